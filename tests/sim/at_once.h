@@ -1,4 +1,5 @@
-// What a simulation does with the server's files itself, past the network.
+// Functions by which a simulation uses the server's files directly, without the network. The simulation makes
+// directories by them before a run, and checks files by them at the end.
 #pragma once
 
 #include <cassert>
@@ -12,7 +13,7 @@ namespace penstock::simulation {
 
 inline fs::RequestContext AsRoot() { return {.credentials = {.uid = 0, .gid = 0, .groups = {}}}; }
 
-// Runs a task that never waits: everything of fs::memory.
+// Runs a task that never waits, and returns its result. The operations of fs::memory are such tasks.
 template <class T>
 T AtOnce(Task<T> task) {
   std::optional<T> result;

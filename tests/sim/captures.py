@@ -1,5 +1,5 @@
 #!/usr/bin/python3
-"""tshark reads the traffic of the simulated network: connections end at any place, and nothing is malformed.
+"""tshark reads the captured traffic of simulations and finds no malformed message. Connections may end anywhere.
 
 captures.py SIM_SCHEDULES
 """
@@ -16,12 +16,12 @@ import check_capture  # noqa: E402
 
 SCHEDULES = 12
 ALLOWED = (
-    # The schedules include Reply chunks that are too short: the call is then repeated with a longer one.
+    # Some schedules make Reply chunks too short. The client then repeats the call with a longer chunk.
     ": RDMA_ERROR",
-    # tshark's complaint about a bitmap of length zero, which requests or sets nothing (RFC 8881 §5.6).
+    # tshark complains about a bitmap of length zero. The bitmap is valid: it names no attribute (RFC 8881 §5.6).
     "an attribute mask is required but was not provided.",
 )
-PORTS = {"rdma": 20049, "tcp": 2049, "mount": 20048}  # the simulated server has only the first of them
+PORTS = {"rdma": 20049, "tcp": 2049, "mount": 20048}  # the simulated server listens on the first one only
 
 
 def main():
@@ -35,7 +35,7 @@ def main():
             path = f"{folder}/{seed}"
             subprocess.run(["editcap", "-F", "nsecpcap", path + ".pcapng", path + ".pcap"], check=True)
             version = "rdma-nfs" if seed % 2 else "rdma-nfs4"  # see schedule.cc
-            # A connection that is lost leaves calls without replies.
+            # A lost connection leaves calls without replies.
             problems, summary = check_capture.check(path + ".pcap", PORTS, ["mpa", "rpc-over-rdma", version], restarted=True)
             problems = [problem for problem in problems if not problem.endswith(ALLOWED)]
             print(f"seed {seed}: {summary}", *problems[:20], sep="\n  ", flush=True)

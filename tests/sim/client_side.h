@@ -1,4 +1,5 @@
-// One client of a simulation: a host of its own, and those who work there.
+// ClientSide is one client of a simulation: a host with its own RDMA provider, connection and session, and the workers
+// that use them.
 #pragma once
 
 #include <algorithm>
@@ -18,16 +19,16 @@ struct ClientSide {
   std::unique_ptr<rdma::Provider> provider;
   std::unique_ptr<client::ReconnectingChannel> channel{};
   std::unique_ptr<rpc::Client> calls{};
-  std::unique_ptr<client::v4::Session> session{};  // where version 4.1 is spoken
+  std::unique_ptr<client::v4::Session> session{};  // null in version 3
   std::vector<std::unique_ptr<Worker>> workers{};
-  rpcrdma::Client* connection = nullptr;  // the last that was made, while it is there
-  uint32_t most_requested = 0;
-  TimePoint renewed{};       // what the server has heard of it was sent then, or later
-  unsigned forgotten = 0;    // how often the server has forgotten what it had executed for it
-  TimePoint silent_until{};  // no connection of its is made before
+  rpcrdma::Client* connection = nullptr;  // the latest connection; null once it is destroyed
+  uint32_t most_requested = 0;            // the highest number of credits that the client has requested
+  TimePoint renewed{};                    // the client's lease was renewed at this time, or later
+  unsigned forgotten = 0;                 // counts the server's losses of this client's kept replies
+  TimePoint silent_until{};               // the client connects to the server only after this time
 
-  // Whether nobody may take from it what it has: its lease is not over (RFC 8881 §8.3), or the server has been killed before it was,
-  // and the grace period is not over (§8.4.2.1).
+  // Tells whether the server must keep this client's state: its lease has not expired (RFC 8881 §8.3), or the server
+  // was killed before the lease expired and the grace period has not ended (§8.4.2.1).
   bool Keeps(const std::vector<ServerSide::Restart>& restarts, TimePoint now) const {
     TimePoint until = renewed + nfs::v4::Settings().lease;
     for (const ServerSide::Restart& restart : restarts) {

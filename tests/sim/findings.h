@@ -1,4 +1,5 @@
-// What a simulation has found wrong. Empty in a run that is right.
+// Findings collects the errors that a simulation detects, and writes each one into the trace. A correct run leaves it
+// empty.
 #pragma once
 
 #include <fmt/core.h>

@@ -45,7 +45,8 @@ std::string LockBook::HandleDenied(size_t holder, size_t file, const Units& befo
   return Meet(holder, file);
 }
 
-// What the holder has, and another one as well. From one whose lease is over it may have been taken.
+// Returns the name of another holder that certainly has a conflicting lock. If that holder's lease has expired, the
+// server may have taken its locks: then they become doubtful, and the conflict is no error.
 std::string LockBook::Meet(size_t holder, size_t file) {
   const Units& mine = holders_[holder].rows[file].units;
   for (size_t other = 0; other < holders_.size(); ++other) {

@@ -1,4 +1,5 @@
-// Who has which byte-range locks, as far as those who asked for them can tell: never have two what only one may have.
+// LockBook records the byte-range locks of all lockers ("holders") of a simulation, from the replies that they get. It
+// finds a server that grants conflicting locks to two holders, or denies a lock without reason.
 #pragma once
 
 #include <array>
@@ -12,15 +13,16 @@ namespace penstock::simulation {
 
 class LockBook {
  public:
-  // A file is so many units long, which are locked as wholes.
+  // A file consists of this number of units. A lock covers whole units.
   static constexpr size_t kUnits = 12;
   struct Span {
     size_t first = 0;
     size_t last = kUnits - 1;
   };
-  // In the order of what they keep from others.
+  // The kinds of locks, the weakest first.
   enum class Grade : uint8_t { kNone, kShared, kExclusive };
-  // While a call is on its way, a holder has one thing for certain and another perhaps.
+  // A holder's lock on one unit: the grade that it certainly has, and the highest grade that it may have. The two
+  // differ while a call is under way.
   struct Unit {
     Grade surely = Grade::kNone;
     Grade perhaps = Grade::kNone;
@@ -29,26 +31,28 @@ class LockBook {
 
   explicit LockBook(size_t files) : versions_(files) {}
 
-  // `keeps`: whether nobody may take from the holder what it has, since its lease is not over.
+  // Adds a holder and returns its number. `keeps` tells whether the server must keep the holder's locks, because its
+  // lease has not expired.
   size_t AddHolder(std::string name, std::function<bool()> keeps);
 
-  // LOCK is on its way; gives what was there before, for HandleDenied().
+  // The holder sends LOCK. Returns the file's units before the call, for HandleDenied().
   Units HandleAsked(size_t holder, size_t file, Span span, Grade grade);
-  // What came of it. A text says whose lock it ought to have met; empty: all is as it should be.
+  // The LOCK was granted, or denied. Each function returns the name of another holder with a conflicting lock, or an
+  // empty string if the locks are consistent.
   std::string HandleGranted(size_t holder, size_t file, Span span, Grade grade);
   std::string HandleDenied(size_t holder, size_t file, const Units& before);
-  // LOCKU, or the file's CLOSE.
+  // The holder sends LOCKU or the file's CLOSE, and gets the reply.
   void HandleUnlocking(size_t holder, size_t file, Span span);
   void HandleUnlocked(size_t holder, size_t file, Span span);
-  // The server says that the locks are gone. False: nobody was allowed to take them.
+  // The server says that the holder's locks on the file are lost. Returns false if the server had to keep them.
   bool HandleLost(size_t holder, size_t file);
-  // The holder's lease has been over: others may have what it had, and it has not been told.
+  // The holder's lease had expired. Other holders may have its locks, although the server has not told the holder yet.
   void Doubt(size_t holder);
 
-  // Whether another holder certainly is in the way of such a lock, or perhaps.
+  // Tell whether another holder certainly has, or may have, a conflicting lock.
   bool IsTaken(size_t holder, size_t file, Span span, Grade grade) const;
   bool MayBeTaken(size_t holder, size_t file, Span span, Grade grade) const;
-  // Another one whenever anything of the file has changed.
+  // Returns a number that grows with each change of the file's record.
   uint64_t version(size_t file) const { return versions_[file]; }
 
  private:

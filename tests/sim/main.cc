@@ -1,5 +1,6 @@
-// sim_schedules: as many simulations as wished, each decided by its seed alone. The first that finds something wrong is run
-// again with a trace, printed, and ends it all: `sim_schedules --seed N --trace` shows the same for ever.
+// sim_schedules runs simulations, one for each seed. The seed alone determines a simulation. If a simulation detects an
+// error, the program runs it again with a trace, prints the trace and exits. `sim_schedules --seed N --trace` repeats
+// that run at any time.
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cstdio>
@@ -34,12 +35,12 @@ bool SameAgain(const Schedule& schedule, uint64_t seed) {
   }
   const auto [one, other] = std::ranges::mismatch(traces[0], traces[1]);
   if (one == traces[0].end() && other == traces[1].end()) return true;
-  fmt::print("seed {} does not give the same run each time:\n{}\n{}\n", seed, one == traces[0].end() ? "the end" : *one,
+  fmt::print("seed {} gives two different runs:\n{}\n{}\n", seed, one == traces[0].end() ? "the end" : *one,
              other == traces[1].end() ? "the end" : *other);
   return false;
 }
 
-// What `--capture` names, for the simulation of one seed; null without.
+// Opens the capture file of one seed in the folder that `--capture` names. Returns null without that option.
 std::unique_ptr<rdma::trace::File> OpenCapture(const Arguments& arguments, uint64_t seed) {
   if (arguments.capture.empty()) return nullptr;
   auto file = rdma::trace::File::Open(fmt::format("{}/{}.pcapng", arguments.capture, seed), Duration::zero());
@@ -64,8 +65,8 @@ int Run(const Arguments& arguments) {
         simulation->Run();
         Print(*simulation, schedule);
       }
-      fmt::print("seed {} fails: {}\nagain: sim_schedules --seed {} --trace\n", seed, found, seed);
-      // What waits for ever in such a run cannot be taken down in order.
+      fmt::print("seed {} fails: {}\nrepeat it: sim_schedules --seed {} --trace\n", seed, found, seed);
+      // Coroutines that wait for ever cannot be destroyed in order, so the process ends here without destructors.
       std::fflush(stdout);
       std::_Exit(1);
     }
@@ -78,8 +79,8 @@ int Run(const Arguments& arguments) {
     all.restarts += totals.restarts;
   }
   fmt::print(
-      "{} schedules from seed {}: {} calls, {} connections, {} restarts, {} refused accesses, {} events; nothing "
-      "found\n",
+      "{} schedules from seed {}: {} calls, {} connections, {} restarts, {} refused accesses, {} events; no "
+      "errors\n",
       arguments.count, arguments.seed, all.calls, all.connections, all.restarts, all.refusals, all.events);
   return 0;
 }
@@ -89,13 +90,13 @@ int Run(const Arguments& arguments) {
 
 int main(int argc, char** argv) {
   penstock::simulation::Arguments arguments;
-  CLI::App app(
-      "Simulates clients and a server in virtual time, by random schedules, and checks that all goes as it must");
-  app.add_option("--seed", arguments.seed, "of the first schedule")->capture_default_str();
-  app.add_option("--count", arguments.count, "how many schedules, of successive seeds")->capture_default_str();
-  app.add_option("--capture", arguments.capture, "a folder that gets a file for Wireshark for each schedule");
-  app.add_flag("--trace", arguments.trace, "print everything that happens");
-  app.add_flag("--twice", arguments.twice, "run each again, and see whether it gives the same trace");
+  CLI::App app("Simulates clients and a server in virtual time, by random schedules, and checks the results");
+  app.add_option("--seed", arguments.seed, "the seed of the first schedule")->capture_default_str();
+  app.add_option("--count", arguments.count, "the number of schedules; their seeds are successive")
+      ->capture_default_str();
+  app.add_option("--capture", arguments.capture, "write a file for Wireshark into this folder for each schedule");
+  app.add_flag("--trace", arguments.trace, "print every event");
+  app.add_flag("--twice", arguments.twice, "run each schedule twice more and compare the traces");
   CLI11_PARSE(app, argc, argv);
   return penstock::simulation::Run(arguments);
 }

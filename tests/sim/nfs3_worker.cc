@@ -82,7 +82,7 @@ Task<void> Nfs3Worker::GetAttributes() {
   if (!reply) co_return;
   Expect(
       reply->results.status() == NFS3_OK && reply->results.resok().obj_attributes.size == entry->second.content.size(),
-      "GETATTR gives another size");
+      "GETATTR returns a wrong size");
 }
 
 Task<void> Nfs3Worker::Lookup() {
@@ -92,13 +92,13 @@ Task<void> Nfs3Worker::Lookup() {
   if (!reply) co_return;
   if (entry) {
     Expect(reply->results.status() == NFS3_OK && reply->results.resok().object == handles_.at(entry->first),
-           "LOOKUP does not find the entry");
+           "LOOKUP does not find an existing entry");
   } else {
-    Expect(reply->results.status() == NFS3ERR_NOENT, "LOOKUP finds what is not there");
+    Expect(reply->results.status() == NFS3ERR_NOENT, "LOOKUP finds a name that does not exist");
   }
 }
 
-// A second execution would say EXIST.
+// A second execution would fail with NFS3ERR_EXIST.
 Task<void> Nfs3Worker::Create() {
   const std::string name = NewName();
   auto reply = co_await Ask<NFSPROC3_CREATE>({{directory_, name}, createhow3(GUARDED, sattr3{.mode = 0644})});
@@ -109,7 +109,7 @@ Task<void> Nfs3Worker::Create() {
   handles_[name] = *reply->results.resok().obj;
 }
 
-// A second execution would say NOENT.
+// A second execution would fail with NFS3ERR_NOENT.
 Task<void> Nfs3Worker::Remove() {
   const auto* entry = Pick({});
   if (!entry) co_return;
@@ -144,14 +144,15 @@ Task<void> Nfs3Worker::Write() {
   const stable_how stable = world_.random().Chance(0.5) ? UNSTABLE : FILE_SYNC;
   const auto count = static_cast<uint32_t>(text.size());
   std::optional<rpc::Reply<WRITE3res>> reply;
-  // Without a reply it may have been executed or not, and with an error it was not; again does no harm.
+  // A WRITE without a reply may have been executed; a WRITE that failed was not. Repeating it does no harm in either
+  // case.
   while ((!reply || IsDisksFault(reply->results.status())) && findings_.empty()) {
     reply = co_await Ask<NFSPROC3_WRITE>(
         {handles_.at(entry->first), offset, count, stable, xdr::Payload<>::Borrowed(text)});
   }
   if (!reply) co_return;
   if (reply->results.status() != NFS3_OK) co_return Unexpected("WRITE", XdrName(reply->results.status()));
-  Expect(reply->results.resok().count == count, "WRITE has written less");
+  Expect(reply->results.resok().count == count, "WRITE returns a short count");
   if (content.size() < offset + count) content.resize(offset + count);
   content.replace(offset, count, text);
 }
@@ -165,7 +166,7 @@ Task<void> Nfs3Worker::Read() {
   std::vector<std::byte> destination(world_.random().Chance(0.5) ? count : 0);
   auto reply = co_await Ask<NFSPROC3_READ>({handles_.at(entry->first), offset, count}, destination);
   if (!reply) {
-    destination = {};  // whoever writes to it now is noticed
+    destination = {};  // AddressSanitizer detects a late write to it
     co_return;
   }
   if (IsDisksFault(reply->results.status())) co_return;
@@ -173,8 +174,8 @@ Task<void> Nfs3Worker::Read() {
   const READ3resok& read = reply->results.resok();
   const std::string_view right =
       offset < content.size() ? std::string_view(content).substr(offset, count) : std::string_view();
-  Expect(read.count == right.size() && read.data.text() == right, "READ gives other octets");
-  Expect(read.eof == (offset + count >= content.size()), "READ is wrong about the end of the file");
+  Expect(read.count == right.size() && read.data.text() == right, "READ returns wrong octets");
+  Expect(read.eof == (offset + count >= content.size()), "READ returns a wrong eof");
 }
 
 Task<void> Nfs3Worker::MakeSymlink() {
@@ -203,7 +204,7 @@ Task<void> Nfs3Worker::ReadLink() {
   if (!reply) co_return;
   if (IsDisksFault(reply->results.status())) co_return;
   Expect(reply->results.status() == NFS3_OK && reply->results.resok().data.text() == entry->second.content,
-         "READLINK gives another path");
+         "READLINK returns a wrong path");
 }
 
 Task<void> Nfs3Worker::List() {
@@ -222,17 +223,17 @@ Task<void> Nfs3Worker::List() {
     for (const entryplus3& entry : read.reply.entries) {
       cookie = entry.cookie;
       if (entry.name == "." || entry.name == "..") continue;
-      Expect(names.emplace(entry.name).second, "READDIRPLUS gives an entry twice");
+      Expect(names.emplace(entry.name).second, "READDIRPLUS returns an entry twice");
       const auto known = entries_.find(std::string(entry.name));
       Expect(known != entries_.end() && entry.name_handle == handles_.at(known->first) && entry.name_attributes &&
                  entry.name_attributes->size == known->second.content.size(),
-             "READDIRPLUS gives what is not there");
+             "READDIRPLUS returns an unknown entry or wrong attributes");
     }
     verifier = read.cookieverf;
     end = read.reply.eof;
-    if (!end && read.reply.entries.empty()) co_return Unexpected("READDIRPLUS", "does not get on");
+    if (!end && read.reply.entries.empty()) co_return Unexpected("READDIRPLUS", "returns no entries before the end");
   }
-  Expect(names.size() == entries_.size(), "READDIRPLUS leaves entries out");
+  Expect(names.size() == entries_.size(), "READDIRPLUS omits entries");
 }
 
 Task<void> Nfs3Worker::Commit() {

@@ -1,4 +1,5 @@
-// A Worker by NFS version 3: what must not be executed twice, the duplicate request cache knows.
+// Nfs3Worker is a worker that uses NFS version 3. It checks that the server's duplicate request cache prevents second
+// executions.
 #pragma once
 
 #include "nfs_protocol/nfs3_reply_bounds.h"
@@ -14,7 +15,7 @@ class Nfs3Worker final : public Worker {
       : Worker(world, findings, std::move(facts)), client_(client), root_(root) {}
 
  private:
-  // No value where the call has failed.
+  // Makes a call. Returns no value if the call has no reply.
   template <class Procedure>
   Task<std::optional<rpc::Reply<typename Procedure::Results>>> Ask(typename Procedure::Arguments arguments,
                                                                    Bytes destination = {});
@@ -37,7 +38,7 @@ class Nfs3Worker final : public Worker {
   rpc::Client& client_;
   const nfs3::nfs_fh3 root_;
   nfs3::nfs_fh3 directory_{};
-  std::map<std::string, nfs3::nfs_fh3> handles_;  // of entries_
+  std::map<std::string, nfs3::nfs_fh3> handles_;  // the filehandles of entries_
 };
 
 }  // namespace penstock::simulation

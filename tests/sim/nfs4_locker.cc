@@ -14,7 +14,7 @@ namespace {
 constexpr uint64_t kUnit = 1000;  // octets
 
 uint64_t OffsetOf(LockBook::Span span) { return span.first * kUnit; }
-// The last unit has no end.
+// A span up to the last unit has no end (length UINT64_MAX).
 uint64_t LengthOf(LockBook::Span span) {
   return span.last + 1 == LockBook::kUnits ? UINT64_MAX : (span.last - span.first + 1) * kUnit;
 }
@@ -65,16 +65,16 @@ LockBook::Span Nfs4Locker::DrawSpan() {
 LockBook::Grade Nfs4Locker::DrawGrade() { return world_.random().Chance(0.5) ? Grade::kShared : Grade::kExclusive; }
 
 void Nfs4Locker::CheckMet(std::string_view what, const std::string& holder) {
-  if (!holder.empty()) Unexpected(what, fmt::format("{} has that, too", holder));
+  if (!holder.empty()) Unexpected(what, fmt::format("{} has a conflicting lock", holder));
 }
 
-// With the lease, or because he reclaims too late.
+// The locks are lost because the lease has expired, or because the reclaim came too late.
 void Nfs4Locker::HandleLost(size_t index) {
   LockedFile& file = files_[index];
-  world_.Trace("{}: his locks on {} are lost", name(), file.name);
+  world_.Trace("{}: the locks on {} are lost", name(), file.name);
   file.stateid.reset();
   file.held = {};
-  Expect(locks_.book.HandleLost(holder_, index), "locks are lost that nobody was allowed to take");
+  Expect(locks_.book.HandleLost(holder_, index), "the server lost locks that it had to keep");
 }
 
 LOCK4args Nfs4Locker::MakeLock(const LockedFile& file, Span span, Grade grade, bool reclaim) const {
@@ -88,7 +88,7 @@ LOCK4args Nfs4Locker::MakeLock(const LockedFile& file, Span span, Grade grade, b
   return lock;
 }
 
-// Asks until it is granted or denied, patiently while others may be silent.
+// Repeats LOCK until the server grants it or the waiting time is over. That time is long if another client is silent.
 Task<void> Nfs4Locker::Lock(size_t index) {
   LockedFile& file = files_[index];
   const Span span = DrawSpan();
@@ -105,8 +105,8 @@ Task<void> Nfs4Locker::Lock(size_t index) {
       return std::tuple(PUTFH4args{file.open.handle}, MakeLock(file, span, grade, false));
     };
     auto reply = co_await Ask("LOCK", {}, build);
-    if (!reply && !refused_) co_return co_await Close(index);  // with the file, all that he may have is given back
-    // What was granted before the server was killed, and not reclaimed, he has not.
+    if (!reply && !refused_) co_return co_await Close(index);  // CLOSE releases locks that may have been granted
+    // A lock that was granted before the server was killed is lost, because the locker did not reclaim it.
     if (epoch != session_.epoch()) continue;
     if (reply) {
       file.stateid = std::get<1>(reply->results).resok4().lock_stateid;
@@ -120,7 +120,7 @@ Task<void> Nfs4Locker::Lock(size_t index) {
     }
     if (refused_ != Status::kDenied) co_return Unexpected("LOCK", client::Describe(*refused_));
     if (world_.Now() >= give_up) {
-      co_return CheckMet("a LOCK that is denied", locks_.book.HandleDenied(holder_, index, before));
+      co_return CheckMet("a denied LOCK", locks_.book.HandleDenied(holder_, index, before));
     }
     co_await Sleep(world_, patient ? Duration(seconds(5)) : Duration(milliseconds(10)));
   }
@@ -130,7 +130,8 @@ Task<void> Nfs4Locker::Unlock(size_t index) {
   LockedFile& file = files_[index];
   const Span span = DrawSpan();
   locks_.book.HandleUnlocking(holder_, index, span);
-  // Not reclaimed from here on: without a reply it may be unlocked, and another's.
+  // Do not reclaim these units from now on. Until the reply arrives, the server may have unlocked them and granted them
+  // to another locker.
   std::fill(file.held.begin() + span.first, file.held.begin() + span.last + 1, Grade::kNone);
   world_.Trace("{}: unlocks units {} to {} of {}", name(), span.first, span.last, file.name);
   while (findings_.empty() && IsKnown(file)) {
@@ -141,7 +142,8 @@ Task<void> Nfs4Locker::Unlock(size_t index) {
                         LOCKU4args{WRITE_LT, 0, *file.stateid, OffsetOf(span), LengthOf(span)});
     };
     auto reply = co_await Ask("LOCKU", {}, build);
-    // Once more where it has no answer, or was unlocked before the server was killed and reclaimed since.
+    // Repeat LOCKU if it has no reply, or if the server was killed after it: the locker has reclaimed its locks since
+    // then.
     if (epoch != session_.epoch() || (!reply && !refused_)) continue;
     if (reply) {
       file.stateid = std::get<1>(reply->results).lock_stateid();
@@ -154,7 +156,7 @@ Task<void> Nfs4Locker::Unlock(size_t index) {
   locks_.book.HandleUnlocked(holder_, index, span);
 }
 
-// What the server says of others' locks is what they say, where they say the same from beginning to end.
+// Compares the server's reply to LOCKT with the book. The reply counts only if the book did not change during the call.
 Task<void> Nfs4Locker::Test(size_t index) {
   const LockBook& book = locks_.book;
   const Span span = DrawSpan();
@@ -171,11 +173,11 @@ Task<void> Nfs4Locker::Test(size_t index) {
     co_return Unexpected("LOCKT", client::Describe(*refused_));
   }
   if ((!reply && !refused_) || book.version(index) != version) co_return;
-  if (reply) Expect(!book.IsTaken(holder_, index, span, grade), "LOCKT does not find another's lock");
-  if (!reply) Expect(book.MayBeTaken(holder_, index, span, grade), "LOCKT finds a lock that nobody has");
+  if (reply) Expect(!book.IsTaken(holder_, index, span, grade), "LOCKT does not find the lock of another locker");
+  if (!reply) Expect(book.MayBeTaken(holder_, index, span, grade), "LOCKT finds a lock that does not exist");
 }
 
-// Afterwards the server has it open no more, and nothing is locked.
+// Closes the file, with all locks of this locker. Repeats CLOSE until the server certainly has no open left.
 Task<void> Nfs4Locker::Close(size_t index) {
   LockedFile& file = files_[index];
   locks_.book.HandleUnlocking(holder_, index, {});

@@ -1,5 +1,6 @@
-// A Worker who locks ranges of files that others lock, too: whatever happens to connections and to the server, nobody else has what
-// he has, and he has it until he gives it back.
+// Nfs4Locker is a worker that locks byte ranges of files that all lockers share. It checks that a conflicting lock is
+// never granted to another locker, and that the server keeps each lock until the locker unlocks it, also after lost
+// connections and restarts.
 #pragma once
 
 #include <functional>
@@ -15,11 +16,11 @@ class Nfs4Locker final : public SessionWorker {
   struct Locks {
     LockBook& book;
     nfs4::nfs_fh4 directory;
-    // In the directory, with their handles, as the book numbers them.
+    // The shared files of the directory, with their filehandles. The index is the book's number of the file.
     std::vector<std::pair<std::string, nfs4::nfs_fh4>> files;
-    // Whether his client has its lease still.
+    // Tells whether the server must keep the state of the locker's client.
     std::function<bool()> keeps;
-    // Whether it is worth waiting for a lock until its holder's lease is over.
+    // Tells whether a client is silent: then a denied lock may be granted once that client's lease has expired.
     std::function<bool()> somebody_is_silent;
   };
   Nfs4Locker(rdma::sim::World& world, Findings& findings, Facts facts, client::v4::Session& session, Locks locks);
@@ -33,9 +34,9 @@ class Nfs4Locker final : public SessionWorker {
   struct LockedFile {
     std::string name;
     File open;
-    std::optional<nfs4::stateid4> stateid{};  // of the locks
-    uint64_t epoch = 0;                       // the same, see SessionWorker::File
-    // What he knows that he has, and so what he reclaims.
+    std::optional<nfs4::stateid4> stateid{};  // the lock stateid
+    uint64_t epoch = 0;                       // the epoch of that stateid, see SessionWorker::File
+    // The locks that the locker certainly has. It reclaims them after a restart.
     std::array<Grade, LockBook::kUnits> held{};
   };
 
@@ -56,7 +57,7 @@ class Nfs4Locker final : public SessionWorker {
   Grade DrawGrade();
 
   const Locks locks_;
-  const size_t holder_;  // in the book
+  const size_t holder_;  // the locker's number in the book
   std::vector<LockedFile> files_;
 };
 

@@ -7,7 +7,7 @@
 namespace penstock::simulation {
 namespace {
 
-// The store of all runs, for one of them.
+// Lends the store that all runs share to one run, which owns a RecoveryStore of its own.
 class SharedStore final : public nfs::v4::RecoveryStore {
  public:
   explicit SharedStore(nfs::v4::RecoveryStore& store) : store_(store) {}

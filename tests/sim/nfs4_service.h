@@ -1,4 +1,5 @@
-// One run of a server of NFS version 4, in a simulation: its entropy is the world's, and nobody is called back.
+// Nfs4Service is one run of the simulated NFSv4 server, from a start until the server is killed or stopped. It draws
+// its entropy from the world, and sends no callbacks.
 #pragma once
 
 #include <memory>
@@ -14,7 +15,7 @@
 
 namespace penstock::simulation {
 
-// What outlives a run of the server.
+// The stores that survive a restart of the server.
 struct Nfs4Memory {
   nfs::v4::MemoryRecoveryStore clients;
   nfs::v4::MemoryReplyStore replies;
@@ -22,26 +23,28 @@ struct Nfs4Memory {
 
 class Nfs4Service {
  public:
-  // Begins a run: clients of the last one may reclaim what they had. `persistent`: replies outlive the server.
+  // Begins a run. Clients of the run before may reclaim their state. With `persistent`, replies of sessions survive a
+  // restart.
   Nfs4Service(rdma::sim::World& world, const nfs::Exports& exports, Nfs4Memory& memory, bool persistent);
 
   rpc::Program& program() { return program_; }
   const nfs::v4::Settings& settings() const { return settings_; }
-  // Sessions and clients that are still known.
+  // Return the numbers of sessions and clients that the server knows.
   size_t sessions() {
     return state_.Run([&](nfs::v4::StateTables& state) { return state.sessions.session_count(); });
   }
   size_t clients() {
     return state_.Run([&](nfs::v4::StateTables& state) { return state.clients.client_count(); });
   }
-  // What does not fit together in what is known; null: all does.
+  // Returns a description of an inconsistency between the server's tables, or null if they are consistent.
   const char* FindInconsistency() {
     return state_.Run([&](nfs::v4::StateTables& state) { return state.FindInconsistency(); });
   }
-  // Replies of sessions that are kept although all have ended, and those of earlier runs have had their time.
+  // Lets the kept replies of earlier runs expire, and returns the number of sessions whose replies are still stored.
+  // All sessions must have ended.
   size_t CountForgottenReplies();
 
-  // Leases are not looked at any more.
+  // Stops the timer that checks the leases.
   void Stop() { timer_->Cancel(); }
 
  private:
@@ -60,7 +63,7 @@ class Nfs4Service {
   nfs::v4::Services MakeServices(bool persistent);
   void KeepLeases();
 
-  // Services take a plain function. One simulation runs at a time.
+  // A static member, because Services takes a plain function. Only one simulation runs at a time.
   static inline rdma::sim::Random* entropy = nullptr;
 
   rdma::sim::World& world_;

@@ -63,10 +63,10 @@ Task<void> Nfs4Worker::Lookup() {
   const std::string name = entry ? entry->first : NewName();
   const auto found = co_await IsThere(name);
   if (!entry) files_.erase(name);
-  if (found) Expect(*found == (entry != nullptr), "LOOKUP is wrong");
+  if (found) Expect(*found == (entry != nullptr), "LOOKUP gives a wrong result");
 }
 
-// A second execution would say EXIST.
+// A second execution would fail with NFS4ERR_EXIST.
 Task<void> Nfs4Worker::Create() {
   const std::string name = NewName();
   const openflag4 how(OPEN4_CREATE, createhow4(GUARDED4, fattr4{}));
@@ -77,10 +77,11 @@ Task<void> Nfs4Worker::Create() {
     return std::tuple(PUTFH4args{directory_}, MakeOpen(how, open_claim4(CLAIM_NULL, component4(name))), GetHandle());
   };
   auto reply = co_await Ask("OPEN", {}, build);
-  // It was executed before the server was killed, and what it had opened has gone with that: it was asked for again.
+  // The OPEN was executed before the server was killed. The restart discarded its state, and the session sent the OPEN
+  // again.
   if (refused_ == Status::kExists && epoch != first_epoch) refused_.reset();
   if (!reply && refused_ && IsDisksFault(*refused_)) co_return;
-  if (!reply && refused_) co_return Unexpected("OPEN of what is not there", client::Describe(*refused_));
+  if (!reply && refused_) co_return Unexpected("OPEN of a new name", client::Describe(*refused_));
   if (!reply) {
     if (!(co_await IsThere(name)).value_or(false)) co_return void(files_.erase(name));
     files_[name].doubtful = true;
@@ -93,7 +94,7 @@ Task<void> Nfs4Worker::Create() {
   entries_[name] = {};
 }
 
-// A second execution would say NOENT.
+// A second execution would fail with NFS4ERR_NOENT.
 Task<bool> Nfs4Worker::RemoveName(const std::string& name) {
   auto reply = co_await Ask("REMOVE", {}, PUTFH4args{directory_}, REMOVE4args{component4(name)});
   if (!reply && refused_ && !IsDisksFault(*refused_)) Unexpected("REMOVE", client::Describe(*refused_));
@@ -117,7 +118,7 @@ void Nfs4Worker::HandleRenamed(const std::string& from, const std::string& to) {
   files_[to] = files_.extract(from).mapped();
 }
 
-// A second execution would say NOENT. What is open stays open.
+// A second execution would fail with NFS4ERR_NOENT. An open file stays open under its new name.
 Task<void> Nfs4Worker::Rename() {
   const auto* entry = Pick({});
   if (!entry) co_return;
@@ -133,7 +134,8 @@ Task<void> Nfs4Worker::Rename() {
   HandleRenamed(from, to);
 }
 
-// A second execution would say EXIST. Then the old name goes, so that each file has one.
+// A second execution would fail with NFS4ERR_EXIST. The worker then removes the old name, so that each file has one
+// name.
 Task<void> Nfs4Worker::Link() {
   const auto* entry = Pick({});
   if (!entry) co_return;
@@ -148,7 +150,8 @@ Task<void> Nfs4Worker::Link() {
   if (findings_.empty()) HandleRenamed(from, to);
 }
 
-// However doubtful it is whether the server has it open: afterwards it has not.
+// Closes the file. If the server may have it open, opens it first, so that the server certainly has no open left
+// afterwards.
 Task<void> Nfs4Worker::Release(const std::string& name) {
   File& file = files_[name];
   while ((file.stateid || file.doubtful) && findings_.empty()) {
@@ -184,13 +187,14 @@ Task<void> Nfs4Worker::Write() {
                       WRITE4args{StateIdOf(file), offset, stable, xdr::Payload<>::Borrowed(text)});
   };
   Reply<PUTFH4args, WRITE4args> reply;
-  // Without a reply it may have been executed or not, and with an error it was not; again does no harm.
+  // A WRITE without a reply may have been executed; a WRITE that failed was not. Repeating it does no harm in either
+  // case.
   while (!reply && findings_.empty()) {
     reply = co_await Ask("WRITE", {}, build);
     if (!reply && refused_ && !IsDisksFault(*refused_)) co_return Unexpected("WRITE", client::Describe(*refused_));
   }
   if (!reply) co_return;
-  Expect(std::get<1>(reply->results).resok4().count == text.size(), "WRITE has written less");
+  Expect(std::get<1>(reply->results).resok4().count == text.size(), "WRITE returns a short count");
   if (content.size() < offset + text.size()) content.resize(offset + text.size());
   content.replace(offset, text.size(), text);
 }
@@ -208,14 +212,14 @@ Task<void> Nfs4Worker::Read() {
   auto reply = co_await Ask("READ", destination, build);
   if (!reply && refused_ && !IsDisksFault(*refused_)) co_return Unexpected("READ", client::Describe(*refused_));
   if (!reply) {
-    destination = {};  // whoever writes to it now is noticed
+    destination = {};  // AddressSanitizer detects a late write to it
     co_return;
   }
   const READ4resok& read = std::get<1>(reply->results).resok4();
   const std::string_view right =
       offset < content.size() ? std::string_view(content).substr(offset, count) : std::string_view();
-  Expect(read.data.text() == right, "READ gives other octets");
-  Expect(read.eof == (offset + count >= content.size()), "READ is wrong about the end of the file");
+  Expect(read.data.text() == right, "READ returns wrong octets");
+  Expect(read.eof == (offset + count >= content.size()), "READ returns a wrong eof");
 }
 
 Task<void> Nfs4Worker::List() {
@@ -230,14 +234,14 @@ Task<void> Nfs4Worker::List() {
     const READDIR4resok& read = std::get<1>(reply->results).resok4();
     for (const entry4& entry : read.reply.entries) {
       arguments.cookie = entry.cookie;
-      Expect(names.emplace(entry.name).second, "READDIR gives an entry twice");
-      Expect(entries_.contains(std::string(entry.name)), "READDIR gives what is not there");
+      Expect(names.emplace(entry.name).second, "READDIR returns an entry twice");
+      Expect(entries_.contains(std::string(entry.name)), "READDIR returns an unknown entry");
     }
     arguments.cookieverf = read.cookieverf;
     end = read.reply.eof;
-    if (!end && read.reply.entries.empty()) co_return Unexpected("READDIR", "does not get on");
+    if (!end && read.reply.entries.empty()) co_return Unexpected("READDIR", "returns no entries before the end");
   }
-  Expect(names.size() == entries_.size(), "READDIR leaves entries out");
+  Expect(names.size() == entries_.size(), "READDIR omits entries");
 }
 
 }  // namespace penstock::simulation

@@ -1,4 +1,5 @@
-// A Worker by NFS version 4.1: files and their names.
+// Nfs4Worker is a worker that uses NFS version 4.1. It creates, opens, reads, writes, renames, links and removes files
+// in its directory.
 #pragma once
 
 #include "session_worker.h"
@@ -7,7 +8,7 @@ namespace penstock::simulation {
 
 class Nfs4Worker final : public SessionWorker {
  public:
-  // His directory is there.
+  // `directory` is the worker's existing directory.
   Nfs4Worker(rdma::sim::World& world, Findings& findings, Facts facts, client::v4::Session& session,
              nfs4::nfs_fh4 directory)
       : SessionWorker(world, findings, std::move(facts), session), directory_(directory) {}
@@ -29,14 +30,14 @@ class Nfs4Worker final : public SessionWorker {
   Task<void> Read();
   Task<void> List();
 
-  // Whether there is such a file; nothing where there is something wrong.
+  // Tells whether the file exists, by LOOKUP. Returns no value if the simulation has detected an error.
   Task<std::optional<bool>> IsThere(const std::string& name);
-  // Whether the file is gone from there: REMOVE, where that is not known.
+  // Sends REMOVE and tells whether the name is gone. Asks by LOOKUP if REMOVE has no reply.
   Task<bool> RemoveName(const std::string& name);
   void HandleRenamed(const std::string& from, const std::string& to);
 
   const nfs4::nfs_fh4 directory_;
-  std::map<std::string, File> files_;  // of entries_
+  std::map<std::string, File> files_;  // the filehandles and stateids of entries_
 };
 
 }  // namespace penstock::simulation

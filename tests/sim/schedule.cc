@@ -18,7 +18,7 @@ T OneOf(Random& random, const std::array<T, N>& values) {
   return values[random.Below(N)];
 }
 
-// The small ones more often: they bring the chunks.
+// Draws small thresholds more often, because they make messages use chunks.
 uint32_t DrawThreshold(Random& random) {
   return OneOf(random, std::array<uint32_t, 10>{1024, 1024, 1024, 2048, 2048, 4096, 4096, 8192, 16384, 65536});
 }
@@ -29,7 +29,7 @@ rpcrdma::PrivateData DrawPrivateData(Random& random) {
           .receive_size = DrawThreshold(random)};
 }
 
-// Receives of 64 KiB cost, not least the simulation.
+// Draws few credits with large receives, because buffers of 64 KiB slow the simulation down.
 uint32_t DrawCredits(Random& random, const rpcrdma::PrivateData& data) {
   return static_cast<uint32_t>(random.Between(1, data.receive_size > 8192 ? 4 : 12));
 }
@@ -49,7 +49,7 @@ ClientPlan DrawClient(Random& random) {
 }  // namespace
 
 Schedule::Schedule(uint64_t seed) {
-  // Not the numbers that the World of this seed draws.
+  // These numbers must differ from those that the World of the same seed draws.
   Random random(seed ^ 0x5eed'0f5c'4ed0'1e00);
 
   network.latency = microseconds(random.Between(1, 50));
@@ -73,9 +73,9 @@ Schedule::Schedule(uint64_t seed) {
 
   calls = static_cast<unsigned>(random.Between(15, 35));
   if (sessions) {
-    calls = calls * 2 / 3;  // theirs are larger
+    calls = calls * 2 / 3;  // version 4.1 has larger calls
     persistent = random.Chance(0.6);
-    // Those who lock meet, each time in another client.
+    // Lockers need a second client: conflicts between clients are the interesting case.
     const bool locks = random.Chance(0.25);
     if (locks && clients.size() == 1) clients.push_back(DrawClient(random));
     for (ClientPlan& client : clients) client.lockers = locks ? (random.Chance(0.3) ? 2 : 1) : 0;
@@ -83,12 +83,12 @@ Schedule::Schedule(uint64_t seed) {
   max_payload = OneOf(random, std::array<size_t, 5>{300, 5000, 5000, 9000, 40'000});
   max_service = random.Chance(0.7) ? microseconds(random.Below(2000)) : Duration::zero();
 
-  // Longer than a connection lasts, or than it takes to make another.
+  // The time of a file operation may exceed the life of a connection, and the time that a new connection takes.
   if (random.Chance(0.4)) max_file_time = microseconds(random.Below(random.Chance(0.3) ? 60'000 : 2000));
 
   disk_fails = random.Chance(0.3) ? 0.1 : 0;
 
-  if (random.Chance(0.25)) return;  // nothing else goes wrong
+  if (random.Chance(0.25)) return;  // a run without other faults
   lose = OneOf(random, std::array<double, 4>{0, 0.002, 0.01, 0.03});
   refuse_after = random.Chance(0.3) ? random.Between(2, 20) : 0;
   loses_all = random.Chance(0.5);
@@ -98,7 +98,7 @@ Schedule::Schedule(uint64_t seed) {
   meddlings = static_cast<unsigned>(random.Between(5, 40));
   if (!sessions) return;
   restarts = random.Chance(0.5) ? static_cast<unsigned>(random.Between(1, 3)) : 0;
-  // Those have something to lose who lock.
+  // Silence matters most to lockers: other clients may take their locks once the lease has expired.
   silences = random.Chance(clients[0].lockers > 0 ? 0.25 : 0.01);
 }
 

@@ -1,4 +1,5 @@
-// Everything about a simulation that is decided before it begins, drawn from its seed.
+// Schedule holds the parameters of one simulation: version, clients, sizes, times and faults. The constructor draws
+// them from the seed, before the simulation begins.
 #pragma once
 
 #include <cstddef>
@@ -16,22 +17,23 @@ namespace penstock::simulation {
 
 struct ClientPlan {
   rpcrdma::ClientOptions options;  // without a probe
-  bool probes = false;
+  bool probes = false;             // adds a probe to the options
   unsigned workers = 1;
-  unsigned slots = 64;   // asked for, where there are sessions
-  unsigned lockers = 0;  // the same
+  unsigned slots = 64;   // the number of slots to request; version 4.1 only
+  unsigned lockers = 0;  // version 4.1 only
 };
 
 struct Schedule {
   explicit Schedule(uint64_t seed);
   std::string ToString() const;
-  unsigned workers() const;  // of all clients
-  // Of a call whose files take their time.
+  unsigned workers() const;  // the workers of all clients
+  // Returns the longest execution time of a call with slow file operations; zero if they take no time.
   Duration longest_execution() const {
     return max_file_time > Duration::zero() ? 2 * max_service + 24 * max_file_time : Duration::zero();
   }
 
-  // Delays of the server's operations on files, and errors of the operations that read, change or name files.
+  // Returns the faults of the server's file system: delays of all operations, and errors of operations that read,
+  // change or name files.
   std::vector<fs::faulty::Fault> FileFaults() const;
 
   rdma::sim::Options network;
@@ -41,26 +43,26 @@ struct Schedule {
                             .longest_delay = std::chrono::milliseconds(50),
                             .give_up_after = std::chrono::hours(24)};
 
-  bool sessions = false;  // version 4.1, or else version 3
-  unsigned calls = 0;     // at least, of all workers together, and of each locker
+  bool sessions = false;  // true: version 4.1; false: version 3
+  unsigned calls = 0;     // the least number of calls of all workers together, and of each locker
   size_t max_payload = 0;
-  Duration max_service{};    // before and after a call is executed
-  Duration max_file_time{};  // before and after each of its operations on files
+  Duration max_service{};    // the longest delay before and after a call is executed
+  Duration max_file_time{};  // the longest delay before and after each operation on files
 
   double disk_fails = 0;  // the probability that an operation on files fails
 
-  // Faults of the network and of machines. They end when there were enough of them, so that every run comes to an end.
-  double lose = 0;            // a connection, at each step
-  uint64_t refuse_after = 0;  // about so many accesses to memory one is refused; 0: never
-  bool loses_all = false;     // connections, now and then
-  bool hangs = false;         // the server, now and then
+  // Faults of the network and of hosts. Their number is limited, so that every run ends.
+  double lose = 0;            // the probability that a step loses a connection
+  uint64_t refuse_after = 0;  // the mean number of memory accesses between two refused ones; 0: no access is refused
+  bool loses_all = false;     // meddling may lose one or all connections
+  bool hangs = false;         // meddling may make the server hang
   bool refuses_connections = false;
   bool changes_credits = false;
-  // Where there are sessions.
-  unsigned restarts = 0;    // of the server, at most
-  bool persistent = false;  // sessions outlive it
-  bool silences = false;    // a client is not heard of for a while, now and then
-  unsigned meddlings = 0;
+  // The next three are for version 4.1 only.
+  unsigned restarts = 0;    // the greatest number of restarts of the server
+  bool persistent = false;  // sessions survive a restart
+  bool silences = false;    // meddling may silence a client, for up to 200 seconds
+  unsigned meddlings = 0;   // the number of random faults, see Simulation::Meddle
 };
 
 }  // namespace penstock::simulation

@@ -1,4 +1,5 @@
-// The server of a simulation: it may be killed, and started again over the same files with what it kept in its state directory.
+// ServerSide is the server of a simulation. The simulation can kill it and start it again: the new run serves the same
+// files and has the same stable storage.
 #pragma once
 
 #include <memory>
@@ -31,40 +32,40 @@ class ServerSide {
   explicit ServerSide(const Surroundings& surroundings);
   ~ServerSide();
 
-  // What is under way in files comes to an end; nothing more is executed, and no connection is left.
+  // Ends the run and all its connections. File operations under way finish; the server executes no further call.
   void Kill();
-  // Once more.
+  // Starts the server, or starts it again after Kill().
   void Start();
   struct Restart {
     TimePoint killed;
-    std::optional<TimePoint> grace_ends;  // at the latest; nothing: it is not started again yet
+    std::optional<TimePoint> grace_ends;  // the latest end of the grace period; no value before the new start
   };
   const std::vector<Restart>& restarts() const { return restarts_; }
   bool running() const { return restarts_.empty() || restarts_.back().grace_ends; }
 
   nfs::FileHandle root() const { return exports_.Resolve("/").found->root(); }
   const rdma::Address& address() const { return address_; }
-  // At once, unlike those that are served.
+  // Returns the files without the faults and delays of the served file system.
   fs::memory::FileSystem& files() { return *files_; }
   rdma::Provider& provider() { return *provider_; }
 
-  // Of the run that goes on, or went on last.
+  // The next three functions return parts of the current run, or of the last one if the server is killed.
   SlowProgram& program() { return *run().program; }
-  // Null where version 3 is spoken.
+  // Returns null in version 3.
   Nfs4Service* nfs4() { return run().nfs4 ? &*run().nfs4 : nullptr; }
   rpcrdma::Server& server() { return run().server; }
 
-  // As many credits for each connection, now and after a restart.
+  // Sets the number of credits that each connection gets, now and after a restart.
   void SetCredits(uint32_t credits);
-  // Done when nothing is served any more, nor is anything still under way of earlier runs.
+  // Stops the server. Completes when the last run and all killed runs have stopped.
   Task<void> Stop();
-  // Calls that are still executed.
+  // Returns the number of calls that are under way, in all runs.
   size_t calls() const;
-  // After Stop(): all replies that are kept, and all runs.
+  // Destroys all runs, with their kept replies, and the stable storage. To be called after Stop().
   void Forget();
 
  private:
-  // From a start to the next, or the end.
+  // One run of the server: from a start to the next start, or to the end of the simulation.
   struct Run {
     Run(rdma::Provider& provider, rdma::sim::World& world, const rpcrdma::ServerOptions& options)
         : dispatcher(cache, world), server(provider, world, dispatcher, options) {}
@@ -93,7 +94,7 @@ class ServerSide {
   nfs::v3::Program nfs3_{exports_, {.max_read = 1 << 16, .max_write = 1 << 16, .max_directory = 1 << 16}};
   std::optional<Nfs4Memory> memory_{std::in_place};
   rdma::Address address_;
-  // What was under way in a run that was killed comes to an end later, and nobody hears of it.
+  // Killed runs stay here, because their calls finish later, without replies.
   std::vector<std::unique_ptr<Run>> runs_;
   std::vector<Restart> restarts_;
 };

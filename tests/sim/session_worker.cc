@@ -16,10 +16,10 @@ OPEN4args SessionWorker::MakeOpen(openflag4 how, open_claim4 claim) const {
           .claim = claim};
 }
 
-// RFC 8881 §8.2.2: each OPEN that is executed counts. What was opened before the server was killed, and not reclaimed, is not open.
+// RFC 8881 §8.2.2: the seqid counts the executed OPENs. An open from before the restart that was not reclaimed is gone.
 void SessionWorker::HandleOpened(File& file, const OPEN4res& opened, uint64_t epoch) {
   const stateid4& stateid = opened.resok4().stateid;
-  Expect(file.doubtful || stateid.seqid == 1, "OPEN was executed more than once");
+  Expect(file.doubtful || stateid.seqid == 1, "the server executed an OPEN more than once");
   file.doubtful = false;
   if (epoch != session_.epoch()) return;
   file.stateid = stateid;
@@ -39,7 +39,7 @@ Task<void> SessionWorker::OpenFile(nfs_fh4 directory, const std::string& name, F
   if (refused_) Unexpected("OPEN", client::Describe(*refused_));
 }
 
-// A second execution would say BAD_STATEID.
+// A second execution would fail with NFS4ERR_BAD_STATEID.
 Task<void> SessionWorker::CloseFile(File& file) {
   uint64_t epoch = 0;
   const auto build = [&] {
@@ -47,7 +47,7 @@ Task<void> SessionWorker::CloseFile(File& file) {
     return std::tuple(PUTFH4args{file.handle}, CLOSE4args{.seqid = 0, .open_stateid = StateIdOf(file)});
   };
   auto reply = co_await Ask("CLOSE", {}, build);
-  // What was closed has been reclaimed since, or is lost.
+  // The worker has reclaimed the open since the CLOSE, or the open is lost.
   if (file.epoch != epoch || !file.stateid) co_return;
   file.stateid.reset();
   if (reply) co_return;
@@ -59,21 +59,21 @@ bool SessionWorker::reclaiming() const { return findings_.empty() && session_.le
 
 SessionWorker::Reclaimed SessionWorker::JudgeReclaim(std::optional<nfsstat4> status) {
   if (status == NFS4_OK) return Reclaimed::kYes;
-  // Without an answer: once more does no harm. Where the session is lost again, there will be another time.
+  // Repeating a reclaim without a reply does no harm. If the session is lost again, a new reclaim phase follows.
   if (!status || status == NFS4ERR_DELAY || !reclaiming()) return Reclaimed::kAgain;
-  // RFC 8881 §8.4.3: somebody else may have had it.
+  // RFC 8881 §8.4.3: another client may have had a conflicting open or lock since.
   const bool late = status == NFS4ERR_NO_GRACE && facts_.may_be_silent;
   if (!late) Unexpected("reclaiming", client::Describe(static_cast<Status>(*status)));
   return Reclaimed::kNo;
 }
 
-// RFC 8881 §8.4.2.1: what he had open nobody else can have before he has had it again.
+// RFC 8881 §8.4.2.1: no other client can get a conflicting open before the worker has reclaimed its own.
 Task<void> SessionWorker::ReclaimFile(File& file) {
   const uint64_t epoch = session_.epoch();
   while (reclaiming() && file.stateid && file.epoch != epoch) {
     const std::tuple operations(PUTFH4args{file.handle},
                                 MakeOpen(openflag4(OPEN4_NOCREATE), open_claim4(CLAIM_PREVIOUS, OPEN_DELEGATE_NONE)));
-    world_.Trace("{}: reclaims what is open", name());
+    world_.Trace("{}: reclaims an open", name());
     auto reply = co_await session_.ReclaimCall([&] { return operations; }, "reclaiming");
     const Reclaimed judged = JudgeReclaim(reply ? std::optional(reply->status) : std::nullopt);
     if (judged == Reclaimed::kNo) file.stateid.reset();

@@ -1,5 +1,5 @@
-// A Worker by NFS version 4.1, through the client's own session: what must not be executed twice, the slots know. What he has open he
-// has again when the server was killed.
+// SessionWorker is the base of the workers that use NFS version 4.1, through their client's session. It checks that the
+// session's slots prevent second executions, and that the worker can reclaim its opens after a restart of the server.
 #pragma once
 
 #include <tuple>
@@ -15,24 +15,25 @@ class SessionWorker : public Worker {
   SessionWorker(rdma::sim::World& world, Findings& findings, Facts facts, client::v4::Session& session)
       : Worker(world, findings, std::move(facts)), session_(session) {}
 
-  // What is known of a file's open.
+  // The worker's open of one file.
   struct File {
     nfs4::nfs_fh4 handle;
     std::optional<nfs4::stateid4> stateid{};
-    uint64_t epoch = 0;     // that the stateid is of, see client::v4::Session
-    bool doubtful = false;  // OPEN or CLOSE had no reply: the server may have it open all the same
+    uint64_t epoch = 0;     // the epoch of the stateid, see client::v4::Session
+    bool doubtful = false;  // OPEN or CLOSE had no reply, so the server may have the file open
   };
 
   template <class... Operations>
   using Reply = std::optional<client::v4::CompoundReply<Operations...>>;
-  // No value where the call has failed: refused_ says whether it was the server that said no, and why.
+  // Sends a COMPOUND. Returns no value if it failed: then refused_ holds the server's status, or no value if the call
+  // has no reply.
   template <class... Operations>
   Task<Reply<Operations...>> Ask(std::string_view what, Bytes destination, Operations... operations) {
     const std::tuple<Operations...> compound(std::move(operations)...);
     const auto build = [&compound] { return compound; };
     co_return co_await AskAnew(what, destination, build, std::type_identity<std::tuple<Operations...>>());
   }
-  // With operations that are others when the server has been killed, because their stateids are.
+  // Sends a COMPOUND that `build` makes anew for each attempt: after a restart of the server its stateids have changed.
   template <class Build>
   auto Ask(std::string_view what, Bytes destination, Build build)
     requires std::is_invocable_v<Build>
@@ -45,13 +46,13 @@ class SessionWorker : public Worker {
   void HandleOpened(File& file, const nfs4::OPEN4res& opened, uint64_t epoch);
   Task<void> OpenFile(nfs4::nfs_fh4 directory, const std::string& name, File& file);
   Task<void> CloseFile(File& file);
-  // In the session's reclaim phase. Ends where that does.
+  // Reclaims the open during the session's reclaim phase. Returns when that phase ends, at the latest.
   Task<void> ReclaimFile(File& file);
-  // What is to become of a request that reclaims something.
+  // The result of a reclaim request: granted, refused, or to be repeated.
   enum class Reclaimed : uint8_t { kYes, kNo, kAgain };
   Reclaimed JudgeReclaim(std::optional<nfs4::nfsstat4> status);
   bool reclaiming() const;
-  // Anonymous where it is lost: such a READ or WRITE does not depend on it, and such a CLOSE fails.
+  // Returns the stateid, or the anonymous one if it is lost: READ and WRITE succeed without it, and CLOSE fails.
   static nfs4::stateid4 StateIdOf(const File& file) { return file.stateid.value_or(nfs4::stateid4{}); }
 
   client::v4::Session& session_;
@@ -61,7 +62,8 @@ class SessionWorker : public Worker {
   template <class Build, class... Operations>
   Task<Reply<Operations...>> AskAnew(std::string_view what, Bytes destination, Build build,
                                      std::type_identity<std::tuple<Operations...>>);
-  // Whether a second execution may give this status although the first one succeeded: it finds its work done, or the disk fails.
+  // Tells whether a second execution may fail with this status although the first one succeeded: the change is already
+  // made, or the disk fails.
   bool MayBeDone(client::Status status) const {
     return status == client::Status::kExists || status == client::Status::kNotFound || IsDisksFault(status);
   }
@@ -74,7 +76,8 @@ Task<SessionWorker::Reply<Operations...>> SessionWorker::AskAnew(std::string_vie
   const unsigned forgotten = *facts_.forgotten;
   const TimePoint begun = world_.Now();
   auto reply = co_await session_.Call(build, what, destination);
-  // It may be the answer to what was executed before the server was killed: what is true of it is known when all is reclaimed.
+  // The reply may come from an execution before the server was killed. Its stateids are valid only after the reclaim
+  // phase, so wait for the end of that phase.
   while (!session_.lease().ready() && findings_.empty()) (void)co_await session_.Ready(what);
   refused_ = reply ? std::nullopt : reply.error().status;
   if (reply || refused_) *facts_.renewed = std::max(*facts_.renewed, begun);
@@ -82,7 +85,8 @@ Task<SessionWorker::Reply<Operations...>> SessionWorker::AskAnew(std::string_vie
   world_.Trace("{}: {}", name(), reply.error().message);
   if (!refused_ && !facts_.may_be_refused) Unexpected(what, reply.error().message);
   if (!refused_) co_await Sleep(world_, facts_.longest_execution);
-  // Where the server has forgotten that it had executed it, nobody knows.
+  // The server has lost this client's kept replies, so the status may come from a second execution: the result is
+  // unknown.
   if (refused_ && MayBeDone(*refused_) && *facts_.forgotten != forgotten) refused_.reset();
   co_return std::nullopt;
 }

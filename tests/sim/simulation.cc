@@ -25,7 +25,8 @@ rpc::Message MakeProbe(BufferPool& buffers, rpc::Xid xid) {
 
 }  // namespace
 
-// A connection that its Client can look at. When it goes we ask why.
+// A channel that makes its connection visible in ClientSide::connection. Its destructor checks the reason for the
+// connection's end.
 class Simulation::TrackedChannel final : public rpc::Channel {
  public:
   TrackedChannel(Simulation& simulation, ClientSide& client, std::unique_ptr<rpcrdma::Client> connection)
@@ -162,7 +163,7 @@ Task<Result<std::unique_ptr<rpc::Channel>, std::string>> Simulation::Open(Client
   if (client.session && client.session->lease().ready()) {
     rpc::Client calls(*channel, client.provider->buffers(), rpc::Xid(static_cast<uint32_t>(world_.random().Next())));
     co_await client.session->Bind(calls);
-    // The channel's own code may be below us still.
+    // Return from a fresh event: the code of the channel that called Open may still be on the stack.
     co_await Sleep(world_, Duration::zero());
   }
   co_return channel;
@@ -179,9 +180,9 @@ void Simulation::Run() {
         return !findings_.empty() || !working();
       },
       kManyEvents);
-  // Coroutines that wait for ever would not survive what follows.
+  // The steps below would destroy coroutines that still wait, so stop here after an error.
   if (!ended)
-    findings_.Add("calls without an end: {}", world_.events_pending() ? "they go on and on" : "nothing happens");
+    findings_.Add("calls do not end: {}", world_.events_pending() ? "too many events" : "no event is pending");
   if (!findings_.empty()) return;
   faults_over_ = true;
   network_.faults() = {};
@@ -212,11 +213,11 @@ Task<void> Simulation::Reclaim(ClientSide& client) {
   for (auto& worker : client.workers) co_await worker->Reclaim();
 }
 
-// Nothing is heard of it for a while.
+// Waits for the end of the client's silence. If its lease expired meanwhile, tells its workers.
 Task<void> Simulation::Silence(ClientSide& client) {
   co_await Sleep(world_, client.silent_until - world_.Now());
   if (client.Keeps(server_->restarts(), world_.Now())) co_return;
-  world_.Trace("a client comes back whose lease is over");
+  world_.Trace("a client comes back after its lease has expired");
   ++client.forgotten;
   for (auto& worker : client.workers) worker->HandleLeaseOver();
 }
@@ -227,7 +228,7 @@ bool Simulation::working() const {
   });
 }
 
-// ---- what goes wrong ----
+// ---- random faults ----
 
 void Simulation::MeddleLater() {
   if (meddlings_left_ == 0) {
@@ -298,13 +299,13 @@ void Simulation::Restart() {
   if (!schedule_.persistent) {
     for (auto& client : clients_) ++client->forgotten;
   }
-  // Somebody comes back later than others, and perhaps after the grace period.
+  // One client may come back later than the others, perhaps after the grace period.
   ClientSide& late = *clients_[world_.random().Below(clients_.size())];
   if (world_.random().Chance(0.5)) BeSilent(late, schedule_.silences ? seconds(200) : seconds(1));
   world_.Schedule(world_.random().UpTo(milliseconds(100)), [this] { server_->Start(); });
 }
 
-// Its lease is of 90 seconds.
+// Cuts the client off for a random time up to `at_most`. The lease lasts 90 seconds.
 void Simulation::BeSilent(ClientSide& client, Duration at_most) {
   if (!client.session->lease().ready() || somebody_is_silent()) return;
   world_.Trace("meddling: a client is silent");

@@ -1,5 +1,5 @@
-// One simulation: a server of NFS version 3 or 4.1 over a file system in memory, clients that reconnect, a network that does what the
-// schedule says; and what must hold after each step and in the end.
+// Simulation runs one schedule: a server of NFS version 3 or 4.1 over a file system in memory, clients that reconnect,
+// and a network with the schedule's faults, in virtual time. It checks invariants after each step and at the end.
 #pragma once
 
 #include <memory>
@@ -20,17 +20,17 @@ struct Totals {
   uint64_t events = 0;
   uint64_t connections = 0;
   uint64_t refusals = 0;
-  uint64_t restarts = 0;  // of the server
+  uint64_t restarts = 0;  // restarts of the server
   rdma::sim::Stats network;
 };
 
 class Simulation {
  public:
-  // With a file, what crosses the server's endpoints is written to it; it outlives the simulation.
+  // If `capture` is not null, writes the traffic of the server's endpoints to it. The file must outlive the simulation.
   Simulation(const Schedule& schedule, uint64_t seed, bool tracing, rdma::trace::File* capture = nullptr);
   ~Simulation();
 
-  // Runs it from beginning to end; once.
+  // Runs the simulation from beginning to end. May be called once.
   void Run();
 
   const Findings& findings() const { return findings_; }
@@ -43,7 +43,7 @@ class Simulation {
   void AddClient(const ClientPlan& plan);
   void AddLockers(ClientSide& client);
   Worker::Facts MakeFacts(ClientSide& client, std::string name) const;
-  // Below the root, for a worker.
+  // Makes a directory below the root, for a worker.
   nfs::FileHandle MakeDirectory(const std::string& name);
   void MakeLockedFiles();
   std::unique_ptr<Worker> MakeWorker(ClientSide& client, unsigned number);
@@ -84,8 +84,8 @@ class Simulation {
   unsigned restarts_left_;
   bool faults_over_ = false;
   bool has_hung_ = false;
-  uint64_t refusals_ = 0;      // that were planned, and have happened
-  uint32_t most_granted_ = 0;  // that the server has ever been willing to grant
+  uint64_t refusals_ = 0;      // the planned refusals that have happened
+  uint32_t most_granted_ = 0;  // the highest number of credits that the server has had to grant
 };
 
 }  // namespace penstock::simulation

@@ -1,4 +1,5 @@
-// What must hold in a simulation, after each step and in the end.
+// The checks of a simulation: invariants after each step, and the final state of connections, files, sessions and
+// memory.
 #include <algorithm>
 
 #include "at_once.h"
@@ -8,13 +9,14 @@
 namespace penstock::simulation {
 
 void Simulation::CheckStep() {
-  for (const std::string& violation : network_.violations()) findings_.Add("the interface was misused: {}", violation);
+  for (const std::string& violation : network_.violations())
+    findings_.Add("misuse of the provider interface: {}", violation);
   CheckRefusals();
   CheckCredits();
 }
 
-// The network refuses what reaches for memory that is not registered, a Send that finds no receive, an invalidation of what
-// is not valid: nothing of that happens, but what the schedule makes happen.
+// The network refuses an access to memory that is not registered, a Send without a posted receive, and an invalidation
+// of an invalid region. Only the refusals that the schedule plans may happen.
 void Simulation::CheckRefusals() {
   std::optional<uint64_t>& planned = network_.faults().refuse_at;
   if (planned && network_.accesses() >= *planned) {
@@ -22,10 +24,10 @@ void Simulation::CheckRefusals() {
     *planned = network_.accesses() + 1 + world_.random().Below(2 * schedule_.refuse_after);
   }
   if (network_.stats().refused_accesses != refusals_) {
-    findings_.Add("{} accesses were refused, not {}", network_.stats().refused_accesses, refusals_);
+    findings_.Add("the network refused {} accesses instead of {}", network_.stats().refused_accesses, refusals_);
   }
   // RFC 8166 §4.4.1
-  if (network_.stats().unfenced_regions > 0) findings_.Add("memory was given back that the peer could still reach");
+  if (network_.stats().unfenced_regions > 0) findings_.Add("memory was released while the peer could still access it");
 }
 
 void Simulation::CheckCredits() {
@@ -33,13 +35,13 @@ void Simulation::CheckCredits() {
     if (!client->connection || client->connection->lost()) continue;
     const rpcrdma::RequesterCredits& credits = client->connection->requester().credits();
     if (credits.in_flight() > std::min(client->most_requested, most_granted_)) {
-      findings_.Add("{} calls under way, of {} asked for and {} granted", credits.in_flight(), client->most_requested,
-                    most_granted_);
+      findings_.Add("{} calls are under way with {} credits requested and {} granted", credits.in_flight(),
+                    client->most_requested, most_granted_);
     }
   }
 }
 
-// Nobody waits for anything: what was taken for calls has been given back.
+// No call is under way any more, so all credits and memory regions of calls must be released.
 void Simulation::CheckQuiet() {
   for (const auto& client : clients_) {
     if (!client->connection || client->connection->lost()) continue;
@@ -58,7 +60,7 @@ void Simulation::CheckEnd(const rpcrdma::Client& connection) {
   if (why.contains("the network has lost")) return;
   if (refusals_ > 0 && why.contains("may not reach its memory")) return;
   if (has_hung_ && why == "the peer does not answer") return;
-  findings_.Add("a connection has ended without a fault: {}", why);
+  findings_.Add("a connection ended although no fault was injected: {}", why);
 }
 
 void Simulation::CheckFiles() {
@@ -70,25 +72,27 @@ void Simulation::CheckFiles() {
 void Simulation::CheckWorker(const Worker& worker) {
   fs::memory::FileSystem& files = server_->files();
   auto directory = AtOnce(files.Lookup(AsRoot(), files.Root(), worker.name()));
-  if (!directory.result) return findings_.Add("{} is not there", worker.name());
+  if (!directory.result) return findings_.Add("{} does not exist", worker.name());
   for (const auto& [name, entry] : worker.entries()) {
     auto found = AtOnce(files.Lookup(AsRoot(), directory.result->handle, name));
     if (!found.result) {
-      findings_.Add("{}/{} is not there", worker.name(), name);
+      findings_.Add("{}/{} does not exist", worker.name(), name);
     } else if (entry.symlink) {
       auto target = AtOnce(files.ReadLink(AsRoot(), found.result->handle));
       if (!target.result || *target.result != entry.content)
-        findings_.Add("{}/{} is another link", worker.name(), name);
+        findings_.Add("{}/{} has a wrong link target", worker.name(), name);
     } else {
       auto read = AtOnce(files.Read(AsRoot(), found.result->handle, 0, 1 << 24));
       if (!read.result || AsText(read.result->data.bytes()) != entry.content) {
-        findings_.Add("{}/{} has other octets than were written", worker.name(), name);
+        findings_.Add("{}/{} has wrong content", worker.name(), name);
       }
     }
   }
 }
 
-// They may still be binding a connection: nobody waits for that. A slot that were in use at either side would be in the way.
+// Closes all sessions, and checks that the server keeps no session, client or reply. A session may still be binding a
+// connection; the function does not wait for that. A slot that stays in use on either side would prevent the end of its
+// session.
 void Simulation::EndSessions() {
   if (!world_.RunUntil([this] { return server_->running(); }, kManyEvents)) {
     return findings_.Add("the server does not start again");
@@ -109,14 +113,14 @@ void Simulation::EndSessions() {
   Nfs4Service& server = *server_->nfs4();
   if (const char* wrong = server.FindInconsistency()) findings_.Add("the server's tables: {}", wrong);
   if (server.sessions() + server.clients() > 0) {
-    findings_.Add("the server knows {} sessions of {} clients that have gone", server.sessions(), server.clients());
+    findings_.Add("the server still has {} sessions and {} clients at the end", server.sessions(), server.clients());
   }
   if (const size_t left = server.CountForgottenReplies()) {
-    findings_.Add("the replies of {} sessions are kept that have gone", left);
+    findings_.Add("the server still stores the replies of {} ended sessions", left);
   }
 }
 
-// Ends everything; nothing may be left over.
+// Closes all connections, stops the server, and checks that no call and no buffer is left.
 void Simulation::Close() {
   world_.Trace("the end");
   for (auto& client : clients_) client->channel.reset();
@@ -129,18 +133,18 @@ void Simulation::Close() {
     return findings_.Add("the server does not stop: {} connections, {} calls", server_->server().connections(),
                          server_->calls());
   }
-  if (!world_.Run(kManyEvents)) return findings_.Add("events without an end");
+  if (!world_.Run(kManyEvents)) return findings_.Add("events do not end");
   CheckStep();
-  if (server_->calls() > 0) return findings_.Add("{} calls are still executed", server_->calls());
+  if (server_->calls() > 0) return findings_.Add("{} calls are still under way", server_->calls());
   for (auto& client : clients_) {
     if (const size_t left = client->provider->buffers().outstanding())
-      findings_.Add("{} buffers left at a client", left);
+      findings_.Add("{} buffers are left at a client", left);
   }
   server_->Forget();
   if (const size_t left = server_->provider().buffers().outstanding())
-    findings_.Add("{} buffers left at the server", left);
+    findings_.Add("{} buffers are left at the server", left);
   server_.reset();
-  if (const size_t left = fs::memory::ThreadBuffers().outstanding()) findings_.Add("{} buffers of files left", left);
+  if (const size_t left = fs::memory::ThreadBuffers().outstanding()) findings_.Add("{} file buffers are left", left);
 }
 
 }  // namespace penstock::simulation

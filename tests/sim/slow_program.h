@@ -1,5 +1,5 @@
-// A program of the server, with what a real server has besides: calls take their time and end in any order, and now and
-// then nothing is done at all for a while. It counts executions.
+// SlowProgram wraps an RPC program and imitates the timing of a real server: calls take random times, end in any order,
+// and the server can hang for a while. It counts the executions of each call.
 #pragma once
 
 #include <map>
@@ -14,7 +14,8 @@ namespace penstock::simulation {
 
 class SlowProgram final : public rpc::ForwardingProgram {
  public:
-  // Where sessions know duplicates they come as far as this; otherwise nothing may that was executed before.
+  // With sessions, a duplicate call reaches this program, and the session's slots detect it. Without sessions, the
+  // duplicate request cache must stop a duplicate earlier: a second execution is then an error.
   SlowProgram(rpc::Program& inner, bool sessions, rdma::sim::World& world, Findings& findings, Duration max_delay)
       : ForwardingProgram(inner), sessions_(sessions), world_(world), findings_(findings), max_delay_(max_delay) {}
 
@@ -38,7 +39,7 @@ class SlowProgram final : public rpc::ForwardingProgram {
     co_return status;
   }
 
-  // Nothing is executed any more that has not been so far.
+  // Calls that are not executed yet fail from now on.
   void Kill() { killed_ = true; }
   void HangFor(Duration duration) { hung_until_ = world_.Now() + duration; }
   size_t running() const { return running_; }

@@ -1,5 +1,6 @@
-// Somebody who works in a directory of his own, one call after the other, and knows what must come of each: whatever happens to
-// connections, calls are executed once and replies are right.
+// Worker is the base of the simulated applications. A worker makes one call after the other in its own directory and
+// knows the correct result of each. It checks that the server executes each call once and replies correctly, also when
+// connections are lost.
 #pragma once
 
 #include <algorithm>
@@ -19,23 +20,25 @@ class Worker {
  public:
   struct Entry {
     bool symlink = false;
-    std::string content;  // the file's, or where the link leads
+    std::string content;  // the file's data, or the symlink's target
   };
   struct Facts {
-    std::string directory;  // his own, below the root
+    std::string directory;  // the worker's own directory, below the root
     size_t max_payload;
-    // A call that has chunks may have no reply, because the network refuses accesses to memory; he then finds out what has
-    // come of it.
+    // The network may refuse accesses to memory, so a call with chunks may have no reply. The worker then finds out
+    // whether the call was executed.
     bool may_be_refused;
-    // An operation on files may fail with an error of the disk, and has then changed nothing.
+    // An operation on files may fail with a disk error. Such an operation changes nothing.
     bool disk_fails = false;
-    // A call without a reply may still be executed for so long.
+    // A call without a reply may still be executed during this time.
     Duration longest_execution{};
-    // His client may be silent for so long that the server gives away what it has.
+    // The worker's client may be silent for so long that its lease expires and other clients get its locks.
     bool may_be_silent = false;
-    // How often the server has forgotten what it had executed for his client: calls that were under way may be executed once more.
+    // Counts the server's losses of the kept replies of the worker's client. After a loss, calls under way may be
+    // executed again.
     const unsigned* forgotten = nullptr;
-    // When that was sent of his client which the server has answered last.
+    // The time when the worker's client sent the latest of the calls that have a reply. Its lease was renewed then, or
+    // later.
     TimePoint* renewed = nullptr;
   };
 
@@ -46,25 +49,25 @@ class Worker {
   Worker& operator=(const Worker&) = delete;
 
   Task<void> Run(unsigned calls);
-  // His client may reclaim what it had when the server was killed.
+  // Reclaims the worker's state after a restart of the server. The client calls it during the reclaim phase.
   virtual Task<void> Reclaim() { co_return; }
-  // His client has been silent for longer than its lease.
+  // The worker's client was silent for longer than its lease.
   virtual void HandleLeaseOver() {}
 
   bool done() const { return done_; }
   unsigned calls() const { return calls_; }
   const std::string& name() const { return facts_.directory; }
-  // What the directory must hold.
+  // The entries that the directory must have.
   const std::map<std::string, Entry>& entries() const { return entries_; }
 
  protected:
   virtual Task<void> MakeDirectory() = 0;
   virtual Task<void> Act() = 0;
-  // Gives back what the server keeps for him.
+  // Closes and unlocks all files, so that the server keeps no state for the worker.
   virtual Task<void> Finish() { co_return; }
 
   void HandleCall(std::string_view what);
-  // A status of any version: the numbers are the same.
+  // Tells whether the status is a disk error that the schedule allows. The numbers are the same in both versions.
   template <class Status>
   bool IsDisksFault(Status status) const {
     const auto number = static_cast<int>(status);
@@ -76,7 +79,7 @@ class Worker {
 
   std::string NewName();
   std::string Text(size_t most);
-  // One of the entries of that kind; null where there is none.
+  // Picks a random entry: a symlink, a file, or either without a value. Returns null if no such entry exists.
   std::pair<const std::string, Entry>* Pick(std::optional<bool> symlink);
 
   rdma::sim::World& world_;

@@ -9,7 +9,7 @@ constexpr stateid4 kAnonymous{};
 
 class AttributesTest : public Nfs4Test {
  protected:
-  // The values of one GETATTR, decoded one after the other.
+  // Decodes the values of one GETATTR reply, one after the other.
   class Values {
    public:
     explicit Values(const fattr4& attributes)
@@ -76,7 +76,7 @@ TEST_F(AttributesTest, SupportedAttrsListsTheSupportedAttributes) {
   Values values(Get(Root(), {FATTR4_SUPPORTED_ATTRS}));
   const AttributeSet supported(values.Next<bitmap4>());
   EXPECT_EQ(supported, SupportedAttributes(tree.GetProperties(), *FindDialect(MinorVersion(0))));
-  // RFC 7530 §5.6: these are required.
+  // RFC 7530 §5.6 requires these attributes.
   for (uint32_t number = FATTR4_SUPPORTED_ATTRS; number <= FATTR4_RDATTR_ERROR; ++number) {
     EXPECT_TRUE(supported.Has(number)) << AttributeName(number);
   }
@@ -183,7 +183,7 @@ TEST_F(SetAttributesTest, RequiresPermission) {
   EXPECT_EQ(Set(file, given.Add(FATTR4_MODE, uint32_t{0777}).Take()).status, NFS4ERR_PERM);
 }
 
-// RFC 8881 §6.4.1: the list counts, and the mode shows what is left of it.
+// RFC 8881 §6.4.1: the server enforces the list, and derives the mode from it.
 TEST_F(SetAttributesTest, SetsAnAccessControlList) {
   const nfs_fh4 file = MakeFile("file", "", 0644);
   auto given = Given();

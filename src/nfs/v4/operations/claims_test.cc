@@ -1,5 +1,5 @@
-// What clients of version 3 meet on files that clients of version 4 have open or delegated to them: both versions behind
-// one dispatcher.
+// Operations of version 3 clients on files that version 4 clients have open or delegated. One dispatcher serves both
+// versions.
 #include "nfs/v4/operations/claims.h"
 
 #include "nfs/v3/program.h"
@@ -28,7 +28,7 @@ class ClaimsTest : public StatefulTest {
 
   static nfs_fh3 As3(const nfs_fh4& handle) { return {.data = xdr::Opaque<64>(handle.bytes())}; }
 
-  // By root, in version 3. Views in the results live as long as the server.
+  // Calls a procedure of version 3 as root. Views in the results live as long as the server.
   template <class Procedure>
   typename Procedure::Results ResultsOf(const typename Procedure::Arguments& arguments) {
     xdr::Encoder encoder(server.buffers);
@@ -73,8 +73,8 @@ class ClaimsTest : public StatefulTest {
     EXPECT_EQ(opened.resok4().delegation.delegation_type(), OPEN_DELEGATE_WRITE);
     return opened.resok4().delegation.write().stateid;
   }
-  // What version 3 tells of the file's attributes although nobody asked for them, by procedure. None of these recalls
-  // anything, and each of them succeeds.
+  // Tells for each procedure whether its reply contains the file's optional attributes. Each procedure must succeed
+  // without a recall.
   std::map<std::string, bool> ShownAttributes() {
     std::map<std::string, bool> shown;
     shown["LOOKUP"] = ResultsOf<NFSPROC3_LOOKUP>({{root3, "file"}}).resok().obj_attributes.has_value();
@@ -126,7 +126,7 @@ TEST_F(ClaimsTest, RecallsAWriteDelegationForAReader) {
   EXPECT_EQ(Read(), NFS3_OK);
 }
 
-// RFC 8881 §10.4.3: its holder may have written more than the server knows.
+// RFC 8881 §10.4.3: the holder may have data that it has not written to the server yet.
 TEST_F(ClaimsTest, RecallsAWriteDelegationForGetattr) {
   const stateid4 id = WriteDelegation();
   EXPECT_EQ(GetAttributes(), NFS3ERR_JUKEBOX);
@@ -135,7 +135,8 @@ TEST_F(ClaimsTest, RecallsAWriteDelegationForGetattr) {
   EXPECT_EQ(GetAttributes(), NFS3_OK);
 }
 
-// A version 3 client that opens a file takes the attributes of LOOKUP for the file's, and would see it empty.
+// A version 3 client uses the attributes of LOOKUP when it opens a file. With outdated ones it would take the file for
+// empty.
 TEST_F(ClaimsTest, OmitsAttributesDuringAWriteDelegation) {
   MakeFile("another");
   const auto all = [](bool shown) { return testing::Each(testing::Pair(testing::_, shown)); };
@@ -158,7 +159,7 @@ TEST_F(ClaimsTest, RefusalsOmitAttributesDuringAWriteDelegation) {
   EXPECT_FALSE(written.resfail().file_wcc.before || written.resfail().file_wcc.after);
 }
 
-// Attributes that were looked at while a delegation was out are as old as that, although it has ended since.
+// Attributes that the server read during a write delegation are outdated, even if the delegation has ended since then.
 TEST_F(ClaimsTest, OmitsAttributesIfAWriteDelegationEndedMeanwhile) {
   Claims claims(server.GetServices());
   const NamedFile name = NameOf(file);
@@ -239,7 +240,7 @@ TEST_F(ClaimsTest, RemovesTheDelegationOfAnExpiredClientAtOnce) {
   EXPECT_EQ(server.state.claims(), 0u);
 }
 
-// What comes between the look at the claims and the change itself.
+// An OPEN may be executed between the check of the claims and the change. It must not get a delegation then.
 TEST_F(ClaimsTest, GrantsNoDelegationWhileTheFileChanges) {
   Client();
   Claims claims(server.GetServices());

@@ -1,4 +1,5 @@
-// SETCLIENTID, SETCLIENTID_CONFIRM, RENEW as COMPOUNDs; their cases are in state/clients_0_test.cc.
+// SETCLIENTID, SETCLIENTID_CONFIRM and RENEW as COMPOUNDs. state/clients/clients_0_test.cc tests the cases of the
+// tables.
 #include "nfs/v4/engine/nfs4_test.h"
 
 namespace penstock::nfs::v4 {
@@ -23,7 +24,7 @@ class ClientIdTest : public Nfs4Test {
     EXPECT_EQ(Confirm(set), NFS4_OK);
     return set.clientid;
   }
-  // Nothing where no client may be called there.
+  // Returns the callback address, or no value if the server does not call clients at this address.
   std::optional<SocketAddress> CallbackFor(std::string_view address) {
     const auto set = Set(1, address).resok4();
     EXPECT_EQ(Confirm(set), NFS4_OK);

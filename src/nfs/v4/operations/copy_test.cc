@@ -140,7 +140,7 @@ TEST_F(CopyTest, ReturnsAShortCopyIfTheClientCannotBeNotified) {
   EXPECT_FALSE(copied.cr_response.wr_callback_id);
 }
 
-// With a backchannel.
+// A client with a backchannel, to which the server reports the end of a copy.
 class OffloadTest : public CopyTest {
  protected:
   OffloadTest() {
@@ -172,7 +172,7 @@ TEST_F(OffloadTest, ContinuesALongCopyAndReportsItsEnd) {
   EXPECT_EQ(ToFileHandle(done.file).bytes().size(), to.bytes().size());
   ASSERT_EQ(done.information.coa_status(), NFS4_OK);
   EXPECT_EQ(done.information.coa_resok4().wr_count, kSize);
-  EXPECT_FALSE(done.information.coa_resok4().wr_callback_id) << "RFC 7862 §16.1.3";
+  EXPECT_FALSE(done.information.coa_resok4().wr_callback_id) << "RFC 7862 §16.1.3: CB_OFFLOAD has no callback ID";
   EXPECT_EQ(AttributesOf("to")->size, kSize);
 }
 
@@ -205,7 +205,7 @@ TEST_F(OffloadTest, ObeysARequestForASynchronousCopy) {
 
 // --- CLONE
 
-// Time that passes when the test says so.
+// A timer service whose timer expires when the test calls Expire().
 class ManualTimers : public TimerService {
  public:
   TimePoint Now() const override { return {}; }

@@ -80,7 +80,8 @@ TEST_F(NoDelegationTest, GrantsNoneIfTheOperatorDisablesDelegations) {
   EXPECT_EQ(opened.resok4().delegation.od_whynone().ond_why(), WND4_RESOURCE);
 }
 
-// RFC 8881 §10.2.1: what was held before a restart is reclaimed, whatever the operator wants by now.
+// RFC 8881 §10.2.1: a client may reclaim a delegation from before the restart, even if the operator has disabled
+// delegations since.
 TEST_F(NoDelegationTest, ReclaimedDelegationMustBeReturnedAtOnce) {
   const nfs_fh4 file = MakeFile("file");
   Client0 client(server, "of 4.0");
@@ -139,7 +140,7 @@ TEST_F(DelegationTest, RecallsBeforeTheFileChanges) {
   EXPECT_EQ(Other().Run(PutRoot(), Op(OP_REMOVE, REMOVE4args{"file"})).status, NFS4_OK);
 }
 
-// RFC 8881 §10.4.4: as is a file that gets another name, loses its name to another file, or gets one more.
+// RFC 8881 §10.4.4 also covers RENAME of the file, RENAME of another file over it, and LINK.
 TEST_F(DelegationTest, RecallsBeforeTheFileIsRenamedReplacedOrLinked) {
   const auto rename = [&](std::string_view from, std::string_view to) {
     return Other().Run(PutRoot(), SaveFh(), Op(OP_RENAME, RENAME4args{from, to})).status;
@@ -168,8 +169,8 @@ TEST_F(DelegationTest, RecallsBeforeTheFileIsRenamedReplacedOrLinked) {
   }
 }
 
-// What comes between the check and the change itself: the operation waits for the file system, and another client's OPEN
-// is executed meanwhile.
+// Between the check and the change, an operation waits for the file system. The server may execute another client's
+// OPEN meanwhile.
 TEST_F(DelegationTest, GrantsNoneWhileTheFileChanges) {
   const NamedFile name = NameOf(file);
   const Services services = server.GetServices();
@@ -212,7 +213,7 @@ class HeldAttributesTest : public DelegationTest {
     uint64_t change;
     uint64_t size;
   };
-  // As another client sees the file.
+  // Returns the attributes that another client gets.
   Version Seen() {
     auto reply = Other().Run(PutFh(file), GetAttr({FATTR4_CHANGE, FATTR4_SIZE}));
     EXPECT_EQ(reply.status, NFS4_OK);
@@ -235,7 +236,7 @@ TEST_F(HeldAttributesTest, ReturnsTheFilesAttributesIfTheHolderHasNotChangedIt) 
   }
 }
 
-// The holder may say the same each time, however often it has changed the file since.
+// The holder may report the same change attribute each time, even if it has changed the file several times.
 TEST_F(HeldAttributesTest, ChangeAttributeGrowsWithEachGetattrAfterAChangeByTheHolder) {
   WriteDelegation();
   const auto before = *AttributesOf("file");
@@ -256,11 +257,11 @@ TEST_F(HeldAttributesTest, TreatsAnotherSizeAsAChange) {
   const Version seen = Seen();
   EXPECT_EQ(seen.size, 1000u);
   EXPECT_GT(seen.change, before);
-  server.callbacks.held = {.change = before, .size = 4};  // it has made it shorter again
+  server.callbacks.held = {.change = before, .size = 4};  // the holder has truncated the file again
   EXPECT_GT(Seen().change, seen.change);
 }
 
-// Its holder never wrote what it had changed.
+// The holder returns the delegation without writing its changes.
 TEST_F(HeldAttributesTest, ChangeAttributeDoesNotDecreaseAfterTheDelegation) {
   const stateid4 id = WriteDelegation();
   server.callbacks.held = {.change = AttributesOf("file")->change + 1, .size = 1000};
@@ -286,7 +287,7 @@ TEST_F(DelegationTest, DoesNotRecallForItsHolder) {
   EXPECT_THAT(server.callbacks.recalls, IsEmpty());
 }
 
-// Where an open is denied anyway, nothing is called back for it.
+// The server denies the OPEN because of a share reservation, so a recall is unnecessary.
 TEST_F(DelegationTest, DoesNotRecallForAnOpenThatIsDenied) {
   EXPECT_EQ(TryOpen(Client(), "file", kRead | kWantRead, OPEN4_SHARE_DENY_WRITE).resok4().delegation.delegation_type(),
             OPEN_DELEGATE_READ);
@@ -363,11 +364,11 @@ TEST_F(DelegationTest, WantDelegationGrantsADelegationWithoutAnOpen) {
   EXPECT_EQ(Run(PutFh(file), Wanting(kWantRead, deleg_claim4(CLAIM_DELEG_PREV_FH))).status, NFS4ERR_NOTSUPP);
 }
 
-// RFC 8881 §8.4.2.1.1: as in OPEN, it would have to be one that could be given.
+// RFC 8881 §8.4.2.1.1: as in OPEN, a client may reclaim a delegation only if the server could grant it.
 class ReclaimedDelegationTest : public DelegationTest {
  protected:
   ReclaimedDelegationTest() {
-    // As if the server had started just before its clients came, whom it had before.
+    // Imitate a server that has just restarted and knows these clients from its last run.
     server.state.Run([&](StateTables& state) {
       std::vector<RecoveryRecord> known;
       for (const SessionClient* each : {&Client(), &Other()}) {

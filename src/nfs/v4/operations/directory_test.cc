@@ -23,7 +23,7 @@ class ReadDirectoryTest : public Nfs4Test {
     EXPECT_EQ(reply.status, NFS4_OK);
     return reply.Skip().Next<READDIR4res>().resok4();
   }
-  // One that user 1000, who calls from now on, may read but not search.
+  // Makes a directory that user 1000 may read but not search. Later calls of the test come from user 1000.
   nfs_fh4 MakeReadableDirectory() {
     const nfs_fh4 directory = MakeDirectory("readable", 0444);
     const fs::Handle handle = FileHandle::Parse(directory.bytes())->object;
@@ -93,14 +93,14 @@ TEST_F(ReadDirectoryTest, ReturnsShortRepliesIfMemoryIsShort) {
     EXPECT_EQ(read.reply.eof, used == 0);
     EXPECT_GT(read.reply.entries.size(), 10u);
     EXPECT_EQ(xdr::EncodedSize(read) <= rpc::ReplyRoom::kLeast, used > 0);
-    EXPECT_EQ(budget.shared_octets(), used) << "what was reserved is free again";
+    EXPECT_EQ(budget.shared_octets(), used) << "READDIR releases its reserved memory";
   }
 }
 
 TEST_F(ReadDirectoryTest, RejectsACountTooSmallForOneEntry) {
   EXPECT_EQ(Read(Root(), 0, {}, 0).status, NFS4ERR_TOOSMALL);
   EXPECT_EQ(Read(Root(), 0, {}, 15).status, NFS4ERR_TOOSMALL);
-  EXPECT_EQ(Read(Root(), 0, {}, 16).status, NFS4_OK);  // there is none
+  EXPECT_EQ(Read(Root(), 0, {}, 16).status, NFS4_OK);  // the directory has no entries
   MakeFile("file");
   EXPECT_EQ(Read(Root(), 0, {}, 40).status, NFS4ERR_TOOSMALL);
 }
@@ -108,7 +108,7 @@ TEST_F(ReadDirectoryTest, RejectsACountTooSmallForOneEntry) {
 TEST_F(ReadDirectoryTest, DircountLimitsTheNames) {
   for (int i = 0; i < 30; ++i) MakeFile("file " + std::to_string(i));
   auto reply = Read(Root(), 0, {}, kPlenty, {FATTR4_SIZE}, 64);
-  EXPECT_THAT(reply.Skip().Next<READDIR4res>().resok4().reply.entries, SizeIs(3));  // 20 octets each
+  EXPECT_THAT(reply.Skip().Next<READDIR4res>().resok4().reply.entries, SizeIs(3));  // each entry counts 20 octets
 }
 
 TEST_F(ReadDirectoryTest, RejectsReservedAndUnknownCookies) {

@@ -34,7 +34,7 @@ TEST_F(XattrTest, ReturnsTheValueThatWasSet) {
   EXPECT_EQ(change.after, AttributesOf("file")->change);
   EXPECT_NE(change.after, before);
   EXPECT_EQ(Value(file, "name"), "value");
-  EXPECT_EQ(Run(PutFh(Root()), Set("name", "value")).status, NFS4_OK) << "directories have them, too";
+  EXPECT_EQ(Run(PutFh(Root()), Set("name", "value")).status, NFS4_OK) << "directories have extended attributes, too";
 }
 
 TEST_F(XattrTest, DistinguishesCreateAndReplace) {
@@ -69,7 +69,7 @@ TEST_F(XattrTest, ListsEachNameOnceInPages) {
     EXPECT_LE(page.lxr_names.size(), 3u);
     EXPECT_FALSE(page.lxr_names.empty());
     for (const auto& name : page.lxr_names) names.emplace_back(name);
-    // What comes and goes between two pages does no harm to the others.
+    // Removing a listed name between two pages must not affect the other names.
     Run(PutFh(file), Remove(names.back()));
     cookie = page.lxr_cookie;
     eof = page.lxr_eof;

@@ -1,4 +1,4 @@
-// The tables and the recovery store together.
+// The functions of lease.h, which update the state tables together with the recovery store.
 #include "nfs/v4/operations/lease.h"
 
 #include "nfs/v4/dialect/test_dialects.h"
@@ -8,7 +8,7 @@
 namespace penstock::nfs::v4 {
 namespace {
 
-// Without a loop everything is done at once.
+// Passes no loop, so that the tasks complete at once.
 class LeaseTest : public Nfs4Test {
  protected:
   LeaseTest() { Client(); }
@@ -42,7 +42,7 @@ TEST_F(LeaseTest, RefusesTheFirstOpenOfAClientThatCannotBeRecorded) {
   EXPECT_THAT(server.recovery_store->Reclaimers(), testing::Contains(OwnerKey(DialectOf(1), "late")));
 }
 
-// RFC 8881 §8.4.3, the first edge condition.
+// RFC 8881 §8.4.3: the first edge condition.
 TEST_F(LeaseTest, ClientThatLostItsStateMayNotReclaim) {
   EXPECT_FALSE(Forget(Client().client()));
   server.clock.now += server.settings.lease + std::chrono::seconds(1);
@@ -72,7 +72,8 @@ TEST_F(LeaseTest, GraceEndsInTimeButNotBeforeTheStoreIsUpdated) {
   EXPECT_FALSE(InGrace());
 }
 
-// Its old record goes with the grace period, and it holds what it has reclaimed.
+// The end of the grace period removes the client's old record. The client holds reclaimed state, so it needs a new
+// record.
 TEST_F(LeaseTest, RecordsAHolderBeforeGraceEndsIfItsReclaimWasNotRecorded) {
   BeginGrace("late");
   full() = true;
@@ -92,7 +93,7 @@ TEST_F(LeaseTest, RecordsAHolderBeforeGraceEndsIfItsReclaimWasNotRecorded) {
 TEST_F(LeaseTest, GraceEndsWhenTheLastClientHasReclaimed) {
   BeginGrace("late");
   EXPECT_TRUE(InGrace());
-  SessionClient late(server, "late");  // which says at once that it is done
+  SessionClient late(server, "late");  // sends RECLAIM_COMPLETE at once
   EXPECT_FALSE(InGrace());
 }
 

@@ -1,4 +1,5 @@
-// Programs of the server's host that write to delegated files.
+// Local programs on the server's host that open delegated files for writing. The server recalls the delegations for
+// them.
 #include "nfs/v4/operations/local_leases.h"
 
 #include "fs/test_leases.h"
@@ -105,7 +106,7 @@ TEST_F(LocalProgramsTest, NoLeaseIsTakenWithoutAReadDelegation) {
   EXPECT_EQ(leases.asked, 0u);
 }
 
-// The lease would keep the server from writing for the holder.
+// A local lease would block the server's own writes for the holder, so the server gives the lease up.
 TEST_F(LocalProgramsTest, DoNotWaitForAHolderThatWritesItself) {
   Delegation();
   EXPECT_EQ(TryOpen(Client(), "file", kBoth).status(), NFS4_OK);

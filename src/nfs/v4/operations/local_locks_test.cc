@@ -1,4 +1,5 @@
-// Byte-range locks that programs of the server's host see: opened for them, and gone with the client's lease.
+// Byte-range locks that the server also takes in the kernel, so that local programs on its host see them. They end with
+// the client's lease.
 #include "fs/test_locks.h"
 #include "nfs/v4/dialect/test_dialects.h"
 #include "nfs/v4/operations/lease.h"
@@ -35,7 +36,7 @@ TEST_F(LocalLockTest, IsDelayedUntilAnotherProgramsLeaseIsReleased) {
   EXPECT_EQ(TryLock(Client(), open, "locker", 0, 10).status(), NFS4ERR_DELAY);
   EXPECT_EQ(StatusOfTest(Client(), 0, 10), NFS4ERR_DELAY);
   EXPECT_THAT(local.log, IsEmpty());
-  EXPECT_EQ(TryLock(Other(), others, "locker", 0, 10).status(), NFS4ERR_DELAY) << "nobody has it";
+  EXPECT_EQ(TryLock(Other(), others, "locker", 0, 10).status(), NFS4ERR_DELAY) << "the delayed LOCK left no lock";
   local.busy = false;
   EXPECT_EQ(TryLock(Client(), open, "locker", 0, 10).status(), NFS4_OK);
   EXPECT_EQ(local.log.back(), "exclusive 0-9");
@@ -49,7 +50,7 @@ TEST_F(LocalLockTest, IsOpenedForExclusiveLocksIfTheClientMayWrite) {
   EXPECT_THAT(asked, testing::ElementsAre(true, false, false));
 }
 
-// To open the file for writing would recall delegations, and break local programs' leases.
+// Opening the file for writing would recall delegations and break the leases of local programs.
 TEST_F(LocalLockTest, IsNotOpenedForALockThatTheOpenForbids) {
   const stateid4 read_only = OpenBy(Client(), "file", kRead, 0, "reader");
   EXPECT_EQ(TryLock(Client(), read_only, "reader", 0, 10).status(), NFS4ERR_OPENMODE);
@@ -84,10 +85,11 @@ TEST_F(LocalLockTest, EndsWithAllStateOfItsClientWhenTheLeaseExpires) {
   Keep();
   EXPECT_EQ(local.log.back(), "gone");
   EXPECT_EQ(server.Run(2, Client().Sequence()).status, NFS4ERR_BADSESSION);
-  EXPECT_EQ(Other().Run(PutFh(file), Writing(others)).status, NFS4_OK) << "who has no locks keeps what it has";
+  EXPECT_EQ(Other().Run(PutFh(file), Writing(others)).status, NFS4_OK)
+      << "a client without local locks keeps its state";
 }
 
-// A grace period may be longer than the lease, by --grace or by the lease before the restart.
+// A grace period may be longer than the lease, because of --grace or of a longer lease before the restart.
 TEST_F(LocalLockTest, LostLockIsNotReclaimedInTheSameGracePeriod) {
   LockBy(Client(), open, "locker", 0, 10);
   std::vector<RecoveryRecord> known;
@@ -106,10 +108,11 @@ TEST_F(LocalLockTest, LostLockIsNotReclaimedInTheSameGracePeriod) {
   PassLease();
   Keep();
   EXPECT_FALSE(may_reclaim(known[0]));
-  EXPECT_TRUE(may_reclaim(known[1])) << "nobody can have had what it has";
+  EXPECT_TRUE(may_reclaim(known[1])) << "no local program can have had its state";
 }
 
-// The first edge condition: somebody may have had it when the server starts again.
+// RFC 8881 §8.4.3, the first edge condition: after a restart, the client could reclaim a lock that a local program has
+// had meanwhile.
 TEST_F(LocalLockTest, StaysUntilTheStoreHasRemovedItsClient) {
   LockBy(Client(), open, "locker", 0, 10);
   PassLease();
@@ -152,14 +155,14 @@ class LocalLock0Test : public Lock0Test {
   fs::TestLocks local;
 };
 
-// It is an answer in the owner's turn.
+// The reply NFS4ERR_DELAY counts in the open-owner's sequence.
 TEST_F(LocalLock0Test, IsDelayedUntilAnotherProgramsLeaseIsReleased) {
   local.busy = true;
   const uint32_t seqid = client.seqid("owner");
   EXPECT_EQ(LockNew("locker", 0, 10).status(), NFS4ERR_DELAY);
   local.busy = false;
   const auto again = Run0(PutFh(file), Locking(WRITE_LT, 0, 10, NewLocker(client.id(), open, "locker", seqid)));
-  EXPECT_EQ(again.status, NFS4ERR_DELAY) << "it was sent again";
+  EXPECT_EQ(again.status, NFS4ERR_DELAY) << "a retry gets the first reply";
   EXPECT_EQ(LockNew("locker", 0, 10).status(), NFS4_OK);
 }
 

@@ -8,7 +8,7 @@ namespace {
 using testing::IsEmpty;
 using testing::SizeIs;
 
-// Over RDMA the payload of a WRITE is pulled while what was received after it is executed already.
+// Over RDMA, the server pulls the payload of a WRITE while it already executes calls that it received later.
 TEST_F(LockTest, OperationsThatReleaseStateWaitForEarlierCallsOnTheFile) {
   rpc::CallOrder order;
   server.peer.order = &order;
@@ -30,7 +30,7 @@ TEST_F(LockTest, OperationsThatReleaseStateWaitForEarlierCallsOnTheFile) {
                OP_LOCKU);
   expect_waits(Op(OP_OPEN_DOWNGRADE, OPEN_DOWNGRADE4args{}), OP_OPEN_DOWNGRADE);
   const rpc::CallOrder::Place earlier = order.Enter(rpc::Xid(1));
-  EXPECT_TRUE(server.Begin(server.Encode(0, PutFh(file), GetAttr({FATTR4_SIZE})))) << "takes nothing away";
+  EXPECT_TRUE(server.Begin(server.Encode(0, PutFh(file), GetAttr({FATTR4_SIZE})))) << "GETATTR releases no state";
   server.peer.order = nullptr;
 }
 
@@ -157,7 +157,7 @@ TEST_F(LockTest, NotifiesTheWaiterOfAFreeLock) {
 
 class EndedHolderTest : public LockTest {
  protected:
-  // The other client waits for the lock.
+  // The other client requests the lock and waits for a notice.
   void Wait() { EXPECT_EQ(TryLock(Other(), others, "waiter", 5, 5, WRITEW_LT).status(), NFS4ERR_DENIED); }
   void ExpectNotice() {
     ASSERT_THAT(server.callbacks.notices, SizeIs(1));
@@ -219,7 +219,7 @@ TEST_F(Lock0Test, CountsItsOwnSequence) {
   const auto more = LockMore(lock, 1, 50, 25);
   ASSERT_EQ(more.status(), NFS4_OK);
   EXPECT_EQ(LockMore(lock, 1, 50, 25), more);
-  EXPECT_EQ(Unlock(more.resok4().lock_stateid, 1, 0, 25).status, NFS4ERR_BAD_SEQID);  // that was LOCK
+  EXPECT_EQ(Unlock(more.resok4().lock_stateid, 1, 0, 25).status, NFS4ERR_BAD_SEQID);  // seqid 1 was the LOCK
   EXPECT_EQ(LockMore(lock, 2, 100, 25).status(), NFS4ERR_OLD_STATEID);
   EXPECT_EQ(Unlock(more.resok4().lock_stateid, 3, 0, 25).status, NFS4_OK);
 }
@@ -230,8 +230,8 @@ TEST_F(Lock0Test, FirstLockIsInTheSequenceOfTheOpenOwner) {
   };
   EXPECT_EQ(with(50), NFS4ERR_BAD_SEQID);
   EXPECT_EQ(with(client.seqid("owner")), NFS4_OK);
-  EXPECT_EQ(with(client.seqid("owner")), NFS4_OK);      // sent again
-  EXPECT_EQ(with(client.seqid("owner") + 1), NFS4_OK);  // its lock-owner says that this was sent again
+  EXPECT_EQ(with(client.seqid("owner")), NFS4_OK);      // a retry
+  EXPECT_EQ(with(client.seqid("owner") + 1), NFS4_OK);  // the lock-owner's seqid shows that this is a retry
 }
 
 TEST_F(Lock0Test, RepeatsADenialOnRetry) {

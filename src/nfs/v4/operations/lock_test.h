@@ -1,4 +1,4 @@
-// For tests of byte-range locks: two clients in sessions, and one of minor version 0, who have a file open.
+// Fixtures for tests of byte-range locks: two clients with sessions, and one of minor version 0. Each has a file open.
 #pragma once
 
 #include "nfs/v4/operations/stateful_test.h"

@@ -5,7 +5,7 @@ namespace {
 
 using OpenTest = StatefulTest;
 
-// --- Which file: RFC 8881 §18.16.3, §18.16.4
+// --- The opened file: RFC 8881 §18.16.3, §18.16.4
 
 TEST_F(OpenTest, SetsTheCurrentFilehandle) {
   const nfs_fh4 file = MakeFile("file");
@@ -61,7 +61,7 @@ TEST_F(OpenTest, RejectsInvalidAccessAndDenials) {
   EXPECT_EQ(client.TryOpen("owner", "file", kRead | OPEN4_SHARE_ACCESS_WANT_NO_DELEG).status(), NFS4ERR_INVAL);
 }
 
-// --- Making files
+// --- Creation
 
 TEST_F(OpenTest, MakesAFileWithItsAttributes) {
   const auto opened = TryOpen(Client(), "new", kBoth, 0, Creating(UNCHECKED4, Mode(0640)));
@@ -116,7 +116,7 @@ TEST_F(OpenTest, ExclusiveMakesAFileOncePerVerifier) {
   EXPECT_EQ(TryOpen(Client(), "new", kRead, 0, Exclusively("87654321")).status(), NFS4ERR_EXIST);
 }
 
-// Everybody can read the verifier, which is kept in the file's times.
+// The file's times hold the verifier, so every user can read it. A matching verifier is no proof of ownership.
 TEST_F(OpenTest, ExclusiveChecksPermissionOfAnotherUsersFile) {
   constexpr uint32_t kDenyBoth = OPEN4_SHARE_DENY_BOTH;
   const creatverfattr later{.cva_verf = {}, .cva_attrs = Mode(0600)};
@@ -129,7 +129,7 @@ TEST_F(OpenTest, ExclusiveChecksPermissionOfAnotherUsersFile) {
   EXPECT_FALSE(server.state.Run([&](StateTables& state) { return state.files.HasState(Other().client()); }));
 }
 
-// Its maker may do anything with it, whatever its mode, also where the request is sent again.
+// The mode does not restrict the user who creates the file. This must also hold for a retry.
 TEST_F(OpenTest, ExclusiveRetryStillAdmitsItsMaker) {
   fs::NewAttributes for_all;
   for_all.mode = 0777;
@@ -146,7 +146,7 @@ TEST_F(OpenTest, ExclusiveFileIsPrivateToItsMakerAtFirst) {
   EXPECT_EQ(AttributesOf("new")->mode, 0600u);
 }
 
-// RFC 8881 §18.16.3: those that hold the verifier (suppattr_exclcreat).
+// RFC 8881 §18.16.3: suppattr_exclcreat excludes the attributes that hold the verifier.
 TEST_F(OpenTest, ExclusiveRejectsTheAttributesThatHoldTheVerifier) {
   GivenValues given(server.buffers);
   const fattr4 times = given.Add(FATTR4_TIME_MODIFY_SET, settime4(SET_TO_SERVER_TIME4)).Take();
@@ -162,7 +162,7 @@ TEST_F(OpenTest, Exclusive41SetsAttributes) {
   EXPECT_EQ(client.TryOpen("owner", "another", kBoth, 0, how).status(), NFS4ERR_BADXDR);
 }
 
-// --- Who may
+// --- Permissions
 
 TEST_F(OpenTest, ChecksPermission) {
   MakeFile("file", "data", 0604);
@@ -201,7 +201,7 @@ TEST_F(ReadOnlyOpenTest, RejectsMakingAndWriting) {
   EXPECT_EQ(try_open(kRead, Exclusively("12345678")), NFS4ERR_ROFS);
 }
 
-// --- What is answered
+// --- Replies and stateids
 
 TEST_F(OpenTest, ReportsWhetherAnOpenFileOutlivesItsName) {
   MakeFile("file");
@@ -306,7 +306,7 @@ TEST_F(OpenTest, DenialsApplyToOpensAndIo) {
   EXPECT_EQ(Run(PutFh(file), Writing(open)).status, NFS4_OK);
 }
 
-// RFC 8881 §8.4.3: courtesy ends where somebody else is in need.
+// RFC 8881 §8.4.3: courtesy ends when another client's request conflicts.
 TEST_F(OpenTest, RemovesAnExpiredClientOnConflict) {
   MakeFile("file");
   OpenBy(Client(), "file", kRead, OPEN4_SHARE_DENY_WRITE);
@@ -423,7 +423,7 @@ TEST_F(Open0Test, RejectsASeqidOutOfOrder) {
   };
   EXPECT_EQ(opening(seqid + 1), NFS4ERR_BAD_SEQID);
   EXPECT_EQ(opening(seqid - 2), NFS4ERR_BAD_SEQID);
-  EXPECT_EQ(opening(seqid - 1), NFS4ERR_BAD_SEQID);  // that was OPEN_CONFIRM
+  EXPECT_EQ(opening(seqid - 1), NFS4ERR_BAD_SEQID);  // seqid - 1 was the OPEN_CONFIRM
   EXPECT_EQ(Run0(PutFh(file), Closing(open, seqid + 1)).status, NFS4ERR_BAD_SEQID);
   EXPECT_EQ(Downgrade(open, 50, kRead).status, NFS4ERR_BAD_SEQID);
   EXPECT_EQ(opening(seqid), NFS4_OK);

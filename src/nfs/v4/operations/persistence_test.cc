@@ -1,4 +1,4 @@
-// Persistent sessions (RFC 8881 §2.10.6.5): the server starts again, and its clients ask again.
+// Persistent sessions (RFC 8881 §2.10.6.5): the server restarts, and its clients retry their requests.
 #include "nfs/v4/engine/nfs4_test.h"
 #include "nfs/v4/operations/lease.h"
 #include "xdr/flatten.h"
@@ -10,11 +10,11 @@ using testing::ElementsAre;
 using testing::IsEmpty;
 using testing::SizeIs;
 
-// A disk that may be full, and what was asked of it.
+// A reply store that can imitate a full disk and records its calls.
 class WatchedStore : public MemoryReplyStore {
  public:
   bool full = false;
-  std::vector<bool> kept;  // one for each reply: whether it had to be lasting
+  std::vector<bool> kept;  // for each kept reply: whether it must be synced
 
   std::shared_ptr<SessionReplies> Create(const SessionId& session, const ReplyRoom& room) override {
     if (full) return nullptr;
@@ -45,12 +45,12 @@ class PersistentSessionTest : public testing::Test {
     Populate(before);
     client.emplace(before, "client", 2, CREATE_SESSION4_FLAG_PERSIST);
     EXPECT_EQ(client->flags(), CREATE_SESSION4_FLAG_PERSIST);
-    // The session is known after a restart.
+    // The first kept reply makes the session known after a restart.
     EXPECT_EQ(Send(before, Encode(client->Sequence(true), PutRoot())).status, NFS4_OK);
     store->kept.clear();
   }
 
-  // Handles are the same in each.
+  // Creates the files of a server. Both servers get the same filehandles.
   static void Populate(Nfs4Server& server) {
     fs::memory::FileSystem& tree = server.Export("/");
     fs::CreateHow how;
@@ -61,7 +61,8 @@ class PersistentSessionTest : public testing::Test {
   }
   static fs::RequestContext AsRoot() { return {.credentials = {.uid = 0, .gid = 0, .groups = {}}}; }
 
-  // The server starts again; its files are as they were at the beginning, so that a second execution would succeed.
+  // Starts a new server with the stored replies. Its files are in their first state, so that a second execution would
+  // succeed.
   Nfs4Server& Restart() {
     after.emplace(Settings(), store, Nfs4Server::kInstance + 1);
     Populate(*after);
@@ -128,7 +129,7 @@ TEST_F(PersistentSessionTest, DoesNotExecuteANewRequestAfterARestart) {
   EXPECT_TRUE(HasFile(server));
 }
 
-// As of a server that was killed between the two.
+// This imitates a server that is killed between the execution and the storing of the reply.
 TEST_F(PersistentSessionTest, DoesNotExecuteAnUnrecordedRequestAgain) {
   const auto sequence = client->Sequence(true);
   const auto remove = [&] { return Encode(sequence, PutRoot(), RemoveFile()); };
@@ -156,15 +157,16 @@ TEST_F(PersistentSessionTest, WritesNothingForOtherSessions) {
   EXPECT_THAT(store->kept, IsEmpty());
 }
 
-// RFC 8881 §2.10.6.5 speaks of the power, too: what the file system has made stable must not be told otherwise.
+// RFC 8881 §2.10.6.5 also covers a loss of power: after it, the stored reply must agree with the change that the file
+// system has made stable.
 TEST_F(PersistentSessionTest, SyncsAReplyOnlyIfTheChangeIsStable) {
   EXPECT_EQ(client->Run(PutRoot(), LookUp("file")).status, NFS4_OK);
   const auto run = [&](const auto&... operations) {
     EXPECT_EQ(Send(before, Encode(client->Sequence(true), operations...)).status, NFS4_OK);
   };
   run(PutRoot(), LookUp("file"));
-  run(PutRoot(), OpenFile({OPEN4_CREATE, createhow4(UNCHECKED4, fattr4{})}));  // made
-  run(PutRoot(), OpenFile({OPEN4_CREATE, createhow4(UNCHECKED4, fattr4{})}));  // found
+  run(PutRoot(), OpenFile({OPEN4_CREATE, createhow4(UNCHECKED4, fattr4{})}));  // creates the file
+  run(PutRoot(), OpenFile({OPEN4_CREATE, createhow4(UNCHECKED4, fattr4{})}));  // finds the file
   run(PutRoot(), RemoveFile());
   EXPECT_THAT(store->kept, ElementsAre(false, true, false, true));
 }
@@ -174,7 +176,7 @@ TEST_F(PersistentSessionTest, SessionEndsAfterAReplyThatCannotBeStored) {
   const auto sequence = client->Sequence(true);
   const auto remove = [&] { return Encode(sequence, PutRoot(), RemoveFile()); };
   EXPECT_EQ(Send(before, remove()).status, NFS4_OK);
-  EXPECT_EQ(Send(before, remove()).status, NFS4_OK);  // from memory
+  EXPECT_EQ(Send(before, remove()).status, NFS4_OK);  // the reply is in memory
   EXPECT_EQ(Send(before, Encode(client->Sequence(false), PutRoot())).status, NFS4ERR_DEADSESSION);
   EXPECT_EQ(before.Run(2, Op(OP_DESTROY_SESSION, DESTROY_SESSION4args{client->session()})).status, NFS4_OK);
 }

@@ -3,7 +3,7 @@
 namespace penstock::nfs::v4 {
 namespace {
 
-// The anonymous stateid: no open is needed where nobody's denies it (RFC 8881 §8.2.3).
+// The anonymous stateid needs no open. It is valid unless another open denies the access (RFC 8881 §8.2.3).
 constexpr stateid4 kAnonymous{};
 
 class ReadTest : public Nfs4Test {
@@ -59,7 +59,8 @@ TEST_F(ReadTest, ReportsAFileThatCannotBeRead) {
   EXPECT_EQ(Read(file, 0, 10).status, NFS4ERR_IO);
 }
 
-// Its range looked well, and fails to be read when a later operation, or a reply that is kept, needs it in memory.
+// READ checks the range without an error. A later operation of the COMPOUND, or a kept reply, then needs the data in
+// memory, and reading it fails.
 TEST_F(ReadTest, ReportsARangeThatCannotBeLoaded) {
   const nfs_fh4 file = MakeFile("file", "0123456789");
   server.faults->Add({.effect = fs::faulty::Unreadable()});
@@ -68,7 +69,7 @@ TEST_F(ReadTest, ReportsARangeThatCannotBeLoaded) {
   const auto kept = Client().Sequence(true);
   EXPECT_EQ(server.Run(2, kept, PutFh(file), read).status, NFS4ERR_IO);
   server.faults->Clear();
-  EXPECT_EQ(server.Run(2, kept, PutFh(file), read).status, NFS4ERR_IO) << "the reply that was kept";
+  EXPECT_EQ(server.Run(2, kept, PutFh(file), read).status, NFS4ERR_IO) << "a retry gets the kept reply";
 }
 
 TEST_F(ReadTest, ReturnsTheDataAsAPayload) {

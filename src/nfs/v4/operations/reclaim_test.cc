@@ -1,4 +1,4 @@
-// What clients get back after a restart, and what nobody gets: RFC 8881 §8.4.2.1, RFC 7530 §9.6.2.
+// Reclaims after a restart, and the requests that the server rejects during grace: RFC 8881 §8.4.2.1, RFC 7530 §9.6.2.
 #include "nfs/v4/dialect/test_dialects.h"
 #include "nfs/v4/operations/stateful_test.h"
 
@@ -8,7 +8,7 @@ namespace {
 class GraceTest : public StatefulTest {
  protected:
   GraceTest() {
-    // As if the server had started just before its clients came, whom it had before.
+    // Imitate a server that has just restarted and knows these clients from its last run.
     const Principal root{rpc::AuthFlavor::AUTH_SYS, 0};
     server.state.Run([&](StateTables& state) {
       state.clients.grace() = Grace({{.owner = OwnerKey(DialectOf(0), "of 4.0"), .principal = root},
@@ -50,7 +50,7 @@ TEST_F(GraceTest, ReclaimsDelegationsAndDemandsThemBackWithoutACallbackPath) {
   EXPECT_TRUE(opened.resok4().delegation.read().recall);
 }
 
-// RFC 8881 §8.4.2.1.1: a client may be wrong, or lie.
+// RFC 8881 §8.4.2.1.1: a client may reclaim state that it did not have, by mistake or on purpose.
 TEST_F(GraceTest, RejectsAReclaimThatConflictsWithAnotherReclaim) {
   const auto opened = Reclaim(client, file, 1, kBoth, OPEN4_SHARE_DENY_WRITE);
   ASSERT_EQ(opened.status(), NFS4_OK);
@@ -78,7 +78,8 @@ TEST_F(GraceTest, RejectsReclaimingADelegationThatConflicts) {
   const nfs_fh4 delegated = MakeFile("delegated");
   ASSERT_EQ(Reclaim(client, delegated, 3, kRead, 0, OPEN_DELEGATE_READ).status(), NFS4_OK);
   EXPECT_EQ(Reclaim(another, delegated, 5, kRead, 0, OPEN_DELEGATE_WRITE).status(), NFS4ERR_RECLAIM_CONFLICT);
-  EXPECT_EQ(Reclaim(client, delegated, 4, kRead, 0, OPEN_DELEGATE_READ).status(), NFS4_OK) << "its own";
+  EXPECT_EQ(Reclaim(client, delegated, 4, kRead, 0, OPEN_DELEGATE_READ).status(), NFS4_OK)
+      << "the client reclaims its own delegation again";
 }
 
 TEST_F(GraceTest, RejectsAReclaimWithoutPermission) {
@@ -90,7 +91,7 @@ TEST_F(GraceTest, RejectsAReclaimWithoutPermission) {
   EXPECT_EQ(Reclaim(client, file, 4, kRead, 0, OPEN_DELEGATE_READ).status(), NFS4_OK);
 }
 
-// One that may have been made with this mode, and be open still.
+// The owner may have created the file with this mode and still have it open for writing.
 TEST_F(GraceTest, ReclaimsAnOwnersFileWhateverItsMode) {
   const nfs_fh4 own = MakeFile("own", "data", 0444);
   fs::NewAttributes owner;

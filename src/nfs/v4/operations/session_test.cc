@@ -1,5 +1,5 @@
-// Clients and sessions of minor version 1 as COMPOUNDs; the cases of the tables are in state/clients_1_test.cc and
-// state/sessions_test.cc.
+// Clients and sessions of minor version 1 as COMPOUNDs. state/clients/clients_1_test.cc and
+// state/sessions/sessions_test.cc test the cases of the tables.
 #include "nfs/v4/engine/nfs4_test.h"
 #include "nfs/v4/state/clients/test_clients.h"
 
@@ -30,7 +30,7 @@ TEST_F(ExchangeIdOperationTest, ReturnsTheServersIdentity) {
   EXPECT_EQ(ok.eir_server_impl_id->nii_name, "penstock");
 }
 
-// RFC 8881 §18.35.3: nor does it matter whether it says so at all.
+// RFC 8881 §18.35.3: the implementation ID, or its absence, has no effect.
 TEST_F(ExchangeIdOperationTest, IgnoresTheClientsImplementationId) {
   SessionClient client(server, "owner", 1);
   EXCHANGE_ID4args who{.eia_clientowner = {.co_verifier = {}, .co_ownerid = {AsBytes("owner")}},
@@ -127,7 +127,7 @@ TEST_F(CreateSessionOperationTest, RejectsUndefinedFlags) {
   EXPECT_EQ(Create().csr_status(), NFS4ERR_INVAL);
 }
 
-// What is too small is refused as often as it is asked for, and does not use up the number.
+// A rejected CREATE_SESSION does not consume its sequence number, so each repetition is rejected again.
 TEST_F(CreateSessionOperationTest, RejectsChannelsThatAreTooSmall) {
   const CREATE_SESSION4args good = asked_;
   for (int i = 0; i < 3; ++i) {
@@ -157,7 +157,7 @@ TEST_F(CreateSessionOperationTest, RejectsUnknownRpcsecGssHandles) {
   EXPECT_EQ(Create().csr_status(), NFS4ERR_NOENT);
 }
 
-// RFC 8881 §19.1.3. Once: a repetition binds nothing.
+// RFC 8881 §19.1.3. A retry of CREATE_SESSION binds no connection, so the server does not probe again.
 TEST_F(CreateSessionOperationTest, ProbesAConnectionOfTheBackchannel) {
   server.peer.back_channel = std::make_shared<TestBackChannel>(server.buffers);
   for (const uint32_t persist : {uint32_t{0}, CREATE_SESSION4_FLAG_PERSIST}) {
@@ -266,7 +266,8 @@ TEST_F(SessionOperationsTest, AcceptsReclaimCompleteOnce) {
   EXPECT_EQ(Run(Op(OP_RECLAIM_COMPLETE, RECLAIM_COMPLETE4args{false})).status, NFS4ERR_COMPLETE_ALREADY);
 }
 
-// RFC 8881 §18.51.3: for one file system it has no effect here, and needs to be told which.
+// RFC 8881 §18.51.3: RECLAIM_COMPLETE for one file system has no effect in this server. It requires a current
+// filehandle, which names the file system.
 TEST_F(SessionOperationsTest, IgnoresReclaimCompleteOfOneFileSystem) {
   const auto one = Op(OP_RECLAIM_COMPLETE, RECLAIM_COMPLETE4args{true});
   EXPECT_EQ(Run(one).status, NFS4ERR_NOFILEHANDLE);

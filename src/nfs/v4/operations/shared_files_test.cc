@@ -1,4 +1,5 @@
-// One directory, exported twice: a file has two handles, and one set of opens, locks and delegations (RFC 8881 §9, §10).
+// A directory that is exported twice: a file has two handles, and one set of opens, locks and delegations (RFC 8881 §9,
+// §10).
 #include "nfs/v4/operations/claims.h"
 #include "nfs/v4/operations/stateful_test.h"
 #include "rpc/call_order.h"
@@ -21,7 +22,7 @@ class SharedFilesTest : public StatefulTest {
   }
 
   const Export& again() const { return *server.exports.Resolve("/again").found; }
-  // The same object, by the other export.
+  // Returns the handle of the same object in the other export.
   nfs_fh4 Again(const nfs_fh4& handle) const {
     return ToFileHandle({again().id(), FileHandle::Parse(handle.bytes())->object});
   }
@@ -73,7 +74,7 @@ TEST_F(SharedFilesTest, RecallNamesTheHoldersHandleWhenAnotherClientUsesTheOther
   EXPECT_EQ(OpenAgain(Other(), kRead).status(), NFS4_OK);
 }
 
-// To a client these are two files, with a cache for each.
+// The client sees two files and has a separate cache for each.
 TEST_F(SharedFilesTest, RecallsAHoldersDelegationWhenItWritesThroughTheOtherExport) {
   Delegated(TryOpen(Client(), "file", kRead | kWantRead));
   EXPECT_EQ(OpenAgain(Client(), kWrite).status(), NFS4ERR_DELAY);
@@ -94,7 +95,8 @@ TEST_F(SharedFilesTest, CbGetattrNamesTheHoldersHandle) {
   auto reply = Other().Run(PutFh(Again(file)), GetAttr({FATTR4_SIZE}));
   EXPECT_EQ(reply.status, NFS4_OK);
   EXPECT_THAT(server.callbacks.asked, testing::ElementsAre(*FileHandle::Parse(file.bytes())));
-  // Whoever has it by one handle knows nothing of it by the other.
+  // The holder knows its delegation only by the handle of the first export, so the server also asks it by CB_GETATTR
+  // here.
   EXPECT_EQ(Run(PutFh(Again(file)), GetAttr({FATTR4_SIZE})).status, NFS4_OK);
   EXPECT_THAT(server.callbacks.asked, SizeIs(2));
   EXPECT_EQ(Run(PutFh(file), GetAttr({FATTR4_SIZE})).status, NFS4_OK);
@@ -137,7 +139,7 @@ TEST_F(SharedFilesTest, LockNoticeNamesTheWaitersHandle) {
   EXPECT_EQ(server.callbacks.notices[0].file, *FileHandle::Parse(Again(file).bytes()));
 }
 
-// Version 3 asks by the handle that it was called with.
+// Version 3 checks the claims with the handle of its own call, which may be of the other export.
 TEST_F(SharedFilesTest, OtherVersionsRespectClaimsThroughTheOtherExport) {
   Claims claims(server.GetServices());
   const NamedFile name = again().Name(FileHandle::Parse(file.bytes())->object);

@@ -8,7 +8,7 @@ constexpr uint64_t kMegabyte = 1 << 20;
 
 class SpaceTest : public Nfs4Test {
  protected:
-  // Data in the first and the last of four MiB.
+  // Makes a file of four MiB with data in the first and the last MiB.
   nfs_fh4 MakeSparse() {
     const nfs_fh4 file = MakeFile("sparse");
     for (const uint64_t offset : {uint64_t{0}, 3 * kMegabyte}) WriteAt("sparse", offset, std::string(kMegabyte, 'x'));
@@ -20,7 +20,7 @@ class SpaceTest : public Nfs4Test {
     EXPECT_TRUE(Now(tree.Write(AsRoot(), file, offset, data, fs::Stability::kFileSync)).result);
   }
 
-  // For the errors of objects that are no files.
+  // Expects NFS4ERR_WRONG_TYPE for objects that are not regular files.
   template <class Arguments>
   void ExpectFilesOnly(nfs_opnum4 number, const Arguments& arguments) {
     EXPECT_EQ(Run(PutFh(Root()), Op(number, arguments)).status, NFS4ERR_WRONG_TYPE);
@@ -117,7 +117,7 @@ TEST_F(SeekTest, RejectsOffsetsFromTheEndOn) {
 
 class ReadPlusTest : public SpaceTest {
  protected:
-  // "data 0+5, hole 5+7, end"
+  // Returns the reply as text, for example "data 0+5, hole 5+7, end".
   std::string ReadPlus(const nfs_fh4& file, uint64_t offset, uint32_t count) {
     auto reply = Run(PutFh(file), Op(OP_READ_PLUS, READ_PLUS4args{kAnonymous, offset, count}));
     EXPECT_EQ(reply.status, NFS4_OK);
@@ -138,7 +138,7 @@ class ReadPlusTest : public SpaceTest {
   ConstBytes last_data_;
 };
 
-// Zeros that are an error would be told as a hole.
+// If the server replaced unreadable data by zeros, READ_PLUS would report a hole.
 TEST_F(ReadPlusTest, ReportsUnreadableDataAsAnErrorNotAsAHole) {
   const nfs_fh4 file = MakeFile("file", "0123456789");
   const auto status = [&] { return Run(PutFh(file), Op(OP_READ_PLUS, READ_PLUS4args{kAnonymous, 0, 10})).status; };
@@ -191,7 +191,7 @@ TEST_F(ReadPlusTest, LimitsTheResultToTheSessionsReplySize) {
   EXPECT_FALSE(result.rpr_eof);
 }
 
-// RFC 8267 has no payload in this result.
+// RFC 8267 makes no item of this result DDP-eligible.
 TEST_F(ReadPlusTest, ReturnsItsDataInline) {
   const nfs_fh4 file = MakeFile("file", "0123456789");
   const auto reply = Run(PutFh(file), Op(OP_READ_PLUS, READ_PLUS4args{kAnonymous, 0, 10}));
@@ -296,7 +296,7 @@ TEST_F(SpaceTest, AdviseReturnsTheHintsThatItFollows) {
   EXPECT_EQ(advise(only(IO_ADVISE4_WILLNEED)), only(IO_ADVISE4_WILLNEED));
   EXPECT_EQ(advise(only(IO_ADVISE4_DONTNEED)), only(IO_ADVISE4_DONTNEED));
   EXPECT_EQ(advise(only(IO_ADVISE4_RANDOM)), only(IO_ADVISE4_NORMAL));
-  EXPECT_EQ(advise({~0u, ~0u, ~0u}), only(IO_ADVISE4_WILLNEED)) << "contradictions are no error";
+  EXPECT_EQ(advise({~0u, ~0u, ~0u}), only(IO_ADVISE4_WILLNEED)) << "contradictory hints are no error";
   EXPECT_EQ(advise({}), only(IO_ADVISE4_NORMAL));
 }
 

@@ -1,4 +1,5 @@
-// What clients are told where the tables of opens and locks are full, and who makes room.
+// The errors that clients get when the tables of opens and locks are full, and the clients that the server removes to
+// make room.
 #include <string>
 
 #include "nfs/v4/operations/stateful_test.h"
@@ -61,7 +62,7 @@ TEST_F(StateLimitsTest, ExpiredClientsStayWhileThereIsRoom) {
   EXPECT_TRUE(IsKnown(Client().client()));
 }
 
-// The lock needs a place, too.
+// A new lock state needs an entry in the table, too.
 TEST_F(StateLimitsTest, ExpiredClientsMakeRoomForLocks) {
   for (size_t number = 0; number < 3; ++number) EXPECT_EQ(Open(Client(), number), NFS4_OK);
   PassLease();
@@ -81,7 +82,7 @@ class RangeLimitsTest : public StateLimitsTest {
   }
 };
 
-// Unlocking the middle of a range leaves two.
+// Unlocking the middle of a range leaves two ranges.
 TEST_F(RangeLimitsTest, ExpiredClientsMakeRoomForARangeThatUnlockSplits) {
   const stateid4 silent = OpenBy(Client(), "file", kRead);
   LockBy(Client(), silent, 0, 1);

@@ -1,4 +1,4 @@
-// Whose state a request may change, and whose lease it renews.
+// The rules that decide which state a request may change, and which lease it renews.
 #include <functional>
 
 #include "nfs/v4/operations/stateful_test.h"
@@ -9,11 +9,12 @@ namespace {
 constexpr uint32_t kUser = 1000;
 constexpr uint32_t kAnother = 4242;
 
-// Version 4.0: a request names state, and comes from anywhere. User 1000 of a machine has a file open, locked and
-// delegated; the machine's root has set the client ID.
+// In version 4.0 a request with a stateid may come from any host and user. User 1000 of a machine has a file open,
+// locked and delegated; root of that machine has set the client ID.
 class StateOwnership0Test : public StatefulTest {
  protected:
-  // An operation on that state. It succeeds when its turn has come, and is refused without any effect before.
+  // An operation on that state. It succeeds if the operations before it in Changes() have succeeded. A rejected
+  // operation has no effect.
   struct Change {
     std::string name;
     std::function<nfsstat4()> run;
@@ -22,13 +23,13 @@ class StateOwnership0Test : public StatefulTest {
   StateOwnership0Test() {
     MakeFile("delegated", "data", 0666);
     server.SetUser(kUser);
-    // OPEN_DOWNGRADE goes back to an OPEN that there was.
+    // OPEN_DOWNGRADE must restore the access of an earlier OPEN.
     client.Open("owner", "file", kRead);
     open = client.Open("owner", "file", kBoth);
     LetCall(client);
     delegation = Delegated();
-    server.state.Run(
-        [&](StateTables& state) { state.clients.SetPath(client.id(), PathState::kUnknown); });  // no more of them
+    // From now on the server grants no delegation.
+    server.state.Run([&](StateTables& state) { state.clients.SetPath(client.id(), PathState::kUnknown); });
   }
 
   stateid4 Delegated() {
@@ -83,17 +84,18 @@ class StateOwnership0Test : public StatefulTest {
   nfsstat4 ReturnDelegation() {
     return Run0(PutFh(delegated), Op(OP_DELEGRETURN, DELEGRETURN4args{delegation})).status;
   }
-  // All operations of version 4.0 that change what a stateid stands for, in an order in which each can be done.
+  // Returns all operations of version 4.0 that change the state of a stateid, in an order in which each can succeed.
   std::vector<Change> Changes() {
     return {{"OPEN_CONFIRM", [this] { return Confirm(); }},
-            {"LOCK, of a new owner", [this] { return LockAsNew(); }},
-            {"LOCK, of a known owner", [this] { return LockAsKnown(); }},
+            {"LOCK of a new owner", [this] { return LockAsNew(); }},
+            {"LOCK of a known owner", [this] { return LockAsKnown(); }},
             {"LOCKU", [this] { return Unlock(); }},
             {"OPEN_DOWNGRADE", [this] { return Downgrade(); }},
             {"DELEGRETURN", [this] { return ReturnDelegation(); }},
             {"CLOSE", [this] { return Close(); }}};
   }
-  // They are for whoever is the caller now, and not for whoever `become_stranger` makes the caller.
+  // Expects that each change fails for the caller that `become_stranger` sets, and succeeds for the caller that
+  // `become_owner` sets.
   void ExpectRefusedTo(const std::function<void()>& become_stranger, const std::function<void()>& become_owner) {
     for (const Change& change : Changes()) {
       SCOPED_TRACE(change.name);
@@ -122,7 +124,7 @@ TEST_F(StateOwnership0Test, OtherUsersOfTheMachineCannotChangeState) {
   ExpectRefusedTo([this] { server.SetUser(kAnother); }, [this] { server.SetUser(kUser); });
 }
 
-// Under AUTH_SYS every machine has a user 1000, and a root.
+// Under AUTH_SYS, user 1000 and root exist on every machine, so the server must compare the machines.
 TEST_F(StateOwnership0Test, OtherMachinesCannotChangeState) {
   ExpectRefusedTo([this] { CallFrom("192.0.2.99"); }, [this] { CallFrom("192.0.2.1"); });
 }
@@ -139,7 +141,7 @@ TEST_F(StateOwnership0Test, RootOfAnotherMachineCannotChangeState) {
   ExpectRefusedTo(stranger, owner);
 }
 
-// What Linux does when a user's credential is gone.
+// Linux uses the machine's credential after a user's credential has expired.
 TEST_F(StateOwnership0Test, TheMachineMayChangeItsUsersState) {
   const stateid4 waiting = client.TryOpen("new owner", "file", kRead).resok4().stateid;
   unconfirmed = waiting;
@@ -208,7 +210,7 @@ TEST_F(StateOwnership0Test, EveryOperationWithAStateidOrClientIdRenewsTheLease) 
       on_file("RENEW", [named] { return Op(OP_RENEW, RENEW4args{named()}); }),
       {"OPEN", [this] { return client.TryOpen("owner of one more", "delegated", kRead).status(); }},
   };
-  // SETATTR of the mode is for the file's owner.
+  // Only the file's owner and root may set the mode.
   server.SetUser(0);
   all.insert(all.begin(), uses.begin(), uses.end());
   unconfirmed = client.TryOpen("new owner", "file", kRead).resok4().stateid;
@@ -222,7 +224,7 @@ TEST_F(StateOwnership0Test, EveryOperationWithAStateidOrClientIdRenewsTheLease) 
     EXPECT_EQ(each.run(), NFS4_OK) << each.name;
     EXPECT_EQ(Renewed(), server.clock.now) << each.name;
   }
-  // It is not there, and says that its client is.
+  // The server does not support DELEGPURGE, but the request names the client and so renews its lease.
   Pass(std::chrono::seconds(1));
   EXPECT_EQ(Run0(Op(OP_DELEGPURGE, DELEGPURGE4args{named()})).status, NFS4ERR_NOTSUPP);
   EXPECT_EQ(Renewed(), server.clock.now);
@@ -237,7 +239,7 @@ TEST_F(StateOwnership0Test, SpecialStateidsRenewNoLease) {
   EXPECT_EQ(Renewed(), before);
 }
 
-// RPCSEC_GSS tells who it is from anywhere.
+// RPCSEC_GSS authenticates the principal of a request from any address.
 TEST(StateOwnershipByGss, AuthenticatedPrincipalsMayChangeTheirStateFromAnyAddress) {
   Nfs4Server server;
   fs::memory::FileSystem& tree =
@@ -260,8 +262,9 @@ TEST(StateOwnershipByGss, AuthenticatedPrincipalsMayChangeTheirStateFromAnyAddre
   EXPECT_EQ(close(hers), NFS4_OK);
 }
 
-// In a session the client is known. What ends state is for the principal who made it (RFC 8881 §18.2.3, §18.6.3,
-// §18.12.3); the rest is for all users of the machine, since stateids are not bound to principals.
+// A session identifies the client. Only the principal that made a state, or the machine, may end it (RFC 8881 §18.2.3,
+// §18.6.3, §18.12.3). Other operations are open to all users of the machine, because stateids are not bound to
+// principals.
 class StateOwnershipTest : public StatefulTest {
  protected:
   StateOwnershipTest() {
@@ -276,7 +279,7 @@ TEST_F(StateOwnershipTest, OtherUsersOfTheMachineCannotEndState) {
   const stateid4 open = opened.resok4().stateid, delegation = opened.resok4().delegation.write().stateid;
   auto locked = Run(PutFh(file), Locking(WRITE_LT, 0, 10, NewLocker(Client().client(), open, "locker")));
   stateid4 lock = locked.Skip().Next<LOCK4res>().resok4().lock_stateid;
-  lock.seqid = 0;  // the latest
+  lock.seqid = 0;  // seqid 0 means the latest version of the stateid
   const auto status_of = [&](const auto& operation) { return Run(PutFh(file), operation).status; };
   const auto give_back = Op(OP_DELEGRETURN, DELEGRETURN4args{delegation});
   server.SetUser(kAnother);
@@ -288,7 +291,7 @@ TEST_F(StateOwnershipTest, OtherUsersOfTheMachineCannotEndState) {
   server.SetUser(kUser);
   EXPECT_EQ(status_of(Unlocking(lock, 0, kWholeFile)), NFS4_OK);
   EXPECT_EQ(status_of(give_back), NFS4_OK);
-  server.SetUser(0);  // the machine
+  server.SetUser(0);  // the machine's principal
   EXPECT_EQ(status_of(Closing(open)), NFS4_OK);
 }
 

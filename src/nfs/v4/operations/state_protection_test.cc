@@ -1,4 +1,5 @@
-// SP4_MACH_CRED as COMPOUNDs (RFC 8881 §2.10.8.3); the cases of the tables are in state/state_protection_test.cc.
+// SP4_MACH_CRED as COMPOUNDs (RFC 8881 §2.10.8.3). state/clients/state_protection_test.cc tests the cases of the
+// tables.
 #include "base/address.h"
 #include "nfs/v4/operations/stateful_test.h"
 
@@ -26,7 +27,7 @@ state_protect4_a LinuxWishes() {
                  OP_TEST_STATEID, OP_FREE_STATEID, OP_WRITE, OP_COMMIT});
 }
 
-// The users of "/" come with privacy; their machine makes do with integrity.
+// The export "/" accepts only privacy (krb5p). Users call with privacy, their machine with integrity.
 class StateProtectionTest : public testing::Test {
  protected:
   StateProtectionTest() : tree(server.Export("/", {.squash = Squash::kNone, .security = {kKrb5p}})) {
@@ -91,7 +92,7 @@ TEST_F(StateProtectionTest, ReturnsTheEnforcedAndAllowedOperations) {
   const OperationSet allowed(answer.spr_mach_ops().spo_must_allow);
   EXPECT_EQ(allowed, (OperationSet{OP_CLOSE, OP_OPEN_DOWNGRADE, OP_LOCKU, OP_DELEGRETURN, OP_SECINFO,
                                    OP_SECINFO_NO_NAME, OP_TEST_STATEID, OP_FREE_STATEID}));
-  // RFC 8881 §18.35.3: stateids are not bound to principals, asked for or not.
+  // RFC 8881 §18.35.3: the server does not bind stateids to principals, even if the client requests it.
   const auto bound = Exchange(LinuxWishes(), "other", EXCHGID4_FLAG_BIND_PRINC_STATEID);
   EXPECT_EQ(bound.eir_resok4().eir_flags, EXCHGID4_FLAG_USE_NON_PNFS);
 }
@@ -149,9 +150,9 @@ TEST_F(StateProtectionTest, EnforcesTheOperationsThatTheClientLists) {
   EXPECT_EQ(strict.Run(Op(OP_DELEGPURGE, DELEGPURGE4args{})).status, NFS4ERR_NOTSUPP);
 }
 
-// ---- what is allowed ----
+// ---- operations that the machine may use ----
 
-// The export does not take its flavor, and the file is somebody else's.
+// The export does not accept the machine's flavor, and the file belongs to another user.
 TEST_F(StateProtectionTest, MachineReturnsTheStateOfItsUsers) {
   OpenByAlice(kRead);
   const stateid4 open = OpenByAlice(kBoth);
@@ -172,7 +173,7 @@ TEST_F(StateProtectionTest, MachineReturnsTheStateOfItsUsers) {
   EXPECT_EQ(Client().Run(PutFh(file), Closing(now)).status, NFS4_OK);
 }
 
-// Linux (6.1) asks for attributes before it closes.
+// Linux 6.1 sends GETATTR before CLOSE.
 TEST_F(StateProtectionTest, MachineReadsAttributesBeforeItReturnsADelegation) {
   const stateid4 open = OpenByAlice();
   AsMachine();
@@ -208,7 +209,7 @@ TEST_F(StateProtectionTest, MachineNeedsPermissionForARefusedFlavor) {
   EXPECT_EQ(plain.Run(PutFh(file), Closing(open)).status, NFS4ERR_WRONGSEC);
 }
 
-// In a directory that is closed to it.
+// The machine has no permission to search the directory.
 TEST_F(StateProtectionTest, MachineMayCallSecinfoInClosedDirectories) {
   const fs::RequestContext context{.credentials = {.uid = 0, .gid = 0, .groups = {}}};
   fs::NewAttributes attributes;

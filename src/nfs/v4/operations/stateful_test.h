@@ -1,5 +1,5 @@
-// For tests of the operations on opens, locks and delegations: the same requests in minor version 0, by a client with its
-// sequence numbers, and in sessions.
+// Fixtures for tests of the operations on opens, locks and delegations. They send the same requests in minor version 0,
+// by a client that keeps its seqids, and in sessions.
 #pragma once
 
 #include <map>
@@ -69,7 +69,7 @@ class Client0 {
   }
 
   ClientId id() const { return id_; }
-  // The number of an owner's next request; it stays where `Advance` is not called.
+  // Returns the seqid of an owner's next request. The seqid stays the same until `Advance` is called.
   uint32_t seqid(const std::string& owner) { return seqids_.try_emplace(owner, 1).first->second; }
   void Advance(const std::string& owner) { ++seqids_.at(owner); }
 
@@ -82,7 +82,7 @@ class Client0 {
     if (opened.status() == NFS4_OK) file = reply.Next<GETFH4res>().resok4().object;
     return opened;
   }
-  // Opened, and confirmed where that is asked for.
+  // Opens the file, and sends OPEN_CONFIRM if the server requests it.
   stateid4 Open(const std::string& owner, std::string_view name, uint32_t access, uint32_t deny = 0,
                 openflag4 how = {}) {
     const auto opened = TryOpen(owner, name, access, deny, std::move(how));
@@ -94,7 +94,7 @@ class Client0 {
     return reply.Skip().Next<OPEN_CONFIRM4res>().resok4().open_stateid;
   }
 
-  nfs_fh4 file;  // the one that was opened last
+  nfs_fh4 file;  // the file of the last successful OPEN
 
  private:
   Nfs4Server& server_;
@@ -107,7 +107,7 @@ class StatefulTest : public Nfs4Test {
   explicit StatefulTest(Settings settings = {}, const Files::Limits& limits = {})
       : Nfs4Test(std::move(settings), limits) {}
 
-  // In a session.
+  // Sends OPEN in a session.
   OPEN4res TryOpen(SessionClient& client, std::string_view name, uint32_t access, uint32_t deny = 0, openflag4 how = {},
                    std::string_view owner = "owner") {
     auto reply = client.Run(PutRoot(), Opening(client.client(), 0, owner, access, deny, Named(name), std::move(how)));
@@ -135,7 +135,7 @@ class StatefulTest : public Nfs4Test {
     return {OPEN4_CREATE, createhow4(EXCLUSIVE4, octets)};
   }
 
-  // From now on calls to the client get through.
+  // Makes the server able to call the client.
   void LetCall(const SessionClient& client) {
     server.peer.back_channel = std::make_shared<TestBackChannel>(server.buffers);
     const BIND_CONN_TO_SESSION4args both{client.session(), CDFC4_BACK, false};
@@ -147,7 +147,7 @@ class StatefulTest : public Nfs4Test {
   void LetCall(const Client0& client) {
     server.state.Run([&](StateTables& state) { state.clients.SetPath(client.id(), PathState::kWorks); });
   }
-  // What the tables know a file of the first export by.
+  // Returns the name by which the tables know a file of the first export.
   NamedFile NameOf(const nfs_fh4& handle) const {
     return server.exports.all().front()->Name(FileHandle::Parse(handle.bytes())->object);
   }
