@@ -396,8 +396,8 @@ TEST_P(MountTest, AnUploadFailsIfTheDataCannotBeCommitted) {
         std::pair(fs::Error::kIo, Status(5))}) {
     service.files().Add({.operation = fs::faulty::Operation::kCommit, .effect = fs::faulty::FailWith(failure)});
     EXPECT_EQ(ErrorOf(Upload(*mount, workers, local.get(), 4, *file)).status, status);
+    service.files().Clear();
   }
-  service.files().Clear();
   EXPECT_EQ(Do(Upload(*mount, workers, local.get(), 4, *file)), 4u);
   Do(file->Close());
 }
