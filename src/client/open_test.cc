@@ -2,7 +2,7 @@
 #include <gmock/gmock.h>
 
 #include "client/mount.h"
-#include "client/service_test_support.h"
+#include "client/mount_test_support.h"
 #include "protocol/mount.h"
 #include "protocol/nfs3.h"
 #include "protocol/nfs4.h"
