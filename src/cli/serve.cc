@@ -39,13 +39,15 @@ SetupResult<MadeServer> MakeServer(const ServeOptions& arguments, const server::
   PENSTOCK_TRY(const std::vector<nfs::ExportSpec> exports, ExportsOf(arguments));
   const std::filesystem::path wanted = arguments.state_directory;
   PENSTOCK_TRY(StateDirectory state_directory, StateDirectory::Open(wanted.empty() ? DefaultStateDirectory() : wanted));
-  server::Parts parts{.state_directory = std::move(state_directory),
-                      .pool = std::make_shared<Workers>(arguments.workers)};
 
   // fs::posix::FileSystem requires these two settings of the process. The directories that StateDirectory::Open() may
-  // have made must still get the user's mask, so this comes after it.
+  // have made must still get the user's mask, so this comes after it. It comes before the pool, because threads inherit
+  // the capabilities of the thread that starts them.
   ::umask(0);
-  fs::posix::DropResourceOverride();  // before there are threads
+  fs::posix::DropResourceOverride();
+
+  server::Parts parts{.state_directory = std::move(state_directory),
+                      .pool = std::make_shared<Workers>(arguments.workers)};
   std::vector<fs::posix::DirectoryToServe> directories;
   for (const nfs::ExportSpec& spec : exports) directories.push_back({spec.path, spec.directory});
   PENSTOCK_TRY(auto served, fs::posix::OpenDirectories(directories, *parts.pool,

@@ -7,10 +7,13 @@
 #include <algorithm>
 #include <cstdlib>
 #include <filesystem>
+#include <memory>
 #include <string>
 #include <tuple>
+#include <utility>
 #include <vector>
 
+#include "fs/memory/file_system.h"
 #include "server/test_server.h"
 
 namespace penstock::server {
@@ -134,6 +137,25 @@ TEST_P(ServerSetUpTest, RejectsAKerberosExportWithoutAKeytab) {
   ::unsetenv("KRB5_KTNAME");
   ASSERT_FALSE(made);
   EXPECT_THAT(made.error().message, HasSubstr("export \"/tree\" with sec=krb5p:sys needs Kerberos (--keytab)"));
+}
+
+// A file system may use the pool to its end, see Parts.
+TEST_P(ServerSetUpTest, AFailureDestroysFileSystemsBeforeTheirPool) {
+  TestOptions options = ServerOptions();
+  options.trace = "/nowhere/at/all";
+  bool had_pool = false;
+  {
+    auto state_directory = StateDirectory::Open(options.state_directory);
+    ASSERT_TRUE(state_directory);
+    Parts parts{.state_directory = *std::move(state_directory), .pool = std::make_shared<Workers>(1)};
+    const auto destroy = [&had_pool, pool = std::weak_ptr(parts.pool)](const fs::FileSystem* files) {
+      had_pool = !pool.expired();
+      delete files;
+    };
+    parts.exports.push_back({"/tree", {}, std::shared_ptr<fs::FileSystem>(new fs::memory::FileSystem(), destroy)});
+    EXPECT_FALSE(Server::Make(options, std::move(parts)));
+  }
+  EXPECT_TRUE(had_pool);
 }
 
 TEST_P(ServerSetUpTest, TheErrorNamesABusyPort) {

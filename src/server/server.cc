@@ -77,8 +77,9 @@ Server::~Server() {
 SetupResult<std::unique_ptr<Server>> Server::Make(const Options& options, Parts parts) {
   assert(options.threads > 0 && parts.pool);
   assert(options.memory == 0 || options.memory >= kLeastMemory);
+  std::unique_ptr<Server> server;  // destroyed after `exports`: file systems may use the pool to their end
   std::vector<Export> exports = std::move(parts.exports);
-  std::unique_ptr<Server> server(new Server(options, std::move(parts)));
+  server.reset(new Server(options, std::move(parts)));
   if (!options.trace.empty()) {
     PENSTOCK_TRY(server->trace_, rdma::trace::File::Open(options.trace, rdma::trace::File::RealEpoch()));
   }

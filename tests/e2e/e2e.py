@@ -300,30 +300,6 @@ def networks(scratch):
         assert ADDRESS in server.expect_line("no export admits it")
 
 
-def without_root(scratch):
-    """Without root's rights every client acts as the user who started the server, and the server says so."""
-    if os.geteuid() == 0 and not shutil.which("setpriv"):
-        raise Skip("setpriv (package util-linux) is not installed")
-    as_nobody = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups"] if os.geteuid() == 0 else []
-    folders(scratch, "export", "state")
-    program = f"{scratch}/penstock"  # The build folder may be closed to other users.
-    shutil.copy(PENSTOCK, program)
-    os.chmod(program, 0o755)
-    with subprocess.Popen([*as_nobody, program, *serving(free_ports(3), f"{scratch}/export", f"--state-dir={scratch}/state")],
-                          stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as server:
-        try:
-            lines = []
-            while "ready" not in lines:
-                lines.append(server.stdout.readline().rstrip("\n"))
-                assert lines[-1] or server.poll() is None, lines
-            uid = 65534 if as_nobody else os.geteuid()
-            assert [line for line in lines if "every client acts as" in line and f"uid {uid}" in line], lines
-        finally:
-            server.terminate()
-    with Server({"/": f"{scratch}/export"}) as server:
-        assert os.geteuid() != 0 or not any("every client acts as" in line for line in server.lines), server.lines
-
-
 def ports_of_clients(server_port):
     """Returns the peers' ports of the connections to that port of this host."""
     found = set()
@@ -439,4 +415,4 @@ def no_server(scratch):
 
 main({case.__name__: case for case in (
     rdma, tcp, versions, directory_argument, bad_directory, directory_gone, rdma_choice, busy_port, no_permission, stops_cleanly, restarts_on_its_ports,
-    read_only, squash, access_control_list, first_minute, networks, without_root, secure, reserved_ports, bench, full, memory_option, no_server)})
+    read_only, squash, access_control_list, first_minute, networks, secure, reserved_ports, bench, full, memory_option, no_server)})
