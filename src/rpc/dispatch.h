@@ -1,5 +1,5 @@
 // The dispatcher finds the program and procedure of each call, answers the calls that no program may execute (RFC 5531
-// §9), and asks the reply cache about calls that come again.
+// §9), and looks up retransmitted calls in the reply cache.
 #pragma once
 
 #include <optional>
@@ -27,7 +27,7 @@ struct CallContext {
   // How the reply cache remembers the reply: at first as Program::Classify() says. A program may lower the value during
   // execution, if the call turns out to be harmless, or to be no more than a WRITE.
   Keep keep = Keep::kNothing;
-  // What Program::Classify() has decoded of the arguments. Program::Call() continues behind it.
+  // The part of the arguments that Program::Classify() has decoded. Program::Call() decodes the rest.
   DecodedHead head{};
   // A security flavor makes calls and replies longer. `call_overhead` is the number of octets by which the call was
   // longer than the arguments that the program sees; `reply_overhead` is the largest number of octets that the flavor

@@ -97,7 +97,8 @@ class RecordReader {
   bool failed_ = false;
 };
 
-// Queues messages and returns what to send next: as many pieces of memory as one system call takes, or a range of a file.
+// Queues messages and returns the next octets to send: as many pieces of memory as one system call takes, or a range of
+// a file.
 class RecordWriter {
  public:
   struct FileRange {

@@ -49,7 +49,7 @@ TEST(SequenceWindow, AcceptsSkippedNumbersLater) {
   EXPECT_FALSE(window.Take(10));
 }
 
-TEST(SequenceWindow, IsNewChangesNothing) {
+TEST(SequenceWindow, CheckOfANumberDoesNotUseIt) {
   SequenceWindow window;
   window.Take(10);
   EXPECT_TRUE(window.IsNew(1'000'000));
