@@ -25,7 +25,7 @@ Chosen ByVerbs(const verbs::Traits& traits) {
 
 using Find = SetupResult<std::optional<verbs::Found>> (*)(const IpAddress&);
 
-// Returns the one of `devices` that `find` gives for the address, or nothing.
+// Returns the device of `devices` that `find` selects for the address. Returns nullopt if there is none.
 SetupResult<std::optional<verbs::Traits>> DeviceFor(const std::vector<verbs::Traits>& devices, const IpAddress& address,
                                                     Find find) {
   if (devices.empty()) return std::nullopt;
@@ -53,7 +53,7 @@ SetupResult<Chosen> ChooseVerbs(const Choice& choice, const IpAddress& address, 
 SetupResult<Chosen> Choose(const Choice& choice, const IpAddress& address, Find find) {
   if (choice.kind == Kind::kIwarp) return Software();
   auto chosen = ChooseVerbs(choice, address, find);
-  // A user who leaves the choice to us always gets a provider. The description says why it is software iWARP.
+  // Without a required device, Kind::kAuto always gives a provider. The description says why it is software iWARP.
   if (!chosen && choice.kind == Kind::kAuto && choice.device.empty()) return Software(chosen.error().message);
   return chosen;
 }

@@ -42,7 +42,7 @@ class Recorder {
   // Records a Send of either side. Copies the octets of `gather` before it returns, and reads those that are still in a
   // file.
   void RecordSend(From from, const Gather& gather, bool solicited, std::optional<Stag> invalidate);
-  // Records a Write of ours.
+  // Records a Write of this side.
   void RecordWrite(const WriteRequest& request);
   // Records a Read Request of ours. The request needs the steering tag of its sink, which no provider shows, so this
   // makes one up and returns it.
