@@ -168,7 +168,7 @@ uint64_t RunWithLoss(uint64_t lose_at) {
   return steps;
 }
 
-TEST(BackChannelLoss, EveryCallEndsAtWhateverStepTheConnectionIsLost) {
+TEST(BackChannelLoss, EveryCallEndsIfTheConnectionIsLostAtAnyStep) {
   const uint64_t steps = RunWithLoss(0);
   EXPECT_GT(steps, 30u);
   for (uint64_t step = 1; step <= steps && !testing::Test::HasFailure(); ++step) {
