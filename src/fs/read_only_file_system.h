@@ -1,6 +1,6 @@
-// A base for file systems that nobody can write to: an archive, a disk image, a snapshot. It answers every operation
-// that changes something, and every operation that has one sensible answer for such a file system. A derived class
-// supplies Root, Identify, GetAttributes, Lookup, ReadLink, Read and ReadDirectory. See examples/archive.
+// A base for read-only file systems: an archive, a disk image, a snapshot. It answers every operation that changes
+// something, and every operation that has one sensible answer for such a file system. A derived class supplies Root,
+// Identify, GetAttributes, Lookup, ReadLink, Read and ReadDirectory. See examples/archive.
 #pragma once
 
 #include <string>

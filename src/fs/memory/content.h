@@ -28,8 +28,8 @@ class Content {
   void Clear(uint64_t offset, uint64_t count, BufferPool& pool);
   // Copies a range of `from`. Whole blocks share their memory where both offsets allow it.
   void Share(uint64_t offset, const Content& from, uint64_t from_offset, uint64_t count, BufferPool& pool);
-  // The first octet at or after `offset` that is stored, or that is not. FindData returns no value if no stored octet
-  // follows.
+  // Return the first octet at or after `offset` that is stored (FindData) or not stored (FindHole). FindData returns no
+  // value if no stored octet follows.
   std::optional<uint64_t> FindData(uint64_t offset) const;
   uint64_t FindHole(uint64_t offset) const;
   uint64_t used() const { return used_; }

@@ -16,12 +16,12 @@ namespace penstock::fs::memory {
 struct Inode {
   Attributes attributes;  // fileid is the key of the inode
 
-  Content content;                        // of a regular file
-  std::optional<CreateVerifier> creator;  // of a file that an exclusive Create made
-  std::string target;                     // of a symbolic link
+  Content content;                        // the data of a regular file
+  std::optional<CreateVerifier> creator;  // the verifier of the exclusive Create that made the file
+  std::string target;                     // the target of a symbolic link
   std::map<std::string, std::vector<std::byte>, std::less<>> xattrs;
   Acl acl;       // empty if the mode says the same
-  Acl defaults;  // of a directory
+  Acl defaults;  // the default list of a directory
   int pins = 0;  // the number of pins, which keep the file without a name
 
   // The entries of a directory. Each new entry gets a higher place than all earlier ones, so a cookie keeps its

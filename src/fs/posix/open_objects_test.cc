@@ -207,7 +207,7 @@ TEST_P(OpenObjectsTest, LocksARunningProgramByADescriptorForReading) {
 }
 
 // For all numbers of remaining descriptors, so that each step of a call fails once.
-TEST_P(OpenObjectsTest, ShortageOfDescriptorsMakesNothingStaleAndLeavesNothingBehind) {
+TEST_P(OpenObjectsTest, ShortageOfDescriptorsKeepsHandlesValidAndCreatesNothing) {
   for (const HandleMethod method : {HandleMethod::kBest, HandleMethod::kTable}) {
     backend_ = std::make_unique<PosixBackend>(kDisk, With(method));
     root_ = fs().Root();

@@ -32,9 +32,9 @@ struct ServedDirectoriesOptions {
 
 struct ServedDirectories {
   std::vector<std::unique_ptr<FileSystem>> file_systems;  // in the order in which they were asked for
-  std::shared_ptr<OpenObjects> open_files;                // of all of them
-  // Whether the process has the rights to act as each caller (ServerIdentity). Without, every caller acts as the user
-  // who started the process.
+  std::shared_ptr<OpenObjects> open_files;                // shared by all file systems
+  // Whether the process has the rights to act as each caller (ServerIdentity). If false, every caller acts as the user
+  // that started the process.
   bool acts_as_callers = false;
 };
 

@@ -46,7 +46,7 @@ TEST_P(DirectorySuite, GivesAttributesAndHandlesOnRequest) {
   EXPECT_EQ(seen, made.size());
 }
 
-TEST_P(DirectorySuite, ListsAllEntriesWithAnyRoomForACall) {
+TEST_P(DirectorySuite, ListsAllEntriesForAnyRoomPerCall) {
   std::set<std::string> names{".", ".."};
   for (int i = 0; i < 25; ++i) {
     const std::string name = "entry" + std::to_string(i) + std::string(static_cast<size_t>(i), 'x');
@@ -60,7 +60,7 @@ TEST_P(DirectorySuite, ListsAllEntriesWithAnyRoomForACall) {
   }
 }
 
-TEST_P(DirectorySuite, GivesNothingAndNoEndWithoutRoom) {
+TEST_P(DirectorySuite, ReturnsNoEntriesAndNoEndWithoutRoom) {
   Collector collector(0);
   const auto reply = Await(fs().ReadDirectory(caller_, root_, {}, collector));
   ASSERT_TRUE(reply.result);
@@ -68,7 +68,7 @@ TEST_P(DirectorySuite, GivesNothingAndNoEndWithoutRoom) {
   EXPECT_TRUE(collector.entries.empty());
 }
 
-TEST_P(DirectorySuite, EarlierCookieRepeatsTheListingFromThere) {
+TEST_P(DirectorySuite, EarlierCookieRepeatsTheEntriesAfterIt) {
   for (int i = 0; i < 10; ++i) Make(root_, "entry" + std::to_string(i));
   const std::vector<Listed> all = List(root_);
   for (size_t i = 0; i < all.size(); ++i) {
@@ -81,7 +81,7 @@ TEST_P(DirectorySuite, EarlierCookieRepeatsTheListingFromThere) {
 }
 
 // Between two calls entries come and go, the last entry given among them. Each entry that remains is given once.
-TEST_P(DirectorySuite, RemainingEntriesAreGivenOnceWhileOthersComeAndGo) {
+TEST_P(DirectorySuite, ListsRemainingEntriesOnceWhileOthersAreAddedAndRemoved) {
   constexpr int kStaying = 150;
   const Handle directory = MakeDirectory(root_, "directory");
   for (int i = 0; i < kStaying; ++i) {
@@ -126,7 +126,7 @@ TEST_P(DirectorySuite, ListsTenThousandEntries) {
   EXPECT_EQ(fileids.size(), entries.size());
 }
 
-TEST_P(DirectorySuite, GivesNamesOnlyWithoutSearchPermission) {
+TEST_P(DirectorySuite, ReturnsNamesOnlyWithoutSearchPermission) {
   if (!backend_->has_callers()) GTEST_SKIP() << "the file system has only one caller: run as root for this test";
   const Handle directory = MakeDirectory(root_, "directory", 0744);
   Make(directory, "file");
