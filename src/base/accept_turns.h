@@ -28,7 +28,7 @@ class AcceptTurns : public std::enable_shared_from_this<AcceptTurns> {
 
    private:
     friend class AcceptTurns;
-    // Lives until no loop has a call to it queued.
+    // Lives until no loop has a queued call to it.
     struct Call {
       std::function<void()> on_turn;  // empty once the member has gone
       bool posted = false;            // guarded by the mutex
