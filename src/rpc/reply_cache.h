@@ -84,7 +84,7 @@ class ReplyCache {
   enum class Outcome : uint8_t {
     kExecute,   // a new call: execute it, then Finish(ticket)
     kWait,      // the first one is being executed: co_await waiter.reply
-    kReplay,    // here is the reply
+    kReplay,    // the call is done: send Found::reply
     kUncached,  // a new call without room in the cache: execute it
     kLeft,      // the client has abandoned this connection: close it without executing or sending anything
   };
