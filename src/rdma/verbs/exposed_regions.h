@@ -29,7 +29,7 @@ struct ExposedRegion {
   ibv_mr* registration = nullptr;
 };
 
-// The access flag that lets a peer do `access`.
+// Returns the flag of libibverbs that permits a peer this access.
 int RemoteAccessFlag(Access access);
 
 class ExposedRegions {
@@ -66,10 +66,10 @@ class ExposedRegions {
   // the connection (RFC 8166 §4.5.4).
   int Retire(ExposedRegion& region);
 
-  // At the end of the connection. First, before the queue pair is destroyed: a window that is bound holds on to its
-  // queue pair.
+  // Call this at the end of the connection, before the queue pair is destroyed: a bound window keeps its queue pair in
+  // use.
   void ReleaseWindows();
-  // Then, when the queue pair is destroyed and the peer reaches no memory.
+  // Call this after the queue pair is destroyed. The peer can then access no memory.
   void ReleaseRegistrations();
 
  private:

@@ -40,9 +40,9 @@ class QueuePair {
 
   // Tells the peer that the connection ends.
   void Disconnect();
-  // From now on the adapter refuses what the peer asks for, and flushes requests.
+  // From now on the adapter refuses requests of the peer, and flushes posted requests.
   void Stop();
-  // The adapter then reaches no memory for this queue pair.
+  // Afterwards the adapter accesses no memory for this queue pair.
   void Destroy();
   void DestroyCompletionQueue();
   void ReleaseId() { id_.reset(); }

@@ -205,7 +205,7 @@ void QueuePairDriver::EndIfFailed() {
   Touch();
 }
 
-// Releases what the adapter holds. When the queue pair is destroyed, the peer reaches no memory.
+// Releases the resources of the adapter. After the queue pair is destroyed, the peer can access no memory.
 void QueuePairDriver::Release() {
   if (queue_pair_.created()) {
     queue_pair_.Disconnect();
