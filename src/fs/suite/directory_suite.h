@@ -80,7 +80,8 @@ TEST_P(DirectorySuite, EarlierCookieRepeatsTheEntriesAfterIt) {
   }
 }
 
-// Between two calls entries come and go, the last entry given among them. Each entry that remains is given once.
+// Between two calls entries are added and removed, including the last entry of the earlier call. Each entry that
+// remains is listed once.
 TEST_P(DirectorySuite, ListsRemainingEntriesOnceWhileOthersAreAddedAndRemoved) {
   constexpr int kStaying = 150;
   const Handle directory = MakeDirectory(root_, "directory");
@@ -92,7 +93,7 @@ TEST_P(DirectorySuite, ListsRemainingEntriesOnceWhileOthersAreAddedAndRemoved) {
   int added = 0;
   while (!ListSome(directory, entries, 7)) {
     ASSERT_LT(entries.size(), 10'000u) << "the listing has no end";
-    // Removes the last entries given and one that was not given yet, and adds a new one.
+    // Removes the entries that were listed last and one that was not listed yet, and adds a new one.
     for (auto last = entries.rbegin(); last != entries.rend() && last != entries.rbegin() + 7; ++last) {
       if (last->name.starts_with("goes")) Remove(directory, last->name);
     }
