@@ -46,7 +46,7 @@ struct Classification {
   //   kNothing  otherwise, and if the program itself recognises duplicates, as the sessions of NFSv4.1 do.
   Keep keep = Keep::kNothing;
   // If false, the procedure does not take calls of this security flavor: AUTH_TOOWEAK. Procedure 0 takes every flavor
-  // (RFC 5531 §12.1), whatever the value.
+  // (RFC 5531 §12.1), even if this is false.
   bool accepts_flavor = true;
   // If true, the call must not be executed: GARBAGE_ARGS.
   bool is_garbage = false;

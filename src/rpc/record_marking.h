@@ -148,7 +148,7 @@ class RecordWriter {
     ConstBytes MemoryPart(size_t part) const;
   };
 
-  std::vector<Queued> queue_;  // from head_ on
+  std::vector<Queued> queue_;  // the messages from index head_ on are not sent
   size_t head_ = 0;
   size_t part_ = 0;         // the current part of the head
   size_t part_offset_ = 0;  // the sent octets of that part

@@ -57,7 +57,7 @@ class ClientConnections {
 
  private:
   uint64_t calls_ = 0;
-  std::unordered_map<uint64_t, uint64_t> last_calls_;  // by connection
+  std::unordered_map<uint64_t, uint64_t> last_calls_;  // the key is the connection
   std::vector<uint64_t> left_;                         // a ring buffer
   size_t next_left_ = 0;
   uint64_t forgotten_call_ = 0;

@@ -23,7 +23,7 @@ TEST(SequenceWindow, AcceptsAnyFirstNumber) {
   SequenceWindow window;
   EXPECT_TRUE(window.Take(0x7fff'ff00));
   EXPECT_TRUE(window.Take(0x7fff'ff01));
-  EXPECT_TRUE(window.Take(0x7fff'fe00)) << "sent earlier, received later";
+  EXPECT_TRUE(window.Take(0x7fff'fe00)) << "a call that was overtaken";
   EXPECT_FALSE(window.Take(17));
 }
 
