@@ -29,7 +29,7 @@ using Find = SetupResult<std::optional<verbs::Found>> (*)(const IpAddress&);
 SetupResult<std::optional<verbs::Traits>> DeviceFor(const std::vector<verbs::Traits>& devices, const IpAddress& address,
                                                     Find find) {
   if (devices.empty()) return std::nullopt;
-  // For all addresses any device will do, because peers reach it by one of its addresses.
+  // For the unspecified address each device is suitable, because peers reach it by one of its addresses.
   if (address.is_unspecified()) return devices.front();
   PENSTOCK_TRY(const std::optional<verbs::Found> found, find(address));
   for (const verbs::Traits& each : devices) {

@@ -109,7 +109,7 @@ class FpduReader {
   unsigned since_bulk_ = ~0u;
 
   // Markers.
-  uint64_t position_ = 0;    // in the stream
+  uint64_t position_ = 0;    // the position in the stream
   uint64_t fpdu_start_ = 0;  // position of the length field of the current FPDU
   std::array<std::byte, kMarkerSize> marker_;
 

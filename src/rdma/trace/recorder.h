@@ -1,5 +1,5 @@
-// Writes one connection to a capture file as an iWARP connection, whatever its provider is: the set-up of TCP and MPA,
-// then one FPDU in each packet. Wireshark reads this form best.
+// Writes one connection of any provider to a capture file as an iWARP connection: the set-up of TCP and MPA, then one
+// FPDU in each packet. Wireshark reads this form best.
 #pragma once
 
 #include <array>

@@ -24,7 +24,7 @@ struct ExposedRegion {
   size_t length = 0;
   bool valid = false;        // the peer may reach it
   bool closing = false;      // its invalidation is posted
-  ibv_mw* window = nullptr;  // with Exposure::kWindow
+  ibv_mw* window = nullptr;  // set with Exposure::kWindow
   // With Exposure::kRegistration, or registered for the window alone because no slab holds the memory.
   ibv_mr* registration = nullptr;
 };
@@ -78,7 +78,7 @@ class ExposedRegions {
   const Traits& traits_;
   MemoryRegistrar& registrar_;
   const std::function<uint32_t()> entropy_;
-  std::unordered_map<uint32_t, std::shared_ptr<ExposedRegion>> regions_;  // by steering tag
+  std::unordered_map<uint32_t, std::shared_ptr<ExposedRegion>> regions_;  // the key is the steering tag
 };
 
 }  // namespace penstock::rdma::verbs

@@ -188,7 +188,7 @@ void QueuePairDriver::HandleFlushed() {
 void QueuePairDriver::Fail(DisconnectReason reason, std::string detail) {
   if (failure_ || state_ == State::kLost) return;
   failure_ = Failure{reason, std::move(detail)};
-  // The kernel removes a device only when its users have let go of it, so a removed device must not wait for a turn.
+  // The kernel removes a device only when its users have closed it, so a removed device must not wait for a turn.
   if (begun_ && device_->removed()) return EndIfFailed();
   Touch();
 }
