@@ -184,7 +184,7 @@ class FileSystem {
                                          uint32_t count) = 0;
   virtual Task<Changed<WriteReply>> Write(const RequestContext& context, const Handle& file, uint64_t offset,
                                           const Data& data, Stability stability) = 0;
-  // Makes all data of the file stable, whatever range the client named.
+  // Makes all data of the file stable. The range that the client named does not matter.
   virtual Task<Changed<WriteVerifier>> Commit(const RequestContext& context, const Handle& file) = 0;
 
   // The following methods change the directory and return the new object.
@@ -206,9 +206,9 @@ class FileSystem {
   virtual Task<Linked> Link(const RequestContext& context, const Handle& file, const Handle& directory,
                             std::string_view name) = 0;
 
-  // Gives `sink` the entries after `cookie`, including "." and "..", until it has no room. An entry that exists
-  // during a whole sequence of calls, from cookie to cookie, is given exactly once, whatever happens to other
-  // entries.
+  // Gives `sink` the entries after `cookie`, including "." and "..", until it has no room. An entry that exists during
+  // a whole sequence of calls, from cookie to cookie, is given exactly once, even if other entries are added or
+  // removed.
   virtual Task<Observed<ReadDirectoryReply>> ReadDirectory(const RequestContext& context, const Handle& directory,
                                                            const ReadDirectoryArguments& arguments,
                                                            EntrySink& sink) = 0;

@@ -202,7 +202,7 @@ TEST_F(FaultyTest, ShortReadDoesNotReportTheEndOfTheFile) {
   ASSERT_TRUE(read.result);
   EXPECT_EQ(TextOf(read.result->data), "3456");
   EXPECT_FALSE(read.result->eof);
-  EXPECT_TRUE(Do(files_.Read(root_, file_, 8, 100)).result->eof) << "the last octets are not more than that";
+  EXPECT_TRUE(Do(files_.Read(root_, file_, 8, 100)).result->eof) << "the fault does not shorten this read";
 }
 
 TEST_F(FaultyTest, ShortWriteReportsTheNumberOfWrittenOctets) {

@@ -43,7 +43,7 @@ class Content {
   Bytes Prepare(Block& block, size_t begin, size_t end, BufferPool& pool);
   void Drop(uint64_t block);
 
-  std::map<uint64_t, Block> blocks_;  // by offset / kBlockSize
+  std::map<uint64_t, Block> blocks_;  // the key is offset / kBlockSize
   uint64_t used_ = 0;                 // sum of `filled`
 };
 

@@ -24,15 +24,15 @@ struct Inode {
   Acl defaults;  // the default list of a directory
   int pins = 0;  // the number of pins, which keep the file without a name
 
-  // The entries of a directory. Each new entry gets a higher place than all earlier ones, so a cookie keeps its
-  // meaning while entries come and go.
+  // The entries of a directory. Each new entry gets a higher place than all earlier ones, so a cookie keeps its meaning
+  // while entries are added and removed.
   struct Entry {
     std::string name;
     uint64_t fileid;
   };
   uint64_t parent = 0;
   uint64_t next_place = kFirstPlace;
-  std::map<uint64_t, Entry> entries;  // by place
+  std::map<uint64_t, Entry> entries;  // the key is the place
   std::unordered_map<std::string, uint64_t> places;
 
   static constexpr uint64_t kFirstPlace = 3;  // "." is 1 and ".." is 2

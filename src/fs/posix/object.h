@@ -38,8 +38,8 @@ class Object : public std::enable_shared_from_this<Object> {
   Result<SharedFile> Writer() { return *Writer(Patience::kMayBlock); }
   // The descriptor for writing if it is open, else null.
   SharedFile OpenWriter();
-  // Takes the descriptor of a file that was just created, which is open for reading and writing whatever its mode
-  // allows.
+  // Takes the descriptor of a file that was just created, which is open for reading and writing even if its mode does
+  // not permit that.
   void Adopt(SharedFile file);
 
   // A file that is open for writing cannot be executed on the server's machine, so the descriptor for writing is not

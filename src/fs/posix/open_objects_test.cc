@@ -124,7 +124,7 @@ TEST_P(OpenObjectsTest, ClosesTheLeastRecentlyUsedObjectsFirst) {
   EXPECT_EQ(objects_->descriptors(), all - 20);
   EXPECT_EQ(posix_fs().open_objects(), here - 10) << "each object has two descriptors";
   EXPECT_FALSE(StatError(used));
-  EXPECT_EQ(objects_->descriptors(), all - 20) << "its object was still open";
+  EXPECT_EQ(objects_->descriptors(), all - 20) << "the object of `used` was still open";
 }
 
 TEST_P(OpenObjectsTest, KeepsObjectsThatArePinnedOrInUse) {

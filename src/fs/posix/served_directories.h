@@ -26,12 +26,12 @@ struct ServedDirectoriesOptions {
   std::filesystem::path state_directory;
   // See Options::leases. The host calls Server::LookAtLocalLeases() on each SIGIO.
   bool leases = false;
-  // Descriptors that the process needs for connections and the like, see OpenObjects::MaxDescriptors.
+  // Descriptors that the process needs for connections and other uses, see OpenObjects::MaxDescriptors.
   size_t other_descriptors = 0;
 };
 
 struct ServedDirectories {
-  std::vector<std::unique_ptr<FileSystem>> file_systems;  // in the order in which they were asked for
+  std::vector<std::unique_ptr<FileSystem>> file_systems;  // in the order of the requested directories
   std::shared_ptr<OpenObjects> open_files;                // shared by all file systems
   // Whether the process has the rights to act as each caller (ServerIdentity). If false, every caller acts as the user
   // that started the process.

@@ -90,8 +90,8 @@ class Tree {
   };
   std::optional<Observed<Extent>> PrepareRead(const Credentials& caller, const Handle& handle, uint64_t offset,
                                               uint32_t count, Patience patience);
-  // If impatient, also returns no value while another call changes the file. The data is not on the disk afterwards,
-  // whatever the stability.
+  // If impatient, also returns no value while another call changes the file. For any stability, the data is not yet on
+  // the disk afterwards.
   std::optional<Changed<WriteReply>> Write(const Credentials& caller, Object& object, uint64_t offset, const Data& data,
                                            Stability stability, Patience patience);
   // A file to be committed, with any of its descriptors.
