@@ -18,7 +18,7 @@ namespace penstock::fs {
 //   Pin: of every regular file, since none can be removed;
 //   Seek: data up to the end of the file;
 //   GetSpace: zeros.
-// They call GetAttributes of the derived class, whose error they return for a handle that leads nowhere.
+// They call GetAttributes of the derived class, and return its error for an invalid handle.
 class ReadOnlyFileSystem : public FileSystem {
  public:
   const Properties& GetProperties() const override { return properties_; }

@@ -9,7 +9,7 @@
 //              unreadable                                 read succeeds, but its data cannot be loaded afterwards
 //              hang                                       the operation waits until FileSystem::Release()
 //              kill                                       the process ends after the operation and before its reply
-//   -after     errors, slow and hang apply after the operation was carried out: its caller sees a failure all the same
+//   -after     errors, slow and hang apply after the operation was carried out: its caller still gets the failure
 //   WHEN       @N the N-th call, /N each N-th call, %P at random with the probability P (0 to 1); without it: each call
 //
 // For example: write:eio@3,read:slow=2s,commit:kill@1,any:estale%0.01

@@ -1,9 +1,8 @@
-// A file system that stands before another one and fails on demand: for tests, the simulation, and `penstock serve
+// A file system that forwards to another one and fails on demand: for tests, the simulation, and `penstock serve
 // --faults`.
 //
-// Each call is passed on to the other file system, unless a Fault says that it fails, takes longer, moves less data,
-// hangs, or that the process ends between the operation and its reply. Without faults it behaves as the other one
-// does.
+// It forwards each call to the other file system. A Fault makes a call fail, take longer, move less data or hang, or
+// ends the process between the operation and its reply. Without faults it behaves like the other file system.
 #pragma once
 
 #include <functional>

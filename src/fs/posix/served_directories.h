@@ -40,8 +40,8 @@ struct ServedDirectories {
 
 // Opens all directories, or returns the first error, for the operator. `pool` outlives the file systems. This changes
 // and restores the credentials of the calling thread; the kernel then refuses this thread the RDMA devices that it had
-// opened before. So the host calls it before Server::Make(). See FileSystem for two settings of the process that are
-// the host's.
+// opened before. So the host calls it before Server::Make(). See FileSystem for two settings of the process that the
+// host must make.
 SetupResult<ServedDirectories> OpenDirectories(std::span<const DirectoryToServe> directories, Workers& pool,
                                                const ServedDirectoriesOptions& options);
 
