@@ -46,8 +46,9 @@ class ClientConnections {
       left_[next_left_++ % kMostLeft] = connection;
     }
   }
-  // Returns true if the next call over the connection may be one that the client has retransmitted over a newer one. If a call of
-  // a newer connection is forgotten, that is so for each connection that has been silent since before that call.
+  // Returns true if the client may have retransmitted the next call of this connection over a newer connection. If the
+  // cache has forgotten a call of a newer connection, this is true for each connection that has been silent since
+  // before that call.
   bool MayHaveLeft(uint64_t connection) const {
     if (std::ranges::find(left_, connection) != left_.end()) return true;
     if (connection >= forgotten_connection_) return false;

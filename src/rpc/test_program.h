@@ -1,4 +1,4 @@
-// A program for tests and fuzzers: a few procedures that show what the RPC layer does with them.
+// A program for tests and fuzzers: a few procedures that make the behaviour of the RPC layer visible.
 #pragma once
 
 #include <utility>
