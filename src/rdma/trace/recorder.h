@@ -44,8 +44,8 @@ class Recorder {
   void RecordSend(From from, const Gather& gather, bool solicited, std::optional<Stag> invalidate);
   // Records a Write of this side.
   void RecordWrite(const WriteRequest& request);
-  // Records a Read Request of ours. The request needs the steering tag of its sink, which no provider shows, so this
-  // makes one up and returns it.
+  // Records a Read Request of this side. The request needs the steering tag of its sink, which no provider shows, so
+  // this makes one up and returns it.
   Stag RecordReadRequest(const RemoteSegment& source);
   // Records the peer's answer to the Read whose request got this tag.
   void RecordReadResponse(Stag sink, ConstBytes bytes);
