@@ -400,7 +400,7 @@ TEST_F(FaultyChangeTest, FailureBeforeAnOperationLeavesTheFilesUnchanged) {
   }
 }
 
-TEST_F(FaultyChangeTest, FailureAfterAnOperationLeavesTheFilesAsSuccessDoes) {
+TEST_F(FaultyChangeTest, FailureAfterAnOperationLeavesTheSameFilesAsSuccess) {
   for (size_t i = 0; i < Changes().size(); ++i) {
     ChangeFixture failing, succeeding;
     const Change failed = failing.Changes()[i];

@@ -74,7 +74,7 @@ class LocalLeaseTest : public testing::TestWithParam<const char*> {
     return Await(fs().Commit(context, file)).result;
   }
 
-  // The errno of a local program's open for writing that does not wait, or zero.
+  // Opens the file for writing as a local program that does not wait. Returns the errno, or zero.
   int ErrorOfOpen(const std::string& name = "file") const {
     const FileDescriptor opened(::open(PathOf(name).c_str(), O_WRONLY | O_NONBLOCK | O_CLOEXEC));
     return opened ? 0 : errno;
