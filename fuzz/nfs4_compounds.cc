@@ -1,4 +1,4 @@
-// Sequences of COMPOUNDs of three clients to an NFSv4 server over a file system in memory. Some operations have
+// Sends sequences of COMPOUNDs of three clients to an NFSv4 server over a file system in memory. Some operations have
 // arbitrary arguments; others use handles and stateids from the server, so that they reach its state. The machine
 // credential of one client protects its state, and calls use different flavors. Time passes, and the server restarts
 // with its stored state. Each COMPOUND must get a reply that decodes as the results of its operations, and the tables
@@ -204,7 +204,7 @@ class Server {
     return state_protect4_a(SP4_MACH_CRED, state_protect_ops4{.spo_must_enforce = all, .spo_must_allow = all});
   }
 
-  // In the grace period, first reclaims state.
+  // After the grace period, also sends RECLAIM_COMPLETE. In the grace period, the client first reclaims state.
   bool CreateSession() {
     const channel_attrs4 channel{.ca_headerpadsize = 0,
                                  .ca_maxrequestsize = 1 << 16,

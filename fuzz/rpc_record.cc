@@ -1,4 +1,5 @@
-// A TCP peer's octets: record marking in random pieces. Each complete record is dispatched.
+// Feeds the input to a RecordReader in pieces of random sizes, as a TCP connection delivers a peer's octets. Dispatches
+// each complete record.
 //
 // Input: a seed octet for the sizes of the pieces, an octet for the record limit, then the stream.
 #include <algorithm>

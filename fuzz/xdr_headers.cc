@@ -1,4 +1,5 @@
-// Octets as RPC messages, AUTH_SYS credentials and RPC-over-RDMA headers. The first octet chooses the type.
+// Decodes the input as an RPC message, an AUTH_SYS credential or an RPC-over-RDMA header. The first octet chooses the
+// type.
 #include "protocol/rpc.h"
 #include "protocol/rpcrdma.h"
 #include "xdr_types.h"

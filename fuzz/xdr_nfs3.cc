@@ -1,4 +1,4 @@
-// Octets as any argument or result of NFS version 3 and MOUNT. The first octet chooses the type.
+// Decodes the input as an argument or result of NFS version 3 or MOUNT. The first octet chooses the type.
 #include "protocol/mount.h"
 #include "protocol/nfs3.h"
 #include "xdr_types.h"

@@ -1,4 +1,5 @@
-// Octets as COMPOUNDs of NFS version 4, calls and replies in both directions. The first octet chooses the type.
+// Decodes the input as a COMPOUND of NFS version 4: a call or a reply, in either direction. The first octet chooses the
+// type.
 #include "protocol/nfs4_compound.h"
 #include "xdr_types.h"
 

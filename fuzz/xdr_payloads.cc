@@ -1,4 +1,4 @@
-// Decodes the types with payloads from messages whose items or placed results have odd places and lengths.
+// Decodes the types with payloads from messages whose items or placed results have arbitrary places and lengths.
 #include <algorithm>
 
 #include "protocol/nfs3.h"

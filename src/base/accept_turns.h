@@ -28,9 +28,9 @@ class AcceptTurns : public std::enable_shared_from_this<AcceptTurns> {
 
    private:
     friend class AcceptTurns;
-    // Lives until no loop has a call to it queued.
+    // Lives until no loop has a queued call to it.
     struct Call {
-      std::function<void()> on_turn;  // empty once the member has gone
+      std::function<void()> on_turn;  // empty after the member is destroyed
       bool posted = false;            // guarded by the mutex
     };
     Member(std::shared_ptr<AcceptTurns> all, Loop& loop, std::function<void()> on_turn);

@@ -36,7 +36,7 @@ class Buffer {
   size_t capacity_ = 0;
   std::byte* data_ = nullptr;
   BufferHome* home_ = nullptr;
-  Buffer* next_ = nullptr;  // in a free list
+  Buffer* next_ = nullptr;  // the next buffer of its free list
 };
 
 // A counted reference to a Buffer; may be empty. Copies may live on different threads.

@@ -108,7 +108,7 @@ TEST(ConnectTcp, UsesAnyPortIfAllReservedOnesAreTaken) {
         EXPECT_TRUE(network.Take(port));
       }
     }
-    EXPECT_EQ(network.Connect(LocalPort::kReserved), 700) << "the only free one";
+    EXPECT_EQ(network.Connect(LocalPort::kReserved), 700) << "700 is the only free port";
     EXPECT_GE(network.Connect(LocalPort::kReserved), kFirstUnreservedPort) << network.error.message();
   });
   if (!is_alone) GTEST_SKIP() << "needs root: for a network of its own";

@@ -39,7 +39,7 @@ TEST(Data, ReadsZerosBeyondTheEndOfATruncatedFile) {
   EXPECT_EQ(Text(Data(FileWith("abc"), 1, 4)), std::string("bc\0\0", 4));
 }
 
-TEST(Data, LoadCopiesAFileAndReturnsMemoryAsItIs) {
+TEST(Data, LoadCopiesFilesAndReturnsMemoryUnchanged) {
   BufferPool pool;
   const auto loaded = Data(FileWith("turbine"), 1, 5).Load(pool);
   ASSERT_TRUE(loaded);

@@ -45,8 +45,8 @@ class DescriptorShortage {
     return false;
   }
 
-  // Reports that a peer waits for lack of a descriptor. Listeners retry, and so report it often; the log shows it once
-  // a minute.
+  // Reports that a peer waits because no descriptor is free. Listeners retry, and so report it often; the log shows it
+  // once a minute.
   void Tell(std::string_view transport) {
     make_room_();
     if (!told_.Allows(now_())) return;

@@ -35,8 +35,8 @@ struct DiskFault {
   DiskCall call = DiskCall::kRead;
   std::string path;           // an existing file; the rule applies to all its names and descriptors
   int error = 0;              // fails with this errno, or
-  size_t at_most = SIZE_MAX;  // moves at most so many octets, or
-  unsigned slow_ms = 0;       // takes so long, or
+  size_t at_most = SIZE_MAX;  // moves at most this number of octets, or
+  unsigned slow_ms = 0;       // takes this time, or
   bool hangs = false;         // blocks until Mend(), and then succeeds
   uint64_t from = 0;          // octets before this offset do not fail
   unsigned times = std::numeric_limits<unsigned>::max();
@@ -60,7 +60,7 @@ class FailingDisk {
   static void ForgetSyncs();
   // The file-system uid of the thread that wrote to the file last.
   static std::optional<uid_t> LastWriter(const std::string& path);
-  // Pretends that every file system has so many free octets; nullopt ends that.
+  // Makes every file system report this number of free octets. nullopt ends that.
   static void set_free_space(std::optional<uint64_t> octets);
   // Rounds the times of files to multiples of `tick`, like a kernel with a coarse clock. Zero ends that.
   static void set_clock_tick(std::chrono::nanoseconds tick);

@@ -29,7 +29,7 @@ TEST(LogTest, LeavesOutMessagesBelowTheLevel) {
   EXPECT_EQ(captured.text(), "");
 }
 
-TEST(LogTest, IsSilentWithoutASink) {
+TEST(LogTest, WritesNothingWithoutASink) {
   testing::internal::CaptureStdout();
   testing::internal::CaptureStderr();
   log::error("dropped");

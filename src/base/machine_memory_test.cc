@@ -54,7 +54,7 @@ TEST_F(MachineMemoryTest, ReadsVersion1OfControlGroups) {
   EXPECT_EQ(MachineMemory(root_), 256 * kMebi);
 }
 
-TEST(MachineMemory, ReadsThisMachine) {
+TEST(MachineMemory, ReturnsAPlausibleSizeOnThisMachine) {
   EXPECT_GT(MachineMemory(), kMebi);
   EXPECT_LT(MachineMemory(), uint64_t{1} << 60);
 }

@@ -87,7 +87,7 @@ TEST_F(TurnsTest, GivesOneClientAQuarterOfTheThreads) {
   while (Begin(free)) --free;
   EXPECT_EQ(free, 12u);
   EXPECT_EQ(turns_.held(), 4u);
-  // It gets as many again after they have finished.
+  // After its functions have finished, the client gets the same number of threads again.
   FinishAll();
   for (free = 16; Begin(free);) --free;
   EXPECT_EQ(free, 12u);

@@ -78,7 +78,7 @@ TEST(Workers, DestroysFunctionsPostedAfterJoin) {
   EXPECT_EQ(owned.use_count(), 1);
 }
 
-TEST(Workers, IsWantedWhileOtherFunctionsWait) {
+TEST(Workers, WantsItsThreadsBackWhileOtherFunctionsWait) {
   Workers workers(1);
   EXPECT_FALSE(workers.is_wanted());
   std::latch begun(1), may_end(1);
@@ -95,7 +95,7 @@ TEST(Workers, IsWantedWhileOtherFunctionsWait) {
   EXPECT_FALSE(workers.is_wanted());
 }
 
-TEST(Workers, IsWantedWhileThePoolEnds) {
+TEST(Workers, WantsItsThreadsBackWhileThePoolEnds) {
   std::latch begun(1);
   std::optional<Workers> workers(std::in_place, 1);
   workers->Post([&begun, &pool = *workers] {

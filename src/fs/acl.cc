@@ -51,8 +51,8 @@ Acl Inherit(const Acl& defaults, uint32_t mode) {
   return acl;
 }
 
-// The first entry that matches the caller decides, in the order owner, named users, groups, others. Of several
-// matching groups, any may grant a right. The mask limits all entries but those of the owner and of others.
+// The first entry that matches the caller decides, in the order owner, named users, groups, others. If several groups
+// match, each of them may grant a right. The mask limits all entries but those of the owner and of others.
 Rights RightsOf(const Acl& acl, const Attributes& object, const Credentials& caller) {
   if (caller.uid == 0) return RightsOf(object, caller);
   if (caller.uid == object.uid) return RightsOfBits(Find(acl, AclTag::kOwner)->permissions);

@@ -14,7 +14,7 @@ enum class AclTag : uint8_t { kOwner, kUser, kOwningGroup, kGroup, kMask, kOther
 
 struct AclEntry {
   AclTag tag = AclTag::kOwner;
-  uint32_t id = 0;           // of kUser and kGroup only
+  uint32_t id = 0;           // for kUser and kGroup only
   uint32_t permissions = 0;  // a sum of 4 (read), 2 (write) and 1 (execute)
   auto operator<=>(const AclEntry&) const = default;
 };
@@ -36,7 +36,7 @@ struct NewAcls {
 // or group twice, and a mask if it names users or groups.
 bool IsValid(const Acl& acl);
 
-// Whether a mode can express the whole list.
+// Returns true if a mode can express the whole list.
 inline bool IsMinimal(const Acl& acl) { return acl.size() == 3; }
 
 Acl AclOfMode(uint32_t mode);

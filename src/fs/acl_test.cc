@@ -87,7 +87,7 @@ TEST(Acl, ChangeOfModeChangesTheMask) {
 TEST(Acl, InheritedListIsLimitedByTheRequestedMode) {
   EXPECT_EQ(ModeOfAcl(Inherit(kAcl, 0777)), 0660u);
   EXPECT_EQ(ModeOfAcl(Inherit(kAcl, 0640)), 0640u);
-  EXPECT_EQ(Inherit(kAcl, 0640)[1], kAcl[1]) << "by the mask, not in each entry";
+  EXPECT_EQ(Inherit(kAcl, 0640)[1], kAcl[1]) << "the mask is limited, not each entry";
 }
 
 }  // namespace

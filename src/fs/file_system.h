@@ -63,7 +63,7 @@ struct CreateHow {
 
 struct NodeType {
   FileType type = FileType::kFifo;  // kFifo, kSocket, kBlock or kCharacter
-  Device device;                    // of kBlock and kCharacter only
+  Device device;                    // for kBlock and kCharacter only
 };
 
 struct DirectoryEntry {
@@ -162,9 +162,10 @@ class FileSystem {
   // The exported directory. Its ".." is itself.
   virtual Handle Root() const = 0;
   virtual const Properties& GetProperties() const = 0;
-  // Tells from the octets of a handle which object it leads to; whether the object still exists is checked by the
-  // other methods. Never fails for a handle that this file system gave since it was started. Fails with kBadHandle
-  // for a forged handle or one of another export, and with kStale for a handle in the format of an earlier version.
+  // Returns the identity of the object that a handle leads to, from the octets of the handle alone. The other methods
+  // check whether the object still exists. Never fails for a handle that this file system gave since it was started.
+  // Fails with kBadHandle for a forged handle or one of another export, and with kStale for a handle in the format of
+  // an earlier version.
   virtual Result<Identity> Identify(const Handle& object) const = 0;
 
   virtual Task<Result<Attributes>> GetAttributes(const RequestContext& context, const Handle& object) = 0;
@@ -183,7 +184,7 @@ class FileSystem {
                                          uint32_t count) = 0;
   virtual Task<Changed<WriteReply>> Write(const RequestContext& context, const Handle& file, uint64_t offset,
                                           const Data& data, Stability stability) = 0;
-  // Makes all data of the file stable, whatever range the client named.
+  // Makes all data of the file stable. The range that the client named does not matter.
   virtual Task<Changed<WriteVerifier>> Commit(const RequestContext& context, const Handle& file) = 0;
 
   // The following methods change the directory and return the new object.
@@ -205,9 +206,9 @@ class FileSystem {
   virtual Task<Linked> Link(const RequestContext& context, const Handle& file, const Handle& directory,
                             std::string_view name) = 0;
 
-  // Gives `sink` the entries after `cookie`, including "." and "..", until it has no room. An entry that exists
-  // during a whole sequence of calls, from cookie to cookie, is given exactly once, whatever happens to other
-  // entries.
+  // Gives `sink` the entries after `cookie`, including "." and "..", until it has no room. An entry that exists during
+  // a whole sequence of calls, from cookie to cookie, is given exactly once, even if other entries are added or
+  // removed.
   virtual Task<Observed<ReadDirectoryReply>> ReadDirectory(const RequestContext& context, const Handle& directory,
                                                            const ReadDirectoryArguments& arguments,
                                                            EntrySink& sink) = 0;
@@ -244,7 +245,7 @@ class FileSystem {
   // with kNxIo if the offset is beyond the end. If the file system does not know holes, all octets are data.
   virtual Task<Observed<SeekReply>> Seek(const RequestContext& context, const Handle& file, uint64_t offset,
                                          SeekWhat what) = 0;
-  // Reserves space for the range, so that a later write cannot fail for lack of it. The file grows to include the
+  // Reserves space for the range, so that a later write cannot fail for lack of space. The file grows to include the
   // range. An empty range is kInvalid.
   virtual Task<Changed<void>> Allocate(const RequestContext& context, const Handle& file, uint64_t offset,
                                        uint64_t length) = 0;

@@ -11,7 +11,7 @@ class OpenFiles {
  public:
   virtual ~OpenFiles() = default;
 
-  // How many descriptors are open now.
+  // The number of open descriptors.
   virtual size_t descriptors() const = 0;
   // Closes up to `count` descriptors that no call uses, and returns how many it closed. May block shortly, so the
   // server calls it on a thread of the pool.

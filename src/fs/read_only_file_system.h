@@ -1,6 +1,6 @@
-// A base for file systems that nobody can write to: an archive, a disk image, a snapshot. It answers every operation
-// that changes something, and every operation that has one sensible answer for such a file system. A derived class
-// supplies Root, Identify, GetAttributes, Lookup, ReadLink, Read and ReadDirectory. See examples/archive.
+// A base for read-only file systems: an archive, a disk image, a snapshot. It answers every operation that changes
+// something, and every operation that has one sensible answer for such a file system. A derived class supplies Root,
+// Identify, GetAttributes, Lookup, ReadLink, Read and ReadDirectory. See examples/archive.
 #pragma once
 
 #include <string>
@@ -18,7 +18,7 @@ namespace penstock::fs {
 //   Pin: of every regular file, since none can be removed;
 //   Seek: data up to the end of the file;
 //   GetSpace: zeros.
-// They call GetAttributes of the derived class, whose error they return for a handle that leads nowhere.
+// They call GetAttributes of the derived class, and return its error for an invalid handle.
 class ReadOnlyFileSystem : public FileSystem {
  public:
   const Properties& GetProperties() const override { return properties_; }

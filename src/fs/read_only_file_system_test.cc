@@ -69,7 +69,7 @@ class ReadOnlyFileSystemTest : public testing::Test {
   const Handle root_ = HandleOf("root"), file_ = HandleOf("file"), gone_ = HandleOf("gone");
 };
 
-TEST_F(ReadOnlyFileSystemTest, SaysThatItIsReadOnly) { EXPECT_TRUE(files_.GetProperties().read_only); }
+TEST_F(ReadOnlyFileSystemTest, ReportsThatItIsReadOnly) { EXPECT_TRUE(files_.GetProperties().read_only); }
 
 TEST_F(ReadOnlyFileSystemTest, RefusesEveryChangeWithTheAttributesOfTheObject) {
   const auto written = Run(files_.Write(context_, file_, 0, {}, Stability::kUnstable));
@@ -95,7 +95,7 @@ TEST_F(ReadOnlyFileSystemTest, RefusesEveryChangeWithTheAttributesOfTheObject) {
   EXPECT_EQ(ErrorOf(Run(files_.SetAcls(context_, file_, {}))), Error::kReadOnly);
 }
 
-TEST_F(ReadOnlyFileSystemTest, ReturnsTheErrorOfAHandleThatLeadsNowhere) {
+TEST_F(ReadOnlyFileSystemTest, ReturnsTheErrorOfAStaleHandle) {
   const auto written = Run(files_.Write(context_, gone_, 0, {}, Stability::kUnstable));
   EXPECT_EQ(ErrorOf(written), Error::kStale);
   EXPECT_FALSE(written.object.after);

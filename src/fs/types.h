@@ -203,7 +203,7 @@ struct Linked {
 struct Node {
   Handle handle;
   Attributes attributes;
-  bool existed = false;  // by Create: the file existed already; then only a size of zero was applied to it
+  bool existed = false;  // set by Create: the file existed already, and only a size of zero was applied to it
 };
 
 struct WriteVerifierTag;

@@ -50,7 +50,7 @@ TEST_F(CompletionQueueTest, NotifiesOnceUntilPollReturnsLessThanItsCallerAskedFo
   EXPECT_EQ(notifications_, 2);
 }
 
-TEST_F(CompletionQueueTest, NotifiesAfterStartOfCompletionsAddedBefore) {
+TEST_F(CompletionQueueTest, StartNotifiesOfEarlierCompletions) {
   Add();
   queue_.Notify();
   EXPECT_FALSE(queue_.due());

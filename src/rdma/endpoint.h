@@ -207,8 +207,8 @@ class Endpoint {
   virtual std::unique_ptr<MemoryRegion> Register(Bytes memory, Access access) = 0;
 
   // Invalidates a region of this side. The region must live until the completion. After the completion the memory is
-  // fenced, whatever the status: a provider that cannot invalidate the region ends the connection first (RFC 8166
-  // §4.5.4). The request succeeds for a region that is already invalid, because the peer may have invalidated it.
+  // fenced, with any status: a provider that cannot invalidate the region ends the connection first (RFC 8166 §4.5.4).
+  // The request succeeds for a region that is already invalid, because the peer may have invalidated it.
   virtual void PostInvalidate(Context context, MemoryRegion& region) = 0;
 
   // Sends the posted requests, then closes the connection in order. This side gets kDisconnected with kLocal, the peer

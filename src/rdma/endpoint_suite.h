@@ -102,14 +102,14 @@ class SuitePeer {
   size_t outstanding() const { return posted_.size() - answered_; }
   const Completion* disconnected() const;
   DisconnectReason reason() const;
-  size_t calls() const { return calls_; }  // of on_completions
+  size_t calls() const { return calls_; }  // the calls of on_completions
 
  private:
   Context Account(Operation operation);
   void Take(Completion completion);
 
   std::unique_ptr<Endpoint> endpoint_;
-  std::map<Context, std::pair<Operation, std::optional<size_t>>> posted_;  // with the index of the completion
+  std::map<Context, std::pair<Operation, std::optional<size_t>>> posted_;  // the number is the index of the completion
   std::vector<Completion> completions_;
   size_t answered_ = 0;
   size_t calls_ = 0;
@@ -191,7 +191,7 @@ class EndpointSuite : public testing::TestWithParam<SuiteFactory> {
   struct AccessTrial {
     Pair pair;
     Access access = Access::kRemoteRead;
-    std::vector<std::byte> memory;         // of the server
+    std::vector<std::byte> memory;         // memory of the server
     std::unique_ptr<MemoryRegion> region;  // the middle third of `memory`
     RemoteSegment whole;                   // the whole region
   };

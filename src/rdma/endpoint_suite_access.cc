@@ -102,7 +102,7 @@ TEST_P(EndpointSuite, RefusesRangeWhoseEndOverflows) {
   });
 }
 
-TEST_P(EndpointSuite, RefusesAccessOfTheOtherKind) {
+TEST_P(EndpointSuite, RefusesAccessThatTheRegionDoesNotAllow) {
   std::vector<Access> accesses = {Access::kRemoteWrite};
   if (env_->checks_right_to_read()) accesses.push_back(Access::kRemoteRead);
   const auto other_access = [this](AccessTrial& trial) {

@@ -9,8 +9,8 @@
 
 namespace penstock::rpc {
 
-// The checksum covers short arguments completely. Of long ones it covers the beginning, and samples up to the end:
-// there a new WRITE to the same place, under a reused XID, differs from the earlier one.
+// The checksum covers short arguments completely. It covers the beginning of long arguments, and samples of the rest. A
+// new WRITE to the same place under a reused XID differs from the earlier one in the samples.
 inline constexpr size_t kChecksummedHead = 256;
 inline constexpr size_t kChecksummedSamples = 16;
 inline constexpr size_t kChecksummedSample = 64;

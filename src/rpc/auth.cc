@@ -43,7 +43,7 @@ AuthStatus Authenticate(const CallHeader& header, Credential& credential) {
       // We never give out a shorthand, so the client must send its full credential again.
       return AuthStatus::AUTH_REJECTEDCRED;
     default:
-      return AuthStatus::AUTH_BADCRED;  // as RFC 9289 §4.1 expects where AUTH_TLS is unknown
+      return AuthStatus::AUTH_BADCRED;  // RFC 9289 §4.1 expects this of a server without AUTH_TLS
   }
   // Both flavors need an AUTH_NONE verifier (RFC 5531 §10.1, appendix A).
   return header.verifier.flavor == AuthFlavor::AUTH_NONE ? AuthStatus::AUTH_OK : AuthStatus::AUTH_BADVERF;

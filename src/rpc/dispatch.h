@@ -1,5 +1,5 @@
 // The dispatcher finds the program and procedure of each call, answers the calls that no program may execute (RFC 5531
-// §9), and asks the reply cache about calls that come again.
+// §9), and looks up retransmitted calls in the reply cache.
 #pragma once
 
 #include <optional>
@@ -27,7 +27,7 @@ struct CallContext {
   // How the reply cache remembers the reply: at first as Program::Classify() says. A program may lower the value during
   // execution, if the call turns out to be harmless, or to be no more than a WRITE.
   Keep keep = Keep::kNothing;
-  // What Program::Classify() has decoded of the arguments. Program::Call() continues behind it.
+  // The part of the arguments that Program::Classify() has decoded. Program::Call() decodes the rest.
   DecodedHead head{};
   // A security flavor makes calls and replies longer. `call_overhead` is the number of octets by which the call was
   // longer than the arguments that the program sees; `reply_overhead` is the largest number of octets that the flavor
@@ -40,13 +40,12 @@ struct CallContext {
 struct Classification {
   // How the reply cache remembers the reply. A remembered reply must own its memory. The value is
   //   kChange   if a second execution of the call would give another result;
-  //   kWrite    if a second execution gives the same result but must not come late: the client may have the reply of
-  // the first
-  //             one already, and a late execution would undo what the client did after that;
+  //   kWrite    if a second execution gives the same result but must not come late: the client may already have the
+  //             reply of the first execution, and a late one would undo the later changes of the client;
   //   kNothing  otherwise, and if the program itself recognises duplicates, as the sessions of NFSv4.1 do.
   Keep keep = Keep::kNothing;
   // If false, the procedure does not take calls of this security flavor: AUTH_TOOWEAK. Procedure 0 takes every flavor
-  // (RFC 5531 §12.1), whatever the value.
+  // (RFC 5531 §12.1), even if this is false.
   bool accepts_flavor = true;
   // If true, the call must not be executed: GARBAGE_ARGS.
   bool is_garbage = false;
@@ -64,9 +63,9 @@ class Program {
   // decode the beginning of the arguments; it stores what it decodes in `context.head`, and Call() continues at the
   // same place.
   //
-  // A program that acts before it has decoded all arguments also looks for items that stand where nothing is
-  // DDP-eligible: such a call must not be processed and is garbage (RFC 8166 §6.1). Other programs find that out when
-  // they decode the arguments.
+  // A program that acts before it has decoded all arguments must also check that each item is at a DDP-eligible place.
+  // Otherwise the call is garbage and must not be executed (RFC 8166 §6.1). Other programs detect this when they decode
+  // the arguments.
   virtual Classification Classify(CallContext& context, xdr::Decoder& arguments) const = 0;
 
   // Executes a call that Classify() has seen. Any status but SUCCESS discards the results; it is PROC_UNAVAIL,

@@ -19,7 +19,7 @@ using testing::SlowAdd;
 using testing::SlowSet;
 using W = std::vector<uint32_t>;
 
-// Time that stands still unless told otherwise.
+// A clock that only the test advances.
 struct ManualClock : TimerService {
   TimePoint Now() const override { return now; }
   std::unique_ptr<Timer> MakeTimer(std::function<void()>) override { return nullptr; }
@@ -63,7 +63,7 @@ class DispatcherTest : public ::testing::Test {
     return words;
   }
 
-  // AUTH_SYS of this user, whose machine has no name.
+  // A call with an AUTH_SYS credential of `uid`. Its machine name is empty.
   static W CallOf(uint32_t uid, uint32_t procedure, std::initializer_list<uint32_t> arguments) {
     W words = {5, 0, 2, kTestProgram, 3, procedure, 1, 20, 0, 0, uid, uid, 0, 0, 0};
     words.insert(words.end(), arguments);
@@ -90,12 +90,12 @@ TEST_F(DispatcherTest, AnswersEveryErrorOfTheSpecification) {
   EXPECT_THAT(Reply({5, 0, 2, kTestProgram, 4, 0, 0, 0, 0, 0}), ElementsAre(5, 1, 0, 0, 0, 2, 2, 3));
   EXPECT_THAT(Reply(Call(77)), ElementsAre(5, 1, 0, 0, 0, 3));
   EXPECT_THAT(Reply(Call(1, {3})), ElementsAre(5, 1, 0, 0, 0, 4));
-  EXPECT_THAT(Reply(Call(0, {1})), ElementsAre(5, 1, 0, 0, 0, 4)) << "octets left over";
+  EXPECT_THAT(Reply(Call(0, {1})), ElementsAre(5, 1, 0, 0, 0, 4)) << "trailing octets";
   EXPECT_THAT(Reply({5, 0, 2, kTestProgram}), ElementsAre(5, 1, 0, 0, 0, 4));
   EXPECT_THAT(Reply(Call(5)), ElementsAre(5, 1, 0, 0, 0, 5));
 }
 
-TEST_F(DispatcherTest, DeniesWhatIsNotAuthenticated) {
+TEST_F(DispatcherTest, DeniesUnauthenticatedCalls) {
   EXPECT_THAT(Reply({5, 0, 2, kTestProgram, 3, 0, 1, 4, 0, 0, 0}), ElementsAre(5, 1, 1, 1, 1)) << "AUTH_BADCRED";
   EXPECT_THAT(Reply({5, 0, 2, kTestProgram, 3, 0, 2, 0, 0, 0}), ElementsAre(5, 1, 1, 1, 2)) << "AUTH_REJECTEDCRED";
   EXPECT_THAT(Reply({5, 0, 2, kTestProgram, 3, 0, 0, 0, 1, 0}), ElementsAre(5, 1, 1, 1, 3)) << "AUTH_BADVERF";
@@ -105,13 +105,13 @@ TEST_F(DispatcherTest, DeniesWhatIsNotAuthenticated) {
               ElementsAre(5, 1, 0, 0, 0, 0, 1000));
 }
 
-TEST_F(DispatcherTest, DropsWhatIsNoCall) {
+TEST_F(DispatcherTest, DropsMessagesThatAreNotCalls) {
   EXPECT_THAT(Reply({}), IsEmpty());
   EXPECT_THAT(Reply({5}), IsEmpty());
   EXPECT_THAT(Reply({5, 1, 0, 0, 0, 0}), IsEmpty());
 }
 
-TEST_F(DispatcherTest, ExecutesACallThatIsSentAgainOnce) {
+TEST_F(DispatcherTest, ExecutesARetransmittedCallOnce) {
   const W first = Reply(Call(2, {10}));
   EXPECT_THAT(first, ElementsAre(5, 1, 0, 0, 0, 0, 10));
   EXPECT_EQ(Reply(Call(2, {10})), first);
@@ -120,8 +120,8 @@ TEST_F(DispatcherTest, ExecutesACallThatIsSentAgainOnce) {
   EXPECT_EQ(program.sum, 10u);
 }
 
-// What came whole over TCP comes over RDMA with its payload in a Read chunk, or the other way round.
-TEST_F(DispatcherTest, ACallIsTheSameWhereverItsPayloadIs) {
+// A retransmission may use another transport: a payload is in the stream over TCP, and in a Read chunk over RDMA.
+TEST_F(DispatcherTest, RecognizesARetransmissionWithItsPayloadElsewhere) {
   const W first = Reply(Call(2, {10}));
   Message again = Words(Call(2));
   again.items.push_back({.offset = again.stream.size(), .data = Words({10}).stream});
@@ -131,23 +131,23 @@ TEST_F(DispatcherTest, ACallIsTheSameWhereverItsPayloadIs) {
   EXPECT_NE(ReplyTo(std::move(other)), first);
 }
 
-TEST_F(DispatcherTest, TellsCallsApart) {
+TEST_F(DispatcherTest, DistinguishesCallsByXidArgumentsClientAndAge) {
   Reply(Call(2, {10}));
   EXPECT_EQ(Reply(Call(2, {10}, 6)).back(), 20u) << "another XID";
   EXPECT_EQ(Reply(Call(2, {11})).back(), 31u) << "other arguments";
   peer.address.address(asio::ip::make_address("192.0.2.2"));
   EXPECT_EQ(Reply(Call(2, {10})).back(), 41u) << "another client";
   clock.now += std::chrono::hours(1);
-  EXPECT_EQ(Reply(Call(2, {10})).back(), 51u) << "too long ago";
+  EXPECT_EQ(Reply(Call(2, {10})).back(), 51u) << "the cached reply has expired";
 }
 
-TEST_F(DispatcherTest, NobodyGetsTheReplyToAnotherUser) {
+TEST_F(DispatcherTest, DoesNotReplayAReplyToAnotherUser) {
   EXPECT_EQ(Reply(CallOf(1000, 2, {10})).back(), 10u);
-  EXPECT_EQ(Reply(CallOf(1000, 2, {10})).back(), 10u) << "it comes again";
+  EXPECT_EQ(Reply(CallOf(1000, 2, {10})).back(), 10u) << "a retransmission";
   EXPECT_EQ(Reply(CallOf(1001, 2, {10})).back(), 20u) << "the same call and XID, by another user";
 }
 
-TEST_F(DispatcherTest, ADuplicateOfACallInProgressWaitsForItsReply) {
+TEST_F(DispatcherTest, DuplicateWaitsForTheReplyToACallInProgress) {
   std::optional<W> first;
   std::optional<W> second;
   std::optional<W> third;
@@ -163,9 +163,9 @@ TEST_F(DispatcherTest, ADuplicateOfACallInProgressWaitsForItsReply) {
   EXPECT_EQ(third, first);
 }
 
-// Found by simulation: a WRITE whose connection was lost while it was executed ended after its repetition, and after
-// the next.
-TEST_F(DispatcherTest, ADuplicateOfACallThatIsHarmfulLateGetsTheReplyOfTheFirst) {
+// A former bug: a client lost its connection during a WRITE and retransmitted it. The first execution ended last, after
+// the client had written again.
+TEST_F(DispatcherTest, DuplicateOfAWriteInProgressGetsTheReplyToTheFirstOne) {
   std::optional<W> first;
   std::optional<W> second;
   Start(Call(SlowSet::kNumber, {1}), first);
@@ -174,12 +174,12 @@ TEST_F(DispatcherTest, ADuplicateOfACallThatIsHarmfulLateGetsTheReplyOfTheFirst)
   program.Release();
   ASSERT_TRUE(first);
   EXPECT_EQ(second, first);
-  EXPECT_EQ(Reply(Call(SlowSet::kNumber, {1})), *first) << "remembered";
+  EXPECT_EQ(Reply(Call(SlowSet::kNumber, {1})), *first) << "from the cache";
 }
 
-// The first WRITE was still unread when its client sent it again over another connection, and then wrote something
-// else.
-TEST_F(DispatcherTest, ACallThatIsReadLateDoesNotUndoWhatItsClientHasDoneSince) {
+// The client retransmitted its first WRITE over another connection, and then wrote again. Only then does the server
+// read the first WRITE.
+TEST_F(DispatcherTest, LateWriteDoesNotUndoLaterWritesOfItsClient) {
   const auto set = [&](uint32_t value, uint32_t xid, uint64_t connection) {
     peer.connection = connection;
     std::optional<W> reply;
@@ -190,33 +190,33 @@ TEST_F(DispatcherTest, ACallThatIsReadLateDoesNotUndoWhatItsClientHasDoneSince) 
   };
   EXPECT_FALSE(set(1, 5, 11).empty());
   EXPECT_FALSE(set(2, 6, 11).empty());
-  EXPECT_TRUE(set(1, 5, 10).empty()) << "over the connection that the client has left";
-  EXPECT_TRUE(set(0, 4, 10).empty()) << "the next one there";
+  EXPECT_TRUE(set(1, 5, 10).empty()) << "over the abandoned connection";
+  EXPECT_TRUE(set(0, 4, 10).empty()) << "another call over the abandoned connection";
   EXPECT_EQ(program.sum, 2u);
   EXPECT_FALSE(set(3, 7, 11).empty());
   EXPECT_EQ(program.sum, 3u);
 }
 
-TEST_F(DispatcherTest, RemembersFailuresToo) {
+TEST_F(DispatcherTest, CachesRepliesThatReportErrors) {
   const W garbage = Call(2, {});
   EXPECT_THAT(Reply(garbage), ElementsAre(5, 1, 0, 0, 0, 4));
   EXPECT_THAT(Reply(garbage), ElementsAre(5, 1, 0, 0, 0, 4));
   EXPECT_EQ(cache.entries(), 1u);
 }
 
-TEST_F(DispatcherTest, IdempotentCallsAreNotRemembered) {
+TEST_F(DispatcherTest, DoesNotCacheRepliesToIdempotentCalls) {
   Reply(Call(0));
   Reply(Call(1, {0}));
   EXPECT_EQ(cache.entries(), 0u);
 }
 
-// Another version of the same program. It counts the calls that it executes. The argument says what happens to a
-// duplicate.
+// Another version of the same program. It counts the calls that it executes. The argument decides whether a duplicate
+// is executed.
 class LaterVersion : public Program {
  public:
   uint32_t number() const override { return kTestProgram; }
   VersionRange versions() const override { return {5, 5}; }
-  // Decodes the argument and hands it on to Call().
+  // Decodes the argument and stores it for Call().
   Classification Classify(CallContext& context, xdr::Decoder& arguments) const override {
     uint32_t argument;
     if (!arguments.U32(argument)) return {.is_garbage = true};
@@ -236,7 +236,7 @@ class LaterVersion : public Program {
   uint32_t calls = 0;
 };
 
-TEST_F(DispatcherTest, VersionsOfOneProgramMayBeServedByDifferentOnes) {
+TEST_F(DispatcherTest, DifferentProgramsMayServeVersionsOfOneProgramNumber) {
   LaterVersion later;
   dispatcher.Add(later);
   EXPECT_THAT(Reply({5, 0, 2, kTestProgram, 5, 1, 0, 0, 0, 0, LaterVersion::kOther}), ElementsAre(5, 1, 0, 0, 0, 0, 1));
@@ -244,7 +244,7 @@ TEST_F(DispatcherTest, VersionsOfOneProgramMayBeServedByDifferentOnes) {
   EXPECT_THAT(Reply({5, 0, 2, kTestProgram, 4, 0, 0, 0, 0, 0}), ElementsAre(5, 1, 0, 0, 0, 2, 2, 5));
 }
 
-TEST_F(DispatcherTest, AProgramSaysWhatIsRememberedOfItsCalls) {
+TEST_F(DispatcherTest, ProgramDecidesWhichRepliesAreCached) {
   LaterVersion later;
   dispatcher.Add(later);
   const auto last_word = [&](uint32_t xid, uint32_t argument) {
@@ -255,7 +255,7 @@ TEST_F(DispatcherTest, AProgramSaysWhatIsRememberedOfItsCalls) {
   EXPECT_NE(last_word(3, LaterVersion::kMeets), last_word(3, LaterVersion::kMeets));
 }
 
-TEST_F(DispatcherTest, RepliesOwnTheirMemoryAndGiveItBack) {
+TEST_F(DispatcherTest, ReleasesTheMemoryOfReplies) {
   {
     Reply(Call(0));
   }

@@ -47,7 +47,7 @@ void EncodeCallHeader(xdr::Encoder& encoder, const CallHeader& header);
 // Encodes the header of a reply to an accepted call. The results follow if `status` is SUCCESS. Not for PROG_MISMATCH.
 void EncodeAccepted(xdr::Encoder& encoder, Xid xid, AcceptStatus status, const OpaqueAuth& verifier = {});
 void EncodeProgramMismatch(xdr::Encoder& encoder, Xid xid, VersionRange versions);
-// Denied calls.
+// Encode the reply to a call that is denied.
 void EncodeRpcMismatch(xdr::Encoder& encoder, Xid xid);
 void EncodeAuthError(xdr::Encoder& encoder, Xid xid, AuthStatus why);
 

@@ -17,7 +17,7 @@ namespace penstock::rpc {
 class MemoryAccount;
 
 // Shared by all servers of a process, on all loops. Thread-safe. Each connection has an Account. Each account has some
-// memory of its own that it need not request, so that small calls proceed whatever large ones do.
+// memory of its own that it need not request, so that large calls do not delay small ones.
 //
 // A host gets more of the shared memory only if three times the host's new amount is left afterwards. So one host alone
 // gets a quarter, and some memory is always left for the next host. A host that has no memory gets what is left.
@@ -57,8 +57,8 @@ class MemoryBudget {
 
   const Limits limits_;
   mutable std::mutex mutex_;
-  std::map<IpAddress, Host> hosts_;  // with accounts
-  std::list<Host*> in_line_;         // with waiting accounts, the next one first
+  std::map<IpAddress, Host> hosts_;  // hosts with accounts
+  std::list<Host*> in_line_;         // hosts with waiting accounts, the next one first
   size_t shared_ = 0;                // used or granted
   LogLimit told_;
 };

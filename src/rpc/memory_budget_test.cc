@@ -104,7 +104,7 @@ TEST_F(MemoryBudgetTest, WakesAndAdmitsAWaitingAccountWhenThereIsRoom) {
   EXPECT_TRUE(first->Admit(1000));
   EXPECT_FALSE(second->Admit(300));
   first->Update(kOwn + 800);
-  EXPECT_THAT(Woken(), IsEmpty()) << "too little";
+  EXPECT_THAT(Woken(), IsEmpty()) << "too little memory is free";
   first->Update(kOwn + 700);
   EXPECT_THAT(Woken(), ElementsAre("second"));
   EXPECT_FALSE(first->Admit(1)) << "the memory is set aside for the woken account";

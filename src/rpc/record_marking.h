@@ -99,8 +99,8 @@ class RecordReader {
   bool failed_ = false;
 };
 
-// Queues messages and returns what to send next: as many pieces of memory as one system call takes, or a range of a
-// file.
+// Queues messages and returns the next octets to send: as many pieces of memory as one system call takes, or a range of
+// a file.
 class RecordWriter {
  public:
   struct FileRange {
@@ -152,7 +152,7 @@ class RecordWriter {
     ConstBytes MemoryPart(size_t part) const;
   };
 
-  std::vector<Queued> queue_;  // from head_ on
+  std::vector<Queued> queue_;  // the messages from index head_ on are not sent
   size_t head_ = 0;
   size_t part_ = 0;         // the current part of the head
   size_t part_offset_ = 0;  // the sent octets of that part

@@ -127,7 +127,8 @@ TEST(RecordReader, ReceivesMostOfALargeRecordInPlace) {
   const std::string data = Pattern(1 << 20);
   feeder.Feed(Fragment(data, true));
   feeder.records.clear();
-  // The second time the reader expects another large record, and stages only what it needs to believe the length.
+  // The reader now expects another large record. So it stages only the octets that it needs before it allocates the
+  // record.
   const std::string stream = Fragment(data, true);
   const Bytes staged = feeder.reader.Want();
   EXPECT_LE(staged.size(), RecordReader::kBelievedFrom + kRecordHeaderSize);

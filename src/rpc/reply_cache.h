@@ -1,25 +1,23 @@
 // The duplicate request cache. A retransmitted call (after a timeout, or on a new connection) gets the reply of the
 // first one, and is not executed again. The cache serves procedures whose second execution would differ from the first:
 // REMOVE would answer NOENT, and RENAME and MKDIR behave likewise (RFC 1813 §4.5, RFC 5531 §9 on XIDs). It also serves
-// WRITE: a late execution would undo what the client has written since.
+// WRITE: a late execution would undo later writes of the client.
 //
-// A client retransmits its calls on another connection, and abandons the one before. Calls on the abandoned connection
+// A client retransmits its calls on another connection, and abandons the earlier one. Calls on the abandoned connection
 // may still be in transit and arrive much later. The cache recognizes abandoned connections, and connections that may
-// be abandoned as far as it remembers, and has their calls dropped.
+// be abandoned according to its entries. Calls on these connections are dropped.
 //
 // Security flavors do not matter here: a cached reply has an empty verifier, and is sealed each time that it is sent.
 //
 // A client is an address. Each client has its own quotas. To make room, the cache takes from the client that has most:
 //
-//   - A client keeps its last Limits::client_changes replies of one kind and Limits::client_writes of the other,
-//   whatever other
-//     clients do, as long as the whole cache has room.
+//   - A client keeps its last Limits::client_changes replies of one kind and Limits::client_writes of the other, as long
+//     as the whole cache has room. Calls of other clients do not change that.
 //   - If the cache is full, a client with less than a third of the average share (Limits::entries / clients) loses no
-//   reply that is
-//     younger than Limits::age.
+//     reply that is younger than Limits::age.
 //   - The cache never forgets a call that is being executed.
-//   - If Limits::clients clients have called within the last minute, calls of further clients are executed without
-//   being cached.
+//   - If Limits::clients clients have called within the last minute, calls of further clients are executed without being
+//     cached.
 #pragma once
 
 #include <array>
@@ -88,7 +86,7 @@ class ReplyCache {
   enum class Outcome : uint8_t {
     kExecute,   // a new call: execute it, then Finish(ticket)
     kWait,      // the first one is being executed: co_await waiter.reply
-    kReplay,    // here is the reply
+    kReplay,    // the call is done: send Found::reply
     kUncached,  // a new call without room in the cache: execute it
     kLeft,      // the client has abandoned this connection: close it without executing or sending anything
   };

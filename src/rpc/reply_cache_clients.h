@@ -46,9 +46,9 @@ class ClientConnections {
       left_[next_left_++ % kMostLeft] = connection;
     }
   }
-  // Returns true if the next call over the connection may be one that the client has retransmitted over a newer one. If
-  // a call of a newer connection is forgotten, that is so for each connection that has been silent since before that
-  // call.
+  // Returns true if the client may have retransmitted the next call of this connection over a newer connection. If the
+  // cache has forgotten a call of a newer connection, this is true for each connection that has been silent since
+  // before that call.
   bool MayHaveLeft(uint64_t connection) const {
     if (std::ranges::find(left_, connection) != left_.end()) return true;
     if (connection >= forgotten_connection_) return false;
@@ -58,7 +58,7 @@ class ClientConnections {
 
  private:
   uint64_t calls_ = 0;
-  std::unordered_map<uint64_t, uint64_t> last_calls_;  // by connection
+  std::unordered_map<uint64_t, uint64_t> last_calls_;  // the key is the connection
   std::vector<uint64_t> left_;                         // a ring buffer
   size_t next_left_ = 0;
   uint64_t forgotten_call_ = 0;

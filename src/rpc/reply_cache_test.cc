@@ -143,7 +143,7 @@ TEST_F(ReplyCacheTest, AcceptsANewClientBeyondTheLimitOnlyWhenOneIsIdle) {
   }
   EXPECT_EQ(known.size(), 64u) << "the first clients stay known";
   now += std::chrono::minutes(1);
-  EXPECT_FALSE(Execute(cache, 1, kClients)) << "remembered for a minute";
+  EXPECT_FALSE(Execute(cache, 1, kClients)) << "a client is remembered for a minute";
   now += std::chrono::nanoseconds(1);
   for (uint32_t client = kClients; client < 2 * kClients; ++client) Execute(cache, 1, client);
   EXPECT_EQ(cache.clients(), 64u);
@@ -223,10 +223,10 @@ TEST_F(ReplyCacheTest, NeverForgetsACallInProgress) {
 // Otherwise a WRITE that arrives late over the earlier connection would overwrite what the client has written since.
 TEST_F(ReplyCacheTest, DropsALateCallOverAnAbandonedConnection) {
   ReplyCache cache;
-  EXPECT_EQ(Receive(cache, 1, 11), Outcome::kExecute) << "sent again, over the new connection";
+  EXPECT_EQ(Receive(cache, 1, 11), Outcome::kExecute) << "a retransmission over a newer connection";
   EXPECT_EQ(Receive(cache, 2, 11), Outcome::kExecute);
-  EXPECT_EQ(Receive(cache, 1, 10), Outcome::kLeft) << "late, over the old one";
-  EXPECT_EQ(Receive(cache, 3, 10), Outcome::kLeft) << "as is everything else";
+  EXPECT_EQ(Receive(cache, 1, 10), Outcome::kLeft) << "a late call over the abandoned connection";
+  EXPECT_EQ(Receive(cache, 3, 10), Outcome::kLeft) << "another call over the abandoned connection";
   EXPECT_EQ(Receive(cache, 3, 11), Outcome::kExecute);
 }
 
@@ -237,7 +237,7 @@ TEST_F(ReplyCacheTest, DropsUnreadCallsOfAConnectionThatTheClientAbandoned) {
   EXPECT_EQ(Receive(cache, 2, 11), Outcome::kExecute);
   EXPECT_EQ(Receive(cache, 2, 10), Outcome::kLeft);
   EXPECT_EQ(Receive(cache, 3, 10), Outcome::kLeft);
-  EXPECT_EQ(Receive(cache, 1, 12), Outcome::kReplay) << "and once more";
+  EXPECT_EQ(Receive(cache, 1, 12), Outcome::kReplay) << "a second retransmission";
   EXPECT_EQ(Receive(cache, 4, 11), Outcome::kLeft);
   EXPECT_EQ(Receive(cache, 4, 12), Outcome::kExecute);
 }
@@ -258,10 +258,10 @@ TEST_F(ReplyCacheTest, RetransmissionOfACallInProgressMarksItsConnectionAbandone
 TEST_F(ReplyCacheTest, DropsALateCallWhoseReplyWasDisplaced) {
   ReplyCache cache({.client_writes = 8});
   EXPECT_EQ(Receive(cache, 1, 10), Outcome::kExecute);
-  EXPECT_EQ(Receive(cache, 2, 11), Outcome::kExecute) << "sent again, over the new connection";
+  EXPECT_EQ(Receive(cache, 2, 11), Outcome::kExecute) << "a retransmission over a newer connection";
   for (uint32_t xid = 100; xid < 200; ++xid) EXPECT_EQ(Receive(cache, xid, 11), Outcome::kExecute);
-  EXPECT_EQ(Receive(cache, 2, 10), Outcome::kLeft) << "late, over the old one";
-  EXPECT_EQ(Receive(cache, 2, 9), Outcome::kLeft) << "over one that was never used before";
+  EXPECT_EQ(Receive(cache, 2, 10), Outcome::kLeft) << "a late call over the abandoned connection";
+  EXPECT_EQ(Receive(cache, 2, 9), Outcome::kLeft) << "a late call over an unknown older connection";
   EXPECT_EQ(Receive(cache, 3, 11), Outcome::kExecute);
   EXPECT_EQ(Receive(cache, 4, 12), Outcome::kExecute) << "the client connects anew";
 }
@@ -281,7 +281,7 @@ TEST_F(ReplyCacheTest, DropsALateCallWhoseReplyExpired) {
 TEST_F(ReplyCacheTest, AcceptsSeveralConnectionsOfAClientAtOnce) {
   ReplyCache cache({.client_writes = 16});
   for (uint32_t xid = 0; xid < 100; ++xid) EXPECT_EQ(Receive(cache, xid, 10 + xid % 4), Outcome::kExecute);
-  EXPECT_EQ(Receive(cache, 99, 13), Outcome::kReplay) << "sent twice over the same";
+  EXPECT_EQ(Receive(cache, 99, 13), Outcome::kReplay) << "a retransmission over the same connection";
   for (uint32_t xid = 100; xid < 200; ++xid) EXPECT_EQ(Receive(cache, xid, 10 + xid % 4), Outcome::kExecute);
 }
 

@@ -1,4 +1,4 @@
-// A program for tests and fuzzers: a few procedures that show what the RPC layer does with them.
+// A program for tests and fuzzers: a few procedures that make the behaviour of the RPC layer visible.
 #pragma once
 
 #include <utility>
@@ -19,18 +19,18 @@ struct Procedure {
   using Results = R;
 };
 struct Null : Procedure<0, xdr::Void, xdr::Void> {};
-// Gives back its argument.
+// Returns its argument.
 struct Echo : Procedure<1, xdr::StringView<2'000'000>, xdr::StringView<2'000'000>> {};
-// Adds to a sum and gives it; not idempotent.
+// Adds to a sum and returns the sum. Not idempotent.
 struct Add : Procedure<2, uint32_t, uint32_t> {};
-// As Add, but waits for TestProgram::Release().
+// Like Add, but waits for TestProgram::Release().
 struct SlowAdd : Procedure<3, uint32_t, uint32_t> {};
-// Gives the first octets of TestProgram::data.
+// Returns the first octets of TestProgram::data.
 struct Read : Procedure<4, uint32_t, xdr::Payload<>> {};
 struct Fail : Procedure<5, xdr::Void, xdr::Void> {};
-// The caller's uid; not for AUTH_NONE.
+// Returns the caller's uid. Does not accept AUTH_NONE.
 struct WhoAmI : Procedure<6, xdr::Void, uint32_t> {};
-// Sets the sum, but waits for TestProgram::Release(); idempotent, and harmful late.
+// Waits for TestProgram::Release(), then sets the sum. Idempotent, but a late execution undoes later changes.
 struct SlowSet : Procedure<7, uint32_t, uint32_t> {};
 
 class TestProgram : public Program {
@@ -80,7 +80,7 @@ class TestProgram : public Program {
     }
   }
 
-  // Lets the calls of SlowAdd go on that wait now.
+  // Resumes all waiting calls.
   void Release() {
     for (OneShot<>* completion : std::exchange(waiting, {})) completion->Set();
   }
@@ -88,8 +88,8 @@ class TestProgram : public Program {
   uint32_t sum = 0;
   Data data;
   std::vector<OneShot<>*> waiting;
-  AuthStatus denial = AuthStatus::AUTH_OK;  // of all calls
-  // Of the last call.
+  AuthStatus denial = AuthStatus::AUTH_OK;  // denies all calls with this status
+  // These describe the last call.
   Credential last;
   size_t last_call_octets = 0;
   size_t last_reply_overhead = 0;

@@ -59,8 +59,8 @@ class Channel {
   virtual ~Channel() = default;
 
   // Sends `call`, whose stream begins with its XID, and returns the reply with the same XID. The XID must not be in
-  // use. When this returns, whatever the result, borrowed memory in `call` and the destinations of the sinks are free
-  // for other use.
+  // use. When this returns, with any result, borrowed memory in `call` and the destinations of the sinks are free for
+  // other use.
   virtual Task<Result<Message, CallError>> Call(Message call, ReplyShape shape) = 0;
 };
 

@@ -85,7 +85,7 @@ TEST_F(BackChannelTest, AClientWithoutChunkSupportRefusesCallsWithChunks) {
   EXPECT_TRUE(back->connected());
 }
 
-// RFC 8167 §6: such a client does not accept calls. A call that it receives all the same does no harm.
+// RFC 8167 §6: such a client does not accept calls. If it receives a call, the call does no harm.
 TEST_F(BackChannelTest, CallsToAClientWithoutABackChannelTimeOut) {
   rig.server_options.requester.call_timeout = 1s;
   Start();
@@ -168,7 +168,7 @@ uint64_t RunWithLoss(uint64_t lose_at) {
   return steps;
 }
 
-TEST(BackChannelLoss, EveryCallEndsAtWhateverStepTheConnectionIsLost) {
+TEST(BackChannelLoss, EveryCallEndsIfTheConnectionIsLostAtAnyStep) {
   const uint64_t steps = RunWithLoss(0);
   EXPECT_GT(steps, 30u);
   for (uint64_t step = 1; step <= steps && !testing::Test::HasFailure(); ++step) {

@@ -110,7 +110,7 @@ TEST_F(CallPlanTest, PutsShortResultsIntoTheReplyChunkOfALongStream) {
   EXPECT_EQ(plan->reply_chunk, 3008u);
 }
 
-TEST_F(CallPlanTest, WithoutChunksAllowsOnlyShortMessages) {
+TEST_F(CallPlanTest, AllowsOnlyShortMessagesWithoutChunks) {
   conditions_.chunks = false;
   EXPECT_TRUE(PlanCall(Call(100, {500}), Shape(100, {500}), conditions_));
   EXPECT_FALSE(PlanCall(Call(100, {1000}), Shape(100), conditions_));

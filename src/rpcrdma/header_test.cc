@@ -41,7 +41,7 @@ Header Message(Procedure procedure, ChunkLists chunks) {
 
 // The examples of RFC 8166 §4.7. In their notation P is a position, H a handle, L a length and OO an offset.
 
-TEST(Header, WithoutChunksHasFourFieldsAndThreeZeros) {
+TEST(Header, MinimalHeaderHasFourFieldsAndThreeZeros) {
   Header header = Message(Procedure::kMsg, {});
   ByteVector words = Words({kXid, 1, 32, 0, 0, 0, 0});
   EXPECT_EQ(SerializeWhole(header), words);

@@ -62,7 +62,7 @@ uint64_t RunWithFault(uint64_t lose_at, uint64_t refuse_at) {
   return steps;
 }
 
-TEST(Loss, EveryCallEndsAtWhateverStepTheConnectionIsLost) {
+TEST(Loss, EveryCallEndsIfTheConnectionIsLostAtAnyStep) {
   const uint64_t steps = RunWithFault(0, 0);
   EXPECT_GT(steps, 20u);
   for (uint64_t step = 1; step <= steps && !testing::Test::HasFailure(); ++step) {
@@ -71,7 +71,7 @@ TEST(Loss, EveryCallEndsAtWhateverStepTheConnectionIsLost) {
   }
 }
 
-TEST(Loss, EveryCallEndsWhicheverAccessIsRefused) {
+TEST(Loss, EveryCallEndsIfAnyAccessIsRefused) {
   for (uint64_t access = 1; access <= 40 && !testing::Test::HasFailure(); ++access) {
     SCOPED_TRACE("access " + std::to_string(access) + " refused");
     RunWithFault(0, access);

@@ -27,7 +27,7 @@ TEST(PrivateData, SizesRangeFromOneKibToAQuarterMib) {
   EXPECT_EQ((PrivateData{false, 5000, 2047}.Serialize()), (PrivateData{false, 4096, 1024}.Serialize()));
 }
 
-TEST(PrivateData, IsFoundAtAnyOffset) {
+TEST(PrivateData, ParseFindsThePrivateDataAtAnyOffset) {
   for (size_t before = 0; before < 20; ++before) {
     for (size_t after : {0, 1, 7}) {
       ByteVector delivered = Concat({ByteVector(before, std::byte{0xf6}), kLinuxClient, ByteVector(after)});

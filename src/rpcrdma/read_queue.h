@@ -33,7 +33,7 @@ class ReadQueue {
 
  private:
   void PostAllowed() {
-    // If ORD is 0, post the Read all the same: the endpoint fails it and ends the connection.
+    // Post the Read even if ORD is 0: the endpoint fails it and ends the connection.
     const size_t limit = std::max<size_t>(endpoint_.info().ord, 1);
     while (!waiting_.empty() && posted_ < limit) {
       ++posted_;

@@ -60,7 +60,7 @@ class Responder {
   // The resources that the Read chunks of a call need.
   struct Room {
     size_t octets = 0;
-    size_t memory = 0;  // of the buffers for these octets
+    size_t memory = 0;  // the memory of the buffers for these octets
   };
 
   Task<void> Serve(Received message);

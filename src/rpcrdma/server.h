@@ -76,7 +76,7 @@ class Server {
   ServerOptions options_;
   std::unique_ptr<rdma::Listener> listener_;
   RefusedCalls refused_;
-  std::map<uint64_t, std::unique_ptr<Link>> links_;  // by rpc::Peer::connection
+  std::map<uint64_t, std::unique_ptr<Link>> links_;  // the key is rpc::Peer::connection
   size_t accepting_ = 0;                             // AcceptAll(), and connections in set-up
   bool stopping_ = false;
   // For functions that other threads post to the server's loop.

@@ -293,7 +293,7 @@ struct Rig {
   std::optional<Server> server;
   rdma::Address address;
   std::unique_ptr<Client> client;
-  std::optional<rdma::ConnectError> error;  // of the last Connect() that failed
+  std::optional<rdma::ConnectError> error;  // the error of the last failed Connect()
 
  private:
   Task<void> ConnectTask(bool& done) {

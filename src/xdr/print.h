@@ -1,5 +1,5 @@
 // xdr::Print(value) prints a value of any generated type, for logs and tests. The output has a limited length and only
-// printable characters, whatever the peer has sent.
+// printable characters, even for values of a hostile peer.
 #pragma once
 
 #include <string>

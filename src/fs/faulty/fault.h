@@ -9,7 +9,7 @@
 //              unreadable                                 read succeeds, but its data cannot be loaded afterwards
 //              hang                                       the operation waits until FileSystem::Release()
 //              kill                                       the process ends after the operation and before its reply
-//   -after     errors, slow and hang apply after the operation was carried out: its caller sees a failure all the same
+//   -after     errors, slow and hang apply after the operation was carried out: its caller still gets the failure
 //   WHEN       @N the N-th call, /N each N-th call, %P at random with the probability P (0 to 1); without it: each call
 //
 // For example: write:eio@3,read:slow=2s,commit:kill@1,any:estale%0.01
@@ -101,12 +101,12 @@ inline constexpr std::array kOperationNames{
     std::pair{Operation::kSetAcls, std::string_view("setacl")},
 };
 
-// Which of the calls that a fault concerns go wrong.
+// Selects the calls that go wrong, among those that match Fault::operation and Fault::object.
 struct When {
   enum class Kind : uint8_t { kAlways, kNth, kEachNth, kAtRandom };
   Kind kind = Kind::kAlways;
-  uint64_t n = 1;          // of kNth and kEachNth; counted from 1
-  double probability = 0;  // of kAtRandom
+  uint64_t n = 1;          // for kNth and kEachNth; counted from 1
+  double probability = 0;  // for kAtRandom
   bool operator==(const When&) const = default;
 };
 
@@ -120,15 +120,15 @@ struct Effect {
     kSlow,        // it takes `delay` longer
     kHang,        // it waits until FileSystem::Release()
     kShort,       // Read, Write and Copy move at most `at_most` octets
-    kUnreadable,  // Read succeeds, but its data cannot be loaded, as from a disk that fails after the first look
+    kUnreadable,  // Read succeeds, but its data cannot be loaded: the disk fails after Read
     kKill,        // FileSystem calls Surroundings::kill
   };
   enum class Moment : uint8_t {
     kBefore,  // an operation that fails is not carried out
-    kAfter,   // it is carried out, and its caller is told otherwise
+    kAfter,   // it is carried out, but its caller gets the error
   };
   Kind kind = Kind::kError;
-  Moment moment = Moment::kBefore;  // of kError, kSlow and kHang; the others have only one
+  Moment moment = Moment::kBefore;  // for kError, kSlow and kHang; the others have only one
   Error error = Error::kIo;
   Duration delay{};
   bool random_delay = false;  // between zero and `delay`
@@ -149,10 +149,10 @@ inline Effect SlowUpTo(Duration delay, Effect::Moment moment) {
 }
 
 struct Fault {
-  std::optional<Operation> operation{};  // nothing: any operation
+  std::optional<Operation> operation{};  // nullopt: any operation
   When when{};
   Effect effect{};
-  std::optional<Handle> object{};  // nothing: calls on any object; else calls that name this handle
+  std::optional<Handle> object{};  // calls that name this handle; nullopt: calls on any object
   bool operator==(const Fault&) const = default;
 };
 

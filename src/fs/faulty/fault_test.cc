@@ -68,7 +68,7 @@ TEST(ParseFaultsTest, ReadsEveryEffect) {
   EXPECT_EQ(Parse("read:unreadable").at(0).effect, Unreadable());
 }
 
-TEST(ParseFaultsTest, ReadsWhenAFaultApplies) {
+TEST(ParseFaultsTest, ReadsTheConditionOfAFault) {
   const auto when = [](std::string_view text) { return Parse("any:eio" + std::string(text)).at(0).when; };
   EXPECT_EQ(when(""), When{});
   EXPECT_EQ(when("@7"), Nth(7));

@@ -24,7 +24,7 @@ Reply Failed(Error error, const Reply*) {
   return Reply{std::unexpected(error), {}};
 }
 
-// Makes a reply say that the operation has failed. The attributes that it carries stay.
+// Replaces the result of a reply by an error. Keeps the attributes in the reply.
 template <class T>
 void Fail(Error error, Result<T>& reply) {
   reply = std::unexpected(error);
@@ -35,7 +35,7 @@ void Fail(Error error, Reply& reply) {
   reply.result = std::unexpected(error);
 }
 
-// A descriptor that no read succeeds on: that of a directory.
+// Returns data that cannot be loaded: its file is a directory.
 Data UnreadableData(uint64_t offset, size_t size) {
   return {std::make_shared<const FileDescriptor>(::open("/", O_RDONLY | O_DIRECTORY | O_CLOEXEC)), offset, size};
 }
@@ -157,7 +157,7 @@ void FileSystem::End(Wait& wait) {
   if (!wait.over.is_set()) wait.over.Set();
 }
 
-// Waits as long as the trouble lasts, on the loop or on Surroundings::timers.
+// Waits until the delay or the hang ends, on the loop or on Surroundings::timers.
 Task<void> FileSystem::Endure(Trouble trouble, Loop* loop) {
   if (!trouble.hangs && trouble.delay == Duration::zero()) co_return;
   const auto wait = std::make_shared<Wait>(loop);

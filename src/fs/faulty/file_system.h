@@ -1,9 +1,8 @@
-// A file system that stands before another one and fails on demand: for tests, the simulation, and `penstock serve
+// A file system that forwards to another one and fails on demand: for tests, the simulation, and `penstock serve
 // --faults`.
 //
-// Each call is passed on to the other file system, unless a Fault says that it fails, takes longer, moves less data,
-// hangs, or that the process ends between the operation and its reply. Without faults it behaves as the other one
-// does.
+// It forwards each call to the other file system. A Fault makes a call fail, take longer, move less data or hang, or
+// ends the process between the operation and its reply. Without faults it behaves like the other file system.
 #pragma once
 
 #include <functional>
@@ -25,9 +24,9 @@ namespace penstock::fs::faulty {
 struct Surroundings {
   // Delays calls whose context has no loop; calls with a loop are delayed on it. Outlives the file system.
   TimerService* timers = nullptr;
-  // Gives 64 uniformly distributed bits for faults at random. It is called by one thread at a time.
+  // Returns 64 uniformly distributed bits for faults at random. It is called by one thread at a time.
   std::function<uint64_t()> random{};
-  // Called between an operation and its reply (Effect::Kind::kKill). The reply follows where this returns.
+  // Called between an operation and its reply (Effect::Kind::kKill). If this returns, the caller gets the reply.
   std::function<void()> kill{};
 };
 
@@ -39,14 +38,14 @@ class FileSystem : public fs::FileSystem {
 
   // Faults apply in the order in which they were added: delays add up, and the first error wins.
   void Add(const Fault& fault);
-  // Removes all faults. Calls that wait already go on waiting.
+  // Removes all faults. Calls that already wait continue to wait.
   void Clear();
-  // Lets all calls that hang or are delayed go on now. Calls without a loop go on before this returns.
+  // Ends the wait of all calls that hang or are delayed. Calls without a loop continue before this returns.
   void Release();
-  // Releases as above, and from now on no call waits until AllowWaiting().
+  // Calls Release(). From now on no call waits, until AllowWaiting() is called.
   void ForbidWaiting();
   void AllowWaiting();
-  // How many calls hang or are delayed.
+  // Returns the number of calls that hang or are delayed.
   size_t waiting() const;
 
   Handle Root() const override;
@@ -84,7 +83,7 @@ class FileSystem : public fs::FileSystem {
   Task<Result<Pinned>> Pin(const RequestContext& context, const Handle& file) override;
   Task<Result<std::shared_ptr<LocalLocks>>> OpenLocks(const RequestContext& context, const Handle& file,
                                                       bool exclusive) override;
-  // A fault that is an error gives no lease.
+  // If a fault is an error, the reply has no lease.
   Task<LeaseReply> OpenLease(const RequestContext& context, const Handle& file) override;
   Task<Observed<SeekReply>> Seek(const RequestContext& context, const Handle& file, uint64_t offset,
                                  SeekWhat what) override;
@@ -110,7 +109,7 @@ class FileSystem : public fs::FileSystem {
  private:
   struct Armed {
     Fault fault;
-    uint64_t calls = 0;  // that the fault concerned
+    uint64_t calls = 0;  // the number of calls that match operation and object
   };
   // The faults of one call at one moment.
   struct Trouble {

@@ -147,7 +147,7 @@ TEST_F(FaultyTest, FailsAnOperationAfterCarryingItOut) {
   EXPECT_EQ(Contents(file_), "abc3456789");
 }
 
-TEST_F(FaultyTest, FailsAnyOperationWhereTheFaultNamesNone) {
+TEST_F(FaultyTest, FailsEveryOperationIfTheFaultNamesNone) {
   files_.Add({.effect = FailWith(Error::kStale)});
   EXPECT_EQ(ReadError(), Error::kStale);
   EXPECT_EQ(ErrorOf(Do(files_.GetAttributes(root_, file_))), Error::kStale);
@@ -168,7 +168,7 @@ TEST_F(FaultyTest, FailsEachNthCall) {
   EXPECT_THAT(failed, ElementsAre(false, true, false, true));
 }
 
-TEST_F(FaultyTest, FailsAtRandomWithTheProbabilityGiven) {
+TEST_F(FaultyTest, FailsAtRandomWithTheGivenProbability) {
   files_.Add({.operation = Operation::kRead, .when = AtRandom(0.25)});
   int failures = 0;
   for (int i = 0; i < 1000; ++i) failures += ReadError() ? 1 : 0;
@@ -196,16 +196,16 @@ TEST_F(FaultyTest, ClearRemovesAllFaults) {
   EXPECT_FALSE(ReadError());
 }
 
-TEST_F(FaultyTest, ShortReadsSayThatTheFileGoesOn) {
+TEST_F(FaultyTest, ShortReadDoesNotReportTheEndOfTheFile) {
   files_.Add({.operation = Operation::kRead, .effect = Short(4)});
   const auto read = Do(files_.Read(root_, file_, 3, 100));
   ASSERT_TRUE(read.result);
   EXPECT_EQ(TextOf(read.result->data), "3456");
   EXPECT_FALSE(read.result->eof);
-  EXPECT_TRUE(Do(files_.Read(root_, file_, 8, 100)).result->eof) << "the last octets are not more than that";
+  EXPECT_TRUE(Do(files_.Read(root_, file_, 8, 100)).result->eof) << "the fault does not shorten this read";
 }
 
-TEST_F(FaultyTest, ShortWritesSayHowMuchIsWritten) {
+TEST_F(FaultyTest, ShortWriteReportsTheNumberOfWrittenOctets) {
   files_.Add({.operation = Operation::kWrite, .effect = Short(2)});
   const auto wrote = Do(files_.Write(root_, file_, 0, Text("abcd"), Stability::kUnstable));
   ASSERT_TRUE(wrote.result);
@@ -213,7 +213,7 @@ TEST_F(FaultyTest, ShortWritesSayHowMuchIsWritten) {
   EXPECT_EQ(Contents(file_), "ab23456789");
 }
 
-TEST_F(FaultyTest, ShortCopiesSayHowMuchIsCopied) {
+TEST_F(FaultyTest, ShortCopyReportsTheNumberOfCopiedOctets) {
   files_.Add({.operation = Operation::kCopy, .effect = Short(3)});
   const Handle to = Make("to");
   EXPECT_EQ(Do(files_.Copy(root_, file_, 0, to, 0, 10)).result->count, 3u);
@@ -247,7 +247,7 @@ TEST_F(FaultyTest, DelaysAnOperationBeforeAndAfterIt) {
   EXPECT_TRUE((*wrote)->result);
 }
 
-TEST_F(FaultyTest, RandomDelaysAreNoLongerThanGiven) {
+TEST_F(FaultyTest, RandomDelaysStayWithinTheGivenLimit) {
   files_.Add({.operation = Operation::kRead, .effect = SlowUpTo(seconds(2), Effect::Moment::kBefore)});
   for (int i = 0; i < 100; ++i) {
     const TimePoint begun = timers_.Now();
@@ -284,7 +284,7 @@ TEST_F(FaultyTest, WaitsOnTheLoopOfTheCall) {
   EXPECT_TRUE(TurnUntil(loop, [&] { return hanging->has_value(); }));
 }
 
-TEST_F(FaultyTest, DoesNotWaitWhileThatIsForbidden) {
+TEST_F(FaultyTest, DoesNotWaitAfterForbidWaiting) {
   files_.Add({.operation = Operation::kRead, .effect = Hang()});
   files_.Add({.operation = Operation::kRead, .effect = SlowUpTo(seconds(2), Effect::Moment::kAfter)});
   const auto read = Start(files_.Read(root_, file_, 0, 10));
@@ -304,12 +304,12 @@ TEST_F(FaultyTest, KillsBetweenTheOperationAndItsReply) {
   EXPECT_THAT(killed_at_, ElementsAre("abc3456789"));
 }
 
-TEST_F(FaultyTest, GivesNoLeaseWhereOpeningOneFails) {
+TEST_F(FaultyTest, GivesNoLeaseIfOpeningItFails) {
   files_.Add({.operation = Operation::kOpenLease, .effect = FailWith(Error::kDelay)});
   EXPECT_FALSE(Do(files_.OpenLease(root_, file_)).lease);
 }
 
-TEST_F(FaultyTest, WithFaultsGivesTheSameFileSystemForAnEmptyText) {
+TEST_F(FaultyTest, WithFaultsReturnsTheGivenFileSystemForAnEmptyText) {
   EXPECT_EQ(*WithFaults(memory_, ""), memory_);
   EXPECT_FALSE(WithFaults(memory_, "nonsense"));
   const auto files = WithFaults(memory_, "any:eio%0.5");
@@ -369,7 +369,7 @@ struct ChangeFixture : Fixture {
     };
   }
 
-  // All that a client can see of the tree, but times.
+  // The state of the tree that a client can see, except times.
   std::map<std::string, std::string> Snapshot() {
     suite::Collector entries(1000);
     ReadDirectoryArguments arguments;
@@ -400,7 +400,7 @@ TEST_F(FaultyChangeTest, FailureBeforeAnOperationLeavesTheFilesUnchanged) {
   }
 }
 
-TEST_F(FaultyChangeTest, FailureAfterAnOperationLeavesTheFilesAsSuccessDoes) {
+TEST_F(FaultyChangeTest, FailureAfterAnOperationLeavesTheSameFilesAsSuccess) {
   for (size_t i = 0; i < Changes().size(); ++i) {
     ChangeFixture failing, succeeding;
     const Change failed = failing.Changes()[i];

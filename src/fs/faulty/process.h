@@ -9,8 +9,8 @@
 
 namespace penstock::fs::faulty {
 
-// Puts a faulty file system with the faults of `text` (see fault.h) before `files`. An empty text gives `files`
-// itself. Faults at random are the same in each run of the process. A fault that kills sends SIGKILL to the process.
+// Returns a faulty file system over `files` with the faults of `text` (see fault.h). Returns `files` itself if the text
+// is empty. Faults at random are the same in each run of the process. A fault that kills sends SIGKILL to the process.
 SetupResult<std::shared_ptr<fs::FileSystem>> WithFaults(std::shared_ptr<fs::FileSystem> files, std::string_view text);
 
 }  // namespace penstock::fs::faulty

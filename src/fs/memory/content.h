@@ -28,8 +28,8 @@ class Content {
   void Clear(uint64_t offset, uint64_t count, BufferPool& pool);
   // Copies a range of `from`. Whole blocks share their memory where both offsets allow it.
   void Share(uint64_t offset, const Content& from, uint64_t from_offset, uint64_t count, BufferPool& pool);
-  // The first octet at or after `offset` that is stored, or that is not. FindData returns no value if no stored octet
-  // follows.
+  // Return the first octet at or after `offset` that is stored (FindData) or not stored (FindHole). FindData returns no
+  // value if no stored octet follows.
   std::optional<uint64_t> FindData(uint64_t offset) const;
   uint64_t FindHole(uint64_t offset) const;
   uint64_t used() const { return used_; }
@@ -43,7 +43,7 @@ class Content {
   Bytes Prepare(Block& block, size_t begin, size_t end, BufferPool& pool);
   void Drop(uint64_t block);
 
-  std::map<uint64_t, Block> blocks_;  // by offset / kBlockSize
+  std::map<uint64_t, Block> blocks_;  // the key is offset / kBlockSize
   uint64_t used_ = 0;                 // sum of `filled`
 };
 

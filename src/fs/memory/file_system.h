@@ -139,7 +139,7 @@ class FileSystem final : public fs::FileSystem {
   const Options options_;
   Properties properties_;
   std::mutex mutex_;
-  std::unordered_map<uint64_t, std::unique_ptr<Inode>> inodes_;  // by fileid, which is never reused
+  std::unordered_map<uint64_t, std::unique_ptr<Inode>> inodes_;  // the key is the fileid, which is never reused
   uint64_t next_fileid_ = 2;
   uint64_t used_ = 0;
   Timestamp last_time_;

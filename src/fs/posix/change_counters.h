@@ -33,8 +33,8 @@ class ChangeCounters {
   uint64_t Look(const File& file, const Timestamp& ctime);
 
   // Records that the server changed the file. `before` are the attributes that the server reported before the change,
-  // `ctime` and `now` are the file's ctime and the time after it. The caller ensures that no other change by the
-  // server to this file lies between. A call long after the ctime that did not move it has changed nothing.
+  // `ctime` and `now` are the file's ctime and the time after it. The caller ensures that no other change by the server
+  // to this file lies between. If a call came long after the ctime and did not move it, the call has changed nothing.
   void NoteChange(const File& file, const PreAttributes& before, const Timestamp& ctime, const Timestamp& now);
 
  private:

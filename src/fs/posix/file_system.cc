@@ -81,7 +81,7 @@ Task<Changed<void>> FileSystem::SetAttributes(const RequestContext& context, con
   const auto set = [&](Tree::Touches& touches) {
     return tree_.SetAttributes(context.credentials, object, values, guard, touches);
   };
-  // To truncate a long file takes time.
+  // Truncating a long file takes time.
   const WorkKind work = values.size ? WorkKind::kData : WorkKind::kMetadata;
   co_return co_await ChangeAndSync(context, work, set);
 }

@@ -31,7 +31,7 @@ std::vector<std::byte> Octets(std::string_view text) {
   return {octets.begin(), octets.end()};
 }
 
-TEST(FsidTest, IsTheKernelsFsidIfThatDependsOnTheUuid) {
+TEST(FsidTest, EqualsTheKernelsFsidIfThatDependsOnTheUuid) {
   EXPECT_EQ(FsidOf({.kernel_fsid = 0x1234'5678'9abc'def0, .device = kOne}), 0x1234'5678'9abc'def0u);
   EXPECT_EQ(FsidOf({.kernel_fsid = 0x1234'5678'9abc'def0, .device = kOther, .uuid = Octets("sixteen octets..")}),
             0x1234'5678'9abc'def0u);
@@ -47,7 +47,7 @@ TEST(FsidTest, DependsOnTheUuidOnlyIfTheKernelReportsTheDeviceNumber) {
             FsidOf({.kernel_fsid = 0, .device = kOther, .uuid = Octets("four")}));
 }
 
-TEST(FsidTest, IsTheDeviceNumberWithoutAUuid) {
+TEST(FsidTest, EqualsTheDeviceNumberWithoutAUuid) {
   EXPECT_EQ(FsidOf({.kernel_fsid = 0, .device = kOne}), makedev(8, 1));
   EXPECT_EQ(FsidOf({.kernel_fsid = 0x801, .device = kOne}), makedev(8, 1));
   EXPECT_NE(FsidOf({.kernel_fsid = 0, .device = kOther}), FsidOf({.kernel_fsid = 0, .device = kOne}));

@@ -74,7 +74,7 @@ class LocalLeaseTest : public testing::TestWithParam<const char*> {
     return Await(fs().Commit(context, file)).result;
   }
 
-  // The errno of a local program's open for writing that does not wait, or zero.
+  // Opens the file for writing as a local program that does not wait. Returns the errno, or zero.
   int ErrorOfOpen(const std::string& name = "file") const {
     const FileDescriptor opened(::open(PathOf(name).c_str(), O_WRONLY | O_NONBLOCK | O_CLOEXEC));
     return opened ? 0 : errno;
@@ -90,7 +90,7 @@ class LocalLeaseTest : public testing::TestWithParam<const char*> {
   struct sigaction before_{};
 };
 
-TEST_P(LocalLeaseTest, IsBrokenByAnOpenForWritingThatSucceedsAfterItsRelease) {
+TEST_P(LocalLeaseTest, OpenForWritingBreaksTheLeaseAndSucceedsAfterItsRelease) {
   LeaseReply held = OpenLease();
   ASSERT_TRUE(held.lease);
   EXPECT_FALSE(held.lease->IsBroken());
@@ -104,7 +104,7 @@ TEST_P(LocalLeaseTest, IsBrokenByAnOpenForWritingThatSucceedsAfterItsRelease) {
   AwaitSignal();
 }
 
-TEST_P(LocalLeaseTest, IsBrokenByTruncation) {
+TEST_P(LocalLeaseTest, TruncationBreaksTheLease) {
   LeaseReply held = OpenLease();
   std::thread program([&] { EXPECT_EQ(::truncate(PathOf("file").c_str(), 0), 0); });
   while (!held.lease->IsBroken()) std::this_thread::yield();
@@ -112,7 +112,7 @@ TEST_P(LocalLeaseTest, IsBrokenByTruncation) {
   program.join();
 }
 
-TEST_P(LocalLeaseTest, IsBrokenByAnOpenThatDoesNotWait) {
+TEST_P(LocalLeaseTest, OpenThatDoesNotWaitBreaksTheLease) {
   const LeaseReply held = OpenLease();
   EXPECT_EQ(ErrorOfOpen(), EWOULDBLOCK);
   EXPECT_TRUE(held.lease->IsBroken());
@@ -127,7 +127,7 @@ TEST_P(LocalLeaseTest, AllowsReadersAndSeveralHolders) {
   EXPECT_FALSE(one.lease->IsBroken() || another.lease->IsBroken());
 }
 
-TEST_P(LocalLeaseTest, IsRefusedWhileAProgramHasTheFileOpenForWriting) {
+TEST_P(LocalLeaseTest, ServerGetsNoLeaseWhileAProgramHasTheFileOpenForWriting) {
   const FileDescriptor writer(::open(PathOf("file").c_str(), O_WRONLY | O_CLOEXEC));
   const LeaseReply reply = OpenLease();
   EXPECT_FALSE(reply.lease);
@@ -135,7 +135,7 @@ TEST_P(LocalLeaseTest, IsRefusedWhileAProgramHasTheFileOpenForWriting) {
 }
 
 // The server keeps a file open for writing after a WRITE.
-TEST_P(LocalLeaseTest, IsGrantedAfterAWriteByTheServer) {
+TEST_P(LocalLeaseTest, ServerGetsALeaseAfterItsOwnWrite) {
   const Handle file = HandleOf();
   ASSERT_TRUE(Write(file));
   EXPECT_TRUE(OpenLease().lease);
@@ -150,7 +150,7 @@ TEST_P(LocalLeaseTest, DelaysWritesByTheServerUntilItsRelease) {
   EXPECT_TRUE(Write(file));
 }
 
-TEST_P(LocalLeaseTest, IsNotBrokenByCommitsAndLocksOfTheServer) {
+TEST_P(LocalLeaseTest, CommitsAndLocksOfTheServerDoNotBreakTheLease) {
   const Handle file = HandleOf();
   const LeaseReply held = OpenLease();
   EXPECT_TRUE(Commit(file));
@@ -162,7 +162,7 @@ TEST_P(LocalLeaseTest, IsNotBrokenByCommitsAndLocksOfTheServer) {
   EXPECT_EQ(broken_leases, 0);
 }
 
-TEST_P(LocalLeaseTest, IsNotBrokenByLocksThroughAnotherExportOrAReopenedFile) {
+TEST_P(LocalLeaseTest, LocksThroughAnotherExportOrAReopenedFileDoNotBreakTheLease) {
   const RequestContext context = Root();
   const LeaseReply held = OpenLease();
   ASSERT_TRUE(held.lease);
@@ -198,7 +198,7 @@ TEST_P(LocalLeaseTest, DelaysExclusiveLocksUntilItsRelease) {
 }
 
 // Enough descriptors are left, so none is closed for the call.
-TEST_P(LocalLeaseTest, DoesNotCountAsAShortageOfDescriptors) {
+TEST_P(LocalLeaseTest, LocksRefusedForALeaseCloseNoOpenObjects) {
   const RequestContext context = Root();
   for (const char* name : {"1", "2", "3"}) {
     MakeFile(name);
@@ -211,7 +211,7 @@ TEST_P(LocalLeaseTest, DoesNotCountAsAShortageOfDescriptors) {
   EXPECT_EQ(backend_->posix_fs().open_objects(), open);
 }
 
-TEST_P(LocalLeaseTest, IsLimitedToAnEighthOfTheDescriptors) {
+TEST_P(LocalLeaseTest, LeasesUseAtMostAnEighthOfTheDescriptors) {
   Replace(WithLeases(16));  // leases may use an eighth of these
   MakeFile("second");
   MakeFile("third");
@@ -226,7 +226,7 @@ TEST_P(LocalLeaseTest, IsLimitedToAnEighthOfTheDescriptors) {
   while (!OpenLease("third").lease) std::this_thread::yield();
 }
 
-TEST_P(LocalLeaseTest, IsNotTakenWithoutTheOption) {
+TEST_P(LocalLeaseTest, ServerTakesNoLeaseWithoutTheOption) {
   Replace(With(HandleMethod::kBest));
   const LeaseReply none = OpenLease();
   EXPECT_FALSE(none.lease || none.contended);

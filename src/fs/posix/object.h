@@ -38,14 +38,13 @@ class Object : public std::enable_shared_from_this<Object> {
   Result<SharedFile> Writer() { return *Writer(Patience::kMayBlock); }
   // The descriptor for writing if it is open, else null.
   SharedFile OpenWriter();
-  // Takes the descriptor of a file that was just created, which is open for reading and writing whatever its mode
-  // allows.
+  // Takes the descriptor of a file that was just created, which is open for reading and writing even if its mode does
+  // not permit that.
   void Adopt(SharedFile file);
 
-  // A file that is open for writing cannot be executed on the server's machine, so the descriptor for writing is not
-  // kept for long. A file that the server's user could not open again stays open, because its client may continue to
-  // write.
-  // Closes the descriptor for writing now, when a client is done with the file.
+  // Closes the descriptor for writing when a client is done with the file. A file that is open for writing cannot be
+  // executed on the server's machine, so the descriptor is not kept for long. A file that the server's user could not
+  // open again stays open, because its client may continue to write.
   void DropWriter();
   // Closes the descriptor for writing of a file that no client has open, even if it could not be opened again.
   void CloseWriter();

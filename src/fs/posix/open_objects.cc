@@ -11,7 +11,8 @@
 namespace penstock::fs::posix {
 namespace {
 
-// The number of descriptors to close when the kernel has no more; others need some, too.
+// The number of descriptors to close when the kernel has no more. It is more than one, because other calls need
+// descriptors too.
 constexpr size_t kRoom = 16;
 // The number of objects in use per shard that are searched for unneeded descriptors.
 constexpr size_t kBusyLookedAt = 64;

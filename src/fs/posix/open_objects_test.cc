@@ -124,7 +124,7 @@ TEST_P(OpenObjectsTest, ClosesTheLeastRecentlyUsedObjectsFirst) {
   EXPECT_EQ(objects_->descriptors(), all - 20);
   EXPECT_EQ(posix_fs().open_objects(), here - 10) << "each object has two descriptors";
   EXPECT_FALSE(StatError(used));
-  EXPECT_EQ(objects_->descriptors(), all - 20) << "its object was still open";
+  EXPECT_EQ(objects_->descriptors(), all - 20) << "the object of `used` was still open";
 }
 
 TEST_P(OpenObjectsTest, KeepsObjectsThatArePinnedOrInUse) {
@@ -207,7 +207,7 @@ TEST_P(OpenObjectsTest, LocksARunningProgramByADescriptorForReading) {
 }
 
 // For all numbers of remaining descriptors, so that each step of a call fails once.
-TEST_P(OpenObjectsTest, ShortageOfDescriptorsMakesNothingStaleAndLeavesNothingBehind) {
+TEST_P(OpenObjectsTest, ShortageOfDescriptorsKeepsHandlesValidAndCreatesNothing) {
   for (const HandleMethod method : {HandleMethod::kBest, HandleMethod::kTable}) {
     backend_ = std::make_unique<PosixBackend>(kDisk, With(method));
     root_ = fs().Root();

@@ -26,22 +26,22 @@ struct ServedDirectoriesOptions {
   std::filesystem::path state_directory;
   // See Options::leases. The host calls Server::LookAtLocalLeases() on each SIGIO.
   bool leases = false;
-  // Descriptors that the process needs for connections and the like, see OpenObjects::MaxDescriptors.
+  // Descriptors that the process needs for connections and other uses, see OpenObjects::MaxDescriptors.
   size_t other_descriptors = 0;
 };
 
 struct ServedDirectories {
-  std::vector<std::unique_ptr<FileSystem>> file_systems;  // in the order in which they were asked for
-  std::shared_ptr<OpenObjects> open_files;                // of all of them
-  // Whether the process has the rights to act as each caller (ServerIdentity). Without, every caller acts as the user
-  // who started the process.
+  std::vector<std::unique_ptr<FileSystem>> file_systems;  // in the order of the requested directories
+  std::shared_ptr<OpenObjects> open_files;                // shared by all file systems
+  // Whether the process has the rights to act as each caller (ServerIdentity). If false, every caller acts as the user
+  // that started the process.
   bool acts_as_callers = false;
 };
 
 // Opens all directories, or returns the first error, for the operator. `pool` outlives the file systems. This changes
 // and restores the credentials of the calling thread; the kernel then refuses this thread the RDMA devices that it had
-// opened before. So the host calls it before Server::Make(). See FileSystem for two settings of the process that are
-// the host's.
+// opened before. So the host calls it before Server::Make(). See FileSystem for two settings of the process that the
+// host must make.
 SetupResult<ServedDirectories> OpenDirectories(std::span<const DirectoryToServe> directories, Workers& pool,
                                                const ServedDirectoriesOptions& options);
 

@@ -89,7 +89,7 @@ SetupResult<std::unique_ptr<HandleSource>> MakeHandles(const stdfs::path& root, 
 
 bool KeepsXattr(int fd, const char* name) { return ::fgetxattr(fd, name, nullptr, 0) >= 0 || errno == ENODATA; }
 
-// Tries whether the file system can clone files, with two files that have no name.
+// Checks whether the file system can clone files, with two files that have no name.
 bool CanClone(int directory) {
   const FileDescriptor from(::openat(directory, ".", O_TMPFILE | O_RDWR | O_CLOEXEC, 0600));
   const FileDescriptor to(::openat(directory, ".", O_TMPFILE | O_RDWR | O_CLOEXEC, 0600));

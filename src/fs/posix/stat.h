@@ -19,7 +19,7 @@ class OtherVolumes {
 
  private:
   std::mutex mutex_;
-  std::unordered_map<uint64_t, uint64_t> names_;  // by st_dev
+  std::unordered_map<uint64_t, uint64_t> names_;  // the key is st_dev
 };
 
 // The file system of the served tree.

@@ -73,7 +73,7 @@ class SyncQueue {
     std::vector<Waiter*> waiting;  // calls for the next sync
   };
   std::mutex mutex_;                                // guards the following members
-  std::unordered_map<const Object*, Syncs> syncs_;  // of each object with a running or planned sync
+  std::unordered_map<const Object*, Syncs> syncs_;  // the objects with a running or planned sync
 };
 
 }  // namespace penstock::fs::posix

@@ -90,8 +90,8 @@ class Tree {
   };
   std::optional<Observed<Extent>> PrepareRead(const Credentials& caller, const Handle& handle, uint64_t offset,
                                               uint32_t count, Patience patience);
-  // If impatient, also returns no value while another call changes the file. The data is not on the disk afterwards,
-  // whatever the stability.
+  // If impatient, also returns no value while another call changes the file. For any stability, the data is not yet on
+  // the disk afterwards.
   std::optional<Changed<WriteReply>> Write(const Credentials& caller, Object& object, uint64_t offset, const Data& data,
                                            Stability stability, Patience patience);
   // A file to be committed, with any of its descriptors.
@@ -203,8 +203,8 @@ class Tree {
   Result<void> Apply(const Credentials& caller, Object& object, const Stat& stat, const NewAttributes& values);
   // Sets owner, mode and times, as far as the kernel allows it to the caller.
   Result<void> Set(const Credentials& caller, int fd, FileType type, const NewAttributes& values) const;
-  // Sets the attributes of a new object that it could not be created with, and `set_id` in its mode. Removes the
-  // object if that fails.
+  // Sets the attributes that the object could not be created with, and `set_id` in its mode. Removes the object if that
+  // fails.
   Result<Node> FinishNew(const Credentials& caller, Object& directory, const std::string& name, NewAttributes rest,
                          uint32_t set_id, Touches& touches);
   Result<Node> CreateFile(const Credentials& caller, Object& directory, const std::string& name, const CreateHow& how,

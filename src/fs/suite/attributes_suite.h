@@ -266,7 +266,7 @@ TEST_P(AttributesSuite, RejectsMalformedHandles) {
   EXPECT_EQ(ErrorOf(Link(junk, root_, "b").result), Error::kBadHandle);
 }
 
-// A handle with any octet changed was never given to a client.
+// A handle with a changed octet is forged: the server has never given it to a client.
 TEST_P(AttributesSuite, RejectsForgedHandles) {
   const Handle file = Make(root_, "file");
   for (size_t i = 0; i < file.size(); ++i) {

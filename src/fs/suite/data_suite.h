@@ -121,8 +121,8 @@ TEST_P(DataSuite, TruncationDropsDataAndExtensionReadsAsZeros) {
   EXPECT_EQ(ReadText(file), "");
 }
 
-// While a transport sends the data of a reply, the data is that of the time of the read or of now, and never out of
-// bounds.
+// While a transport sends the data of a reply, it may read the data at the time of the Read or the current data, but no
+// other memory.
 TEST_P(DataSuite, DataOfAReplyOutlivesTheFile) {
   const Handle file = Make(root_, "file");
   const std::string text = Pattern(200'000);

@@ -46,7 +46,7 @@ TEST_P(DirectorySuite, GivesAttributesAndHandlesOnRequest) {
   EXPECT_EQ(seen, made.size());
 }
 
-TEST_P(DirectorySuite, ListsAllEntriesWithAnyRoomForACall) {
+TEST_P(DirectorySuite, ListsAllEntriesForAnyRoomPerCall) {
   std::set<std::string> names{".", ".."};
   for (int i = 0; i < 25; ++i) {
     const std::string name = "entry" + std::to_string(i) + std::string(static_cast<size_t>(i), 'x');
@@ -60,7 +60,7 @@ TEST_P(DirectorySuite, ListsAllEntriesWithAnyRoomForACall) {
   }
 }
 
-TEST_P(DirectorySuite, GivesNothingAndNoEndWithoutRoom) {
+TEST_P(DirectorySuite, ReturnsNoEntriesAndNoEndWithoutRoom) {
   Collector collector(0);
   const auto reply = Await(fs().ReadDirectory(caller_, root_, {}, collector));
   ASSERT_TRUE(reply.result);
@@ -68,7 +68,7 @@ TEST_P(DirectorySuite, GivesNothingAndNoEndWithoutRoom) {
   EXPECT_TRUE(collector.entries.empty());
 }
 
-TEST_P(DirectorySuite, EarlierCookieRepeatsTheListingFromThere) {
+TEST_P(DirectorySuite, EarlierCookieRepeatsTheEntriesAfterIt) {
   for (int i = 0; i < 10; ++i) Make(root_, "entry" + std::to_string(i));
   const std::vector<Listed> all = List(root_);
   for (size_t i = 0; i < all.size(); ++i) {
@@ -80,8 +80,9 @@ TEST_P(DirectorySuite, EarlierCookieRepeatsTheListingFromThere) {
   }
 }
 
-// Between two calls entries come and go, the last entry given among them. Each entry that remains is given once.
-TEST_P(DirectorySuite, RemainingEntriesAreGivenOnceWhileOthersComeAndGo) {
+// Between two calls entries are added and removed, including the last entry of the earlier call. Each entry that
+// remains is listed once.
+TEST_P(DirectorySuite, ListsRemainingEntriesOnceWhileOthersAreAddedAndRemoved) {
   constexpr int kStaying = 150;
   const Handle directory = MakeDirectory(root_, "directory");
   for (int i = 0; i < kStaying; ++i) {
@@ -92,7 +93,7 @@ TEST_P(DirectorySuite, RemainingEntriesAreGivenOnceWhileOthersComeAndGo) {
   int added = 0;
   while (!ListSome(directory, entries, 7)) {
     ASSERT_LT(entries.size(), 10'000u) << "the listing has no end";
-    // Removes the last entries given and one that was not given yet, and adds a new one.
+    // Removes the entries that were listed last and one that was not listed yet, and adds a new one.
     for (auto last = entries.rbegin(); last != entries.rend() && last != entries.rbegin() + 7; ++last) {
       if (last->name.starts_with("goes")) Remove(directory, last->name);
     }
@@ -126,7 +127,7 @@ TEST_P(DirectorySuite, ListsTenThousandEntries) {
   EXPECT_EQ(fileids.size(), entries.size());
 }
 
-TEST_P(DirectorySuite, GivesNamesOnlyWithoutSearchPermission) {
+TEST_P(DirectorySuite, ReturnsNamesOnlyWithoutSearchPermission) {
   if (!backend_->has_callers()) GTEST_SKIP() << "the file system has only one caller: run as root for this test";
   const Handle directory = MakeDirectory(root_, "directory", 0744);
   Make(directory, "file");

@@ -199,7 +199,7 @@ class FileSystemSuite : public testing::TestWithParam<Parameter> {
     return counts;
   }
 
-  // Checks the attributes that a change to `object` reported from before and after.
+  // Checks the attributes before and after a change to `object` that the change reported.
   void ExpectNoted(const WeakCacheData& noted, const Attributes& before, const Handle& object) {
     ASSERT_TRUE(noted.before && noted.after);
     EXPECT_EQ(noted.before->size, before.size);

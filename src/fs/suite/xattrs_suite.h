@@ -160,7 +160,7 @@ TEST_P(AclsSuite, ChangeOfModeChangesTheMask) {
   EXPECT_EQ(GetAcls(file).access, expected);
 }
 
-TEST_P(AclsSuite, ListDecidesAboutAccess) {
+TEST_P(AclsSuite, ListDeterminesAccess) {
   if (!backend_->has_callers()) GTEST_SKIP() << "the file system has only one caller: run as root for this test";
   const Handle file = Make(root_, "file", 0600);
   caller_ = As(1003, 1);

@@ -25,11 +25,11 @@ Chosen ByVerbs(const verbs::Traits& traits) {
 
 using Find = SetupResult<std::optional<verbs::Found>> (*)(const IpAddress&);
 
-// Returns the one of `devices` that `find` gives for the address, or nothing.
+// Returns the device of `devices` that `find` selects for the address. Returns nullopt if there is none.
 SetupResult<std::optional<verbs::Traits>> DeviceFor(const std::vector<verbs::Traits>& devices, const IpAddress& address,
                                                     Find find) {
   if (devices.empty()) return std::nullopt;
-  // For all addresses any device will do, because peers reach it by one of its addresses.
+  // For the unspecified address each device is suitable, because peers reach it by one of its addresses.
   if (address.is_unspecified()) return devices.front();
   PENSTOCK_TRY(const std::optional<verbs::Found> found, find(address));
   for (const verbs::Traits& each : devices) {
@@ -53,7 +53,7 @@ SetupResult<Chosen> ChooseVerbs(const Choice& choice, const IpAddress& address, 
 SetupResult<Chosen> Choose(const Choice& choice, const IpAddress& address, Find find) {
   if (choice.kind == Kind::kIwarp) return Software();
   auto chosen = ChooseVerbs(choice, address, find);
-  // A user who leaves the choice to us always gets a provider. The description says why it is software iWARP.
+  // Without a required device, Kind::kAuto always gives a provider. The description says why it is software iWARP.
   if (!chosen && choice.kind == Kind::kAuto && choice.device.empty()) return Software(chosen.error().message);
   return chosen;
 }

@@ -8,7 +8,7 @@ namespace {
 using testing::HasSubstr;
 const auto kLoopback = asio::ip::address_v4::loopback();
 
-TEST(Choice, ParsesTheKinds) {
+TEST(Choice, ParsesTheKindsOfProviders) {
   EXPECT_EQ(ParseKind("auto"), Kind::kAuto);
   EXPECT_EQ(ParseKind("verbs"), Kind::kVerbs);
   EXPECT_EQ(ParseKind("iwarp"), Kind::kIwarp);

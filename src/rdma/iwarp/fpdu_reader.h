@@ -101,7 +101,7 @@ class FpduReader {
   bool verified_ = false;  // its check value is right; known before the payload is placed
   bool marker_wrong_ = false;
   size_t payload_left_ = 0;
-  Bytes destination_;  // of the rest of the payload; empty if the payload is dropped
+  Bytes destination_;  // for the rest of the payload; empty if the payload is dropped
   Crc32c crc_;
 
   // The number of FPDUs since the last large one. Soon after a large FPDU the reader expects another one and reads only
@@ -109,7 +109,7 @@ class FpduReader {
   unsigned since_bulk_ = ~0u;
 
   // Markers.
-  uint64_t position_ = 0;    // in the stream
+  uint64_t position_ = 0;    // the position in the stream
   uint64_t fpdu_start_ = 0;  // position of the length field of the current FPDU
   std::array<std::byte, kMarkerSize> marker_;
 

@@ -35,7 +35,7 @@ class GatherCursor {
   const Data& Piece();
 
   std::span<const Data> rest_;
-  size_t taken_ = 0;  // of rest_[0]
+  size_t taken_ = 0;  // the number of taken octets of rest_[0]
   Slice copied_;      // octets of rest_[0] that were read ahead, from taken_ on
 };
 
@@ -60,7 +60,7 @@ class FpduWriter : public StagTable::User {
     std::span<const iovec> memory;
     const FileDescriptor* file = nullptr;
     uint64_t file_offset = 0;
-    size_t size = 0;    // of the part of the file
+    size_t size = 0;    // octets of the file
     bool more = false;  // the batch has another part
   };
   Part Next();
@@ -115,7 +115,7 @@ class FpduWriter : public StagTable::User {
   std::vector<BufferRef> owned_;  // the buffers with copies of this batch
   std::vector<iovec> iov_;
   size_t batch_octets_ = 0;
-  size_t copied_octets_ = 0;  // the ones of batch_octets_ that were copied from files
+  size_t copied_octets_ = 0;  // the part of batch_octets_ that was copied from files
   uint64_t added_ = 0;
   uint64_t sent_ = 0;
   std::optional<std::error_code> file_error_;

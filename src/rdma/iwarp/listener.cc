@@ -89,7 +89,7 @@ struct ListenerState {
   std::unique_ptr<Timer> pause;
   PendingPeers pending;                          // peers whose requests are incomplete or in `requests`
   std::list<std::unique_ptr<Request>> requests;  // complete requests
-  OneShot<std::monostate>* waiting = nullptr;    // in the frame of a waiting Next()
+  OneShot<std::monostate>* waiting = nullptr;    // lives in the frame of a waiting Next()
 };
 
 // Receives the request of one peer.

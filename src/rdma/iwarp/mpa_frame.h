@@ -71,7 +71,7 @@ struct MpaFrame {
   bool crc = false;                      // C: the sender wants check values in both directions
   bool rejected = false;                 // R: in a reply
   std::optional<EnhancedData> enhanced;  // S
-  std::vector<std::byte> private_data;   // of the upper layer, without the enhanced data
+  std::vector<std::byte> private_data;   // the data of the upper layer, without the enhanced data
 
   bool operator==(const MpaFrame&) const = default;
 

@@ -38,7 +38,7 @@ class PendingPeers {
     PendingPeers& all_;
     const uint64_t number_;  // counts the calls of Add()
     Host host_;
-    std::list<Place*>::iterator at_;  // in the list of the host
+    std::list<Place*>::iterator at_;  // the position in the list of the host
     bool counted_ = true;             // false after it was dropped
     std::function<void()> on_dropped_;
   };

@@ -158,7 +158,7 @@ TEST_F(RdmapStreamTest, ReceivesLargePayloadsDirectlyAtTheirDestination) {
     auto readable = server_->Register(target, Access::kRemoteRead);
     client_->PostWrite({1, GatherOf(data), writable->Segment(0, data.size())});
     client_->PostRead({2, sink, {}, readable->Segment(0, data.size())});
-    // The step is that of a socket whose buffer holds 200 KiB.
+    // Each step moves 200 KiB, like a socket whose buffer has this size.
     Run([](size_t) { return 200 << 10; });
     EXPECT_EQ(sink, data);
     EXPECT_GT(server_->reader().octets_direct(), data.size() * 95 / 100);
@@ -215,7 +215,7 @@ TEST_F(RdmapStreamTest, OutstandingReadsNeverExceedOrd) {
   client_->PostSend({6, {}, false, {}});
   constexpr size_t kRequest = 2 + UntaggedHeader::kSize + ReadRequestHeader::kSize + kCrcSize;
   EXPECT_EQ(TakeOutput(*client_).size(), 2 * kRequest);
-  // The peer does not get them. Later requests must not leave before a Read is answered.
+  // The test drops these octets, so no Read is answered. Later requests must not leave before that.
   EXPECT_TRUE(TakeOutput(*client_).empty());
 }
 

@@ -36,7 +36,7 @@ class StagTable {
     bool used = false;
     Access access = Access::kRemoteRead;
     Bytes memory;
-    uint64_t offset = 0;  // by which the peer names memory[0]
+    uint64_t offset = 0;  // the tagged offset of memory[0]
   };
 
   // The reference is valid until the next Register() or Invalidate().

@@ -113,7 +113,7 @@ TEST(Network, CountsDeliveredRequests) {
   EXPECT_THAT(scenario.network.violations(), IsEmpty());
 }
 
-// At whatever step the connection is lost, each request completes once and both sides get kDisconnected.
+// Loses the connection at each step in turn. Each request completes once, and both sides get kDisconnected.
 TEST(Network, LossAtAnyStepCompletesEveryRequest) {
   Scenario whole(5);
   ASSERT_TRUE(whole.Run());

@@ -29,7 +29,7 @@ struct PendingConnection {
 // A Connect() of a client and its request.
 struct Attempt : PendingConnection {
   Address from;
-  BufferPool* pool = nullptr;  // of the client; valid until over()
+  BufferPool* pool = nullptr;  // the pool of the client; valid until over()
   ConnectOptions options;
 };
 
@@ -82,7 +82,7 @@ class SimListener : public Listener {
   SimProvider& provider_;
   const Address local_;
   const std::shared_ptr<ListenQueue> queue_;
-  OneShot<std::unique_ptr<ConnectionRequest>>* next_ = nullptr;  // in the frame of Next()
+  OneShot<std::unique_ptr<ConnectionRequest>>* next_ = nullptr;  // lives in the frame of Next()
   bool closed_ = false;
 };
 

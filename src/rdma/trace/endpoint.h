@@ -46,7 +46,7 @@ class Endpoint : public rdma::Endpoint {
 
   std::unique_ptr<rdma::Endpoint> inner_;
   Recorder recorder_;
-  std::unordered_map<Context, Read> reads_;  // by the context that the inner endpoint knows
+  std::unordered_map<Context, Read> reads_;  // the key is the context in the inner endpoint
   Context last_read_ = 0;
   bool closing_ = false;  // the provider sends no more requests
   bool ended_ = false;

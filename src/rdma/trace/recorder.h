@@ -1,5 +1,5 @@
-// Writes one connection to a capture file as an iWARP connection, whatever its provider is: the set-up of TCP and MPA,
-// then one FPDU in each packet. Wireshark reads this form best.
+// Writes one connection of any provider to a capture file as an iWARP connection: the set-up of TCP and MPA, then one
+// FPDU in each packet. Wireshark reads this form best.
 #pragma once
 
 #include <array>
@@ -42,10 +42,10 @@ class Recorder {
   // Records a Send of either side. Copies the octets of `gather` before it returns, and reads those that are still in a
   // file.
   void RecordSend(From from, const Gather& gather, bool solicited, std::optional<Stag> invalidate);
-  // Records a Write of ours.
+  // Records a Write of this side.
   void RecordWrite(const WriteRequest& request);
-  // Records a Read Request of ours. The request needs the steering tag of its sink, which no provider shows, so this
-  // makes one up and returns it.
+  // Records a Read Request of this side. The request needs the steering tag of its sink, which no provider shows, so
+  // this makes one up and returns it.
   Stag RecordReadRequest(const RemoteSegment& source);
   // Records the peer's answer to the Read whose request got this tag.
   void RecordReadResponse(Stag sink, ConstBytes bytes);

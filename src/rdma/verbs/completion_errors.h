@@ -15,8 +15,8 @@ struct CompletionError {
   Status status = Status::kLocalError;
 };
 
-// For a request of the send queue. `status` is not IBV_WC_SUCCESS. Returns nothing for a request that the adapter has
-// flushed: another event reports why the connection has ended.
+// Translates the status of a request of the send queue, which is not IBV_WC_SUCCESS. Returns nullopt for a request that
+// the adapter has flushed: another event reports why the connection has ended.
 std::optional<CompletionError> ErrorOfSend(ibv_wc_status status);
 // The same for a posted receive.
 std::optional<CompletionError> ErrorOfReceive(ibv_wc_status status);

@@ -28,8 +28,8 @@ rdma_conn_param ParametersFor(const std::vector<std::byte>& private_data, ReadDe
 std::unique_ptr<Endpoint> BeginEndpoint(ProviderState& state, const std::shared_ptr<QueuePairDriver>& driver,
                                         ConnectionInfo info);
 
-// The error for the caller of Connect() or Accept(): of an event that came instead of the expected one, or of a call
-// that failed with this value of errno.
+// Return the error for the caller of Connect() or Accept(). The cause is an event that came instead of the expected
+// one, or a call that failed with this value of errno.
 ConnectError ErrorOf(const CmEvent& event);
 ConnectError ErrorOf(int error);
 

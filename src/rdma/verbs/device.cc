@@ -124,7 +124,7 @@ void Registry::Remove(Device& device) {
   const auto found = std::find_if(begin, end, [&](const auto& entry) { return entry.second == &device; });
   if (found != end) devices_.erase(found);
   if (devices_.contains(device.context())) return;
-  // The peer may have ended all connections before this loop heard of the removal.
+  // The peer may have ended all connections before the removal was reported to this loop.
   if (device.removed() || IsRemoved(device.context())) {
     CloseUnderneath(device.context());
   } else {
@@ -154,7 +154,7 @@ void Registry::HandleRemoved(std::string_view file) {
     const ibv_device& device = *entry->first->device;
     if (file == device.dev_name) TellAllLocked(entry->first, true, fmt::format("{} was removed", device.name));
   }
-  // These devices have no connection here, so no loop needs to hear of their removal.
+  // These devices have no connection here, so the removal is reported to no loop.
   std::erase_if(unused_, [&](ibv_context* context) {
     if (file != context->device->dev_name) return false;
     CloseUnderneath(context);

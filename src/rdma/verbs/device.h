@@ -34,8 +34,8 @@ SetupResult<void> TryMemory(std::string_view device);
 
 class Device;
 
-// The devices that the loops of this process have open. A failure or removal of a device concerns all loops, but only
-// one of them may hear of it: the registry tells the others. Any thread.
+// The devices that the loops of this process have open. A failure or removal of a device concerns all loops, but it may
+// be reported to only one of them: the registry tells the others. Any thread.
 class Registry {
  public:
   void Add(Device& device);
@@ -88,9 +88,9 @@ class Device : public std::enable_shared_from_this<Device> {
   // device accepts.
   uint32_t max_inline = 256;
 
-  // From now on `user` hears of a failure of the device.
+  // From now on the device reports its failure to `user`.
   void AddUser(const std::shared_ptr<DeviceUser>& user);
-  // `on_removed` is called when the device is removed, before its users hear of it.
+  // Sets the function that is called when the device is removed, before the device tells its users.
   void set_on_removed(std::function<void()> on_removed) { on_removed_ = std::move(on_removed); }
 
   // The device, or its port, has failed or was removed: tells all users.

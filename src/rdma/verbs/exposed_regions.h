@@ -24,12 +24,12 @@ struct ExposedRegion {
   size_t length = 0;
   bool valid = false;        // the peer may reach it
   bool closing = false;      // its invalidation is posted
-  ibv_mw* window = nullptr;  // with Exposure::kWindow
+  ibv_mw* window = nullptr;  // set with Exposure::kWindow
   // With Exposure::kRegistration, or registered for the window alone because no slab holds the memory.
   ibv_mr* registration = nullptr;
 };
 
-// The access flag that lets a peer do `access`.
+// Returns the flag of libibverbs that permits a peer this access.
 int RemoteAccessFlag(Access access);
 
 class ExposedRegions {
@@ -66,10 +66,10 @@ class ExposedRegions {
   // the connection (RFC 8166 §4.5.4).
   int Retire(ExposedRegion& region);
 
-  // At the end of the connection. First, before the queue pair is destroyed: a window that is bound holds on to its
-  // queue pair.
+  // Call this at the end of the connection, before the queue pair is destroyed: a bound window keeps its queue pair in
+  // use.
   void ReleaseWindows();
-  // Then, when the queue pair is destroyed and the peer reaches no memory.
+  // Call this after the queue pair is destroyed. The peer can then access no memory.
   void ReleaseRegistrations();
 
  private:
@@ -78,7 +78,7 @@ class ExposedRegions {
   const Traits& traits_;
   MemoryRegistrar& registrar_;
   const std::function<uint32_t()> entropy_;
-  std::unordered_map<uint32_t, std::shared_ptr<ExposedRegion>> regions_;  // by steering tag
+  std::unordered_map<uint32_t, std::shared_ptr<ExposedRegion>> regions_;  // the key is the steering tag
 };
 
 }  // namespace penstock::rdma::verbs

@@ -29,7 +29,7 @@ class ExposedRegionsTest : public testing::Test {
   const Traits registration_traits_ = RegistrationTraits();
   ExposedRegions windows_{window_traits_, registrar_, [this] { return entropy_; }};
   ExposedRegions registrations_{registration_traits_, registrar_, [this] { return entropy_; }};
-  std::optional<WorkRequest> bind_;  // of the last Expose()
+  std::optional<WorkRequest> bind_;  // the result of the last Expose()
 };
 
 TEST_F(ExposedRegionsTest, NewRegionIsNotValid) {

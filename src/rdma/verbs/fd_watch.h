@@ -9,7 +9,7 @@
 
 namespace penstock::rdma::verbs {
 
-// Watches as long as it lives. The owner of the descriptor must not close it meanwhile.
+// Watches from its construction to its destruction. The owner of the descriptor must not close it meanwhile.
 class FdWatch {
  public:
   // Calls `on_readable` on the loop whenever the descriptor is readable. The callback reads all that there is to read,

@@ -55,7 +55,7 @@ class SharedListener {
     rdma_cm_id* id = nullptr;
     CmEvent event;
   };
-  // Returns the next connection request, or nothing if none has arrived.
+  // Returns the next connection request, or nullopt if none has arrived.
   std::optional<Arrival> Take() {
     rdma_cm_event* event = nullptr;
     while (::rdma_get_cm_event(channel_, &event) == 0) {
@@ -180,14 +180,15 @@ struct ListenerState : std::enable_shared_from_this<ListenerState> {
   std::shared_ptr<SharedListener> listening;
   const Address local;
   std::unique_ptr<AcceptTurns::Member> turn;     // null when closed
-  std::unique_ptr<FdWatch> watch;                // while it is this loop's turn
+  std::unique_ptr<FdWatch> watch;                // exists while it is this loop's turn
   std::unique_ptr<Timer> again;                  // for CheckDevices()
   std::vector<std::shared_ptr<Device>> devices;  // kept open between connections
   Fifo<std::unique_ptr<Request>> requests;
   OneShot<std::monostate>* waiting = nullptr;
 
   SetupResult<void> Begin() {
-    // Keep the device of the address open from the start, to hear of its removal: the kernel waits until we close it.
+    // Keep the device of the address open from the start, so that its removal is reported: the kernel waits until we
+    // close it.
     if (ibv_context* context = listening->context()) PENSTOCK_CHECK(KeepDevice(context));
     turn = listening->turns().Join(provider->loop, [weak = weak_from_this()] {
       if (const auto self = weak.lock()) self->Watch();

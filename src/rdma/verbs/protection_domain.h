@@ -36,7 +36,7 @@ class ProtectionDomain : public SlabUser, public MemoryRegistrar {
   const std::shared_ptr<Slabs> slabs_;
   const int slab_access_;
   ibv_pd* pd_;
-  std::vector<ibv_mr*> registered_;  // by slab index; null if not registered
+  std::vector<ibv_mr*> registered_;  // the index is that of the slab; null: not registered
   std::vector<ibv_mw*> windows_;     // free
 };
 

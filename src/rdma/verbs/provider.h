@@ -22,7 +22,7 @@ struct Options {
 };
 
 // DeviceOf() finds the device that has an address of this machine, DeviceToward() the device that leads to a peer. Both
-// return nothing if no device does.
+// return nullopt if no device does.
 struct Found {
   std::string device;
 };

@@ -24,7 +24,7 @@ class QueuePair {
   // Requires that ReleaseId() was not called.
   CmId& id() { return *id_; }
 
-  // Makes the completion queue and the queue pair. `context` names the user of `device` that hears of their events.
+  // Makes the completion queue and the queue pair. `context` names the user of `device` that receives their events.
   SetupResult<void> Create(Device& device, ibv_pd* pd, const QueueSizes& sizes, QueuePairContext context);
   bool created() const { return id_ && id_->get()->qp; }
   // The adapter copies messages up to this size into the request itself.
@@ -40,9 +40,9 @@ class QueuePair {
 
   // Tells the peer that the connection ends.
   void Disconnect();
-  // From now on the adapter refuses what the peer asks for, and flushes requests.
+  // From now on the adapter refuses requests of the peer, and flushes posted requests.
   void Stop();
-  // The adapter then reaches no memory for this queue pair.
+  // Afterwards the adapter accesses no memory for this queue pair.
   void Destroy();
   void DestroyCompletionQueue();
   void ReleaseId() { id_.reset(); }

@@ -188,7 +188,7 @@ void QueuePairDriver::HandleFlushed() {
 void QueuePairDriver::Fail(DisconnectReason reason, std::string detail) {
   if (failure_ || state_ == State::kLost) return;
   failure_ = Failure{reason, std::move(detail)};
-  // The kernel removes a device only when its users have let go of it, so a removed device must not wait for a turn.
+  // The kernel removes a device only when its users have closed it, so a removed device must not wait for a turn.
   if (begun_ && device_->removed()) return EndIfFailed();
   Touch();
 }
@@ -205,7 +205,7 @@ void QueuePairDriver::EndIfFailed() {
   Touch();
 }
 
-// Releases what the adapter holds. When the queue pair is destroyed, the peer reaches no memory.
+// Releases the resources of the adapter. After the queue pair is destroyed, the peer can access no memory.
 void QueuePairDriver::Release() {
   if (queue_pair_.created()) {
     queue_pair_.Disconnect();

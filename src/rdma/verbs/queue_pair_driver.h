@@ -77,7 +77,7 @@ class QueuePairDriver : public DeviceUser, public std::enable_shared_from_this<Q
   bool PostReceives();
   bool PostBatch();
 
-  // From the adapter to the completions.
+  // These functions handle the completions of the adapter.
   size_t PollAdapter();
   void HandleSent(const ibv_wc& wc);
   void HandleReceived(const ibv_wc& wc);

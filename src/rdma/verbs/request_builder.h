@@ -16,7 +16,7 @@ namespace penstock::rdma::verbs {
 
 class RequestBuilder {
  public:
-  // All must live as long as Build() is called.
+  // All arguments must outlive the last call of Build().
   RequestBuilder(const Traits& traits, MemoryRegistrar& registrar, BufferPool& buffers)
       : traits_(traits), registrar_(registrar), buffers_(buffers) {}
 

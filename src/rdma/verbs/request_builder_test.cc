@@ -148,7 +148,7 @@ TEST_F(WindowBindingTest, BindsAWindowOverTheSlab) {
   EXPECT_EQ(registrar_.registrations(), 0u);
 }
 
-TEST_F(WindowBindingTest, BindsAWindowOverARegistrationWhereNoSlabHoldsTheMemory) {
+TEST_F(WindowBindingTest, BindsAWindowOverARegistrationIfNoSlabHoldsTheMemory) {
   WorkRequest work = Binding(outside_);
   ASSERT_TRUE(Build(work));
   ASSERT_NE(work.region->registration, nullptr) << "the region keeps the registration";

@@ -64,7 +64,7 @@ ReadDepths OfferedDepths(const Traits& traits, ReadDepths wanted) {
 ReadDepths AgreedDepths(const Traits& traits, ReadDepths wanted, ReadDepths theirs) {
   const ReadDepths ours = OfferedDepths(traits, wanted);
   // On iWARP a peer may refuse the connection if our IRD is below its ORD (RFC 6581 §9.1). Linux's software iWARP
-  // serves the peer's Reads whatever IRD we give to it.
+  // serves the peer's Reads for any value of our IRD.
   const uint16_t served = traits.transport == Transport::kIwarp ? traits.max_ird : ours.ird;
   return {.ird = std::min(served, theirs.ord), .ord = std::min(ours.ord, theirs.ird)};
 }

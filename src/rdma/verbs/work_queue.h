@@ -26,18 +26,18 @@ class WorkQueue {
   void set_ord(uint16_t ord) { ord_ = ord; }
   uint16_t ord() const { return ord_; }
 
-  // No request waits, and the adapter has none.
+  // True if no request waits and the adapter has none.
   bool empty() const { return waiting_.empty() && delayed_reads_.empty() && places_.empty(); }
 
-  // Appends a request that the adapter is to have as soon as possible.
+  // Appends a request. It goes to the adapter in a later batch.
   void Add(WorkRequest request) { waiting_.push_back(std::move(request)); }
 
-  // Removes the requests that the adapter can have now, at most `most` of them, in the order in which it is to have
-  // them. The caller passes each of them to Post().
+  // Removes up to `most` requests that may go to the adapter now, and returns them in the order of posting. The caller
+  // calls Post() for each of them.
   std::vector<WorkRequest> TakeBatch(size_t most);
 
-  // Records that the adapter gets this request, as one that TakeBatch() returned. `last`: it is the last one of its
-  // batch. The ticket says by which number the adapter names it, and whether it asks for a completion.
+  // Records that the adapter gets this request, which TakeBatch() returned. `last`: it is the last one of its batch.
+  // The ticket has the number of the request in its completion, and tells whether the request asks for a completion.
   SendPlaces::Ticket Post(WorkRequest request, bool last);
 
   // The adapter has completed request `number` successfully. Calls on_done(request) for each request that is done now,
@@ -81,11 +81,11 @@ class WorkQueue {
 
   SendPlaces places_;
   Fifo<WorkRequest> waiting_;        // not yet given to the adapter
-  Fifo<WorkRequest> delayed_reads_;  // until a Read under way completes
-  Fifo<WorkRequest> posted_;         // from number posted_head_ on
+  Fifo<WorkRequest> delayed_reads_;  // Reads that wait until a Read under way completes
+  Fifo<WorkRequest> posted_;         // the first one has the number posted_head_
   uint64_t posted_head_ = 0;
   uint16_t ord_ = 0;
-  uint16_t reads_ = 0;  // under way
+  uint16_t reads_ = 0;  // Reads under way
   std::optional<Blamed> blamed_;
 };
 

@@ -1,5 +1,5 @@
-// A work request of a send queue, from the call that posts it until its completion. It is what an endpoint's Send,
-// Write, Read and Invalidate become before RequestBuilder makes the adapter's own structure from it.
+// A work request of a send queue, from the call that posts it until its completion. A Send, Write, Read or Invalidate
+// of an endpoint becomes a WorkRequest, and RequestBuilder makes the adapter's own structure from it.
 #pragma once
 
 #include <infiniband/verbs.h>
@@ -19,16 +19,16 @@ struct WorkRequest {
   bool silent = false;  // gives no completion: the driver's own request, or a part of a posted one that is not the last
   ibv_wr_opcode opcode = IBV_WR_SEND;
   bool solicited = false;
-  Gather gather;                          // of a Send or Write
-  RemoteSegment remote;                   // of a Send with Invalidate only the steering tag
-  Bytes local;                            // of a Read: its sink; of a window binding: the memory
+  Gather gather;                          // Send and Write: the message
+  RemoteSegment remote;                   // Send with Invalidate: has only the steering tag
+  Bytes local;                            // Read: the sink; window binding: the memory
   BufferRef owner;                        // keeps `local` alive
-  Access access = Access::kRemoteRead;    // of a window binding
-  std::shared_ptr<ExposedRegion> region;  // of a window binding or invalidation
+  Access access = Access::kRemoteRead;    // window binding: the access of the peer
+  std::shared_ptr<ExposedRegion> region;  // window binding and invalidation
   std::vector<ibv_mr*> registrations;     // made for this request alone; deregistered at its completion
 };
 
-// The context, opcode and data of a request that an endpoint's owner has posted. A Write loses its empty pieces.
+// Convert a request that an endpoint's owner has posted. The empty pieces of a Write are left out.
 WorkRequest ToWorkRequest(SendRequest request);
 WorkRequest ToWorkRequest(WriteRequest request);
 WorkRequest ToWorkRequest(ReadRequest request);

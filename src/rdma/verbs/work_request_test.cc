@@ -23,7 +23,7 @@ TEST(WorkRequest, SendWithInvalidateCarriesTheSteeringTag) {
   EXPECT_EQ(ToWorkRequest(SendRequest()).opcode, IBV_WR_SEND);
 }
 
-TEST(WorkRequest, WriteLosesItsEmptyPieces) {
+TEST(WorkRequest, WriteLeavesOutEmptyPieces) {
   const WorkRequest work =
       ToWorkRequest(WriteRequest{.context = 1, .gather = {Piece(0), Piece(5), Piece(0)}, .remote = {}});
   EXPECT_EQ(work.opcode, IBV_WR_RDMA_WRITE);

@@ -102,7 +102,7 @@ TEST_F(DataTest, ReportsErrorsInTheVerifier) {
   EXPECT_EQ(Results(GssService::kNone, 0, {}), W{}) << "the number was not used up";
 }
 
-// The verifier covers the whole header, so that nobody can change the called procedure in transit.
+// The verifier covers the whole header, so an attacker cannot change the called procedure in transit.
 TEST_F(DataTest, RejectsACallWhoseProcedureWasChanged) {
   const Message call = Call(Echo::kNumber, {3}, 1);
   W words = WordsOf(call);

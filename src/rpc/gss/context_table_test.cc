@@ -147,7 +147,7 @@ TEST_F(ContextTableTest, RemovesAContextAtTheEndOfItsLifetime) {
   now += std::chrono::nanoseconds(1);
   const auto found = table.Find(handle, now);
   EXPECT_TRUE(found.context && found.expired);
-  EXPECT_FALSE(Knows(handle)) << "once";
+  EXPECT_FALSE(Knows(handle)) << "an expired context is found once";
 }
 
 TEST_F(ContextTableTest, NewContextRemovesExpiredOnes) {

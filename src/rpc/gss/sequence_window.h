@@ -39,7 +39,7 @@ class SequenceWindow {
     empty_ = false;
   }
 
-  std::bitset<kSize> seen_;  // by number modulo kSize
+  std::bitset<kSize> seen_;  // the index is the number modulo kSize
   uint32_t newest_ = 0;
   bool empty_ = true;
 };

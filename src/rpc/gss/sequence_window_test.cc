@@ -23,7 +23,7 @@ TEST(SequenceWindow, AcceptsAnyFirstNumber) {
   SequenceWindow window;
   EXPECT_TRUE(window.Take(0x7fff'ff00));
   EXPECT_TRUE(window.Take(0x7fff'ff01));
-  EXPECT_TRUE(window.Take(0x7fff'fe00)) << "sent earlier, received later";
+  EXPECT_TRUE(window.Take(0x7fff'fe00)) << "a call that was overtaken";
   EXPECT_FALSE(window.Take(17));
 }
 
@@ -49,7 +49,7 @@ TEST(SequenceWindow, AcceptsSkippedNumbersLater) {
   EXPECT_FALSE(window.Take(10));
 }
 
-TEST(SequenceWindow, IsNewChangesNothing) {
+TEST(SequenceWindow, CheckOfANumberDoesNotUseIt) {
   SequenceWindow window;
   window.Take(10);
   EXPECT_TRUE(window.IsNew(1'000'000));

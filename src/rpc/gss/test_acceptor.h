@@ -88,7 +88,7 @@ class FlavorTest : public ::testing::Test {
     return calls;
   }
 
-  // Calls with the next sequence number, and returns the results, or nothing if their seal is wrong.
+  // Calls with the next sequence number, and returns the results, or nullopt if their seal is wrong.
   std::optional<W> Results(testing::Initiator& client, GssService service, uint32_t procedure, const W& arguments,
                            uint32_t xid = 5) {
     const uint32_t number = ++sequence;

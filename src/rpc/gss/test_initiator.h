@@ -122,7 +122,7 @@ class Initiator {
     if (!data || data->size() < 4 || LoadBig<uint32_t>(data->data()) != sequence) return std::nullopt;
     return Owned(ConstBytes(*data).subspan(4));
   }
-  // Returns true if the reply has the verifier of the call, whatever its contents.
+  // Returns true if the reply has the verifier of the call. Does not check the contents of the reply.
   bool IsVerified(const Message& reply, uint32_t sequence) {
     xdr::Decoder decoder(reply);
     ReplyHeader header;

@@ -63,7 +63,7 @@ class ToyMechanism : public Mechanism {
   int legs = 1;  // the number of the initiator's tokens for a context
   std::optional<Duration> lifetime;
   bool wraps = true;                 // if false, Wrap() fails
-  size_t mics_to_give = ~size_t{0};  // after so many, GetMic() fails
+  size_t mics_to_give = ~size_t{0};  // after this number of calls, GetMic() fails
   std::optional<uint32_t> verify_failure;
 
  private:

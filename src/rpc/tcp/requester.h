@@ -43,7 +43,7 @@ class Requester {
     uint32_t xid = 0;
     uint64_t number = 0;      // the number of its message in the socket
     uint64_t started = 0;     // the tick
-    Pending* next = nullptr;  // in the same bucket
+    Pending* next = nullptr;  // the next call in the same bucket
     OneShot<Result<Message, CallError>> reply;
   };
 

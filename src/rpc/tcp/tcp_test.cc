@@ -179,7 +179,7 @@ TEST_F(TcpTest, SlowCallsDoNotHoldUpOthers) {
   EXPECT_EQ((*slow)->results, 1u);
 }
 
-TEST_F(TcpTest, ARepeatedCallOnAnotherConnectionIsExecutedOnce) {
+TEST_F(TcpTest, ExecutesARetransmissionOverAnotherConnectionOnce) {
   StartServer();
   ConnectClient();
   std::optional<Result<Reply<uint32_t>, Error>> lost;
@@ -203,7 +203,7 @@ TEST_F(TcpTest, ARepeatedCallOnAnotherConnectionIsExecutedOnce) {
 }
 
 // The client repeats the calls over another connection before the server has read them from the first one.
-TEST_F(TcpTest, AnOutdatedRepetitionIsDroppedAndItsConnectionClosed) {
+TEST_F(TcpTest, DropsALateRetransmissionAndClosesItsConnection) {
   StartServer({.max_calls = 1});
   const auto set = [](uint32_t xid, uint32_t value) {
     return Words({0x8000'002c, xid, 0, 2, testing::kTestProgram, 3, testing::SlowSet::kNumber, 0, 0, 0, 0, value});
