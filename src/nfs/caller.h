@@ -17,9 +17,9 @@
 
 namespace penstock::nfs {
 
-// Returns true if a call comes from this host's root: over loopback, from a port that only root may use. Other users of this host
-// cannot use such a port, and root may do everything on this host anyway. This holds over RDMA as well: the connection managers of
-// adapters and iWARP reserve these ports for root, as TCP does.
+// Returns true if a call comes from this host's root: over loopback, from a port that only root may use. Other users of
+// this host cannot use such a port, and root may do everything on this host anyway. This holds over RDMA as well: the
+// connection managers of adapters and iWARP reserve these ports for root, as TCP does.
 inline bool IsFromLocalRoot(const rpc::Peer& peer) {
   return Unmapped(peer.address.address()).is_loopback() && peer.address.port() < kFirstUnreservedPort;
 }
@@ -70,7 +70,8 @@ class Caller {
   const fs::RequestContext& context() const { return context_; }
 
  private:
-  // Flavors that the export does not accept run as anonymous, and so does an initiator who maps to no user of this host.
+  // Flavors that the export does not accept run as anonymous, and so does an initiator who maps to no user of this
+  // host.
   static bool IsSomebody(const ExportOptions& options, const rpc::Credential& credential) {
     const bool unknown = credential.flavor == rpc::AuthFlavor::RPCSEC_GSS && credential.uid == rpc::kNobody;
     return credential.flavor != rpc::AuthFlavor::AUTH_NONE && !unknown && options.security.Admits(credential);

@@ -32,8 +32,8 @@ struct ExportOptions {
   std::vector<Network> clients{};  // empty: every host
   bool privileged_ports = false;   // calls over TCP must come from ports below 1024
   SecurityFlavors security{SecurityFlavor::kSys};
-  // The source of users' groups, if UserGroups::AreOf() is true; otherwise, or if it is null, the groups are those of the credential.
-  // If it is set, programs must be called through WithGroups.
+  // The source of users' groups, if UserGroups::AreOf() is true; otherwise, or if it is null, the groups are those of
+  // the credential. If it is set, programs must be called through WithGroups.
   std::shared_ptr<const UserGroups> groups{};
 };
 
@@ -43,13 +43,14 @@ struct ExportSpec {
   ExportOptions options;
 };
 
-// Returns the normal form of an export path: one slash before each component, none at the end; the root is "/". Fails if the path is
-// not absolute, has a component "." or "..", or is too long for MOUNT (RFC 1813 §5.1.4).
+// Returns the normal form of an export path: one slash before each component, none at the end; the root is "/". Fails
+// if the path is not absolute, has a component "." or "..", or is too long for MOUNT (RFC 1813 §5.1.4).
 SetupResult<std::string> NormalizeExportPath(std::string_view path);
 
 // Parses "PATH=DIR[:option,option,...]" with the options
-//   ro  rw  root_squash  no_root_squash  all_squash (default: kForeignRoot)  anonuid=N  anongid=N  client=NETWORK (may be repeated)
-//   secure  insecure (ports, over TCP)  sec=FLAVOR[:FLAVOR]... of sys (the default), krb5, krb5i, krb5p, none; preferred ones first
+//   ro  rw  root_squash  no_root_squash  all_squash (default: kForeignRoot)  anonuid=N  anongid=N
+//   client=NETWORK (may be repeated)  secure  insecure (ports, over TCP)
+//   sec=FLAVOR[:FLAVOR]... of sys (the default), krb5, krb5i, krb5p, none; preferred ones first
 // In DIR, write a colon as "\:".
 SetupResult<ExportSpec> ParseExportSpec(std::string_view text);
 

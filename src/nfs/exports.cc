@@ -18,8 +18,8 @@ ExportId IdOf(std::string_view path) {
   return ExportId(hash);
 }
 
-// Returns the rest of `path` after `prefix`, a normal export path, or nullopt if `path` is not within it. A client's path may have
-// any number of slashes.
+// Returns the rest of `path` after `prefix`, a normal export path, or nullopt if `path` is not within it. A client's
+// path may have any number of slashes.
 std::optional<std::string_view> RestBelow(std::string_view path, std::string_view prefix) {
   const auto skip_slashes = [](std::string_view& text) {
     text.remove_prefix(std::min(text.find_first_not_of('/'), text.size()));

@@ -32,8 +32,8 @@ class Export {
   // Returns the name of a file. Requires a handle that the file system has returned or identified.
   NamedFile Name(const fs::Handle& object) const;
 
-  // Returns true if the client's host and port may use this export. Over RDMA any port is accepted: Linux's client lets the RDMA
-  // connection manager choose the port, which is above 1023 (and Linux's server requires no other).
+  // Returns true if the client's host and port may use this export. Over RDMA any port is accepted: Linux's client lets
+  // the RDMA connection manager choose the port, which is above 1023 (and Linux's server requires no other).
   bool Admits(const rpc::Peer& client) const;
 
  private:

@@ -1,5 +1,6 @@
-// The claims of NFSv4 clients on files, for other NFS versions that serve the same files. Operations outside of NFSv4 must respect
-// share denials, and must not change a delegated file before its delegation is recalled (RFC 8881 §10.2, §9.7).
+// The claims of NFSv4 clients on files, for other NFS versions that serve the same files. Operations outside of NFSv4
+// must respect share denials, and must not change a delegated file before its delegation is recalled (RFC 8881 §10.2,
+// §9.7).
 #pragma once
 
 #include <atomic>
@@ -35,9 +36,9 @@ class FileClaims {
 
   // Returns a mark of the present time for IsOutdated().
   virtual uint64_t Mark() const = 0;
-  // Returns true if a client has, or has had since `mark`, a write delegation on the file, and so may know a newer version than the
-  // file system. Replies then leave out attributes that the caller did not ask for; a caller that needs them asks by GETATTR.
-  // Thread-safe. Takes a lock only if a write delegation exists.
+  // Returns true if a client has, or has had since `mark`, a write delegation on the file, and so may know a newer
+  // version than the file system. Replies then leave out attributes that the caller did not ask for; a caller that
+  // needs them asks by GETATTR. Thread-safe. Takes a lock only if a write delegation exists.
   virtual bool IsOutdated(const NamedFile& file, uint64_t mark) const = 0;
 
   // Registers an operation on the file: during its lifetime, no client gets a new delegation.

@@ -5,8 +5,8 @@
 //  | version |             export id, big-endian     | the file system's handle  |
 //  +---------+---------+---------+---------+---------+---------------------------+
 //
-// A handle stays valid after a restart of the server. It has at most 53 octets: version 3 permits 64 (RFC 1813 §2.4), version 4
-// permits 128 (RFC 8881 §3.2).
+// A handle stays valid after a restart of the server. It has at most 53 octets: version 3 permits 64 (RFC 1813 §2.4),
+// version 4 permits 128 (RFC 8881 §3.2).
 #pragma once
 
 #include <array>
@@ -20,8 +20,8 @@
 
 namespace penstock::nfs {
 
-// Identifies an export in handles. It is a hash of the export's path, so it does not depend on the order of the configuration, and
-// survives restarts.
+// Identifies an export in handles. It is a hash of the export's path, so it does not depend on the order of the
+// configuration, and survives restarts.
 struct ExportIdTag;
 using ExportId = Strong<ExportIdTag, uint32_t>;
 
@@ -33,8 +33,8 @@ struct FileHandle {
   ExportId export_id;
   fs::Handle object;
 
-  // Returns nullopt if the bytes are not in this format (NFS3ERR_BADHANDLE). Exports and the file system decide whether the handle
-  // is stale (NFS3ERR_STALE).
+  // Returns nullopt if the bytes are not in this format (NFS3ERR_BADHANDLE). Exports and the file system decide whether
+  // the handle is stale (NFS3ERR_STALE).
   static std::optional<FileHandle> Parse(ConstBytes bytes) {
     if (bytes.size() <= kHeaderSize || bytes[0] != kVersion) return std::nullopt;
     const auto object = fs::Handle::FromBytes(bytes.subspan(kHeaderSize));
@@ -61,8 +61,8 @@ class EncodedHandle {
   size_t size_;
 };
 
-// A file and the handle by which a client names it. Two are equal if they are the same file, through any export: opens, locks and
-// delegations belong to the file. Later messages to the client about the file use the client's handle.
+// A file and the handle by which a client names it. Two are equal if they are the same file, through any export: opens,
+// locks and delegations belong to the file. Later messages to the client about the file use the client's handle.
 struct NamedFile {
   FileHandle handle;
   fs::Identity identity;

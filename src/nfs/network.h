@@ -11,7 +11,8 @@ namespace penstock::nfs {
 
 class Network {
  public:
-  // Parses "10.0.0.0/8", "fd00::/8", or a single address, which is a network of one host. Ignores bits beyond the prefix.
+  // Parses "10.0.0.0/8", "fd00::/8", or a single address, which is a network of one host. Ignores bits beyond the
+  // prefix.
   static std::optional<Network> Parse(std::string_view text);
 
   bool Contains(const IpAddress& address) const;

@@ -18,7 +18,8 @@ class Refusals {
   bool Tell(const IpAddress& host, std::string_view reason);
 
  private:
-  // The number of remembered lines. A host with many reasons, or many hosts, may repeat lines, but memory stays bounded.
+  // The number of remembered lines. A host with many reasons, or many hosts, may repeat lines, but memory stays
+  // bounded.
   static constexpr size_t kMostKept = 1000;
 
   std::mutex mutex_;

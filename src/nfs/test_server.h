@@ -65,8 +65,8 @@ class TestServer {
     SetIdentity({.machine = "client", .uid = 0, .gid = 0, .groups = {}});
   }
 
-  // Exports a new file system whose clock ticks once a second. Call it before the first call. `faults` makes the file system of the
-  // last export fail.
+  // Exports a new file system whose clock ticks once a second. Call it before the first call. `faults` makes the file
+  // system of the last export fail.
   fs::memory::FileSystem& Export(std::string_view path, ExportOptions options = {.squash = Squash::kNone}) {
     auto ticks = std::make_shared<int64_t>(1'000'000);
     auto file_system = std::make_shared<fs::memory::FileSystem>(

@@ -1,5 +1,5 @@
-// The groups of users in this host's databases, which replace those of a credential. AUTH_SYS has room for sixteen groups (RFC 5531
-// appendix A), and a user may be in more; RPCSEC_GSS carries no groups.
+// The groups of users in this host's databases, which replace those of a credential. AUTH_SYS has room for sixteen
+// groups (RFC 5531 appendix A), and a user may be in more; RPCSEC_GSS carries no groups.
 #pragma once
 
 #include <chrono>

@@ -23,8 +23,9 @@ nfs::v4::OwnerNames MakeOwnerNames(const nfs::v4::Settings& settings, const Time
   return {settings.domain, nfs::v4::IdentityDatabase::OfSystem(), clock, &pool};
 }
 
-nfs::v4::StateTables::Beginning BeginTables(const nfs::v4::Settings& settings, const nfs::v4::RecoveryStore::Restart& restart,
-                                nfs::v4::ReplyStore& replies, TimePoint now) {
+nfs::v4::StateTables::Beginning BeginTables(const nfs::v4::Settings& settings,
+                                            const nfs::v4::RecoveryStore::Restart& restart,
+                                            nfs::v4::ReplyStore& replies, TimePoint now) {
   // A session of the previous run is kept as long as its client could have kept it without the restart.
   const Duration patience = std::max(settings.lease, restart.last_lease);
   return {.settings = settings,

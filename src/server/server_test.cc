@@ -1,5 +1,5 @@
-// Files, directories and attributes on a whole server, through the client library, over real sockets: the behaviour that
-// users of both rely on.
+// Files, directories and attributes on a whole server, through the client library, over real sockets: the behaviour
+// that users of both rely on.
 #include "server/server.h"
 
 #include <fcntl.h>

@@ -292,7 +292,8 @@ TEST_F(Nfs3MountTest, AMakeDirectoryThatIsPutOffIsExecutedLater) {
   service.Answer<NFSPROC3_MKDIR>(MKDIR3res(NFS3ERR_JUKEBOX), 2);
   Do(mount->MakeDirectory(root(), "directory", 0755));
   EXPECT_EQ(service.CountCalls(CallsOf<NFSPROC3_MKDIR>()), 3u);
-  service.files().Add({.operation = fs::faulty::Operation::kMakeDirectory, .effect = fs::faulty::FailWith(fs::Error::kDelay)});
+  service.files().Add(
+      {.operation = fs::faulty::Operation::kMakeDirectory, .effect = fs::faulty::FailWith(fs::Error::kDelay)});
   const auto mend = loop.MakeTimer([&] { service.files().Clear(); });
   mend->ExpireAfter(std::chrono::milliseconds(30));
   Do(mount->MakeDirectory(root(), "second", 0755));

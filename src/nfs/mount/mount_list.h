@@ -1,5 +1,5 @@
-// The list of mounts for MOUNT's DUMP (RFC 1813 §5.2.2). It is unreliable, because a client that vanishes leaves its entries. So only
-// DUMP uses it, and its length is bounded.
+// The list of mounts for MOUNT's DUMP (RFC 1813 §5.2.2). It is unreliable, because a client that vanishes leaves its
+// entries. So only DUMP uses it, and its length is bounded.
 #pragma once
 
 #include <cstddef>

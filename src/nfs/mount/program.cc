@@ -106,8 +106,8 @@ Task<mountres3> Program::Mount(rpc::CallContext& context, const dirpath& path) {
     exports_.Refuse(context.peer.address, found);
     co_return mountres3(MNT3ERR_ACCES);
   }
-  // Any flavor but AUTH_NONE is accepted for each export: the reply has only a handle and the export's flavors. Linux 6.1 always
-  // mounts this way.
+  // Any flavor but AUTH_NONE is accepted for each export: the reply has only a handle and the export's flavors.
+  // Linux 6.1 always mounts this way.
   const SecurityFlavors& flavors = found.options().security;
   const SecurityFlavor flavor = FlavorOf(context.credential);
   if (flavor == SecurityFlavor::kNone && !flavors.Has(flavor)) {

@@ -1,7 +1,7 @@
 // READDIR, READDIRPLUS.
 //
-// The file system delivers entries, perhaps on another thread. They are encoded into memory that was reserved before. Then the rest of
-// the results is put before them, so that the attributes are those after the reading.
+// The file system delivers entries, perhaps on another thread. They are encoded into memory that was reserved before.
+// Then the rest of the results is put before them, so that the attributes are those after the reading.
 #include <algorithm>
 
 #include "nfs/v3/convert.h"
@@ -42,8 +42,8 @@ class Entries : public fs::EntrySink {
 
   // True if the first entry was too long.
   bool too_small() const { return full_ && encoder_.size() == 0; }
-  // True if the server lacks a resource that each entry needs. The client should retry the whole call later, and not ask for each
-  // entry separately.
+  // True if the server lacks a resource that each entry needs. The client should retry the whole call later, and not
+  // ask for each entry separately.
   bool is_starved() const { return starved_; }
   void MoveTo(xdr::Encoder& results) {
     const xdr::Message entries = encoder_.Finish();

@@ -27,7 +27,8 @@ Task<FSSTAT3res> FileSystemStatus(Request request, const FSSTAT3args& arguments)
                                              .invarsec = 0});  // the values may change at any time
 }
 
-// RFC 1813 §3.3.19. RFC 2623 §2.3.2: clients call this and GETATTR for the root during the mount, before any user has a ticket.
+// RFC 1813 §3.3.19. RFC 2623 §2.3.2: clients call this and GETATTR for the root during the mount, before any user has a
+// ticket.
 Task<FSINFO3res> FileSystemInformation(Request request, const FSINFO3args& arguments) {
   Target target(request, arguments.fsroot, Target::Flavors::kAnyAtRoot);
   if (!target) co_return FSINFO3res(target.status());

@@ -1,6 +1,6 @@
-// The procedures of NFSv3 (RFC 1813 §3.3), one function each. Arguments and results are the types of protocol/nfs3.x; views in the
-// arguments are valid during the call. The two procedures that read directories encode their results themselves, because these can
-// be long.
+// The procedures of NFSv3 (RFC 1813 §3.3), one function each. Arguments and results are the types of protocol/nfs3.x;
+// views in the arguments are valid during the call. The two procedures that read directories encode their results
+// themselves, because these can be long.
 #pragma once
 
 #include "base/task.h"

@@ -1,11 +1,11 @@
-// A folder with very many files f0, f1, ...: each name must be listed once, whatever else happens to the folder, and each file must
-// have the size that follows from its number.
+// A folder with very many files f0, f1, ...: each name must be listed once, whatever else happens to the folder, and
+// each file must have the size that follows from its number.
 //
 //     crowd list FOLDER COUNT [REMOVED]     every REMOVED-th file may be missing
 //     crowd remove FOLDER COUNT REMOVED     removes every REMOVED-th file while it lists
 //
-// If no file is removed, the program checks each file. Otherwise it checks few: each check costs a request, because the client's
-// knowledge of the folder's names is invalid.
+// If no file is removed, the program checks each file. Otherwise it checks few: each check costs a request, because the
+// client's knowledge of the folder's names is invalid.
 #include <dirent.h>
 
 #include <vector>

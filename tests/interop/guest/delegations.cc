@@ -122,8 +122,8 @@ void Reading(Scene& scene) {
   });
 }
 
-// Linux returns a delegation without sending the cached data of an open file; it sends the data on fsync and close. So only the test of
-// the size uses unsent data: the server asks the writer for the size.
+// Linux returns a delegation without sending the cached data of an open file; it sends the data on fsync and close. So
+// only the test of the size uses unsent data: the server asks the writer for the size.
 void Writing(Scene& scene) {
   Random random(1);
   const std::string data = random.Octets(300'001);

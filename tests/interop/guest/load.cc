@@ -1,11 +1,11 @@
-// A worker: repeats an application's operations in its own folder, knows the expected contents, and fails at the first error or wrong
-// octet. SIGTERM ends it successfully; it then writes the expected contents to another place.
+// A worker: repeats an application's operations in its own folder, knows the expected contents, and fails at the first
+// error or wrong octet. SIGTERM ends it successfully; it then writes the expected contents to another place.
 //
 //     load FOLDER MODEL SEED
 //
-// A killed server may have executed a request without replying. After the retry, "make" then finds the name made, and "remove" finds it
-// gone: only a persistent session whose reply was kept in time prevents that. The worker accepts such a result if it is exact, and
-// counts it: with one request under way, there is at most one for each kill.
+// A killed server may have executed a request without replying. After the retry, "make" then finds the name made, and
+// "remove" finds it gone: only a persistent session whose reply was kept in time prevents that. The worker accepts such
+// a result if it is exact, and counts it: with one request under way, there is at most one for each kill.
 #include <csignal>
 #include <filesystem>
 #include <map>
@@ -216,8 +216,8 @@ class Worker {
          ", different from " + std::to_string(at) + " on");
   }
 
-  // Updates a counter in the file that this worker has locked, through the open with the lock. If the lock was lost, Linux answers
-  // EIO from then on, so the worker fails here.
+  // Updates a counter in the file that this worker has locked, through the open with the lock. If the lock was lost,
+  // Linux answers EIO from then on, so the worker fails here.
   void Count() {
     uint64_t found = 0;
     Check(posix_fadvise(locked_.fd(), 0, 0, POSIX_FADV_DONTNEED) == 0, "fadvise " + name_);

@@ -1,5 +1,5 @@
-// Conflicting byte-range locks of two clients. A lock belongs to a process and a file. For this kernel the two mounts have two files, so
-// each refusal comes from the server.
+// Conflicting byte-range locks of two clients. A lock belongs to a process and a file. For this kernel the two mounts
+// have two files, so each refusal comes from the server.
 //
 //     locks FOLDER SAME-FOLDER-OF-ANOTHER-CLIENT ROUNDS
 #include <sys/file.h>
@@ -112,8 +112,8 @@ void Whole(const Folders& folders) {
   Gets(pair.ours, F_WRLCK, 0, 1);
 }
 
-// Under a write delegation the client grants locks itself. Before it returns the delegation, it must request them from the server
-// (RFC 8881 §10.4.5).
+// Under a write delegation the client grants locks itself. Before it returns the delegation, it must request them from
+// the server (RFC 8881 §10.4.5).
 void Delegated(const Folders& folders) {
   const File ours(folders.ours + "/delegated", O_RDWR | O_CREAT);
   Gets(ours, F_WRLCK, 10, 10);
@@ -191,8 +191,8 @@ void GivenUp(const Folders& folders) {
   WaitForLock(pair.theirs);
 }
 
-// Processes of both clients increment a counter in one file, under its lock. Each must read what the last one wrote: after getting a
-// lock, a client must revalidate its cache (RFC 8881 §10.3.2).
+// Processes of both clients increment a counter in one file, under its lock. Each must read what the last one wrote:
+// after getting a lock, a client must revalidate its cache (RFC 8881 §10.3.2).
 void Counting(const Folders& folders, int rounds) {
   constexpr int kProcesses = 4;
   const std::string name = "/counter";

@@ -42,7 +42,8 @@ int Run(const std::string& ours, const std::string& theirs) {
   mapping.Sync();
   Check(File(theirs + "/mapped", O_RDONLY).ReadCached() == wanted, "what was written by msync, for the other client");
 
-  // The clients write a few octets of a few pages in turn. After getting a lock, a client must revalidate its cache, including mappings.
+  // The clients write a few octets of a few pages in turn. After getting a lock, a client must revalidate its cache,
+  // including mappings.
   const File other(theirs + "/mapped", O_RDWR);
   Mapping others(other, kSize);
   for (int round = 0; round < 6; ++round) {

@@ -1,4 +1,5 @@
-// Two processes of each of two clients make the same name at the same moment, round after round: exactly one must succeed.
+// Two processes of each of two clients make the same name at the same moment, round after round: exactly one must
+// succeed.
 //
 //     races FOLDER SAME-FOLDER-OF-ANOTHER-CLIENT ROUNDS
 #include <sched.h>

@@ -1,5 +1,5 @@
-// Another client that tries to get the locks of the workers (load.cc). While the workers hold them it must get none, whatever happens to
-// the server. After SIGTERM it waits for each lock, and gets it when the worker is gone.
+// Another client that tries to get the locks of the workers (load.cc). While the workers hold them it must get none,
+// whatever happens to the server. After SIGTERM it waits for each lock, and gets it when the worker is gone.
 //
 //     thief LOCKED-FILE...
 #include <csignal>

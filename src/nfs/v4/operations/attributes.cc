@@ -63,8 +63,8 @@ Task<nfsstat4> LoadAttributes(Compound& compound, const Object& object, const At
 
 namespace {
 
-// Compares the object's attributes with `given` (RFC 8881 §18.31). Returns NFS4ERR_SAME, NFS4ERR_NOT_SAME, or the error that prevents
-// the comparison.
+// Compares the object's attributes with `given` (RFC 8881 §18.31). Returns NFS4ERR_SAME, NFS4ERR_NOT_SAME, or the error
+// that prevents the comparison.
 Task<nfsstat4> Compare(Compound& compound, const fattr4& given) {
   const AttributeSet set(given.attrmask);
   const Object& object = *compound.current;
@@ -84,8 +84,8 @@ Task<nfsstat4> Compare(Compound& compound, const fattr4& given) {
   co_return Equal(own, given.attr_vals.bytes()) ? NFS4ERR_SAME : NFS4ERR_NOT_SAME;
 }
 
-// Handles mode_set_masked, which keeps the other bits (RFC 8881 §6.2.5), and an access control list, which is set before a mode
-// (RFC 8881 §6.4.1.3) and whose valid entries depend on the object's type.
+// Handles mode_set_masked, which keeps the other bits (RFC 8881 §6.2.5), and an access control list, which is set
+// before a mode (RFC 8881 §6.4.1.3) and whose valid entries depend on the object's type.
 Task<nfsstat4> ApplyToWhatIsThere(const Object& object, GivenAttributes& given) {
   if (!given.masked_mode && !given.acl) co_return NFS4_OK;
   const auto attributes = co_await object.file_system().GetAttributes(object.context(), object.object());
@@ -98,7 +98,8 @@ Task<nfsstat4> ApplyToWhatIsThere(const Object& object, GivenAttributes& given) 
   co_return NFS4_OK;
 }
 
-// The rights that an object of this type can have (RFC 8881 §18.1.3): only directories have LOOKUP, only other objects EXECUTE.
+// The rights that an object of this type can have (RFC 8881 §18.1.3): only directories have LOOKUP, only other objects
+// EXECUTE.
 uint32_t MeaningfulRights(fs::FileType type) {
   constexpr uint32_t kAll = ACCESS4_READ | ACCESS4_LOOKUP | ACCESS4_MODIFY | ACCESS4_EXTEND | ACCESS4_DELETE |
                             ACCESS4_EXECUTE | ACCESS4_XAREAD | ACCESS4_XAWRITE | ACCESS4_XALIST;
@@ -120,7 +121,8 @@ Task<nfsstat4> GetAttributes(Compound& compound, const AttributeSet& wanted, xdr
   co_return status;
 }
 
-// RFC 8881 §18.30. The file system sets all given attributes or none, except for the access control list, which is set first.
+// RFC 8881 §18.30. The file system sets all given attributes or none, except for the access control list, which is set
+// first.
 Task<SETATTR4res> SetAttributes(Compound& compound, const SETATTR4args& arguments) {
   const Object& object = *compound.current;
   auto given = co_await ReadAttributes(compound, arguments.obj_attributes, AttributeUse::kSet);

@@ -31,8 +31,8 @@ Claims::Claims(const Services& services) : FileClaims(services.state.claims()), 
 
 uint64_t Claims::Mark() const { return services_.state.write_held().ended(); }
 
-// RFC 8881 §10.4.3. A holder's writes reach the server before its delegation ends, so attributes that were read after that are
-// current.
+// RFC 8881 §10.4.3. A holder's writes reach the server before its delegation ends, so attributes that were read after
+// that are current.
 bool Claims::IsOutdated(const NamedFile& file, uint64_t mark) const {
   const WriteHeldFiles& held = services_.state.write_held();
   const size_t hash = NamedFileHash()(file);
@@ -42,8 +42,8 @@ bool Claims::IsOutdated(const NamedFile& file, uint64_t mark) const {
   return held.MayHaveEnded(hash, mark);
 }
 
-// The caller has no stateid and may be any client, even the holder of a delegation. It is treated like an anonymous request of version
-// 4.0 (RFC 7530 §9.1.6, §10.4).
+// The caller has no stateid and may be any client, even the holder of a delegation. It is treated like an anonymous
+// request of version 4.0 (RFC 7530 §9.1.6, §10.4).
 Task<nfs4::nfsstat4> Claims::Ask(Asker anybody, NamedFile file, Use use) {
   constexpr nfs4::stateid4 kAnonymous{};
   switch (use) {

@@ -12,9 +12,9 @@ using namespace nfs4;  // NOLINT: the protocol's own names, RFC 7530
 
 namespace {
 
-// Returns the callback address, which must be on the host that the client calls from: otherwise a client could make the server connect
-// to any host. It is empty for a client that uses RPCSEC_GSS, because callbacks would need RPCSEC_GSS too (RFC 7530 §3.3.3), and the
-// server establishes no contexts.
+// Returns the callback address, which must be on the host that the client calls from: otherwise a client could make the
+// server connect to any host. It is empty for a client that uses RPCSEC_GSS, because callbacks would need RPCSEC_GSS
+// too (RFC 7530 §3.3.3), and the server establishes no contexts.
 CallbackAddress AddressOf(const cb_client4& callback, uint32_t identifier, const rpc::CallContext& call) {
   if (call.credential.flavor == rpc::AuthFlavor::RPCSEC_GSS)
     return {.program = callback.cb_program, .identifier = identifier};

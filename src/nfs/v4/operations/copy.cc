@@ -15,8 +15,8 @@ using namespace nfs4;  // NOLINT: the protocol's own names, RFC 7862
 
 namespace {
 
-// The number of octets that are copied before the reply to COPY. A longer copy continues afterwards if the client can be notified.
-// Otherwise it is a short copy, and the client continues from there.
+// The number of octets that are copied before the reply to COPY. A longer copy continues afterwards if the client can
+// be notified. Otherwise it is a short copy, and the client continues from there.
 constexpr uint64_t kSynchronousAtMost = 32 << 20;
 // The size of a step of a copy through memory, between two file systems.
 constexpr uint32_t kThroughMemory = 1 << 20;
@@ -114,7 +114,8 @@ Task<void> CopyLater(Services services, Offloaded job) {
   services.state.Run([&](StateTables& state) { state.offloads.Leave(); });
 }
 
-// Starts a copy that continues after the reply. Returns nothing if the client cannot be notified, or if there are too many copies.
+// Starts a copy that continues after the reply. Returns nothing if the client cannot be notified, or if there are too
+// many copies.
 Task<std::optional<stateid4>> StartOffload(Compound& compound, Range range) {
   const Object& from = *compound.saved;
   const Object& to = *compound.current;

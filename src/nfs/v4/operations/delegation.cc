@@ -118,7 +118,8 @@ DELEGRETURN4res ReturnDelegation(Compound& compound, const DELEGRETURN4args& arg
   });
 }
 
-// RFC 8881 §18.5.3: not supported, because the server does not support CLAIM_DELEGATE_PREV: delegations do not outlive their client.
+// RFC 8881 §18.5.3: not supported, because the server does not support CLAIM_DELEGATE_PREV: delegations do not outlive
+// their client.
 DELEGPURGE4res PurgeDelegations(Compound& compound, const DELEGPURGE4args& arguments) {
   if (compound.slot) {
     const Sender sender = Sender::Of(compound.call.credential);

@@ -21,15 +21,15 @@ namespace {
 
 // The octets of READDIR4resok besides entries: verifier, the end of the list, eof.
 constexpr size_t kOverhead = NFS4_VERIFIER_SIZE + 4 + 4;
-// More than the longest entry: a name of any file system, every attribute, owners with their domains. Access control lists are an
-// exception: a list with too many entries is left out.
+// More than the longest entry: a name of any file system, every attribute, owners with their domains. Access control
+// lists are an exception: a list with too many entries is left out.
 constexpr size_t kLongestEntry = 8192;
 constexpr size_t kLongestList = 128 << 10;
 constexpr size_t kMostListEntries = 64;
 constexpr size_t kLongestName = 4096;
 
-// Cookie 0 is the beginning. Cookies 1 and 2 are reserved for "." and "..", which READDIR does not return, so a client never sends
-// them (RFC 8881 §18.23.3). The other cookies are the file system's, plus an offset.
+// Cookie 0 is the beginning. Cookies 1 and 2 are reserved for "." and "..", which READDIR does not return, so a client
+// never sends them (RFC 8881 §18.23.3). The other cookies are the file system's, plus an offset.
 constexpr uint64_t kReservedCookies = 2;
 
 // The attributes of an entry that the directory itself provides.
@@ -169,8 +169,8 @@ class Entries : public fs::EntrySink {
   xdr::Encoder encoder_;
 };
 
-// Finds the roots of exports in the directory. Returns an error if the attributes of one are unavailable and rdattr_error was not
-// requested.
+// Finds the roots of exports in the directory. Returns an error if the attributes of one are unavailable and
+// rdattr_error was not requested.
 Task<Result<std::vector<Entrance>, nfsstat4>> FindEntrances(Compound& compound, const Object& directory,
                                                             const AttributeSet& set) {
   std::vector<Entrance> entrances;

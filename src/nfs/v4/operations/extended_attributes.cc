@@ -13,7 +13,8 @@ using namespace nfs4;  // NOLINT: the protocol's own names, RFC 8276
 
 namespace {
 
-// The checks before an attribute is looked up. Names are UTF-8 and may contain slashes; the file system limits their length.
+// The checks before an attribute is looked up. Names are UTF-8 and may contain slashes; the file system limits their
+// length.
 nfsstat4 CheckCall(const Object& object, std::string_view name) {
   if (!object.file_system().GetProperties().xattrs) return NFS4ERR_NOTSUPP;
   return IsUtf8(name) ? NFS4_OK : NFS4ERR_INVAL;

@@ -1,5 +1,5 @@
-// The error of minor version 2's data operations for an object without data, which is the same for all of them (RFC 7862 §15.1.3,
-// §15.2.3, §15.4.3, §15.13.3).
+// The error of minor version 2's data operations for an object without data, which is the same for all of them (RFC
+// 7862 §15.1.3, §15.2.3, §15.4.3, §15.13.3).
 #pragma once
 
 #include <optional>

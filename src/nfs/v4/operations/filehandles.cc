@@ -16,7 +16,8 @@ nfsstat4 PutRoot(Compound& compound) {
 
 }  // namespace
 
-// RFC 8881 §18.19. The next operation finds out whether the object still exists (§4.2.2). If none follows, PUTFH checks it.
+// RFC 8881 §18.19. The next operation finds out whether the object still exists (§4.2.2). If none follows, PUTFH checks
+// it.
 Task<PUTFH4res> PutFileHandle(Compound& compound, const PUTFH4args& arguments) {
   const auto parsed = FileHandle::Parse(arguments.object.bytes());
   if (!parsed) co_return PUTFH4res{.status = NFS4ERR_BADHANDLE};

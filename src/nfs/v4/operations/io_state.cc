@@ -130,8 +130,8 @@ Task<> AskHolder(Compound& compound, const Object& file, fs::Attributes& attribu
   });
   if (!modified) co_return;
 
-  // Treat it like a change on the server. The caller's rights do not matter. If setting the times fails, the change attribute still
-  // grows.
+  // Treat it like a change on the server. The caller's rights do not matter. If setting the times fails, the change
+  // attribute still grows.
   fs::NewAttributes changed;
   changed.mtime.how = fs::SetTime::How::kServerTime;
   const fs::RequestContext ours{

@@ -9,10 +9,10 @@
 
 namespace penstock::nfs::v4 {
 
-// Check whether a file may be read or written under a stateid (RFC 8881 §8.2.5, §9.1.2, RFC 7530 §9.1.6), including special
-// stateids. `given` is the stateid of the client (they call Compound::Resolve). They renew the lease. They recall conflicting
-// delegations of other clients, and return NFS4ERR_DELAY until these are gone. No client gets a new delegation until the operation is
-// done. SETATTR of a size is a write.
+// Check whether a file may be read or written under a stateid (RFC 8881 §8.2.5, §9.1.2, RFC 7530 §9.1.6), including
+// special stateids. `given` is the stateid of the client (they call Compound::Resolve). They renew the lease. They
+// recall conflicting delegations of other clients, and return NFS4ERR_DELAY until these are gone. No client gets a new
+// delegation until the operation is done. SETATTR of a size is a write.
 Task<nfs4::nfsstat4> CheckRead(Compound& compound, const nfs4::stateid4& given, const Object& file);
 Task<nfs4::nfsstat4> CheckWrite(Compound& compound, const nfs4::stateid4& given, const Object& file);
 
@@ -24,14 +24,16 @@ inline Task<nfs4::nfsstat4> CheckWrite(Compound& compound, const nfs4::stateid4&
   return CheckWrite(compound, given, *compound.current);
 }
 
-// Call it before `file` is changed otherwise: removed, renamed, replaced, linked, or its attributes set (RFC 8881 §10.4.4). Returns
-// NFS4ERR_DELAY while it recalls other clients' delegations, and NFS4ERR_GRACE while these may still be reclaimed. In version 4.0 the
-// request does not identify its client, so the client's own delegation is recalled too, unless its stateid is `given` (SETATTR).
+// Call it before `file` is changed otherwise: removed, renamed, replaced, linked, or its attributes set (RFC 8881
+// §10.4.4). Returns NFS4ERR_DELAY while it recalls other clients' delegations, and NFS4ERR_GRACE while these may still
+// be reclaimed. In version 4.0 the request does not identify its client, so the client's own delegation is recalled
+// too, unless its stateid is `given` (SETATTR).
 Task<nfs4::nfsstat4> RecallBeforeChange(Compound& compound, const NamedFile& file);
 Task<nfs4::nfsstat4> RecallBeforeChange(Compound& compound, const NamedFile& file, const nfs4::stateid4& given);
 
-// If another client holds a write delegation on the file, asks it (CB_GETATTR, RFC 8881 §10.4.3). If that client has changed the file,
-// sets new times and a new change attribute, and stores them in `attributes` with the size that the client reports.
+// If another client holds a write delegation on the file, asks it (CB_GETATTR, RFC 8881 §10.4.3). If that client has
+// changed the file, sets new times and a new change attribute, and stores them in `attributes` with the size that the
+// client reports.
 Task<> AskHolder(Compound& compound, const Object& file, fs::Attributes& attributes);
 
 // --- For callers outside of a COMPOUND
@@ -61,13 +63,13 @@ inline Presenter PresenterOf(const Compound& compound) {
 // they have no session.
 Presenter PresenterWithoutSession();
 
-// Returns the stateid that an operation was called with. For the current stateid the seqid is ignored, except in CLOSE and
-// OPEN_DOWNGRADE (`exact`, RFC 8881 §8.2.3).
+// Returns the stateid that an operation was called with. For the current stateid the seqid is ignored, except in CLOSE
+// and OPEN_DOWNGRADE (`exact`, RFC 8881 §8.2.3).
 Result<nfs4::stateid4, nfs4::nfsstat4> ResolveStateId(const Compound& compound, const nfs4::stateid4& given,
                                                       bool exact = false);
 
-// Handles clients that conflict with this request. Returns true if the request may be tried again at once, because the lease of one of
-// them has expired and the client is forgotten. Returns false if all of them are alive.
+// Handles clients that conflict with this request. Returns true if the request may be tried again at once, because the
+// lease of one of them has expired and the client is forgotten. Returns false if all of them are alive.
 Task<bool> ForgetExpiredHolders(const Services& services, Loop* loop, std::vector<ClientId> holders);
 inline Task<bool> ForgetExpiredHolders(Compound& compound, std::vector<ClientId> holders) {
   return ForgetExpiredHolders(compound.services, compound.call.peer.loop, std::move(holders));

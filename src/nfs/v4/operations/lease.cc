@@ -31,7 +31,8 @@ Task<bool> ForgetExpired(const Services& services, Loop* loop, ClientId client) 
     return state.clients.Doom(client, services.clock.Now());
   });
   if (!doomed) co_return has_gone;
-  // RFC 8881 §8.4.3, the first edge condition: a client must not reclaim after a restart what another client has got meanwhile.
+  // RFC 8881 §8.4.3, the first edge condition: a client must not reclaim after a restart what another client has got
+  // meanwhile.
   const bool removed = !*doomed || co_await services.recovery.Remove(loop, **doomed);
   services.state.Run([&](StateTables& state) {
     if (!removed) return state.clients.Reprieve(client);
@@ -54,14 +55,15 @@ Task<void> EndGraceIfDue(const Services& services, Loop* loop) {
   const bool due =
       services.state.Run([&](StateTables& state) { return state.clients.grace().IsDue(services.clock.Now()); });
   if (!due) co_return;
-  // Records the clients with state whose RECLAIM_COMPLETE could not be recorded, because EndGrace() drops their old records.
+  // Records the clients with state whose RECLAIM_COMPLETE could not be recorded, because EndGrace() drops their old
+  // records.
   const auto holders = services.state.Run([&](StateTables& state) { return state.Unrecorded(); });
   for (const ClientId holder : holders) {
     const nfs4::nfsstat4 recorded = co_await RecordClient(services, loop, holder);
     if (recorded != nfs4::NFS4_OK) co_return;
   }
-  // RFC 8881 §8.4.3, the second edge condition: from now on other clients may get the state of clients that did not reclaim. If the
-  // store cannot remove these, the grace period continues.
+  // RFC 8881 §8.4.3, the second edge condition: from now on other clients may get the state of clients that did not
+  // reclaim. If the store cannot remove these, the grace period continues.
   if (!co_await services.recovery.EndGrace(loop)) co_return;
   services.state.Run([&](StateTables& state) { state.clients.grace().End(); });
 }

@@ -1,5 +1,5 @@
-// Keeps the tables and the recovery store consistent: a client is recorded before it gets any state, and its record is removed before
-// another client gets its state (RFC 8881 §8.4.3).
+// Keeps the tables and the recovery store consistent: a client is recorded before it gets any state, and its record is
+// removed before another client gets its state (RFC 8881 §8.4.3).
 #pragma once
 
 #include "base/task.h"
@@ -7,26 +7,28 @@
 
 namespace penstock::nfs::v4 {
 
-// Records a client in the store. Call it at RECLAIM_COMPLETE, and before each open; it costs little if the client is recorded. Returns
-// NFS4ERR_SERVERFAULT if the store cannot be written (RFC 8881 §15.1.1.6), because state that could not be reclaimed must not be
-// granted. NFS4ERR_DELAY would make the client wait silently for as long as the disk is full.
+// Records a client in the store. Call it at RECLAIM_COMPLETE, and before each open; it costs little if the client is
+// recorded. Returns NFS4ERR_SERVERFAULT if the store cannot be written (RFC 8881 §15.1.1.6), because state that could
+// not be reclaimed must not be granted. NFS4ERR_DELAY would make the client wait silently for as long as the disk is
+// full.
 Task<nfs4::nfsstat4> RecordClient(const Services& services, Loop* loop, ClientId client);
 
-// Removes all state of a client whose lease has expired and whose state conflicts with a request. Returns true if it is gone and the
-// operation may be tried again. Returns false if the client has just returned, or if the store cannot be written; the operation then
-// returns NFS4ERR_DELAY.
+// Removes all state of a client whose lease has expired and whose state conflicts with a request. Returns true if it is
+// gone and the operation may be tried again. Returns false if the client has just returned, or if the store cannot be
+// written; the operation then returns NFS4ERR_DELAY.
 Task<bool> ForgetExpired(const Services& services, Loop* loop, ClientId client);
 
-// If the tables of opens and locks are full, removes the expired client that has been silent longest. Returns true if one was removed
-// and the operation may be tried again.
+// If the tables of opens and locks are full, removes the expired client that has been silent longest. Returns true if
+// one was removed and the operation may be tried again.
 Task<bool> MakeRoomForState(const Services& services, Loop* loop);
 
-// Ends the grace period if its time is over, or if every client has reclaimed. NFS4ERR_GRACE remains the answer until the store has
-// removed the clients that did not reclaim.
+// Ends the grace period if its time is over, or if every client has reclaimed. NFS4ERR_GRACE remains the answer until
+// the store has removed the clients that did not reclaim.
 Task<void> EndGraceIfDue(const Services& services, Loop* loop);
 
-// Call it periodically. Ends the grace period when it is due. Removes clients after their courtesy period, replies of ended sessions,
-// and delegations that local programs wait for. Clients whose locks local programs see get no courtesy period.
+// Call it periodically. Ends the grace period when it is due. Removes clients after their courtesy period, replies of
+// ended sessions, and delegations that local programs wait for. Clients whose locks local programs see get no courtesy
+// period.
 Task<void> KeepLeases(const Services& services, Loop* loop);
 
 }  // namespace penstock::nfs::v4

@@ -20,7 +20,8 @@ Task<std::optional<fs::LeaseReply>> OpenLeaseFor(const Compound& compound, Deleg
 }
 
 Task<void> LookAtLocalLeases(const Services& services, Loop* loop) {
-  // Each check is a system call. The batches are small, so that no caller waits for State::Run() until thousands are done.
+  // Each check is a system call. The batches are small, so that no caller waits for State::Run() until thousands are
+  // done.
   constexpr size_t kAtOnce = 128;
   size_t left = services.state.Run([&](StateTables& state) { return state.files.delegations.local_leases(); });
   while (left > 0) {

@@ -9,8 +9,8 @@
 
 namespace penstock::nfs::v4 {
 
-// Takes the lease that the requested delegation needs, on `file` in the current filehandle's file system. Returns nothing if the request
-// needs no lease.
+// Takes the lease that the requested delegation needs, on `file` in the current filehandle's file system. Returns
+// nothing if the request needs no lease.
 Task<std::optional<fs::LeaseReply>> OpenLeaseFor(const Compound& compound, Delegations::DelegationRequest request,
                                                  fs::Handle file);
 

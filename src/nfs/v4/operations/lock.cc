@@ -9,8 +9,8 @@ using namespace nfs4;  // NOLINT: the protocol's own names, RFC 8881
 
 namespace {
 
-// The lock-owner's locks on the current file for local programs, or the error of opening them. Null if local programs see none, or if
-// they are open already.
+// The lock-owner's locks on the current file for local programs, or the error of opening them. Null if local programs
+// see none, or if they are open already.
 using LocalLocks = Result<std::shared_ptr<fs::LocalLocks>, nfsstat4>;
 // nullopt if they were not requested.
 using MaybeLocalLocks = std::optional<LocalLocks>;
@@ -205,8 +205,8 @@ Task<LocalLocks> OpenLocalLocks(const Compound& compound, bool exclusive) {
   co_return *std::move(opened);
 }
 
-// Opens the locks for local programs. They are opened for exclusive locks if the client may write, because it will probably lock
-// exclusively later.
+// Opens the locks for local programs. They are opened for exclusive locks if the client may write, because it will
+// probably lock exclusively later.
 struct LocalNeeds {
   bool any = false;
   bool exclusive = false;

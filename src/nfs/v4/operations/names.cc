@@ -17,7 +17,8 @@ struct Target {
   std::string_view name;
 };
 
-// Checks the name and the directory of an operation that makes or removes a name: the name must be valid, and both must be changeable.
+// Checks the name and the directory of an operation that makes or removes a name: the name must be valid, and both must
+// be changeable.
 Task<nfsstat4> CheckTarget(Compound& compound, Target target) {
   if (const nfsstat4 status = CheckName(target.name); status != NFS4_OK) co_return status;
   if (target.directory.read_only()) co_return NFS4ERR_ROFS;
@@ -81,7 +82,8 @@ Task<fs::Changed<fs::Node>> Make(Target at, const createtype4& what, const fs::N
   }(at, NodeTypeOf(what), values);
 }
 
-// Recalls the delegations on the object with this name, if it exists. Returns the object, or the error of looking it up.
+// Recalls the delegations on the object with this name, if it exists. Returns the object, or the error of looking it
+// up.
 Task<Result<fs::Node, nfsstat4>> RecallNamed(Compound& compound, Target target) {
   const Object& directory = target.directory;
   const auto found = co_await directory.file_system().Lookup(directory.context(), directory.object(), target.name);

@@ -67,7 +67,8 @@ nfsstat4 OpenRequest::CheckTime() const {
   });
 }
 
-// RFC 8881 §10.2.1: an open that was made under a delegation is claimed while the client holds the delegation, and within its rights.
+// RFC 8881 §10.2.1: an open that was made under a delegation is claimed while the client holds the delegation, and
+// within its rights.
 nfsstat4 OpenRequest::CheckDelegation(const StateTables& state, const NamedFile& file) const {
   const stateid4& given = claim_ == CLAIM_DELEGATE_CUR ? arguments_.claim.delegate_cur_info().delegate_stateid
                                                        : arguments_.claim.oc_delegate_stateid();
@@ -158,8 +159,8 @@ Task<nfsstat4> OpenRequest::Truncate(const OpenTarget& target) {
   co_return changed.result ? NFS4_OK : ToStatus(changed.result.error());
 }
 
-// Returns whether a write delegation may be granted. A client that only reads may want one (RFC 8881 §18.16.3), and then needs write
-// permission.
+// Returns whether a write delegation may be granted. A client that only reads may want one (RFC 8881 §18.16.3), and
+// then needs write permission.
 Task<bool> OpenRequest::MayWrite(const OpenTarget& target) {
   const Object& object = *compound_.current;
   if (object.read_only()) co_return false;
@@ -179,7 +180,8 @@ open_delegation4 OpenRequest::Delegate(StateTables& state, Delegations::Delegati
   return state.files.delegations.Delegate(request, now());
 }
 
-// Returns the file's change attribute if a write delegation may be granted: its holder counts from that value (RFC 8881 §10.4.3).
+// Returns the file's change attribute if a write delegation may be granted: its holder counts from that value (RFC 8881
+// §10.4.3).
 Task<std::optional<uint64_t>> OpenRequest::ChangeOf(const OpenTarget& target) {
   if (!compound_.services.settings.delegations || !share_.writes()) co_return std::nullopt;
   const Object& object = *compound_.current;
@@ -226,7 +228,8 @@ OPEN4res OpenRequest::Grant(const OpenTarget& target, const Attempt& attempt,
 }
 
 Task<OPEN4res> OpenRequest::Run() {
-  // RFC 8881 §2.6.3.1.1.3: the operation that put the directory's filehandle left this check to OPEN. The file is in the same export.
+  // RFC 8881 §2.6.3.1.1.3: the operation that put the directory's filehandle left this check to OPEN. The file is in
+  // the same export.
   if (const nfsstat4 status = compound_.CheckFlavor(*compound_.current); status != NFS4_OK) co_return OPEN4res(status);
   if (const nfsstat4 status = CheckTime(); status != NFS4_OK) co_return OPEN4res(status);
   const auto target = co_await FindOpenTarget(compound_, arguments_, share_);
@@ -383,8 +386,8 @@ CLOSE4res CloseNow(Compound& compound, StateTables& state, const CLOSE4args& arg
   return RunInTurn<CLOSE4res>(compound.dialect, open.owner->sequence, sequence, [&] {
     const nfsstat4 status = state.files.CheckSeqid(who, open, *id);
     if (status != NFS4_OK) return CLOSE4res(status);
-    // If owners count their seqids, the tables keep the closed open for a repeated CLOSE. Otherwise the result is an invalid stateid
-    // (RFC 8881 §18.2.4).
+    // If owners count their seqids, the tables keep the closed open for a repeated CLOSE. Otherwise the result is an
+    // invalid stateid (RFC 8881 §18.2.4).
     state.files.opens.Close(open, compound.dialect, compound.now());
     const stateid4 now = compound.dialect.counts_owner_seqids() ? state.files.IdOf(open) : InvalidStateId();
     SetCurrentStateId(compound, now);

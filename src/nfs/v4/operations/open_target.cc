@@ -42,8 +42,8 @@ change_info4 Unchanged(const std::optional<fs::Attributes>& directory) {
 // RFC 8881 §18.16.3: the attributes that hold the verifier of an exclusive create. The client sets them next.
 AttributeSet HoldingVerifier() { return {FATTR4_TIME_ACCESS_SET, FATTR4_TIME_MODIFY_SET}; }
 
-// Checks the caller's permission. Execute permission admits reading (RFC 8881 §18.22.4). `for_owner`: the file's owner may have it open
-// whatever its mode.
+// Checks the caller's permission. Execute permission admits reading (RFC 8881 §18.22.4). `for_owner`: the file's owner
+// may have it open whatever its mode.
 Task<nfsstat4> CheckAccess(const Object& object, fs::Handle file, Share share, bool for_owner) {
   constexpr fs::AccessMask kReading = fs::kAccessRead | fs::kAccessExecute;
   const fs::AccessMask wanted = (share.reads() ? kReading : 0) | (share.writes() ? fs::kAccessModify : 0);
@@ -71,8 +71,8 @@ Task<Found> Make(Compound& compound, std::string_view name, const fs::CreateHow&
   if (directory.read_only()) co_return std::unexpected(NFS4ERR_ROFS);
   const auto made = co_await directory.file_system().Create(directory.context(), directory.object(), name, how);
   if (!made.result) co_return std::unexpected(StatusInDirectory(made.result.error(), made.object.after));
-  // A file that the same verifier made (EXCLUSIVE4) counts as the caller's only if the caller owns it: every user can read the verifier
-  // in the file's times.
+  // A file that the same verifier made (EXCLUSIVE4) counts as the caller's only if the caller owns it: every user can
+  // read the verifier in the file's times.
   const fs::Node& node = *made.result;
   const bool is_own = !node.existed || node.attributes.uid == directory.context().credentials.uid;
   co_return OpenTarget{.object = node.handle, .directory = ToChangeInfo(made.object), .is_own = is_own, .set = set};
@@ -87,8 +87,8 @@ Task<Found> MakeWithAcl(Compound& compound, std::string_view name, const fs::Cre
   co_return made;
 }
 
-// UNCHECKED4 accepts an existing file. For an existing file only size = 0 is applied, after denials and delegations are checked.
-// Therefore this looks for the file first.
+// UNCHECKED4 accepts an existing file. For an existing file only size = 0 is applied, after denials and delegations are
+// checked. Therefore this looks for the file first.
 Task<Found> FindOrMake(Compound& compound, std::string_view name, const GivenAttributes& given) {
   fs::CreateHow how;
   how.mode = fs::CreateMode::kGuarded;
@@ -184,8 +184,8 @@ bool WasAllowedBefore(open_claim_type4 claim) { return claim == CLAIM_DELEGATE_C
 Task<Result<OpenTarget, nfsstat4>> FindOpenTarget(Compound& compound, const OPEN4args& arguments, const Share& share) {
   auto target = co_await FindClaimed(compound, arguments);
   if (!target || target->is_own || WasAllowedBefore(arguments.claim.claim())) co_return target;
-  // RFC 8881 §8.4.2.1.1: the server need not believe that the client had the file open, so it checks permission. But the owner may have
-  // made the file with a mode that admits no writer.
+  // RFC 8881 §8.4.2.1.1: the server need not believe that the client had the file open, so it checks permission. But
+  // the owner may have made the file with a mode that admits no writer.
   const bool for_owner = arguments.claim.claim() == CLAIM_PREVIOUS;
   const nfsstat4 status = co_await CheckAccess(*compound.current, target->object, share, for_owner);
   if (status != NFS4_OK) co_return std::unexpected(status);

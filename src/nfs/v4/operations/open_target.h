@@ -20,8 +20,8 @@ struct OpenTarget {
   AttributeSet set{};     // attributes that were set at its creation
 };
 
-// Finds or makes the file, in the current directory or as the current object, and checks the caller's permission (RFC 8881 §18.16.3,
-// §18.16.4).
+// Finds or makes the file, in the current directory or as the current object, and checks the caller's permission (RFC
+// 8881 §18.16.3, §18.16.4).
 Task<Result<OpenTarget, nfs4::nfsstat4>> FindOpenTarget(Compound& compound, const nfs4::OPEN4args& arguments,
                                                         const Share& share);
 

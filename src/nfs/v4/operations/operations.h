@@ -1,9 +1,9 @@
 // The operations of NFSv4. Each file below holds a section of RFC 8881 §18 (RFC 7530 §16 for what only minor version 0
 // has, RFC 7862 §15 for minor version 2, RFC 8276 §8 for extended attributes).
 //
-// Each function takes the COMPOUND and the operation's arguments, and returns its result. Views in the arguments are valid during the
-// call. The program calls a function only if the dialect has the operation and the filehandles that it needs exist
-// (operation_table.cc). Functions whose result may be long encode it themselves, and return the status.
+// Each function takes the COMPOUND and the operation's arguments, and returns its result. Views in the arguments are
+// valid during the call. The program calls a function only if the dialect has the operation and the filehandles that it
+// needs exist (operation_table.cc). Functions whose result may be long encode it themselves, and return the status.
 #pragma once
 
 #include "base/task.h"

@@ -38,8 +38,8 @@ class Segments {
     xdr::Encode(to_, data_info4{.di_offset = offset, .di_length = length});
     Count(kHoleSize);
   }
-  // Adds data; zeros become a hole. May block if the data is still in a file, although it was just loaded into memory. Returns false if
-  // the data cannot be read, and leaves an incomplete segment.
+  // Adds data; zeros become a hole. May block if the data is still in a file, although it was just loaded into memory.
+  // Returns false if the data cannot be read, and leaves an incomplete segment.
   bool AddData(uint64_t offset, const Data& data) {
     const xdr::Encoder::Mark mark = to_.mark();
     xdr::Encode(to_, NFS4_CONTENT_DATA);
@@ -98,7 +98,8 @@ Task<fs::Observed<fs::ReadReply>> ReadData(const Object& file, const Extent& wan
   co_return co_await file_system.Read(file.context(), file.object(), wanted.begin, count);
 }
 
-// Reports a hole only within the requested range: the reader's locks are unknown here, and a hole must not extend beyond them.
+// Reports a hole only within the requested range: the reader's locks are unknown here, and a hole must not extend
+// beyond them.
 Task<Told> Tell(const Object& file, Extent wanted, Segments& segments) {
   for (;;) {
     fs::FileSystem& file_system = file.file_system();

@@ -19,14 +19,14 @@ nfsstat4 DataStatus(const Compound& compound, fs::Error error, const std::option
   return attributes->type == fs::FileType::kSymlink ? errors.symlink_has_no_data : errors.special_has_no_data;
 }
 
-// Returns true if the data must be copied to memory. Later operations of the COMPOUND may change the file (RFC 8881 §16.2.3), so the data
-// must not stay in the file until the reply is sent. A kept reply must hold its data as well.
+// Returns true if the data must be copied to memory. Later operations of the COMPOUND may change the file (RFC 8881
+// §16.2.3), so the data must not stay in the file until the reply is sent. A kept reply must hold its data as well.
 bool MustBeLoaded(const Compound& compound) { return compound.following || compound.keeps_reply; }
 
 }  // namespace
 
-// RFC 8881 §18.22. If no operation follows, the file system's data, in memory or as a range of a file, becomes the payload without a
-// copy.
+// RFC 8881 §18.22. If no operation follows, the file system's data, in memory or as a range of a file, becomes the
+// payload without a copy.
 Task<READ4res> Read(Compound& compound, const READ4args& arguments) {
   if (const nfsstat4 status = co_await CheckRead(compound, arguments.stateid); status != NFS4_OK)
     co_return READ4res(status);

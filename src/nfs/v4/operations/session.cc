@@ -22,8 +22,8 @@ constexpr uint32_t kExchangeFlags = EXCHGID4_FLAG_SUPP_MOVED_REFER | EXCHGID4_FL
 constexpr uint32_t kSessionFlags =
     CREATE_SESSION4_FLAG_PERSIST | CREATE_SESSION4_FLAG_CONN_BACK_CHAN | CREATE_SESSION4_FLAG_CONN_RDMA;
 
-// RFC 8881 §18.35.3: both kinds of state protection require RPCSEC_GSS with integrity or privacy. SP4_SSV is not supported: the error
-// says that no hash algorithm is available.
+// RFC 8881 §18.35.3: both kinds of state protection require RPCSEC_GSS with integrity or privacy. SP4_SSV is not
+// supported: the error says that no hash algorithm is available.
 Result<StateProtection, nfsstat4> ProtectionOf(const state_protect4_a& asked, const Sender& sender) {
   switch (asked.spa_how()) {
     case SP4_NONE:
@@ -52,9 +52,9 @@ rpc::ClientCredential CredentialOf(const rpcmsg::authsys_parms& asked) {
                                                    .groups = {asked.gids.begin(), asked.gids.end()}});
 }
 
-// Chooses the credential of callbacks: the first supported one that the client lists. An empty list means AUTH_NONE. The server makes no
-// callbacks under RPCSEC_GSS, so a client that lists nothing else gets no callbacks (RFC 8881 §2.10.8.2). If such a client uses no
-// RPCSEC_GSS itself, its handles are unknown (NFS4ERR_NOENT, §18.36.3).
+// Chooses the credential of callbacks: the first supported one that the client lists. An empty list means AUTH_NONE.
+// The server makes no callbacks under RPCSEC_GSS, so a client that lists nothing else gets no callbacks (RFC 8881
+// §2.10.8.2). If such a client uses no RPCSEC_GSS itself, its handles are unknown (NFS4ERR_NOENT, §18.36.3).
 Result<std::optional<rpc::ClientCredential>, nfsstat4> CallbackCredential(
     const decltype(CREATE_SESSION4args::csa_sec_parms)& offered, const rpc::Credential& caller) {
   for (const callback_sec_parms4& each : offered) {
@@ -101,8 +101,8 @@ EXCHANGE_ID4res ExchangeId(Compound& compound, const EXCHANGE_ID4args& arguments
   });
 }
 
-// RFC 8881 §18.36. Errors that do not depend on the client's slot are returned before the slot is used, so that the client can repeat
-// the request with the same sequence ID. No connection changes its transport (CONN_RDMA).
+// RFC 8881 §18.36. Errors that do not depend on the client's slot are returned before the slot is used, so that the
+// client can repeat the request with the same sequence ID. No connection changes its transport (CONN_RDMA).
 Task<CREATE_SESSION4res> CreateSession(Compound& compound, const CREATE_SESSION4args& arguments) {
   if (arguments.csa_flags & ~kSessionFlags) co_return CREATE_SESSION4res(NFS4ERR_INVAL);
   const Services& services = compound.services;
@@ -201,8 +201,8 @@ Task<RECLAIM_COMPLETE4res> ReclaimComplete(Compound& compound, const RECLAIM_COM
   const ClientId client = compound.slot->client;
   const nfsstat4 status = services.state.Run([&](StateTables& state) { return state.clients.CompleteReclaim(client); });
   if (status != NFS4_OK) co_return RECLAIM_COMPLETE4res{status};
-  // Record the client, so that it may reclaim its state after another restart. If the store fails, the next open reports it;
-  // RECLAIM_COMPLETE succeeds.
+  // Record the client, so that it may reclaim its state after another restart. If the store fails, the next open
+  // reports it; RECLAIM_COMPLETE succeeds.
   co_await RecordClient(services, loop, client);
   co_await EndGraceIfDue(services, loop);
   co_return RECLAIM_COMPLETE4res{NFS4_OK};

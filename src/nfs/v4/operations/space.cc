@@ -123,8 +123,8 @@ Task<DEALLOCATE4res> Deallocate(Compound& compound, const DEALLOCATE4args& argum
   co_return DEALLOCATE4res{FileStatus(changed)};
 }
 
-// RFC 7862 §15.11. The hole at the end of the file is reported as the end. An offset equal to the size is beyond the end, as in
-// lseek(2).
+// RFC 7862 §15.11. The hole at the end of the file is reported as the end. An offset equal to the size is beyond the
+// end, as in lseek(2).
 Task<SEEK4res> Seek(Compound& compound, const SEEK4args& arguments) {
   const nfsstat4 status = co_await CheckRead(compound, arguments.sa_stateid);
   if (status != NFS4_OK) co_return SEEK4res(status);

@@ -13,9 +13,9 @@
 
 namespace penstock::nfs::v4 {
 
-// In dialects that count owners' seqids, returns the results of a request that must not be executed: the kept results of a repeated
-// request, or an error (RFC 7530 §9.1.7). Returns nullopt if the request must be executed. NFS4ERR_RESOURCE tells the client to repeat
-// the request, because the owner's last one is still being executed.
+// In dialects that count owners' seqids, returns the results of a request that must not be executed: the kept results
+// of a repeated request, or an error (RFC 7530 §9.1.7). Returns nullopt if the request must be executed.
+// NFS4ERR_RESOURCE tells the client to repeat the request, because the owner's last one is still being executed.
 template <class Results>
 std::optional<Results> AnswerOutOfTurn(const OwnerSequence& sequence, SequenceId given) {
   switch (sequence.Judge<Results>(given)) {
@@ -31,8 +31,8 @@ std::optional<Results> AnswerOutOfTurn(const OwnerSequence& sequence, SequenceId
   std::unreachable();
 }
 
-// Runs an operation of an owner, in the order of the owner's sequence if the dialect counts owners' seqids. `run` must not move or remove
-// the owner.
+// Runs an operation of an owner, in the order of the owner's sequence if the dialect counts owners' seqids. `run` must
+// not move or remove the owner.
 template <class Results, class Run>
 Results RunInTurn(const Dialect& dialect, OwnerSequence& sequence, SequenceId given, Run run) {
   if (!dialect.counts_owner_seqids()) return run();
@@ -46,8 +46,8 @@ inline Origin OriginOf(const Compound& compound) {
   return {Principal::Of(compound.call.credential), compound.call.peer.address.address()};
 }
 
-// Returns the client that sends the request: the session's client, or without a session the client that the arguments name. Without a
-// session it renews the client's lease, and may fail with NFS4ERR_STALE_CLIENTID or NFS4ERR_EXPIRED.
+// Returns the client that sends the request: the session's client, or without a session the client that the arguments
+// name. Without a session it renews the client's lease, and may fail with NFS4ERR_STALE_CLIENTID or NFS4ERR_EXPIRED.
 inline Result<ClientId, nfs4::nfsstat4> ClientOf(const Compound& compound, StateTables& state, nfs4::clientid4 named) {
   if (compound.slot) return compound.slot->client;
   const ClientId client(named);
