@@ -191,7 +191,7 @@ class TestService::Server final : public rpc::CallHandler {
     TurnFor(loop_, std::chrono::milliseconds(1));
   }
 
-  // Starts another run. Calls of the last one come to their end there.
+  // Starts another run. Calls of the previous run finish in that run.
   void Start() {
     if (!runs_.empty() && runs_.back()->nfs4) runs_.back()->nfs4->Stop();
     Run& run = *runs_.emplace_back(std::make_unique<Run>(loop_));

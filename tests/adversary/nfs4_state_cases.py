@@ -392,7 +392,7 @@ def locks_without_end(client):
     count, status = until_refused(client, session, lambda done: at(handle, *(
         nfs4.lock_op(session.client, b"l", lock, 2 * (done + i), 1, new=False) for i in range(28))), MAX_RANGES + 1000)
     assert status == nfs4.DELAY and count > MAX_RANGES // 2, f"after {count} locks: {status}"
-    # The client can return what it has.
+    # The client can still release its locks.
     assert session.run(client, at(handle, nfs4.locku_op(lock, 0, MAX64))).status == nfs4.OK
 
 

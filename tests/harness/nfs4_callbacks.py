@@ -70,6 +70,6 @@ class CalledClient(TcpClient):
 
     @staticmethod
     def _stateid(reader):
-        """Of the length of a session ID."""
+        """Reads 16 octets: a stateid, or a session ID, which has the same length."""
         reader.at += 16
         return reader.data[reader.at - 16:reader.at]

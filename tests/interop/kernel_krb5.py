@@ -124,7 +124,7 @@ umount /mnt || exit 1
 
 
 def recovery(scratch, name, mount):
-    """The server is killed under a user who writes and holds locks. After the restart it knows no security context."""
+    """The server is killed while a user writes and holds locks. After the restart it knows no security context."""
     folder = exported(scratch)
     with secured(folder) as (realm, server), Capture(name, server, restarted=True):
         script = join(server) + SHELL + mount.command(server, host=SERVER) + LOAD

@@ -131,7 +131,7 @@ TEST_F(Nfs3MountTest, AsksForAttributesThatLookupLeavesOut) {
   EXPECT_EQ(ErrorOf(mount->Lookup(root(), "file")).status, Status::kStale);
 }
 
-// RFC 1813 §3.3.8 to §3.3.10: a server may leave out the handle or the attributes of what it has made.
+// RFC 1813 §3.3.8 to §3.3.10: a server may leave out the handle or the attributes of the new object.
 TEST_F(Nfs3MountTest, LooksUpAMadeObjectThatTheReplyDoesNotDescribe) {
   const Node file = Create("file", "data")->node();
   const Node directory = Do(mount->MakeDirectory(root(), "directory", 0755));

@@ -185,7 +185,7 @@ class CompoundCaller {
                                                             std::type_identity<std::tuple<Arguments...>>);
   // Takes steps until ready() is true or a step fails.
   Task<Result<void>> Recover(std::string_view what);
-  // When the client renews the lease unless another call renews it before: after half of the lease time.
+  // The time at which the client renews the lease, unless a call renews it earlier: after half of the lease time.
   TimePoint renew_at() const { return renewed_at() + lease_time() / 2; }
   void ArmRenewal();
   Task<void> Renew();

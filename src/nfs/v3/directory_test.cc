@@ -74,7 +74,7 @@ TEST_F(ReadDirectoryTest, CountLimitsTheWholeResult) {
     EXPECT_FALSE(read.resok().reply.eof);
     const size_t size = xdr::EncodedSize(read.resok());
     EXPECT_LE(size, count);
-    EXPECT_GT(size + 60, count);  // and the count is used
+    EXPECT_GT(size + 60, count);  // the reply uses most of the count
   }
 }
 

@@ -93,7 +93,7 @@ LOCK4res LockAttempt::Take(ClientId client, const StateRecord& record, const sta
   }
   if (result.status != NFS4ERR_DENIED) return LOCK4res(result.status);
   if (result.blocker && state_.clients.IsExpired(*result.blocker, compound_.now())) expired_blocker_ = result.blocker;
-  // RFC 8881 §8.4.2.1: in the grace period, somebody else must have reclaimed it wrongly, or a local program has it by
+  // RFC 8881 §8.4.2.1: in the grace period, another client has reclaimed the lock wrongly, or a local program has it by
   // now.
   if (arguments_.reclaim) return LOCK4res(NFS4ERR_RECLAIM_CONFLICT);
   return LOCK4res(NFS4ERR_DENIED, ToDenied(compound_, *result.conflict));

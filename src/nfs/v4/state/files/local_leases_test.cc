@@ -151,7 +151,7 @@ TEST_F(LocalLeasesTest, GivesDelegationsOnAFileSystemWithoutLeases) {
   request.lease = fs::LeaseReply{};
   EXPECT_EQ(files.delegations.Delegate(request, now).delegation_type(), OPEN_DELEGATE_READ);
   EXPECT_EQ(files.delegations.local_leases(), 0u);
-  // The next delegation may get a lease all the same.
+  // The next delegation may still get a lease.
   Delegation(bob);
   EXPECT_EQ(files.delegations.local_leases(), 1u);
 }
