@@ -404,7 +404,7 @@ TEST_P(MountTest, AnUploadFailsIfTheDataCannotBeCommitted) {
 
 // ---- a server that puts calls off ----
 
-TEST_P(MountTest, TriesAgainAfterTheServerAsksForALaterTime) {
+TEST_P(MountTest, RetriesWhenTheServerAsksForDelay) {
   FailAttributes(nfs3::NFS3ERR_JUKEBOX, nfsstat4::NFS4ERR_DELAY, 2);
   const size_t before = service.CountCalls(AttributeQueries());
   EXPECT_TRUE(GetAttributes());
@@ -423,7 +423,7 @@ TEST_P(MountTest, AFileThatIsBusyIsReadLater) {
 
 // ---- RPC errors and replies that make no sense ----
 
-TEST_P(MountTest, AnRpcErrorIsNoStatusOfAFile) {
+TEST_P(MountTest, RpcErrorsHaveNoNfsStatus) {
   using Encode = std::function<void(xdr::Encoder&, rpc::Xid)>;
   const std::pair<Encode, const char*> cases[] = {
       {[](auto& to, auto xid) { rpc::EncodeAuthError(to, xid, rpc::AuthStatus::AUTH_TOOWEAK); },

@@ -18,7 +18,7 @@ class Operation(NamedTuple):
     name: str
     prepare: Callable  # takes a Place
     request: Callable  # takes a Place; returns the call, and the place of its payload if it has one
-    done: Optional[Callable]  # takes a Place; returns whether the effect is visible; None if only the requester can tell
+    done: Optional[Callable]  # takes a Place; returns whether the effect is visible; None if only the requester knows
     meddle: Callable  # takes a Place
     spoiled: Callable  # takes a Place; returns whether the other client's change is destroyed
 

@@ -347,7 +347,7 @@ class ImpatientSessionTest : public SessionTest {
   ImpatientSessionTest() : SessionTest(2s) {}
 };
 
-TEST_F(SessionTest, IsEstablishedAndDestroyed) {
+TEST_F(SessionTest, EstablishesAndDestroysASession) {
   Establish();
   EXPECT_TRUE(Remove());
   EXPECT_EQ(server.removes, 1);

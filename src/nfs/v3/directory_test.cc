@@ -111,7 +111,7 @@ TEST(ReadDirectory, ReturnsShortRepliesIfMemoryIsShort) {
   }
 }
 
-TEST_F(ReadDirectoryTest, ReturnsTheEndAgain) {
+TEST_F(ReadDirectoryTest, ReturnsNoEntriesAfterTheLastCookie) {
   MakeFile("file");
   const auto all = Read(root, 0, {}, 4096);
   const auto again = Read(root, all.resok().reply.entries.back().cookie, all.resok().cookieverf, 4096);

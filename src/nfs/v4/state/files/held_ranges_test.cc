@@ -120,7 +120,7 @@ TEST_F(HeldRangesTest, FindsTheSameConflictsAsALinearSearch) {
 
 constexpr uint64_t kMany = 60'000;
 
-TEST_F(HeldRangesTest, WalksOnePathWhateverTheNumberOfHolders) {
+TEST_F(HeldRangesTest, SearchesOnePathRegardlessOfTheNumberOfHolders) {
   for (uint64_t each = 0; each < kMany; ++each) {
     holders.emplace_back(10 + each);
     EXPECT_LE(CostOf([&] { held.Insert(Exclusive(2 * each, 2 * each), holders.back()); }), Deepest());
