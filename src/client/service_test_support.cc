@@ -329,7 +329,7 @@ void TestService::FailOperation(nfs_opnum4 operation, nfsstat4 status, size_t ti
     const auto count = static_cast<uint32_t>(failed - start.operations.begin() + 1);
     xdr::Encode(reply, nfs4::COMPOUND4res_head{status, start.head.tag, count});
     if (start.sequence && operation != nfs_opnum4::OP_SEQUENCE) {
-      // The server executes SEQUENCE alone, so that its slot goes on.
+      // The server executes SEQUENCE alone, so that the sequence id of the slot advances.
       xdr::Encoder alone(server_->buffers());
       rpc::EncodeCallHeader(alone, header);
       xdr::Encode(alone, nfs4::COMPOUND4args_head{start.head.tag, start.head.minorversion, 1});

@@ -27,7 +27,7 @@ class Case(NamedTuple):
     section: str
     command: str
     behave: dict
-    works: object = False  # True: exit code 0 and the correct output; None: either
+    works: object = False  # True: must succeed with the correct output; False: must fail; None: may do either
     terminate: tuple = None  # an expected part of the client's message
     greet: Callable = None
 

@@ -76,7 +76,7 @@ def server(scratch):
     said = [comment for (comment,) in rows(path, "frame.comment", wanted="frame.comment")]
     print(*said, sep="\n")
     assert sum("iwarp, up to" in each for each in said) == 3 and len(said) == 6, said
-    # For stricter checks than tshark's own; their reader only knows the older format.
+    # check_capture is stricter than tshark, but reads only the older format pcap.
     subprocess.run(["editcap", "-F", "nsecpcap", path, f"{scratch}/server.pcap"], check=True)
     problems, summary = check_capture.check(f"{scratch}/server.pcap",
                                             {"tcp": about.tcp, "rdma": about.rdma, "mount": about.mount},

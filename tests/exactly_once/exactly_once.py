@@ -67,7 +67,7 @@ SUCCESS = (("success",), 0)
 
 
 def lose_reply(serving, transport, message, payload):
-    """The server sends the reply, and the network loses it. Only this test knows it."""
+    """Executes a call and ends its connection, as if the network had lost the reply. Returns the reply."""
     client = serving.connect(transport)
     reply = transact(client, message, payload)
     client.endpoint.reset()

@@ -50,7 +50,7 @@ OCCURRENCES = {
 # A request of a client appears in the call even if the server refuses it.
 IN_REPLIES = ("tcp-mach-cred",)
 # RFC 6581 §4 (revision 2 and the enhanced-mode flag) is newer than this dissector, which only knows RFC 5044. It
-# reports the last one for every CLOSE: its result has a stateid.
+# reports the deprecated stateid for every CLOSE, because each result of CLOSE has a stateid.
 ALLOWED = ("Res field is NOT set to zero as required by RFC 5044", "Rev field is NOT set to one as required by RFC 5044",
            "State ID deprecated in CLOSE responses [RFC7530 16.2.5]")
 WARNING, SEQUENCE_GROUP = 0x00600000, 0x02000000  # TCP's own observations (window full, ...) are not our errors

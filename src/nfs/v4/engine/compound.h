@@ -102,8 +102,8 @@ struct Compound {
   size_t room = 0;
   // The slot keeps the reply for a client that asks again (RFC 8881 §2.10.6.1.3).
   bool keeps_reply = false;
-  // Once the current operation's arguments are decoded, the decoder stands at the next operation. Null during the last
-  // operation.
+  // Once the current operation's arguments are decoded, the decoder is positioned at the next operation. Null during
+  // the last operation.
   const xdr::Decoder* following = nullptr;
 
   // The files that the current operation changes. The engine ends the uses with the operation.

@@ -210,8 +210,8 @@ Task<nfsstat4> Execution::RunOne(uint32_t index) {
   co_return status;
 }
 
-// The facts that tell this request from another one with the same sequence number. The decoder stands behind the
-// arguments of SEQUENCE.
+// Returns the facts that distinguish this request from another one with the same sequence ID. The decoder is positioned
+// after the arguments of SEQUENCE.
 Sessions::RequestFacts Execution::FactsAfterSequence() const {
   const size_t size = arguments_.flat_size();
   return {.size = size + compound_.call.call_overhead,
@@ -286,9 +286,9 @@ void Execution::Finish() {
   });
 }
 
-// Whether every item beside the arguments stands where an operation has a payload (RFC 8166 §6.1). The decoder stands
-// behind the head. This looks ahead at all operations, since the program executes each operation before it decodes the
-// next one.
+// Whether every item beside the arguments is at the place of an operation's payload (RFC 8166 §6.1). The decoder is
+// positioned after the head. This looks ahead at all operations, since the program executes each operation before it
+// decodes the next one.
 bool PlacesItems(const CompoundHead& head, const xdr::Decoder& behind_head) {
   xdr::Decoder arguments = behind_head.Fork();
   const auto octets_in_items = [&] { return arguments.flat_size() - arguments.position() - arguments.remaining(); };

@@ -37,7 +37,7 @@ class LockAttempt {
 
   // The lease of the conflicting client has expired. Nothing has been done: remove that client, and try again.
   std::optional<ClientId> expired_blocker() const { return expired_blocker_; }
-  // The owner's locks are gone meanwhile. Nothing has been done: see Locks::LockResult.
+  // The owner has lost its locks meanwhile. Nothing has been done: see Locks::LockResult.
   bool needs_local() const { return needs_local_; }
 
  private:
@@ -170,7 +170,7 @@ nfsstat4 CheckLockable(const Compound& compound, fs::FileType type) {
 struct TestOutcome {
   nfsstat4 status = NFS4_OK;
   std::optional<Locks::LockConflict> conflict{};
-  bool needs_local = false;  // the owner's locks are gone meanwhile
+  bool needs_local = false;  // the owner has lost its locks meanwhile
 };
 
 TestOutcome TestNow(const Compound& compound, const LOCKT4args& arguments, const LockRange& range,

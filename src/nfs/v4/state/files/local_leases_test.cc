@@ -141,7 +141,7 @@ TEST_F(LocalLeasesTest, GivesNoDelegationWithABrokenLease) {
   EXPECT_EQ(leases.held, 0u);
 }
 
-// NeedsLocalLease() returned false because the decision was another one at that time, so the caller asked for no lease.
+// NeedsLocalLease() returned false, because a delegation was impossible at that time. So the caller asked for no lease.
 TEST_F(LocalLeasesTest, GivesNoDelegationIfTheCallerDidNotAskForTheLease) {
   ExpectContention(files.delegations.Delegate(RequestOf(alice), now));
 }

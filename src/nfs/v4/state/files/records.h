@@ -35,7 +35,7 @@ struct OpenState;
 struct FileState {
   explicit FileState(const NamedFile& of) : name(of) {}
   const NamedFile name;                               // the name by the export that was used first
-  std::vector<std::pair<ExportId, fs::Pinned>> pins;  // while the file is open: one for each export that it is open by
+  std::vector<std::pair<ExportId, fs::Pinned>> pins;  // while the file is open: one for each export with an open
   FileOpens opens;
   HeldRanges held;  // of all lock-owners
   std::map<Party, DelegationState*> delegations;
