@@ -535,7 +535,7 @@ TEST_P(EveryCallTest, SurvivesTheLossOfAnyReply) {
   EXPECT_THAT(List(), ElementsAre());
 }
 
-TEST_P(EveryCallTest, ATruncatedReplyIsAnErrorAndTheMountGoesOn) {
+TEST_P(EveryCallTest, ATruncatedReplyIsAnErrorAndTheMountStaysUsable) {
   const size_t calls = CountAllCalls();
   size_t failed = 0;
   for (size_t n = 0; n < calls; ++n) {
@@ -573,14 +573,14 @@ TEST_P(ImpatientMountTest, ACallWithoutAReplyTimesOutAndTheNextSucceeds) {
   EXPECT_EQ(mount->trouble(), "");
 }
 
-TEST_P(ImpatientMountTest, AServerThatLosesEveryCallIsGivenUp) {
+TEST_P(ImpatientMountTest, GivesUpAServerThatLosesEveryCall) {
   service.LoseCall(AllCalls(), 1000);
   const Error error = ErrorOf(mount->GetAttributes(root(), "root"));
   EXPECT_EQ(error.message, "root: the connection was lost");
   EXPECT_EQ(mount->trouble(), "the server closes connections before it answers: it may be full");
 }
 
-TEST_P(ImpatientMountTest, AFileThatStaysBusyIsGivenUp) {
+TEST_P(ImpatientMountTest, GivesUpAFileThatStaysBusy) {
   service.files().Add({.operation = fs::faulty::Operation::kLookup, .effect = fs::faulty::FailWith(fs::Error::kDelay)});
   const Error error = ErrorOf(mount->Lookup(root(), "file"));
   EXPECT_EQ(error.message, "file: not available now, try again later");

@@ -156,7 +156,7 @@ class NotMade(Ends):
     def check(self, client, xid):
         super().check(client, xid)
         status = nfs4.run(client, [ROOT, op(nfs4.LOOKUP, opaque(b"must not be made"))]).status
-        assert status == NOENT, f"LOOKUP of what was not to be made gives {status}"
+        assert status == NOENT, f"LOOKUP of an object that must not exist gives {status}"
 
 
 # ---- stateids and locks ----
@@ -199,7 +199,7 @@ def guessed_stateids(client):
             assert status in NO_STATE, f"{name} with bit {bit} changed: {status}"
     for name, under in UNDER_STATEID:
         status = thief.run(client, at(handle, under(stateid))).status
-        assert status in NO_STATE, f"{name} with somebody else's stateid: {status}"
+        assert status in NO_STATE, f"{name} with another client's stateid: {status}"
     for name, under in UNDER_STATEID:
         status = mine.run(client, at(nfs4.look_up(client, b"empty"), under(stateid))).status
         assert status in NO_STATE, f"{name} of another file: {status}"

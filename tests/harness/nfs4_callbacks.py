@@ -34,7 +34,7 @@ class CalledClient(TcpClient):
         deadline = time.monotonic() + seconds
         while not self.recalls:
             message = self.record(deadline - time.monotonic())
-            assert struct.unpack_from(">I", message, 4) == (0,), "a reply that nobody waits for"
+            assert struct.unpack_from(">I", message, 4) == (0,), "a reply without a pending call"
             self._answer(message)
         return self.recalls.pop(0)
 

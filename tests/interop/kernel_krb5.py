@@ -95,7 +95,7 @@ def files(scratch, name, mounts):
         check_folder(f"{folder}/{mount.name}", made)
         told = f"told through {mount.name}: alice {uid('alice')} 640"
         assert told in lines, f"the guest did not say {told!r}"
-    assert lines.count("mine") == len(mounts), "who has read alice's secret"
+    assert lines.count("mine") == len(mounts), "not exactly one user per mount has read alice's secret"
     for mount in mounts[:2]:
         assert any(line.startswith(f"refused {mount.version}: mount") for line in lines), f"{mount.name}, sec=sys"
 

@@ -116,7 +116,7 @@ TEST_F(LeaseTest, RepeatsCreateSessionAfterDelay) {
   EXPECT_EQ(lease.create_sequence(), 3u);
 }
 
-TEST_F(LeaseTest, ReclaimsLostStateInASessionThatGoesOn) {
+TEST_F(LeaseTest, ReclaimsLostStateInTheSameSession) {
   for (const uint32_t flag : {nfs4::SEQ4_STATUS_RESTART_RECLAIM_NEEDED, nfs4::SEQ4_STATUS_EXPIRED_ALL_STATE_REVOKED}) {
     lease = Lease();
     Establish();
