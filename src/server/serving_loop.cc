@@ -81,7 +81,7 @@ Task<void> ServingLoop::Drain(Duration drain_limit, std::function<void()> on_end
   Spawn(Count(mount_->Stop(drain_limit), left, all));
   Spawn(Count(rdma_->Stop(drain_limit), left, all));
   co_await all;
-  // Closed connections get one more turn of the loop before.
+  // Post, so that the code of the closed connections ends in this turn of the loop, before `on_ended` runs.
   loop_.Post(std::move(on_ended));
 }
 
