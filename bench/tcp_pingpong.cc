@@ -1,5 +1,5 @@
-// Measures the machine's TCP: a ping-pong of 128 octets over loopback, one at a time, between two processes. Prints the round trips
-// per second, and the CPU time of the answering process per round trip.
+// Measures the machine's TCP: a ping-pong of 128 octets over loopback, one at a time, between two processes. Prints the
+// round trips per second, and the CPU time of the answering process per round trip.
 //
 //   tcp_pingpong [SECONDS]
 #include <netinet/in.h>

@@ -1,5 +1,5 @@
-// Access control lists in the format of a file system's extended attributes, and in NFSv4's format. An accepted list must be valid.
-// Its conversion to the other format must be valid too, and must not grant any user more.
+// Access control lists in the format of a file system's extended attributes, and in NFSv4's format. An accepted list
+// must be valid. Its conversion to the other format must be valid too, and must not grant any user more.
 #include <array>
 #include <cstdio>
 #include <cstdlib>

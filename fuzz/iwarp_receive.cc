@@ -1,5 +1,5 @@
-// Feeds a peer's octets to MPA negotiation, and then to a connection with posted receives, registered regions and Reads under way.
-// The input decides the agreement, the splits of the stream, and the time at which a region is invalidated.
+// Feeds a peer's octets to MPA negotiation, and then to a connection with posted receives, registered regions and Reads
+// under way. The input decides the agreement, the splits of the stream, and the time at which a region is invalidated.
 #include <algorithm>
 #include <cstdlib>
 #include <memory>

@@ -1,5 +1,5 @@
-// Sequences of NFSv3 calls on a file system in memory. The input gives a procedure, a handle (so that calls reach objects), and
-// arbitrary arguments. Each call must get a reply that decodes as the procedure's results.
+// Sequences of NFSv3 calls on a file system in memory. The input gives a procedure, a handle (so that calls reach
+// objects), and arbitrary arguments. Each call must get a reply that decodes as the procedure's results.
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>

@@ -1,8 +1,9 @@
-// Messages from an NFSv4.1 server to its client: CB_COMPOUNDs over the backchannel, and attributes. Each call must get one reply that
-// can be decoded. A repeated call must get the same reply. The client must not execute more than requested.
+// Messages from an NFSv4.1 server to its client: CB_COMPOUNDs over the backchannel, and attributes. Each call must get
+// one reply that can be decoded. A repeated call must get the same reply. The client must not execute more than
+// requested.
 //
-// Input: a sequence of calls. Each has the slot, the error in its sequence, and the number of operations; each operation has its
-// number, the length of its arguments, and the arguments.
+// Input: a sequence of calls. Each has the slot, the error in its sequence, and the number of operations; each
+// operation has its number, the length of its arguments, and the arguments.
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>

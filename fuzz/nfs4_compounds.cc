@@ -1,7 +1,8 @@
-// Sequences of COMPOUNDs of three clients to an NFSv4 server over a file system in memory. Some operations have arbitrary arguments;
-// others use handles and stateids from the server, so that they reach its state. The machine credential of one client protects its
-// state, and calls use different flavors. Time passes, and the server restarts with its stored state. Each COMPOUND must get a
-// reply that decodes as the results of its operations, and the tables must be consistent after it.
+// Sequences of COMPOUNDs of three clients to an NFSv4 server over a file system in memory. Some operations have
+// arbitrary arguments; others use handles and stateids from the server, so that they reach its state. The machine
+// credential of one client protects its state, and calls use different flavors. Time passes, and the server restarts
+// with its stored state. Each COMPOUND must get a reply that decodes as the results of its operations, and the tables
+// must be consistent after it.
 #include <algorithm>
 #include <array>
 #include <cstdio>

@@ -1,5 +1,6 @@
-// Sequences of calls under RPCSEC_GSS, over a toy mechanism, to a dispatcher with its reply cache: valid calls, calls with errors, and
-// arbitrary octets. Each call must get at most one reply, with its own XID. A correctly sealed call must get a correct reply.
+// Sequences of calls under RPCSEC_GSS, over a toy mechanism, to a dispatcher with its reply cache: valid calls, calls
+// with errors, and arbitrary octets. Each call must get at most one reply, with its own XID. A correctly sealed call
+// must get a correct reply.
 #include <algorithm>
 #include <cstdlib>
 #include <memory>

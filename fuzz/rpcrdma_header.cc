@@ -1,5 +1,5 @@
-// Octets as an RPC-over-RDMA header. The parser must agree with the one generated from protocol/rpcrdma.x. A parsed header must
-// serialize to the same octets. Each plan for it must stay within the offered chunks.
+// Octets as an RPC-over-RDMA header. The parser must agree with the one generated from protocol/rpcrdma.x. A parsed
+// header must serialize to the same octets. Each plan for it must stay within the offered chunks.
 #include <cstdlib>
 #include <vector>
 

@@ -1,6 +1,6 @@
-// Octets as the Sends of a peer to a server over the simulated network. The run must end, every buffer must be released, and the
-// server must obey the rules of the provider interface. The handles 0xfff00000 and 0xfff00001 name two existing regions, one to read
-// and one to write, so that the fuzzer finds them.
+// Octets as the Sends of a peer to a server over the simulated network. The run must end, every buffer must be
+// released, and the server must obey the rules of the provider interface. The handles 0xfff00000 and 0xfff00001 name
+// two existing regions, one to read and one to write, so that the fuzzer finds them.
 #include <array>
 #include <cstdlib>
 #include <memory>

@@ -1,5 +1,5 @@
-// The files in a server's state directory: ours, damaged or of another program. The server must accept each file, or refuse it with
-// a message. An accepted file must be usable.
+// The files in a server's state directory: ours, damaged or of another program. The server must accept each file, or
+// refuse it with a message. An accepted file must be usable.
 #include <fcntl.h>
 #include <stdlib.h>
 #include <unistd.h>

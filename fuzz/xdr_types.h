@@ -14,8 +14,8 @@ inline void Require(bool condition) {
   if (!condition) std::abort();
 }
 
-// If `message` decodes as a T, encodes it again. The result must decode to the same value, have the length EncodedSize, and not
-// exceed MaxSize, both reduced and flat.
+// If `message` decodes as a T, encodes it again. The result must decode to the same value, have the length EncodedSize,
+// and not exceed MaxSize, both reduced and flat.
 template <class T>
 void CheckType(const xdr::Message& message) {
   static BufferPool pool;

@@ -52,7 +52,8 @@ std::string_view TypeName() {
   return {};
 }
 
-// What the types say of an operation. Collected apart from the tests, which would otherwise be compiled for each of them.
+// What the types say of an operation. Collected apart from the tests, which would otherwise be compiled for each of
+// them.
 template <class Operation>
 struct Row {
   Operation operation;

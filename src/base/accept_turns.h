@@ -1,5 +1,5 @@
-// Shares the peers of one listening socket between several loops. The loops accept in turn, so that all get the same number of
-// connections. Only the loop whose turn it is waits for a peer, so a new peer wakes no other loop.
+// Shares the peers of one listening socket between several loops. The loops accept in turn, so that all get the same
+// number of connections. Only the loop whose turn it is waits for a peer, so a new peer wakes no other loop.
 #pragma once
 
 #include <cstddef>
@@ -40,8 +40,8 @@ class AcceptTurns : public std::enable_shared_from_this<AcceptTurns> {
     const std::shared_ptr<Call> call_;
   };
 
-  // The first member has its turn at once. `on_turn` runs on `loop` when the member's turn begins; it may also run at other
-  // times. The loop must outlive all members.
+  // The first member has its turn at once. `on_turn` runs on `loop` when the member's turn begins; it may also run at
+  // other times. The loop must outlive all members.
   std::unique_ptr<Member> Join(Loop& loop, std::function<void()> on_turn);
 
  private:

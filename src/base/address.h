@@ -1,5 +1,5 @@
-// Addresses of hosts and sockets. They are Asio's types, so that socket code can pass them on unchanged. This header does not
-// include Asio's sockets, so it is cheap to include.
+// Addresses of hosts and sockets. They are Asio's types, so that socket code can pass them on unchanged. This header
+// does not include Asio's sockets, so it is cheap to include.
 #pragma once
 
 #include <asio/ip/address.hpp>

@@ -70,8 +70,8 @@ class BufferRef {
   Buffer* buffer_ = nullptr;
 };
 
-// Supplies the memory of a pool's buffers if the heap is unsuitable, for example memory registered with an RDMA adapter. The pool
-// calls Allocate() on its own thread and Free() on any thread.
+// Supplies the memory of a pool's buffers if the heap is unsuitable, for example memory registered with an RDMA
+// adapter. The pool calls Allocate() on its own thread and Free() on any thread.
 class BufferSource {
  public:
   virtual ~BufferSource() = default;
@@ -80,9 +80,9 @@ class BufferSource {
   virtual void Free(std::byte* memory, size_t size) = 0;
 };
 
-// Allocates buffers whose size is the next power of two (at least 512 octets), and recycles them. Only the thread that calls
-// Allocate() first (the pool's loop) may call it; any thread may release a buffer. Buffers may outlive the pool. Their contents
-// are not cleared.
+// Allocates buffers whose size is the next power of two (at least 512 octets), and recycles them. Only the thread that
+// calls Allocate() first (the pool's loop) may call it; any thread may release a buffer. Buffers may outlive the pool.
+// Their contents are not cleared.
 //
 // The pool keeps released buffers up to a limit. Trim(), called periodically, frees the ones that were not needed.
 class BufferPool {
@@ -111,24 +111,25 @@ class BufferPool {
 
   // Limits the idle memory. Call it before the first buffer is released.
   void set_kept_octets(size_t octets);
-  // Sets a function that the pool calls, on any thread, when it begins to keep idle memory. The owner should then call Trim()
-  // a while later, and again until no idle memory is left. `on_idle` must not use the pool. The pool's destructor ends the calls.
+  // Sets a function that the pool calls, on any thread, when it begins to keep idle memory. The owner should then call
+  // Trim() a while later, and again until no idle memory is left. `on_idle` must not use the pool. The pool's
+  // destructor ends the calls.
   void set_on_idle(std::function<void()> on_idle);
 
   struct Trimmed {
     size_t given_back = 0;
     size_t left = 0;
   };
-  // Frees the memory that has been idle since the last call. Returns how many octets it freed, and how many the pool still keeps.
-  // Call it on the thread of Allocate().
+  // Frees the memory that has been idle since the last call. Returns how many octets it freed, and how many the pool
+  // still keeps. Call it on the thread of Allocate().
   Trimmed Trim();
 
  private:
   BufferHome* home_;
 };
 
-// A view of bytes and a reference to the buffer that holds them. Without an owner it is a borrowed view: its maker guarantees the
-// lifetime of the bytes.
+// A view of bytes and a reference to the buffer that holds them. Without an owner it is a borrowed view: its maker
+// guarantees the lifetime of the bytes.
 class Slice {
  public:
   Slice() = default;

@@ -84,7 +84,8 @@ TEST(BufferPool, AllocatesFromItsSourceAndFreesToIt) {
   EXPECT_EQ(lent, 0u);
 }
 
-// Tests of the idle memory of a pool. It sets the limit, because a pool under a sanitizer keeps no idle memory by default.
+// Tests of the idle memory of a pool. It sets the limit, because a pool under a sanitizer keeps no idle memory by
+// default.
 struct TrimTest : testing::Test {
   explicit TrimTest(size_t kept = size_t{64} << 20) { pool.set_kept_octets(kept); }
   std::vector<BufferRef> Take(size_t count, size_t size) {

@@ -6,8 +6,8 @@
 
 namespace penstock {
 
-// Numbers for a client's host and its connection: equal for the same host and the same connection. Both are zero for work that
-// the process does for itself.
+// Numbers for a client's host and its connection: equal for the same host and the same connection. Both are zero for
+// work that the process does for itself.
 struct ClientKey {
   uint64_t host = 0;
   uint64_t connection = 0;

@@ -24,8 +24,8 @@ bool IsTaken(const std::error_code& error) { return error.value() == EADDRINUSE 
 
 // Returns an error for which IsTaken() is true if no reserved port is available.
 Task<std::error_code> ConnectFromReserved(tcp::socket& socket, const SocketAddress& server) {
-  // Starts at a random port. An earlier connection may have left a port in TIME_WAIT: bind() accepts it, but connect() to the same
-  // server does not.
+  // Starts at a random port. An earlier connection may have left a port in TIME_WAIT: bind() accepts it, but connect()
+  // to the same server does not.
   const unsigned start = std::random_device()();
   std::error_code error;
   for (unsigned i = 0; i < kCount; ++i) {

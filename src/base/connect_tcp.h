@@ -11,9 +11,9 @@
 
 namespace penstock {
 
-// Opens the closed `socket` and connects it to `server`. LocalPort::kReserved uses a free reserved port if this process may bind to
-// one, and any other port otherwise. Returns asio::error::operation_aborted if the socket is closed meanwhile. The socket must live
-// until this returns.
+// Opens the closed `socket` and connects it to `server`. LocalPort::kReserved uses a free reserved port if this process
+// may bind to one, and any other port otherwise. Returns asio::error::operation_aborted if the socket is closed
+// meanwhile. The socket must live until this returns.
 Task<std::error_code> ConnectTcp(asio::ip::tcp::socket& socket, SocketAddress server, LocalPort from);
 
 }  // namespace penstock

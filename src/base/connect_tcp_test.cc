@@ -84,7 +84,8 @@ TEST(ConnectTcp, UsesAnyPortWithoutPermissionForReservedOnes) {
   }
 }
 
-// Runs `function` in a network namespace of its own, where no other program uses a port. Returns false if that is not permitted.
+// Runs `function` in a network namespace of its own, where no other program uses a port. Returns false if that is not
+// permitted.
 bool RunAlone(const std::function<void()>& run) {
   bool is_alone = false;
   std::thread([&] {

@@ -32,8 +32,8 @@ class FileDescriptor {
   int get() const { return fd_; }
   explicit operator bool() const { return fd_ >= 0; }
 
-  // True if a transport could not read a range of the file after the reply had promised it. After that, read a range into memory
-  // before promising it. Thread-safe.
+  // True if a transport could not read a range of the file after the reply had promised it. After that, read a range
+  // into memory before promising it. Thread-safe.
   bool unreadable() const { return unreadable_.load(std::memory_order_relaxed); }
   void NoteUnreadable() const { unreadable_.store(true, std::memory_order_relaxed); }
 
@@ -42,13 +42,13 @@ class FileDescriptor {
   mutable std::atomic<bool> unreadable_{false};
 };
 
-// Reads `to.size()` octets of an open file from `offset` on. Octets beyond the file's end are zeros. A read error is returned, and
-// noted in `file`. May block. Thread-safe.
+// Reads `to.size()` octets of an open file from `offset` on. Octets beyond the file's end are zeros. A read error is
+// returned, and noted in `file`. May block. Thread-safe.
 [[nodiscard]] Result<void, std::error_code> ReadRange(const FileDescriptor& file, uint64_t offset, Bytes to);
 
-// Either a Slice, or `size` octets of an open file from `offset` on. Transports can send a file range without a copy (sendfile).
-// Octets beyond the end of a file that was truncated are zeros. If the file system fails to read octets, the sender must end the
-// connection and must not send anything else in their place.
+// Either a Slice, or `size` octets of an open file from `offset` on. Transports can send a file range without a copy
+// (sendfile). Octets beyond the end of a file that was truncated are zeros. If the file system fails to read octets,
+// the sender must end the connection and must not send anything else in their place.
 class Data {
  public:
   Data() = default;
@@ -76,12 +76,12 @@ class Data {
     return Data(memory_.Sub(offset, length));
   }
 
-  // Copies the bytes to `to`, whose size is size(). Returns the error of reading the file; the contents of `to` are then
-  // undefined. Never fails for data in memory. May block.
+  // Copies the bytes to `to`, whose size is size(). Returns the error of reading the file; the contents of `to` are
+  // then undefined. Never fails for data in memory. May block.
   [[nodiscard]] Result<void, std::error_code> CopyTo(Bytes to) const;
 
-  // Returns the octets in memory: the slice itself, or a copy of the file range in a buffer of `pool`. Fails and blocks like
-  // CopyTo().
+  // Returns the octets in memory: the slice itself, or a copy of the file range in a buffer of `pool`. Fails and blocks
+  // like CopyTo().
   [[nodiscard]] Result<Slice, std::error_code> Load(BufferPool& pool) const;
 
  private:

@@ -244,7 +244,8 @@ std::vector<iovec> Shorten(const iovec* pieces, int count, size_t most) {
   return shorter;
 }
 
-// Returns false if the call fails. Otherwise reduces `size` to the octets before the first one that fails, as a disk does.
+// Returns false if the call fails. Otherwise reduces `size` to the octets before the first one that fails, as a disk
+// does.
 bool Passes(DiskCall call, int fd, uint64_t offset, size_t& size, bool may_wait = true) {
   const DiskFault fault = Disk::Of().Meet(call, fd, offset, offset + std::max<size_t>(size, 1), may_wait);
   size = std::min(size, fault.at_most);
@@ -281,7 +282,8 @@ size_t FailingDisk::CountSyncs(const std::string& path) { return Disk::Of().Coun
 
 }  // namespace penstock
 
-// These functions replace those of the C library. The suffix 64 means large-file support; here both names are the same call.
+// These functions replace those of the C library. The suffix 64 means large-file support; here both names are the same
+// call.
 
 using penstock::DiskCall;
 using penstock::Passes;
@@ -361,8 +363,8 @@ ssize_t copy_file_range(int from, off64_t* from_offset, int to, off64_t* to_offs
   return real(from, from_offset, to, to_offset, size, flags);
 }
 
-// The page cache still has the octets that the disk should have lost. So if reading fails, mincore() reports them as not in memory,
-// and the caller reads.
+// The page cache still has the octets that the disk should have lost. So if reading fails, mincore() reports them as
+// not in memory, and the caller reads.
 int mincore(void* start, size_t size, unsigned char* resident) {
   static const auto real = Real<decltype(&::mincore)>("mincore");
   if (!penstock::Disk::Of().HasFaultsOf(DiskCall::kReadVector)) return real(start, size, resident);

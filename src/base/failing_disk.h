@@ -1,8 +1,9 @@
 // A disk that fails on demand, for tests. It intercepts the program's calls of the C library's file functions.
 //
-// In a test program that links it, FailingDisk sets the rules. As a shared library for LD_PRELOAD, it reads the rules from the file
-// that PENSTOCK_FAILING_DISK names, and reads them again whenever that file changes. It then writes the calls that make data
-// stable, and the calls that hang, to the file that PENSTOCK_FAILING_DISK_LOG names. A rule is a line:
+// In a test program that links it, FailingDisk sets the rules. As a shared library for LD_PRELOAD, it reads the rules
+// from the file that PENSTOCK_FAILING_DISK names, and reads them again whenever that file changes. It then writes the
+// calls that make data stable, and the calls that hang, to the file that PENSTOCK_FAILING_DISK_LOG names. A rule is a
+// line:
 //
 //   pread EIO /export/file            every pread of the file fails
 //   sendfile EIO /export/file 1       the next sendfile fails
@@ -12,8 +13,8 @@
 //   pwrite short=100 /export/file     pwrite moves at most 100 octets
 //
 // A call with RWF_NOWAIT fails with EAGAIN if a rule makes it slow or hang.
-// The calls are pread, preadv (preadv2), pwrite, sendfile, fsync (fdatasync too), writeback (sync_file_range), copy (copy_file_range)
-// and fallocate.
+// The calls are pread, preadv (preadv2), pwrite, sendfile, fsync (fdatasync too), writeback (sync_file_range), copy
+// (copy_file_range) and fallocate.
 #pragma once
 
 #include <sys/types.h>

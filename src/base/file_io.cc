@@ -7,7 +7,8 @@
 namespace penstock {
 namespace {
 
-// `write` makes the system call for the remaining octets, given the number of octets written before, and returns its result.
+// `write` makes the system call for the remaining octets, given the number of octets written before, and returns its
+// result.
 template <class Write>
 Result<void, int> WriteEach(ConstBytes octets, Write write) {
   for (size_t written = 0; written < octets.size();) {

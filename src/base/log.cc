@@ -60,7 +60,8 @@ void Write(Level level, fmt::string_view text, fmt::format_args arguments) {
   fmt::memory_buffer line;
   try {
     fmt::vformat_to(std::back_inserter(line), text, arguments);
-  } catch (const fmt::format_error& why) {  // for example a width argument out of range; an error in logging must not end the caller
+  } catch (const fmt::format_error& why) {
+    // For example a width argument is out of range. An error in logging must not end the caller.
     Pass(Level::kError, fmt::format("a message cannot be formatted: {}", why.what()));
     return;
   }

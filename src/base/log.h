@@ -1,5 +1,5 @@
-// Logging: messages for the operator of the process. The library prints nothing by itself. The host process installs one
-// sink with SetSink(), and the sink receives every message of the library; without a sink the messages are dropped.
+// Logging: messages for the operator of the process. The library prints nothing by itself. The host process installs
+// one sink with SetSink(), and the sink receives every message of the library; without a sink the messages are dropped.
 //
 // Bytes that a peer sent are quoted in bounded, printable form only. Nothing on the data path logs above debug level.
 #pragma once

@@ -33,8 +33,8 @@ class Loop final : public TimerService {
   // Makes Run() return soon. Thread-safe.
   void Stop();
 
-  // Runs `function` on the loop, later. Thread-safe. A coroutine handle, or a lambda with at most three words of captures, needs
-  // no allocation.
+  // Runs `function` on the loop, later. Thread-safe. A coroutine handle, or a lambda with at most three words of
+  // captures, needs no allocation.
   void Post(std::move_only_function<void()> function);
   // Returns true if the calling thread runs this loop. Thread-safe.
   bool IsCurrent() const;

@@ -9,8 +9,8 @@
 
 namespace penstock {
 
-// Fills `room`, at most 256 octets, with random octets from the kernel. The kernel returns so few at once, without failure, once the
-// machine has started. Thread-safe.
+// Fills `room`, at most 256 octets, with random octets from the kernel. The kernel returns so few at once, without
+// failure, once the machine has started. Thread-safe.
 inline void FillRandomly(Bytes room) {
   assert(room.size() <= 256);
   [[maybe_unused]] const ssize_t size = ::getrandom(room.data(), room.size(), 0);

@@ -6,8 +6,8 @@
 
 namespace penstock {
 
-// co_await Ready(socket, wait) waits until the socket is readable or writable, or has an error. It returns the error, also the one
-// that close() causes. The socket may be destroyed meanwhile.
+// co_await Ready(socket, wait) waits until the socket is readable or writable, or has an error. It returns the error,
+// also the one that close() causes. The socket may be destroyed meanwhile.
 template <class Socket>
 class Ready {
  public:

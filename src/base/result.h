@@ -1,5 +1,5 @@
-// Errors as values. There are three kinds, never mixed. An error in a peer's bytes is a Result with the layer's own error type. A
-// bug of ours is an assert. A set-up error is a SetupResult; main reports it with advice.
+// Errors as values. There are three kinds, never mixed. An error in a peer's bytes is a Result with the layer's own
+// error type. A bug of ours is an assert. A set-up error is a SetupResult; main reports it with advice.
 #pragma once
 
 #include <expected>

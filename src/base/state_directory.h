@@ -1,7 +1,8 @@
 // The directory of the data that must survive a restart of the server, and the small files in it.
 //
-// One server locks the directory: two servers on one directory would forget each other's clients. Only the owner can read its files
-// (0600). A write replaces the whole file or fails, and the file is on stable storage when the write returns.
+// One server locks the directory: two servers on one directory would forget each other's clients. Only the owner can
+// read its files (0600). A write replaces the whole file or fails, and the file is on stable storage when the write
+// returns.
 #pragma once
 
 #include <cstddef>
@@ -22,8 +23,8 @@ std::filesystem::path DefaultStateDirectory();
 // A locked state directory. The kernel releases the lock with the last descriptor, however the process ends.
 class StateDirectory {
  public:
-  // Makes the directory if it does not exist, and locks it for the lifetime of the result. Fails if this or another process has
-  // locked it.
+  // Makes the directory if it does not exist, and locks it for the lifetime of the result. Fails if this or another
+  // process has locked it.
   static SetupResult<StateDirectory> Open(const std::filesystem::path& directory);
 
   const std::filesystem::path& path() const { return path_; }
@@ -40,8 +41,8 @@ SetupError StateFileError(std::string_view what, const std::filesystem::path& fi
 // Returns the error for a file with content that we never wrote. `loss` says what is lost with the file.
 SetupError DamagedStateFile(const std::filesystem::path& file, std::string_view how, std::string_view loss);
 
-// Returns the content of the file, or nullopt if the file does not exist. Fails if the file is unreadable, not a regular file, or
-// larger than `max_size`. Removes other users' rights to the file.
+// Returns the content of the file, or nullopt if the file does not exist. Fails if the file is unreadable, not a
+// regular file, or larger than `max_size`. Removes other users' rights to the file.
 SetupResult<std::optional<std::string>> ReadStateFile(const std::filesystem::path& file, size_t max_size,
                                                       std::string_view loss);
 // Replaces the file, or makes it.

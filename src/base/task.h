@@ -1,11 +1,11 @@
 // Coroutines: co_await starts a Task<T>, which runs on the caller's thread and returns a T.
 //
-// Each request is one coroutine, so starting and finishing a coroutine must be cheap. A per-thread allocator recycles frames, and
-// control passes by symmetric transfer, without an executor or a queue. To wait for an external event, a coroutine awaits a
-// OneShot<T>, which the event loop or the simulator sets.
+// Each request is one coroutine, so starting and finishing a coroutine must be cheap. A per-thread allocator recycles
+// frames, and control passes by symmetric transfer, without an executor or a queue. To wait for an external event, a
+// coroutine awaits a OneShot<T>, which the event loop or the simulator sets.
 //
-// One rule keeps frames from leaking: every OneShot is set in the end. A connection that closes sets the OneShots that wait for it
-// to an error.
+// One rule keeps frames from leaking: every OneShot is set in the end. A connection that closes sets the OneShots that
+// wait for it to an error.
 #pragma once
 
 #include <cassert>
@@ -71,8 +71,8 @@ struct Promise<void> : PromiseBase {
 
 }  // namespace internal
 
-// A lazily started coroutine. The Task owns the frame. A Task that was never awaited may be destroyed; a suspended one may not
-// (see the rule above).
+// A lazily started coroutine. The Task owns the frame. A Task that was never awaited may be destroyed; a suspended one
+// may not (see the rule above).
 template <class T>
 class [[nodiscard]] Task {
  public:
@@ -134,8 +134,8 @@ inline Detached RunDetached(Task<void> task) { co_await std::move(task); }
 // Starts `task` on this thread, and returns at its first suspension. The task frees itself when it is done.
 inline void Spawn(Task<void> task) { internal::RunDetached(std::move(task)); }
 
-// A value that is set once and awaited by at most one coroutine. Set() may come before or after the wait. Set() resumes a waiting
-// coroutine before it returns, and the coroutine may destroy this object. Not thread-safe.
+// A value that is set once and awaited by at most one coroutine. Set() may come before or after the wait. Set() resumes
+// a waiting coroutine before it returns, and the coroutine may destroy this object. Not thread-safe.
 template <class T = std::monostate>
 class OneShot {
  public:

@@ -16,15 +16,15 @@
 
 namespace penstock {
 
-// UBSan opens a pipe to check a type that it sees for the first time. This shows it the types that reports of a shortage use, while
-// descriptors are free.
+// UBSan opens a pipe to check a type that it sees for the first time. This shows it the types that reports of a
+// shortage use, while descriptors are free.
 inline void LetSanitizersMeetShortage() {
   const std::error_code error(EMFILE, std::system_category());
   log::warn("descriptors are short from here on{}", error == std::errc::too_many_files_open ? "" : ", as if");
 }
 
-// During its lifetime this process can open `left` more descriptors; further ones fail with EMFILE, even if others are closed.
-// Open descriptors stay usable.
+// During its lifetime this process can open `left` more descriptors; further ones fail with EMFILE, even if others are
+// closed. Open descriptors stay usable.
 class NoFreeDescriptors {
  public:
   explicit NoFreeDescriptors(unsigned left = 0) {

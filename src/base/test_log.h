@@ -8,8 +8,8 @@
 
 namespace penstock {
 
-// Captures the messages of level info and above that are logged during its lifetime, one line each: "level: text". Only one may exist
-// in a process.
+// Captures the messages of level info and above that are logged during its lifetime, one line each: "level: text". Only
+// one may exist in a process.
 class CapturedLog {
  public:
   CapturedLog() {

@@ -10,8 +10,8 @@
 
 namespace penstock {
 
-// The time limit of tests for expected events. Only a failing test waits so long. It is shorter than the stall limits of servers and
-// connections (60 s), so that no test passes merely because such a limit ended a connection.
+// The time limit of tests for expected events. Only a failing test waits so long. It is shorter than the stall limits
+// of servers and connections (60 s), so that no test passes merely because such a limit ended a connection.
 inline constexpr std::chrono::seconds kTestPatience{50};
 
 // Runs the loop until done() is true. Returns false after kTestPatience.
@@ -26,8 +26,8 @@ template <class Done>
   return true;
 }
 
-// Runs the loop for `time`, and then until no handler is ready: a busy machine may give us the processor only when the time is over.
-// Fails the test if handlers are still ready after kTestPatience.
+// Runs the loop for `time`, and then until no handler is ready: a busy machine may give us the processor only when the
+// time is over. Fails the test if handlers are still ready after kTestPatience.
 inline void TurnFor(Loop& loop, Duration time) {
   const TimePoint end = loop.Now() + time;
   for (;;) {

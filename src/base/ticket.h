@@ -1,6 +1,6 @@
-// A ticket: the proof that its holder has taken a share of something limited, such as memory, room in a queue, or one of the
-// calls that may run. The share goes back exactly once: by GiveBack(), or when the ticket is destroyed. Early returns of a
-// function therefore cannot forget it.
+// A ticket: the proof that its holder has taken a share of something limited, such as memory, room in a queue, or one
+// of the calls that may run. The share goes back exactly once: by GiveBack(), or when the ticket is destroyed. Early
+// returns of a function therefore cannot forget it.
 #pragma once
 
 #include <tuple>
@@ -14,8 +14,8 @@ namespace penstock {
 //   using RoomTicket = Ticket<&Owner::ReleaseRoom>;
 //   RoomTicket room(owner, 4096);  // calls owner.ReleaseRoom(4096) at the end
 //
-// The constructor takes nothing by itself: the code that makes the ticket has done so. The owner must outlive the ticket.
-// In a coroutine each ticket needs a name (CONTRIBUTING.md, Style 11).
+// The constructor takes nothing by itself: the code that makes the ticket has done so. The owner must outlive the
+// ticket. In a coroutine each ticket needs a name (CONTRIBUTING.md, Style 11).
 template <auto kGiveBack>
 class Ticket;
 

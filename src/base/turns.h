@@ -12,11 +12,12 @@
 
 namespace penstock {
 
-// Keeps a queue of functions for each client, serves the clients in turn, and counts the threads of each. The caller holds a lock.
+// Keeps a queue of functions for each client, serves the clients in turn, and counts the threads of each. The caller
+// holds a lock.
 //
-// A client with n threads gets another one only if more than 3n are free. The last free thread goes to a host that has none. So one
-// client alone gets a quarter of the threads. Functions cannot be interrupted: the free threads are for clients that arrive while
-// functions of others hang.
+// A client with n threads gets another one only if more than 3n are free. The last free thread goes to a host that has
+// none. So one client alone gets a quarter of the threads. Functions cannot be interrupted: the free threads are for
+// clients that arrive while functions of others hang.
 class Turns {
  public:
   using Function = std::move_only_function<void()>;
@@ -29,8 +30,8 @@ class Turns {
 
   // Appends `function` to the client's queue.
   void Push(const ClientKey& client, Function function);
-  // Removes and returns the oldest function of the next client that may have another thread, given `free` free threads. Call
-  // Finish() for that client when the function has run.
+  // Removes and returns the oldest function of the next client that may have another thread, given `free` free threads.
+  // Call Finish() for that client when the function has run.
   struct Taken {
     ClientKey client;
     Function function;

@@ -11,8 +11,8 @@ namespace {
 
 constexpr size_t kMostOctets = 1 << 20;
 
-// Looks up `key` by `get`, a function of the *_r(3) kind, with a larger buffer each time that it asks for one. Converts the entry
-// by `read`.
+// Looks up `key` by `get`, a function of the *_r(3) kind, with a larger buffer each time that it asks for one. Converts
+// the entry by `read`.
 template <class Entry, class Get, class Key, class Read>
 auto Find(Get get, Key key, Read read) -> std::optional<decltype(read(Entry()))> {
   for (std::vector<char> buffer(1024); buffer.size() <= kMostOctets; buffer.resize(buffer.size() * 4)) {

@@ -1,5 +1,5 @@
-// Look-ups in this host's databases of users and groups. They may block on a directory service, and are thread-safe. They return
-// nullopt if the user or group does not exist, or if the database does not answer.
+// Look-ups in this host's databases of users and groups. They may block on a directory service, and are thread-safe.
+// They return nullopt if the user or group does not exist, or if the database does not answer.
 #pragma once
 
 #include <cstdint>

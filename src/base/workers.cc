@@ -95,8 +95,8 @@ class Workers::Pool {
   void Start() {
     threads_.emplace_back([this] { Run(); });
   }
-  // Gets another thread to work if it would find a function to run. If no thread is idle, starts one. Otherwise returns true: the
-  // caller then notifies a thread after releasing the lock, which that thread needs first.
+  // Gets another thread to work if it would find a function to run. If no thread is idle, starts one. Otherwise returns
+  // true: the caller then notifies a thread after releasing the lock, which that thread needs first.
   [[nodiscard]] bool Recruit() {
     if (!CanTake()) return false;
     if (idle_ > 0) return true;

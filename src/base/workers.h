@@ -23,15 +23,15 @@ enum class WorkKind : uint8_t {
 
 // A pool of threads that its clients share fairly.
 //
-// Each client's functions start in the order in which they were posted. Clients take turns: first the hosts, then the connections
-// of a host. A quarter of the threads serves metadata only. One client alone gets a quarter of the threads for a kind of work, so
-// that hanging functions of one client leave threads for others. See Turns.
+// Each client's functions start in the order in which they were posted. Clients take turns: first the hosts, then the
+// connections of a host. A quarter of the threads serves metadata only. One client alone gets a quarter of the threads
+// for a kind of work, so that hanging functions of one client leave threads for others. See Turns.
 class Workers {
  public:
   // `threads` is at least one. The pool starts threads on demand.
   explicit Workers(size_t threads);
-  // Waits for the running functions, and destroys the functions that have not started. Only the pool's own threads may still
-  // be in Post() or Join().
+  // Waits for the running functions, and destroys the functions that have not started. Only the pool's own threads may
+  // still be in Post() or Join().
   ~Workers();
 
   // Runs `function` on a thread of the pool, later. Thread-safe. Destroys functions that are posted after Join().
@@ -40,8 +40,8 @@ class Workers {
   // Waits until every posted function has run, and ends the threads.
   void Join();
 
-  // Returns true if functions wait for a thread, or if the pool is ending. A long function should then return and be posted
-  // again. Thread-safe.
+  // Returns true if functions wait for a thread, or if the pool is ending. A long function should then return and be
+  // posted again. Thread-safe.
   bool is_wanted() const;
 
   // The number of threads that functions of this kind may use at the same time.
@@ -52,9 +52,9 @@ class Workers {
   const std::unique_ptr<Pool> pool_;
 };
 
-// co_await Offload(loop, workers, f) runs f() on a thread of `workers` while `loop` serves others, and resumes on `loop` with the
-// result of f(). Use it for calls that block. `loop` and `workers` must outlive the call. If one of them is null (a simulation has
-// no threads), f() runs at once.
+// co_await Offload(loop, workers, f) runs f() on a thread of `workers` while `loop` serves others, and resumes on
+// `loop` with the result of f(). Use it for calls that block. `loop` and `workers` must outlive the call. If one of
+// them is null (a simulation has no threads), f() runs at once.
 template <class Function>
 auto Offload(Loop* loop, Workers* workers, Function function, const ClientKey& client = {},
              WorkKind work = WorkKind::kMetadata) {

@@ -2,7 +2,7 @@
 #include <gmock/gmock.h>
 
 #include "client/mount.h"
-#include "client/service_test_support.h"
+#include "client/mount_test_support.h"
 #include "protocol/mount.h"
 #include "protocol/nfs3.h"
 #include "protocol/nfs4.h"
@@ -277,7 +277,7 @@ TEST_F(OpenTest, ReportsAMalformedReplyAboutTheLimits) {
 
 TEST_F(OpenTest, GivesBackTheSessionIfTheRootIsRefused) {
   service.FailOperation(nfs_opnum4::OP_PUTROOTFH, nfsstat4::NFS4ERR_WRONGSEC);
-  EXPECT_EQ(ErrorOfOpening(UrlOf(Version::k41)).message, "127.0.0.1: the server wants other security");
+  EXPECT_EQ(ErrorOfOpening(UrlOf(Version::k41)).message, "127.0.0.1: the server requires another security flavor");
   EXPECT_EQ(service.CountCalls(CompoundsWith(nfs_opnum4::OP_DESTROY_SESSION)), 1u);
 }
 

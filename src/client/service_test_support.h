@@ -3,22 +3,14 @@
 // answer calls itself.
 #pragma once
 
-#include <gtest/gtest.h>
-
 #include <functional>
-#include <list>
 #include <memory>
-#include <optional>
-#include <stdexcept>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "base/loop.h"
 #include "base/signal.h"
-#include "base/test_loop.h"
-#include "base/workers.h"
-#include "client/mount.h"
 #include "fs/faulty/file_system.h"
 #include "protocol/nfs4_compound.h"
 #include "rpc/header.h"
@@ -110,62 +102,6 @@ class TestService {
  private:
   class Server;
   const std::unique_ptr<Server> server_;
-};
-
-// Mounts the service and runs coroutines to their end.
-class MountTestBase : public testing::Test {
- protected:
-  explicit MountTestBase(TestService::Options options) : service(loop, std::move(options)) {}
-  MountTestBase() : MountTestBase(TestService::Options()) {}
-  ~MountTestBase() override;
-
-  Url UrlOf(Version version, std::string path = "/") const;
-  Result<std::unique_ptr<Mount>> TryToOpen(const Url& url);
-  // Opens the mount that the other functions use.
-  void Open(const Url& url);
-  // Opens a mount, which must fail, and returns the error.
-  Error ErrorOfOpening(const Url& url);
-
-  template <class T>
-  T Run(Task<T> task) {
-    std::optional<T> result;
-    Spawn([](Task<T> inner, std::optional<T>& out) -> Task<void> { out.emplace(co_await std::move(inner)); }(
-                                                       std::move(task), result));
-    EXPECT_TRUE(TurnUntil(loop, [&] { return result.has_value(); }));
-    return *std::move(result);
-  }
-  void Run(Task<void> task);
-  // Returns the result of a task that must succeed. An error ends the test by an exception.
-  template <class T>
-  T Do(Task<Result<T>> task) {
-    Result<T> result = Run(std::move(task));
-    if (!result) throw std::runtime_error(result.error().message);
-    if constexpr (!std::is_void_v<T>) return *std::move(result);
-  }
-  // Returns the error of a task that must fail.
-  template <class T>
-  Error ErrorOf(Task<Result<T>> task) {
-    Result<T> result = Run(std::move(task));
-    EXPECT_FALSE(result);
-    return result ? Error() : std::move(result).error();
-  }
-
-  const Handle& root() const { return mount->root(); }
-  std::unique_ptr<File> Create(std::string_view name, std::string_view text = {});
-  std::unique_ptr<File> OpenFile(std::string_view name, Access access = Access::kBoth);
-  std::string Read(File& file, size_t at_most = 4096);
-  Result<File::WriteReply> Write(File& file, std::string_view text, uint64_t offset = 0);
-  // Returns the sorted names in the root.
-  std::vector<std::string> List();
-  void Unmount();
-
-  Loop loop;
-  Workers workers{2};
-  TestService service;
-  MountOptions options{.retry = {.first_delay = std::chrono::milliseconds(1),
-                                 .longest_delay = std::chrono::milliseconds(5),
-                                 .give_up_after = std::chrono::seconds(20)}};
-  std::unique_ptr<Mount> mount;
 };
 
 }  // namespace penstock::client

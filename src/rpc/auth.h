@@ -1,7 +1,8 @@
 // The credential of a call: AUTH_NONE and AUTH_SYS (RFC 5531 §10, appendix A).
 //
-// To add a flavor, add a case to Authenticate() and its fields to Credential. A flavor with its own verifiers in replies, or with
-// wrapped arguments and results (RPCSEC_GSS), finds all that it needs in CallHeader, which refers to the call.
+// To add a flavor, add a case to Authenticate() and its fields to Credential. A flavor with its own verifiers in
+// replies, or with wrapped arguments and results (RPCSEC_GSS), finds all that it needs in CallHeader, which refers to
+// the call.
 #pragma once
 
 #include <array>
@@ -29,7 +30,8 @@ struct GssInitiator {
 
 struct Credential {
   AuthFlavor flavor = AuthFlavor::AUTH_NONE;
-  // RPCSEC_GSS: the ids of the host's user that the initiator maps to, or kNobody if it maps to none. There are no groups.
+  // RPCSEC_GSS: the ids of the host's user that the initiator maps to, or kNobody if it maps to none. There are no
+  // groups.
   uint32_t uid = kNobody;
   uint32_t gid = kNobody;
   uint8_t group_count = 0;

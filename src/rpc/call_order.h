@@ -1,6 +1,6 @@
-// The order in which a connection received its calls, so that some calls can wait for earlier ones. RPC-over-RDMA executes a short
-// call while it still reads the payload of an earlier one: for example a DELEGRETURN before the WRITE that belongs to the
-// delegation.
+// The order in which a connection received its calls, so that some calls can wait for earlier ones. RPC-over-RDMA
+// executes a short call while it still reads the payload of an earlier one: for example a DELEGRETURN before the WRITE
+// that belongs to the delegation.
 #pragma once
 
 #include <cstdint>
@@ -14,7 +14,8 @@
 
 namespace penstock::rpc {
 
-// One for each connection, on its loop. It lists the calls that may be overtaken, from their arrival until they are executed.
+// One for each connection, on its loop. It lists the calls that may be overtaken, from their arrival until they are
+// executed.
 class CallOrder {
  public:
   class Place;
@@ -31,8 +32,8 @@ class CallOrder {
     changed_.Notify();
   }
 
-  // Waits until all calls are executed that arrived before `xid` and may work on `subject`. A call waits for earlier ones only, so
-  // calls never wait for each other in a circle.
+  // Waits until all calls are executed that arrived before `xid` and may work on `subject`. A call waits for earlier
+  // ones only, so calls never wait for each other in a circle.
   Task<void> WaitForEarlier(Xid xid, uint64_t subject) {
     const uint64_t number = NumberOf(xid);
     while (IsBehind(number, subject)) co_await changed_;
@@ -44,7 +45,8 @@ class CallOrder {
     Xid xid;
     std::optional<uint64_t> subject;
   };
-  // Returns the number of the call, or the next number for a call that is not listed: such a call is executed on arrival.
+  // Returns the number of the call, or the next number for a call that is not listed: such a call is executed on
+  // arrival.
   uint64_t NumberOf(Xid xid) const {
     for (const Call& call : calls_) {
       if (call.xid == xid) return call.number;

@@ -50,12 +50,12 @@ struct ReplyBounds {
   std::vector<ResultSink> results;
 };
 
-// Makes calls over a channel. Belongs to the channel's loop. All programs on one channel share one Client, which assigns the XIDs.
-// A BackChannel assigns its own XIDs.
+// Makes calls over a channel. Belongs to the channel's loop. All programs on one channel share one Client, which
+// assigns the XIDs. A BackChannel assigns its own XIDs.
 class Client {
  public:
-  // The channel and the pool must outlive the client. `first_xid` should be random, because servers remember the XIDs of earlier
-  // connections.
+  // The channel and the pool must outlive the client. `first_xid` should be random, because servers remember the XIDs
+  // of earlier connections.
   Client(Channel& channel, BufferPool& buffers, Xid first_xid, ClientCredential credential = {})
       : channel_(channel),
         buffers_(buffers),

@@ -17,16 +17,16 @@
 
 namespace penstock::rpc {
 
-// Shared by all servers of a process, on all loops. Thread-safe. A connection is idle while none of its calls is under way and all
-// its replies are sent.
+// Shared by all servers of a process, on all loops. Thread-safe. A connection is idle while none of its calls is under
+// way and all its replies are sent.
 class ConnectionTable {
  public:
   struct Limits {
     size_t connections = 1024;
     // The limit for one IPv4 address or one IPv6 /64, which one host may use alone. 0 means a quarter of `connections`.
     size_t per_address = 0;
-    // If a limit is reached, the connection that has been idle longest makes room, provided that it has been idle for this time.
-    // It is one of the same address if the address is full, and any if the server is full.
+    // If a limit is reached, the connection that has been idle longest makes room, provided that it has been idle for
+    // this time. It is one of the same address if the address is full, and any if the server is full.
     Duration idle_limit = std::chrono::seconds(10);
   };
   enum class Refusal : uint8_t { kNone, kServerFull, kAddressFull };
@@ -38,8 +38,8 @@ class ConnectionTable {
     Place(const Place&) = delete;
     Place& operator=(const Place&) = delete;
 
-    // Sets the function that the table calls, at most once and on any thread, when the connection must make room. The call may
-    // come while another thread destroys the place, or soon after. Set it before the connection is first idle.
+    // Sets the function that the table calls, at most once and on any thread, when the connection must make room. The
+    // call may come while another thread destroys the place, or soon after. Set it before the connection is first idle.
     void set_on_evicted(std::function<void()> on_evicted);
     void HandleBusy();
     void HandleIdle(TimePoint now);

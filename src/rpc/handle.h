@@ -21,9 +21,9 @@
 
 namespace penstock::rpc {
 
-// Decodes the arguments, calls `function(context, arguments)`, which returns the procedure's Results or a Task of them, and encodes the
-// results. Views in the arguments are valid until the function has finished. The data that the results refer to must live until then.
-// Payloads must own their memory.
+// Decodes the arguments, calls `function(context, arguments)`, which returns the procedure's Results or a Task of them,
+// and encodes the results. Views in the arguments are valid until the function has finished. The data that the results
+// refer to must live until then. Payloads must own their memory.
 template <class Procedure, class Function>
 Task<AcceptStatus> Handle(CallContext& context, xdr::Decoder& decoder, xdr::Encoder& encoder, Function function) {
   using Arguments = typename Procedure::Arguments;

@@ -49,13 +49,15 @@ void MemoryBudget::Leave(Account& account) {
   if (line.empty()) in_line_.remove(account.host_);
 }
 
-// Grants memory to waiting accounts. Hosts take turns, and so do the accounts of each host. `caller` is not woken: it checks itself.
+// Grants memory to waiting accounts. Hosts take turns, and so do the accounts of each host. `caller` is not woken: it
+// checks itself.
 void MemoryBudget::ServeLine(Wakes& wakes, const Account* caller) {
   for (auto at = in_line_.begin(); at != in_line_.end();) {
     Host& host = **at;
     Account& account = *host.in_line.front();
     if (!Fits(host, account.wanted_)) {
-      // Keep returned memory for a host that has none. Otherwise others would take it in small parts, and that host would wait forever.
+      // Keep returned memory for a host that has none. Otherwise others would take it in small parts, and that host
+      // would wait forever.
       if (host.shared == 0) return;
       ++at;
       continue;

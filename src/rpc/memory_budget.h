@@ -16,11 +16,11 @@ namespace penstock::rpc {
 
 class MemoryAccount;
 
-// Shared by all servers of a process, on all loops. Thread-safe. Each connection has an Account. Each account has some memory of its
-// own that it need not request, so that small calls proceed whatever large ones do.
+// Shared by all servers of a process, on all loops. Thread-safe. Each connection has an Account. Each account has some
+// memory of its own that it need not request, so that small calls proceed whatever large ones do.
 //
-// A host gets more of the shared memory only if three times the host's new amount is left afterwards. So one host alone gets a
-// quarter, and some memory is always left for the next host. A host that has no memory gets what is left.
+// A host gets more of the shared memory only if three times the host's new amount is left afterwards. So one host alone
+// gets a quarter, and some memory is always left for the next host. A host that has no memory gets what is left.
 class MemoryBudget {
  public:
   struct Limits {
@@ -70,12 +70,12 @@ class MemoryAccount {
   MemoryAccount(const MemoryAccount&) = delete;
   MemoryAccount& operator=(const MemoryAccount&) = delete;
 
-  // Sets the function that the budget calls, on any thread, when Admit() would succeed after it has refused. The call may come
-  // while another thread destroys the account, or soon after. The function must not use any account itself, only schedule that.
-  // Set it before the first Admit().
+  // Sets the function that the budget calls, on any thread, when Admit() would succeed after it has refused. The call
+  // may come while another thread destroys the account, or soon after. The function must not use any account itself,
+  // only schedule that. Set it before the first Admit().
   void set_on_room(std::function<void()> on_room);
-  // Uses `octets` more and returns true if that is permitted. Otherwise returns false; the account then waits in line for them
-  // until it calls Admit() again, or StopWaiting().
+  // Uses `octets` more and returns true if that is permitted. Otherwise returns false; the account then waits in line
+  // for them until it calls Admit() again, or StopWaiting().
   [[nodiscard]] bool Admit(size_t octets);
   void StopWaiting();
   // Sets the used octets, besides the reserved ones, regardless of the limits.

@@ -3,7 +3,8 @@
 //    0                   1                   2                   3
 //    0 1 2 3 4 5 6 7 8 9 0 1 2 3 4 5 6 7 8 9 0 1 2 3 4 5 6 7 8 9 0 1
 //   +-+-------------------------------------------------------------+
-//   |L|                    length of the fragment                   |   then so many octets; L: last fragment of its record
+//   |L|                    length of the fragment                   |   then so many octets; L: last fragment of its
+//   record
 //   +-+-------------------------------------------------------------+
 #pragma once
 
@@ -23,8 +24,8 @@ namespace penstock::rpc {
 inline constexpr size_t kRecordHeaderSize = 4;
 inline constexpr uint32_t kLastFragment = 0x8000'0000;
 
-// Assembles records from received octets. Small records are views of a staging buffer, so that one receive call yields many. A large
-// record gets its own buffer, which receives its octets directly.
+// Assembles records from received octets. Small records are views of a staging buffer, so that one receive call yields
+// many. A large record gets its own buffer, which receives its octets directly.
 //
 //   for (;;) {
 //     while (auto record = reader.TakeRecord()) Use(*record);
@@ -44,15 +45,16 @@ class RecordReader {
   // `pool` must outlive the reader. The reader fails at a record of more than `max_record` octets.
   RecordReader(BufferPool& pool, size_t max_record) : pool_(pool), max_record_(max_record) {}
 
-  // The place for the next octets; never empty. Requires that TakeRecord() has returned all records, and that awaited() is 0.
+  // The place for the next octets; never empty. Requires that TakeRecord() has returned all records, and that awaited()
+  // is 0.
   Bytes Want();
   // Reports that the first `count` octets of Want() were received.
   void Received(size_t count);
   // Returns the next complete record, which may be empty, or nullopt.
   std::optional<Slice> TakeRecord();
 
-  // The octets of memory that TakeRecord() needs to continue with a large record, or 0. It asks once for each record, so that a
-  // record that was admitted never waits for others.
+  // The octets of memory that TakeRecord() needs to continue with a large record, or 0. It asks once for each record,
+  // so that a record that was admitted never waits for others.
   size_t awaited() const { return awaited_; }
   void Admit() {
     admitted_ = true;
@@ -74,8 +76,8 @@ class RecordReader {
   BufferPool& pool_;
   const size_t max_record_;
 
-  // Octets [parsed_, filled_) of the staging buffer have arrived and are not parsed. The octets before belong to finished
-  // records.
+  // Octets [parsed_, filled_) of the staging buffer have arrived and are not parsed. The octets before belong to
+  // finished records.
   BufferRef staging_;
   size_t parsed_ = 0;
   size_t filled_ = 0;
@@ -97,7 +99,8 @@ class RecordReader {
   bool failed_ = false;
 };
 
-// Queues messages and returns what to send next: as many pieces of memory as one system call takes, or a range of a file.
+// Queues messages and returns what to send next: as many pieces of memory as one system call takes, or a range of a
+// file.
 class RecordWriter {
  public:
   struct FileRange {
@@ -120,7 +123,8 @@ class RecordWriter {
   bool empty() const { return head_ == queue_.size(); }
   // The octets that are queued and not sent, record headers included.
   size_t queued_octets() const { return queued_octets_; }
-  // The memory, in octets, that the queued messages occupy: for each message its whole buffer and its place in the queue.
+  // The memory, in octets, that the queued messages occupy: for each message its whole buffer and its place in the
+  // queue.
   size_t queued_memory() const { return queued_memory_; }
 
   // Returns the next range of a file, or nullopt if memory comes next.
@@ -133,7 +137,8 @@ class RecordWriter {
 
  private:
   // A record is a sequence of parts: the header, then the stream and the items (each with its padding) in turn. Part
-  // 3i+1 is the stream before item i, part 3i+2 the item, part 3i+3 its padding; the last part is the rest of the stream.
+  // 3i+1 is the stream before item i, part 3i+2 the item, part 3i+3 its padding; the last part is the rest of the
+  // stream.
   struct Queued {
     xdr::Message message;
     size_t size;  // header included

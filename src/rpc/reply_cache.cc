@@ -37,8 +37,8 @@ std::array<std::byte, 16> CacheAddress(const IpAddress& address) {
   return std::bit_cast<std::array<std::byte, 16>>(v6.to_bytes());
 }
 
-// A part of the clients, with its own lock. Entries live in `entries_` and link to each other by index: in a chain for each
-// bucket, in the free list, and in a list of the replies of each client and kind, ordered by time.
+// A part of the clients, with its own lock. Entries live in `entries_` and link to each other by index: in a chain for
+// each bucket, in the free list, and in a list of the replies of each client and kind, ordered by time.
 class ReplyCache::Shard {
  public:
   Shard(const Limits& limits, std::atomic<size_t>& used, std::atomic<size_t>& executing)
@@ -139,9 +139,11 @@ class ReplyCache::Shard {
   using Client = CachedClients::Client;
   using Order = CachedClients::Order;
 
-  // A client stays known until its last call is older than Limits::age, and for a shorter time if there are many clients.
+  // A client stays known until its last call is older than Limits::age, and for a shorter time if there are many
+  // clients.
   static constexpr Duration kIdleInCrowd = std::chrono::minutes(1);
-  // The number of an idle client's entries that each call removes, so that its memory is freed gradually and no call takes long.
+  // The number of an idle client's entries that each call removes, so that its memory is freed gradually and no call
+  // takes long.
   static constexpr int kForgottenAtOnce = 8;
 
   struct Entry {

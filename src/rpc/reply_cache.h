@@ -1,22 +1,25 @@
-// The duplicate request cache. A retransmitted call (after a timeout, or on a new connection) gets the reply of the first one, and is
-// not executed again. The cache serves procedures whose second execution would differ from the first: REMOVE would answer NOENT,
-// and RENAME and MKDIR behave likewise (RFC 1813 §4.5, RFC 5531 §9 on XIDs). It also serves WRITE: a late execution would undo
-// what the client has written since.
+// The duplicate request cache. A retransmitted call (after a timeout, or on a new connection) gets the reply of the
+// first one, and is not executed again. The cache serves procedures whose second execution would differ from the first:
+// REMOVE would answer NOENT, and RENAME and MKDIR behave likewise (RFC 1813 §4.5, RFC 5531 §9 on XIDs). It also serves
+// WRITE: a late execution would undo what the client has written since.
 //
-// A client retransmits its calls on another connection, and abandons the one before. Calls on the abandoned connection may still
-// be in transit and arrive much later. The cache recognizes abandoned connections, and connections that may be abandoned as far as
-// it remembers, and has their calls dropped.
+// A client retransmits its calls on another connection, and abandons the one before. Calls on the abandoned connection
+// may still be in transit and arrive much later. The cache recognizes abandoned connections, and connections that may
+// be abandoned as far as it remembers, and has their calls dropped.
 //
 // Security flavors do not matter here: a cached reply has an empty verifier, and is sealed each time that it is sent.
 //
 // A client is an address. Each client has its own quotas. To make room, the cache takes from the client that has most:
 //
-//   - A client keeps its last Limits::client_changes replies of one kind and Limits::client_writes of the other, whatever other
+//   - A client keeps its last Limits::client_changes replies of one kind and Limits::client_writes of the other,
+//   whatever other
 //     clients do, as long as the whole cache has room.
-//   - If the cache is full, a client with less than a third of the average share (Limits::entries / clients) loses no reply that is
+//   - If the cache is full, a client with less than a third of the average share (Limits::entries / clients) loses no
+//   reply that is
 //     younger than Limits::age.
 //   - The cache never forgets a call that is being executed.
-//   - If Limits::clients clients have called within the last minute, calls of further clients are executed without being cached.
+//   - If Limits::clients clients have called within the last minute, calls of further clients are executed without
+//   being cached.
 #pragma once
 
 #include <array>
@@ -58,7 +61,8 @@ enum class Keep : uint8_t {
   kChange,  // a second execution would have another result or another effect
 };
 
-// Thread-safe: a client's connections may live on different loops. Each call takes one of several locks, for constant time.
+// Thread-safe: a client's connections may live on different loops. Each call takes one of several locks, for constant
+// time.
 class ReplyCache {
  public:
   // Replies are counted by their memory: one entry for each kEntryOctets or part of it.
@@ -98,18 +102,18 @@ class ReplyCache {
   explicit ReplyCache(Limits limits);
   ~ReplyCache();
 
-  // `connection` is Peer::connection: newer connections have higher numbers; 0 means none. `waiter.loop` is the calling loop. The
-  // cache uses the waiter only for kWait.
+  // `connection` is Peer::connection: newer connections have higher numbers; 0 means none. `waiter.loop` is the calling
+  // loop. The cache uses the waiter only for kWait.
   //
-  // A call that arrived over one connection and arrives again over a newer one proves that its client has abandoned the older
-  // one: no client retransmits over another connection before that. (RFC 5531 §9 leaves retransmission to the client. Linux, with
-  // nconnect as well, and ReconnectingChannel send the same XID over another connection only after closing the first.) If the
-  // cache has forgotten such a call of a newer connection, it distrusts each connection that has been silent since before that
-  // call: the client must connect again and retransmit.
+  // A call that arrived over one connection and arrives again over a newer one proves that its client has abandoned the
+  // older one: no client retransmits over another connection before that. (RFC 5531 §9 leaves retransmission to the
+  // client. Linux, with nconnect as well, and ReconnectingChannel send the same XID over another connection only after
+  // closing the first.) If the cache has forgotten such a call of a newer connection, it distrusts each connection that
+  // has been silent since before that call: the client must connect again and retransmit.
   Found Start(const CallKey& key, uint64_t connection, TimePoint now, Waiter& waiter);
 
-  // Ends the execution with this `ticket`. `reply` owns its memory. The cache keeps it unless it is empty or `keep` is kNothing.
-  // Resumes waiting duplicates: those of the loop `here` before it returns, the others later.
+  // Ends the execution with this `ticket`. `reply` owns its memory. The cache keeps it unless it is empty or `keep` is
+  // kNothing. Resumes waiting duplicates: those of the loop `here` before it returns, the others later.
   void Finish(uint32_t ticket, const Message& reply, TimePoint now, Loop* here, Keep keep = Keep::kChange);
 
   // The number of cached entries, and their memory in octets.

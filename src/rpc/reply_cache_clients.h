@@ -15,8 +15,8 @@
 
 namespace penstock::rpc {
 
-// Tracks the connections of a client: which ones it has abandoned, and which ones it may have abandoned, judged by the cached replies.
-// It remembers the most recent of each.
+// Tracks the connections of a client: which ones it has abandoned, and which ones it may have abandoned, judged by the
+// cached replies. It remembers the most recent of each.
 class ClientConnections {
  public:
   static constexpr size_t kMostLeft = 64;
@@ -46,8 +46,9 @@ class ClientConnections {
       left_[next_left_++ % kMostLeft] = connection;
     }
   }
-  // Returns true if the next call over the connection may be one that the client has retransmitted over a newer one. If a call of
-  // a newer connection is forgotten, that is so for each connection that has been silent since before that call.
+  // Returns true if the next call over the connection may be one that the client has retransmitted over a newer one. If
+  // a call of a newer connection is forgotten, that is so for each connection that has been silent since before that
+  // call.
   bool MayHaveLeft(uint64_t connection) const {
     if (std::ranges::find(left_, connection) != left_.end()) return true;
     if (connection >= forgotten_connection_) return false;

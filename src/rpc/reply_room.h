@@ -10,9 +10,9 @@
 
 namespace penstock::rpc {
 
-// A procedure makes long results before the transport can count them, so many concurrent calls could use more memory than the server
-// has. A procedure therefore reserves the memory first, and makes short results if memory is short. Belongs to the connection's
-// loop.
+// A procedure makes long results before the transport can count them, so many concurrent calls could use more memory
+// than the server has. A procedure therefore reserves the memory first, and makes short results if memory is short.
+// Belongs to the connection's loop.
 class ReplyRoom {
  public:
   // Results of this length need no reservation.

@@ -1,9 +1,10 @@
-// The interface of a security flavor with contexts: it establishes contexts with clients by its own calls, authenticates calls and
-// replies by verifiers, and may seal their contents. RPCSEC_GSS (RFC 2203) is such a flavor; rpc/gss implements it.
+// The interface of a security flavor with contexts: it establishes contexts with clients by its own calls,
+// authenticates calls and replies by verifiers, and may seal their contents. RPCSEC_GSS (RFC 2203) is such a flavor;
+// rpc/gss implements it.
 //
-// Programs and the reply cache do not see the flavor. A call is admitted and unsealed before the program runs, and the reply is
-// sealed afterwards. So a retransmitted call, with another sequence number or another context of the same initiator, is the same
-// call, and its cached reply is sealed again (RFC 2203 §5.3.3.1).
+// Programs and the reply cache do not see the flavor. A call is admitted and unsealed before the program runs, and the
+// reply is sealed afterwards. So a retransmitted call, with another sequence number or another context of the same
+// initiator, is the same call, and its cached reply is sealed again (RFC 2203 §5.3.3.1).
 #pragma once
 
 #include <memory>
@@ -44,8 +45,8 @@ class SecurityFlavor {
     std::unique_ptr<SecuredCall> call;
     Message reply;
   };
-  // `header` was decoded from `call`, whose arguments begin at `arguments_at` of its stream. Both must outlive the task, and the call
-  // must outlive the SecuredCall. May be called on any loop.
+  // `header` was decoded from `call`, whose arguments begin at `arguments_at` of its stream. Both must outlive the
+  // task, and the call must outlive the SecuredCall. May be called on any loop.
   virtual Task<Admission> Admit(const Message& call, const CallHeader& header, size_t arguments_at,
                                 const Peer& peer) = 0;
 };

@@ -1,5 +1,5 @@
-// The interface between ONC RPC and its transports: a Channel sends calls, a CallHandler executes received calls. Two transports
-// implement it: TCP (rpc/tcp) and RPC-over-RDMA (rpcrdma).
+// The interface between ONC RPC and its transports: a Channel sends calls, a CallHandler executes received calls. Two
+// transports implement it: TCP (rpc/tcp) and RPC-over-RDMA (rpcrdma).
 #pragma once
 
 #include <atomic>
@@ -30,8 +30,9 @@ using Message = xdr::Message;
 struct ResultSink {
   // The maximum length of the result in octets.
   size_t max_length = 0;
-  // The memory for the result, at least max_length long. The caller owns it and must not use it until the call ends. If it is empty,
-  // the transport allocates memory. A transport that cannot place data directly ignores it, so use the payload's data().
+  // The memory for the result, at least max_length long. The caller owns it and must not use it until the call ends. If
+  // it is empty, the transport allocates memory. A transport that cannot place data directly ignores it, so use the
+  // payload's data().
   Bytes destination;
 };
 
@@ -57,8 +58,9 @@ class Channel {
  public:
   virtual ~Channel() = default;
 
-  // Sends `call`, whose stream begins with its XID, and returns the reply with the same XID. The XID must not be in use. When this
-  // returns, whatever the result, borrowed memory in `call` and the destinations of the sinks are free for other use.
+  // Sends `call`, whose stream begins with its XID, and returns the reply with the same XID. The XID must not be in
+  // use. When this returns, whatever the result, borrowed memory in `call` and the destinations of the sinks are free
+  // for other use.
   virtual Task<Result<Message, CallError>> Call(Message call, ReplyShape shape) = 0;
 };
 
@@ -94,9 +96,9 @@ inline uint64_t NewConnectionNumber() {
   return last.fetch_add(1, std::memory_order_relaxed) + 1;
 }
 
-// Calls to the peer over a connection that the peer has made (RFC 8881 §2.10.3.1, RFC 8167). Use it only after the peer has agreed
-// to receive calls, by the means of the protocol above. A caller may hold it after the connection is lost: calls then fail with
-// kDisconnected. A call without a reply within the transport's time limit fails with kTimedOut.
+// Calls to the peer over a connection that the peer has made (RFC 8881 §2.10.3.1, RFC 8167). Use it only after the peer
+// has agreed to receive calls, by the means of the protocol above. A caller may hold it after the connection is lost:
+// calls then fail with kDisconnected. A call without a reply within the transport's time limit fails with kTimedOut.
 //
 // Call() belongs to the connection's loop. Callers on other loops switch to it:
 //
@@ -131,9 +133,9 @@ class CallHandler {
  public:
   virtual ~CallHandler() = default;
 
-  // Executes one call and returns its reply. This never fails: the reply reports the problems of the call. An empty message means
-  // that there is no reply; the transport then closes the connection, so that the peer notices (RFC 8166 §4.5.4, RFC 8881 §2.9.2).
-  // `peer` must outlive the call. Calls of one connection run concurrently.
+  // Executes one call and returns its reply. This never fails: the reply reports the problems of the call. An empty
+  // message means that there is no reply; the transport then closes the connection, so that the peer notices (RFC 8166
+  // §4.5.4, RFC 8881 §2.9.2). `peer` must outlive the call. Calls of one connection run concurrently.
   virtual Task<Message> HandleCall(Message call, const Peer& peer) = 0;
 };
 

@@ -24,7 +24,8 @@ constexpr const char* kColumns =
     "SELECT group_concat(place) FROM (SELECT t.name || '.' || c.name AS place FROM sqlite_schema t, "
     "pragma_table_info(t.name) c WHERE t.type = 'table' ORDER BY t.name, c.name)";
 
-// Removes other users' rights. SQLite would make the file readable by all users, and gives its other files the rights of the database.
+// Removes other users' rights. SQLite would make the file readable by all users, and gives its other files the rights
+// of the database.
 bool KeepToOwner(const std::filesystem::path& path) {
   struct stat stat{};
   const auto keep = [&](const std::string& name) {

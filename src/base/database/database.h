@@ -34,8 +34,9 @@ struct DatabaseLayout {
 
 class Database {
  public:
-  // Opens the file. Makes it if it does not exist, completely or not at all, and upgrades it if its version is older. The error
-  // names the file, its problem (damaged, of another program, of a later version, not writable) and the remedy.
+  // Opens the file. Makes it if it does not exist, completely or not at all, and upgrades it if its version is older.
+  // The error names the file, its problem (damaged, of another program, of a later version, not writable) and the
+  // remedy.
   static SetupResult<std::unique_ptr<Database>> Open(const std::filesystem::path& path, const DatabaseLayout& layout);
 
   // Returns false if a statement fails; message() then says why.

@@ -10,7 +10,7 @@
 
 #include "base/data.h"
 #include "client/copy.h"
-#include "client/service_test_support.h"
+#include "client/mount_test_support.h"
 #include "protocol/nfs3.h"
 
 namespace penstock::client::v3 {

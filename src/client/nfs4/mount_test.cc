@@ -6,7 +6,7 @@
 
 #include <array>
 
-#include "client/service_test_support.h"
+#include "client/mount_test_support.h"
 #include "protocol/nfs4.h"
 
 namespace penstock::client::v4 {
@@ -17,8 +17,6 @@ using nfs4::nfs_opnum4;
 using nfs4::nfsstat4;
 using testing::ElementsAre;
 using testing::HasSubstr;
-
-std::string NameOf(Version version) { return version == Version::k40 ? "40" : version == Version::k41 ? "41" : "42"; }
 
 class Nfs4MountTest : public MountTestBase, public testing::WithParamInterface<Version> {
  protected:

@@ -1,6 +1,6 @@
 // A file system in this process's memory. It is a part of the product like fs/posix: a host process can serve it, as
-// temporary storage or as files that it makes itself. Tests, simulations and benchmarks use it as well. Its contents are
-// lost when the process ends. Its methods run on the thread of the caller, never wait, and need no loop.
+// temporary storage or as files that it makes itself. Tests, simulations and benchmarks use it as well. Its contents
+// are lost when the process ends. Its methods run on the thread of the caller, never wait, and need no loop.
 #pragma once
 
 #include <functional>

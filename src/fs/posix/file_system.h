@@ -51,8 +51,8 @@ struct Options {
 // A server that root starts acts as each caller in turn. A server that another user starts acts as that user for all
 // callers.
 //
-// Opening raises the process's limit of open files as far as it may (OpenObjects::MaxDescriptors). Two more settings are
-// left to the host process, which makes them before the first call:
+// Opening raises the process's limit of open files as far as it may (OpenObjects::MaxDescriptors). Two more settings
+// are left to the host process, which makes them before the first call:
 //   umask(0): a client asks for exactly the mode that a new file gets, and the mask would take bits from it;
 //   DropResourceOverride() (identity.h), in a process of root: else callers may exceed quotas and limits.
 class FileSystem final : public fs::FileSystem {

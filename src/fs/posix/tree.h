@@ -100,8 +100,8 @@ class Tree {
     SharedFile file;
   };
   Changed<Uncommitted> PrepareCommit(const Handle& handle);
-  // The state after the sync: the attributes, and the verifier read after it. So data that another sync has lost since the
-  // caller wrote it does not count as committed.
+  // The state after the sync: the attributes, and the verifier read after it. So data that another sync has lost since
+  // the caller wrote it does not count as committed.
   struct Committed {
     std::optional<Attributes> after;
     WriteVerifier verifier;

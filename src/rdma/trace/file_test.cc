@@ -6,6 +6,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/test_log.h"
 #include "rdma/trace/trace_reader_test_support.h"
 
 namespace penstock::rdma::trace {
@@ -58,7 +59,7 @@ TEST(TraceFile, DropsPacketsIfTheDiskIsTooSlowAndRecordsHowMany) {
 }
 
 TEST(TraceFile, StopsWhenTheDiskIsFull) {
-  testing::internal::CaptureStdout();
+  const CapturedLog log;
   auto file = File::Open("/dev/full", Duration::zero()).value();
   const std::vector<std::byte> packet(100);
   for (int i = 0; i < 100; ++i) {
@@ -66,7 +67,7 @@ TEST(TraceFile, StopsWhenTheDiskIsFull) {
     std::this_thread::sleep_for(std::chrono::microseconds(100));
   }
   file.reset();
-  const std::string said = testing::internal::GetCapturedStdout();
+  const std::string said = log.text();
   EXPECT_THAT(said, HasSubstr("/dev/full: No space left on device: tracing has stopped"));
   EXPECT_EQ(said.find("tracing has stopped"), said.rfind("tracing has stopped")) << "the warning appears once";
 }

@@ -12,8 +12,8 @@ using rpcsecgss::rpc_gss_cred_t;
 using rpcsecgss::rpc_gss_cred_vers_1_t;
 using rpcsecgss::rpc_gss_proc_t;
 
-// RFC 2203 §5.2.3.2, §5.3.3.3: a call of an unsupported version gets this error. RFC 5403 §4 relies on it when a client tries to
-// create a context of a later version.
+// RFC 2203 §5.2.3.2, §5.3.3.3: a call of an unsupported version gets this error. RFC 5403 §4 relies on it when a client
+// tries to create a context of a later version.
 AuthStatus RefusalOfVersion(xdr::Decoder& decoder) {
   uint32_t procedure;
   if (!decoder.U32(procedure)) return AuthStatus::AUTH_BADCRED;
@@ -98,8 +98,8 @@ Task<SecurityFlavor::Admission> Acceptor::Admit(const Message& call, const CallH
   co_return co_await AdmitData(incoming);
 }
 
-// RFC 2203 §5.3.3.1. Before the verifier proves that the client has sent the sequence number, the number only serves to drop the call
-// (§7.2.2).
+// RFC 2203 §5.3.3.1. Before the verifier proves that the client has sent the sequence number, the number only serves to
+// drop the call (§7.2.2).
 Acceptor::Verdict Acceptor::Verify(const Incoming& incoming, SecurityContext& context) {
   const CallHeader& header = incoming.header;
   const uint32_t sequence = incoming.credential.seq_num;

@@ -1,5 +1,5 @@
-// The server's side of RPCSEC_GSS version 1 (RFC 2203): it establishes security contexts with clients, admits their calls, and
-// seals the replies.
+// The server's side of RPCSEC_GSS version 1 (RFC 2203): it establishes security contexts with clients, admits their
+// calls, and seals the replies.
 #pragma once
 
 #include <memory>

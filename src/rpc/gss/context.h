@@ -31,15 +31,16 @@ struct SecurityContext {
   size_t mic_size = 0;
   WrapRoom wrap_room;
 
-  // Guards the following members, which only InTurn() uses. GSS-API libraries do not promise that two threads may use one context.
+  // Guards the following members, which only InTurn() uses. GSS-API libraries do not promise that two threads may use
+  // one context.
   Strand strand;
   std::unique_ptr<MechanismContext> mechanism;
   SequenceWindow window;
 };
 
-// co_await InTurn(context, loop, pool, takes_long, f) runs f() with exclusive use of `context`, and returns its result. A short f() runs
-// at once on the loop if the context is free. Otherwise f() runs on a thread of `pool` in its turn, and the loop serves others
-// meanwhile. If `loop` or `pool` is null, there is only one thread, and f() runs at once.
+// co_await InTurn(context, loop, pool, takes_long, f) runs f() with exclusive use of `context`, and returns its result.
+// A short f() runs at once on the loop if the context is free. Otherwise f() runs on a thread of `pool` in its turn,
+// and the loop serves others meanwhile. If `loop` or `pool` is null, there is only one thread, and f() runs at once.
 template <class Function>
 auto InTurn(std::shared_ptr<SecurityContext> context, Loop* loop, Workers* pool, bool takes_long, Function function) {
   using T = std::invoke_result_t<Function&>;

@@ -18,8 +18,8 @@ ContextTable::BegunList::iterator ContextTable::FindBegun(const Handle& handle) 
   return std::ranges::find(begun_, handle, &Begun::handle);
 }
 
-// Removes expired contexts first. If the address is at its limit, removes its oldest context, otherwise the oldest of all. A context
-// that is processing a token stays.
+// Removes expired contexts first. If the address is at its limit, removes its oldest context, otherwise the oldest of
+// all. A context that is processing a token stays.
 bool ContextTable::MakeRoomToBegin(const IpAddress& from, TimePoint now) {
   std::erase_if(begun_, [now](const Begun& begun) { return begun.mechanism && begun.until <= now; });
   const auto same = [&from](const Begun& begun) { return begun.from == from; };

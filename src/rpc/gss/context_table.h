@@ -1,8 +1,8 @@
 // The contexts of an acceptor, indexed by handle: established contexts, and pending ones whose establishment has begun.
 //
-// Any host can begin a context without authentication. So the table limits pending contexts to a small number, a smaller number for
-// each address, and a short time. Established contexts belong to authenticated clients. If there are too many, the least recently
-// used one is removed, and its client establishes a new one (RFC 2203 §5.3.3.3).
+// Any host can begin a context without authentication. So the table limits pending contexts to a small number, a
+// smaller number for each address, and a short time. Established contexts belong to authenticated clients. If there are
+// too many, the least recently used one is removed, and its client establishes a new one (RFC 2203 §5.3.3.3).
 #pragma once
 
 #include <cstddef>
@@ -37,13 +37,13 @@ class ContextTable {
 
   // ---- establishing ----
 
-  // Begins a context and returns its handle, or nullopt if too many pending contexts are processing a token. The caller then
-  // processes the first token, and reports the result by Continue(), Establish() or Abandon().
+  // Begins a context and returns its handle, or nullopt if too many pending contexts are processing a token. The caller
+  // then processes the first token, and reports the result by Continue(), Establish() or Abandon().
   std::optional<Handle> Begin(const IpAddress& from, TimePoint now);
   // Reports that more tokens are needed.
   void Continue(const Handle& handle, std::unique_ptr<MechanismContext> mechanism, TimePoint now);
-  // Call when the next token has arrived. Returns the mechanism that Continue() received; the context is then in the same state as
-  // after Begin(). Returns null if the context does not exist, or if it is processing a token.
+  // Call when the next token has arrived. Returns the mechanism that Continue() received; the context is then in the
+  // same state as after Begin(). Returns null if the context does not exist, or if it is processing a token.
   std::unique_ptr<MechanismContext> Resume(ConstBytes handle, TimePoint now);
   void Establish(std::shared_ptr<SecurityContext> context, TimePoint now);
   void Abandon(const Handle& handle);

@@ -10,8 +10,8 @@
 
 namespace penstock::rpc::gss {
 
-// Messages from this size on are processed by the pool, not by the loop. Processing them takes longer than switching to another
-// thread and back.
+// Messages from this size on are processed by the pool, not by the loop. Processing them takes longer than switching to
+// another thread and back.
 inline constexpr size_t kLong = 32 << 10;
 
 class DataCall final : public SecuredCall {

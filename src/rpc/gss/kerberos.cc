@@ -65,8 +65,8 @@ class Kerberos::KerberosContext final : public MechanismContext {
     }
     initiator.names = {.name = exported.text(), .display = display.text()};
     if (lifetime_ != GSS_C_INDEFINITE) initiator.lifetime = std::chrono::seconds(lifetime_);
-    // A principal may not map to a user: machines do not, nor users of other realms, unless the host's configuration maps
-    // them.
+    // A principal may not map to a user: machines do not, nor users of other realms, unless the host's configuration
+    // maps them.
     if (gss_localname(&minor, initiator_.get(), KerberosOid(), local.out()) == GSS_S_COMPLETE) {
       if (const auto user = owner_.look_up_(local.text())) {
         initiator.uid = user->uid;
@@ -179,8 +179,8 @@ SetupResult<std::unique_ptr<Kerberos>> Kerberos::Open(const std::string& path, L
                                  path.empty() ? nullptr : &store, credential.out(), nullptr, nullptr);
   };
   OM_uint32 minor;
-  // First asks for any key. A host without a keytab is the usual case, and MIT's library (1.20) leaks memory if it finds no key of a
-  // given service.
+  // First asks for any key. A host without a keytab is the usual case, and MIT's library (1.20) leaks memory if it
+  // finds no key of a given service.
   ApiCredential of_any_service;
   if (const OM_uint32 major = acquire({}, of_any_service, minor)) return fail("there are no keys", major, minor);
   ApiName service;

@@ -1,5 +1,5 @@
-// The interface of a security mechanism, with the parts of GSS-API (RFC 2743) that RPCSEC_GSS needs. kerberos.h implements it. Tests
-// have an implementation without a KDC.
+// The interface of a security mechanism, with the parts of GSS-API (RFC 2743) that RPCSEC_GSS needs. kerberos.h
+// implements it. Tests have an implementation without a KDC.
 #pragma once
 
 #include <array>

@@ -14,7 +14,8 @@
 namespace penstock::rpc::gss {
 namespace {
 
-// The size of an accepted reply up to its verifier (XID, direction, accepted), and the size of an empty verifier with the status.
+// The size of an accepted reply up to its verifier (XID, direction, accepted), and the size of an empty verifier with
+// the status.
 constexpr size_t kVerifierAt = 12;
 constexpr size_t kStatusAt = 20;
 constexpr size_t kResultsAt = 24;

@@ -1,5 +1,5 @@
-// The protection of arguments and results: RFC 2203 §5.3.2, §5.3.3.2. Integrity and privacy cover the whole stream, so sealed
-// messages have no separate payloads (RFC 8166 §8.2.2.3). Without them, payloads stay separate.
+// The protection of arguments and results: RFC 2203 §5.3.2, §5.3.3.2. Integrity and privacy cover the whole stream, so
+// sealed messages have no separate payloads (RFC 8166 §8.2.2.3). Without them, payloads stay separate.
 #pragma once
 
 #include <cstddef>
@@ -20,8 +20,8 @@ Message Behind(const Message& message, size_t count);
 
 // ---- calls ----
 
-// Return the plain arguments. Return nullopt if the sealed ones are malformed, if the seal is wrong, or if they belong to another
-// sequence number. They may take as long as decryption, and require the context's turn.
+// Return the plain arguments. Return nullopt if the sealed ones are malformed, if the seal is wrong, or if they belong
+// to another sequence number. They may take as long as decryption, and require the context's turn.
 std::optional<Message> UnsealIntegrity(SecurityContext& context, uint32_t sequence, const Message& sealed);
 // Decrypts into `room`, which must have at least the size of `sealed`.
 std::optional<Message> UnsealPrivacy(SecurityContext& context, uint32_t sequence, const Message& sealed,
@@ -45,8 +45,8 @@ struct SealPlan {
 };
 // Requires the context's turn.
 Result<SealPlan> PlanSeal(SecurityContext& context, GssService service, const Message& plain, const Mic& verifier);
-// Writes the reply without its seal to `room`, which must have plan.size octets. Reads payloads from files, so it may block, and
-// fails if a file cannot be read. Any thread, without the context's turn.
+// Writes the reply without its seal to `room`, which must have plan.size octets. Reads payloads from files, so it may
+// block, and fails if a file cannot be read. Any thread, without the context's turn.
 Result<void> WriteResults(const SealPlan& plan, uint32_t sequence, const Message& plain, const Mic& verifier,
                           const BufferRef& room);
 // Seals the reply that WriteResults() has written. May take as long as encryption; requires the context's turn.

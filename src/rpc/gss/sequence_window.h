@@ -1,5 +1,5 @@
-// Records which sequence numbers of a context have been used: RFC 2203 §5.3.3.1. It detects replayed calls, and allows calls to
-// overtake each other.
+// Records which sequence numbers of a context have been used: RFC 2203 §5.3.3.1. It detects replayed calls, and allows
+// calls to overtake each other.
 #pragma once
 
 #include <bitset>
@@ -19,8 +19,8 @@ class SequenceWindow {
     return newest_ - number < kSize && !seen_[number % kSize];
   }
 
-  // Marks `number` as used. Returns false like IsNew(). Call it only after the verifier has proven that the client sent the number:
-  // a forged high number would put all others below the window.
+  // Marks `number` as used. Returns false like IsNew(). Call it only after the verifier has proven that the client sent
+  // the number: a forged high number would put all others below the window.
   bool Take(uint32_t number) {
     if (!IsNew(number)) return false;
     if (empty_ || number > newest_) MoveTo(number);

@@ -25,8 +25,8 @@ inline Octets Copied(ConstBytes bytes) { return {bytes.begin(), bytes.end()}; }
 class InitiatorMechanism {
  public:
   virtual ~InitiatorMechanism() = default;
-  // Returns the next token, given the acceptor's last one. Returns nullopt if that one is wrong, and an empty token if no more is
-  // needed.
+  // Returns the next token, given the acceptor's last one. Returns nullopt if that one is wrong, and an empty token if
+  // no more is needed.
   virtual std::optional<Octets> Step(ConstBytes token) = 0;
   virtual Octets GetMic(ConstBytes message) = 0;
   virtual bool VerifyMic(ConstBytes message, ConstBytes mic) = 0;
@@ -68,8 +68,8 @@ class Initiator {
     xdr::Encode(encoder, rpcsecgss::rpc_gss_init_arg{.gss_token = ConstBytes(*token_)});
     return encoder.Finish();
   }
-  // Returns the results, which refer to `reply`, or nullopt if it is malformed. Afterwards established() is true, or Create() must
-  // be called again.
+  // Returns the results, which refer to `reply`, or nullopt if it is malformed. Afterwards established() is true, or
+  // Create() must be called again.
   std::optional<rpcsecgss::rpc_gss_init_res> HandleCreated(const Message& reply) {
     xdr::Decoder decoder(reply);
     ReplyHeader header;
@@ -100,8 +100,8 @@ class Initiator {
     return Call(rpcsecgss::RPCSEC_GSS_DESTROY, xid, target, service, sequence, Message(), spoil);
   }
 
-  // Returns the results of a reply to such a call, or nullopt if the reply is malformed, or if its verifier or seal is wrong. Placed
-  // results stay placed.
+  // Returns the results of a reply to such a call, or nullopt if the reply is malformed, or if its verifier or seal is
+  // wrong. Placed results stay placed.
   std::optional<Message> Open(const Message& reply, GssService service, uint32_t sequence) {
     xdr::Decoder decoder(reply);
     ReplyHeader header;

@@ -1,4 +1,5 @@
-// For tests: the client's side of Kerberos, implemented by this host's library, in a realm of tests/harness/kerberos.py.
+// For tests: the client's side of Kerberos, implemented by this host's library, in a realm of
+// tests/harness/kerberos.py.
 #pragma once
 
 #include <gssapi/gssapi_krb5.h>

@@ -1,5 +1,5 @@
-// For tests and fuzzers: a mechanism without a KDC and without security. It believes any name. Its checksums and wrapping detect
-// changes in transit. Its sizes are odd, so that tests exercise padding.
+// For tests and fuzzers: a mechanism without a KDC and without security. It believes any name. Its checksums and
+// wrapping detect changes in transit. Its sizes are odd, so that tests exercise padding.
 #pragma once
 
 #include <chrono>

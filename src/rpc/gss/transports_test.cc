@@ -1,5 +1,5 @@
-// Calls under RPCSEC_GSS over both transports, with Kerberos and threads. Sealed messages are whole on either transport; unsealed
-// payloads are placed directly over RDMA.
+// Calls under RPCSEC_GSS over both transports, with Kerberos and threads. Sealed messages are whole on either
+// transport; unsealed payloads are placed directly over RDMA.
 #include <fcntl.h>
 #include <stdlib.h>
 #include <unistd.h>
