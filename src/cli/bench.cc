@@ -1,4 +1,4 @@
-// penstock bench: measures what a server gives to one client on one connection.
+// penstock bench: measures the performance of a server for one client on one connection.
 #include <fmt/core.h>
 #include <sys/resource.h>
 #include <unistd.h>
@@ -136,7 +136,7 @@ class Run {
       case Operation::kNull:
         co_return co_await mount_.Ping();
       case Operation::kGetAttributes: {
-        // Of the directory: with a delegation, the client knows the file's attributes without a call.
+        // Ask for the directory: with a delegation, the client knows the file's attributes without a call.
         PENSTOCK_CO_TRY([[maybe_unused]] const auto attributes,
                         co_await mount_.GetAttributes(directory_.handle, "GETATTR"));
         break;

@@ -221,7 +221,7 @@ TEST_F(LocalTargetTest, WritesIntoAnOpenDescriptor) {
   EXPECT_EQ(StatusOf(folder / "file").st_ino, before);
 }
 
-TEST_F(LocalTargetTest, InPlaceWritesIntoTheSameFile) {
+TEST_F(LocalTargetTest, WritesInPlaceIntoTheSameFile) {
   Write(folder / "file", "old");
   std::filesystem::create_hard_link(folder / "file", folder / "other name");
   ASSERT_EQ(Replace(folder / "file", "new", true), "");

@@ -28,8 +28,8 @@ std::optional<uint32_t> ParseMode(const std::string& text) {
   return mode;
 }
 
-// The place that `path`, a path on the mount's server, stands for as a target of mv and ln: if it names a directory,
-// the entry `source` in it; else the path itself.
+// Returns the target of mv or ln for `path`, a path on the mount's server. If `path` is a directory, the target is the
+// entry `source` in it; otherwise it is `path` itself.
 Task<Result<Mount::Place>> PlaceOf(Mount& mount, std::string path, std::string source) {
   const auto below = path.starts_with('/') ? mount.PathBelowRoot(path) : std::nullopt;
   if (!below) {

@@ -83,7 +83,7 @@ Task<Opened> OpenRdma(Loop& loop, rdma::Provider& provider, SocketAddress server
   auto connected = co_await rpcrdma::Connect(provider, server, std::move(options), loop);
   if (connected) co_return *std::move(connected);
   const rdma::ConnectError& error = connected.error();
-  // The detail adds nothing to these kinds.
+  // These kinds explain the error completely, so the message leaves out the detail.
   const bool is_clear =
       error.kind == rdma::ConnectError::Kind::kRefused || error.kind == rdma::ConnectError::Kind::kRejected;
   const auto refusal = rpcrdma::ParseRejection(error.private_data);

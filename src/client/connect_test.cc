@@ -67,7 +67,7 @@ TEST_F(ConnectTest, WaitsForAnRdmaServerAsLongAsTheUrlAllows) {
   EXPECT_EQ(provider_.limit(), 3s);
 }
 
-// The limit is the one for the reply to a call: after it another connection may do better.
+// An attempt may take as long as the reply to a call. After that time, another attempt may succeed sooner.
 TEST_F(ConnectTest, LimitsOneRdmaConnectionAttemptToAMinute) {
   OpenRdma("nfs://127.0.0.1/?proto=rdma");
   EXPECT_EQ(provider_.limit(), 60s);

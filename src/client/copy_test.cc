@@ -91,7 +91,7 @@ class FakeMount final : public Mount {
   const std::string trouble_;
 };
 
-// The server executes calls in their order. Of the replies that are on their way, the newest arrives first.
+// The server executes calls in their order. If several replies are on their way, the newest arrives first.
 class FakeFile final : public File {
  public:
   FakeFile(Loop& loop, FakeServer& server) : File(Node(), "remote"), loop_(loop), server_(server) {}

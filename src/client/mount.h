@@ -255,7 +255,7 @@ class Mount {
  protected:
   Mount(Loop& loop, Url url) : loop_(loop), url_(std::move(url)) {}
 
-  // Makes the error of List() for a server whose last reply neither ended the directory nor advanced the cookie.
+  // Makes the error of List() for a reply that does not end the directory and does not advance the cookie.
   static Error EndlessListing(std::string_view what);
 
   Loop& loop_;

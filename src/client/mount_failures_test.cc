@@ -74,9 +74,9 @@ TEST_P(MountFailuresTest, AnUploadFailsIfTheDataCannotBeCommitted) {
   Do(file->Close());
 }
 
-// ---- a server that puts calls off ----
+// ---- a server that delays calls ----
 
-TEST_P(MountFailuresTest, TriesAgainAfterTheServerAsksForALaterTime) {
+TEST_P(MountFailuresTest, RetriesWhenTheServerAsksForDelay) {
   FailAttributes(nfs3::NFS3ERR_JUKEBOX, nfsstat4::NFS4ERR_DELAY, 2);
   const size_t before = service.CountCalls(AttributeQueries());
   EXPECT_TRUE(GetAttributes());
@@ -95,7 +95,7 @@ TEST_P(MountFailuresTest, AFileThatIsBusyIsReadLater) {
 
 // ---- RPC errors and replies that make no sense ----
 
-TEST_P(MountFailuresTest, AnRpcErrorIsNoStatusOfAFile) {
+TEST_P(MountFailuresTest, RpcErrorsHaveNoNfsStatus) {
   using Encode = std::function<void(xdr::Encoder&, rpc::Xid)>;
   const std::pair<Encode, const char*> cases[] = {
       {[](auto& to, auto xid) { rpc::EncodeAuthError(to, xid, rpc::AuthStatus::AUTH_TOOWEAK); },
@@ -204,7 +204,7 @@ TEST_P(EveryCallTest, SurvivesTheLossOfAnyReply) {
   ExpectToSurvive([this](size_t n) { service.LoseReply(AllCalls(), 1, n); });
 }
 
-TEST_P(EveryCallTest, ATruncatedReplyIsAnErrorAndTheMountGoesOn) {
+TEST_P(EveryCallTest, ATruncatedReplyIsAnErrorAndTheMountStaysUsable) {
   const size_t calls = CountAllCalls();
   size_t failed = 0;
   for (size_t n = 0; n < calls; ++n) {
@@ -242,14 +242,14 @@ TEST_P(ImpatientMountTest, ACallWithoutAReplyTimesOutAndTheNextSucceeds) {
   EXPECT_EQ(mount->trouble(), "");
 }
 
-TEST_P(ImpatientMountTest, AServerThatLosesEveryCallIsGivenUp) {
+TEST_P(ImpatientMountTest, GivesUpAServerThatLosesEveryCall) {
   service.LoseCall(AllCalls(), 1000);
   const Error error = ErrorOf(mount->GetAttributes(root(), "root"));
   EXPECT_EQ(error.message, "root: the connection was lost");
   EXPECT_EQ(mount->trouble(), "the server closes connections before it answers: it may be full");
 }
 
-TEST_P(ImpatientMountTest, AFileThatStaysBusyIsGivenUp) {
+TEST_P(ImpatientMountTest, GivesUpAFileThatStaysBusy) {
   service.files().Add({.operation = fs::faulty::Operation::kLookup, .effect = fs::faulty::FailWith(fs::Error::kDelay)});
   const Error error = ErrorOf(mount->Lookup(root(), "file"));
   EXPECT_EQ(error.message, "file: not available now, try again later");

@@ -249,7 +249,7 @@ TEST_F(OpenTest, ReportsAServerThatGivesNoSession) {
   EXPECT_EQ(ErrorOfOpening(UrlOf(Version::k41)).status, Status::kNoSpace);
 }
 
-TEST_F(OpenTest, AsksABusyServerAgain) {
+TEST_F(OpenTest, RetriesIfTheServerIsBusy) {
   service.FailOperation(nfs_opnum4::OP_EXCHANGE_ID, nfsstat4::NFS4ERR_DELAY);
   service.FailOperation(nfs_opnum4::OP_CREATE_SESSION, nfsstat4::NFS4ERR_DELAY);
   Open(UrlOf(Version::k41));

@@ -1,4 +1,4 @@
-// Retries decides when and how long the client repeats a request that the server puts off.
+// Retries decides when and how long the client repeats a request that the server delays.
 #pragma once
 
 #include <algorithm>

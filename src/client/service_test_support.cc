@@ -194,7 +194,7 @@ class TestService::Server final : public rpc::CallHandler {
     TurnFor(loop_, std::chrono::milliseconds(1));
   }
 
-  // Starts another run. Calls of the last one come to their end there.
+  // Starts another run. Calls of the previous run finish in that run.
   void Start() {
     if (!runs_.empty() && runs_.back()->nfs4) runs_.back()->nfs4->Stop();
     Run& run = *runs_.emplace_back(std::make_unique<Run>(loop_));
@@ -332,7 +332,7 @@ void TestService::FailOperation(nfs_opnum4 operation, nfsstat4 status, size_t ti
     const auto count = static_cast<uint32_t>(failed - start.operations.begin() + 1);
     xdr::Encode(reply, nfs4::COMPOUND4res_head{status, start.head.tag, count});
     if (start.sequence && operation != nfs_opnum4::OP_SEQUENCE) {
-      // The server executes SEQUENCE alone, so that its slot goes on.
+      // The server executes SEQUENCE alone, so that the sequence id of the slot advances.
       xdr::Encoder alone(server_->buffers());
       rpc::EncodeCallHeader(alone, header);
       xdr::Encode(alone, nfs4::COMPOUND4args_head{start.head.tag, start.head.minorversion, 1});

@@ -70,7 +70,7 @@ class TestService {
   size_t CountCalls(const CallMatcher& matches) const;
 
   // From now on, `handle` replaces the server for calls that match: it leaves `skip` of them to the server, then takes
-  // `times` of them. An empty reply ends the connection. Of two interceptions the older one is asked first.
+  // `times` of them. An empty reply ends the connection. If two interceptions match, the older one is first.
   using CallFunction = std::function<Task<rpc::Message>(rpc::Message call, const rpc::Peer& peer)>;
   void Intercept(CallMatcher matches, CallFunction handle, size_t times = 1, size_t skip = 0);
 

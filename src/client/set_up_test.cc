@@ -58,7 +58,7 @@ TEST(CredentialOf, PresentsTheIdentityOfTheProcessByDefault) {
   EXPECT_EQ(CredentialIn(Url()).gid, ::getegid());
 }
 
-TEST(RandomXid, Differs) { EXPECT_FALSE(RandomXid() == RandomXid() && RandomXid() == RandomXid()); }
+TEST(RandomXid, DiffersEachTime) { EXPECT_FALSE(RandomXid() == RandomXid() && RandomXid() == RandomXid()); }
 
 }  // namespace
 }  // namespace penstock::client

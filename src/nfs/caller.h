@@ -70,7 +70,7 @@ class Caller {
   const fs::RequestContext& context() const { return context_; }
 
  private:
-  // Flavors that the export does not accept run as anonymous, and so does an initiator who maps to no user of this
+  // Flavors that the export does not accept run as anonymous, and so does an initiator that maps to no user of this
   // host.
   static bool IsSomebody(const ExportOptions& options, const rpc::Credential& credential) {
     const bool unknown = credential.flavor == rpc::AuthFlavor::RPCSEC_GSS && credential.uid == rpc::kNobody;

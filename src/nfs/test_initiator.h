@@ -9,10 +9,10 @@
 
 namespace penstock::nfs {
 
-// Somebody with a ticket.
+// An initiator with a Kerberos ticket.
 class TestInitiator {
  public:
-  // `uid`: of the user of this host whom it is.
+  // `uid` is the user of this host to which the initiator maps.
   explicit TestInitiator(std::string_view name, uint32_t uid = rpc::kNobody)
       : initiator_{.name = "krb5:" + std::string(name), .display = std::string(name)}, uid_(uid) {}
 
@@ -31,10 +31,10 @@ class TestInitiator {
   const uint32_t uid_;
 };
 
-// A program that is called with a credential of our choice, where there is one, instead of the call's own.
+// Calls a program with the test's credential instead of the call's own. Without one, the call keeps its own.
 class CalledBy final : public rpc::ForwardingProgram {
  public:
-  // Both outlive it.
+  // Both arguments outlive this object.
   CalledBy(rpc::Program& program, const std::optional<rpc::Credential>& credential)
       : ForwardingProgram(program), credential_(credential) {}
 

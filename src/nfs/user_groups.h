@@ -26,7 +26,7 @@ class UserGroups {
   struct Settings {
     Duration known_for = std::chrono::minutes(5);
     size_t users = 16384;
-    // Look up users of AUTH_SYS too, whose credentials name groups.
+    // Whether to look up users of AUTH_SYS, too. Their credentials already name groups.
     bool of_everybody = true;
   };
 

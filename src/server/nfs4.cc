@@ -36,8 +36,8 @@ nfs::v4::StateTables::Beginning BeginTables(const nfs::v4::Settings& settings,
           .dead_sessions = nfs::v4::DeadSessions(replies.Load(), patience, now)};
 }
 
-// The name that tells this server from all others, whatever its addresses are (RFC 8881 §2.10.4). It is made at the
-// first start and kept in the state directory.
+// The name that distinguishes this server from all others, regardless of its addresses (RFC 8881 §2.10.4). It is made
+// at the first start and kept in the state directory.
 SetupResult<std::string> LoadServerId(const stdfs::path& directory) {
   constexpr std::string_view kPrefix = "penstock-";
   constexpr size_t kDigits = 32;

@@ -23,8 +23,8 @@ struct Export {
 
 // Members are destroyed from the last to the first: file systems before the pool that they use.
 struct Parts {
-  // Keeps what must survive a restart: the server's name, its clients, their replies. File systems may keep files of
-  // their own in it. A directory is for one server at a time.
+  // Keeps the data that must survive a restart: the server's name, its clients and their replies. File systems may keep
+  // files of their own in it. Only one server may use it at a time.
   StateDirectory state_directory;
   // Runs calls that block. File systems may use the same pool. Server::Stop() joins it, so a pool is for one server.
   std::shared_ptr<Workers> pool;

@@ -35,8 +35,8 @@ bool PortsAreReserved() {
 }
 
 // Connections get at most half of the descriptors that the process may open, less those that it needs for other things,
-// so that files have descriptors as well. Below that limit each host keeps its share; if descriptors ran out, no host
-// would have one.
+// so that files have descriptors as well. Below that limit, each host can use its share of connections. If the
+// descriptors ran out, no host could connect.
 rpc::ConnectionTable::Limits Affordable(rpc::ConnectionTable::Limits wanted) {
   const size_t all = RaiseDescriptorLimit();
   const size_t most = std::max(all / 4, all / 2 - std::min(all / 2, kOtherDescriptors));

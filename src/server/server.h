@@ -81,7 +81,7 @@ class Server {
   const std::shared_ptr<fs::OpenFiles> open_files_;  // null if the file systems keep none open
   const std::shared_ptr<DescriptorShortage> shortage_;
   std::unique_ptr<rpc::gss::Kerberos> kerberos_;  // null if RPCSEC_GSS is not offered
-  std::string no_kerberos_;                       // the reason for that
+  std::string no_kerberos_;                       // the reason why RPCSEC_GSS is not offered
   std::shared_ptr<nfs::UserGroups> groups_;       // null if groups come from the credentials
   nfs::Exports exports_;
   nfs::mount::Program mount3_{exports_};

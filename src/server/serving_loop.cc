@@ -65,7 +65,7 @@ void ServingLoop::Start() {
 void ServingLoop::StopServing(Duration drain_limit, std::function<void()> on_ended) {
   loop_.Post(
       [this, drain_limit, ended = std::move(on_ended)]() mutable { Spawn(Drain(drain_limit, std::move(ended))); });
-  // If set-up failed half-way the listeners must still be closed, on the loop.
+  // If set-up failed half-way, the loop must still run to close the listeners.
   if (!started_) Start();
 }
 
@@ -74,14 +74,14 @@ void ServingLoop::Stop() {
 }
 
 Task<void> ServingLoop::Drain(Duration drain_limit, std::function<void()> on_ended) {
-  // At the same time: a peer may use up the limit on each of the three.
+  // Stop the three at the same time, because a peer can use up the whole limit of each.
   unsigned left = 3;
   OneShot<> all;
   Spawn(Count(tcp_->Stop(drain_limit), left, all));
   Spawn(Count(mount_->Stop(drain_limit), left, all));
   Spawn(Count(rdma_->Stop(drain_limit), left, all));
   co_await all;
-  // Closed connections get one more turn of the loop before.
+  // Post, so that the code of the closed connections ends in this turn of the loop, before `on_ended` runs.
   loop_.Post(std::move(on_ended));
 }
 

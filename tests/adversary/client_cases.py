@@ -27,7 +27,7 @@ class Case(NamedTuple):
     section: str
     command: str
     behave: dict
-    works: object = False  # True: exit code 0 and the correct output; None: either
+    works: object = False  # True: must succeed with the correct output; False: must fail; None: may do either
     terminate: tuple = None  # an expected part of the client's message
     greet: Callable = None
 
@@ -122,7 +122,7 @@ def header_cases():
     for size in (0, 1, 19, 27):
         yield Case(f"{size} octets first", "RFC 8166 §4.5", PING, first(lambda peer, call, size=size: peer.send(bytes(size))), True)
     yield Case("RDMA_DONE first", "RFC 8166 §4.6.2", PING, first(lambda peer, call: peer.send(words(call.xid, 1, 1, 3, 0, 0, 0))), True)
-    yield Case("a reply to nobody first", "RFC 8166 §4.5", PING, first(
+    yield Case("a reply with an unknown XID first", "RFC 8166 §4.5", PING, first(
         lambda peer, call: peer.good_reply(call, xid=call.xid ^ 1 << 31)), True)
     yield Case("the reply twice", "RFC 8166 §3.3", PING, first(Peer.good_reply), True)
     yield Case("an error and then the reply", "RFC 8166 §4.5", PING, first(

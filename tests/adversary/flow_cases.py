@@ -274,7 +274,7 @@ def slow_loris(server):
 
 def silence(scratch):
     """One host connects thousands of times without sending a request, far more often than the server's limit
-    (max_pending). Another host can connect all the same."""
+    (max_pending). Another host can still connect."""
     crowd_size = 2500
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (max(soft, min(hard, crowd_size + 500)), hard))

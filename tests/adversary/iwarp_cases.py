@@ -189,7 +189,7 @@ def rdmap_cases():
     for stag in (0, 1, MAX32):
         yield Case(f"Send that invalidates {stag:#x}", "RFC 5040 §7.2", frames(untagged(SEND_INVALIDATE, invalidate=stag)),
                    Terminated(*CANNOT_INVALIDATE))
-    yield Case("Read Response that nobody asked for", "RFC 5040 §8.2", frames(tagged(READ_RESPONSE, 1, 0, bytes(8))),
+    yield Case("Read Response without a Read Request", "RFC 5040 §8.2", frames(tagged(READ_RESPONSE, 1, 0, bytes(8))),
                Terminated(*OPCODE_UNEXPECTED))
     for size in range(0, 28, 9):
         yield Case(f"Read Request of {size} octets", "RFC 5040 §8.2",

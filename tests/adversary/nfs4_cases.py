@@ -209,7 +209,7 @@ def attribute_cases():
             ("an ACL of 2^32-1 entries", nfs4.bitmap(12) + opaque(words(MAX32)), Ends(nfs4.BADXDR, INVAL)),
             ("an ACL of 100 entries", nfs4.bitmap(12) + opaque(words(100) + (words(0, 0, 1) + opaque(b"EVERYONE@")) * 100),
              Ends(nfs4.OK, INVAL, nfs4.ATTRNOTSUPP, NOSPC, FBIG)),
-            ("an ACL for nobody", nfs4.bitmap(12) + opaque(words(1, 0, 0, 1) + opaque(b"")), Ends(nfs4.BADOWNER, INVAL, nfs4.ATTRNOTSUPP)),
+            ("an ACL entry with an empty name", nfs4.bitmap(12) + opaque(words(1, 0, 0, 1) + opaque(b"")), Ends(nfs4.BADOWNER, INVAL, nfs4.ATTRNOTSUPP)),
             ("an ACL with flags that there are not", nfs4.bitmap(12) + opaque(words(1, MAX32, MAX32, MAX32) + opaque(b"EVERYONE@")),
              Ends(INVAL, nfs4.ATTRNOTSUPP)),
             ("a time of 2^32-1 nanoseconds", nfs4.bitmap(54) + opaque(words(1) + hyper(0) + words(MAX32)), Ends(INVAL)),

@@ -156,7 +156,7 @@ class NotMade(Ends):
     def check(self, client, xid):
         super().check(client, xid)
         status = nfs4.run(client, [ROOT, op(nfs4.LOOKUP, opaque(b"must not be made"))]).status
-        assert status == NOENT, f"LOOKUP of what was not to be made gives {status}"
+        assert status == NOENT, f"LOOKUP of an object that must not exist gives {status}"
 
 
 # ---- stateids and locks ----
@@ -199,7 +199,7 @@ def guessed_stateids(client):
             assert status in NO_STATE, f"{name} with bit {bit} changed: {status}"
     for name, under in UNDER_STATEID:
         status = thief.run(client, at(handle, under(stateid))).status
-        assert status in NO_STATE, f"{name} with somebody else's stateid: {status}"
+        assert status in NO_STATE, f"{name} with another client's stateid: {status}"
     for name, under in UNDER_STATEID:
         status = mine.run(client, at(nfs4.look_up(client, b"empty"), under(stateid))).status
         assert status in NO_STATE, f"{name} of another file: {status}"
@@ -392,7 +392,7 @@ def locks_without_end(client):
     count, status = until_refused(client, session, lambda done: at(handle, *(
         nfs4.lock_op(session.client, b"l", lock, 2 * (done + i), 1, new=False) for i in range(28))), MAX_RANGES + 1000)
     assert status == nfs4.DELAY and count > MAX_RANGES // 2, f"after {count} locks: {status}"
-    # The client can return what it has.
+    # The client can still release its locks.
     assert session.run(client, at(handle, nfs4.locku_op(lock, 0, MAX64))).status == nfs4.OK
 
 

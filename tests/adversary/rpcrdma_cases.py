@@ -26,7 +26,7 @@ def null(**fields):
 
 
 def lists(data, payload=True, kind=RDMA_MSG):
-    """A header with `data` as chunk lists, before a NULL call or before nothing."""
+    """Sends a header with `data` as chunk lists, and a NULL call after it if `payload` is true."""
     def act(client):
         message = rpc.call()
         return send(rpc.header(rpc.xid_of(message), kind, chunks=data) + (message if payload else b""))(client)

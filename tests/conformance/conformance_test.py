@@ -24,37 +24,37 @@ class Problems(unittest.TestCase):
     def find(self, *entries, programs=("e2e.rdma",), units=(("m.S.Case", True),)):
         return list(conformance.problems(entries, self.root, set(programs), dict(units)))
 
-    def test_a_good_entry_has_none(self):
+    def test_accepts_a_good_entry(self):
         self.assertEqual(self.find(entry()), [])
 
-    def test_missing_code(self):
+    def test_reports_missing_code(self):
         self.assertTrue(self.find(entry(code=["b.h:Good"])))
         self.assertTrue(self.find(entry(code=["a.h:Goo"])))
         self.assertTrue(self.find(entry(code=[])))
 
-    def test_missing_test(self):
+    def test_reports_a_missing_test(self):
         self.assertTrue(self.find(entry(), units=()))
         self.assertTrue(self.find(entry(test=[])))
         self.assertTrue(self.find(entry(test=["m.S.Case", "m.S.Other"])))
 
-    def test_a_test_that_failed(self):
+    def test_reports_a_failed_test(self):
         self.assertTrue(self.find(entry(), units=[("m.S.Case", False)]))
 
-    def test_a_test_that_is_a_program(self):
+    def test_accepts_a_test_that_is_a_program(self):
         self.assertEqual(self.find(entry(test=["e2e.rdma"])), [])
         self.assertTrue(self.find(entry(test=["e2e.tcp"])))
 
     def test_an_exception_excuses_a_missing_test(self):
         self.assertEqual(self.find(entry(test=[], exception="nobody can see it")), [])
 
-    def test_doubled_ids_and_unknown_fields(self):
+    def test_reports_doubled_ids_and_unknown_fields(self):
         self.assertTrue(self.find(entry(), entry()))
         self.assertTrue(self.find(entry(colour="blue")))
         self.assertTrue(self.find(entry(level="PERHAPS")))
 
 
 class Results(unittest.TestCase):
-    def test_of_a_module_with_a_slash(self):
+    def test_reads_the_results_of_a_module_with_a_slash(self):
         with tempfile.TemporaryDirectory() as folder:
             result = pathlib.Path(folder) / "results" / "a" / "m.unit2.xml"
             result.parent.mkdir(parents=True)

@@ -16,7 +16,7 @@ from patience import SECONDS  # noqa: E402
 from penstock import ADDRESS, PENSTOCK, TRANSPORTS, Server, check_refusal, penstock_ok as ok, penstock_refused as refused  # noqa: E402
 from valve import Valve  # noqa: E402
 
-# More than a client requests at a time, so that at a failure in the middle some of it is not yet requested.
+# SIZE is more than a client requests at a time. So a failure in the middle finds a part that is not yet requested.
 SIZE, PASSING = 24 * MIB, 3 * MIB
 
 

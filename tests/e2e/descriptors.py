@@ -118,7 +118,7 @@ def connections_beside_files(scratch):
             try:
                 client.read(file)
             except AssertionError:
-                pass  # The server divided its descriptors before this limit.
+                pass  # the server divided its descriptors before the limit was lowered
         for transport in TRANSPORTS:
             clients = [TcpClient(server.tcp) for _ in range(wanted)]
             for other in clients:

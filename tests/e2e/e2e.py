@@ -233,8 +233,8 @@ def squash(scratch):
 
 
 def access_control_list(scratch):
-    """An access control list lets a caller who is not root read and write. Each program is another connection: the
-    thread that has served one caller serves the next."""
+    """An access control list lets a caller other than root read and write. Each program uses another connection, and
+    the thread that has served one caller serves the next."""
     if os.geteuid() != 0:
         raise Skip("needs root: to act as a caller")
     folders(scratch, "export")

@@ -101,7 +101,7 @@ def killed(scratch):
 
 
 def wrong_faults(scratch):
-    """A wrong fault ends the start with its name and with what would be right."""
+    """An invalid fault ends the start. The message names the fault and the valid effects."""
     prepare(scratch)
     serve_refused(scratch, f"{scratch}/export", "--faults=write:eoi", mentions=["write:eoi", "eio"])
 

@@ -279,7 +279,7 @@ def locks_on_leased_files(scratch):
             lease.give_up()
             held = speaker.run(client, [putfh(file), owner.lock_op(stateid, 0, 10)]).value(nfs4.LOCK)
             with open(f"{path}/file", "rb") as reader:
-                assert is_locked(reader, fcntl.LOCK_SH, 5, 1), "a program may share what a client has locked exclusively"
+                assert is_locked(reader, fcntl.LOCK_SH, 5, 1), "a program may share a range that a client has locked exclusively"
             assert speaker.run(client, [putfh(file), nfs4.locku_op(held, 0, WHOLE, seqid=1)]).status == nfs4.OK
             assert speaker.run(client, [putfh(file), nfs4.close_op(stateid, owner.next_seqid())]).status == nfs4.OK
         client.close()

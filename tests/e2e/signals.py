@@ -20,8 +20,8 @@ def export_of(scratch):
 
 
 def terminates_beside_a_stuck_write(scratch):
-    """A thread that never returns from a write does not block the end of the server. A FIFO that nobody reads stands
-    for a hanging disk: the trace is written to it."""
+    """A thread that never returns from a write does not block the end of the server. The server writes its trace
+    to a FIFO without a reader, which imitates a hanging disk."""
     os.mkfifo(f"{scratch}/trace")
     reader = os.open(f"{scratch}/trace", os.O_RDONLY | os.O_NONBLOCK)
     try:

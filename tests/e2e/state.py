@@ -90,7 +90,7 @@ def unreadable_file(scratch):
 
 def full_disk(scratch):
     """If the server cannot record a client, the client gets an error and the log has one line. The server continues,
-    and works normally when there is room again. The limit of a file's size stands for a full disk."""
+    and works normally when there is room again. A limit of the file size imitates a full disk."""
     with Server({"/": export_of(scratch)}) as server:
         unlimited = resource.prlimit(server.process.pid, resource.RLIMIT_FSIZE)
         resource.prlimit(server.process.pid, resource.RLIMIT_FSIZE, (0, unlimited[1]))

@@ -25,7 +25,7 @@ def ok(*arguments):
 
 def transfers(scratch):
     """Copies one file from the server and one to it, and lists a directory; each process writes a trace. Returns
-    {whose: path} and the server."""
+    {process: path of its trace} and the server."""
     if not (shutil.which("tshark") and shutil.which("editcap")):
         raise Skip("tshark and editcap (package tshark) are not installed")
     os.makedirs(f"{scratch}/export")
@@ -76,7 +76,7 @@ def server(scratch):
     said = [comment for (comment,) in rows(path, "frame.comment", wanted="frame.comment")]
     print(*said, sep="\n")
     assert sum("iwarp, up to" in each for each in said) == 3 and len(said) == 6, said
-    # For stricter checks than tshark's own; their reader only knows the older format.
+    # check_capture is stricter than tshark, but reads only the older format pcap.
     subprocess.run(["editcap", "-F", "nsecpcap", path, f"{scratch}/server.pcap"], check=True)
     problems, summary = check_capture.check(f"{scratch}/server.pcap",
                                             {"tcp": about.tcp, "rdma": about.rdma, "mount": about.mount},
@@ -86,7 +86,7 @@ def server(scratch):
 
 
 def client(scratch):
-    """A client's trace has all that it sends and receives, but not the data that the server moves: of READ and WRITE."""
+    """A client's trace has all its messages, but not the data of READ and WRITE, which the server moves."""
     traces, _ = transfers(scratch)
     for whose, inline in (("download", LOOKUP), ("upload", CREATE), ("upload", COMMIT), ("ls", READDIRPLUS)):
         path = traces[whose]

@@ -67,7 +67,7 @@ SUCCESS = (("success",), 0)
 
 
 def lose_reply(serving, transport, message, payload):
-    """The server sends the reply, and the network loses it. Only this test knows it."""
+    """Executes a call and ends its connection, as if the network had lost the reply. Returns the reply."""
     client = serving.connect(transport)
     reply = transact(client, message, payload)
     client.endpoint.reset()
@@ -75,7 +75,7 @@ def lose_reply(serving, transport, message, payload):
 
 
 def lose_connection(serving, transport, message, payload, shows):
-    """The connection is lost as soon as the operation is done, whatever happens to the reply."""
+    """Ends the connection as soon as the operation is done, before or after the reply is sent."""
     client = serving.connect(transport)
     client.send_call(message, payload, room=1 << 16)
     if payload and transport == "rdma":
@@ -236,9 +236,9 @@ def sessions(scratch):
             destroy = nfs4.compound([op(nfs4.DESTROY_SESSION, session)], 1)
             assert statuses(transact(bound, destroy)) == SUCCESS
             bound.endpoint.reset()
-            # No slot is left that could remember it: RFC 8881 §18.37.3
+            # The session has no slots any more that could keep the reply: RFC 8881 §18.37.3
             assert statuses(send_again(serving, then, destroy, None)) == (("success",), nfs4.BADSESSION)
-            # A session that was made twice would make this fail: RFC 8881 §18.50.3
+            # This fails if the server has made the session twice: RFC 8881 §18.50.3
             forget = nfs4.compound([op(nfs4.DESTROY_CLIENTID, hyper(known["client"]))], 1)
             assert statuses(lose_reply(serving, first, forget, None)) == SUCCESS, "there is another session"
 
@@ -256,7 +256,7 @@ class Repeated:
         self.reply = lose_reply(serving, first, self.message, self.payload)
 
     def meddle(self):
-        # Locks are gone with the server, and so is the client that could change them.
+        # The server lost all locks when it was killed, and with them the client that could change them.
         if self.operation.name != "LOCKU":
             self.operation.meddle(self.place)
 

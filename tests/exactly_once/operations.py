@@ -16,11 +16,11 @@ NO_ATTRIBUTES = words(0, 0, 0, 0, 0, 0)
 
 class Operation(NamedTuple):
     name: str
-    prepare: Callable  # of a Place
-    request: Callable  # of a Place: returns the call, and the place of its payload if it has one
-    done: Optional[Callable]  # of a Place: returns whether the effect is visible; None if only the requester can tell
-    meddle: Callable  # of a Place
-    spoiled: Callable  # of a Place: returns whether the other client's change is destroyed
+    prepare: Callable  # takes a Place
+    request: Callable  # takes a Place; returns the call, and the place of its payload if it has one
+    done: Optional[Callable]  # takes a Place; returns whether the effect is visible; None if only the requester knows
+    meddle: Callable  # takes a Place
+    spoiled: Callable  # takes a Place; returns whether the other client's change is destroyed
 
 
 class Place:

@@ -57,7 +57,7 @@ class Frames:
             return
         if ports not in self.streams:
             if not segment.payload:
-                return  # nobody listened, or an earlier connection ends
+                return  # no listener accepted it, or an earlier connection ends
             raise BadFraming(f"connection {ports[0]} -> {ports[1]} without its beginning")
         if segment.payload:
             pending = self.pending[ports]

@@ -17,7 +17,7 @@ from patience import BUSY
 from script import Script, ScriptFailed
 
 BOOT_SECONDS = 180
-KVM_SECONDS = 12 * BUSY  # a boot takes three
+KVM_SECONDS = 12 * BUSY  # a boot takes three seconds
 MEMORY_MIB = int(os.environ.get("PENSTOCK_GUEST_MEM", "1400"))
 
 
@@ -75,7 +75,7 @@ def try_kvm(verdict):
 
 
 class Guest(Script):
-    """One boot, and a script in it."""
+    """One boot of the guest, which runs one script."""
 
     def __init__(self, script, files=None, forwards=None, memory=MEMORY_MIB, networks=1):
         """`forwards` is {host port: guest port}. `files` appear in the guest under the given paths. The first network

@@ -26,23 +26,23 @@ class ReleaseTest(unittest.TestCase):
     def choose(self, headers, images=None):
         return quietly(choose_release, headers, SOURCE, lambda release: images is None or release in images)[0]
 
-    def test_a_backport_is_not_taken_for_a_later_6_1(self):
+    def test_does_not_choose_a_backport(self):
         self.assertEqual(self.choose({"6.1.0-56-amd64": SOURCE, "6.12.9+bpo-amd64": "6.12.9-1~bpo12+1",
                                       "6.10.11+bpo-amd64": "6.10.11-1~bpo12+1", "6.1.0-56-rt-amd64": SOURCE,
                                       "6.1.0-57-cloud-amd64": "6.1.195-1"}), "6.1.0-56-amd64")
 
-    def test_the_newest_is_taken_by_number(self):
+    def test_compares_releases_by_number(self):
         versions = {"6.1.0-9-amd64": None, "6.1.0-56-amd64": None, "6.1.0-10-amd64": None}
         self.assertEqual(self.choose(versions), "6.1.0-56-amd64")
 
-    def test_the_one_of_the_source_comes_first(self):
+    def test_prefers_the_version_of_the_source(self):
         self.assertEqual(self.choose({"6.1.0-56-amd64": SOURCE, "6.1.0-57-amd64": "6.1.195-1"}), "6.1.0-56-amd64")
 
     def test_skips_a_kernel_without_an_image(self):
         headers = {"6.1.0-56-amd64": "6.1.190-1", "6.1.0-57-amd64": "6.1.195-1"}
         self.assertEqual(self.choose(headers, images=["6.1.0-56-amd64"]), "6.1.0-56-amd64")
 
-    def test_where_no_image_can_be_had_the_download_says_why(self):
+    def test_chooses_a_release_even_if_no_image_is_available(self):
         self.assertEqual(self.choose({"6.1.0-56-amd64": SOURCE, "6.1.0-55-amd64": "6.1.190-1"}, images=[]), "6.1.0-56-amd64")
 
     def test_prints_a_version_that_differs_from_the_source(self):
@@ -51,7 +51,7 @@ class ReleaseTest(unittest.TestCase):
         self.assertIn(SOURCE, said)
         self.assertIn("6.1.195-1", said)
 
-    def test_names_the_package_that_brings_the_headers(self):
+    def test_names_the_missing_package_of_headers(self):
         with self.assertRaisesRegex(GuestUnavailable, r"linux-headers-amd64.*only those of 6\.12\.9\+bpo-amd64"):
             self.choose({"6.12.9+bpo-amd64": None})
         with self.assertRaisesRegex(GuestUnavailable, "linux-headers-amd64"):
@@ -87,7 +87,7 @@ class DownloadTest(unittest.TestCase):
         self.assertEqual(said.count("Unable to locate package some-package"), 2)
         self.assertIn("attempt 1 of", said)
 
-    def test_it_gives_up_and_says_what_to_look_at(self):
+    def test_the_error_after_the_last_attempt_names_apt_get_update(self):
         with self.assertRaisesRegex(RuntimeError, "some-package.*apt-get update"):
             self.download(failures=1000)
         with open(self.log) as log:

@@ -190,7 +190,7 @@ class Endpoint:
         region = self.memory.get(stag)
         if payload:
             assert region is not None and offset + len(payload) <= len(region), \
-                f"{len(payload)} octets to {stag:#x}+{offset:#x}, which nobody has offered"
+                f"{len(payload)} octets to {stag:#x}+{offset:#x}, which was not offered"
             region[offset:offset + len(payload)] = payload
 
     def answer_read(self, sink, sink_offset, size, source, source_offset):

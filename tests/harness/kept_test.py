@@ -36,13 +36,13 @@ class KeptTest(unittest.TestCase):
         self.addCleanup(folder.cleanup)
         self.folder, self.path = folder.name, f"{folder.name}/thing"
 
-    def test_one_process_makes_it_and_the_others_wait(self):
+    def test_one_process_makes_the_file_and_the_others_wait(self):
         said = [process.communicate()[0] for process in [maker(self.path, 0.3) for _ in range(3)]]
         self.assertEqual("".join(said).splitlines().count("making"), 1)
         for each in said:
             self.assertIn("found half,whole", each)
 
-    def test_ignores_what_a_killed_process_left(self):
+    def test_ignores_the_unfinished_file_of_a_killed_process(self):
         process = maker(self.path, 60)
         self.assertEqual(process.stdout.readline(), "making\n")
         process.kill()
@@ -51,7 +51,7 @@ class KeptTest(unittest.TestCase):
         self.assertIn("found half,whole", maker(self.path, 0).communicate()[0])
         self.assertEqual(sorted(os.listdir(self.folder)), ["locks", "thing"])
 
-    def test_what_cannot_be_made_is_tried_again(self):
+    def test_retries_after_a_failure(self):
         def fail(path):
             with open(path, "w"):
                 raise RuntimeError("no")
@@ -62,7 +62,7 @@ class KeptTest(unittest.TestCase):
         self.assertEqual(kept(self.path, os.mkdir), self.path)
         self.assertTrue(os.path.isdir(self.path))
 
-    def test_one_thing_can_be_made_of_another(self):
+    def test_a_kept_folder_may_need_another_one(self):
         def make(path):
             os.mkdir(path)
             kept(f"{self.folder}/part", lambda part: os.mkdir(part))

@@ -34,7 +34,7 @@ class CalledClient(TcpClient):
         deadline = time.monotonic() + seconds
         while not self.recalls:
             message = self.record(deadline - time.monotonic())
-            assert struct.unpack_from(">I", message, 4) == (0,), "a reply that nobody waits for"
+            assert struct.unpack_from(">I", message, 4) == (0,), "a reply without a pending call"
             self._answer(message)
         return self.recalls.pop(0)
 
@@ -70,6 +70,6 @@ class CalledClient(TcpClient):
 
     @staticmethod
     def _stateid(reader):
-        """Of the length of a session ID."""
+        """Reads 16 octets: a stateid, or a session ID, which has the same length."""
         reader.at += 16
         return reader.data[reader.at - 16:reader.at]

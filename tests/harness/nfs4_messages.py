@@ -190,7 +190,7 @@ def _open(reader):
 
 def _exchange_id(reader):
     client, sequence, flags = _hyper(reader), reader.word(), reader.word()
-    assert reader.word() == 0, "state protection that nobody has asked for"
+    assert reader.word() == 0, "state protection that was not requested"
     _hyper(reader), take_opaque(reader), take_opaque(reader)
     for _ in range(reader.word()):
         take_opaque(reader), take_opaque(reader)

@@ -54,7 +54,7 @@ def check_refusal(code, said, mentions=(), warnings=()):
 
 
 def penstock_refused(*arguments, mentions=(), warnings=(), **how):
-    """Runs a client command that must end so."""
+    """Runs a command that must fail with one clear message; see check_refusal()."""
     done = penstock(*arguments, seconds=60, **how)
     return check_refusal(done.returncode, done.stderr, mentions, warnings)
 

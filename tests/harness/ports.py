@@ -16,7 +16,7 @@ def free_ports(count):
     be stopped and started again on its ports."""
     with open("/proc/sys/net/ipv4/ip_local_port_range") as limits:
         first, last = map(int, limits.read().split())
-    # Connections get their ports from that range, so it is avoided if there are others.
+    # The kernel gives ports of that range to outgoing connections. Avoid it if the pool has other ports.
     pool = [port for port in POOL if port not in LEFT_OUT]
     pool = [port for port in pool if not first <= port <= last] or pool
     start = os.getpid() * 7 % len(pool)

@@ -20,7 +20,7 @@ def other():
 
 
 class PortsTest(unittest.TestCase):
-    def test_processes_at_the_same_time_get_different_ports(self):
+    def test_concurrent_processes_get_different_ports(self):
         processes = [other() for _ in range(4)]
         taken = [port for process in processes for port in process.stdout.readline().split()]
         for process in processes:
@@ -35,11 +35,11 @@ class PortsTest(unittest.TestCase):
         process.communicate()
         self.assertTrue(any(map(ports.reserve, taken)))  # another test may have reserved some of them by now
 
-    def test_a_port_stays_reserved_while_nobody_listens_on_it(self):
+    def test_a_port_stays_reserved_without_a_listener(self):
         (port,) = ports.free_ports(1)
         self.assertFalse(ports.reserve(port))
 
-    def test_a_program_that_is_started_does_not_keep_the_port(self):
+    def test_a_child_process_does_not_keep_the_port(self):
         process = subprocess.Popen([sys.executable, "-B", "-c", OTHER.replace(
             "sys.stdin.read()", "import subprocess; child = subprocess.Popen(['sleep', '60']); print(child.pid, flush=True)")],
             stdout=subprocess.PIPE, text=True)
@@ -64,7 +64,7 @@ class PortsTest(unittest.TestCase):
                     somebody.listen()
                 self.assertFalse(ports.reserve(somebody.getsockname()[1]))
 
-    def test_the_ports_of_a_server_that_a_user_starts_are_left_to_it(self):
+    def test_leaves_out_the_default_ports_of_nfs(self):
         self.assertFalse({20048, 20049, 2049} & set(ports.free_ports(1000)))
 
 

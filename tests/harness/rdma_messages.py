@@ -119,7 +119,7 @@ class Connection:
             request = next((each for each in self.read_requests.get(stag, []) if each[0] <= offset and
                             offset + len(payload) <= each[0] + each[1]), None)
             if request is None:
-                self.tell(f"a Read Response for STag {stag:#x} that nobody asked for")
+                self.tell(f"a Read Response for STag {stag:#x} without a Read Request")
                 return []
             if last:
                 self.read_requests[stag].remove(request)

@@ -88,7 +88,7 @@ class Script:
 class ScriptHere(Script):
     """Replaces Guest if the test itself runs in a guest: the script runs beside it."""
 
-    END = "==== script exit"  # not for the guest
+    END = "==== script exit"  # a line that only ScriptHere prints
 
     def __init__(self, script, files=None, forwards=None):
         super().__init__()

@@ -32,7 +32,7 @@ class Valve:
                 each.close()
 
     def wait(self):
-        """Waits until it holds something back."""
+        """Waits until the valve holds back octets of the server."""
         assert self.is_closed.wait(SECONDS), "the server has not sent that much"
 
     def open(self):

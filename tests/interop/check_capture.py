@@ -16,10 +16,10 @@ from frames import BadFraming, Frames, FramesView, Listeners, mpa_frame_length, 
 from pcap import BadCapture, Writer  # noqa: E402
 from rdma_messages import MessagesView  # noqa: E402
 
-# The capture is read in three views, each for the layers tshark reads in it without fault of its own:
-#   records   what came over TCP, a fragment of an RPC record a packet: RPC, MOUNT and NFS              (see frames.py)
-#   frames    an MPA frame a packet: MPA, DDP, RDMAP, RPC-over-RDMA, and the RPC headers above          (see frames.py)
-#   messages  the RPC messages that came over RDMA, put back together: RPC and NFS               (see rdma_messages.py)
+# tshark reads the capture in three views. In each view it dissects the named layers without errors of its own:
+#   records   one packet for each fragment of an RPC record over TCP: RPC, MOUNT and NFS                (see frames.py)
+#   frames    one packet for each MPA frame: MPA, DDP, RDMAP, RPC-over-RDMA, and the RPC headers above  (see frames.py)
+#   messages  the reassembled RPC messages over RDMA: RPC and NFS                                (see rdma_messages.py)
 VIEWS = {
     "records": (),
     "frames": ("--disable-protocol", "nfs", "--disable-protocol", "nfsacl", "--disable-protocol", "mount", "-o",
@@ -41,7 +41,7 @@ OCCURRENCES = {
     "tcp-recall": ("records", "nfs.cb.operation", "4"),
     "rdma-notify-lock": ("messages", "nfs.cb.operation", "13"),
     "tcp-notify-lock": ("records", "nfs.cb.operation", "13"),
-    # Under RPCSEC_GSS; and clients whose state only their machine may change (SP4_MACH_CRED).
+    # Calls under RPCSEC_GSS, and clients whose state only their machine may change (SP4_MACH_CRED).
     "rdma-gss": ("messages", "rpc.auth.flavor", "6"),
     "tcp-gss": ("records", "rpc.auth.flavor", "6"),
     "tcp-mach-cred": ("records", "nfs.exchange_id.state_protect", "1"),
@@ -50,7 +50,7 @@ OCCURRENCES = {
 # A request of a client appears in the call even if the server refuses it.
 IN_REPLIES = ("tcp-mach-cred",)
 # RFC 6581 §4 (revision 2 and the enhanced-mode flag) is newer than this dissector, which only knows RFC 5044. It
-# reports the last one for every CLOSE: its result has a stateid.
+# reports the deprecated stateid for every CLOSE, because each result of CLOSE has a stateid.
 ALLOWED = ("Res field is NOT set to zero as required by RFC 5044", "Rev field is NOT set to one as required by RFC 5044",
            "State ID deprecated in CLOSE responses [RFC7530 16.2.5]")
 WARNING, SEQUENCE_GROUP = 0x00600000, 0x02000000  # TCP's own observations (window full, ...) are not our errors

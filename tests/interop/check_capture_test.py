@@ -202,7 +202,7 @@ def broken_frame(scratch):
 
 
 def distrusted(scratch):
-    """A peer ends a connection: an error, except for siw's report of a CRC that tshark finds correct."""
+    """A Terminate is an error, unless siw reports a wrong CRC that tshark finds correct."""
     def terminated(control):
         ulpdu = bytes([0x41, 0x47]) + words(0, 2, 1, 0) + control + bytes(2)
         frame = struct.pack(">H", len(ulpdu)) + ulpdu

@@ -218,10 +218,10 @@ def features(scratch, mount):
         assert said in lines, f"the guest did not say {said!r}"
     made = hashes(lines, "made")
     assert len(made) == 3 and len(set(made.values())) == 1, made
-    assert digest(f"{folder}/sparse") == made["sparse"], "what the guest wrote is something else on the host"
+    assert digest(f"{folder}/sparse") == made["sparse"], "the host sees other data than the guest wrote"
     with open(f"{folder}/sparse", "rb") as sparse:
         sparse.seek(1 << 20)
-        assert not sparse.read(4 << 20).strip(b"\0"), "what was punched out is not zero"
+        assert not sparse.read(4 << 20).strip(b"\0"), "the punched hole is not zero"
     assert os.stat(f"{folder}/sparse").st_blocks * 512 < 8 << 20, "nothing was punched out"
 
 

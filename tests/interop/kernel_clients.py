@@ -27,7 +27,7 @@ delegations /mnt /mnt/delegated /other/delegated || exit 1
 locks /mnt/locks /other/locks %(rounds)d || exit 1
 races /mnt/races /other/races 60 || exit 1
 mapped /mnt/locks /other/locks || exit 1
-# The other way round: who held the delegations comes and is in the way.
+# Exchange the roles of the two clients.
 delegations /other /other/back /mnt/back || exit 1
 echo "made $(b2sum /tmp/mapped)"
 umount /mnt || exit 1

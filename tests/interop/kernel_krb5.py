@@ -95,7 +95,7 @@ def files(scratch, name, mounts):
         check_folder(f"{folder}/{mount.name}", made)
         told = f"told through {mount.name}: alice {uid('alice')} 640"
         assert told in lines, f"the guest did not say {told!r}"
-    assert lines.count("mine") == len(mounts), "who has read alice's secret"
+    assert lines.count("mine") == len(mounts), "not exactly one user per mount has read alice's secret"
     for mount in mounts[:2]:
         assert any(line.startswith(f"refused {mount.version}: mount") for line in lines), f"{mount.name}, sec=sys"
 
@@ -124,7 +124,7 @@ umount /mnt || exit 1
 
 
 def recovery(scratch, name, mount):
-    """The server is killed under a user who writes and holds locks. After the restart it knows no security context."""
+    """The server is killed while a user writes and holds locks. After the restart it knows no security context."""
     folder = exported(scratch)
     with secured(folder) as (realm, server), Capture(name, server, restarted=True):
         script = join(server) + SHELL + mount.command(server, host=SERVER) + LOAD

@@ -94,7 +94,7 @@ def look_around(scratch, server):
 
 
 def folders_of(scratch, sizes):
-    """The folders of the files that go to the server, and of those that come from it."""
+    """Makes the folder "mine" with files to upload and the folder "got" for downloads. Returns the script."""
     for folder in ("mine", "got"):
         os.mkdir(f"{scratch}/{folder}")
     make_sizes(f"{scratch}/mine", sizes)

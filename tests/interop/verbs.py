@@ -59,7 +59,7 @@ def suite(_):
 PROGRAM = """
 mkdir -p /srv /mnt /tmp/made /tmp/got; mount -t tmpfs -o size=600m srv /srv; mkdir /srv/export; chmod 777 /srv/export
 start_server() {
-  : >/tmp/server.log  # what the one before has said must not be taken for this one's
+  : >/tmp/server.log  # discard the messages of the previous server
   penstock serve --export /export=/srv/export:no_root_squash --listen %(address)s --tcp-port 2049 --rdma-port 20049 \\
     --mount-port 20048 --state-dir /tmp/state --rdma verbs --lease 5 --grace 5 -v >/tmp/server.log 2>&1 &
   server=$!
@@ -177,7 +177,7 @@ begin() {
   done
   kill -0 $copy || { echo "the copy was over before $1"; exit 1; }
 }
-# It goes when nobody has the device open any more.
+# The kernel deletes the link once no process has the device open.
 delete_link() {
   rdma link delete ${kind}0 & deleting=$!
   n=0; while kill -0 $deleting 2>/dev/null; do
@@ -191,7 +191,7 @@ end() {
   cmp /tmp/large /srv/export/large || exit 1
   echo "$kind: survived $1"
 }
-# A client without a connection, and without anything to do for a minute, lets go of the device all the same.
+# A client that has no connection and is idle for a minute closes the device, too.
 idle_client() {
   : >/tmp/idle.log
   penstock ping -c 2 -i 60000 --rdma verbs "$(url /export 4.1)" >/tmp/idle.log & idle=$!

@@ -52,7 +52,7 @@ def unknown_device(scratch):
 
 
 def no_permission(scratch):
-    """Without access to any of the files, to the device files, and to the connection manager's."""
+    """The user may not open any RDMA device file; later, only the connection manager's file is closed."""
     cure = ["no permission", "/dev/infiniband", "docs/hardware.md"]
     permit(0o600)
     both_refused(scratch, "--rdma=verbs", mentions=cure, **ordinary_user())
@@ -98,7 +98,7 @@ def no_device(scratch):
     both_refused(scratch, "--rdma=verbs", mentions=["no RDMA device", "--rdma iwarp"])
 
 
-# The last one removes the device.
+# The last case removes the device, so its place is last.
 CASES = {case.__name__: case for case in (unknown_device, no_permission, memory_limit, memory_limit_later, no_device)}
 
 if __name__ == "__main__":

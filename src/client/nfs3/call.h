@@ -19,7 +19,7 @@ namespace penstock::client::v3 {
 struct Caller {
   rpc::Client& client;
   TimerService& timers;
-  // How long the client repeats a call that the server puts off.
+  // How long the client repeats a call that the server delays (NFS3ERR_JUKEBOX).
   Duration give_up_after;
 };
 

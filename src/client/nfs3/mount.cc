@@ -169,7 +169,7 @@ Task<Result<void>> Mount::MountExport(Workers& workers) {
   // The server's list of mounts is a courtesy (RFC 1813 §5.2.3). This client has nothing mounted on its host, so it
   // leaves the list.
   (void)co_await mount_client.Call<mount3::MOUNTPROC3_UMNT>(root_path_);
-  // The channel must not be destroyed in the turn of the loop in which its last reply came.
+  // The channel must outlive the turn of the loop that delivered its last reply.
   co_await Sleep(loop_, Duration::zero());
   co_return Result<void>();
 }

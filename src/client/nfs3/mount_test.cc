@@ -131,8 +131,8 @@ TEST_F(Nfs3MountTest, AsksForAttributesThatLookupLeavesOut) {
   EXPECT_EQ(ErrorOf(mount->Lookup(root(), "file")).status, Status::kStale);
 }
 
-// RFC 1813 §3.3.8 to §3.3.10: a server may leave out the handle or the attributes of what it has made.
-TEST_F(Nfs3MountTest, LooksUpAMadeObjectThatTheReplyDoesNotDescribe) {
+// RFC 1813 §3.3.8 to §3.3.10: a server may leave out the handle or the attributes of the new object.
+TEST_F(Nfs3MountTest, LooksUpANewObjectThatTheReplyDoesNotDescribe) {
   const Node file = Create("file", "data")->node();
   const Node directory = Do(mount->MakeDirectory(root(), "directory", 0755));
   const Node link = Do(mount->MakeSymlink(root(), "link", "file"));
@@ -288,7 +288,7 @@ TEST_F(Nfs3MountTest, ARemoveWhoseReplyIsLostSucceeds) {
 }
 
 // RFC 1813 §2.6: the client repeats the call with another XID. Otherwise the server would repeat its reply.
-TEST_F(Nfs3MountTest, AMakeDirectoryThatIsPutOffIsExecutedLater) {
+TEST_F(Nfs3MountTest, RetriesAMakeDirectoryThatTheServerDelays) {
   service.Answer<NFSPROC3_MKDIR>(MKDIR3res(NFS3ERR_JUKEBOX), 2);
   Do(mount->MakeDirectory(root(), "directory", 0755));
   EXPECT_EQ(service.CountCalls(CallsOf<NFSPROC3_MKDIR>()), 3u);

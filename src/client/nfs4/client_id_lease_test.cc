@@ -22,7 +22,7 @@ class ClientIdLeaseTest : public testing::Test {
   const TimePoint now{std::chrono::seconds(1000)};
 };
 
-TEST_F(ClientIdLeaseTest, IsEstablishedInThreeSteps) {
+TEST_F(ClientIdLeaseTest, EstablishingTakesThreeSteps) {
   EXPECT_EQ(lease.next(), Step::kSetClientId);
   Set(7);
   EXPECT_EQ(lease.next(), Step::kConfirm);
@@ -97,7 +97,7 @@ TEST_F(ClientIdLeaseTest, IgnoresLateRepliesForAnEarlierClientId) {
 }
 
 // RFC 7530 §16.28.5: only delegations are in danger, and the client holds none.
-TEST_F(ClientIdLeaseTest, IsRenewedAlthoughTheCallbackPathIsDown) {
+TEST_F(ClientIdLeaseTest, RenewalSucceedsWhileTheCallbackPathIsDown) {
   Establish();
   lease.set_lease_time(std::chrono::seconds(60));
   EXPECT_EQ(lease.renewed_at(), now);

@@ -31,7 +31,7 @@ struct CallerOptions {
   uint32_t slots = 64;
   // The largest call and reply: a payload of 1 MiB and its surroundings.
   uint32_t max_message = (1 << 20) + (64 << 10);
-  // How long the client repeats an operation that the server puts off.
+  // How long the client repeats an operation that the server delays (NFS4ERR_DELAY).
   Duration give_up_after = std::chrono::minutes(10);
 };
 
@@ -80,7 +80,7 @@ class CompoundCaller {
     return Attempts(std::move(build), what, destination, std::move(observe), std::type_identity<Operations>());
   }
   // For the reclaim function only: executes the COMPOUND although the client is not ready, and repeats it while the
-  // server puts it off. The reply may have any status. NFS4ERR_DELAY says that the session is lost again, so the
+  // server delays it. The reply may have any status. NFS4ERR_DELAY says that the session is lost again, so the
   // reclaim function will be called again.
   template <class Build>
   auto ReclaimCall(Build build, std::string_view what) {
@@ -185,7 +185,7 @@ class CompoundCaller {
                                                             std::type_identity<std::tuple<Arguments...>>);
   // Takes steps until ready() is true or a step fails.
   Task<Result<void>> Recover(std::string_view what);
-  // When the client renews the lease unless another call renews it before: after half of the lease time.
+  // The time at which the client renews the lease, unless a call renews it earlier: after half of the lease time.
   TimePoint renew_at() const { return renewed_at() + lease_time() / 2; }
   void ArmRenewal();
   Task<void> Renew();

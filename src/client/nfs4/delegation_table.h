@@ -34,7 +34,7 @@ class Delegation {
   // Whether the delegation covers opens and I/O with this access.
   bool Covers(Access access) const { return writes_ || access == Access::kRead; }
   // Whether the client may open the file without a call. The server must have granted this access before: the mount has
-  // one user only, so nobody gets access that the server would refuse (RFC 8881 §10.4).
+  // one user only, so no user gets access that the server would refuse (RFC 8881 §10.4).
   bool LetsOpen(Access access) const {
     return !returning_ && Covers(access) && (opened_ & Bits(access)) == Bits(access);
   }

@@ -26,7 +26,7 @@ DelegationTable::Pointer Make(uint8_t number, bool writes = false) {
 // A place in memory stands for an open file. The table never looks at it.
 OpenFile& User(int& place) { return reinterpret_cast<OpenFile&>(place); }
 
-TEST(Delegation, ForReadingAllowsNoWriter) {
+TEST(Delegation, ReadDelegationAllowsNoWriter) {
   Delegation delegation(File(1), Stateid(1), false, 1, Access::kBoth);
   EXPECT_TRUE(delegation.LetsOpen(Access::kRead));
   EXPECT_FALSE(delegation.LetsOpen(Access::kWrite));
@@ -35,7 +35,7 @@ TEST(Delegation, ForReadingAllowsNoWriter) {
   EXPECT_FALSE(delegation.Covers(Access::kWrite));
 }
 
-TEST(Delegation, ForWritingAllowsTheAccessThatTheServerHasGranted) {
+TEST(Delegation, WriteDelegationAllowsTheAccessThatTheServerHasGranted) {
   Delegation delegation(File(1), Stateid(1), true, 1, Access::kWrite);
   EXPECT_TRUE(delegation.LetsOpen(Access::kWrite));
   EXPECT_FALSE(delegation.LetsOpen(Access::kBoth)) << "the server has not granted reading";
@@ -72,7 +72,7 @@ TEST(Delegation, TellsTheServerWhetherTheFileWasChanged) {
   EXPECT_EQ(delegation.size(), 3u);
 }
 
-TEST(ChangeCounts, KnowWhichFileHasChanged) {
+TEST(ChangeCounts, IdentifyTheChangedFile) {
   ChangeCounts counts;
   const ChangeCounts before = counts;
   EXPECT_TRUE(counts.IsSame(File(1), before));

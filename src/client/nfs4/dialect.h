@@ -1,4 +1,4 @@
-// The dialects of NFSv4 that a mount can speak, and what differs between them for a client. The client asks a dialect
+// The dialects of NFSv4 that a mount can speak, with the differences that concern a client. The client asks a dialect
 // about a capability and never compares minor versions.
 #pragma once
 

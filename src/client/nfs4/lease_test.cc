@@ -35,7 +35,7 @@ class LeaseTest : public testing::Test {
   const TimePoint now{std::chrono::seconds(1000)};
 };
 
-TEST_F(LeaseTest, IsEstablishedInFourSteps) {
+TEST_F(LeaseTest, EstablishingTakesFourSteps) {
   EXPECT_EQ(lease.next(), Step::kExchangeId);
   lease.HandleExchangeId(Exchanged(7, 3));
   EXPECT_EQ(lease.next(), Step::kCreateSession);
@@ -116,7 +116,7 @@ TEST_F(LeaseTest, RepeatsCreateSessionAfterDelay) {
   EXPECT_EQ(lease.create_sequence(), 3u);
 }
 
-TEST_F(LeaseTest, ReclaimsLostStateInASessionThatGoesOn) {
+TEST_F(LeaseTest, ReclaimsLostStateInTheSameSession) {
   for (const uint32_t flag : {nfs4::SEQ4_STATUS_RESTART_RECLAIM_NEEDED, nfs4::SEQ4_STATUS_EXPIRED_ALL_STATE_REVOKED}) {
     lease = Lease();
     Establish();
@@ -160,7 +160,7 @@ TEST_F(LeaseTest, DestroysTheSessionAfterABackChannelFault) {
   EXPECT_EQ(lease.next(), Step::kCreateSession);
 }
 
-TEST_F(LeaseTest, IsRenewedFromTheTimeThatASequenceWasSent) {
+TEST_F(LeaseTest, RenewalCountsFromTheTimeThatSequenceWasSent) {
   Establish();
   lease.set_lease_time(std::chrono::seconds(60));
   lease.HandleSequence(0, lease.generation(), now);

@@ -129,7 +129,7 @@ TEST_P(Nfs4MountTest, GivesUpAStateThatIsLostAgainAndAgain) {
   Do(file->Close());
 }
 
-TEST_P(Nfs4MountTest, ReportsOtherErrorsOfAState) {
+TEST_P(Nfs4MountTest, ReportsOtherStateErrorsWithoutOpeningAgain) {
   const auto file = Create("file", "contents");
   std::array<std::byte, 8> octets{};
   for (const nfsstat4 status :
@@ -158,7 +158,7 @@ TEST_P(Nfs4MountTest, ACloseOfALostStateSucceeds) {
 // ---- delays and locks ----
 
 // RFC 8881 §15.1.1.3, §15.1.9.2
-TEST_P(Nfs4MountTest, TriesAgainWhileTheServerPutsAnOperationOff) {
+TEST_P(Nfs4MountTest, RetriesWhileTheServerDelaysAnOperation) {
   const nfs_opnum4 operations[] = {nfs_opnum4::OP_READ, nfs_opnum4::OP_WRITE, nfs_opnum4::OP_COMMIT,
                                    nfs_opnum4::OP_LOOKUP, nfs_opnum4::OP_READDIR};
   for (const nfsstat4 status : {nfsstat4::NFS4ERR_DELAY, nfsstat4::NFS4ERR_GRACE}) {
@@ -191,7 +191,7 @@ TEST_P(Nfs4MountTest, WaitsForALockThatAnotherOwnerGivesUp) {
   Do(file->Close());
 }
 
-TEST_P(Nfs4MountTest, TellsWhichLockIsInTheWay) {
+TEST_P(Nfs4MountTest, ReportsTheConflictingLock) {
   const auto file = Create("file");
   EXPECT_EQ(Do(file->TestLock("two", {0, 100}, LockKind::kShared)), std::nullopt);
   EXPECT_TRUE(Lock(*file, "one", {10, ByteRange::kToEnd}));
@@ -267,7 +267,7 @@ TEST_P(RestartTest, ReclaimsWhileTheFileIsNotUsed) {
   Do(file->Close());
 }
 
-TEST_P(RestartTest, KeepsItsLeaseWhileNothingHappens) {
+TEST_P(RestartTest, RenewsTheLeaseOfAnIdleMount) {
   const auto file = Create("file", "contents");
   EXPECT_TRUE(Lock(*file, "one", {0, 10}));
   TurnFor(loop, 3s);

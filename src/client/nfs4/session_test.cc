@@ -347,7 +347,7 @@ class ImpatientSessionTest : public SessionTest {
   ImpatientSessionTest() : SessionTest(2s) {}
 };
 
-TEST_F(SessionTest, IsEstablishedAndDestroyed) {
+TEST_F(SessionTest, EstablishesAndDestroysASession) {
   Establish();
   EXPECT_TRUE(Remove());
   EXPECT_EQ(server.removes, 1);
@@ -389,7 +389,7 @@ TEST_F(SessionTest, UsesFewerSlotsIfTheServerAsksForIt) {
   EXPECT_EQ(server.most_running, 1u);
 }
 
-TEST_F(SessionTest, RepeatsACallThatTheServerPutsOff) {
+TEST_F(SessionTest, RepeatsACallThatTheServerDelays) {
   Establish();
   server.remove_errors = {nfsstat4::NFS4ERR_DELAY, nfsstat4::NFS4ERR_GRACE};
   EXPECT_TRUE(Remove());
@@ -452,7 +452,7 @@ TEST_F(SessionTest, CallsThatWaitForASlotAlsoWaitForTheReclaim) {
   EXPECT_EQ(server.early_removes, 0);
 }
 
-TEST_F(SessionTest, RepeatsAReclaimThatTheServerPutsOff) {
+TEST_F(SessionTest, RepeatsAReclaimThatTheServerDelays) {
   std::vector<Reclaimed> reclaimed;
   session.set_reclaim([&]() -> Task<void> {
     const auto build = [] { return std::tuple(nfs4::REMOVE4args{"name"}); };

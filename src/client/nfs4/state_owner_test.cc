@@ -43,7 +43,7 @@ TEST(StateOwner, DoesNotCountRequestsThatTheServerDidNotReach) {
   EXPECT_EQ(owner.sequence(), first);
 }
 
-TEST(StateOwner, IsSpentIfTheCountsMayDiffer) {
+TEST(StateOwner, BecomesUnusableIfTheCountsMayDiffer) {
   StateOwner refused(1);
   refused.HandleStatus(nfsstat4::NFS4ERR_BAD_SEQID);
   EXPECT_TRUE(refused.spent());

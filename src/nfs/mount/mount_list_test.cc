@@ -38,7 +38,7 @@ TEST(MountList, ForgetsTheOldestBeyondItsLimit) {
   EXPECT_THAT(list.Entries(), ElementsAre(Entry{"192.0.2.1", "/b"}, Entry{"192.0.2.1", "/c"}));
 }
 
-TEST(MountList, IsSharedByThreads) {
+TEST(MountList, SupportsConcurrentThreads) {
   MountList list(8);
   std::vector<std::jthread> threads;
   for (int t = 0; t < 4; ++t) {

@@ -74,7 +74,7 @@ TEST_F(ReadDirectoryTest, CountLimitsTheWholeResult) {
     EXPECT_FALSE(read.resok().reply.eof);
     const size_t size = xdr::EncodedSize(read.resok());
     EXPECT_LE(size, count);
-    EXPECT_GT(size + 60, count);  // and the count is used
+    EXPECT_GT(size + 60, count);  // the reply uses most of the count
   }
 }
 
@@ -111,7 +111,7 @@ TEST(ReadDirectory, ReturnsShortRepliesIfMemoryIsShort) {
   }
 }
 
-TEST_F(ReadDirectoryTest, ReturnsTheEndAgain) {
+TEST_F(ReadDirectoryTest, ReturnsNoEntriesAfterTheLastCookie) {
   MakeFile("file");
   const auto all = Read(root, 0, {}, 4096);
   const auto again = Read(root, all.resok().reply.entries.back().cookie, all.resok().cookieverf, 4096);

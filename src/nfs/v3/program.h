@@ -10,8 +10,8 @@ namespace penstock::nfs::v3 {
 
 class Program final : public rpc::Program {
  public:
-  // `exports` outlives the program, and does not change any more. So does `claims`: what clients of other versions hold
-  // on the same files; null where no other version is served.
+  // `exports` outlives the program and does not change any more. `claims` outlives it, too: the state that clients of
+  // other versions hold on the same files; null if the server serves no other version.
   explicit Program(const Exports& exports, Settings settings = {}, FileClaims* claims = nullptr)
       : exports_(exports), settings_(settings), claims_(claims) {}
 

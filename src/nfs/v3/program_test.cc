@@ -127,7 +127,7 @@ TEST_F(ProgramTest, RejectsACallWithAReducedItemThatIsNotDdpEligible) {
   call.items.push_back({.offset = at, .data = call.stream.Sub(at, 4)});
   call.stream = call.stream.Sub(0, at);
   EXPECT_EQ(memory.Ask(std::move(call)).accept_status(), rpc::AcceptStatus::GARBAGE_ARGS);
-  // After all arguments.
+  // An item after all arguments.
   call = memory.EncodeCall<NFSPROC3_REMOVE>({{root, "file"}});
   call.items.push_back({.offset = call.stream.size(), .data = Slice::Borrowed(AsBytes("more"))});
   EXPECT_EQ(memory.Ask(std::move(call)).accept_status(), rpc::AcceptStatus::GARBAGE_ARGS);

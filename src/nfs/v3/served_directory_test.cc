@@ -24,7 +24,7 @@ class ServedDirectoryTest : public testing::Test {
     scratch_ = ::mkdtemp(name.data());
     std::filesystem::create_directory(scratch_ / "export");
     std::filesystem::create_directory(scratch_ / "state");
-    ::umask(0);  // as a process that serves directories has it (fs/posix/file_system.h)
+    ::umask(0);  // required of a process that serves directories (fs/posix/file_system.h)
     Start();
     root = server->RootOf("/");
   }

@@ -189,7 +189,7 @@ class Reader {
     owner_.Add(true, denied);
     AddToMembers(true, denied);
   }
-  // Adds to all classes whose callers may be members of a group.
+  // Adds `mask` to all classes whose callers may be members of a group.
   void AddToMembers(bool denies, uint32_t mask) {
     unnamed_.Add(denies, mask);
     owning_group_.Add(denies, mask);

@@ -353,7 +353,7 @@ TEST_F(CallbackSenderTest, RecallsSlotsInTheirSession) {
   EXPECT_TRUE(first->received.empty());
 }
 
-TEST_F(CallbackSenderTest, DoesNotRecallSlotsThatTheClientDoesNotOwe) {
+TEST_F(CallbackSenderTest, RecallsNoSlotsIfTheClientOwesNone) {
   const auto channel = MakeChannel(Good);
   Open(channel);
   caller_.RecallSlots(client_, session_, SlotId(3));

@@ -31,7 +31,7 @@ enum class OrderingRule : uint8_t {
   kOpenerFirst,  // an operation that opens the request and names its session; see Placement
 };
 
-// Which layer recognises a request that comes again.
+// Which layer recognizes a repeated request.
 enum class DuplicatePolicy : uint8_t {
   kReplyCache,  // the duplicate request cache of the RPC layer
   kSession,     // the session of the request; the RPC layer remembers nothing

@@ -84,7 +84,7 @@ bool Compound::MayUseForgiven(nfs_opnum4 operation) const {
     case OP_SECINFO_NO_NAME:
     case OP_LOOKUP:
     case OP_LOOKUPP:
-    case OP_OPEN:  // an OPEN by name checks the flavor itself; another OPEN comes here only behind the operations above
+    case OP_OPEN:  // an OPEN by name checks the flavor itself; other OPENs follow the operations above
       return true;
     case OP_GETATTR:
       return standing == Standing::kForgivenMachine;

@@ -102,8 +102,8 @@ struct Compound {
   size_t room = 0;
   // The slot keeps the reply for a client that asks again (RFC 8881 §2.10.6.1.3).
   bool keeps_reply = false;
-  // Once the current operation's arguments are decoded, the decoder stands at the next operation. Null during the last
-  // operation.
+  // Once the current operation's arguments are decoded, the decoder is positioned at the next operation. Null during
+  // the last operation.
   const xdr::Decoder* following = nullptr;
 
   // The files that the current operation changes. The engine ends the uses with the operation.
@@ -128,8 +128,8 @@ struct Compound {
   // Returns NFS4ERR_WRONGSEC if calls of this flavor are not taken.
   nfs4::nfsstat4 CheckFlavor(const Export& in, const fs::Handle& object) const;
   nfs4::nfsstat4 CheckFlavor(const Object& object) const { return CheckFlavor(object.in(), object.object()); }
-  // Whether an operation may use the current filehandle. If the export does not take calls of this flavor, only the
-  // operations may for which PutCurrent() excused the flavor.
+  // Whether an operation may use the current filehandle. If the export does not take calls of this flavor, only
+  // operations for which PutCurrent() excused the flavor may use it.
   bool MayUseCurrent(nfs4::nfs_opnum4 operation) const {
     return standing == Standing::kTaken || MayUseForgiven(operation);
   }

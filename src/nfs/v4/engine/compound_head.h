@@ -1,5 +1,5 @@
-// The head of a COMPOUND: what stands before its operations, and the dialect that it selects. Program decodes it once,
-// when it classifies the call, and hands it on to the execution.
+// The head of a COMPOUND: the fields before its operations, and the dialect that they select. Program decodes the head
+// once, when it classifies the call, and passes it on to the execution.
 #pragma once
 
 #include <cstdint>

@@ -117,7 +117,7 @@ TEST_F(FlavorTest, RefusesOtherOperationsOnAHandleThatWasPutForSecinfo) {
 }
 
 // An idle Linux client (6.1) renews its lease only if its machine can read the lease time.
-TEST_F(FlavorTest, ReturnsTheLeaseTimeAloneInAnyFlavor) {
+TEST_F(FlavorTest, ReturnsOnlyTheLeaseTimeInAnyFlavor) {
   EXPECT_EQ(StatusOf(PutFh(strict), GetAttr({FATTR4_LEASE_TIME})), NFS4_OK);
   EXPECT_EQ(StatusOf(PutFh(strict), GetAttr({FATTR4_LEASE_TIME, FATTR4_FILEID})), NFS4ERR_WRONGSEC);
   EXPECT_EQ(StatusOf(PutFh(strict), GetAttr({FATTR4_LEASE_TIME}), GetAttr({FATTR4_FILEID})), NFS4ERR_WRONGSEC);

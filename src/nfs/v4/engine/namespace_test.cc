@@ -132,7 +132,7 @@ TEST_F(NamespaceTest, RefusesChangesInPseudoDirectories) {
   EXPECT_EQ(server.Run(0, PutRoot(), Op(OP_REMOVE, REMOVE4args{"srv"})).status, NFS4ERR_ROFS);
 }
 
-TEST_F(NamespaceTest, IsAnEmptyDirectoryWithoutExports) {
+TEST_F(NamespaceTest, HasAnEmptyRootWithoutExports) {
   EXPECT_THAT(NamesIn(HandleAfter(server.Run(0, PutRoot(), GetFh()))), IsEmpty());
 }
 

@@ -50,7 +50,7 @@ class Results {
     encoder_.PatchU32(count_at_, count_);
   }
   xdr::Message Copy() const { return encoder_.CopySince(start_); }
-  // Replaces everything that was written by a kept reply.
+  // Replaces everything written so far by a kept reply.
   void ReplaceAll(const xdr::Message& kept) {
     encoder_.Rewind(start_);
     encoder_.Append(kept);
@@ -67,7 +67,7 @@ class Results {
 // The execution of one COMPOUND.
 class Execution {
  public:
-  // The decoder stands behind the head, whose dialect is not null.
+  // `arguments` is positioned after the head. The dialect of the head is not null.
   Execution(const Services& services, rpc::CallContext& call, const CompoundHead& head, xdr::Decoder& arguments,
             xdr::Encoder& results)
       : compound_{.services = services, .call = call, .dialect = *head.dialect},
@@ -79,8 +79,8 @@ class Execution {
   // Executes the operations up to the first failure (RFC 8881 §16.2.3). Returns the status of the COMPOUND.
   Task<nfsstat4> Run();
   Results& results() { return results_; }
-  // How the reply cache remembers the reply: by whether an operation was tried that must not be executed twice, or not
-  // late.
+  // Tells how the reply cache keeps the reply. kChange: the COMPOUND tried an operation that must not be executed
+  // twice. kWrite: it tried a WRITE, which must not be executed late.
   rpc::Keep keep() const { return changed_ ? rpc::Keep::kChange : wrote_ ? rpc::Keep::kWrite : rpc::Keep::kNothing; }
   // The results are a kept reply, which is complete.
   bool replayed() const { return replayed_; }
@@ -210,8 +210,8 @@ Task<nfsstat4> Execution::RunOne(uint32_t index) {
   co_return status;
 }
 
-// The facts that tell this request from another one with the same sequence number. The decoder stands behind the
-// arguments of SEQUENCE.
+// Returns the facts that distinguish this request from another one with the same sequence ID. The decoder is positioned
+// after the arguments of SEQUENCE.
 Sessions::RequestFacts Execution::FactsAfterSequence() const {
   const size_t size = arguments_.flat_size();
   return {.size = size + compound_.call.call_overhead,
@@ -260,7 +260,7 @@ nfsstat4 Execution::RunSequence() {
   });
 }
 
-// Stores the reply of a persistent session (RFC 8881 §2.10.6.5). If that fails, the client gets the reply all the same,
+// Stores the reply of a persistent session (RFC 8881 §2.10.6.5). If that fails, the client still gets the reply,
 // since the operations cannot be undone. The session then accepts no new request, so that the client learns that its
 // replies are not kept.
 Task<> Execution::Persist() {
@@ -286,9 +286,9 @@ void Execution::Finish() {
   });
 }
 
-// Whether every item beside the arguments stands where an operation has a payload (RFC 8166 §6.1). The decoder stands
-// behind the head. This looks ahead at all operations, since the program executes each operation before it decodes the
-// next one.
+// Whether every item beside the arguments is at the place of an operation's payload (RFC 8166 §6.1). The decoder is
+// positioned after the head. This looks ahead at all operations, since the program executes each operation before it
+// decodes the next one.
 bool PlacesItems(const CompoundHead& head, const xdr::Decoder& behind_head) {
   xdr::Decoder arguments = behind_head.Fork();
   const auto octets_in_items = [&] { return arguments.flat_size() - arguments.position() - arguments.remaining(); };
@@ -299,7 +299,7 @@ bool PlacesItems(const CompoundHead& head, const xdr::Decoder& behind_head) {
   return octets_in_items() == 0;
 }
 
-// Writes the results of a COMPOUND of which no operation is executed.
+// Writes the results of a COMPOUND that fails before its first operation.
 void Reject(const CompoundHead& head, nfsstat4 status, xdr::Encoder& encoder) {
   Results results(encoder, head.tag);
   results.Finish(status);

@@ -107,7 +107,7 @@ class ClaimsTest : public StatefulTest {
   v3::Program nfs3_{server.exports, {}, &claims_};
 };
 
-TEST_F(ClaimsTest, WithoutClaimsChecksOnlyACounter) {
+TEST_F(ClaimsTest, CounterIsZeroUntilAClaimExists) {
   const stateid4 open = OpenBy(Client(), "file", kBoth | OPEN4_SHARE_ACCESS_WANT_NO_DELEG);
   EXPECT_EQ(server.state.claims(), 0u);
   Run(PutFh(file), Closing(open));

@@ -108,7 +108,7 @@ Task<void> CopyToTheEnd(const Services& services, const Offloaded& job) {
   services.callbacks.OffloadDone(job.client, job.to.handle(), job.stateid, information);
 }
 
-// A coroutine of its own: the reply to the call was sent long ago.
+// This coroutine outlives the call, whose reply was sent before.
 Task<void> CopyLater(Services services, Offloaded job) {
   co_await CopyToTheEnd(services, job);
   services.state.Run([&](StateTables& state) { state.offloads.Leave(); });

@@ -339,7 +339,7 @@ TEST_F(DelegationTest, HolderOpensUnderItsDelegation) {
   EXPECT_EQ(Return(id), NFS4_OK);
 }
 
-TEST_F(DelegationTest, OnlyItsHolderReturnsItForItsFile) {
+TEST_F(DelegationTest, DelegreturnRequiresTheHolderAndTheFile) {
   const stateid4 id = ReadDelegation();
   const auto give_back = Op(OP_DELEGRETURN, DELEGRETURN4args{id});
   EXPECT_EQ(Other().Run(PutFh(file), give_back).status, NFS4ERR_BAD_STATEID);

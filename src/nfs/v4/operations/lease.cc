@@ -31,8 +31,8 @@ Task<bool> ForgetExpired(const Services& services, Loop* loop, ClientId client) 
     return state.clients.Doom(client, services.clock.Now());
   });
   if (!doomed) co_return has_gone;
-  // RFC 8881 §8.4.3, the first edge condition: a client must not reclaim after a restart what another client has got
-  // meanwhile.
+  // RFC 8881 §8.4.3, the first edge condition: a client must not reclaim state after a restart that another client has
+  // got meanwhile.
   const bool removed = !*doomed || co_await services.recovery.Remove(loop, **doomed);
   services.state.Run([&](StateTables& state) {
     if (!removed) return state.clients.Reprieve(client);

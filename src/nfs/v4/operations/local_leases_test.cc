@@ -61,7 +61,7 @@ TEST_F(LocalProgramsTest, RecallAReadDelegationAndWaitForItsReturn) {
   EXPECT_EQ(leases.held, 0u);
 }
 
-TEST_F(LocalProgramsTest, WaitNoLongerThanUntilTheDelegationIsRevoked) {
+TEST_F(LocalProgramsTest, WaitAtMostUntilTheDelegationIsRevoked) {
   const stateid4 id = Delegation();
   Break();
   Pass(server.settings.lease - std::chrono::seconds(1));

@@ -31,7 +31,7 @@ class LocalLockTest : public LockTest {
   std::vector<bool> asked;
 };
 
-TEST_F(LocalLockTest, IsDelayedUntilAnotherProgramsLeaseIsReleased) {
+TEST_F(LocalLockTest, WaitsUntilAnotherProgramReleasesItsLease) {
   local.busy = true;
   EXPECT_EQ(TryLock(Client(), open, "locker", 0, 10).status(), NFS4ERR_DELAY);
   EXPECT_EQ(StatusOfTest(Client(), 0, 10), NFS4ERR_DELAY);
@@ -42,7 +42,7 @@ TEST_F(LocalLockTest, IsDelayedUntilAnotherProgramsLeaseIsReleased) {
   EXPECT_EQ(local.log.back(), "exclusive 0-9");
 }
 
-TEST_F(LocalLockTest, IsOpenedForExclusiveLocksIfTheClientMayWrite) {
+TEST_F(LocalLockTest, OpensTheFileForExclusiveLocksIfTheClientMayWrite) {
   LockBy(Client(), open, "locker", 0, 10, READ_LT);
   const stateid4 read_only = OpenBy(Client(), "file", kRead, 0, "reader");
   LockBy(Client(), read_only, "reader", 0, 10, READ_LT);
@@ -51,7 +51,7 @@ TEST_F(LocalLockTest, IsOpenedForExclusiveLocksIfTheClientMayWrite) {
 }
 
 // Opening the file for writing would recall delegations and break the leases of local programs.
-TEST_F(LocalLockTest, IsNotOpenedForALockThatTheOpenForbids) {
+TEST_F(LocalLockTest, DoesNotOpenTheFileForALockThatTheOpenForbids) {
   const stateid4 read_only = OpenBy(Client(), "file", kRead, 0, "reader");
   EXPECT_EQ(TryLock(Client(), read_only, "reader", 0, 10).status(), NFS4ERR_OPENMODE);
   EXPECT_THAT(asked, IsEmpty());
@@ -60,7 +60,7 @@ TEST_F(LocalLockTest, IsNotOpenedForALockThatTheOpenForbids) {
   EXPECT_THAT(asked, testing::ElementsAre(false));
 }
 
-TEST_F(LocalLockTest, IsReopenedWhenAReaderBecomesAWriter) {
+TEST_F(LocalLockTest, ReopensTheFileWhenAReaderBecomesAWriter) {
   const stateid4 read_only = OpenBy(Client(), "file", kRead, 0, "reader");
   const stateid4 lock = LockBy(Client(), read_only, "reader", 0, 10, READ_LT);
   OpenBy(Client(), "file", kBoth, 0, "reader");
@@ -134,7 +134,7 @@ TEST_F(LocalLockTest, StaysIfItsClientReturnsBeforeItsRemoval) {
   EXPECT_EQ(local.log.back(), "exclusive 0-9");
 }
 
-TEST_F(LocalLockTest, DoesNotEndTheCourtesyIfProgramsDoNotSeeIt) {
+TEST_F(LocalLockTest, KeepsTheCourtesyPeriodIfProgramsDoNotSeeTheLock) {
   const stateid4 lock = LockBy(Client(), open, "locker", 0, 10);
   EXPECT_EQ(Run(PutFh(file), Unlocking(lock, 0, 10)).status, NFS4_OK);
   server.faults->OfferLocks([](bool) { return nullptr; });
@@ -156,7 +156,7 @@ class LocalLock0Test : public Lock0Test {
 };
 
 // The reply NFS4ERR_DELAY counts in the open-owner's sequence.
-TEST_F(LocalLock0Test, IsDelayedUntilAnotherProgramsLeaseIsReleased) {
+TEST_F(LocalLock0Test, WaitsUntilAnotherProgramReleasesItsLease) {
   local.busy = true;
   const uint32_t seqid = client.seqid("owner");
   EXPECT_EQ(LockNew("locker", 0, 10).status(), NFS4ERR_DELAY);

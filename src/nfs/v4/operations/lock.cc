@@ -37,7 +37,7 @@ class LockAttempt {
 
   // The lease of the conflicting client has expired. Nothing has been done: remove that client, and try again.
   std::optional<ClientId> expired_blocker() const { return expired_blocker_; }
-  // The owner's locks are gone meanwhile. Nothing has been done: see Locks::LockResult.
+  // The owner has lost its locks meanwhile. Nothing has been done: see Locks::LockResult.
   bool needs_local() const { return needs_local_; }
 
  private:
@@ -93,7 +93,7 @@ LOCK4res LockAttempt::Take(ClientId client, const StateRecord& record, const sta
   }
   if (result.status != NFS4ERR_DENIED) return LOCK4res(result.status);
   if (result.blocker && state_.clients.IsExpired(*result.blocker, compound_.now())) expired_blocker_ = result.blocker;
-  // RFC 8881 §8.4.2.1: in the grace period, somebody else must have reclaimed it wrongly, or a local program has it by
+  // RFC 8881 §8.4.2.1: in the grace period, another client has reclaimed the lock wrongly, or a local program has it by
   // now.
   if (arguments_.reclaim) return LOCK4res(NFS4ERR_RECLAIM_CONFLICT);
   return LOCK4res(NFS4ERR_DENIED, ToDenied(compound_, *result.conflict));
@@ -170,7 +170,7 @@ nfsstat4 CheckLockable(const Compound& compound, fs::FileType type) {
 struct TestOutcome {
   nfsstat4 status = NFS4_OK;
   std::optional<Locks::LockConflict> conflict{};
-  bool needs_local = false;  // the owner's locks are gone meanwhile
+  bool needs_local = false;  // the owner has lost its locks meanwhile
 };
 
 TestOutcome TestNow(const Compound& compound, const LOCKT4args& arguments, const LockRange& range,

@@ -82,7 +82,7 @@ nfsstat4 OpenRequest::CheckDelegation(const StateTables& state, const NamedFile&
 }
 
 OpenRequest::Attempt OpenRequest::Try(StateTables& state, const OpenTarget& target, const fs::Pinned& pinned) const {
-  // The client may be gone since the call of the file system.
+  // The server may have removed the client during the call of the file system.
   if (!state.clients.Find(client_)) return {compound_.dialect.errors().client_is_gone};
   const NamedFile file = NameOf(target);
   if (has_delegation()) {

@@ -103,12 +103,12 @@ TEST_F(OpenTest, LeavesNothingOpenIfTruncationFails) {
   EXPECT_FALSE(server.state.Run([&](StateTables& state) { return state.files.HasState(Client().client()); }));
 }
 
-TEST_F(OpenTest, GuardedMakesNewFilesOnly) {
+TEST_F(OpenTest, GuardedCreateMakesOnlyNewFiles) {
   EXPECT_EQ(TryOpen(Client(), "new", kRead, 0, Creating(GUARDED4)).status(), NFS4_OK);
   EXPECT_EQ(TryOpen(Client(), "new", kRead, 0, Creating(GUARDED4)).status(), NFS4ERR_EXIST);
 }
 
-TEST_F(OpenTest, ExclusiveMakesAFileOncePerVerifier) {
+TEST_F(OpenTest, ExclusiveCreateMakesAFileOncePerVerifier) {
   const auto first = TryOpen(Client(), "new", kRead, 0, Exclusively("12345678"));
   ASSERT_EQ(first.status(), NFS4_OK);
   EXPECT_EQ(AttributeSet(first.resok4().attrset), (AttributeSet{FATTR4_TIME_ACCESS_SET, FATTR4_TIME_MODIFY_SET}));
@@ -117,7 +117,7 @@ TEST_F(OpenTest, ExclusiveMakesAFileOncePerVerifier) {
 }
 
 // The file's times hold the verifier, so every user can read it. A matching verifier is no proof of ownership.
-TEST_F(OpenTest, ExclusiveChecksPermissionOfAnotherUsersFile) {
+TEST_F(OpenTest, ExclusiveCreateChecksThePermissionOfAnotherUsersFile) {
   constexpr uint32_t kDenyBoth = OPEN4_SHARE_DENY_BOTH;
   const creatverfattr later{.cva_verf = {}, .cva_attrs = Mode(0600)};
   const openflag4 exclusive = Exclusively("12345678"), exclusive_1(OPEN4_CREATE, createhow4(EXCLUSIVE4_1, later));
@@ -130,7 +130,7 @@ TEST_F(OpenTest, ExclusiveChecksPermissionOfAnotherUsersFile) {
 }
 
 // The mode does not restrict the user who creates the file. This must also hold for a retry.
-TEST_F(OpenTest, ExclusiveRetryStillAdmitsItsMaker) {
+TEST_F(OpenTest, ExclusiveCreateAdmitsTheCreatorOnRetry) {
   fs::NewAttributes for_all;
   for_all.mode = 0777;
   ASSERT_TRUE(Now(tree.SetAttributes(AsRoot(), tree.Root(), for_all, std::nullopt)).result);
@@ -141,13 +141,13 @@ TEST_F(OpenTest, ExclusiveRetryStillAdmitsItsMaker) {
 }
 
 // RFC 8881 §18.16.4
-TEST_F(OpenTest, ExclusiveFileIsPrivateToItsMakerAtFirst) {
+TEST_F(OpenTest, ExclusiveCreateMakesAPrivateFile) {
   ASSERT_EQ(TryOpen(Client(), "new", kRead, 0, Exclusively("12345678")).status(), NFS4_OK);
   EXPECT_EQ(AttributesOf("new")->mode, 0600u);
 }
 
 // RFC 8881 §18.16.3: suppattr_exclcreat excludes the attributes that hold the verifier.
-TEST_F(OpenTest, ExclusiveRejectsTheAttributesThatHoldTheVerifier) {
+TEST_F(OpenTest, ExclusiveCreateRejectsTheAttributesThatHoldTheVerifier) {
   GivenValues given(server.buffers);
   const fattr4 times = given.Add(FATTR4_TIME_MODIFY_SET, settime4(SET_TO_SERVER_TIME4)).Take();
   const openflag4 how(OPEN4_CREATE, createhow4(EXCLUSIVE4_1, creatverfattr{.cva_verf = {}, .cva_attrs = times}));
@@ -178,7 +178,7 @@ TEST_F(OpenTest, ExecutePermissionAdmitsReading) {
   EXPECT_EQ(TryOpen(Client(), "program", kRead).status(), NFS4_OK);
 }
 
-TEST_F(OpenTest, MakerOfAFileMayWriteWhateverItsMode) {
+TEST_F(OpenTest, CreatorMayWriteRegardlessOfTheMode) {
   MakeDirectory("open to all", 0777);
   server.SetUser(1000);
   auto reply = Run(PutRoot(), LookUp("open to all"),

@@ -49,7 +49,7 @@ void EncodeFailure(xdr::Encoder& to, nfsstat4 status) {
     xdr::Encode(to, failed);
   }
 }
-// For results whose failures are only a status.
+// For results that consist of only a status if the operation fails.
 void EncodeStatus(xdr::Encoder& to, nfsstat4 status) { xdr::Encode(to, status); }
 
 template <class Arguments>
@@ -177,9 +177,9 @@ constexpr Traits kObjectsLast{.current = true, .saved = true, .changes = true, .
 constexpr Traits kAlsoAlone{.placement = Placement::kAlsoAlone};
 constexpr Traits kAlsoAloneChanges{.placement = Placement::kAlsoAlone, .changes = true};
 
-// The operations of RFC 7530. In a dialect whose duplicates the reply cache recognises, it remembers the operations
-// with `changes`. A repeated WRITE puts the same octets to the same place; the reply cache has a quota of its own for
-// WRITEs.
+// The operations of RFC 7530. If the reply cache recognizes the duplicates of a dialect, it keeps replies to the
+// operations with `changes`. A repeated WRITE puts the same octets to the same place; the reply cache has a quota of
+// its own for WRITEs.
 constexpr Operation kRowsOfRfc7530[] = {
     Row<&Access>(OP_ACCESS, kObject),
     Row<&Close>(OP_CLOSE, kGivesUp),

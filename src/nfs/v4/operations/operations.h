@@ -1,5 +1,5 @@
-// The operations of NFSv4. Each file below holds a section of RFC 8881 §18 (RFC 7530 §16 for what only minor version 0
-// has, RFC 7862 §15 for minor version 2, RFC 8276 §8 for extended attributes).
+// The operations of NFSv4. Each file below holds a section of RFC 8881 §18 (RFC 7530 §16 for operations that only
+// minor version 0 has, RFC 7862 §15 for minor version 2, RFC 8276 §8 for extended attributes).
 //
 // Each function takes the COMPOUND and the operation's arguments, and returns its result. Views in the arguments are
 // valid during the call. The program calls a function only if the dialect has the operation and the filehandles that it

@@ -89,7 +89,7 @@ nfsstat4 ReadStatus(fs::Error error, const std::optional<fs::Attributes>& attrib
   return status == NFS4ERR_WRONG_TYPE && attributes->type == fs::FileType::kSymlink ? NFS4ERR_SYMLINK : status;
 }
 
-// Adds data up to the next hole, or as much as there is room for. The file may have been truncated meanwhile.
+// Adds data up to the next hole, but no more than `room` octets. The file may have been truncated meanwhile.
 Task<fs::Observed<fs::ReadReply>> ReadData(const Object& file, const Extent& wanted, size_t room) {
   fs::FileSystem& file_system = file.file_system();
   const auto hole = co_await file_system.Seek(file.context(), file.object(), wanted.begin, fs::SeekWhat::kHole);

@@ -92,7 +92,7 @@ TEST_F(GraceTest, RejectsAReclaimWithoutPermission) {
 }
 
 // The owner may have created the file with this mode and still have it open for writing.
-TEST_F(GraceTest, ReclaimsAnOwnersFileWhateverItsMode) {
+TEST_F(GraceTest, OwnerOfAFileReclaimsItRegardlessOfTheMode) {
   const nfs_fh4 own = MakeFile("own", "data", 0444);
   fs::NewAttributes owner;
   owner.uid = 1000;

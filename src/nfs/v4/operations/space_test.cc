@@ -172,7 +172,7 @@ TEST_F(ReadPlusTest, ReturnsZerosAsAHole) {
   EXPECT_EQ(ReadPlus(file, 0, 50), "hole 0+50, more");
 }
 
-TEST_F(ReadPlusTest, ReturnsNothingFromTheEndOn) {
+TEST_F(ReadPlusTest, ReturnsNoDataFromTheEndOfTheFile) {
   const nfs_fh4 file = MakeFile("file", "0123456789");
   EXPECT_EQ(ReadPlus(file, 10, 5), "end");
   EXPECT_EQ(ReadPlus(file, UINT64_MAX, UINT32_MAX), "end");

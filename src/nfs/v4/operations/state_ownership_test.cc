@@ -176,7 +176,7 @@ TEST_F(StateOwnership0Test, MachineWithANewAddressKeepsItsStateAfterSetclientid)
 }
 
 // RFC 7530 §16.28.5
-TEST_F(StateOwnership0Test, RenewIsForTheMachineAndItsOpeners) {
+TEST_F(StateOwnership0Test, RenewRequiresTheMachineOrAnOpener) {
   const auto renew = [this] { return Run0(Op(OP_RENEW, RENEW4args{client.id().value()})).status; };
   EXPECT_EQ(renew(), NFS4_OK);
   server.SetUser(kAnother);

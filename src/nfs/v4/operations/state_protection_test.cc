@@ -181,7 +181,7 @@ TEST_F(StateProtectionTest, MachineReadsAttributesBeforeItReturnsADelegation) {
   EXPECT_EQ(Client().Run(PutFh(file), GetAttr({FATTR4_CHANGE})).status, NFS4ERR_WRONGSEC);
 }
 
-TEST_F(StateProtectionTest, MachineMayDoNothingElseInThatFlavor) {
+TEST_F(StateProtectionTest, MachineMayOnlyReturnStateInARefusedFlavor) {
   const stateid4 open = OpenByAlice();
   AsMachine();
   EXPECT_EQ(Client().Run(PutFh(file), Reading(open)).status, NFS4ERR_WRONGSEC);

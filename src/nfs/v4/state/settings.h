@@ -33,7 +33,7 @@ struct Settings {
   uint32_t max_read = 1 << 20;
   uint32_t max_write = 1 << 20;
 
-  // The limits of a session, whatever its client asks for (RFC 8881 §18.36).
+  // The limits of a session, regardless of its client's request (RFC 8881 §18.36).
   uint32_t max_request = (1 << 20) + (16 << 10);
   uint32_t max_response = (1 << 20) + (16 << 10);
   uint32_t max_cached_response = 8 << 10;

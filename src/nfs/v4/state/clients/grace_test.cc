@@ -15,13 +15,13 @@ RecoveryRecord Record(uint32_t minor_version, std::string_view owner, uint32_t u
   return {OwnerKey(DialectOf(minor_version), owner), User(uid)};
 }
 
-TEST(Grace, IsOffWithoutRecordedClients) {
+TEST(Grace, StaysOffWithoutRecordedClients) {
   EXPECT_FALSE(Grace().on());
   EXPECT_FALSE(Grace({}, kEnd).on());
   EXPECT_FALSE(Grace({}, kEnd).IsDue(kEnd));
 }
 
-TEST(Grace, IsDueAtItsEndTime) {
+TEST(Grace, EndIsDueAtTheEndTime) {
   Grace grace({Record(1, "owner")}, kEnd);
   EXPECT_TRUE(grace.on());
   EXPECT_FALSE(grace.IsDue(kBefore));
@@ -32,7 +32,7 @@ TEST(Grace, IsDueAtItsEndTime) {
   EXPECT_FALSE(grace.IsDue(kEnd));
 }
 
-TEST(Grace, IsDueWhenAllClientsHaveCompletedReclaim) {
+TEST(Grace, EndIsDueWhenAllClientsHaveCompletedReclaim) {
   Grace grace({Record(1, "a"), Record(1, "b")}, kEnd);
   grace.Complete(OwnerKey(DialectOf(1), "a"), User(0));
   grace.Complete(OwnerKey(DialectOf(1), "a"), User(0));

@@ -72,7 +72,7 @@ class Delegations {
     kRead,      // conflicts with write delegations of other clients
     kDenyRead,  // an open that denies reading: conflicts with all delegations of other clients
     kWrite,     // conflicts with all delegations of other clients
-    kChange,    // the same: the file is removed, renamed or linked, or its attributes are set
+    kChange,    // conflicts like kWrite: the file is removed, renamed or linked, or its attributes are set
   };
   struct RecallResult {
     std::vector<ClientId> holders{};  // of conflicting delegations; empty if none is left

@@ -21,7 +21,7 @@ TEST(DelegationPolicy, FollowsTheAccessOfTheOpenIfTheClientHasNoPreference) {
   EXPECT_EQ(Decide(Facts(Want::kNoPreference, OPEN4_SHARE_ACCESS_BOTH)).type, OPEN_DELEGATE_WRITE);
 }
 
-TEST(DelegationPolicy, FollowsThePreferenceWhateverTheAccess) {
+TEST(DelegationPolicy, FollowsThePreferenceRegardlessOfTheAccess) {
   for (const uint32_t access : {OPEN4_SHARE_ACCESS_READ, OPEN4_SHARE_ACCESS_BOTH}) {
     EXPECT_EQ(Decide(Facts(Want::kRead, access)).type, OPEN_DELEGATE_READ);
     EXPECT_EQ(Decide(Facts(Want::kWrite, access)).type, OPEN_DELEGATE_WRITE);
@@ -47,7 +47,7 @@ TEST(DelegationPolicy, GivesNoneToAClientThatCannotBeCalledBack) {
   ExpectNone(facts, WND4_RESOURCE);
 }
 
-TEST(DelegationPolicy, GivesNoneIfNoneIsOfferedOrThereIsNoRoom) {
+TEST(DelegationPolicy, GivesNoneWithoutAnOfferOrWithoutRoom) {
   DelegationFacts facts = Facts();
   facts.offered = false;
   ExpectNone(facts, WND4_RESOURCE);
@@ -308,7 +308,7 @@ TEST_F(DelegationsTest, GivesNoneSoonAfterARecall) {
   ReadDelegation(bob);
 }
 
-TEST_F(DelegationsTest, GivesAnotherAfterAVoluntaryReturn) {
+TEST_F(DelegationsTest, GivesAnotherDelegationAfterAVoluntaryReturn) {
   Return(ReadDelegation(alice));
   ReadDelegation(alice);
 }

@@ -42,7 +42,7 @@ class HeldRanges {
   const char* FindInconsistency() const;
 
  private:
-  // How far ranges reach: the range that ends last, and the one that ends last among those of all other holders.
+  // The range that ends last, and the range of any other holder that ends last.
   class Reach {
    public:
     void Add(const LockHolder* holder, uint64_t last);

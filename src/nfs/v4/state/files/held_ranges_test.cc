@@ -120,7 +120,7 @@ TEST_F(HeldRangesTest, FindsTheSameConflictsAsALinearSearch) {
 
 constexpr uint64_t kMany = 60'000;
 
-TEST_F(HeldRangesTest, WalksOnePathWhateverTheNumberOfHolders) {
+TEST_F(HeldRangesTest, SearchesOnePathRegardlessOfTheNumberOfHolders) {
   for (uint64_t each = 0; each < kMany; ++each) {
     holders.emplace_back(10 + each);
     EXPECT_LE(CostOf([&] { held.Insert(Exclusive(2 * each, 2 * each), holders.back()); }), Deepest());
@@ -132,7 +132,7 @@ TEST_F(HeldRangesTest, WalksOnePathWhateverTheNumberOfHolders) {
   }
 }
 
-TEST_F(HeldRangesTest, WalksOnePathPastTheAskersOwnRanges) {
+TEST_F(HeldRangesTest, SearchesOnePathPastTheAskersOwnRanges) {
   for (uint64_t each = 0; each < kMany; ++each) held.Insert(Exclusive(2 * each, 2 * each), alice);
   EXPECT_LE(CostOf([&] { EXPECT_FALSE(held.FindConflict({0, kEnd}, true, &alice)); }), Deepest());
   held.Insert(Shared(kMany + 1, kMany + 1), bob);
@@ -140,7 +140,7 @@ TEST_F(HeldRangesTest, WalksOnePathPastTheAskersOwnRanges) {
   EXPECT_LE(CostOf([&] { EXPECT_FALSE(held.FindConflict({0, kEnd}, false, &alice)); }), Deepest());
 }
 
-TEST_F(HeldRangesTest, WalksOnePathPastSharedRanges) {
+TEST_F(HeldRangesTest, SearchesOnePathPastSharedRanges) {
   for (uint64_t each = 0; each < kMany; ++each) {
     holders.emplace_back(10 + each);
     held.Insert(Shared(0, kEnd - each), holders.back());

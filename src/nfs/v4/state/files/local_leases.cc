@@ -11,7 +11,7 @@ bool Delegations::NeedsLocalLease(const DelegationRequest& request, TimePoint no
 }
 
 // Whether a read delegation of the file may be given: a lease makes local programs wait before they change the file, or
-// the file system grants no lease although no program is in the way.
+// the file system grants no lease although no program has it open for writing.
 bool Delegations::IsWatchable(const NamedFile& name, const std::optional<fs::LeaseReply>& lease) const {
   const FileState* const file = records_.FindFile(name);
   if (file && file->lease) return !file->lease->IsBroken();

@@ -141,7 +141,7 @@ TEST_F(LocalLeasesTest, GivesNoDelegationWithABrokenLease) {
   EXPECT_EQ(leases.held, 0u);
 }
 
-// NeedsLocalLease() returned false because the decision was another one at that time, so the caller asked for no lease.
+// NeedsLocalLease() returned false, because a delegation was impossible at that time. So the caller asked for no lease.
 TEST_F(LocalLeasesTest, GivesNoDelegationIfTheCallerDidNotAskForTheLease) {
   ExpectContention(files.delegations.Delegate(RequestOf(alice), now));
 }
@@ -151,7 +151,7 @@ TEST_F(LocalLeasesTest, GivesDelegationsOnAFileSystemWithoutLeases) {
   request.lease = fs::LeaseReply{};
   EXPECT_EQ(files.delegations.Delegate(request, now).delegation_type(), OPEN_DELEGATE_READ);
   EXPECT_EQ(files.delegations.local_leases(), 0u);
-  // The next delegation may get a lease all the same.
+  // The next delegation may still get a lease.
   Delegation(bob);
   EXPECT_EQ(files.delegations.local_leases(), 1u);
 }

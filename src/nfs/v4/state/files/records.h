@@ -35,7 +35,7 @@ struct OpenState;
 struct FileState {
   explicit FileState(const NamedFile& of) : name(of) {}
   const NamedFile name;                               // the name by the export that was used first
-  std::vector<std::pair<ExportId, fs::Pinned>> pins;  // while the file is open: one for each export that it is open by
+  std::vector<std::pair<ExportId, fs::Pinned>> pins;  // while the file is open: one for each export with an open
   FileOpens opens;
   HeldRanges held;  // of all lock-owners
   std::map<Party, DelegationState*> delegations;
@@ -114,8 +114,8 @@ struct DelegationState : StateRecord {
   // Delegations::recalled_.
   std::list<DelegationState*>::iterator in_unrecalled{};
   std::list<DelegationState*>::iterator in_all{};
-  // RFC 8881 §10.4.3, for a write delegation. At first the file's change attribute when the delegation was given, later
-  // the last one that another client was told.
+  // RFC 8881 §10.4.3, for a write delegation: the change attribute that the server last told another client. At first,
+  // the file's change attribute when the delegation was given.
   std::optional<uint64_t> change;
   bool modified = false;  // the holder has told that it has changed the file
   bool revoked = false;   // not in the file's list any more; kept until the client acknowledges it (FREE_STATEID)

@@ -54,7 +54,7 @@ class ShareHistory {
     }
     return subsets;
   }
-  // Returns the union of those of `sets` that are subsets of `limit`.
+  // Returns the union of the members of `sets` that are subsets of `limit`.
   static uint32_t UnionWithin(uint32_t sets, uint32_t limit) {
     uint32_t all = 0;
     for (uint32_t left = sets & SubsetsOf(limit); left != 0; left &= left - 1) {

@@ -32,7 +32,7 @@ TEST(CallbackSlots, SequenceIdAdvancesOnlyAfterAnExecutedCall) {
   EXPECT_EQ(take().sequence, SequenceId(2));
 }
 
-TEST(CallbackSlots, SlotWithUnknownFateIsNotReused) {
+TEST(CallbackSlots, SlotWithUnknownOutcomeIsNotReused) {
   CallbackSlots slots(2);
   slots.Give(*slots.Take(), Fate::kUnknown);
   EXPECT_FALSE(slots.all_lost());

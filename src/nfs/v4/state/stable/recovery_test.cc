@@ -240,7 +240,7 @@ TEST_F(OtherLayoutTest, RefusesAnotherProgramsDatabase) {
 
 // A lease of years would mean a grace period of years. The highest instance cannot grow, so the next run would repeat
 // an instance.
-TEST_F(OtherLayoutTest, RefusesAnImpossibleRun) {
+TEST_F(OtherLayoutTest, RefusesAnInvalidLeaseOrInstance) {
   Make();
   for (const char* const set :
        {"lease = 9000000000000000000", "lease = -1", "instance = 4294967295", "instance = -1"}) {

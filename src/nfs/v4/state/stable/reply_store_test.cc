@@ -192,7 +192,7 @@ TEST_P(ReplyFilesTest, RemovesAnUnfinishedFile) {
   std::filesystem::resize_file(file(), 20);
   EXPECT_THAT(Start(), IsEmpty());
   EXPECT_TRUE(std::filesystem::is_empty(directory()));
-  // This file has its room, but no head.
+  // This file has its full size, but no head.
   store_->Create(Session(1), kRoom);
   std::filesystem::resize_file(file(), 0);
   std::filesystem::resize_file(file(), 8192);
