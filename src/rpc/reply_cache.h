@@ -11,12 +11,14 @@
 //
 // A client is an address. Each client has its own quotas. To make room, the cache takes from the client that has most:
 //
-//   - A client keeps its last Limits::client_changes replies of one kind and Limits::client_writes of the other, as long
+//   - A client keeps its last Limits::client_changes replies of one kind and Limits::client_writes of the other, as
+//   long
 //     as the whole cache has room. Calls of other clients do not change that.
 //   - If the cache is full, a client with less than a third of the average share (Limits::entries / clients) loses no
 //     reply that is younger than Limits::age.
 //   - The cache never forgets a call that is being executed.
-//   - If Limits::clients clients have called within the last minute, calls of further clients are executed without being
+//   - If Limits::clients clients have called within the last minute, calls of further clients are executed without
+//   being
 //     cached.
 #pragma once
 
