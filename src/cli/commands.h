@@ -1,5 +1,5 @@
 // The commands of the program. Each command's file registers its subcommand with options and help text, and keeps the
-// options; main only lists the commands.
+// options; RunProgram() only lists the commands.
 #pragma once
 
 #include <functional>

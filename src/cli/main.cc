@@ -1,34 +1,4 @@
 // penstock: NFS over RDMA in user space. See README.md.
-#include <CLI/CLI.hpp>
-#include <csignal>
+#include "cli/program.h"
 
-#include "cli/commands.h"
-#include "cli/logging.h"
-
-int main(int argc, char** argv) {
-  using namespace penstock::cli;  // NOLINT: main composes the commands, and has nothing else
-  CLI::App program("NFS over RDMA in user space: server and client");
-  program.require_subcommand(1);
-  program.set_version_flag("--version", PENSTOCK_VERSION);
-  unsigned verbosity = 0;
-  program.add_flag("-v,--verbose", verbosity, "Print more messages on stderr; give it twice for debug messages");
-  program.fallthrough();
-
-  const Command commands[] = {
-      AddServe(program),   AddPing(program),          AddList(program),       AddCat(program),
-      AddCopy(program),    AddMakeDirectory(program), AddRemove(program),     AddRemoveDirectory(program),
-      AddMove(program),    AddLink(program),          AddChangeMode(program), AddBench(program),
-      AddDevices(program),
-  };
-  CLI11_PARSE(program, argc, argv);
-  SetUpLogging(verbosity);
-  // A connection or pipe that the peer has closed must be an error, not the program's end.
-  std::signal(SIGPIPE, SIG_IGN);
-  // So must a write beyond RLIMIT_FSIZE (EFBIG).
-  std::signal(SIGXFSZ, SIG_IGN);
-
-  for (const Command& command : commands) {
-    if (command.parser->parsed()) return command.run();
-  }
-  return 1;  // unreachable: the parser requires a command
-}
+int main(int argc, char** argv) { return penstock::cli::RunProgram(argc, argv, PENSTOCK_VERSION); }

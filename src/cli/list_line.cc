@@ -1,0 +1,66 @@
+#include "cli/list_line.h"
+
+#include <fmt/chrono.h>
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <ctime>
+#include <string>
+#include <utility>
+
+namespace penstock::cli {
+namespace {
+
+char TypeLetter(client::FileType type) {
+  switch (type) {
+    case client::FileType::kDirectory:
+      return 'd';
+    case client::FileType::kBlockDevice:
+      return 'b';
+    case client::FileType::kCharacterDevice:
+      return 'c';
+    case client::FileType::kSymlink:
+      return 'l';
+    case client::FileType::kSocket:
+      return 's';
+    case client::FileType::kFifo:
+      return 'p';
+    case client::FileType::kOther:
+      return '?';
+    case client::FileType::kRegular:
+      break;
+  }
+  return '-';
+}
+
+// For example "drwxr-xr-x".
+std::string ModeText(const client::Attributes& attributes) {
+  std::string text(1, TypeLetter(attributes.type));
+  for (int bit = 8; bit >= 0; --bit) text += (attributes.mode >> bit) & 1 ? "xwr"[bit % 3] : '-';
+  const auto special = [&](uint32_t bit, size_t at, char letter) {
+    if (attributes.mode & bit) text[at] = text[at] == 'x' ? letter : static_cast<char>(letter - 'a' + 'A');
+  };
+  special(04000, 3, 's');
+  special(02000, 6, 's');
+  special(01000, 9, 't');
+  return text;
+}
+
+// Returns the text with '?' for each control character.
+std::string Printable(std::string text) {
+  std::ranges::replace_if(text, [](char c) { return static_cast<unsigned char>(c) < 0x20 || c == 0x7f; }, '?');
+  return text;
+}
+
+}  // namespace
+
+std::string ListLine(const client::Entry& entry, bool long_format) {
+  std::string name = Printable(entry.name);
+  if (!long_format) return name;
+  if (!entry.attributes) return "??????????                                                    " + name;
+  const client::Attributes& a = *entry.attributes;
+  return fmt::format("{} {:>3} {:>5} {:>5} {:>12} {:%Y-%m-%d %H:%M} {}", ModeText(a), a.links, Printable(a.owner),
+                     Printable(a.group), a.size, fmt::localtime(static_cast<std::time_t>(a.modified)), name);
+}
+
+}  // namespace penstock::cli

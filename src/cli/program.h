@@ -1,0 +1,13 @@
+// The program `penstock` as a function, so that tests can run it in their own process.
+#pragma once
+
+#include <string>
+
+namespace penstock::cli {
+
+// Parses the command line, runs the command that it names, and returns the exit code of the process: 0, or 1 after one
+// line on stderr, or a code of the parser (above 100) after a message on stderr. Sends log messages to stderr and
+// ignores SIGPIPE and SIGXFSZ from then on.
+int RunProgram(int argc, const char* const* argv, const std::string& version);
+
+}  // namespace penstock::cli
