@@ -7,7 +7,9 @@ namespace penstock::cli {
 namespace {
 
 using namespace std::chrono_literals;
+using ::testing::EndsWith;
 using ::testing::HasSubstr;
+using ::testing::StartsWith;
 
 TEST(BenchReport, JsonDoesNotRoundSmallNumbersToZero) {
   Measurement slow{.operation = Operation::kWriteSmall,
@@ -29,6 +31,38 @@ TEST(BenchReport, FindsEveryOperationByItsName) {
   for (const std::string_view name : {"null", "getattr", "read1m", "write1m", "read4k", "write4k"})
     EXPECT_EQ(OperationOf(name).transform(NameOf), name);
   EXPECT_EQ(OperationOf("erase"), std::nullopt);
+}
+
+TEST(BenchReport, TheTableHasAHeaderAndOneAlignedLineForEachMeasurement) {
+  Measurement first{.operation = Operation::kNull, .depth = 1, .seconds = 2, .client_cpu_us = 1.234};
+  first.latency.Add(50us);
+  Measurement second{.operation = Operation::kReadLarge,
+                     .depth = 1024,
+                     .seconds = 0.5,
+                     .octets = 3 << 20,
+                     .client_cpu_us = 20,
+                     .server_cpu_us = 3.5};
+  for (int i = 0; i < 3; ++i) second.latency.Add(1ms);
+  EXPECT_EQ(Table({first, second}),
+            "         depth      per s     MiB/s    p50 us    p90 us    p99 us  p99.9 us    max us  client us  "
+            "server us\n"
+            "    null     1          0         0      50.0      50.0      50.0      50.0      50.0       1.23          "
+            "-\n"
+            "  read1m  1024          6         6    1000.0    1000.0    1000.0    1000.0    1000.0      20.00       "
+            "3.50\n");
+}
+
+TEST(BenchReport, JsonHasACommaBetweenMeasurementsAndNullForAnUnknownServerTime) {
+  Measurement measurement{.operation = Operation::kGetAttributes, .depth = 8, .seconds = 1, .client_cpu_us = 1};
+  measurement.latency.Add(2us);
+  const std::string json = Json({measurement, measurement}, "tcp", false, 4096);
+  EXPECT_THAT(json,
+              StartsWith("{\"transport\": \"tcp\", \"crc\": false, \"file_size\": 4096, \"measurements\": [\n  {"));
+  EXPECT_THAT(json, HasSubstr("\"operation\": \"getattr\", \"depth\": 8, \"seconds\": 1, \"count\": 1,"));
+  EXPECT_THAT(json, HasSubstr("\"server_cpu_us\": null},\n  {\"operation\": \"getattr\""));
+  EXPECT_THAT(json, EndsWith("\"server_cpu_us\": null}\n]}\n"));
+  EXPECT_EQ(Json({}, "rdma", true, 1),
+            "{\"transport\": \"rdma\", \"crc\": true, \"file_size\": 1, \"measurements\": [\n]}\n");
 }
 
 }  // namespace

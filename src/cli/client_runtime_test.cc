@@ -1,0 +1,92 @@
+#include "cli/client_runtime.h"
+
+#include <gtest/gtest.h>
+
+#include <optional>
+#include <string>
+#include <utility>
+
+namespace penstock::cli {
+namespace {
+
+// Runs `command` and returns what it writes to stderr. Stores the exit code in `code`.
+template <class F>
+std::string ErrorsOf(F command, int& code) {
+  testing::internal::CaptureStderr();
+  code = command();
+  return testing::internal::GetCapturedStderr();
+}
+
+// Commands suspend at least once, because they wait for a server.
+Task<client::Result<void>> Succeed(Loop& loop, bool& ran) {
+  co_await Sleep(loop, Duration::zero());
+  ran = true;
+  co_return client::Result<void>();
+}
+
+Task<client::Result<void>> Fail(Loop& loop, std::string message) {
+  co_await Sleep(loop, Duration::zero());
+  co_return std::unexpected(client::Error{std::move(message), std::nullopt});
+}
+
+TEST(ClientRuntime, PrintErrorPrintsOneLineAndReturnsOne) {
+  int code = 0;
+  EXPECT_EQ(ErrorsOf([] { return PrintError("/a {} %s: no such file"); }, code), "penstock: /a {} %s: no such file\n");
+  EXPECT_EQ(code, 1);
+}
+
+TEST(ClientRuntime, ACommandThatSucceedsPrintsNoErrorAndReturnsZero) {
+  bool ran = false;
+  int code = 1;
+  ClientRuntime runtime;
+  EXPECT_EQ(ErrorsOf([&] { return runtime.Run(Succeed(runtime.loop(), ran)); }, code), "");
+  EXPECT_EQ(code, 0);
+  EXPECT_TRUE(ran);
+}
+
+TEST(ClientRuntime, ACommandThatFailsPrintsItsErrorAndReturnsOne) {
+  int code = 0;
+  ClientRuntime runtime;
+  EXPECT_EQ(ErrorsOf([&] { return runtime.Run(Fail(runtime.loop(), "a file: denied")); }, code),
+            "penstock: a file: denied\n");
+  EXPECT_EQ(code, 1);
+}
+
+TEST(ClientRuntime, DoesNotRunACommandWhoseTraceCannotBeWritten) {
+  bool ran = false;
+  int code = 0;
+  ClientRuntime runtime("/no such folder/trace");
+  EXPECT_EQ(ErrorsOf([&] { return runtime.Run(Succeed(runtime.loop(), ran)); }, code),
+            "penstock: cannot write the trace /no such folder/trace: No such file or directory\n");
+  EXPECT_EQ(code, 1);
+  EXPECT_FALSE(ran);
+}
+
+TEST(ClientRuntime, TheVersionOptionReplacesTheVersionOfTheUrl) {
+  EXPECT_EQ(ParseUrl("nfs://host/?vers=3", "4.2")->version, client::Version::k42);
+  EXPECT_EQ(ParseUrl("nfs://host/", "4")->version, client::Version::k41);
+  EXPECT_EQ(ParseUrl("nfs://host/?vers=3", "")->version, client::Version::k3);
+  EXPECT_EQ(ParseUrl("nfs://host/", "")->version, std::nullopt);
+}
+
+TEST(ClientRuntime, TheVersionOptionDoesNotHideAMalformedVersionOfTheUrl) {
+  const auto url = ParseUrl("nfs://host/?vers=5", "4.2");
+  ASSERT_FALSE(url);
+  EXPECT_EQ(url.error().message, "nfs://host/?vers=5: vers must be 3, 4.0, 4.1 or 4.2");
+}
+
+// The first URL names a port that the test does not serve, so a mount of it would fail with another message.
+TEST(ClientRuntime, RunOnMountsMountsNothingIfOneTextIsNoUrl) {
+  bool used = false;
+  int code = 0;
+  const auto run = [&] {
+    return RunOnMounts({"nfs://127.0.0.1:1/a?timeout=1", "/local", "neither"}, {},
+                       [&](ClientRuntime& runtime, client::Mount&) { return Succeed(runtime.loop(), used); });
+  };
+  EXPECT_EQ(ErrorsOf(run, code), "penstock: /local: not an nfs:// URL\n");
+  EXPECT_EQ(code, 1);
+  EXPECT_FALSE(used);
+}
+
+}  // namespace
+}  // namespace penstock::cli

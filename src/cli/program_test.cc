@@ -1,0 +1,249 @@
+#include "cli/program.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <CLI/CLI.hpp>
+#include <csignal>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "base/log.h"
+
+namespace penstock::cli {
+namespace {
+
+using ::testing::EndsWith;
+using ::testing::HasSubstr;
+
+// Port 1 of this host: a command that fails to refuse its options would report the connection instead.
+constexpr char kUrl[] = "nfs://127.0.0.1:1/file?timeout=1";
+
+struct Outcome {
+  int code = 0;
+  std::string output;
+  std::string errors;
+};
+
+class ProgramTest : public testing::Test {
+ protected:
+  // Undoes the lasting effects of RunProgram().
+  ~ProgramTest() override {
+    std::signal(SIGPIPE, SIG_DFL);
+    std::signal(SIGXFSZ, SIG_DFL);
+    log::SetSink({});
+  }
+
+  static Outcome Run(const std::vector<std::string>& arguments) {
+    std::vector<const char*> texts = {"penstock"};
+    for (const std::string& argument : arguments) texts.push_back(argument.c_str());
+    testing::internal::CaptureStdout();
+    testing::internal::CaptureStderr();
+    Outcome outcome;
+    outcome.code = RunProgram(static_cast<int>(texts.size()), texts.data(), "1.2.3");
+    outcome.output = testing::internal::GetCapturedStdout();
+    outcome.errors = testing::internal::GetCapturedStderr();
+    return outcome;
+  }
+
+  // Expects exit code 1, this line on stderr, and no other output.
+  static void ExpectError(const std::vector<std::string>& arguments, const std::string& message) {
+    const Outcome outcome = Run(arguments);
+    EXPECT_EQ(outcome.code, 1) << message;
+    EXPECT_EQ(outcome.errors, "penstock: " + message + "\n");
+    EXPECT_EQ(outcome.output, "");
+  }
+
+  // Expects that the parser refuses the command line with this code and a message that contains `text`.
+  static void ExpectUsageError(const std::vector<std::string>& arguments, CLI::ExitCodes code,
+                               const std::string& text) {
+    const Outcome outcome = Run(arguments);
+    EXPECT_EQ(outcome.code, static_cast<int>(code)) << testing::PrintToString(arguments);
+    EXPECT_THAT(outcome.errors, HasSubstr(text));
+    EXPECT_THAT(outcome.errors, EndsWith("Run with --help for more information.\n"));
+    EXPECT_EQ(outcome.output, "");
+  }
+};
+
+TEST_F(ProgramTest, RequiresACommand) {
+  ExpectUsageError({}, CLI::ExitCodes::RequiredError, "A subcommand is required");
+  ExpectUsageError({"-v"}, CLI::ExitCodes::RequiredError, "A subcommand is required");
+  ExpectUsageError({"mount"}, CLI::ExitCodes::RequiredError, "A subcommand is required");
+}
+
+TEST_F(ProgramTest, PrintsItsVersion) {
+  const Outcome outcome = Run({"--version"});
+  EXPECT_EQ(outcome.code, 0);
+  EXPECT_EQ(outcome.output, "1.2.3\n");
+  EXPECT_EQ(outcome.errors, "");
+}
+
+TEST_F(ProgramTest, TheHelpNamesEachCommand) {
+  const Outcome outcome = Run({"--help"});
+  EXPECT_EQ(outcome.code, 0);
+  EXPECT_EQ(outcome.errors, "");
+  for (const char* const command :
+       {"serve", "ping", "ls", "cat", "cp", "mkdir", "rm", "rmdir", "mv", "ln", "chmod", "bench", "devices"}) {
+    EXPECT_THAT(outcome.output, HasSubstr(std::string("\n  ") + command + " "));
+  }
+}
+
+TEST_F(ProgramTest, EachCommandExplainsItsOwnOptions) {
+  for (const auto& [command, option] :
+       {std::pair("serve", "--export"), std::pair("ping", "--count"), std::pair("ls", "-l"),
+        std::pair("cat", "--trace"), std::pair("cp", "--in-place"), std::pair("mkdir", "--mode"),
+        std::pair("rm", "--vers"), std::pair("rmdir", "--vers"), std::pair("mv", "PATH"), std::pair("ln", "--symbolic"),
+        std::pair("chmod", "MODE"), std::pair("bench", "--server-pid"), std::pair("devices", "RDMA devices")}) {
+    const Outcome outcome = Run({command, "--help"});
+    EXPECT_EQ(outcome.code, 0) << command;
+    EXPECT_THAT(outcome.output, HasSubstr(option)) << command;
+  }
+}
+
+TEST_F(ProgramTest, RefusesAnUnknownOption) {
+  ExpectUsageError({"ls", kUrl, "--colour"}, CLI::ExitCodes::ExtrasError, "--colour");
+  ExpectUsageError({"devices", "mlx5_0"}, CLI::ExitCodes::ExtrasError, "mlx5_0");
+}
+
+TEST_F(ProgramTest, RefusesASecondUrlWhereOneIsExpected) {
+  for (const char* const command : {"ls", "ping"}) {
+    ExpectUsageError({command, kUrl, "nfs://second/"}, CLI::ExitCodes::ExtrasError, "nfs://second/");
+  }
+}
+
+TEST_F(ProgramTest, EachCommandRequiresItsArguments) {
+  for (const char* const command : {"ping", "ls", "cat", "mkdir", "rm", "rmdir", "mv", "bench"}) {
+    ExpectUsageError({command}, CLI::ExitCodes::RequiredError, "URL is required");
+  }
+  ExpectUsageError({"cp", kUrl}, CLI::ExitCodes::RequiredError, "TO is required");
+  ExpectUsageError({"mv", kUrl}, CLI::ExitCodes::RequiredError, "PATH is required");
+  ExpectUsageError({"ln", "-s", "text"}, CLI::ExitCodes::RequiredError, "TO is required");
+  ExpectUsageError({"chmod", "644"}, CLI::ExitCodes::RequiredError, "URL is required");
+}
+
+TEST_F(ProgramTest, EachCommandNamesATextThatIsNoUrl) {
+  const std::string message = "/local: not an nfs:// URL";
+  for (const char* const command : {"ping", "ls", "cat", "mkdir", "rm", "rmdir", "bench"}) {
+    ExpectError({command, "/local"}, message);
+  }
+  ExpectError({"mv", "/local", "/to"}, message);
+  ExpectError({"ln", "/local", "/to"}, message);
+  ExpectError({"ln", "-s", kUrl, "/local"}, message);
+  ExpectError({"chmod", "644", "/local"}, message);
+}
+
+TEST_F(ProgramTest, ReportsEachMistakeOfAUrl) {
+  for (const auto& [url, mistake] : {std::pair("http://host/", "not an nfs:// URL"),
+                                     std::pair("nfs://", "is not of the form nfs://HOST[:PORT]/PATH"),
+                                     std::pair("nfs://host:0/", "is not of the form nfs://HOST[:PORT]/PATH"),
+                                     std::pair("nfs://host/%2", "has a malformed % escape in its path"),
+                                     std::pair("nfs://host/?proto=udp", "proto must be tcp or rdma"),
+                                     std::pair("nfs://host/?uid=root", "uid must be a number"),
+                                     std::pair("nfs://host/?soft", "unknown option 'soft'")}) {
+    ExpectError({"cat", url}, std::string(url) + ": " + mistake);
+  }
+}
+
+TEST_F(ProgramTest, DoesNothingIfOneOfSeveralUrlsIsMalformed) {
+  for (const char* const command : {"cat", "mkdir", "rm", "rmdir"}) {
+    ExpectError({command, kUrl, "nfs:/host"}, "nfs:/host: not an nfs:// URL");
+  }
+  ExpectError({"chmod", "600", kUrl, "nfs:/host"}, "nfs:/host: not an nfs:// URL");
+}
+
+TEST_F(ProgramTest, RefusesAModeThatIsNotOctalOrTooLarge) {
+  for (const std::string mode : {"8", "79", "10000", "0x1ff", "u+x", "+755", " 755", "755 ", "7.5", ""}) {
+    const std::string message = mode + ": a mode is an octal number of at most four digits";
+    ExpectError({"chmod", mode, kUrl}, message);
+    if (!mode.empty()) ExpectError({"mkdir", "--mode", mode, kUrl}, message);
+  }
+}
+
+// The command reports the URL only after it has accepted the mode.
+TEST_F(ProgramTest, AcceptsOctalModesUpToAllTwelveBits) {
+  for (const std::string mode : {"0", "644", "0644", "7777", "007777"}) {
+    ExpectError({"chmod", mode, "/local"}, "/local: not an nfs:// URL");
+    ExpectError({"mkdir", "-m", mode, "/local"}, "/local: not an nfs:// URL");
+  }
+}
+
+TEST_F(ProgramTest, CopyRequiresExactlyOneUrl) {
+  const std::string message = "cp: one of the two must be an nfs:// URL, the other a local file";
+  ExpectError({"cp", "a", "b"}, message);
+  ExpectError({"cp", kUrl, kUrl}, message);
+}
+
+TEST_F(ProgramTest, CopyOpensTheLocalSourceBeforeItConnects) {
+  ExpectError({"cp", "/no such folder/file", kUrl}, "/no such folder/file: No such file or directory");
+}
+
+TEST_F(ProgramTest, CopyReportsAMalformedUrlOnEitherSide) {
+  ExpectError({"cp", "nfs://host/?vers=2", "file"}, "nfs://host/?vers=2: vers must be 3, 4.0, 4.1 or 4.2");
+  ExpectError({"cp", "/no such folder/file", "nfs://host/?vers=2"},
+              "nfs://host/?vers=2: vers must be 3, 4.0, 4.1 or 4.2");
+}
+
+TEST_F(ProgramTest, RefusesNumbersOutsideTheirRange) {
+  const std::pair<std::vector<std::string>, std::string> wrong[] = {
+      {{"cp", "--in-flight=0", "file", kUrl}, "--in-flight: Value 0 not in range 1 to 64"},
+      {{"cp", "--in-flight=65", "file", kUrl}, "--in-flight: Value 65 not in range 1 to 64"},
+      {{"bench", "--depth=1,0", kUrl}, "--depth: Value 0 not in range 1 to 1024"},
+      {{"bench", "--depth=1025", kUrl}, "--depth: Value 1025 not in range 1 to 1024"},
+      {{"bench", "--seconds=0", kUrl}, "--seconds: Value 0 not in range"},
+      {{"bench", "--size=1023KiB", kUrl}, "--size: Value 1047552 not in range 1048576 to 1099511627776"},
+      {{"bench", "--size=2TiB", kUrl}, "--size: Value 2199023255552 not in range"},
+  };
+  for (const auto& [arguments, text] : wrong) ExpectUsageError(arguments, CLI::ExitCodes::ValidationError, text);
+}
+
+TEST_F(ProgramTest, RefusesTextInPlaceOfANumber) {
+  ExpectUsageError({"ping", "--count=many", kUrl}, CLI::ExitCodes::ConversionError, "--count = many");
+  ExpectUsageError({"ping", "--count=-1", kUrl}, CLI::ExitCodes::ConversionError, "--count = -1");
+  ExpectUsageError({"ping", "--interval=1s", kUrl}, CLI::ExitCodes::ConversionError, "--interval = 1s");
+  ExpectUsageError({"bench", "--server-pid=self", kUrl}, CLI::ExitCodes::ConversionError, "--server-pid = self");
+}
+
+TEST_F(ProgramTest, BenchRefusesAnUnknownOperation) {
+  ExpectError({"bench", "--ops=null,erase", kUrl},
+              "--ops erase: not one of null, getattr, read1m, write1m, read4k and write4k");
+}
+
+// Process IDs of Linux end at 4194304.
+TEST_F(ProgramTest, BenchRefusesAServerProcessThatDoesNotExist) {
+  ExpectError({"bench", "--server-pid=4194305", kUrl}, "--server-pid 4194305: no such process on this machine");
+}
+
+TEST_F(ProgramTest, EachClientCommandReportsATraceThatItCannotWrite) {
+  const std::string message = "cannot write the trace /no such folder/t: No such file or directory";
+  for (const char* const command : {"ping", "ls", "cat", "mkdir", "rm", "rmdir"}) {
+    ExpectError({command, "--trace=/no such folder/t", kUrl}, message);
+  }
+}
+
+TEST_F(ProgramTest, ServeReportsAMissingDirectoryAndAWrongAddress) {
+  ExpectError({"serve"}, "serve: name a directory, or an --export PATH=DIR");
+  ExpectError({"serve", "/srv", "--listen=localhost"}, "--listen localhost: not an IP address");
+  ExpectError({"serve", "--export=/a"}, "export \"/a\": write PATH=DIR[:options], for example /data=/srv/data:ro");
+}
+
+TEST_F(ProgramTest, AcceptsTheVerboseOptionBeforeAndAfterTheCommand) {
+  ExpectError({"-v", "-v", "ls", "/local"}, "/local: not an nfs:// URL");
+  EXPECT_TRUE(log::debugging());
+  ExpectError({"ls", "-vv", "/local"}, "/local: not an nfs:// URL");
+  EXPECT_TRUE(log::debugging());
+  ExpectError({"ls", "/local", "-v"}, "/local: not an nfs:// URL");
+  EXPECT_FALSE(log::debugging());
+}
+
+TEST_F(ProgramTest, IgnoresTheSignalsOfClosedPipesAndLargeFiles) {
+  Run({"ls", "/local"});
+  for (const int signal : {SIGPIPE, SIGXFSZ}) {
+    struct sigaction action{};
+    ASSERT_EQ(::sigaction(signal, nullptr, &action), 0);
+    EXPECT_EQ(action.sa_handler, SIG_IGN);
+  }
+}
+
+}  // namespace
+}  // namespace penstock::cli

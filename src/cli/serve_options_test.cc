@@ -1,0 +1,259 @@
+#include "cli/serve_options.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <chrono>
+#include <sstream>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+namespace penstock::cli {
+namespace {
+
+using namespace std::chrono_literals;
+using ::testing::HasSubstr;
+
+struct Parsed {
+  int code = 0;
+  std::string message;
+  ServeOptions options;
+};
+
+Parsed Parse(std::vector<std::string> arguments) {
+  Parsed parsed;
+  CLI::App command;
+  AddServeOptions(command, parsed.options);
+  try {
+    std::reverse(arguments.begin(), arguments.end());
+    command.parse(std::move(arguments));
+  } catch (const CLI::ParseError& error) {
+    std::ostringstream message;
+    parsed.code = command.exit(error, message, message);
+    parsed.message = std::move(message).str();
+  }
+  return parsed;
+}
+
+// Expects that the parser refuses `option` with `value`, with this exit code and a message that names the option.
+void ExpectRefused(const std::string& option, const std::string& value, CLI::ExitCodes code) {
+  const Parsed parsed = Parse({option + "=" + value, "/srv"});
+  EXPECT_EQ(parsed.code, static_cast<int>(code)) << option << "=" << value << ": " << parsed.message;
+  EXPECT_THAT(parsed.message, HasSubstr(option)) << value;
+}
+
+TEST(ServeOptions, TheDefaultsServeThisHostOnTheStandardPorts) {
+  const Parsed parsed = Parse({"/srv"});
+  ASSERT_EQ(parsed.code, 0) << parsed.message;
+  const auto server = ServerOptionsOf(parsed.options);
+  ASSERT_TRUE(server);
+  EXPECT_EQ(server->listen.to_string(), "127.0.0.1");
+  EXPECT_EQ(server->tcp_port, 2049);
+  EXPECT_EQ(server->rdma_port, 20049);
+  EXPECT_EQ(server->mount_port, 20048);
+  EXPECT_GE(server->threads, 1u);
+  EXPECT_EQ(server->memory, 0u);
+  EXPECT_EQ(server->nfs4.lease, 90s);
+  EXPECT_EQ(server->nfs4.grace, 90s);
+  EXPECT_TRUE(server->nfs4.delegations);
+  EXPECT_TRUE(server->iwarp.crc);
+  EXPECT_FALSE(server->manage_gids);
+  EXPECT_EQ(server->rdma.kind, rdma::Kind::kAuto);
+}
+
+TEST(ServeOptions, EachOptionReachesTheServersSettings) {
+  const Parsed parsed = Parse({"/srv",
+                               "--listen=::1",
+                               "--tcp-port=1",
+                               "--rdma-port=65535",
+                               "--mount-port=0",
+                               "--threads=3",
+                               "--workers=5",
+                               "--state-dir=/state",
+                               "--max-connections=7",
+                               "--max-connections-per-address=2",
+                               "--idle-limit=0.5",
+                               "--memory=48MiB",
+                               "--stall-limit=1.25",
+                               "--crc=off",
+                               "--trace=capture",
+                               "--lease=12",
+                               "--grace=0",
+                               "--no-delegations",
+                               "--nfs4-domain=example.org",
+                               "--keytab=/keys",
+                               "--manage-gids",
+                               "--rdma=iwarp",
+                               "--rdma-device=siw0"});
+  ASSERT_EQ(parsed.code, 0) << parsed.message;
+  EXPECT_EQ(parsed.options.workers, 5u);
+  EXPECT_EQ(parsed.options.state_directory, "/state");
+  const auto server = ServerOptionsOf(parsed.options);
+  ASSERT_TRUE(server);
+  EXPECT_EQ(server->listen.to_string(), "::1");
+  EXPECT_EQ(server->tcp_port, 1);
+  EXPECT_EQ(server->rdma_port, 65535);
+  EXPECT_EQ(server->mount_port, 0);
+  EXPECT_EQ(server->threads, 3u);
+  EXPECT_EQ(server->connections.connections, 7u);
+  EXPECT_EQ(server->connections.per_address, 2u);
+  EXPECT_EQ(server->connections.idle_limit, 500ms);
+  EXPECT_EQ(server->memory, size_t{48} << 20);
+  EXPECT_EQ(server->stall_limit, 1250ms);
+  EXPECT_FALSE(server->iwarp.crc);
+  EXPECT_EQ(server->trace, "capture");
+  EXPECT_EQ(server->nfs4.lease, 12s);
+  EXPECT_EQ(server->nfs4.grace, 0s);
+  EXPECT_FALSE(server->nfs4.delegations);
+  EXPECT_EQ(server->nfs4.domain, "example.org");
+  EXPECT_EQ(server->keytab, "/keys");
+  EXPECT_TRUE(server->manage_gids);
+  EXPECT_EQ(server->rdma.kind, rdma::Kind::kIwarp);
+  EXPECT_EQ(server->rdma.device, "siw0");
+}
+
+TEST(ServeOptions, ZeroThreadsMeansOneForEachProcessor) {
+  ServeOptions options;
+  options.threads = 0;
+  const auto server = ServerOptionsOf(options);
+  ASSERT_TRUE(server);
+  EXPECT_EQ(server->threads, std::max(1u, std::thread::hardware_concurrency()));
+}
+
+TEST(ServeOptions, RefusesNumbersOutsideTheirRange) {
+  const std::pair<std::string, std::vector<std::string>> ranges[] = {
+      {"--workers", {"0", "1025", "-1"}},
+      {"--max-connections", {"0", "1048577"}},
+      {"--max-connections-per-address", {"-1", "1048577"}},
+      {"--idle-limit", {"-0.1", "86401"}},
+      {"--memory", {"0", "31MiB", "33554431", "2048TiB"}},
+      {"--stall-limit", {"0", "0.09", "86401"}},
+      {"--lease", {"0", "0.9", "3601"}},
+      {"--grace", {"-1", "3601"}},
+  };
+  for (const auto& [option, values] : ranges) {
+    for (const std::string& value : values) ExpectRefused(option, value, CLI::ExitCodes::ValidationError);
+  }
+}
+
+TEST(ServeOptions, AcceptsBothEndsOfEachRange) {
+  const std::vector<std::string> ends[] = {
+      {"--workers=1", "--max-connections=1", "--max-connections-per-address=0", "--idle-limit=0", "--memory=32MiB",
+       "--stall-limit=0.1", "--lease=1", "--grace=0"},
+      {"--workers=1024", "--max-connections=1048576", "--max-connections-per-address=1048576", "--idle-limit=86400",
+       "--memory=1024TiB", "--stall-limit=86400", "--lease=3600", "--grace=3600"},
+  };
+  for (const std::vector<std::string>& arguments : ends) {
+    const Parsed parsed = Parse(arguments);
+    EXPECT_EQ(parsed.code, 0) << parsed.message;
+  }
+}
+
+TEST(ServeOptions, RefusesTextInPlaceOfANumber) {
+  for (const std::string option : {"--tcp-port", "--rdma-port", "--mount-port", "--threads"}) {
+    for (const std::string value : {"nfs", "20x", "1.5", "-1"}) {
+      ExpectRefused(option, value, CLI::ExitCodes::ConversionError);
+    }
+  }
+  for (const std::string option :
+       {"--workers", "--max-connections", "--idle-limit", "--stall-limit", "--lease", "--grace"}) {
+    for (const std::string value : {"many", "1x"}) ExpectRefused(option, value, CLI::ExitCodes::ValidationError);
+  }
+}
+
+TEST(ServeOptions, RefusesPortsThatDoNotFitSixteenBits) {
+  for (const std::string option : {"--tcp-port", "--rdma-port", "--mount-port"}) {
+    ExpectRefused(option, "65536", CLI::ExitCodes::ConversionError);
+    ExpectRefused(option, "4294967296", CLI::ExitCodes::ConversionError);
+  }
+}
+
+TEST(ServeOptions, ReadsTheUnitOfMemory) {
+  for (const auto& [text, size] : {std::pair("33554432", uint64_t{32} << 20), std::pair("64MiB", uint64_t{64} << 20),
+                                   std::pair("64mb", uint64_t{64} << 20), std::pair("1G", uint64_t{1} << 30)}) {
+    const Parsed parsed = Parse({"--memory", text});
+    EXPECT_EQ(parsed.code, 0) << parsed.message;
+    EXPECT_EQ(parsed.options.memory, size) << text;
+  }
+  ExpectRefused("--memory", "64XB", CLI::ExitCodes::ValidationError);
+  ExpectRefused("--memory", "MiB", CLI::ExitCodes::ValidationError);
+}
+
+TEST(ServeOptions, RefusesACrcThatIsNeitherOnNorOff) {
+  EXPECT_TRUE(Parse({"--crc=on"}).options.crc);
+  EXPECT_FALSE(Parse({"--crc=off"}).options.crc);
+  ExpectRefused("--crc", "maybe", CLI::ExitCodes::ConversionError);
+}
+
+TEST(ServeOptions, RefusesUnknownOptionsAndASecondDirectory) {
+  for (const std::string extra : {"--colour", "/second"}) {
+    const Parsed parsed = Parse({"/srv", extra});
+    EXPECT_EQ(parsed.code, static_cast<int>(CLI::ExitCodes::ExtrasError)) << extra;
+    EXPECT_THAT(parsed.message, HasSubstr(extra));
+  }
+}
+
+TEST(ServeOptions, TheHelpDoesNotMentionTheFaultsForTests) {
+  EXPECT_EQ(Parse({"--faults=x"}).options.faults, "x");
+  const Parsed help = Parse({"--help"});
+  EXPECT_EQ(help.code, 0);
+  EXPECT_THAT(help.message, HasSubstr("--state-dir"));
+  EXPECT_THAT(help.message, ::testing::Not(HasSubstr("--faults")));
+}
+
+TEST(ServeOptions, RefusesAListenAddressThatIsNoIpAddress) {
+  for (const std::string address : {"", "localhost", "256.0.0.1", "1.2.3", "127.0.0.1:2049", "[::1]", "10.0.0.0/8"}) {
+    ServeOptions options;
+    options.listen = address;
+    const auto server = ServerOptionsOf(options);
+    ASSERT_FALSE(server) << address;
+    EXPECT_EQ(server.error().message, "--listen " + address + ": not an IP address");
+  }
+}
+
+TEST(ServeOptions, RequiresADirectoryOrAnExport) {
+  const auto exports = ExportsOf(Parse({}).options);
+  ASSERT_FALSE(exports);
+  EXPECT_EQ(exports.error().message, "serve: name a directory, or an --export PATH=DIR");
+}
+
+TEST(ServeOptions, ServesTheDirectoryAsTheRootAndThenTheExportsInOrder) {
+  const Parsed parsed = Parse({"/srv", "--export", "/b=/srv/b:ro", "--export=/a=relative"});
+  ASSERT_EQ(parsed.code, 0) << parsed.message;
+  const auto exports = ExportsOf(parsed.options);
+  ASSERT_TRUE(exports) << exports.error().message;
+  ASSERT_EQ(exports->size(), 3u);
+  EXPECT_EQ(exports->at(0).path, "/");
+  EXPECT_EQ(exports->at(0).directory, "/srv");
+  EXPECT_FALSE(exports->at(0).options.read_only);
+  EXPECT_EQ(exports->at(1).path, "/b");
+  EXPECT_EQ(exports->at(1).directory, "/srv/b");
+  EXPECT_TRUE(exports->at(1).options.read_only);
+  EXPECT_EQ(exports->at(2).path, "/a");
+  EXPECT_EQ(exports->at(2).directory, "relative");
+}
+
+TEST(ServeOptions, NormalizesThePathsOfExports) {
+  const auto exports = ExportsOf(Parse({"--export=//data///sub/=/srv//x/"}).options);
+  ASSERT_TRUE(exports);
+  EXPECT_EQ(exports->front().path, "/data/sub");
+  EXPECT_EQ(exports->front().directory, "/srv//x/");
+}
+
+TEST(ServeOptions, ReportsTheExportThatIsMalformed) {
+  for (const auto& [text, message] : {std::pair("/data", "export \"/data\": write PATH=DIR"),
+                                      std::pair("data=/srv", "\"data\" does not begin with a slash"),
+                                      std::pair("/data=/srv:wr", "unknown export option \"wr\""),
+                                      std::pair("/data=/srv:anonuid=-1", "anonuid=-1: not a number")}) {
+    const auto exports = ExportsOf(Parse({"/srv", "--export=/good=/srv", std::string("--export=") + text}).options);
+    ASSERT_FALSE(exports) << text;
+    EXPECT_THAT(exports.error().message, HasSubstr(message));
+  }
+}
+
+}  // namespace
+}  // namespace penstock::cli
