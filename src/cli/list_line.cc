@@ -52,6 +52,14 @@ std::string Printable(std::string text) {
   return text;
 }
 
+// The local time, or the seconds since 1970 if the calendar has no such year.
+std::string TimeText(int64_t seconds) {
+  const auto time = static_cast<std::time_t>(seconds);
+  std::tm local{};
+  if (!::localtime_r(&time, &local)) return fmt::format("{:>16}", seconds);
+  return fmt::format("{:%Y-%m-%d %H:%M}", local);
+}
+
 }  // namespace
 
 std::string ListLine(const client::Entry& entry, bool long_format) {
@@ -59,8 +67,8 @@ std::string ListLine(const client::Entry& entry, bool long_format) {
   if (!long_format) return name;
   if (!entry.attributes) return "??????????                                                    " + name;
   const client::Attributes& a = *entry.attributes;
-  return fmt::format("{} {:>3} {:>5} {:>5} {:>12} {:%Y-%m-%d %H:%M} {}", ModeText(a), a.links, Printable(a.owner),
-                     Printable(a.group), a.size, fmt::localtime(static_cast<std::time_t>(a.modified)), name);
+  return fmt::format("{} {:>3} {:>5} {:>5} {:>12} {} {}", ModeText(a), a.links, Printable(a.owner), Printable(a.group),
+                     a.size, TimeText(a.modified), name);
 }
 
 }  // namespace penstock::cli

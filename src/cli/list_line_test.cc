@@ -1,5 +1,6 @@
 #include "cli/list_line.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <cstdlib>
@@ -139,6 +140,19 @@ TEST_F(ListLineTest, ShowsTheTimeInTheLocalTimeZone) {
 TEST_F(ListLineTest, ShowsTimesBefore1970AndAfter2038) {
   EXPECT_EQ(TimeOf(-1), "1969-12-31 23:59");
   EXPECT_EQ(TimeOf(int64_t{1} << 32), "2106-02-07 06:28");
+}
+
+// NFSv4 has 64 bits for seconds.
+TEST_F(ListLineTest, ShowsSecondsIfTheCalendarHasNoSuchYear) {
+  for (const int64_t seconds :
+       {int64_t{1} << 61, std::numeric_limits<int64_t>::max(), std::numeric_limits<int64_t>::min()}) {
+    client::Entry entry = File("file");
+    entry.attributes->modified = seconds;
+    EXPECT_THAT(ListLine(entry, true), testing::EndsWith(" " + std::to_string(seconds) + " file"));
+  }
+  client::Entry last = File("file");
+  last.attributes->modified = 67767976233532799;  // the end of the last year of std::tm
+  EXPECT_THAT(ListLine(last, true), testing::EndsWith("-12-31 23:59 file"));
 }
 
 }  // namespace
