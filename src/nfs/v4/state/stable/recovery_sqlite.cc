@@ -59,7 +59,7 @@ class SqliteRecoveryStore : public RecoveryStore {
     // The grace period is at least as long as the last lease, so a damaged lease could mean a grace period of years.
     if (last_instance < 0 || last_instance >= UINT32_MAX || restart.last_lease < Duration::zero() ||
         restart.last_lease > kLongestLease) {
-      return std::unexpected(DamagedStateFile(path_, "its last run is none of ours", kLayout.loss));
+      return std::unexpected(DamagedStateFile(path_, "the record of its last run is impossible", kLayout.loss));
     }
     for (clients_.Bind(); clients_.Step();) {
       const Principal principal{static_cast<rpc::AuthFlavor>(clients_.Integer(1)),
