@@ -93,8 +93,8 @@ class SqliteRecoveryStore : public RecoveryStore {
       failing_ = !done;
       if (failing_) {
         log::error(
-            "{}; until then NFSv4 clients that hold nothing get no opens (NFS4ERR_SERVERFAULT), what silent "
-            "clients hold stays theirs, and a grace period does not end",
+            "{}; until then NFSv4 clients without state get no opens (NFS4ERR_SERVERFAULT), silent clients keep their "
+            "state, and a grace period does not end",
             database_->Failure("write").message);
       } else {
         log::warn("{} can be written again", path_);
