@@ -119,13 +119,12 @@ std::optional<Delegations::Holder> FindHolder(const Compound& compound, const Na
 }  // namespace
 
 Task<> AskHolder(Compound& compound, const Object& file, fs::Attributes& attributes) {
-  State& state = compound.services.state;
   const auto holder = FindHolder(compound, file.name());
   if (!holder) co_return;
   const HolderAttributes held =
       co_await compound.services.callbacks.GetAttributes(compound.call.peer.loop, holder->client, holder->handle);
   const Delegations::Version known{attributes.change, attributes.size};
-  const bool modified = state.Run([&](StateTables& state) {
+  const bool modified = compound.services.state.Run([&](StateTables& state) {
     return state.files.delegations.IsModified(file.name(), {held.change, held.size}, known);
   });
   if (!modified) co_return;
@@ -139,8 +138,8 @@ Task<> AskHolder(Compound& compound, const Object& file, fs::Attributes& attribu
   const auto set = co_await file.file_system().SetAttributes(ours, file.object(), changed, std::nullopt);
   if (set.result && set.object.after) attributes = *set.object.after;
   if (held.size) attributes.size = *held.size;
-  attributes.change =
-      state.Run([&](StateTables& state) { return state.files.delegations.NextChange(file.name(), attributes.change); });
+  attributes.change = compound.services.state.Run(
+      [&](StateTables& state) { return state.files.delegations.NextChange(file.name(), attributes.change); });
 }
 
 Presenter PresenterWithoutSession() { return {*FindDialect(MinorVersion(0)), std::nullopt}; }
