@@ -236,7 +236,7 @@ OFFLOAD_CANCEL4res CancelOffload(Compound& compound, const OFFLOAD_CANCEL4args& 
 namespace {
 
 size_t CountRunning(State& state) {
-  return state.Run([&](StateTables& state) { return state.offloads.running(); });
+  return state.Run([&](StateTables& tables) { return tables.offloads.running(); });
 }
 
 Task<> Wait(TimerService& timers, Duration duration) {
@@ -249,7 +249,7 @@ Task<> Wait(TimerService& timers, Duration duration) {
 }  // namespace
 
 Task<> StopCopies(State& state, TimerService& timers) {
-  state.Run([&](StateTables& state) { state.offloads.StopAll(); });
+  state.Run([&](StateTables& tables) { tables.offloads.StopAll(); });
   while (CountRunning(state) > 0) co_await Wait(timers, std::chrono::milliseconds(10));
 }
 
