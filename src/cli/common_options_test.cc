@@ -4,11 +4,11 @@
 #include <gtest/gtest.h>
 
 #include <CLI/CLI.hpp>
-#include <algorithm>
-#include <sstream>
 #include <string>
 #include <utility>
 #include <vector>
+
+#include "cli/test_parser.h"
 
 namespace penstock::cli {
 namespace {
@@ -18,30 +18,13 @@ using ::testing::HasSubstr;
 // The exit code of a value that a check of CLI11 refuses.
 constexpr int kRefused = static_cast<int>(CLI::ExitCodes::ValidationError);
 
-struct Parsed {
-  int code = 0;
-  std::string message;
-  ClientOptions options;
-};
-
 // Parses the arguments of a command that has the options of a client.
-Parsed Parse(std::vector<std::string> arguments) {
-  Parsed parsed;
-  CLI::App command;
-  AddClientOptions(command, parsed.options);
-  try {
-    std::reverse(arguments.begin(), arguments.end());
-    command.parse(std::move(arguments));
-  } catch (const CLI::ParseError& error) {
-    std::ostringstream message;
-    parsed.code = command.exit(error, message, message);
-    parsed.message = std::move(message).str();
-  }
-  return parsed;
+Parsed<ClientOptions> Parse(std::vector<std::string> arguments) {
+  return ParseWith(&AddClientOptions, std::move(arguments));
 }
 
 TEST(CommonOptions, LeavesTheVersionToTheUrlAndTheKindOfRdmaToTheProgramByDefault) {
-  const Parsed parsed = Parse({});
+  const auto parsed = Parse({});
   EXPECT_EQ(parsed.code, 0) << parsed.message;
   EXPECT_EQ(parsed.options.vers, "");
   EXPECT_EQ(parsed.options.trace, "");
@@ -50,7 +33,7 @@ TEST(CommonOptions, LeavesTheVersionToTheUrlAndTheKindOfRdmaToTheProgramByDefaul
 }
 
 TEST(CommonOptions, EachOptionFillsItsField) {
-  const Parsed parsed = Parse({"--vers=4.2", "--trace", "a file", "--rdma=verbs", "--rdma-device=mlx5_0"});
+  const auto parsed = Parse({"--vers=4.2", "--trace", "a file", "--rdma=verbs", "--rdma-device=mlx5_0"});
   EXPECT_EQ(parsed.code, 0) << parsed.message;
   EXPECT_EQ(parsed.options.vers, "4.2");
   EXPECT_EQ(parsed.options.trace, "a file");
@@ -60,37 +43,37 @@ TEST(CommonOptions, EachOptionFillsItsField) {
 
 TEST(CommonOptions, AcceptsEachSupportedVersionOnly) {
   for (const char* const version : {"3", "4", "4.0", "4.1", "4.2"}) {
-    const Parsed parsed = Parse({"--vers", version});
+    const auto parsed = Parse({"--vers", version});
     EXPECT_EQ(parsed.code, 0) << parsed.message;
     EXPECT_EQ(parsed.options.vers, version);
   }
   for (const char* const version : {"2", "4.3", "5", "v3", "3.0", "four"}) {
-    const Parsed parsed = Parse({"--vers", version});
+    const auto parsed = Parse({"--vers", version});
     EXPECT_EQ(parsed.code, kRefused) << version;
     EXPECT_THAT(parsed.message, HasSubstr(std::string("--vers: ") + version + " not in {3,4,4.0,4.1,4.2}"));
   }
 }
 
 TEST(CommonOptions, AcceptsTheThreeWordsOfRdmaOnly) {
-  const Parsed iwarp = Parse({"--rdma=iwarp"});
+  const auto iwarp = Parse({"--rdma=iwarp"});
   EXPECT_EQ(iwarp.code, 0) << iwarp.message;
   EXPECT_EQ(ChoiceOf(iwarp.options.rdma).kind, rdma::Kind::kIwarp);
   for (const char* const word : {"infiniband", "Verbs", "autoo"}) {
-    const Parsed parsed = Parse({"--rdma", word});
+    const auto parsed = Parse({"--rdma", word});
     EXPECT_EQ(parsed.code, kRefused) << word;
     EXPECT_THAT(parsed.message, HasSubstr(std::string("--rdma: ") + word + " not in {auto,verbs,iwarp}"));
   }
 }
 
 TEST(CommonOptions, RefusesAnOptionThatIsGivenTwice) {
-  const Parsed parsed = Parse({"--vers=3", "--vers=4.1"});
+  const auto parsed = Parse({"--vers=3", "--vers=4.1"});
   EXPECT_EQ(parsed.code, static_cast<int>(CLI::ExitCodes::ArgumentMismatch));
   EXPECT_THAT(parsed.message, HasSubstr("--vers"));
 }
 
 TEST(CommonOptions, RefusesAnOptionWithoutItsValue) {
   for (const std::string option : {"--vers", "--trace", "--rdma", "--rdma-device"}) {
-    const Parsed parsed = Parse({option});
+    const auto parsed = Parse({option});
     EXPECT_EQ(parsed.code, static_cast<int>(CLI::ExitCodes::ArgumentMismatch)) << option;
     EXPECT_THAT(parsed.message, HasSubstr(option + ": 1 required"));
   }

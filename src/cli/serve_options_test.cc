@@ -6,11 +6,12 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <chrono>
-#include <sstream>
 #include <string>
 #include <thread>
 #include <utility>
 #include <vector>
+
+#include "cli/test_parser.h"
 
 namespace penstock::cli {
 namespace {
@@ -18,36 +19,19 @@ namespace {
 using namespace std::chrono_literals;
 using ::testing::HasSubstr;
 
-struct Parsed {
-  int code = 0;
-  std::string message;
-  ServeOptions options;
-};
-
-Parsed Parse(std::vector<std::string> arguments) {
-  Parsed parsed;
-  CLI::App command;
-  AddServeOptions(command, parsed.options);
-  try {
-    std::reverse(arguments.begin(), arguments.end());
-    command.parse(std::move(arguments));
-  } catch (const CLI::ParseError& error) {
-    std::ostringstream message;
-    parsed.code = command.exit(error, message, message);
-    parsed.message = std::move(message).str();
-  }
-  return parsed;
+Parsed<ServeOptions> Parse(std::vector<std::string> arguments) {
+  return ParseWith(&AddServeOptions, std::move(arguments));
 }
 
 // Expects that the parser refuses `option` with `value`, with this exit code and a message that names the option.
 void ExpectRefused(const std::string& option, const std::string& value, CLI::ExitCodes code) {
-  const Parsed parsed = Parse({option + "=" + value, "/srv"});
+  const auto parsed = Parse({option + "=" + value, "/srv"});
   EXPECT_EQ(parsed.code, static_cast<int>(code)) << option << "=" << value << ": " << parsed.message;
   EXPECT_THAT(parsed.message, HasSubstr(option)) << value;
 }
 
 TEST(ServeOptions, TheDefaultsServeThisHostOnTheStandardPorts) {
-  const Parsed parsed = Parse({"/srv"});
+  const auto parsed = Parse({"/srv"});
   ASSERT_EQ(parsed.code, 0) << parsed.message;
   const auto server = ServerOptionsOf(parsed.options);
   ASSERT_TRUE(server);
@@ -66,29 +50,29 @@ TEST(ServeOptions, TheDefaultsServeThisHostOnTheStandardPorts) {
 }
 
 TEST(ServeOptions, EachOptionReachesTheServersSettings) {
-  const Parsed parsed = Parse({"/srv",
-                               "--listen=::1",
-                               "--tcp-port=1",
-                               "--rdma-port=65535",
-                               "--mount-port=0",
-                               "--threads=3",
-                               "--workers=5",
-                               "--state-dir=/state",
-                               "--max-connections=7",
-                               "--max-connections-per-address=2",
-                               "--idle-limit=0.5",
-                               "--memory=48MiB",
-                               "--stall-limit=1.25",
-                               "--crc=off",
-                               "--trace=capture",
-                               "--lease=12",
-                               "--grace=0",
-                               "--no-delegations",
-                               "--nfs4-domain=example.org",
-                               "--keytab=/keys",
-                               "--manage-gids",
-                               "--rdma=iwarp",
-                               "--rdma-device=siw0"});
+  const auto parsed = Parse({"/srv",
+                             "--listen=::1",
+                             "--tcp-port=1",
+                             "--rdma-port=65535",
+                             "--mount-port=0",
+                             "--threads=3",
+                             "--workers=5",
+                             "--state-dir=/state",
+                             "--max-connections=7",
+                             "--max-connections-per-address=2",
+                             "--idle-limit=0.5",
+                             "--memory=48MiB",
+                             "--stall-limit=1.25",
+                             "--crc=off",
+                             "--trace=capture",
+                             "--lease=12",
+                             "--grace=0",
+                             "--no-delegations",
+                             "--nfs4-domain=example.org",
+                             "--keytab=/keys",
+                             "--manage-gids",
+                             "--rdma=iwarp",
+                             "--rdma-device=siw0"});
   ASSERT_EQ(parsed.code, 0) << parsed.message;
   EXPECT_EQ(parsed.options.workers, 5u);
   EXPECT_EQ(parsed.options.state_directory, "/state");
@@ -148,7 +132,7 @@ TEST(ServeOptions, AcceptsBothEndsOfEachRange) {
        "--memory=1024TiB", "--stall-limit=86400", "--lease=3600", "--grace=3600"},
   };
   for (const std::vector<std::string>& arguments : ends) {
-    const Parsed parsed = Parse(arguments);
+    const auto parsed = Parse(arguments);
     EXPECT_EQ(parsed.code, 0) << parsed.message;
   }
 }
@@ -175,7 +159,7 @@ TEST(ServeOptions, RefusesPortsThatDoNotFitSixteenBits) {
 TEST(ServeOptions, ReadsTheUnitOfMemory) {
   for (const auto& [text, size] : {std::pair("33554432", uint64_t{32} << 20), std::pair("64MiB", uint64_t{64} << 20),
                                    std::pair("64mb", uint64_t{64} << 20), std::pair("1G", uint64_t{1} << 30)}) {
-    const Parsed parsed = Parse({"--memory", text});
+    const auto parsed = Parse({"--memory", text});
     EXPECT_EQ(parsed.code, 0) << parsed.message;
     EXPECT_EQ(parsed.options.memory, size) << text;
   }
@@ -191,7 +175,7 @@ TEST(ServeOptions, RefusesACrcThatIsNeitherOnNorOff) {
 
 TEST(ServeOptions, RefusesUnknownOptionsAndASecondDirectory) {
   for (const std::string extra : {"--colour", "/second"}) {
-    const Parsed parsed = Parse({"/srv", extra});
+    const auto parsed = Parse({"/srv", extra});
     EXPECT_EQ(parsed.code, static_cast<int>(CLI::ExitCodes::ExtrasError)) << extra;
     EXPECT_THAT(parsed.message, HasSubstr(extra));
   }
@@ -199,7 +183,7 @@ TEST(ServeOptions, RefusesUnknownOptionsAndASecondDirectory) {
 
 TEST(ServeOptions, TheHelpDoesNotMentionTheFaultsForTests) {
   EXPECT_EQ(Parse({"--faults=x"}).options.faults, "x");
-  const Parsed help = Parse({"--help"});
+  const auto help = Parse({"--help"});
   EXPECT_EQ(help.code, 0);
   EXPECT_THAT(help.message, HasSubstr("--state-dir"));
   EXPECT_THAT(help.message, ::testing::Not(HasSubstr("--faults")));
@@ -222,7 +206,7 @@ TEST(ServeOptions, RequiresADirectoryOrAnExport) {
 }
 
 TEST(ServeOptions, ServesTheDirectoryAsTheRootAndThenTheExportsInOrder) {
-  const Parsed parsed = Parse({"/srv", "--export", "/b=/srv/b:ro", "--export=/a=relative"});
+  const auto parsed = Parse({"/srv", "--export", "/b=/srv/b:ro", "--export=/a=relative"});
   ASSERT_EQ(parsed.code, 0) << parsed.message;
   const auto exports = ExportsOf(parsed.options);
   ASSERT_TRUE(exports) << exports.error().message;
