@@ -1,4 +1,4 @@
-// MOUNT version 3 on the wire (RFC 1813 appendix I).
+// Tests the encoding of MOUNT version 3 (RFC 1813 appendix I).
 #include "protocol/mount.h"
 
 #include <gtest/gtest.h>
@@ -23,7 +23,7 @@ class Mount : public ::testing::Test {
   BufferPool pool_;
 };
 
-TEST_F(Mount, AHandleAndItsFlavours) {
+TEST_F(Mount, EncodesAHandleAndItsFlavors) {
   mountres3 result(MNT3_OK);
   result.mountinfo().fhandle.Assign(AsBytes("fh"));
   result.mountinfo().auth_flavors = {1, 0};
@@ -31,7 +31,7 @@ TEST_F(Mount, AHandleAndItsFlavours) {
   ExpectEncoding(mountres3(MNT3ERR_ACCES), "0000000d");
 }
 
-TEST_F(Mount, ExportsAreAListOfLists) {
+TEST_F(Mount, EncodesExportsAsAListOfLists) {
   exports list(2);
   list[0].ex_dir = "/a";
   list[0].ex_groups = {{.gr_name = "h"}};
@@ -42,7 +42,7 @@ TEST_F(Mount, ExportsAreAListOfLists) {
                  "00000000");
 }
 
-TEST_F(Mount, HasNoPayloads) {
+TEST_F(Mount, NoItemIsDdpEligible) {
   MOUNT_V3_procedures::ForEach([]<class Procedure>(std::type_identity<Procedure>) {
     EXPECT_EQ(xdr::kExtent<typename Procedure::Arguments>.payloads, 0u) << Procedure::kName;
     EXPECT_EQ(xdr::kExtent<typename Procedure::Results>.payloads, 0u) << Procedure::kName;

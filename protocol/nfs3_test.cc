@@ -1,4 +1,4 @@
-// NFS version 3 on the wire: RFC 1813, and its DDP-eligible items (RFC 8267 §4).
+// Tests the encoding of NFS version 3 (RFC 1813) and its DDP-eligible items (RFC 8267 §4).
 #include "protocol/nfs3.h"
 
 #include <gmock/gmock.h>
@@ -29,19 +29,19 @@ class Nfs3 : public ::testing::Test {
   BufferPool pool_;
 };
 
-TEST_F(Nfs3, AReadCall) {
+TEST_F(Nfs3, EncodesAReadCall) {
   READ3args args{.offset = 0x100000000, .count = 0x1000};
   args.file.data.Assign(AsBytes("handle"));
   ExpectEncoding(args, "00000006 68616e64 6c650000 00000001 00000000 00001000");
 }
 
-TEST_F(Nfs3, AReadReply) {
+TEST_F(Nfs3, EncodesAReadReply) {
   const READ3res read(NFS3_OK, READ3resok{.count = 3, .eof = true, .data = xdr::Payload<>::Borrowed("abc")});
   ExpectEncoding(read, "00000000 00000000 00000003 00000001 00000003 61626300");
   ExpectEncoding(READ3res(NFS3ERR_STALE), "00000046 00000000");
 }
 
-TEST_F(Nfs3, Attributes) {
+TEST_F(Nfs3, EncodesAttributes) {
   fattr3 attributes{.type = NF3DIR, .mode = 0755, .nlink = 2, .uid = 3, .gid = 4, .size = 5, .used = 6};
   attributes.rdev = {7, 8};
   attributes.fsid = 9;
@@ -54,7 +54,7 @@ TEST_F(Nfs3, Attributes) {
                  "00000000 00000009 00000000 0000000a 0000000b 0000000c 0000000d 0000000e 0000000f 00000010");
 }
 
-TEST_F(Nfs3, WhatSetattrLeavesAlone) {
+TEST_F(Nfs3, SetattrEncodesUnsetAttributesAsAbsent) {
   sattr3 attributes;
   attributes.size = 0;
   attributes.mtime = set_mtime(SET_TO_CLIENT_TIME, nfstime3{1, 2});
@@ -62,7 +62,7 @@ TEST_F(Nfs3, WhatSetattrLeavesAlone) {
                  "00000000 00000000 00000000 00000001 00000000 00000000 00000000 00000002 00000001 00000002");
 }
 
-TEST_F(Nfs3, ADirectory) {
+TEST_F(Nfs3, EncodesADirectory) {
   READDIR3res result(NFS3_OK);
   result.resok().reply.entries = {{.fileid = 1, .name = ".", .cookie = 2}};
   result.resok().reply.eof = true;
@@ -72,7 +72,7 @@ TEST_F(Nfs3, ADirectory) {
                  "00000000 00000001");
 }
 
-TEST_F(Nfs3, WhatIsEligibleForDirectPlacement) {
+TEST_F(Nfs3, DdpEligibleProceduresAreThoseOfRfc8267) {
   std::vector<std::string_view> arguments;
   std::vector<std::string_view> results;
   NFS_V3_procedures::ForEach([&]<class Procedure>(std::type_identity<Procedure>) {
@@ -83,7 +83,7 @@ TEST_F(Nfs3, WhatIsEligibleForDirectPlacement) {
   EXPECT_THAT(results, ElementsAre("NFSPROC3_READLINK", "NFSPROC3_READ"));
 }
 
-TEST_F(Nfs3, ProceduresAreNumberedAsListed) {
+TEST_F(Nfs3, ProcedureNumbersHaveNoGaps) {
   uint32_t expected = 0;
   NFS_V3_procedures::ForEach([&]<class Procedure>(std::type_identity<Procedure>) {
     EXPECT_EQ(Procedure::kNumber, expected++);
@@ -95,15 +95,15 @@ TEST_F(Nfs3, ProceduresAreNumberedAsListed) {
   EXPECT_TRUE(XdrName(static_cast<NFS_V3_procedure>(22)).empty());
 }
 
-// RFC 8267 §3: what a client expects at most, apart from the payload and the entries that it counts itself.
-TEST_F(Nfs3, ReplySizesAreKnownFromTheTypes) {
+// RFC 8267 §3: a client estimates the largest reply. It adds payloads and directory entries itself.
+TEST_F(Nfs3, ComputesTheLargestReplyFromTheTypes) {
   EXPECT_EQ(xdr::MaxSize<READ3res>(), 4u + 88 + 4 + 4 + 4);
   EXPECT_EQ(xdr::MaxSize<LOOKUP3res>(), 4u + 68 + 88 + 88);
   EXPECT_FALSE(xdr::kExtent<LOOKUP3res>.open);
   EXPECT_TRUE(xdr::kExtent<READDIRPLUS3res>.open);
 }
 
-TEST_F(Nfs3, EveryDefaultIsEncodedAndDecoded) {
+TEST_F(Nfs3, RoundTripsTheDefaultOfEachProcedure) {
   const auto expect_round_trip = [&]<class T>(std::type_identity<T>, std::string_view name) {
     const T value;
     const xdr::Message message = Encoded(pool_, value);
@@ -117,7 +117,7 @@ TEST_F(Nfs3, EveryDefaultIsEncodedAndDecoded) {
   });
 }
 
-TEST_F(Nfs3, StatusesThatDoNotExistAreErrors) {
+TEST_F(Nfs3, RejectsAnUndefinedStatus) {
   const auto result = xdr::DecodeWhole<GETATTR3res>(xdr::Message::Whole(Octets(pool_, "00000003")));
   ASSERT_FALSE(result);
   EXPECT_EQ(result.error(), xdr::Error::kBadEnum);

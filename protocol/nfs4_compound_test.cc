@@ -1,4 +1,4 @@
-// COMPOUND and CB_COMPOUND: every operation has its arguments and results, and they follow each other on the wire.
+// Tests COMPOUND and CB_COMPOUND: their encoding, and the argument and result types of each operation.
 #include "protocol/nfs4_compound.h"
 
 #include <gmock/gmock.h>
@@ -22,14 +22,14 @@ using xdr::testing::Encoded;
 using xdr::testing::EncodedHex;
 using xdr::testing::Octets;
 
-// Above every number of an operation but ILLEGAL's.
+// Greater than the number of each operation except ILLEGAL.
 constexpr int kNumbers = 100;
 
-// The arm of a union over operations that stands for `kNumber`.
+// The type of the arm that a union over operations has for operation `kNumber`.
 template <class Union, int kNumber>
 using ArmType = Union::Variant::template Arm<Union::ArmOf(static_cast<typename Union::Discriminant>(kNumber))>;
 
-// An operation that is listed has arguments and results, and one that is not has neither.
+// Returns true if both unions have an arm for a defined operation, and neither has one for an undefined number.
 template <class Arguments, class Results>
 consteval bool HaveTheSame(int number) {
   const auto operation = static_cast<typename Arguments::Discriminant>(number);
@@ -52,12 +52,11 @@ std::string_view TypeName() {
   return {};
 }
 
-// What the types say of an operation. Collected apart from the tests, which would otherwise be compiled for each of
-// them.
+// Facts about the types of one operation. A table of rows keeps the tests from being instantiated for each operation.
 template <class Operation>
 struct Row {
   Operation operation;
-  std::string_view arguments;  // the types' names, where they are structs or unions
+  std::string_view arguments;  // the names of structs and unions; empty for other types
   std::string_view results;
   bool arguments_void;
   uint64_t argument_payloads;
@@ -75,7 +74,7 @@ void AppendRow(std::vector<Row<typename Arguments::Discriminant>>& table) {
   }
 }
 
-// A row for each operation of the two unions.
+// Returns a row for each operation of the two unions.
 template <class Arguments, class Results>
 auto Table() {
   std::vector<Row<typename Arguments::Discriminant>> table;
@@ -110,7 +109,7 @@ class Nfs4Compound : public ::testing::Test {
   BufferPool pool_;
 };
 
-// What a client sends to revalidate: RFC 8881 §16.2.1, §18.46, §18.19, §18.7.
+// A client sends this to revalidate a cached file: RFC 8881 §16.2.1, §18.46, §18.19, §18.7.
 constexpr std::string_view kSequencePutfhGetattr =
     "00000002 67610000 00000001 00000003 "  // tag "ga", minor version 1, 3 operations
     "00000035 01010101 01010101 01010101 01010101 00000007 00000002 00000003 00000001 "  // SEQUENCE (53)
@@ -127,11 +126,11 @@ COMPOUND4args SequencePutfhGetattr() {
   return args;
 }
 
-TEST_F(Nfs4Compound, SequencePutfhGetattrOnTheWire) {
+TEST_F(Nfs4Compound, EncodesSequencePutfhGetattr) {
   ExpectEncoding(SequencePutfhGetattr(), std::string(kSequencePutfhGetattr));
 }
 
-TEST_F(Nfs4Compound, IsDecodedOneOperationAfterTheOther) {
+TEST_F(Nfs4Compound, DecodesOneOperationAfterTheOther) {
   const xdr::Message message = xdr::Message::Whole(Octets(pool_, kSequencePutfhGetattr));
   xdr::Decoder decoder(message);
   const COMPOUND4args whole = SequencePutfhGetattr();
@@ -152,7 +151,7 @@ TEST_F(Nfs4Compound, IsDecodedOneOperationAfterTheOther) {
   EXPECT_TRUE(decoder.Finish());
 }
 
-TEST_F(Nfs4Compound, AReplyEndsAtItsFirstError) {
+TEST_F(Nfs4Compound, EncodesAReplyThatEndsAtItsFirstError) {
   COMPOUND4res res{.status = NFS4ERR_STALE, .tag = "ga"};
   SEQUENCE4resok sequence{.sr_sequenceid = 7, .sr_slotid = 2, .sr_highest_slotid = 3, .sr_target_highest_slotid = 4};
   sequence.sr_sessionid.fill(std::byte{1});
@@ -165,7 +164,7 @@ TEST_F(Nfs4Compound, AReplyEndsAtItsFirstError) {
                  "00000016 00000046");
 }
 
-TEST_F(Nfs4Compound, ACallback) {
+TEST_F(Nfs4Compound, EncodesACallback) {
   CB_COMPOUND4args args{.tag = "", .minorversion = 0, .callback_ident = 9};
   args.argarray.emplace_back(OP_CB_RECALL,
                              CB_RECALL4args{.stateid = {.seqid = 1}, .truncate = true, .fh = nfs_fh4(AsBytes("fh12"))});
@@ -174,30 +173,30 @@ TEST_F(Nfs4Compound, ACallback) {
                  "00000004 00000001 00000000 00000000 00000000 00000001 00000004 66683132");
 }
 
-// RFC 8881 §16.2.3: OP_ILLEGAL is the answer; what follows cannot be read.
-TEST_F(Nfs4Compound, AnOperationThatDoesNotExistEndsIt) {
+// RFC 8881 §16.2.3: the server answers with OP_ILLEGAL. It cannot read the arguments, nor a later operation.
+TEST_F(Nfs4Compound, RejectsAnUndefinedOperation) {
   const xdr::Message message = xdr::Message::Whole(Octets(pool_, "00000000 00000002 00000001 0000004c"));
   const auto args = xdr::DecodeWhole<COMPOUND4args>(message);
   ASSERT_FALSE(args);
   EXPECT_EQ(args.error(), xdr::Error::kBadUnion);
 }
 
-// 3 to 71 without a gap (RFC 7863), and 72 to 75 (RFC 8276 §8.6).
-TEST_F(Nfs4Compound, OperationsAreNumberedWithoutGaps) {
+// RFC 7863 defines 3 to 71, RFC 8276 §8.6 defines 72 to 75.
+TEST_F(Nfs4Compound, OperationNumbersHaveNoGaps) {
   for (int number = 0; number < kNumbers; ++number) {
     EXPECT_EQ(!XdrName(static_cast<nfs_opnum4>(number)).empty(), number >= 3 && number <= 75) << number;
     EXPECT_EQ(!XdrName(static_cast<nfs_cb_opnum4>(number)).empty(), number >= 3 && number <= 15) << number;
   }
 }
 
-TEST_F(Nfs4Compound, EveryOperationHasTheTypesOfItsName) {
+TEST_F(Nfs4Compound, TypesOfEachOperationHaveItsName) {
   std::vector<std::string> without_arguments;
   for (const auto& row : Table<nfs_argop4, nfs_resop4>()) {
     const std::string name(XdrName(row.operation).substr(3));
     const std::string arm = row.arguments_void ? "void" : "op" + LowerCase(name);
     EXPECT_EQ(nfs_argop4::kArmNames[nfs_argop4::ArmOf(row.operation)], arm);
     EXPECT_EQ(nfs_resop4::kArmNames[nfs_resop4::ArmOf(row.operation)], "op" + LowerCase(name));
-    if (row.operation == OP_SECINFO_NO_NAME) continue;  // an enum, and the results of SECINFO
+    if (row.operation == OP_SECINFO_NO_NAME) continue;  // its arguments are an enum, its results are those of SECINFO
     EXPECT_EQ(row.arguments, row.arguments_void ? "" : name + "4args");
     EXPECT_EQ(row.results, name + "4res");
     if (row.arguments_void) without_arguments.push_back(name);
@@ -206,20 +205,20 @@ TEST_F(Nfs4Compound, EveryOperationHasTheTypesOfItsName) {
               ElementsAre("GETFH", "LOOKUPP", "PUTPUBFH", "PUTROOTFH", "READLINK", "RESTOREFH", "SAVEFH", "ILLEGAL"));
 }
 
-TEST_F(Nfs4Compound, EveryCallbackHasTheTypesOfItsName) {
+TEST_F(Nfs4Compound, TypesOfEachCallbackHaveItsName) {
   for (const auto& row : Table<nfs_cb_argop4, nfs_cb_resop4>()) {
     const std::string name(XdrName(row.operation).substr(3));
     EXPECT_EQ(row.results, name + "4res");
     EXPECT_EQ(row.arguments_void, row.operation == OP_CB_ILLEGAL);
     if (row.arguments_void) continue;
-    // RFC 8881 §20.7.1: a typedef.
+    // RFC 8881 §20.7.1: its arguments are a typedef of those of CB_RECALL_ANY.
     const bool is_recall_any = row.operation == OP_CB_RECALLABLE_OBJ_AVAIL;
     EXPECT_EQ(row.arguments, is_recall_any ? "CB_RECALL_ANY4args" : name + "4args");
   }
 }
 
-// RFC 8267 §6.1, and nothing in callbacks.
-TEST_F(Nfs4Compound, WhatIsEligibleForDirectPlacement) {
+// RFC 8267 §6.1. Callbacks have no DDP-eligible items.
+TEST_F(Nfs4Compound, DdpEligibleOperationsAreThoseOfRfc8267) {
   std::vector<std::string_view> arguments;
   std::vector<std::string_view> results;
   for (const auto& row : Table<nfs_argop4, nfs_resop4>()) {
@@ -233,7 +232,7 @@ TEST_F(Nfs4Compound, WhatIsEligibleForDirectPlacement) {
   }
 }
 
-TEST_F(Nfs4Compound, EveryDefaultIsEncodedAndDecoded) {
+TEST_F(Nfs4Compound, RoundTripsTheDefaultOfEachOperation) {
   COMPOUND4args args;
   COMPOUND4res res;
   for (const auto& row : Table<nfs_argop4, nfs_resop4>()) {

@@ -1,4 +1,4 @@
-// NFS version 4 on the wire: values encoded by hand, which enums are open and which closed, bounds.
+// Tests the encoding of NFS version 4: known octets, open and closed enums, bounds of lengths.
 #include "protocol/nfs4.h"
 
 #include <gmock/gmock.h>
@@ -31,7 +31,7 @@ class Nfs4 : public ::testing::Test {
     EXPECT_EQ(EncodedHex(pool_, value), hex);
     EXPECT_EQ(xdr::DecodeWhole<T>(Message(hex)), value);
   }
-  // What the decoder says to octets that are no T; kNone where they are one.
+  // Returns the error of decoding the octets as a T, or kNone.
   template <class T>
   xdr::Error ErrorOf(const std::string& hex) {
     const xdr::Message message = Message(hex);
@@ -49,25 +49,25 @@ std::string Repeated(const std::string& hex, int times) {
   return all;
 }
 
-TEST_F(Nfs4, AReadReply) {
+TEST_F(Nfs4, EncodesAReadReply) {
   const READ4res read(NFS4_OK, READ4resok{.eof = true, .data = xdr::Payload<>::Borrowed("abc")});
   ExpectEncoding(read, "00000000 00000001 00000003 61626300");
   ExpectEncoding(READ4res(NFS4ERR_OLD_STATEID), "00002728");
 }
 
-TEST_F(Nfs4, AttributesAreAMaskAndOctets) {
+TEST_F(Nfs4, EncodesAttributesAsAMaskAndOctets) {
   const xdr::Message values = Message("00000002 00000000 00000007");
   const fattr4 attributes{.attrmask = {1 << FATTR4_TYPE | 1 << FATTR4_CHANGE}, .attr_vals = values.stream.bytes()};
   ExpectEncoding(attributes, "00000001 0000000a 0000000c 00000002 00000000 00000007");
 }
 
-// RFC 8881 §3.2: bitmap4 has no bound, and later minor versions have more attributes than we know.
-TEST_F(Nfs4, AMaskMayBeLongerThanWeKnow) {
+// RFC 8881 §3.2: bitmap4 has no bound. Later minor versions may define more attributes.
+TEST_F(Nfs4, AcceptsAMaskLongerThanTheKnownAttributes) {
   const GETATTR4args args{.attr_request = {1, 2, 4, 8, 16}};
   ExpectEncoding(args, "00000005 00000001 00000002 00000004 00000008 00000010");
 }
 
-TEST_F(Nfs4, AnOpenThatCreates) {
+TEST_F(Nfs4, EncodesAnOpenThatCreates) {
   OPEN4args args{.share_access = OPEN4_SHARE_ACCESS_BOTH | OPEN4_SHARE_ACCESS_WANT_NO_DELEG};
   args.owner = {.clientid = 0x0102030405060708, .owner = AsBytes("me")};
   const creatverfattr create{.cva_verf = Filled<8>(0xee)};
@@ -78,20 +78,20 @@ TEST_F(Nfs4, AnOpenThatCreates) {
                  "00000001 00000003 eeeeeeee eeeeeeee 00000000 00000000 00000000 00000001 61000000");
 }
 
-TEST_F(Nfs4, AnOpenWithoutWordsOpensByHandleAndCreatesNothing) {
+TEST_F(Nfs4, DefaultOpenCreatesNothing) {
   OPEN4args args;
   args.claim.Select(CLAIM_FH);
   ExpectEncoding(args, Repeated("00000000 ", 7) + "00000004");
 }
 
-TEST_F(Nfs4, ADeniedLock) {
+TEST_F(Nfs4, EncodesADeniedLock) {
   const LOCK4denied denied{
       .offset = 1, .length = NFS4_UINT64_MAX, .locktype = WRITE_LT, .owner = {.clientid = 2, .owner = AsBytes("abc")}};
   ExpectEncoding(LOCK4res(NFS4ERR_DENIED, denied),
                  "0000271a 00000000 00000001 ffffffff ffffffff 00000002 00000000 00000002 00000003 61626300");
 }
 
-TEST_F(Nfs4, AnExchangeOfIds) {
+TEST_F(Nfs4, EncodesExchangeId) {
   EXCHANGE_ID4args args;
   args.eia_clientowner = {.co_verifier = Filled<8>(0xab), .co_ownerid = AsBytes("host")};
   args.eia_flags = EXCHGID4_FLAG_USE_NON_PNFS;
@@ -101,13 +101,13 @@ TEST_F(Nfs4, AnExchangeOfIds) {
                  "00000001 00000003 6f726700 00000001 6e000000 ffffffff ffffffff 00000000");
 }
 
-TEST_F(Nfs4, TheSecurityOfABackChannel) {
+TEST_F(Nfs4, EncodesTheSecurityParametersOfABackChannel) {
   const callback_sec_parms4 sys(rpcmsg::AUTH_SYS, rpcmsg::authsys_parms{.machinename = "m", .uid = 1, .gid = 2});
   ExpectEncoding(sys, "00000001 00000000 00000001 6d000000 00000001 00000002 00000000");
   ExpectEncoding(callback_sec_parms4(rpcmsg::AUTH_NONE), "00000000");
 }
 
-TEST_F(Nfs4, ACopyWithinAServer) {
+TEST_F(Nfs4, EncodesACopyWithinTheServer) {
   const COPY4args args{.ca_src_stateid = {.seqid = 1, .other = Filled<12>(0xaa)},
                        .ca_dst_stateid = {.seqid = 2, .other = Filled<12>(0xbb)},
                        .ca_src_offset = 3,
@@ -120,14 +120,14 @@ TEST_F(Nfs4, ACopyWithinAServer) {
   ExpectEncoding(response, "00000000 00000000 00000005 00000002 cccccccc cccccccc");
 }
 
-TEST_F(Nfs4, ExtendedAttributes) {
+TEST_F(Nfs4, EncodesExtendedAttributes) {
   const SETXATTR4args args{.sxa_option = SETXATTR4_REPLACE, .sxa_key = "k", .sxa_value = AsBytes("v")};
   ExpectEncoding(args, "00000002 00000001 6b000000 00000001 76000000");
   ExpectEncoding(GETXATTR4res(NFS4ERR_NOXATTR), "0000276f");
 }
 
-// RFC 8881 §2.10.3.1, §18.36: what `T x<1>` is on the wire.
-TEST_F(Nfs4, WhatIsThereAtMostOnce) {
+// RFC 8881 §2.10.3.1, §18.36: `T x<1>` has the encoding of `T *x`.
+TEST_F(Nfs4, EncodesAnArrayOfAtMostOneElementAsOptional) {
   channel_attrs4 channel;
   ExpectEncoding(channel, Repeated("00000000 ", 6) + "00000000");
   channel.ca_rdma_ird = 32;
@@ -135,8 +135,8 @@ TEST_F(Nfs4, WhatIsThereAtMostOnce) {
   EXPECT_NE(ErrorOf<channel_attrs4>(Repeated("00000000 ", 6) + "00000002 00000020 00000020"), xdr::Error::kNone);
 }
 
-// The server's answers to these are NFS errors of their own, so the arguments must be readable.
-TEST_F(Nfs4, WhatIsUnknownAndAnsweredByTheOperation) {
+// The server rejects these values with NFS errors of their own, so the decoder must accept them.
+TEST_F(Nfs4, DecodesUndefinedValuesThatHaveErrorsOfTheirOwn) {
   const auto create = xdr::DecodeWhole<createtype4>(Message("00000063"));  // NFS4ERR_BADTYPE
   ASSERT_TRUE(create);
   EXPECT_EQ(create->type(), static_cast<nfs_ftype4>(99));
@@ -152,16 +152,16 @@ TEST_F(Nfs4, WhatIsUnknownAndAnsweredByTheOperation) {
   EXPECT_EQ(ErrorOf<nfs_cb_opnum4>("00000002"), xdr::Error::kNone);
 }
 
-TEST_F(Nfs4, WhatLaterServersMayAnswer) {
+TEST_F(Nfs4, DecodesResultsOfLaterServers) {
   const auto status = xdr::DecodeWhole<GETATTR4res>(Message("0000ffff"));
   ASSERT_TRUE(status);
   EXPECT_EQ(status->status(), static_cast<nfsstat4>(0xffff));
-  EXPECT_EQ(ErrorOf<open_delegation4>("00000003 00000009"), xdr::Error::kNone);  // a new reason why there is none
+  EXPECT_EQ(ErrorOf<open_delegation4>("00000003 00000009"), xdr::Error::kNone);  // an undefined reason
   EXPECT_EQ(ErrorOf<fattr4_change_attr_type>("00000009"), xdr::Error::kNone);
 }
 
-// RFC 8881 §15.1.1.1: NFS4ERR_BADXDR.
-TEST_F(Nfs4, FixedEnumerationsAreClosed) {
+// RFC 8881 §15.1.1.1: the server rejects these values with NFS4ERR_BADXDR.
+TEST_F(Nfs4, RejectsUndefinedValuesOfClosedEnums) {
   EXPECT_EQ(ErrorOf<createhow4>("00000004"), xdr::Error::kBadEnum);
   EXPECT_EQ(ErrorOf<openflag4>("00000002"), xdr::Error::kBadEnum);
   EXPECT_EQ(ErrorOf<open_claim4>("00000007"), xdr::Error::kBadEnum);
@@ -173,7 +173,7 @@ TEST_F(Nfs4, FixedEnumerationsAreClosed) {
   EXPECT_EQ(ErrorOf<SECINFO_NO_NAME4args>("00000002"), xdr::Error::kBadEnum);
   EXPECT_EQ(ErrorOf<netloc4>("00000004"), xdr::Error::kBadEnum);
   EXPECT_EQ(ErrorOf<setxattr_option4>("00000003"), xdr::Error::kBadEnum);
-  EXPECT_EQ(ErrorOf<deleg_claim4>("00000000"), xdr::Error::kBadUnion);  // CLAIM_NULL exists, and not here
+  EXPECT_EQ(ErrorOf<deleg_claim4>("00000000"), xdr::Error::kBadUnion);  // other unions have an arm for CLAIM_NULL
   EXPECT_EQ(ErrorOf<callback_sec_parms4>("00000003"), xdr::Error::kBadUnion);
   EXPECT_EQ(ErrorOf<RECLAIM_COMPLETE4args>("00000002"), xdr::Error::kBadBool);
 }
@@ -187,19 +187,23 @@ TEST_F(Nfs4, LengthsHaveTheBoundsOfTheRfcs) {
   EXPECT_EQ(xdr::MaxSize<SEQUENCE4args>(), 16u + 4 * 4);
   EXPECT_EQ(xdr::MaxSize<SEQUENCE4res>(), 4u + 16 + 5 * 4);
   EXPECT_EQ(xdr::MaxSize<GETFH4res>(), 4u + 4 + 128);
-  EXPECT_EQ(xdr::MaxSize<READ4res>(), 4u + 4 + 4);  // apart from the payload
+  EXPECT_EQ(xdr::MaxSize<READ4res>(), 4u + 4 + 4);  // without the payload
 }
 
-// RFC 8881 §18.30.4: attrsset is there whatever the status; §18.16: the unions that start with their harmless case.
-TEST_F(Nfs4, ResultsThatAreNoUnionOrStartOtherwise) {
+// RFC 8881 §18.30.4
+TEST_F(Nfs4, SetattrReturnsTheSetAttributesWithEachStatus) {
   ExpectEncoding(SETATTR4res{.status = NFS4ERR_ISDIR, .attrsset = {}}, "00000015 00000000");
+}
+
+// nfs4.x lists the harmless case of these unions first.
+TEST_F(Nfs4, DefaultsOfUnionsAreHarmless) {
   EXPECT_EQ(settime4().set_it(), SET_TO_SERVER_TIME4);
   EXPECT_EQ(openflag4().opentype(), OPEN4_NOCREATE);
   EXPECT_EQ(LOCKT4res().status(), NFS4_OK);
   EXPECT_EQ(open_none_delegation4().ond_why(), WND4_NOT_WANTED);
 }
 
-TEST_F(Nfs4, ProgramsAndTheirProcedures) {
+TEST_F(Nfs4, HasTheNumbersOfProgramsAndProcedures) {
   EXPECT_EQ(NFSPROC4_COMPOUND::kProgram, 100003u);
   EXPECT_EQ(NFSPROC4_COMPOUND::kVersion, 4u);
   EXPECT_EQ(NFSPROC4_COMPOUND::kNumber, 1u);

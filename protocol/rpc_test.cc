@@ -1,4 +1,4 @@
-// RPC messages as they are on the wire.
+// Tests the encoding of RPC messages (RFC 5531 §9).
 #include "protocol/rpc.h"
 
 #include <gtest/gtest.h>
@@ -22,7 +22,7 @@ class RpcMessage : public ::testing::Test {
   BufferPool pool_;
 };
 
-TEST_F(RpcMessage, ACall) {
+TEST_F(RpcMessage, EncodesACall) {
   rpc_msg call{.xid = 0x11223344, .body = message_body(CALL)};
   call.body.cbody() = {.rpcvers = RPC_VERSION, .prog = 100003, .vers = 3, .proc = 6};
   ExpectEncoding(call,
@@ -31,7 +31,7 @@ TEST_F(RpcMessage, ACall) {
                  "00000000 00000000");  // verifier
 }
 
-TEST_F(RpcMessage, AcceptedReplies) {
+TEST_F(RpcMessage, EncodesAcceptedReplies) {
   rpc_msg reply{.xid = 1, .body = message_body(REPLY)};
   ExpectEncoding(reply, "00000001 00000001 00000000 00000000 00000000 00000000");
   reply.body.rbody().areply().reply_data = accepted_data(PROG_MISMATCH, version_range{.low = 2, .high = 4});
@@ -40,7 +40,7 @@ TEST_F(RpcMessage, AcceptedReplies) {
   ExpectEncoding(reply, "00000001 00000001 00000000 00000000 00000000 00000004");
 }
 
-TEST_F(RpcMessage, RejectedReplies) {
+TEST_F(RpcMessage, EncodesRejectedReplies) {
   rpc_msg reply{.xid = 1, .body = message_body(REPLY, reply_body(MSG_DENIED))};
   reply.body.rbody().rreply() = rejected_reply(RPC_MISMATCH, version_range{.low = 2, .high = 2});
   ExpectEncoding(reply, "00000001 00000001 00000001 00000000 00000002 00000002");
@@ -48,13 +48,13 @@ TEST_F(RpcMessage, RejectedReplies) {
   ExpectEncoding(reply, "00000001 00000001 00000001 00000001 00000005");
 }
 
-TEST_F(RpcMessage, FlavoursThatNobodyKnowsYetAreNoGarbage) {
+TEST_F(RpcMessage, DecodesUnknownFlavors) {
   const auto flavor = xdr::DecodeWhole<opaque_auth>(xdr::Message::Whole(Octets(pool_, "0005f3ff 00000000")));
   ASSERT_TRUE(flavor);
   EXPECT_EQ(static_cast<uint32_t>(flavor->flavor), 0x5f3ffu);
 }
 
-TEST_F(RpcMessage, AnAuthenticatorHasFourHundredOctetsAtMost) {
+TEST_F(RpcMessage, RejectsAnAuthenticatorAbove400Octets) {
   std::string hex = "00000000 00000191";
   for (int i = 0; i < 101; ++i) hex += "00000000";
   const auto auth = xdr::DecodeWhole<opaque_auth>(xdr::Message::Whole(Octets(pool_, hex)));
@@ -63,7 +63,7 @@ TEST_F(RpcMessage, AnAuthenticatorHasFourHundredOctetsAtMost) {
 }
 
 // RFC 5531 appendix A
-TEST_F(RpcMessage, TheSystemCredential) {
+TEST_F(RpcMessage, EncodesTheAuthSysCredential) {
   authsys_parms parms{.stamp = 7, .machinename = "krypton", .uid = 1000, .gid = 100};
   parms.gids = {4, 24};
   EXPECT_EQ(EncodedHex(pool_, parms),

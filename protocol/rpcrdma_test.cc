@@ -1,4 +1,4 @@
-// RPC-over-RDMA headers as they are on the wire (RFC 8166 §4).
+// Tests the encoding of RPC-over-RDMA headers (RFC 8166 §4).
 #include "protocol/rpcrdma.h"
 
 #include <gtest/gtest.h>
@@ -23,11 +23,11 @@ class RpcRdmaHeader : public ::testing::Test {
   BufferPool pool_;
 };
 
-TEST_F(RpcRdmaHeader, WithoutChunksHasTwentyEightOctets) {
+TEST_F(RpcRdmaHeader, HasTwentyEightOctetsWithoutChunks) {
   ExpectEncoding(header_, "0000abcd 00000001 00000020 00000000 00000000 00000000 00000000");
 }
 
-TEST_F(RpcRdmaHeader, WithEveryKindOfChunk) {
+TEST_F(RpcRdmaHeader, EncodesEachKindOfChunk) {
   auto& chunks = header_.rdma_body.rdma_msg();
   chunks.rdma_reads = {{.entry = {.position = 0x60, .target = {.handle = 1, .length = 2, .offset = 3}}}};
   chunks.rdma_writes.resize(2);
@@ -42,7 +42,7 @@ TEST_F(RpcRdmaHeader, WithEveryKindOfChunk) {
                  "0000000a 00000000 00000000 00000000");
 }
 
-TEST_F(RpcRdmaHeader, Errors) {
+TEST_F(RpcRdmaHeader, EncodesErrors) {
   header_.rdma_body = rdma_body(RDMA_ERROR, rpc_rdma_error(ERR_VERS, rpc_rdma_errvers{1, 1}));
   ExpectEncoding(header_, "0000abcd 00000001 00000020 00000004 00000001 00000001 00000001");
   header_.rdma_body = rdma_body(RDMA_ERROR, rpc_rdma_error(ERR_CHUNK));
