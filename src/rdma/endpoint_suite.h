@@ -32,7 +32,7 @@ class SuiteEnvironment {
   // An address on which a listener can listen. Port 0 lets the system choose a port.
   virtual Address ListenAddress() = 0;
   // An address on which no listener listens.
-  virtual Address NobodyAddress() = 0;
+  virtual Address UnusedAddress() = 0;
   // The number of octets of private data that both a connection request and its answer can carry.
   virtual size_t max_private_data() = 0;
 

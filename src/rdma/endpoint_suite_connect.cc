@@ -88,7 +88,7 @@ TEST_P(EndpointSuite, DestroyingARequestRejectsIt) {
 }
 
 TEST_P(EndpointSuite, ConnectFailsWithoutAListener) {
-  auto connected = Await(client_provider_->Connect(env_->NobodyAddress(), {}));
+  auto connected = Await(client_provider_->Connect(env_->UnusedAddress(), {}));
   ASSERT_FALSE(connected);
   EXPECT_THAT(connected.error().kind, testing::AnyOf(ConnectError::Kind::kRefused, ConnectError::Kind::kUnreachable));
   EXPECT_FALSE(connected.error().detail.empty());

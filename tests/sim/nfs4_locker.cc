@@ -93,7 +93,7 @@ Task<void> Nfs4Locker::Lock(size_t index) {
   LockedFile& file = files_[index];
   const Span span = DrawSpan();
   const Grade grade = DrawGrade();
-  const bool patient = locks_.somebody_is_silent() && world_.random().Chance(0.3);
+  const bool patient = locks_.any_client_is_silent() && world_.random().Chance(0.3);
   const TimePoint give_up = world_.Now() + (patient ? seconds(200) : milliseconds(world_.random().Below(40)));
   world_.Trace("{}: {} of units {} to {} of {}", name(), grade == Grade::kShared ? "shared" : "exclusive", span.first,
                span.last, file.name);

@@ -21,7 +21,7 @@ class Nfs4Locker final : public SessionWorker {
     // Tells whether the server must keep the state of the locker's client.
     std::function<bool()> keeps;
     // Tells whether a client is silent: then a denied lock may be granted once that client's lease has expired.
-    std::function<bool()> somebody_is_silent;
+    std::function<bool()> any_client_is_silent;
   };
   Nfs4Locker(rdma::sim::World& world, Findings& findings, Facts facts, client::v4::Session& session, Locks locks);
 

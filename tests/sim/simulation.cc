@@ -131,7 +131,7 @@ void Simulation::AddLockers(ClientSide& client) {
                             .directory = nfs4::nfs_fh4(nfs::EncodedHandle(server_->root()).bytes()),
                             .files = locked_files_,
                             .keeps = [this, &client] { return client.Keeps(server_->restarts(), world_.Now()); },
-                            .somebody_is_silent = [this] { return somebody_is_silent(); }};
+                            .any_client_is_silent = [this] { return any_client_is_silent(); }};
     client.workers.push_back(std::make_unique<Nfs4Locker>(world_, findings_, facts, *client.session, std::move(locks)));
   }
 }
@@ -307,13 +307,13 @@ void Simulation::Restart() {
 
 // Cuts the client off for a random time up to `at_most`. The lease lasts 90 seconds.
 void Simulation::BeSilent(ClientSide& client, Duration at_most) {
-  if (!client.session->lease().ready() || somebody_is_silent()) return;
+  if (!client.session->lease().ready() || any_client_is_silent()) return;
   world_.Trace("meddling: a client is silent");
   client.silent_until = world_.Now() + world_.random().UpTo(at_most);
   if (client.connection && !client.connection->lost()) network_.Lose(client.connection->endpoint());
 }
 
-bool Simulation::somebody_is_silent() const {
+bool Simulation::any_client_is_silent() const {
   return std::ranges::any_of(clients_, [this](const auto& client) { return world_.Now() < client->silent_until; });
 }
 

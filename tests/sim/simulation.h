@@ -56,7 +56,7 @@ class Simulation {
   void MeddleLater();
   void Restart();
   void BeSilent(ClientSide& client, Duration at_most);
-  bool somebody_is_silent() const;
+  bool any_client_is_silent() const;
   bool working() const;
 
   void CheckStep();

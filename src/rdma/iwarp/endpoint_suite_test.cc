@@ -20,7 +20,7 @@ class LoopbackEnvironment : public SuiteEnvironment {
 
   std::unique_ptr<Provider> MakeProvider() override { return std::make_unique<iwarp::Provider>(loop_, options_); }
   Address ListenAddress() override { return Address(asio::ip::address_v4::loopback(), 0); }
-  Address NobodyAddress() override { return Address(asio::ip::address_v4::loopback(), 1); }
+  Address UnusedAddress() override { return Address(asio::ip::address_v4::loopback(), 1); }
   size_t max_private_data() override { return options_.revision >= 2 ? 508 : 512; }
   TimerService& timers() override { return loop_; }
   bool RunUntil(const std::function<bool()>& done) override { return TurnUntil(loop_, done); }

@@ -10,8 +10,10 @@
 namespace penstock::rdma::iwarp {
 namespace {
 
+class SocketDriverTest : public ProviderTest {};
+
 // Like siw, the peer has the first FPDU and does not read it until more octets arrive.
-TEST_F(ProviderTest, NudgesAPeerThatDoesNotAnswer) {
+TEST_F(SocketDriverTest, NudgesAPeerThatDoesNotAnswer) {
   Options options;
   options.crc = false;
   options.nudge_after = std::chrono::milliseconds(5);
@@ -32,7 +34,7 @@ TEST_F(ProviderTest, NudgesAPeerThatDoesNotAnswer) {
   EXPECT_EQ(Poll(*endpoint).size(), 1u) << "only the Send; nudges have no completion";
 }
 
-TEST_F(ProviderTest, ResetAtAnyOctetLosesNoCompletion) {
+TEST_F(SocketDriverTest, ResetAtAnyOctetLosesNoCompletion) {
   Forge forge(Framing{});
   Octets stream = forge.Segment(Untagged(Opcode::kSend, kSendQueue, 1), AsBytes("abc"));
   for (size_t size = 0; size <= stream.size(); ++size) {
@@ -50,7 +52,7 @@ TEST_F(ProviderTest, ResetAtAnyOctetLosesNoCompletion) {
   }
 }
 
-TEST_F(ProviderTest, SendsATerminateBeforeClosing) {
+TEST_F(SocketDriverTest, SendsATerminateBeforeClosing) {
   tcp::socket peer = Dial();
   auto endpoint = AcceptFrom(peer, MakeRequest({}, {}));
   Forge forge(Framing{});
@@ -64,7 +66,7 @@ TEST_F(ProviderTest, SendsATerminateBeforeClosing) {
   EXPECT_TRUE(Closes(peer));
 }
 
-TEST_F(ProviderTest, EndsSoonIfThePeerDoesNotCloseItsHalf) {
+TEST_F(SocketDriverTest, EndsSoonIfThePeerDoesNotCloseItsHalf) {
   Options options;
   options.close_timeout = std::chrono::milliseconds(20);
   Use(options);
@@ -74,7 +76,7 @@ TEST_F(ProviderTest, EndsSoonIfThePeerDoesNotCloseItsHalf) {
   EXPECT_EQ(PollToTheEnd(*endpoint).back().reason, DisconnectReason::kLocal);
 }
 
-TEST_F(ProviderTest, EndsSoonIfThePeerStalls) {
+TEST_F(SocketDriverTest, EndsSoonIfThePeerStalls) {
   Options options;
   options.stall_limit = std::chrono::milliseconds(80);
   Use(options);
@@ -111,7 +113,7 @@ TEST_F(ProviderTest, EndsSoonIfThePeerStalls) {
   }
 }
 
-TEST_F(ProviderTest, KeepsAnIdlePeer) {
+TEST_F(SocketDriverTest, KeepsAnIdlePeer) {
   Options options;
   options.stall_limit = std::chrono::milliseconds(20);
   Use(options);
@@ -121,7 +123,7 @@ TEST_F(ProviderTest, KeepsAnIdlePeer) {
   EXPECT_TRUE(Poll(*endpoint).empty());
 }
 
-TEST_F(ProviderTest, DisconnectEndsSoonIfThePeerReceivesNothing) {
+TEST_F(SocketDriverTest, DisconnectEndsSoonIfThePeerReceivesNothing) {
   Options options;
   options.close_timeout = std::chrono::milliseconds(20);
   Use(options);
@@ -134,7 +136,7 @@ TEST_F(ProviderTest, DisconnectEndsSoonIfThePeerReceivesNothing) {
   EXPECT_EQ(PollToTheEnd(*endpoint).back().reason, DisconnectReason::kLocal);
 }
 
-class FileTest : public ProviderTest, public testing::WithParamInterface<std::tuple<bool, bool>> {};
+class FileTest : public SocketDriverTest, public testing::WithParamInterface<std::tuple<bool, bool>> {};
 
 TEST_P(FileTest, PadsAShortFileWithZeros) {
   Options options;

@@ -26,7 +26,7 @@ class SimEnvironment : public SuiteEnvironment {
   }
   std::unique_ptr<Provider> MakeProvider() override { return network_.MakeProvider(); }
   Address ListenAddress() override { return Address(asio::ip::address_v4::any(), 0); }
-  Address NobodyAddress() override { return Address(asio::ip::make_address("10.1.1.1"), 1); }
+  Address UnusedAddress() override { return Address(asio::ip::make_address("10.1.1.1"), 1); }
   size_t max_private_data() override { return network_.options().max_private_data; }
   bool takes_turns() override { return false; }
   TimerService& timers() override { return world_; }

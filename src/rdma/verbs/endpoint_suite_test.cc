@@ -68,7 +68,7 @@ class VerbsEnvironment : public SuiteEnvironment {
     return *std::move(provider);
   }
   Address ListenAddress() override { return Address(ThisAddress(), 0); }
-  Address NobodyAddress() override { return Address(ThisAddress(), 1); }
+  Address UnusedAddress() override { return Address(ThisAddress(), 1); }
   size_t max_private_data() override { return verbs::MaxPrivateData(transport_, verbs::CmMessage::kRequest); }
   bool exact_private_data() override { return transport_ == verbs::Transport::kIwarp; }
   bool holds_back() override { return false; }

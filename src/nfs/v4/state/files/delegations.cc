@@ -9,9 +9,9 @@ using nfs4::open_delegation4;
 
 namespace {
 
-// RFC 8881 §18.16.3: the users that the client may admit without asking the server. There are none, because the file
+// RFC 8881 §18.16.3: the client may admit these users without asking the server. There are none, because the file
 // system decides about permissions.
-nfs4::nfsace4 NobodyUnasked() {
+nfs4::nfsace4 NoPermissions() {
   return {.type = nfs4::ACE4_ACCESS_ALLOWED_ACE_TYPE, .flag = 0, .access_mask = 0, .who = "EVERYONE@"};
 }
 
@@ -21,14 +21,14 @@ constexpr size_t kRecallsAtOnce = 4;
 open_delegation4 ToAnswer(const nfs4::stateid4& id, bool write, bool recall) {
   if (!write) {
     return {nfs4::OPEN_DELEGATE_READ,
-            nfs4::open_read_delegation4{.stateid = id, .recall = recall, .permissions = NobodyUnasked()}};
+            nfs4::open_read_delegation4{.stateid = id, .recall = recall, .permissions = NoPermissions()}};
   }
   // RFC 8881 §10.4.1: without a promise of space, clients flush written data when they close the file, and learn of
   // write errors.
   return {nfs4::OPEN_DELEGATE_WRITE, nfs4::open_write_delegation4{.stateid = id,
                                                                   .recall = recall,
                                                                   .space_limit = {nfs4::NFS_LIMIT_SIZE, uint64_t{0}},
-                                                                  .permissions = NobodyUnasked()}};
+                                                                  .permissions = NoPermissions()}};
 }
 
 // Only a client that has stated a preference gets a reason (RFC 8881 §18.16.3).
