@@ -93,6 +93,7 @@ def refuses_writes(scratch):
             for version in ("3", "4.1"):
                 for command in (("cp", "-q", f"{scratch}/mine", url("/new", transport, version)),
                                 ("cp", "-q", f"{scratch}/mine", url("/notes.txt", transport, version)),
+                                ("cp", "-q", "--in-place", f"{scratch}/mine", url("/notes.txt", transport, version)),
                                 ("mkdir", url("/new", transport, version)), ("rm", url("/notes.txt", transport, version)),
                                 ("mv", url("/notes.txt", transport, version), "/new"),
                                 ("chmod", "600", url("/notes.txt", transport, version))):

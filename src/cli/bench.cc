@@ -266,7 +266,7 @@ Command AddBench(CLI::App& program) {
       ->check(CLI::Range(1u, 1024u))
       ->capture_default_str();
   command->add_option("--seconds", options->seconds, "The time of each measurement")
-      ->check(CLI::Range(0.01, 3600.0))
+      ->check(SecondsBetween(0.01, 3600.0))
       ->capture_default_str();
   command->add_option("--size", options->file_size, "The size of the file, e.g. 64MiB")
       ->transform(CLI::AsSizeValue(false))

@@ -1,5 +1,7 @@
 #include "cli/common_options.h"
 
+#include <fmt/core.h>
+
 #include <CLI/CLI.hpp>
 
 namespace penstock::cli {
@@ -27,6 +29,15 @@ void AddClientOptions(CLI::App& command, ClientOptions& options) {
   AddVersionOption(command, options.vers);
   AddTraceOption(command, options.trace);
   AddRdmaOptions(command, options.rdma);
+}
+
+CLI::Validator SecondsBetween(double least, double most) {
+  const auto check = [least, most](const std::string& text) {
+    double value = 0;
+    const bool valid = CLI::detail::lexical_cast(text, value) && value >= least && value <= most;
+    return valid ? std::string() : fmt::format("Value {} not in range {} to {}", text, least, most);
+  };
+  return CLI::Validator(check, fmt::format("FLOAT in [{} - {}]", least, most));
 }
 
 rdma::Choice ChoiceOf(const RdmaOptions& options) { return {rdma::ParseKind(options.rdma).value(), options.device}; }

@@ -7,7 +7,8 @@
 
 namespace CLI {
 class App;
-}
+class Validator;
+}  // namespace CLI
 
 namespace penstock::cli {
 
@@ -31,6 +32,9 @@ void AddRdmaOptions(CLI::App& command, RdmaOptions& options);
 void AddVersionOption(CLI::App& command, std::string& vers);
 void AddTraceOption(CLI::App& command, std::string& file);
 void AddClientOptions(CLI::App& command, ClientOptions& options);
+
+// Accepts a number of seconds from `least` to `most`. Unlike CLI::Range, it rejects "nan".
+CLI::Validator SecondsBetween(double least, double most);
 
 // The options must have been parsed: the parser admits only the three words.
 rdma::Choice ChoiceOf(const RdmaOptions& options);

@@ -3,10 +3,12 @@
 #include <fmt/chrono.h>
 #include <fmt/core.h>
 
-#include <algorithm>
+#include <cstdint>
 #include <ctime>
 #include <string>
-#include <utility>
+#include <string_view>
+
+#include "base/utf8.h"
 
 namespace penstock::cli {
 namespace {
@@ -46,10 +48,19 @@ std::string ModeText(const client::Attributes& attributes) {
   return text;
 }
 
-// Returns the text with '?' for each control character.
-std::string Printable(std::string text) {
-  std::ranges::replace_if(text, [](char c) { return static_cast<unsigned char>(c) < 0x20 || c == 0x7f; }, '?');
-  return text;
+// Returns the text with '?' for each control character: C0, DEL and C1 (U+0080 to U+009F, in UTF-8 C2 80 to C2 9F). If
+// the text is not UTF-8, also with '?' for each octet that is not ASCII.
+std::string Printable(std::string_view text) {
+  const bool utf8 = IsUtf8(text);
+  std::string printable;
+  for (size_t i = 0; i < text.size(); ++i) {
+    const auto octet = static_cast<uint8_t>(text[i]);
+    const bool c1 = utf8 && octet == 0xc2 && static_cast<uint8_t>(text[i + 1]) < 0xa0;
+    const bool control = octet < 0x20 || octet == 0x7f || c1 || (!utf8 && octet >= 0x80);
+    printable += control ? '?' : text[i];
+    if (c1) ++i;
+  }
+  return printable;
 }
 
 // The local time, or the seconds since 1970 if the calendar has no such year.
@@ -65,7 +76,7 @@ std::string TimeText(int64_t seconds) {
 std::string ListLine(const client::Entry& entry, bool long_format) {
   std::string name = Printable(entry.name);
   if (!long_format) return name;
-  if (!entry.attributes) return "??????????                                                    " + name;
+  if (!entry.attributes) return fmt::format("{:<57}{}", "??????????", name);
   const client::Attributes& a = *entry.attributes;
   return fmt::format("{} {:>3} {:>5} {:>5} {:>12} {} {}", ModeText(a), a.links, Printable(a.owner), Printable(a.group),
                      a.size, TimeText(a.modified), name);

@@ -76,12 +76,24 @@ TEST_F(ListLineTest, TheLongFormatNamesAnEntryWithoutAttributes) {
   const std::string line = ListLine({"secret\n", std::nullopt}, true);
   EXPECT_TRUE(line.starts_with("?????????? ")) << line;
   EXPECT_TRUE(line.ends_with(" secret?")) << line;
+  const std::string other = ListLine(File("secret?"), true);
+  EXPECT_EQ(line.size(), other.size()) << "the names are not in the same column";
 }
 
 TEST_F(ListLineTest, ReplacesEachControlCharacterOfAName) {
   const std::string name = std::string("\x1b[31mred\r\n\t\x7f\x01", 12) + '\0' + "end";
   EXPECT_EQ(ListLine(File(name), false), "?[31mred?????end");
   EXPECT_TRUE(ListLine(File(name), true).ends_with(" ?[31mred?????end"));
+}
+
+// Some terminals treat U+009B as ESC [.
+TEST_F(ListLineTest, ReplacesEachControlCharacterBeyondAscii) {
+  EXPECT_EQ(ListLine(File("\u0080a\u009b2J\u009f\u00a0"), false), "?a?2J?\u00a0");
+}
+
+TEST_F(ListLineTest, ReplacesEachOctetThatIsNotAsciiIfANameIsNotUtf8) {
+  EXPECT_EQ(ListLine(File("gr\xf6\xdf\x9b"), false), "gr???");
+  EXPECT_EQ(ListLine(File("\xc2"), false), "?");
 }
 
 TEST_F(ListLineTest, KeepsNamesInUtf8AndSpaces) {

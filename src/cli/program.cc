@@ -10,7 +10,8 @@ namespace penstock::cli {
 
 int RunProgram(int argc, const char* const* argv, const std::string& version) {
   CLI::App program("NFS over RDMA in user space: server and client");
-  program.require_subcommand(1);
+  // The parser names unknown words only if it does not require a command itself.
+  program.require_subcommand(0, 1);
   program.set_version_flag("--version", version);
   unsigned verbosity = 0;
   program.add_flag("-v,--verbose", verbosity, "Print more messages on stderr; give it twice for debug messages");
@@ -23,6 +24,7 @@ int RunProgram(int argc, const char* const* argv, const std::string& version) {
       AddDevices(program),
   };
   CLI11_PARSE(program, argc, argv);
+  if (program.get_subcommands().empty()) return program.exit(CLI::RequiredError("A command"));
   SetUpLogging(verbosity);
   // A connection or pipe that the peer has closed must be an error, not the program's end.
   std::signal(SIGPIPE, SIG_IGN);

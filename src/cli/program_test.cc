@@ -67,9 +67,13 @@ class ProgramTest : public testing::Test {
 };
 
 TEST_F(ProgramTest, RequiresACommand) {
-  ExpectUsageError({}, CLI::ExitCodes::RequiredError, "A subcommand is required");
-  ExpectUsageError({"-v"}, CLI::ExitCodes::RequiredError, "A subcommand is required");
-  ExpectUsageError({"mount"}, CLI::ExitCodes::RequiredError, "A subcommand is required");
+  ExpectUsageError({}, CLI::ExitCodes::RequiredError, "A command is required");
+  ExpectUsageError({"-v"}, CLI::ExitCodes::RequiredError, "A command is required");
+}
+
+TEST_F(ProgramTest, NamesAnUnknownCommand) {
+  ExpectUsageError({"mount"}, CLI::ExitCodes::ExtrasError, "mount");
+  ExpectUsageError({"-v", "mount", kUrl}, CLI::ExitCodes::ExtrasError, "mount");
 }
 
 TEST_F(ProgramTest, PrintsItsVersion) {
@@ -190,7 +194,8 @@ TEST_F(ProgramTest, RefusesNumbersOutsideTheirRange) {
       {{"cp", "--in-flight=65", "file", kUrl}, "--in-flight: Value 65 not in range 1 to 64"},
       {{"bench", "--depth=1,0", kUrl}, "--depth: Value 0 not in range 1 to 1024"},
       {{"bench", "--depth=1025", kUrl}, "--depth: Value 1025 not in range 1 to 1024"},
-      {{"bench", "--seconds=0", kUrl}, "--seconds: Value 0 not in range"},
+      {{"bench", "--seconds=0", kUrl}, "--seconds: Value 0 not in range 0.01 to 3600"},
+      {{"bench", "--seconds=nan", kUrl}, "--seconds: Value nan not in range 0.01 to 3600"},
       {{"bench", "--size=1023KiB", kUrl}, "--size: Value 1047552 not in range 1048576 to 1099511627776"},
       {{"bench", "--size=2TiB", kUrl}, "--size: Value 2199023255552 not in range"},
   };

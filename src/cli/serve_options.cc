@@ -13,13 +13,14 @@ namespace {
 
 void AddExportOptions(CLI::App& command, ServeOptions& options) {
   command.add_option("DIR", options.directory, "Serve this directory as /, for reading and writing");
-  command.add_option(
+  CLI::Option* const exports = command.add_option(
       "--export", options.exports,
       "PATH=DIR[:option,...]: serve DIR as PATH. The options are: ro, rw, root_squash, no_root_squash, all_squash\n"
       "(with none of these three, root is squashed, except root of this host over loopback, from a port below 1024),\n"
       "anonuid=N, anongid=N, client=NETWORK, secure (over TCP, only ports below 1024), insecure (the default),\n"
       "sec=FLAVOR[:FLAVOR...] with the flavors sys (the default), krb5, krb5i, krb5p, none. May be repeated.\n"
       "If DIR lies below the directory of another export, clients reach it only through its own export");
+  exports->allow_extra_args(false);  // The word after PATH=DIR may be the argument DIR.
 }
 
 void AddAddressOptions(CLI::App& command, ServeOptions& options) {
@@ -31,6 +32,7 @@ void AddAddressOptions(CLI::App& command, ServeOptions& options) {
 
 void AddThreadOptions(CLI::App& command, ServeOptions& options) {
   command.add_option("--threads", options.threads, "Number of event loops; 0: one for each processor")
+      ->check(CLI::Range(0u, 1024u))
       ->capture_default_str();
   command
       .add_option("--workers", options.workers,
@@ -57,7 +59,7 @@ void AddLimitOptions(CLI::App& command, ServeOptions& options) {
           "--idle-limit", options.idle_seconds,
           "If there are as many connections as allowed, a new one replaces a connection that was idle for this long,\n"
           "in seconds")
-      ->check(CLI::Range(0.0, 86400.0))
+      ->check(SecondsBetween(0.0, 86400.0))
       ->capture_default_str();
   command
       .add_option(
@@ -69,20 +71,20 @@ void AddLimitOptions(CLI::App& command, ServeOptions& options) {
   command
       .add_option("--stall-limit", options.stall_seconds,
                   "Disconnect a peer that leaves a message or a reply unfinished for this many seconds")
-      ->check(CLI::Range(0.1, 86400.0))
+      ->check(SecondsBetween(0.1, 86400.0))
       ->capture_default_str();
 }
 
 void AddNfs4Options(CLI::App& command, ServeOptions& options) {
   command.add_option("--lease", options.lease_seconds, "NFSv4: a silent client keeps its state for this many seconds")
-      ->check(CLI::Range(1.0, 3600.0))
+      ->check(SecondsBetween(1.0, 3600.0))
       ->capture_default_str();
   command
       .add_option(
           "--grace", options.grace_seconds,
           "NFSv4: seconds after a restart in which clients reclaim their state; at least the lease of the run before.\n"
           "The period ends when all clients have reclaimed. 0: no such period, and clients lose their state")
-      ->check(CLI::Range(0.0, 3600.0))
+      ->check(SecondsBetween(0.0, 3600.0))
       ->capture_default_str();
   command.add_flag("--no-delegations", options.no_delegations,
                    "NFSv4: give no delegations; for hosts whose programs change files that clients have open");

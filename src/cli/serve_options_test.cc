@@ -113,11 +113,12 @@ TEST(ServeOptions, RefusesNumbersOutsideTheirRange) {
       {"--workers", {"0", "1025", "-1"}},
       {"--max-connections", {"0", "1048577"}},
       {"--max-connections-per-address", {"-1", "1048577"}},
-      {"--idle-limit", {"-0.1", "86401"}},
+      {"--threads", {"1025", "4294967295"}},
+      {"--idle-limit", {"-0.1", "86401", "nan"}},
       {"--memory", {"0", "31MiB", "33554431", "2048TiB"}},
-      {"--stall-limit", {"0", "0.09", "86401"}},
-      {"--lease", {"0", "0.9", "3601"}},
-      {"--grace", {"-1", "3601"}},
+      {"--stall-limit", {"0", "0.09", "86401", "nan"}},
+      {"--lease", {"0", "0.9", "3601", "nan", "inf"}},
+      {"--grace", {"-1", "3601", "-nan"}},
   };
   for (const auto& [option, values] : ranges) {
     for (const std::string& value : values) ExpectRefused(option, value, CLI::ExitCodes::ValidationError);
@@ -128,8 +129,8 @@ TEST(ServeOptions, AcceptsBothEndsOfEachRange) {
   const std::vector<std::string> ends[] = {
       {"--workers=1", "--max-connections=1", "--max-connections-per-address=0", "--idle-limit=0", "--memory=32MiB",
        "--stall-limit=0.1", "--lease=1", "--grace=0"},
-      {"--workers=1024", "--max-connections=1048576", "--max-connections-per-address=1048576", "--idle-limit=86400",
-       "--memory=1024TiB", "--stall-limit=86400", "--lease=3600", "--grace=3600"},
+      {"--threads=1024", "--workers=1024", "--max-connections=1048576", "--max-connections-per-address=1048576",
+       "--idle-limit=86400", "--memory=1024TiB", "--stall-limit=86400", "--lease=3600", "--grace=3600"},
   };
   for (const std::vector<std::string>& arguments : ends) {
     const auto parsed = Parse(arguments);
@@ -138,13 +139,13 @@ TEST(ServeOptions, AcceptsBothEndsOfEachRange) {
 }
 
 TEST(ServeOptions, RefusesTextInPlaceOfANumber) {
-  for (const std::string option : {"--tcp-port", "--rdma-port", "--mount-port", "--threads"}) {
+  for (const std::string option : {"--tcp-port", "--rdma-port", "--mount-port"}) {
     for (const std::string value : {"nfs", "20x", "1.5", "-1"}) {
       ExpectRefused(option, value, CLI::ExitCodes::ConversionError);
     }
   }
   for (const std::string option :
-       {"--workers", "--max-connections", "--idle-limit", "--stall-limit", "--lease", "--grace"}) {
+       {"--threads", "--workers", "--max-connections", "--idle-limit", "--stall-limit", "--lease", "--grace"}) {
     for (const std::string value : {"many", "1x"}) ExpectRefused(option, value, CLI::ExitCodes::ValidationError);
   }
 }
@@ -219,6 +220,16 @@ TEST(ServeOptions, ServesTheDirectoryAsTheRootAndThenTheExportsInOrder) {
   EXPECT_TRUE(exports->at(1).options.read_only);
   EXPECT_EQ(exports->at(2).path, "/a");
   EXPECT_EQ(exports->at(2).directory, "relative");
+}
+
+TEST(ServeOptions, ADirectoryMayFollowAnExport) {
+  const auto parsed = Parse({"--export", "/a=/srv/a", "/srv"});
+  ASSERT_EQ(parsed.code, 0) << parsed.message;
+  const auto exports = ExportsOf(parsed.options);
+  ASSERT_TRUE(exports) << exports.error().message;
+  ASSERT_EQ(exports->size(), 2u);
+  EXPECT_EQ(exports->at(0).directory, "/srv");
+  EXPECT_EQ(exports->at(1).directory, "/srv/a");
 }
 
 TEST(ServeOptions, NormalizesThePathsOfExports) {

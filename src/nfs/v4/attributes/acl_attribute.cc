@@ -1,4 +1,5 @@
 // The XDR of the attribute acl (RFC 8881 §6.2.1).
+#include "base/utf8.h"
 #include "nfs/v4/attributes/acl.h"
 #include "nfs/v4/attributes/convert.h"
 #include "nfs/v4/attributes/owner_names.h"

@@ -4,6 +4,7 @@
 #include <span>
 #include <utility>
 
+#include "base/utf8.h"
 #include "nfs/v4/attributes/convert.h"
 #include "nfs/v4/attributes/owner_names.h"
 #include "xdr/decode.h"

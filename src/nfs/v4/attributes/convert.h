@@ -46,9 +46,6 @@ Verifier FromVerifier(const nfs4::verifier4& bytes) {
   return Verifier(LoadBig<uint64_t>(bytes.data()));
 }
 
-// Whether `text` is UTF-8 (RFC 3629): without surrogates, characters above U+10FFFF and overlong forms.
-bool IsUtf8(std::string_view text);
-
 // Checks that a name is one component of a path (RFC 8881 §14.5, RFC 7530 §12.8). Errors: NFS4ERR_INVAL if it is empty
 // or not UTF-8; NFS4ERR_BADNAME for "." and ".."; NFS4ERR_BADCHAR if it contains '/' or NUL. The file system checks the
 // length.

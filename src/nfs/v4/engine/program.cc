@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "base/log.h"
+#include "base/utf8.h"
 #include "nfs/v4/attributes/convert.h"
 #include "nfs/v4/state/stable/reply_writer.h"
 #include "nfs/v4/state/state.h"

@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <vector>
 
+#include "base/utf8.h"
 #include "nfs/v4/attributes/convert.h"
 #include "nfs/v4/operations/io_state.h"
 #include "nfs/v4/operations/operations.h"
