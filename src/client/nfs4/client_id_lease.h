@@ -46,7 +46,7 @@ class ClientIdLease {
   nfs4::clientid4 client_ = 0;
   nfs4::verifier4 confirmation_{};
   uint64_t epoch_ = 0;
-  Duration lease_time_ = std::chrono::seconds(30);  // until the server tells
+  Duration lease_time_ = std::chrono::seconds(30);  // until the server reports its own
   TimePoint renewed_{};
 };
 

@@ -71,7 +71,7 @@ class Lease {
   uint64_t epoch_ = 0;
   bool reclaimed_ = false;  // RECLAIM_COMPLETE was sent to this instance of the server
   bool back_channel_down_ = false;
-  Duration lease_time_ = std::chrono::seconds(30);  // until the server tells
+  Duration lease_time_ = std::chrono::seconds(30);  // until the server reports its own
   TimePoint renewed_{};
 };
 

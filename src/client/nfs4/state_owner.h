@@ -22,8 +22,8 @@ class StateOwner {
   // The seqid of the next request.
   nfs4::seqid4 sequence() const { return sequence_; }
 
-  // The status of the request with sequence(). Nothing: an earlier operation failed, so the server did not reach the
-  // request.
+  // Handles the status of the request with sequence(). nullopt: an earlier operation failed, so the server did not
+  // execute the request.
   void HandleStatus(std::optional<nfs4::nfsstat4> status);
   // The request had no reply, so it is unknown whether it was executed.
   void HandleNoReply() { spent_ = true; }

@@ -49,8 +49,8 @@ class Locks {
   };
   struct LockResult {
     nfs4::nfsstat4 status = nfs4::NFS4_OK;
-    // Nothing was done: the owner had locks when the caller called NeedsLocalLocks(), and has none now. The caller
-    // opens `local` and tries again.
+    // The lock was not tried: the owner had locks when the caller called NeedsLocalLocks(), and has none now. The
+    // caller opens `local` and tries again.
     bool needs_local = false;
     nfs4::stateid4 stateid{};
     std::optional<LockConflict> conflict{};  // of NFS4ERR_DENIED
