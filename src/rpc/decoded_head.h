@@ -22,7 +22,7 @@ class DecodedHead {
   template <class Head>
   const Head* Get() const {
     if (type_ != &kType<Head>) return nullptr;
-    return std::launder(static_cast<const Head*>(static_cast<const void*>(octets_)));
+    return std::launder(reinterpret_cast<const Head*>(octets_));
   }
 
  private:
