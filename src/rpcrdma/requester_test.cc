@@ -3,89 +3,18 @@
 
 #include <gtest/gtest.h>
 
-#include "base/address.h"
+#include <chrono>
+#include <optional>
+#include <utility>
+#include <vector>
+
 #include "rpc/client.h"
-#include "rpcrdma/test_rig.h"
+#include "rpcrdma/requester_test_fixture.h"
 
 namespace penstock::rpcrdma {
 namespace {
 
 using rpc::CallError;
-
-constexpr uint32_t kMsg = 0, kNomsg = 1, kMsgp = 2, kDone = 3, kError = 4;
-constexpr uint32_t kXid = 0x1234;
-
-// Connects the client of a Rig to a bare endpoint, which the test uses as the server.
-class RequesterTest : public testing::Test {
- protected:
-  void Connect(PrivateData data = {true, 4096, 4096}) {
-    SetupResult<std::unique_ptr<rdma::Listener>> listener =
-        rig_.server_provider->Listen({asio::ip::address_v4::any(), 20049});
-    ASSERT_TRUE(listener);
-    rig_.address = (*listener)->local();
-    Spawn(AcceptTask(**listener, data));
-    ASSERT_TRUE(rig_.Connect());
-    ASSERT_TRUE(rig_.world.RunUntil([&] { return endpoint_ != nullptr; }));
-    endpoint_->Start([this] { Drain(); });
-  }
-  void TearDown() override {
-    calls_.clear();
-    rig_.client.reset();
-    rig_.world.RunFor(std::chrono::seconds(1));
-    endpoint_.reset();
-    rig_.Finish();
-  }
-
-  // Starts a call. Returns its header as the endpoint receives it.
-  Header Begin(const TestCall& call, CallResult& result, std::optional<rpc::ReplyShape> shape = {}) {
-    calls_.clear();
-    Spawn(
-        Store(rig_.client->Call(EncodeCall(rig_.client_provider->buffers(), call), shape ? *shape : rig_.ShapeOf(call)),
-              result));
-    EXPECT_TRUE(rig_.world.RunUntil([&] { return !calls_.empty(); }));
-    Header header;
-    EXPECT_TRUE(header.Parse(*FixedHeader::Parse(calls_[0]), calls_[0], {}));
-    return header;
-  }
-  void Send(ConstBytes message, std::optional<rdma::Stag> invalidate = {}) {
-    endpoint_->PostSend({.context = 0,
-                         .gather = {Data(Owned(rig_.server_provider->buffers(), message))},
-                         .solicited = false,
-                         .invalidate = invalidate});
-    rig_.world.RunFor(std::chrono::milliseconds(10));
-  }
-  void Write(const Segment& to, ConstBytes octets) {
-    endpoint_->PostWrite({.context = 0,
-                          .gather = {Data(Owned(rig_.server_provider->buffers(), octets))},
-                          .remote = {to.stag, static_cast<uint32_t>(octets.size()), to.offset}});
-  }
-  static ByteVector Reply(Procedure procedure, const ChunkLists& chunks, ConstBytes payload) {
-    Header header;
-    header.fixed = {rpc::Xid(kXid), 1, 10, procedure};
-    header.chunks = chunks;
-    ByteVector bytes(header.serialized_size());
-    header.Serialize(bytes);
-    return Concat({bytes, payload});
-  }
-
-  Rig rig_;
-  std::unique_ptr<rdma::Endpoint> endpoint_;
-  std::vector<ByteVector> calls_;  // the messages received, in order
-
- private:
-  Task<void> AcceptTask(rdma::Listener& listener, PrivateData data) {
-    std::unique_ptr<rdma::ConnectionRequest> request = co_await listener.Next();
-    rdma::ConnectOptions options;
-    options.private_data = data.Serialize();
-    options.receives = Connection::MakeReceives(rig_.server_provider->buffers(), {false, 4096, 4096}, 64);
-    rdma::ConnectResult result = co_await request->Accept(std::move(options));
-    endpoint_ = *std::move(result);
-  }
-  void Drain() {
-    TakeMessages(*endpoint_,
-                 [this](const rdma::Completion&, ByteVector octets) { calls_.push_back(std::move(octets)); });
-  }
-};
 
 TEST_F(RequesterTest, SendsACallWithoutChunksAsOneMessage) {
   Connect();
@@ -420,152 +349,6 @@ TEST_F(RequesterTest, AnErrorReplyBeforeADisconnectEndsOnlyItsOwnCall) {
   ASSERT_TRUE(rig_.world.RunUntil([&] { return first.has_value() && second.has_value(); }));
   EXPECT_EQ(first->error(), CallError::kRefused);
   EXPECT_EQ(second->error(), CallError::kDisconnected);
-}
-
-// ---- health, RFC 8267 §6.7.2 ----
-
-using std::chrono::seconds;
-
-class HealthTest : public RequesterTest {
- protected:
-  void SetUp() override {
-    rig_.client_options.requester.health = {
-        .probe = [](BufferPool& buffers, rpc::Xid xid) { return EncodeCall(buffers, {.xid = xid.value()}); },
-        .after = seconds(15),
-        .limit = seconds(10),
-        .patience = seconds(200)};
-    Connect();
-  }
-  void Answer(uint32_t xid, uint32_t credits) { Send(Words({xid, 1, credits, kMsg, 0, 0, 0, xid, 1, 0, 0})); }
-  // Completes one call, whose reply grants `credits`.
-  void Grant(uint32_t credits) {
-    CallResult result;
-    Begin({.xid = kXid - 1}, result);
-    Answer(kXid - 1, credits);
-    ASSERT_TRUE(result && *result);
-    calls_.clear();
-  }
-  uint32_t XidOfCall(size_t n) const { return LoadBig<uint32_t>(calls_.at(n).data()); }
-  // Starts `count` calls. Returns the number of messages that the peer receives within a second.
-  size_t Arriving(uint32_t count, std::vector<CallResult>& results) {
-    results.resize(count);
-    for (uint32_t i = 0; i < count; ++i) rig_.Begin({.xid = kXid + i}, results[i]);
-    rig_.world.RunFor(seconds(1));
-    return calls_.size();
-  }
-};
-
-TEST_F(HealthTest, DisconnectsAHungPeer) {
-  Grant(10);
-  std::vector<CallResult> results;
-  ASSERT_EQ(Arriving(2, results), 2u);
-  rig_.world.RunFor(seconds(18));
-  ASSERT_EQ(calls_.size(), 3u) << "the third message is a probe";
-  EXPECT_FALSE(rig_.client->lost());
-  rig_.world.RunFor(seconds(10));
-  EXPECT_TRUE(rig_.client->lost());
-  EXPECT_EQ(rig_.client->end(), "the peer does not answer");
-  for (CallResult& result : results) EXPECT_EQ(result->error(), CallError::kDisconnected);
-}
-
-// The requester has no credit for a probe, and the peer may just be busy.
-TEST_F(HealthTest, KeepsAPeerWithOneCreditDuringASlowCall) {
-  Grant(1);
-  std::vector<CallResult> results;
-  ASSERT_EQ(Arriving(2, results), 1u);
-  rig_.world.RunFor(seconds(150));
-  EXPECT_EQ(calls_.size(), 1u) << "a probe would exceed the credits";
-  ASSERT_FALSE(rig_.client->lost());
-  Answer(kXid, 1);
-  ASSERT_TRUE(results[0] && *results[0]);
-  rig_.world.RunFor(seconds(150));
-  ASSERT_FALSE(rig_.client->lost());
-  Answer(kXid + 1, 1);
-  EXPECT_TRUE(results[1] && *results[1]);
-}
-
-TEST_F(HealthTest, DisconnectsAHungPeerWithOneCreditAfterTheLongerLimit) {
-  Grant(1);
-  std::vector<CallResult> results;
-  ASSERT_EQ(Arriving(1, results), 1u);
-  rig_.world.RunFor(seconds(205));
-  EXPECT_TRUE(rig_.client->lost());
-  EXPECT_EQ(rig_.client->end(), "the peer does not answer");
-  EXPECT_EQ(results[0]->error(), CallError::kDisconnected);
-}
-
-TEST_F(HealthTest, DisconnectsAPeerThatNeverRepliedAfterTheLongerLimit) {
-  std::vector<CallResult> results;
-  ASSERT_EQ(Arriving(1, results), 1u);
-  rig_.world.RunFor(seconds(150));
-  EXPECT_EQ(calls_.size(), 1u) << "the requester has no credit for a probe";
-  EXPECT_FALSE(rig_.client->lost());
-  rig_.world.RunFor(seconds(55));
-  EXPECT_TRUE(rig_.client->lost());
-  EXPECT_EQ(results[0]->error(), CallError::kDisconnected);
-}
-
-TEST_F(HealthTest, ProbesAndKeepsAnIdleConnection) {
-  for (int i = 0; i < 20; ++i) {
-    calls_.clear();
-    rig_.world.RunFor(seconds(19));
-    ASSERT_EQ(calls_.size(), 1u) << i;
-    Answer(XidOfCall(0), 10);
-  }
-  EXPECT_FALSE(rig_.client->lost());
-  EXPECT_EQ(rig_.client->requester().credits().in_flight(), 0u);
-}
-
-TEST_F(HealthTest, DisconnectsAnIdlePeerThatDoesNotReply) {
-  rig_.world.RunFor(seconds(30));
-  EXPECT_TRUE(rig_.client->lost());
-}
-
-TEST_F(HealthTest, WaitsForASlowCallWhileThePeerAnswersProbes) {
-  Grant(2);
-  std::vector<CallResult> results;
-  ASSERT_EQ(Arriving(1, results), 1u);
-  for (int i = 0; i < 10; ++i) {
-    calls_.clear();
-    rig_.world.RunFor(seconds(19));
-    ASSERT_EQ(calls_.size(), 1u) << i;
-    Answer(XidOfCall(0), 2);
-  }
-  ASSERT_FALSE(results[0]);
-  Answer(kXid, 2);
-  ASSERT_TRUE(results[0] && *results[0]);
-}
-
-TEST_F(HealthTest, ReservesTheLastCreditForTheProbe) {
-  Grant(3);
-  std::vector<CallResult> results;
-  EXPECT_EQ(Arriving(5, results), 2u);
-  rig_.world.RunFor(seconds(18));
-  ASSERT_EQ(calls_.size(), 3u);
-  const uint32_t probe = XidOfCall(2);
-  EXPECT_TRUE(probe < kXid || probe >= kXid + 5);
-  Answer(probe, 3);
-  EXPECT_EQ(calls_.size(), 3u);
-  for (uint32_t i = 0; i < 5; ++i) {
-    Answer(kXid + i, 3);
-    EXPECT_TRUE(results[i] && *results[i]) << i;
-    EXPECT_LE(calls_.size() - i - 2, 2u) << "calls without a reply";
-  }
-}
-
-TEST_F(HealthTest, ASingleCreditServesBothCallsAndProbes) {
-  Grant(1);
-  std::vector<CallResult> results;
-  EXPECT_EQ(Arriving(3, results), 1u);
-  for (uint32_t i = 0; i < 3; ++i) {
-    Answer(kXid + i, 1);
-    EXPECT_TRUE(results[i] && *results[i]) << i;
-  }
-  calls_.clear();
-  rig_.world.RunFor(seconds(19));
-  ASSERT_EQ(calls_.size(), 1u) << "without calls, the credit is free for a probe";
-  Answer(XidOfCall(0), 1);
-  EXPECT_FALSE(rig_.client->lost());
 }
 
 }  // namespace
