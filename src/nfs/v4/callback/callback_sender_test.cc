@@ -1,146 +1,21 @@
+// Tests of the calls that CallbackSender sends in sessions. callback_path_test.cc tests the paths to the clients.
 #include "nfs/v4/callback/callback_sender.h"
 
 #include <gtest/gtest.h>
 
-#include <utility>
+#include <array>
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <vector>
 
-#include "nfs/v4/callback/test_client.h"
-#include "nfs/v4/dialect/test_dialects.h"
-#include "nfs/v4/state/clients/test_clients.h"
-#include "rdma/sim/world.h"
+#include "base/bytes.h"
+#include "base/task.h"
+#include "nfs/v4/callback/callback_sender_test.h"
 
 namespace penstock::nfs::v4 {
 namespace {
-
-using namespace nfs4;  // NOLINT: the protocol's own names, RFC 8881
-
-const FileHandle kFile{ExportId(7), *fs::Handle::FromBytes(AsBytes("file"))};
-
-const SocketAddress kListener(asio::ip::make_address("127.0.0.1"), 2049);
-
-// A connection whose client replies by the function `answer`. If the function returns no reply, the call waits until
-// the connection is lost or the call times out.
-class ScriptedChannel : public rpc::BackChannel {
- public:
-  using Answer = std::function<std::optional<CallbackReply>(const ReceivedCallback&)>;
-
-  ScriptedChannel(BufferPool& buffers, Answer answer) : BackChannel(PeerWith(buffers)), answer_(std::move(answer)) {}
-
-  Task<Result<rpc::Message, rpc::CallError>> Call(rpc::Message call, rpc::ReplyShape) override {
-    if (!connected()) co_return std::unexpected(rpc::CallError::kDisconnected);
-    received.push_back(Receive(call));
-    if (const auto reply = answer_(received.back())) co_return ReplyTo(buffers(), received.back(), *reply);
-    OneShot<rpc::CallError> failed;
-    waiting_.push_back(&failed);
-    co_return std::unexpected(co_await failed);
-  }
-  void Fail(rpc::CallError error) {
-    if (error == rpc::CallError::kDisconnected) set_disconnected();
-    for (auto* failed : std::exchange(waiting_, {})) failed->Set(error);
-  }
-
-  std::vector<ReceivedCallback> received;
-
- private:
-  static rpc::Peer PeerWith(BufferPool& buffers) {
-    rpc::Peer peer;
-    peer.buffers = &buffers;
-    return peer;
-  }
-  Answer answer_;
-  std::vector<OneShot<rpc::CallError>*> waiting_;
-};
-
-std::optional<CallbackReply> Good(const ReceivedCallback&) { return CallbackReply{}; }
-std::optional<CallbackReply> Silent(const ReceivedCallback&) { return std::nullopt; }
-
-class CallbackSenderTest : public testing::Test {
- protected:
-  ~CallbackSenderTest() override {
-    caller_.Stop();
-    for (const auto& channel : channels_) channel->Fail(rpc::CallError::kDisconnected);
-    EXPECT_EQ(caller_.under_way(), 0u);
-  }
-
-  std::shared_ptr<ScriptedChannel> MakeChannel(ScriptedChannel::Answer answer) {
-    channels_.push_back(std::make_shared<ScriptedChannel>(buffers_, std::move(answer)));
-    return channels_.back();
-  }
-  // Adds a client of minor version 1 with a session over the connection.
-  void Open(const std::shared_ptr<ScriptedChannel>& channel) {
-    state_.Run([&](StateTables& state) {
-      const auto made =
-          state.Exchange({.verifier = Verifier(1), .owner = "owner", .dialect = DialectOf(1)}, User(0), world_.Now());
-      client_ = made->id;
-      session_ = AddSession(state, made->sequence, channel);
-    });
-  }
-  SessionId AddSession(StateTables& state, SequenceId sequence, const std::shared_ptr<ScriptedChannel>& channel) {
-    const uint64_t connection = ++connections_;
-    const auto created = state.CreateSession(
-        {.client = client_,
-         .sequence = sequence,
-         .back_channel = true,
-         .fore = PlainChannel(),
-         .back = PlainChannel(2),
-         .callback_program = 0x40000005,
-         .callback_credential = rpc::ClientCredential({.machine = "me", .uid = 7, .gid = 8, .groups = {}})},
-        {connection, channel}, User(0), connection, world_.Now());
-    return created.reply.csr_resok4().csr_sessionid;
-  }
-  // Adds a client of minor version 0.
-  void OpenMinorZero(std::optional<SocketAddress> endpoint = kListener) {
-    state_.Run([&](StateTables& state) {
-      const CallbackAddress callback{.program = 0x40000009, .endpoint = std::move(endpoint), .identifier = 3};
-      const auto set = state.Set({.verifier = Verifier(1), .id = "x", .callback = callback, .dialect = DialectOf(0)},
-                                 User(0), ++connections_, world_.Now());
-      client_ = set->id;
-      ASSERT_EQ(state.Confirm(set->id, set->confirmation, User(0), world_.Now()), NFS4_OK);
-    });
-  }
-  void Bind(const std::shared_ptr<ScriptedChannel>& channel) {
-    ASSERT_TRUE(state_.Run([&](StateTables& state) {
-      return state.sessions.Bind(session_, {++connections_, channel}, CDFC4_BACK_OR_BOTH, {});
-    }));
-  }
-  stateid4 Delegate() {
-    return state_.Run([&](StateTables& state) {
-      const DelegationFacts facts{.want = Want::kRead, .share = {OPEN4_SHARE_ACCESS_READ, 0}, .can_call_back = true};
-      const NamedFile file{kFile, {}};
-      const auto given = state.files.delegations.Delegate(
-          {.client = client_, .file = file, .dialect = DialectOf(1), .facts = facts}, world_.Now());
-      return given.read().stateid;
-    });
-  }
-  PathState Path() {
-    return state_.Run([&](StateTables& state) { return state.clients.Find(client_)->path; });
-  }
-  void OffloadDone() { caller_.OffloadDone(client_, kFile, stateid4{}, offload_info4(NFS4ERR_IO, length4{5})); }
-
-  rdma::sim::World world_{1};
-  BufferPool buffers_;
-  Settings settings_{};
-  State state_{{.settings = settings_, .instance = 0x65000000}};
-  uint64_t connections_ = 0;
-  ClientId client_;
-  SessionId session_{};
-  std::vector<std::shared_ptr<ScriptedChannel>> channels_;
-  std::vector<SocketAddress> connected_to_;
-  std::shared_ptr<ScriptedChannel> listener_;  // the result of every connection to a client of minor version 0
-  CallbackSender caller_{state_,
-                         nullptr,
-                         world_,
-                         buffers_,
-                         [this](SocketAddress to) -> Task<std::shared_ptr<rpc::Channel>> {
-                           connected_to_.push_back(to);
-                           co_return listener_;
-                         },
-                         {.again = std::chrono::seconds(1),
-                          .patience = std::chrono::seconds(90),
-                          .for_attributes = std::chrono::seconds(3),
-                          .max_calls = 8,
-                          .max_probes = 4}};
-};
 
 TEST_F(CallbackSenderTest, CallsOverTheBackchannelOfASession) {
   const auto channel = MakeChannel(Good);
@@ -423,123 +298,6 @@ TEST_F(CallbackSenderTest, StopEndsWaitingCalls) {
   EXPECT_EQ(caller_.under_way(), 1u);
   caller_.Stop();
   EXPECT_EQ(caller_.under_way(), 0u);
-}
-
-// ---- probes in sessions ----
-
-TEST_F(CallbackSenderTest, ProbesAConnectionOfTheBackchannel) {
-  const auto channel = MakeChannel(Good);
-  Open(channel);
-  caller_.ProbeSession(session_, channel);
-  ASSERT_EQ(channel->received.size(), 1u);
-  EXPECT_EQ(channel->received[0].header.program, 0x40000005u);
-  EXPECT_EQ(channel->received[0].header.procedure, 0u);
-  EXPECT_EQ(channel->received[0].header.credential.flavor, rpc::AuthFlavor::AUTH_SYS);
-  EXPECT_EQ(caller_.under_way(), 0u);
-  EXPECT_TRUE(state_.Run([&](StateTables& state) { return state.sessions.CanCall(client_); }));
-}
-
-// The probe uses no slot, and other calls do not wait for it.
-TEST_F(CallbackSenderTest, CallsAClientBeforeTheReplyToItsProbe) {
-  const auto channel = MakeChannel(
-      [](const ReceivedCallback& call) { return call.sequence ? std::optional(CallbackReply{}) : std::nullopt; });
-  Open(channel);
-  caller_.ProbeSession(session_, channel);
-  OffloadDone();
-  ASSERT_EQ(channel->received.size(), 2u);
-  EXPECT_EQ(channel->received[1].sequence->csa_sequenceid, 1u);
-  EXPECT_EQ(channel->received[1].sequence->csa_highest_slotid, 0u);
-  EXPECT_EQ(caller_.under_way(), 1u);
-}
-
-TEST_F(CallbackSenderTest, DoesNotUseAConnectionWhoseProbeTimesOut) {
-  const auto channel = MakeChannel(Silent);
-  Open(channel);
-  caller_.ProbeSession(session_, channel);
-  EXPECT_TRUE(state_.Run([&](StateTables& state) { return state.sessions.CanCall(client_); }));
-  channel->Fail(rpc::CallError::kTimedOut);
-  EXPECT_FALSE(state_.Run([&](StateTables& state) { return state.sessions.CanCall(client_); }));
-  Bind(channel);
-  EXPECT_TRUE(state_.Run([&](StateTables& state) { return state.sessions.CanCall(client_); }));
-}
-
-TEST_F(CallbackSenderTest, DoesNotUseAConnectionWhoseProbeIsRefused) {
-  const auto channel =
-      MakeChannel([](const ReceivedCallback&) { return CallbackReply{.accepted = rpc::AcceptStatus::PROG_UNAVAIL}; });
-  Open(channel);
-  caller_.ProbeSession(session_, channel);
-  EXPECT_FALSE(state_.Run([&](StateTables& state) { return state.sessions.CanCall(client_); }));
-}
-
-TEST_F(CallbackSenderTest, DoesNotProbeAConnectionTwiceAtATime) {
-  const auto channel = MakeChannel(Silent);
-  Open(channel);
-  for (int i = 0; i < 3; ++i) caller_.ProbeSession(session_, channel);
-  EXPECT_EQ(channel->received.size(), 1u);
-  channel->Fail(rpc::CallError::kTimedOut);
-  caller_.ProbeSession(session_, channel);
-  EXPECT_EQ(channel->received.size(), 2u);
-}
-
-TEST_F(CallbackSenderTest, ProbesLeaveRoomForCalls) {
-  Open(MakeChannel(Good));
-  for (int i = 0; i < 6; ++i) caller_.ProbeSession(session_, MakeChannel(Silent));
-  EXPECT_EQ(caller_.under_way(), 4u);
-}
-
-TEST_F(CallbackSenderTest, DoesNotProbeAnEndedSession) {
-  const auto channel = MakeChannel(Good);
-  Open(channel);
-  ASSERT_EQ(state_.Run([&](StateTables& state) { return state.sessions.Destroy(session_, connections_, {}); }),
-            NFS4_OK);
-  caller_.ProbeSession(session_, channel);
-  EXPECT_TRUE(channel->received.empty());
-}
-
-// ---- minor version 0 ----
-
-TEST_F(CallbackSenderTest, CallsAClientOfMinorVersionZeroAtItsAddress) {
-  listener_ = MakeChannel(Good);
-  OpenMinorZero();
-  EXPECT_EQ(Path(), PathState::kUnknown);
-  caller_.Probe(client_);
-  ASSERT_EQ(connected_to_.size(), 1u);
-  EXPECT_EQ(connected_to_[0], kListener);
-  EXPECT_EQ(listener_->received.at(0).header.procedure, 0u);
-  EXPECT_EQ(Path(), PathState::kWorks);
-
-  OffloadDone();
-  EXPECT_EQ(connected_to_.size(), 1u);
-  ASSERT_EQ(listener_->received.size(), 2u);
-  EXPECT_EQ(listener_->received[1].header.program, 0x40000009u);
-  EXPECT_EQ(listener_->received[1].head.callback_ident, 3u);
-  EXPECT_EQ(listener_->received[1].head.minorversion, 0u);
-}
-
-TEST_F(CallbackSenderTest, SetsThePathDownIfTheConnectionFails) {
-  OpenMinorZero();
-  caller_.Probe(client_);
-  EXPECT_EQ(Path(), PathState::kDown);
-}
-
-TEST_F(CallbackSenderTest, DoesNotCallAClientWithoutAnAddress) {
-  OpenMinorZero(std::nullopt);
-  caller_.Probe(client_);
-  EXPECT_TRUE(connected_to_.empty());
-  EXPECT_EQ(Path(), PathState::kDown);
-}
-
-TEST_F(CallbackSenderTest, ReconnectsToAClientAfterALostConnection) {
-  listener_ = MakeChannel(Silent);
-  OpenMinorZero();
-  OffloadDone();
-  channels_[0]->Fail(rpc::CallError::kDisconnected);
-  EXPECT_EQ(Path(), PathState::kDown);
-  listener_ = MakeChannel(Good);
-  world_.RunFor(std::chrono::seconds(2));
-  EXPECT_EQ(connected_to_.size(), 2u);
-  EXPECT_EQ(listener_->received.size(), 1u);
-  EXPECT_EQ(Path(), PathState::kWorks);
 }
 
 }  // namespace
