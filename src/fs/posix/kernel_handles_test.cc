@@ -1,4 +1,5 @@
-// Tests of kernel handles that the kernel refuses to open. file_system_test.cc tests all other properties.
+// Tests of kernel handles that the kernel refuses to open. file_system_test.cc and names_and_handles_test.cc test all
+// other properties.
 #include "fs/posix/kernel_handles.h"
 
 #include <gtest/gtest.h>
