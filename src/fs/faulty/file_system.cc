@@ -51,7 +51,8 @@ bool Concerns(const Fault& fault, Operation operation, std::initializer_list<con
 
 }  // namespace
 
-FileSystem::FileSystem(std::shared_ptr<fs::FileSystem> files, std::vector<Fault> faults, Surroundings surroundings)
+FileSystem::FileSystem(std::shared_ptr<fs::FileSystem> files, const std::vector<Fault>& faults,
+                       Surroundings surroundings)
     : files_(std::move(files)), surroundings_(std::move(surroundings)) {
   for (const Fault& fault : faults) Add(fault);
 }

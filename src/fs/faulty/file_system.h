@@ -33,7 +33,7 @@ struct Surroundings {
 // Any thread may call any method.
 class FileSystem : public fs::FileSystem {
  public:
-  explicit FileSystem(std::shared_ptr<fs::FileSystem> files, std::vector<Fault> faults = {},
+  explicit FileSystem(std::shared_ptr<fs::FileSystem> files, const std::vector<Fault>& faults = {},
                       Surroundings surroundings = {});
 
   // Faults apply in the order in which they were added: delays add up, and the first error wins.

@@ -72,7 +72,7 @@ std::shared_ptr<memory::FileSystem> MakeMemory() {
 
 class FaultyBackend : public suite::Backend {
  public:
-  explicit FaultyBackend(std::vector<Fault> faults) : files_(MakeMemory(), std::move(faults), {.timers = &timers_}) {}
+  explicit FaultyBackend(const std::vector<Fault>& faults) : files_(MakeMemory(), faults, {.timers = &timers_}) {}
   fs::FileSystem& fs() override { return files_; }
   void RunOnce() override { timers_.FireNext(); }
 

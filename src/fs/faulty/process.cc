@@ -14,7 +14,7 @@ SetupResult<std::shared_ptr<fs::FileSystem>> WithFaults(std::shared_ptr<fs::File
   if (text.empty()) return files;
   PENSTOCK_TRY(std::vector<Fault> faults, ParseFaults(text));
   return std::make_shared<FileSystem>(
-      std::move(files), std::move(faults),
+      std::move(files), faults,
       Surroundings{.random = [engine = std::mt19937_64()]() mutable { return engine(); },
                    .kill = [] { ::kill(::getpid(), SIGKILL); }});
 }
