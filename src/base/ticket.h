@@ -24,14 +24,14 @@ class [[nodiscard]] Ticket<kGiveBack> {
  public:
   // Holds nothing.
   Ticket() = default;
-  explicit Ticket(Owner& owner, Share... share) : owner_(&owner), share_(share...) {}
-  Ticket(Ticket&& other) noexcept : owner_(std::exchange(other.owner_, nullptr)), share_(other.share_) {}
+  explicit Ticket(Owner& owner, Share... share) : owner_(&owner), share_(std::move(share)...) {}
+  Ticket(Ticket&& other) noexcept : owner_(std::exchange(other.owner_, nullptr)), share_(std::move(other.share_)) {}
   // Gives back the share that this ticket held before.
   Ticket& operator=(Ticket&& other) noexcept {
     if (this == &other) return *this;
     GiveBack();
     owner_ = std::exchange(other.owner_, nullptr);
-    share_ = other.share_;
+    share_ = std::move(other.share_);
     return *this;
   }
   ~Ticket() { GiveBack(); }

@@ -49,6 +49,7 @@ SetupResult<MadeServer> MakeServer(const ServeOptions& arguments, const server::
   server::Parts parts{.state_directory = std::move(state_directory),
                       .pool = std::make_shared<Workers>(arguments.workers)};
   std::vector<fs::posix::DirectoryToServe> directories;
+  directories.reserve(exports.size());
   for (const nfs::ExportSpec& spec : exports) directories.push_back({spec.path, spec.directory});
   PENSTOCK_TRY(auto served, fs::posix::OpenDirectories(directories, *parts.pool,
                                                        {.state_directory = parts.state_directory.path(),
