@@ -1,4 +1,6 @@
 // DELEGRETURN, DELEGPURGE, WANT_DELEGATION, GET_DIR_DELEGATION.
+#include <tuple>
+
 #include "nfs/v4/attributes/convert.h"
 #include "nfs/v4/operations/lease.h"
 #include "nfs/v4/operations/local_leases.h"
@@ -129,7 +131,8 @@ DELEGPURGE4res PurgeDelegations(Compound& compound, const DELEGPURGE4args& argum
     if (status != NFS4_OK) return {.status = status};
   } else {
     // Renews the lease of the client (RFC 7530 §9.5).
-    compound.services.state.Run([&](StateTables& state) { (void)ClientOf(compound, state, arguments.clientid); });
+    compound.services.state.Run(
+        [&](StateTables& state) { std::ignore = ClientOf(compound, state, arguments.clientid); });
   }
   return {.status = NFS4ERR_NOTSUPP};
 }
