@@ -381,7 +381,8 @@ struct ChangeFixture : Fixture {
       std::string text = fmt::format("type {} mode {:o} links {} size {}", static_cast<int>(has.type), has.mode,
                                      has.nlink, has.type == FileType::kRegular ? has.size : 0);
       if (has.type == FileType::kRegular) text += " content " + Contents(*entry.handle);
-      for (const std::string& name : *Do(memory_->ListXattrs(root_, *entry.handle)).result) text += " xattr " + name;
+      const auto xattrs = Do(memory_->ListXattrs(root_, *entry.handle));
+      for (const std::string& name : *xattrs.result) text += " xattr " + name;
       seen[entry.name] = text;
     }
     return seen;

@@ -26,7 +26,7 @@ TEST_P(FailingDiskTest, ReadFailsIfAnyPartOfTheRangeFails) {
     FailReads({.path = PathOf("file"), .error = EIO, .from = at});
     EXPECT_EQ(ReadError(file, 0, kLarge), Error::kIo) << at;
     EXPECT_EQ(ReadError(file, at, 1), Error::kIo) << at;
-    if (at > 0) EXPECT_TRUE(ReadText(file, 0, static_cast<uint32_t>(at)) == suite::Pattern(kLarge).substr(0, at)) << at;
+    EXPECT_TRUE(at == 0 || ReadText(file, 0, static_cast<uint32_t>(at)) == suite::Pattern(kLarge).substr(0, at)) << at;
     disk_.Mend();
     EXPECT_TRUE(ReadText(file, 0, kLarge) == suite::Pattern(kLarge)) << "the disk works again";
   }
@@ -91,7 +91,8 @@ TEST_P(FailingDiskTest, DetectsAMissingPageInTheMiddleOfARange) {
     if (is_resident()) continue;
     ++absent;
     // The check for a missing page makes the kernel read it, and the read may end before the check.
-    if (IsCached(fd.get(), 0, kSize, volume)) EXPECT_TRUE(is_resident());
+    const bool cached = IsCached(fd.get(), 0, kSize, volume);
+    EXPECT_TRUE(!cached || is_resident());
   }
   ::munmap(map, kSize);
   if (absent == 0) GTEST_SKIP() << "the file system does not drop pages on request";
