@@ -64,7 +64,9 @@ void MountTestBase::Run(Task<void> task) {
 
 std::unique_ptr<File> MountTestBase::Create(std::string_view name, std::string_view text) {
   auto file = Do(mount->CreateFile(root(), name, 0644));
-  if (!text.empty()) EXPECT_TRUE(Write(*file, text));
+  if (!text.empty()) {
+    EXPECT_TRUE(Write(*file, text));
+  }
   return file;
 }
 

@@ -16,7 +16,6 @@ using namespace std::chrono_literals;
 using nfs4::nfs_opnum4;
 using nfs4::nfsstat4;
 using testing::ElementsAre;
-using testing::HasSubstr;
 
 class Nfs4MountTest : public MountTestBase, public testing::WithParamInterface<Version> {
  protected:

@@ -230,7 +230,9 @@ TEST_P(OpenObjectsTest, ShortageOfDescriptorsKeepsHandlesValidAndCreatesNothing)
       const NoFreeDescriptors few(left);
       const auto made = Await(fs().MakeDirectory(caller_, root_, "new", {}));
       EXPECT_EQ(stdfs::exists(exported() / "new"), made.result.has_value()) << left;
-      if (!made.result) EXPECT_EQ(made.result.error(), Error::kDelay) << left;
+      if (!made.result) {
+        EXPECT_EQ(made.result.error(), Error::kDelay) << left;
+      }
       stdfs::remove(exported() / "new");
       const auto linked = Await(fs().MakeSymlink(caller_, root_, "new", "target", {}));
       EXPECT_EQ(stdfs::is_symlink(exported() / "new"), linked.result.has_value()) << left;
@@ -256,7 +258,9 @@ TEST_P(OpenObjectsTest, ShortageOfDescriptorsDoesNotMakeADirectoryBesideAnotherE
       if (again) {
         const NoFreeDescriptors few(left);
         const auto found = Await((*opened)->GetAttributes(caller, directory));
-        if (!found) EXPECT_EQ(found.error(), Error::kDelay) << left;
+        if (!found) {
+          EXPECT_EQ(found.error(), Error::kDelay) << left;
+        }
         continue;
       }
       directory = (*opened)->Root();

@@ -75,14 +75,18 @@ TEST_F(FileOpensTest, FindsTheSameOpensAsALinearSearch) {
     const Share asked = share();
     const OpenState* const conflict = file.opens.FindConflict(asked);
     ASSERT_EQ(conflict != nullptr, Any([&](const OpenState& open) { return Conflict(open.share, asked); }));
-    if (conflict) ASSERT_TRUE(Conflict(conflict->share, asked));
+    if (conflict) {
+      ASSERT_TRUE(Conflict(conflict->share, asked));
+    }
     const OpenState* const own = opens.empty() ? nullptr : opens[random() % opens.size()].get();
     for (const bool write : {false, true}) {
       const uint32_t bit = write ? OPEN4_SHARE_DENY_WRITE : OPEN4_SHARE_DENY_READ;
       const auto denies = [&](const OpenState& open) { return &open != own && (open.share.deny & bit); };
       const OpenState* const denial = file.opens.FindDenial(write, own);
       ASSERT_EQ(denial != nullptr, Any(denies));
-      if (denial) ASSERT_TRUE(denies(*denial));
+      if (denial) {
+        ASSERT_TRUE(denies(*denial));
+      }
     }
     for (const auto& client : clients) {
       for (const ExportId by : {ExportId(1), ExportId(2)}) {

@@ -100,7 +100,9 @@ TEST_F(HeldRangesTest, FindsTheSameConflictsAsALinearSearch) {
       model.all.erase(model.all.begin() + static_cast<ptrdiff_t>(at));
     }
     ASSERT_EQ(held.size(), model.all.size());
-    if (step % 100 == 0) ASSERT_STREQ(held.FindInconsistency(), nullptr);
+    if (step % 100 == 0) {
+      ASSERT_STREQ(held.FindInconsistency(), nullptr);
+    }
     const uint64_t from = random() % kOctets, to = from + random() % (random() % 2 ? 3 : kOctets);
     const LockHolder* const asker = random() % 4 ? &holders[random() % holders.size()] : nullptr;
     for (const bool exclusive : {false, true}) {

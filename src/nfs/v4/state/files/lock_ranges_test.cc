@@ -173,7 +173,9 @@ TEST_P(RandomLocks, AgreeWithATableOfOctets) {
       for (const LockedRange& gone : change.removed) ASSERT_EQ(std::erase(before, gone), 1u);
       before.insert(before.end(), change.added.begin(), change.added.end());
       ASSERT_THAT(before, UnorderedElementsAreArray(naive.Ranges()));
-      if (kind == 0) ASSERT_EQ(would_cut, change.added.size() > change.removed.size());
+      if (kind == 0) {
+        ASSERT_EQ(would_cut, change.added.size() > change.removed.size());
+      }
     }
   }
 }
