@@ -13,7 +13,6 @@ namespace {
 using nfs4::nfs_opnum4;
 using nfs4::nfsstat4;
 using testing::HasSubstr;
-using testing::StartsWith;
 
 class OpenTest : public MountTestBase {
  protected:

@@ -18,7 +18,6 @@ namespace {
 
 using namespace nfs3;  // NOLINT: the protocol's own names, RFC 1813
 using testing::ElementsAre;
-using testing::HasSubstr;
 
 class Nfs3MountTest : public MountTestBase {
  protected:
