@@ -157,7 +157,8 @@ class LostLocksTest : public testing::TestWithParam<const Dialect*>, protected F
     const Delegations::Asking asking(table);
     nfs4::OPEN4resok opened;
     Spawn([](OpenFile& opening, const Delegations::Asking& asked, const nfs4::OPEN4resok& result) -> Task<void> {
-      const Result<void> done = co_await opening.HandleOpened(asked, result, 1, opening.node().handle, {});
+      const Attributes attributes;
+      const Result<void> done = co_await opening.HandleOpened(asked, result, 1, opening.node().handle, attributes);
       EXPECT_TRUE(done);
     }(*file, asking, opened));
   }
