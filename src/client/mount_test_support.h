@@ -24,7 +24,7 @@ namespace penstock::client {
 // Mounts the service and runs coroutines to their end.
 class MountTestBase : public testing::Test {
  protected:
-  explicit MountTestBase(TestService::Options of_service) : service(loop, std::move(of_service)) {}
+  explicit MountTestBase(TestService::Options service_options) : service(loop, std::move(service_options)) {}
   MountTestBase() : MountTestBase(TestService::Options()) {}
   ~MountTestBase() override;
 

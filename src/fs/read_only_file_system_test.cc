@@ -7,47 +7,10 @@
 #include <string_view>
 #include <utility>
 
-#include "base/bytes.h"
+#include "fs/test_one_file.h"
 
 namespace penstock::fs {
 namespace {
-
-Handle HandleOf(std::string_view text) { return *Handle::FromBytes(AsBytes(text)); }
-
-// Has a root directory and one file of seven bytes, mode 0644. The methods that a derived class supplies and this test
-// does not need are kNotSupported.
-class OneFile final : public ReadOnlyFileSystem {
- public:
-  Handle Root() const override { return HandleOf("root"); }
-  Result<Identity> Identify(const Handle& object) const override { return Identity{1, object}; }
-  Task<Result<Attributes>> GetAttributes(const RequestContext&, const Handle& object) override {
-    Attributes attributes;
-    if (object == Root()) {
-      attributes.type = FileType::kDirectory;
-      attributes.mode = 0777;
-      co_return attributes;
-    }
-    if (object != HandleOf("file")) co_return std::unexpected(Error::kStale);
-    attributes.mode = 0644;
-    attributes.uid = 7;
-    attributes.size = 7;
-    attributes.change = 5;
-    co_return attributes;
-  }
-  Task<Observed<Node>> Lookup(const RequestContext&, const Handle&, std::string_view) override {
-    co_return Observed<Node>{std::unexpected(Error::kNotSupported), {}};
-  }
-  Task<Observed<std::string>> ReadLink(const RequestContext&, const Handle&) override {
-    co_return Observed<std::string>{std::unexpected(Error::kNotSupported), {}};
-  }
-  Task<Observed<ReadReply>> Read(const RequestContext&, const Handle&, uint64_t, uint32_t) override {
-    co_return Observed<ReadReply>{std::unexpected(Error::kNotSupported), {}};
-  }
-  Task<Observed<ReadDirectoryReply>> ReadDirectory(const RequestContext&, const Handle&, const ReadDirectoryArguments&,
-                                                   EntrySink&) override {
-    co_return Observed<ReadDirectoryReply>{std::unexpected(Error::kNotSupported), {}};
-  }
-};
 
 class ReadOnlyFileSystemTest : public testing::Test {
  protected:
@@ -66,7 +29,7 @@ class ReadOnlyFileSystemTest : public testing::Test {
 
   OneFile files_;
   const RequestContext context_{.credentials = {.uid = 1, .gid = 1, .groups = {}}};
-  const Handle root_ = HandleOf("root"), file_ = HandleOf("file"), gone_ = HandleOf("gone");
+  const Handle root_ = files_.Root(), file_ = files_.file(), gone_ = *Handle::FromBytes(AsBytes("gone"));
 };
 
 TEST_F(ReadOnlyFileSystemTest, ReportsThatItIsReadOnly) { EXPECT_TRUE(files_.GetProperties().read_only); }

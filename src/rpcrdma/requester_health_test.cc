@@ -32,6 +32,13 @@ class HealthTest : public RequesterTest {
     ASSERT_TRUE(result && *result);
     calls_.clear();
   }
+  // Waits for a probe, and answers it.
+  void AnswerProbe(uint32_t credits) {
+    calls_.clear();
+    rig_.world.RunFor(seconds(19));
+    ASSERT_EQ(calls_.size(), 1u);
+    Answer(XidOfCall(0), credits);
+  }
   uint32_t XidOfCall(size_t n) const { return LoadBig<uint32_t>(calls_.at(n).data()); }
   // Starts `count` calls. Returns the number of messages that the peer receives within a second.
   size_t Arriving(uint32_t count, std::vector<CallResult>& results) {
@@ -93,12 +100,7 @@ TEST_F(HealthTest, DisconnectsAPeerThatNeverRepliedAfterTheLongerLimit) {
 }
 
 TEST_F(HealthTest, ProbesAndKeepsAnIdleConnection) {
-  for (int i = 0; i < 20; ++i) {
-    calls_.clear();
-    rig_.world.RunFor(seconds(19));
-    ASSERT_EQ(calls_.size(), 1u) << i;
-    Answer(XidOfCall(0), 10);
-  }
+  for (int i = 0; i < 20; ++i) ASSERT_NO_FATAL_FAILURE(AnswerProbe(10)) << i;
   EXPECT_FALSE(rig_.client->lost());
   EXPECT_EQ(rig_.client->requester().credits().in_flight(), 0u);
 }
@@ -112,12 +114,7 @@ TEST_F(HealthTest, WaitsForASlowCallWhileThePeerAnswersProbes) {
   Grant(2);
   std::vector<CallResult> results;
   ASSERT_EQ(Arriving(1, results), 1u);
-  for (int i = 0; i < 10; ++i) {
-    calls_.clear();
-    rig_.world.RunFor(seconds(19));
-    ASSERT_EQ(calls_.size(), 1u) << i;
-    Answer(XidOfCall(0), 2);
-  }
+  for (int i = 0; i < 10; ++i) ASSERT_NO_FATAL_FAILURE(AnswerProbe(2)) << i;
   ASSERT_FALSE(results[0]);
   Answer(kXid, 2);
   ASSERT_TRUE(results[0] && *results[0]);
@@ -148,10 +145,7 @@ TEST_F(HealthTest, ASingleCreditServesBothCallsAndProbes) {
     Answer(kXid + i, 1);
     EXPECT_TRUE(results[i] && *results[i]) << i;
   }
-  calls_.clear();
-  rig_.world.RunFor(seconds(19));
-  ASSERT_EQ(calls_.size(), 1u) << "without calls, the credit is free for a probe";
-  Answer(XidOfCall(0), 1);
+  ASSERT_NO_FATAL_FAILURE(AnswerProbe(1)) << "without calls, the credit is free for a probe";
   EXPECT_FALSE(rig_.client->lost());
 }
 

@@ -21,7 +21,7 @@ TEST_F(RequesterTest, SendsACallWithoutChunksAsOneMessage) {
   CallResult result;
   Begin({.xid = kXid}, result);
   EXPECT_EQ(calls_[0], Words({kXid, 1, 64, kMsg, 0, 0, 0, kXid, 0, 0, 0, 0, 0}));
-  Send(Reply(Procedure::kMsg, {}, Words({kXid, 1, 0, 0})));
+  Send(MessageOf(Procedure::kMsg, {}, Words({kXid, 1, 0, 0})));
   ASSERT_TRUE(result && *result);
   EXPECT_TRUE(IsReplyTo({.xid = kXid}, **result));
   EXPECT_EQ(rig_.client->requester().credits().granted(), 10u);
@@ -89,7 +89,7 @@ TEST_F(RequesterTest, IgnoresOctetsInAnUnusedChunk) {
   Header reply = Begin(call, result, shape);
   Write(reply.chunks.writes.chunk(0)[0], Pattern(5000, 3));
   reply.chunks.writes.chunk(0)[0].length = 0;
-  Send(Reply(Procedure::kMsg, reply.chunks, Words({kXid, 1, 0, 1, 0})));
+  Send(MessageOf(Procedure::kMsg, reply.chunks, Words({kXid, 1, 0, 1, 0})));
   ASSERT_TRUE(result && *result);
   EXPECT_EQ(destination, Pattern(5000, 3));
   EXPECT_TRUE(IsReplyTo({.xid = kXid, .results = {0}}, **result));
@@ -125,10 +125,10 @@ TEST_F(RequesterTest, DiscardsMalformedReplies) {
   }
   EXPECT_EQ(calls_.size(), 1u) << "a requester sends no errors";
   EXPECT_EQ(rig_.client->requester().credits().granted(), 1u);
-  Send(Reply(Procedure::kMsg, {}, Words({kXid, 1, 0, 0})));
+  Send(MessageOf(Procedure::kMsg, {}, Words({kXid, 1, 0, 0})));
   ASSERT_TRUE(result && *result);
   // Send the same reply again.
-  Send(Reply(Procedure::kMsg, {}, Words({kXid, 1, 0, 0})));
+  Send(MessageOf(Procedure::kMsg, {}, Words({kXid, 1, 0, 0})));
   EXPECT_EQ(rig_.client->requester().credits().in_flight(), 0u);
 }
 
@@ -173,7 +173,7 @@ TEST_F(RequesterTest, AReplyWithOtherChunkListsEndsTheCall) {
     change(reply);
     const bool has_payload = reply.fixed.procedure == Procedure::kMsg;
     const bool is_call = !reply.chunks.reads.empty();
-    Send(Reply(reply.fixed.procedure, reply.chunks, has_payload ? Words({kXid, 1, 0, 0}) : ByteVector()));
+    Send(MessageOf(reply.fixed.procedure, reply.chunks, has_payload ? Words({kXid, 1, 0, 0}) : ByteVector()));
     if (is_call) {  // the requester ignores calls
       ASSERT_FALSE(result);
       rig_.client->requester().Cancel(rpc::Xid(kXid));
@@ -197,7 +197,7 @@ TEST_F(RequesterTest, ChecksTheXidOfALongReply) {
     const ByteVector stream = Concat({Words({xid, 1, 9000}), Pattern(9000, kXid), Words({0})});
     Write(reply.chunks.reply[0], stream);
     reply.chunks.reply[0].length = static_cast<uint32_t>(stream.size());
-    Send(Reply(Procedure::kNomsg, reply.chunks, {}));
+    Send(MessageOf(Procedure::kNomsg, reply.chunks, {}));
     ASSERT_TRUE(result);
     if (xid == kXid) {
       ASSERT_TRUE(*result);
@@ -254,9 +254,7 @@ TEST_F(RequesterTest, RejectsAReplyThatReducesAnIneligibleResult) {
     Write(header.chunks.writes.chunk(0)[0], each.placed);
     header.chunks.writes.chunk(0)[0].length = static_cast<uint32_t>(each.placed.size());
     header.fixed.procedure = Procedure::kMsg;
-    ByteVector bytes(header.serialized_size());
-    header.Serialize(bytes);
-    Send(Concat({bytes, Words({xid++}), accepted, each.stream}));
+    Send(Concat({OctetsOf(header), Words({xid++}), accepted, each.stream}));
     ASSERT_TRUE(result);
     EXPECT_EQ(result->has_value(), each.good);
     if (!each.good) {
@@ -274,7 +272,7 @@ TEST_F(RequesterTest, AcceptsRemoteInvalidation) {
   EXPECT_EQ(rig_.network.Inspect(rig_.client->endpoint()).valid_regions, 2u);
   Write(reply.chunks.writes.chunk(0)[0], ResultOctets(kXid, 0, 5000));
   reply.chunks.reads.clear();
-  Send(Reply(Procedure::kMsg, reply.chunks, Words({kXid, 1, 0, 1, 5000})), reply.chunks.writes.chunk(0)[0].stag);
+  Send(MessageOf(Procedure::kMsg, reply.chunks, Words({kXid, 1, 0, 1, 5000})), reply.chunks.writes.chunk(0)[0].stag);
   ASSERT_TRUE(result && *result);
   EXPECT_TRUE(IsReplyTo(call, **result));
   EXPECT_EQ(rig_.network.Inspect(rig_.client->endpoint()).valid_regions, 0u);
@@ -291,7 +289,7 @@ TEST_F(RequesterTest, AFailedInvalidationEndsTheConnectionBeforeTheCallReturns) 
   reply.chunks.reads.clear();
   endpoint_->PostSend({.context = 0,
                        .gather = {Data(Owned(rig_.server_provider->buffers(),
-                                             Reply(Procedure::kMsg, reply.chunks, Words({kXid, 1, 0, 1, 5000}))))},
+                                             MessageOf(Procedure::kMsg, reply.chunks, Words({kXid, 1, 0, 1, 5000}))))},
                        .solicited = false,
                        .invalidate = {}});
   ASSERT_TRUE(rig_.world.RunUntil([&] { return result.has_value(); }));
@@ -336,7 +334,7 @@ TEST_F(RequesterTest, AnErrorReplyBeforeADisconnectEndsOnlyItsOwnCall) {
   Connect();
   CallResult first, second;
   Begin({.xid = kXid}, first);
-  Send(Reply(Procedure::kMsg, {}, Words({kXid, 1, 0, 0})));
+  Send(MessageOf(Procedure::kMsg, {}, Words({kXid, 1, 0, 0})));
   rig_.Begin({.xid = kXid + 1, .results = {5000}}, first);
   rig_.Begin({.xid = kXid + 2, .results = {5000}}, second);
   rig_.world.RunFor(std::chrono::milliseconds(10));

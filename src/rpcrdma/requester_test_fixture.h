@@ -14,7 +14,7 @@
 #include "rpcrdma/connection.h"
 #include "rpcrdma/header.h"
 #include "rpcrdma/private_data.h"
-#include "rpcrdma/test_header_words.h"
+#include "rpcrdma/test_messages.h"
 #include "rpcrdma/test_rig.h"
 
 namespace penstock::rpcrdma {
@@ -62,14 +62,6 @@ class RequesterTest : public testing::Test {
     endpoint_->PostWrite({.context = 0,
                           .gather = {Data(Owned(rig_.server_provider->buffers(), octets))},
                           .remote = {to.stag, static_cast<uint32_t>(octets.size()), to.offset}});
-  }
-  static ByteVector Reply(Procedure procedure, const ChunkLists& chunks, ConstBytes payload) {
-    Header header;
-    header.fixed = {rpc::Xid(kXid), 1, 10, procedure};
-    header.chunks = chunks;
-    ByteVector bytes(header.serialized_size());
-    header.Serialize(bytes);
-    return Concat({bytes, payload});
   }
 
   Rig rig_;

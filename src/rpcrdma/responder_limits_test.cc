@@ -23,7 +23,7 @@ TEST_F(ResponderTest, DisconnectsAPeerThatExceedsItsCredits) {
   rig_.handler.set_max_delay(std::chrono::seconds(10));
   Connect();
   for (uint32_t i = 0; i < 4 + ResponderCredits::kSlack + 1; ++i) {
-    Send(Whole(Procedure::kMsg, {}, Stream({.xid = kXid + i}), kXid + i));
+    Send(MessageOf(Procedure::kMsg, {}, Stream({.xid = kXid + i}), kXid + i));
   }
   ASSERT_TRUE(rig_.world.RunUntil([&] { return lost_; }));
   EXPECT_LE(rig_.handler.most_running(), 4 + ResponderCredits::kSlack);
@@ -51,7 +51,7 @@ TEST_F(ResponderTest, RepliesToOtherCallsWhileThePeerLeavesReadsUnanswered) {
   const Segment all = Register(memory, rdma::Access::kRemoteRead);
   for (uint32_t i = 0; i < 3; ++i) chunks.reads.push_back({28, {all.stag, 30, all.offset + 30 * i}});
   for (uint32_t i = 0; i < 4; ++i) {
-    Send(Whole(Procedure::kMsg, chunks, Stream({.xid = kXid + i, .arguments = {90}}), kXid + i));
+    Send(MessageOf(Procedure::kMsg, chunks, Stream({.xid = kXid + i, .arguments = {90}}), kXid + i));
   }
   rig_.world.RunFor(std::chrono::seconds(1));
   ExpectGoodHealth();
@@ -68,7 +68,7 @@ TEST_F(ResponderTest, PullsCallsInOrderWithAnOrdOfOne) {
     const Segment all = Register(memory[i], rdma::Access::kRemoteRead);
     ChunkLists chunks;
     for (uint32_t part = 0; part < 3; ++part) chunks.reads.push_back({28, {all.stag, 1000, all.offset + 1000 * part}});
-    Send(Whole(Procedure::kMsg, chunks, Stream({.xid = kXid + i, .arguments = {3000}}), kXid + i));
+    Send(MessageOf(Procedure::kMsg, chunks, Stream({.xid = kXid + i, .arguments = {3000}}), kXid + i));
   }
   ASSERT_TRUE(rig_.world.RunUntil([&] { return received_.size() == 8; }));
   for (uint32_t i = 0; i < 8; ++i) EXPECT_EQ(rig_.handler.xids()[i], kXid + i);
@@ -83,7 +83,7 @@ TEST_F(ResponderTest, CallsThatWaitForReadsEndWithTheConnection) {
   ChunkLists chunks;
   chunks.reads = {{28, Register(memory, rdma::Access::kRemoteRead)}};
   for (uint32_t i = 0; i < 4; ++i) {
-    Send(Whole(Procedure::kMsg, chunks, Stream({.xid = kXid + i, .arguments = {100}}), kXid + i));
+    Send(MessageOf(Procedure::kMsg, chunks, Stream({.xid = kXid + i, .arguments = {100}}), kXid + i));
   }
   rig_.world.RunFor(std::chrono::seconds(1));
   rig_.network.LoseAll();
@@ -121,7 +121,7 @@ class ResponderMemoryTest : public ResponderTest {
     payloads_.push_back(ArgumentOctets(xid, 0, kPayload));
     ChunkLists chunks;
     chunks.reads = {{28, Register(payloads_.back(), rdma::Access::kRemoteRead)}};
-    Send(Whole(Procedure::kMsg, chunks, Stream({.xid = xid, .arguments = {kPayload}}), xid));
+    Send(MessageOf(Procedure::kMsg, chunks, Stream({.xid = xid, .arguments = {kPayload}}), xid));
   }
 
   std::shared_ptr<rpc::MemoryBudget> memory_;
@@ -180,7 +180,7 @@ TEST_F(ResponderMemoryTest, CountsAllMemoryBehindReplies) {
   chunks.writes.AddChunk();
   chunks.writes.Add(Register(sink, rdma::Access::kRemoteWrite));
   size_t most = 0;
-  Send(Whole(Procedure::kMsg, chunks, Stream({.xid = kXid, .results = {kPayload - 100}}), kXid));
+  Send(MessageOf(Procedure::kMsg, chunks, Stream({.xid = kXid, .results = {kPayload - 100}}), kXid));
   ASSERT_TRUE(rig_.world.RunUntil([&] {
     most = std::max(most, memory_->shared_octets());
     return received_.size() == 1;
@@ -214,7 +214,7 @@ TEST_F(LoadingResponderTest, LoadsNoMoreFileDataThanThePeerReceives) {
   ChunkLists chunks;
   chunks.writes.AddChunk();
   chunks.writes.Add(Register(sink, rdma::Access::kRemoteWrite));
-  for (uint32_t i = 0; i < 16; ++i) Send(Whole(Procedure::kMsg, chunks, Stream({.xid = kXid + i}), kXid + i));
+  for (uint32_t i = 0; i < 16; ++i) Send(MessageOf(Procedure::kMsg, chunks, Stream({.xid = kXid + i}), kXid + i));
   size_t most = 0;
   ASSERT_TRUE(rig_.world.RunUntil([&] {
     most = std::max(most, memory_->shared_octets());

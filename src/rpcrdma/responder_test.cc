@@ -22,7 +22,7 @@ TEST_F(ResponderTest, RepliesToAPlainCall) {
 TEST_F(ResponderTest, GrantsTheRequestedCreditsUpToTheLimitAndNeverZero) {
   rig_.server_options.responder.credits = 16;
   Connect();
-  ByteVector call = Whole(Procedure::kMsg, {}, Stream({.xid = kXid}));
+  ByteVector call = MessageOf(Procedure::kMsg, {}, Stream({.xid = kXid}));
   for (auto [asked, granted] : {std::pair{0u, 1u}, {1u, 1u}, {16u, 16u}, {128u, 16u}, {0xffffffffu, 16u}}) {
     StoreBig(call.data() + 8, asked);
     std::vector<ByteVector> answers = Answers(call);
@@ -35,7 +35,7 @@ TEST_F(ResponderTest, GrantsTheRequestedCreditsUpToTheLimitAndNeverZero) {
 TEST_F(ResponderTest, AcceptsMessagesOf1024OctetsWithAnyConfiguration) {
   rig_.server_options.private_data = {};
   Connect();
-  const ByteVector call = Whole(Procedure::kMsg, {}, Stream({.xid = kXid, .filler = 972}));
+  const ByteVector call = MessageOf(Procedure::kMsg, {}, Stream({.xid = kXid, .filler = 972}));
   ASSERT_EQ(call.size(), 1024u);
   ExpectAnswer(call, Words({kXid, 1, 10, kMsg, 0, 0, 0, kXid, 1, 0, 0}));
 }
@@ -89,12 +89,12 @@ TEST_F(ResponderTest, RepliesToALongCallWithoutAReadListWithErrChunk) {
   ChunkLists chunks;
   chunks.writes.AddChunk();
   chunks.writes.Add({rdma::Stag(1), 100, 0});
-  ExpectChunkError(Whole(Procedure::kNomsg, chunks, {}));
+  ExpectChunkError(MessageOf(Procedure::kNomsg, chunks, {}));
   chunks.writes.Clear();
   chunks.has_reply = true;
-  ExpectChunkError(Whole(Procedure::kNomsg, chunks, {}));
+  ExpectChunkError(MessageOf(Procedure::kNomsg, chunks, {}));
   chunks.reply = {{rdma::Stag(1), 100, 0}};
-  ExpectChunkError(Whole(Procedure::kNomsg, chunks, {}));
+  ExpectChunkError(MessageOf(Procedure::kNomsg, chunks, {}));
   ExpectGoodHealth();
 }
 
@@ -105,11 +105,11 @@ TEST_F(ResponderTest, RepliesToMismatchedXidsWithErrChunk) {
   ByteVector stream = Words({kXid + 1, 0, 0, 0, 0, 0});
   ChunkLists chunks;
   chunks.reads = {{0, Register(stream, rdma::Access::kRemoteRead)}};
-  ExpectChunkError(Whole(Procedure::kNomsg, chunks, {}));
+  ExpectChunkError(MessageOf(Procedure::kNomsg, chunks, {}));
   chunks.reads[0].target.length = 3;
-  ExpectChunkError(Whole(Procedure::kNomsg, chunks, {}));
+  ExpectChunkError(MessageOf(Procedure::kNomsg, chunks, {}));
   chunks.reads[0].target.length = 0;
-  ExpectChunkError(Whole(Procedure::kNomsg, chunks, {}));
+  ExpectChunkError(MessageOf(Procedure::kNomsg, chunks, {}));
   ExpectGoodHealth();
 }
 
@@ -122,15 +122,16 @@ TEST_F(ResponderTest, RefusesImpossibleReadListsWithoutReading) {
     return chunks;
   };
   const Segment some{rdma::Stag(1), 100, 0}, huge{rdma::Stag(1), 0xffffffff, 0xffffffffffffffff};
-  ExpectChunkError(Whole(Procedure::kMsg, with({{30, some}}), stream));
-  ExpectChunkError(Whole(Procedure::kMsg, with({{0, some}}), stream));
-  ExpectChunkError(Whole(Procedure::kMsg, with({{4000, some}}), stream));
-  ExpectChunkError(Whole(Procedure::kMsg, with({{0xfffffffc, some}}), stream));
-  ExpectChunkError(Whole(Procedure::kMsg, with({{8, some}, {12, some}}), stream));
-  ExpectChunkError(Whole(Procedure::kMsg, with({{8, huge}}), stream));
-  ExpectChunkError(Whole(Procedure::kMsg, with(std::vector<ReadSegment>(100, {8, huge})), stream));
-  ExpectChunkError(Whole(Procedure::kMsg, with(std::vector<ReadSegment>(150, {8, {}})), {}));  // the call has no stream
-  ExpectChunkError(Whole(Procedure::kNomsg, with({{8, some}}), {}));
+  ExpectChunkError(MessageOf(Procedure::kMsg, with({{30, some}}), stream));
+  ExpectChunkError(MessageOf(Procedure::kMsg, with({{0, some}}), stream));
+  ExpectChunkError(MessageOf(Procedure::kMsg, with({{4000, some}}), stream));
+  ExpectChunkError(MessageOf(Procedure::kMsg, with({{0xfffffffc, some}}), stream));
+  ExpectChunkError(MessageOf(Procedure::kMsg, with({{8, some}, {12, some}}), stream));
+  ExpectChunkError(MessageOf(Procedure::kMsg, with({{8, huge}}), stream));
+  ExpectChunkError(MessageOf(Procedure::kMsg, with(std::vector<ReadSegment>(100, {8, huge})), stream));
+  ExpectChunkError(
+      MessageOf(Procedure::kMsg, with(std::vector<ReadSegment>(150, {8, {}})), {}));  // the call has no stream
+  ExpectChunkError(MessageOf(Procedure::kNomsg, with({{8, some}}), {}));
   EXPECT_EQ(rig_.network.stats().reads, 0u);
   ExpectGoodHealth();
 }
@@ -142,14 +143,14 @@ TEST_F(ResponderTest, RefusesTooManySegments) {
   const ByteVector stream = Stream({.xid = kXid});
   ChunkLists chunks;
   chunks.reads.resize(4, {8, {}});
-  ExpectChunkError(Whole(Procedure::kMsg, chunks, stream));
+  ExpectChunkError(MessageOf(Procedure::kMsg, chunks, stream));
   chunks.Clear();
   for (int i = 0; i < 4; ++i) chunks.writes.AddChunk();
-  ExpectChunkError(Whole(Procedure::kMsg, chunks, stream));
+  ExpectChunkError(MessageOf(Procedure::kMsg, chunks, stream));
   chunks.Clear();
   chunks.has_reply = true;
   chunks.reply.resize(4);
-  ExpectChunkError(Whole(Procedure::kMsg, chunks, stream));
+  ExpectChunkError(MessageOf(Procedure::kMsg, chunks, stream));
   ExpectGoodHealth();
 }
 
@@ -180,8 +181,8 @@ TEST_F(ResponderTest, ReassemblesACallFromSegmentsOfAllSizes) {
       add(first, memory[0]);
       add(first + 12 + 4, memory[1]);
       if (long_call) add(0, stream);
-      std::vector<ByteVector> answers =
-          Answers(Whole(long_call ? Procedure::kNomsg : Procedure::kMsg, chunks, long_call ? ByteVector() : stream));
+      std::vector<ByteVector> answers = Answers(
+          MessageOf(long_call ? Procedure::kNomsg : Procedure::kMsg, chunks, long_call ? ByteVector() : stream));
       ASSERT_EQ(answers.size(), 1u);
       EXPECT_EQ(answers[0], Words({kXid, 1, 10, kMsg, 0, 0, 0, kXid, 1, 0, 0}));
       EXPECT_EQ(rig_.handler.faults(), 0u) << long_call << padded;
@@ -208,13 +209,14 @@ TEST_F(ResponderTest, FillsWriteChunksInOrderAndReturnsThem) {
   chunks.has_reply = true;
   chunks.reply = {{rdma::Stag(9), 100, 9}};
 
-  std::vector<ByteVector> answers = Answers(Whole(Procedure::kMsg, chunks, Stream({.xid = kXid, .results = {1501}})));
+  std::vector<ByteVector> answers =
+      Answers(MessageOf(Procedure::kMsg, chunks, Stream({.xid = kXid, .results = {1501}})));
   ASSERT_EQ(answers.size(), 1u);
   chunks.writes.chunk(0)[1].length = 501;
   chunks.writes.chunk(0)[2].length = 0;
   chunks.writes.chunk(1)[0].length = 0;
   chunks.reply[0].length = 0;
-  EXPECT_EQ(answers[0], Whole(Procedure::kMsg, chunks, Words({kXid, 1, 0, 1, 1501})));
+  EXPECT_EQ(answers[0], MessageOf(Procedure::kMsg, chunks, Words({kXid, 1, 0, 1, 1501})));
   EXPECT_TRUE(Equal(ConstBytes(memory).first(1501), ResultOctets(kXid, 0, 1501)));
   EXPECT_EQ(ByteVector(memory.begin() + 1501, memory.end()), ByteVector(1499, std::byte{0xee}))
       << "the responder must not write padding";
@@ -229,7 +231,7 @@ TEST_F(ResponderTest, InvalidatesOnlyIfBothSidesSupportIt) {
   ChunkLists chunks;
   chunks.writes.AddChunk();
   chunks.writes.Add(Register(memory, rdma::Access::kRemoteWrite));
-  ASSERT_EQ(Answers(Whole(Procedure::kMsg, chunks, Stream({.xid = kXid, .results = {50}}))).size(), 1u);
+  ASSERT_EQ(Answers(MessageOf(Procedure::kMsg, chunks, Stream({.xid = kXid, .results = {50}}))).size(), 1u);
   EXPECT_EQ(invalidated_, std::nullopt);
   EXPECT_TRUE(regions_[0]->valid());
 }
@@ -241,12 +243,13 @@ TEST_F(ResponderTest, ReturnsTheResultOfAnEmptyWriteChunkInline) {
   chunks.writes.AddChunk();
   chunks.writes.AddChunk();
   chunks.writes.Add(Register(memory, rdma::Access::kRemoteWrite));
-  std::vector<ByteVector> answers = Answers(Whole(Procedure::kMsg, chunks, Stream({.xid = kXid, .results = {5, 6}})));
+  std::vector<ByteVector> answers =
+      Answers(MessageOf(Procedure::kMsg, chunks, Stream({.xid = kXid, .results = {5, 6}})));
   ASSERT_EQ(answers.size(), 1u);
   chunks.writes.chunk(1)[0].length = 6;
   EXPECT_EQ(answers[0],
-            Whole(Procedure::kMsg, chunks,
-                  Concat({Words({kXid, 1, 0, 2, 5}), ResultOctets(kXid, 0, 5), ByteVector(3), Words({6})})));
+            MessageOf(Procedure::kMsg, chunks,
+                      Concat({Words({kXid, 1, 0, 2, 5}), ResultOctets(kXid, 0, 5), ByteVector(3), Words({6})})));
   EXPECT_TRUE(Equal(ConstBytes(memory).first(6), ResultOctets(kXid, 1, 6)));
 }
 
@@ -258,10 +261,10 @@ TEST_F(ResponderTest, WritesALongReplyToTheSegmentsOfTheReplyChunk) {
   chunks.has_reply = true;
   chunks.reply = {{all.stag, 1, all.offset}, {all.stag, 4999, all.offset + 1}, {all.stag, 1000, all.offset + 5000}};
   std::vector<ByteVector> answers =
-      Answers(Whole(Procedure::kMsg, chunks, Stream({.xid = kXid, .reply_filler = 5001})));
+      Answers(MessageOf(Procedure::kMsg, chunks, Stream({.xid = kXid, .reply_filler = 5001})));
   ASSERT_EQ(answers.size(), 1u);
   chunks.reply[2].length = 16 + 5004 - 5000;
-  EXPECT_EQ(answers[0], Whole(Procedure::kNomsg, chunks, {}));
+  EXPECT_EQ(answers[0], MessageOf(Procedure::kNomsg, chunks, {}));
   EXPECT_TRUE(Equal(ConstBytes(memory).first(5020),
                     Concat({Words({kXid, 1, 5001}), Pattern(5001, kXid), ByteVector(3), Words({0})})));
 }
@@ -269,10 +272,11 @@ TEST_F(ResponderTest, WritesALongReplyToTheSegmentsOfTheReplyChunk) {
 TEST_F(ResponderTest, ObeysTheThresholdOfThePeer) {
   Connect({false, 4096, 1024});
   const size_t room = 1024 - 28 - 16;
-  std::vector<ByteVector> answers = Answers(Whole(Procedure::kMsg, {}, Stream({.xid = kXid, .reply_filler = room})));
+  std::vector<ByteVector> answers =
+      Answers(MessageOf(Procedure::kMsg, {}, Stream({.xid = kXid, .reply_filler = room})));
   ASSERT_EQ(answers.size(), 1u);
   EXPECT_EQ(answers[0].size(), 1024u);
-  ExpectChunkError(Whole(Procedure::kMsg, {}, Stream({.xid = kXid, .reply_filler = room + 1})));
+  ExpectChunkError(MessageOf(Procedure::kMsg, {}, Stream({.xid = kXid, .reply_filler = room + 1})));
 }
 
 TEST_F(ResponderTest, InaccessibleMemoryEndsOnlyItsConnection) {
@@ -285,8 +289,8 @@ TEST_F(ResponderTest, InaccessibleMemoryEndsOnlyItsConnection) {
       chunks.writes.AddChunk();
       chunks.writes.Add({rdma::Stag(0xbad), 100, 0});
     }
-    Send(Whole(Procedure::kMsg, chunks,
-               Stream({.xid = kXid, .arguments = std::vector<size_t>(read, 100), .results = {100}})));
+    Send(MessageOf(Procedure::kMsg, chunks,
+                   Stream({.xid = kXid, .arguments = std::vector<size_t>(read, 100), .results = {100}})));
     ASSERT_TRUE(rig_.world.RunUntil([&] { return lost_; }));
     TearDown();
     lost_ = false;
@@ -300,7 +304,7 @@ TEST_F(ResponderTest, RefusesARepeatedCallWithTheSameInaccessibleMemory) {
   ChunkLists chunks;
   chunks.writes.AddChunk();
   chunks.writes.Add({rdma::Stag(0xbad), 100, 0});
-  const ByteVector call = Whole(Procedure::kMsg, chunks, Stream({.xid = kXid, .results = {100}}));
+  const ByteVector call = MessageOf(Procedure::kMsg, chunks, Stream({.xid = kXid, .results = {100}}));
   Connect();
   Send(call);
   ASSERT_TRUE(rig_.world.RunUntil([&] { return lost_; }));
@@ -315,7 +319,7 @@ TEST_F(ResponderTest, RefusesARepeatedCallWithTheSameInaccessibleMemory) {
 TEST_F(ResponderTest, DisconnectsIfACallHasNoReply) {
   rig_.handler.set_drop(true);
   Connect();
-  EXPECT_EQ(Answers(Whole(Procedure::kMsg, {}, Stream({.xid = kXid}))), std::vector<ByteVector>());
+  EXPECT_EQ(Answers(MessageOf(Procedure::kMsg, {}, Stream({.xid = kXid}))), std::vector<ByteVector>());
   EXPECT_TRUE(lost_);
 }
 
@@ -337,7 +341,7 @@ TEST_F(ResponderTest, DistinguishesRepliesToTheServersCallsFromCalls) {
   ExpectSilence(Words({kXid, 1, 10, kMsg, 7, 0, 0, kXid, 1}));          // a malformed header
   EXPECT_FALSE(result);
   // A call with the same XID in the other direction is another call.
-  EXPECT_EQ(Answers(Whole(Procedure::kMsg, {}, Stream({.xid = kXid}))).size(), 1u);
+  EXPECT_EQ(Answers(MessageOf(Procedure::kMsg, {}, Stream({.xid = kXid}))).size(), 1u);
   EXPECT_FALSE(result);
   ExpectSilence(Concat({Words({kXid, 1, 10, kMsg, 0, 0, 0, kXid, 1, 4}), Pattern(4, kXid), Words({0})}));
   ASSERT_TRUE(result && *result);

@@ -14,7 +14,7 @@
 #include "rpcrdma/connection.h"
 #include "rpcrdma/header.h"
 #include "rpcrdma/private_data.h"
-#include "rpcrdma/test_header_words.h"
+#include "rpcrdma/test_messages.h"
 #include "rpcrdma/test_rig.h"
 
 namespace penstock::rpcrdma {
@@ -65,21 +65,13 @@ class ResponderTest : public testing::Test {
     rpc::Message message = EncodeCall(rig_.client_provider->buffers(), call);
     return {message.stream.bytes().begin(), message.stream.bytes().end()};
   }
-  static ByteVector Whole(Procedure procedure, const ChunkLists& chunks, ConstBytes payload, uint32_t xid = kXid) {
-    Header header;
-    header.fixed = {rpc::Xid(xid), 1, 10, procedure};
-    header.chunks = chunks;
-    ByteVector bytes(header.serialized_size());
-    header.Serialize(bytes);
-    return Concat({bytes, payload});
-  }
   // Sends `count` calls. Each asks for one payload of the size of `sink`, to be written to `sink` by RDMA Write.
   void SendCallsForPayloads(uint32_t count, ByteVector& sink) {
     ChunkLists chunks;
     chunks.writes.AddChunk();
     chunks.writes.Add(Register(sink, rdma::Access::kRemoteWrite));
     for (uint32_t i = 0; i < count; ++i) {
-      Send(Whole(Procedure::kMsg, chunks, Stream({.xid = kXid + i, .results = {sink.size()}}), kXid + i));
+      Send(MessageOf(Procedure::kMsg, chunks, Stream({.xid = kXid + i, .results = {sink.size()}}), kXid + i));
     }
   }
 
@@ -94,7 +86,7 @@ class ResponderTest : public testing::Test {
   }
   // Checks that the server still replies to a plain call.
   void ExpectGoodHealth() {
-    std::vector<ByteVector> answers = Answers(Whole(Procedure::kMsg, {}, Stream({.xid = 0x77}), 0x77));
+    std::vector<ByteVector> answers = Answers(MessageOf(Procedure::kMsg, {}, Stream({.xid = 0x77}), 0x77));
     ASSERT_EQ(answers.size(), 1u);
     EXPECT_EQ(answers[0], Words({0x77, 1, 10, kMsg, 0, 0, 0, 0x77, 1, 0, 0}));
   }

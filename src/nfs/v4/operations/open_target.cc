@@ -51,7 +51,7 @@ Task<nfsstat4> CheckAccess(const Object& object, fs::Handle file, Share share, b
   const auto access = co_await object.file_system().Access(object.context(), file, wanted);
   if (!access.result) co_return ToStatus(access.result.error());
   const bool may_modify = *access.result & fs::kAccessModify;
-  // Not NFS4ERR_ACCESS, and not success for the owner, whose WRITE would fail.
+  // The owner gets this error, too: WRITE would fail.
   if (share.writes() && !may_modify && object.file_system().GetProperties().read_only) co_return NFS4ERR_ROFS;
   if (for_owner && access.attributes->uid == object.context().credentials.uid) co_return NFS4_OK;
   if (share.reads() && !(*access.result & kReading)) co_return NFS4ERR_ACCESS;

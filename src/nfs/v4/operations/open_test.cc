@@ -1,7 +1,7 @@
 // OPEN and the operations on opens in sessions. open_0_test.cc tests them in version 4.0.
 #include <memory>
 
-#include "fs/read_only_file_system.h"
+#include "fs/test_one_file.h"
 #include "nfs/v4/operations/stateful_test.h"
 
 namespace penstock::nfs::v4 {
@@ -205,45 +205,13 @@ TEST_F(ReadOnlyOpenTest, RejectsMakingAndWriting) {
   EXPECT_EQ(try_open(kRead, Exclusively("12345678")), NFS4ERR_ROFS);
 }
 
-// A read-only file system with one file, "file". Everyone may read and write it by its mode.
-class OneReadOnlyFile final : public fs::ReadOnlyFileSystem {
- public:
-  fs::Handle Root() const override { return *fs::Handle::FromBytes(AsBytes("root")); }
-  fs::Result<fs::Identity> Identify(const fs::Handle& object) const override { return fs::Identity{1, object}; }
-  Task<fs::Result<fs::Attributes>> GetAttributes(const fs::RequestContext&, const fs::Handle& object) override {
-    co_return AttributesOf(object);
-  }
-  Task<fs::Observed<fs::Node>> Lookup(const fs::RequestContext&, const fs::Handle&, std::string_view) override {
-    const fs::Handle file = *fs::Handle::FromBytes(AsBytes("file"));
-    co_return fs::Observed<fs::Node>{fs::Node{.handle = file, .attributes = AttributesOf(file)}, AttributesOf(Root())};
-  }
-  Task<fs::Observed<std::string>> ReadLink(const fs::RequestContext&, const fs::Handle&) override {
-    co_return fs::Observed<std::string>{std::unexpected(fs::Error::kInvalid), {}};
-  }
-  Task<fs::Observed<fs::ReadReply>> Read(const fs::RequestContext&, const fs::Handle&, uint64_t, uint32_t) override {
-    co_return fs::Observed<fs::ReadReply>{std::unexpected(fs::Error::kIo), {}};
-  }
-  Task<fs::Observed<fs::ReadDirectoryReply>> ReadDirectory(const fs::RequestContext&, const fs::Handle&,
-                                                           const fs::ReadDirectoryArguments&, fs::EntrySink&) override {
-    co_return fs::Observed<fs::ReadDirectoryReply>{std::unexpected(fs::Error::kIo), {}};
-  }
-
- private:
-  fs::Attributes AttributesOf(const fs::Handle& object) const {
-    fs::Attributes attributes;
-    if (object == Root()) attributes.type = fs::FileType::kDirectory;
-    attributes.mode = 0777;
-    return attributes;
-  }
-};
-
 // The export is writable. Neither root, the file's owner, nor another user may open the file for writing.
 TEST_F(OpenTest, RejectsWritingOnAReadOnlyFileSystem) {
-  ASSERT_TRUE(server.exports.Add("/ro", std::make_shared<OneReadOnlyFile>(), {.squash = Squash::kNone}));
+  ASSERT_TRUE(server.exports.Add("/ro", std::make_shared<fs::OneFile>(), {.squash = Squash::kNone}));
   const auto try_open = [&](uint32_t access) {
     return Run(PutRoot(), LookUp("ro"), Opening(Client().client(), 0, "owner", access, 0, Named("file"))).status;
   };
-  for (const uint32_t uid : {0, 1000}) {
+  for (const uint32_t uid : {0, 7, 1000}) {
     server.SetUser(uid);
     EXPECT_EQ(try_open(kRead), NFS4_OK);
     EXPECT_EQ(try_open(kWrite), NFS4ERR_ROFS);
