@@ -4,6 +4,7 @@
 #include "protocol/nfs4.h"
 #include "protocol/nfs4_callback.h"
 #include "protocol/nfs4_compound.h"
+#include "protocol/nfs4_sess01.h"
 #include "protocol/rpc.h"
 #include "protocol/rpcrdma.h"
 #include "protocol/rpcsec_gss.h"

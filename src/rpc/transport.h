@@ -70,6 +70,7 @@ enum class TransportKind : uint8_t { kTcp, kRdma };
 
 class BackChannel;
 class CallOrder;
+class ConnectionControl;
 class MemoryAccount;
 
 // The sender of a call, and its connection.
@@ -88,6 +89,8 @@ struct Peer {
   CallOrder* order = nullptr;
   // The account for the memory of the connection's calls and replies. Null if it is not counted.
   MemoryAccount* memory = nullptr;
+  // Changes the limits of the connection, and its transport. Null if the connection can change neither.
+  ConnectionControl* control = nullptr;
 };
 
 // Returns a new number for Peer::connection. Thread-safe.
@@ -116,6 +119,8 @@ class BackChannel : public Channel {
   BufferPool& buffers() const { return buffers_; }
   // Assigns the XIDs of all calls over the connection, of any program.
   XidSequence& xids() { return xids_; }
+  // Closes the connection, soon after it has returned. `why` is for logs. Thread-safe.
+  virtual void CloseConnection(std::string why) = 0;
 
  protected:
   explicit BackChannel(const Peer& peer)

@@ -13,8 +13,8 @@ namespace penstock::rpcrdma {
 // The channel for calls to a client. The rest of the program holds it. The first call makes a requester for it.
 class Server::BackChannel final : public rpc::BackChannel {
  public:
-  BackChannel(const rpc::Peer& peer, Connection& connection, const RequesterOptions& options)
-      : rpc::BackChannel(peer), connection_(&connection), options_(options) {}
+  BackChannel(const rpc::Peer& peer, Connection& connection, const RequesterOptions& options, PostToLink post)
+      : rpc::BackChannel(peer), connection_(&connection), options_(options), post_(std::move(post)) {}
 
   Task<Result<rpc::Message, rpc::CallError>> Call(rpc::Message call, rpc::ReplyShape shape) override {
     if (!connected()) co_return std::unexpected(rpc::CallError::kDisconnected);
@@ -24,6 +24,7 @@ class Server::BackChannel final : public rpc::BackChannel {
     }
     co_return co_await requester_->Call(std::move(call), std::move(shape));
   }
+  void CloseConnection(std::string why) override;
 
   void HandleLost() { set_disconnected(); }
   // The connection is about to be destroyed. No call is under way on it.
@@ -37,6 +38,7 @@ class Server::BackChannel final : public rpc::BackChannel {
   Connection* connection_;
   const RequesterOptions options_;
   std::optional<Requester> requester_;
+  const PostToLink post_;
 };
 
 // A connection of the server, with its roles and accounts.
@@ -44,7 +46,7 @@ class Server::Link {
  public:
   Link(std::unique_ptr<rdma::Endpoint> endpoint, rpc::Peer peer, Place place, uint32_t receives,
        const ServerOptions& options, TimerService& timers, rpc::CallHandler& handler, RefusedCalls& refused,
-       std::function<void()> on_finished)
+       PostToLink post, std::function<void()> on_finished)
       : peer_(std::move(peer)),
         place_(std::move(place)),
         memory_(options.memory->Open(peer_.address.address())),
@@ -52,7 +54,7 @@ class Server::Link {
         connection_(std::move(endpoint), options.private_data, receives, options.limits, timers,
                     std::move(on_finished)),
         responder_(connection_, handler, peer_, options.responder, &refused, memory_.get()),
-        back_channel_(std::make_shared<BackChannel>(peer_, connection_, options.requester)) {
+        back_channel_(std::make_shared<BackChannel>(peer_, connection_, options.requester, std::move(post))) {
     peer_.back_channel = back_channel_;
     peer_.order = &order_;
     peer_.memory = memory_.get();
@@ -80,6 +82,10 @@ class Server::Link {
   Responder responder_;
   const std::shared_ptr<BackChannel> back_channel_;
 };
+
+void Server::BackChannel::CloseConnection(std::string why) {
+  post_([why = std::move(why)](Link& link) { link.connection_.Disconnect(why); });
+}
 
 Server::Server(rdma::Provider& provider, TimerService& timers, rpc::CallHandler& handler, ServerOptions options)
     : provider_(provider), timers_(timers), handler_(handler), options_(std::move(options)) {
@@ -150,34 +156,27 @@ void Server::Adopt(std::unique_ptr<rdma::Endpoint> endpoint, Place place) {
     link = {};
     CheckStopped();
   };
-  place->set_on_evicted(PostFor(number, &Server::Evict));
+  const PostToLink post{options_.loop, self_, number};
+  place->set_on_evicted([post] {
+    post([](Link& each) { each.connection_.Disconnect("it was idle, and another connection needed its place"); });
+  });
   auto link = std::make_unique<Link>(std::move(endpoint), std::move(peer), std::move(place), ReceivesPerConnection(),
-                                     options_, timers_, handler_, refused_, std::move(finished));
-  link->memory_->set_on_room(PostFor(number, &Server::HandleRoom));
+                                     options_, timers_, handler_, refused_, post, std::move(finished));
+  link->memory_->set_on_room([post] { post([](Link& each) { each.room_->ExpireAfter(Duration::zero()); }); });
   Link& started = *link;
   links_.emplace(number, std::move(link));
   started.connection_.Start();
 }
 
-std::function<void()> Server::PostFor(uint64_t number, void (Server::*handle)(uint64_t)) {
-  return [loop = options_.loop, weak = std::weak_ptr(self_), number, handle] {
-    auto post = [weak, number, handle] {
-      if (const auto self = weak.lock()) ((*self)->*handle)(number);
-    };
-    if (!loop) return post();  // the program has only one thread
-    loop->Post(std::move(post));
+void Server::PostToLink::operator()(std::function<void(Link&)> handle) const {
+  auto post = [server = server, number = number, handle = std::move(handle)] {
+    const auto self = server.lock();
+    if (!self) return;
+    const auto link = (*self)->links_.find(number);
+    if (link != (*self)->links_.end()) handle(*link->second);
   };
-}
-
-void Server::HandleRoom(uint64_t number) {
-  const auto link = links_.find(number);
-  if (link != links_.end()) link->second->room_->ExpireAfter(Duration::zero());
-}
-
-void Server::Evict(uint64_t number) {
-  const auto link = links_.find(number);
-  if (link != links_.end())
-    link->second->connection_.Disconnect("it was idle, and another connection needed its place");
+  if (!loop) return post();  // the program has only one thread
+  loop->Post(std::move(post));
 }
 
 void Server::SetCredits(uint32_t credits) {

@@ -58,15 +58,19 @@ class Server {
   class BackChannel;
   class Link;
 
+  // Makes the server's loop call a function with the link of this number, if the server and the link still exist. Any
+  // thread may call it, also after the server is gone.
+  struct PostToLink {
+    Loop* loop;
+    std::weak_ptr<Server*> server;
+    uint64_t number;
+    void operator()(std::function<void(Link&)> handle) const;
+  };
+
   Task<void> AcceptAll();
   using Place = std::unique_ptr<rpc::ConnectionTable::Place>;
   Task<void> Accept(std::unique_ptr<rdma::ConnectionRequest> request, Place place);
   void Adopt(std::unique_ptr<rdma::Endpoint> endpoint, Place place);
-  void Evict(uint64_t number);
-  // Returns a function for any thread. It makes the server's loop call `handle` with the number of a link, if the
-  // server still exists.
-  std::function<void()> PostFor(uint64_t number, void (Server::*handle)(uint64_t));
-  void HandleRoom(uint64_t number);
   uint32_t ReceivesPerConnection() const;
   void CheckStopped();
 

@@ -75,9 +75,7 @@ class Server::ServedConnection final : public RecordSocket::Owner {
     peer_.back_channel = back_channel_;
     peer_.memory = memory_.get();
     place_->set_on_evicted([&loop = server.loop_, weak = std::weak_ptr(socket_)] {
-      loop.Post([weak] {
-        if (const auto live = weak.lock()) live->Close();
-      });
+      PostClose(loop, weak, "it was idle, and another connection needed its place");
     });
     memory_->set_on_room([&loop = server.loop_, weak = std::weak_ptr(self_)] { PostChange(loop, weak); });
     TellIdle();
@@ -133,7 +131,8 @@ class Server::ServedConnection final : public RecordSocket::Owner {
   // The channel for calls to the client. The rest of the program holds it.
   class Back final : public BackChannel {
    public:
-    explicit Back(ServedConnection& connection) : BackChannel(connection.peer_), connection_(&connection) {}
+    explicit Back(ServedConnection& connection)
+        : BackChannel(connection.peer_), connection_(&connection), socket_(connection.socket_) {}
 
     Task<Result<Message, CallError>> Call(Message call, ReplyShape /*shape*/) override {
       if (!connection_) co_return std::unexpected(CallError::kDisconnected);
@@ -141,6 +140,7 @@ class Server::ServedConnection final : public RecordSocket::Owner {
       if (connection_->waiting_) PostChange(connection_->server_.loop_, connection_->self_);
       co_return co_await connection_->requester().Call(std::move(call));
     }
+    void CloseConnection(std::string why) override { PostClose(*loop(), socket_, std::move(why)); }
     // The connection receives nothing more, so that calls fail from now on.
     void Detach() {
       connection_ = nullptr;
@@ -149,7 +149,18 @@ class Server::ServedConnection final : public RecordSocket::Owner {
 
    private:
     ServedConnection* connection_;
+    const std::weak_ptr<RecordSocket> socket_;
   };
+
+  // Closes the socket from the loop. Any thread may call this.
+  static void PostClose(Loop& loop, std::weak_ptr<RecordSocket> weak, std::string why) {
+    loop.Post([weak = std::move(weak), why = std::move(why)] {
+      const auto live = weak.lock();
+      if (!live || live->closed()) return;
+      log::debug("closed a connection: {}", why);
+      live->Close();
+    });
+  }
 
   // Wakes Run() from the loop. Any thread may call this.
   static void PostChange(Loop& loop, std::weak_ptr<ServedConnection*> weak) {

@@ -44,6 +44,7 @@ class ScriptedChannel : public rpc::BackChannel {
     waiting_.push_back(&failed);
     co_return std::unexpected(co_await failed);
   }
+  void CloseConnection(std::string) override { Fail(rpc::CallError::kDisconnected); }
   void Fail(rpc::CallError error) {
     if (error == rpc::CallError::kDisconnected) set_disconnected();
     for (auto* failed : std::exchange(waiting_, {})) failed->Set(error);

@@ -40,6 +40,7 @@ class TestBackChannel : public rpc::BackChannel {
   Task<Result<rpc::Message, rpc::CallError>> Call(rpc::Message, rpc::ReplyShape) override {
     co_return std::unexpected(rpc::CallError::kDisconnected);
   }
+  void CloseConnection(std::string) override { set_disconnected(); }
   void Disconnect() { set_disconnected(); }
 
  private:

@@ -1,0 +1,55 @@
+// The limits of one connection, and its change from TCP to RDMA: what a program may ask of the connection that a call
+// came over (draft-talpey-nfsv4-rdma-sess-01 §2.2, §2.3; RFC 8881 §18.36.3, CREATE_SESSION4_FLAG_CONN_RDMA).
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+
+#include "rpc/xid.h"
+
+namespace penstock::rpc {
+
+// The limits that the peers of a connection agree on. Sizes are in octets. Over RDMA they count a whole Send, with its
+// transport header. Over TCP they count a record without its mark.
+struct ConnectionLimits {
+  uint32_t max_request = 0;   // the longest message with a call
+  uint32_t max_response = 0;  // the longest message with a reply
+  uint32_t credits = 0;       // the calls that may be without a reply at once
+  // The boundary on which the data of a padded call lie, counted from the first octet of the Send; 0 if calls are not
+  // padded (RFC 5666 §3.9). Only over RDMA.
+  uint32_t padding = 0;
+  uint32_t reads = 0;  // the RDMA Reads that the server may have under way at once. Only over RDMA.
+  bool operator==(const ConnectionLimits&) const = default;
+};
+
+// Belongs to a connection, and to its loop. All functions are called while the call `call` of that connection is
+// executed.
+class ConnectionControl {
+ public:
+  virtual ~ConnectionControl() = default;
+
+  // Returns what the connection can grant of `asked`: each limit is at most the one that was asked for, except that a
+  // size of 0 asks for the connection's own limit. Sizes that can no longer change are those of the connection: over
+  // RDMA, this is so if the peer may already use more than one receive.
+  virtual ConnectionLimits Offer(const ConnectionLimits& asked) const = 0;
+  // Sets limits that Offer() has returned. They hold from the reply to `call` on: the receives that they need are
+  // posted before the reply leaves.
+  virtual void Bind(Xid call, const ConnectionLimits& limits) = 0;
+
+  // Returns the octets of the longest reply to `call` that the connection can send, with the RPC header and without the
+  // payloads that Write chunks take: what fits in a Send or in the call's Reply chunk. SIZE_MAX if nothing limits it.
+  virtual size_t ReplyRoom(Xid call) const = 0;
+
+  // If the connection can become an RDMA connection with the reply to `call`, returns what it can then grant of
+  // `asked`. Returns nothing over RDMA, if the server makes no such change, or if anything but `call` is under way:
+  // another call, a call to the client, or octets that were received after `call`.
+  virtual std::optional<ConnectionLimits> OfferStepUp(Xid call, const ConnectionLimits& asked) const = 0;
+  // Makes the connection an RDMA connection: posts the receives, sends the reply to `call` as the last record, and then
+  // expects an MPA Request (RFC 5044 §7.1.3). `limits` is what OfferStepUp() has returned. The number of the connection
+  // (Peer::connection) stays. If octets have arrived behind the call since, or the peer does not send an MPA Request
+  // within 5 s, the connection is closed.
+  virtual void StepUp(Xid call, const ConnectionLimits& limits) = 0;
+};
+
+}  // namespace penstock::rpc
