@@ -21,7 +21,7 @@ TEST_F(CallbackSenderTest, ProbesAConnectionOfTheBackchannel) {
   EXPECT_EQ(channel->received[0].header.procedure, 0u);
   EXPECT_EQ(channel->received[0].header.credential.flavor, rpc::AuthFlavor::AUTH_SYS);
   EXPECT_EQ(caller_.under_way(), 0u);
-  EXPECT_TRUE(state_.Run([&](StateTables& state) { return state.sessions.CanCall(client_); }));
+  EXPECT_TRUE(state_.Run([&](StateTables& state) { return state.CanCall(client_); }));
 }
 
 // The probe uses no slot, and other calls do not wait for it.
@@ -41,11 +41,11 @@ TEST_F(CallbackSenderTest, DoesNotUseAConnectionWhoseProbeTimesOut) {
   const auto channel = MakeChannel(Silent);
   Open(channel);
   caller_.ProbeSession(session_, channel);
-  EXPECT_TRUE(state_.Run([&](StateTables& state) { return state.sessions.CanCall(client_); }));
+  EXPECT_TRUE(state_.Run([&](StateTables& state) { return state.CanCall(client_); }));
   channel->Fail(rpc::CallError::kTimedOut);
-  EXPECT_FALSE(state_.Run([&](StateTables& state) { return state.sessions.CanCall(client_); }));
+  EXPECT_FALSE(state_.Run([&](StateTables& state) { return state.CanCall(client_); }));
   Bind(channel);
-  EXPECT_TRUE(state_.Run([&](StateTables& state) { return state.sessions.CanCall(client_); }));
+  EXPECT_TRUE(state_.Run([&](StateTables& state) { return state.CanCall(client_); }));
 }
 
 TEST_F(CallbackSenderTest, DoesNotUseAConnectionWhoseProbeIsRefused) {
@@ -53,7 +53,7 @@ TEST_F(CallbackSenderTest, DoesNotUseAConnectionWhoseProbeIsRefused) {
       MakeChannel([](const ReceivedCallback&) { return CallbackReply{.accepted = rpc::AcceptStatus::PROG_UNAVAIL}; });
   Open(channel);
   caller_.ProbeSession(session_, channel);
-  EXPECT_FALSE(state_.Run([&](StateTables& state) { return state.sessions.CanCall(client_); }));
+  EXPECT_FALSE(state_.Run([&](StateTables& state) { return state.CanCall(client_); }));
 }
 
 TEST_F(CallbackSenderTest, DoesNotProbeAConnectionTwiceAtATime) {

@@ -189,7 +189,7 @@ TEST_F(CallbackSenderLoopsTest, ConnectsToAClientOfMinorVersionZero) {
   OpenMinorZero();
   OffloadDone();
   EXPECT_EQ(AskForAttributes().size, 4711u);
-  EXPECT_TRUE(state_.Run([&](StateTables& state) { return state.sessions.CanCall(client_); }));
+  EXPECT_TRUE(state_.Run([&](StateTables& state) { return state.CanCall(client_); }));
 }
 
 class CallbackTimeoutTest : public CallbackSenderLoopsTest {

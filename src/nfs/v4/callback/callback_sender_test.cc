@@ -39,7 +39,7 @@ TEST_F(CallbackSenderTest, RepeatsAnUnansweredCallOverTheNextConnection) {
   first->Fail(rpc::CallError::kDisconnected);
   world_.RunFor(std::chrono::seconds(5));
   EXPECT_EQ(caller_.under_way(), 1u);
-  EXPECT_FALSE(state_.Run([&](StateTables& state) { return state.sessions.CanCall(client_); }));
+  EXPECT_FALSE(state_.Run([&](StateTables& state) { return state.CanCall(client_); }));
   Bind(second);
   world_.RunFor(std::chrono::seconds(2));
   ASSERT_EQ(second->received.size(), 1u);

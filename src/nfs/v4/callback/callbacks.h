@@ -59,6 +59,8 @@ class Callbacks : public Notices {
     for (const auto& recall : owed.recalls) Recall(recall.client, recall.stateid, recall.file, recall.given_by);
     for (const auto& notice : owed.notices) NotifyLock(notice.client, notice.file, AsBytes(notice.owner));
     for (const auto& recall : owed.slot_recalls) RecallSlots(recall.client, recall.session, recall.target_highest);
+    for (const auto& closing : owed.closings) closing.way->CloseConnection(closing.why);
+    for (const auto& wait : owed.ended_waits) sess01::RequestWait::End(wait);
   }
 };
 

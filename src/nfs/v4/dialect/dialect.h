@@ -20,7 +20,7 @@ using MinorVersion = Strong<MinorVersionTag, uint32_t>;
 // The document that defines a dialect's operations, attributes and values. Each revision includes the features of the
 // revisions before it.
 enum class Revision : uint8_t {
-  kRfc7530,  // version 4.0
+  kRfc7530,  // version 4.0, and the sessions of 2004, which change no operation
   kRfc8881,  // version 4.1
   kRfc7862,  // version 4.2, with RFC 8275 and RFC 8276
 };
@@ -31,6 +31,13 @@ enum class OrderingRule : uint8_t {
   kOpenerFirst,  // an operation that opens the request and names its session; see Placement
 };
 
+// The sessions that a dialect has.
+enum class SessionKind : uint8_t {
+  kNone,
+  kSlots,  // RFC 8881 §2.10: requests name their session and a slot of it
+  kBound,  // draft-talpey-nfsv4-rdma-sess-01: connections are bound to one session, and requests name a stream of it
+};
+
 // Which layer recognizes a repeated request.
 enum class DuplicatePolicy : uint8_t {
   kReplyCache,  // the duplicate request cache of the RPC layer
@@ -39,12 +46,16 @@ enum class DuplicatePolicy : uint8_t {
 
 // The errors in which dialects differ.
 struct ErrorWords {
-  nfs4::nfsstat4 reply_too_big;        // the result does not fit in the reply
-  nfs4::nfsstat4 too_many_operations;  // in a COMPOUND without a session
-  nfs4::nfsstat4 no_saved_filehandle;  // RESTOREFH
-  nfs4::nfsstat4 not_a_symlink;        // READLINK of another object
-  nfs4::nfsstat4 symlink_has_no_data;  // READ, WRITE, COMMIT, LOCKT
-  nfs4::nfsstat4 special_has_no_data;  // the same operations, for a device, socket or FIFO
+  nfs4::nfsstat4 reply_too_big;          // the result does not fit in the reply
+  nfs4::nfsstat4 reply_too_big_to_keep;  // the result does not fit in a reply that the session keeps
+  nfs4::nfsstat4 opener_misplaced;       // the opener is not the first operation
+  nfs4::nfsstat4 not_alone;              // an operation that must be the only one has company
+  nfs4::nfsstat4 without_opener;         // the request has not been opened
+  nfs4::nfsstat4 too_many_operations;    // in a COMPOUND without a session
+  nfs4::nfsstat4 no_saved_filehandle;    // RESTOREFH
+  nfs4::nfsstat4 not_a_symlink;          // READLINK of another object
+  nfs4::nfsstat4 symlink_has_no_data;    // READ, WRITE, COMMIT, LOCKT
+  nfs4::nfsstat4 special_has_no_data;    // the same operations, for a device, socket or FIFO
   nfs4::nfsstat4 special_cannot_be_opened;
   nfs4::nfsstat4 symlink_is_no_directory;  // READDIR
   nfs4::nfsstat4 no_room;                  // for an open or a lock; the client tries again later
@@ -59,22 +70,29 @@ struct DialectFacts {
   MinorVersion minor_version;
   Revision revision;
   OrderingRule ordering;
+  SessionKind sessions;
   DuplicatePolicy duplicates;
   bool owner_seqids;
+  // Clients of dialects with the same letter have one space of owner names (OwnerKey()).
+  char owner_space;
   ErrorWords errors;
 };
 
-// Facts of the three dialects of the RFCs. The tables of operations are in operations/operation_table.cc.
+// Facts of the three dialects of the RFCs, and of the sessions of 2004. The tables of operations are in
+// operations/operation_table.cc.
 extern const DialectFacts kFactsOfRfc7530;
 extern const DialectFacts kFactsOfRfc8881;
 extern const DialectFacts kFactsOfRfc7862;
+extern const DialectFacts kFactsOfSess01;
 
 // Dialects never change and outlive everything. Any thread may use them.
 class Dialect {
  public:
-  // `facts` and `operations` outlive the dialect. `operations` are in the order of their numbers, without gaps.
-  constexpr Dialect(const DialectFacts& facts, std::span<const Operation> operations)
-      : facts_(facts), operations_(operations) {}
+  // `facts` and the operations outlive the dialect. `operations` are in the order of their numbers, without gaps, and
+  // so are `more`, whose numbers lie elsewhere.
+  constexpr Dialect(const DialectFacts& facts, std::span<const Operation> operations,
+                    std::span<const Operation> more = {})
+      : facts_(facts), operations_(operations), more_(more) {}
   Dialect(const Dialect&) = delete;
   Dialect& operator=(const Dialect&) = delete;
 
@@ -88,14 +106,20 @@ class Dialect {
 
   // Returns null if the operation does not exist in this dialect: NFS4ERR_OP_ILLEGAL. See also Operation::supported().
   const Operation* Find(nfs4::nfs_opnum4 number) const {
-    if (operations_.empty()) return nullptr;
-    const auto index = static_cast<size_t>(number) - static_cast<size_t>(operations_.front().number);
-    return index < operations_.size() ? &operations_[index] : nullptr;
+    const Operation* const found = FindIn(operations_, number);
+    return found ? found : FindIn(more_, number);
   }
+
+  // Whether the dialect itself has added this operation, with a number that no other dialect has.
+  bool Adds(nfs4::nfs_opnum4 number) const { return FindIn(more_, number) != nullptr; }
 
   // A request belongs to a session, which names the client and renews its lease. Without sessions, any client may
   // present any stateid, and the operations renew the lease.
-  bool has_sessions() const { return facts_.ordering == OrderingRule::kOpenerFirst; }
+  bool has_sessions() const { return facts_.sessions != SessionKind::kNone; }
+  SessionKind session_kind() const { return facts_.sessions; }
+  // Clients tell when they have reclaimed everything (RECLAIM_COMPLETE, RFC 8881 §18.51).
+  bool has_reclaim_complete() const { return since(Revision::kRfc8881); }
+  char owner_space() const { return facts_.owner_space; }
   // Open-owners and lock-owners number their requests (RFC 7530 §9.1.7), and OPEN_CONFIRM confirms an open-owner.
   bool counts_owner_seqids() const { return facts_.owner_seqids; }
 
@@ -122,9 +146,15 @@ class Dialect {
 
  private:
   bool since(Revision revision) const { return facts_.revision >= revision; }
+  static const Operation* FindIn(std::span<const Operation> operations, nfs4::nfs_opnum4 number) {
+    if (operations.empty()) return nullptr;
+    const auto index = static_cast<size_t>(number) - static_cast<size_t>(operations.front().number);
+    return index < operations.size() ? &operations[index] : nullptr;
+  }
 
   const DialectFacts& facts_;
   const std::span<const Operation> operations_;
+  const std::span<const Operation> more_;
 };
 
 }  // namespace penstock::nfs::v4

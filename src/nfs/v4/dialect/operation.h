@@ -20,12 +20,14 @@ using RunNow = nfs4::nfsstat4 (*)(Compound& compound, xdr::Decoder& arguments, x
 using RunTask = Task<nfs4::nfsstat4> (*)(Compound& compound, xdr::Decoder& arguments, xdr::Encoder& results);
 
 // Where an operation may stand in a COMPOUND of a dialect with sessions (RFC 8881 §2.10.6.2.1, §18.34 to §18.37,
-// §18.46).
+// §18.46; draft-talpey-nfsv4-rdma-sess-01 §6).
 enum class Placement : uint8_t {
-  kInRequest,  // behind the opener
-  kOpener,     // first: the engine itself executes it (SEQUENCE)
-  kAlsoAlone,  // behind the opener, or as the only operation
-  kOnlyAlone,  // as the only operation
+  kInRequest,    // behind the opener
+  kOpener,       // first: the engine itself executes it (SEQUENCE, OPERATION_CONTROL)
+  kAlsoAlone,    // behind the opener, or as the only operation
+  kOnlyAlone,    // as the only operation
+  kBeforeReads,  // first, in the place of the opener; only operations that change nothing may follow
+  kLast,         // behind the opener, as the last operation
 };
 
 struct Operation {

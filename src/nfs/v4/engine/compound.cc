@@ -94,10 +94,10 @@ bool Compound::MayUseForgiven(nfs_opnum4 operation) const {
 }
 
 bool Compound::MachineMay(nfs_opnum4 operation) const {
-  if (!slot || call.credential.flavor != rpc::AuthFlavor::RPCSEC_GSS) return false;
+  if (!session || call.credential.flavor != rpc::AuthFlavor::RPCSEC_GSS) return false;
   const Sender sender = Sender::Of(call.credential);
   return services.state.Run(
-      [&](StateTables& state) { return state.clients.MachineMay(slot->client, operation, sender); });
+      [&](StateTables& state) { return state.clients.MachineMay(session->client, operation, sender); });
 }
 
 nfsstat4 Compound::CheckFlavor(const Export& in, const fs::Handle& object) const {

@@ -1,5 +1,5 @@
-// The state of one COMPOUND during its execution, which its operations share: the filehandles, the stateids, the slot,
-// and the services of the server (RFC 8881 §16.2.3).
+// The state of one COMPOUND during its execution, which its operations share: the filehandles, the stateids, the
+// session, and the services of the server (RFC 8881 §16.2.3).
 #pragma once
 
 #include <optional>
@@ -61,13 +61,14 @@ class Object {
   nfs::Caller caller_;
 };
 
-// The slot that a COMPOUND of a session occupies.
-struct SlotUse {
+// The session of a COMPOUND, once the opener has found it.
+struct SessionUse {
   ClientId client;
-  SessionId session;
-  SlotId slot;
-  SequenceId sequence;
-  bool persistent = false;  // the replies of the session outlive the server
+  // Names the request in callbacks, in dialects whose callbacks refer to requests (RFC 8881 §2.10.6.3).
+  std::optional<RequestName> name{};
+  // The replies of the session outlive the server, so that a client needs no exclusive creation by verifier (RFC 8881
+  // §18.16.3).
+  bool replaces_exclusive4 = false;
 };
 
 struct Compound {
@@ -88,19 +89,20 @@ struct Compound {
   std::optional<nfs4::stateid4> current_stateid{};
   std::optional<nfs4::stateid4> saved_stateid{};
 
-  // Empty in a dialect without sessions, and in a COMPOUND without SEQUENCE.
-  std::optional<SlotUse> slot{};
-  std::optional<RequestName> request_name() const {
-    return slot ? std::optional(RequestName{slot->session, slot->slot, slot->sequence}) : std::nullopt;
-  }
+  // Empty in a dialect without sessions, and in a COMPOUND without an opener.
+  std::optional<SessionUse> session{};
+  std::optional<RequestName> request_name() const { return session ? session->name : std::nullopt; }
 
   // An operation has made a change that survives a power failure. The reply of a persistent session must then survive
   // it, too.
   bool lasting = false;
+  // An operation has succeeded with less than the client asked for: a short WRITE, or a READ that is short before the
+  // end of the file. This breaks a chain (draft-talpey-nfsv4-rdma-sess-01 §2.7).
+  bool incomplete = false;
 
   // The largest size, in octets, of the result of the current operation.
   size_t room = 0;
-  // The slot keeps the reply for a client that asks again (RFC 8881 §2.10.6.1.3).
+  // The session keeps the reply for a client that asks again (RFC 8881 §2.10.6.1.3).
   bool keeps_reply = false;
   // Once the current operation's arguments are decoded, the decoder is positioned at the next operation. Null during
   // the last operation.

@@ -8,6 +8,7 @@
 
 #include "nfs/v4/dialect/dialect.h"
 #include "protocol/nfs4_types.h"
+#include "rpc/transport.h"
 #include "xdr/decoder.h"
 
 namespace penstock::nfs::v4 {
@@ -22,11 +23,14 @@ struct CompoundHead {
   const Dialect* dialect = nullptr;
 };
 
-// Leaves the decoder at the first operation. Returns nothing if the octets are not the head of a COMPOUND.
-std::optional<CompoundHead> DecodeCompoundHead(xdr::Decoder& arguments);
+// Leaves the decoder at the first operation. Returns nothing if the octets are not the head of a COMPOUND. `peer` is
+// the sender; `bound_sessions` tells whether the server offers the sessions of 2004.
+std::optional<CompoundHead> DecodeCompoundHead(xdr::Decoder& arguments, const rpc::Peer& peer, bool bound_sessions);
 
 // The dialect of the RFCs with this minor version. Returns null if no such dialect exists. The dialects are in
 // operations/operation_table.cc.
 const Dialect* FindDialect(MinorVersion minor_version);
+// The dialect of the sessions of 2004, which has the minor version of RFC 8881 (docs/sessions-2004.md).
+const Dialect& DialectOfBoundSessions();
 
 }  // namespace penstock::nfs::v4

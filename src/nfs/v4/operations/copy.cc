@@ -119,14 +119,14 @@ Task<void> CopyLater(Services services, Offloaded job) {
 Task<std::optional<stateid4>> StartOffload(Compound& compound, Range range) {
   const Object& from = *compound.saved;
   const Object& to = *compound.current;
-  if (!compound.slot) co_return std::nullopt;
-  const ClientId client = compound.slot->client;
+  if (!compound.session) co_return std::nullopt;
+  const ClientId client = compound.session->client;
   auto source = co_await from.file_system().Pin(from.context(), from.object());
   auto target = co_await to.file_system().Pin(to.context(), to.object());
   if (!source || !target) co_return std::nullopt;
   FileUses uses;
   const auto stateid = compound.services.state.Run([&](StateTables& state) -> std::optional<stateid4> {
-    if (!state.sessions.CanCall(client)) return std::nullopt;
+    if (!state.CanCall(client)) return std::nullopt;
     const auto started = state.offloads.Start(client, to.handle(), compound.services.random(), compound.now());
     if (started) uses.Begin(compound.services.state, state, to.name());
     return started;
@@ -215,9 +215,9 @@ Task<CLONE4res> Clone(Compound& compound, const CLONE4args& arguments) {
 
 // RFC 7862 §15.9
 OFFLOAD_STATUS4res OffloadStatus(Compound& compound, const OFFLOAD_STATUS4args& arguments) {
-  if (!compound.slot) return OFFLOAD_STATUS4res(NFS4ERR_OP_NOT_IN_SESSION);
+  if (!compound.session) return OFFLOAD_STATUS4res(NFS4ERR_OP_NOT_IN_SESSION);
   return compound.services.state.Run([&](StateTables& state) {
-    const auto* offload = state.offloads.Find(compound.slot->client, compound.current->handle(), arguments.osa_stateid);
+    const auto* offload = state.offloads.Find(compound.session->client, compound.current->handle(), arguments.osa_stateid);
     if (!offload) return OFFLOAD_STATUS4res(NFS4ERR_BAD_STATEID);
     return OFFLOAD_STATUS4res(NFS4_OK,
                               OFFLOAD_STATUS4resok{.osr_count = offload->done, .osr_complete = offload->result});
@@ -226,9 +226,9 @@ OFFLOAD_STATUS4res OffloadStatus(Compound& compound, const OFFLOAD_STATUS4args& 
 
 // RFC 7862 §15.8
 OFFLOAD_CANCEL4res CancelOffload(Compound& compound, const OFFLOAD_CANCEL4args& arguments) {
-  if (!compound.slot) return {NFS4ERR_OP_NOT_IN_SESSION};
+  if (!compound.session) return {NFS4ERR_OP_NOT_IN_SESSION};
   const bool cancelled = compound.services.state.Run([&](StateTables& state) {
-    return state.offloads.Cancel(compound.slot->client, compound.current->handle(), arguments.oca_stateid);
+    return state.offloads.Cancel(compound.session->client, compound.current->handle(), arguments.oca_stateid);
   });
   return {cancelled ? NFS4_OK : NFS4ERR_BAD_STATEID};
 }

@@ -58,7 +58,7 @@ Task<WANT_DELEGATION4res> GiveWanted(Compound& compound, Want want) {
   if (rights.status != NFS4_OK) co_return WANT_DELEGATION4res(rights.status);
   if (auto refused = RefuseType(rights.type, want)) co_return WANT_DELEGATION4res(NFS4_OK, *refused);
   if (!rights.read) co_return WANT_DELEGATION4res(NFS4ERR_ACCESS);
-  const ClientId client = compound.slot->client;
+  const ClientId client = compound.session->client;
   const auto recorded = co_await RecordClient(compound.services, compound.call.peer.loop, client);
   if (recorded != NFS4_OK) co_return WANT_DELEGATION4res(recorded);
 
@@ -73,7 +73,7 @@ Task<WANT_DELEGATION4res> GiveWanted(Compound& compound, Want want) {
 
   co_return compound.services.state.Run([&](StateTables& state) {
     if (const nfsstat4 status = state.clients.CheckNew(client); status != NFS4_OK) return WANT_DELEGATION4res(status);
-    request.facts.can_call_back = state.sessions.CanCall(client);
+    request.facts.can_call_back = state.CanCall(client);
     return WANT_DELEGATION4res(NFS4_OK, state.files.delegations.Delegate(request, compound.now()));
   });
 }
@@ -86,7 +86,7 @@ Task<WANT_DELEGATION4res> GiveBack(Compound& compound, open_delegation_type4 typ
   if (rights.status != NFS4_OK) co_return WANT_DELEGATION4res(rights.status);
   if (rights.type != fs::FileType::kRegular) co_return WANT_DELEGATION4res(NFS4ERR_WRONG_TYPE);
   if (!rights.read || (write && !rights.write)) co_return WANT_DELEGATION4res(NFS4ERR_ACCESS);
-  const ClientId client = compound.slot->client;
+  const ClientId client = compound.session->client;
   const nfsstat4 status =
       compound.services.state.Run([&](StateTables& state) { return state.clients.CheckReclaim(client); });
   if (status != NFS4_OK) co_return WANT_DELEGATION4res(status);
@@ -97,7 +97,7 @@ Task<WANT_DELEGATION4res> GiveBack(Compound& compound, open_delegation_type4 typ
     if (!state.files.delegations.MayReclaimDelegation(client, file.name(), write)) {
       return WANT_DELEGATION4res(NFS4ERR_RECLAIM_CONFLICT);
     }
-    const bool may_stay = state.sessions.CanCall(client) && compound.services.settings.delegations;
+    const bool may_stay = state.CanCall(client) && compound.services.settings.delegations;
     return WANT_DELEGATION4res(
         NFS4_OK, state.files.delegations.ReclaimDelegation(client, file.name(), write, may_stay, compound.dialect,
                                                            Principal::Of(compound.call.credential), compound.now()));
@@ -123,10 +123,10 @@ DELEGRETURN4res ReturnDelegation(Compound& compound, const DELEGRETURN4args& arg
 // RFC 8881 §18.5.3: not supported, because the server does not support CLAIM_DELEGATE_PREV: delegations do not outlive
 // their client.
 DELEGPURGE4res PurgeDelegations(Compound& compound, const DELEGPURGE4args& arguments) {
-  if (compound.slot) {
+  if (compound.session) {
     const Sender sender = Sender::Of(compound.call.credential);
     const nfsstat4 status = compound.services.state.Run([&](StateTables& state) {
-      return state.clients.CheckProtection(compound.slot->client, OP_DELEGPURGE, sender);
+      return state.clients.CheckProtection(compound.session->client, OP_DELEGPURGE, sender);
     });
     if (status != NFS4_OK) return {.status = status};
   } else {

@@ -109,7 +109,7 @@ std::optional<Delegations::Holder> FindHolder(const Compound& compound, const Na
     // A request without a session may be the holder's own, unless the holder is a client with sessions.
     const Client* const client = state.clients.Find(holder->client);
     const bool may_be_own =
-        compound.slot ? holder->client == compound.slot->client : !client || !client->dialect.has_sessions();
+        compound.session ? holder->client == compound.session->client : !client || !client->dialect.has_sessions();
     const bool is_own = may_be_own && holder->handle == file.handle;
     if (is_own) holder.reset();
     return holder;

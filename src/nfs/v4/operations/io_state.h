@@ -56,8 +56,8 @@ Task<nfs4::nfsstat4> Recall(Asker asker, NamedFile file, std::optional<nfs4::sta
 
 // The presenter of the stateids in this COMPOUND.
 inline Presenter PresenterOf(const Compound& compound) {
-  if (!compound.slot) return {compound.dialect, std::nullopt};
-  return {compound.dialect, compound.slot->client};
+  if (!compound.session) return {compound.dialect, std::nullopt};
+  return {compound.dialect, compound.session->client};
 }
 // The presenter for callers that use no NFSv4: other versions of NFS, and local programs. Like a request of RFC 7530,
 // they have no session.

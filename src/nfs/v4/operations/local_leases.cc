@@ -11,7 +11,7 @@ namespace penstock::nfs::v4 {
 Task<std::optional<fs::LeaseReply>> OpenLeaseFor(const Compound& compound, Delegations::DelegationRequest request,
                                                  fs::Handle file) {
   const bool needs_lease = compound.services.state.Run([&](StateTables& state) {
-    request.facts.can_call_back = state.sessions.CanCall(request.client);
+    request.facts.can_call_back = state.CanCall(request.client);
     return state.files.delegations.NeedsLocalLease(request, compound.now());
   });
   if (!needs_lease) co_return std::nullopt;

@@ -190,7 +190,7 @@ TestOutcome TestNow(const Compound& compound, const LOCKT4args& arguments, const
 }
 
 ClientId NamedClient(const Compound& compound, const lock_owner4& owner) {
-  return compound.slot ? compound.slot->client : ClientId(owner.clientid);
+  return compound.session ? compound.session->client : ClientId(owner.clientid);
 }
 
 // RFC 8881 §15.2: LOCK and LOCKT have no other errors for a file system's errors here.

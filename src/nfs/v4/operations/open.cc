@@ -171,7 +171,7 @@ Task<bool> OpenRequest::MayWrite(const OpenTarget& target) {
 }
 
 open_delegation4 OpenRequest::Delegate(StateTables& state, Delegations::DelegationRequest request) const {
-  request.facts.can_call_back = state.sessions.CanCall(client_);
+  request.facts.can_call_back = state.CanCall(client_);
   if (reclaimed() == OPEN_DELEGATE_READ || reclaimed() == OPEN_DELEGATE_WRITE) {
     const bool may_stay = request.facts.can_call_back && compound_.services.settings.delegations;
     return state.files.delegations.ReclaimDelegation(client_, request.file, reclaimed() == OPEN_DELEGATE_WRITE,
@@ -213,7 +213,7 @@ OPEN4res OpenRequest::Grant(const OpenTarget& target, const Attempt& attempt,
   if (compound_.dialect.reports_preserved_files() && attempt.pinned) flags |= OPEN4_RESULT_PRESERVE_UNLINKED;
   open_delegation4 delegation;
   compound_.services.state.Run([&](StateTables& state) {
-    const bool may_notify = compound_.dialect.has_lock_notices() && state.sessions.CanCall(client_);
+    const bool may_notify = compound_.dialect.has_lock_notices() && state.CanCall(client_);
     if (may_notify) flags |= OPEN4_RESULT_MAY_NOTIFY_LOCK;
     // A client that was removed meanwhile gets no delegation; its next request reports the loss.
     if (state.clients.Find(client_)) delegation = Delegate(state, request);

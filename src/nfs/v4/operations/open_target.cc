@@ -115,7 +115,7 @@ Task<Found> MakeExclusively(Compound& compound, std::string_view name, const cre
   AttributeSet set = HoldingVerifier();
   if (how.mode() == EXCLUSIVE4) {
     // RFC 8881 §18.16.3: GUARDED4 is equivalent in a persistent session, and does not need the file's times.
-    if (compound.slot && compound.slot->persistent) co_return std::unexpected(NFS4ERR_INVAL);
+    if (compound.session && compound.session->replaces_exclusive4) co_return std::unexpected(NFS4ERR_INVAL);
     create.verifier = FromVerifier<fs::CreateVerifier>(how.createverf());
     create.attributes.mode = 0600;  // private until its owner sets the mode (RFC 8881 §18.16.4)
   } else {

@@ -269,6 +269,20 @@ constexpr Operation kAddedByRfc7862[] = {
     Row<&RemoveExtendedAttribute>(OP_REMOVEXATTR, kObjectLasts),
 };
 
+// What the sessions of 2004 add to the operations of RFC 7530, and what they remove (draft §3.5, §6).
+constexpr Operation kAddedBySess01[] = {
+    Bare(OP_OPERATION_CONTROL, Placement::kOpener),
+    Row<&CreateBoundSession>(OP_SESSION_CREATE, {.placement = Placement::kOnlyAlone, .changes = true}),
+    Row<&BindToSession>(OP_SESSION_BIND, {.placement = Placement::kBeforeReads}),
+    Row<&DestroyBoundSession>(OP_SESSION_DESTROY, {.placement = Placement::kLast, .changes = true}),
+};
+constexpr Operation kRemovedBySess01[] = {
+    Bare(OP_OPEN_CONFIRM),
+    Bare(OP_RENEW),
+    Bare(OP_SETCLIENTID),
+    Bare(OP_SETCLIENTID_CONFIRM),
+};
+
 // All rows of one table, then all rows of another one.
 template <const auto& kBefore, const auto& kAdded>
 constexpr auto Join() {
@@ -277,27 +291,37 @@ constexpr auto Join() {
   return rows;
 }
 
+// Replaces the rows of the operations that a dialect does not support.
+constexpr void Remove(std::span<Operation> rows, std::span<const Operation> removed) {
+  for (const Operation& each : removed) *std::ranges::find(rows, each.number, &Operation::number) = each;
+}
+
 // Dialect::Find() relies on rows in the order of their numbers, without gaps.
-constexpr bool IsDense(std::span<const Operation> rows) {
+constexpr bool IsDense(std::span<const Operation> rows, nfs_opnum4 first = OP_ACCESS) {
   for (size_t i = 0; i < rows.size(); ++i) {
-    if (static_cast<size_t>(rows[i].number) != static_cast<size_t>(OP_ACCESS) + i) return false;
+    if (static_cast<size_t>(rows[i].number) != static_cast<size_t>(first) + i) return false;
   }
   return true;
 }
 
 constexpr auto kRowsOfRfc8881 = [] {
   auto rows = Join<kRowsOfRfc7530, kAddedByRfc8881>();
-  for (const Operation& removed : kRemovedByRfc8881) {
-    *std::ranges::find(rows, removed.number, &Operation::number) = removed;
-  }
+  Remove(rows, kRemovedByRfc8881);
   return rows;
 }();
 constexpr auto kRowsOfRfc7862 = Join<kRowsOfRfc8881, kAddedByRfc7862>();
-static_assert(IsDense(kRowsOfRfc7530) && IsDense(kRowsOfRfc8881) && IsDense(kRowsOfRfc7862));
+constexpr auto kRowsOfSess01 = [] {
+  auto rows = std::to_array(kRowsOfRfc7530);
+  Remove(rows, kRemovedBySess01);
+  return rows;
+}();
+static_assert(IsDense(kRowsOfRfc7530) && IsDense(kRowsOfRfc8881) && IsDense(kRowsOfRfc7862) && IsDense(kRowsOfSess01) &&
+              IsDense(kAddedBySess01, OP_OPERATION_CONTROL));
 
 constinit const Dialect kRfc7530(kFactsOfRfc7530, kRowsOfRfc7530);
 constinit const Dialect kRfc8881(kFactsOfRfc8881, kRowsOfRfc8881);
 constinit const Dialect kRfc7862(kFactsOfRfc7862, kRowsOfRfc7862);
+constinit const Dialect kSess01(kFactsOfSess01, kRowsOfSess01, kAddedBySess01);
 
 }  // namespace
 
@@ -307,5 +331,7 @@ const Dialect* FindDialect(MinorVersion minor_version) {
   }
   return nullptr;
 }
+
+const Dialect& DialectOfBoundSessions() { return kSess01; }
 
 }  // namespace penstock::nfs::v4

@@ -12,6 +12,7 @@
 #include "protocol/nfs4_0.h"
 #include "protocol/nfs4_1.h"
 #include "protocol/nfs4_2.h"
+#include "protocol/nfs4_sess01.h"
 #include "xdr/encoder.h"
 
 namespace penstock::nfs::v4 {
@@ -58,7 +59,7 @@ nfs4::SETCLIENTID4res SetClientId(Compound& compound, const nfs4::SETCLIENTID4ar
 nfs4::SETCLIENTID_CONFIRM4res ConfirmClientId(Compound& compound, const nfs4::SETCLIENTID_CONFIRM4args& arguments);
 nfs4::RENEW4res Renew(Compound& compound, const nfs4::RENEW4args& arguments);
 
-// session.cc: clients and sessions of minor version 1 and later. SEQUENCE itself is program.cc's.
+// session.cc: clients and sessions of minor version 1 and later. SEQUENCE itself is the engine's (sequence.cc).
 nfs4::EXCHANGE_ID4res ExchangeId(Compound& compound, const nfs4::EXCHANGE_ID4args& arguments);
 Task<nfs4::CREATE_SESSION4res> CreateSession(Compound& compound, const nfs4::CREATE_SESSION4args& arguments);
 nfs4::BIND_CONN_TO_SESSION4res BindConnection(Compound& compound, const nfs4::BIND_CONN_TO_SESSION4args& arguments);
@@ -67,6 +68,11 @@ nfs4::DESTROY_SESSION4res DestroySession(Compound& compound, const nfs4::DESTROY
 nfs4::DESTROY_CLIENTID4res DestroyClientId(Compound& compound, const nfs4::DESTROY_CLIENTID4args& arguments);
 nfs4::SET_SSV4res SetSecret(Compound& compound, const nfs4::SET_SSV4args& arguments);
 Task<nfs4::RECLAIM_COMPLETE4res> ReclaimComplete(Compound& compound, const nfs4::RECLAIM_COMPLETE4args& arguments);
+
+// bound_session.cc: the sessions of 2004. OPERATION_CONTROL itself is the engine's (operation_control.cc).
+nfs4::SESSIONCREATE4res CreateBoundSession(Compound& compound, const nfs4::SESSIONCREATE4args& arguments);
+Task<nfs4::nfsstat4> BindToSession(Compound& compound, const nfs4::SESSIONBIND4args& arguments, xdr::Encoder& results);
+nfs4::SESSION_DESTROYres DestroyBoundSession(Compound& compound);
 
 // open.cc
 Task<nfs4::OPEN4res> Open(Compound& compound, const nfs4::OPEN4args& arguments);

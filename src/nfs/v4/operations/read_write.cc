@@ -47,6 +47,7 @@ Task<READ4res> Read(Compound& compound, const READ4args& arguments) {
     if (!loaded) co_return READ4res(NFS4ERR_IO);
     data = *std::move(loaded);
   }
+  if (data.size() < arguments.count && !observed.result->eof) compound.incomplete = true;
   co_return READ4res(NFS4_OK, READ4resok{.eof = observed.result->eof, .data = std::move(data)});
 }
 
@@ -64,6 +65,7 @@ Task<WRITE4res> Write(Compound& compound, const WRITE4args& arguments) {
   const auto changed = co_await file.file_system().Write(file.context(), file.object(), arguments.offset, data,
                                                          FromStability(arguments.stable));
   if (!changed.result) co_return WRITE4res(DataStatus(compound, changed.result.error(), changed.object.after));
+  if (changed.result->count < arguments.data.size()) compound.incomplete = true;
   co_return WRITE4res(NFS4_OK, WRITE4resok{.count = changed.result->count,
                                            .committed = ToStability(changed.result->committed),
                                            .writeverf = ToVerifier(changed.result->verifier)});

@@ -162,14 +162,14 @@ BACKCHANNEL_CTL4res ControlBackChannel(Compound& compound, const BACKCHANNEL_CTL
   auto credential = CallbackCredential(arguments.bca_sec_parms, caller);
   if (!credential) return {credential.error()};
   return {compound.services.state.Run([&](StateTables& state) {
-    return state.sessions.ControlBackChannel(compound.slot->session, arguments.bca_cb_program, *std::move(credential),
-                                             Sender::Of(caller));
+    return state.sessions.ControlBackChannel(compound.session->name->session, arguments.bca_cb_program,
+                                             *std::move(credential), Sender::Of(caller));
   })};
 }
 
 // RFC 8881 §18.37
 DESTROY_SESSION4res DestroySession(Compound& compound, const DESTROY_SESSION4args& arguments) {
-  const bool own = compound.slot && compound.slot->session == arguments.dsa_sessionid;
+  const bool own = compound.session && compound.session->name->session == arguments.dsa_sessionid;
   if (own && compound.following) return {NFS4ERR_NOT_ONLY_OP};
   return {compound.services.state.Run([&](StateTables& state) {
     return state.sessions.Destroy(arguments.dsa_sessionid, compound.call.peer.connection,
@@ -198,7 +198,7 @@ Task<RECLAIM_COMPLETE4res> ReclaimComplete(Compound& compound, const RECLAIM_COM
   }
   const Services& services = compound.services;
   Loop* loop = compound.call.peer.loop;
-  const ClientId client = compound.slot->client;
+  const ClientId client = compound.session->client;
   const nfsstat4 status = services.state.Run([&](StateTables& state) { return state.clients.CompleteReclaim(client); });
   if (status != NFS4_OK) co_return RECLAIM_COMPLETE4res{status};
   // Record the client, so that it may reclaim its state after another restart. If the store fails, the next open

@@ -244,7 +244,7 @@ class CallbackSecurityTest : public StateProtectionTest {
     return server.Run(1, Op(OP_CREATE_SESSION, wanted)).Next<CREATE_SESSION4res>();
   }
   bool CanCall() {
-    return server.state.Run([&](StateTables& state) { return state.sessions.CanCall(client_); });
+    return server.state.Run([&](StateTables& state) { return state.CanCall(client_); });
   }
 
   ClientId client_;

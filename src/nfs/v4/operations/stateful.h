@@ -49,7 +49,7 @@ inline Origin OriginOf(const Compound& compound) {
 // Returns the client that sends the request: the session's client, or without a session the client that the arguments
 // name. Without a session it renews the client's lease, and may fail with NFS4ERR_STALE_CLIENTID or NFS4ERR_EXPIRED.
 inline Result<ClientId, nfs4::nfsstat4> ClientOf(const Compound& compound, StateTables& state, nfs4::clientid4 named) {
-  if (compound.slot) return compound.slot->client;
+  if (compound.session) return compound.session->client;
   const ClientId client(named);
   const auto status = state.clients.Check(client, OriginOf(compound));
   if (status != nfs4::NFS4_OK) return std::unexpected(status);

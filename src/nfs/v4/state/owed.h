@@ -1,16 +1,19 @@
-// The callbacks that a change of the state owes to clients, and the interface that sends them.
+// The notices that a change of the state owes to clients and to other requests, and the interface that sends them.
 //
 // An operation that ends a lock may owe another client a lock notice; an operation that meets a delegation owes its
-// holder a recall. The tables only queue these. State::Run() takes them when the operation is done and passes them to
-// Notices once the lock is released.
+// holder a recall. In a session of 2004, the end of a request may let another one go on. The tables only queue these.
+// State::Run() takes them when the operation is done and passes them to Notices once the lock is released.
 #pragma once
 
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
 
 #include "nfs/v4/state/ids.h"
+#include "nfs/v4/state/sess01/request_wait.h"
 #include "protocol/nfs4_types.h"
+#include "rpc/transport.h"
 
 namespace penstock::nfs::v4 {
 
@@ -36,11 +39,21 @@ struct SlotRecall {
   SlotId target_highest;
 };
 
+// A connection to be closed: a session of 2004 no longer uses it.
+struct Closing {
+  std::shared_ptr<rpc::BackChannel> way;
+  std::string why;  // for logs
+};
+
 struct Owed {
   std::vector<DelegationRecall> recalls{};
   std::vector<LockNotice> notices{};
   std::vector<SlotRecall> slot_recalls{};
-  bool empty() const { return recalls.empty() && notices.empty() && slot_recalls.empty(); }
+  std::vector<Closing> closings{};
+  std::vector<std::shared_ptr<sess01::RequestWait>> ended_waits{};  // of requests that may go on
+  bool empty() const {
+    return recalls.empty() && notices.empty() && slot_recalls.empty() && closings.empty() && ended_waits.empty();
+  }
 };
 
 // Sends the callbacks that are owed. State calls Send() on the thread that changed the state, after it has released the

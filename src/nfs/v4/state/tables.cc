@@ -7,6 +7,7 @@ namespace penstock::nfs::v4 {
 StateTables::StateTables(Beginning beginning)
     : clients(beginning.settings, beginning.instance, std::move(beginning.grace)),
       sessions(beginning.settings, beginning.instance, clients, std::move(beginning.dead_sessions)),
+      bound_sessions(beginning.settings, clients),
       files(beginning.instance, beginning.secret, beginning.limits) {}
 
 Sessions::CreateResult StateTables::CreateSession(Sessions::CreateRequest asked, const SessionConnection& connection,
@@ -30,12 +31,28 @@ void StateTables::MakeConfirmed(Client& client, TimePoint now) {
 void StateTables::End(ClientId id, TimePoint now) {
   Client* const client = clients.FindAny(id);
   if (client) sessions.EndAll(*client);
+  if (client && client->bound_session) bound_sessions.End(uint64_t{*client->bound_session});
   files.ForgetClient(id, Ending::kExpired, now);
   offloads.ForgetClient(id);
   if (client) clients.Remove(*client, HoldingsForgotten());
 }
 
+bool StateTables::CanCall(ClientId id) const {
+  const Client* client = clients.Find(id);
+  if (!client) return false;
+  switch (client->dialect.session_kind()) {
+    case SessionKind::kNone:
+      return client->path == PathState::kWorks;
+    case SessionKind::kSlots:
+      return sessions.CanCall(*client);
+    case SessionKind::kBound:
+      return bound_sessions.CanCall(*client);
+  }
+  std::unreachable();
+}
+
 std::vector<ClientId> StateTables::Sweep(TimePoint now) {
+  bound_sessions.Sweep();
   std::vector<Client*> stale;
   std::vector<ClientId> over;
   // RFC 8881 §8.4.3: the state of a silent client may stay until another client asks for it. Local programs do not ask
@@ -73,7 +90,11 @@ std::vector<ClientId> StateTables::Unrecorded() const {
 }
 
 Owed StateTables::TakeOwed() {
-  return {files.delegations.TakeRecalls(), files.locks.TakeNotices(), std::exchange(slot_recalls, {})};
+  return {.recalls = files.delegations.TakeRecalls(),
+          .notices = files.locks.TakeNotices(),
+          .slot_recalls = std::exchange(slot_recalls, {}),
+          .closings = bound_sessions.TakeClosings(),
+          .ended_waits = bound_sessions.TakeEndedWaits()};
 }
 
 }  // namespace penstock::nfs::v4

@@ -16,6 +16,7 @@
 #include "nfs/v4/state/files/files.h"
 #include "nfs/v4/state/offloads.h"
 #include "nfs/v4/state/owed.h"
+#include "nfs/v4/state/sess01/bound_sessions.h"
 #include "nfs/v4/state/sessions/sessions.h"
 
 namespace penstock::nfs::v4 {
@@ -50,6 +51,30 @@ struct ExchangeIdResult {
   StateProtection protection{};  // of the client that the ID names
 };
 
+// SESSION_CREATE
+struct CreateBoundRequest {
+  nfs4::verifier4 verifier;
+  std::string_view owner;
+  bool keeps_replies = false;  // the client asks for exactly-once semantics
+  uint32_t requests = 1;       // the number of streamids
+  uint64_t connection = 0;
+  const Dialect& dialect;
+};
+
+// SESSION_BIND
+struct BindRequest {
+  uint64_t session = 0;
+  nfs4::ChannelType type{};
+  rpc::ConnectionLimits limits{};  // granted
+  SessionConnection connection{};
+  const rpc::Credential& credential;
+};
+struct BindResult {
+  ClientId client;
+  sess01::ChannelId channel;
+  uint32_t instance = 0;  // of the server
+};
+
 struct StateTables {
   // The arguments of the tables.
   struct Beginning {
@@ -66,6 +91,7 @@ struct StateTables {
 
   Clients clients;                       // clients and their leases
   Sessions sessions;                     // the sessions of clients of minor version 1 and later
+  sess01::BoundSessions bound_sessions;  // the sessions of 2004
   Files files;                           // opens, locks and delegations, by file
   Offloads offloads;                     // asynchronous copies
   std::vector<SlotRecall> slot_recalls;  // queued until TakeOwed()
@@ -85,7 +111,24 @@ struct StateTables {
   // if it has one, from the recovery store.
   Result<OldRecord, nfs4::nfsstat4> Destroy(ClientId id, const Sender& sender, TimePoint now);
 
+  // ---- the sessions of 2004 (sess01/bound_clients.cc, draft-talpey-nfsv4-rdma-sess-01 §6.1 to §6.3)
+
+  // NFS4ERR_SESS01_BADBIND, NFS4ERR_CLID_INUSE, NFS4ERR_DELAY. `random` becomes the ID of a new session.
+  Result<nfs4::SESSIONCREATE4resok, nfs4::nfsstat4> CreateBound(const CreateBoundRequest& asked,
+                                                                const Principal& principal, uint64_t random,
+                                                                TimePoint now);
+  // NFS4ERR_SESS01_BADSESSION, NFS4ERR_SESS01_BADBIND. The first binding ends the session of the client's last
+  // incarnation.
+  Result<BindResult, nfs4::nfsstat4> BindChannel(const BindRequest& asked, TimePoint now);
+  // Ends a client and its session, and closes its connections but `connection`. NFS4ERR_ACCESS for another principal
+  // than that of the session. The caller must remove the client's record, if it has one, from the recovery store.
+  Result<OldRecord, nfs4::nfsstat4> DestroyBound(ClientId id, const Principal& principal, uint64_t connection,
+                                                 TimePoint now);
+
   // ---- the rest (tables.cc)
+
+  // Whether callbacks reach the client, of any dialect. The server gives a delegation only if they do (RFC 8881 §10.2).
+  bool CanCall(ClientId id) const;
 
   // CREATE_SESSION (RFC 8881 §18.36), which also confirms the client. See Sessions::Create().
   Sessions::CreateResult CreateSession(Sessions::CreateRequest asked, const SessionConnection& connection,
@@ -112,6 +155,8 @@ struct StateTables {
   const char* FindInconsistency() const;
 
  private:
+  // Removes a client whose session was never bound.
+  void RemoveUnbound(Client& client);
   // Makes an unconfirmed client the confirmed one of its owner. The client that had this place ends.
   void MakeConfirmed(Client& client, TimePoint now);
 };

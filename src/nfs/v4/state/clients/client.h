@@ -71,6 +71,8 @@ struct Client {
   bool creating = false;
   std::vector<SessionId> sessions{};
   size_t requests = 0;  // the requests under way in all sessions
+  // The session of a client of the sessions of 2004, which exists as long as the client.
+  std::optional<uint64_t> bound_session{};
 
   // Whether a call of minor version 0 comes from the client's machine.
   bool IsFromMachine(const Origin& origin) const {

@@ -6,7 +6,7 @@
 namespace penstock::nfs::v4 {
 
 std::string OwnerKey(const Dialect& dialect, std::string_view owner) {
-  return std::string(dialect.has_sessions() ? "1" : "0").append(owner);
+  return std::string(1, dialect.owner_space()).append(owner);
 }
 
 Clients::Clients(const Settings& settings, uint32_t instance, Grace grace)
@@ -78,7 +78,7 @@ void Clients::Reprieve(ClientId id) {
 
 nfs4::nfsstat4 Clients::CheckNew(ClientId id) const {
   const Client* client = Find(id);
-  const bool reclaiming = client && client->dialect.has_sessions() && !client->reclaim_complete;
+  const bool reclaiming = client && client->dialect.has_reclaim_complete() && !client->reclaim_complete;
   return grace_.on() || reclaiming ? nfs4::NFS4ERR_GRACE : nfs4::NFS4_OK;
 }
 
@@ -91,10 +91,10 @@ nfs4::nfsstat4 Clients::CheckReclaim(ClientId id) const {
 bool Clients::NeedsRecord(ClientId id) const {
   const Client* client = Find(id);
   if (!client || client->recorded) return false;
-  // Before RECLAIM_COMPLETE, a client with sessions has only reclaimed state. Its old record covers that state: if the
+  // Before RECLAIM_COMPLETE, a client that sends it has only reclaimed state. Its old record covers that state: if the
   // server restarts now, the client may reclaim everything again. If the grace period ends before RECLAIM_COMPLETE, the
   // client may not reclaim after the next restart (RFC 8881 §8.4.3).
-  return !client->dialect.has_sessions() || client->reclaim_complete;
+  return !client->dialect.has_reclaim_complete() || client->reclaim_complete;
 }
 
 OldRecord Clients::RecordOf(const Client& client) const {

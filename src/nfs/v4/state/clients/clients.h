@@ -49,6 +49,8 @@ class Clients {
   // Also finds unconfirmed clients, and clients whose state the server is removing.
   Client* FindAny(ClientId id);
   bool Has(ClientId id) const { return clients_.contains(id); }
+  // The number of this run of the server.
+  uint32_t instance() const { return instance_; }
   // Checks a client ID that is an argument in minor version 0 (RFC 7530 §9.1.1, §13.1.4): NFS4ERR_STALE_CLIENTID if
   // another run of the server gave it out, NFS4ERR_EXPIRED if this run gave it out and the client was removed.
   nfs4::nfsstat4 Check(ClientId id) const;

@@ -195,11 +195,11 @@ TEST_F(MinorZeroTest, RestartedClientKeepsItsRecordOnlyWithTheSamePrincipal) {
 
 TEST_F(MinorZeroTest, CanCallRequiresAWorkingCallbackPath) {
   const ClientId id = OpenMinorZero("x");
-  EXPECT_FALSE(sessions_.CanCall(id));
+  EXPECT_FALSE(tables_.CanCall(id));
   clients_.SetPath(id, PathState::kWorks);
-  EXPECT_TRUE(sessions_.CanCall(id));
+  EXPECT_TRUE(tables_.CanCall(id));
   ASSERT_EQ(Confirm(*Set("x", 1, 0, 4711)), nfs4::NFS4_OK);
-  EXPECT_FALSE(sessions_.CanCall(id));
+  EXPECT_FALSE(tables_.CanCall(id));
 }
 
 }  // namespace

@@ -49,7 +49,7 @@ Result<OldRecord, nfs4::nfsstat4> StateTables::Destroy(ClientId id, const Sender
   const auto status = clients.CheckProtection(id, nfs4::OP_DESTROY_CLIENTID, sender);
   if (status != nfs4::NFS4_OK) return std::unexpected(status);
   const Client* client = clients.FindAny(id);
-  if (!client || client->doomed || !client->dialect.has_sessions())
+  if (!client || client->doomed || client->dialect.session_kind() != SessionKind::kSlots)
     return std::unexpected(nfs4::NFS4ERR_STALE_CLIENTID);
   const bool busy = !client->sessions.empty() || files.HasState(id);
   if (busy && !clients.LeaseIsOver(*client, now)) return std::unexpected(nfs4::NFS4ERR_CLIENTID_BUSY);

@@ -35,11 +35,8 @@ SlotId CallbackSlots::highest_busy() const {
 
 // ---- callbacks to clients ----
 
-bool Sessions::CanCall(ClientId id) const {
-  const Client* client = clients_.Find(id);
-  if (!client) return false;
-  if (!client->dialect.has_sessions()) return client->path == PathState::kWorks;
-  return std::ranges::any_of(client->sessions, [&](const SessionId& each) { return Find(each)->back_channel_works(); });
+bool Sessions::CanCall(const Client& client) const {
+  return std::ranges::any_of(client.sessions, [&](const SessionId& each) { return Find(each)->back_channel_works(); });
 }
 
 Result<Sessions::CallbackStart, Sessions::NoCallback> Sessions::StartCallback(ClientId id,

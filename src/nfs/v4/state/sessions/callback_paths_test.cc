@@ -99,17 +99,17 @@ TEST_F(CallbackPathsTest, LostCallbackIsRepeatedOverAnotherConnection) {
 TEST_F(CallbackPathsTest, SuspectConnectionCarriesNoCallbacksUntilBoundAgain) {
   const Opened client = Open("owner");
   sessions_.SuspectChannel(client.session, *channel_);
-  EXPECT_FALSE(sessions_.CanCall(client.client));
+  EXPECT_FALSE(tables_.CanCall(client.client));
   EXPECT_NE(StatusFlags(client.session, 0, 1) & nfs4::SEQ4_STATUS_CB_PATH_DOWN, 0u);
   ASSERT_TRUE(sessions_.Bind(client.session, connection_, nfs4::CDFC4_FORE_OR_BOTH, {}));
-  EXPECT_TRUE(sessions_.CanCall(client.client));
+  EXPECT_TRUE(tables_.CanCall(client.client));
 }
 
 TEST_F(CallbackPathsTest, SessionWithAllSlotsLostReportsABackchannelFault) {
   const Opened client = Open("owner");
   for (int i = 0; i < 4; ++i) sessions_.FinishCallback(*sessions_.StartCallback(client.client), Fate::kUnknown);
   EXPECT_NE(StatusFlags(client.session, 0, 1) & nfs4::SEQ4_STATUS_BACKCHANNEL_FAULT, 0u);
-  EXPECT_FALSE(sessions_.CanCall(client.client));
+  EXPECT_FALSE(tables_.CanCall(client.client));
 }
 
 TEST_F(CallbackPathsTest, CallbackMayFinishAfterItsSessionEnds) {

@@ -54,7 +54,9 @@ std::optional<Sessions::CreateResult> Sessions::AnswerWithoutCreating(const Crea
   const auto refuse = [](nfs4::nfsstat4 status) { return CreateResult{nfs4::CREATE_SESSION4res(status)}; };
   // 1. Client record look-up.
   Client* client = clients_.FindAny(asked.client);
-  if (!client || client->doomed || !client->dialect.has_sessions()) return refuse(nfs4::NFS4ERR_STALE_CLIENTID);
+  if (!client || client->doomed || client->dialect.session_kind() != SessionKind::kSlots) {
+    return refuse(nfs4::NFS4ERR_STALE_CLIENTID);
+  }
 
   // This check comes before a retry can reveal a reply, or add its connection to a session.
   if (!client->Permits(nfs4::OP_CREATE_SESSION, sender)) return refuse(nfs4::NFS4ERR_WRONG_CRED);

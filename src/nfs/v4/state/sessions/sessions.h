@@ -141,9 +141,8 @@ class Sessions {
 
   // ---- callbacks (callback_paths.cc; callback/ calls them)
 
-  // Whether callbacks reach the client, of any minor version. The server gives a delegation only if they do (RFC 8881
-  // §10.2).
-  bool CanCall(ClientId id) const;
+  // Whether callbacks reach a client of minor version 1 or later. See StateTables::CanCall().
+  bool CanCall(const Client& client) const;
   // A call to a client of minor version 1 or later, on a slot of the backchannel of one of its sessions.
   struct CallbackStart {
     SessionId session;

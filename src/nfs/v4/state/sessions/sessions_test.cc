@@ -120,10 +120,10 @@ TEST_F(CreateSessionTest, ConnectionCarriesCallbacksOnlyAtTheClientsRequest) {
   EXPECT_EQ(created.reply.csr_resok4().csr_flags, 0u);
   const SessionId session = created.reply.csr_resok4().csr_sessionid;
   ASSERT_EQ(Sequence(session), nfs4::NFS4_OK);
-  EXPECT_FALSE(sessions_.CanCall(client));
+  EXPECT_FALSE(tables_.CanCall(client));
   EXPECT_EQ(sessions_.StartCallback(client).error(), Sessions::NoCallback::kNoPath);
   ASSERT_TRUE(sessions_.Bind(session, connection_, nfs4::CDFC4_BACK_OR_BOTH, {}));
-  EXPECT_TRUE(sessions_.CanCall(client));
+  EXPECT_TRUE(tables_.CanCall(client));
   EXPECT_TRUE(sessions_.StartCallback(client));
 }
 
@@ -185,10 +185,10 @@ TEST_F(BindTest, BackchannelCtlOfADestroyedSessionGetsDeadSession) {
 TEST_F(BindTest, AddsABackchannelToTheSession) {
   BufferPool buffers;
   const Opened client = Open("owner");
-  EXPECT_FALSE(sessions_.CanCall(client.client));
+  EXPECT_FALSE(tables_.CanCall(client.client));
   const SessionConnection connection{7, std::make_shared<TestBackChannel>(buffers)};
   EXPECT_EQ(sessions_.Bind(client.session, connection, nfs4::CDFC4_BACK_OR_BOTH, {}), nfs4::CDFS4_BOTH);
-  EXPECT_TRUE(sessions_.CanCall(client.client));
+  EXPECT_TRUE(tables_.CanCall(client.client));
 }
 
 }  // namespace

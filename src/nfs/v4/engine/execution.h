@@ -1,0 +1,97 @@
+// The execution of one COMPOUND: operation by operation, until one fails (RFC 8881 §16.2.3).
+//
+// In a dialect with sessions, the first operation opens the request: it finds the session, tells a new request from a
+// retry, and sets the limits of the reply. SEQUENCE does so for RFC 8881 (sequence.cc), OPERATION_CONTROL for the
+// sessions of 2004 (operation_control.cc).
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <variant>
+
+#include "base/task.h"
+#include "nfs/v4/engine/compound.h"
+#include "nfs/v4/engine/compound_head.h"
+#include "nfs/v4/engine/results.h"
+#include "nfs/v4/state/sess01/bound_sessions.h"
+#include "nfs/v4/state/sessions/sessions.h"
+#include "rpc/reply_cache.h"
+
+namespace penstock::nfs::v4 {
+
+class Execution {
+ public:
+  // `arguments` is positioned after the head. The dialect of the head is not null. All arguments outlive the execution.
+  Execution(const Services& services, rpc::CallContext& call, const CompoundHead& head, xdr::Decoder& arguments,
+            xdr::Encoder& results);
+
+  // Executes the operations up to the first failure. Returns the status of the COMPOUND.
+  Task<nfs4::nfsstat4> Run();
+  Results& results() { return results_; }
+  // Tells how the reply cache keeps the reply. kChange: the COMPOUND tried an operation that must not be executed
+  // twice. kWrite: it tried a WRITE, which must not be executed late.
+  rpc::Keep keep() const { return changed_ ? rpc::Keep::kChange : wrote_ ? rpc::Keep::kWrite : rpc::Keep::kNothing; }
+  // The results are a kept reply, which is complete.
+  bool replayed() const { return replayed_; }
+  // Whether the reply must be on stable storage before it is sent, because the client may ask for it again after the
+  // server's restart. The caller then calls Persist() before Finish().
+  bool must_outlive_server() const;
+  Task<> Persist();
+  // Ends the request, once the results are complete: keeps the reply if the session keeps it, and frees the request's
+  // slot for the client's next request.
+  void Finish();
+
+ private:
+  // A request on a slot of a session of RFC 8881.
+  struct SlotRequest {
+    SlotId slot;
+    SequenceId sequence;
+    SessionId session;
+    std::shared_ptr<SessionReplies> replies;  // see Sessions::StartedRequest
+    bool reclaiming = false;
+    bool uncached = false;  // a retry, and the slot did not keep the reply
+    uint64_t digest = 0;
+  };
+
+  // A request of a session of 2004.
+  struct StreamRequest {
+    sess01::BoundSessions::RequestRef ref;
+    bool executed = true;  // false: the chain did not allow it
+    bool keeps_reply = false;
+  };
+
+  nfs4::nfsstat4 Fail(nfs4::nfs_opnum4 number, const Operation* operation, nfs4::nfsstat4 status);
+  nfs4::nfsstat4 Check(uint32_t index, nfs4::nfs_opnum4 number, const Operation* operation) const;
+  nfs4::nfsstat4 CheckOrder(uint32_t index, const Operation& operation) const;
+  nfs4::nfsstat4 CheckRoom(size_t size) const;
+  size_t RoomWithin(size_t reply) const;
+  Task<nfs4::nfsstat4> RunOne(uint32_t index);
+
+  // sequence.cc
+  nfs4::nfsstat4 RunSequence();
+  Sessions::RequestFacts FactsAfterOpener() const;
+  void Finish(const SlotRequest& request);
+
+  // operation_control.cc
+  Task<nfs4::nfsstat4> RunControl();
+  Task<nfs4::nfsstat4> AwaitTurn(StreamRequest& request);
+  nfs4::nfsstat4 RestoreFilehandles(const sess01::ChainRun::Filehandles& filehandles);
+  void Finish(const StreamRequest& request);
+
+  Compound compound_;
+  const uint32_t count_;
+  xdr::Decoder& arguments_;
+  Results results_;
+  size_t limit_;                  // the largest size of the reply in octets
+  size_t kept_limit_ = SIZE_MAX;  // the same for a reply that the session keeps
+  // kept_limit_ from the first operation on that changes something. Before, the session can do without the reply.
+  size_t changed_limit_ = SIZE_MAX;
+  nfs4::nfsstat4 status_ = nfs4::NFS4_OK;
+  bool replayed_ = false;
+  bool changed_ = false;
+  bool wrote_ = false;
+  std::variant<std::monostate, SlotRequest, StreamRequest> request_;
+};
+
+}  // namespace penstock::nfs::v4

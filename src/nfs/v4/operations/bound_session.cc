@@ -1,0 +1,191 @@
+// SESSION_CREATE, SESSION_BIND and SESSION_DESTROY: the sessions of 2004 (draft-talpey-nfsv4-rdma-sess-01 §6.1 to
+// §6.3). docs/sessions-2004.md lists the decisions on what the draft leaves open.
+#include <algorithm>
+#include <array>
+
+#include "nfs/v4/operations/operations.h"
+#include "nfs/v4/state/stable/recovery_queue.h"
+#include "nfs/v4/state/state.h"
+#include "protocol/nfs4_compound.h"
+#include "rpc/connection_control.h"
+#include "xdr/decode.h"
+#include "xdr/encode.h"
+
+namespace penstock::nfs::v4 {
+
+using namespace nfs4;  // NOLINT: the protocol's own names
+
+namespace {
+
+// The smallest sizes that a peer may ask for: a RENAME with two longest names, and the longest reply to a request that
+// changes something (§2.2.2). 0 asks for the server's own limit.
+constexpr uint32_t kSmallestRequest = 2048;
+constexpr uint32_t kSmallestResponse = 1024;
+constexpr size_t kMaxAttributes = 1024;
+// The limits of the back channel, on which the server sends one operation in each request.
+constexpr uint32_t kMaxCallbackSize = 4096;
+constexpr uint32_t kMaxCallbacks = 16;
+
+bool IsTooSmall(const SESSIONBIND4args& asked) {
+  const auto is_below = [](uint32_t size, uint32_t smallest) { return size != 0 && size < smallest; };
+  return is_below(asked.maxrequestsize, kSmallestRequest) || is_below(asked.maxresponsesize, kSmallestResponse);
+}
+
+// The server knows no attribute of a request, so it ignores all of them. NFS4ERR_INVAL if there are too many octets.
+nfsstat4 CheckAttributes(ConstBytes attributes) {
+  if (attributes.size() > kMaxAttributes) return NFS4ERR_INVAL;
+  if (attributes.empty()) return NFS4_OK;
+  const xdr::Message message = xdr::Message::Whole(Slice::Borrowed(attributes));
+  return xdr::DecodeWhole<transportattrs4>(message) ? NFS4_OK : NFS4ERR_BADXDR;
+}
+
+// Whether the operations that follow SESSION_BIND change nothing: no stream protects them against a second execution.
+bool OnlyReadsFollow(const Compound& compound) {
+  if (!compound.following) return true;
+  xdr::Decoder rest = compound.following->Fork();
+  while (rest.remaining() > 0) {
+    nfs_argop4 operation;
+    if (!xdr::Decode(rest, operation)) return false;
+    const Operation* const row = compound.dialect.Find(operation.argop());
+    if (!row || row->placement != Placement::kInRequest || row->changes || row->number == OP_WRITE) return false;
+  }
+  return true;
+}
+
+rpc::ConnectionLimits LimitsOf(const SESSIONBIND4args& asked, const Settings& settings) {
+  const auto within = [](uint32_t size, uint32_t own) { return size == 0 ? own : std::min(size, own); };
+  return {.max_request = within(asked.maxrequestsize, settings.max_request),
+          .max_response = within(asked.maxresponsesize, settings.max_response),
+          .credits = std::clamp(asked.maxrequests, 1u, settings.max_streams),
+          .padding = std::min(asked.headerpadsize, settings.max_padding),
+          .reads = asked.maxrdmareads};
+}
+
+rpc::ConnectionLimits CallbackLimitsOf(const SESSIONBIND4args& asked) {
+  const auto within = [](uint32_t size) { return size == 0 ? kMaxCallbackSize : std::min(size, kMaxCallbackSize); };
+  return {.max_request = within(asked.maxrequestsize),
+          .max_response = within(asked.maxresponsesize),
+          .credits = std::clamp(asked.maxrequests, 1u, kMaxCallbacks)};
+}
+
+// What a binding does to its connection.
+struct Binding {
+  rpc::ConnectionLimits limits;
+  ConnectionMode mode = STREAM;
+  bool steps_up = false;  // the connection becomes an RDMA connection with this reply
+};
+
+// NFS4ERR_SESS01_BADBIND if a connection that is in RDMA mode is to become a stream.
+Result<Binding, nfsstat4> Negotiate(const Compound& compound, const SESSIONBIND4args& asked) {
+  const rpc::Peer& peer = compound.call.peer;
+  const Settings& settings = compound.services.settings;
+  const bool is_rdma = peer.transport == rpc::TransportKind::kRdma;
+  if (is_rdma && asked.mode == STREAM) return std::unexpected(NFS4ERR_SESS01_BADBIND);
+  Binding binding{.limits = LimitsOf(asked, settings), .mode = is_rdma ? RDMA : STREAM};
+  if (asked.mode == RDMA && !is_rdma && settings.step_up && peer.control) {
+    if (const auto offered = peer.control->OfferStepUp(compound.call.xid, binding.limits)) {
+      return Binding{.limits = *offered, .mode = RDMA, .steps_up = true};
+    }
+  }
+  if (peer.control) binding.limits = peer.control->Offer(binding.limits);
+  return binding;
+}
+
+// Applies the limits of an operations channel to its connection.
+void Apply(const Compound& compound, const Binding& binding) {
+  rpc::ConnectionControl* const control = compound.call.peer.control;
+  if (!control) return;
+  control->set_bound(true);
+  if (binding.steps_up) {
+    control->StepUp(compound.call.xid, binding.limits);
+  } else {
+    control->Bind(compound.call.xid, binding.limits);
+  }
+}
+
+nfsstat4 EncodeRefusal(xdr::Encoder& to, nfsstat4 status) {
+  xdr::Encode(to, SESSIONBIND4res(status));
+  return status;
+}
+
+}  // namespace
+
+// §6.1
+SESSIONCREATE4res CreateBoundSession(Compound& compound, const SESSIONCREATE4args& arguments) {
+  const Services& services = compound.services;
+  const CreateBoundRequest asked{.verifier = arguments.clientid.verifier,
+                                 .owner = AsText(arguments.clientid.id.bytes()),
+                                 .keeps_replies = arguments.persist,
+                                 .requests = std::clamp(arguments.totalrequests, 1u, services.settings.max_streams),
+                                 .connection = compound.call.peer.connection,
+                                 .dialect = compound.dialect};
+  return services.state.Run([&](StateTables& state) {
+    const auto created =
+        state.CreateBound(asked, Principal::Of(compound.call.credential), services.random(), compound.now());
+    return created ? SESSIONCREATE4res(NFS4_OK, *created) : SESSIONCREATE4res(created.error());
+  });
+}
+
+// §6.2
+Task<nfsstat4> BindToSession(Compound& compound, const SESSIONBIND4args& arguments, xdr::Encoder& results) {
+  if (!OnlyReadsFollow(compound)) co_return EncodeRefusal(results, NFS4ERR_SESS01_CONTROL_POS);
+  if (IsTooSmall(arguments)) co_return EncodeRefusal(results, NFS4ERR_TOOSMALL);
+  if (const auto status = CheckAttributes(arguments.transportattrs.bytes()); status != NFS4_OK) {
+    co_return EncodeRefusal(results, status);
+  }
+  const bool is_back = arguments.channel == BACK;
+  auto binding = Negotiate(compound, arguments);
+  if (!binding) co_return EncodeRefusal(results, binding.error());
+  // A back channel only sends calls to the client, so the connection itself keeps its limits. It takes the mode of the
+  // operations channel that shares its connection, or steps up alone.
+  const rpc::ConnectionLimits granted = is_back ? CallbackLimitsOf(arguments) : binding->limits;
+
+  const BindRequest asked{.session = arguments.sessionid,
+                          .type = is_back ? ChannelType::BACK : ChannelType::OPERATION,
+                          .limits = granted,
+                          .connection = SessionConnection::Of(compound.call.peer),
+                          .credential = compound.call.credential};
+  const auto bound =
+      compound.services.state.Run([&](StateTables& state) { return state.BindChannel(asked, compound.now()); });
+  if (!bound) co_return EncodeRefusal(results, bound.error());
+  if (!is_back || binding->steps_up) {
+    Apply(compound, *binding);
+  } else if (compound.call.peer.control) {
+    compound.call.peer.control->set_bound(true);
+  }
+  compound.session = SessionUse{.client = bound->client};
+
+  std::array<std::byte, 4> mode;
+  StoreBig(mode.data(), static_cast<uint32_t>(binding->mode));
+  std::array<std::byte, 8> instance;
+  StoreBig(instance.data(), uint64_t{bound->instance});
+  transportattrs4 attributes;
+  attributes.push_back({.type = TRANSPORTATTR4_MODE, .value = ConstBytes(mode)});
+  attributes.push_back({.type = TRANSPORTATTR4_INSTANCE, .value = ConstBytes(instance)});
+  xdr::Encoder encoder(compound.buffers());
+  xdr::Encode(encoder, attributes);
+  const xdr::Message encoded = encoder.Finish();
+  xdr::Encode(results, SESSIONBIND4res(NFS4_OK, SESSIONBIND4resok{.channelid = bound->channel.value(),
+                                                                  .maxrequestsize = granted.max_request,
+                                                                  .maxresponsesize = granted.max_response,
+                                                                  .headerpadsize = granted.padding,
+                                                                  .maxrequests = granted.credits,
+                                                                  .maxrdmareads = granted.reads,
+                                                                  .transportattrs = encoded.stream.bytes()}));
+  co_return NFS4_OK;
+}
+
+// §6.3
+SESSION_DESTROYres DestroyBoundSession(Compound& compound) {
+  const ClientId id = compound.session->client;
+  return compound.services.state.Run([&](StateTables& state) -> SESSION_DESTROYres {
+    const auto destroyed =
+        state.DestroyBound(id, Principal::Of(compound.call.credential), compound.call.peer.connection, compound.now());
+    if (!destroyed) return {destroyed.error()};
+    if (*destroyed) compound.services.recovery.RemoveLater(compound.call.peer.loop, **destroyed);
+    if (compound.call.peer.control) compound.call.peer.control->set_bound(false);
+    return {NFS4_OK};
+  });
+}
+
+}  // namespace penstock::nfs::v4

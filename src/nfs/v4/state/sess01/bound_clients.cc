@@ -1,0 +1,77 @@
+// SESSION_CREATE, SESSION_BIND and SESSION_DESTROY in the tables. A session has one client, and the client has one
+// session: SESSION_CREATE makes both. The first binding confirms the client, as SETCLIENTID_CONFIRM does in
+// version 4.0.
+#include "nfs/v4/state/tables.h"
+
+namespace penstock::nfs::v4 {
+
+using sess01::BoundSession;
+
+Result<nfs4::SESSIONCREATE4resok, nfs4::nfsstat4> StateTables::CreateBound(const CreateBoundRequest& asked,
+                                                                           const Principal& principal, uint64_t random,
+                                                                           TimePoint now) {
+  const auto answer = [](const BoundSession& session) {
+    // A session that outlives the server is not offered, so `persist` is granted to nobody.
+    return nfs4::SESSIONCREATE4resok{
+        .sessionid = session.id, .persist = false, .totalrequests = session.streams.count()};
+  };
+  const Clients::Records known = clients.OfOwner(asked.dialect, asked.owner);
+  Client* const confirmed = known.confirmed;
+  if (confirmed && confirmed->doomed) return std::unexpected(nfs4::NFS4ERR_DELAY);  // the server is removing it
+
+  // The same client asks again, perhaps because it has lost the reply.
+  for (const Client* client : {known.confirmed, known.unconfirmed}) {
+    if (client && client->verifier == asked.verifier && client->principal == principal) {
+      return answer(*bound_sessions.Find(*client->bound_session));
+    }
+  }
+  const bool is_used = bound_sessions.OfConnection(asked.connection) || bound_sessions.CreatedOver(asked.connection);
+  if (is_used) return std::unexpected(nfs4::NFS4ERR_SESS01_BADBIND);
+  if (confirmed && confirmed->principal != principal && !clients.LeaseIsOver(*confirmed, now)) {
+    return std::unexpected(nfs4::NFS4ERR_CLID_INUSE);
+  }
+  if (!confirmed && clients.IsFull()) return std::unexpected(nfs4::NFS4ERR_DELAY);
+  if (known.unconfirmed) RemoveUnbound(*known.unconfirmed);
+  Client& client = clients.Add(asked.dialect, asked.owner, asked.verifier, principal, now);
+  return answer(bound_sessions.Add(client, asked.requests, asked.keeps_replies, asked.connection, random));
+}
+
+void StateTables::RemoveUnbound(Client& client) {
+  bound_sessions.End(uint64_t{*client.bound_session});
+  clients.RemoveUnconfirmed(client);
+}
+
+Result<BindResult, nfs4::nfsstat4> StateTables::BindChannel(const BindRequest& asked, TimePoint now) {
+  BoundSession* const session = bound_sessions.Find(asked.session);
+  Client* const client = session ? clients.FindAny(session->client) : nullptr;
+  // The answer is the same for another principal, so that guessing session IDs teaches nothing.
+  if (!client || client->principal != Principal::Of(asked.credential)) {
+    return std::unexpected(nfs4::NFS4ERR_SESS01_BADSESSION);
+  }
+  const BoundSession* const other = bound_sessions.OfConnection(asked.connection.number);
+  if (other && other != session) return std::unexpected(nfs4::NFS4ERR_SESS01_BADBIND);
+  // The store knows the last incarnation of the client by the same name, so wait until its removal has ended.
+  const Client* const before = clients.OfOwner(client->dialect, client->owner).confirmed;
+  if (before && before->doomed) return std::unexpected(nfs4::NFS4ERR_DELAY);
+  PENSTOCK_TRY(const sess01::ChannelId channel,
+               bound_sessions.Bind(*session, asked.type, asked.limits, asked.connection, asked.credential));
+  if (!client->confirmed) MakeConfirmed(*client, now);
+  clients.Renew(*client, now);
+  return BindResult{.client = client->id, .channel = channel, .instance = clients.instance()};
+}
+
+Result<OldRecord, nfs4::nfsstat4> StateTables::DestroyBound(ClientId id, const Principal& principal,
+                                                            uint64_t connection, TimePoint now) {
+  const Client* const client = clients.FindAny(id);
+  // Another request has ended the session meanwhile.
+  if (!client || client->doomed) return std::unexpected(nfs4::NFS4ERR_SESS01_BADSESSION);
+  if (client->principal != principal) return std::unexpected(nfs4::NFS4ERR_ACCESS);
+  OldRecord record = clients.RecordOf(*client);
+  // A client that ends has nothing to reclaim.
+  if (record) clients.grace().Complete(*record, client->principal);
+  bound_sessions.End(uint64_t{*client->bound_session}, connection);
+  End(id, now);
+  return record;
+}
+
+}  // namespace penstock::nfs::v4

@@ -1,0 +1,197 @@
+// The sessions of 2004 (draft-talpey-nfsv4-rdma-sess-01; docs/sessions-2004.md): which connections are bound to them,
+// and OPERATION_CONTROL.
+//
+// A session is one with its client: SESSION_CREATE makes both, and they end together. Until a connection is bound, the
+// client is unconfirmed. Operations that also concern clients and files are methods of StateTables (bound_clients.cc).
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "base/result.h"
+#include "nfs/v4/state/clients/clients.h"
+#include "nfs/v4/state/owed.h"
+#include "nfs/v4/state/sess01/chain.h"
+#include "nfs/v4/state/sess01/channels.h"
+#include "nfs/v4/state/sess01/request_wait.h"
+#include "nfs/v4/state/sess01/stream_table.h"
+#include "nfs/v4/state/sessions/bound_connections.h"
+#include "nfs/v4/state/sessions/session.h"
+#include "nfs/v4/state/settings.h"
+#include "rpc/auth.h"
+#include "rpc/connection_control.h"
+
+namespace penstock::nfs::v4::sess01 {
+
+struct BoundSession {
+  // A live channel. `way` carries calls to the client, and closes the connection; it is null if the transport can do
+  // neither.
+  struct Channel {
+    ChannelId id;
+    nfs4::ChannelType type;
+    uint64_t connection = 0;
+    std::shared_ptr<rpc::BackChannel> way;
+    rpc::ConnectionLimits limits;
+    Chain chain;  // of an operations channel
+  };
+  struct StreamWait {
+    StreamId stream;
+    std::shared_ptr<RequestWait> wait;
+  };
+  struct ChainWait {
+    std::shared_ptr<ChainRun> run;
+    std::shared_ptr<RequestWait> wait;
+  };
+
+  uint64_t id = 0;  // sessionid
+  ClientId client;
+  uint64_t created_over = 0;  // the connection of its SESSION_CREATE
+  StreamTable streams;
+  Channels channels{};
+  Moment moment = kBeginning;  // of the last event
+  std::vector<Channel> live{};
+  // Requests that wait for the end of another one: a retry for its first execution, a chained request for its turn.
+  std::vector<StreamWait> stream_waits{};
+  std::vector<ChainWait> chain_waits{};
+  // For calls to the client. No credential: the server has none that the client accepts.
+  std::optional<rpc::ClientCredential> callback_credential{};
+  CallbackSlots callback_streams{0};
+  ChannelId callbacks_since{0};  // callback_streams belongs to this back channel and later ones
+
+  Channel* OperationsOf(uint64_t connection);
+  const Channel* Back() const;
+  Moment Next() { return moment = Moment(moment.value() + 1); }
+};
+
+class BoundSessions {
+ public:
+  // The settings and the clients outlive the table.
+  BoundSessions(const Settings& settings, Clients& clients) : settings_(settings), clients_(clients) {}
+  BoundSessions(const BoundSessions&) = delete;
+  BoundSessions& operator=(const BoundSessions&) = delete;
+
+  // ---- for the operations of StateTables
+
+  // Returns null if there is no such session, or if the server is removing its client.
+  BoundSession* Find(uint64_t id);
+  // The session that a connection is bound to; null if there is none.
+  BoundSession* OfConnection(uint64_t connection);
+  // The session that was created over a connection; null if there is none.
+  const BoundSession* CreatedOver(uint64_t connection);
+  // Adds the session of an unconfirmed client. `random` becomes its ID.
+  BoundSession& Add(Client& client, uint32_t requests, bool keeps_replies, uint64_t connection, uint64_t random);
+  // Binds a connection. See Channels::Bind() for the errors.
+  Result<ChannelId, nfs4::nfsstat4> Bind(BoundSession& session, nfs4::ChannelType type,
+                                         const rpc::ConnectionLimits& limits, const SessionConnection& connection,
+                                         const rpc::Credential& credential);
+  // Ends a session, and closes its connections but the connection `except`. Requests that wait go on, and find that
+  // their session has ended.
+  void End(uint64_t id, uint64_t except = 0);
+
+  // ---- OPERATION_CONTROL (§6.4)
+
+  // The properties of a call that OPERATION_CONTROL looks at.
+  struct RequestFacts {
+    rpc::Xid xid;
+    uint64_t digest = 0;  // see RequestDigest()
+    size_t size = 0;      // unreduced octets of the call, RPC header included
+    // The call came over TCP, so that maxrequestsize limits it as a whole. Over RDMA the transport knows the limit, and
+    // chunks may carry parts of the call.
+    bool is_stream = false;
+  };
+  // A request under execution. It keeps its stream until FinishRequest() or WithdrawRequest().
+  struct RequestRef {
+    uint64_t session = 0;
+    StreamId stream;
+    Moment started;
+    uint64_t connection = 0;
+    Chain::Judged chain;
+  };
+  struct StartedRequest {
+    StreamTable::Outcome outcome;
+    xdr::Message reply{};                 // kReplay
+    std::shared_ptr<RequestWait> wait{};  // kWait: wait for it, then call StartRequest() again
+    // kRun:
+    RequestRef request{};
+    ClientId client{};
+    rpc::ConnectionLimits limits{};
+    bool keeps_reply = false;
+    // Not NFS4_OK: the chain does not allow the request. This status is the result of OPERATION_CONTROL; the request
+    // ends with it, and its reply is kept like others.
+    nfs4::nfsstat4 refusal = nfs4::NFS4_OK;
+  };
+  // Starts a request, and renews the lease. A request that names another live channel than its own closes that
+  // channel's connection first. Errors: NFS4ERR_SESS01_NOT_BOUND, NFS4ERR_SESS01_BADCHANNEL, NFS4ERR_TOOSMALL, and
+  // those of StreamTable::Start().
+  Result<StartedRequest, nfs4::nfsstat4> StartRequest(const nfs4::OPERATIONCONTROL4args& arguments,
+                                                      const RequestFacts& facts, const SessionConnection& connection,
+                                                      Loop* loop, TimePoint now);
+  struct ChainTurn {
+    ChainRun::Turn turn = ChainRun::Turn::kBroken;
+    bool lost = false;  // kBroken: the connection of the request is no longer bound, so take the request back
+    std::shared_ptr<RequestWait> wait{};  // kWait: wait for it, then ask again
+    ChainRun::Filehandles filehandles{};  // kRun: of the chain so far
+  };
+  // Whether it is the turn of a chained request. kBroken also if the session has ended.
+  ChainTurn TurnOf(const RequestRef& request, Loop* loop);
+  // What a request leaves.
+  struct RequestEnd {
+    std::optional<xdr::Message> reply{};  // to keep; it owns its memory
+    bool changed = false;                 // see StreamTable::Finish()
+    bool executed = true;                 // false: the chain did not allow its execution
+    bool complete = true;                 // see ChainRun::Finish()
+    ChainRun::Filehandles filehandles{};
+  };
+  void FinishRequest(const RequestRef& request, RequestEnd end, TimePoint now);
+  // Takes back a request that was not executed because its connection is lost.
+  void WithdrawRequest(const RequestRef& request);
+
+  // ---- callbacks (bound_callbacks.cc; callback/ calls them)
+
+  bool CanCall(const Client& client) const;
+  struct CallbackStart {
+    uint64_t session = 0;
+    ChannelId channel;  // a repeated call names it, too
+    CallbackSlots::Slot stream;
+    rpc::ClientCredential credential;
+    std::shared_ptr<rpc::BackChannel> way;
+  };
+  enum class NoCallback : uint8_t { kNoPath, kBusy };
+  Result<CallbackStart, NoCallback> StartCallback(const Client& client);
+  void FinishCallback(const CallbackStart& call, CallbackSlots::Fate fate);
+  // The connection of the back channel now; null if there is none.
+  std::shared_ptr<rpc::BackChannel> CallbackWay(uint64_t session);
+
+  // ---- the rest
+
+  // Forgets connections that are lost, and the sessions of clients that were removed. Call it regularly.
+  void Sweep();
+  // Takes the connections to close, and the waits that have ended.
+  std::vector<Closing> TakeClosings() { return std::exchange(closings_, {}); }
+  std::vector<std::shared_ptr<RequestWait>> TakeEndedWaits() { return std::exchange(ended_waits_, {}); }
+  size_t session_count() const { return sessions_.size(); }
+  // Describes the first inconsistency; returns null if there is none.
+  const char* FindInconsistency() const;
+
+ private:
+  void CloseConnection(BoundSession& session, uint64_t connection, std::string_view why);
+  void CloseLost(BoundSession& session);
+  void WakeStream(BoundSession& session, StreamId stream);
+  void WakeChain(BoundSession& session, const ChainRun* run);
+  void Erase(BoundSession& session);
+
+  const Settings& settings_;
+  Clients& clients_;
+  std::unordered_map<uint64_t, std::unique_ptr<BoundSession>> sessions_;
+  std::unordered_map<uint64_t, BoundSession*> connections_;  // bound ones
+  std::unordered_map<uint64_t, BoundSession*> created_over_;
+  std::vector<Closing> closings_;
+  std::vector<std::shared_ptr<RequestWait>> ended_waits_;
+};
+
+}  // namespace penstock::nfs::v4::sess01
