@@ -1,0 +1,82 @@
+#include "nfs/v4/state/sess01/channels.h"
+
+#include <algorithm>
+#include <cassert>
+
+namespace penstock::nfs::v4::sess01 {
+
+Result<ChannelId, nfs4::nfsstat4> Channels::Bind(uint64_t number, nfs4::ChannelType type) {
+  assert(!NeedsBlock());
+  const std::unexpected refused(nfs4::NFS4ERR_SESS01_BADBIND);
+  const auto bound = std::ranges::find(connections_, number, &Connection::number);
+  if (next_ == kEnd) return refused;
+  if (bound == connections_.end() && connections_.size() == kMaxConnections) return refused;
+  if (type == nfs4::OPERATION) {
+    if (bound != connections_.end() && bound->operations) return refused;
+    had_operations_ = true;
+  } else {
+    if (BackChannel() || (had_operations_ && !had_back_)) return refused;
+    had_back_ = true;
+  }
+
+  Connection& connection =
+      bound != connections_.end() ? *bound : connections_.emplace_back(Connection{.number = number});
+  const ChannelId channel(next_++);
+  (type == nfs4::OPERATION ? connection.operations : connection.back) = channel;
+  return channel;
+}
+
+std::vector<ChannelId> Channels::CloseConnection(uint64_t number, Moment now) {
+  std::vector<ChannelId> closed;
+  const auto bound = std::ranges::find(connections_, number, &Connection::number);
+  if (bound == connections_.end()) return closed;
+  const Connection connection = *bound;
+  connections_.erase(bound);
+  const auto close = [&](std::optional<ChannelId> channel, nfs4::ChannelType type) {
+    if (!channel) return;
+    Remember({*channel, type, now});
+    closed.push_back(*channel);
+  };
+  close(connection.operations, nfs4::OPERATION);
+  close(connection.back, nfs4::BACK);
+  return closed;
+}
+
+void Channels::Remember(const Closed& channel) {
+  if (closed_.size() == kRemembered) closed_.pop_front();
+  closed_.push_back(channel);
+}
+
+const Channels::Connection* Channels::Find(uint64_t number) const {
+  const auto found = std::ranges::find(connections_, number, &Connection::number);
+  return found == connections_.end() ? nullptr : &*found;
+}
+
+std::optional<ChannelId> Channels::OperationsChannelOf(uint64_t number) const {
+  const Connection* connection = Find(number);
+  return connection ? connection->operations : std::nullopt;
+}
+
+std::optional<ChannelId> Channels::BackChannel() const {
+  const auto found = std::ranges::find_if(connections_, [](const Connection& each) { return each.back.has_value(); });
+  return found == connections_.end() ? std::nullopt : found->back;
+}
+
+std::optional<uint64_t> Channels::ConnectionOf(ChannelId channel) const {
+  const auto found = std::ranges::find_if(
+      connections_, [&](const Connection& each) { return each.operations == channel || each.back == channel; });
+  return found == connections_.end() ? std::nullopt : std::optional(found->number);
+}
+
+ChannelState Channels::StateOf(ChannelId channel) const {
+  using enum ChannelState::Standing;
+  if (channel.value() == 0 || channel.value() >= next_) return {kUnknown};
+  if (channel.value() < first_) return {kClosed, kBeginning};
+  if (BackChannel() == channel) return {kUnknown};
+  if (ConnectionOf(channel)) return {kLive};
+  const auto closed = std::ranges::find(closed_, channel, &Closed::channel);
+  if (closed == closed_.end()) return {kForgotten};
+  return closed->type == nfs4::OPERATION ? ChannelState{kClosed, closed->at} : ChannelState{kUnknown};
+}
+
+}  // namespace penstock::nfs::v4::sess01
