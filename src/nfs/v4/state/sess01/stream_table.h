@@ -1,0 +1,135 @@
+// The streamids of a session of 2004: they execute each request exactly once (draft-talpey-nfsv4-rdma-sess-01 §3.2).
+//
+// A streamid remembers the last request that was accepted on it, and its reply. A request carries no sequence number. A
+// client that sends a new request names the channel over which it sends it. A client that sends a request again, after
+// it has lost a connection, does so over another channel and still names the first one. The table therefore tells a
+// retry of the last request by its channel, XID and digest. A retry that matches nothing was either never received, or
+// is a late copy of a request that the client has long had an answer to. The order of two events tells them apart:
+//   - The session has accepted a request on the streamid before the named channel closed. Then it has accepted none
+//     since, so the client still waits for this request: it was never received.
+//   - The session has accepted a request after the named channel closed. A client uses a streamid again only after it
+//     has its answer, so the retry is stale.
+// This holds only if no request arrives over a channel after a retry has named it. The caller therefore closes the
+// connection of a live channel that a retry names, before it calls Start().
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include "base/result.h"
+#include "nfs/v4/state/sess01/ids.h"
+#include "protocol/nfs4_types.h"
+#include "rpc/xid.h"
+#include "xdr/message.h"
+
+namespace penstock::nfs::v4::sess01 {
+
+// A value without locks. The owner of the session protects it.
+class StreamTable {
+ public:
+  // `count`: how many streamids the client may use (totalrequests, §6.1). Requires count > 0. `keeps_replies`: the
+  // client has asked for exactly-once semantics (persist, §6.1). Otherwise the table keeps no reply, and executes a
+  // retry again once the first execution has ended.
+  StreamTable(uint32_t count, bool keeps_replies);
+
+  struct Request {
+    StreamId stream;
+    ChannelId own;    // the operations channel of the connection over which the request came
+    ChannelId named;  // the channelid in OPERATION_CONTROL
+    rpc::Xid xid;
+    // The digest of the request and its caller. It tells a retry from another request with the same XID.
+    uint64_t digest = 0;
+  };
+
+  enum class Outcome : uint8_t {
+    kRun,     // execute the request, then call Finish() or Withdraw()
+    kReplay,  // a retry: here is the reply
+    kWait,    // a retry of the request under way: call Start() again, with a new Moment, when it has ended
+  };
+  struct Started {
+    Outcome outcome;
+    xdr::Message reply{};  // kReplay
+  };
+
+  // Starts a request, as OPERATION_CONTROL does. `named` is the state of the named channel. If the request names
+  // another channel than its own, that channel must be closed or forgotten: a forgotten channel counts as closed
+  // before every acceptance. `now` identifies the execution if the outcome is kRun. The errors leave the table
+  // unchanged:
+  //   - NFS4ERR_SESS01_BADSTREAM: the streamid is not below count();
+  //   - NFS4ERR_SESS01_STREAM_INUSE: another request is under way on the streamid; the retry is stale; a request with
+  //     the same channel and XID had another digest; or a request whose reply was not kept comes again over its live
+  //     channel, which the draft forbids (§2.5);
+  //   - NFS4ERR_SESS01_UNKNOWN_FATE: the request was executed, at least in part, and its reply is not known.
+  Result<Started, nfs4::nfsstat4> Start(const Request& request, const ChannelState& named, Moment now);
+
+  // Ends the execution that Start() began at the Moment `started`. Does nothing if the table has dropped the streamid
+  // or accepted another request on it since. The table keeps `reply` for retries, if it keeps replies. The reply must
+  // own its memory. `changed`: the request contained an operation that may change something, and executed it. Without a
+  // kept reply, a request that changed nothing is executed again when the client sends it again.
+  void Finish(StreamId stream, Moment started, std::optional<xdr::Message> reply, bool changed);
+
+  // Takes back a request that was not executed, because its connection is lost. The request then counts as never
+  // received. Does nothing in the cases in which Finish() does nothing.
+  void Withdraw(StreamId stream, Moment started);
+
+  // Whether the request is the last one that was accepted on the streamid. Otherwise the client has seen its reply.
+  bool IsLast(StreamId stream, ChannelId named, rpc::Xid xid) const;
+
+  // Restores the last request of a streamid after a restart of the server: with its reply, or without one if the
+  // server had begun to execute it. A retry of a request without a reply gets NFS4ERR_SESS01_UNKNOWN_FATE. Returns
+  // false if the streamid is not below count(). Call it before the first Start().
+  bool Restore(StreamId stream, ChannelId named, rpc::Xid xid, uint64_t digest, std::optional<xdr::Message> reply);
+
+  // Gives the client more streamids. Requires count >= count().
+  void Raise(uint32_t count);
+  // Drops the streamids from `target` on, and what they remember. The caller does so when the client has answered
+  // CB_CREDITRECALL with NFS4_OK, and so has no request under way on them. Requires 0 < target <= count().
+  void Lower(uint32_t target, Moment now);
+
+  // How many streamids the client may use.
+  uint32_t count() const { return static_cast<uint32_t>(entries_.size()); }
+  // How many streamids have a request under way.
+  uint32_t busy() const { return busy_; }
+  // The octets of the replies that are kept.
+  size_t kept_octets() const { return kept_octets_; }
+  bool keeps_replies() const { return keeps_replies_; }
+
+  // What a streamid remembers.
+  struct Entry {
+    enum class State : uint8_t {
+      kUnused,
+      kRunning,      // the first execution is under way
+      kWithdrawn,    // accepted, and not executed
+      kKept,         // executed; `reply` is the reply
+      kUnkept,       // executed; a retry executes it again
+      kRepeating,    // a second or later execution is under way
+      kUnknownFate,  // executed at least in part; the reply is not known
+    };
+    State state = State::kUnused;
+    ChannelId channel{};  // the channel that the request named
+    rpc::Xid xid{};
+    uint64_t digest = 0;
+    Moment accepted{};  // when the request was first accepted; repetitions do not count
+    Moment started{};   // when the last execution started
+    xdr::Message reply{};
+
+    bool busy() const { return state == State::kRunning || state == State::kRepeating; }
+  };
+  const std::vector<Entry>& entries() const { return entries_; }
+
+ private:
+  Result<Started, nfs4::nfsstat4> StartAgain(Entry& entry, const Request& request, Moment now);
+  // Returns the entry of an execution; null if the execution no longer concerns the table.
+  Entry* Executing(StreamId stream, Moment started);
+  void Replace(Entry& entry, Entry with);
+
+  std::vector<Entry> entries_;
+  bool keeps_replies_;
+  Moment lowered_{};  // when streamids were last dropped
+  uint32_t busy_ = 0;
+  size_t kept_octets_ = 0;
+};
+
+}  // namespace penstock::nfs::v4::sess01
