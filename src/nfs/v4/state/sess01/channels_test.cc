@@ -18,11 +18,11 @@ class ChannelsTest : public testing::Test {
     }
     return channel ? channel->value() : 0;
   }
-  size_t Close(uint64_t connection) { return channels_.CloseConnection(connection, Moment(++now_)).size(); }
-  Standing StandingOf(uint32_t channel) const { return channels_.StateOf(ChannelId(channel)).standing; }
+  size_t Close(uint64_t connection) { return channels_.CloseConnection(connection).size(); }
+  Standing StandingOf(uint32_t channel) { return channels_.Named(ChannelId(channel)).standing; }
+  Retries* RetriesOf(uint32_t channel) { return channels_.Named(ChannelId(channel)).retries; }
 
   Channels channels_;
-  uint64_t now_ = kBeginning.value();
 };
 
 TEST_F(ChannelsTest, NumbersChannelsFromOneAndNeverTwice) {
@@ -99,20 +99,26 @@ TEST_F(ChannelsTest, CloseReturnsTheChannelsOfTheConnection) {
   Bind(10, nfs4::BACK);
   Bind(10);
   Bind(11);
-  EXPECT_EQ(channels_.CloseConnection(10, Moment(5)), (std::vector{ChannelId(2), ChannelId(1)}));
-  EXPECT_EQ(channels_.CloseConnection(10, Moment(6)), std::vector<ChannelId>());
-  EXPECT_EQ(channels_.CloseConnection(99, Moment(6)), std::vector<ChannelId>());
+  EXPECT_EQ(channels_.CloseConnection(10), (std::vector{ChannelId(2), ChannelId(1)}));
+  EXPECT_EQ(channels_.CloseConnection(10), std::vector<ChannelId>());
+  EXPECT_EQ(channels_.CloseConnection(99), std::vector<ChannelId>());
   EXPECT_EQ(channels_.OperationsChannelOf(10), std::nullopt);
   EXPECT_EQ(channels_.ConnectionOf(ChannelId(2)), std::nullopt);
   EXPECT_EQ(channels_.OperationsChannelOf(11), ChannelId(3));
 }
 
-TEST_F(ChannelsTest, RemembersWhenAChannelClosed) {
+TEST_F(ChannelsTest, AClosedChannelRemembersItsRetries) {
   Bind(10);
   Bind(11);
-  channels_.CloseConnection(10, Moment(7));
-  EXPECT_EQ(channels_.StateOf(ChannelId(1)), (ChannelState{kClosed, Moment(7)}));
-  EXPECT_EQ(StandingOf(2), kLive);
+  EXPECT_EQ(RetriesOf(1), nullptr) << "the channel is live";
+  Close(10);
+  Close(11);
+  ASSERT_EQ(StandingOf(1), kClosed);
+  RetriesOf(1)->Add(StreamId(70));
+  EXPECT_TRUE(RetriesOf(1)->Has(StreamId(70)));
+  EXPECT_FALSE(RetriesOf(1)->Has(StreamId(69)));
+  EXPECT_FALSE(RetriesOf(1)->Has(StreamId(UINT32_MAX)));
+  EXPECT_FALSE(RetriesOf(2)->Has(StreamId(70))) << "another channel";
 }
 
 TEST_F(ChannelsTest, ChannelsThatNeverExistedAreUnknown) {
@@ -190,10 +196,23 @@ TEST_F(ChannelsTest, ARestoredSessionContinuesBehindItsReservedNumbers) {
 
 TEST_F(ChannelsTest, ARestartClosesAllEarlierChannels) {
   channels_ = Channels(ChannelId(1025), false);
-  EXPECT_EQ(channels_.StateOf(ChannelId(1)), (ChannelState{kClosed, kBeginning}));
-  EXPECT_EQ(channels_.StateOf(ChannelId(1024)), (ChannelState{kClosed, kBeginning}));
+  EXPECT_EQ(StandingOf(1), kClosed);
+  EXPECT_EQ(StandingOf(1024), kClosed);
   EXPECT_EQ(StandingOf(0), kUnknown);
   EXPECT_EQ(StandingOf(1025), kUnknown);
+  RetriesOf(1)->Add(StreamId(3));
+  EXPECT_TRUE(RetriesOf(1)->Has(StreamId(3)));
+  EXPECT_FALSE(RetriesOf(1024)->Has(StreamId(3)));
+}
+
+TEST_F(ChannelsTest, ForgetsTheChannelsOfEarlierRunsWithTheFirstThatItForgets) {
+  channels_ = Channels(ChannelId(2049), false);
+  for (uint32_t channel = 1; channel <= Channels::kRemembered; ++channel) ASSERT_EQ(StandingOf(channel), kClosed);
+  EXPECT_EQ(StandingOf(1025), kClosed) << "takes the place of channel 1";
+  EXPECT_EQ(channels_.closed().size(), Channels::kRemembered);
+  EXPECT_EQ(StandingOf(1), kForgotten);
+  EXPECT_EQ(StandingOf(1026), kForgotten) << "may be one that was forgotten";
+  EXPECT_EQ(StandingOf(2), kClosed);
 }
 
 TEST_F(ChannelsTest, ARestoredSessionThatHadABackChannelBindsItAnew) {

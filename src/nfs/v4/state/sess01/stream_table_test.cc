@@ -11,6 +11,7 @@ using nfs4::NFS4_OK;
 using nfs4::NFS4ERR_SESS01_BADSTREAM;
 using nfs4::NFS4ERR_SESS01_STREAM_INUSE;
 using nfs4::NFS4ERR_SESS01_UNKNOWN_FATE;
+using Execution = StreamTable::Execution;
 using Outcome = StreamTable::Outcome;
 using Standing = ChannelState::Standing;
 
@@ -24,28 +25,27 @@ struct Sent {
 
 class StreamTableTest : public testing::Test {
  protected:
-  void Close(uint32_t channel) { closed_[channel] = Moment(++now_); }
+  void Close(uint32_t channel) { closed_[channel].emplace(); }
   void Forget(uint32_t channel) { forgotten_ = channel; }
 
   Result<StreamTable::Started, nfs4::nfsstat4> Start(Sent sent) {
     if (sent.named == 0) sent.named = sent.own;
     ChannelState named{.standing = Standing::kLive};
-    if (closed_[sent.named] != Moment()) named = {Standing::kClosed, closed_[sent.named]};
+    if (closed_[sent.named]) named = {Standing::kClosed, &*closed_[sent.named]};
     if (forgotten_ == sent.named) named = {Standing::kForgotten};
     return table_.Start(
-        {StreamId(sent.stream), ChannelId(sent.own), ChannelId(sent.named), rpc::Xid(sent.xid), sent.digest}, named,
-        Moment(++now_));
+        {StreamId(sent.stream), ChannelId(sent.own), ChannelId(sent.named), rpc::Xid(sent.xid), sent.digest}, named);
   }
   // Starts a request that must run, and returns its execution.
-  Moment Run(const Sent& sent) {
+  Execution Run(const Sent& sent) {
     const auto started = Start(sent);
     EXPECT_TRUE(started) << XdrName(started.error());
-    if (started) {
-      EXPECT_EQ(started->outcome, Outcome::kRun);
-    }
-    return Moment(now_);
+    if (!started) return {};
+    EXPECT_EQ(started->outcome, Outcome::kRun);
+    return started->execution;
   }
-  void Finish(uint32_t stream, Moment execution, std::optional<std::string_view> text = "done", bool changed = true) {
+  void Finish(uint32_t stream, Execution execution, std::optional<std::string_view> text = "done",
+              bool changed = true) {
     table_.Finish(StreamId(stream), execution, text ? std::optional(Reply(*text)) : std::nullopt, changed);
   }
   void Execute(const Sent& sent, std::optional<std::string_view> text = "done", bool changed = true) {
@@ -74,8 +74,7 @@ class StreamTableTest : public testing::Test {
 
   BufferPool pool_;
   StreamTable table_{4, /*keeps_replies=*/true};
-  uint64_t now_ = kBeginning.value();
-  Moment closed_[10];
+  std::optional<Retries> closed_[10];
   uint32_t forgotten_ = 0;
 };
 
@@ -89,7 +88,7 @@ TEST_F(StreamTableTest, RunsNewRequestsOneAfterAnother) {
 }
 
 TEST_F(StreamTableTest, RunsRequestsOfSeveralStreamidsAtOnce) {
-  const Moment first = Run({.stream = 0, .xid = 1}), second = Run({.stream = 1, .xid = 2, .own = 2});
+  const Execution first = Run({.stream = 0, .xid = 1}), second = Run({.stream = 1, .xid = 2, .own = 2});
   EXPECT_EQ(table_.busy(), 2u);
   Finish(1, second);
   EXPECT_EQ(table_.busy(), 1u);
@@ -105,7 +104,7 @@ TEST_F(StreamTableTest, RefusesAStreamIdOutOfBounds) {
 }
 
 TEST_F(StreamTableTest, RefusesANewRequestOnABusyStreamId) {
-  const Moment first = Run({.xid = 1});
+  const Execution first = Run({.xid = 1});
   EXPECT_EQ(Refusal({.xid = 2}), NFS4ERR_SESS01_STREAM_INUSE);
   EXPECT_EQ(Refusal({.xid = 2, .own = 2}), NFS4ERR_SESS01_STREAM_INUSE);
   Finish(0, first);
@@ -133,7 +132,7 @@ TEST_F(StreamTableTest, NeverExecutesAForbiddenResend) {
 }
 
 TEST_F(StreamTableTest, ARetryOfTheRequestUnderWayWaits) {
-  const Moment first = Run({.xid = 1});
+  const Execution first = Run({.xid = 1});
   EXPECT_TRUE(Waits({.xid = 1}));
   Close(1);
   EXPECT_TRUE(Waits({.xid = 1, .own = 2, .named = 1}));
@@ -143,7 +142,7 @@ TEST_F(StreamTableTest, ARetryOfTheRequestUnderWayWaits) {
 }
 
 TEST_F(StreamTableTest, RefusesAnotherRequestWithTheSameChannelAndXid) {
-  const Moment first = Run({.xid = 1, .digest = 7});
+  const Execution first = Run({.xid = 1, .digest = 7});
   EXPECT_EQ(Refusal({.xid = 1, .digest = 8}), NFS4ERR_SESS01_STREAM_INUSE);
   Finish(0, first);
   EXPECT_EQ(Refusal({.xid = 1, .digest = 8}), NFS4ERR_SESS01_STREAM_INUSE);
@@ -191,10 +190,14 @@ TEST_F(StreamTableTest, RefusesARetryWhileAnotherRequestIsUnderWay) {
   EXPECT_EQ(Refusal({.xid = 1, .own = 2, .named = 1}), NFS4ERR_SESS01_STREAM_INUSE);
 }
 
-TEST_F(StreamTableTest, AnAcceptanceAndAClosingAtTheSameMomentCountAsStale) {
+// The server closes a connection while the client still believes in it.
+TEST_F(StreamTableTest, ExecutesARequestThatTheClientSentOverAClosedConnection) {
+  Close(1);
   Execute({.xid = 1, .own = 2});
-  closed_[1] = Moment(now_);
-  EXPECT_EQ(Refusal({.xid = 9, .own = 2, .named = 1}), NFS4ERR_SESS01_STREAM_INUSE);
+  Execute({.xid = 2, .own = 2, .named = 1}, "sent over channel 1 after it had closed");
+  Execute({.xid = 3, .own = 2});
+  EXPECT_EQ(Refusal({.xid = 2, .own = 3, .named = 1}), NFS4ERR_SESS01_STREAM_INUSE);
+  Execute({.stream = 1, .xid = 4, .own = 2, .named = 1}, "another streamid");
 }
 
 TEST_F(StreamTableTest, ARetryOverAForgottenChannelIsStaleUnlessItMatches) {
@@ -209,7 +212,7 @@ TEST_F(StreamTableTest, ARetryOverAForgottenChannelIsStaleUnlessItMatches) {
 TEST_F(StreamTableTest, ExecutesARetryAgainIfItChangedNothingAndItsReplyWasNotKept) {
   Execute({.xid = 1}, std::nullopt, /*changed=*/false);
   Close(1);
-  const Moment again = Run({.xid = 1, .own = 2, .named = 1});
+  const Execution again = Run({.xid = 1, .own = 2, .named = 1});
   EXPECT_TRUE(Waits({.xid = 1, .own = 3, .named = 1}));
   Finish(0, again, std::nullopt, false);
   Execute({.xid = 1, .own = 3, .named = 1}, "kept this time", false);
@@ -227,8 +230,8 @@ TEST_F(StreamTableTest, ARepetitionDoesNotHoldUpTheNextRequest) {
   Execute({.xid = 1}, std::nullopt, /*changed=*/false);
   Close(1);
   Execute({.xid = 1, .own = 3, .named = 1}, std::nullopt, false);  // the client gets this answer
-  const Moment late = Run({.xid = 1, .own = 2, .named = 1});       // a late copy
-  const Moment next = Run({.xid = 2, .own = 3});
+  const Execution late = Run({.xid = 1, .own = 2, .named = 1});    // a late copy
+  const Execution next = Run({.xid = 2, .own = 3});
   EXPECT_EQ(table_.busy(), 1u);
   Finish(0, late, "of the late copy", false);
   EXPECT_TRUE(Waits({.xid = 2, .own = 3}));
@@ -236,13 +239,13 @@ TEST_F(StreamTableTest, ARepetitionDoesNotHoldUpTheNextRequest) {
   EXPECT_EQ(Replayed({.xid = 2, .own = 3}), "second");
 }
 
-TEST_F(StreamTableTest, ARepetitionDoesNotMakeTheNextRequestStale) {
+TEST_F(StreamTableTest, ARepetitionDoesNotMakeTheNextRetryStale) {
   Execute({.xid = 1}, std::nullopt, /*changed=*/false);
   Close(1);
   Execute({.xid = 1, .own = 3, .named = 1}, std::nullopt, false);
   Close(3);                                                        // loses the next request of the client
   Execute({.xid = 1, .own = 2, .named = 1}, std::nullopt, false);  // a late copy
-  const Moment late = Run({.xid = 1, .own = 2, .named = 1});       // another one is still under way
+  const Execution late = Run({.xid = 1, .own = 2, .named = 1});    // another one is still under way
   Execute({.xid = 2, .own = 4, .named = 3}, "second");
   table_.Withdraw(StreamId(0), late);
   EXPECT_EQ(Replayed({.xid = 2, .own = 4, .named = 3}), "second");
@@ -250,7 +253,7 @@ TEST_F(StreamTableTest, ARepetitionDoesNotMakeTheNextRequestStale) {
 
 TEST_F(StreamTableTest, WithoutKeptRepliesARetryExecutesAgainWhenTheFirstHasEnded) {
   table_ = StreamTable(4, /*keeps_replies=*/false);
-  const Moment first = Run({.xid = 1});
+  const Execution first = Run({.xid = 1});
   Close(1);
   EXPECT_TRUE(Waits({.xid = 1, .own = 2, .named = 1}));
   Finish(0, first, "not kept");
@@ -263,7 +266,7 @@ TEST_F(StreamTableTest, WithoutKeptRepliesARetryExecutesAgainWhenTheFirstHasEnde
 
 // X15
 TEST_F(StreamTableTest, AWithdrawnRequestCountsAsNeverReceived) {
-  const Moment first = Run({.xid = 1});
+  const Execution first = Run({.xid = 1});
   table_.Withdraw(StreamId(0), first);
   EXPECT_EQ(table_.busy(), 0u);
   Close(1);
@@ -294,7 +297,7 @@ TEST_F(StreamTableTest, AWithdrawnRepetitionCanBeRepeated) {
 }
 
 TEST_F(StreamTableTest, IgnoresTheEndOfAnExecutionThatIsOver) {
-  const Moment first = Run({.xid = 1});
+  const Execution first = Run({.xid = 1});
   Finish(0, first, "first");
   Finish(0, first, "again");
   table_.Withdraw(StreamId(0), first);
@@ -309,13 +312,13 @@ TEST_F(StreamTableTest, KnowsTheLastRequestOfAStreamId) {
     return table_.IsLast(StreamId(stream), ChannelId(named), rpc::Xid(xid));
   };
   EXPECT_FALSE(is_last(0, 0, 0)) << "the streamid is unused";
-  Run({.xid = 5});
+  const Execution first = Run({.xid = 5});
   EXPECT_TRUE(is_last(0, 1, 5));
   EXPECT_FALSE(is_last(0, 1, 6));
   EXPECT_FALSE(is_last(0, 2, 5));
   EXPECT_FALSE(is_last(1, 1, 5));
   EXPECT_FALSE(is_last(UINT32_MAX, 1, 5));
-  Finish(0, Moment(now_));
+  Finish(0, first);
   EXPECT_TRUE(is_last(0, 1, 5));
   Run({.xid = 6});
   EXPECT_FALSE(is_last(0, 1, 5)) << "the client has seen the reply";
@@ -336,7 +339,7 @@ TEST_F(StreamTableTest, KeepsOneReplyForEachStreamId) {
 TEST_F(StreamTableTest, LowerDropsTheStreamIdsFromTheTargetOn) {
   Execute({.stream = 1, .xid = 1}, "kept");
   Execute({.stream = 3, .xid = 2}, "dropped!");
-  table_.Lower(2, Moment(++now_));
+  table_.Lower(2);
   EXPECT_EQ(table_.count(), 2u);
   EXPECT_EQ(table_.kept_octets(), 4u);
   EXPECT_EQ(Refusal({.stream = 2, .xid = 3}), NFS4ERR_SESS01_BADSTREAM);
@@ -345,8 +348,8 @@ TEST_F(StreamTableTest, LowerDropsTheStreamIdsFromTheTargetOn) {
 }
 
 TEST_F(StreamTableTest, LowerDropsARequestUnderWay) {
-  const Moment request = Run({.stream = 3, .xid = 1});
-  table_.Lower(1, Moment(++now_));
+  const Execution request = Run({.stream = 3, .xid = 1});
+  table_.Lower(1);
   EXPECT_EQ(table_.busy(), 0u);
   Finish(3, request, "to nobody");
   table_.Raise(4);
@@ -366,7 +369,7 @@ TEST_F(StreamTableTest, RaiseGivesMoreStreamIds) {
 TEST_F(StreamTableTest, ARaisedStreamIdRefusesLateCopiesFromBeforeItWasDropped) {
   Close(1);
   Execute({.stream = 3, .xid = 1, .own = 3, .named = 1});
-  table_.Lower(2, Moment(++now_));
+  table_.Lower(2);
   table_.Raise(4);
   EXPECT_EQ(Refusal({.stream = 3, .xid = 1, .own = 2, .named = 1}), NFS4ERR_SESS01_STREAM_INUSE);
   Close(3);
@@ -377,7 +380,7 @@ TEST_F(StreamTableTest, ARaisedStreamIdRefusesLateCopiesFromBeforeItWasDropped) 
 TEST_F(StreamTableTest, ReplaysARestoredReply) {
   EXPECT_TRUE(table_.Restore(StreamId(2), ChannelId(1), rpc::Xid(5), 7, Reply("kept")));
   EXPECT_EQ(table_.kept_octets(), 4u);
-  closed_[1] = kBeginning;
+  Close(1);
   EXPECT_EQ(Replayed({.stream = 2, .xid = 5, .own = 2, .named = 1, .digest = 7}), "kept");
   Execute({.stream = 2, .xid = 6, .own = 2});
 }
@@ -385,7 +388,7 @@ TEST_F(StreamTableTest, ReplaysARestoredReply) {
 TEST_F(StreamTableTest, ARestoredIntentWithoutAReplyHasAnUnknownFate) {
   EXPECT_TRUE(table_.Restore(StreamId(2), ChannelId(1), rpc::Xid(5), 7, std::nullopt));
   EXPECT_EQ(table_.busy(), 0u);
-  closed_[1] = kBeginning;
+  Close(1);
   const Sent retry{.stream = 2, .xid = 5, .own = 2, .named = 1, .digest = 7};
   for (int i = 0; i < 2; ++i) EXPECT_EQ(Refusal(retry), NFS4ERR_SESS01_UNKNOWN_FATE);
   Execute({.stream = 2, .xid = 6, .own = 2});
@@ -394,7 +397,7 @@ TEST_F(StreamTableTest, ARestoredIntentWithoutAReplyHasAnUnknownFate) {
 
 TEST_F(StreamTableTest, ExecutesARequestThatIsNotRestored) {
   EXPECT_TRUE(table_.Restore(StreamId(2), ChannelId(1), rpc::Xid(5), 7, Reply("kept")));
-  closed_[1] = kBeginning;
+  Close(1);
   Execute({.stream = 2, .xid = 6, .own = 2, .named = 1});
   Execute({.stream = 3, .xid = 7, .own = 2, .named = 1});
 }
