@@ -38,6 +38,8 @@ struct ServeOptions {
   double grace_seconds = 90;
   bool no_delegations = false;
   std::string nfs4_domain;
+  std::string sess01 = "off";  // the sessions of 2004: off, tcp or rdma
+  uint32_t sess01_pad = 0;     // octets
   std::string keytab;
   bool manage_gids = false;
   RdmaOptions rdma;

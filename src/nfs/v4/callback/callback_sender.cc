@@ -78,15 +78,23 @@ Task<void> CallbackSender::Deliver(ClientId client, CallbackOperation operation,
 
 Task<CallbackSender::Answer> CallbackSender::CallOnce(ClientId client, const CallbackOperation& operation,
                                                       TimePoint end, OnlySession only) {
-  std::optional<CallbackAddress> address;
-  const bool has_client = state_.Run([&](StateTables& state) {
+  CallbackAddress address;
+  const auto kind = state_.Run([&](StateTables& state) -> std::optional<SessionKind> {
     const Client* known = state.clients.Find(client);
-    if (known && !known->dialect.has_sessions()) address = known->callback;
-    return known != nullptr;
+    if (!known) return std::nullopt;
+    address = known->callback;
+    return known->dialect.session_kind();
   });
-  if (!has_client) co_return std::unexpected(Failure::kNoClient);
-  if (address) co_return co_await CallByAddress(client, *std::move(address), &operation);
-  co_return co_await CallBySession(client, operation, end, only);
+  if (!kind) co_return std::unexpected(Failure::kNoClient);
+  switch (*kind) {
+    case SessionKind::kNone:
+      co_return co_await CallByAddress(client, std::move(address), &operation);
+    case SessionKind::kSlots:
+      co_return co_await CallBySession(client, operation, end, only);
+    case SessionKind::kBound:
+      co_return co_await CallByBoundSession(client, operation, end);
+  }
+  std::unreachable();
 }
 
 // ---- the calls ----

@@ -97,6 +97,9 @@ class CallbackSender : public Callbacks {
   Task<void> DeliverProbe(SessionId session, std::shared_ptr<rpc::BackChannel> channel);
   Task<Answer> CallBySession(ClientId client, const CallbackOperation& operation, TimePoint end, OnlySession only);
   Task<std::shared_ptr<rpc::BackChannel>> NextChannel(const SessionId& session, TimePoint end);
+  // bound_path.cc
+  Task<Answer> CallByBoundSession(ClientId client, const CallbackOperation& operation, TimePoint end);
+  Task<std::shared_ptr<rpc::BackChannel>> NextWay(uint64_t session, TimePoint end);
   // address_path.cc
   Task<Answer> CallByAddress(ClientId client, CallbackAddress address, const CallbackOperation* operation);
   Task<std::shared_ptr<rpc::Channel>> ChannelTo(ClientId client, const CallbackAddress& address);

@@ -1,4 +1,5 @@
 // Calls to clients with sessions, over the backchannels of the sessions.
+#include "nfs/v4/callback/call_over.h"
 #include "nfs/v4/callback/callback_sender.h"
 
 namespace penstock::nfs::v4 {
@@ -8,24 +9,6 @@ using namespace nfs4;  // NOLINT: the protocol's own names, RFC 8881
 namespace {
 
 using Fate = CallbackSlots::Fate;
-
-enum class Lost : uint8_t {
-  kRefused,   // the client did not execute the call
-  kUnsent,    // the server did not send the call
-  kNoAnswer,  // the client may have executed the call
-};
-
-Lost WhyLost(rpc::CallError error) { return error == rpc::CallError::kTooLarge ? Lost::kUnsent : Lost::kNoAnswer; }
-
-// Makes the call over one connection, on the connection's loop.
-Task<Result<CallbackAnswer, Lost>> CallOver(rpc::BackChannel& channel, const CallbackCall& call) {
-  const rpc::Xid xid = channel.xids().Next();
-  const auto reply = co_await channel.Call(EncodeCallback(channel.buffers(), xid, call), ShapeOfCallbackReply());
-  if (!reply) co_return std::unexpected(WhyLost(reply.error()));
-  const auto answer = DecodeCallbackReply(*reply, xid, call);
-  if (answer) co_return *answer;
-  co_return std::unexpected(answer.error() == CallbackProblem::kRefused ? Lost::kRefused : Lost::kNoAnswer);
-}
 
 // RFC 8881 §2.10.6.3
 referring_call_list4 ReferringTo(const RequestName& request) {
@@ -51,7 +34,7 @@ Task<void> CallbackSender::DeliverProbe(SessionId session, std::shared_ptr<rpc::
   if (called_as) {
     const CallbackCall call{.program = called_as->number, .credential = called_as->credential.auth()};
     if (channel->loop()) co_await SwitchTo(*channel->loop());
-    const auto answer = co_await CallOver(*channel, call);
+    const auto answer = co_await CallOver(*channel, channel->xids().Next(), call);
     if (home_) co_await SwitchTo(*home_);
     if (!answer) state_.Run([&](StateTables& state) { state.sessions.SuspectChannel(session, *channel); });
   }
@@ -89,19 +72,19 @@ Task<CallbackSender::Answer> CallbackSender::CallBySession(ClientId client, cons
   std::shared_ptr<rpc::BackChannel> channel = started->channel;
   while (channel) {
     if (channel->loop()) co_await SwitchTo(*channel->loop());
-    const auto answer = co_await CallOver(*channel, call);
+    const auto answer = co_await CallOver(*channel, channel->xids().Next(), call);
     if (home_) co_await SwitchTo(*home_);
 
-    if (answer && answer->sequence == NFS4_OK) {
+    if (answer && answer->opener == NFS4_OK) {
       finish(Fate::kSeen);
       co_return *answer;
     }
-    if (answer && answer->sequence != NFS4ERR_DELAY) {
+    if (answer && answer->opener != NFS4ERR_DELAY) {
       // NFS4ERR_BADSESSION, NFS4ERR_SEQ_MISORDERED and others: client and server disagree about the slot.
       finish(Fate::kUnknown);
       co_return std::unexpected(Failure::kNoPath);
     }
-    if (!answer && answer.error() != Lost::kNoAnswer) {
+    if (!answer && answer.error() != LostCall::kNoAnswer) {
       // The client refuses the call or cannot receive a call of this size. Another attempt would fail as well.
       finish(Fate::kUnseen);
       co_return std::unexpected(Failure::kRefused);

@@ -53,20 +53,29 @@ bool DecodeSequence(xdr::Decoder& decoder, const CB_SEQUENCE4args& sent, nfsstat
          result.csr_sequenceid == sent.csa_sequenceid && result.csr_slotid == sent.csa_slotid;
 }
 
+// Decodes the result of OPERATION_CONTROL, which must repeat the streamid of the call.
+bool DecodeControl(xdr::Decoder& decoder, const OPERATIONCONTROL4args& sent, nfsstat4& status) {
+  if (!DecodeStatus(decoder, OP_CB_OPERATION_CONTROL, status)) return false;
+  uint32_t streamid = 0;
+  return status != NFS4_OK || (decoder.U32(streamid) && streamid == sent.streamid);
+}
+
 bool DecodeResults(xdr::Decoder& decoder, const CallbackCall& call, CallbackAnswer& answer) {
   CB_COMPOUND4res_head head{};
   if (!xdr::Decode(decoder, head)) return false;
   answer.status = head.status;
   uint32_t left = head.count;
-  if (call.sequence) {
+  if (call.sequence || call.control) {
     if (left == 0) {
-      // The client did not execute CB_SEQUENCE (NFS4ERR_MINOR_VERS_MISMATCH). The status must be an error.
-      answer.sequence = head.status;
+      // The client did not execute the opener (NFS4ERR_MINOR_VERS_MISMATCH). The status must be an error.
+      answer.opener = head.status;
       return head.status != NFS4_OK;
     }
     --left;
-    if (!DecodeSequence(decoder, *call.sequence, answer.sequence)) return false;
-    if (answer.sequence != NFS4_OK) return left == 0;
+    const bool decoded = call.sequence ? DecodeSequence(decoder, *call.sequence, answer.opener)
+                                       : DecodeControl(decoder, *call.control, answer.opener);
+    if (!decoded) return false;
+    if (answer.opener != NFS4_OK) return left == 0;
   }
   if (left == 0) return head.status != NFS4_OK;
   if (!DecodeStatus(decoder, call.operation->number, answer.status)) return false;
@@ -91,10 +100,14 @@ rpc::Message EncodeCallback(BufferPool& buffers, rpc::Xid xid, const CallbackCal
   xdr::Encode(encoder, CB_COMPOUND4args_head{.tag = {},
                                              .minorversion = call.minor_version.value(),
                                              .callback_ident = call.identifier,
-                                             .count = call.sequence ? 2u : 1u});
+                                             .count = call.sequence || call.control ? 2u : 1u});
   if (call.sequence) {
     xdr::Encode(encoder, OP_CB_SEQUENCE);
     xdr::Encode(encoder, *call.sequence);
+  }
+  if (call.control) {
+    xdr::Encode(encoder, OP_CB_OPERATION_CONTROL);
+    xdr::Encode(encoder, *call.control);
   }
   xdr::Encode(encoder, call.operation->number);
   encoder.Fixed(call.operation->arguments);

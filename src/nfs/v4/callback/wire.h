@@ -10,6 +10,7 @@
 #include "nfs/v4/callback/callbacks.h"
 #include "nfs/v4/dialect/dialect.h"
 #include "protocol/nfs4_callback.h"
+#include "protocol/nfs4_sess01.h"
 #include "rpc/auth.h"
 #include "rpc/transport.h"
 #include "xdr/encode.h"
@@ -41,9 +42,10 @@ struct CallbackCall {
   uint32_t program = 0;
   rpc::OpaqueAuth credential{};
   MinorVersion minor_version{};
-  uint32_t identifier = 0;                           // callback_ident, for clients without sessions
-  std::optional<nfs4::CB_SEQUENCE4args> sequence{};  // for clients with sessions
-  const CallbackOperation* operation = nullptr;      // null for CB_NULL
+  uint32_t identifier = 0;                               // callback_ident, for clients without sessions
+  std::optional<nfs4::CB_SEQUENCE4args> sequence{};      // for clients with sessions of RFC 8881
+  std::optional<nfs4::OPERATIONCONTROL4args> control{};  // for clients with sessions of 2004
+  const CallbackOperation* operation = nullptr;          // null for CB_NULL
 };
 
 rpc::Message EncodeCallback(BufferPool& buffers, rpc::Xid xid, const CallbackCall& call);
@@ -51,8 +53,8 @@ rpc::Message EncodeCallback(BufferPool& buffers, rpc::Xid xid, const CallbackCal
 rpc::ReplyShape ShapeOfCallbackReply();
 
 struct CallbackAnswer {
-  // The status of CB_SEQUENCE; NFS4_OK if the call had none.
-  nfs4::nfsstat4 sequence = nfs4::NFS4_OK;
+  // The status of CB_SEQUENCE or OPERATION_CONTROL; NFS4_OK if the call had neither.
+  nfs4::nfsstat4 opener = nfs4::NFS4_OK;
   // The status of the operation, or of the CB_COMPOUND if the client did not execute the operation.
   nfs4::nfsstat4 status = nfs4::NFS4_OK;
   HolderAttributes attributes{};  // CB_GETATTR

@@ -71,14 +71,14 @@ TEST_F(CallbackWireTest, CbNullHasNoArguments) {
 TEST_F(CallbackWireTest, ReturnsTheStatusOfTheOperation) {
   const auto answer = Answered(InSession(recall_), {.status = NFS4ERR_BAD_STATEID});
   ASSERT_TRUE(answer);
-  EXPECT_EQ(answer->sequence, NFS4_OK);
+  EXPECT_EQ(answer->opener, NFS4_OK);
   EXPECT_EQ(answer->status, NFS4ERR_BAD_STATEID);
 }
 
 TEST_F(CallbackWireTest, ReturnsTheStatusOfAFailedCbSequence) {
   const auto answer = Answered(InSession(recall_), {.sequence = NFS4ERR_SEQ_MISORDERED});
   ASSERT_TRUE(answer);
-  EXPECT_EQ(answer->sequence, NFS4ERR_SEQ_MISORDERED);
+  EXPECT_EQ(answer->opener, NFS4ERR_SEQ_MISORDERED);
 }
 
 TEST_F(CallbackWireTest, AReplyWithoutResultsIsNotSuccess) {
@@ -89,7 +89,7 @@ TEST_F(CallbackWireTest, AReplyWithoutResultsIsNotSuccess) {
     xdr::Encode(encoder, CB_COMPOUND4res_head{.status = status, .tag = {}, .count = 0});
     return DecodeCallbackReply(encoder.Finish(), kXid, call);
   };
-  EXPECT_EQ(head_only(NFS4ERR_MINOR_VERS_MISMATCH)->sequence, NFS4ERR_MINOR_VERS_MISMATCH);
+  EXPECT_EQ(head_only(NFS4ERR_MINOR_VERS_MISMATCH)->opener, NFS4ERR_MINOR_VERS_MISMATCH);
   EXPECT_EQ(head_only(NFS4_OK).error(), CallbackProblem::kMalformed);
 }
 

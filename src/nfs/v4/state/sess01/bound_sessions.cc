@@ -114,7 +114,7 @@ void BoundSessions::Erase(BoundSession& session) {
 }
 
 void BoundSessions::CloseConnection(BoundSession& session, uint64_t connection, std::string_view why) {
-  if (session.channels.CloseConnection(connection, session.Next()).empty()) return;
+  if (session.channels.CloseConnection(connection).empty()) return;
   for (auto& channel : session.live) {
     if (channel.connection != connection) continue;
     channel.chain.Lose();
@@ -156,23 +156,22 @@ Result<BoundSessions::StartedRequest, nfs4::nfsstat4> BoundSessions::StartReques
 
   const ChannelId named(arguments.channelid);
   const bool is_retry = named != own->id;
-  ChannelState state = session->channels.StateOf(named);
+  ChannelState state = session->channels.Named(named);
   if (state.standing == ChannelState::Standing::kUnknown) return std::unexpected(nfs4::NFS4ERR_SESS01_BADCHANNEL);
   if (is_retry && state.standing == ChannelState::Standing::kLive) {
     // From here on, nothing that is late on the named channel is executed.
     CloseConnection(*session, *session->channels.ConnectionOf(named),
                     "a retry over another connection has replaced it");
-    state = session->channels.StateOf(named);
+    state = session->channels.Named(named);
     own = session->OperationsOf(connection.number);
   }
 
   Client& client = *clients_.FindAny(session->client);
-  const Moment moment = session->Next();
   const StreamId stream(arguments.streamid);
   PENSTOCK_TRY(
       auto started,
       session->streams.Start(
-          {.stream = stream, .own = own->id, .named = named, .xid = facts.xid, .digest = facts.digest}, state, moment));
+          {.stream = stream, .own = own->id, .named = named, .xid = facts.xid, .digest = facts.digest}, state));
   clients_.Renew(client, now);
   StartedRequest result{.outcome = started.outcome, .reply = std::move(started.reply)};
   if (started.outcome == StreamTable::Outcome::kWait) {
@@ -182,8 +181,11 @@ Result<BoundSessions::StartedRequest, nfs4::nfsstat4> BoundSessions::StartReques
   if (started.outcome != StreamTable::Outcome::kRun) return result;
 
   ++client.requests;
-  result.request = {
-      .session = session->id, .stream = stream, .started = moment, .connection = connection.number, .chain = {}};
+  result.request = {.session = session->id,
+                    .stream = stream,
+                    .execution = started.execution,
+                    .connection = connection.number,
+                    .chain = {}};
   result.client = client.id;
   result.limits = own->limits;
   result.keeps_reply = session->streams.keeps_replies();
@@ -211,7 +213,7 @@ void BoundSessions::FinishRequest(const RequestRef& request, RequestEnd end, Tim
   if (!session) return;
   Client& client = *clients_.FindAny(session->client);
   const uint32_t busy_before = session->streams.busy();
-  session->streams.Finish(request.stream, request.started, std::move(end.reply), end.changed);
+  session->streams.Finish(request.stream, request.execution, std::move(end.reply), end.changed);
   client.requests -= busy_before - session->streams.busy();
   clients_.Renew(client, now);
   if (request.chain.run) {
@@ -225,7 +227,7 @@ void BoundSessions::WithdrawRequest(const RequestRef& request) {
   BoundSession* const session = Find(request.session);
   if (!session) return;
   const uint32_t busy_before = session->streams.busy();
-  session->streams.Withdraw(request.stream, request.started);
+  session->streams.Withdraw(request.stream, request.execution);
   clients_.FindAny(session->client)->requests -= busy_before - session->streams.busy();
   if (request.chain.run) {
     request.chain.run->Break();

@@ -53,7 +53,6 @@ struct BoundSession {
   uint64_t created_over = 0;  // the connection of its SESSION_CREATE
   StreamTable streams;
   Channels channels{};
-  Moment moment = kBeginning;  // of the last event
   std::vector<Channel> live{};
   // Requests that wait for the end of another one: a retry for its first execution, a chained request for its turn.
   std::vector<StreamWait> stream_waits{};
@@ -65,7 +64,6 @@ struct BoundSession {
 
   Channel* OperationsOf(uint64_t connection);
   const Channel* Back() const;
-  Moment Next() { return moment = Moment(moment.value() + 1); }
 };
 
 class BoundSessions {
@@ -108,7 +106,7 @@ class BoundSessions {
   struct RequestRef {
     uint64_t session = 0;
     StreamId stream;
-    Moment started;
+    StreamTable::Execution execution;
     uint64_t connection = 0;
     Chain::Judged chain;
   };

@@ -26,25 +26,26 @@ Result<ChannelId, nfs4::nfsstat4> Channels::Bind(uint64_t number, nfs4::ChannelT
   return channel;
 }
 
-std::vector<ChannelId> Channels::CloseConnection(uint64_t number, Moment now) {
+std::vector<ChannelId> Channels::CloseConnection(uint64_t number) {
   std::vector<ChannelId> closed;
   const auto bound = std::ranges::find(connections_, number, &Connection::number);
   if (bound == connections_.end()) return closed;
   const Connection connection = *bound;
   connections_.erase(bound);
   const auto close = [&](std::optional<ChannelId> channel, nfs4::ChannelType type) {
-    if (!channel) return;
-    Remember({*channel, type, now});
-    closed.push_back(*channel);
+    if (channel) closed.push_back(Remember(*channel, type).channel);
   };
   close(connection.operations, nfs4::OPERATION);
   close(connection.back, nfs4::BACK);
   return closed;
 }
 
-void Channels::Remember(const Closed& channel) {
-  if (closed_.size() == kRemembered) closed_.pop_front();
-  closed_.push_back(channel);
+Channels::Closed& Channels::Remember(ChannelId channel, nfs4::ChannelType type) {
+  if (closed_.size() == kRemembered) {
+    if (closed_.front().channel.value() < first_) forgot_an_earlier_ = true;
+    closed_.pop_front();
+  }
+  return closed_.emplace_back(Closed{.channel = channel, .type = type});
 }
 
 const Channels::Connection* Channels::Find(uint64_t number) const {
@@ -68,15 +69,16 @@ std::optional<uint64_t> Channels::ConnectionOf(ChannelId channel) const {
   return found == connections_.end() ? std::nullopt : std::optional(found->number);
 }
 
-ChannelState Channels::StateOf(ChannelId channel) const {
+ChannelState Channels::Named(ChannelId channel) {
   using enum ChannelState::Standing;
-  if (channel.value() == 0 || channel.value() >= next_) return {kUnknown};
-  if (channel.value() < first_) return {kClosed, kBeginning};
-  if (BackChannel() == channel) return {kUnknown};
+  if (channel.value() == 0 || channel.value() >= next_ || BackChannel() == channel) return {kUnknown};
   if (ConnectionOf(channel)) return {kLive};
   const auto closed = std::ranges::find(closed_, channel, &Closed::channel);
-  if (closed == closed_.end()) return {kForgotten};
-  return closed->type == nfs4::OPERATION ? ChannelState{kClosed, closed->at} : ChannelState{kUnknown};
+  if (closed != closed_.end()) {
+    return closed->type == nfs4::OPERATION ? ChannelState{kClosed, &closed->retries} : ChannelState{kUnknown};
+  }
+  if (channel.value() >= first_ || forgot_an_earlier_) return {kForgotten};
+  return {kClosed, &Remember(channel, nfs4::OPERATION).retries};
 }
 
 }  // namespace penstock::nfs::v4::sess01

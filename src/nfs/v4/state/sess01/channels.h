@@ -1,5 +1,5 @@
-// The channels of a session of 2004 (draft-talpey-nfsv4-rdma-sess-01 §2.1.2): which connections carry them, and when
-// the closed ones closed.
+// The channels of a session of 2004 (draft-talpey-nfsv4-rdma-sess-01 §2.1.2): which connections carry them, and which
+// ones have closed.
 //
 // A client binds a connection to the session with SESSION_BIND, once for an operations channel and once for a back
 // channel. Each binding makes a channel with a new number. A channel closes with its connection.
@@ -18,12 +18,39 @@
 
 namespace penstock::nfs::v4::sess01 {
 
+// The streamids on which a client has sent requests again that it had sent over a channel before the channel closed.
+class Retries {
+ public:
+  bool Has(StreamId stream) const { return stream.value() < streams_.size() && streams_[stream.value()]; }
+  void Add(StreamId stream) {
+    if (stream.value() >= streams_.size()) streams_.resize(stream.value() + 1);
+    streams_[stream.value()] = true;
+  }
+  bool operator==(const Retries&) const = default;
+
+ private:
+  std::vector<bool> streams_;
+};
+
+// What a session knows of the channel that a request names.
+struct ChannelState {
+  enum class Standing : uint8_t {
+    kUnknown,    // the session has no operations channel with this number
+    kLive,       // its connection is bound
+    kClosed,     // its connection is closed
+    kForgotten,  // its connection was closed so long ago that its retries are forgotten
+  };
+  Standing standing = Standing::kUnknown;
+  // kClosed: the retries of the channel. Valid until the next call of CloseConnection() or Named().
+  Retries* retries = nullptr;
+};
+
 // A value without locks. The owner of the session protects it.
 class Channels {
  public:
   // The most connections that a session has at a time.
   static constexpr size_t kMaxConnections = 64;
-  // The closed channels whose Moments a session remembers. A session forgets the channel that closed first.
+  // The closed channels that a session remembers. It forgets the channel that closed first.
   static constexpr size_t kRemembered = 1024;
   // A session that survives a restart reserves this many numbers at a time.
   static constexpr uint32_t kBlock = 1024;
@@ -56,7 +83,7 @@ class Channels {
   Result<ChannelId, nfs4::nfsstat4> Bind(uint64_t connection, nfs4::ChannelType type);
 
   // Closes the channels of a connection, if it has any, and returns them.
-  std::vector<ChannelId> CloseConnection(uint64_t connection, Moment now);
+  std::vector<ChannelId> CloseConnection(uint64_t connection);
 
   // The operations channel of a connection; nothing if the connection has none.
   std::optional<ChannelId> OperationsChannelOf(uint64_t connection) const;
@@ -65,9 +92,9 @@ class Channels {
   // The connection of a live channel; nothing if the channel is not live.
   std::optional<uint64_t> ConnectionOf(ChannelId channel) const;
 
-  // Returns the state of an operations channel. A back channel counts as unknown, since no request names it, unless
-  // the session has forgotten its type.
-  ChannelState StateOf(ChannelId channel) const;
+  // Returns the state of a channel that a request names. A back channel counts as unknown, since no request is sent
+  // over it, unless the session has forgotten its type.
+  ChannelState Named(ChannelId channel);
 
   struct Connection {
     uint64_t number = 0;
@@ -78,11 +105,12 @@ class Channels {
   struct Closed {
     ChannelId channel;
     nfs4::ChannelType type{};
-    Moment at;
+    Retries retries{};
     bool operator==(const Closed&) const = default;
   };
-  // The bound connections, and the remembered closed channels in the order in which they closed.
   const std::vector<Connection>& connections() const { return connections_; }
+  // The closed channels that the session remembers. Of the channels of earlier runs of the server, those that a request
+  // has named.
   const std::deque<Closed>& closed() const { return closed_; }
 
   bool operator==(const Channels&) const = default;
@@ -92,9 +120,10 @@ class Channels {
   static constexpr uint32_t kEnd = UINT32_MAX;
 
   const Connection* Find(uint64_t connection) const;
-  void Remember(const Closed& channel);
+  Closed& Remember(ChannelId channel, nfs4::ChannelType type);
 
-  uint32_t first_ = 1;  // lower numbers are those of earlier runs of the server
+  uint32_t first_ = 1;              // lower numbers are those of earlier runs of the server
+  bool forgot_an_earlier_ = false;  // a channel of an earlier run of the server is forgotten
   uint32_t next_ = 1;
   uint32_t reserved_until_;
   bool had_operations_ = false;

@@ -10,66 +10,68 @@ StreamTable::StreamTable(uint32_t count, bool keeps_replies) : entries_(count), 
   assert(count > 0);
 }
 
-Result<StreamTable::Started, nfs4::nfsstat4> StreamTable::Start(const Request& request, const ChannelState& named,
-                                                                Moment now) {
+Result<StreamTable::Started, nfs4::nfsstat4> StreamTable::Start(const Request& request, const ChannelState& named) {
   using enum ChannelState::Standing;
-  const bool is_new = request.named == request.own;
-  assert(is_new || named.standing == kClosed || named.standing == kForgotten);
+  const bool is_retry = request.named != request.own;
+  assert(!is_retry || named.standing == kForgotten || (named.standing == kClosed && named.retries));
   if (request.stream.value() >= count()) return std::unexpected(nfs4::NFS4ERR_SESS01_BADSTREAM);
 
   Entry& entry = entries_[request.stream.value()];
-  if (entry.state != State::kUnused && entry.channel == request.named && entry.xid == request.xid) {
-    return StartAgain(entry, request, now);
+  if (Recognizes(entry, request.named, request.xid)) {
+    if (entry.digest != request.digest) return std::unexpected(nfs4::NFS4ERR_SESS01_STREAM_INUSE);
+    if (is_retry && named.retries) named.retries->Add(request.stream);
+    return StartAgain(entry, is_retry);
   }
-  // A repetition does not hold up the next request: a late retry may cause one after its client has had the answer.
+  // A repetition does not hold up the next request: a late retry may cause one after the client has had its answer.
   if (entry.state == State::kRunning) return std::unexpected(nfs4::NFS4ERR_SESS01_STREAM_INUSE);
-  const bool never_received = named.standing == kClosed && entry.accepted < named.closed;
-  if (!is_new && !never_received) return std::unexpected(nfs4::NFS4ERR_SESS01_STREAM_INUSE);
-
-  Replace(entry, {.state = State::kRunning,
-                  .channel = request.named,
-                  .xid = request.xid,
-                  .digest = request.digest,
-                  .accepted = now,
-                  .started = now});
-  return Started{Outcome::kRun};
+  if (is_retry) {
+    const bool stale = !named.retries || named.retries->Has(request.stream);
+    if (stale) return std::unexpected(nfs4::NFS4ERR_SESS01_STREAM_INUSE);
+    named.retries->Add(request.stream);
+  }
+  Replace(entry, {.channel = request.named, .xid = request.xid, .digest = request.digest});
+  return Begin(entry, State::kRunning);
 }
 
-Result<StreamTable::Started, nfs4::nfsstat4> StreamTable::StartAgain(Entry& entry, const Request& request, Moment now) {
-  if (entry.digest != request.digest) return std::unexpected(nfs4::NFS4ERR_SESS01_STREAM_INUSE);
+Result<StreamTable::Started, nfs4::nfsstat4> StreamTable::StartAgain(Entry& entry, bool is_retry) {
   switch (entry.state) {
+    case State::kUnused:
+      break;  // not recognized
     case State::kRunning:
     case State::kRepeating:
       return Started{Outcome::kWait};
     case State::kKept:
       return Started{Outcome::kReplay, entry.reply};
-    case State::kUnknownFate:
-      return std::unexpected(nfs4::NFS4ERR_SESS01_UNKNOWN_FATE);
-    case State::kUnkept:
-      // §2.5 forbids retries over a live channel.
-      if (request.named == request.own) return std::unexpected(nfs4::NFS4ERR_SESS01_STREAM_INUSE);
-      entry.state = State::kRepeating;
-      break;
     case State::kWithdrawn:
-      entry.state = State::kRunning;
-      break;
-    case State::kUnused:
-      assert(false);
+      return Begin(entry, State::kRunning);
+    case State::kUnkept:
+      if (!is_retry) return std::unexpected(nfs4::NFS4ERR_SESS01_STREAM_INUSE);
+      return Begin(entry, State::kRepeating);
+    case State::kUnknownFate:
       break;
   }
-  entry.started = now;
-  ++busy_;
-  return Started{Outcome::kRun};
+  return std::unexpected(nfs4::NFS4ERR_SESS01_UNKNOWN_FATE);
 }
 
-StreamTable::Entry* StreamTable::Executing(StreamId stream, Moment started) {
+StreamTable::Started StreamTable::Begin(Entry& entry, Entry::State state) {
+  entry.state = state;
+  entry.execution = Execution(++executions_);
+  ++busy_;
+  return {Outcome::kRun, {}, entry.execution};
+}
+
+bool StreamTable::Recognizes(const Entry& entry, ChannelId named, rpc::Xid xid) {
+  return entry.state != State::kUnused && entry.channel == named && entry.xid == xid;
+}
+
+StreamTable::Entry* StreamTable::Executing(StreamId stream, Execution execution) {
   if (stream.value() >= count()) return nullptr;
   Entry& entry = entries_[stream.value()];
-  return entry.busy() && entry.started == started ? &entry : nullptr;
+  return entry.busy() && entry.execution == execution ? &entry : nullptr;
 }
 
-void StreamTable::Finish(StreamId stream, Moment started, std::optional<xdr::Message> reply, bool changed) {
-  Entry* entry = Executing(stream, started);
+void StreamTable::Finish(StreamId stream, Execution execution, std::optional<xdr::Message> reply, bool changed) {
+  Entry* entry = Executing(stream, execution);
   if (!entry) return;
   --busy_;
   if (!keeps_replies_) {
@@ -83,17 +85,15 @@ void StreamTable::Finish(StreamId stream, Moment started, std::optional<xdr::Mes
   }
 }
 
-void StreamTable::Withdraw(StreamId stream, Moment started) {
-  Entry* entry = Executing(stream, started);
+void StreamTable::Withdraw(StreamId stream, Execution execution) {
+  Entry* entry = Executing(stream, execution);
   if (!entry) return;
   --busy_;
   entry->state = entry->state == State::kRunning ? State::kWithdrawn : State::kUnkept;
 }
 
 bool StreamTable::IsLast(StreamId stream, ChannelId named, rpc::Xid xid) const {
-  if (stream.value() >= count()) return false;
-  const Entry& entry = entries_[stream.value()];
-  return entry.state != State::kUnused && entry.channel == named && entry.xid == xid;
+  return stream.value() < count() && Recognizes(entries_[stream.value()], named, xid);
 }
 
 bool StreamTable::Restore(StreamId stream, ChannelId named, rpc::Xid xid, uint64_t digest,
@@ -111,22 +111,19 @@ bool StreamTable::Restore(StreamId stream, ChannelId named, rpc::Xid xid, uint64
 
 void StreamTable::Replace(Entry& entry, Entry with) {
   if (entry.busy()) --busy_;
-  if (with.busy()) ++busy_;
   if (entry.state == State::kKept) kept_octets_ -= entry.reply.flat_size();
   entry = std::move(with);
 }
 
 void StreamTable::Raise(uint32_t count) {
   assert(count >= this->count());
-  // A new streamid may be one that was dropped. A late retry of its last request must still be stale.
-  entries_.resize(count, Entry{.accepted = lowered_});
+  entries_.resize(count);
 }
 
-void StreamTable::Lower(uint32_t target, Moment now) {
+void StreamTable::Lower(uint32_t target) {
   assert(target > 0 && target <= count());
   for (size_t stream = target; stream < entries_.size(); ++stream) Replace(entries_[stream], {});
   entries_.resize(target);
-  lowered_ = now;
 }
 
 }  // namespace penstock::nfs::v4::sess01

@@ -1,15 +1,19 @@
 // The streamids of a session of 2004: they execute each request exactly once (draft-talpey-nfsv4-rdma-sess-01 §3.2).
 //
 // A streamid remembers the last request that was accepted on it, and its reply. A request carries no sequence number. A
-// client that sends a new request names the channel over which it sends it. A client that sends a request again, after
-// it has lost a connection, does so over another channel and still names the first one. The table therefore tells a
-// retry of the last request by its channel, XID and digest. A retry that matches nothing was either never received, or
-// is a late copy of a request that the client has long had an answer to. The order of two events tells them apart:
-//   - The session has accepted a request on the streamid before the named channel closed. Then it has accepted none
-//     since, so the client still waits for this request: it was never received.
-//   - The session has accepted a request after the named channel closed. A client uses a streamid again only after it
-//     has its answer, so the retry is stale.
-// This holds only if no request arrives over a channel after a retry has named it. The caller therefore closes the
+// client that sends a new request names the channel over which it sends it. After the client has lost that channel, it
+// sends the request again over another one, and still names the first one. The table recognizes a retry of the last
+// request of a streamid by its channel, XID and digest. A retry that it does not recognize was either never received,
+// or is stale: a late copy of a request that has been answered over a third channel.
+//
+// The table tells them apart by this fact: when a client loses a channel, it waits for at most one request on each
+// streamid, so it sends only this one again in the name of that channel. Each closed channel therefore remembers the
+// streamids of its retries.
+//   - If the streamid is not among them, the client has no answer to the request: it was never received.
+//   - If the streamid is among them, the earlier retry was a copy of the same request. The streamid has accepted
+//   another
+//     request since, so the client has had its answer: the retry is stale.
+// This is true only if no request arrives over a channel after a retry has named it. The caller therefore closes the
 // connection of a live channel that a retry names, before it calls Start().
 #pragma once
 
@@ -19,6 +23,7 @@
 #include <vector>
 
 #include "base/result.h"
+#include "nfs/v4/state/sess01/channels.h"
 #include "nfs/v4/state/sess01/ids.h"
 #include "protocol/nfs4_types.h"
 #include "rpc/xid.h"
@@ -46,33 +51,35 @@ class StreamTable {
   enum class Outcome : uint8_t {
     kRun,     // execute the request, then call Finish() or Withdraw()
     kReplay,  // a retry: here is the reply
-    kWait,    // a retry of the request under way: call Start() again, with a new Moment, when it has ended
+    kWait,    // a retry of the request under way: call Start() again when it has ended
   };
+  // Identifies an execution in its table.
+  using Execution = Strong<struct ExecutionTag, uint64_t>;
   struct Started {
     Outcome outcome;
-    xdr::Message reply{};  // kReplay
+    xdr::Message reply{};   // kReplay
+    Execution execution{};  // kRun
   };
 
-  // Starts a request, as OPERATION_CONTROL does. `named` is the state of the named channel. If the request names
-  // another channel than its own, that channel must be closed or forgotten: a forgotten channel counts as closed
-  // before every acceptance. `now` identifies the execution if the outcome is kRun. The errors leave the table
-  // unchanged:
+  // Starts a request, as OPERATION_CONTROL does. `named` is the state of the channel that the request names. If this is
+  // not its own channel, the channel must be closed or forgotten. A retry in the name of a forgotten channel is stale
+  // unless the table recognizes it. Errors, which do not change what a streamid remembers:
   //   - NFS4ERR_SESS01_BADSTREAM: the streamid is not below count();
   //   - NFS4ERR_SESS01_STREAM_INUSE: another request is under way on the streamid; the retry is stale; a request with
   //     the same channel and XID had another digest; or a request whose reply was not kept comes again over its live
   //     channel, which the draft forbids (§2.5);
   //   - NFS4ERR_SESS01_UNKNOWN_FATE: the request was executed, at least in part, and its reply is not known.
-  Result<Started, nfs4::nfsstat4> Start(const Request& request, const ChannelState& named, Moment now);
+  Result<Started, nfs4::nfsstat4> Start(const Request& request, const ChannelState& named);
 
-  // Ends the execution that Start() began at the Moment `started`. Does nothing if the table has dropped the streamid
-  // or accepted another request on it since. The table keeps `reply` for retries, if it keeps replies. The reply must
-  // own its memory. `changed`: the request contained an operation that may change something, and executed it. Without a
-  // kept reply, a request that changed nothing is executed again when the client sends it again.
-  void Finish(StreamId stream, Moment started, std::optional<xdr::Message> reply, bool changed);
+  // Ends an execution that Start() began. Does nothing if the table has dropped the streamid or accepted another
+  // request on it since. The table keeps `reply` for retries, if it keeps replies. The reply must own its memory.
+  // `changed`: the request contained an operation that may change something, and executed it. Without a kept reply, a
+  // request that changed nothing is executed again when the client sends it again.
+  void Finish(StreamId stream, Execution execution, std::optional<xdr::Message> reply, bool changed);
 
   // Takes back a request that was not executed, because its connection is lost. The request then counts as never
   // received. Does nothing in the cases in which Finish() does nothing.
-  void Withdraw(StreamId stream, Moment started);
+  void Withdraw(StreamId stream, Execution execution);
 
   // Whether the request is the last one that was accepted on the streamid. Otherwise the client has seen its reply.
   bool IsLast(StreamId stream, ChannelId named, rpc::Xid xid) const;
@@ -86,7 +93,7 @@ class StreamTable {
   void Raise(uint32_t count);
   // Drops the streamids from `target` on, and what they remember. The caller does so when the client has answered
   // CB_CREDITRECALL with NFS4_OK, and so has no request under way on them. Requires 0 < target <= count().
-  void Lower(uint32_t target, Moment now);
+  void Lower(uint32_t target);
 
   // How many streamids the client may use.
   uint32_t count() const { return static_cast<uint32_t>(entries_.size()); }
@@ -111,8 +118,7 @@ class StreamTable {
     ChannelId channel{};  // the channel that the request named
     rpc::Xid xid{};
     uint64_t digest = 0;
-    Moment accepted{};  // when the request was first accepted; repetitions do not count
-    Moment started{};   // when the last execution started
+    Execution execution{};  // the last one
     xdr::Message reply{};
 
     bool busy() const { return state == State::kRunning || state == State::kRepeating; }
@@ -120,14 +126,17 @@ class StreamTable {
   const std::vector<Entry>& entries() const { return entries_; }
 
  private:
-  Result<Started, nfs4::nfsstat4> StartAgain(Entry& entry, const Request& request, Moment now);
+  static bool Recognizes(const Entry& entry, ChannelId named, rpc::Xid xid);
+  // Starts a request that the entry recognizes.
+  Result<Started, nfs4::nfsstat4> StartAgain(Entry& entry, bool is_retry);
+  Started Begin(Entry& entry, Entry::State state);
   // Returns the entry of an execution; null if the execution no longer concerns the table.
-  Entry* Executing(StreamId stream, Moment started);
+  Entry* Executing(StreamId stream, Execution execution);
   void Replace(Entry& entry, Entry with);
 
   std::vector<Entry> entries_;
   bool keeps_replies_;
-  Moment lowered_{};  // when streamids were last dropped
+  uint64_t executions_ = 0;  // how many there were
   uint32_t busy_ = 0;
   size_t kept_octets_ = 0;
 };

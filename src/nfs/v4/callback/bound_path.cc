@@ -1,0 +1,78 @@
+// Calls to clients with sessions of 2004, over the back channel of the session (draft-talpey-nfsv4-rdma-sess-01 §2.6).
+#include "nfs/v4/callback/call_over.h"
+#include "nfs/v4/callback/callback_sender.h"
+
+namespace penstock::nfs::v4 {
+
+using namespace nfs4;  // NOLINT: the protocol's own names
+
+using sess01::BoundSessions;
+
+// A call without an answer is repeated over the next back channel that the client binds, with the channelid, the
+// streamid and the XID of the first attempt (§3.2). Over a live connection no call is sent again (§2.5): a connection
+// without an answer is closed, so that the client notices and binds another one.
+Task<CallbackSender::Answer> CallbackSender::CallByBoundSession(ClientId client, const CallbackOperation& operation,
+                                                                TimePoint end) {
+  const auto started = state_.Run([&](StateTables& state) {
+    const Client* known = state.clients.Find(client);
+    return known ? state.bound_sessions.StartCallback(*known) : std::unexpected(BoundSessions::NoCallback::kNoPath);
+  });
+  if (!started) {
+    co_return std::unexpected(started.error() == BoundSessions::NoCallback::kBusy ? Failure::kBusy : Failure::kNoPath);
+  }
+  using Fate = CallbackSlots::Fate;
+  const auto finish = [&](Fate fate) {
+    state_.Run([&](StateTables& state) { state.bound_sessions.FinishCallback(*started, fate); });
+  };
+  const CallbackCall call{.program = NFS4_CALLBACK,
+                          .credential = started->credential.auth(),
+                          .minor_version = kFactsOfSess01.minor_version,
+                          .control = OPERATIONCONTROL4args{.channelid = started->channel.value(),
+                                                           .streamid = started->stream.id.value(),
+                                                           .chainflags = NOCHAIN},
+                          .operation = &operation};
+  std::optional<rpc::Xid> xid;
+  for (std::shared_ptr<rpc::BackChannel> way = started->way; way; way = co_await NextWay(started->session, end)) {
+    if (way->loop()) co_await SwitchTo(*way->loop());
+    if (!xid) xid = way->xids().Next();
+    const auto answer = co_await CallOver(*way, *xid, call);
+    if (home_) co_await SwitchTo(*home_);
+    if (answer && answer->opener == NFS4_OK) {
+      finish(Fate::kSeen);
+      co_return *answer;
+    }
+    if (answer && answer->opener == NFS4ERR_DELAY) {
+      finish(Fate::kUnseen);
+      co_return std::unexpected(Failure::kBusy);
+    }
+    if (answer) {
+      // The client and the server disagree about the stream, so the server does not use it again.
+      finish(Fate::kUnknown);
+      co_return std::unexpected(Failure::kNoPath);
+    }
+    if (answer.error() != LostCall::kNoAnswer) {
+      finish(Fate::kUnseen);
+      co_return std::unexpected(Failure::kRefused);
+    }
+    way->CloseConnection("a call to the client got no answer");
+  }
+  finish(Fate::kUnknown);
+  co_return std::unexpected(Failure::kNoPath);
+}
+
+// Waits for the next back channel of the session. Returns null if the session ends or the time is over.
+Task<std::shared_ptr<rpc::BackChannel>> CallbackSender::NextWay(uint64_t session, TimePoint end) {
+  while (!IsOver(end)) {
+    co_await Pause(options_.again);
+    bool has_session = false;
+    auto way = state_.Run([&](StateTables& state) {
+      has_session = state.bound_sessions.Find(session) != nullptr;
+      return state.bound_sessions.CallbackWay(session);
+    });
+    if (!has_session) break;
+    if (way) co_return way;
+  }
+  co_return nullptr;
+}
+
+}  // namespace penstock::nfs::v4
