@@ -14,7 +14,6 @@
 #include "base/signal.h"
 #include "rpc/connection_table.h"
 #include "rpc/memory_budget.h"
-#include "rpc/tcp/record_socket.h"
 #include "rpc/transport.h"
 
 namespace penstock {
@@ -22,6 +21,8 @@ class DescriptorShortage;
 }
 
 namespace penstock::rpc::tcp {
+
+class ServedConnection;
 
 struct ServerOptions {
   // The largest record that a client may send. The default suffices for a call with 1 MiB of payload.
@@ -83,8 +84,6 @@ class Server {
   size_t connections() const { return connections_.size(); }
 
  private:
-  class ServedConnection;
-
   Task<void> Accept();
   void Adopt(asio::ip::tcp::socket socket);
   static ServerOptions Complete(ServerOptions options);
