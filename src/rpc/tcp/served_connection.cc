@@ -1,10 +1,13 @@
 #include "rpc/tcp/served_connection.h"
 
+#include <algorithm>
+#include <limits>
 #include <utility>
 
 #include "base/log.h"
 #include "rpc/header.h"
 #include "rpc/tcp/awaiters.h"
+#include "xdr/flatten.h"
 
 namespace penstock::rpc::tcp {
 namespace {
@@ -16,30 +19,74 @@ constexpr size_t kTurn = 512 << 10;
 // The buffer that holds `record`; null if there is none.
 const Buffer* Behind(const Slice& record) { return record.owner() ? &*record.owner() : nullptr; }
 
+// Returns the octets of the record with `message`. Returns none if a payload is in a file that cannot be read.
+std::optional<std::vector<std::byte>> RecordOf(BufferPool& buffers, Message message) {
+  if (!xdr::LoadFiles(message, buffers)) return std::nullopt;
+  const Slice stream = xdr::Unreduce(buffers, message);
+  std::vector<std::byte> record(kRecordHeaderSize + stream.size());
+  StoreBig(record.data(), static_cast<uint32_t>(stream.size()) | kLastFragment);
+  CopyBytes(Bytes(record).subspan(kRecordHeaderSize), stream.bytes());
+  return record;
+}
+
 }  // namespace
 
-// The channel for calls to the client. The rest of the program holds it.
-class ServedConnection::Back final : public BackChannel {
+// The channel for calls to the client. The rest of the program holds it, also after the connection has stepped up.
+class ServedConnection::Back final : public LastingBackChannel, public std::enable_shared_from_this<Back> {
  public:
-  explicit Back(ServedConnection& connection)
-      : BackChannel(connection.peer_), connection_(&connection), socket_(connection.socket_) {}
+  explicit Back(ServedConnection& connection) : LastingBackChannel(connection.peer_), connection_(&connection) {}
 
-  Task<Result<Message, CallError>> Call(Message call, ReplyShape /*shape*/) override {
+  Task<Result<Message, CallError>> Call(Message call, ReplyShape shape) override {
+    while (changing_) co_await changed_;
+    if (next_) {
+      const std::shared_ptr<BackChannel> next = next_;
+      co_return co_await next->Call(std::move(call), std::move(shape));
+    }
     if (!connection_) co_return std::unexpected(CallError::kDisconnected);
     // The limit on calls is now twice as high: Run() may read more calls, and the reply after them.
     if (connection_->waiting_) PostChange(connection_->loop_, connection_->self_);
     co_return co_await connection_->requester().Call(std::move(call));
   }
-  void CloseConnection(std::string why) override { PostClose(*loop(), socket_, std::move(why)); }
-  // The connection receives nothing more, so that calls fail from now on.
-  void Detach() {
+  void CloseConnection(std::string why) override {
+    loop()->Post([weak = weak_from_this(), why = std::move(why)]() mutable {
+      if (const auto self = weak.lock()) self->CloseNow(std::move(why));
+    });
+  }
+
+  // From now on calls wait for Continue().
+  void BeginChange() { changing_ = true; }
+  // The connection gives its socket away.
+  void HandleHandedOver() { connection_ = nullptr; }
+  void Continue(std::shared_ptr<BackChannel> next) override {
+    next_ = std::move(next);
+    if (closing_) next_->CloseConnection(*std::move(closing_));
+    EndChange();
+  }
+  // Also called when the connection receives nothing more: calls fail from now on.
+  void HandleLost() override {
     connection_ = nullptr;
     set_disconnected();
+    EndChange();
   }
 
  private:
+  void EndChange() {
+    changing_ = false;
+    changed_.Notify();
+  }
+  void CloseNow(std::string why) {
+    if (next_) return next_->CloseConnection(std::move(why));
+    if (changing_) closing_ = std::move(why);
+    if (!connection_ || connection_->socket_->closed()) return;
+    log::debug("closed a connection: {}", why);
+    connection_->Close();
+  }
+
   ServedConnection* connection_;
-  const std::weak_ptr<RecordSocket> socket_;
+  bool changing_ = false;
+  std::optional<std::string> closing_;  // CloseConnection() during the change, and its reason
+  std::shared_ptr<BackChannel> next_;
+  Signal changed_;
 };
 
 ServedConnection::ServedConnection(Loop& loop, CallHandler& handler, const ServerOptions& options,
@@ -51,10 +98,12 @@ ServedConnection::ServedConnection(Loop& loop, CallHandler& handler, const Serve
       peer_(std::move(peer)),
       place_(std::move(place)),
       memory_(options.memory->Open(peer_.address.address())),
+      back_channel_(std::make_shared<Back>(*this)),
       socket_(std::make_shared<RecordSocket>(loop, std::move(socket), options.max_record, *this)),
-      back_channel_(std::make_shared<Back>(*this)) {
+      max_calls_(options.max_calls) {
   peer_.back_channel = back_channel_;
   peer_.memory = memory_.get();
+  peer_.control = this;
   place_->set_on_evicted([&loop, weak = std::weak_ptr(socket_)] {
     PostClose(loop, weak, "it was idle, and another connection needed its place");
   });
@@ -63,7 +112,7 @@ ServedConnection::ServedConnection(Loop& loop, CallHandler& handler, const Serve
 }
 
 ServedConnection::~ServedConnection() {
-  back_channel_->Detach();
+  if (back_channel_) back_channel_->HandleLost();
   socket_->Abandon();
 }
 
@@ -74,7 +123,7 @@ Task<void> ServedConnection::Run() {
     if (!may) break;
     auto record = socket_->TakeReceived();
     if (!record) record = co_await socket_->Receive();
-    if (draining_) break;
+    if (!accepting()) break;
     if (record) {
       turn_ += record->size() + MemoryBudget::kCall;
       Handle(std::move(*record));
@@ -92,9 +141,10 @@ Task<void> ServedConnection::Run() {
   }
   memory_->StopWaiting();
   if (requester_) requester_->HandleEnd();
-  back_channel_->Detach();
+  if (!stepping_) back_channel_->HandleLost();
   socket_->Flush();
   while (calls_ > 0 || (!socket_->closed() && socket_->queued_octets() > 0)) co_await changed_;
+  if (!last_reply_.empty() && !socket_->closed()) HandOver();
   socket_->Close();
 }
 
@@ -122,7 +172,7 @@ void ServedConnection::PostChange(Loop& loop, std::weak_ptr<ServedConnection*> w
 Task<bool> ServedConnection::Wait(bool (ServedConnection::*condition)()) {
   waiting_ = true;
   bool holds = false;
-  while (!draining_ && !socket_->closed()) {
+  while (accepting() && !socket_->closed()) {
     holds = (this->*condition)();
     if (holds) break;
     socket_->Flush();
@@ -138,7 +188,7 @@ Task<bool> ServedConnection::Wait(bool (ServedConnection::*condition)()) {
 
 bool ServedConnection::MayTakeCall() {
   const bool awaiting = requester_ && !requester_->idle();
-  if (calls_ >= options_.max_calls * (awaiting ? 2 : 1) || held_.octets() >= options_.max_call_octets ||
+  if (calls_ >= max_calls_ * (awaiting ? 2 : 1) || held_.octets() >= options_.max_call_octets ||
       socket_->queued_memory() >= options_.max_queued_octets) {
     return false;
   }
@@ -196,6 +246,8 @@ Task<void> ServedConnection::Serve(Slice record, CallTicket ticket) {
     // Close the connection to tell the client that the call gets no reply (RFC 7530 §3.1.1, RFC 8881 §2.9.2).
     log::debug("closed a connection of {}: a call has no reply", peer_.address.address().to_string());
     socket_->Close();
+  } else if (stepping_ && !draining_) {
+    last_reply_ = std::move(reply);
   } else if (!socket_->closed()) {
     socket_->Send(std::move(reply));
   }
@@ -211,7 +263,8 @@ void ServedConnection::CountMemory() {
 }
 
 void ServedConnection::TellIdle() {
-  if (calls_ == 0 && socket_->queued_octets() == 0) place_->HandleIdle(loop_.Now());
+  // A connection that steps up keeps its place, whatever it waits for.
+  if (calls_ == 0 && socket_->queued_octets() == 0 && !stepping_) place_->HandleIdle(loop_.Now());
 }
 
 Requester& ServedConnection::requester() {
@@ -223,7 +276,7 @@ void ServedConnection::OnClosed() {
   // HandleClosed() resumes the callers of the client. The ticket ensures that they do not destroy the connection
   // meanwhile.
   CallTicket open = BeginCall(nullptr);
-  back_channel_->Detach();
+  back_channel_->HandleLost();
   if (requester_) requester_->HandleClosed();
   open.GiveBack();
   CountMemory();
@@ -235,6 +288,59 @@ void ServedConnection::OnSent() {
   CountMemory();
   TellIdle();
   changed_.Notify();
+}
+
+// ---- the limits of the connection, and its change of transport ----
+
+ConnectionLimits ServedConnection::Offer(const ConnectionLimits& asked) const {
+  const auto own = [](size_t limit) {
+    return static_cast<uint32_t>(std::min<size_t>(limit, std::numeric_limits<uint32_t>::max()));
+  };
+  const uint32_t size = own(options_.max_record);
+  return Grant(asked, {.max_request = size, .max_response = size, .credits = own(options_.max_calls)});
+}
+
+// The sizes need no work here: the socket receives every record within ServerOptions::max_record, and the program
+// refuses calls that are longer than it has agreed.
+void ServedConnection::Bind(Xid /*call*/, const ConnectionLimits& limits) { max_calls_ = limits.credits; }
+
+size_t ServedConnection::ReplyRoom(Xid /*call*/) const { return std::numeric_limits<size_t>::max(); }
+
+bool ServedConnection::IsQuiet() const {
+  return calls_ == 1 && (!requester_ || requester_->idle()) && socket_->quiet();
+}
+
+std::optional<ConnectionLimits> ServedConnection::OfferStepUp(Xid /*call*/, const ConnectionLimits& asked) const {
+  if (!options_.step_up || !accepting() || !IsQuiet()) return std::nullopt;
+  return Grant(asked, options_.step_up_limits);
+}
+
+void ServedConnection::StepUp(Xid call, const ConnectionLimits& limits) {
+  if (!OfferStepUp(call, limits)) {
+    log::debug("closed a connection of {}: it is busy and cannot become an RDMA connection",
+               peer_.address.address().to_string());
+    return socket_->Close();
+  }
+  stepping_ = limits;
+  back_channel_->BeginChange();
+  // Run() takes no more calls, and ends after this one.
+  socket_->StopReceiving();
+}
+
+void ServedConnection::HandOver() {
+  std::optional<std::vector<std::byte>> record = RecordOf(loop_.buffers(), std::exchange(last_reply_, {}));
+  if (!record) return;
+  std::optional<ReleasedSocket> socket = socket_->Release();
+  if (!socket) return;
+  memory_->Update(0);
+  back_channel_->HandleHandedOver();
+  options_.step_up({.socket = *std::move(socket),
+                    .last_octets = *std::move(record),
+                    .limits = *stepping_,
+                    .number = peer_.connection,
+                    .place = std::move(place_),
+                    .memory = std::move(memory_),
+                    .back_channel = std::move(back_channel_)});
 }
 
 }  // namespace penstock::rpc::tcp

@@ -1,16 +1,19 @@
 // A connection of a TCP server: it receives calls, executes them within the limits of the server, and sends the
-// replies.
+// replies. A call may change it into an RDMA connection (rpc/connection_control.h).
 #pragma once
 
 #include <asio/ip/tcp.hpp>
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "base/loop.h"
 #include "base/signal.h"
 #include "base/ticket.h"
+#include "rpc/connection_control.h"
 #include "rpc/connection_table.h"
 #include "rpc/memory_budget.h"
+#include "rpc/step_up.h"
 #include "rpc/tcp/held_buffers.h"
 #include "rpc/tcp/record_socket.h"
 #include "rpc/tcp/requester.h"
@@ -19,9 +22,9 @@
 
 namespace penstock::rpc::tcp {
 
-// Exists from the acceptance of the connection until its last call and its last reply have ended. Belongs to the loop
-// of its server.
-class ServedConnection final : public RecordSocket::Owner {
+// Exists from the acceptance of the connection until its last call and its last reply have ended, or until another
+// server takes the connection. Belongs to the loop of its server.
+class ServedConnection final : public RecordSocket::Owner, public ConnectionControl {
  public:
   // `loop`, `handler` and `options` must outlive the connection.
   ServedConnection(Loop& loop, CallHandler& handler, const ServerOptions& options, asio::ip::tcp::socket socket,
@@ -30,7 +33,8 @@ class ServedConnection final : public RecordSocket::Owner {
   ServedConnection(const ServedConnection&) = delete;
   ServedConnection& operator=(const ServedConnection&) = delete;
 
-  // Receives calls and starts them until the connection ends. Then waits until the last reply has left.
+  // Receives calls and starts them until the connection ends. Then waits until the last reply has left. If the
+  // connection has stepped up, this instead hands the last reply over to ServerOptions::step_up with the socket.
   Task<void> Run();
 
   // Accepts no more calls. Run() ends when the running calls have ended and their replies have left.
@@ -39,6 +43,12 @@ class ServedConnection final : public RecordSocket::Owner {
   void Close() { socket_->Close(); }
   int StalledIntervals() { return socket_->StalledIntervals(); }
   const Peer& peer() const { return peer_; }
+
+  ConnectionLimits Offer(const ConnectionLimits& asked) const override;
+  void Bind(Xid call, const ConnectionLimits& limits) override;
+  size_t ReplyRoom(Xid call) const override;
+  std::optional<ConnectionLimits> OfferStepUp(Xid call, const ConnectionLimits& asked) const override;
+  void StepUp(Xid call, const ConnectionLimits& limits) override;
 
  private:
   class Back;
@@ -54,6 +64,13 @@ class ServedConnection final : public RecordSocket::Owner {
   bool MayTakeCall();
   // Returns true if the server may receive the large record that has begun. Memory for it is then reserved.
   bool MayTakeRecord();
+
+  // Whether Run() may accept calls.
+  bool accepting() const { return !draining_ && !stepping_; }
+  // Returns true if only one call is under way, and nothing else in either direction.
+  bool IsQuiet() const;
+  // Hands the connection over. Closes it if that is impossible.
+  void HandOver();
 
   void Handle(Slice record);
   // A CallTicket counts a running call and the buffer that holds it. The connection exists until all tickets are given
@@ -76,12 +93,14 @@ class ServedConnection final : public RecordSocket::Owner {
   CallHandler& handler_;
   const ServerOptions& options_;
   Peer peer_;
-  const std::unique_ptr<ConnectionTable::Place> place_;
-  const std::unique_ptr<MemoryBudget::Account> memory_;
+  // HandOver() gives these away.
+  std::unique_ptr<ConnectionTable::Place> place_;
+  std::unique_ptr<MemoryBudget::Account> memory_;
+  std::shared_ptr<Back> back_channel_;
   std::shared_ptr<RecordSocket> socket_;
-  const std::shared_ptr<Back> back_channel_;
   std::unique_ptr<Requester> requester_;  // made by the first call to the client
   Signal changed_;                        // wakes Run()
+  size_t max_calls_;
   size_t calls_ = 0;
   HeldBuffers held_;            // the buffers of these calls
   size_t record_octets_ = 0;    // memory reserved for the record that is being received
@@ -89,6 +108,8 @@ class ServedConnection final : public RecordSocket::Owner {
   size_t turn_ = 0;             // the octets of calls in this turn of the loop
   bool waiting_ = false;        // Run() waits and reads no calls
   bool draining_ = false;
+  std::optional<ConnectionLimits> stepping_;  // set by StepUp()
+  Message last_reply_;                        // the reply to the call that has stepped up
   // For functions that other threads post to the loop of the server.
   const std::shared_ptr<ServedConnection*> self_ = std::make_shared<ServedConnection*>(this);
 };

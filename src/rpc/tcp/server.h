@@ -12,8 +12,10 @@
 #include "base/loop.h"
 #include "base/result.h"
 #include "base/signal.h"
+#include "rpc/connection_control.h"
 #include "rpc/connection_table.h"
 #include "rpc/memory_budget.h"
+#include "rpc/step_up.h"
 #include "rpc/transport.h"
 
 namespace penstock {
@@ -46,6 +48,10 @@ struct ServerOptions {
   std::function<bool(const IpAddress&)> allow{};
   // The server reports a lack of file descriptors to it. Null: the server makes its own.
   std::shared_ptr<DescriptorShortage> shortage{};
+  // Takes a connection that becomes an RDMA connection, on the loop of the server. Empty: no connection does.
+  std::function<void(SteppingConnection)> step_up{};
+  // The most that an RDMA connection of `step_up` can have.
+  ConnectionLimits step_up_limits{};
 };
 
 // A listening socket. Several servers, each on its own loop, may accept connections from it in turn.
