@@ -7,8 +7,9 @@
 
 #include "base/log.h"
 #include "base/loop.h"
-#include "base/released_socket.h"
 #include "rpc/call_order.h"
+#include "rpc/memory_budget.h"
+#include "rpc/step_up.h"
 
 namespace penstock::rpcrdma {
 
@@ -41,6 +42,16 @@ class Server::BackChannel final : public rpc::BackChannel {
   const RequesterOptions options_;
   std::optional<Requester> requester_;
   const PostToLink post_;
+};
+
+// The parts of a connection that exist before the server adopts it.
+struct Server::Origin {
+  uint64_t number = rpc::NewConnectionNumber();
+  Place place;
+  std::unique_ptr<rpc::MemoryAccount> memory{};  // null: the connection gets a new account
+  // For a connection that has stepped up.
+  std::optional<PrivateData> client{};
+  std::shared_ptr<rpc::LastingBackChannel> back_channel{};
 };
 
 // A connection of the server, with its roles and accounts.

@@ -4,7 +4,6 @@
 #include <functional>
 #include <map>
 #include <memory>
-#include <optional>
 #include <stop_token>
 
 #include "base/address.h"
@@ -12,11 +11,13 @@
 #include "rdma/provider.h"
 #include "rpc/connection_control.h"
 #include "rpc/connection_table.h"
-#include "rpc/memory_budget.h"
-#include "rpc/step_up.h"
 #include "rpc/transport.h"
 #include "rpcrdma/requester.h"
 #include "rpcrdma/responder.h"
+
+namespace penstock::rpc {
+struct SteppingConnection;
+}
 
 namespace penstock::rpcrdma {
 
@@ -84,15 +85,7 @@ class Server {
 
   Task<void> AcceptAll();
   using Place = std::unique_ptr<rpc::ConnectionTable::Place>;
-  // The parts of a connection that exist before this server adopts it.
-  struct Origin {
-    uint64_t number = rpc::NewConnectionNumber();
-    Place place;
-    std::unique_ptr<rpc::MemoryAccount> memory{};  // null: the connection gets a new account
-    // For a connection that has stepped up.
-    std::optional<PrivateData> client{};
-    std::shared_ptr<rpc::LastingBackChannel> back_channel{};
-  };
+  struct Origin;
   Task<void> Accept(std::unique_ptr<rdma::ConnectionRequest> request, Place place);
   Task<void> TakeOver(rdma::Provider& provider, rpc::SteppingConnection connection);
   void Adopt(std::unique_ptr<rdma::Endpoint> endpoint, Origin origin, const ServerOptions& options);

@@ -76,10 +76,12 @@ class ServedConnection::Back final : public LastingBackChannel, public std::enab
   }
   void CloseNow(std::string why) {
     if (next_) return next_->CloseConnection(std::move(why));
-    if (changing_) closing_ = std::move(why);
-    if (!connection_ || connection_->socket_->closed()) return;
-    log::debug("closed a connection: {}", why);
-    connection_->Close();
+    if (connection_) {
+      log::debug("closed a connection: {}", why);
+      connection_->Close();
+    } else if (changing_) {
+      closing_ = std::move(why);
+    }
   }
 
   ServedConnection* connection_;
@@ -150,6 +152,8 @@ Task<void> ServedConnection::Run() {
 
 void ServedConnection::Drain() {
   draining_ = true;
+  // A connection that was about to step up ends instead. Its reply leaves as usual.
+  if (!last_reply_.empty() && !socket_->closed()) socket_->Send(std::exchange(last_reply_, {}));
   socket_->StopReceiving();
   PostChange(loop_, self_);
 }

@@ -206,6 +206,17 @@ TEST_F(StepUpTest, IsNotOfferedIfOctetsFollowTheCall) {
   }
 }
 
+TEST_F(StepUpTest, AnMpaRequestTogetherWithTheCallIsTooEarly) {
+  StartServer();
+  const FileDescriptor peer = RawConnection();
+  Write(peer, Call(kStepUp) + std::string("MPA ID Req Frame\x40\x02\0\0", 20));
+  // The octets read as the mark of a record that is too long, so the server closes the connection.
+  const std::string reply = ReadFrom(peer, 1000);
+  EXPECT_TRUE(reply.empty() || reply == NullReply(kStepUp));
+  EXPECT_FALSE(handler.offered);
+  EXPECT_FALSE(taken);
+}
+
 TEST_F(StepUpTest, ClosesIfACallArrivesBetweenTheOfferAndTheStep) {
   StartServer();
   const FileDescriptor peer = RawConnection();
