@@ -102,8 +102,8 @@ Task<Result<std::unique_ptr<Client>, rdma::ConnectError>> Connect(rdma::Provider
 }
 
 Task<Result<std::unique_ptr<Client>, rdma::ConnectError>> StepUp(rdma::Provider& provider, ReleasedSocket socket,
-                                                                 rpc::ConnectionLimits limits,
-                                                                 ClientOptions options, TimerService& timers) {
+                                                                 rpc::ConnectionLimits limits, ClientOptions options,
+                                                                 TimerService& timers) {
   const PrivateData server = ServerDataOf(limits);
   options.private_data = ClientDataOf(limits);
   options.requester.credits = std::min(options.requester.credits, limits.credits);

@@ -63,7 +63,7 @@ Task<Result<std::unique_ptr<Client>, rdma::ConnectError>> Connect(rdma::Provider
 // Makes an RDMA connection of a TCP connection whose server has granted that with these limits. The sizes, the credits
 // and the Reads of the limits replace those of `options`. `timers` as above.
 Task<Result<std::unique_ptr<Client>, rdma::ConnectError>> StepUp(rdma::Provider& provider, ReleasedSocket socket,
-                                                                 rpc::ConnectionLimits limits,
-                                                                 ClientOptions options, TimerService& timers);
+                                                                 rpc::ConnectionLimits limits, ClientOptions options,
+                                                                 TimerService& timers);
 
 }  // namespace penstock::rpcrdma

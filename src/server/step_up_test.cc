@@ -185,13 +185,20 @@ TEST_P(StepUpTest, TheSessionAndItsCallbacksGoOnOverTheSameConnection) {
   // The probe of the backchannel has waited for the first FPDU of the client.
   EXPECT_TRUE(TurnUntil(loop_, [&] { return callbacks_.calls == 1; }));
   EXPECT_EQ(callbacks_.over, rpc::TransportKind::kRdma);
-  // The connection already belongs to both channels, because it has kept its number.
   const auto bound = Run(Bind(true)).Next<BIND_CONN_TO_SESSION4res>();
   EXPECT_EQ(bound.bctsr_resok4().bctsr_dir, CDFS4_BOTH);
   EXPECT_FALSE(bound.bctsr_resok4().bctsr_use_conn_in_rdma_mode) << "the connection is not in TCP mode";
   EXPECT_TRUE(TurnUntil(loop_, [&] { return callbacks_.calls == 2; }));
   const auto sequence = Run(Sequence()).Next<SEQUENCE4res>();
   EXPECT_EQ(sequence.sr_resok4().sr_status_flags, 0u);
+  EXPECT_EQ(Run(Op(OP_DESTROY_SESSION, DESTROY_SESSION4args{session_})).status, NFS4_OK);
+}
+
+// No other operation has joined the connection to the session in the meantime (RFC 8881 §18.37.3).
+TEST_P(StepUpTest, TheConnectionStaysInTheChannelsOfItsSession) {
+  StartClient();
+  ASSERT_EQ(MakeSession(kBoth), kBoth);
+  StepUp();
   EXPECT_EQ(Run(Op(OP_DESTROY_SESSION, DESTROY_SESSION4args{session_})).status, NFS4_OK);
 }
 

@@ -104,14 +104,14 @@ EXCHANGE_ID4res ExchangeId(Compound& compound, const EXCHANGE_ID4args& arguments
   });
 }
 
-// Makes the connection of the call an RDMA connection after the reply, if it can become one. Returns whether it does.
-// The client must know the sizes of the connection without further messages, so they are the default inline thresholds
-// (RFC 8166 §3.3.3); longer messages use chunks.
+// Makes the connection of the call an RDMA connection after the reply, if it can become one. Returns true if it does.
+// No message tells the client the sizes of Sends, so both are the default inline threshold (RFC 8166 §3.3.3). Longer
+// messages use chunks.
 bool StepUp(const Compound& compound, const channel_attrs4& fore) {
   constexpr uint32_t kInlineThreshold = 1024;
   rpc::ConnectionControl* const control = compound.call.peer.control;
-  // The operation is the only one of its COMPOUND, so that the reply is the same as its result. With SEQUENCE, a slot
-  // would keep the result for retries on other connections.
+  // Only for an operation that is alone in its COMPOUND. The slot of a session would repeat the grant on the connection
+  // of a retry, and a later operation would delay the change.
   if (!control || compound.slot || compound.following) return false;
   rpc::ConnectionLimits asked{
       .max_request = kInlineThreshold, .max_response = kInlineThreshold, .credits = fore.ca_maxrequests};
