@@ -7,9 +7,11 @@
 #include <asio/ip/tcp.hpp>
 #include <cassert>
 #include <cerrno>
+#include <optional>
 #include <vector>
 
 #include "base/address.h"
+#include "base/released_socket.h"
 #include "base/result.h"
 #include "protocol/nfs3.h"
 #include "rpc/header.h"
@@ -68,8 +70,8 @@ Duration ReplyLimit(const Url& url) { return std::min<Duration>(kLongestReply, s
 
 LocalPort PortFor(const Url& url) { return url.reserved_port ? LocalPort::kReserved : LocalPort::kAny; }
 
-Task<Opened> OpenRdma(Loop& loop, rdma::Provider& provider, SocketAddress server, const Url& url,
-                      ChannelOptions channel) {
+rpcrdma::ClientOptions RdmaOptions(Loop& loop, const rdma::Provider& provider, const Url& url,
+                                   const ChannelOptions& channel) {
   rpcrdma::ClientOptions options;
   options.loop = &loop;
   options.local_port = PortFor(url);
@@ -80,18 +82,27 @@ Task<Opened> OpenRdma(Loop& loop, rdma::Provider& provider, SocketAddress server
   if (channel.probe_after > Duration::zero()) {
     options.requester.health = {.probe = MakeProbe, .after = channel.probe_after, .limit = channel.probe_limit};
   }
-  auto connected = co_await rpcrdma::Connect(provider, server, std::move(options), loop);
-  if (connected) co_return *std::move(connected);
-  const rdma::ConnectError& error = connected.error();
+  return options;
+}
+
+std::string Explain(const rdma::ConnectError& error) {
   // These kinds explain the error completely, so the message leaves out the detail.
   const bool is_clear =
       error.kind == rdma::ConnectError::Kind::kRefused || error.kind == rdma::ConnectError::Kind::kRejected;
   const auto refusal = rpcrdma::ParseRejection(error.private_data);
   if (error.kind == rdma::ConnectError::Kind::kRejected && refusal != rpc::ConnectionTable::Refusal::kNone) {
-    co_return std::unexpected(fmt::format("the server rejected the connection: {}", ToString(refusal)));
+    return fmt::format("the server rejected the connection: {}", ToString(refusal));
   }
-  if (error.detail.empty() || is_clear) co_return std::unexpected(std::string(Describe(error.kind)));
-  co_return std::unexpected(fmt::format("{} ({})", Describe(error.kind), error.detail));
+  if (error.detail.empty() || is_clear) return std::string(Describe(error.kind));
+  return fmt::format("{} ({})", Describe(error.kind), error.detail);
+}
+
+Task<Opened> OpenRdma(Loop& loop, rdma::Provider& provider, SocketAddress server, const Url& url,
+                      ChannelOptions channel) {
+  rpcrdma::ClientOptions options = RdmaOptions(loop, provider, url, channel);
+  auto connected = co_await rpcrdma::Connect(provider, server, std::move(options), loop);
+  if (!connected) co_return std::unexpected(Explain(connected.error()));
+  co_return *std::move(connected);
 }
 
 Task<Opened> OpenTcp(Loop& loop, SocketAddress server, const Url& url, ChannelOptions channel) {
@@ -131,6 +142,19 @@ Task<Opened> OpenChannel(Loop& loop, Workers& workers, Url url, rdma::Provider* 
     why = std::move(opened).error();
   }
   co_return fail(why);
+}
+
+Task<Opened> StepUp(Loop& loop, rpc::tcp::Channel& tcp, rdma::Provider& provider, rpc::ConnectionLimits limits, Url url,
+                    ChannelOptions options) {
+  std::optional<ReleasedSocket> socket = tcp.Release();
+  if (!socket) {
+    tcp.Close();
+    co_return std::unexpected(std::string("the connection is not idle, so that it cannot become an RDMA connection"));
+  }
+  rpcrdma::ClientOptions rdma = RdmaOptions(loop, provider, url, options);
+  auto stepped = co_await rpcrdma::StepUp(provider, *std::move(socket), limits, std::move(rdma), loop);
+  if (!stepped) co_return std::unexpected(Explain(stepped.error()));
+  co_return *std::move(stepped);
 }
 
 }  // namespace penstock::client

@@ -1,4 +1,5 @@
-// Opens the connection that a URL asks for: over TCP or RDMA, to the host and port of the URL.
+// Opens the connection that a URL asks for: over TCP or RDMA, to the host and port of the URL. Turns a connection over
+// TCP into one over RDMA.
 #pragma once
 
 #include <memory>
@@ -9,7 +10,12 @@
 #include "base/workers.h"
 #include "client/url.h"
 #include "rdma/provider.h"
+#include "rpc/connection_control.h"
 #include "rpc/transport.h"
+
+namespace penstock::rpc::tcp {
+class Channel;
+}
 
 namespace penstock::client {
 
@@ -30,5 +36,14 @@ struct ChannelOptions {
 Task<Result<std::unique_ptr<rpc::Channel>, std::string>> OpenChannel(Loop& loop, Workers& workers, Url url,
                                                                      rdma::Provider* provider,
                                                                      ChannelOptions options = {});
+
+// Turns the TCP connection of `tcp` into an RDMA connection, in place ("stepping up": draft-talpey-nfsv4-rdma-sess-01
+// §2.3.2, RFC 8881 §18.36.3). Call this after the reply in which the server has granted it with `limits`, and before
+// any other call over the connection; afterwards `tcp` is closed. `provider` must be able to step up, as software iWARP
+// is. `url` and `options` say the same as above. Returns the channel for all later calls. The first call must come from
+// the client: until then, calls of the server wait (RFC 5044 §7.1.2 rule 4). The error is a text for users.
+Task<Result<std::unique_ptr<rpc::Channel>, std::string>> StepUp(Loop& loop, rpc::tcp::Channel& tcp,
+                                                                rdma::Provider& provider, rpc::ConnectionLimits limits,
+                                                                Url url, ChannelOptions options = {});
 
 }  // namespace penstock::client

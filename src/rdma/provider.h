@@ -3,6 +3,7 @@
 #pragma once
 
 #include <memory>
+#include <stop_token>
 #include <string>
 #include <vector>
 
@@ -10,6 +11,10 @@
 #include "base/local_port.h"
 #include "base/timer.h"
 #include "rdma/endpoint.h"
+
+namespace penstock {
+struct ReleasedSocket;
+}
 
 namespace penstock::rdma {
 
@@ -22,9 +27,11 @@ struct ConnectOptions {
   std::vector<PostedReceive> receives;  // posted before the peer can send
   // Only software iWARP uses this. An RDMA device chooses the port itself, also for the client of the Linux kernel.
   LocalPort local_port = LocalPort::kAny;
-  // Limits the whole of Connect(), the peer's answer included. Over an adapter it limits the wait for the answer only,
-  // in Connect() and in Accept().
+  // Limits the whole of Connect(), the peer's answer included, and the whole of StepUp(). Over an adapter it limits the
+  // wait for the answer only, in Connect() and in Accept().
   Duration time_limit = std::chrono::seconds(10);
+  // Ends StepUp() early, with kCancelled. Requested on the thread of the loop.
+  std::stop_token stop{};
 };
 
 struct ConnectError {
@@ -51,6 +58,9 @@ class ConnectionRequest {
   virtual Task<ConnectResult> Accept(ConnectOptions options) = 0;
   virtual void Reject(std::vector<std::byte> private_data) = 0;
 };
+
+// The sides of a TCP connection that becomes an RDMA connection. The initiator sends the MPA Request.
+enum class StepUpRole : uint8_t { kInitiator, kResponder };
 
 class Provider;
 
@@ -81,6 +91,12 @@ class Provider {
   virtual SetupResult<Provider*> Toward(const IpAddress& /*peer*/) { return this; }
   virtual Task<ConnectResult> Connect(Address peer, ConnectOptions options) = 0;
   virtual SetupResult<std::unique_ptr<Listener>> Listen(Address local) = 0;
+  // Makes an RDMA connection of a TCP connection that has carried other octets (RFC 5044 §7.1.3). The provider first
+  // sends `last_octets`, the end of that conversation: their receiver may use the RDMA connection at once. The socket
+  // belongs to the loop of this provider. It is closed if the peer sends anything but the MPA frame that is due, and on
+  // every other failure. Only software iWARP can do this; other providers fail with kUnreachable.
+  virtual Task<ConnectResult> StepUp(ReleasedSocket socket, StepUpRole role, std::vector<std::byte> last_octets,
+                                     ConnectOptions options);
 };
 
 }  // namespace penstock::rdma

@@ -2,6 +2,7 @@
 // came over (draft-talpey-nfsv4-rdma-sess-01 §2.2, §2.3; RFC 8881 §18.36.3, CREATE_SESSION4_FLAG_CONN_RDMA).
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <optional>
@@ -22,6 +23,17 @@ struct ConnectionLimits {
   uint32_t reads = 0;  // the RDMA Reads that the server may have under way at once. Only over RDMA.
   bool operator==(const ConnectionLimits&) const = default;
 };
+
+// Returns `asked` within the limits `most`. A size of 0 asks for the longest possible one. At least one call is
+// possible.
+inline ConnectionLimits Grant(const ConnectionLimits& asked, const ConnectionLimits& most) {
+  const auto size = [](uint32_t wanted, uint32_t limit) { return wanted == 0 ? limit : std::min(wanted, limit); };
+  return {.max_request = size(asked.max_request, most.max_request),
+          .max_response = size(asked.max_response, most.max_response),
+          .credits = std::clamp(asked.credits, 1u, std::max(most.credits, 1u)),
+          .padding = std::min(asked.padding, most.padding),
+          .reads = std::min(asked.reads, most.reads)};
+}
 
 // Belongs to a connection, and to its loop. All functions are called while the call `call` of that connection is
 // executed.

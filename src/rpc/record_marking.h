@@ -64,7 +64,13 @@ class RecordReader {
   // True if the peer announced more than max_record. The rest of the stream is then unusable.
   bool failed() const { return failed_; }
   // True if a record has begun and not ended.
-  bool mid_record() const { return in_fragment_ || record_size_ > 0 || record_open_ || parsed_ < filled_; }
+  bool mid_record() const { return in_record() || parsed_ < filled_; }
+  // True if a fragment has begun whose record has not ended.
+  bool in_record() const { return in_fragment_ || record_size_ > 0 || record_open_; }
+  // The octets that have arrived and of which nothing is parsed. Valid until the next call of a function of the reader.
+  ConstBytes unparsed() const {
+    return Staged() > 0 ? ConstBytes(staging_->bytes().subspan(parsed_, Staged())) : ConstBytes();
+  }
 
  private:
   bool StartFragment();

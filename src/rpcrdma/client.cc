@@ -1,7 +1,10 @@
 #include "rpcrdma/client.h"
 
+#include <algorithm>
 #include <optional>
 #include <utility>
+
+#include "base/released_socket.h"
 
 namespace penstock::rpcrdma {
 namespace {
@@ -28,10 +31,12 @@ rpc::Peer PeerOf(rdma::Endpoint& endpoint, Loop* loop) {
 // connection.
 class Client::Link {
  public:
-  Link(std::unique_ptr<rdma::Endpoint> endpoint, const ClientOptions& options, TimerService& timers)
+  Link(std::unique_ptr<rdma::Endpoint> endpoint, const ClientOptions& options, TimerService& timers,
+       std::optional<PrivateData> server = std::nullopt)
       : peer_(PeerOf(*endpoint, options.loop)),
-        connection_(std::move(endpoint), options.private_data, ReceivesFor(options), options.limits, timers,
-                    [this] { HandleFinished(); }),
+        connection_(
+            std::move(endpoint), options.private_data, ReceivesFor(options), options.limits, timers,
+            [this] { HandleFinished(); }, server),
         requester_(connection_, options.requester) {
     connection_.set_requester(requester_);
     if (options.back_channel) {
@@ -93,6 +98,24 @@ Task<Result<std::unique_ptr<Client>, rdma::ConnectError>> Connect(rdma::Provider
   rdma::ConnectResult endpoint = co_await provider.Connect(std::move(server), std::move(connect));
   if (!endpoint) co_return std::unexpected(std::move(endpoint).error());
   auto* link = new Client::Link(*std::move(endpoint), options, timers);
+  co_return std::unique_ptr<Client>(new Client(*link));
+}
+
+Task<Result<std::unique_ptr<Client>, rdma::ConnectError>> StepUp(rdma::Provider& provider, ReleasedSocket socket,
+                                                                 rpc::ConnectionLimits limits, ClientOptions options,
+                                                                 TimerService& timers) {
+  const PrivateData server = ServerDataOf(limits);
+  options.private_data = ClientDataOf(limits);
+  options.requester.credits = std::min(options.requester.credits, limits.credits);
+  rdma::ConnectOptions step_up;
+  step_up.ird = static_cast<uint16_t>(std::min<uint32_t>(limits.reads, options.ird));
+  step_up.ord = 0;  // the server offers no memory
+  step_up.time_limit = options.connect_limit;
+  step_up.receives = Connection::MakeReceives(provider.buffers(), options.private_data, ReceivesFor(options));
+  rdma::ConnectResult endpoint =
+      co_await provider.StepUp(std::move(socket), rdma::StepUpRole::kInitiator, {}, std::move(step_up));
+  if (!endpoint) co_return std::unexpected(std::move(endpoint).error());
+  auto* link = new Client::Link(*std::move(endpoint), options, timers, server);
   co_return std::unique_ptr<Client>(new Client(*link));
 }
 

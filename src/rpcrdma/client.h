@@ -6,6 +6,7 @@
 
 #include "base/task.h"
 #include "rdma/provider.h"
+#include "rpc/connection_control.h"
 #include "rpc/transport.h"
 #include "rpcrdma/requester.h"
 #include "rpcrdma/responder.h"
@@ -47,6 +48,9 @@ class Client : public rpc::Channel {
  private:
   friend Task<Result<std::unique_ptr<Client>, rdma::ConnectError>> Connect(rdma::Provider&, rdma::Address,
                                                                            ClientOptions, TimerService&);
+  friend Task<Result<std::unique_ptr<Client>, rdma::ConnectError>> StepUp(rdma::Provider&, ReleasedSocket,
+                                                                          rpc::ConnectionLimits, ClientOptions,
+                                                                          TimerService&);
   class Link;
   explicit Client(Link& link) : link_(link) {}
   Link& link_;  // owns itself until it has finished
@@ -55,5 +59,11 @@ class Client : public rpc::Channel {
 // Connects to `server`. `timers` must outlive the connection, which may end a little later than the Client.
 Task<Result<std::unique_ptr<Client>, rdma::ConnectError>> Connect(rdma::Provider& provider, rdma::Address server,
                                                                   ClientOptions options, TimerService& timers);
+
+// Makes an RDMA connection of a TCP connection whose server has granted that with these limits. The sizes, the credits
+// and the Reads of the limits replace those of `options`. `timers` as above.
+Task<Result<std::unique_ptr<Client>, rdma::ConnectError>> StepUp(rdma::Provider& provider, ReleasedSocket socket,
+                                                                 rpc::ConnectionLimits limits, ClientOptions options,
+                                                                 TimerService& timers);
 
 }  // namespace penstock::rpcrdma

@@ -29,13 +29,14 @@ Direction DirectionOf(const Received& message) {
 }  // namespace
 
 Connection::Connection(std::unique_ptr<rdma::Endpoint> endpoint, const PrivateData& own, uint32_t posted,
-                       const HeaderLimits& limits, TimerService& timers, std::function<void()> on_finished)
+                       const HeaderLimits& limits, TimerService& timers, std::function<void()> on_finished,
+                       std::optional<PrivateData> peer)
     : endpoint_(std::move(endpoint)),
       limits_(limits),
       timers_(timers),
       receive_size_(own.receive_size),
-      thresholds_(
-          Thresholds::Agree(own, PrivateData::Parse(endpoint_->info().private_data), endpoint_->limits().max_message)),
+      thresholds_(Thresholds::Agree(own, peer ? *peer : PrivateData::Parse(endpoint_->info().private_data),
+                                    endpoint_->limits().max_message)),
       posted_(posted),
       finish_(timers.MakeTimer(std::move(on_finished))) {}
 

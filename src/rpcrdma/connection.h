@@ -17,6 +17,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -45,9 +46,10 @@ struct Received {
 class Connection {
  public:
   // `posted` is the number of receives that the endpoint was made with, each of own.receive_size octets. `timers` must
-  // outlive the connection.
+  // outlive the connection. Without `peer`, the private data of the peer is what it has sent.
   Connection(std::unique_ptr<rdma::Endpoint> endpoint, const PrivateData& own, uint32_t posted,
-             const HeaderLimits& limits, TimerService& timers, std::function<void()> on_finished);
+             const HeaderLimits& limits, TimerService& timers, std::function<void()> on_finished,
+             std::optional<PrivateData> peer = std::nullopt);
   ~Connection();
   Connection(const Connection&) = delete;
   Connection& operator=(const Connection&) = delete;

@@ -42,6 +42,14 @@ std::vector<std::byte> PrivateData::Serialize() const {
   return out;
 }
 
+PrivateData ClientDataOf(const rpc::ConnectionLimits& limits) {
+  return {.send_size = limits.max_request, .receive_size = limits.max_response};
+}
+
+PrivateData ServerDataOf(const rpc::ConnectionLimits& limits) {
+  return {.send_size = limits.max_response, .receive_size = limits.max_request};
+}
+
 std::vector<std::byte> SerializeRejection(rpc::ConnectionTable::Refusal refusal) {
   const ConstBytes text = AsBytes(ToString(refusal));
   return {text.begin(), text.end()};

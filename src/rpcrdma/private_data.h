@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "base/bytes.h"
+#include "rpc/connection_control.h"
 #include "rpc/connection_table.h"
 
 namespace penstock::rpcrdma {
@@ -34,6 +35,10 @@ struct PrivateData {
   // Rounds the sizes down to KiB. They must lie between the two thresholds above.
   std::vector<std::byte> Serialize() const;
 };
+
+// The private data that peers with these limits would have exchanged: those of the client, and those of the server.
+PrivateData ClientDataOf(const rpc::ConnectionLimits& limits);
+PrivateData ServerDataOf(const rpc::ConnectionLimits& limits);
 
 // Serializes the reason for a rejection as text, for the private data of the rejection.
 std::vector<std::byte> SerializeRejection(rpc::ConnectionTable::Refusal refusal);

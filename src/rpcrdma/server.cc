@@ -1,5 +1,6 @@
 #include "rpcrdma/server.h"
 
+#include <algorithm>
 #include <cassert>
 #include <optional>
 #include <utility>
@@ -7,6 +8,8 @@
 #include "base/log.h"
 #include "base/loop.h"
 #include "rpc/call_order.h"
+#include "rpc/memory_budget.h"
+#include "rpc/step_up.h"
 
 namespace penstock::rpcrdma {
 
@@ -41,25 +44,40 @@ class Server::BackChannel final : public rpc::BackChannel {
   const PostToLink post_;
 };
 
+// The parts of a connection that exist before the server adopts it.
+struct Server::Origin {
+  uint64_t number = rpc::NewConnectionNumber();
+  Place place;
+  std::unique_ptr<rpc::MemoryAccount> memory{};  // null: the connection gets a new account
+  // For a connection that has stepped up.
+  std::optional<PrivateData> client{};
+  std::shared_ptr<rpc::LastingBackChannel> back_channel{};
+};
+
 // A connection of the server, with its roles and accounts.
 class Server::Link {
  public:
-  Link(std::unique_ptr<rdma::Endpoint> endpoint, rpc::Peer peer, Place place, uint32_t receives,
-       const ServerOptions& options, TimerService& timers, rpc::CallHandler& handler, RefusedCalls& refused,
-       PostToLink post, std::function<void()> on_finished)
+  Link(std::unique_ptr<rdma::Endpoint> endpoint, rpc::Peer peer, Origin origin, const ServerOptions& options,
+       TimerService& timers, rpc::CallHandler& handler, RefusedCalls& refused, PostToLink post,
+       std::function<void()> on_finished)
       : peer_(std::move(peer)),
-        place_(std::move(place)),
-        memory_(options.memory->Open(peer_.address.address())),
+        place_(std::move(origin.place)),
+        memory_(origin.memory ? std::move(origin.memory) : options.memory->Open(peer_.address.address())),
         room_(timers.MakeTimer([this] { responder_.HandleRoom(); })),
-        connection_(std::move(endpoint), options.private_data, receives, options.limits, timers,
-                    std::move(on_finished)),
+        connection_(std::move(endpoint), options.private_data, ReceivesPerConnection(options), options.limits, timers,
+                    std::move(on_finished), origin.client),
         responder_(connection_, handler, peer_, options.responder, &refused, memory_.get()),
-        back_channel_(std::make_shared<BackChannel>(peer_, connection_, options.requester, std::move(post))) {
+        back_channel_(std::make_shared<BackChannel>(peer_, connection_, options.requester, std::move(post))),
+        lasting_(std::move(origin.back_channel)) {
     peer_.back_channel = back_channel_;
+    if (lasting_) peer_.back_channel = lasting_;
     peer_.order = &order_;
     peer_.memory = memory_.get();
     connection_.set_responder(responder_);
-    connection_.set_on_lost([this] { back_channel_->HandleLost(); });
+    connection_.set_on_lost([this] {
+      back_channel_->HandleLost();
+      if (lasting_) lasting_->HandleLost();
+    });
     connection_.set_number(peer_.connection);
     connection_.set_on_activity([this, &timers](bool active) {
       if (active) {
@@ -70,7 +88,10 @@ class Server::Link {
     });
     place_->HandleIdle(timers.Now());
   }
-  ~Link() { back_channel_->Detach(); }
+  ~Link() {
+    if (lasting_) lasting_->HandleLost();
+    back_channel_->Detach();
+  }
 
   rpc::Peer peer_;
   const Place place_;
@@ -81,6 +102,8 @@ class Server::Link {
   Connection connection_;
   Responder responder_;
   const std::shared_ptr<BackChannel> back_channel_;
+  // The channel of a connection that has stepped up, which leads to `back_channel_`. Null for other connections.
+  const std::shared_ptr<rpc::LastingBackChannel> lasting_;
 };
 
 void Server::BackChannel::CloseConnection(std::string why) {
@@ -126,27 +149,71 @@ Task<void> Server::Accept(std::unique_ptr<rdma::ConnectionRequest> request, Plac
   accept.private_data = options_.private_data.Serialize();
   accept.ird = options_.ird;
   accept.ord = options_.ord;
-  accept.receives = Connection::MakeReceives(provider_.buffers(), options_.private_data, ReceivesPerConnection());
+  accept.receives =
+      Connection::MakeReceives(provider_.buffers(), options_.private_data, ReceivesPerConnection(options_));
   rdma::ConnectResult endpoint = co_await request->Accept(std::move(accept));
   --accepting_;
   if (!endpoint) {
     log::debug("connection not set up: {}", endpoint.error().detail);
   } else if (!stopping_) {
-    Adopt(*std::move(endpoint), std::move(place));
+    Adopt(*std::move(endpoint), {.place = std::move(place)}, options_);
   }
   CheckStopped();
 }
 
-uint32_t Server::ReceivesPerConnection() const {
-  return ResponderCredits(options_.responder.credits).receives_needed();
+uint32_t Server::ReceivesPerConnection(const ServerOptions& options) {
+  return ResponderCredits(options.responder.credits).receives_needed();
 }
 
-void Server::Adopt(std::unique_ptr<rdma::Endpoint> endpoint, Place place) {
+rpc::ConnectionLimits Server::step_up_limits() const {
+  return {.max_request = options_.private_data.receive_size,
+          .max_response = options_.private_data.send_size,
+          .credits = options_.responder.credits,
+          .reads = options_.ord};
+}
+
+void Server::StepUp(rdma::Provider& provider, rpc::SteppingConnection connection) {
+  Spawn(TakeOver(provider, std::move(connection)));
+}
+
+Task<void> Server::TakeOver(rdma::Provider& provider, rpc::SteppingConnection connection) {
+  ++accepting_;
+  ServerOptions options = options_;
+  options.private_data = ServerDataOf(connection.limits);
+  options.responder.credits = connection.limits.credits;
+  rdma::ConnectOptions step_up;
+  step_up.ird = 0;  // the client reads no memory of the server
+  step_up.ord = static_cast<uint16_t>(std::min<uint32_t>(connection.limits.reads, options.ord));
+  step_up.receives = Connection::MakeReceives(provider.buffers(), options.private_data, ReceivesPerConnection(options));
+  step_up.time_limit = options.step_up_limit;
+  step_up.stop = stop_.get_token();
+  rdma::ConnectResult endpoint = co_await provider.StepUp(std::move(connection.socket), rdma::StepUpRole::kResponder,
+                                                          std::move(connection.last_octets), std::move(step_up));
+  --accepting_;
+  if (!endpoint) log::debug("connection {} has not stepped up: {}", connection.number, endpoint.error().detail);
+  if (!endpoint || stopping_) {
+    connection.back_channel->HandleLost();
+    // Before CheckStopped(), because the accounts may end with the server.
+    connection.place.reset();
+    connection.memory.reset();
+  } else {
+    Adopt(*std::move(endpoint),
+          {.number = connection.number,
+           .place = std::move(connection.place),
+           .memory = std::move(connection.memory),
+           .client = ClientDataOf(connection.limits),
+           .back_channel = std::move(connection.back_channel)},
+          options);
+  }
+  CheckStopped();
+}
+
+void Server::Adopt(std::unique_ptr<rdma::Endpoint> endpoint, Origin origin, const ServerOptions& options) {
   rpc::Peer peer;
   peer.transport = rpc::TransportKind::kRdma;
   peer.address = endpoint->info().peer;
   peer.local = endpoint->info().local;
-  peer.connection = rpc::NewConnectionNumber();
+  peer.connection = origin.number;
   peer.buffers = &endpoint->buffers();
   peer.loop = options_.loop;
   const uint64_t number = peer.connection;
@@ -157,15 +224,16 @@ void Server::Adopt(std::unique_ptr<rdma::Endpoint> endpoint, Place place) {
     CheckStopped();
   };
   const PostToLink post{options_.loop, self_, number};
-  place->set_on_evicted([post] {
+  origin.place->set_on_evicted([post] {
     post([](Link& each) { each.connection_.Disconnect("it was idle, and another connection needed its place"); });
   });
-  auto link = std::make_unique<Link>(std::move(endpoint), std::move(peer), std::move(place), ReceivesPerConnection(),
-                                     options_, timers_, handler_, refused_, post, std::move(finished));
+  auto link = std::make_unique<Link>(std::move(endpoint), std::move(peer), std::move(origin), options, timers_,
+                                     handler_, refused_, post, std::move(finished));
   link->memory_->set_on_room([post] { post([](Link& each) { each.room_->ExpireAfter(Duration::zero()); }); });
   Link& started = *link;
   links_.emplace(number, std::move(link));
   started.connection_.Start();
+  if (started.lasting_) started.lasting_->Continue(started.back_channel_);
 }
 
 void Server::PostToLink::operator()(std::function<void(Link&)> handle) const {
@@ -186,6 +254,7 @@ void Server::SetCredits(uint32_t credits) {
 
 Task<void> Server::Stop(Duration drain_limit) {
   stopping_ = true;
+  stop_.request_stop();
   if (listener_) listener_->Close();
   for (auto& [number, link] : links_) link->responder_.Stop();
   std::unique_ptr<Timer> limit = timers_.MakeTimer([this] {

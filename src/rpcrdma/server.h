@@ -4,14 +4,20 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <stop_token>
 
 #include "base/address.h"
 #include "base/task.h"
 #include "rdma/provider.h"
+#include "rpc/connection_control.h"
 #include "rpc/connection_table.h"
 #include "rpc/transport.h"
 #include "rpcrdma/requester.h"
 #include "rpcrdma/responder.h"
+
+namespace penstock::rpc {
+struct SteppingConnection;
+}
 
 namespace penstock::rpcrdma {
 
@@ -33,6 +39,8 @@ struct ServerOptions {
   // Returns true if a client with this address may connect. Empty: all clients may connect.
   std::function<bool(const IpAddress&)> allow;
   Loop* loop = nullptr;  // for rpc::Peer
+  // A client whose connection steps up must send its MPA Request within this time.
+  Duration step_up_limit = std::chrono::seconds(5);
 };
 
 // A server belongs to the loop of its provider.
@@ -49,6 +57,14 @@ class Server {
   // disconnects the connections that are left. Completes when all connections are gone, and so not before the handler
   // has finished its calls.
   Task<void> Stop(Duration drain_limit);
+
+  // Takes a TCP connection that becomes an RDMA connection. Sends its last octets, waits for the MPA Request of the
+  // client, and serves the calls that follow. The connection keeps its number, its accounts and its back channel, and
+  // has the limits that it brings. It is closed if the client sends anything else. `provider` must be able to step up,
+  // belong to the loop of this server, and outlive the server.
+  void StepUp(rdma::Provider& provider, rpc::SteppingConnection connection);
+  // The most that such a connection can have.
+  rpc::ConnectionLimits step_up_limits() const;
 
   size_t connections() const { return links_.size(); }
   // Changes the number of credits of every connection, from now on.
@@ -69,9 +85,11 @@ class Server {
 
   Task<void> AcceptAll();
   using Place = std::unique_ptr<rpc::ConnectionTable::Place>;
+  struct Origin;
   Task<void> Accept(std::unique_ptr<rdma::ConnectionRequest> request, Place place);
-  void Adopt(std::unique_ptr<rdma::Endpoint> endpoint, Place place);
-  uint32_t ReceivesPerConnection() const;
+  Task<void> TakeOver(rdma::Provider& provider, rpc::SteppingConnection connection);
+  void Adopt(std::unique_ptr<rdma::Endpoint> endpoint, Origin origin, const ServerOptions& options);
+  static uint32_t ReceivesPerConnection(const ServerOptions& options);
   void CheckStopped();
 
   rdma::Provider& provider_;
@@ -83,6 +101,7 @@ class Server {
   std::map<uint64_t, std::unique_ptr<Link>> links_;  // the key is rpc::Peer::connection
   size_t accepting_ = 0;                             // AcceptAll(), and connections in set-up
   bool stopping_ = false;
+  std::stop_source stop_;  // ends the waits for clients that step up
   // For functions that other threads post to the server's loop.
   const std::shared_ptr<Server*> self_ = std::make_shared<Server*>(this);
   OneShot<> stopped_;

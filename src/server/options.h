@@ -35,6 +35,9 @@ struct Options {
   nfs::v4::Settings nfs4;
   rdma::Choice rdma;
   rdma::iwarp::Options iwarp;
+  // A client may turn its TCP connection to the NFS port into an RDMA connection (RFC 8881 §18.36.3,
+  // CREATE_SESSION4_FLAG_CONN_RDMA). Software iWARP then serves it, whatever `rdma` says.
+  bool step_up = false;
   // Write all RDMA connections to this capture file, see rdma/trace/provider.h. If empty: write none.
   std::filesystem::path trace;
   // The limits of connections, for all ports together and for one address.

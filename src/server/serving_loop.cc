@@ -3,7 +3,9 @@
 #include <algorithm>
 #include <utility>
 
+#include "rdma/iwarp/provider.h"
 #include "rdma/trace/provider.h"
+#include "rpc/step_up.h"
 
 namespace penstock::server {
 namespace {
@@ -20,12 +22,29 @@ Task<void> Count(Task<void> task, unsigned& left, OneShot<>& all) {
 
 SetupResult<void> ServingLoop::MakeProvider(const rdma::Chosen& rdma, std::shared_ptr<rdma::verbs::Registry> registry,
                                             rdma::trace::File* trace) {
+  PENSTOCK_TRY(provider_, rdma::MakeProvider(rdma, options_.rdma, loop_, IwarpOptions(), std::move(registry)));
+  trace_ = trace;
+  provider_ = Traced(std::move(provider_));
+  return {};
+}
+
+rdma::iwarp::Options ServingLoop::IwarpOptions() const {
   rdma::iwarp::Options iwarp = options_.iwarp;
   iwarp.stall_limit = options_.stall_limit;
   iwarp.shortage = shortage_;
-  PENSTOCK_TRY(provider_, rdma::MakeProvider(rdma, options_.rdma, loop_, iwarp, std::move(registry)));
-  if (trace) provider_ = std::make_unique<rdma::trace::Provider>(std::move(provider_), *trace, loop_);
-  return {};
+  return iwarp;
+}
+
+std::unique_ptr<rdma::Provider> ServingLoop::Traced(std::unique_ptr<rdma::Provider> provider) {
+  if (!trace_) return provider;
+  return std::make_unique<rdma::trace::Provider>(std::move(provider), *trace_, loop_);
+}
+
+rdma::Provider& ServingLoop::StepUpProvider() {
+  if (!step_up_provider_) {
+    step_up_provider_ = Traced(std::make_unique<rdma::iwarp::Provider>(loop_, IwarpOptions()));
+  }
+  return *step_up_provider_;
 }
 
 SetupResult<void> ServingLoop::Prepare(rpc::CallHandler& handler,
@@ -42,7 +61,6 @@ SetupResult<void> ServingLoop::Prepare(rpc::CallHandler& handler,
   tcp_options.stall_limit = options_.stall_limit;
   tcp_options.back_call_limit = options_.nfs4.callback_limit();
   tcp_options.shortage = shortage_;
-  tcp_.emplace(loop_, handler, tcp_options);
   mount_.emplace(loop_, handler, tcp_options);
   rpcrdma::ServerOptions options;
   options.connections = connections;
@@ -51,6 +69,13 @@ SetupResult<void> ServingLoop::Prepare(rpc::CallHandler& handler,
   options.requester.call_timeout = options_.nfs4.callback_limit();
   options.private_data.remote_invalidation = provider_->remote_invalidation();
   rdma_.emplace(*provider_, loop_, handler, std::move(options));
+  if (options_.step_up) {
+    tcp_options.step_up_limits = rdma_->step_up_limits();
+    tcp_options.step_up = [this](rpc::SteppingConnection connection) {
+      rdma_->StepUp(StepUpProvider(), std::move(connection));
+    };
+  }
+  tcp_.emplace(loop_, handler, tcp_options);
   PENSTOCK_CHECK(tcp_->Start(tcp));
   PENSTOCK_CHECK(mount_->Start(mount));
   rdma_->Start(std::move(rdma));

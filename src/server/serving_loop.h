@@ -49,11 +49,18 @@ class ServingLoop {
 
  private:
   Task<void> Drain(Duration drain_limit, std::function<void()> on_ended);
+  rdma::iwarp::Options IwarpOptions() const;
+  // Returns `provider` behind a tracing one, if the server writes a trace.
+  std::unique_ptr<rdma::Provider> Traced(std::unique_ptr<rdma::Provider> provider);
+  // The provider for connections that step up. The first call makes it.
+  rdma::Provider& StepUpProvider();
 
   const Options& options_;
   const std::shared_ptr<DescriptorShortage> shortage_;
   Loop loop_;
+  rdma::trace::File* trace_ = nullptr;
   std::unique_ptr<rdma::Provider> provider_;
+  std::unique_ptr<rdma::Provider> step_up_provider_;
   std::optional<rpc::tcp::Server> tcp_;
   std::optional<rpc::tcp::Server> mount_;
   std::optional<rpcrdma::Server> rdma_;

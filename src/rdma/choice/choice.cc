@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "base/log.h"
+#include "base/released_socket.h"
 #include "rdma/iwarp/provider.h"
 #include "rdma/verbs/provider.h"
 #include "rdma/verbs/set_up_errors.h"
@@ -86,12 +87,26 @@ SetupResult<std::unique_ptr<Provider>> MakeProvider(const Chosen& chosen, const 
 
 SetupResult<Provider*> ChoosingProvider::Toward(const IpAddress& peer) {
   PENSTOCK_TRY(const Chosen chosen, ChooseToward(choice_, peer));
-  std::unique_ptr<Provider>& provider = providers_[chosen.kind];
+  const bool is_new = !providers_.contains(chosen.kind);
+  PENSTOCK_TRY(Provider * provider, ProviderOf(chosen));
+  if (is_new) log::info("RDMA to {}: {}", peer.to_string(), chosen.description);
+  return provider;
+}
+
+SetupResult<Provider*> ChoosingProvider::ProviderOf(const Chosen& chosen) {
+  const auto found = providers_.find(chosen.kind);
+  if (found != providers_.end()) return found->second.get();
+  PENSTOCK_TRY(std::unique_ptr<Provider> provider, make_(chosen));
+  return providers_.emplace(chosen.kind, std::move(provider)).first->second.get();
+}
+
+Task<ConnectResult> ChoosingProvider::StepUp(ReleasedSocket socket, StepUpRole role, std::vector<std::byte> last_octets,
+                                             ConnectOptions options) {
+  auto provider = ProviderOf(Software());
   if (!provider) {
-    PENSTOCK_TRY(provider, make_(chosen));
-    log::info("RDMA to {}: {}", peer.to_string(), chosen.description);
+    co_return std::unexpected(ConnectError{ConnectError::Kind::kUnreachable, provider.error().message, {}});
   }
-  return provider.get();
+  co_return co_await (*provider)->StepUp(std::move(socket), role, std::move(last_octets), std::move(options));
 }
 
 Task<ConnectResult> ChoosingProvider::Connect(Address peer, ConnectOptions options) {

@@ -57,8 +57,13 @@ class ChoosingProvider : public Provider {
   SetupResult<Provider*> Toward(const IpAddress& peer) override;
   Task<ConnectResult> Connect(Address peer, ConnectOptions options) override;
   SetupResult<std::unique_ptr<Listener>> Listen(Address local) override;
+  // Always uses software iWARP.
+  Task<ConnectResult> StepUp(ReleasedSocket socket, StepUpRole role, std::vector<std::byte> last_octets,
+                             ConnectOptions options) override;
 
  private:
+  SetupResult<Provider*> ProviderOf(const Chosen& chosen);
+
   const Choice choice_;
   Loop& loop_;
   const Make make_;

@@ -2,6 +2,12 @@
 
 #include <gmock/gmock.h>
 
+#include <asio/ip/tcp.hpp>
+#include <optional>
+#include <vector>
+
+#include "base/released_socket.h"
+
 namespace penstock::rdma {
 namespace {
 
@@ -48,6 +54,23 @@ TEST(Choice, MakesAProviderOnceForAllPeers) {
   EXPECT_EQ(*first, *second);
   EXPECT_EQ((*first)->name(), "iwarp");
   EXPECT_EQ(made, 1);
+}
+
+TEST(Choice, StepsUpWithSoftwareIwarpWhateverTheUserChose) {
+  Loop loop;
+  std::vector<Kind> made;
+  ChoosingProvider provider({Kind::kVerbs, "mlx5_99"}, loop, [&](const Chosen& chosen) {
+    made.push_back(chosen.kind);
+    return MakeProvider(chosen, {}, loop, {}, std::make_shared<verbs::Registry>());
+  });
+  std::optional<ConnectResult> result;
+  Spawn([](Task<ConnectResult> stepping, std::optional<ConnectResult>& out) -> Task<> {
+    ConnectResult value = co_await std::move(stepping);
+    out.emplace(std::move(value));
+  }(provider.StepUp({asio::ip::tcp::socket(loop.context()), {}}, StepUpRole::kInitiator, {}, {}), result));
+  ASSERT_TRUE(result);
+  EXPECT_FALSE(*result) << "the socket is not connected";
+  EXPECT_EQ(made, std::vector{Kind::kIwarp});
 }
 
 }  // namespace

@@ -10,6 +10,7 @@
 #include "base/descriptor_shortage.h"
 #include "base/log.h"
 #include "rdma/iwarp/mpa_negotiation.h"
+#include "rdma/iwarp/mpa_startup.h"
 #include "rdma/iwarp/pending_peers.h"
 #include "rdma/iwarp/provider.h"
 
@@ -39,13 +40,7 @@ class Request : public ConnectionRequest {
       co_return std::unexpected(ConnectError{ConnectError::Kind::kProtocol, "too much private data", {}});
     }
     // The coroutine may outlive this request, so that it owns its state.
-    std::shared_ptr<ProviderState> state = state_;
-    std::unique_ptr<Exchange> exchange = std::move(exchange_);
-    MpaFrame theirs = frame_;
-    MpaAnswer answer = AcceptRequest(PreferencesOf(state->options, options), frame_, std::move(options.private_data));
-    auto written = co_await exchange->Write(answer.reply.Serialize());
-    if (!written) co_return std::unexpected(std::move(written).error());
-    co_return MakeEndpoint(state, *exchange, answer.agreement, false, std::move(options), std::move(theirs));
+    co_return co_await Respond(state_, std::move(exchange_), frame_, std::move(options));
   }
 
   void Reject(std::vector<std::byte> private_data) override {

@@ -3,6 +3,7 @@
 #include <sys/random.h>
 #include <sys/socket.h>
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <system_error>
@@ -52,8 +53,9 @@ ProviderState::ProviderState(Loop& event_loop, Options chosen)
       entropy(MakeEntropy()),
       staging(std::make_shared<StagingArea>(kStagingSize)) {}
 
-Exchange::Exchange(std::shared_ptr<ProviderState> state, asio::ip::tcp::socket socket, Duration time_limit)
-    : state_(std::move(state)), socket_(std::move(socket)) {
+Exchange::Exchange(std::shared_ptr<ProviderState> state, asio::ip::tcp::socket socket, Duration time_limit,
+                   std::vector<std::byte> read_ahead)
+    : state_(std::move(state)), socket_(std::move(socket)), read_ahead_(std::move(read_ahead)) {
   state_->exchanges.insert(this);
   timer_ = state_->loop.MakeTimer([this] {
     timed_out_ = true;
@@ -102,6 +104,10 @@ Task<Result<MpaFrame, ConnectError>> Exchange::Read(MpaFrame::Kind kind) {
 }
 
 Task<std::optional<ConnectError>> Exchange::ReadAll(Bytes bytes) {
+  const size_t known = std::min(bytes.size(), read_ahead_.size());
+  CopyBytes(bytes, ConstBytes(read_ahead_).first(known));
+  read_ahead_.erase(read_ahead_.begin(), read_ahead_.begin() + static_cast<std::ptrdiff_t>(known));
+  bytes = bytes.subspan(known);
   while (!bytes.empty()) {
     if (!socket_.is_open()) co_return Stopped();
     const ssize_t n = ::recv(socket_.native_handle(), bytes.data(), bytes.size(), MSG_DONTWAIT);

@@ -5,6 +5,7 @@
 #include <memory>
 #include <string>
 #include <unordered_set>
+#include <vector>
 
 #include "base/loop.h"
 #include "base/task.h"
@@ -34,7 +35,9 @@ struct ProviderState {
 // A socket for the exchange of MPA frames, with a time limit. Its coroutines end soon after Cancel().
 class Exchange {
  public:
-  Exchange(std::shared_ptr<ProviderState> state, asio::ip::tcp::socket socket, Duration time_limit);
+  // `read_ahead` are octets that were read from the socket before.
+  Exchange(std::shared_ptr<ProviderState> state, asio::ip::tcp::socket socket, Duration time_limit,
+           std::vector<std::byte> read_ahead = {});
   ~Exchange();
   Exchange(const Exchange&) = delete;
   Exchange& operator=(const Exchange&) = delete;
@@ -51,6 +54,8 @@ class Exchange {
   // Removes the time limit.
   void StopClock() { timer_->Cancel(); }
   void Cancel();
+  // True if octets that were read ahead are left.
+  bool has_read_ahead() const { return !read_ahead_.empty(); }
   asio::ip::tcp::socket& socket() { return socket_; }
   // Hands the socket over to a driver.
   asio::ip::tcp::socket Release() { return std::move(socket_); }
@@ -62,6 +67,7 @@ class Exchange {
 
   std::shared_ptr<ProviderState> state_;
   asio::ip::tcp::socket socket_;
+  std::vector<std::byte> read_ahead_;
   bool timed_out_ = false;
   bool cancelled_ = false;
   std::unique_ptr<Timer> timer_;

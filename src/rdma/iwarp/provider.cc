@@ -12,7 +12,7 @@
 #include "base/result.h"
 #include "rdma/iwarp/listener.h"
 #include "rdma/iwarp/mpa_exchange.h"
-#include "rdma/iwarp/mpa_negotiation.h"
+#include "rdma/iwarp/mpa_startup.h"
 
 namespace penstock::rdma::iwarp {
 namespace {
@@ -30,28 +30,10 @@ Task<ConnectResult> Attempt(std::shared_ptr<ProviderState> state, Address peer, 
   // TCP set-up has the shorter limit: an absent peer is noticed soon, and a present peer may take longer to answer.
   const Duration left = deadline - state->loop.Now();
   Exchange exchange(state, tcp::socket(state->loop.context()), std::min(state->options.connect_timeout, left));
-  auto done = co_await exchange.Connect(peer, options.local_port);
-  if (!done) co_return std::unexpected(std::move(done).error());
+  const auto connected = co_await exchange.Connect(peer, options.local_port);
+  if (!connected) co_return std::unexpected(connected.error());
   exchange.SetClock(deadline - state->loop.Now());
-
-  const MpaFrame request = MakeRequest(preferences, options.private_data);
-  done = co_await exchange.Write(request.Serialize());
-  if (!done) co_return std::unexpected(std::move(done).error());
-  auto reply = co_await exchange.Read(MpaFrame::Kind::kReply);
-  if (!reply) {
-    closed_unanswered = reply.error().kind == ConnectError::Kind::kProtocol;
-    co_return std::unexpected(std::move(reply).error());
-  }
-  if (reply->rejected) {
-    co_return std::unexpected(ConnectError{ConnectError::Kind::kRejected, "rejected by the peer",
-                                           std::move(reply->private_data), DepthsOf(*reply)});
-  }
-  auto agreement = HandleReply(preferences, request, *reply);
-  if (!agreement) {
-    SendRefusal(state, exchange, agreement.error());
-    co_return std::unexpected(ConnectError{ConnectError::Kind::kProtocol, agreement.error().code.ToString(), {}});
-  }
-  co_return MakeEndpoint(state, exchange, *agreement, true, std::move(options), *std::move(reply));
+  co_return co_await Initiate(state, exchange, preferences, options, closed_unanswered);
 }
 
 Task<ConnectResult> ConnectTo(std::shared_ptr<ProviderState> state, Address peer, ConnectOptions options) {
@@ -92,6 +74,11 @@ BufferPool& Provider::buffers() { return state_->loop.buffers(); }
 
 Task<ConnectResult> Provider::Connect(Address peer, ConnectOptions options) {
   return ConnectTo(state_, std::move(peer), std::move(options));
+}
+
+Task<ConnectResult> Provider::StepUp(ReleasedSocket socket, StepUpRole role, std::vector<std::byte> last_octets,
+                                     ConnectOptions options) {
+  return iwarp::StepUp(state_, std::move(socket), role, std::move(last_octets), std::move(options));
 }
 
 SetupResult<std::unique_ptr<Listener>> Provider::Listen(Address local) {

@@ -24,6 +24,8 @@ class Provider : public rdma::Provider {
   BufferPool& buffers() override;
   Task<ConnectResult> Connect(Address peer, ConnectOptions options) override;
   SetupResult<std::unique_ptr<Listener>> Listen(Address local) override;
+  Task<ConnectResult> StepUp(ReleasedSocket socket, StepUpRole role, std::vector<std::byte> last_octets,
+                             ConnectOptions options) override;
 
   // Makes another listener of a listening socket. The listeners of the socket take peers in turn.
   SetupResult<std::unique_ptr<Listener>> Adopt(int listening_socket, std::shared_ptr<AcceptTurns> turns);

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "base/released_socket.h"
 #include "rdma/trace/endpoint.h"
 
 namespace penstock::rdma::trace {
@@ -14,6 +15,15 @@ Task<ConnectResult> ConnectTraced(Task<ConnectResult> connecting, Sink sink, Set
   ConnectResult result = co_await std::move(connecting);
   if (!result) co_return result;
   set_up.reply = (*result)->info().private_data;
+  std::unique_ptr<rdma::Endpoint> endpoint = std::make_unique<Endpoint>(*std::move(result), sink, std::move(set_up));
+  co_return endpoint;
+}
+
+// For a responder: the private data of the peer are those of the request.
+Task<ConnectResult> AnswerTraced(Task<ConnectResult> answering, Sink sink, SetUp set_up) {
+  ConnectResult result = co_await std::move(answering);
+  if (!result) co_return result;
+  set_up.request = (*result)->info().private_data;
   std::unique_ptr<rdma::Endpoint> endpoint = std::make_unique<Endpoint>(*std::move(result), sink, std::move(set_up));
   co_return endpoint;
 }
@@ -108,6 +118,20 @@ Sink Provider::sink() { return {&file_, &clock_, &inner_->buffers()}; }
 Task<ConnectResult> Provider::Connect(Address peer, ConnectOptions options) {
   SetUp set_up{.self = From::kClient, .client = {}, .server = {}, .request = options.private_data, .reply = {}};
   return ConnectTraced(inner_->Connect(std::move(peer), std::move(options)), sink(), std::move(set_up));
+}
+
+// The file does not hold the octets before RDMA mode. It shows the connection as one that was always in that mode.
+Task<ConnectResult> Provider::StepUp(ReleasedSocket socket, StepUpRole role, std::vector<std::byte> last_octets,
+                                     ConnectOptions options) {
+  SetUp set_up{.self = role == StepUpRole::kInitiator ? From::kClient : From::kServer,
+               .client = {},
+               .server = {},
+               .request = {},
+               .reply = {}};
+  (role == StepUpRole::kInitiator ? set_up.request : set_up.reply) = options.private_data;
+  auto stepping = inner_->StepUp(std::move(socket), role, std::move(last_octets), std::move(options));
+  if (role == StepUpRole::kInitiator) return ConnectTraced(std::move(stepping), sink(), std::move(set_up));
+  return AnswerTraced(std::move(stepping), sink(), std::move(set_up));
 }
 
 SetupResult<std::unique_ptr<Listener>> Provider::Listen(Address local) {

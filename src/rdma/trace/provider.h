@@ -36,6 +36,8 @@ class Provider : public rdma::Provider {
   Task<ConnectResult> Connect(Address peer, ConnectOptions options) override;
   // The listener can be shared with providers that trace and with providers that do not.
   SetupResult<std::unique_ptr<Listener>> Listen(Address local) override;
+  Task<ConnectResult> StepUp(ReleasedSocket socket, StepUpRole role, std::vector<std::byte> last_octets,
+                             ConnectOptions options) override;
 
  private:
   friend class TracedListener;

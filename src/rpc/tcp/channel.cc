@@ -6,6 +6,7 @@
 
 #include "base/connect_tcp.h"
 #include "base/log.h"
+#include "base/released_socket.h"
 #include "rpc/header.h"
 #include "rpc/tcp/record_socket.h"
 #include "rpc/tcp/requester.h"
@@ -58,6 +59,10 @@ class Channel::OpenConnection final : public std::enable_shared_from_this<OpenCo
   void Close() {
     auto self = shared_from_this();
     socket_->Close();
+  }
+  std::optional<ReleasedSocket> Release() {
+    if (!requester_.idle() || back_calls_ > 0) return std::nullopt;
+    return socket_->Release();
   }
 
  private:
@@ -133,5 +138,6 @@ Task<Result<Message, CallError>> Channel::Call(Message call, ReplyShape /*shape*
 bool Channel::connected() const { return connection_->connected(); }
 tcp::endpoint Channel::local() const { return connection_->local(); }
 void Channel::Close() { connection_->Close(); }
+std::optional<ReleasedSocket> Channel::Release() { return connection_->Release(); }
 
 }  // namespace penstock::rpc::tcp

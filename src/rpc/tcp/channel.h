@@ -2,6 +2,7 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <system_error>
 
 #include "base/address.h"
@@ -9,6 +10,10 @@
 #include "base/loop.h"
 #include "base/result.h"
 #include "rpc/transport.h"
+
+namespace penstock {
+struct ReleasedSocket;
+}
 
 namespace penstock::rpc::tcp {
 
@@ -47,6 +52,9 @@ class Channel final : public rpc::Channel {
   // Closes the connection. Before this returns, all pending calls fail with kDisconnected. Later calls fail in the same
   // way.
   void Close();
+  // Gives the socket away, for another protocol on the same connection: see RecordSocket::Release(). Also returns
+  // nothing while a call is under way in either direction. Afterwards the channel is closed.
+  std::optional<ReleasedSocket> Release();
 
  private:
   class OpenConnection;

@@ -210,6 +210,22 @@ void RecordSocket::Close() {
   if (owner_) owner_->OnClosed();
 }
 
+bool RecordSocket::quiet() {
+  if (closed_ || !writer_.empty() || reader_.mid_record()) return false;
+  std::byte next;
+  const ssize_t n = ::recv(socket_.native_handle(), &next, sizeof next, MSG_DONTWAIT | MSG_PEEK);
+  return n < 0 && WouldBlock(errno);
+}
+
+std::optional<ReleasedSocket> RecordSocket::Release() {
+  if (closed_ || !writer_.empty() || reader_.failed() || reader_.in_record()) return std::nullopt;
+  closed_ = ended_ = true;
+  const ConstBytes unparsed = reader_.unparsed();
+  asio::error_code ignored;
+  socket_.cancel(ignored);  // wakes Receive(), which ends
+  return ReleasedSocket{std::move(socket_), {unparsed.begin(), unparsed.end()}};
+}
+
 SocketAddress RecordSocket::local() const {
   asio::error_code ignored;
   return socket_.local_endpoint(ignored);

@@ -5,10 +5,12 @@
 #include <asio/ip/tcp.hpp>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <utility>
 
 #include "base/address.h"
 #include "base/loop.h"
+#include "base/released_socket.h"
 #include "rpc/record_marking.h"
 #include "rpc/transport.h"
 
@@ -58,6 +60,13 @@ class RecordSocket : public std::enable_shared_from_this<RecordSocket> {
   // socket is already closed.
   void Close();
   bool closed() const { return closed_; }
+  // Returns true if all messages are sent, and no octet has arrived behind the last record that was taken. Also looks
+  // at the octets that wait in the kernel.
+  bool quiet();
+  // Gives the socket away, for another protocol on the same connection. Returns nothing, and changes nothing, if the
+  // socket is closed, if a message is not sent completely, or if a record has begun to arrive. Afterwards the
+  // RecordSocket is closed, without a call of OnClosed(): a waiting Receive() returns none.
+  std::optional<ReleasedSocket> Release();
   SocketAddress local() const;
   void Abandon() { owner_ = nullptr; }
 

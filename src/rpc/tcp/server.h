@@ -12,9 +12,10 @@
 #include "base/loop.h"
 #include "base/result.h"
 #include "base/signal.h"
+#include "rpc/connection_control.h"
 #include "rpc/connection_table.h"
 #include "rpc/memory_budget.h"
-#include "rpc/tcp/record_socket.h"
+#include "rpc/step_up.h"
 #include "rpc/transport.h"
 
 namespace penstock {
@@ -22,6 +23,8 @@ class DescriptorShortage;
 }
 
 namespace penstock::rpc::tcp {
+
+class ServedConnection;
 
 struct ServerOptions {
   // The largest record that a client may send. The default suffices for a call with 1 MiB of payload.
@@ -45,6 +48,10 @@ struct ServerOptions {
   std::function<bool(const IpAddress&)> allow{};
   // The server reports a lack of file descriptors to it. Null: the server makes its own.
   std::shared_ptr<DescriptorShortage> shortage{};
+  // Takes a connection that becomes an RDMA connection, on the loop of the server. Empty: no connection does.
+  std::function<void(SteppingConnection)> step_up{};
+  // The most that an RDMA connection of `step_up` can have.
+  ConnectionLimits step_up_limits{};
 };
 
 // A listening socket. Several servers, each on its own loop, may accept connections from it in turn.
@@ -83,8 +90,6 @@ class Server {
   size_t connections() const { return connections_.size(); }
 
  private:
-  class ServedConnection;
-
   Task<void> Accept();
   void Adopt(asio::ip::tcp::socket socket);
   static ServerOptions Complete(ServerOptions options);

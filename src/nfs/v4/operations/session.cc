@@ -1,6 +1,8 @@
 // EXCHANGE_ID, CREATE_SESSION, BIND_CONN_TO_SESSION, BACKCHANNEL_CTL, DESTROY_SESSION, DESTROY_CLIENTID, SET_SSV,
 // RECLAIM_COMPLETE: clients and sessions of minor version 1 and later.
 #include <algorithm>
+#include <limits>
+#include <optional>
 
 #include "nfs/v4/callback/callbacks.h"
 #include "nfs/v4/operations/lease.h"
@@ -9,6 +11,7 @@
 #include "nfs/v4/state/stable/recovery_queue.h"
 #include "nfs/v4/state/stable/reply_writer.h"
 #include "nfs/v4/state/state.h"
+#include "rpc/connection_control.h"
 
 namespace penstock::nfs::v4 {
 
@@ -101,8 +104,26 @@ EXCHANGE_ID4res ExchangeId(Compound& compound, const EXCHANGE_ID4args& arguments
   });
 }
 
+// Makes the connection of the call an RDMA connection after the reply, if it can become one. Returns true if it does.
+// No message tells the client the sizes of Sends, so both are the default inline threshold (RFC 8166 §3.3.3). Longer
+// messages use chunks.
+bool StepUp(const Compound& compound, const channel_attrs4& fore) {
+  constexpr uint32_t kInlineThreshold = 1024;
+  rpc::ConnectionControl* const control = compound.call.peer.control;
+  // Only for an operation that is alone in its COMPOUND. The slot of a session would repeat the grant on the connection
+  // of a retry, and a later operation would delay the change.
+  if (!control || compound.slot || compound.following) return false;
+  rpc::ConnectionLimits asked{
+      .max_request = kInlineThreshold, .max_response = kInlineThreshold, .credits = fore.ca_maxrequests};
+  asked.reads = fore.ca_rdma_ird.value_or(std::numeric_limits<uint32_t>::max());
+  const auto granted = control->OfferStepUp(compound.call.xid, asked);
+  if (!granted || granted->max_request < kInlineThreshold || granted->max_response < kInlineThreshold) return false;
+  control->StepUp(compound.call.xid, *granted);
+  return true;
+}
+
 // RFC 8881 §18.36. Errors that do not depend on the client's slot are returned before the slot is used, so that the
-// client can repeat the request with the same sequence ID. No connection changes its transport (CONN_RDMA).
+// client can repeat the request with the same sequence ID.
 Task<CREATE_SESSION4res> CreateSession(Compound& compound, const CREATE_SESSION4args& arguments) {
   if (arguments.csa_flags & ~kSessionFlags) co_return CREATE_SESSION4res(NFS4ERR_INVAL);
   const Services& services = compound.services;
@@ -128,29 +149,40 @@ Task<CREATE_SESSION4res> CreateSession(Compound& compound, const CREATE_SESSION4
     created = state.CreateSession(std::move(asked), SessionConnection::Of(compound.call.peer),
                                   Sender::Of(compound.call.credential), services.random(), compound.now());
   });
+  if (created.room) {
+    // RFC 8881 §18.36.3: if replies cannot be kept, the session is made without the flag.
+    auto replies = co_await services.replies->Create(compound.call.peer.loop, created.session, *created.room);
+    created.reply = services.state.Run(
+        [&](StateTables& state) { return state.sessions.FinishCreate(client, created.session, std::move(replies)); });
+  }
+  // A retry comes over another connection, so this flag is not part of the kept reply (RFC 8881 §18.36.4).
+  if (created.reply.csr_status() == NFS4_OK && (arguments.csa_flags & CREATE_SESSION4_FLAG_CONN_RDMA) &&
+      StepUp(compound, created.reply.csr_resok4().csr_fore_chan_attrs)) {
+    created.reply.csr_resok4().csr_flags |= CREATE_SESSION4_FLAG_CONN_RDMA;
+  }
+  // After the change of the connection, which no other call may precede.
   if (created.has_back_channel) {
     services.callbacks.ProbeSession(created.session, compound.call.peer.back_channel);
   }
-  if (!created.room) co_return std::move(created.reply);
-  // RFC 8881 §18.36.3: if replies cannot be kept, the session is made without the flag.
-  auto replies = co_await services.replies->Create(compound.call.peer.loop, created.session, *created.room);
-  co_return services.state.Run(
-      [&](StateTables& state) { return state.sessions.FinishCreate(client, created.session, std::move(replies)); });
+  co_return std::move(created.reply);
 }
 
 // RFC 8881 §18.34
 BIND_CONN_TO_SESSION4res BindConnection(Compound& compound, const BIND_CONN_TO_SESSION4args& arguments) {
+  std::optional<channel_attrs4> fore;
   const auto bound = compound.services.state.Run([&](StateTables& state) {
+    fore = state.sessions.ForeChannel(arguments.bctsa_sessid);
     return state.sessions.Bind(arguments.bctsa_sessid, SessionConnection::Of(compound.call.peer), arguments.bctsa_dir,
                                Sender::Of(compound.call.credential));
   });
   if (!bound) return BIND_CONN_TO_SESSION4res(bound.error());
+  const bool steps_up = fore && arguments.bctsa_use_conn_in_rdma_mode && StepUp(compound, *fore);
   if (*bound != CDFS4_FORE) {
     compound.services.callbacks.ProbeSession(arguments.bctsa_sessid, compound.call.peer.back_channel);
   }
-  return BIND_CONN_TO_SESSION4res(
-      NFS4_OK, BIND_CONN_TO_SESSION4resok{
-                   .bctsr_sessid = arguments.bctsa_sessid, .bctsr_dir = *bound, .bctsr_use_conn_in_rdma_mode = false});
+  return BIND_CONN_TO_SESSION4res(NFS4_OK, BIND_CONN_TO_SESSION4resok{.bctsr_sessid = arguments.bctsa_sessid,
+                                                                      .bctsr_dir = *bound,
+                                                                      .bctsr_use_conn_in_rdma_mode = steps_up});
 }
 
 // RFC 8881 §18.33: all listed RPCSEC_GSS handles must be known. A client without contexts has no known handle.

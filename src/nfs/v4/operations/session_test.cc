@@ -2,6 +2,7 @@
 // state/sessions/sessions_test.cc test the cases of the tables.
 #include "nfs/v4/engine/nfs4_test.h"
 #include "nfs/v4/state/clients/test_clients.h"
+#include "rpc/connection_control.h"
 
 namespace penstock::nfs::v4 {
 namespace {
@@ -75,6 +76,23 @@ TEST_F(ExchangeIdOperationTest, DoesNotSupportSsvProtection) {
   EXPECT_EQ(Exchange(0, state_protect4_a(SP4_SSV, secret)).eir_status(), NFS4ERR_HASH_ALG_UNSUPP);
 }
 
+// A connection that can step up, or that cannot.
+class TestControl final : public rpc::ConnectionControl {
+ public:
+  rpc::ConnectionLimits Offer(const rpc::ConnectionLimits& asked) const override { return asked; }
+  void Bind(rpc::Xid, const rpc::ConnectionLimits&) override {}
+  size_t ReplyRoom(rpc::Xid) const override { return SIZE_MAX; }
+  std::optional<rpc::ConnectionLimits> OfferStepUp(rpc::Xid, const rpc::ConnectionLimits& asked) const override {
+    if (!can_step_up) return std::nullopt;
+    return rpc::Grant(asked, most);
+  }
+  void StepUp(rpc::Xid, const rpc::ConnectionLimits& limits) override { steps.push_back(limits); }
+
+  bool can_step_up = true;
+  rpc::ConnectionLimits most{.max_request = 4096, .max_response = 4096, .credits = 64, .padding = 64, .reads = 16};
+  std::vector<rpc::ConnectionLimits> steps;
+};
+
 class CreateSessionOperationTest : public Nfs4Test {
  protected:
   CreateSessionOperationTest() {
@@ -114,12 +132,39 @@ TEST_F(CreateSessionOperationTest, GrantsTheSessionThatItReports) {
   EXPECT_EQ(Create(), created);
 }
 
-TEST_F(CreateSessionOperationTest, GrantsPersistenceOnRequestButNoTransportChange) {
+TEST_F(CreateSessionOperationTest, GrantsPersistenceOnRequestButNoRdmaModeIfTheConnectionCannotStepUp) {
   asked_.csa_flags =
       CREATE_SESSION4_FLAG_PERSIST | CREATE_SESSION4_FLAG_CONN_RDMA | CREATE_SESSION4_FLAG_CONN_BACK_CHAN;
   const auto created = Create();
   EXPECT_EQ(created.csr_resok4().csr_flags, CREATE_SESSION4_FLAG_PERSIST);
   EXPECT_EQ(Create(), created);
+}
+
+TEST_F(CreateSessionOperationTest, GrantsRdmaModeWithTheDefaultThresholdsAndTheLimitsOfTheForeChannel) {
+  TestControl control;
+  server.peer.control = &control;
+  asked_.csa_flags = CREATE_SESSION4_FLAG_CONN_RDMA;
+  const rpc::ConnectionLimits expected{
+      .max_request = 1024, .max_response = 1024, .credits = 4, .padding = 0, .reads = 5};
+  EXPECT_EQ(Create().csr_resok4().csr_flags, CREATE_SESSION4_FLAG_CONN_RDMA);
+  EXPECT_EQ(control.steps, std::vector{expected});
+  // The flag of a retry depends on the connection of the retry.
+  control.can_step_up = false;
+  EXPECT_EQ(Create().csr_resok4().csr_flags, 0u);
+  control.can_step_up = true;
+  control.most.max_request = 1023;
+  EXPECT_EQ(Create().csr_resok4().csr_flags, 0u) << "the client would send up to 1024 octets";
+  EXPECT_EQ(control.steps.size(), 1u);
+}
+
+TEST_F(CreateSessionOperationTest, GrantsRdmaModeOnlyOnRequestAndOnSuccess) {
+  TestControl control;
+  server.peer.control = &control;
+  EXPECT_EQ(Create().csr_resok4().csr_flags, 0u);
+  asked_.csa_flags = CREATE_SESSION4_FLAG_CONN_RDMA;
+  asked_.csa_sequence += 9;
+  EXPECT_EQ(Create().csr_status(), NFS4ERR_SEQ_MISORDERED);
+  EXPECT_TRUE(control.steps.empty());
 }
 
 TEST_F(CreateSessionOperationTest, RejectsUndefinedFlags) {
@@ -224,6 +269,21 @@ TEST_F(SessionOperationsTest, RejectsDestroySessionOverAnUnboundConnection) {
   EXPECT_EQ(bound.bctsr_resok4().bctsr_dir, CDFS4_FORE);
   EXPECT_FALSE(bound.bctsr_resok4().bctsr_use_conn_in_rdma_mode);
   EXPECT_EQ(DestroySession(session), NFS4_OK);
+}
+
+TEST_F(SessionOperationsTest, BindStepsUpWithTheLimitsOfTheSessionThatItNames) {
+  TestControl control;
+  server.peer.control = &control;
+  BIND_CONN_TO_SESSION4args bind{
+      .bctsa_sessid = Client().session(), .bctsa_dir = CDFC4_FORE, .bctsa_use_conn_in_rdma_mode = true};
+  const auto bound = server.Run(1, Op(OP_BIND_CONN_TO_SESSION, bind)).Next<BIND_CONN_TO_SESSION4res>();
+  EXPECT_TRUE(bound.bctsr_resok4().bctsr_use_conn_in_rdma_mode);
+  ASSERT_EQ(control.steps.size(), 1u);
+  EXPECT_EQ(control.steps[0].credits, 4u);
+  EXPECT_EQ(control.steps[0].reads, 16u) << "a client that names no number of Reads takes any";
+  bind.bctsa_sessid[0] ^= std::byte{1};
+  EXPECT_EQ(server.Run(1, Op(OP_BIND_CONN_TO_SESSION, bind)).status, NFS4ERR_BADSESSION);
+  EXPECT_EQ(control.steps.size(), 1u);
 }
 
 TEST_F(SessionOperationsTest, DestroyClientIdRequiresThatItsSessionsAreGone) {

@@ -39,6 +39,11 @@ const Session* Sessions::Find(const SessionId& id) const {
   return sessions_[index].get();
 }
 
+std::optional<nfs4::channel_attrs4> Sessions::ForeChannel(const SessionId& session) const {
+  const Session* const found = Find(session);
+  return found ? std::optional(found->fore) : std::nullopt;
+}
+
 Session* Sessions::Find(const SessionId& id) { return const_cast<Session*>(std::as_const(*this).Find(id)); }
 
 nfs4::nfsstat4 Sessions::CheckProtection(const SessionId& id, nfs4::nfs_opnum4 operation, const Sender& sender) const {

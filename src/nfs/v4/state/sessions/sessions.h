@@ -160,6 +160,8 @@ class Sessions {
   // Returns the slot of a call.
   void FinishCallback(const CallbackStart& call, CallbackSlots::Fate fate);
   bool Has(const SessionId& session) const { return Find(session) != nullptr; }
+  // The attributes of the session's fore channel. Empty if there is no such session.
+  std::optional<nfs4::channel_attrs4> ForeChannel(const SessionId& session) const;
   // The program that a session's client runs, and the credential that it expects.
   struct CallbackProgram {
     uint32_t number;
