@@ -41,13 +41,15 @@ class Words:
 
 
 class Header:
-    """Parses the transport header and the message after it (RFC 8166 §4.1)."""
+    """Parses the transport header and the message after it (RFC 8166 §4.1, RFC 5666 §4)."""
 
     def __init__(self, message):
         words = Words(message)
         self.xid, self.version, self.credits, self.kind = (words.word() for _ in range(4))
-        self.reads, self.writes, self.reply = [], [], None
-        if self.kind in (RDMA_MSG, RDMA_NOMSG):
+        self.reads, self.writes, self.reply, self.align, self.threshold = [], [], None, None, None
+        if self.kind == RDMA_MSGP:  # RFC 5666 §4.2
+            self.align, self.threshold = words.word(), words.word()
+        if self.kind in (RDMA_MSG, RDMA_NOMSG, RDMA_MSGP):
             while words.word():
                 self.reads.append((words.word(), words.segment()))
             while words.word():

@@ -63,6 +63,10 @@ class Reader:
             raise BadXdr("padding that is not zero")
         return data
 
+    def payload(self):
+        """Reads an opaque value that a transport may have moved or padded."""
+        return self.opaque()
+
     def end(self):
         if self.at != len(self.data):
             raise BadXdr(f"{len(self.data) - self.at} octets behind the end")
