@@ -7,6 +7,7 @@ writes the complete messages as if they had come over TCP: tshark then checks ev
 
 import struct
 
+from frames import mpa_frame_length, rpc_fragment_length
 from pcap import SYN
 
 TAGGED, LAST = 0x80, 0x40
@@ -262,3 +263,29 @@ class MessagesView:
             self.count += 1
             record = struct.pack(">I", 0x80000000 | len(message)) + message
             self.writer.say(stamp, (client, self.port) if source == client else (self.port, client), record)
+
+
+class StepUpView:
+    """A listener of Frames for a port whose TCP connections may enter RDMA mode (RFC 5044 §7.1.3): RPC records, then MPA frames. Writes
+    both as records of one connection. `length_of` is the function of their lengths for Frames."""
+
+    def __init__(self, writer, port):
+        self.messages, self.writer, self.stepped = MessagesView(writer, port, port), writer, set()
+
+    def length_of(self, stream, ports):
+        if stream[:4] == b"MPA ":
+            self.stepped.add(ports)
+        return (mpa_frame_length if ports in self.stepped else rpc_fragment_length)(stream)
+
+    def opened(self, stamp, ports, flags):
+        self.stepped.discard(ports)
+        self.messages.opened(stamp, ports, flags)
+
+    def closed(self, stamp, ports, flags):
+        pass
+
+    def frame(self, stamp, ports, frame):
+        if ports in self.stepped:
+            self.messages.frame(stamp, ports, frame)
+        else:
+            self.writer.say(stamp, ports, frame)

@@ -5,7 +5,6 @@ import contextlib
 import nfs4_messages as nfs4
 from client import ROOT, Client, Refused, Results, Where, lookup
 from iwarp_peer import Ended
-from patience import wait_until
 from wire import OK, opaque
 
 
@@ -91,6 +90,3 @@ def run_or_end(channel, message):
         return Results(channel.caller.call(message))
     except (Ended, OSError):
         return None
-
-
-__all__ = ["Failed", "NotHere", "Place", "demand", "exists", "expect", "expect_end", "refused", "run_or_end", "wait_until"]

@@ -2,8 +2,9 @@
 
 import nfs4_messages as nfs4
 import wire
-from check import Failed, NotHere, demand, expect, wait_until
+from check import Failed, NotHere, demand, expect
 from client import GETFH, Refused, open_file, unchecked
+from patience import wait_until
 from wire import opaque
 
 DELAY = 10008

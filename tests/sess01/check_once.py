@@ -4,9 +4,10 @@ end with NFS4ERR_EXIST, and if a directory that was removed meanwhile does not c
 import rpc_messages as rpc
 import nfs4_messages as nfs4
 import wire
-from check import Failed, NotHere, demand, exists, expect, expect_end, run_or_end, wait_until
+from check import Failed, NotHere, demand, exists, expect, expect_end, run_or_end
 from client import GETFH, Results, exclusive, open_file, unchecked
 from iwarp_peer import Ended
+from patience import wait_until
 from wire import u32, u64
 
 NOENT, EXIST = 2, 17

@@ -5,11 +5,12 @@ import os
 import nfs4_messages as nfs4
 import rpc_messages as rpc
 import wire
-from check import NotHere, Failed, demand, exists, expect, expect_end, refused, run_or_end, wait_until
+from check import NotHere, demand, exists, expect, expect_end, refused, run_or_end
 from client import GETFH, RDMA, STEP_UP, TCP, Results, unchecked, open_file
+from patience import wait_until
 from wire import u32
 
-CLID_INUSE, ACCESS, MINOR_VERS_MISMATCH = 10017, 13, 10021
+CLID_INUSE, ACCESS = 10017, 13
 
 
 def creation(place):

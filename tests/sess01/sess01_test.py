@@ -21,8 +21,9 @@ import scenario  # noqa: E402
 import streams  # noqa: E402
 import vectors  # noqa: E402
 import wire  # noqa: E402
-from check import Place, expect, wait_until  # noqa: E402
+from check import Place, expect  # noqa: E402
 from client import GETFH, MODELS, RDMA, STEP_UP, TCP  # noqa: E402
+from patience import wait_until  # noqa: E402
 from rdma_messages import RDMA_MSG, RDMA_MSGP  # noqa: E402
 from server import Server  # noqa: E402
 
