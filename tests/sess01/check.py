@@ -5,7 +5,7 @@ import contextlib
 import nfs4_messages as nfs4
 from client import ROOT, Client, Refused, Results, Where, lookup
 from iwarp_peer import Ended
-from wire import OK, opaque
+from wire import BACK, BADBIND, OK, opaque
 
 
 class Failed(AssertionError):
@@ -78,6 +78,19 @@ def expect_end(caller, what):
         caller.wait_for_end()
     except AssertionError:
         raise Failed(f"{what}: the connection does not end") from None
+
+
+def bind_both(client):
+    """Binds both channels to one connection: (back channel, operations channel). Over RDMA the server may refuse that (§2.6)."""
+    caller = client.open()
+    client.create(caller)
+    back = client.bind(caller, BACK, maxrequests=2)
+    try:
+        return back, client.bind(caller)
+    except Refused as why:
+        if not caller.link.is_rdma or why.status != BADBIND:
+            raise
+        raise NotHere("the server takes no second channel on a connection over RDMA") from None
 
 
 def exists(place, channel, name):

@@ -2,7 +2,7 @@
 
 import nfs4_messages as nfs4
 import wire
-from check import Failed, NotHere, demand, expect
+from check import Failed, NotHere, bind_both, demand, expect
 from client import GETFH, Refused, open_file, unchecked
 from patience import wait_until
 from wire import opaque
@@ -58,15 +58,8 @@ def delegation_is_recalled_over_its_own_connection(place):
 
 def delegation_is_recalled_over_the_operations_connection(place):
     client = place.client()
-    caller = client.open()
-    client.create(caller)
-    try:
-        client.bind(caller, wire.BACK, maxrequests=2)
-    except Refused:
-        if not caller.link.is_rdma:
-            raise
-        raise NotHere("the server takes no back channel on the operations connection over RDMA") from None
-    recall(place, client, client.bind(caller), client.name + b".f")
+    _, channel = bind_both(client)
+    recall(place, client, channel, client.name + b".f")
 
 
 def recall_takes_the_new_back_channel(place):

@@ -66,7 +66,8 @@ class Channel:
 
     def message(self, operations, stream=0, flag=wire.NOCHAIN, named=None, xid=None, uid=None):
         """Makes a COMPOUND behind an OPERATION_CONTROL. A retry names another channel than this one."""
-        control = wire.arguments(wire.OPERATION_CONTROL, channelid=self.number if named is None else named, streamid=stream, chainflags=flag)
+        number = self.number if named is None else named
+        control = wire.arguments(wire.OPERATION_CONTROL, channelid=number, streamid=stream, chainflags=flag)
         return self.client.compound([control, *operations], xid=xid, uid=uid)
 
     def run(self, operations, stream=None, flag=wire.NOCHAIN, data=None, seconds=SECONDS, **how):

@@ -12,6 +12,7 @@ import time
 
 import wire
 from held import Held
+from links import READS
 from operations import TABLE, Cursor, Operations
 from streams import Refused, Session
 from tree import LEASE_SECONDS, Failed, Tree
@@ -22,7 +23,7 @@ NOT_SUPPORTED = (20, 30, 35, 36)  # OPEN_CONFIRM, RENEW, SETCLIENTID, SETCLIENTI
 MOST_REQUESTS, MOST_UNBOUND, MOST_CHANNELS = 64, 1024, 64
 LARGEST = {False: 1 << 17, True: 8192}  # largest request and response, by whether the channel uses RDMA
 SMALLEST_REQUEST, SMALLEST_RESPONSE = 2048, 1024
-LARGEST_PAD, READS = 512, 8
+LARGEST_PAD = 512
 OVERHEAD = 24 + 12 + 8  # the header of an RPC reply, of a COMPOUND's results, and a result that is only a status
 RESERVE = 256  # for the result of an operation that changes something
 
@@ -348,10 +349,13 @@ class Core:
         return self.delegates and bool(session.live(wire.BACK))
 
     def recall(self, delegation):
-        """Recalls a delegation, or revokes it if its client cannot be called."""
-        if delegation.recalled:
+        """Recalls a delegation, or revokes it if its client cannot be called or has not returned it in a lease time."""
+        now = time.monotonic()
+        if delegation.recalled is not None:
+            if now - delegation.recalled > LEASE_SECONDS:
+                self.held.drop(delegation)
             return
-        delegation.recalled = True
+        delegation.recalled = now
         session = next((each for each in self.bound.values() if each.client is delegation.client), None)
         if session is None or not session.live(wire.BACK):
             self.held.drop(delegation)

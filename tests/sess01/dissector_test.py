@@ -4,29 +4,23 @@
 import os
 import shutil
 import struct
-import subprocess
 import sys
 import threading
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, os.path.join(HERE, "..", "harness"))
+import captures  # noqa: E402
 import cases  # noqa: E402
 import client as ends  # noqa: E402
 import nfs4_messages as nfs4  # noqa: E402
 import wire  # noqa: E402
 from check import Place, expect  # noqa: E402
 from client import GETFH, MODELS, RDMA, STEP_UP, TCP, Results  # noqa: E402
-from frames import Frames, mpa_frame_length  # noqa: E402
 from pcap import Writer  # noqa: E402
-from rdma_messages import MessagesView, StepUpView  # noqa: E402
 from server import Server  # noqa: E402
 
-SCRIPT = os.path.join(HERE, "..", "..", "tools", "wireshark", "sess01.lua")
 NFS_PORT, RDMA_PORT, OTHER_PORT = 2049, 20049, 12049
 PCAP_HEADER = struct.pack("<IHHiIII", 0xa1b2c3d4, 2, 4, 0, 0, 1 << 18, 1)
-FIELDS = ("frame.number", "sess01.msgtyp", "sess01.callback", "sess01.operation", "sess01.status", "sess01.malformed", "_ws.malformed",
-          "_ws.expert.message", "sess01.channelid", "sess01.streamid", "sess01.chainflags", "sess01.sessionid", "sess01.channel", "sess01.mode",
-          "sess01.mode_granted", "sess01.instance", "sess01.target", "sess01.call_in", "sess01.xid", "rpc.xid", "sess01.rdma")
 CB_RECALL = 4
 
 
@@ -56,33 +50,12 @@ class Recorder:
         return tell
 
 
-def as_records(path, model):
-    """Rewrites a capture so that each RPC message is a record over TCP; returns the path of the new one."""
-    if model == TCP:
-        return path
-    target = path + ".messages"
-    writer = Writer(target, path)
-    if model == RDMA:
-        view = MessagesView(writer, RDMA_PORT, NFS_PORT)
-        problems, frames = view.problems, Frames(path, {RDMA_PORT: (mpa_frame_length, "MPA frame", view)})
-    else:
-        view = StepUpView(writer, NFS_PORT)
-        problems, frames = view.messages.problems, Frames(path, {NFS_PORT: (view.length_of, "frame", view)})
-    frames.read()
-    writer.close()
+def records_of(path):
+    """Rewrites a capture of our ports as records; returns the path of the new one."""
+    target = path + ".records"
+    problems, frames = captures.records(path, target, NFS_PORT, RDMA_PORT)
     assert not problems and not [*frames.problems(False)], f"{problems} {[*frames.problems(False)]}"
     return target
-
-
-def dissect(path, *options):
-    """Returns [{field: [values]}] of the packets with something of ours or of RPC, as tshark sees them."""
-    wanted = [word for field in FIELDS for word in ("-e", field)]
-    done = subprocess.run(["tshark", "-n", "-2", "-r", path, "-X", f"lua_script:{SCRIPT}", *options, "-T", "fields", "-E", "aggregator=|",
-                           *wanted], capture_output=True, text=True)
-    assert done.returncode == 0 and "lua" not in done.stderr.lower(), f"tshark failed: {done.stderr}"
-    rows = [dict(zip(FIELDS, (column.split("|") if column else [] for column in line.split("\t")))) for line in done.stdout.splitlines()]
-    assert not any("Lua" in message for row in rows for message in row["_ws.expert.message"]), "the script failed"
-    return rows
 
 
 def need_tshark():
@@ -111,16 +84,18 @@ class Recorded:
 def talk(server, place):
     """Uses each operation once, and some of minor version 0. Returns the client and its channel."""
     client = place.client()
-    channel = client.start(back=True, transportattrs=wire.attributes((77, b"odd")))
+    channel = client.start(back=True, transportattrs=wire.attributes((77, b"odd")), headerpadsize=512)
     name = client.name + b".f"
     opened = expect(channel.run([*place.root, ends.open_file(b"o", name, create=ends.unchecked()), GETFH], 0), wire.OK, "OPEN")
     handle, stateid = opened.value(nfs4.GETFH), opened.value(nfs4.OPEN)["stateid"]
     at = nfs4.putfh(handle)
     lock = nfs4.lock_op(0, b"l", stateid, 0, 5)
     locked = expect(channel.run([at, nfs4.write_op(stateid, 0, b"hello"), lock], 1), wire.OK, "LOCK").value(nfs4.LOCK)
+    for size in (600, 9000 if channel.caller.link.is_rdma else 6000):  # with a pad and by a chunk, if the link has them
+        expect(channel.run([at, nfs4.write_op(stateid, 0, os.urandom(size))], data=size), wire.OK, "WRITE")
     expect(channel.run([at, nfs4.locku_op(locked, 0, 5), nfs4.close_op(stateid)], 2), wire.OK, "CLOSE")
-    expect(channel.run([*place.root, nfs4.op(nfs4.READDIR, wire.u64(0), bytes(8), wire.u32(100), wire.u32(2000), nfs4.bitmap(1, 4))]), wire.OK,
-           "READDIR")
+    readdir = nfs4.op(nfs4.READDIR, wire.u64(0), bytes(8), wire.u32(100), wire.u32(2000), nfs4.bitmap(1, 4))
+    expect(channel.run([*place.root, readdir]), wire.OK, "READDIR")
     for each in channel.chain(place.root, [ends.lookup(name)], [nfs4.op(nfs4.SETATTR, bytes(16), nfs4.fattr(size=9))]):
         expect(each, wire.OK, "chain")
     expect(channel.run([*place.root, ends.lookup(b"nothing")], 3), 2, "LOOKUP")
@@ -153,7 +128,8 @@ def dissects(model, port=None):
             client, channel = talk(*recorded)
             destroyed = channel.run([wire.u32(wire.SESSION_DESTROY)], 0)
             expect(destroyed, wire.OK, "SESSION_DESTROY")
-        rows = dissect(as_records(f"{scratch}/capture.pcap", model))
+        path = f"{scratch}/capture.pcap"
+        rows = captures.dissect(path, NFS_PORT) if port else captures.dissect(records_of(path), NFS_PORT)
         check(rows, client, channel, model)
     return run
 
@@ -173,8 +149,7 @@ def check(rows, client, channel, model):
     assert {"0", "1", "2", "3"} <= set(values["streamid"]) and {"0", "1", "2", "3"} == set(values["chainflags"])
     assert set(values["channel"]) == {"0", "1"} and values["target"] == ["4"]
     assert set(values["mode_granted"]) == {str(int(model != TCP))} and client.instance.hex() in values["instance"]
-    asked = {(row["frame.number"][0], xid) for row in rows if set(row["sess01.msgtyp"]) == {"0"} for xid in row["sess01.xid"]}
-    answered = {pair for row in rows if set(row["sess01.msgtyp"]) == {"1"} for pair in zip(row["sess01.call_in"], row["sess01.xid"])}
+    asked, answered = captures.calls_and_replies(rows)
     assert asked == answered and asked, "calls and replies do not match"
     assert statuses_of(rows, nfs4.LOOKUP).count("2") == 1 and "10008" in statuses_of(rows, nfs4.OPEN)
     assert any(row["rpc.xid"] for row in rows), "NULL was not left to Wireshark"
@@ -210,7 +185,7 @@ def finds_malformed(scratch):
             wanted.append((f"0x{int.from_bytes(message[:4], 'big'):08x}", what))
             expect(Results(channel.caller.call(channel.message(place.root))), wire.OK, "a good request")
     for display in ("sess01.malformed", "_ws.malformed"):
-        rows = dissect(f"{scratch}/capture.pcap", "-Y", display)
+        rows = captures.dissect(f"{scratch}/capture.pcap", NFS_PORT, "-Y", display)
         assert [row["sess01.xid"][0] for row in rows] == [xid for xid, _ in wanted], f"{display}: {rows}"
         for row, (_, what) in zip(rows, wanted):
             assert what in row["sess01.malformed"][0] and row["sess01.malformed"][0] in row["_ws.expert.message"], f"{what}: {row}"
@@ -222,14 +197,36 @@ def steps_up_in_place(scratch):
     with Recorded(scratch, STEP_UP) as (_, place):
         channel = place.client().start()
         expect(channel.run(place.root), wire.OK, "a request over RDMA")
-    rows = dissect(f"{scratch}/capture.pcap")
+    rows = captures.dissect(f"{scratch}/capture.pcap", NFS_PORT)
     assert not any(row["sess01.malformed"] or row["_ws.malformed"] for row in rows)
     first = next(row for row in rows if row["sess01.rdma"])
     assert first["sess01.rdma"][0].startswith(b"MPA ID Req Frame".hex()), "RDMA mode does not begin with an MPA Request"
 
 
+def checks_captures(scratch):
+    """captures.check accepts a good capture, and finds what is wrong in others."""
+    need_tshark()
+    ports, path = {"tcp": NFS_PORT, "rdma": RDMA_PORT}, f"{scratch}/capture.pcap"
+    with Recorded(scratch, STEP_UP) as (server, place):
+        talk(server, place)
+    problems, summary = captures.check(path, ports, ["create", "bind", "control", "credit-recall", "callback", "chain", "back", "rdma-mode"])
+    assert not problems, f"{problems}: {summary}"
+    assert captures.check(path, ports, ["destroy"])[0] == ["no destroy in the whole capture"]
+    with Recorded(scratch, TCP) as (_, place):
+        client = place.client()
+        channel = client.start()
+        channel.caller.send(client.compound([next(plant(channel, place))[0][0]]))
+        channel.caller.call(channel.message(place.root))
+    problems, _ = captures.check(path, ports, [])
+    assert len(problems) == 1 and "value 4 of an enumeration" in problems[0], problems
+    with Recorded(scratch, TCP) as (_, place):
+        place.client().start().caller.send(b"an octet of no call")
+    assert captures.check(path, ports, ["control"])[0], "a capture without an OPERATION_CONTROL passes"
+
+
 CASES = {**{f"dissects_{model.replace('-', '_')}": dissects(model) for model in MODELS},
-         "dissects_other_port": dissects(TCP, OTHER_PORT), "finds_malformed": finds_malformed, "steps_up_in_place": steps_up_in_place}
+         "dissects_other_port": dissects(TCP, OTHER_PORT), "finds_malformed": finds_malformed, "steps_up_in_place": steps_up_in_place,
+         "checks_captures": checks_captures}
 
 if __name__ == "__main__":
     cases.main(CASES)

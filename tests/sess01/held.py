@@ -19,7 +19,7 @@ class State:
         self.other, self.seqid = u32(0x51) + u64(number), 0
         self.access = self.deny = 0
         self.ranges, self.open = [], None  # of locks: (first, behind, kind), and the open below
-        self.recalled = False  # of delegations
+        self.recalled = None  # of delegations: when
 
     def stateid(self):
         """Returns the stateid for a result that changes the state."""

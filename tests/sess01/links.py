@@ -8,7 +8,7 @@ import struct
 import threading
 import time
 
-from iwarp_peer import CRC, REJECTED, REPLY_KEY, REQUEST_KEY, Endpoint, fpdu, mpa_frame, untagged
+from iwarp_peer import CRC, ENHANCED, MARKERS, REJECTED, REPLY_KEY, REQUEST_KEY, Endpoint, fpdu, mpa_frame, untagged
 from rdma_messages import RDMA_MSG, RDMA_MSGP, RDMA_NOMSG, Header
 from rpc_messages import NO_CHUNKS, header, read_list, reply_chunk, words, write_list, xid_of
 from tcp_peer import LAST_FRAGMENT, fragment
@@ -19,6 +19,8 @@ LARGEST_MESSAGE = 4 << 20
 INLINE = 1024  # octets in a Send before anything else is agreed (RFC 8166 §3.3.2)
 PAD_THRESHOLD = 512
 LARGEST_SEGMENT = 32 << 10
+READS = 8
+PEER_TO_PEER, READY_BY_SEND = 0x8000, 0x4000  # RFC 6581 §4.1
 
 
 class Broken(Exception):
@@ -156,8 +158,10 @@ class RdmaLink:
         answer = Header(self.endpoint.receive(seconds))
         assert answer.kind in (RDMA_MSG, RDMA_NOMSG), f"RDMA procedure {answer.kind}"
         if answer.kind == RDMA_MSG and struct.unpack_from(">I", answer.body, 4)[0] == 0:
+            assert not (answer.reads or answer.writes or answer.reply), "a callback with chunks (§2.6)"
             return answer.body
         assert answer.credits > 0, "a grant of no credits"
+        assert not answer.reads, "a reply with a Read list (§2.2.5)"
         reply, written, others = self.offers.pop(answer.xid)
         memory, body = self.endpoint.memory, answer.body
         if answer.kind == RDMA_NOMSG:
@@ -208,12 +212,18 @@ def step_up(link):
 
 
 def accept_mpa(endpoint, private_data=b"", seconds=5):
-    """The server's side: answers an MPA Request, which must come in time. Returns the client's private data."""
+    """The server's side: answers an MPA Request, which must come in time. Returns the client's private data. RFC 6581: a request of
+    revision 2 tells the client's depths of RDMA Read; we let it read nothing."""
     endpoint.fill(len(REQUEST_KEY), time.monotonic() + seconds)
     if endpoint.pending[:len(REQUEST_KEY)] != REQUEST_KEY:
         raise Broken("no MPA Request")
     _, flags, revision, theirs = endpoint.mpa(seconds)
-    if revision != 1 or flags & REJECTED:
+    enhanced = revision == 2 and flags & ENHANCED
+    if revision not in (1, 2) or flags & (REJECTED | MARKERS) or enhanced and len(theirs) < 4:
         raise Broken("an MPA Request of another kind")
-    endpoint.raw(mpa_frame(REPLY_KEY, CRC, 1, private_data))
+    if enhanced:
+        depth = struct.unpack(">H", theirs[:2])[0]
+        ours = struct.pack(">HH", PEER_TO_PEER | READY_BY_SEND if depth & PEER_TO_PEER else 0, min(depth & 0x3FFF, READS))
+        private_data, theirs = ours + private_data, theirs[4:]
+    endpoint.raw(mpa_frame(REPLY_KEY, CRC | enhanced, revision, private_data))
     return theirs

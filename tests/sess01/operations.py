@@ -1,7 +1,7 @@
 """The operations of minor version 0 (RFC 7530 §16) that the Python server has: how their arguments are read, and their effects."""
 
 import nfs4_messages as nfs4
-from held import DELAY, DENIED, READ, WRITE, span
+from held import BAD_STATEID, DELAY, DENIED, READ, WRITE, span
 from tree import (DIRECTORY, LARGEST_FILE, LARGEST_TRANSFER, LONGEST_NAME, REGULAR, SYMLINK, Failed, bitmap, check_settable, fattr,
                   read_bitmap, read_fattr, set_attributes)
 from wire import Reader, opaque, u32, u64
@@ -9,6 +9,7 @@ from wire import Reader, opaque, u32, u64
 NOENT, EXIST, NOTDIR, ISDIR, INVAL, FBIG, NAMETOOLONG, NOTEMPTY = 2, 17, 20, 21, 22, 27, 63, 66
 SAME, NOFILEHANDLE, NOT_SAME, BADTYPE, BADNAME, NO_GRACE, RESTOREFH, SYMLINK_FILE = 10009, 10020, 10027, 10007, 10041, 10033, 10030, 10029
 NOT_READDIR_ROOM = 10005  # NFS4ERR_TOOSMALL
+CLAIM_NULL, CLAIM_DELEGATE_CUR = 0, 2
 VERIFIER = b"sess01py"
 
 
@@ -161,19 +162,30 @@ class Operations:
                 raise Failed(EXIST)
             self.tree.unlink(target, new)
         if there is not node:
-            del source.children[old]
-            source.touch()
+            self.tree.take_name(source, old)
             self.tree.link(target, new, node)
         return self.change_info(before[0], source) + self.change_info(before[1], target)
 
-    def readdir(self, cookie, verifier, _, limit, wanted):
-        """The cookie of an entry is the number of its node plus one; entries stand in the order of these numbers."""
+    def link(self, name):
         directory = self.node(DIRECTORY)
-        names = sorted(directory.children.items(), key=lambda item: (item[1].number, item[0]))
+        if self.cursor.saved is None:
+            raise Failed(NOFILEHANDLE)
+        node = self.tree.by_handle(self.cursor.saved.handle)
+        if node.kind == DIRECTORY:
+            raise Failed(ISDIR)
+        if self.name(name) in directory.children:
+            raise Failed(EXIST)
+        before = directory.change
+        node.links += 1
+        self.tree.link(directory, name, node)
+        return self.change_info(before, directory)
+
+    def readdir(self, cookie, verifier, _, limit, wanted):
+        directory = self.node(DIRECTORY)
         entries, size = b"", 8 + 8
-        rest = [(name, node) for name, node in names if node.number + 1 > cookie]
-        for i, (name, node) in enumerate(rest):
-            entry = u32(1) + u64(node.number + 1) + opaque(name) + fattr(node, wanted)
+        rest = sorted((each, name) for name, each in directory.cookies.items() if each > cookie)
+        for i, (each, name) in enumerate(rest):
+            entry = u32(1) + u64(each) + opaque(name) + fattr(directory.children[name], wanted)
             if size + len(entry) > limit:
                 if i == 0:
                     raise Failed(NOT_READDIR_ROOM)
@@ -243,9 +255,9 @@ class Operations:
     def open(self, _, access, deny, owner, how, claim):
         if access & 3 == 0 or access > 3 or deny > 3:
             raise Failed(INVAL)
-        kind, name = claim
-        if kind != 0:
-            raise Failed(NO_GRACE)
+        kind, name, delegation = claim
+        if kind not in (CLAIM_NULL, CLAIM_DELEGATE_CUR) or delegation and how:
+            raise Failed(NO_GRACE if kind != CLAIM_DELEGATE_CUR else INVAL)
         directory = self.node(DIRECTORY)
         before = directory.change
         if how is None:
@@ -254,6 +266,8 @@ class Operations:
                 raise Failed(ISDIR if node.kind == DIRECTORY else SYMLINK_FILE)
         else:
             node, values = self.made(directory, name, how)
+        if delegation and self.held.find(delegation, self.client, "delegation").node is not node:
+            raise Failed(BAD_STATEID)
         self.recall_for(node, WRITE if 4 in values else access)
         state = self.held.open(self.client, owner, node, access, deny)
         set_attributes(node, values)
@@ -348,11 +362,11 @@ def _openhow(reader):
 
 def _claim(reader):
     kind = reader.enum(4)
-    if kind == 1:
-        return kind, reader.enum(3)
-    if kind == 2:
-        _stateid(reader)
-    return kind, reader.opaque()
+    if kind == 1:  # CLAIM_PREVIOUS
+        reader.enum(3)
+        return kind, b"", None
+    delegation = _stateid(reader) if kind == CLAIM_DELEGATE_CUR else None
+    return kind, reader.opaque(), delegation
 
 
 def _createtype(reader):
@@ -390,7 +404,7 @@ TABLE = {
     nfs4.ACCESS: (Operations.access, False, u), nfs4.CLOSE: (Operations.close, True, u, _stateid),
     nfs4.COMMIT: (Operations.commit, False, h, u), nfs4.CREATE: (Operations.create, True, _createtype, o, read_fattr),
     nfs4.DELEGRETURN: (Operations.delegreturn, True, _stateid), nfs4.GETATTR: (Operations.getattr, False, read_bitmap),
-    nfs4.GETFH: (Operations.getfh, False),
+    nfs4.GETFH: (Operations.getfh, False), nfs4.LINK: (Operations.link, True, o),
     nfs4.LOCK: (Operations.lock, True, _lock_type, b, h, h, _locker), nfs4.LOCKT: (Operations.lockt, False, _lock_type, h, h, _owner),
     nfs4.LOCKU: (Operations.locku, True, _lock_type, u, _stateid, h, h), nfs4.LOOKUP: (Operations.lookup, False, o),
     nfs4.LOOKUPP: (Operations.lookupp, False), nfs4.NVERIFY: (Operations.nverify, False, _verified),

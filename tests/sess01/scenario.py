@@ -18,11 +18,13 @@ import check_back  # noqa: E402
 import check_chains  # noqa: E402
 import check_control  # noqa: E402
 import check_once  # noqa: E402
+import check_rdma  # noqa: E402
 import check_sessions  # noqa: E402
 from check import NotHere, Place  # noqa: E402
 from client import MODELS  # noqa: E402
 
-CHECKS = [*check_sessions.CHECKS, *check_control.CHECKS, *check_once.CHECKS, *check_chains.CHECKS, *check_back.CHECKS]
+CHECKS = [*check_sessions.CHECKS, *check_control.CHECKS, *check_once.CHECKS, *check_chains.CHECKS, *check_back.CHECKS,
+          *check_rdma.CHECKS]
 
 
 def run(place, checks, say=print):

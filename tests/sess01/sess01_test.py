@@ -2,6 +2,7 @@
 """Tests the Python client of the sessions of 2004 against the Python server, and both codecs' vectors."""
 
 import os
+import struct
 import sys
 import threading
 from unittest import mock
@@ -11,9 +12,11 @@ import cases  # noqa: E402
 import check_chains  # noqa: E402
 import check_control  # noqa: E402
 import check_once  # noqa: E402
+import check_rdma  # noqa: E402
 import check_sessions  # noqa: E402
 import client as ends  # noqa: E402
 import core  # noqa: E402
+import iwarp_peer  # noqa: E402
 import links  # noqa: E402
 import nfs4_messages as nfs4  # noqa: E402
 import rpc_messages as rpc  # noqa: E402
@@ -23,14 +26,15 @@ import vectors  # noqa: E402
 import wire  # noqa: E402
 from check import Place, expect  # noqa: E402
 from client import GETFH, MODELS, RDMA, STEP_UP, TCP  # noqa: E402
+from iwarp_peer import CRC, ENHANCED, MARKERS, mpa_frame, private_data  # noqa: E402
 from patience import wait_until  # noqa: E402
-from rdma_messages import RDMA_MSG, RDMA_MSGP  # noqa: E402
+from rdma_messages import RDMA_MSG, RDMA_MSGP, Header  # noqa: E402
 from server import Server  # noqa: E402
 
 # The checks that a model cannot run.
 NOT_HERE = {
     TCP: {"stream_mode_on_rdma_is_refused", "stepping_up_refuses_other_octets", "busy_streamid_is_refused",
-          "retry_of_a_request_that_was_not_pulled_is_executed"},
+          "retry_of_a_request_that_was_not_pulled_is_executed", *(check.__name__ for check in check_rdma.CHECKS)},
     STEP_UP: {"stream_mode_on_rdma_is_refused"},
     RDMA: {"stepping_up_refuses_other_octets"},
 }
@@ -81,7 +85,8 @@ def data(scratch):
             is_rdma = channel.caller.link.is_rdma
             for size in (0, 1, 511, 512, 513, 4099, 7000, 30001, 100003):
                 octets = os.urandom(size)
-                expect(channel.run([nfs4.putfh(handle), nfs4.write_op(stateid, 0, octets)], data=size), wire.OK, f"{model}: WRITE of {size}")
+                write = [nfs4.putfh(handle), nfs4.write_op(stateid, 0, octets)]
+                expect(channel.run(write, data=size), wire.OK, f"{model}: WRITE of {size} octets")
                 if is_rdma:
                     kind = channel.caller.link.kinds[-1]
                     assert kind == (RDMA_MSGP if 512 <= size <= 7000 else RDMA_MSG), f"{size} octets went by RDMA procedure {kind}"
@@ -267,7 +272,8 @@ def broken_messages(scratch):
             other = tcp.client().open()
             other.endpoint.raw(links.fragment(good[:size]))
             other.close()
-        for bad in (bytes(8), bytes(64), os.urandom(200), rpc.header(1, 9), rpc.header(1, RDMA_MSGP, chunks=rpc.words(3, 0, 0, 0, 0)),
+        for bad in (bytes(8), bytes(64), os.urandom(200), rpc.header(1, 9),
+                    rpc.header(1, RDMA_MSGP, chunks=rpc.words(3, 0, 0, 0, 0)),
                     rpc.rdma_call(good, reads=rpc.read_list((4, 1, 1 << 31)))):
             other = place.client().open()
             other.endpoint.send(bad)
@@ -276,10 +282,26 @@ def broken_messages(scratch):
         expect(channel.run(place.root), wire.OK, "a request of another client afterwards")
 
 
+def enhanced_mpa(scratch):
+    """The server answers an MPA Request of revision 2 (RFC 6581): it lets the client read nothing, and reads no more than is allowed."""
+    with Serving(RDMA) as (server, _):
+        for theirs, ours in (((16, 16), (0, 8)), ((3, 0), (0, 3)), ((0x8000 | 16, 16), (0xC000, 8))):
+            data = struct.pack(">HH", *theirs) + private_data()
+            endpoint = iwarp_peer.connect(server.rdma, mpa_frame(flags=CRC | ENHANCED, revision=2, private_data=data))
+            assert endpoint.private_data == struct.pack(">HH", *ours) + private_data(), endpoint.private_data.hex()
+            endpoint.send(rpc.rdma_call(rpc.call(0, b"", (100003, 4))))
+            assert rpc.RpcReply(Header(endpoint.receive()).body).status == ("success",)
+            endpoint.close()
+        for flags, revision in ((CRC, 3), (CRC | MARKERS, 1)):
+            endpoint = iwarp_peer.dial(server.rdma)
+            endpoint.raw(mpa_frame(flags=flags, revision=revision))
+            endpoint.end_of_stream()
+
+
 CASES = {"vectors": vectors.check, "data": data, "padded_original": padded_original, "credits": credits_return,
          "recall_waits": recall_waits_for_outstanding_requests, "refused_step_up": refused_step_up,
          "unbound_sessions": unbound_sessions_stay_few, "closed_channels": closed_channels_stay_few, "mistakes": mistakes,
-         "broken_messages": broken_messages, **{f"scenario_{model.replace('-', '_')}": scenario_of(model) for model in MODELS}}
+         "broken_messages": broken_messages, "enhanced_mpa": enhanced_mpa, **{f"scenario_{model.replace('-', '_')}": scenario_of(model) for model in MODELS}}
 
 if __name__ == "__main__":
     cases.main(CASES)

@@ -23,7 +23,8 @@ class Node:
 
     def __init__(self, number, kind, mode):
         self.number, self.kind, self.mode = number, kind, mode
-        self.data, self.children, self.parent = bytearray(), {}, None
+        self.data, self.parent = bytearray(), None
+        self.children, self.cookies = {}, {}  # of a directory, by name; a cookie is never used again
         self.owner = self.group = b"0"
         self.links, self.change, self.verifier = 2 if kind == DIRECTORY else 1, 1, None
         self.accessed = self.modified = self.changed = time.time_ns()
@@ -42,7 +43,7 @@ class Tree:
     """The nodes by their numbers, which are the file handles, and the root."""
 
     def __init__(self):
-        self.numbers, self.nodes = itertools.count(2), {}
+        self.numbers, self.cookies, self.nodes = itertools.count(2), itertools.count(3), {}
         self.root = self.make(DIRECTORY, 0o777)
 
     def make(self, kind, mode):
@@ -59,15 +60,21 @@ class Tree:
         return node
 
     def link(self, directory, name, node):
-        directory.children[name] = node
+        directory.children[name], directory.cookies[name] = node, next(self.cookies)
         if node.kind == DIRECTORY:
             node.parent = directory
         directory.touch()
 
+    @staticmethod
+    def take_name(directory, name):
+        """Removes a name, and leaves its node."""
+        directory.touch()
+        del directory.cookies[name]
+        return directory.children.pop(name)
+
     def unlink(self, directory, name):
         """Removes a name, and its node with the last name. Returns the node."""
-        node = directory.children.pop(name)
-        directory.touch()
+        node = self.take_name(directory, name)
         node.links -= 2 if node.kind == DIRECTORY else 1
         if node.links <= 0:
             del self.nodes[node.number]
@@ -108,7 +115,7 @@ ATTRIBUTES = {
     2: boolean(0),  # file handles persist as long as the server
     3: lambda node: u64(node.change),
     4: lambda node: u64(len(node.data)),
-    5: boolean(0), 6: boolean(1), 7: boolean(0),  # links, symbolic links, named attributes
+    5: boolean(1), 6: boolean(1), 7: boolean(0),  # links, symbolic links, named attributes
     8: lambda node: u64(1) + u64(0),
     9: boolean(1),
     10: boolean(LEASE_SECONDS),
