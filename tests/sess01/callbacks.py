@@ -40,34 +40,42 @@ class Callbacks:
             self.busy.add((channel, stream))
             return stream
 
+    def exchange(self, session, channel, operations):
+        """Makes a CB_COMPOUND of operations as they are; returns the octets of the reply."""
+        credential = rpc.AUTH_SYS if session.client.principal[0] else rpc.AUTH_NONE  # as the session came
+        xid = next(self.xids)
+        message = rpc.call(CB_COMPOUND, wire.callback_compound(operations), wire.CALLBACK_PROGRAM, xid, credential=credential)
+        with self.lock:
+            self.waiting[xid] = None
+        try:
+            channel.connection.link.send_call(message)
+            with self.lock:
+                self.lock.wait_for(lambda: self.waiting[xid] or channel.number not in session.channels, SECONDS)
+        except (OSError, Ended, Silence):
+            pass
+        with self.lock:
+            answer = self.waiting.pop(xid)
+        if answer is None:
+            raise Unreachable()
+        return answer
+
     def call(self, session, *operations):
-        """Calls a client. Returns its [(operation, status, octets of the rest)], the first one of OPERATION_CONTROL."""
+        """Calls a client. Returns the [(operation, status)] of its results, the first one of OPERATION_CONTROL."""
         channel = next(iter(session.live(wire.BACK)), None)
         if channel is None:
             raise Unreachable()
         stream = self._take_stream(channel)
         control = wire.arguments(wire.OPERATION_CONTROL, channelid=channel.number, streamid=stream, chainflags=wire.NOCHAIN)
-        xid = next(self.xids)
-        message = rpc.call(CB_COMPOUND, wire.callback_compound([control, *operations]), wire.CALLBACK_PROGRAM, xid)
         try:
-            with self.lock:
-                self.waiting[xid] = None
-            channel.connection.link.send_call(message)
-            with self.lock:
-                self.lock.wait_for(lambda: self.waiting[xid] or channel.number not in session.channels, SECONDS)
-                answer = self.waiting.pop(xid)
-        except (OSError, Ended, Silence):
-            raise Unreachable() from None
+            return self.results(self.exchange(session, channel, [control, *operations]), stream)
         finally:
             with self.lock:
                 self.busy.discard((channel, stream))
                 self.lock.notify_all()
-        if answer is None:
-            raise Unreachable()
-        return self._results(answer, stream)
 
     @staticmethod
-    def _results(answer, stream):
+    def results(answer, stream):
+        """Reads the reply to a CB_COMPOUND with this streamid: [(operation, status)]."""
         reply = rpc.RpcReply(answer)
         if reply.status != ("success",):
             raise Unreachable()

@@ -1,8 +1,10 @@
 """Checks of exactly-once execution (§2.5, §3.2 of the draft). A request is executed once if a CREATE that is sent twice does not
 end with NFS4ERR_EXIST, and if a directory that was removed meanwhile does not come back."""
 
-import rpc_messages as rpc
+import random
+
 import nfs4_messages as nfs4
+import rpc_messages as rpc
 import wire
 from check import Failed, NotHere, demand, exists, expect, expect_end, run_or_end
 from client import GETFH, Results, exclusive, open_file, unchecked
@@ -182,6 +184,43 @@ def retries_over_many_connections_execute_once(place):
     expect(last.run(place.remove(name)), wire.OK, "REMOVE")
 
 
+def losses_at_random_execute_once(place):
+    """Each request is lost up to three times, before or after it is executed, and sent again over a new connection."""
+    chance = random.Random(2004)
+    client = place.client(requests=4)
+    channel = client.start()
+    name = client.name + b".d"
+    for i in range(40):
+        message = channel.message(place.remove(name) if i % 2 else place.mkdir(name), chance.randrange(client.streams.limit))
+        for _ in range(chance.randrange(4)):
+            how = chance.choice(("unsent", "sent", "answered"))
+            if how == "sent":
+                channel.caller.send(message)
+            elif how == "answered":
+                channel.caller.call(message)
+            channel.caller.lose()
+            channel = client.bind(client.open())
+        expect(send(channel, message), wire.OK, f"request {i}")
+
+
+def copies_at_once_execute_once(place):
+    """The same request arrives over three connections at once."""
+    client = place.client()
+    first = client.start()
+    name = client.name + b".d"
+    for i in range(10):
+        message = first.message(place.remove(name) if i % 2 else place.mkdir(name), 0)
+        first.caller.send(message)
+        others = [client.bind(client.open()) for _ in range(2)]
+        for other in others:
+            other.caller.send(message)
+        for other in others:
+            expect(Results(other.caller.wait(rpc.xid_of(message))), wire.OK, f"a copy of request {i}")
+        others[0].caller.close()
+        first = others[1]
+    demand(not exists(place, first, name), "the directory after as many REMOVEs as CREATEs")
+
+
 def begin_pulled_write(place, client):
     """Returns (channel, message, file handle, stateid) of a WRITE whose data the server cannot read yet. The streamid is 4."""
     channel = client.start()
@@ -229,4 +268,5 @@ CHECKS = [retry_over_a_new_connection, retry_over_another_channel_closes_the_ori
           exclusive_create_is_replayed, request_that_was_never_received_is_executed, late_original_is_not_executed,
           late_retry_is_not_executed, other_request_with_the_same_xid_is_refused, repetition_on_the_live_channel_is_not_executed,
           streamids_are_used_again, without_persist_nothing_is_kept, retries_over_many_connections_execute_once,
+          losses_at_random_execute_once, copies_at_once_execute_once,
           busy_streamid_is_refused, retry_of_a_request_that_was_not_pulled_is_executed]

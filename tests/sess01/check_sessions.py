@@ -142,7 +142,8 @@ def both_channels_share_a_connection(place):
     caller = operations.caller
     demand(back.number != operations.number, "two channels with the same channelid")
     expect(operations.run(place.root), wire.OK, "a request on the shared connection")
-    expect(Results(caller.call(operations.message(place.root, named=back.number))), wire.BADCHANNEL, "a request with the back channel's number")
+    message = operations.message(place.root, named=back.number)
+    expect(Results(caller.call(message)), wire.BADCHANNEL, "a request with the back channel's number")
 
 
 def channelids_are_unique(place):

@@ -140,7 +140,8 @@ class Client:
         self.sessionid = self.streams = self.instance = None
         self.channels, self.recalls, self.called = [], [], threading.Condition()
         self.control_errors, self.credit_targets, self.return_by_sends = [], [], False
-        self.callers, self.back_limits = [], {}
+        self.callers, self.back_channels = [], {}  # of back channels: by their Caller
+        self.answered = {}  # the last callback by its channelid and streamid: (XID, results)
 
     def open(self):
         """Opens a connection of the model."""
@@ -186,7 +187,7 @@ class Client:
         channel = Channel(self, caller, kind, limits)
         channel.results = results
         if kind == wire.BACK:
-            self.back_limits[caller] = channel
+            self.back_channels[caller] = channel
             if caller.stepped_up:
                 caller.null()  # the server sends nothing before our first FPDU (RFC 5044 §7.1.2)
         elif caller.link.is_rdma:
@@ -229,46 +230,51 @@ class Client:
         if procedure != CB_COMPOUND:
             return head + u32(0 if procedure == 0 else rpc.PROC_UNAVAIL)
         try:
-            return head + u32(0) + self._callback(caller, reader)
+            return head + u32(0) + self._callback(caller, xid, reader)
         except wire.BadXdr:
             return head + u32(rpc.GARBAGE_ARGS)
 
-    def _callback(self, caller, reader):
+    def _callback(self, caller, xid, reader):
         tag, minor, _, count = reader.opaque(), reader.u32(), reader.u32(), reader.u32()
         if minor != wire.MINOR_VERSION:
             return wire.reply(10021, [], tag)
-        results, status = [], wire.OK
-        for i in range(count):
-            number = reader.u32()
-            if (number == wire.OPERATION_CONTROL) != (i == 0):
-                status, result = wire.CONTROL_POS, None
-            elif i == 0:
-                status, result = self._control(caller, wire.read_arguments(number, reader))
-            else:
-                status, number = self._execute(number, reader)
-                result = None
-            results.append(result or u32(number) + u32(status))
+        if not count or reader.u32() != wire.OPERATION_CONTROL:
+            return wire.reply(wire.CONTROL_POS, [], tag)
+        control = wire.read_arguments(wire.OPERATION_CONTROL, reader)
+        status = self._control(caller, control)
+        results = [wire.results(wire.OPERATION_CONTROL, status, streamid=control["streamid"])]
+        if status != wire.OK:
+            self.control_errors.append(status)
+            return wire.reply(status, results, tag)
+        named = control["channelid"], control["streamid"]
+        if self.answered.get(named, (None,))[0] == xid:
+            return self.answered[named][1]
+        for _ in range(count - 1):
+            status, number = self._execute(reader.u32(), reader)
+            results.append(u32(number) + u32(status))
             if status != wire.OK:
                 break
-        return wire.reply(status, results, tag)
+        self.answered[named] = xid, wire.reply(status, results, tag)
+        return self.answered[named][1]
 
     def _control(self, caller, arguments):
-        channel = self.back_limits.get(caller)
+        """Returns the status of OPERATION_CONTROL. A callback that names an earlier back channel may be a retry."""
+        channel = self.back_channels.get(caller)
         status = wire.OK
         if channel is None:
             status = wire.NOT_BOUND
-        elif arguments["channelid"] != channel.number:
+        elif arguments["channelid"] not in (each.number for each in self.back_channels.values() if each.number <= channel.number):
             status = wire.BADCHANNEL
         elif arguments["streamid"] >= channel.limits["maxrequests"]:
             status = wire.BADSTREAM
         elif arguments["chainflags"] != wire.NOCHAIN:
             status = wire.CHAIN_INVALID
-        if status != wire.OK:
-            self.control_errors.append(status)
-        return status, wire.results(wire.OPERATION_CONTROL, status, streamid=arguments["streamid"])
+        return status
 
     def _execute(self, number, reader):
-        """Executes an operation of a callback; returns (status, number)."""
+        """Executes an operation of a callback behind OPERATION_CONTROL; returns (status, number)."""
+        if number == wire.OPERATION_CONTROL:
+            return wire.CONTROL_POS, number
         if number == CB_RECALL:
             stateid, _, handle = reader.fixed(16), reader.boolean(), reader.opaque(128)
             with self.called:

@@ -209,7 +209,8 @@ def checks_captures(scratch):
     ports, path = {"tcp": NFS_PORT, "rdma": RDMA_PORT}, f"{scratch}/capture.pcap"
     with Recorded(scratch, STEP_UP) as (server, place):
         talk(server, place)
-    problems, summary = captures.check(path, ports, ["create", "bind", "control", "credit-recall", "callback", "chain", "back", "rdma-mode"])
+    wanted = ["create", "bind", "control", "credit-recall", "callback", "chain", "back", "rdma-mode"]
+    problems, summary = captures.check(path, ports, wanted)
     assert not problems, f"{problems}: {summary}"
     assert captures.check(path, ports, ["destroy"])[0] == ["no destroy in the whole capture"]
     with Recorded(scratch, TCP) as (_, place):

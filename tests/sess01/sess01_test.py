@@ -1,6 +1,7 @@
 #!/usr/bin/python3
 """Tests the Python client of the sessions of 2004 against the Python server, and both codecs' vectors."""
 
+import itertools
 import os
 import struct
 import sys
@@ -25,7 +26,7 @@ import streams  # noqa: E402
 import vectors  # noqa: E402
 import wire  # noqa: E402
 from check import Place, expect  # noqa: E402
-from client import GETFH, MODELS, RDMA, STEP_UP, TCP  # noqa: E402
+from client import GETFH, MODELS, RDMA, STEP_UP, TCP, Results  # noqa: E402
 from iwarp_peer import CRC, ENHANCED, MARKERS, mpa_frame, private_data  # noqa: E402
 from patience import wait_until  # noqa: E402
 from rdma_messages import RDMA_MSG, RDMA_MSGP, Header  # noqa: E402
@@ -125,7 +126,7 @@ def credits_return(scratch):
                 expect(channel.run(place.root), wire.OK, "a request")
                 assert server.recall_credits(client.sessionid, 0) == wire.INVAL
                 assert server.recall_credits(client.sessionid, 3) == wire.OK and client.streams.limit == 3
-                expect(ends.Results(channel.caller.call(channel.message(place.root, 3))), wire.BADSTREAM, "a streamid that was given back")
+                expect(Results(channel.caller.call(channel.message(place.root, 3))), wire.BADSTREAM, "a streamid that was given back")
                 expect(channel.run(place.root, 2), wire.OK, "the highest streamid that is left")
                 if channel.caller.link.is_rdma:
                     assert channel.caller.link.granted == 3, f"{channel.caller.link.granted} credits"
@@ -149,6 +150,33 @@ def recall_waits_for_outstanding_requests(scratch):
             assert not answers, "an answer while streamid 2 is in use"
         thread.join()
         assert answers == [wire.OK]
+
+
+def callbacks_obey_the_rules(scratch):
+    """The client refuses callbacks whose OPERATION_CONTROL is wrong, and answers a retry from what it has kept."""
+    with Serving(TCP) as (server, place):
+        client = place.client()
+        client.start(back=True)
+        session, callbacks = server.core.sessions()[client.sessionid], server.core.callbacks
+        channel = session.live(wire.BACK)[0]
+        recall = wire.u32(4) + bytes(16) + wire.u32(0) + wire.opaque(b"file")
+
+        def status(*operations):
+            return callbacks.results(callbacks.exchange(session, channel, operations), 0)[-1][1]
+
+        def control(channelid=channel.number, streamid=0, chainflags=wire.NOCHAIN):
+            return wire.arguments(wire.OPERATION_CONTROL, channelid=channelid, streamid=streamid, chainflags=chainflags)
+        assert status(control(), recall) == wire.OK and len(client.recalls) == 1
+        assert status(control(channel.number + 1), recall) == wire.BADCHANNEL
+        assert status(control(0), recall) == wire.BADCHANNEL
+        assert status(control(streamid=channel.limits["maxrequests"]), recall) == wire.BADSTREAM
+        for flag in (wire.CHAINBEGIN, wire.CHAINCONTINUE, wire.CHAINEND):
+            assert status(control(chainflags=flag), recall) == wire.CHAIN_INVALID
+        assert status(control(), control(), recall) == wire.CONTROL_POS
+        assert Results(callbacks.exchange(session, channel, [recall])).status == wire.CONTROL_POS
+        assert len(client.recalls) == 1, "a callback with a wrong OPERATION_CONTROL was executed"
+        callbacks.xids = itertools.repeat(next(callbacks.xids))
+        assert [status(control(), recall) for _ in range(2)] == [wire.OK] * 2 and len(client.recalls) == 2, "a retry was executed"
 
 
 def unbound_sessions_stay_few(scratch):
@@ -182,7 +210,7 @@ def closed_channels_stay_few(scratch):
         last = client.bind(client.open())
         wait_until(lambda: len(client.callers) == 7, "connections")
         last.run(place.root)
-        expect(ends.Results(last.caller.call(message)), wire.STREAM_INUSE, "a retry that names a channel of long ago")
+        expect(Results(last.caller.call(message)), wire.STREAM_INUSE, "a retry that names a channel of long ago")
 
 
 # ---- mistakes of a server that the scenario must find ----
@@ -299,9 +327,10 @@ def enhanced_mpa(scratch):
 
 
 CASES = {"vectors": vectors.check, "data": data, "padded_original": padded_original, "credits": credits_return,
-         "recall_waits": recall_waits_for_outstanding_requests, "refused_step_up": refused_step_up,
-         "unbound_sessions": unbound_sessions_stay_few, "closed_channels": closed_channels_stay_few, "mistakes": mistakes,
-         "broken_messages": broken_messages, "enhanced_mpa": enhanced_mpa, **{f"scenario_{model.replace('-', '_')}": scenario_of(model) for model in MODELS}}
+         "recall_waits": recall_waits_for_outstanding_requests, "callback_rules": callbacks_obey_the_rules,
+         "refused_step_up": refused_step_up, "unbound_sessions": unbound_sessions_stay_few, "closed_channels": closed_channels_stay_few,
+         "mistakes": mistakes, "broken_messages": broken_messages, "enhanced_mpa": enhanced_mpa,
+         **{f"scenario_{model.replace('-', '_')}": scenario_of(model) for model in MODELS}}
 
 if __name__ == "__main__":
     cases.main(CASES)
