@@ -12,7 +12,7 @@ class BadFraming(Exception):
     """The stream of a port is not a sequence of its frames."""
 
 
-def mpa_frame_length(stream):
+def mpa_frame_length(stream, ports=None):
     """Returns the length of the MPA frame at the head of the stream, or 0 if its header is incomplete."""
     if stream[:4] == b"MPA ":
         return 20 + struct.unpack_from(">H", stream, 18)[0] if len(stream) >= 20 else 0
@@ -22,7 +22,7 @@ def mpa_frame_length(stream):
     return body + -body % 4 + 4
 
 
-def rpc_fragment_length(stream):
+def rpc_fragment_length(stream, ports=None):
     """Returns the length of the RPC record fragment at the head of the stream, or 0 if its header is incomplete."""
     if len(stream) < 4:
         return 0
@@ -33,8 +33,8 @@ def rpc_fragment_length(stream):
 
 
 class Frames:
-    """Passes the frames on some ports to listeners: {port: (function of a frame's length, name of a frame, listener)}.
-    A listener has opened(stamp, ports, flags), frame(stamp, ports, bytes) and closed(stamp, ports, flags)."""
+    """Passes the frames on some ports to listeners: {port: (function of the head of a stream and its
+    ports that returns the length of the frame there, name of a frame, listener)}. A listener has opened(stamp, ports, flags), frame(stamp, ports, bytes) and closed(stamp, ports, flags)."""
 
     def __init__(self, path, kinds):
         self.path, self.kinds = path, kinds
@@ -63,7 +63,7 @@ class Frames:
             pending = self.pending[ports]
             pending += self.streams[ports].add(segment)
             at = 0
-            while (length := length_of(pending[at:at + 20])) and len(pending) - at >= length:
+            while (length := length_of(pending[at:at + 20], ports)) and len(pending) - at >= length:
                 listener.frame(stamp, ports, bytes(pending[at:at + length]))
                 at += length
             del pending[:at]

@@ -250,9 +250,9 @@ _RESULTS = {ACCESS: _skip(8), CLOSE: _stateid, COMMIT: _skip(8), CREATE: _create
 
 class Results:
     """The results of a COMPOUND: `status` of the whole, `operations` and `statuses` one by one, `values` of the
-    successful ones."""
+    successful ones. `decoders` are functions of a reader for the results of further operations."""
 
-    def __init__(self, reply):
+    def __init__(self, reply, decoders=None):
         answer = rpc.RpcReply(reply)
         assert answer.status == ("success",), f"the COMPOUND ended with {answer.status}"
         self.octets, reader = answer.results, Words(answer.results)
@@ -266,7 +266,7 @@ class Results:
             if self.statuses[-1] != OK:
                 assert i + 1 == self.count and self.statuses[-1] == self.status, "results behind a failure"
                 break
-            decode = _RESULTS.get(self.operations[-1])
+            decode = _RESULTS.get(self.operations[-1]) or (decoders or {}).get(self.operations[-1])
             if self.operations[-1] == SETATTR:
                 decode = _bitmap
             self.values.append(decode(reader) if decode else None)

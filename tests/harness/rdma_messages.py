@@ -7,6 +7,7 @@ writes the complete messages as if they had come over TCP: tshark then checks ev
 
 import struct
 
+from frames import mpa_frame_length, rpc_fragment_length
 from pcap import SYN
 
 TAGGED, LAST = 0x80, 0x40
@@ -41,13 +42,15 @@ class Words:
 
 
 class Header:
-    """Parses the transport header and the message after it (RFC 8166 §4.1)."""
+    """Parses the transport header and the message after it (RFC 8166 §4.1, RFC 5666 §4)."""
 
     def __init__(self, message):
-        words = Words(message)
+        words, self.size = Words(message), len(message)
         self.xid, self.version, self.credits, self.kind = (words.word() for _ in range(4))
-        self.reads, self.writes, self.reply = [], [], None
-        if self.kind in (RDMA_MSG, RDMA_NOMSG):
+        self.reads, self.writes, self.reply, self.align, self.threshold = [], [], None, None, None
+        if self.kind == RDMA_MSGP:  # RFC 5666 §4.2
+            self.align, self.threshold = words.word(), words.word()
+        if self.kind in (RDMA_MSG, RDMA_NOMSG, RDMA_MSGP):
             while words.word():
                 self.reads.append((words.word(), words.segment()))
             while words.word():
@@ -81,10 +84,11 @@ class Region:
 
 
 class Connection:
-    """One connection. The side that connected makes the calls."""
+    """One connection. The side that connected makes the calls. `unpad` is a function of a header of RDMA_MSGP that returns its message
+    without pads: where they are depends on the program."""
 
-    def __init__(self, tell, distrust, client, server):
-        self.tell, self.distrust, self.client, self.server = tell, distrust, client, server
+    def __init__(self, tell, distrust, client, server, unpad=None):
+        self.tell, self.distrust, self.client, self.server, self.unpad = tell, distrust, client, server, unpad
         self.sends, self.regions, self.read_requests = {}, {}, {}
         self.offered, self.waiting = {}, {}  # by XID: the call's header and regions; the calls whose chunks are not yet read
 
@@ -134,7 +138,14 @@ class Connection:
         return region
 
     def _message(self, ports, message):
+        if not message:
+            return []  # it only returns a credit
         header = Header(message)
+        if header.kind == RDMA_MSGP:
+            if not self.unpad or ports[0] != self.client:
+                self.tell(f"XID {header.xid:#x}: RDMA_MSGP, which nobody expects")
+                return []
+            header.body = self.unpad(header)
         if header.kind == RDMA_ERROR:
             self.tell(f"XID {header.xid:#x}: RDMA_ERROR")
             return []
@@ -236,8 +247,8 @@ class Connection:
 class MessagesView:
     """A listener of Frames: writes each complete RPC message as a record on a TCP connection to `port`."""
 
-    def __init__(self, writer, rdma_port, port):
-        self.writer, self.rdma_port, self.port = writer, rdma_port, port
+    def __init__(self, writer, rdma_port, port, unpad=None):
+        self.writer, self.rdma_port, self.port, self.unpad = writer, rdma_port, port, unpad
         self.connections, self.problems, self.count = {}, [], 0  # a connection by its client's port, the last one of that port
         self.distrusted = False  # siw ended one, because it took a frame for a broken one
 
@@ -251,7 +262,7 @@ class MessagesView:
         if flags == SYN:
             client, server = ports
             self.connections[client] = Connection(lambda what: self.problems.append(f"port {client}: {what}"),
-                                                  self._distrust, client, server)
+                                                  self._distrust, client, server, self.unpad)
             self.writer.open_connection(stamp, client, self.port)
 
     def frame(self, stamp, ports, frame):
@@ -260,3 +271,29 @@ class MessagesView:
             self.count += 1
             record = struct.pack(">I", 0x80000000 | len(message)) + message
             self.writer.say(stamp, (client, self.port) if source == client else (self.port, client), record)
+
+
+class StepUpView:
+    """A listener of Frames for a port whose TCP connections may enter RDMA mode (RFC 5044 §7.1.3): RPC records, then MPA frames. Writes
+    both as records of one connection. `length_of` is the function of their lengths for Frames."""
+
+    def __init__(self, writer, port, unpad=None):
+        self.messages, self.writer, self.stepped = MessagesView(writer, port, port, unpad), writer, set()
+
+    def length_of(self, stream, ports):
+        if stream[:4] == b"MPA ":
+            self.stepped.add(ports)
+        return (mpa_frame_length if ports in self.stepped else rpc_fragment_length)(stream)
+
+    def opened(self, stamp, ports, flags):
+        self.stepped.discard(ports)
+        self.messages.opened(stamp, ports, flags)
+
+    def closed(self, stamp, ports, flags):
+        pass
+
+    def frame(self, stamp, ports, frame):
+        if ports in self.stepped:
+            self.messages.frame(stamp, ports, frame)
+        else:
+            self.writer.say(stamp, ports, frame)

@@ -1,0 +1,121 @@
+"""Checks of the back channel: delegations and their recall (§2.6 of the draft)."""
+
+import nfs4_messages as nfs4
+import wire
+from check import Failed, NotHere, bind_both, demand, expect
+from client import GETFH, Refused, open_file, unchecked
+from patience import wait_until
+from wire import opaque
+
+DELAY = 10008
+
+
+def make_file(place, channel, name):
+    """Makes an empty file, and closes it."""
+    opened = expect(channel.run([*place.root, open_file(b"maker", name, create=unchecked()), GETFH]), wire.OK, "OPEN of a new file")
+    close = nfs4.close_op(opened.value(nfs4.OPEN)["stateid"])
+    expect(channel.run([nfs4.putfh(opened.value(nfs4.GETFH)), close]), wire.OK, "CLOSE")
+
+
+def delegated(place, client, channel, name):
+    """Makes a file and opens it until a delegation comes. Returns (file handle, stateid of the delegation)."""
+    make_file(place, channel, name)
+    for i in range(10):
+        operations = [*place.root, open_file(b"reader-%d" % i, name, nfs4.READ_ACCESS), GETFH]
+        opened = expect(channel.run(operations), wire.OK, "OPEN for reading")
+        held = opened.value(nfs4.OPEN)["delegation"]
+        handle = opened.value(nfs4.GETFH)
+        if held:
+            return handle, held
+    raise NotHere("the server grants no delegation")
+
+
+def open_against(place, channel, name):
+    """Opens a file for writing, which a delegation forbids. Returns whether it is open now."""
+    results = channel.run([*place.root, open_file(b"writer", name, nfs4.WRITE_ACCESS), GETFH])
+    expect(results, (wire.OK, DELAY), "OPEN for writing")
+    return results.status == wire.OK
+
+
+def recall(place, client, channel, name):
+    """Has another client recall a delegation, and returns it."""
+    handle, held = delegated(place, client, channel, name)
+    writer = place.client()
+    other = writer.start()
+    demand(not open_against(place, other, name), "an OPEN beside a delegation of another client is granted at once")
+    stateid, recalled = client.wait_for_recall()
+    demand(recalled == handle and stateid[4:] == held[4:], "a recall of something else")
+    expect(channel.run([nfs4.putfh(handle), nfs4.op(nfs4.DELEGRETURN, held)]), wire.OK, "DELEGRETURN")
+    wait_until(lambda: open_against(place, other, name), "no OPEN after the delegation was returned")
+    demand(not client.control_errors, f"callbacks with a wrong OPERATION_CONTROL: {client.control_errors}")
+
+
+def delegation_is_recalled_over_its_own_connection(place):
+    client = place.client()
+    channel = client.start(back=True)
+    recall(place, client, channel, client.name + b".f")
+
+
+def delegation_is_recalled_over_the_operations_connection(place):
+    client = place.client()
+    _, channel = bind_both(client)
+    recall(place, client, channel, client.name + b".f")
+
+
+def recall_takes_the_new_back_channel(place):
+    client = place.client()
+    channel = client.start(back=True)
+    client.back.caller.lose()
+
+    def bound():
+        try:
+            client.back = client.bind(client.open(), wire.BACK, maxrequests=2)
+            return True
+        except Refused as why:  # the server may not yet have seen the end of the first one
+            demand(why.status == wire.BADBIND, f"status {why.status} of the new back channel")
+            return False
+    wait_until(bound, "no new back channel")
+    recall(place, client, channel, client.name + b".f")
+
+
+def no_delegation_without_a_back_channel(place):
+    client = place.client()
+    channel = client.start()
+    try:
+        delegated(place, client, channel, client.name + b".f")
+    except NotHere:
+        return
+    raise Failed("a delegation for a client that cannot be called")
+
+
+def second_operations_channel_serves_beside_the_first(place):
+    client = place.client(requests=8)
+    channels = [client.start(back=True), client.bind(client.open()), client.bind(client.open())]
+    name = client.name + b".d"
+    expect(channels[0].run(place.mkdir(name)), wire.OK, "CREATE")
+    for i in range(30):
+        operations = [*place.look_up(name), nfs4.create_op(nfs4.NF4DIR, b"%d" % i)]
+        expect(channels[i % 3].run(operations), wire.OK, f"CREATE {i} over channel {i % 3}")
+    channels[1].caller.lose()
+    for i in range(30):
+        operations = [*place.look_up(name), nfs4.op(nfs4.REMOVE, opaque(b"%d" % i))]
+        expect(channels[2 * (i % 2)].run(operations), wire.OK, f"REMOVE {i} after one channel was lost")
+    expect(channels[0].run(place.remove(name)), wire.OK, "REMOVE")
+
+
+def opens_outlive_connections(place):
+    client = place.client()
+    channel = client.start()
+    name = client.name + b".f"
+    opened = expect(channel.run([*place.root, open_file(b"owner", name, create=unchecked()), GETFH]), wire.OK, "OPEN")
+    channel.caller.lose()
+    handle, stateid = opened.value(nfs4.GETFH), opened.value(nfs4.OPEN)["stateid"]
+    again = client.bind(client.open())
+    expect(again.run([nfs4.putfh(handle), nfs4.write_op(stateid, 0, b"abc")]), wire.OK, "WRITE with the stateid of before")
+    expect(again.run([nfs4.putfh(handle), nfs4.close_op(stateid)]), wire.OK, "CLOSE")
+    expect(again.run(place.remove(name)), wire.OK, "REMOVE")
+
+
+CHECKS = [delegation_is_recalled_over_its_own_connection, delegation_is_recalled_over_the_operations_connection,
+          recall_takes_the_new_back_channel, no_delegation_without_a_back_channel, second_operations_channel_serves_beside_the_first,
+          opens_outlive_connections]
