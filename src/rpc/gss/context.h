@@ -34,7 +34,7 @@ struct SecurityContext {
   // Guards the following members, which only InTurn() uses. GSS-API libraries do not promise that two threads may use
   // one context.
   Strand strand;
-  std::unique_ptr<MechanismContext> mechanism;
+  std::unique_ptr<MessageProtection> mechanism;
   SequenceWindow window;
 };
 
