@@ -20,7 +20,13 @@ namespace penstock::rpc::gss {
 // The major status codes on the wire: RFC 2203 appendix A.
 inline constexpr uint32_t kComplete = 0;
 inline constexpr uint32_t kContinueNeeded = 1;
+inline constexpr uint32_t kDuplicateToken = 2;  // qualifies an error
+inline constexpr uint32_t kBadMechanism = 0x0001'0000;
+inline constexpr uint32_t kBadBindings = 0x0004'0000;
+inline constexpr uint32_t kBadMic = 0x0006'0000;
 inline constexpr uint32_t kNoContext = 0x0008'0000;
+inline constexpr uint32_t kDefectiveToken = 0x0009'0000;
+inline constexpr uint32_t kDefectiveCredential = 0x000a'0000;
 inline constexpr uint32_t kContextExpired = 0x000c'0000;
 inline constexpr uint32_t kFailure = 0x000d'0000;
 
