@@ -39,6 +39,7 @@ struct ServeOptions {
   bool no_delegations = false;
   std::string nfs4_domain;
   std::string keytab;
+  std::vector<std::string> ccm_from;
   bool manage_gids = false;
   RdmaOptions rdma;
 };
