@@ -22,6 +22,7 @@ using rpc::gss::testing::Claimed;
 using rpc::gss::testing::ConjunctionInitiator;
 using rpc::gss::testing::Initiator;
 using rpc::gss::testing::Octets;
+using rpc::gss::testing::OctetsOf;
 using rpc::gss::testing::Target;
 using rpc::gss::testing::ToyInitiator;
 using rpc::gss::testing::ToyMechanism;
