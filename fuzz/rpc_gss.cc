@@ -1,6 +1,6 @@
 // Sends sequences of calls under RPCSEC_GSS, over a toy mechanism, to a dispatcher with its reply cache: valid calls,
-// calls with errors, and arbitrary octets. Each call must get at most one reply, with its own XID. A correctly sealed
-// call must get a correct reply.
+// calls with errors, and arbitrary octets. Clients make CCM contexts as well, with correct tokens and with wrong ones.
+// Each call must get at most one reply, with its own XID. A correctly sealed call must get a correct reply.
 #include <algorithm>
 #include <cstdlib>
 #include <memory>
@@ -10,6 +10,7 @@
 
 #include "input.h"
 #include "rpc/gss/acceptor.h"
+#include "rpc/gss/test_conjunction.h"
 #include "rpc/gss/test_mechanism.h"
 #include "rpc/test_program.h"
 
@@ -17,8 +18,11 @@ namespace {
 
 using namespace penstock;  // NOLINT: a program of its own
 using fuzz::Input;
+using rpc::gss::testing::Claimed;
+using rpc::gss::testing::ConjunctionInitiator;
 using rpc::gss::testing::Initiator;
 using rpc::gss::testing::Octets;
+using rpc::gss::testing::OctetsOf;
 using rpc::gss::testing::Target;
 using rpc::gss::testing::ToyInitiator;
 using rpc::gss::testing::ToyMechanism;
@@ -37,12 +41,17 @@ struct Client {
   Client(std::string name, BufferPool& pool) : toy(std::move(name)) { initiator.emplace(toy, pool); }
   ToyInitiator toy;
   std::optional<Initiator> initiator;
+  // The client's side of a CCM context, or of an attempt to make one.
+  std::optional<ConjunctionInitiator> ccm;
+  std::optional<Initiator> conjoined;  // refers to `ccm`
 };
 
 class Server {
  public:
   explicit Server(BufferPool& pool) : pool_(pool) {
     peer_.buffers = &pool;
+    peer_.address = {asio::ip::address_v4(0xc000'0201), 700};
+    peer_.local = {asio::ip::address_v4(0xc000'0209), 2049};
     dispatcher_.Add(program_);
     dispatcher_.Offer(acceptor_);
     program_.data = Slice::Borrowed(AsBytes("what is read"));
@@ -53,14 +62,14 @@ class Server {
   void Step(Input& input) {
     const uint8_t what = input.Octet();
     Client& client = *clients_[input.Octet() % clients_.size()];
-    switch (what % 8) {
+    switch (what % 10) {
       case 0:
         return Send(rpc::Message::Whole(Copied(input.Take(input.Octet()))));
       case 1:
         return Create(client, input);
       case 2:
       case 3:
-        return Call(client, input);
+        return Call(*client.initiator, input);
       case 4:
         return CallWrongly(client, input);
       case 5:
@@ -70,6 +79,11 @@ class Server {
         mechanism_.lifetime = std::chrono::seconds(input.Octet());
         mechanism_.wraps = input.Octet() != 1;
         mechanism_.mics_to_give = input.Octet() == 1 ? input.Octet() : ~size_t{0};
+        return;
+      case 8:
+        return Conjoin(client, input);
+      case 9:
+        if (client.conjoined) Call(*client.conjoined, input);
         return;
       default:
         clock_.now += std::chrono::seconds(input.Octet());
@@ -120,22 +134,42 @@ class Server {
     client.initiator->HandleCreated(*reply);
   }
 
-  void Call(Client& client, Input& input) {
+  void Conjoin(Client& client, Input& input) {
+    Claimed claimed{.cookie = client.initiator->handle(),
+                    .number = NumberOf(input),
+                    .client = OctetsOf(peer_.address.address()),
+                    .server = OctetsOf(peer_.local.address())};
+    const uint8_t wrong = input.Octet();
+    if (wrong & 1) claimed.cookie = rpc::gss::testing::Copied(input.Take(input.Octet() % 20));
+    if (wrong & 2) claimed.client = rpc::gss::testing::Copied(input.Take(input.Octet() % 17));
+    if (wrong & 4) claimed.version = input.Octet();
+    if ((wrong & 8) && client.conjoined) claimed.cookie = client.conjoined->handle();
+    if (wrong & 16) rpc::gss::BodyOfConjunction(input.Take(input.Octet()));
+    if (wrong & 32) rpc::gss::ParseConjunction(input.Take(input.Octet()));
+    client.ccm.emplace(client.toy, std::move(claimed));
+    client.conjoined.emplace(*client.ccm, pool_);
+    rpc::Message call = client.conjoined->Create(rpc::Xid(++xid_), To(0));
+    Spoil(call, input);
+    client.conjoined->HandleCreated(*Start(std::move(call)));
+    Require(!client.conjoined->established() || client.ccm->IsConfirmed(client.conjoined->handle()));
+  }
+
+  void Call(Initiator& client, Input& input) {
     const rpc::GssService service = ServiceOf(input);
     const uint32_t number = NumberOf(input);
     const uint32_t procedure = input.Octet() % 9;
     const uint32_t xid = input.Octet() % 4 == 0 ? xid_ : ++xid_;
     rpc::Message arguments = rpc::Message::Whole(Copied(Padded(input.Take(input.Octet()))));
-    const rpc::Message call = client.initiator->Call(rpc::Xid(xid), To(procedure), service, number, arguments);
+    const rpc::Message call = client.Call(rpc::Xid(xid), To(procedure), service, number, arguments);
     const auto reply = Start(call);
     if (reply->empty()) return;
     xdr::Decoder decoder(*reply);
     rpc::ReplyHeader header;
     Require(rpc::DecodeReplyHeader(decoder, header));
     if (!header.body.is_areply()) return;
-    Require(client.initiator->IsVerified(*reply, number));
+    Require(client.IsVerified(*reply, number));
     const bool succeeded = header.body.areply().reply_data.discriminant() == rpc::AcceptStatus::SUCCESS;
-    Require(client.initiator->Open(*reply, service, number).has_value() == succeeded);
+    Require(client.Open(*reply, service, number).has_value() == succeeded);
   }
 
   void CallWrongly(Client& client, Input& input) {
@@ -186,7 +220,8 @@ class Server {
              std::ranges::fill(room, std::byte{7});
              StoreBig(room.data(), ++handles_);
            },
-       .limits = {.established = 4, .begun = 4, .begun_by_one_address = 3, .begun_for = std::chrono::seconds(30)}}};
+       .limits = {.established = 4, .begun = 4, .begun_by_one_address = 3, .begun_for = std::chrono::seconds(30)},
+       .is_protected = [](const IpAddress&) { return true; }}};
   rpc::Dispatcher dispatcher_{cache_, clock_};
   rpc::Peer peer_;
   std::vector<std::unique_ptr<Client>> clients_;

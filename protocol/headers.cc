@@ -1,4 +1,5 @@
 // Proves that the generated headers compile together.
+#include "protocol/ccm.h"
 #include "protocol/mount.h"
 #include "protocol/nfs3.h"
 #include "protocol/nfs4.h"

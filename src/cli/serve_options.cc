@@ -30,7 +30,7 @@ void AddExportOptions(CLI::App& command, ServeOptions& options) {
       "PATH=DIR[:option,...]: serve DIR as PATH. The options are: ro, rw, root_squash, no_root_squash, all_squash\n"
       "(with none of these three, root is squashed, except root of this host over loopback, from a port below 1024),\n"
       "anonuid=N, anongid=N, client=NETWORK, secure (over TCP, only ports below 1024), insecure (the default),\n"
-      "sec=FLAVOR[:FLAVOR...] with the flavors sys (the default), krb5, krb5i, krb5p, none. May be repeated.\n"
+      "sec=FLAVOR[:FLAVOR...] with the flavors sys (the default), krb5, krb5i, krb5p, ccm, none. May be repeated.\n"
       "If DIR lies below the directory of another export, clients reach it only through its own export");
   exports->allow_extra_args(false);  // The word after PATH=DIR may be the argument DIR.
 }
@@ -129,6 +129,13 @@ void AddSecurityOptions(CLI::App& command, ServeOptions& options) {
       "--keytab", options.keytab,
       "Offer Kerberos (RPCSEC_GSS) with the keys of the service nfs in this file; the default is the host's keytab\n"
       "(KRB5_KTNAME), if the host has one");
+  command
+      .add_option(
+          "--ccm-from", options.ccm_from,
+          "NETWORK[,NETWORK...]: networks whose connections are protected, as by IPsec. Clients there may use the\n"
+          "flavor ccm: calls without cryptography of their own, in the name of a Kerberos context")
+      ->delimiter(',')
+      ->allow_extra_args(false);
   command.add_flag("--manage-gids", options.manage_gids,
                    "Take users' groups from this host instead of their credentials, which carry at most sixteen");
 }
@@ -179,6 +186,14 @@ SetupResult<server::Options> ServerOptionsOf(const ServeOptions& options) {
   server.nfs4.step_up = options.sess01 == "rdma";
   server.nfs4.max_padding = options.sess01_pad;
   server.keytab = options.keytab;
+  for (const std::string& text : options.ccm_from) {
+    const auto network = nfs::Network::Parse(text);
+    if (!network) {
+      return std::unexpected(
+          SetupError{fmt::format("--ccm-from {}: not an address or a network such as 10.0.0.0/8", text)});
+    }
+    server.ccm_from.push_back(*network);
+  }
   server.manage_gids = options.manage_gids;
   server.rdma = ChoiceOf(options.rdma);
   return server;

@@ -46,6 +46,7 @@ TEST(ServeOptions, TheDefaultsServeThisHostOnTheStandardPorts) {
   EXPECT_TRUE(server->nfs4.delegations);
   EXPECT_TRUE(server->iwarp.crc);
   EXPECT_FALSE(server->manage_gids);
+  EXPECT_TRUE(server->ccm_from.empty());
   EXPECT_EQ(server->rdma.kind, rdma::Kind::kAuto);
 }
 
@@ -70,6 +71,8 @@ TEST(ServeOptions, EachOptionReachesTheServersSettings) {
                              "--no-delegations",
                              "--nfs4-domain=example.org",
                              "--keytab=/keys",
+                             "--ccm-from=10.0.0.0/8,fd00::/8",
+                             "--ccm-from=192.0.2.1",
                              "--manage-gids",
                              "--rdma=iwarp",
                              "--rdma-device=siw0"});
@@ -95,6 +98,10 @@ TEST(ServeOptions, EachOptionReachesTheServersSettings) {
   EXPECT_FALSE(server->nfs4.delegations);
   EXPECT_EQ(server->nfs4.domain, "example.org");
   EXPECT_EQ(server->keytab, "/keys");
+  ASSERT_EQ(server->ccm_from.size(), 3u);
+  EXPECT_EQ(server->ccm_from[0].ToString(), "10.0.0.0/8");
+  EXPECT_EQ(server->ccm_from[1].ToString(), "fd00::/8");
+  EXPECT_EQ(server->ccm_from[2].ToString(), "192.0.2.1/32");
   EXPECT_TRUE(server->manage_gids);
   EXPECT_EQ(server->rdma.kind, rdma::Kind::kIwarp);
   EXPECT_EQ(server->rdma.device, "siw0");
@@ -197,6 +204,17 @@ TEST(ServeOptions, RefusesAListenAddressThatIsNoIpAddress) {
     const auto server = ServerOptionsOf(options);
     ASSERT_FALSE(server) << address;
     EXPECT_EQ(server.error().message, "--listen " + address + ": not an IP address");
+  }
+}
+
+TEST(ServeOptions, RefusesAProtectedNetworkThatIsNone) {
+  for (const std::string network : {"localhost", "10.0.0.0/33", "10.0.0.0/8;fd00::/8"}) {
+    const auto parsed = Parse({"--ccm-from=192.0.2.1," + network, "/srv"});
+    ASSERT_EQ(parsed.code, 0) << parsed.message;
+    EXPECT_EQ(parsed.options.directory, "/srv");
+    const auto server = ServerOptionsOf(parsed.options);
+    ASSERT_FALSE(server) << network;
+    EXPECT_EQ(server.error().message, "--ccm-from " + network + ": not an address or a network such as 10.0.0.0/8");
   }
 }
 

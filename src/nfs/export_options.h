@@ -50,7 +50,7 @@ SetupResult<std::string> NormalizeExportPath(std::string_view path);
 // Parses "PATH=DIR[:option,option,...]" with the options
 //   ro  rw  root_squash  no_root_squash  all_squash (default: kForeignRoot)  anonuid=N  anongid=N
 //   client=NETWORK (may be repeated)  secure  insecure (ports, over TCP)
-//   sec=FLAVOR[:FLAVOR]... of sys (the default), krb5, krb5i, krb5p, none; preferred ones first
+//   sec=FLAVOR[:FLAVOR]... of sys (the default), krb5, krb5i, krb5p, ccm, none; preferred ones first
 // In DIR, write a colon as "\:".
 SetupResult<ExportSpec> ParseExportSpec(std::string_view text);
 

@@ -108,7 +108,7 @@ TEST(ExportSpec, ReportsEachError) {
   EXPECT_EQ(ErrorOf("/data=/srv:client=10.0.0.0/99"),
             "export option client=10.0.0.0/99: not an address or a network such as 10.0.0.0/8");
   EXPECT_EQ(ErrorOf("/data=/srv:sec=krb6"),
-            "export option sec=krb6: \"krb6\" is no security flavor: choose of sys, krb5, krb5i, krb5p, none");
+            "export option sec=krb6: \"krb6\" is no security flavor: choose of sys, krb5, krb5i, krb5p, ccm, none");
 }
 
 }  // namespace

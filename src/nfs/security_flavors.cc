@@ -5,19 +5,32 @@
 namespace penstock::nfs {
 namespace {
 
+using rpc::GssMechanism;
+using rpc::GssService;
+
+// In this order, so that each Kerberos flavor has one of them.
+constexpr std::array kServices{GssService::kNone, GssService::kIntegrity, GssService::kPrivacy};
+constexpr std::span kAllServices(kServices);
+
 struct Row {
   SecurityFlavor flavor;
   std::string_view name;
   uint32_t number;
-  std::optional<rpc::GssService> service;
+  GssMechanism mechanism{};
+  std::span<const GssService> services{};
 };
 constexpr std::array<Row, SecurityFlavors::kMax> kRows{{
-    {SecurityFlavor::kNone, "none", static_cast<uint32_t>(rpc::AuthFlavor::AUTH_NONE), {}},
-    {SecurityFlavor::kSys, "sys", static_cast<uint32_t>(rpc::AuthFlavor::AUTH_SYS), {}},
-    {SecurityFlavor::kKrb5, "krb5", 390003, rpc::GssService::kNone},
-    {SecurityFlavor::kKrb5i, "krb5i", 390004, rpc::GssService::kIntegrity},
-    {SecurityFlavor::kKrb5p, "krb5p", 390005, rpc::GssService::kPrivacy},
+    {SecurityFlavor::kNone, "none", static_cast<uint32_t>(rpc::AuthFlavor::AUTH_NONE)},
+    {SecurityFlavor::kSys, "sys", static_cast<uint32_t>(rpc::AuthFlavor::AUTH_SYS)},
+    {SecurityFlavor::kKrb5, "krb5", 390003, GssMechanism::kKerberos, kAllServices.subspan(0, 1)},
+    {SecurityFlavor::kKrb5i, "krb5i", 390004, GssMechanism::kKerberos, kAllServices.subspan(1, 1)},
+    {SecurityFlavor::kKrb5p, "krb5p", 390005, GssMechanism::kKerberos, kAllServices.subspan(2, 1)},
+    {SecurityFlavor::kCcm, "ccm", 200420, GssMechanism::kConjunction, kAllServices},
 }};
+
+bool HasService(const Row& row, GssService service) {
+  return std::ranges::find(row.services, service) != row.services.end();
+}
 
 // One row for each flavor.
 const Row& RowOf(SecurityFlavor flavor) { return *std::ranges::find(kRows, flavor, &Row::flavor); }
@@ -28,8 +41,12 @@ SecurityFlavor FlavorOf(const rpc::Credential& credential) {
   switch (credential.flavor) {
     case rpc::AuthFlavor::AUTH_SYS:
       return SecurityFlavor::kSys;
-    case rpc::AuthFlavor::RPCSEC_GSS:
-      return std::ranges::find(kRows, std::optional(credential.service), &Row::service)->flavor;
+    case rpc::AuthFlavor::RPCSEC_GSS: {
+      const auto is_of = [&](const Row& row) {
+        return row.mechanism == credential.mechanism && HasService(row, credential.service);
+      };
+      return std::ranges::find_if(kRows, is_of)->flavor;
+    }
     default:
       return SecurityFlavor::kNone;
   }
@@ -37,7 +54,9 @@ SecurityFlavor FlavorOf(const rpc::Credential& credential) {
 
 uint32_t NumberOf(SecurityFlavor flavor) { return RowOf(flavor).number; }
 
-std::optional<rpc::GssService> ServiceOf(SecurityFlavor flavor) { return RowOf(flavor).service; }
+GssMechanism MechanismOf(SecurityFlavor flavor) { return RowOf(flavor).mechanism; }
+
+std::span<const GssService> ServicesOf(SecurityFlavor flavor) { return RowOf(flavor).services; }
 
 std::string_view NameOf(SecurityFlavor flavor) { return RowOf(flavor).name; }
 
@@ -49,7 +68,7 @@ SetupResult<SecurityFlavors> SecurityFlavors::Parse(std::string_view text) {
     const auto row = std::ranges::find(kRows, name, &Row::name);
     if (row == kRows.end()) {
       return std::unexpected(
-          SetupError{fmt::format("\"{}\" is no security flavor: choose of sys, krb5, krb5i, krb5p, none", name)});
+          SetupError{fmt::format("\"{}\" is no security flavor: choose of sys, krb5, krb5i, krb5p, ccm, none", name)});
     }
     if (flavors.Has(row->flavor)) return std::unexpected(SetupError{fmt::format("\"{}\" is named twice", name)});
     flavors.Add(row->flavor);
@@ -60,7 +79,7 @@ SetupResult<SecurityFlavors> SecurityFlavors::Parse(std::string_view text) {
 }
 
 bool SecurityFlavors::UsesGss() const {
-  return std::ranges::any_of(*this, [](SecurityFlavor flavor) { return ServiceOf(flavor).has_value(); });
+  return std::ranges::any_of(*this, [](SecurityFlavor flavor) { return !ServicesOf(flavor).empty(); });
 }
 
 std::string SecurityFlavors::ToString() const {

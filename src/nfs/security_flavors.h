@@ -5,7 +5,6 @@
 #include <array>
 #include <cstdint>
 #include <initializer_list>
-#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -15,15 +14,17 @@
 
 namespace penstock::nfs {
 
-// The flavors of Kerberos 5 are RPCSEC_GSS with a service (RFC 8881 §2.2.1.1.1.2.1).
-enum class SecurityFlavor : uint8_t { kNone, kSys, kKrb5, kKrb5i, kKrb5p };
+// The flavors of Kerberos 5 are RPCSEC_GSS with a service (RFC 8881 §2.2.1.1.1.2.1). kCcm is the Channel Conjunction
+// Mechanism with any service, because the channel gives the same protection under every service.
+enum class SecurityFlavor : uint8_t { kNone, kSys, kKrb5, kKrb5i, kKrb5p, kCcm };
 
-// Returns the flavor of a call. Kerberos 5 is the only supported mechanism of RPCSEC_GSS.
 SecurityFlavor FlavorOf(const rpc::Credential& credential);
 // Returns the number for MOUNT: the flavor, or the pseudo flavor of a mechanism and service (RFC 8881 §2.2.1.1.1.2.1).
+// The one of CCM is private to Penstock.
 uint32_t NumberOf(SecurityFlavor flavor);
-// Requires a flavor of RPCSEC_GSS.
-std::optional<rpc::GssService> ServiceOf(SecurityFlavor flavor);
+// Return the mechanism and the services of a flavor of RPCSEC_GSS. Other flavors have no services.
+rpc::GssMechanism MechanismOf(SecurityFlavor flavor);
+std::span<const rpc::GssService> ServicesOf(SecurityFlavor flavor);
 // Returns the name in "sec=".
 std::string_view NameOf(SecurityFlavor flavor);
 
@@ -33,7 +34,7 @@ class SecurityFlavors {
   using value_type = SecurityFlavor;
   using const_iterator = const SecurityFlavor*;
 
-  static constexpr size_t kMax = 5;
+  static constexpr size_t kMax = 6;
 
   constexpr SecurityFlavors() = default;
   constexpr SecurityFlavors(std::initializer_list<SecurityFlavor> flavors) {

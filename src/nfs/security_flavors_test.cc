@@ -17,6 +17,12 @@ rpc::Credential Gss(rpc::GssService service) {
   return credential;
 }
 
+rpc::Credential Ccm(rpc::GssService service) {
+  rpc::Credential credential = Gss(service);
+  credential.mechanism = rpc::GssMechanism::kConjunction;
+  return credential;
+}
+
 rpc::Credential Plain(rpc::AuthFlavor flavor) {
   rpc::Credential credential;
   credential.flavor = flavor;
@@ -29,10 +35,10 @@ std::string ErrorOf(std::string_view text) {
 }
 
 TEST(SecurityFlavors, ParsesNamesInOrderOfPreference) {
-  const auto parsed = SecurityFlavors::Parse("krb5p:krb5i:krb5:sys:none");
+  const auto parsed = SecurityFlavors::Parse("krb5p:ccm:krb5i:krb5:sys:none");
   ASSERT_TRUE(parsed);
-  EXPECT_THAT(*parsed, ElementsAre(kKrb5p, kKrb5i, kKrb5, kSys, kNone));
-  EXPECT_EQ(parsed->ToString(), "krb5p:krb5i:krb5:sys:none");
+  EXPECT_THAT(*parsed, ElementsAre(kKrb5p, kCcm, kKrb5i, kKrb5, kSys, kNone));
+  EXPECT_EQ(parsed->ToString(), "krb5p:ccm:krb5i:krb5:sys:none");
   EXPECT_THAT(*SecurityFlavors::Parse("sys"), ElementsAre(kSys));
 }
 
@@ -48,6 +54,7 @@ TEST(SecurityFlavors, HasAPseudoFlavorForEachServiceOfKerberos) {
   EXPECT_EQ(NumberOf(kKrb5), 390003u);
   EXPECT_EQ(NumberOf(kKrb5i), 390004u);
   EXPECT_EQ(NumberOf(kKrb5p), 390005u);
+  EXPECT_EQ(NumberOf(kCcm), 200420u);
   EXPECT_EQ(NumberOf(kSys), 1u);
   EXPECT_EQ(NumberOf(kNone), 0u);
 }
@@ -61,6 +68,17 @@ TEST(SecurityFlavors, DistinguishesTheServicesOfKerberos) {
   EXPECT_FALSE(integrity.Admits(Plain(rpc::AuthFlavor::AUTH_NONE)));
   EXPECT_TRUE((SecurityFlavors{kNone, kSys}).Admits(Plain(rpc::AuthFlavor::AUTH_SYS)));
   EXPECT_FALSE((SecurityFlavors{kSys}).Admits(Plain(rpc::AuthFlavor::AUTH_NONE)));
+}
+
+TEST(SecurityFlavors, CcmIsAFlavorOfItsOwnWithEveryService) {
+  const SecurityFlavors kerberos{kKrb5, kKrb5i, kKrb5p};
+  const SecurityFlavors ccm{kCcm};
+  for (const auto service : {rpc::GssService::kNone, rpc::GssService::kIntegrity, rpc::GssService::kPrivacy}) {
+    EXPECT_TRUE(ccm.Admits(Ccm(service)));
+    EXPECT_FALSE(ccm.Admits(Gss(service)));
+    EXPECT_FALSE(kerberos.Admits(Ccm(service)));
+  }
+  EXPECT_TRUE(ccm.UsesGss());
 }
 
 TEST(SecurityFlavors, UnionHasEachFlavorOnce) {

@@ -12,9 +12,12 @@ namespace penstock::nfs {
 // An initiator with a Kerberos ticket.
 class TestInitiator {
  public:
-  // `uid` is the user of this host to which the initiator maps.
-  explicit TestInitiator(std::string_view name, uint32_t uid = rpc::kNobody)
-      : initiator_{.name = "krb5:" + std::string(name), .display = std::string(name)}, uid_(uid) {}
+  // `uid` is the user of this host to which the initiator maps. A context of `mechanism` carries the calls.
+  explicit TestInitiator(std::string_view name, uint32_t uid = rpc::kNobody,
+                         rpc::GssMechanism mechanism = rpc::GssMechanism::kKerberos)
+      : initiator_{.name = "krb5:" + std::string(name), .display = std::string(name)},
+        uid_(uid),
+        mechanism_(mechanism) {}
 
   // Refers to this object.
   rpc::Credential With(rpc::GssService service) const {
@@ -22,6 +25,7 @@ class TestInitiator {
     credential.flavor = rpc::AuthFlavor::RPCSEC_GSS;
     credential.uid = credential.gid = uid_;
     credential.initiator = &initiator_;
+    credential.mechanism = mechanism_;
     credential.service = service;
     return credential;
   }
@@ -29,6 +33,7 @@ class TestInitiator {
  private:
   const rpc::GssInitiator initiator_;
   const uint32_t uid_;
+  const rpc::GssMechanism mechanism_;
 };
 
 // Calls a program with the test's credential instead of the call's own. Without one, the call keeps its own.

@@ -1,6 +1,7 @@
 #include "rpc/auth.h"
 
 #include <algorithm>
+#include <string_view>
 
 #include "xdr/decode.h"
 #include "xdr/encode.h"
@@ -9,6 +10,13 @@ namespace penstock::rpc {
 namespace {
 
 constexpr size_t kMaxMachineName = 255;
+
+// 1.2.840.113554.1.2.2
+constexpr std::string_view kKerberosOid = "\x2a\x86\x48\x86\xf7\x12\x01\x02\x02";
+// 2.25.117384473133603138457143322886369148965: the arc of UUIDs needs no registration. The UUID is
+// 584f6d5b-c2d4-439a-8fee-2d46b8fb8025.
+constexpr std::string_view kConjunctionOid =
+    "\x69\x81\xb0\xcf\xb6\xd6\xf8\xad\xa2\x8e\xb5\x8f\xf7\x8b\xa8\xeb\xc7\xee\x80\x25";
 
 // Decodes authsys_parms (RFC 5531 appendix A) by hand, so that the groups go straight into the array.
 bool DecodeAuthSys(ConstBytes body, Credential& credential) {
@@ -30,6 +38,10 @@ bool DecodeAuthSys(ConstBytes body, Credential& credential) {
 }
 
 }  // namespace
+
+ConstBytes OidOf(GssMechanism mechanism) {
+  return AsBytes(mechanism == GssMechanism::kKerberos ? kKerberosOid : kConjunctionOid);
+}
 
 AuthStatus Authenticate(const CallHeader& header, Credential& credential) {
   credential.flavor = header.credential.flavor;

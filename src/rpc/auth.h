@@ -20,6 +20,15 @@ inline constexpr uint32_t kNobody = 65534;
 // The protection of a call under RPCSEC_GSS: rpc_gss_service_t, RFC 2203 §5.
 enum class GssService : uint8_t { kNone = 1, kIntegrity = 2, kPrivacy = 3 };
 
+// The security mechanism of an RPCSEC_GSS context.
+enum class GssMechanism : uint8_t {
+  kKerberos,
+  // The Channel Conjunction Mechanism: rpc/gss/conjunction.h.
+  kConjunction,
+};
+// Returns the DER encoding of the mechanism's object identifier, without tag and length.
+ConstBytes OidOf(GssMechanism mechanism);
+
 // The initiator of an RPCSEC_GSS context. Immutable.
 struct GssInitiator {
   // The exported name (RFC 2743 §3.2), which includes the mechanism. Equal octets mean the same initiator.
@@ -36,8 +45,10 @@ struct Credential {
   uint32_t gid = kNobody;
   uint8_t group_count = 0;
   std::array<uint32_t, 16> group_ids;  // the first group_count
-  // RPCSEC_GSS only: the initiator of the context, which outlives the call, and the protection of this call.
+  // RPCSEC_GSS only: the initiator of the context, which outlives the call, the mechanism of the context, and the
+  // protection of this call.
   const GssInitiator* initiator = nullptr;
+  GssMechanism mechanism = GssMechanism::kKerberos;
   GssService service = GssService::kNone;
 
   // Supplementary groups.

@@ -8,6 +8,7 @@
 
 #include "protocol/mount.h"
 #include "protocol/nfs3.h"
+#include "rpc/gss/test_conjunction.h"
 #include "rpc/gss/test_kerberos.h"
 #include "rpc/tcp/channel.h"
 #include "server/test_server.h"
@@ -17,9 +18,12 @@ namespace {
 
 using rpc::GssService;
 using rpc::Xid;
+using rpc::gss::testing::Claimed;
+using rpc::gss::testing::ConjunctionInitiator;
 using rpc::gss::testing::Environment;
 using rpc::gss::testing::Initiator;
 using rpc::gss::testing::KerberosInitiator;
+using rpc::gss::testing::OctetsOf;
 
 template <class Results>
 struct Answer {
@@ -30,12 +34,15 @@ struct Answer {
 class KerberosServerTest : public testing::Test {
  protected:
   KerberosServerTest() {
-    std::filesystem::create_directory(tree());
-    std::filesystem::permissions(tree(), std::filesystem::perms::all);
+    for (const auto& directory : {tree(), channel_tree()}) {
+      std::filesystem::create_directory(directory);
+      std::filesystem::permissions(directory, std::filesystem::perms::all);
+    }
     std::ofstream(tree() / "file") << std::string(300'000, 'x');
   }
 
   std::filesystem::path tree() const { return directory_.path() / "tree"; }
+  std::filesystem::path channel_tree() const { return directory_.path() / "channel"; }
   TestOptions ServerOptions(const std::string& keytab) const {
     TestOptions options;
     auto exported = nfs::ParseExportSpec("/tree=" + tree().string() + ":rw,sec=krb5:krb5i:krb5p");
@@ -48,27 +55,62 @@ class KerberosServerTest : public testing::Test {
     return options;
   }
 
-  using Use = std::function<Task<void>(rpc::Channel&, Initiator&)>;
+  // The last argument is the mechanism of the context.
+  using Use = std::function<Task<void>(rpc::Channel&, Initiator&, KerberosInitiator&)>;
   // Runs `use` with a security context of the user alice.
   void AsAlice(Server& server, const Use& use) {
     KerberosInitiator mechanism(Environment("PENSTOCK_CACHE_ALICE"));
     Initiator alice(mechanism, loop_.buffers());
     bool ended = false;
-    Spawn([](KerberosServerTest& self, Server& at, Initiator& who, const Use& f, bool& out) -> Task<void> {
+    Spawn([](KerberosServerTest& self, Server& at, Initiator& who, KerberosInitiator& by, const Use& f,
+             bool& out) -> Task<void> {
       auto channel = co_await rpc::tcp::Channel::Connect(self.loop_, at.addresses().tcp);
       EXPECT_TRUE(channel);
-      const rpc::gss::testing::Target target{.program = nfs3::NFS_PROGRAM, .version = nfs3::NFS_V3, .procedure = 0};
-      rpc::Message call = who.Create(Xid(1), target);
-      const auto reply = co_await (*channel)->Call(std::move(call), rpc::ReplyShape());
-      if (reply) who.HandleCreated(*reply);
-      EXPECT_TRUE(who.established());
-      if (who.established()) co_await f(**channel, who);
+      const bool established = co_await Establish(**channel, who);
+      EXPECT_TRUE(established);
+      if (established) co_await f(**channel, who, by);
       channel->reset();
       out = true;
       self.loop_.Finish();
-    }(*this, server, alice, use, ended));
+    }(*this, server, alice, mechanism, use, ended));
     loop_.Run();
     EXPECT_TRUE(ended);
+  }
+
+  static constexpr rpc::gss::testing::Target kNull{
+      .program = nfs3::NFS_PROGRAM, .version = nfs3::NFS_V3, .procedure = 0};
+  static Task<bool> Establish(rpc::Channel& channel, Initiator& client) {
+    rpc::Message call = client.Create(Xid(1), kNull);
+    const auto reply = co_await channel.Call(std::move(call), rpc::ReplyShape());
+    if (reply) client.HandleCreated(*reply);
+    co_return client.established();
+  }
+  // Sends a call, and returns the reason why the server denies it, or AUTH_OK.
+  template <class Procedure>
+  Task<rpc::AuthStatus> DenialOf(rpc::Channel& channel, Initiator& client,
+                                 const typename Procedure::Arguments& arguments) {
+    xdr::Encoder encoder(loop_.buffers());
+    xdr::Encode(encoder, arguments);
+    const uint32_t number = ++sequence_;
+    const rpc::gss::testing::Target target{
+        .program = Procedure::kProgram, .version = Procedure::kVersion, .procedure = Procedure::kNumber};
+    rpc::Message call = client.Call(Xid(100 + number), target, GssService::kNone, number, encoder.Finish());
+    const auto reply = co_await channel.Call(std::move(call), rpc::ReplyShape());
+    EXPECT_TRUE(reply);
+    if (!reply) co_return rpc::AuthStatus::AUTH_FAILED;
+    xdr::Decoder decoder(*reply);
+    rpc::ReplyHeader header;
+    EXPECT_TRUE(rpc::DecodeReplyHeader(decoder, header));
+    if (!header.body.is_rreply()) co_return rpc::AuthStatus::AUTH_OK;
+    co_return header.body.rreply().why();
+  }
+  Task<nfs3::nfs_fh3> Mount(rpc::Channel& channel, Initiator& client, GssService service, std::string_view name) {
+    const mount3::dirpath path(name);
+    const auto mounted = co_await Call<mount3::MOUNTPROC3_MNT>(channel, client, service, path);
+    nfs3::nfs_fh3 root;
+    EXPECT_TRUE(mounted && mounted->results.is_mountinfo());
+    if (mounted && mounted->results.is_mountinfo()) root.data.Assign(mounted->results.mountinfo().fhandle.bytes());
+    co_return root;
   }
 
   template <class Procedure>
@@ -113,14 +155,9 @@ TEST_F(KerberosServerTest, ReadsAndCreatesFilesUnderEveryService) {
   auto server = MakeServer(ServerOptions(Environment("KRB5_KTNAME")));
   ASSERT_TRUE(server) << server.error().message;
   (*server)->Start();
-  AsAlice(**server, [&](rpc::Channel& channel, Initiator& alice) -> Task<void> {
+  AsAlice(**server, [&](rpc::Channel& channel, Initiator& alice, KerberosInitiator&) -> Task<void> {
     for (const GssService service : {GssService::kNone, GssService::kIntegrity, GssService::kPrivacy}) {
-      const mount3::dirpath path("/tree");
-      const auto mounted = co_await Call<mount3::MOUNTPROC3_MNT>(channel, alice, service, path);
-      EXPECT_TRUE(mounted && mounted->results.is_mountinfo());
-      if (!mounted || !mounted->results.is_mountinfo()) co_return;
-      nfs3::nfs_fh3 directory;
-      directory.data.Assign(mounted->results.mountinfo().fhandle.bytes());
+      const nfs3::nfs_fh3 directory = co_await Mount(channel, alice, service, "/tree");
 
       const nfs3::LOOKUP3args wanted{.what = {.dir = directory, .name = "file"}};
       const auto found = co_await Call<nfs3::NFSPROC3_LOOKUP>(channel, alice, service, wanted);
@@ -145,6 +182,58 @@ TEST_F(KerberosServerTest, ReadsAndCreatesFilesUnderEveryService) {
     }
   });
   (*server)->Stop();
+}
+
+TEST_F(KerberosServerTest, ServesCcmOnlyInExportsThatTakeIt) {
+  TestOptions options = ServerOptions(Environment("KRB5_KTNAME"));
+  auto exported = nfs::ParseExportSpec("/channel=" + channel_tree().string() + ":rw,sec=krb5p:ccm");
+  ASSERT_TRUE(exported);
+  options.exports.push_back(*std::move(exported));
+  options.ccm_from.push_back(*nfs::Network::Parse("127.0.0.0/8"));
+  auto server = MakeServer(options);
+  ASSERT_TRUE(server) << server.error().message;
+  (*server)->Start();
+  AsAlice(**server, [&](rpc::Channel& channel, Initiator& alice, KerberosInitiator& kerberos) -> Task<void> {
+    const nfs3::nfs_fh3 strict = co_await Mount(channel, alice, GssService::kNone, "/tree");
+    const nfs3::nfs_fh3 open = co_await Mount(channel, alice, GssService::kNone, "/channel");
+    const auto loopback = OctetsOf(asio::ip::address_v4::loopback());
+    const Claimed claimed{.cookie = alice.handle(), .number = ++sequence_, .client = loopback, .server = loopback};
+    ConjunctionInitiator ccm(kerberos, claimed);
+    Initiator conjoined(ccm, loop_.buffers());
+    const bool established = co_await Establish(channel, conjoined);
+    EXPECT_TRUE(established);
+    if (!established) co_return;
+    EXPECT_TRUE(ccm.IsConfirmed(conjoined.handle()));
+
+    const nfs3::CREATE3args make{.where = {.dir = open, .name = "made"}, .how = nfs3::createhow3(nfs3::GUARDED)};
+    const auto made = co_await Call<nfs3::NFSPROC3_CREATE>(channel, conjoined, GssService::kNone, make);
+    EXPECT_TRUE(made && made->results.is_resok());
+    if (::geteuid() == 0) {
+      struct stat status{};
+      EXPECT_EQ(::stat((channel_tree() / "made").c_str(), &status), 0);
+      EXPECT_EQ(status.st_uid, ::getpwnam("daemon")->pw_uid) << "the realm maps alice to this user";
+    }
+    const nfs3::LOOKUP3args wanted{.what = {.dir = strict, .name = "file"}};
+    const auto refused = co_await DenialOf<nfs3::NFSPROC3_LOOKUP>(channel, conjoined, wanted);
+    EXPECT_EQ(refused, rpc::AuthStatus::AUTH_TOOWEAK);
+
+    const uint32_t number = ++sequence_;
+    rpc::Message end = alice.Destroy(Xid(100 + number), kNull, GssService::kNone, number);
+    const auto ended = co_await channel.Call(std::move(end), rpc::ReplyShape());
+    EXPECT_TRUE(ended);
+    const nfs3::GETATTR3args asked{.object = open};
+    const auto over = co_await DenialOf<nfs3::NFSPROC3_GETATTR>(channel, conjoined, asked);
+    EXPECT_EQ(over, rpc::AuthStatus::RPCSEC_GSS_CREDPROBLEM);
+  });
+  (*server)->Stop();
+}
+
+TEST_F(KerberosServerTest, RefusesAnExportWithCcmWithoutProtectedNetworks) {
+  TestOptions options = ServerOptions(Environment("KRB5_KTNAME"));
+  options.exports.front().options.security = {nfs::SecurityFlavor::kCcm};
+  const auto made = MakeServer(options);
+  ASSERT_FALSE(made);
+  EXPECT_THAT(made.error().message, testing::HasSubstr("--ccm-from"));
 }
 
 }  // namespace

@@ -4,9 +4,11 @@
 #include <cstdint>
 #include <filesystem>
 #include <string>
+#include <vector>
 
 #include "base/address.h"
 #include "base/timer.h"
+#include "nfs/network.h"
 #include "nfs/v4/state/settings.h"
 #include "rdma/choice/choice.h"
 #include "rdma/iwarp/options.h"
@@ -30,6 +32,9 @@ struct Options {
   // The server offers RPCSEC_GSS with the keys of the service nfs in this keytab. If empty: with the keys in the host's
   // keytab (KRB5_KTNAME), if the host has one.
   std::string keytab;
+  // The networks whose connections are protected by other means than RPCSEC_GSS, as by IPsec. Only clients there may
+  // make contexts of the Channel Conjunction Mechanism (rpc/gss/conjunction.h).
+  std::vector<nfs::Network> ccm_from;
   // Take users' groups from this host instead of from their credentials, which carry at most sixteen.
   bool manage_gids = false;
   nfs::v4::Settings nfs4;

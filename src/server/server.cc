@@ -115,6 +115,11 @@ SetupResult<void> Server::AddExports(std::vector<Export> exports) {
       return std::unexpected(SetupError{fmt::format("export \"{}\" with sec={} needs Kerberos (--keytab), but {}",
                                                     each.path, terms.security.ToString(), no_kerberos_)});
     }
+    if (terms.security.Has(nfs::SecurityFlavor::kCcm) && options_.ccm_from.empty()) {
+      return std::unexpected(
+          SetupError{fmt::format("export \"{}\" with sec={} needs the protected networks (--ccm-from)", each.path,
+                                 terms.security.ToString())});
+    }
     terms.groups = groups_;
     if (terms.squash == nfs::Squash::kForeignRoot && !ports_are_reserved) terms.squash = nfs::Squash::kRoot;
     PENSTOCK_CHECK(exports_.Add(each.path, std::move(each.file_system), std::move(terms)));
@@ -140,7 +145,14 @@ SetupResult<void> Server::Listen() {
   dispatcher_ = std::make_unique<rpc::Dispatcher>(replies_, home);
   if (offers_gss()) {
     acceptor_ = std::make_unique<rpc::gss::Acceptor>(rpc::gss::Acceptor::Parts{
-        .mechanism = *kerberos_, .clock = home, .random = &FillRandomly, .pool = pool_.get()});
+        .mechanism = *kerberos_,
+        .clock = home,
+        .random = &FillRandomly,
+        .pool = pool_.get(),
+        .is_protected = [this](const IpAddress& address) {
+          return std::ranges::any_of(options_.ccm_from,
+                                     [&](const nfs::Network& network) { return network.Contains(address); });
+        }});
     dispatcher_->Offer(*acceptor_);
   }
   const auto set_up = [&]() -> SetupResult<void> {

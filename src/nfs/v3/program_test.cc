@@ -68,6 +68,20 @@ TEST_F(ProgramTest, AnswersTooWeakToAGssServiceThatTheExportRefuses) {
   EXPECT_TRUE(list().succeeded());
 }
 
+TEST_F(ProgramTest, AnswersTooWeakToCcmUnlessTheExportTakesIt) {
+  memory.Export("/sealed", {.squash = Squash::kNone, .security = {SecurityFlavor::kKrb5, SecurityFlavor::kKrb5p}});
+  memory.Export("/channel", {.squash = Squash::kNone, .security = {SecurityFlavor::kKrb5p, SecurityFlavor::kCcm}});
+  const TestInitiator alice("alice@EXAMPLE.ORG", 1000, rpc::GssMechanism::kConjunction);
+  for (const auto service : {rpc::GssService::kNone, rpc::GssService::kPrivacy}) {
+    memory.SetInitiator(alice, service);
+    const auto list = [&](const nfs_fh3& directory) {
+      return memory.Ask(memory.EncodeCall<NFSPROC3_READDIR>({directory, 0, {}, 4096}));
+    };
+    EXPECT_EQ(list(memory.RootOf("/sealed")).auth_status(), rpcmsg::AUTH_TOOWEAK);
+    EXPECT_TRUE(list(memory.RootOf("/channel")).succeeded());
+  }
+}
+
 // RFC 2623 §2.3.2
 TEST_F(ProgramTest, AcceptsAnyFlavorForTheCallsOfAMount) {
   memory.Export("/sealed", {.security = {SecurityFlavor::kKrb5p}});

@@ -120,6 +120,11 @@ Task<SecurityFlavor::Admission> Acceptor::AdmitData(const Incoming& incoming) {
   const ContextTable::Found found = contexts_.Find(incoming.credential.handle.bytes(), clock_.Now());
   if (!found.context) co_return Denied(peer, header.xid, AuthStatus::RPCSEC_GSS_CREDPROBLEM);
   if (found.expired) co_return Denied(peer, header.xid, AuthStatus::RPCSEC_GSS_CTXPROBLEM);
+  // The channel protects a CCM context, so the context serves no other channel.
+  const auto& conjunction = found.context->conjunction;
+  if (conjunction && conjunction->hosts != HostPair(peer)) {
+    co_return Denied(peer, header.xid, AuthStatus::RPCSEC_GSS_CREDPROBLEM);
+  }
   const auto verify = [&] { return Verify(incoming, *found.context); };
   const Verdict verdict = co_await InTurn(found.context, peer.loop, pool_, false, verify);
   switch (verdict) {

@@ -2,10 +2,13 @@
 // calls, and seals the replies.
 #pragma once
 
+#include <functional>
 #include <memory>
 
+#include "base/address.h"
 #include "base/workers.h"
 #include "protocol/rpcsec_gss.h"
+#include "rpc/gss/conjunction.h"
 #include "rpc/gss/context_table.h"
 #include "rpc/gss/mechanism.h"
 #include "rpc/security_flavor.h"
@@ -22,12 +25,16 @@ class Acceptor final : public SecurityFlavor {
     // Runs operations that block or take long. If null, they run at once.
     Workers* pool = nullptr;
     ContextTable::Limits limits{};
+    // Returns true if the connections of a peer with this address are protected by other means than RPCSEC_GSS: clients
+    // there may make CCM contexts. If empty, no client may. Called on any thread.
+    std::function<bool(const IpAddress&)> is_protected{};
   };
   // The objects in `parts` must outlive the acceptor.
   explicit Acceptor(Parts parts)
       : mechanism_(parts.mechanism),
         clock_(parts.clock),
         pool_(parts.pool),
+        is_protected_(std::move(parts.is_protected)),
         contexts_(parts.limits, std::move(parts.random)) {}
 
   Task<Admission> Admit(const Message& call, const CallHeader& header, size_t arguments_at, const Peer& peer) override;
@@ -54,6 +61,8 @@ class Acceptor final : public SecurityFlavor {
 
   Task<Message> Negotiate(const Incoming& incoming);
   Result<Negotiated> TakeToken(std::unique_ptr<MechanismContext> mechanism, const Handle& handle, ConstBytes token);
+  // Makes a CCM context from its token's body.
+  Task<Result<Negotiated>> Conjoin(const Peer& peer, const Handle& handle, ConstBytes body);
   // Requires the context's turn.
   static Verdict Verify(const Incoming& incoming, SecurityContext& context);
   Task<Admission> AdmitData(const Incoming& incoming);
@@ -61,6 +70,7 @@ class Acceptor final : public SecurityFlavor {
   Mechanism& mechanism_;
   const TimerService& clock_;
   Workers* const pool_;
+  const std::function<bool(const IpAddress&)> is_protected_;
   ContextTable contexts_;
 };
 

@@ -13,6 +13,7 @@
 #include "base/loop.h"
 #include "base/timer.h"
 #include "base/workers.h"
+#include "rpc/gss/host_pair.h"
 #include "rpc/gss/mechanism.h"
 #include "rpc/gss/sequence_window.h"
 #include "rpc/gss/strand.h"
@@ -22,11 +23,18 @@ namespace penstock::rpc::gss {
 // Identifies a context. It is random, so that no client can guess another client's handle.
 using Handle = std::array<std::byte, 16>;
 
+// Binds a CCM context to the context of another mechanism, from which it was made, and to its connections.
+struct Conjunction {
+  Handle inner;
+  HostPair hosts;
+};
+
 // Shared by its calls, which may run on different loops.
 struct SecurityContext {
   Handle handle;
   Initiator initiator;
   TimePoint expires = TimePoint::max();
+  std::optional<Conjunction> conjunction{};  // for a CCM context only
   // The octets that the mechanism needs for a checksum, and around a wrapped message.
   size_t mic_size = 0;
   WrapRoom wrap_room;
@@ -34,7 +42,7 @@ struct SecurityContext {
   // Guards the following members, which only InTurn() uses. GSS-API libraries do not promise that two threads may use
   // one context.
   Strand strand;
-  std::unique_ptr<MechanismContext> mechanism;
+  std::unique_ptr<MessageProtection> mechanism;
   SequenceWindow window;
 };
 

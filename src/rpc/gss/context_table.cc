@@ -88,9 +88,17 @@ ContextTable::Found ContextTable::Find(ConstBytes handle, TimePoint now) {
   Found result{.context = *at, .expired = (*at)->expires <= now};
   if (result.expired) {
     Erase(at);
-  } else {
-    used_.splice(used_.begin(), used_, at);
+    return result;
   }
+  if (const auto& conjunction = result.context->conjunction) {
+    const auto inner = established_.find(conjunction->inner);
+    if (inner == established_.end()) {
+      Erase(at);
+      return {};
+    }
+    MoveToFront(inner->second);
+  }
+  MoveToFront(at);
   return result;
 }
 

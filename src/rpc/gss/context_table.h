@@ -54,6 +54,7 @@ class ContextTable {
     std::shared_ptr<SecurityContext> context;  // stays valid after its removal from the table
     bool expired = false;                      // if so, it has been removed from the table
   };
+  // A CCM context exists only as long as its inner context. Its use is a use of the inner context as well.
   Found Find(ConstBytes handle, TimePoint now);
   void Remove(const Handle& handle);
 
@@ -77,6 +78,7 @@ class ContextTable {
   BegunList::iterator FindBegun(const Handle& handle);
   bool MakeRoomToBegin(const IpAddress& from, TimePoint now);
   void Erase(EstablishedList::iterator at);
+  void MoveToFront(EstablishedList::iterator at) { used_.splice(used_.begin(), used_, at); }
 
   const Limits limits_;
   const Random random_;

@@ -33,14 +33,19 @@ class ContextTableTest : public testing::Test {
     if (handle) table.Continue(*handle, std::make_unique<CountedContext>(contexts), now);
     return handle;
   }
-  Handle Establish(TimePoint expires = TimePoint::max()) {
+  Handle Establish(TimePoint expires = TimePoint::max(), std::optional<Conjunction> conjunction = {}) {
     const Handle handle = *table.Begin(Address(1), now);
     auto context = std::make_shared<SecurityContext>();
     context->handle = handle;
     context->expires = expires;
+    context->conjunction = std::move(conjunction);
     context->mechanism = std::make_unique<CountedContext>(contexts);
     table.Establish(std::move(context), now);
     return handle;
+  }
+  // Establishes a CCM context.
+  Handle Conjoin(const Handle& inner) {
+    return Establish(TimePoint::max(), Conjunction{.inner = inner, .hosts = {Address(1), Address(2)}});
   }
   bool Knows(const Handle& handle) { return table.Find(handle, now).context != nullptr; }
 
@@ -168,6 +173,36 @@ TEST_F(ContextTableTest, CallKeepsItsContextAlive) {
   EXPECT_EQ(contexts, 1);
   in_use.reset();
   EXPECT_EQ(contexts, 0);
+}
+
+TEST_F(ContextTableTest, CcmContextEndsWithItsInnerContext) {
+  const Handle inner = Establish();
+  const Handle conjoined = Conjoin(inner);
+  EXPECT_TRUE(Knows(conjoined));
+  table.Remove(inner);
+  EXPECT_FALSE(Knows(conjoined));
+  EXPECT_EQ(contexts, 0) << "the table has forgotten both";
+}
+
+TEST_F(ContextTableTest, UseOfACcmContextIsAUseOfItsInnerContext) {
+  const Handle inner = Establish();
+  const Handle conjoined = Conjoin(inner);
+  const Handle idle = Establish();
+  Establish();
+  EXPECT_TRUE(Knows(conjoined));
+  Establish();
+  EXPECT_FALSE(Knows(idle));
+  EXPECT_TRUE(Knows(conjoined));
+  EXPECT_TRUE(Knows(inner));
+}
+
+TEST_F(ContextTableTest, CcmContextsCountAgainstTheLimitOfContexts) {
+  const Handle inner = Establish();
+  std::vector<Handle> conjoined;
+  for (int i = 0; i < 4; ++i) conjoined.push_back(Conjoin(inner));
+  EXPECT_EQ(table.established(), 4u);
+  EXPECT_FALSE(Knows(inner)) << "the least recently used one";
+  EXPECT_FALSE(Knows(conjoined[3]));
 }
 
 TEST_F(ContextTableTest, AcceptsRemovalOfAnUnknownContext) {

@@ -24,6 +24,7 @@ DataCall::DataCall(std::shared_ptr<SecurityContext> context, GssService service,
   credential_.uid = context_->initiator.uid;
   credential_.gid = context_->initiator.gid;
   credential_.initiator = &context_->initiator.names;
+  if (context_->conjunction) credential_.mechanism = GssMechanism::kConjunction;
   credential_.service = service;
 }
 

@@ -20,7 +20,13 @@ namespace penstock::rpc::gss {
 // The major status codes on the wire: RFC 2203 appendix A.
 inline constexpr uint32_t kComplete = 0;
 inline constexpr uint32_t kContinueNeeded = 1;
+inline constexpr uint32_t kDuplicateToken = 2;  // qualifies an error
+inline constexpr uint32_t kBadMechanism = 0x0001'0000;
+inline constexpr uint32_t kBadBindings = 0x0004'0000;
+inline constexpr uint32_t kBadMic = 0x0006'0000;
 inline constexpr uint32_t kNoContext = 0x0008'0000;
+inline constexpr uint32_t kDefectiveToken = 0x0009'0000;
+inline constexpr uint32_t kDefectiveCredential = 0x000a'0000;
 inline constexpr uint32_t kContextExpired = 0x000c'0000;
 inline constexpr uint32_t kFailure = 0x000d'0000;
 
@@ -57,11 +63,24 @@ struct Initiator {
   std::optional<Duration> lifetime;
 };
 
-// One context of an acceptor. Any thread may use it, one at a time.
-class MechanismContext {
+// Protects the messages of an established context. Any thread may use it, one at a time. All functions use the default
+// quality of protection, and require it of received messages.
+class MessageProtection {
  public:
-  virtual ~MechanismContext() = default;
+  virtual ~MessageProtection() = default;
 
+  virtual Result<void> VerifyMic(ConstBytes message, ConstBytes mic) = 0;
+  virtual Result<void> GetMic(ConstBytes message, Mic& mic) = 0;
+  virtual Result<WrapRoom> RoomToWrap(size_t octets) = 0;
+  // Encrypts in place. `message` is the text with the room from RoomToWrap() around it.
+  virtual Result<void> Wrap(Bytes message, const WrapRoom& room) = 0;
+  // Decrypts in place, and returns the text within `message`. Fails if the message is not encrypted.
+  virtual Result<Bytes> Unwrap(Bytes message) = 0;
+};
+
+// One context of an acceptor. Any thread may use it, one at a time.
+class MechanismContext : public MessageProtection {
+ public:
   struct Step {
     uint32_t major = kComplete;  // kComplete or kContinueNeeded
     uint32_t minor = 0;
@@ -70,19 +89,10 @@ class MechanismContext {
   // Processes a token of the initiator. May block.
   virtual Result<Step> Accept(ConstBytes token) = 0;
 
-  // The following functions require that Accept() has returned kComplete.
+  // GetInitiator() and the functions of MessageProtection require that Accept() has returned kComplete.
 
   // May block.
   virtual Result<Initiator> GetInitiator() = 0;
-
-  // These use the default quality of protection, and require it of received messages.
-  virtual Result<void> VerifyMic(ConstBytes message, ConstBytes mic) = 0;
-  virtual Result<void> GetMic(ConstBytes message, Mic& mic) = 0;
-  virtual Result<WrapRoom> RoomToWrap(size_t octets) = 0;
-  // Encrypts in place. `message` is the text with the room from RoomToWrap() around it.
-  virtual Result<void> Wrap(Bytes message, const WrapRoom& room) = 0;
-  // Decrypts in place, and returns the text within `message`. Fails if the message is not encrypted.
-  virtual Result<Bytes> Unwrap(Bytes message) = 0;
 };
 
 // Makes contexts. Thread-safe.

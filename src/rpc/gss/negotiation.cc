@@ -79,20 +79,27 @@ Task<Message> Acceptor::Negotiate(const Incoming& incoming) {
   };
 
   Handle handle;
-  std::unique_ptr<MechanismContext> mechanism;
+  std::unique_ptr<MechanismContext> mechanism;  // null for CCM
+  std::optional<ConstBytes> conjunction;
   if (incoming.credential.gss_proc == rpcsecgss::RPCSEC_GSS_INIT) {
     const auto begun = contexts_.Begin(peer.address.address(), clock_.Now());
     if (!begun) co_return fail({.text = "too many contexts are being established"});
     handle = *begun;
-    mechanism = mechanism_.Begin();
+    conjunction = BodyOfConjunction(*token);
+    if (!conjunction) mechanism = mechanism_.Begin();
   } else {
     mechanism = contexts_.Resume(incoming.credential.handle.bytes(), clock_.Now());
     if (!mechanism) co_return fail({.major = kNoContext, .text = "the pending context is unknown or has expired"});
     CopyBytes(handle, incoming.credential.handle.bytes());
   }
 
-  const auto take = [&] { return TakeToken(std::move(mechanism), handle, *token); };
-  Result<Negotiated> negotiated = co_await Offload(peer.loop, pool_, take, ClientKeyOf(peer));
+  Result<Negotiated> negotiated;
+  if (conjunction) {
+    negotiated = co_await Conjoin(peer, handle, *conjunction);
+  } else {
+    const auto take = [&] { return TakeToken(std::move(mechanism), handle, *token); };
+    negotiated = co_await Offload(peer.loop, pool_, take, ClientKeyOf(peer));
+  }
   if (!negotiated) {
     contexts_.Abandon(handle);
     co_return fail(negotiated.error());
@@ -100,8 +107,8 @@ Task<Message> Acceptor::Negotiate(const Incoming& incoming) {
   OpaqueAuth verifier;
   if (negotiated->context) {
     const Initiator& initiator = negotiated->context->initiator;
-    log::debug("RPCSEC_GSS context with {} of {}, uid {}", initiator.names.display, peer.address.address().to_string(),
-               initiator.uid);
+    log::debug("RPCSEC_GSS context{} with {} of {}, uid {}", conjunction ? " (CCM)" : "", initiator.names.display,
+               peer.address.address().to_string(), initiator.uid);
     verifier = {.flavor = AuthFlavor::RPCSEC_GSS, .body = negotiated->verifier.bytes()};
     contexts_.Establish(std::move(negotiated->context), clock_.Now());
   } else {

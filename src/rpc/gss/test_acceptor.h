@@ -105,10 +105,12 @@ class FlavorTest : public ::testing::Test {
   const std::shared_ptr<Mechanism> mechanism_;
   Workers* const workers_;
   uint8_t next_handle = 1;
+  std::optional<IpAddress> protected_host;  // may make CCM contexts
   Acceptor acceptor{{.mechanism = *mechanism_,
                      .clock = clock,
                      .random = [this](Bytes room) { std::ranges::fill(room, std::byte{next_handle++}); },
-                     .pool = workers_}};
+                     .pool = workers_,
+                     .is_protected = [this](const IpAddress& host) { return host == protected_host; }}};
   Dispatcher dispatcher{cache, clock};
   Peer peer;
   uint32_t sequence = 0;

@@ -139,6 +139,10 @@ class Initiator {
     return verifier.flavor == AuthFlavor::RPCSEC_GSS && mechanism_.VerifyMic(Word(number), verifier.body.bytes());
   }
 
+  static void Alter(Octets& octets) {
+    if (octets.empty()) octets.resize(4);
+    octets.back() ^= std::byte{1};
+  }
   static Octets Word(uint32_t number) {
     Octets octets(4);
     StoreBig(octets.data(), number);
@@ -173,7 +177,7 @@ class Initiator {
     EncodeHeader(start, xid, target, Credential(procedure, service, sequence, spoil));
     const Message header = start.Finish();
     Octets verifier = mechanism_.GetMic(header.stream.bytes());
-    if (spoil.verifier) verifier.back() ^= std::byte{1};
+    if (spoil.verifier) Alter(verifier);
     xdr::Encoder encoder(pool_);
     encoder.Fixed(header.stream.bytes());
     xdr::Encode(encoder, OpaqueAuth{.flavor = spoil.verifier_flavor.value_or(AuthFlavor::RPCSEC_GSS),
@@ -189,12 +193,12 @@ class Initiator {
     xdr::Encoder encoder(pool_);
     if (service == GssService::kIntegrity) {
       Octets mic = mechanism_.GetMic(data);
-      if (spoil.seal) mic.back() ^= std::byte{1};
+      if (spoil.seal) Alter(mic);
       encoder.Opaque(data);
       encoder.Opaque(mic);
     } else {
       Octets wrapped = mechanism_.Wrap(data);
-      if (spoil.seal) wrapped.back() ^= std::byte{1};
+      if (spoil.seal) Alter(wrapped);
       encoder.Opaque(wrapped);
     }
     return encoder.Finish();

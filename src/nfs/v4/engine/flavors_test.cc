@@ -53,6 +53,17 @@ TEST_F(FlavorTest, TreatsEachServiceOfRpcsecGssAsAFlavor) {
   EXPECT_EQ(StatusOf(PutRoot(), GetFh()), NFS4ERR_WRONGSEC);  // "/" takes AUTH_SYS
 }
 
+TEST_F(FlavorTest, RefusesCcmUnlessTheExportTakesIt) {
+  server.Export("/channel", {.squash = Squash::kNone, .security = {kKrb5p, kCcm}});
+  const nfs_fh4 channel = ToFileHandle(server.exports.Resolve("/channel").found->root());
+  const TestInitiator alice("alice@EXAMPLE.ORG", 1000, rpc::GssMechanism::kConjunction);
+  for (const auto service : {rpc::GssService::kNone, rpc::GssService::kIntegrity, rpc::GssService::kPrivacy}) {
+    server.SetInitiator(alice, service);
+    EXPECT_EQ(StatusOf(PutFh(channel), GetFh()), NFS4_OK);
+    EXPECT_EQ(StatusOf(PutFh(strict), GetFh()), NFS4ERR_WRONGSEC);
+  }
+}
+
 TEST_F(FlavorTest, IgnoresTheFlavorIfTheHandleIsReplacedOrSecinfoFollows) {
   EXPECT_EQ(StatusOf(PutFh(strict), PutRoot()), NFS4_OK);
   EXPECT_EQ(StatusOf(PutFh(strict), Op(OP_SECINFO, SECINFO4args{"x"})), NFS4ERR_NOENT);
@@ -162,6 +173,9 @@ TEST_F(FlavorTest, ReaddirSucceedsWithEntriesOfOtherFlavors) {
 
 // ---- results of SECINFO ----
 
+// 2.25.117384473133603138457143322886369148965
+constexpr std::string_view kCcmOid = "\x69\x81\xb0\xcf\xb6\xd6\xf8\xad\xa2\x8e\xb5\x8f\xf7\x8b\xa8\xeb\xc7\xee\x80\x25";
+
 // "krb5i", "sys" ...
 std::vector<std::string> Named(const SECINFO4resok& flavors) {
   std::vector<std::string> names;
@@ -171,10 +185,16 @@ std::vector<std::string> Named(const SECINFO4resok& flavors) {
       continue;
     }
     const rpcsec_gss_info& information = each.flavor_info();
-    EXPECT_EQ(AsText(information.oid.bytes()), "\x2a\x86\x48\x86\xf7\x12\x01\x02\x02");
     EXPECT_EQ(information.qop, 0u);
+    const auto service = static_cast<size_t>(information.service);
+    if (AsText(information.oid.bytes()) == kCcmOid) {
+      constexpr const char* kServices[] = {"", "ccm with none", "ccm with integrity", "ccm with privacy"};
+      names.emplace_back(kServices[service]);
+      continue;
+    }
+    EXPECT_EQ(AsText(information.oid.bytes()), "\x2a\x86\x48\x86\xf7\x12\x01\x02\x02");
     constexpr const char* kServices[] = {"", "krb5", "krb5i", "krb5p"};
-    names.emplace_back(kServices[static_cast<size_t>(information.service)]);
+    names.emplace_back(kServices[service]);
   }
   return names;
 }
@@ -200,6 +220,11 @@ class SecinfoTest : public testing::Test {
 TEST_F(SecinfoTest, ListsTheFlavorsOfAnExportInItsOrder) {
   server.Export("/", With({kKrb5p, kKrb5i, kKrb5, kSys, kNone}));
   EXPECT_THAT(OfRoot(), ElementsAre("krb5p", "krb5i", "krb5", "sys", "none"));
+}
+
+TEST_F(SecinfoTest, ListsCcmWithEachServiceInItsPlace) {
+  server.Export("/", With({kKrb5p, kCcm, kSys}));
+  EXPECT_THAT(OfRoot(), ElementsAre("krb5p", "ccm with none", "ccm with integrity", "ccm with privacy", "sys"));
 }
 
 TEST_F(SecinfoTest, ListsTheFlavorsOfTheExportThatANameLeadsTo) {

@@ -45,21 +45,18 @@ Task<Result<Place, nfsstat4>> FindParent(Compound& compound) {
   co_return Place{&directory.in(), found.result->handle};
 }
 
-// The DER encoding of 1.2.840.113554.1.2.2 without tag and length.
-constexpr std::string_view kKerberos5 = "\x2a\x86\x48\x86\xf7\x12\x01\x02\x02";
-
-secinfo4 Described(SecurityFlavor flavor) {
-  const auto service = ServiceOf(flavor);
-  if (!service) return secinfo4(static_cast<rpc::AuthFlavor>(NumberOf(flavor)));
-  return secinfo4(
-      rpc::AuthFlavor::RPCSEC_GSS,
-      rpcsec_gss_info{.oid = AsBytes(kKerberos5), .qop = 0, .service = static_cast<rpc_gss_svc_t>(*service)});
-}
-
 // Returns the flavors that a client may use there, in the operator's order of preference (RFC 8881 §18.29.3).
 SECINFO4res Describe(const SecurityFlavors& flavors) {
   SECINFO4resok described;
-  for (const SecurityFlavor flavor : flavors) described.push_back(Described(flavor));
+  for (const SecurityFlavor flavor : flavors) {
+    const auto services = ServicesOf(flavor);
+    if (services.empty()) described.emplace_back(static_cast<rpc::AuthFlavor>(NumberOf(flavor)));
+    for (const rpc::GssService service : services) {
+      const ConstBytes oid = rpc::OidOf(MechanismOf(flavor));
+      described.emplace_back(rpc::AuthFlavor::RPCSEC_GSS,
+                             rpcsec_gss_info{.oid = oid, .qop = 0, .service = static_cast<rpc_gss_svc_t>(service)});
+    }
+  }
   return SECINFO4res(NFS4_OK, std::move(described));
 }
 

@@ -31,13 +31,14 @@ struct Sender {
       : principal(std::move(who)), is_protected(protected_call) {}
 
   static Sender Of(const rpc::Credential& credential) {
-    const bool sealed =
-        credential.flavor == rpc::AuthFlavor::RPCSEC_GSS && credential.service != rpc::GssService::kNone;
+    const bool sealed = credential.flavor == rpc::AuthFlavor::RPCSEC_GSS &&
+                        credential.mechanism != rpc::GssMechanism::kConjunction &&
+                        credential.service != rpc::GssService::kNone;
     return {Principal::Of(credential), sealed};
   }
 
   Principal principal;
-  bool is_protected = false;  // RPCSEC_GSS with integrity or privacy
+  bool is_protected = false;  // RPCSEC_GSS with integrity or privacy, of a mechanism that has cryptography
 };
 
 }  // namespace penstock::nfs::v4

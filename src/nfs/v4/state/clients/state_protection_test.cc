@@ -85,6 +85,8 @@ TEST(PrincipalTest, SenderIsProtectedWithIntegrityOrPrivacy) {
   EXPECT_TRUE(Sender::Of(credential).is_protected);
   credential.service = rpc::GssService::kPrivacy;
   EXPECT_TRUE(Sender::Of(credential).is_protected);
+  credential.mechanism = rpc::GssMechanism::kConjunction;
+  EXPECT_FALSE(Sender::Of(credential).is_protected) << "CCM has no cryptography";
 }
 
 // ---- protection in the tables ----
