@@ -183,7 +183,7 @@ SetupResult<server::Options> ServerOptionsOf(const ServeOptions& options) {
   server.nfs4.delegations = !options.no_delegations;
   server.nfs4.domain = options.nfs4_domain;
   server.nfs4.bound_sessions = options.sess01 != "off";
-  server.nfs4.step_up = options.sess01 == "rdma";
+  server.step_up = options.sess01 == "rdma";
   server.nfs4.max_padding = options.sess01_pad;
   server.keytab = options.keytab;
   for (const std::string& text : options.ccm_from) {

@@ -82,7 +82,7 @@ Result<Binding, nfsstat4> Negotiate(const Compound& compound, const SESSIONBIND4
   const bool is_rdma = peer.transport == rpc::TransportKind::kRdma;
   if (is_rdma && asked.mode == STREAM) return std::unexpected(NFS4ERR_SESS01_BADBIND);
   Binding binding{.limits = LimitsOf(asked, settings), .mode = is_rdma ? RDMA : STREAM};
-  if (asked.mode == RDMA && !is_rdma && settings.step_up && peer.control) {
+  if (asked.mode == RDMA && !is_rdma && peer.control) {
     if (const auto offered = peer.control->OfferStepUp(compound.call.xid, binding.limits)) {
       return Binding{.limits = *offered, .mode = RDMA, .steps_up = true};
     }

@@ -112,7 +112,7 @@ bool StepUp(const Compound& compound, const channel_attrs4& fore) {
   rpc::ConnectionControl* const control = compound.call.peer.control;
   // Only for an operation that is alone in its COMPOUND. The slot of a session would repeat the grant on the connection
   // of a retry, and a later operation would delay the change.
-  if (!control || compound.slot || compound.following) return false;
+  if (!control || compound.session || compound.following) return false;
   rpc::ConnectionLimits asked{
       .max_request = kInlineThreshold, .max_response = kInlineThreshold, .credits = fore.ca_maxrequests};
   asked.reads = fore.ca_rdma_ird.value_or(std::numeric_limits<uint32_t>::max());
