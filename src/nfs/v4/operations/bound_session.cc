@@ -75,12 +75,12 @@ struct Binding {
   bool steps_up = false;  // the connection becomes an RDMA connection with this reply
 };
 
-// NFS4ERR_SESS01_BADBIND if a connection that is in RDMA mode is to become a stream.
+// NFS4ERR_SESS01_BADBIND if a connection that is in RDMA mode is to become a stream, or cannot change its sizes.
 Result<Binding, nfsstat4> Negotiate(const Compound& compound, const SESSIONBIND4args& asked) {
   const rpc::Peer& peer = compound.call.peer;
   const Settings& settings = compound.services.settings;
   const bool is_rdma = peer.transport == rpc::TransportKind::kRdma;
-  if (is_rdma && asked.mode == STREAM) return std::unexpected(NFS4ERR_SESS01_BADBIND);
+  if (is_rdma && (asked.mode == STREAM || !peer.control)) return std::unexpected(NFS4ERR_SESS01_BADBIND);
   Binding binding{.limits = LimitsOf(asked, settings), .mode = is_rdma ? RDMA : STREAM};
   if (asked.mode == RDMA && !is_rdma && peer.control) {
     if (const auto offered = peer.control->OfferStepUp(compound.call.xid, binding.limits)) {
