@@ -4,24 +4,12 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
-#include <bit>
-#include <charconv>
 #include <chrono>
-#include <optional>
-#include <string_view>
 #include <thread>
 #include <utility>
 
 namespace penstock::cli {
 namespace {
-
-// Returns nothing unless the whole text is a decimal number.
-std::optional<uint32_t> ParseNumber(std::string_view text) {
-  uint32_t number = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
-  if (error != std::errc() || end != text.data() + text.size()) return std::nullopt;
-  return number;
-}
 
 void AddExportOptions(CLI::App& command, ServeOptions& options) {
   command.add_option("DIR", options.directory, "Serve this directory as /, for reading and writing");
@@ -111,17 +99,6 @@ void AddBoundSessionOptions(CLI::App& command, ServeOptions& options) {
                   "becomes an RDMA connection; rdma: it does if the client asks for it (always by software iWARP)")
       ->check(CLI::IsMember({"off", "tcp", "rdma"}))
       ->capture_default_str();
-  command
-      .add_option(
-          "--sess01-pad", options.sess01_pad,
-          "Let clients of these sessions align the data of inline WRITEs to this boundary over RDMA, in octets:\n"
-          "0 (none), or a power of two from 64 to 4096")
-      ->check([](const std::string& text) -> std::string {
-        const auto pad = ParseNumber(text);
-        const bool good = pad && (*pad == 0 || (std::has_single_bit(*pad) && *pad >= 64 && *pad <= 4096));
-        return good ? "" : "must be 0, or a power of two from 64 to 4096";
-      })
-      ->capture_default_str();
 }
 
 void AddSecurityOptions(CLI::App& command, ServeOptions& options) {
@@ -184,7 +161,6 @@ SetupResult<server::Options> ServerOptionsOf(const ServeOptions& options) {
   server.nfs4.domain = options.nfs4_domain;
   server.nfs4.bound_sessions = options.sess01 != "off";
   server.step_up = options.sess01 == "rdma";
-  server.nfs4.max_padding = options.sess01_pad;
   server.keytab = options.keytab;
   for (const std::string& text : options.ccm_from) {
     const auto network = nfs::Network::Parse(text);

@@ -57,7 +57,6 @@ rpc::ConnectionLimits LimitsOf(const SESSIONBIND4args& asked, const Settings& se
   return {.max_request = within(asked.maxrequestsize, settings.max_request),
           .max_response = within(asked.maxresponsesize, settings.max_response),
           .credits = std::clamp(asked.maxrequests, 1u, settings.max_streams),
-          .padding = std::min(asked.headerpadsize, settings.max_padding),
           .reads = asked.maxrdmareads};
 }
 

@@ -53,10 +53,8 @@ struct Settings {
   // persistent.
   uint32_t max_persistent_sessions = 1 << 10;
 
-  // Whether the sessions of 2004 are offered (docs/sessions-2004.md). The boundary on which padded data lie, in octets: 0
-  // or a power of two.
+  // Whether the sessions of 2004 are offered (docs/sessions-2004.md).
   bool bound_sessions = false;
-  uint32_t max_padding = 0;
   // The most requests of one such session that may be under way at once.
   uint32_t max_streams = 64;
 
