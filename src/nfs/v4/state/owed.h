@@ -40,7 +40,7 @@ struct SlotRecall {
 };
 
 // A connection to be closed: a session of 2004 no longer uses it.
-struct Closing {
+struct ConnectionToClose {
   std::shared_ptr<rpc::BackChannel> way;
   std::string why;  // for logs
 };
@@ -49,7 +49,7 @@ struct Owed {
   std::vector<DelegationRecall> recalls{};
   std::vector<LockNotice> notices{};
   std::vector<SlotRecall> slot_recalls{};
-  std::vector<Closing> closings{};
+  std::vector<ConnectionToClose> closings{};
   std::vector<std::shared_ptr<sess01::RequestWait>> ended_waits{};  // of requests that may go on
   bool empty() const {
     return recalls.empty() && notices.empty() && slot_recalls.empty() && closings.empty() && ended_waits.empty();

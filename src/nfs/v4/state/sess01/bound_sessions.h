@@ -170,7 +170,7 @@ class BoundSessions {
   // Forgets connections that are lost, and the sessions of clients that were removed. Call it regularly.
   void Sweep();
   // Takes the connections to close, and the waits that have ended.
-  std::vector<Closing> TakeClosings() { return std::exchange(closings_, {}); }
+  std::vector<ConnectionToClose> TakeClosings() { return std::exchange(closings_, {}); }
   std::vector<std::shared_ptr<RequestWait>> TakeEndedWaits() { return std::exchange(ended_waits_, {}); }
   size_t session_count() const { return sessions_.size(); }
   // Describes the first inconsistency; returns null if there is none.
@@ -188,7 +188,7 @@ class BoundSessions {
   std::unordered_map<uint64_t, std::unique_ptr<BoundSession>> sessions_;
   std::unordered_map<uint64_t, BoundSession*> connections_;  // bound ones
   std::unordered_map<uint64_t, BoundSession*> created_over_;
-  std::vector<Closing> closings_;
+  std::vector<ConnectionToClose> closings_;
   std::vector<std::shared_ptr<RequestWait>> ended_waits_;
 };
 
