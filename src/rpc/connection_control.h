@@ -62,14 +62,6 @@ class ConnectionControl {
   // (Peer::connection) stays. If octets have arrived behind the call since, or the peer does not send an MPA Request
   // within 5 s, the connection is closed.
   virtual void StepUp(Xid call, const ConnectionLimits& limits) = 0;
-
-  // Whether a program has bound the connection to a session, so that all later calls belong to it. The program sets it;
-  // a connection that steps up keeps it.
-  bool bound() const { return bound_; }
-  void set_bound(bool bound) { bound_ = bound; }
-
- private:
-  bool bound_ = false;
 };
 
 }  // namespace penstock::rpc

@@ -119,6 +119,10 @@ class BackChannel : public Channel {
   BufferPool& buffers() const { return buffers_; }
   // Assigns the XIDs of all calls over the connection, of any program.
   XidSequence& xids() { return xids_; }
+  // Whether a program has bound the connection to a session, so that all later calls over it belong to that session.
+  // The program sets it, on the connection's loop. A connection that steps up keeps it.
+  bool bound() const { return bound_; }
+  void set_bound(bool bound) { bound_ = bound; }
   // Closes the connection, soon after it has returned. `why` is for logs. Thread-safe.
   virtual void CloseConnection(std::string why) = 0;
 
@@ -132,6 +136,7 @@ class BackChannel : public Channel {
   BufferPool& buffers_;
   XidSequence xids_;
   std::atomic<bool> connected_{true};
+  bool bound_ = false;
 };
 
 class CallHandler {

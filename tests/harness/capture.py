@@ -3,6 +3,7 @@
 import json
 import os
 import subprocess
+import sys
 import time
 
 import guest_image
@@ -70,3 +71,31 @@ class Capture:
             if os.path.getsize(self.path) != size:
                 size, since = os.path.getsize(self.path), time.monotonic()
             time.sleep(0.05)
+
+
+def report(check, needs_guest):
+    """The main function of a program that checks a capture: `NAME [WHAT...]`. Calls check(path, about, wanted, may_break_off),
+    which returns the problems and a summary. Exits with 77 if there is no capture for a good reason. `needs_guest`: the test
+    that leaves the capture is skipped without a guest. A capture without problems is removed."""
+    name, *wanted = sys.argv[1:]
+    path = f"{CAPTURE_DIR}/{name}.pcap"
+    if not os.path.exists(path + ".json"):
+        try:
+            if needs_guest:
+                guest_image.available_release()
+        except guest_image.GuestUnavailable as why:
+            print(f"SKIPPED: no capture of {name}, as there is no guest: {why}")
+            sys.exit(77)
+        sys.exit(f"no capture of {name}: the test that leaves it did not run to its end")
+    with open(path + ".json") as kept:
+        about = json.load(kept)
+    if "reason" in about:
+        print(f"SKIPPED: {about['reason']}")
+        sys.exit(77)
+    problems, summary = check(path, about, wanted, about["restarted"])
+    print(f"{name}: {summary}")
+    if problems:
+        print(f"{len(problems)} problems; the capture is {path}", *problems[:30], sep="\n  ")
+        sys.exit(1)
+    os.unlink(path)
+    os.unlink(path + ".json")

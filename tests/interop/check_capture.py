@@ -5,7 +5,6 @@ RDMAP, RPC-over-RDMA, RPC, MOUNT, NFS); every RPC reply has its call, and every 
     check_capture.py NAME [WHAT...]     the capture NAME that a test left; each WHAT must occur in it (see OCCURRENCES)
 """
 
-import json
 import os
 import subprocess
 import sys
@@ -150,29 +149,5 @@ def check(path, ports, wanted, restarted=False):
         f", {count} {what}" for what, count in seen.items())
 
 
-def main():
-    name, *wanted = sys.argv[1:]
-    path = f"{capture.CAPTURE_DIR}/{name}.pcap"
-    if not os.path.exists(path + ".json"):
-        try:
-            capture.guest_image.available_release()
-        except capture.guest_image.GuestUnavailable as why:  # the test that writes the capture was skipped
-            print(f"SKIPPED: no capture of {name}, as there is no guest: {why}")
-            sys.exit(77)
-        sys.exit(f"no capture of {name}: the test that leaves it did not run to its end")
-    with open(path + ".json") as kept:
-        about = json.load(kept)
-    if "reason" in about:
-        print(f"SKIPPED: {about['reason']}")
-        sys.exit(77)
-    problems, summary = check(path, about, wanted, about["restarted"])
-    print(f"{name}: {summary}")
-    if problems:
-        print(f"{len(problems)} problems; the capture is {path}", *problems[:30], sep="\n  ")
-        sys.exit(1)
-    os.unlink(path)
-    os.unlink(path + ".json")
-
-
 if __name__ == "__main__":
-    main()
+    capture.report(check, needs_guest=True)

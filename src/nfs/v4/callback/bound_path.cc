@@ -31,8 +31,13 @@ Task<CallbackSender::Answer> CallbackSender::CallByBoundSession(ClientId client,
                                                            .streamid = started->stream.id.value(),
                                                            .chainflags = NOCHAIN},
                           .operation = &operation};
+  const auto next_way = [&started](StateTables& state) -> std::optional<std::shared_ptr<rpc::BackChannel>> {
+    if (!state.bound_sessions.Find(started->session)) return std::nullopt;
+    return state.bound_sessions.CallbackWay(started->session);
+  };
   std::optional<rpc::Xid> xid;
-  for (std::shared_ptr<rpc::BackChannel> way = started->way; way; way = co_await NextWay(started->session, end)) {
+  std::shared_ptr<rpc::BackChannel> way = started->way;
+  while (way) {
     if (way->loop()) co_await SwitchTo(*way->loop());
     if (!xid) xid = way->xids().Next();
     const auto answer = co_await CallOver(*way, *xid, call);
@@ -55,24 +60,11 @@ Task<CallbackSender::Answer> CallbackSender::CallByBoundSession(ClientId client,
       co_return std::unexpected(Failure::kRefused);
     }
     way->CloseConnection("a call to the client got no answer");
+    co_await Pause(options_.again);
+    way = co_await NextWay(end, next_way);
   }
   finish(Fate::kUnknown);
   co_return std::unexpected(Failure::kNoPath);
-}
-
-// Waits for the next back channel of the session. Returns null if the session ends or the time is over.
-Task<std::shared_ptr<rpc::BackChannel>> CallbackSender::NextWay(uint64_t session, TimePoint end) {
-  while (!IsOver(end)) {
-    co_await Pause(options_.again);
-    bool has_session = false;
-    auto way = state_.Run([&](StateTables& state) {
-      has_session = state.bound_sessions.Find(session) != nullptr;
-      return state.bound_sessions.CallbackWay(session);
-    });
-    if (!has_session) break;
-    if (way) co_return way;
-  }
-  co_return nullptr;
 }
 
 }  // namespace penstock::nfs::v4

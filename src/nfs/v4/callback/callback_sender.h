@@ -96,10 +96,13 @@ class CallbackSender : public Callbacks {
   // session_path.cc
   Task<void> DeliverProbe(SessionId session, std::shared_ptr<rpc::BackChannel> channel);
   Task<Answer> CallBySession(ClientId client, const CallbackOperation& operation, TimePoint end, OnlySession only);
-  Task<std::shared_ptr<rpc::BackChannel>> NextChannel(const SessionId& session, TimePoint end);
+  // Returns the connection for a call after its last one was lost; null if there is none now, and nothing if the
+  // session has ended.
+  using LookForWay = std::function<std::optional<std::shared_ptr<rpc::BackChannel>>(StateTables&)>;
+  // Waits for that connection. Returns null if the session ends or the time is over.
+  Task<std::shared_ptr<rpc::BackChannel>> NextWay(TimePoint end, LookForWay look);
   // bound_path.cc
   Task<Answer> CallByBoundSession(ClientId client, const CallbackOperation& operation, TimePoint end);
-  Task<std::shared_ptr<rpc::BackChannel>> NextWay(uint64_t session, TimePoint end);
   // address_path.cc
   Task<Answer> CallByAddress(ClientId client, CallbackAddress address, const CallbackOperation* operation);
   Task<std::shared_ptr<rpc::Channel>> ChannelTo(ClientId client, const CallbackAddress& address);

@@ -69,6 +69,10 @@ Task<CallbackSender::Answer> CallbackSender::CallBySession(ClientId client, cons
     state_.Run([&](StateTables& state) { state.sessions.FinishCallback(*started, fate); });
   };
 
+  const auto next_channel = [&started](StateTables& state) -> std::optional<std::shared_ptr<rpc::BackChannel>> {
+    if (!state.sessions.Has(started->session)) return std::nullopt;
+    return state.sessions.CallbackChannel(started->session);
+  };
   std::shared_ptr<rpc::BackChannel> channel = started->channel;
   while (channel) {
     if (channel->loop()) co_await SwitchTo(*channel->loop());
@@ -93,22 +97,17 @@ Task<CallbackSender::Answer> CallbackSender::CallBySession(ClientId client, cons
     // connection.
     if (!answer) state_.Run([&](StateTables& state) { state.sessions.SuspectChannel(started->session, *channel); });
     if (answer) co_await Pause(options_.again);
-    channel = co_await NextChannel(started->session, end);
+    channel = co_await NextWay(end, next_channel);
   }
   finish(Fate::kUnknown);
   co_return std::unexpected(Failure::kNoPath);
 }
 
-// Waits for the next connection of the session's backchannel. Returns null if the session ends or the time is over.
-Task<std::shared_ptr<rpc::BackChannel>> CallbackSender::NextChannel(const SessionId& session, TimePoint end) {
+Task<std::shared_ptr<rpc::BackChannel>> CallbackSender::NextWay(TimePoint end, LookForWay look) {
   while (!IsOver(end)) {
-    bool has_session = false;
-    auto channel = state_.Run([&](StateTables& state) {
-      has_session = state.sessions.Has(session);
-      return has_session ? state.sessions.CallbackChannel(session) : nullptr;
-    });
-    if (!has_session) break;
-    if (channel) co_return channel;
+    auto way = state_.Run(look);
+    if (!way) break;
+    if (*way) co_return *std::move(way);
     co_await Pause(options_.again);
   }
   co_return nullptr;

@@ -42,24 +42,18 @@ constexpr ErrorWords kErrorsOfRfc8881{.reply_too_big = NFS4ERR_REP_TOO_BIG,
                                       .stateid_of_earlier_run = NFS4ERR_BAD_STATEID,
                                       .client_is_gone = NFS4ERR_DEADSESSION,
                                       .wrong_principal = NFS4ERR_WRONG_CRED};
-// The errors of RFC 7530, except where sessions replace a mechanism: draft §2.2.4, §2.7 (no NFS4ERR_RESOURCE), §6.4.
-constexpr ErrorWords kErrorsOfSess01{.reply_too_big = NFS4ERR_TOOSMALL,
-                                     .reply_too_big_to_keep = NFS4ERR_TOOSMALL,
-                                     .opener_misplaced = NFS4ERR_SESS01_CONTROL_POS,
-                                     .not_alone = NFS4ERR_SESS01_CONTROL_POS,
-                                     .without_opener = NFS4ERR_SESS01_CONTROL_POS,
-                                     .too_many_operations = NFS4ERR_SESS01_CONTROL_POS,
-                                     .no_saved_filehandle = NFS4ERR_RESTOREFH,
-                                     .not_a_symlink = NFS4ERR_INVAL,
-                                     .symlink_has_no_data = NFS4ERR_INVAL,
-                                     .special_has_no_data = NFS4ERR_INVAL,
-                                     .special_cannot_be_opened = NFS4ERR_SYMLINK,
-                                     .symlink_is_no_directory = NFS4ERR_NOTDIR,
-                                     .no_room = NFS4ERR_DELAY,
-                                     .no_room_until_close = NFS4ERR_NOSPC,
-                                     .stateid_of_earlier_run = NFS4ERR_STALE_STATEID,
-                                     .client_is_gone = NFS4ERR_SESS01_BADSESSION,
-                                     .wrong_principal = NFS4ERR_BAD_STATEID};
+// The errors of RFC 7530, except where sessions replace a mechanism: draft-talpey-nfsv4-rdma-sess-01 §2.2.4, §2.7 (no
+// NFS4ERR_RESOURCE), §6.4.
+constexpr ErrorWords kErrorsOfSess01 = [] {
+  ErrorWords errors = kErrorsOfRfc7530;
+  errors.reply_too_big = errors.reply_too_big_to_keep = NFS4ERR_TOOSMALL;
+  errors.opener_misplaced = errors.not_alone = errors.without_opener = NFS4ERR_SESS01_CONTROL_POS;
+  errors.too_many_operations = NFS4ERR_SESS01_CONTROL_POS;
+  errors.no_room = NFS4ERR_DELAY;
+  errors.no_room_until_close = NFS4ERR_NOSPC;
+  errors.client_is_gone = NFS4ERR_SESS01_BADSESSION;
+  return errors;
+}();
 
 }  // namespace
 

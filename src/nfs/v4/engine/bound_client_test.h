@@ -30,6 +30,8 @@ class TestConnection : public rpc::ConnectionControl {
     stepped_up = true;
   }
 
+  bool bound() const { return way->bound(); }
+
   const std::shared_ptr<TestBackChannel> way;
   const uint64_t number = rpc::NewConnectionNumber();
   rpc::TransportKind transport = rpc::TransportKind::kTcp;

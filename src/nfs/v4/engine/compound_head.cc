@@ -1,7 +1,6 @@
 #include "nfs/v4/engine/compound_head.h"
 
 #include "protocol/nfs4.h"
-#include "rpc/connection_control.h"
 #include "xdr/decode.h"
 
 namespace penstock::nfs::v4 {
@@ -14,7 +13,7 @@ namespace {
 const Dialect* ChooseDialect(const CompoundHead& head, const rpc::Peer& peer, bool bound_sessions) {
   if (bound_sessions) {
     const Dialect& bound = DialectOfBoundSessions();
-    const bool is_bound = peer.control && peer.control->bound();
+    const bool is_bound = peer.back_channel && peer.back_channel->bound();
     const bool begins_so = head.first_operation && bound.Adds(*head.first_operation);
     if (head.minor_version == bound.minor_version() && (is_bound || begins_so)) return &bound;
     if (is_bound) return nullptr;

@@ -2,6 +2,7 @@
 // §6.3). docs/sessions-2004.md lists the decisions on what the draft leaves open.
 #include <algorithm>
 #include <array>
+#include <limits>
 
 #include "nfs/v4/operations/operations.h"
 #include "nfs/v4/state/stable/recovery_queue.h"
@@ -22,9 +23,8 @@ namespace {
 constexpr uint32_t kSmallestRequest = 2048;
 constexpr uint32_t kSmallestResponse = 1024;
 constexpr size_t kMaxAttributes = 1024;
-// The limits of the back channel, on which the server sends one operation in each request.
-constexpr uint32_t kMaxCallbackSize = 4096;
-constexpr uint32_t kMaxCallbacks = 16;
+// The limits of a back channel. The server sends one operation in each request.
+constexpr rpc::ConnectionLimits kMostOfBack{.max_request = 4096, .max_response = 4096, .credits = 16};
 
 bool IsTooSmall(const SESSIONBIND4args& asked) {
   const auto is_below = [](uint32_t size, uint32_t smallest) { return size != 0 && size < smallest; };
@@ -52,22 +52,15 @@ bool OnlyReadsFollow(const Compound& compound) {
   return true;
 }
 
-rpc::ConnectionLimits LimitsOf(const SESSIONBIND4args& asked, const Settings& settings) {
-  const auto within = [](uint32_t size, uint32_t own) { return size == 0 ? own : std::min(size, own); };
-  return {.max_request = within(asked.maxrequestsize, settings.max_request),
-          .max_response = within(asked.maxresponsesize, settings.max_response),
-          .credits = std::clamp(asked.maxrequests, 1u, settings.max_streams),
+// The limits that the client asks for. It is offered no padding.
+rpc::ConnectionLimits AskedBy(const SESSIONBIND4args& asked) {
+  return {.max_request = asked.maxrequestsize,
+          .max_response = asked.maxresponsesize,
+          .credits = asked.maxrequests,
           .reads = asked.maxrdmareads};
 }
 
-rpc::ConnectionLimits CallbackLimitsOf(const SESSIONBIND4args& asked) {
-  const auto within = [](uint32_t size) { return size == 0 ? kMaxCallbackSize : std::min(size, kMaxCallbackSize); };
-  return {.max_request = within(asked.maxrequestsize),
-          .max_response = within(asked.maxresponsesize),
-          .credits = std::clamp(asked.maxrequests, 1u, kMaxCallbacks)};
-}
-
-// What a binding does to its connection.
+// The change of a connection by a binding.
 struct Binding {
   rpc::ConnectionLimits limits;
   ConnectionMode mode = STREAM;
@@ -80,7 +73,11 @@ Result<Binding, nfsstat4> Negotiate(const Compound& compound, const SESSIONBIND4
   const Settings& settings = compound.services.settings;
   const bool is_rdma = peer.transport == rpc::TransportKind::kRdma;
   if (is_rdma && (asked.mode == STREAM || !peer.control)) return std::unexpected(NFS4ERR_SESS01_BADBIND);
-  Binding binding{.limits = LimitsOf(asked, settings), .mode = is_rdma ? RDMA : STREAM};
+  const rpc::ConnectionLimits most{.max_request = settings.max_request,
+                                   .max_response = settings.max_response,
+                                   .credits = settings.max_streams,
+                                   .reads = std::numeric_limits<uint32_t>::max()};
+  Binding binding{.limits = rpc::Grant(AskedBy(asked), most), .mode = is_rdma ? RDMA : STREAM};
   if (asked.mode == RDMA && !is_rdma && peer.control) {
     if (const auto offered = peer.control->OfferStepUp(compound.call.xid, binding.limits)) {
       return Binding{.limits = *offered, .mode = RDMA, .steps_up = true};
@@ -90,11 +87,15 @@ Result<Binding, nfsstat4> Negotiate(const Compound& compound, const SESSIONBIND4
   return binding;
 }
 
+// Marks whether the connection of the call is bound. See ChooseDialect().
+void SetBound(const Compound& compound, bool bound) {
+  if (const auto& way = compound.call.peer.back_channel) way->set_bound(bound);
+}
+
 // Applies the limits of an operations channel to its connection.
 void Apply(const Compound& compound, const Binding& binding) {
   rpc::ConnectionControl* const control = compound.call.peer.control;
   if (!control) return;
-  control->set_bound(true);
   if (binding.steps_up) {
     control->StepUp(compound.call.xid, binding.limits);
   } else {
@@ -137,7 +138,7 @@ Task<nfsstat4> BindToSession(Compound& compound, const SESSIONBIND4args& argumen
   if (!binding) co_return EncodeRefusal(results, binding.error());
   // A back channel only sends calls to the client, so the connection itself keeps its limits. It takes the mode of the
   // operations channel that shares its connection, or steps up alone.
-  const rpc::ConnectionLimits granted = is_back ? CallbackLimitsOf(arguments) : binding->limits;
+  const rpc::ConnectionLimits granted = is_back ? rpc::Grant(AskedBy(arguments), kMostOfBack) : binding->limits;
 
   const BindRequest asked{.session = arguments.sessionid,
                           .type = is_back ? ChannelType::BACK : ChannelType::OPERATION,
@@ -147,11 +148,8 @@ Task<nfsstat4> BindToSession(Compound& compound, const SESSIONBIND4args& argumen
   const auto bound =
       compound.services.state.Run([&](StateTables& state) { return state.BindChannel(asked, compound.now()); });
   if (!bound) co_return EncodeRefusal(results, bound.error());
-  if (!is_back || binding->steps_up) {
-    Apply(compound, *binding);
-  } else if (compound.call.peer.control) {
-    compound.call.peer.control->set_bound(true);
-  }
+  SetBound(compound, true);
+  if (!is_back || binding->steps_up) Apply(compound, *binding);
   compound.session = SessionUse{.client = bound->client};
 
   std::array<std::byte, 4> mode;
@@ -182,7 +180,7 @@ SESSION_DESTROYres DestroyBoundSession(Compound& compound) {
         state.DestroyBound(id, Principal::Of(compound.call.credential), compound.call.peer.connection, compound.now());
     if (!destroyed) return {destroyed.error()};
     if (*destroyed) compound.services.recovery.RemoveLater(compound.call.peer.loop, **destroyed);
-    if (compound.call.peer.control) compound.call.peer.control->set_bound(false);
+    SetBound(compound, false);
     return {NFS4_OK};
   });
 }

@@ -217,7 +217,8 @@ Task<CLONE4res> Clone(Compound& compound, const CLONE4args& arguments) {
 OFFLOAD_STATUS4res OffloadStatus(Compound& compound, const OFFLOAD_STATUS4args& arguments) {
   if (!compound.session) return OFFLOAD_STATUS4res(NFS4ERR_OP_NOT_IN_SESSION);
   return compound.services.state.Run([&](StateTables& state) {
-    const auto* offload = state.offloads.Find(compound.session->client, compound.current->handle(), arguments.osa_stateid);
+    const auto* offload =
+        state.offloads.Find(compound.session->client, compound.current->handle(), arguments.osa_stateid);
     if (!offload) return OFFLOAD_STATUS4res(NFS4ERR_BAD_STATEID);
     return OFFLOAD_STATUS4res(NFS4_OK,
                               OFFLOAD_STATUS4resok{.osr_count = offload->done, .osr_complete = offload->result});

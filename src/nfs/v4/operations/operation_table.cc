@@ -269,7 +269,7 @@ constexpr Operation kAddedByRfc7862[] = {
     Row<&RemoveExtendedAttribute>(OP_REMOVEXATTR, kObjectLasts),
 };
 
-// What the sessions of 2004 add to the operations of RFC 7530, and what they remove (draft §3.5, §6).
+// The sessions of 2004 add these operations to those of RFC 7530, and remove the ones below (draft §3.5, §6).
 constexpr Operation kAddedBySess01[] = {
     Bare(OP_OPERATION_CONTROL, Placement::kOpener),
     Row<&CreateBoundSession>(OP_SESSION_CREATE, {.placement = Placement::kOnlyAlone, .changes = true}),

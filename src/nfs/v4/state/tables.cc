@@ -7,7 +7,7 @@ namespace penstock::nfs::v4 {
 StateTables::StateTables(Beginning beginning)
     : clients(beginning.settings, beginning.instance, std::move(beginning.grace)),
       sessions(beginning.settings, beginning.instance, clients, std::move(beginning.dead_sessions)),
-      bound_sessions(beginning.settings, clients),
+      bound_sessions(clients),
       files(beginning.instance, beginning.secret, beginning.limits) {}
 
 Sessions::CreateResult StateTables::CreateSession(Sessions::CreateRequest asked, const SessionConnection& connection,
@@ -49,6 +49,15 @@ bool StateTables::CanCall(ClientId id) const {
       return bound_sessions.CanCall(*client);
   }
   std::unreachable();
+}
+
+OldRecord StateTables::EndForGood(ClientId id, TimePoint now) {
+  const Client& client = *clients.FindAny(id);
+  OldRecord record = client.confirmed ? clients.RecordOf(client) : std::nullopt;
+  // A destroyed client has nothing to reclaim.
+  if (record) clients.grace().Complete(*record, client.principal);
+  End(id, now);
+  return record;
 }
 
 std::vector<ClientId> StateTables::Sweep(TimePoint now) {

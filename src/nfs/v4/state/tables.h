@@ -155,6 +155,8 @@ struct StateTables {
   const char* FindInconsistency() const;
 
  private:
+  // Ends a client that its owner destroys. Returns its record, which the caller must remove from the recovery store.
+  OldRecord EndForGood(ClientId id, TimePoint now);
   // Removes a client whose session was never bound.
   void RemoveUnbound(Client& client);
   // Makes an unconfirmed client the confirmed one of its owner. The client that had this place ends.

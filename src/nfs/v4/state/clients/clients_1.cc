@@ -53,11 +53,7 @@ Result<OldRecord, nfs4::nfsstat4> StateTables::Destroy(ClientId id, const Sender
     return std::unexpected(nfs4::NFS4ERR_STALE_CLIENTID);
   const bool busy = !client->sessions.empty() || files.HasState(id);
   if (busy && !clients.LeaseIsOver(*client, now)) return std::unexpected(nfs4::NFS4ERR_CLIENTID_BUSY);
-  OldRecord record = client->confirmed ? clients.RecordOf(*client) : std::nullopt;
-  // A destroyed client has nothing to reclaim.
-  if (record) clients.grace().Complete(*record, client->principal);
-  End(id, now);
-  return record;
+  return EndForGood(id, now);
 }
 
 }  // namespace penstock::nfs::v4

@@ -66,12 +66,8 @@ Result<OldRecord, nfs4::nfsstat4> StateTables::DestroyBound(ClientId id, const P
   // Another request has ended the session meanwhile.
   if (!client || client->doomed) return std::unexpected(nfs4::NFS4ERR_SESS01_BADSESSION);
   if (client->principal != principal) return std::unexpected(nfs4::NFS4ERR_ACCESS);
-  OldRecord record = clients.RecordOf(*client);
-  // A client that ends has nothing to reclaim.
-  if (record) clients.grace().Complete(*record, client->principal);
   bound_sessions.End(uint64_t{*client->bound_session}, connection);
-  End(id, now);
-  return record;
+  return EndForGood(id, now);
 }
 
 }  // namespace penstock::nfs::v4

@@ -1,7 +1,6 @@
 #include "nfs/v4/state/sess01/bound_sessions.h"
 
 #include <algorithm>
-#include <cassert>
 #include <ranges>
 
 namespace penstock::nfs::v4::sess01 {
@@ -35,21 +34,24 @@ const BoundSession::Channel* BoundSession::Back() const {
 
 // ---- look-ups ----
 
+BoundSession* BoundSessions::Living(BoundSession& session) {
+  const Client* client = clients_.FindAny(session.client);
+  return client && !client->doomed ? &session : nullptr;
+}
+
 BoundSession* BoundSessions::Find(uint64_t id) {
   const auto found = sessions_.find(id);
-  if (found == sessions_.end()) return nullptr;
-  const Client* client = clients_.FindAny(found->second->client);
-  return client && !client->doomed ? found->second.get() : nullptr;
+  return found == sessions_.end() ? nullptr : Living(*found->second);
 }
 
 BoundSession* BoundSessions::OfConnection(uint64_t connection) {
   const auto found = connections_.find(connection);
-  return found == connections_.end() ? nullptr : Find(found->second->id);
+  return found == connections_.end() ? nullptr : Living(*found->second);
 }
 
 const BoundSession* BoundSessions::CreatedOver(uint64_t connection) {
   const auto found = created_over_.find(connection);
-  return found == created_over_.end() ? nullptr : Find(found->second->id);
+  return found == created_over_.end() ? nullptr : Living(*found->second);
 }
 
 // ---- life ----
@@ -107,7 +109,7 @@ void BoundSessions::End(uint64_t id, uint64_t except) {
 void BoundSessions::Erase(BoundSession& session) {
   for (auto& each : session.stream_waits) ended_waits_.push_back(std::move(each.wait));
   for (auto& each : session.chain_waits) ended_waits_.push_back(std::move(each.wait));
-  std::erase_if(connections_, [&](const auto& each) { return each.second == &session; });
+  for (const auto& each : session.channels.connections()) connections_.erase(each.number);
   const auto created = created_over_.find(session.created_over);
   if (created != created_over_.end() && created->second == &session) created_over_.erase(created);
   sessions_.erase(uint64_t{session.id});
@@ -200,9 +202,11 @@ Result<BoundSessions::StartedRequest, nfs4::nfsstat4> BoundSessions::StartReques
 BoundSessions::ChainTurn BoundSessions::TurnOf(const RequestRef& request, Loop* loop) {
   BoundSession* const session = Find(request.session);
   if (!session) return {};
+  // The loss of the channel also breaks a chain whose last request has arrived.
+  if (!session->OperationsOf(request.connection)) return {.lost = true};
   const ChainRun::Turn turn = request.chain.run->TurnOf(request.chain.place);
   if (turn == ChainRun::Turn::kRun) return {.turn = turn, .filehandles = request.chain.run->filehandles()};
-  if (turn == ChainRun::Turn::kBroken) return {.lost = !session->OperationsOf(request.connection)};
+  if (turn == ChainRun::Turn::kBroken) return {};
   auto wait = std::make_shared<RequestWait>(loop);
   session->chain_waits.push_back({request.chain.run, wait});
   return {.turn = turn, .wait = std::move(wait)};

@@ -22,7 +22,6 @@
 #include "nfs/v4/state/sess01/stream_table.h"
 #include "nfs/v4/state/sessions/bound_connections.h"
 #include "nfs/v4/state/sessions/session.h"
-#include "nfs/v4/state/settings.h"
 #include "rpc/auth.h"
 #include "rpc/connection_control.h"
 
@@ -68,8 +67,8 @@ struct BoundSession {
 
 class BoundSessions {
  public:
-  // The settings and the clients outlive the table.
-  BoundSessions(const Settings& settings, Clients& clients) : settings_(settings), clients_(clients) {}
+  // The clients outlive the table.
+  explicit BoundSessions(Clients& clients) : clients_(clients) {}
   BoundSessions(const BoundSessions&) = delete;
   BoundSessions& operator=(const BoundSessions&) = delete;
 
@@ -137,7 +136,7 @@ class BoundSessions {
   };
   // Whether it is the turn of a chained request. kBroken also if the session has ended.
   ChainTurn TurnOf(const RequestRef& request, Loop* loop);
-  // What a request leaves.
+  // The results of a request for the session.
   struct RequestEnd {
     std::optional<xdr::Message> reply{};  // to keep; it owns its memory
     bool changed = false;                 // see StreamTable::Finish()
@@ -172,18 +171,18 @@ class BoundSessions {
   // Takes the connections to close, and the waits that have ended.
   std::vector<ConnectionToClose> TakeClosings() { return std::exchange(closings_, {}); }
   std::vector<std::shared_ptr<RequestWait>> TakeEndedWaits() { return std::exchange(ended_waits_, {}); }
-  size_t session_count() const { return sessions_.size(); }
   // Describes the first inconsistency; returns null if there is none.
   const char* FindInconsistency() const;
 
  private:
+  // Returns null if the client of the session was removed, or if the server is removing it.
+  BoundSession* Living(BoundSession& session);
   void CloseConnection(BoundSession& session, uint64_t connection, std::string_view why);
   void CloseLost(BoundSession& session);
   void WakeStream(BoundSession& session, StreamId stream);
   void WakeChain(BoundSession& session, const ChainRun* run);
   void Erase(BoundSession& session);
 
-  const Settings& settings_;
   Clients& clients_;
   std::unordered_map<uint64_t, std::unique_ptr<BoundSession>> sessions_;
   std::unordered_map<uint64_t, BoundSession*> connections_;  // bound ones

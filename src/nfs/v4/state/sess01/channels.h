@@ -32,7 +32,7 @@ class Retries {
   std::vector<bool> streams_;
 };
 
-// What a session knows of the channel that a request names.
+// The facts that a session knows of the channel that a request names.
 struct ChannelState {
   enum class Standing : uint8_t {
     kUnknown,    // the session has no operations channel with this number

@@ -103,7 +103,7 @@ class StreamTable {
   size_t kept_octets() const { return kept_octets_; }
   bool keeps_replies() const { return keeps_replies_; }
 
-  // What a streamid remembers.
+  // The memory of a streamid.
   struct Entry {
     enum class State : uint8_t {
       kUnused,
