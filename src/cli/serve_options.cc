@@ -161,6 +161,7 @@ SetupResult<server::Options> ServerOptionsOf(const ServeOptions& options) {
   server.nfs4.domain = options.nfs4_domain;
   server.nfs4.bound_sessions = options.sess01 != "off";
   server.step_up = options.sess01 == "rdma";
+  server.one_receive_first = server.step_up;
   server.keytab = options.keytab;
   for (const std::string& text : options.ccm_from) {
     const auto network = nfs::Network::Parse(text);

@@ -36,7 +36,7 @@ inline ConnectionLimits Grant(const ConnectionLimits& asked, const ConnectionLim
 }
 
 // Belongs to a connection, and to its loop. All functions are called while the call `call` of that connection is
-// executed.
+// executed. Withdraw() may be called at any time.
 class ConnectionControl {
  public:
   virtual ~ConnectionControl() = default;
@@ -48,10 +48,20 @@ class ConnectionControl {
   // Sets limits that Offer() has returned. They hold from the reply to `call` on: the receives that they need are
   // posted before the reply leaves.
   virtual void Bind(Xid call, const ConnectionLimits& limits) = 0;
+  // The peer is about to ask for limits: the reply to `call` does not use up the chance to change the sizes. Over RDMA
+  // this matters for a connection that began with one receive: other replies let the peer use more of them.
+  virtual void KeepLimitsOpen(Xid /*call*/) {}
+  // Lowers the number of calls that may be without a reply at once, to `credits` but not below one. Replies grant the
+  // lower number from now on. Over RDMA the receives of the others come back one by one, as messages of the peer arrive
+  // in them (draft-talpey-nfsv4-rdma-sess-01 §2.4). Does nothing if the number is not lower.
+  virtual void Withdraw(uint32_t /*credits*/) {}
 
   // Returns the octets of the longest reply to `call` that the connection can send, with the RPC header and without the
   // payloads that Write chunks take: what fits in a Send or in the call's Reply chunk. SIZE_MAX if nothing limits it.
   virtual size_t ReplyRoom(Xid call) const = 0;
+  // If a Write chunk of `call` takes the n-th payload of the reply, returns the octets of that chunk: the longest
+  // payload that the connection can send there. Returns nothing if the payload is a part of the reply itself.
+  virtual std::optional<size_t> PayloadRoom(Xid /*call*/, size_t /*n*/) const { return std::nullopt; }
 
   // If the connection can become an RDMA connection with the reply to `call`, returns what it can then grant of
   // `asked`. Returns nothing over RDMA, if the server makes no such change, or if anything but `call` is under way:

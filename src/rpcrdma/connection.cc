@@ -34,6 +34,7 @@ Connection::Connection(std::unique_ptr<rdma::Endpoint> endpoint, const PrivateDa
     : endpoint_(std::move(endpoint)),
       limits_(limits),
       timers_(timers),
+      announced_receive_size_(own.receive_size),
       receive_size_(own.receive_size),
       thresholds_(Thresholds::Agree(own, peer ? *peer : PrivateData::Parse(endpoint_->info().private_data),
                                     endpoint_->limits().max_message)),
@@ -89,8 +90,6 @@ void Connection::HandleCompletion(rdma::Completion& completion) {
     case rdma::Operation::kReceive: {
       BufferRef buffer = std::move(completion.buffer);
       if (completion.status != rdma::Status::kSuccess) return;
-      // Post the new receive before the role can reply: a peer may use the credit of a reply at once (RFC 8166 §3.3.1).
-      endpoint_->PostReceive(0, buffers().Allocate(receive_size_));
       ConstBytes bytes = buffer->bytes().first(completion.length);
       HandleMessage(Slice(std::move(buffer), bytes));
       return;
@@ -107,26 +106,27 @@ void Connection::HandleCompletion(rdma::Completion& completion) {
   }
 }
 
+// Posts the new receive before a role can reply: a peer may use the credit of a reply at once (RFC 8166 §3.3.1).
 void Connection::HandleMessage(Slice bytes) {
-  std::optional<FixedHeader> fixed = FixedHeader::Parse(bytes.bytes());
-  if (!fixed) return;
-  Received message;
-  Result<size_t, HeaderError> size = message.header.Parse(*fixed, bytes.bytes(), limits_);
-  if (!size) {
-    log::debug("{}: header of {:08x} refused: {}", endpoint_->info().provider, fixed->xid.value(),
-               ToString(size.error()));
-    // RFC 8166 §4.5: ignore a reply whose header is malformed.
-    const bool reply =
-        fixed->procedure == Procedure::kError || !responder_ || (requester_ && requester_->Expects(fixed->xid));
-    if (!reply) responder_->HandleBadHeader(*fixed, size.error());
+  if (bytes.empty()) {
+    ReplaceReceive(responder_ && responder_->HandleEmptySend());
     return;
   }
+  const std::optional<FixedHeader> fixed = FixedHeader::Parse(bytes.bytes());
+  if (!fixed) return ReplaceReceive(false);
+  Received message;
+  const Result<size_t, HeaderError> size = message.header.Parse(*fixed, bytes.bytes(), limits_);
+  if (!size) {
+    ReplaceReceive(false);
+    return HandleUnreadable(*fixed, size.error());
+  }
   // RFC 8166 §4.6.2
-  if (fixed->procedure == Procedure::kDone) return;
+  if (fixed->procedure == Procedure::kDone) return ReplaceReceive(false);
   message.bytes = std::move(bytes);
   message.header_size = *size;
   const Direction direction = DirectionOf(message);
   if (direction == Direction::kReply) {
+    ReplaceReceive(false);
     // A Long Call must have a Read list (RFC 8166 §4.5.2). An RDMA_NOMSG without a Read list is a reply if one is
     // expected, and else a malformed call.
     const bool expected = requester_ && requester_->Expects(fixed->xid);
@@ -134,7 +134,25 @@ void Connection::HandleMessage(Slice bytes) {
     if (long_message && responder_ && !expected) return responder_->HandleBadHeader(*fixed, HeaderError::kNoPayload);
     if (requester_) requester_->HandleReply(std::move(message));
   } else {
+    ReplaceReceive(responder_ && responder_->TakesReceiveBack());
     if (responder_) responder_->HandleCall(std::move(message));
+  }
+}
+
+void Connection::HandleUnreadable(const FixedHeader& fixed, HeaderError error) {
+  log::debug("{}: header of {:08x} refused: {}", endpoint_->info().provider, fixed.xid.value(), ToString(error));
+  // RFC 8166 §4.5: ignore a reply whose header is malformed.
+  const bool reply =
+      fixed.procedure == Procedure::kError || !responder_ || (requester_ && requester_->Expects(fixed.xid));
+  if (!reply) responder_->HandleBadHeader(fixed, error);
+}
+
+void Connection::ReplaceReceive(bool give_up) {
+  if (give_up) {
+    --posted_;
+    --needed_;
+  } else {
+    endpoint_->PostReceive(0, buffers().Allocate(receive_size_));
   }
 }
 

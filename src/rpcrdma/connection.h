@@ -8,11 +8,12 @@
 //
 // Buffers: a receive buffer belongs to the pool until it is posted, and to the endpoint until its completion. After
 // that it belongs to the message and to each holder of a Slice of the message. The connection posts a new buffer in its
-// place at once.
+// place at once, unless the responder takes the receive back.
 #pragma once
 
 #include <fmt/core.h>
 
+#include <algorithm>
 #include <array>
 #include <cstdint>
 #include <functional>
@@ -70,15 +71,25 @@ class Connection {
   void Start();
 
   rdma::Endpoint& endpoint() { return *endpoint_; }
+  const rdma::Endpoint& endpoint() const { return *endpoint_; }
   BufferPool& buffers() { return endpoint_->buffers(); }
   TimerService& timers() { return timers_; }
   const Thresholds& thresholds() const { return thresholds_; }
+
+  // Changes the agreed sizes. The receives for longer Sends of the peer must be posted before the peer learns of them.
+  void set_send_threshold(uint32_t octets) { thresholds_.send = std::min(octets, endpoint_->limits().max_message); }
+  void set_receive_threshold(uint32_t octets) { thresholds_.receive = octets; }
+  // The size of all receives that are posted from now on. At first it is the announced size.
+  void set_receive_size(uint32_t octets) { receive_size_ = octets; }
+  uint32_t announced_receive_size() const { return announced_receive_size_; }
 
   // Serializes a header into a new buffer, for a Send.
   Slice Serialize(const Header& header);
 
   // Keeps `count` more receives posted, from now on. Each role calls this for its own receives.
   void AddReceives(uint32_t count);
+  // The number of receives that the roles keep posted.
+  uint32_t receives() const { return needed_; }
 
   // Ends the connection. Returns at once; requests and calls that are under way fail later, as the completions arrive.
   void Disconnect(std::string why);
@@ -113,6 +124,9 @@ class Connection {
   void Drain();
   void HandleCompletion(rdma::Completion& completion);
   void HandleMessage(Slice bytes);
+  void HandleUnreadable(const FixedHeader& fixed, HeaderError error);
+  // Posts a receive in the place of one that has completed, or gives it up.
+  void ReplaceReceive(bool give_up);
   void HandleLost(const rdma::Completion& completion);
   void BeginActivity() {
     if (++activities_ == 1 && on_activity_) on_activity_(true);
@@ -127,8 +141,9 @@ class Connection {
   std::unique_ptr<rdma::Endpoint> endpoint_;
   const HeaderLimits limits_;
   TimerService& timers_;
-  const uint32_t receive_size_;
-  const Thresholds thresholds_;
+  const uint32_t announced_receive_size_;
+  uint32_t receive_size_;
+  Thresholds thresholds_;
   uint64_t number_ = 0;
   Requester* requester_ = nullptr;
   Responder* responder_ = nullptr;

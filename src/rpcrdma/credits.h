@@ -66,17 +66,20 @@ class ResponderCredits {
   uint32_t limit() const { return limit_; }
 
   // Changes the limit for later grants. Before replies can grant more, the caller must have posted receives_needed()
-  // receives. A lower limit does not lower receives_needed(), because the peer may not have seen the new grant yet.
+  // receives. Receives above receives_needed() may be taken back one by one, each when a call has arrived in it: the
+  // peer may not have seen the new grant yet, but that call counts against the grant that it knows.
   void set_limit(uint32_t limit) {
     limit_ = std::max(limit, 1u);
     highest_ = std::max(highest_, limit_);
   }
-  // The number of receives to post for the peer's calls.
-  uint32_t receives_needed() const { return highest_ + kSlack; }
+  // The number of receives to keep posted for the peer's calls.
+  uint32_t receives_needed() const { return limit_ + kSlack; }
+  // The most calls without a reply of a peer that respects its grants: it may know a higher one than the limit.
+  uint32_t most_unanswered() const { return highest_ + kSlack; }
 
   // Counts a call. Returns false if the peer has more calls without a reply than it was ever granted.
   bool HandleCall() {
-    if (unanswered_ == receives_needed()) return false;
+    if (unanswered_ == most_unanswered()) return false;
     ++unanswered_;
     return true;
   }

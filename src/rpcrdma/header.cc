@@ -195,10 +195,13 @@ Result<size_t, HeaderError> Header::Parse(const FixedHeader& fixed_header, Const
   return std::unexpected(HeaderError::kProcedure);
 }
 
+size_t ReplyHeaderSize(const ChunkLists& call) {
+  return kMinimalHeader + call.writes.size() * (kWord + kWord) + call.writes.segment_count() * kSegmentSize +
+         (call.has_reply ? kWord + call.reply.size() * kSegmentSize : 0);
+}
+
 size_t HeaderSize(const ChunkLists& chunks) {
-  return kMinimalHeader + chunks.reads.size() * (kWord + kWord + kSegmentSize) +
-         chunks.writes.size() * (kWord + kWord) + chunks.writes.segment_count() * kSegmentSize +
-         (chunks.has_reply ? kWord + chunks.reply.size() * kSegmentSize : 0);
+  return ReplyHeaderSize(chunks) + chunks.reads.size() * (kWord + kWord + kSegmentSize);
 }
 
 size_t Header::serialized_size() const {

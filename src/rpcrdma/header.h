@@ -96,6 +96,8 @@ struct Header {
 
 // The size of a header with these lists, in octets.
 size_t HeaderSize(const ChunkLists& chunks);
+// The size of the header of a reply to a call with these lists. It has no Read list (RFC 8166 §4.3.1).
+size_t ReplyHeaderSize(const ChunkLists& call);
 
 // Prints the header as one line, for logs.
 std::string ToString(const Header& header);

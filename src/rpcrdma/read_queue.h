@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <limits>
 #include <utility>
 
 #include "rdma/endpoint.h"
@@ -21,6 +22,8 @@ class ReadQueue {
   // `endpoint` must outlive the queue.
   explicit ReadQueue(rdma::Endpoint& endpoint) : endpoint_(endpoint) {}
 
+  // Posts at most so many Reads at once from now on, at least one.
+  void set_limit(size_t limit) { limit_ = std::max<size_t>(limit, 1); }
   void Post(rdma::ReadRequest request) {
     waiting_.push_back(std::move(request));
     PostAllowed();
@@ -34,7 +37,7 @@ class ReadQueue {
  private:
   void PostAllowed() {
     // Post the Read even if ORD is 0: the endpoint fails it and ends the connection.
-    const size_t limit = std::max<size_t>(endpoint_.info().ord, 1);
+    const size_t limit = std::min(std::max<size_t>(endpoint_.info().ord, 1), limit_);
     while (!waiting_.empty() && posted_ < limit) {
       ++posted_;
       endpoint_.PostRead(waiting_.pop_front());
@@ -43,6 +46,7 @@ class ReadQueue {
 
   rdma::Endpoint& endpoint_;
   rdma::Fifo<rdma::ReadRequest> waiting_;
+  size_t limit_ = std::numeric_limits<size_t>::max();
   size_t posted_ = 0;  // posted and not completed
 };
 

@@ -31,6 +31,12 @@ std::optional<rdma::Stag> HandleToInvalidate(const Header& call) {
 
 }  // namespace
 
+size_t ReplyRoom(const ChunkLists& call, uint32_t threshold) {
+  const size_t header_size = ReplyHeaderSize(call);
+  if (header_size > threshold) return 0;
+  return std::max<uint64_t>(threshold - header_size, call.has_reply ? TotalLength(call.reply) : 0);
+}
+
 std::optional<ReplyPlan> PlanReply(const rpc::Message& reply, Header call, uint32_t threshold) {
   ReplyPlan plan;
   plan.invalidate = HandleToInvalidate(call);

@@ -34,6 +34,10 @@ struct ReplyPlan {
 // True if the n-th payload goes to a Write chunk of `writes`.
 inline bool IsPlaced(const WriteList& writes, size_t n) { return n < writes.size() && !writes.chunk(n).empty(); }
 
+// The octets of the longest reply to a call with these lists: its stream, and the payloads that go to no Write chunk.
+// `threshold` as below.
+size_t ReplyRoom(const ChunkLists& call, uint32_t threshold);
+
 // `call` is the header of the call as it was received. `threshold` is the longest Send that the peer accepts. Returns
 // none if the reply does not fit; the responder then replies with ERR_CHUNK.
 std::optional<ReplyPlan> PlanReply(const rpc::Message& reply, Header call, uint32_t threshold);

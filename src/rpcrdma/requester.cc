@@ -42,7 +42,6 @@ rpc::Xid XidOf(const Slice& stream) {
 Requester::Requester(Connection& connection, const RequesterOptions& options)
     : connection_(connection),
       options_(options),
-      conditions_{connection.thresholds().send, connection.thresholds().receive, options.min_chunk, options.chunks},
       credits_(options.credits, options.health.probe != nullptr),
       receives_(credits_.requested()),
       tick_(TickFor(options)) {
@@ -62,7 +61,7 @@ Task<Result<rpc::Message, CallError>> Requester::Call(rpc::Message call, rpc::Re
   last_xid_ = xid;
   if (!xdr::LoadFiles(call, connection_.buffers())) co_return std::unexpected(CallError::kUnreadable);
   Attempt attempt;
-  std::optional<CallPlan> plan = PlanCall(call, shape, conditions_);
+  std::optional<CallPlan> plan = PlanCall(call, shape, Conditions());
   if (!plan) co_return std::unexpected(CallError::kTooLarge);
   attempt.plan = *plan;
 
@@ -92,6 +91,11 @@ Task<Result<rpc::Message, CallError>> Requester::Call(rpc::Message call, rpc::Re
 }
 
 // ---- the call ----
+
+CallConditions Requester::Conditions() const {
+  const Thresholds& sizes = connection_.thresholds();
+  return {sizes.send, sizes.receive, options_.min_chunk, options_.chunks};
+}
 
 void Requester::Begin(Attempt& attempt, rpc::Message& call, const rpc::ReplyShape& shape) {
   attempt.header.fixed.xid = XidOf(call.stream);

@@ -87,6 +87,7 @@ class Requester : public rpc::Channel {
     uint64_t sent_at = 0;  // the tick
   };
 
+  CallConditions Conditions() const;
   void Offer(Attempt& attempt, rpc::Message& call, const rpc::ReplyShape& shape);
   void OfferCall(Attempt& attempt, rpc::Message& call);
   void OfferReply(Attempt& attempt, const rpc::ReplyShape& shape);
@@ -108,7 +109,6 @@ class Requester : public rpc::Channel {
 
   Connection& connection_;
   const RequesterOptions options_;
-  const CallConditions conditions_;
   RequesterCredits credits_;
   uint32_t receives_;
   PendingCalls<Attempt> pending_;

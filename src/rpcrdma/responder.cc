@@ -26,17 +26,28 @@ Responder::Responder(Connection& connection, rpc::CallHandler& handler, const rp
       peer_(peer),
       options_(options),
       refused_(refused),
-      credits_(options.credits),
+      credits_(options.one_receive_first ? 1 : options.credits),
+      receives_(options.first_receives()),
+      credits_after_opening_(options.credits),
+      opening_(options.one_receive_first),
       reads_(connection.endpoint()),
       memory_(memory) {
   assert(options_.max_pulled_octets >= options_.max_call_octets);
-  connection_.AddReceives(credits_.receives_needed());
+  connection_.AddReceives(receives_);
 }
 
 void Responder::set_credits(uint32_t credits) {
-  const uint32_t before = credits_.receives_needed();
+  credits_after_opening_ = credits;
+  if (opening_) return;
   credits_.set_limit(credits);
-  connection_.AddReceives(credits_.receives_needed() - before);
+  PostReceives();
+}
+
+void Responder::PostReceives() {
+  const uint32_t needed = credits_.receives_needed();
+  if (receives_ >= needed) return;
+  connection_.AddReceives(needed - receives_);
+  receives_ = needed;
 }
 
 void Responder::Stop() {
@@ -57,6 +68,7 @@ void Responder::HandleCall(Received message) {
     return;
   }
   if (stopping_) return;  // the requester sends the call again on its next connection
+  empty_sends_ = 0;
   if (!credits_.HandleCall()) return connection_.Disconnect("the peer sent more calls than it was granted");
   Spawn(Serve(std::move(message)));
 }
@@ -68,9 +80,9 @@ void Responder::HandleBadHeader(const FixedHeader& fixed, HeaderError error) {
 
 // Credits alone do not limit the replies that are queued for a peer that never receives: a posted reply gives its
 // credit back. A peer that respects its credits has received all replies except those to its last
-// credits_.receives_needed() calls. As many more replies may have left without a completion so far.
+// credits_.most_unanswered() calls. As many more replies may have left without a completion so far.
 bool Responder::ReceivesReplies() {
-  if (replies_queued_ < 2 * credits_.receives_needed()) return true;
+  if (replies_queued_ < 2 * credits_.most_unanswered()) return true;
   connection_.Disconnect("the peer does not receive its replies");
   return false;
 }
@@ -102,6 +114,7 @@ Task<void> Responder::Serve(Received message) {
   rpc::Message call;
   if (request.procedure == Procedure::kMsg) call.stream = message.payload();
   if (!options_.chunks && !header.chunks.empty()) co_return refuse("chunks are not supported on this connection");
+  if (!header.chunks.reads.empty() && !may_read_) co_return refuse("the connection was bound without RDMA Reads");
   if (!header.chunks.reads.empty() || request.procedure == Procedure::kNomsg) {
     if (peer_.order) place.emplace(peer_.order->Enter(request.xid));
     Result<ReadPlan, ReadError> plan = PlanReads(header, call.stream.size(), options_.max_call_octets);
@@ -128,8 +141,12 @@ Task<void> Responder::Serve(Received message) {
   if (!ready) ready = co_await AwaitQueueRoom(request.xid);
   if (!ready) co_return;
   connection_.LogState(request.xid, "executing");
+  Executing self{.xid = request.xid, .chunks = header.chunks};
+  executing_.push_back(&self);
+  ExecutionTicket execution(*this, &self);
   rpc::Message reply = co_await handler_.HandleCall(std::move(call), peer_);
 
+  execution.GiveBack();
   pulled.GiveBack();
   // Also after a call without chunks: memory of the connection's own account may have become free meanwhile.
   HandleRoom();
@@ -140,6 +157,7 @@ Task<void> Responder::Serve(Received message) {
   // And if they took memory, the calls that they may have to wait for could lack it.
   const size_t held = reply.memory();
   const CountedMemory counted = CountMemory(held);
+  if (opening_ && !self.keeps_limits_open) UseAnnouncedLimits();
   if (!connection_.lost() && !PostReply(reply, std::move(header), work))
     co_return refuse("the reply does not fit into its chunks");
   connection_.LogState(request.xid, "writing and sending its reply, {} octets, {} payloads", reply.stream.size(),
@@ -277,9 +295,13 @@ bool Responder::CanSend(rpc::Message& reply) {
 }
 
 bool Responder::PostReply(const rpc::Message& reply, Header call, WorkBatch& work) {
-  std::optional<ReplyPlan> plan = PlanReply(reply, std::move(call), connection_.thresholds().send);
+  std::optional<ReplyPlan> plan = PlanReply(reply, std::move(call), send_threshold());
   if (!plan) return false;
   Header& header = plan->header;
+  if (next_size_ && next_size_->call == header.fixed.xid) {
+    connection_.set_send_threshold(next_size_->max_response);
+    next_size_.reset();
+  }
 
   // Post all Writes before the Send. Their data are then in place when the peer receives the Send (RFC 8166 §3.4.6).
   const WriteList& writes = header.chunks.writes;
@@ -323,6 +345,7 @@ void Responder::PostWrites(const rdma::Gather& gather, std::span<const Segment> 
 Task<void> Responder::SendError(FixedHeader request, ErrorCode error) {
   if (connection_.lost()) co_return;
   Connection::Activity activity(connection_);
+  if (opening_) UseAnnouncedLimits();
   // RFC 8166 §4.5: the error has the XID and the version of the call, even if this responder does not support that
   // version.
   Header header;

@@ -4,10 +4,13 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <variant>
+#include <vector>
 
 #include "base/task.h"
 #include "base/ticket.h"
+#include "rpc/connection_control.h"
 #include "rpc/memory_budget.h"
 #include "rpc/transport.h"
 #include "rpcrdma/connection.h"
@@ -30,6 +33,13 @@ struct ResponderOptions {
   // because the provider sends them from the file.
   size_t max_queued_octets = 8 << 20;
   bool chunks = true;  // false: the reply to a call with chunks is ERR_CHUNK (RFC 8167 §5.3)
+  // The connection begins with one receive for calls, so that the peer can ask for other sizes
+  // (draft-talpey-nfsv4-rdma-sess-01 §2.3.3). The first reply posts the others and grants the credits, unless the call
+  // keeps the limits open. Until then RFC 8166 §3.3.3 allows only one call.
+  bool one_receive_first = false;
+
+  // The number of receives to post with the connection.
+  uint32_t first_receives() const { return one_receive_first ? 1 : ResponderCredits(credits).receives_needed(); }
 };
 
 class Responder {
@@ -47,8 +57,33 @@ class Responder {
   // Accepts no more calls, and disconnects once every accepted call has its reply.
   void Stop();
 
+  // ---- the limits of the connection: see rpc::ConnectionControl
+
+  // Whether the sizes can still change: the peer may use one receive and no other.
+  bool sizes_are_open() const { return opening_ && connection_.receives() == 1; }
+  // Sets limits that were agreed when the connection began.
+  void BeginBound(const rpc::ConnectionLimits& limits);
+  // Sets limits from the reply to `call` on.
+  void Bind(rpc::Xid call, const rpc::ConnectionLimits& limits);
+  void KeepLimitsOpen(rpc::Xid call);
+  // Lowers the number of credits, but not below one.
+  void Withdraw(uint32_t credits);
+  // The room for the reply to a call under execution, and for its n-th payload.
+  size_t ReplyRoom(rpc::Xid call) const;
+  std::optional<size_t> PayloadRoom(rpc::Xid call, size_t n) const;
+  // Whether a program has agreed on limits with the peer.
+  bool bound() const { return bound_; }
+  // The receives that are posted for the peer's calls.
+  uint32_t receives() const { return receives_; }
+
   // The connection calls these functions.
   void HandleCall(Received message);
+  // A Send of no octets has arrived: the peer returns a credit (draft-talpey-nfsv4-rdma-sess-01 §2.4). Returns true if
+  // its receive is not to be posted again. Without bound limits such a Send means nothing.
+  bool HandleEmptySend();
+  // True if the receive of a call that has arrived is not to be posted again, because credits were withdrawn. At most
+  // one receive goes with each call: see ResponderCredits::set_limit().
+  bool TakesReceiveBack();
   void HandleBadHeader(const FixedHeader& fixed, HeaderError error);
   // Called for the completion of each Read, before its waiter resumes.
   void HandleReadDone() { reads_.HandleCompletion(); }
@@ -63,6 +98,16 @@ class Responder {
     size_t memory = 0;  // the memory of the buffers for these octets
   };
 
+  // A call that the handler executes. It lives in the frame of Serve().
+  struct Executing {
+    rpc::Xid xid;
+    const ChunkLists& chunks;
+    bool keeps_limits_open = false;
+  };
+  void EndExecution(Executing* call) { std::erase(executing_, call); }
+  using ExecutionTicket = Ticket<&Responder::EndExecution>;
+  Executing* Find(rpc::Xid call) const;
+
   Task<void> Serve(Received message);
   Task<bool> Pull(RefusedCalls::Key key, const ReadPlan& plan, rpc::Message& call);
   void PostReads(std::span<const Segment> segments, const BufferRef& buffer, WorkBatch& work);
@@ -74,6 +119,12 @@ class Responder {
   // Posts the Writes and the Send of the reply. `call` is the header of the call. Returns false if the reply does not
   // fit into the chunks of the call.
   bool PostReply(const rpc::Message& reply, Header call, WorkBatch& work);
+  // The longest Send for the reply to `call` or to any other call that is under way.
+  uint32_t send_threshold() const;
+  // Posts the receives that the credits need.
+  void PostReceives();
+  // Ends the time of one receive with the limits that the peers have announced.
+  void UseAnnouncedLimits();
   void PostWrites(const rdma::Gather& gather, std::span<const Segment> segments, WorkBatch& work);
   // Replies with RDMA_ERROR. Completes when the Send has left.
   Task<void> SendError(FixedHeader request, ErrorCode error);
@@ -112,6 +163,19 @@ class Responder {
   const ResponderOptions options_;
   RefusedCalls* const refused_;
   ResponderCredits credits_;
+  uint32_t receives_;  // posted for calls
+  uint32_t credits_after_opening_;
+  bool opening_;        // the peer has one receive and one credit
+  bool bound_ = false;  // the limits were agreed by rpc::ConnectionControl
+  bool may_read_ = true;
+  // The size of replies changes when the reply to this call has left.
+  struct NextSize {
+    rpc::Xid call;
+    uint32_t max_response = 0;
+  };
+  std::optional<NextSize> next_size_;
+  uint32_t empty_sends_ = 0;  // since the last call
+  std::vector<Executing*> executing_;
   ReadQueue reads_;
   rpc::MemoryBudget::Account* const memory_;
   size_t pulled_octets_ = 0;

@@ -50,12 +50,12 @@ struct Server::Origin {
   Place place;
   std::unique_ptr<rpc::MemoryAccount> memory{};  // null: the connection gets a new account
   // For a connection that has stepped up.
-  std::optional<PrivateData> client{};
+  std::optional<rpc::ConnectionLimits> limits{};
   std::shared_ptr<rpc::LastingBackChannel> back_channel{};
 };
 
 // A connection of the server, with its roles and accounts.
-class Server::Link {
+class Server::Link final : public rpc::ConnectionControl {
  public:
   Link(std::unique_ptr<rdma::Endpoint> endpoint, rpc::Peer peer, Origin origin, const ServerOptions& options,
        TimerService& timers, rpc::CallHandler& handler, RefusedCalls& refused, PostToLink post,
@@ -64,8 +64,9 @@ class Server::Link {
         place_(std::move(origin.place)),
         memory_(origin.memory ? std::move(origin.memory) : options.memory->Open(peer_.address.address())),
         room_(timers.MakeTimer([this] { responder_.HandleRoom(); })),
-        connection_(std::move(endpoint), options.private_data, ReceivesPerConnection(options), options.limits, timers,
-                    std::move(on_finished), origin.client),
+        most_(AgreedLimits(options)),
+        connection_(std::move(endpoint), options.private_data, options.responder.first_receives(), options.limits,
+                    timers, std::move(on_finished), origin.limits.transform(&ClientDataOf)),
         responder_(connection_, handler, peer_, options.responder, &refused, memory_.get()),
         back_channel_(std::make_shared<BackChannel>(peer_, connection_, options.requester, std::move(post))),
         lasting_(std::move(origin.back_channel)) {
@@ -73,6 +74,9 @@ class Server::Link {
     if (lasting_) peer_.back_channel = lasting_;
     peer_.order = &order_;
     peer_.memory = memory_.get();
+    peer_.control = this;
+    connection_.set_receive_size(FirstReceiveSize(options));
+    if (origin.limits) responder_.BeginBound(*origin.limits);
     connection_.set_responder(responder_);
     connection_.set_on_lost([this] {
       back_channel_->HandleLost();
@@ -93,18 +97,45 @@ class Server::Link {
     back_channel_->Detach();
   }
 
+  rpc::ConnectionLimits Offer(const rpc::ConnectionLimits& asked) const override;
+  void Bind(rpc::Xid call, const rpc::ConnectionLimits& limits) override { responder_.Bind(call, limits); }
+  void KeepLimitsOpen(rpc::Xid call) override { responder_.KeepLimitsOpen(call); }
+  void Withdraw(uint32_t credits) override { responder_.Withdraw(credits); }
+  size_t ReplyRoom(rpc::Xid call) const override { return responder_.ReplyRoom(call); }
+  std::optional<size_t> PayloadRoom(rpc::Xid call, size_t n) const override { return responder_.PayloadRoom(call, n); }
+  std::optional<rpc::ConnectionLimits> OfferStepUp(rpc::Xid, const rpc::ConnectionLimits&) const override {
+    return std::nullopt;
+  }
+  void StepUp(rpc::Xid, const rpc::ConnectionLimits&) override { assert(false); }
+
   rpc::Peer peer_;
   const Place place_;
   const std::unique_ptr<rpc::MemoryBudget::Account> memory_;
   // Calls HandleRoom() from the loop, because the call that gives memory back may be in the middle of its work.
   const std::unique_ptr<Timer> room_;
   rpc::CallOrder order_;
+  const rpc::ConnectionLimits most_;
   Connection connection_;
   Responder responder_;
   const std::shared_ptr<BackChannel> back_channel_;
   // The channel of a connection that has stepped up, which leads to `back_channel_`. Null for other connections.
   const std::shared_ptr<rpc::LastingBackChannel> lasting_;
 };
+
+rpc::ConnectionLimits Server::Link::Offer(const rpc::ConnectionLimits& asked) const {
+  rpc::ConnectionLimits granted = rpc::Grant(asked, most_);
+  const rdma::Endpoint& endpoint = connection_.endpoint();
+  granted.reads = std::min<uint32_t>(granted.reads, endpoint.info().ord);
+  if (responder_.sizes_are_open()) {
+    const uint32_t longest = endpoint.limits().max_message;
+    granted.max_request = std::min(granted.max_request, longest);
+    granted.max_response = std::min(granted.max_response, longest);
+  } else {
+    granted.max_request = connection_.thresholds().receive;
+    granted.max_response = connection_.thresholds().send;
+  }
+  return granted;
+}
 
 void Server::BackChannel::CloseConnection(std::string why) {
   post_([why = std::move(why)](Link& link) { link.connection_.Disconnect(why); });
@@ -145,31 +176,42 @@ Task<void> Server::AcceptAll() {
 
 Task<void> Server::Accept(std::unique_ptr<rdma::ConnectionRequest> request, Place place) {
   ++accepting_;
+  // SetCredits() may change the options meanwhile, but not the number of receives that the endpoint has.
+  const ServerOptions options = options_;
   rdma::ConnectOptions accept;
-  accept.private_data = options_.private_data.Serialize();
-  accept.ird = options_.ird;
-  accept.ord = options_.ord;
-  accept.receives =
-      Connection::MakeReceives(provider_.buffers(), options_.private_data, ReceivesPerConnection(options_));
+  accept.private_data = options.private_data.Serialize();
+  accept.ird = options.ird;
+  accept.ord = options.ord;
+  accept.receives = FirstReceives(provider_.buffers(), options);
   rdma::ConnectResult endpoint = co_await request->Accept(std::move(accept));
   --accepting_;
   if (!endpoint) {
     log::debug("connection not set up: {}", endpoint.error().detail);
   } else if (!stopping_) {
-    Adopt(*std::move(endpoint), {.place = std::move(place)}, options_);
+    Origin origin{.place = std::move(place)};
+    const uint64_t number = origin.number;
+    Adopt(*std::move(endpoint), std::move(origin), options);
+    links_.at(number)->responder_.set_credits(options_.responder.credits);
   }
   CheckStopped();
 }
 
-uint32_t Server::ReceivesPerConnection(const ServerOptions& options) {
-  return ResponderCredits(options.responder.credits).receives_needed();
+std::vector<rdma::PostedReceive> Server::FirstReceives(BufferPool& buffers, const ServerOptions& options) {
+  PrivateData own = options.private_data;
+  own.receive_size = FirstReceiveSize(options);
+  return Connection::MakeReceives(buffers, own, options.responder.first_receives());
 }
 
-rpc::ConnectionLimits Server::step_up_limits() const {
-  return {.max_request = options_.private_data.receive_size,
-          .max_response = options_.private_data.send_size,
-          .credits = options_.responder.credits,
-          .reads = options_.ord};
+uint32_t Server::FirstReceiveSize(const ServerOptions& options) {
+  const uint32_t announced = options.private_data.receive_size;
+  return options.responder.one_receive_first ? std::max(announced, options.max_agreed_size) : announced;
+}
+
+rpc::ConnectionLimits Server::AgreedLimits(const ServerOptions& options) {
+  return {.max_request = std::max(options.max_agreed_size, options.private_data.receive_size),
+          .max_response = std::max(options.max_agreed_size, options.private_data.send_size),
+          .credits = options.responder.credits,
+          .reads = options.ord};
 }
 
 void Server::StepUp(rdma::Provider& provider, rpc::SteppingConnection connection) {
@@ -181,10 +223,11 @@ Task<void> Server::TakeOver(rdma::Provider& provider, rpc::SteppingConnection co
   ServerOptions options = options_;
   options.private_data = ServerDataOf(connection.limits);
   options.responder.credits = connection.limits.credits;
+  options.responder.one_receive_first = false;
   rdma::ConnectOptions step_up;
   step_up.ird = 0;  // the client reads no memory of the server
   step_up.ord = static_cast<uint16_t>(std::min<uint32_t>(connection.limits.reads, options.ord));
-  step_up.receives = Connection::MakeReceives(provider.buffers(), options.private_data, ReceivesPerConnection(options));
+  step_up.receives = FirstReceives(provider.buffers(), options);
   step_up.time_limit = options.step_up_limit;
   step_up.stop = stop_.get_token();
   rdma::ConnectResult endpoint = co_await provider.StepUp(std::move(connection.socket), rdma::StepUpRole::kResponder,
@@ -201,7 +244,7 @@ Task<void> Server::TakeOver(rdma::Provider& provider, rpc::SteppingConnection co
           {.number = connection.number,
            .place = std::move(connection.place),
            .memory = std::move(connection.memory),
-           .client = ClientDataOf(connection.limits),
+           .limits = connection.limits,
            .back_channel = std::move(connection.back_channel)},
           options);
   }
@@ -249,7 +292,9 @@ void Server::PostToLink::operator()(std::function<void(Link&)> handle) const {
 
 void Server::SetCredits(uint32_t credits) {
   options_.responder.credits = credits;
-  for (auto& [number, link] : links_) link->responder_.set_credits(credits);
+  for (auto& [number, link] : links_) {
+    if (!link->responder_.bound()) link->responder_.set_credits(credits);
+  }
 }
 
 Task<void> Server::Stop(Duration drain_limit) {

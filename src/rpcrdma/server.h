@@ -4,7 +4,9 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <stop_token>
+#include <vector>
 
 #include "base/address.h"
 #include "base/task.h"
@@ -28,6 +30,9 @@ struct ServerOptions {
   uint16_t ord = 16;
   HeaderLimits limits;
   ResponderOptions responder;
+  // The longest Send of either side that a program may agree on with a client (rpc::ConnectionControl). At least the
+  // sizes of private_data. A connection with one receive first begins with a receive of this size.
+  uint32_t max_agreed_size = 4096;
   // For calls to the clients (RFC 8167; rpc::Peer::back_channel). The first call to a client posts the receives for the
   // replies. Only short messages, because clients announce that (RFC 8267 §6.5.2).
   RequesterOptions requester{.credits = 8, .chunks = false, .call_timeout = std::chrono::seconds(15)};
@@ -63,11 +68,11 @@ class Server {
   // has the limits that it brings. It is closed if the client sends anything else. `provider` must be able to step up,
   // belong to the loop of this server, and outlive the server.
   void StepUp(rdma::Provider& provider, rpc::SteppingConnection connection);
-  // The most that such a connection can have.
-  rpc::ConnectionLimits step_up_limits() const;
+  // The most that a program may agree on with a client, for such connections and for others.
+  rpc::ConnectionLimits agreed_limits() const { return AgreedLimits(options_); }
 
   size_t connections() const { return links_.size(); }
-  // Changes the number of credits of every connection, from now on.
+  // Changes the number of credits of every connection but the bound ones, from now on.
   void SetCredits(uint32_t credits);
 
  private:
@@ -89,7 +94,11 @@ class Server {
   Task<void> Accept(std::unique_ptr<rdma::ConnectionRequest> request, Place place);
   Task<void> TakeOver(rdma::Provider& provider, rpc::SteppingConnection connection);
   void Adopt(std::unique_ptr<rdma::Endpoint> endpoint, Origin origin, const ServerOptions& options);
-  static uint32_t ReceivesPerConnection(const ServerOptions& options);
+  static rpc::ConnectionLimits AgreedLimits(const ServerOptions& options);
+  // Allocates the receives that a connection begins with.
+  static std::vector<rdma::PostedReceive> FirstReceives(BufferPool& buffers, const ServerOptions& options);
+  // Their size.
+  static uint32_t FirstReceiveSize(const ServerOptions& options);
   void CheckStopped();
 
   rdma::Provider& provider_;

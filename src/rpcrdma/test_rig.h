@@ -11,6 +11,7 @@
 #include <gtest/gtest.h>
 
 #include <array>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <span>
@@ -95,6 +96,7 @@ class TestHandler : public rpc::CallHandler {
     --running_;
     ++calls_;
     xids_.push_back(call.stream.size() >= 4 ? LoadBig<uint32_t>(call.stream.data()) : 0);
+    if (on_call_) on_call_(rpc::Xid(xids_.back()), peer);
     rpc::Message reply = Execute(call, *peer.buffers);
     if (file_) reply.items.push_back({.offset = reply.stream.size(), .data = Data(file_, 0, file_octets_)});
     co_return reply;
@@ -113,6 +115,8 @@ class TestHandler : public rpc::CallHandler {
     file_ = std::move(file);
     file_octets_ = octets;
   }
+  // Calls `on_call` during the execution of each call.
+  void set_on_call(std::function<void(rpc::Xid, const rpc::Peer&)> on_call) { on_call_ = std::move(on_call); }
   // The back channel to the last caller.
   const std::shared_ptr<rpc::BackChannel>& back_channel() const { return back_channel_; }
   size_t calls() const { return calls_; }
@@ -157,6 +161,7 @@ class TestHandler : public rpc::CallHandler {
   Duration delay_ = Duration::zero();
   bool in_order_ = false;
   bool drop_ = false;
+  std::function<void(rpc::Xid, const rpc::Peer&)> on_call_;
   std::shared_ptr<const FileDescriptor> file_;
   size_t file_octets_ = 0;
   std::shared_ptr<rpc::BackChannel> back_channel_;

@@ -43,6 +43,13 @@ struct Options {
   // A client may turn its TCP connection to the NFS port into an RDMA connection (RFC 8881 §18.36.3,
   // CREATE_SESSION4_FLAG_CONN_RDMA). Software iWARP then serves it, whatever `rdma` says.
   bool step_up = false;
+  // RDMA connections begin with one receive, so that a client may ask for longer messages before it uses more
+  // (draft-talpey-nfsv4-rdma-sess-01 §2.3.3). Clients of RFC 8166 do not notice. Clients may read no memory of the
+  // server by RDMA.
+  bool one_receive_first = false;
+  // The longest Send over RDMA, in octets, that the server agrees on with such a client, or with one that steps up. The
+  // server keeps a receive of the agreed size for each call that may be under way.
+  uint32_t max_agreed_size = 16 << 10;
   // Write all RDMA connections to this capture file, see rdma/trace/provider.h. If empty: write none.
   std::filesystem::path trace;
   // The limits of connections, for all ports together and for one address.

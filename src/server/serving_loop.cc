@@ -68,9 +68,14 @@ SetupResult<void> ServingLoop::Prepare(rpc::CallHandler& handler,
   options.loop = &loop_;
   options.requester.call_timeout = options_.nfs4.callback_limit();
   options.private_data.remote_invalidation = provider_->remote_invalidation();
+  options.max_agreed_size = options_.max_agreed_size;
+  if (options_.one_receive_first) {
+    options.responder.one_receive_first = true;
+    options.ird = 0;
+  }
   rdma_.emplace(*provider_, loop_, handler, std::move(options));
   if (options_.step_up) {
-    tcp_options.step_up_limits = rdma_->step_up_limits();
+    tcp_options.step_up_limits = rdma_->agreed_limits();
     tcp_options.step_up = [this](rpc::SteppingConnection connection) {
       rdma_->StepUp(StepUpProvider(), std::move(connection));
     };

@@ -77,6 +77,7 @@ class Encoder {
   size_t size() const { return size_ + beside_; }
   size_t reduced_size() const { return size_; }
   size_t payload_count() const { return items_.size(); }
+  const std::vector<Item>& payloads() const { return items_; }
 
   // A position in the message. Rewind() discards all that was written after the mark, for example the results of a
   // procedure that fails.

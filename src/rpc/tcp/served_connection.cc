@@ -308,6 +308,8 @@ ConnectionLimits ServedConnection::Offer(const ConnectionLimits& asked) const {
 // refuses calls that are longer than it has agreed.
 void ServedConnection::Bind(Xid /*call*/, const ConnectionLimits& limits) { max_calls_ = limits.credits; }
 
+void ServedConnection::Withdraw(uint32_t credits) { max_calls_ = std::min(max_calls_, std::max<size_t>(credits, 1)); }
+
 size_t ServedConnection::ReplyRoom(Xid /*call*/) const { return std::numeric_limits<size_t>::max(); }
 
 bool ServedConnection::IsQuiet() const {

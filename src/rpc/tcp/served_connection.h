@@ -46,6 +46,7 @@ class ServedConnection final : public RecordSocket::Owner, public ConnectionCont
 
   ConnectionLimits Offer(const ConnectionLimits& asked) const override;
   void Bind(Xid call, const ConnectionLimits& limits) override;
+  void Withdraw(uint32_t credits) override;
   size_t ReplyRoom(Xid call) const override;
   std::optional<ConnectionLimits> OfferStepUp(Xid call, const ConnectionLimits& asked) const override;
   void StepUp(Xid call, const ConnectionLimits& limits) override;

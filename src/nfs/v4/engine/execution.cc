@@ -7,6 +7,7 @@
 #include "protocol/nfs4.h"
 #include "protocol/nfs4_compound.h"
 #include "rpc/call_order.h"
+#include "rpc/connection_control.h"
 #include "xdr/decode.h"
 
 namespace penstock::nfs::v4 {
@@ -18,6 +19,9 @@ namespace {
 // A reply must always have room for the number and status of an operation that fails.
 constexpr size_t kFailure = sizeof(uint32_t) * 3;
 
+// Sealed results travel as one opaque, without payloads beside it (RFC 8166 §8.2.2.3).
+bool IsSealed(const rpc::Credential& credential) { return credential.service != rpc::GssService::kNone; }
+
 }  // namespace
 
 Execution::Execution(const Services& services, rpc::CallContext& call, const CompoundHead& head,
@@ -26,7 +30,9 @@ Execution::Execution(const Services& services, rpc::CallContext& call, const Com
       count_(head.count),
       arguments_(arguments),
       results_(results, head.tag),
-      limit_(RoomWithin(services.settings.max_response)) {}
+      limit_(RoomWithin(services.settings.max_response)) {
+  if (compound_.dialect.session_kind() == SessionKind::kBound) LimitToConnection();
+}
 
 Task<nfsstat4> Execution::Run() {
   // Over a bound connection, a COMPOUND without operations lacks its opener.
@@ -74,9 +80,40 @@ nfsstat4 Execution::CheckOrder(uint32_t index, const Operation& operation) const
 // credentials and verifiers).
 size_t Execution::RoomWithin(size_t reply) const { return reply - std::min(reply, compound_.call.reply_overhead); }
 
+// From here on the reply must also fit in what the connection can send: over RDMA in a Send, or in the Reply chunk of
+// the call. In RFC 8881 the size of a sealed reply is known too late for this, and the transport alone judges it.
+void Execution::LimitToConnection() {
+  const rpc::CallContext& call = compound_.call;
+  if (!call.peer.control) return;
+  if (IsSealed(call.credential) && compound_.dialect.session_kind() != SessionKind::kBound) return;
+  const size_t room = call.peer.control->ReplyRoom(call.xid);
+  if (room != SIZE_MAX) sendable_ = RoomWithin(room);
+}
+
+// Returns the octets of the results so far that Write chunks take, with their padding. Returns nothing if a payload is
+// longer than its chunk.
+std::optional<size_t> Execution::PlacedOctets() const {
+  const rpc::CallContext& call = compound_.call;
+  const std::vector<xdr::Item>& payloads = results_.payloads();
+  if (sendable_ == SIZE_MAX || IsSealed(call.credential)) return 0;
+  size_t placed = 0;
+  for (size_t n = 0; n < payloads.size(); ++n) {
+    const size_t size = payloads[n].data.size();
+    const std::optional<size_t> room = call.peer.control->PayloadRoom(call.xid, n);
+    if (!room) continue;
+    if (size > *room) return std::nullopt;
+    placed += RoundUp(size, 4);
+  }
+  return placed;
+}
+
 // RFC 8881 §2.10.6.4
 nfsstat4 Execution::CheckRoom(size_t size) const {
   if (size > limit_) return compound_.dialect.errors().reply_too_big;
+  if (sendable_ != SIZE_MAX) {
+    const std::optional<size_t> placed = PlacedOctets();
+    if (!placed || size - *placed > sendable_) return compound_.dialect.errors().reply_too_big;
+  }
   return size > kept_limit_ ? compound_.dialect.errors().reply_too_big_to_keep : NFS4_OK;
 }
 
@@ -129,6 +166,10 @@ Task<nfsstat4> Execution::RunOne(uint32_t index) {
   const bool is_last = index + 1 == count_;
   const size_t used = results_.size() + (is_last ? 0 : kFailure);
   compound_.room = std::min(limit_, kept_limit_) - std::min({limit_, kept_limit_, used});
+  if (sendable_ != SIZE_MAX) {
+    const size_t unplaced = used - PlacedOctets().value_or(0);
+    compound_.room = std::min(compound_.room, sendable_ - std::min(sendable_, unplaced));
+  }
   compound_.following = is_last ? nullptr : &arguments_;
   const nfsstat4 status = operation->now ? operation->now(compound_, arguments_, results_.encoder())
                                          : co_await operation->task(compound_, arguments_, results_.encoder());

@@ -8,6 +8,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <variant>
 
 #include "base/task.h"
@@ -66,6 +67,8 @@ class Execution {
   nfs4::nfsstat4 CheckOrder(uint32_t index, const Operation& operation) const;
   nfs4::nfsstat4 CheckRoom(size_t size) const;
   size_t RoomWithin(size_t reply) const;
+  void LimitToConnection();
+  std::optional<size_t> PlacedOctets() const;
   Task<nfs4::nfsstat4> RunOne(uint32_t index);
 
   // sequence.cc
@@ -87,6 +90,8 @@ class Execution {
   size_t kept_limit_ = SIZE_MAX;  // the same for a reply that the session keeps
   // kept_limit_ from the first operation on that changes something. Before, the session can do without the reply.
   size_t changed_limit_ = SIZE_MAX;
+  // The octets of the reply that the connection can send beside the payloads in Write chunks; see LimitToConnection().
+  size_t sendable_ = SIZE_MAX;
   nfs4::nfsstat4 status_ = nfs4::NFS4_OK;
   bool replayed_ = false;
   bool changed_ = false;

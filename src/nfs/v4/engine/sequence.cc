@@ -57,6 +57,7 @@ nfsstat4 Execution::RunSequence() {
     compound_.keeps_reply = arguments.sa_cachethis && !request.uncached;
     request_ = std::move(request);
     limit_ = RoomWithin(started->max_reply);
+    LimitToConnection();
     if (compound_.keeps_reply) kept_limit_ = RoomWithin(started->max_kept_reply);
     xdr::Encode(results_.encoder(), SEQUENCE4res(NFS4_OK, started->sequence));
     return NFS4_OK;

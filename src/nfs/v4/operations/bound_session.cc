@@ -67,12 +67,12 @@ struct Binding {
   bool steps_up = false;  // the connection becomes an RDMA connection with this reply
 };
 
-// NFS4ERR_SESS01_BADBIND if a connection that is in RDMA mode is to become a stream, or cannot change its sizes.
+// NFS4ERR_SESS01_BADBIND if a connection that is in RDMA mode is to become a stream.
 Result<Binding, nfsstat4> Negotiate(const Compound& compound, const SESSIONBIND4args& asked) {
   const rpc::Peer& peer = compound.call.peer;
   const Settings& settings = compound.services.settings;
   const bool is_rdma = peer.transport == rpc::TransportKind::kRdma;
-  if (is_rdma && (asked.mode == STREAM || !peer.control)) return std::unexpected(NFS4ERR_SESS01_BADBIND);
+  if (is_rdma && asked.mode == STREAM) return std::unexpected(NFS4ERR_SESS01_BADBIND);
   const rpc::ConnectionLimits most{.max_request = settings.max_request,
                                    .max_response = settings.max_response,
                                    .credits = settings.max_streams,
@@ -90,6 +90,12 @@ Result<Binding, nfsstat4> Negotiate(const Compound& compound, const SESSIONBIND4
 // Marks whether the connection of the call is bound. See ChooseDialect().
 void SetBound(const Compound& compound, bool bound) {
   if (const auto& way = compound.call.peer.back_channel) way->set_bound(bound);
+}
+
+// Whether the client has its session or not, it asks for limits next, or again. A binding of the operations channel
+// then sets them.
+void KeepLimitsOpen(const Compound& compound) {
+  if (rpc::ConnectionControl* const control = compound.call.peer.control) control->KeepLimitsOpen(compound.call.xid);
 }
 
 // Applies the limits of an operations channel to its connection.
@@ -112,6 +118,7 @@ nfsstat4 EncodeRefusal(xdr::Encoder& to, nfsstat4 status) {
 
 // §6.1
 SESSIONCREATE4res CreateBoundSession(Compound& compound, const SESSIONCREATE4args& arguments) {
+  KeepLimitsOpen(compound);
   const Services& services = compound.services;
   const CreateBoundRequest asked{.verifier = arguments.clientid.verifier,
                                  .owner = AsText(arguments.clientid.id.bytes()),
@@ -128,6 +135,7 @@ SESSIONCREATE4res CreateBoundSession(Compound& compound, const SESSIONCREATE4arg
 
 // §6.2
 Task<nfsstat4> BindToSession(Compound& compound, const SESSIONBIND4args& arguments, xdr::Encoder& results) {
+  KeepLimitsOpen(compound);
   if (!OnlyReadsFollow(compound)) co_return EncodeRefusal(results, NFS4ERR_SESS01_CONTROL_POS);
   if (IsTooSmall(arguments)) co_return EncodeRefusal(results, NFS4ERR_TOOSMALL);
   if (const auto status = CheckAttributes(arguments.transportattrs.bytes()); status != NFS4_OK) {

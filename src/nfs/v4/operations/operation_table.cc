@@ -161,6 +161,14 @@ constexpr Operation Row(nfs_opnum4 number, const Traits& traits) {
   return row;
 }
 
+// LOCK without its result for a denied lock, which may be long: such a LOCK has changed nothing, so its result may
+// still be replaced.
+constexpr Operation LockRow(const Traits& traits) {
+  Operation row = Row<&Lock>(OP_LOCK, traits);
+  row.max_result = xdr::MaxSize<nfsstat4>() + xdr::MaxSize<LOCK4resok>();
+  return row;
+}
+
 // An operation without a function: the opener, or an operation that the server does not support. Its failures are a
 // status alone.
 constexpr Operation Bare(nfs_opnum4 number, Placement placement = Placement::kInRequest) {
@@ -190,7 +198,7 @@ constexpr Operation kRowsOfRfc7530[] = {
     Row<&GetAttributes>(OP_GETATTR, kObject),
     Row<&GetFileHandle>(OP_GETFH, kObject),
     Row<&Link>(OP_LINK, kObjectsLast),
-    Row<&Lock>(OP_LOCK, kObjectChanges),
+    LockRow(kObjectChanges),
     Row<&TestLock>(OP_LOCKT, kObject),
     Row<&Unlock>(OP_LOCKU, kGivesUp),
     Row<&Lookup>(OP_LOOKUP, kObject),
