@@ -152,6 +152,15 @@ TEST_F(ConnectionControlTest, AllReceivesHaveTheBoundSize) {
   EXPECT_EQ(received_.size(), 6u);
 }
 
+TEST_F(ConnectionControlTest, ALongerCallThanTheBoundSizeEndsTheConnection) {
+  Connect();
+  ASSERT_EQ(Bind(), 6u);
+  EXPECT_EQ(Call({}, {.xid = kXid, .filler = 8192 - 28 - 24}), 6u);
+  EXPECT_EQ(Call({}, {.xid = kXid, .filler = 8192 - 28 - 20}), 0u);
+  EXPECT_TRUE(lost_);
+  EXPECT_EQ(rig_.handler.calls(), 2u);
+}
+
 TEST_F(ConnectionControlTest, OffersNoMoreThanTheServerHas) {
   Connect();
   Bind({.max_request = 1 << 20, .max_response = 0, .credits = 1000, .padding = 64, .reads = 1000});

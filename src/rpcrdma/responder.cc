@@ -69,6 +69,10 @@ void Responder::HandleCall(Received message) {
   }
   if (stopping_) return;  // the requester sends the call again on its next connection
   empty_sends_ = 0;
+  // A receive may be longer than the agreed size, because it was posted before the binding.
+  if (bound_ && message.bytes.size() > connection_.thresholds().receive) {
+    return connection_.Disconnect("the peer sent a longer call than it has agreed on");
+  }
   if (!credits_.HandleCall()) return connection_.Disconnect("the peer sent more calls than it was granted");
   Spawn(Serve(std::move(message)));
 }

@@ -98,6 +98,22 @@ TEST_P(ServerTest, UploadsAndDownloadsFilesOfEverySize) {
   EXPECT_EQ(status.st_mode & 07777, 0640u);
 }
 
+// Clients of RFC 8166 do not notice how many receives the server begins with.
+TEST_P(ServerTest, ServesOrdinaryClientsAlsoWithOneReceiveFirst) {
+  TestOptions options = ServerOptions();
+  options.one_receive_first = true;
+  StartServer(options);
+  const std::string text = Pattern(3 << 20);
+  const std::filesystem::path source = directory_.path() / "source";
+  WriteFile(source, text);
+  const auto error = WithMount([&](client::Mount& mount, Workers& workers) -> Task<client::Result<void>> {
+    PENSTOCK_CO_CHECK(co_await Put(mount, workers, source, "file"));
+    co_return co_await Get(mount, workers, "file", directory_.path() / "back");
+  });
+  ASSERT_FALSE(error) << error->message;
+  EXPECT_TRUE(ReadFile(directory_.path() / "back") == text);
+}
+
 TEST_P(ServerTest, ResolvesPathsThroughSymbolicLinks) {
   std::filesystem::create_directories(tree() / "a/b");
   WriteFile(tree() / "a/b/file", "here");

@@ -6,6 +6,7 @@
 #include <memory>
 #include <optional>
 #include <string_view>
+#include <vector>
 
 #include "nfs/v4/engine/nfs4_test.h"
 #include "nfs/v4/state/clients/test_clients.h"
@@ -21,7 +22,11 @@ class TestConnection : public rpc::ConnectionControl {
 
   rpc::ConnectionLimits Offer(const rpc::ConnectionLimits& asked) const override { return asked; }
   void Bind(rpc::Xid, const rpc::ConnectionLimits& granted) override { limits = granted; }
-  size_t ReplyRoom(rpc::Xid) const override { return SIZE_MAX; }
+  void KeepLimitsOpen(rpc::Xid) override { kept_open = true; }
+  size_t ReplyRoom(rpc::Xid) const override { return reply_room; }
+  std::optional<size_t> PayloadRoom(rpc::Xid, size_t n) const override {
+    return n < payload_rooms.size() ? std::optional(payload_rooms[n]) : std::nullopt;
+  }
   std::optional<rpc::ConnectionLimits> OfferStepUp(rpc::Xid, const rpc::ConnectionLimits& asked) const override {
     return can_step_up ? std::optional(asked) : std::nullopt;
   }
@@ -36,6 +41,9 @@ class TestConnection : public rpc::ConnectionControl {
   const uint64_t number = rpc::NewConnectionNumber();
   rpc::TransportKind transport = rpc::TransportKind::kTcp;
   std::optional<rpc::ConnectionLimits> limits;
+  bool kept_open = false;
+  size_t reply_room = SIZE_MAX;
+  std::vector<size_t> payload_rooms;
   bool can_step_up = false;
   bool stepped_up = false;
 };

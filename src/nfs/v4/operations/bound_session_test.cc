@@ -148,6 +148,30 @@ TEST_F(BoundSessionTest, AnRdmaConnectionDoesNotBecomeAStream) {
   EXPECT_EQ(Bind(first, BindArguments(session, OPERATION, RDMA)).status(), NFS4_OK);
 }
 
+TEST_F(BoundSessionTest, AnRdmaConnectionGetsItsLimitsByTheBinding) {
+  first.transport = rpc::TransportKind::kRdma;
+  const uint64_t session = Create(first, "owner");
+  EXPECT_TRUE(first.kept_open) << "the reply to SESSION_CREATE does not use the connection up";
+  EXPECT_FALSE(first.limits);
+  SESSIONBIND4args asked = BindArguments(session, OPERATION, RDMA);
+  asked.maxrdmareads = 3;
+  const auto bound = Bind(first, asked);
+  ASSERT_EQ(bound.status(), NFS4_OK);
+  EXPECT_EQ(bound.resok4().maxrdmareads, 3u);
+  ASSERT_TRUE(first.limits);
+  EXPECT_EQ(*first.limits,
+            (rpc::ConnectionLimits{.max_request = 4096, .max_response = 4096, .credits = 4, .reads = 3}));
+}
+
+// The operations channel may follow on the same connection, and asks for limits of its own.
+TEST_F(BoundSessionTest, ABackChannelLeavesTheLimitsOpen) {
+  const uint64_t session = Create(second, "owner");
+  first.transport = rpc::TransportKind::kRdma;
+  EXPECT_EQ(Bind(first, BindArguments(session, BACK, RDMA)).status(), NFS4_OK);
+  EXPECT_TRUE(first.kept_open);
+  EXPECT_FALSE(first.limits);
+}
+
 TEST_F(BoundSessionTest, AStreamStepsUpIfItsTransportCan) {
   const uint64_t session = Create(first, "owner");
   first.can_step_up = true;
