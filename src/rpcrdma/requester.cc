@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "base/log.h"
+#include "rpcrdma/padding.h"
 #include "rpcrdma/payload.h"
 #include "rpcrdma/reply_check.h"
 
@@ -42,7 +43,10 @@ rpc::Xid XidOf(const Slice& stream) {
 Requester::Requester(Connection& connection, const RequesterOptions& options)
     : connection_(connection),
       options_(options),
-      conditions_{connection.thresholds().send, connection.thresholds().receive, options.min_chunk, options.chunks},
+      conditions_{.call_threshold = connection.thresholds().send,
+                  .reply_threshold = connection.thresholds().receive,
+                  .min_chunk = options.min_chunk,
+                  .chunks = options.chunks},
       credits_(options.credits, options.health.probe != nullptr),
       receives_(credits_.requested()),
       tick_(TickFor(options)) {
@@ -103,6 +107,11 @@ void Requester::Begin(Attempt& attempt, rpc::Message& call, const rpc::ReplyShap
 void Requester::Offer(Attempt& attempt, rpc::Message& call, const rpc::ReplyShape& shape) {
   attempt.header.fixed.credits = credits_.requested();
   attempt.header.fixed.procedure = attempt.plan.long_call ? Procedure::kNomsg : Procedure::kMsg;
+  if (attempt.plan.padding > 0) {
+    attempt.header.fixed.procedure = Procedure::kMsgp;
+    attempt.header.alignment = attempt.plan.padding;
+    attempt.header.threshold = kPaddingThreshold;
+  }
   OfferCall(attempt, call);
   OfferReply(attempt, shape);
 }
@@ -182,7 +191,9 @@ void Requester::PostCall(Attempt& attempt, const rpc::Message& call) {
   rdma::SendRequest send;
   send.gather.reserve(2);
   send.gather.push_back(connection_.Serialize(attempt.header));
-  if (!attempt.plan.long_call) {
+  if (attempt.plan.padding > 0) {
+    AppendPadded(call, PaddingOf(attempt.plan.padding, attempt.header.serialized_size()), send.gather);
+  } else if (!attempt.plan.long_call) {
     AppendPayload(call, [&](size_t n) { return attempt.plan.reduces(call.items[n]); }, send.gather);
   }
   send.context = attempt.work.Add();

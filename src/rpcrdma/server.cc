@@ -169,6 +169,7 @@ rpc::ConnectionLimits Server::step_up_limits() const {
   return {.max_request = options_.private_data.receive_size,
           .max_response = options_.private_data.send_size,
           .credits = options_.responder.credits,
+          .padding = options_.padding,
           .reads = options_.ord};
 }
 
@@ -181,6 +182,7 @@ Task<void> Server::TakeOver(rdma::Provider& provider, rpc::SteppingConnection co
   ServerOptions options = options_;
   options.private_data = ServerDataOf(connection.limits);
   options.responder.credits = connection.limits.credits;
+  options.limits.padding = connection.limits.padding;
   rdma::ConnectOptions step_up;
   step_up.ird = 0;  // the client reads no memory of the server
   step_up.ord = static_cast<uint16_t>(std::min<uint32_t>(connection.limits.reads, options.ord));

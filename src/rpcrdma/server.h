@@ -28,6 +28,8 @@ struct ServerOptions {
   uint16_t ord = 16;
   HeaderLimits limits;
   ResponderOptions responder;
+  // The largest boundary that the server lets clients pad their calls to (see padding.h); 0: no padding.
+  uint32_t padding = 0;
   // For calls to the clients (RFC 8167; rpc::Peer::back_channel). The first call to a client posts the receives for the
   // replies. Only short messages, because clients announce that (RFC 8267 §6.5.2).
   RequesterOptions requester{.credits = 8, .chunks = false, .call_timeout = std::chrono::seconds(15)};
