@@ -43,6 +43,9 @@ struct Options {
   // A client may turn its TCP connection to the NFS port into an RDMA connection (RFC 8881 §18.36.3,
   // CREATE_SESSION4_FLAG_CONN_RDMA). Software iWARP then serves it, whatever `rdma` says.
   bool step_up = false;
+  // The largest boundary to which the clients of the sessions of 2004 may pad the data of their calls over RDMA: 0 or a
+  // power of two from 64 to 4096 (rpc::ConnectionLimits::padding).
+  uint32_t padding = 0;
   // Write all RDMA connections to this capture file, see rdma/trace/provider.h. If empty: write none.
   std::filesystem::path trace;
   // The limits of connections, for all ports together and for one address.
