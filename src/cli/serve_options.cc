@@ -8,6 +8,8 @@
 #include <thread>
 #include <utility>
 
+#include "rpc/connection_control.h"
+
 namespace penstock::cli {
 namespace {
 
@@ -99,6 +101,18 @@ void AddBoundSessionOptions(CLI::App& command, ServeOptions& options) {
                   "becomes an RDMA connection; rdma: it does if the client asks for it (always by software iWARP)")
       ->check(CLI::IsMember({"off", "tcp", "rdma"}))
       ->capture_default_str();
+  const auto check = [](std::string& text) {
+    uint32_t boundary = 0;
+    const bool good = CLI::detail::lexical_cast(text, boundary) && boundary == rpc::PaddingWithin(boundary);
+    return good ? std::string() : fmt::format("{}: not 0 or a power of two from 64 to 4096", text);
+  };
+  command
+      .add_option(
+          "--sess01-pad", options.sess01_pad,
+          "NFSv4: clients of these sessions may pad their calls over RDMA so that the data of a WRITE begin on a\n"
+          "boundary of at most this many octets: a power of two from 64 to 4096. 0: they may not")
+      ->check(CLI::Validator(check, "0 or a power of two in [64 - 4096]"))
+      ->capture_default_str();
 }
 
 void AddSecurityOptions(CLI::App& command, ServeOptions& options) {
@@ -162,6 +176,7 @@ SetupResult<server::Options> ServerOptionsOf(const ServeOptions& options) {
   server.nfs4.bound_sessions = options.sess01 != "off";
   server.step_up = options.sess01 == "rdma";
   server.one_receive_first = server.step_up;
+  server.padding = options.sess01_pad;
   server.keytab = options.keytab;
   for (const std::string& text : options.ccm_from) {
     const auto network = nfs::Network::Parse(text);

@@ -39,6 +39,7 @@ struct ServeOptions {
   bool no_delegations = false;
   std::string nfs4_domain;
   std::string sess01 = "off";  // the sessions of 2004: off, tcp or rdma
+  uint32_t sess01_pad = 0;
   std::string keytab;
   std::vector<std::string> ccm_from;
   bool manage_gids = false;

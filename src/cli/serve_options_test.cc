@@ -75,7 +75,8 @@ TEST(ServeOptions, EachOptionReachesTheServersSettings) {
                              "--ccm-from=192.0.2.1",
                              "--manage-gids",
                              "--rdma=iwarp",
-                             "--rdma-device=siw0"});
+                             "--rdma-device=siw0",
+                             "--sess01-pad=512"});
   ASSERT_EQ(parsed.code, 0) << parsed.message;
   EXPECT_EQ(parsed.options.workers, 5u);
   EXPECT_EQ(parsed.options.state_directory, "/state");
@@ -105,6 +106,7 @@ TEST(ServeOptions, EachOptionReachesTheServersSettings) {
   EXPECT_TRUE(server->manage_gids);
   EXPECT_EQ(server->rdma.kind, rdma::Kind::kIwarp);
   EXPECT_EQ(server->rdma.device, "siw0");
+  EXPECT_EQ(server->padding, 512u);
 }
 
 TEST(ServeOptions, ZeroThreadsMeansOneForEachProcessor) {
@@ -126,6 +128,7 @@ TEST(ServeOptions, RefusesNumbersOutsideTheirRange) {
       {"--stall-limit", {"0", "0.09", "86401", "nan"}},
       {"--lease", {"0", "0.9", "3601", "nan", "inf"}},
       {"--grace", {"-1", "3601", "-nan"}},
+      {"--sess01-pad", {"-1", "1", "32", "100", "8192", "4294967296", "64k", ""}},
   };
   for (const auto& [option, values] : ranges) {
     for (const std::string& value : values) ExpectRefused(option, value, CLI::ExitCodes::ValidationError);
@@ -135,9 +138,10 @@ TEST(ServeOptions, RefusesNumbersOutsideTheirRange) {
 TEST(ServeOptions, AcceptsBothEndsOfEachRange) {
   const std::vector<std::string> ends[] = {
       {"--workers=1", "--max-connections=1", "--max-connections-per-address=0", "--idle-limit=0", "--memory=32MiB",
-       "--stall-limit=0.1", "--lease=1", "--grace=0"},
+       "--stall-limit=0.1", "--lease=1", "--grace=0", "--sess01-pad=64"},
       {"--threads=1024", "--workers=1024", "--max-connections=1048576", "--max-connections-per-address=1048576",
-       "--idle-limit=86400", "--memory=1024TiB", "--stall-limit=86400", "--lease=3600", "--grace=3600"},
+       "--idle-limit=86400", "--memory=1024TiB", "--stall-limit=86400", "--lease=3600", "--grace=3600",
+       "--sess01-pad=4096"},
   };
   for (const std::vector<std::string>& arguments : ends) {
     const auto parsed = Parse(arguments);

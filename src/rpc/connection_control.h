@@ -3,6 +3,7 @@
 #pragma once
 
 #include <algorithm>
+#include <bit>
 #include <cstddef>
 #include <cstdint>
 #include <optional>
@@ -10,6 +11,16 @@
 #include "rpc/xid.h"
 
 namespace penstock::rpc {
+
+// The boundaries that data can be padded to: powers of two in this range.
+inline constexpr uint32_t kLeastPadding = 64;
+inline constexpr uint32_t kMostPadding = 4096;
+
+// Returns the largest such boundary of at most `most` octets; 0 if there is none.
+inline uint32_t PaddingWithin(uint32_t most) {
+  const uint32_t boundary = std::bit_floor(std::min(most, kMostPadding));
+  return boundary < kLeastPadding ? 0 : boundary;
+}
 
 // The limits that the peers of a connection agree on. Sizes are in octets. Over RDMA they count a whole Send, with its
 // transport header. Over TCP they count a record without its mark.
@@ -31,7 +42,7 @@ inline ConnectionLimits Grant(const ConnectionLimits& asked, const ConnectionLim
   return {.max_request = size(asked.max_request, most.max_request),
           .max_response = size(asked.max_response, most.max_response),
           .credits = std::clamp(asked.credits, 1u, std::max(most.credits, 1u)),
-          .padding = std::min(asked.padding, most.padding),
+          .padding = PaddingWithin(std::min(asked.padding, most.padding)),
           .reads = std::min(asked.reads, most.reads)};
 }
 

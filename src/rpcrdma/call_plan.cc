@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <vector>
 
+#include "rpcrdma/padding.h"
 #include "rpcrdma/payload.h"
 
 namespace penstock::rpcrdma {
@@ -51,12 +52,22 @@ std::optional<size_t> PlanReplyResources(const rpc::ReplyShape& shape, const Cal
   return (plan.write_chunks > 0 ? list_size : 0) + 4 + kSegmentSize;
 }
 
+// True if the call has a payload for a pad, and fits in a Send with its pads.
+bool CanPad(const rpc::Message& call, size_t reply_size, const CallConditions& conditions) {
+  const xdr::Padding padding = PaddingOf(conditions.padding, kMinimalHeader + kPaddingTermsSize + reply_size);
+  return HasPads(call, padding) && padding.offset + PaddedSize(call, padding) <= conditions.call_threshold;
+}
+
 // Chooses how to convey the call itself. `reply_size` is the size of the chunks for the reply in the header. Returns
 // false if the call cannot be conveyed.
 bool PlanCallStream(const rpc::Message& call, size_t reply_size, const CallConditions& conditions, CallPlan& plan) {
   const size_t threshold = conditions.call_threshold;
   size_t size = kMinimalHeader + reply_size + PayloadSize(call, [](size_t) { return false; });
   if (!conditions.chunks) return size <= threshold;
+  if (CanPad(call, reply_size, conditions)) {
+    plan.padding = conditions.padding;
+    return true;
+  }
 
   std::vector<size_t> lengths;
   for (const xdr::Item& item : call.items) {
@@ -65,11 +76,13 @@ bool PlanCallStream(const rpc::Message& call, size_t reply_size, const CallCondi
   }
   std::sort(lengths.begin(), lengths.end(), std::greater<>());
 
-  // Reduce the longest items first, until the rest fits. Reduce items of at least min_chunk in any case.
+  // Reduce the longest items first, until the rest fits. Reduce items of at least min_chunk in any case, unless the
+  // peers have agreed on padding.
+  const size_t min_chunk = conditions.padding > 0 ? CallPlan::kNone : conditions.min_chunk;
   size_t reads = 0;
   while (reads < lengths.size()) {
     const size_t length = lengths[reads];
-    if (size <= threshold && length < conditions.min_chunk) break;
+    if (size <= threshold && length < min_chunk) break;
     for (; reads < lengths.size() && lengths[reads] == length; ++reads) size += kReadSegmentSize - RoundUp(length, 4);
     plan.reduce_from = length;
   }

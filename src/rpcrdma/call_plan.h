@@ -20,6 +20,9 @@ struct CallConditions {
   size_t min_chunk = 4096;
   // False: only short messages (RFC 8167 §5.3).
   bool chunks = true;
+  // The boundary that the payloads of calls are padded to; 0: calls are not padded. With padding, a payload of a call
+  // goes inline whenever it fits (draft-talpey-nfsv4-rdma-sess-01 §2.8).
+  uint32_t padding = 0;
 };
 
 struct CallPlan {
@@ -27,6 +30,8 @@ struct CallPlan {
 
   // Items of the call with at least this size become Read chunks. The other items stay in the stream.
   size_t reduce_from = kNone;
+  // The boundary that the call is padded to, with all items in the stream (see padding.h); 0 if it is not padded.
+  uint32_t padding = 0;
   // True: the call is an RDMA_NOMSG, and the rest of its stream goes into a position-zero chunk.
   bool long_call = false;
   // The number of Write chunks. The call offers them for the first results, and an empty one for a result without

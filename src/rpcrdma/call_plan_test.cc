@@ -65,6 +65,54 @@ TEST_F(CallPlanTest, ReducesLongPayloadsEvenIfTheyFitInline) {
   EXPECT_EQ(PlanCall(Call(100, {4096}), Shape(100), conditions_)->reduce_from, 4096u);
 }
 
+// The payload of these calls begins at 44 of the stream; with the header of 36 octets, at 80 of the Send.
+TEST_F(CallPlanTest, PadsLongPayloadsOfFittingCalls) {
+  conditions_.padding = 128;
+  std::optional<CallPlan> plan = PlanCall(Call(100, {512}), Shape(100), conditions_);
+  ASSERT_TRUE(plan);
+  EXPECT_EQ(plan->padding, 128u);
+  EXPECT_EQ(plan->reduce_from, CallPlan::kNone);
+  EXPECT_EQ(PlanCall(Call(100, {511}), Shape(100), conditions_)->padding, 0u) << "too short";
+  EXPECT_EQ(PlanCall(Call(600), Shape(100), conditions_)->padding, 0u) << "no payload";
+  EXPECT_EQ(PlanCall(Call(100, {10, 600}), Shape(100), conditions_)->padding, 128u) << "a short payload has no pad";
+
+  const size_t fits = 1024 - (36 + 48 + 100);
+  EXPECT_EQ(PlanCall(Call(100, {fits}), Shape(100), conditions_)->padding, 128u);
+  plan = PlanCall(Call(100, {fits + 1}), Shape(100), conditions_);
+  EXPECT_EQ(plan->padding, 0u) << "the pad is too much";
+  EXPECT_EQ(plan->reduce_from, CallPlan::kNone);
+  plan = PlanCall(Call(100, {1024 - 128 + 1}), Shape(100), conditions_);
+  EXPECT_EQ(plan->padding, 0u);
+  EXPECT_EQ(plan->reduce_from, 1024u - 128 + 1) << "the payload is too much";
+}
+
+TEST_F(CallPlanTest, PadsCallsThatOfferAReplyChunk) {
+  conditions_.padding = 128;
+  const size_t fits = 1024 - (36 + 20 + 28 + 100);
+  std::optional<CallPlan> plan = PlanCall(Call(100, {fits}), Shape(2000), conditions_);
+  EXPECT_EQ(plan->padding, 128u);
+  EXPECT_EQ(plan->reply_chunk, 2000u);
+  EXPECT_EQ(PlanCall(Call(100, {fits + 1}), Shape(2000), conditions_)->padding, 0u);
+}
+
+TEST_F(CallPlanTest, WithPaddingPayloadsThatFitGoInline) {
+  conditions_.call_threshold = 65536;
+  conditions_.padding = 4096;
+  std::optional<CallPlan> plan = PlanCall(Call(100, {60'000}), Shape(100), conditions_);
+  EXPECT_EQ(plan->padding, 4096u);
+  plan = PlanCall(Call(100, {65'000}), Shape(100), conditions_);
+  EXPECT_EQ(plan->padding, 0u);
+  EXPECT_EQ(plan->reduce_from, CallPlan::kNone) << "it fits without its pad";
+  plan = PlanCall(Call(100, {66'000}), Shape(100), conditions_);
+  EXPECT_EQ(plan->reduce_from, 66'000u);
+}
+
+TEST_F(CallPlanTest, WithoutChunksThereAreNoPads) {
+  conditions_.padding = 128;
+  conditions_.chunks = false;
+  EXPECT_EQ(PlanCall(Call(100, {600}), Shape(100), conditions_)->padding, 0u);
+}
+
 TEST_F(CallPlanTest, PutsALongStreamAndItsShortPayloadsIntoAPositionZeroChunk) {
   rpc::Message call = Call(1500, {100, 5000});
   std::optional<CallPlan> plan = PlanCall(call, Shape(100), conditions_);

@@ -116,6 +116,7 @@ Task<Result<std::unique_ptr<Client>, rdma::ConnectError>> StepUp(rdma::Provider&
       co_await provider.StepUp(std::move(socket), rdma::StepUpRole::kInitiator, {}, std::move(step_up));
   if (!endpoint) co_return std::unexpected(std::move(endpoint).error());
   auto* link = new Client::Link(*std::move(endpoint), options, timers, server);
+  link->requester_.SetPadding(limits.padding);
   co_return std::unique_ptr<Client>(new Client(*link));
 }
 

@@ -37,6 +37,8 @@ class Client : public rpc::Channel {
   Task<Result<rpc::Message, rpc::CallError>> Call(rpc::Message call, rpc::ReplyShape shape) override;
 
   Requester& requester();
+  // Pads the payloads of the next calls to this boundary, which the server has granted; 0: no pads.
+  void SetPadding(uint32_t boundary) { requester().SetPadding(boundary); }
   const rpc::Peer& peer() const;
   const Thresholds& thresholds() const;
   const rdma::Endpoint& endpoint() const;
@@ -60,8 +62,8 @@ class Client : public rpc::Channel {
 Task<Result<std::unique_ptr<Client>, rdma::ConnectError>> Connect(rdma::Provider& provider, rdma::Address server,
                                                                   ClientOptions options, TimerService& timers);
 
-// Makes an RDMA connection of a TCP connection whose server has granted that with these limits. The sizes, the credits
-// and the Reads of the limits replace those of `options`. `timers` as above.
+// Makes an RDMA connection of a TCP connection whose server has granted that with these limits. The sizes, the credits,
+// the padding and the Reads of the limits replace those of `options`. `timers` as above.
 Task<Result<std::unique_ptr<Client>, rdma::ConnectError>> StepUp(rdma::Provider& provider, ReleasedSocket socket,
                                                                  rpc::ConnectionLimits limits, ClientOptions options,
                                                                  TimerService& timers);

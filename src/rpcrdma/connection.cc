@@ -127,6 +127,7 @@ void Connection::HandleMessage(Slice bytes) {
   const Direction direction = DirectionOf(message);
   if (direction == Direction::kReply) {
     ReplaceReceive(false);
+    if (fixed->procedure == Procedure::kMsgp) return;  // only calls have pads; RFC 8166 §4.6.1
     // A Long Call must have a Read list (RFC 8166 §4.5.2). An RDMA_NOMSG without a Read list is a reply if one is
     // expected, and else a malformed call.
     const bool expected = requester_ && requester_->Expects(fixed->xid);

@@ -40,7 +40,7 @@ struct Received {
   Header header;
   size_t header_size = 0;
 
-  // The Payload stream of an RDMA_MSG.
+  // The Payload stream of an RDMA_MSG or RDMA_MSGP.
   Slice payload() const { return bytes.Sub(header_size, bytes.size() - header_size); }
 };
 
@@ -68,6 +68,8 @@ class Connection {
   void set_on_activity(std::function<void(bool active)> on_activity) { on_activity_ = std::move(on_activity); }
   // The number for log lines: rpc::Peer::connection.
   void set_number(uint64_t number) { number_ = number; }
+  // The peer may pad its calls to this boundary, from now on; 0: it may not. See padding.h. May be called at any time.
+  void SetPadding(uint32_t boundary) { limits_.padding = boundary; }
   void Start();
 
   rdma::Endpoint& endpoint() { return *endpoint_; }
@@ -139,7 +141,7 @@ class Connection {
   void CheckFinished();
 
   std::unique_ptr<rdma::Endpoint> endpoint_;
-  const HeaderLimits limits_;
+  HeaderLimits limits_;
   TimerService& timers_;
   const uint32_t announced_receive_size_;
   uint32_t receive_size_;

@@ -2,6 +2,8 @@
 
 #include <fmt/core.h>
 
+#include "rpcrdma/padding.h"
+
 namespace penstock::rpcrdma {
 namespace {
 
@@ -128,7 +130,9 @@ std::string_view ToString(HeaderError error) {
     case HeaderError::kProcedure:
       return "unknown procedure";
     case HeaderError::kPadded:
-      return "RDMA_MSGP";
+      return "RDMA_MSGP without an agreement";
+    case HeaderError::kPadding:
+      return "RDMA_MSGP with other terms than agreed, or with Read chunks";
     case HeaderError::kTruncated:
       return "truncated";
     case HeaderError::kMalformed:
@@ -162,20 +166,24 @@ Result<size_t, HeaderError> Header::Parse(const FixedHeader& fixed_header, Const
   if (fixed.version != kProtocolVersion) return std::unexpected(HeaderError::kVersion);
   WordReader reader(message, kFixedSize);
   switch (fixed.procedure) {
+    case Procedure::kMsgp:
+      if (limits.padding == 0) return std::unexpected(HeaderError::kPadded);
+      if (!reader.Read(alignment) || !reader.Read(threshold)) return std::unexpected(HeaderError::kTruncated);
+      if (alignment != limits.padding || threshold < kPaddingThreshold) return std::unexpected(HeaderError::kPadding);
+      [[fallthrough]];
     case Procedure::kMsg:
     case Procedure::kNomsg:
       PENSTOCK_CHECK(ParseReadList(reader, chunks, limits));
       PENSTOCK_CHECK(ParseWriteList(reader, chunks, limits));
       PENSTOCK_CHECK(ParseReplyChunk(reader, chunks, limits));
-      if (fixed.procedure == Procedure::kMsg) {
+      if (fixed.procedure != Procedure::kNomsg) {
+        if (fixed.procedure == Procedure::kMsgp && !chunks.reads.empty()) return std::unexpected(HeaderError::kPadding);
         if (reader.remaining() < kWord) return std::unexpected(HeaderError::kNoPayload);
       } else {
         if (chunks.empty()) return std::unexpected(HeaderError::kNoPayload);  // RFC 8166 §4.5.2
         if (reader.remaining() != 0) return std::unexpected(HeaderError::kTrailing);
       }
       return reader.position();
-    case Procedure::kMsgp:
-      return std::unexpected(HeaderError::kPadded);
     case Procedure::kDone:
       return reader.position();
     case Procedure::kError: {
@@ -210,6 +218,8 @@ size_t Header::serialized_size() const {
       return error == ErrorCode::kVersion ? kMinimalError + 2 * kWord : kMinimalError;
     case Procedure::kDone:
       return kFixedSize;
+    case Procedure::kMsgp:
+      return HeaderSize(chunks) + kPaddingTermsSize;
     default:
       return HeaderSize(chunks);
   }
@@ -217,7 +227,6 @@ size_t Header::serialized_size() const {
 
 size_t Header::Serialize(Bytes out) const {
   assert(out.size() >= serialized_size());
-  assert(fixed.procedure != Procedure::kMsgp);  // RFC 8166 §4.6.1
   WordWriter writer(out);
   writer.Write(fixed.xid.value());
   writer.Write(fixed.version);
@@ -232,6 +241,10 @@ size_t Header::Serialize(Bytes out) const {
     return writer.position();
   }
   if (fixed.procedure == Procedure::kDone) return writer.position();
+  if (fixed.procedure == Procedure::kMsgp) {
+    writer.Write(alignment);
+    writer.Write(threshold);
+  }
   for (const ReadSegment& segment : chunks.reads) {
     writer.Write(1u);
     writer.Write(segment.position);
@@ -258,6 +271,9 @@ std::string ToString(const Header& header) {
     return header.error == ErrorCode::kVersion
                ? text + fmt::format(" ERR_VERS {}..{}", header.lowest_version, header.highest_version)
                : text + " ERR_CHUNK";
+  }
+  if (header.fixed.procedure == Procedure::kMsgp) {
+    text += fmt::format(" alignment {} threshold {}", header.alignment, header.threshold);
   }
   auto add = [&text](const Segment& segment) {
     text += fmt::format(" {:08x}:{}@{:x}", segment.stag.value(), segment.length, segment.offset);

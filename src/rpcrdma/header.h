@@ -11,6 +11,7 @@
 //   |              Write list   { 1, count, segment ... } ... 0     |
 //   |              Reply chunk  1, count, segment ...  or  0        |
 //   |  MSG:        the Payload stream                               |
+//   |  MSGP:       alignment, threshold, then as MSG                |
 //   |  ERROR:      1, lowest version, highest version  or  2        |
 //   +---------------------------------------------------------------+
 //
@@ -56,6 +57,8 @@ struct FixedHeader {
 // The limits on the chunks of one message. The reply to a call above a limit is ERR_CHUNK. The defaults are far above
 // the numbers that every server must accept (RFC 8267 §6.4.2).
 struct HeaderLimits {
+  // The alignment of padded calls that the peers have agreed on. 0: RDMA_MSGP is refused (RFC 8166 §4.6.1).
+  uint32_t padding = 0;
   size_t max_read_segments = 256;
   size_t max_write_chunks = 32;
   size_t max_write_segments = 512;  // in all Write chunks together
@@ -66,19 +69,22 @@ struct HeaderLimits {
 enum class HeaderError : uint8_t {
   kVersion,     // the reply is ERR_VERS; the reply to all other errors is ERR_CHUNK
   kProcedure,   // not one of the five procedures
-  kPadded,      // RDMA_MSGP, which is obsolete (§4.6.1)
+  kPadded,      // RDMA_MSGP between peers that have not agreed on padding (§4.6.1)
+  kPadding,     // RDMA_MSGP with another alignment, a threshold that is too small, or Read chunks (see padding.h)
   kTruncated,   // the message ends inside a field
   kMalformed,   // an optional-data word that is neither 0 nor 1, or an unknown error code
   kTooComplex,  // exceeds HeaderLimits
   kWraps,       // a segment that wraps around the end of the address space
-  kNoPayload,   // RDMA_NOMSG without chunks, or RDMA_MSG without a Payload stream
+  kNoPayload,   // RDMA_NOMSG without chunks, or RDMA_MSG or RDMA_MSGP without a Payload stream
   kTrailing,    // octets follow the header of an RDMA_NOMSG
 };
 std::string_view ToString(HeaderError error);
 
 struct Header {
   FixedHeader fixed;
-  ChunkLists chunks;                    // RDMA_MSG, RDMA_NOMSG
+  ChunkLists chunks;                    // RDMA_MSG, RDMA_NOMSG, RDMA_MSGP
+  uint32_t alignment = 0;               // RDMA_MSGP (RFC 5666 §4.2): payloads of at least `threshold` octets begin on
+  uint32_t threshold = 0;               // multiples of `alignment`
   ErrorCode error = ErrorCode::kChunk;  // RDMA_ERROR
   uint32_t lowest_version = 0;          // RDMA_ERROR with kVersion
   uint32_t highest_version = 0;

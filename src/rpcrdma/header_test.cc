@@ -50,6 +50,47 @@ TEST(Header, MinimalHeaderHasFourFieldsAndThreeZeros) {
   EXPECT_EQ(ParseWhole(with_payload), header);
 }
 
+// RFC 5666 §4.2
+TEST(Header, APaddedCallHasItsAlignmentAndThresholdBeforeTheLists) {
+  Header header = Message(Procedure::kMsgp, {});
+  header.alignment = 512;
+  header.threshold = 600;
+  const ByteVector words = Words({kXid, 1, 32, 2, 512, 600, 0, 0, 0});
+  EXPECT_EQ(SerializeWhole(header), words);
+  EXPECT_EQ(ParseWhole(Concat({words, Words({kXid})}), {.padding = 512}), header);
+  EXPECT_EQ(ToString(header), "RDMA_MSGP xid 12345678 credits 32 alignment 512 threshold 600");
+
+  header.chunks.writes.AddChunk();
+  header.chunks.writes.Add({Stag(7), 100, 5});
+  header.chunks.has_reply = true;
+  header.chunks.reply = {{Stag(8), 200, 6}};
+  const ByteVector with_lists = Words({kXid, 1, 32, 2, 512, 600, 0, 1, 1, 7, 100, 0, 5, 0, 1, 1, 8, 200, 0, 6});
+  EXPECT_EQ(SerializeWhole(header), with_lists);
+  EXPECT_EQ(ParseWhole(Concat({with_lists, Words({kXid})}), {.padding = 512}), header);
+}
+
+TEST(Header, RejectsPaddedCallsUnlessTheirTermsWereAgreed) {
+  const auto with = [](uint32_t alignment, uint32_t threshold) {
+    return Words({kXid, 1, 32, 2, alignment, threshold, 0, 0, 0, kXid});
+  };
+  EXPECT_EQ(ErrorOf(with(512, 512)), HeaderError::kPadded) << "RFC 8166 §4.6.1";
+  const HeaderLimits limits{.padding = 512};
+  EXPECT_TRUE(ParseWhole(with(512, 512), limits));
+  EXPECT_TRUE(ParseWhole(with(512, 0xffffffff), limits));
+  for (const uint32_t alignment : {0u, 1u, 3u, 64u, 256u, 511u, 513u, 1024u, 1u << 31, 0xffffffffu}) {
+    EXPECT_EQ(ErrorOf(with(alignment, 512), limits), HeaderError::kPadding) << alignment;
+  }
+  for (const uint32_t threshold : {0u, 1u, 511u}) {
+    EXPECT_EQ(ErrorOf(with(512, threshold), limits), HeaderError::kPadding) << threshold;
+  }
+  EXPECT_EQ(ErrorOf(Words({kXid, 1, 32, 2, 512, 512, 1, 40, 7, 100, 0, 5, 0, 0, 0, kXid}), limits),
+            HeaderError::kPadding)
+      << "with a Read chunk";
+  EXPECT_EQ(ErrorOf(Words({kXid, 1, 32, 2, 512, 512, 0, 0, 0}), limits), HeaderError::kNoPayload);
+  EXPECT_EQ(ErrorOf(Words({kXid, 1, 32, 2, 512, 512, 0}), limits), HeaderError::kTruncated);
+  EXPECT_EQ(ErrorOf(Words({kXid, 1, 32, 2, 512, 512, 0, 2, 0, kXid}), limits), HeaderError::kMalformed);
+}
+
 TEST(Header, ReadListHasOnePhlooPerSegmentAndAZero) {
   ChunkLists chunks;
   chunks.reads = {{0, {Stag(0xA1), 100, 0x1'0000'0001}}, {0, {Stag(0xA2), 200, 2}}, {64, {Stag(0xA3), 300, 3}}};

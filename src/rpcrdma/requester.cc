@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "base/log.h"
+#include "rpcrdma/padding.h"
 #include "rpcrdma/payload.h"
 #include "rpcrdma/reply_check.h"
 
@@ -94,7 +95,11 @@ Task<Result<rpc::Message, CallError>> Requester::Call(rpc::Message call, rpc::Re
 
 CallConditions Requester::Conditions() const {
   const Thresholds& sizes = connection_.thresholds();
-  return {sizes.send, sizes.receive, options_.min_chunk, options_.chunks};
+  return {.call_threshold = sizes.send,
+          .reply_threshold = sizes.receive,
+          .min_chunk = options_.min_chunk,
+          .chunks = options_.chunks,
+          .padding = padding_};
 }
 
 void Requester::Begin(Attempt& attempt, rpc::Message& call, const rpc::ReplyShape& shape) {
@@ -107,6 +112,11 @@ void Requester::Begin(Attempt& attempt, rpc::Message& call, const rpc::ReplyShap
 void Requester::Offer(Attempt& attempt, rpc::Message& call, const rpc::ReplyShape& shape) {
   attempt.header.fixed.credits = credits_.requested();
   attempt.header.fixed.procedure = attempt.plan.long_call ? Procedure::kNomsg : Procedure::kMsg;
+  if (attempt.plan.padding > 0) {
+    attempt.header.fixed.procedure = Procedure::kMsgp;
+    attempt.header.alignment = attempt.plan.padding;
+    attempt.header.threshold = kPaddingThreshold;
+  }
   OfferCall(attempt, call);
   OfferReply(attempt, shape);
 }
@@ -186,7 +196,9 @@ void Requester::PostCall(Attempt& attempt, const rpc::Message& call) {
   rdma::SendRequest send;
   send.gather.reserve(2);
   send.gather.push_back(connection_.Serialize(attempt.header));
-  if (!attempt.plan.long_call) {
+  if (attempt.plan.padding > 0) {
+    AppendPadded(call, PaddingOf(attempt.plan.padding, attempt.header.serialized_size()), send.gather);
+  } else if (!attempt.plan.long_call) {
     AppendPayload(call, [&](size_t n) { return attempt.plan.reduces(call.items[n]); }, send.gather);
   }
   send.context = attempt.work.Add();

@@ -64,6 +64,8 @@ class Requester : public rpc::Channel {
   // May be called at any time. The next calls request the new number.
   void set_credits(uint32_t credits);
   const RequesterCredits& credits() const { return credits_; }
+  // Pads the payloads of the next calls to this boundary; 0: no pads. The peer must have granted it. See padding.h.
+  void SetPadding(uint32_t boundary) { padding_ = boundary; }
 
   // The connection calls these functions.
   void HandleReply(Received message);
@@ -109,6 +111,7 @@ class Requester : public rpc::Channel {
 
   Connection& connection_;
   const RequesterOptions options_;
+  uint32_t padding_ = 0;
   RequesterCredits credits_;
   uint32_t receives_;
   PendingCalls<Attempt> pending_;

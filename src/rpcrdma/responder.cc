@@ -116,7 +116,12 @@ Task<void> Responder::Serve(Received message) {
   // Reassemble the call. Its stream is in the Send or in the position-zero chunk; its items are in the other Read
   // chunks.
   rpc::Message call;
-  if (request.procedure == Procedure::kMsg) call.stream = message.payload();
+  if (request.procedure != Procedure::kNomsg) call.stream = message.payload();
+  if (request.procedure == Procedure::kMsgp) {
+    call.padding = {.boundary = header.alignment,
+                    .threshold = header.threshold,
+                    .offset = static_cast<uint32_t>(message.header_size)};
+  }
   if (!options_.chunks && !header.chunks.empty()) co_return refuse("chunks are not supported on this connection");
   if (!header.chunks.reads.empty() && !may_read_) co_return refuse("the connection was bound without RDMA Reads");
   if (!header.chunks.reads.empty() || request.procedure == Procedure::kNomsg) {

@@ -98,7 +98,10 @@ class Server::Link final : public rpc::ConnectionControl {
   }
 
   rpc::ConnectionLimits Offer(const rpc::ConnectionLimits& asked) const override;
-  void Bind(rpc::Xid call, const rpc::ConnectionLimits& limits) override { responder_.Bind(call, limits); }
+  void Bind(rpc::Xid call, const rpc::ConnectionLimits& limits) override {
+    connection_.SetPadding(limits.padding);
+    responder_.Bind(call, limits);
+  }
   void KeepLimitsOpen(rpc::Xid call) override { responder_.KeepLimitsOpen(call); }
   void Withdraw(uint32_t credits) override { responder_.Withdraw(credits); }
   size_t ReplyRoom(rpc::Xid call) const override { return responder_.ReplyRoom(call); }
@@ -211,6 +214,7 @@ rpc::ConnectionLimits Server::AgreedLimits(const ServerOptions& options) {
   return {.max_request = std::max(options.max_agreed_size, options.private_data.receive_size),
           .max_response = std::max(options.max_agreed_size, options.private_data.send_size),
           .credits = options.responder.credits,
+          .padding = options.padding,
           .reads = options.ord};
 }
 
@@ -224,6 +228,7 @@ Task<void> Server::TakeOver(rdma::Provider& provider, rpc::SteppingConnection co
   options.private_data = ServerDataOf(connection.limits);
   options.responder.credits = connection.limits.credits;
   options.responder.one_receive_first = false;
+  options.limits.padding = connection.limits.padding;
   rdma::ConnectOptions step_up;
   step_up.ird = 0;  // the client reads no memory of the server
   step_up.ord = static_cast<uint16_t>(std::min<uint32_t>(connection.limits.reads, options.ord));

@@ -33,6 +33,8 @@ struct ServerOptions {
   // The longest Send of either side that a program may agree on with a client (rpc::ConnectionControl). At least the
   // sizes of private_data. A connection with one receive first begins with a receive of this size.
   uint32_t max_agreed_size = 4096;
+  // The largest boundary that the server lets clients pad their calls to (see padding.h); 0: no padding.
+  uint32_t padding = 0;
   // For calls to the clients (RFC 8167; rpc::Peer::back_channel). The first call to a client posts the receives for the
   // replies. Only short messages, because clients announce that (RFC 8267 §6.5.2).
   RequesterOptions requester{.credits = 8, .chunks = false, .call_timeout = std::chrono::seconds(15)};

@@ -131,6 +131,19 @@ TEST_F(StepUpTest, BothSidesHaveTheLimitsThatTheyBring) {
   rig_.Finish();
 }
 
+// draft-talpey-nfsv4-rdma-sess-01 §2.8
+TEST_F(StepUpTest, CallsHaveThePadsOfTheLimits) {
+  const rpc::ConnectionLimits limits{.max_request = 8192, .max_response = 4096, .credits = 2, .padding = 256};
+  BeginAtServer(limits);
+  StepUpClient(limits);
+  EXPECT_TRUE(rig_.CallAndCheck({.xid = 1, .arguments = {5000}}));
+  EXPECT_EQ(rig_.network.stats().reads, 0u);
+  ASSERT_EQ(rig_.handler.argument_offsets().size(), 1u);
+  EXPECT_EQ(rig_.handler.argument_offsets()[0] % 256, 0u);
+  EXPECT_EQ(rig_.server->step_up_limits().padding, 0u) << "the server offers padding only if it is told to";
+  rig_.Finish();
+}
+
 TEST_F(StepUpTest, TheBackChannelGoesOnUntilTheConnectionIsLost) {
   BeginAtServer({.max_request = 1024, .max_response = 1024, .credits = 4});
   EXPECT_FALSE(lasting_->next);

@@ -16,6 +16,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "base/address.h"
@@ -122,6 +123,9 @@ class TestHandler : public rpc::CallHandler {
   size_t calls() const { return calls_; }
   const std::vector<uint32_t>& xids() const { return xids_; }
   size_t faults() const { return faults_; }  // calls that did not arrive as sent
+  size_t TakeFaults() { return std::exchange(faults_, 0); }
+  // Where the payloads of the calls were in their buffers.
+  const std::vector<size_t>& argument_offsets() const { return argument_offsets_; }
   size_t running() const { return running_; }
   size_t most_running() const { return most_running_; }
 
@@ -139,6 +143,9 @@ class TestHandler : public rpc::CallHandler {
     for (uint32_t n = 0; good && n < count; ++n) {
       Data data;
       good = decoder.Payload(data, 1 << 24) && SameOctets(data, ArgumentOctets(xid, n, data.size()));
+      if (good && data.memory().owner()) {
+        argument_offsets_.push_back(static_cast<size_t>(data.bytes().data() - data.memory().owner()->data()));
+      }
     }
     if (!good || !decoder.Finish()) {
       ++faults_;
@@ -167,6 +174,7 @@ class TestHandler : public rpc::CallHandler {
   std::shared_ptr<rpc::BackChannel> back_channel_;
   size_t calls_ = 0;
   std::vector<uint32_t> xids_;
+  std::vector<size_t> argument_offsets_;
   size_t faults_ = 0;
   size_t running_ = 0;
   size_t most_running_ = 0;

@@ -50,6 +50,9 @@ struct Options {
   // The longest Send over RDMA, in octets, that the server agrees on with such a client, or with one that steps up. The
   // server keeps a receive of the agreed size for each call that may be under way.
   uint32_t max_agreed_size = 16 << 10;
+  // The largest boundary to which the clients of the sessions of 2004 may pad the data of their calls over RDMA: 0 or a
+  // power of two from 64 to 4096 (rpc::ConnectionLimits::padding).
+  uint32_t padding = 0;
   // Write all RDMA connections to this capture file, see rdma/trace/provider.h. If empty: write none.
   std::filesystem::path trace;
   // The limits of connections, for all ports together and for one address.

@@ -66,6 +66,7 @@ SetupResult<void> ServingLoop::Prepare(rpc::CallHandler& handler,
   options.connections = connections;
   options.memory = memory;
   options.loop = &loop_;
+  options.padding = options_.padding;
   options.requester.call_timeout = options_.nfs4.callback_limit();
   options.private_data.remote_invalidation = provider_->remote_invalidation();
   options.max_agreed_size = options_.max_agreed_size;

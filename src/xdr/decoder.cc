@@ -45,6 +45,11 @@ bool Decoder::Payload(Data& data, size_t max) {
     return Beside(data, size, *message_.placed[index]);
   }
 
+  const size_t pad = message_.padding.PadAt(reduced_position(), size);
+  if (remaining() < pad) return Fail(Error::kTruncated);
+  at_ += pad;
+  pads_ += pad;
+
   ConstBytes bytes;
   if (!Fixed(bytes, size)) return false;
   data = Slice(message_.stream.owner(), bytes);

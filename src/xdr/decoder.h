@@ -98,13 +98,16 @@ class Decoder {
 
   // The unread rest of the reduced stream.
   ConstBytes rest() const { return {at_, remaining()}; }
-  // The size of the whole unreduced stream.
+  // The size of the whole unreduced stream, with its pads.
   size_t flat_size() const { return message_.flat_size(); }
+  // Whether the message may have pads, and the octets of the pads that were skipped so far. See Padding.
+  bool may_have_pads() const { return message_.padding.boundary != 0; }
+  size_t pads() const { return pads_; }
   // The size of the unread rest of the reduced stream, and the position in the reduced stream.
   size_t remaining() const { return static_cast<size_t>(end_ - at_); }
   size_t reduced_position() const { return static_cast<size_t>(at_ - begin_); }
   // The position in the unreduced stream (RFC 8166 §3.4.4). It includes previous items and placed results with their
-  // padding.
+  // padding, and pads.
   size_t position() const { return reduced_position() + beside_; }
   size_t payload_count() const { return payloads_; }
 
@@ -134,6 +137,7 @@ class Decoder {
   size_t next_item_ = 0;
   size_t payloads_ = 0;
   size_t beside_ = 0;
+  size_t pads_ = 0;
   Error error_ = Error::kNone;
 };
 

@@ -31,6 +31,22 @@ struct Item {
 // when the stream is decoded. Without a value, the n-th payload is in the stream.
 using PlacedResult = std::optional<Slice>;
 
+// The pads of a call that RDMA_MSGP has conveyed (RFC 5666 §3.9). A pad stands between the length and the octets of a
+// payload, so that the octets begin on a boundary of the receive buffer. The decoder skips the pads.
+struct Padding {
+  uint32_t boundary = 0;   // a power of two, at least 4; 0 if the message has no pads
+  uint32_t threshold = 0;  // payloads of at least this size have a pad
+  uint32_t offset = 0;     // of the stream in the received Send, from whose first octet the boundary counts
+
+  // Returns the size of the pad in front of a payload of `size` octets. The payload would begin at `position` of the
+  // stream if it had no pad. The position counts the pads before it.
+  size_t PadAt(size_t position, size_t size) const {
+    if (boundary == 0 || size < threshold) return 0;
+    return (0 - (size_t{offset} + position)) & (size_t{boundary} - 1);
+  }
+  bool operator==(const Padding&) const = default;
+};
+
 // Either `items` or `placed` is empty.
 struct Message {
   // The reduced stream, contiguous. The message owns its octets, or borrows them from an owner that must outlive it.
@@ -39,6 +55,9 @@ struct Message {
   std::vector<Item> items;
   // Used by replies received over RDMA. The decoder matches them to the payloads in their order in the stream.
   std::vector<PlacedResult> placed;
+  // Used by calls received over RDMA, which then have no items. The pads are a part of the stream and of every size of
+  // this message.
+  Padding padding;
 
   bool empty() const { return stream.empty(); }
   // Makes a message without items and placed results.

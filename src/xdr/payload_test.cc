@@ -57,6 +57,51 @@ TEST_F(PayloadTest, PayloadsMayBeBothInTheStreamAndItems) {
   ExpectIsRight(message);
 }
 
+// RFC 5666 §3.9: "hello" has a pad, "hi" is too short for one.
+TEST_F(PayloadTest, SkipsThePadsOfLongPayloads) {
+  Message message = Message::Whole(
+      Octets(pool_, "00000001 00000005 ffffffff ffffffff 68656c6c 6f000000 00000002 00000002 68690000 00000003"));
+  message.padding = {.boundary = 32, .threshold = 5, .offset = 48};
+  ExpectIsRight(message);
+  message.padding.threshold = 6;
+  ExpectError(message, Error::kTooLong);  // the pad is taken for the payload
+}
+
+TEST_F(PayloadTest, APadCountsAsReadAndKeepsThePayloadInItsBuffer) {
+  Message message = Message::Whole(Octets(pool_, "00000004 ffffffff ffffffff ffffffff 74657874"));
+  message.padding = {.boundary = 16, .threshold = 4, .offset = 0};
+  Decoder decoder(message);
+  EXPECT_TRUE(decoder.may_have_pads());
+  Data data;
+  ASSERT_TRUE(decoder.Payload(data, 4));
+  EXPECT_EQ(AsText(data.bytes()), "text");
+  EXPECT_EQ(data.bytes().data(), message.stream.data() + 16);
+  EXPECT_EQ(data.memory().owner(), message.stream.owner());
+  EXPECT_EQ(decoder.pads(), 12u);
+  EXPECT_EQ(decoder.position(), 20u);
+  EXPECT_TRUE(decoder.Finish());
+}
+
+TEST_F(PayloadTest, RejectsAPadBeyondTheEnd) {
+  for (const size_t size : {8, 12, 16, 20}) {
+    Message message = Message::Whole(Octets(pool_, "00000004 00000000 00000000 00000000 74657874").Sub(0, size));
+    message.padding = {.boundary = 4096, .threshold = 4, .offset = 4};
+    Decoder decoder(message);
+    Data data;
+    EXPECT_FALSE(decoder.Payload(data, 4));
+    EXPECT_EQ(ErrorName(decoder.error()), ErrorName(Error::kTruncated));
+  }
+}
+
+// Pads are only for DDP-eligible data (RFC 5666 §3.4).
+TEST_F(PayloadTest, OtherOpaqueDataHasNoPad) {
+  Message message = Message::Whole(Octets(pool_, "00000004 74657874"));
+  message.padding = {.boundary = 64, .threshold = 4, .offset = 0};
+  Decoder decoder(message);
+  ConstBytes bytes;
+  EXPECT_TRUE(decoder.Opaque(bytes, 4) && decoder.Finish());
+}
+
 // RFC 8166 §3.4.5.2: a Read chunk should not include the padding, but may.
 TEST_F(PayloadTest, AcceptsItemsWithPadding) {
   ExpectIsRight(WithItems({{8, std::string_view("hello\0\0\0", 8)}, {16, std::string_view("hi\0\0", 4)}}));

@@ -1,6 +1,7 @@
 #include <fcntl.h>
 #include <stdlib.h>
 
+#include "rpc/gss/sealing.h"
 #include "rpc/gss/test_acceptor.h"
 
 namespace penstock::rpc::gss {
@@ -147,6 +148,15 @@ TEST_F(DataTest, AnswersGarbageArgsToUnsealedArguments) {
     EXPECT_EQ(StatusOf(reply), AcceptStatus::GARBAGE_ARGS);
   }
   EXPECT_EQ(program.sum, 0u);
+}
+
+// A call under the service none may be padded (RFC 5666 §3.9); the pads count from the first octet of its Send.
+TEST_F(DataTest, TheArgumentsKeepThePadsOfTheirCall) {
+  Message call = Encoded({1, 2, 3, 4});
+  call.padding = {.boundary = 64, .threshold = 512, .offset = 36};
+  const Message arguments = Behind(call, 8);
+  EXPECT_EQ(arguments.padding, (xdr::Padding{.boundary = 64, .threshold = 512, .offset = 44}));
+  EXPECT_EQ(arguments.padding.PadAt(0, 512), call.padding.PadAt(8, 512));
 }
 
 // ---- sequence numbers ----

@@ -89,6 +89,8 @@ Message Behind(const Message& message, size_t count) {
     assert(item.offset >= count);
     rest.items.push_back({item.offset - count, item.data});
   }
+  rest.padding = message.padding;
+  rest.padding.offset += static_cast<uint32_t>(count);
   return rest;
 }
 

@@ -21,6 +21,7 @@ struct CompoundHead {
   std::optional<nfs4::nfs_opnum4> first_operation{};
   // Null if the server speaks no such dialect: NFS4ERR_MINOR_VERS_MISMATCH.
   const Dialect* dialect = nullptr;
+  size_t pads = 0;  // the octets of all pads among the operations; see xdr::Padding
 };
 
 // Leaves the decoder at the first operation. Returns nothing if the octets are not the head of a COMPOUND. `peer` is

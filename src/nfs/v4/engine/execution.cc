@@ -28,6 +28,7 @@ Execution::Execution(const Services& services, rpc::CallContext& call, const Com
                      xdr::Decoder& arguments, xdr::Encoder& results)
     : compound_{.services = services, .call = call, .dialect = *head.dialect},
       count_(head.count),
+      pads_(head.pads),
       arguments_(arguments),
       results_(results, head.tag),
       limit_(RoomWithin(services.settings.max_response)) {

@@ -84,6 +84,7 @@ class Execution {
 
   Compound compound_;
   const uint32_t count_;
+  const size_t pads_;  // see CompoundHead
   xdr::Decoder& arguments_;
   Results results_;
   size_t limit_;                  // the largest size of the reply in octets

@@ -28,6 +28,17 @@ bool PlacesItems(const CompoundHead& head, const xdr::Decoder& behind_head) {
   return octets_in_items() == 0;
 }
 
+// Returns the octets of the pads among the operations, up to the first operation that is malformed (see xdr::Padding).
+size_t PadsAmong(const CompoundHead& head, const xdr::Decoder& behind_head) {
+  if (!behind_head.may_have_pads()) return 0;
+  xdr::Decoder arguments = behind_head.Fork();
+  for (uint32_t i = 0; i < head.count; ++i) {
+    nfs_argop4 operation;
+    if (!xdr::Decode(arguments, operation)) break;
+  }
+  return arguments.pads();
+}
+
 // Writes the results of a COMPOUND that fails before its first operation.
 void Reject(const CompoundHead& head, nfsstat4 status, xdr::Encoder& encoder) {
   Results results(encoder, head.tag);
@@ -42,8 +53,9 @@ rpc::VersionRange Program::versions() const { return {.low = NFS_V4, .high = NFS
 
 rpc::Classification Program::Classify(rpc::CallContext& context, xdr::Decoder& arguments) const {
   if (context.procedure != NFSPROC4_COMPOUND::kNumber) return {};
-  const auto head = DecodeCompoundHead(arguments, context.peer, services_.settings.bound_sessions);
+  auto head = DecodeCompoundHead(arguments, context.peer, services_.settings.bound_sessions);
   if (!head || !PlacesItems(*head, arguments)) return {.is_garbage = true};
+  head->pads = PadsAmong(*head, arguments);
   context.head.Set(*head);
   const bool remembers = head->dialect && head->dialect->duplicate_policy() == DuplicatePolicy::kReplyCache;
   return {.keep = remembers ? rpc::Keep::kChange : rpc::Keep::kNothing};

@@ -12,9 +12,9 @@ namespace penstock::nfs::v4 {
 using namespace nfs4;  // NOLINT: the protocol's own names, RFC 8881
 
 // Returns the facts that distinguish this request from another one with the same name. The decoder is positioned after
-// the arguments of the opener.
+// the arguments of the opener. A retry may have other pads, or none.
 Sessions::RequestFacts Execution::FactsAfterOpener() const {
-  const size_t size = arguments_.flat_size();
+  const size_t size = arguments_.flat_size() - pads_;
   return {.size = size + compound_.call.call_overhead,
           .operations = count_,
           .digest = RequestDigest(compound_.call.credential, count_, size - arguments_.position(), arguments_.rest())};

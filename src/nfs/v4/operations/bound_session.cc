@@ -52,11 +52,12 @@ bool OnlyReadsFollow(const Compound& compound) {
   return true;
 }
 
-// The limits that the client asks for. It is offered no padding.
+// The limits that the client asks for. Callbacks carry no data, so a back channel has no padding (§2.8).
 rpc::ConnectionLimits AskedBy(const SESSIONBIND4args& asked) {
   return {.max_request = asked.maxrequestsize,
           .max_response = asked.maxresponsesize,
           .credits = asked.maxrequests,
+          .padding = asked.channel == BACK ? 0 : asked.headerpadsize,
           .reads = asked.maxrdmareads};
 }
 
@@ -76,6 +77,7 @@ Result<Binding, nfsstat4> Negotiate(const Compound& compound, const SESSIONBIND4
   const rpc::ConnectionLimits most{.max_request = settings.max_request,
                                    .max_response = settings.max_response,
                                    .credits = settings.max_streams,
+                                   .padding = peer.control ? rpc::kMostPadding : 0,
                                    .reads = std::numeric_limits<uint32_t>::max()};
   Binding binding{.limits = rpc::Grant(AskedBy(asked), most), .mode = is_rdma ? RDMA : STREAM};
   if (asked.mode == RDMA && !is_rdma && peer.control) {

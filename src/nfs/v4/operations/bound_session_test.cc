@@ -1,11 +1,56 @@
 // The sessions of 2004 as COMPOUNDs: creation, binding, requests, chains and destruction. The tests in state/sess01
 // cover the cases of the tables.
+#include <algorithm>
+#include <string>
+#include <utility>
+
 #include "nfs/v4/engine/bound_client_test.h"
+#include "xdr/flatten.h"
 
 namespace penstock::nfs::v4 {
 namespace {
 
 using testing::ElementsAre;
+
+// Returns the call as it arrives behind an RDMA_MSGP header: its payload begins on a multiple of `boundary`.
+rpc::Message Padded(BufferPool& buffers, const rpc::Message& call, uint32_t boundary) {
+  const xdr::Padding padding{.boundary = boundary, .threshold = 512, .offset = 36};
+  const xdr::Item& item = call.items.at(0);
+  const size_t pad = padding.PadAt(item.offset, item.data.size());
+  rpc::Message plain = rpc::Message::Whole(xdr::Unreduce(buffers, call));
+  BufferRef buffer = buffers.Allocate(plain.stream.size() + pad);
+  const Bytes octets = buffer->bytes().first(plain.stream.size() + pad);
+  CopyBytes(octets, plain.stream.bytes().first(item.offset));
+  std::ranges::fill(octets.subspan(item.offset, pad), std::byte{0});
+  CopyBytes(octets.subspan(item.offset + pad), plain.stream.bytes().subspan(item.offset));
+  rpc::Message padded = rpc::Message::Whole(Slice(std::move(buffer), octets));
+  padded.padding = padding;
+  return padded;
+}
+
+// Padded calls over two connections of a session.
+class PaddedWriteTest : public BoundSessionTest {
+ protected:
+  PaddedWriteTest() { MakeFile("file"); }
+
+  rpc::Message Write(uint32_t stream, std::string_view data) {
+    return server.Encode(1, Control(channel_, stream), PutRoot(), LookUp("file"),
+                         Op(OP_WRITE, WRITE4args{{}, 0, FILE_SYNC4, xdr::Payload<>::Borrowed(data)}), GetFh());
+  }
+  nfsstat4 Ask(TestConnection& connection, rpc::Message call) {
+    Over(connection);
+    return CompoundReply(server.Ask(std::move(call))).status;
+  }
+  std::string Contents(TestConnection& connection, uint32_t channel) {
+    const auto read = Op(OP_READ, READ4args{.stateid = {}, .offset = 0, .count = 4096});
+    auto reply = Request(connection, Control(channel, 3), PutRoot(), LookUp("file"), read);
+    const auto result = reply.Skip(2).Next<READ4res>();
+    return result.is_resok4() ? std::string(result.resok4().data.text()) : std::string();
+  }
+
+  const uint64_t session_ = Create(first, "owner");
+  const uint32_t channel_ = BindOperations(first, session_);
+};
 
 class WithoutBoundSessionsTest : public BoundSessionTest {
  protected:
@@ -180,6 +225,65 @@ TEST_F(BoundSessionTest, AStreamStepsUpIfItsTransportCan) {
   EXPECT_EQ(Bind(second, BindArguments(session, OPERATION, RDMA)).status(), NFS4_OK);
   EXPECT_FALSE(second.stepped_up);
   EXPECT_TRUE(second.bound());
+}
+
+// ---- header padding (§2.8) ----
+
+TEST_F(BoundSessionTest, GrantsABoundaryWithinTheRequestedOne) {
+  const std::pair<uint32_t, uint32_t> cases[] = {{0, 0},    {63, 0},      {64, 64},
+                                                 {100, 64}, {4096, 4096}, {UINT32_MAX, 4096}};
+  const uint64_t session = Create(first, "owner");
+  for (const auto& [wanted, granted] : cases) {
+    TestConnection connection(server.buffers);
+    connection.can_step_up = true;
+    SESSIONBIND4args asked = BindArguments(session, OPERATION, RDMA);
+    asked.headerpadsize = wanted;
+    const auto bound = Bind(connection, asked);
+    ASSERT_EQ(bound.status(), NFS4_OK);
+    EXPECT_EQ(bound.resok4().headerpadsize, granted) << wanted;
+    EXPECT_EQ(connection.limits->padding, granted) << wanted;
+  }
+}
+
+TEST_F(BoundSessionTest, ABackChannelHasNoPadding) {
+  first.can_step_up = true;
+  SESSIONBIND4args asked = BindArguments(Create(first, "owner"), BACK, RDMA);
+  asked.headerpadsize = 512;
+  const auto bound = Bind(first, asked);
+  ASSERT_EQ(bound.status(), NFS4_OK);
+  EXPECT_EQ(bound.resok4().headerpadsize, 0u);
+  EXPECT_EQ(first.limits->padding, 0u);
+}
+
+TEST_F(PaddedWriteTest, APaddedWriteIsExecuted) {
+  const std::string data(600, 'a');
+  EXPECT_EQ(Ask(first, Padded(server.buffers, Write(0, data), 512)), NFS4_OK);
+  EXPECT_EQ(Contents(first, channel_), data);
+}
+
+// A retry over another connection has other pads, or none.
+TEST_F(PaddedWriteTest, RecognizesARetryWithOtherPads) {
+  const std::string data(600, 'a'), later(600, 'b');
+  EXPECT_EQ(Ask(first, Padded(server.buffers, Write(0, data), 512)), NFS4_OK);
+  const uint32_t xid = server.last_xid;
+  EXPECT_EQ(Ask(first, Write(1, later)), NFS4_OK);
+  for (const uint32_t boundary : {0, 64, 512}) {
+    TestConnection connection(server.buffers);
+    BindOperations(connection, session_);
+    server.last_xid = xid - 1;
+    rpc::Message retry = Write(0, data);
+    if (boundary > 0) retry = Padded(server.buffers, retry, boundary);
+    EXPECT_EQ(Ask(connection, std::move(retry)), NFS4_OK);
+  }
+  server.last_xid = xid + 100;
+  EXPECT_EQ(Contents(second, BindOperations(second, session_)), later) << "no retry was executed";
+}
+
+TEST_F(PaddedWriteTest, APadBeyondTheRequestIsBadXdr) {
+  rpc::Message call = Padded(server.buffers, Write(0, std::string(600, 'a')), 4096);
+  call.stream = call.stream.Sub(0, 300);
+  EXPECT_EQ(Ask(first, std::move(call)), NFS4ERR_BADXDR);
+  EXPECT_EQ(Contents(first, channel_), "");
 }
 
 // ---- the dialect of a COMPOUND ----
