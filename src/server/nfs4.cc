@@ -6,11 +6,11 @@
 #include <optional>
 
 #include "base/state_directory.h"
+#include "nfs/v4/engine/compound_head.h"
 #include "nfs/v4/operations/copy.h"
 #include "nfs/v4/operations/lease.h"
 #include "nfs/v4/operations/local_leases.h"
 #include "nfs/v4/state/random.h"
-#include "nfs/v4/engine/compound_head.h"
 
 namespace penstock::server {
 namespace {

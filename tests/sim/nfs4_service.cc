@@ -2,8 +2,8 @@
 
 #include <cassert>
 
-#include "nfs/v4/operations/lease.h"
 #include "nfs/v4/engine/compound_head.h"
+#include "nfs/v4/operations/lease.h"
 
 namespace penstock::simulation {
 namespace {

@@ -61,7 +61,7 @@ class Execution {
     std::shared_ptr<StreamStorage> storage{};  // see BoundSessions::StartedRequest
     enum class Begun : uint8_t { kNo, kYes, kLasting };
     Begun begun = Begun::kNo;  // what the storage knows of the request
-    bool executed = true;  // false: the chain did not allow it
+    bool executed = true;      // false: the chain did not allow it
     bool keeps_reply = false;
   };
 

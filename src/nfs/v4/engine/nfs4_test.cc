@@ -1,6 +1,6 @@
 // The header does not contain these functions, since they take longer to compile than most tests.
-#include "nfs/v4/engine/compound_head.h"
 #include "nfs/v4/engine/nfs4_test.h"
+#include "nfs/v4/engine/compound_head.h"
 
 #include <cassert>
 

@@ -139,8 +139,8 @@ Task<bool> Execution::BeginChange(const Operation& operation) {
   co_return done;
 }
 
-// If the reply cannot be kept, the client still gets it, since the operations cannot be undone. After a restart, a retry
-// then learns that the fate of the request is unknown.
+// If the reply cannot be kept, the client still gets it, since the operations cannot be undone. After a restart, a
+// retry then learns that the fate of the request is unknown.
 Task<> Execution::Persist(const StreamRequest& request) {
   StreamRecord kept = request.record;
   kept.results = results_.Copy();

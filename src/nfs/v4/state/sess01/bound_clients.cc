@@ -12,9 +12,9 @@ Result<CreateBoundResult, nfs4::nfsstat4> StateTables::CreateBound(const CreateB
                                                                    TimePoint now) {
   using Keeping = sess01::BoundSessions::Keeping;
   const auto answer = [](const BoundSession& session) {
-    return CreateBoundResult{
-        .reply = {
-            .sessionid = session.id, .persist = session.storage != nullptr, .totalrequests = session.streams.count()}};
+    return CreateBoundResult{.reply = {.sessionid = session.id,
+                                       .persist = session.storage != nullptr,
+                                       .totalrequests = session.streams.count()}};
   };
   const Clients::Records known = clients.OfOwner(asked.dialect, asked.owner);
   Client* const confirmed = known.confirmed;

@@ -35,7 +35,8 @@ BoundSession& BoundSessions::Restore(Client& client, SavedBoundSession saved) {
                                                              .storage = std::move(saved.storage)});
   for (uint32_t stream = 0; stream < saved.streams.size(); ++stream) {
     auto& last = saved.streams[stream];
-    if (last) session->streams.Restore(StreamId(stream), last->channel, last->xid, last->digest, std::move(last->results));
+    if (last)
+      session->streams.Restore(StreamId(stream), last->channel, last->xid, last->digest, std::move(last->results));
   }
   ++persistent_count_;
   client.bound_session = session->id;

@@ -50,7 +50,7 @@ struct ChannelBlock {
   bool had_back = false;     // a back channel was bound
 };
 
-// The storage of one session. Calls block, on any thread; one at a time for each streamid, and one of Reserve().
+// The storage of one session. Calls block, on any thread; one at a time for each streamid.
 class StreamStorage {
  public:
   virtual ~StreamStorage() = default;
@@ -61,7 +61,7 @@ class StreamStorage {
   // Keeps a request with its results, in place of the streamid's last request. Requires that they fit into the room of
   // the session.
   virtual bool Keep(sess01::StreamId stream, const StreamRecord& request, bool lasting) = 0;
-  // Keeps the end of the channel numbers, on stable storage.
+  // Keeps the end of the channel numbers, on stable storage. A back channel that was kept before stays known.
   virtual bool Reserve(const ChannelBlock& channels) = 0;
   // Forgets the session. Calls that are still under way fail, or have no effect.
   virtual void Remove() = 0;

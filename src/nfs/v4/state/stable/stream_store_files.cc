@@ -43,10 +43,10 @@ namespace stdfs = std::filesystem;
 
 constexpr size_t kPage = 4096;
 constexpr size_t kSector = 512;
-constexpr size_t kFixedHead = 64;   // the head without the names of the client
-constexpr size_t kBlock = 16;       // the end of the channel numbers
-constexpr size_t kName = 24;        // a request without its results
-constexpr size_t kRecordHead = 32;  // a request, before its results
+constexpr size_t kFixedHead = 64;                   // the head without the names of the client
+constexpr size_t kBlock = 16;                       // the end of the channel numbers
+constexpr size_t kName = 24;                        // a request without its results
+constexpr size_t kRecordHead = 32;                  // a request, before its results
 constexpr uint64_t kMagic = 0x706e'7374'7374'3100;  // "pnstst1"
 // The bits of the magic number that are the same in all versions.
 constexpr uint64_t kFamilyMask = ~uint64_t{0xffff};
@@ -168,9 +168,11 @@ class StreamFile : public StreamStorage {
   }
   // Writes the two copies in turn, so that one is always whole.
   bool Reserve(const ChannelBlock& channels) override {
+    const std::lock_guard lock(block_mutex_);
+    had_back_ |= channels.had_back;
     std::array<std::byte, kBlock> block;
     StoreBig(block.data() + 8, channels.end.value());
-    StoreBig(block.data() + 12, uint32_t{channels.had_back});
+    StoreBig(block.data() + 12, uint32_t{had_back_});
     Seal(block);
     if (!Write(block, Layout::BlockAt(next_block_), true)) return false;
     next_block_ ^= 1;
@@ -178,8 +180,11 @@ class StreamFile : public StreamStorage {
   }
   void Remove() override { ::unlink(path_.c_str()); }
 
-  // The server has started again: `block` is the copy that was written last.
-  void WroteBlock(size_t block) { next_block_ = block ^ 1; }
+  // The server has started again, and `which` is the copy that was written last.
+  void RestoreBlock(size_t which, bool had_back) {
+    next_block_ = which ^ 1;
+    had_back_ = had_back;
+  }
 
  private:
   bool Write(ConstBytes octets, uint64_t offset, bool lasting) const {
@@ -189,7 +194,9 @@ class StreamFile : public StreamStorage {
   const stdfs::path path_;
   const FileDescriptor fd_;
   const Layout layout_;
+  std::mutex block_mutex_;
   size_t next_block_ = 0;
+  bool had_back_ = false;
 };
 
 // ---- the start of the server ----
@@ -233,8 +240,20 @@ SetupResult<std::optional<SavedBoundSession>> LoadSession(const stdfs::path& pat
   FileDescriptor fd(::open(path.c_str(), O_RDWR | O_CLOEXEC | O_NONBLOCK));
   if (!fd) return unreadable(errno);
   std::vector<std::byte> head(kPage);
-  if (const auto read = ReadPart(fd.get(), head, 0); !read) return unreadable(read.error());
+  const auto read = ReadUpTo(fd.get(), head, 0);
+  if (!read) return unreadable(read.error());
+  if (*read < head.size()) return std::nullopt;
   SavedBoundSession saved;
+  size_t last_block = 1;
+  for (const size_t which : {0, 1}) {
+    std::array<std::byte, kBlock> block;
+    if (const auto got = ReadPart(fd.get(), block, Layout::BlockAt(which)); !got) return unreadable(got.error());
+    const ChannelId end(WordAt(block, 8));
+    if (!IsSealed(block) || end <= saved.channels.end) continue;
+    saved.channels = {.end = end, .had_back = WordAt(block, 12) != 0};
+    last_block = which;
+  }
+  const bool was_bound = saved.channels.end.value() != 0;
   switch (ParseHead(head, saved.session)) {
     case HeadKind::kWhole:
       break;
@@ -245,26 +264,20 @@ SetupResult<std::optional<SavedBoundSession>> LoadSession(const stdfs::path& pat
     case HeadKind::kForeign:
       return SessionFiles::Damaged(path, "not a file of penstock's");
     case HeadKind::kDamaged:
+      // The head may have been written only in part. A session that was never bound has executed nothing.
+      if (!was_bound) return std::nullopt;
       return SessionFiles::Damaged(path, "its head is garbled");
   }
-  if (NameOf(saved.session.id) != path.filename()) return SessionFiles::Damaged(path, "under the name of another session");
+  if (NameOf(saved.session.id) != path.filename())
+    return SessionFiles::Damaged(path, "under the name of another session");
   const Layout layout = Layout::For(saved.session);
-  size_t last_block = 1;
-  for (const size_t which : {0, 1}) {
-    std::array<std::byte, kBlock> block;
-    if (const auto read = ReadPart(fd.get(), block, Layout::BlockAt(which)); !read) return unreadable(read.error());
-    const ChannelId end(WordAt(block, 8));
-    if (!IsSealed(block) || end <= saved.channels.end) continue;
-    saved.channels = {.end = end, .had_back = WordAt(block, 12) != 0};
-    last_block = which;
-  }
   for (uint32_t stream = 0; stream < layout.streams; ++stream) {
     auto request = LoadStream(fd.get(), layout, stream, pool);
     if (!request) return unreadable(request.error());
     saved.streams.push_back(*std::move(request));
   }
   auto storage = std::make_shared<StreamFile>(path, std::move(fd), layout);
-  storage->WroteBlock(last_block);
+  storage->RestoreBlock(last_block, saved.channels.had_back);
   saved.storage = std::move(storage);
   return saved;
 }
