@@ -351,7 +351,8 @@ class Server {
   MemoryRecoveryStore* store_ = nullptr;  // owned by recovery_
   std::optional<RecoveryQueue> recovery_;
   MemoryReplyStore reply_store_;
-  ReplyWriter replies_{reply_store_};
+  MemoryStreamStore stream_store_;
+  ReplyWriter replies_{reply_store_, stream_store_};
   Clock clock_;
   std::unique_ptr<Running> run_;
   rpc::Peer peer_;

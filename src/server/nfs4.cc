@@ -6,6 +6,7 @@
 #include <optional>
 
 #include "base/state_directory.h"
+#include "nfs/v4/engine/compound_head.h"
 #include "nfs/v4/operations/copy.h"
 #include "nfs/v4/operations/lease.h"
 #include "nfs/v4/operations/local_leases.h"
@@ -25,7 +26,8 @@ nfs::v4::OwnerNames MakeOwnerNames(const nfs::v4::Settings& settings, const Time
 
 nfs::v4::StateTables::Beginning BeginTables(const nfs::v4::Settings& settings,
                                             const nfs::v4::RecoveryStore::Restart& restart,
-                                            nfs::v4::ReplyStore& replies, TimePoint now) {
+                                            nfs::v4::ReplyStore& replies, nfs::v4::StreamStore& streams,
+                                            TimePoint now) {
   // A session of the previous run is kept as long as its client could have kept it without the restart.
   const Duration patience = std::max(settings.lease, restart.last_lease);
   return {.settings = settings,
@@ -33,7 +35,10 @@ nfs::v4::StateTables::Beginning BeginTables(const nfs::v4::Settings& settings,
           .secret = SipKey{nfs::v4::SystemRandom(), nfs::v4::SystemRandom()},
           .limits = {.lease = settings.lease},
           .grace = nfs::v4::Grace(restart, settings.grace, now),
-          .dead_sessions = nfs::v4::DeadSessions(replies.Load(), patience, now)};
+          .dead_sessions = nfs::v4::DeadSessions(replies.Load(), patience, now),
+          .bound_sessions = streams.Load(),
+          .bound_dialect = &nfs::v4::DialectOfBoundSessions(),
+          .now = now};
 }
 
 // The name that distinguishes this server from all others, regardless of its addresses (RFC 8881 §2.10.4). It is made
@@ -87,6 +92,11 @@ SetupResult<Nfs4::Memory> Nfs4::OpenMemory(const stdfs::path& directory, const n
     memory.restart.clients.clear();
   }
   PENSTOCK_TRY(memory.replies, nfs::v4::OpenReplyStore((directory / "nfs4-replies").string()));
+  if (settings.bound_sessions) {
+    PENSTOCK_TRY(memory.streams, nfs::v4::OpenStreamStore((directory / "nfs4-streams").string()));
+  } else {
+    memory.streams = std::make_unique<nfs::v4::MemoryStreamStore>();
+  }
   return memory;
 }
 
@@ -97,8 +107,9 @@ Nfs4::Nfs4(nfs::v4::Settings settings, const Surroundings& surroundings,
       names_(std::move(names)),
       owners_(MakeOwnerNames(settings_, home_, surroundings.pool)),
       reply_store_(std::move(memory.replies)),
-      replies_(*reply_store_, &surroundings.pool),
-      state_(BeginTables(settings_, memory.restart, *reply_store_, home_.Now())),
+      stream_store_(std::move(memory.streams)),
+      replies_(*reply_store_, *stream_store_, &surroundings.pool),
+      state_(BeginTables(settings_, memory.restart, *reply_store_, *stream_store_, home_.Now())),
       recovery_(std::move(memory.clients)),
       caller_(state_, &home_, home_, home_.buffers(), nfs::v4::ConnectByTcp(home_, settings_.callback_limit()),
               {.patience = settings_.lease}),

@@ -53,6 +53,7 @@ class Nfs4 {
     std::unique_ptr<nfs::v4::RecoveryStore> clients;
     nfs::v4::RecoveryStore::Restart restart;
     std::unique_ptr<nfs::v4::ReplyStore> replies;
+    std::unique_ptr<nfs::v4::StreamStore> streams;
   };
   static SetupResult<Memory> OpenMemory(const std::filesystem::path& directory, const nfs::v4::Settings& settings,
                                         std::chrono::sys_seconds now);
@@ -68,6 +69,7 @@ class Nfs4 {
   std::unique_ptr<const nfs::v4::Namespace> names_;
   nfs::v4::OwnerNames owners_;
   std::unique_ptr<nfs::v4::ReplyStore> reply_store_;
+  std::unique_ptr<nfs::v4::StreamStore> stream_store_;
   nfs::v4::ReplyWriter replies_;
   nfs::v4::State state_;
   nfs::v4::RecoveryQueue recovery_;

@@ -2,6 +2,7 @@
 
 #include <cassert>
 
+#include "nfs/v4/engine/compound_head.h"
 #include "nfs/v4/operations/lease.h"
 
 namespace penstock::simulation {
@@ -51,7 +52,10 @@ nfs::v4::StateTables::Beginning Nfs4Service::BeginTables() {
           .secret = SipKey{1, 2},
           .limits = {.lease = settings_.lease},
           .grace = nfs::v4::Grace(*restart, settings_.grace, now),
-          .dead_sessions = nfs::v4::DeadSessions(memory_.replies.Load(), settings_.lease, now)};
+          .dead_sessions = nfs::v4::DeadSessions(memory_.replies.Load(), settings_.lease, now),
+          .bound_sessions = memory_.streams.Load(),
+          .bound_dialect = &nfs::v4::DialectOfBoundSessions(),
+          .now = now};
 }
 
 nfs::v4::Services Nfs4Service::MakeServices(bool persistent) {

@@ -19,6 +19,7 @@ namespace penstock::simulation {
 struct Nfs4Memory {
   nfs::v4::MemoryRecoveryStore clients;
   nfs::v4::MemoryReplyStore replies;
+  nfs::v4::MemoryStreamStore streams;
 };
 
 class Nfs4Service {
@@ -73,7 +74,7 @@ class Nfs4Service {
   nfs::v4::OwnerNames owners_;
   NoCallbacks callbacks_;
   nfs::v4::RecoveryQueue recovery_;
-  nfs::v4::ReplyWriter replies_{memory_.replies};
+  nfs::v4::ReplyWriter replies_{memory_.replies, memory_.streams};
   nfs::v4::State state_{BeginTables()};
   const nfs::v4::Services services_;
   nfs::v4::Program program_{services_};

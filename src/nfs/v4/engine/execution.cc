@@ -156,6 +156,8 @@ Task<nfsstat4> Execution::RunOne(uint32_t index) {
   if (rpc::CallOrder* const order = compound_.call.peer.order; order && operation->gives_up) {
     co_await order->WaitForEarlier(compound_.call.xid, NamedFileHash()(compound_.current->name()));
   }
+  const bool changes = operation->changes || number == OP_WRITE;
+  if (changes && !co_await BeginChange(*operation)) co_return Fail(number, operation, NFS4ERR_SERVERFAULT);
   changed_ |= operation->changes;
   wrote_ |= number == OP_WRITE;
   if ((changed_ || wrote_) && changed_limit_ < kept_limit_) {
@@ -181,6 +183,17 @@ Task<nfsstat4> Execution::RunOne(uint32_t index) {
     co_return fits;
   }
   co_return status;
+}
+
+bool Execution::must_outlive_server() const {
+  if (const auto* stream = std::get_if<StreamRequest>(&request_)) return stream->begun != StreamRequest::Begun::kNo;
+  const auto* slot = std::get_if<SlotRequest>(&request_);
+  return slot && slot->replies && compound_.keeps_reply && (compound_.lasting || !slot->reclaiming);
+}
+
+Task<> Execution::Persist() {
+  if (const auto* stream = std::get_if<StreamRequest>(&request_)) co_return co_await Persist(*stream);
+  co_await Persist(std::get<SlotRequest>(request_));
 }
 
 void Execution::Finish() {

@@ -58,7 +58,11 @@ class Execution {
   // A request of a session of 2004.
   struct StreamRequest {
     sess01::BoundSessions::RequestRef ref;
-    bool executed = true;  // false: the chain did not allow it
+    StreamRecord record;                       // its name
+    std::shared_ptr<StreamStorage> storage{};  // see BoundSessions::StartedRequest
+    enum class Begun : uint8_t { kNo, kYes, kLasting };
+    Begun begun = Begun::kNo;  // what the storage knows of the request
+    bool executed = true;      // false: the chain did not allow it
     bool keeps_reply = false;
   };
 
@@ -74,12 +78,18 @@ class Execution {
   // sequence.cc
   nfs4::nfsstat4 RunSequence();
   Sessions::RequestFacts FactsAfterOpener() const;
+  Task<> Persist(const SlotRequest& request);
   void Finish(const SlotRequest& request);
 
   // operation_control.cc
   Task<nfs4::nfsstat4> RunControl();
   Task<nfs4::nfsstat4> AwaitTurn(StreamRequest& request);
   nfs4::nfsstat4 RestoreFilehandles(const sess01::ChainRun::Filehandles& filehandles);
+  // Keeps the name of the request before its next operation changes something, if the session outlives the server.
+  // Returns false if that fails; then the operation must not be executed.
+  Task<bool> BeginChange(const Operation& operation);
+  bool MayLast(const Operation& operation) const;
+  Task<> Persist(const StreamRequest& request);
   void Finish(const StreamRequest& request);
 
   Compound compound_;

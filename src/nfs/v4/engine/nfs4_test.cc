@@ -1,5 +1,6 @@
 // The header does not contain these functions, since they take longer to compile than most tests.
 #include "nfs/v4/engine/nfs4_test.h"
+#include "nfs/v4/engine/compound_head.h"
 
 #include <cassert>
 
@@ -43,14 +44,19 @@ std::vector<std::string> TestRecoveryStore::Reclaimers() {
   return owners;
 }
 
-Nfs4Server::Nfs4Server(Settings chosen, std::shared_ptr<ReplyStore> kept, uint32_t instance, Files::Limits limits)
+Nfs4Server::Nfs4Server(Settings chosen, std::shared_ptr<ReplyStore> kept, uint32_t instance, Files::Limits limits,
+                       std::shared_ptr<StreamStore> kept_streams)
     : settings(std::move(chosen)),
       reply_store(std::move(kept)),
+      stream_store(std::move(kept_streams)),
       state({.settings = settings,
              .instance = instance,
              .secret = SipKey{1, 2},
              .limits = (limits.lease = settings.lease, limits),
-             .dead_sessions = DeadSessions(reply_store->Load(), settings.lease, clock.now)}) {
+             .dead_sessions = DeadSessions(reply_store->Load(), settings.lease, clock.now),
+             .bound_sessions = stream_store->Load(),
+             .bound_dialect = &DialectOfBoundSessions(),
+             .now = clock.now}) {
   state.SendBy(callbacks);
   peer.address = {asio::ip::make_address("192.0.2.1"), 700};
   peer.buffers = &buffers;

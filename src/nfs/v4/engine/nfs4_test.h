@@ -189,9 +189,10 @@ class Nfs4Server {
  public:
   static constexpr uint32_t kInstance = 7;
 
-  // A server that starts with the replies in `kept` is the same server after a restart.
+  // A server that starts with the replies in `kept` and `kept_streams` is the same server after a restart.
   explicit Nfs4Server(Settings chosen = {}, std::shared_ptr<ReplyStore> kept = std::make_shared<MemoryReplyStore>(),
-                      uint32_t instance = kInstance, Files::Limits limits = {});
+                      uint32_t instance = kInstance, Files::Limits limits = {},
+                      std::shared_ptr<StreamStore> kept_streams = std::make_shared<MemoryStreamStore>());
   ~Nfs4Server();
 
   // Adds an export. `faults` can make the operations on the last export fail.
@@ -239,7 +240,8 @@ class Nfs4Server {
   RecoveryQueue recovery{std::unique_ptr<RecoveryStore>(recovery_store)};
   StoppedClock clock;
   const std::shared_ptr<ReplyStore> reply_store;
-  ReplyWriter replies{*reply_store};
+  const std::shared_ptr<StreamStore> stream_store;
+  ReplyWriter replies{*reply_store, *stream_store};
   State state;
   rpc::ReplyCache cache;
   rpc::Peer peer;

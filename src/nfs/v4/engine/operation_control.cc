@@ -3,8 +3,11 @@
 #include <algorithm>
 #include <utility>
 
+#include "base/log.h"
+#include "base/log_limit.h"
 #include "nfs/v4/engine/execution.h"
 #include "nfs/v4/engine/namespace.h"
+#include "nfs/v4/state/stable/reply_writer.h"
 #include "nfs/v4/state/state.h"
 #include "protocol/nfs4_sess01.h"
 #include "xdr/decode.h"
@@ -53,7 +56,11 @@ Task<nfsstat4> Execution::RunControl() {
     co_return NFS4_OK;
   }
 
-  StreamRequest request{.ref = std::move(started->request), .keeps_reply = started->keeps_reply};
+  StreamRequest request{
+      .ref = std::move(started->request),
+      .record = {.channel = sess01::ChannelId(arguments.channelid), .xid = facts.xid, .digest = facts.digest},
+      .storage = std::move(started->storage),
+      .keeps_reply = started->keeps_reply};
   const rpc::ConnectionLimits limits = started->limits;
   const ClientId client = started->client;
   nfsstat4 status = started->refusal;
@@ -103,6 +110,47 @@ nfsstat4 Execution::RestoreFilehandles(const ChainRun::Filehandles& filehandles)
     compound_.saved = std::exchange(compound_.current, std::nullopt);
   }
   return filehandles.current ? compound_.PutCurrent(*filehandles.current) : NFS4_OK;
+}
+
+// ---- persist (§6.1): the session and its replies survive a restart of the server
+
+// Whether the effect of an operation may be on stable storage when it ends, so that the name of its request must be
+// there before.
+bool Execution::MayLast(const Operation& operation) const {
+  if (operation.number != OP_OPEN) return operation.lasting;
+  xdr::Decoder arguments = arguments_.Fork();
+  OPEN4args open;
+  return xdr::Decode(arguments, open) && open.openhow.opentype() == OPEN4_CREATE;
+}
+
+Task<bool> Execution::BeginChange(const Operation& operation) {
+  auto* const request = std::get_if<StreamRequest>(&request_);
+  if (!request || !request->storage) co_return true;
+  const auto wanted = MayLast(operation) ? StreamRequest::Begun::kLasting : StreamRequest::Begun::kYes;
+  if (request->begun >= wanted) co_return true;
+  const bool lasting = wanted == StreamRequest::Begun::kLasting;
+  const bool done = co_await compound_.services.replies->Begin(compound_.call.peer.loop, *request->storage,
+                                                               request->ref.stream, request->record, lasting);
+  if (done) {
+    request->begun = wanted;
+  } else if (static LogLimit limit; limit.Allows(compound_.now())) {
+    log::error("requests of persistent sessions cannot be noted in the state directory: they are not executed");
+  }
+  co_return done;
+}
+
+// If the reply cannot be kept, the client still gets it, since the operations cannot be undone. After a restart, a
+// retry then learns that the fate of the request is unknown.
+Task<> Execution::Persist(const StreamRequest& request) {
+  StreamRecord kept = request.record;
+  kept.results = results_.Copy();
+  // The tag is too long: the check of room has then kept every change from execution.
+  if (kept.results->flat_size() > compound_.services.settings.max_cached_response) co_return;
+  const bool done = co_await compound_.services.replies->Keep(compound_.call.peer.loop, *request.storage,
+                                                              request.ref.stream, kept, compound_.lasting);
+  if (static LogLimit limit; !done && limit.Allows(compound_.now())) {
+    log::error("replies of persistent sessions cannot be kept in the state directory");
+  }
 }
 
 void Execution::Finish(const StreamRequest& request) {

@@ -64,17 +64,11 @@ nfsstat4 Execution::RunSequence() {
   });
 }
 
-bool Execution::must_outlive_server() const {
-  const auto* request = std::get_if<SlotRequest>(&request_);
-  return request && request->replies && compound_.keeps_reply && (compound_.lasting || !request->reclaiming);
-}
-
 // Stores the reply of a persistent session (RFC 8881 §2.10.6.5). If that fails, the client still gets the reply,
 // since the operations cannot be undone. The session then accepts no new request, so that the client learns that its
 // replies are not kept.
-Task<> Execution::Persist() {
+Task<> Execution::Persist(const SlotRequest& request) {
   const Services& services = compound_.services;
-  const auto& request = std::get<SlotRequest>(request_);
   const KeptReply kept{.sequence = request.sequence, .digest = request.digest, .results = results_.Copy()};
   // The tag is too long. CheckRoom() has then kept every operation but SEQUENCE from execution.
   if (kept.results.flat_size() > kept_limit_) co_return;

@@ -6,6 +6,7 @@
 
 #include "nfs/v4/operations/operations.h"
 #include "nfs/v4/state/stable/recovery_queue.h"
+#include "nfs/v4/state/stable/reply_writer.h"
 #include "nfs/v4/state/state.h"
 #include "protocol/nfs4_compound.h"
 #include "rpc/connection_control.h"
@@ -111,6 +112,20 @@ void Apply(const Compound& compound, const Binding& binding) {
   }
 }
 
+// Reserves numbers of channels for a session that outlives the server, so that no run of the server gives one twice.
+Task<nfsstat4> ReserveChannels(const Compound& compound, const BindRequest& asked) {
+  State& state = compound.services.state;
+  const auto needed = state.Run([&](StateTables& tables) { return tables.ReservationFor(asked); });
+  if (!needed) co_return needed.error();
+  const std::optional<ChannelReservation>& reservation = *needed;
+  if (!reservation) co_return NFS4_OK;
+  const bool done = co_await compound.services.replies->Reserve(compound.call.peer.loop, *reservation->storage,
+                                                                reservation->channels);
+  if (!done) co_return NFS4ERR_SERVERFAULT;
+  state.Run([&](StateTables& tables) { tables.Reserved(asked.session, *reservation); });
+  co_return NFS4_OK;
+}
+
 nfsstat4 EncodeRefusal(xdr::Encoder& to, nfsstat4 status) {
   xdr::Encode(to, SESSIONBIND4res(status));
   return status;
@@ -119,20 +134,28 @@ nfsstat4 EncodeRefusal(xdr::Encoder& to, nfsstat4 status) {
 }  // namespace
 
 // §6.1
-SESSIONCREATE4res CreateBoundSession(Compound& compound, const SESSIONCREATE4args& arguments) {
+Task<SESSIONCREATE4res> CreateBoundSession(Compound& compound, const SESSIONCREATE4args& arguments) {
   KeepLimitsOpen(compound);
   const Services& services = compound.services;
   const CreateBoundRequest asked{.verifier = arguments.clientid.verifier,
                                  .owner = AsText(arguments.clientid.id.bytes()),
                                  .keeps_replies = arguments.persist,
+                                 .can_store = services.replies != nullptr,
                                  .requests = std::clamp(arguments.totalrequests, 1u, services.settings.max_streams),
                                  .connection = compound.call.peer.connection,
                                  .dialect = compound.dialect};
-  return services.state.Run([&](StateTables& state) {
-    const auto created =
-        state.CreateBound(asked, Principal::Of(compound.call.credential), services.random(), compound.now());
-    return created ? SESSIONCREATE4res(NFS4_OK, *created) : SESSIONCREATE4res(created.error());
+  auto created = services.state.Run([&](StateTables& state) {
+    return state.CreateBound(asked, Principal::Of(compound.call.credential), services.random(), compound.now());
   });
+  if (!created) co_return SESSIONCREATE4res(created.error());
+  if (created->to_store) {
+    created->to_store->reply = services.settings.max_cached_response;
+    auto storage = co_await services.replies->Create(compound.call.peer.loop, *created->to_store);
+    created->reply.persist = services.state.Run([&](StateTables& state) {
+      return state.bound_sessions.FinishCreate(created->reply.sessionid, std::move(storage));
+    });
+  }
+  co_return SESSIONCREATE4res(NFS4_OK, created->reply);
 }
 
 // §6.2
@@ -155,6 +178,9 @@ Task<nfsstat4> BindToSession(Compound& compound, const SESSIONBIND4args& argumen
                           .limits = granted,
                           .connection = SessionConnection::Of(compound.call.peer),
                           .credential = compound.call.credential};
+  if (const nfsstat4 status = co_await ReserveChannels(compound, asked); status != NFS4_OK) {
+    co_return EncodeRefusal(results, status);
+  }
   const auto bound =
       compound.services.state.Run([&](StateTables& state) { return state.BindChannel(asked, compound.now()); });
   if (!bound) co_return EncodeRefusal(results, bound.error());

@@ -72,12 +72,17 @@ Task<void> KeepLeases(const Services& services, Loop* loop) {
   co_await EndGraceIfDue(services, loop);
   std::vector<ClientId> over;
   std::vector<std::shared_ptr<SessionReplies>> ended;
+  std::vector<std::shared_ptr<StreamStorage>> ended_bound;
   services.state.Run([&](StateTables& state) {
     over = state.Sweep(services.clock.Now());
     ended = state.sessions.TakeEnded(services.clock.Now());
+    ended_bound = state.bound_sessions.TakeEndedStorage();
     state.slot_recalls = state.sessions.BalanceSlots(services.clock.Now());
   });
-  if (!ended.empty()) co_await services.replies->Remove(loop, ended);
+  if (services.replies) {
+    co_await services.replies->Remove(loop, ended);
+    co_await services.replies->Remove(loop, ended_bound);
+  }
   for (const ClientId client : over) co_await ForgetExpired(services, loop, client);
   co_await RecallForLocalPrograms(services, loop);
   services.state.Run([&](StateTables& state) { state.files.locks.EndTurns(services.clock.Now()); });

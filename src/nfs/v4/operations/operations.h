@@ -70,7 +70,7 @@ nfs4::SET_SSV4res SetSecret(Compound& compound, const nfs4::SET_SSV4args& argume
 Task<nfs4::RECLAIM_COMPLETE4res> ReclaimComplete(Compound& compound, const nfs4::RECLAIM_COMPLETE4args& arguments);
 
 // bound_session.cc: the sessions of 2004. OPERATION_CONTROL itself is the engine's (operation_control.cc).
-nfs4::SESSIONCREATE4res CreateBoundSession(Compound& compound, const nfs4::SESSIONCREATE4args& arguments);
+Task<nfs4::SESSIONCREATE4res> CreateBoundSession(Compound& compound, const nfs4::SESSIONCREATE4args& arguments);
 Task<nfs4::nfsstat4> BindToSession(Compound& compound, const nfs4::SESSIONBIND4args& arguments, xdr::Encoder& results);
 nfs4::SESSION_DESTROYres DestroyBoundSession(Compound& compound);
 

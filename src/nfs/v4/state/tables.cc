@@ -7,8 +7,11 @@ namespace penstock::nfs::v4 {
 StateTables::StateTables(Beginning beginning)
     : clients(beginning.settings, beginning.instance, std::move(beginning.grace)),
       sessions(beginning.settings, beginning.instance, clients, std::move(beginning.dead_sessions)),
-      bound_sessions(clients),
-      files(beginning.instance, beginning.secret, beginning.limits) {}
+      bound_sessions(beginning.settings, clients),
+      files(beginning.instance, beginning.secret, beginning.limits) {
+  if (beginning.bound_sessions.empty()) return;
+  Restore(std::move(beginning.bound_sessions), *beginning.bound_dialect, beginning.now);
+}
 
 Sessions::CreateResult StateTables::CreateSession(Sessions::CreateRequest asked, const SessionConnection& connection,
                                                   const Sender& sender, uint64_t random, TimePoint now) {

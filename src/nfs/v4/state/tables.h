@@ -56,9 +56,17 @@ struct CreateBoundRequest {
   nfs4::verifier4 verifier;
   std::string_view owner;
   bool keeps_replies = false;  // the client asks for exactly-once semantics
+  bool can_store = false;      // the server has a StreamStore
   uint32_t requests = 1;       // the number of streamids
   uint64_t connection = 0;
   const Dialect& dialect;
+};
+
+struct CreateBoundResult {
+  nfs4::SESSIONCREATE4resok reply;
+  // The session is to outlive the server. The caller makes its storage (StreamStore::Create()), and answers what
+  // BoundSessions::FinishCreate() returns.
+  std::optional<BoundSessionRecord> to_store{};
 };
 
 // SESSION_BIND
@@ -75,6 +83,12 @@ struct BindResult {
   uint32_t instance = 0;  // of the server
 };
 
+// Numbers of channels that must be on stable storage before a binding uses them.
+struct ChannelReservation {
+  std::shared_ptr<StreamStorage> storage;
+  ChannelBlock channels;
+};
+
 struct StateTables {
   // The arguments of the tables.
   struct Beginning {
@@ -84,6 +98,10 @@ struct StateTables {
     Files::Limits limits{};
     Grace grace{};
     DeadSessions dead_sessions{};
+    // The sessions of 2004 of earlier runs, and their dialect; it may be null if there are none.
+    std::vector<SavedBoundSession> bound_sessions{};
+    const Dialect* bound_dialect = nullptr;
+    TimePoint now{};
   };
   explicit StateTables(Beginning beginning);
   StateTables(const StateTables&) = delete;
@@ -114,9 +132,12 @@ struct StateTables {
   // ---- the sessions of 2004 (sess01/bound_clients.cc, draft-talpey-nfsv4-rdma-sess-01 §6.1 to §6.3)
 
   // NFS4ERR_SESS01_BADBIND, NFS4ERR_CLID_INUSE, NFS4ERR_DELAY. `random` becomes the ID of a new session.
-  Result<nfs4::SESSIONCREATE4resok, nfs4::nfsstat4> CreateBound(const CreateBoundRequest& asked,
-                                                                const Principal& principal, uint64_t random,
-                                                                TimePoint now);
+  Result<CreateBoundResult, nfs4::nfsstat4> CreateBound(const CreateBoundRequest& asked, const Principal& principal,
+                                                        uint64_t random, TimePoint now);
+  // Whether the caller must reserve numbers of channels before it calls BindChannel(): it then keeps them
+  // (StreamStorage::Reserve()), calls Reserved(), and asks again. The errors of BindChannel().
+  Result<std::optional<ChannelReservation>, nfs4::nfsstat4> ReservationFor(const BindRequest& asked);
+  void Reserved(uint64_t session, const ChannelReservation& reservation);
   // NFS4ERR_SESS01_BADSESSION, NFS4ERR_SESS01_BADBIND. The first binding ends the session of the client's last
   // incarnation.
   Result<BindResult, nfs4::nfsstat4> BindChannel(const BindRequest& asked, TimePoint now);
@@ -157,6 +178,9 @@ struct StateTables {
  private:
   // Ends a client that its owner destroys. Returns its record, which the caller must remove from the recovery store.
   OldRecord EndForGood(ClientId id, TimePoint now);
+  // Restores the sessions of 2004 of earlier runs of the server, and their clients.
+  void Restore(std::vector<SavedBoundSession> saved, const Dialect& dialect, TimePoint now);
+  Result<sess01::BoundSession*, nfs4::nfsstat4> FindForBinding(const BindRequest& asked);
   // Removes a client whose session was never bound.
   void RemoveUnbound(Client& client);
   // Makes an unconfirmed client the confirmed one of its owner. The client that had this place ends.

@@ -7,13 +7,14 @@ namespace penstock::nfs::v4 {
 
 using sess01::BoundSession;
 
-Result<nfs4::SESSIONCREATE4resok, nfs4::nfsstat4> StateTables::CreateBound(const CreateBoundRequest& asked,
-                                                                           const Principal& principal, uint64_t random,
-                                                                           TimePoint now) {
+Result<CreateBoundResult, nfs4::nfsstat4> StateTables::CreateBound(const CreateBoundRequest& asked,
+                                                                   const Principal& principal, uint64_t random,
+                                                                   TimePoint now) {
+  using Keeping = sess01::BoundSessions::Keeping;
   const auto answer = [](const BoundSession& session) {
-    // A session that outlives the server is not offered, so `persist` is granted to nobody.
-    return nfs4::SESSIONCREATE4resok{
-        .sessionid = session.id, .persist = false, .totalrequests = session.streams.count()};
+    return CreateBoundResult{.reply = {.sessionid = session.id,
+                                       .persist = session.storage != nullptr,
+                                       .totalrequests = session.streams.count()}};
   };
   const Clients::Records known = clients.OfOwner(asked.dialect, asked.owner);
   Client* const confirmed = known.confirmed;
@@ -22,7 +23,9 @@ Result<nfs4::SESSIONCREATE4resok, nfs4::nfsstat4> StateTables::CreateBound(const
   // The same client asks again, perhaps because it has lost the reply.
   for (const Client* client : {known.confirmed, known.unconfirmed}) {
     if (client && client->verifier == asked.verifier && client->principal == principal) {
-      return answer(*bound_sessions.Find(*client->bound_session));
+      const BoundSession& session = *bound_sessions.Find(*client->bound_session);
+      if (session.creating) return std::unexpected(nfs4::NFS4ERR_DELAY);
+      return answer(session);
     }
   }
   const bool is_used = bound_sessions.OfConnection(asked.connection) || bound_sessions.CreatedOver(asked.connection);
@@ -33,7 +36,21 @@ Result<nfs4::SESSIONCREATE4resok, nfs4::nfsstat4> StateTables::CreateBound(const
   if (!confirmed && clients.IsFull()) return std::unexpected(nfs4::NFS4ERR_DELAY);
   if (known.unconfirmed) RemoveUnbound(*known.unconfirmed);
   Client& client = clients.Add(asked.dialect, asked.owner, asked.verifier, principal, now);
-  return answer(bound_sessions.Add(client, asked.requests, asked.keeps_replies, asked.connection, random));
+  const Keeping keeping = asked.keeps_replies && asked.can_store && bound_sessions.MayOutliveServer()
+                              ? Keeping::kOnStableStorage
+                          : asked.keeps_replies ? Keeping::kInMemory
+                                                : Keeping::kNothing;
+  const BoundSession& session = bound_sessions.Add(client, asked.requests, keeping, asked.connection, random);
+  CreateBoundResult result = answer(session);
+  if (session.creating) {
+    result.to_store = BoundSessionRecord{.id = session.id,
+                                         .created = client.id.value(),
+                                         .owner = client.owner,
+                                         .verifier = client.verifier,
+                                         .principal = client.principal,
+                                         .streams = session.streams.count()};
+  }
+  return result;
 }
 
 void StateTables::RemoveUnbound(Client& client) {
@@ -41,9 +58,9 @@ void StateTables::RemoveUnbound(Client& client) {
   clients.RemoveUnconfirmed(client);
 }
 
-Result<BindResult, nfs4::nfsstat4> StateTables::BindChannel(const BindRequest& asked, TimePoint now) {
+Result<BoundSession*, nfs4::nfsstat4> StateTables::FindForBinding(const BindRequest& asked) {
   BoundSession* const session = bound_sessions.Find(asked.session);
-  Client* const client = session ? clients.FindAny(session->client) : nullptr;
+  const Client* const client = session ? clients.FindAny(session->client) : nullptr;
   // The answer is the same for another principal, so that guessing session IDs teaches nothing.
   if (!client || client->principal != Principal::Of(asked.credential)) {
     return std::unexpected(nfs4::NFS4ERR_SESS01_BADSESSION);
@@ -52,7 +69,15 @@ Result<BindResult, nfs4::nfsstat4> StateTables::BindChannel(const BindRequest& a
   if (other && other != session) return std::unexpected(nfs4::NFS4ERR_SESS01_BADBIND);
   // The store knows the last incarnation of the client by the same name, so wait until its removal has ended.
   const Client* const before = clients.OfOwner(client->dialect, client->owner).confirmed;
-  if (before && before->doomed) return std::unexpected(nfs4::NFS4ERR_DELAY);
+  if ((before && before->doomed) || session->creating) return std::unexpected(nfs4::NFS4ERR_DELAY);
+  return session;
+}
+
+Result<BindResult, nfs4::nfsstat4> StateTables::BindChannel(const BindRequest& asked, TimePoint now) {
+  PENSTOCK_TRY(BoundSession* const session, FindForBinding(asked));
+  // The session has ended and come back, or has used up its numbers, since the caller reserved some.
+  if (session->channels.NeedsBlock()) return std::unexpected(nfs4::NFS4ERR_DELAY);
+  Client* const client = clients.FindAny(session->client);
   PENSTOCK_TRY(const sess01::ChannelId channel,
                bound_sessions.Bind(*session, asked.type, asked.limits, asked.connection, asked.credential));
   if (!client->confirmed) MakeConfirmed(*client, now);

@@ -56,16 +56,21 @@ const BoundSession* BoundSessions::CreatedOver(uint64_t connection) {
 
 // ---- life ----
 
-BoundSession& BoundSessions::Add(Client& client, uint32_t requests, bool keeps_replies, uint64_t connection,
+BoundSession& BoundSessions::Add(Client& client, uint32_t requests, Keeping keeping, uint64_t connection,
                                  uint64_t random) {
   // Clients removes unconfirmed clients without telling this table.
   if (sessions_.size() > 2 * clients_.client_count()) Sweep();
   while (random == 0 || sessions_.contains(random)) ++random;
-  auto session = std::make_unique<BoundSession>(BoundSession{
-      .id = random, .client = client.id, .created_over = connection, .streams = StreamTable(requests, keeps_replies)});
+  auto session =
+      std::make_unique<BoundSession>(BoundSession{.id = random,
+                                                  .client = client.id,
+                                                  .created_over = connection,
+                                                  .streams = StreamTable(requests, keeping != Keeping::kNothing)});
   BoundSession& added = *session;
   sessions_.emplace(random, std::move(session));
   created_over_.insert_or_assign(connection, &added);
+  added.creating = keeping == Keeping::kOnStableStorage;
+  if (added.creating) ++persistent_count_;
   client.bound_session = random;
   return added;
 }
@@ -112,6 +117,8 @@ void BoundSessions::Erase(BoundSession& session) {
   for (const auto& each : session.channels.connections()) connections_.erase(each.number);
   const auto created = created_over_.find(session.created_over);
   if (created != created_over_.end() && created->second == &session) created_over_.erase(created);
+  if (session.creating || session.storage) --persistent_count_;
+  if (session.storage) RemoveStorage(std::move(session.storage));
   sessions_.erase(uint64_t{session.id});
 }
 
@@ -191,6 +198,7 @@ Result<BoundSessions::StartedRequest, nfs4::nfsstat4> BoundSessions::StartReques
   result.client = client.id;
   result.limits = own->limits;
   result.keeps_reply = session->streams.keeps_replies();
+  result.storage = session->storage;
   if (auto judged = own->chain.Judge(arguments.chainflags, is_retry)) {
     result.request.chain = *std::move(judged);
   } else {

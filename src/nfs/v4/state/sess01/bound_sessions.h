@@ -22,6 +22,8 @@
 #include "nfs/v4/state/sess01/stream_table.h"
 #include "nfs/v4/state/sessions/bound_connections.h"
 #include "nfs/v4/state/sessions/session.h"
+#include "nfs/v4/state/settings.h"
+#include "nfs/v4/state/stable/stream_store.h"
 #include "rpc/auth.h"
 #include "rpc/connection_control.h"
 
@@ -60,6 +62,9 @@ struct BoundSession {
   std::optional<rpc::ClientCredential> callback_credential{};
   CallbackSlots callback_streams{0};
   ChannelId callbacks_since{0};  // callback_streams belongs to this back channel and later ones
+  // The storage is being made, and its success is not known yet.
+  bool creating = false;
+  std::shared_ptr<StreamStorage> storage{};  // null if the session ends with the server
 
   Channel* OperationsOf(uint64_t connection);
   const Channel* Back() const;
@@ -67,8 +72,8 @@ struct BoundSession {
 
 class BoundSessions {
  public:
-  // The clients outlive the table.
-  explicit BoundSessions(Clients& clients) : clients_(clients) {}
+  // Both outlive the table.
+  BoundSessions(const Settings& settings, Clients& clients) : settings_(settings), clients_(clients) {}
   BoundSessions(const BoundSessions&) = delete;
   BoundSessions& operator=(const BoundSessions&) = delete;
 
@@ -80,8 +85,18 @@ class BoundSessions {
   BoundSession* OfConnection(uint64_t connection);
   // The session that was created over a connection; null if there is none.
   const BoundSession* CreatedOver(uint64_t connection);
-  // Adds the session of an unconfirmed client. `random` becomes its ID.
-  BoundSession& Add(Client& client, uint32_t requests, bool keeps_replies, uint64_t connection, uint64_t random);
+  // Where a session keeps its replies: nowhere if the client has not asked for exactly-once semantics.
+  enum class Keeping : uint8_t { kNothing, kInMemory, kOnStableStorage };
+  // Adds the session of an unconfirmed client. `random` becomes its ID. After kOnStableStorage, the caller makes the
+  // storage and calls FinishCreate().
+  BoundSession& Add(Client& client, uint32_t requests, Keeping keeping, uint64_t connection, uint64_t random);
+  // Adds the session of an earlier run of the server. See StateTables::Restore().
+  BoundSession& Restore(Client& client, SavedBoundSession saved);
+  // Ends the creation of a session that was to outlive the server. `storage` is null if it could not be made. Returns
+  // whether the session outlives the server. If the session has ended meanwhile, its storage is removed.
+  bool FinishCreate(uint64_t id, std::shared_ptr<StreamStorage> storage);
+  // Whether there are fewer sessions that outlive the server than the settings allow.
+  bool MayOutliveServer() const { return persistent_count_ < settings_.max_persistent_sessions; }
   // Binds a connection. See Channels::Bind() for the errors.
   Result<ChannelId, nfs4::nfsstat4> Bind(BoundSession& session, nfs4::ChannelType type,
                                          const rpc::ConnectionLimits& limits, const SessionConnection& connection,
@@ -118,6 +133,7 @@ class BoundSessions {
     ClientId client{};
     rpc::ConnectionLimits limits{};
     bool keeps_reply = false;
+    std::shared_ptr<StreamStorage> storage{};  // not null: a change must be kept, since the session outlives the server
     // Not NFS4_OK: the chain does not allow the request. This status is the result of OPERATION_CONTROL; the request
     // ends with it, and its reply is kept like others.
     nfs4::nfsstat4 refusal = nfs4::NFS4_OK;
@@ -171,6 +187,10 @@ class BoundSessions {
   // Takes the connections to close, and the waits that have ended.
   std::vector<ConnectionToClose> TakeClosings() { return std::exchange(closings_, {}); }
   std::vector<std::shared_ptr<RequestWait>> TakeEndedWaits() { return std::exchange(ended_waits_, {}); }
+  // Takes the storage of sessions that have ended; the caller removes it.
+  std::vector<std::shared_ptr<StreamStorage>> TakeEndedStorage() { return std::exchange(ended_storage_, {}); }
+  // Adds storage to these.
+  void RemoveStorage(std::shared_ptr<StreamStorage> storage) { ended_storage_.push_back(std::move(storage)); }
   // Describes the first inconsistency; returns null if there is none.
   const char* FindInconsistency() const;
 
@@ -183,12 +203,15 @@ class BoundSessions {
   void WakeChain(BoundSession& session, const ChainRun* run);
   void Erase(BoundSession& session);
 
+  const Settings& settings_;
   Clients& clients_;
+  size_t persistent_count_ = 0;  // the sessions that have storage, or for which it is being made
   std::unordered_map<uint64_t, std::unique_ptr<BoundSession>> sessions_;
   std::unordered_map<uint64_t, BoundSession*> connections_;  // bound ones
   std::unordered_map<uint64_t, BoundSession*> created_over_;
   std::vector<ConnectionToClose> closings_;
   std::vector<std::shared_ptr<RequestWait>> ended_waits_;
+  std::vector<std::shared_ptr<StreamStorage>> ended_storage_;
 };
 
 }  // namespace penstock::nfs::v4::sess01

@@ -10,25 +10,22 @@
 // The whole file is allocated when the session is created, so later writes change only data.
 #include <fcntl.h>
 #include <fmt/core.h>
-#include <sys/stat.h>
-#include <sys/statvfs.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <array>
-#include <atomic>
 #include <cerrno>
 #include <filesystem>
 #include <utility>
 
 #include "base/data.h"
 #include "base/file_io.h"
-#include "base/log.h"
 #include "base/mix.h"
 #include "base/result.h"
 #include "base/state_directory.h"
 #include "nfs/v4/state/stable/reply_record.h"
 #include "nfs/v4/state/stable/reply_store.h"
+#include "nfs/v4/state/stable/session_files.h"
 
 namespace penstock::nfs::v4 {
 namespace {
@@ -40,9 +37,6 @@ constexpr size_t kHeadPage = 4096;
 constexpr uint64_t kMagic = 0x706e'7374'7270'3100;  // "pnstrp1"
 // The bits of the magic number that are the same in all versions.
 constexpr uint64_t kFamilyMask = ~uint64_t{0xffff};
-constexpr const char* kLoss = "without it, calls that clients send again are not known, and some may be executed twice";
-// The octets of disk space that sessions leave free, because the recovery store on the same disk must be able to grow.
-constexpr uint64_t kLeftFree = 16 << 20;
 // No session of this server exceeds these limits, so a larger value means that the file is damaged.
 constexpr uint32_t kMaxSlots = 64 << 10;
 constexpr uint32_t kMaxSlotOctets = 16 << 20;
@@ -125,7 +119,7 @@ bool IsNameOfSession(std::string_view name) {
 // Loads the session of a file. Returns nothing if the creation of the file was interrupted; then no client knows of the
 // session.
 SetupResult<std::optional<SavedSession>> LoadSession(const stdfs::path& path, BufferPool& pool) {
-  const auto damaged = [&](std::string_view how) { return std::unexpected(DamagedStateFile(path, how, kLoss)); };
+  const auto damaged = [&](std::string_view how) { return SessionFiles::Damaged(path, how); };
   if (!IsNameOfSession(path.filename().native())) return damaged("not a file of penstock's");
   const FileDescriptor fd(::open(path.c_str(), O_RDWR | O_CLOEXEC | O_NONBLOCK));
   std::array<std::byte, kHead> octets;
@@ -160,25 +154,17 @@ SetupResult<std::optional<SavedSession>> LoadSession(const stdfs::path& path, Bu
 
 class FileReplyStore : public ReplyStore {
  public:
-  FileReplyStore(stdfs::path directory, FileDescriptor fd) : directory_(std::move(directory)), fd_(std::move(fd)) {}
+  explicit FileReplyStore(std::unique_ptr<SessionFiles> files) : files_(std::move(files)) {}
 
-  // Loads the sessions of earlier runs, and removes files whose creation was interrupted.
+  // Loads the sessions of earlier runs.
   SetupResult<void> Find() {
     BufferPool pool;
-    std::error_code error;
-    std::vector<stdfs::path> unfinished;
-    for (stdfs::directory_iterator entries(directory_, error), end; !error && entries != end;
-         entries.increment(error)) {
-      PENSTOCK_TRY(std::optional<SavedSession> session, LoadSession(entries->path(), pool));
-      if (session) {
-        saved_.push_back(*std::move(session));
-      } else {
-        unfinished.push_back(entries->path());
-      }
-    }
-    if (error) return std::unexpected(StateFileError("read", directory_, error.value()));
-    for (const stdfs::path& path : unfinished) ::unlink(path.c_str());
-    return {};
+    return files_->ForEach([&](const stdfs::path& path) -> SetupResult<bool> {
+      PENSTOCK_TRY(std::optional<SavedSession> session, LoadSession(path, pool));
+      if (!session) return false;
+      saved_.push_back(*std::move(session));
+      return true;
+    });
   }
 
   std::vector<SavedSession> Load() override { return std::exchange(saved_, {}); }
@@ -186,58 +172,20 @@ class FileReplyStore : public ReplyStore {
   std::shared_ptr<SessionReplies> Create(const SessionId& session, const ReplyRoom& room) override {
     const Head head{
         .id = session, .slots = room.slots, .octets = static_cast<uint32_t>(RoundUp(ReplyRecord::MaxSize(room), 512))};
-    const stdfs::path path = directory_ / NameOf(session);
-    FileDescriptor fd(::open(path.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600));
-    if (!fd || !Prepare(fd.get(), head)) {
-      const int error = errno;
-      // Logs the failure once, until a creation succeeds again.
-      if (!failing_.exchange(true)) {
-        log::warn("{}; until then NFSv4 sessions are not persistent", StateFileError("write", path, error).message);
-      }
-      if (fd) ::unlink(path.c_str());
-      return nullptr;
-    }
-    failing_ = false;
-    return std::make_shared<SessionFile>(path, std::move(fd), head);
+    auto [path, fd] = files_->Create(NameOf(session), head.Serialize(), head.OffsetOf(head.slots));
+    return fd ? std::make_shared<SessionFile>(path, std::move(fd), head) : nullptr;
   }
 
  private:
-  // Allocates the file and writes its head. If it returns true, the head, the room and the name of the file are on
-  // stable storage; otherwise errno has the error.
-  bool Prepare(int fd, const Head& head) const {
-    if (const int error = ::posix_fallocate(fd, 0, static_cast<off_t>(head.OffsetOf(head.slots)))) {
-      errno = error;
-      return false;
-    }
-    struct statvfs room;
-    if (::fstatvfs(fd, &room) != 0) return false;
-    if (uint64_t{room.f_bavail} * room.f_frsize < kLeftFree) {
-      errno = ENOSPC;
-      return false;
-    }
-    if (const auto written = WriteAllAt(fd, head.Serialize(), 0); !written) {
-      errno = written.error();
-      return false;
-    }
-    return ::fsync(fd) == 0 && ::fsync(fd_.get()) == 0;
-  }
-
-  const stdfs::path directory_;
-  const FileDescriptor fd_;
+  const std::unique_ptr<SessionFiles> files_;
   std::vector<SavedSession> saved_;  // until Load() takes it
-  std::atomic<bool> failing_ = false;
 };
 
 }  // namespace
 
 SetupResult<std::unique_ptr<ReplyStore>> OpenReplyStore(const std::string& directory) {
-  const bool made = ::mkdir(directory.c_str(), 0700) == 0;
-  FileDescriptor fd(made || errno == EEXIST ? ::open(directory.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC) : -1);
-  if (!fd) return std::unexpected(StateFileError("use the directory", directory, errno));
-  if (made && !SyncDirectory(stdfs::path(directory).parent_path())) {
-    return std::unexpected(StateFileError("write", directory, errno));
-  }
-  auto store = std::make_unique<FileReplyStore>(directory, std::move(fd));
+  PENSTOCK_TRY(auto files, SessionFiles::Open(directory));
+  auto store = std::make_unique<FileReplyStore>(std::move(files));
   PENSTOCK_CHECK(store->Find());
   return store;
 }

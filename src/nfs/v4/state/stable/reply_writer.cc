@@ -12,12 +12,44 @@ Task<bool> ReplyWriter::Keep(Loop* loop, SessionReplies& session, SlotId slot, c
   });
 }
 
-Task<> ReplyWriter::Remove(Loop* loop, const std::vector<std::shared_ptr<SessionReplies>>& sessions) {
+Task<std::shared_ptr<StreamStorage>> ReplyWriter::Create(Loop* loop, const BoundSessionRecord& session) {
+  co_return co_await Offload(loop, pool_, [this, &session] { return streams_.Create(session); });
+}
+
+Task<bool> ReplyWriter::Begin(Loop* loop, StreamStorage& session, sess01::StreamId stream, const StreamRecord& request,
+                              bool lasting) {
+  co_return co_await Offload(loop, pool_, [&session, stream, &request, lasting] {  //
+    return session.Begin(stream, request, lasting);
+  });
+}
+
+Task<bool> ReplyWriter::Keep(Loop* loop, StreamStorage& session, sess01::StreamId stream, const StreamRecord& request,
+                             bool lasting) {
+  co_return co_await Offload(loop, pool_, [&session, stream, &request, lasting] {  //
+    return session.Keep(stream, request, lasting);
+  });
+}
+
+Task<bool> ReplyWriter::Reserve(Loop* loop, StreamStorage& session, const ChannelBlock& channels) {
+  co_return co_await Offload(loop, pool_, [&session, &channels] { return session.Reserve(channels); });
+}
+
+template <class Storage>
+Task<> ReplyWriter::RemoveAll(Loop* loop, const std::vector<std::shared_ptr<Storage>>& sessions) {
+  if (sessions.empty()) co_return;
   const auto remove = [&sessions] {
     for (const auto& session : sessions) session->Remove();
     return true;
   };
   co_await Offload(loop, pool_, remove);
+}
+
+Task<> ReplyWriter::Remove(Loop* loop, const std::vector<std::shared_ptr<SessionReplies>>& sessions) {
+  co_await RemoveAll(loop, sessions);
+}
+
+Task<> ReplyWriter::Remove(Loop* loop, const std::vector<std::shared_ptr<StreamStorage>>& sessions) {
+  co_await RemoveAll(loop, sessions);
 }
 
 }  // namespace penstock::nfs::v4

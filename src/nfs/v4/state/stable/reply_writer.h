@@ -1,4 +1,4 @@
-// Makes the store of persistent sessions' replies usable by callers that must not block.
+// Makes the stores of persistent sessions usable by callers that must not block.
 #pragma once
 
 #include <memory>
@@ -8,6 +8,7 @@
 #include "base/task.h"
 #include "base/workers.h"
 #include "nfs/v4/state/stable/reply_store.h"
+#include "nfs/v4/state/stable/stream_store.h"
 
 namespace penstock::nfs::v4 {
 
@@ -15,16 +16,30 @@ namespace penstock::nfs::v4 {
 // loop (in a simulation), they run at once.
 class ReplyWriter {
  public:
-  // Both outlive the writer and its calls under way. The pool may be null if all calls are without a loop.
-  explicit ReplyWriter(ReplyStore& store, Workers* pool = nullptr) : store_(store), pool_(pool) {}
+  // All outlive the writer and its calls under way. The pool may be null if all calls are without a loop.
+  ReplyWriter(ReplyStore& store, StreamStore& streams, Workers* pool = nullptr)
+      : store_(store), streams_(streams), pool_(pool) {}
 
   // See ReplyStore and SessionReplies. The arguments that are references must live until the call is done.
   Task<std::shared_ptr<SessionReplies>> Create(Loop* loop, SessionId session, ReplyRoom room);
   Task<bool> Keep(Loop* loop, SessionReplies& session, SlotId slot, const KeptReply& reply, bool lasting);
   Task<> Remove(Loop* loop, const std::vector<std::shared_ptr<SessionReplies>>& sessions);
 
+  // See StreamStore and StreamStorage.
+  Task<std::shared_ptr<StreamStorage>> Create(Loop* loop, const BoundSessionRecord& session);
+  Task<bool> Begin(Loop* loop, StreamStorage& session, sess01::StreamId stream, const StreamRecord& request,
+                   bool lasting);
+  Task<bool> Keep(Loop* loop, StreamStorage& session, sess01::StreamId stream, const StreamRecord& request,
+                  bool lasting);
+  Task<bool> Reserve(Loop* loop, StreamStorage& session, const ChannelBlock& channels);
+  Task<> Remove(Loop* loop, const std::vector<std::shared_ptr<StreamStorage>>& sessions);
+
  private:
+  template <class Storage>
+  Task<> RemoveAll(Loop* loop, const std::vector<std::shared_ptr<Storage>>& sessions);
+
   ReplyStore& store_;
+  StreamStore& streams_;
   Workers* pool_;
 };
 
