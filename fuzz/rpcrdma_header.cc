@@ -1,9 +1,11 @@
 // Parses the input as an RPC-over-RDMA header. The parser must agree with the one generated from protocol/rpcrdma.x. A
-// parsed header must serialize to the same octets. Each plan for it must stay within the offered chunks.
+// parsed header must serialize to the same octets. Each plan for it must stay within the offered chunks. Padded calls
+// are accepted only with the agreed alignment.
 #include <cstdlib>
 #include <vector>
 
 #include "protocol/rpcrdma.h"
+#include "rpcrdma/padding.h"
 #include "rpcrdma/private_data.h"
 #include "rpcrdma/read_plan.h"
 #include "rpcrdma/reply_check.h"
@@ -80,8 +82,13 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   const std::optional<FixedHeader> fixed = FixedHeader::Parse(message);
   if (!fixed) return 0;
   Header header;
-  const HeaderLimits limits{
-      .max_read_segments = 8, .max_write_chunks = 4, .max_write_segments = 8, .max_reply_segments = 4};
+  constexpr uint32_t kBoundary = 512;
+  if (fixed->procedure == Procedure::kMsgp) Require(!header.Parse(*fixed, message, {}).has_value());
+  const HeaderLimits limits{.padding = kBoundary,
+                            .max_read_segments = 8,
+                            .max_write_chunks = 4,
+                            .max_write_segments = 8,
+                            .max_reply_segments = 4};
   const Result<size_t, HeaderError> parsed = header.Parse(*fixed, message, limits);
   Require(!ToString(header).empty());
   if (!parsed) {
@@ -96,6 +103,11 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   std::vector<std::byte> again(header.serialized_size());
   Require(header.Serialize(again) == *parsed);
   Require(Equal(again, message.first(*parsed)));
+  if (header.fixed.procedure == Procedure::kMsgp) {
+    Require(header.alignment == kBoundary && header.threshold >= kPaddingThreshold && header.chunks.reads.empty());
+    CheckReply(header, message);
+    return 0;
+  }
   if (header.fixed.procedure != Procedure::kMsg && header.fixed.procedure != Procedure::kNomsg) return 0;
   CheckReads(header, size - *parsed);
   CheckReply(header, message);

@@ -9,6 +9,7 @@
 #include "base/address.h"
 #include "rdma/sim/network.h"
 #include "rpcrdma/server.h"
+#include "xdr/decoder.h"
 #include "xdr/encoder.h"
 
 using namespace penstock;           // NOLINT: a program of its own
@@ -28,6 +29,8 @@ Task<void> CallBack(std::shared_ptr<rpc::BackChannel> back) {
   (void)co_await back->Call(encoder.Finish(), {.max_stream = 100, .results = {}});
 }
 
+constexpr uint32_t kBoundary = 512;
+
 // Makes replies with the length and the payloads that the call requests.
 class Handler : public rpc::CallHandler {
  public:
@@ -41,6 +44,14 @@ class Handler : public rpc::CallHandler {
     for (const xdr::Item& item : call.items) {
       for (std::byte value : item.data.bytes()) sum += static_cast<size_t>(value);
       Require(item.offset <= stream.size());
+    }
+    // Pads stand only before payloads. The first payload of this protocol is behind three words.
+    xdr::Decoder decoder(call);
+    const std::byte* words = nullptr;
+    Data argument;
+    if (decoder.Take(words, 12) && decoder.Payload(argument, 4096)) {
+      for (std::byte value : argument.bytes()) sum += static_cast<size_t>(value);
+      Require(decoder.pads() % 4 == 0 && decoder.pads() < kBoundary);
     }
     rpc::Message reply;
     if (octet(8) == 0xff) co_return reply;
@@ -121,6 +132,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   options.responder.max_call_octets = 4000;
   options.responder.max_pulled_octets = 6000;
   options.responder.chunks = data[2] % 8 != 0;
+  options.limits.padding = data[2] & 0x10 ? kBoundary : 0;
   Server server(*server_provider, world, handler, options);
   auto listener = server_provider->Listen({asio::ip::address_v4::any(), 20049});
   const rdma::Address address = (*listener)->local();

@@ -57,7 +57,7 @@ struct Message {
   std::vector<PlacedResult> placed;
   // Used by calls received over RDMA, which then have no items. The pads are a part of the stream and of every size of
   // this message.
-  Padding padding;
+  Padding padding{};
 
   bool empty() const { return stream.empty(); }
   // Makes a message without items and placed results.
