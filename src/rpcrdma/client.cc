@@ -3,15 +3,27 @@
 #include <algorithm>
 #include <optional>
 #include <utility>
+#include <vector>
 
 #include "base/released_socket.h"
 
 namespace penstock::rpcrdma {
 namespace {
 
+uint32_t FirstReceiveSize(const ClientOptions& options) {
+  const uint32_t announced = options.private_data.receive_size;
+  return options.requester.one_receive_first ? std::max(announced, options.max_agreed_size) : announced;
+}
+
 uint32_t ReceivesFor(const ClientOptions& options) {
-  const uint32_t replies = RequesterCredits(options.requester.credits).requested();
+  const uint32_t replies = options.requester.first_receives();
   return options.back_channel ? replies + ResponderCredits(options.responder.credits).receives_needed() : replies;
+}
+
+std::vector<rdma::PostedReceive> FirstReceives(BufferPool& buffers, const ClientOptions& options) {
+  PrivateData own = options.private_data;
+  own.receive_size = FirstReceiveSize(options);
+  return Connection::MakeReceives(buffers, own, ReceivesFor(options));
 }
 
 rpc::Peer PeerOf(rdma::Endpoint& endpoint, Loop* loop) {
@@ -38,6 +50,7 @@ class Client::Link {
             std::move(endpoint), options.private_data, ReceivesFor(options), options.limits, timers,
             [this] { HandleFinished(); }, server),
         requester_(connection_, options.requester) {
+    connection_.set_receive_size(FirstReceiveSize(options));
     connection_.set_requester(requester_);
     if (options.back_channel) {
       responder_.emplace(connection_, *options.back_channel, peer_, options.responder);
@@ -79,6 +92,9 @@ Task<Result<rpc::Message, rpc::CallError>> Client::Call(rpc::Message call, rpc::
   return link_.requester_.Call(std::move(call), std::move(shape));
 }
 
+void Client::Bind(const rpc::ConnectionLimits& limits) { link_.requester_.Bind(limits); }
+Task<bool> Client::ReturnCredits(uint32_t target) { return link_.requester_.ReturnCredits(target); }
+
 Requester& Client::requester() { return link_.requester_; }
 const rpc::Peer& Client::peer() const { return link_.peer_; }
 const Thresholds& Client::thresholds() const { return link_.connection_.thresholds(); }
@@ -94,7 +110,7 @@ Task<Result<std::unique_ptr<Client>, rdma::ConnectError>> Connect(rdma::Provider
   connect.ord = options.ord;
   connect.local_port = options.local_port;
   connect.time_limit = options.connect_limit;
-  connect.receives = Connection::MakeReceives(provider.buffers(), options.private_data, ReceivesFor(options));
+  connect.receives = FirstReceives(provider.buffers(), options);
   rdma::ConnectResult endpoint = co_await provider.Connect(std::move(server), std::move(connect));
   if (!endpoint) co_return std::unexpected(std::move(endpoint).error());
   auto* link = new Client::Link(*std::move(endpoint), options, timers);
@@ -107,11 +123,12 @@ Task<Result<std::unique_ptr<Client>, rdma::ConnectError>> StepUp(rdma::Provider&
   const PrivateData server = ServerDataOf(limits);
   options.private_data = ClientDataOf(limits);
   options.requester.credits = std::min(options.requester.credits, limits.credits);
+  options.requester.one_receive_first = false;
   rdma::ConnectOptions step_up;
   step_up.ird = static_cast<uint16_t>(std::min<uint32_t>(limits.reads, options.ird));
   step_up.ord = 0;  // the server offers no memory
   step_up.time_limit = options.connect_limit;
-  step_up.receives = Connection::MakeReceives(provider.buffers(), options.private_data, ReceivesFor(options));
+  step_up.receives = FirstReceives(provider.buffers(), options);
   rdma::ConnectResult endpoint =
       co_await provider.StepUp(std::move(socket), rdma::StepUpRole::kInitiator, {}, std::move(step_up));
   if (!endpoint) co_return std::unexpected(std::move(endpoint).error());

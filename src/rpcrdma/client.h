@@ -19,6 +19,9 @@ struct ClientOptions {
   uint16_t ird = 16;
   uint16_t ord = 16;
   HeaderLimits limits;
+  // With requester.one_receive_first: the longest reply that Bind() may agree on; not below private_data.receive_size.
+  // The receives before Bind() have this size.
+  uint32_t max_agreed_size = 4096;
   RequesterOptions requester;
   // Executes the server's calls (RFC 8167). The handler must outlive the Client and every call that it has received.
   // Null: the client does not accept calls from the server.
@@ -35,6 +38,18 @@ class Client : public rpc::Channel {
   ~Client() override;
 
   Task<Result<rpc::Message, rpc::CallError>> Call(rpc::Message call, rpc::ReplyShape shape) override;
+
+  // Sets the limits that the server has granted in the reply to a call, once, before the next call: the sizes of Sends
+  // both ways, and the number of calls. The receives for their replies are posted now. For a connection with
+  // ClientOptions::requester.one_receive_first; others can only keep their sizes or lower them. A longer reply than
+  // `max_agreed_size` would end the connection, so do not ask for one.
+  void Bind(const rpc::ConnectionLimits& limits);
+  // Returns credits to the server until `target` of them are left, but never the last one
+  // (draft-talpey-nfsv4-rdma-sess-01 §2.4): a free credit by an empty Send, and a credit in use after its call has its
+  // reply. Until then, new calls use no more than the target. Later the grants of the server count again. Returns false
+  // if the connection is lost. Only for a server that expects this: others ignore empty Sends, and grant the credits
+  // again.
+  Task<bool> ReturnCredits(uint32_t target);
 
   Requester& requester();
   // Pads the payloads of the next calls to this boundary, which the server has granted; 0: no pads.

@@ -6,36 +6,46 @@
 #include <algorithm>
 #include <cassert>
 #include <cstdint>
+#include <limits>
 
 namespace penstock::rpcrdma {
 
 // Counts the requester's credits.
+//
+// An empty Send returns a credit (draft-talpey-nfsv4-rdma-sess-01 §2.4). It uses a receive of the peer and has no
+// reply. A reply that left before the empty Send arrived grants the returned credit once more, wrongly. So an empty
+// Send counts like a call in flight until the reply to a later call: that reply left after the empty Send had arrived.
 class RequesterCredits {
  public:
   // `requested` is the number of replies for which receives are posted. If `reserve` is true and there are several
-  // credits, the last one is reserved for probes of the peer's health (RFC 8267 §6.7.2).
-  explicit RequesterCredits(uint32_t requested, bool reserve = false)
-      : requested_(std::max(requested, 1u)), reserve_(reserve) {}
+  // credits, the last one is reserved for probes of the peer's health (RFC 8267 §6.7.2). If `one_first` is true, only
+  // one credit is used until Open(), whatever is requested and granted.
+  explicit RequesterCredits(uint32_t requested, bool reserve = false, bool one_first = false)
+      : requested_(std::max(requested, 1u)), reserve_(reserve), opening_(one_first) {}
 
   // The credit value for the header of a call.
   uint32_t requested() const { return requested_; }
   uint32_t granted() const { return granted_; }
   uint32_t in_flight() const { return in_flight_; }
   // The number of calls that may be without a reply at once.
-  uint32_t limit() const { return std::min(requested_, granted_); }
+  uint32_t limit() const { return opening_ ? 1 : std::min({requested_, held(), target_}); }
   // Whether an ordinary call may be sent. A probe may also use the reserved credit.
   bool available() const { return in_flight_ < (reserve_ && limit() > 1 ? limit() - 1 : limit()); }
   bool available_for_probe() const { return in_flight_ < limit(); }
+  bool opening() const { return opening_; }
+  void Open() { opening_ = false; }
 
   void HandleSent() {
     assert(available_for_probe());
     ++in_flight_;
   }
   // A reply has arrived. A grant of zero is forbidden, because it would end all traffic; it counts as a grant of one.
-  void HandleAnswered(uint32_t granted) {
+  // `returned_before` was returned() when the call was sent.
+  void HandleAnswered(uint32_t granted, uint64_t returned_before = 0) {
     assert(in_flight_ > 0);
     --in_flight_;
     granted_ = std::max(granted, 1u);
+    settled_ = std::max(settled_, returned_before);
   }
   // Returns the credit of a call that was not sent.
   void HandleUnsent() {
@@ -44,12 +54,40 @@ class RequesterCredits {
   }
   void set_requested(uint32_t requested) { requested_ = std::max(requested, 1u); }
 
+  // Begins to return the credits above `target`, but never the last one. Until the end, calls use no more than these.
+  void BeginReturn(uint32_t target) { target_ = std::min(target_, std::max(target, 1u)); }
+  // Whether an empty Send must leave now: a credit is to be returned, and it is not in use.
+  bool MustReturn() const { return held() > target_ && in_flight_ + unsettled() < granted_; }
+  void HandleReturned() {
+    assert(MustReturn());
+    ++returned_;
+  }
+  bool returning() const { return target_ != kNoTarget; }
+  // Returns true, and ends the return, if no more credits are left than its target.
+  bool EndReturn() {
+    if (!returning() || held() > target_) return false;
+    target_ = kNoTarget;
+    return true;
+  }
+  // All credits that empty Sends have returned so far.
+  uint64_t returned() const { return returned_; }
+
  private:
+  static constexpr uint32_t kNoTarget = std::numeric_limits<uint32_t>::max();
+
+  uint32_t unsettled() const { return static_cast<uint32_t>(returned_ - settled_); }
+  // The credits that are left.
+  uint32_t held() const { return granted_ > unsettled() ? granted_ - unsettled() : 1; }
+
   uint32_t requested_;
   const bool reserve_;
+  bool opening_;
   // One, until the first reply of the peer grants more (RFC 8166 §3.3.3).
   uint32_t granted_ = 1;
   uint32_t in_flight_ = 0;
+  uint32_t target_ = kNoTarget;
+  uint64_t returned_ = 0;
+  uint64_t settled_ = 0;  // of these: those that the latest grant takes into account
 };
 
 // Counts the responder's credits.

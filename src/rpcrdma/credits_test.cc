@@ -49,6 +49,71 @@ TEST(RequesterCredits, ReserveTheLastOfSeveralCreditsForAProbe) {
   EXPECT_FALSE(credits.available_for_probe());
 }
 
+TEST(RequesterCredits, UseOneUntilTheConnectionIsOpen) {
+  RequesterCredits credits(4, false, true);
+  credits.HandleSent();
+  credits.HandleAnswered(4);
+  EXPECT_EQ(credits.requested(), 4u);
+  EXPECT_EQ(credits.limit(), 1u);
+  credits.Open();
+  EXPECT_EQ(credits.limit(), 4u);
+}
+
+TEST(RequesterCredits, ReturnFreeCreditsAtOnceAndOthersLater) {
+  RequesterCredits credits(8);
+  credits.HandleSent();
+  credits.HandleAnswered(8);
+  for (int i = 0; i < 5; ++i) credits.HandleSent();
+  credits.BeginReturn(2);
+  int returned = 0;
+  const auto return_all = [&] {
+    for (; credits.MustReturn(); ++returned) credits.HandleReturned();
+  };
+  return_all();
+  EXPECT_EQ(returned, 3);
+  EXPECT_FALSE(credits.EndReturn());
+  // These replies left before the server knew of the return.
+  for (int i = 0; i < 3; ++i) {
+    credits.HandleAnswered(8);
+    EXPECT_FALSE(credits.available()) << "calls use no more than the target";
+    return_all();
+  }
+  EXPECT_EQ(returned, 6);
+  EXPECT_TRUE(credits.EndReturn());
+  EXPECT_EQ(credits.limit(), 2u);
+}
+
+TEST(RequesterCredits, AReplyToALaterCallSettlesTheReturnedCredits) {
+  RequesterCredits credits(8);
+  credits.HandleSent();
+  credits.HandleAnswered(8);
+  credits.HandleSent();
+  credits.BeginReturn(2);
+  for (int i = 0; i < 6; ++i) credits.HandleReturned();
+  ASSERT_TRUE(credits.EndReturn());
+  const uint64_t before = credits.returned();
+  credits.HandleSent();
+  credits.HandleAnswered(8);  // to the call before the return
+  EXPECT_EQ(credits.limit(), 2u);
+  credits.HandleAnswered(5, before);
+  EXPECT_EQ(credits.limit(), 5u);
+}
+
+TEST(RequesterCredits, NeverReturnTheLastCredit) {
+  RequesterCredits credits(8);
+  credits.BeginReturn(0);
+  EXPECT_FALSE(credits.MustReturn());
+  EXPECT_TRUE(credits.EndReturn());
+  credits.HandleSent();
+  credits.HandleAnswered(2);
+  credits.BeginReturn(0);
+  EXPECT_TRUE(credits.MustReturn());
+  credits.HandleReturned();
+  EXPECT_FALSE(credits.MustReturn());
+  EXPECT_TRUE(credits.EndReturn());
+  EXPECT_EQ(credits.limit(), 1u);
+}
+
 TEST(RequesterCredits, TreatAGrantOfZeroAsOne) {
   RequesterCredits credits(4);
   credits.HandleSent();

@@ -43,8 +43,9 @@ rpc::Xid XidOf(const Slice& stream) {
 Requester::Requester(Connection& connection, const RequesterOptions& options)
     : connection_(connection),
       options_(options),
-      credits_(options.credits, options.health.probe != nullptr),
-      receives_(credits_.requested()),
+      conditions_{connection.thresholds().send, connection.thresholds().receive, options.min_chunk, options.chunks},
+      credits_(options.credits, options.health.probe != nullptr, options.one_receive_first),
+      receives_(options.first_receives()),
       tick_(TickFor(options)) {
   connection_.AddReceives(receives_);
   if (tick_ > Duration::zero()) ticker_ = connection.timers().MakeTimer([this] { Tick(); });
@@ -62,7 +63,9 @@ Task<Result<rpc::Message, CallError>> Requester::Call(rpc::Message call, rpc::Re
   last_xid_ = xid;
   if (!xdr::LoadFiles(call, connection_.buffers())) co_return std::unexpected(CallError::kUnreadable);
   Attempt attempt;
-  std::optional<CallPlan> plan = PlanCall(call, shape, Conditions());
+  conditions_.call_threshold = connection_.thresholds().send;
+  conditions_.reply_threshold = connection_.thresholds().receive;
+  std::optional<CallPlan> plan = PlanCall(call, shape, conditions_);
   if (!plan) co_return std::unexpected(CallError::kTooLarge);
   attempt.plan = *plan;
 
@@ -93,17 +96,9 @@ Task<Result<rpc::Message, CallError>> Requester::Call(rpc::Message call, rpc::Re
 
 // ---- the call ----
 
-CallConditions Requester::Conditions() const {
-  const Thresholds& sizes = connection_.thresholds();
-  return {.call_threshold = sizes.send,
-          .reply_threshold = sizes.receive,
-          .min_chunk = options_.min_chunk,
-          .chunks = options_.chunks,
-          .padding = padding_};
-}
-
 void Requester::Begin(Attempt& attempt, rpc::Message& call, const rpc::ReplyShape& shape) {
   attempt.header.fixed.xid = XidOf(call.stream);
+  attempt.returned_before = credits_.returned();
   pending_.Insert(attempt.header.fixed.xid, &attempt);
   Offer(attempt, call, shape);
   PostCall(attempt, call);
@@ -221,7 +216,7 @@ void Requester::HandleReply(Received message) {
   if (fixed.procedure == Procedure::kMsg && XidOf(message.payload()) != fixed.xid) return;
 
   Attempt* attempt = pending_.Remove(fixed.xid);
-  credits_.HandleAnswered(fixed.credits);
+  credits_.HandleAnswered(fixed.credits, attempt ? attempt->returned_before : 0);
   PassCreditsOn();
   if (!attempt) return;  // its caller has given it up, and its memory is fenced
   // An error also means that the reply did not fit. More room would not help, because the types limit each reply (RFC
@@ -266,19 +261,56 @@ Result<rpc::Message, CallError> Requester::TakeReply(Attempt& attempt, Received&
 // ---- credits and ends ----
 
 void Requester::PassCreditsOn() {
+  while (credits_.MustReturn()) {
+    credits_.HandleReturned();
+    Spawn(SendEmpty());
+  }
+  if (credits_.EndReturn()) returned_.Notify();
   while (!waiting_.empty() && credits_.available()) {
     credits_.HandleSent();
     waiting_.WakeFront();
   }
 }
 
+void Requester::PostReceives() {
+  const uint32_t needed = credits_.requested();
+  if (credits_.opening() || receives_ >= needed) return;
+  connection_.AddReceives(needed - receives_);
+  receives_ = needed;
+}
+
 void Requester::set_credits(uint32_t credits) {
-  if (credits > receives_) {
-    connection_.AddReceives(credits - receives_);
-    receives_ = credits;
-  }
   credits_.set_requested(credits);
+  PostReceives();
   PassCreditsOn();
+}
+
+void Requester::Bind(const rpc::ConnectionLimits& limits) {
+  connection_.set_send_threshold(limits.max_request);
+  connection_.set_receive_threshold(limits.max_response);
+  // Calls of the peer arrive in the same receives, and their size is not among the limits.
+  connection_.set_receive_size(std::max(limits.max_response, connection_.announced_receive_size()));
+  SetPadding(limits.padding);
+  credits_.Open();
+  set_credits(std::min(options_.credits, limits.credits));
+}
+
+Task<bool> Requester::ReturnCredits(uint32_t target) {
+  Connection::Activity activity(connection_);
+  if (connection_.lost()) co_return false;
+  credits_.BeginReturn(target);
+  PassCreditsOn();
+  while (credits_.returning() && !connection_.lost()) co_await returned_;
+  co_return !connection_.lost();
+}
+
+Task<void> Requester::SendEmpty() {
+  Connection::Activity activity(connection_);
+  WorkBatch work;
+  rdma::SendRequest send;
+  send.context = work.Add();
+  connection_.endpoint().PostSend(std::move(send));
+  co_await work;
 }
 
 void Requester::Cancel(rpc::Xid xid) { GiveUp(xid, CallError::kCancelled); }
@@ -301,6 +333,7 @@ void Requester::HandleLost() {
   // From here on, new calls fail at once. Callers that resume now therefore cannot change these lists.
   waiting_.Close();
   for (Attempt* attempt : attempts) attempt->outcome.Set(std::unexpected(CallError::kDisconnected));
+  returned_.Notify();
 }
 
 // ---- time ----

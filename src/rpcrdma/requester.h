@@ -2,14 +2,17 @@
 // §3.5, §4, RFC 8267 §3, §6.7.2). The coroutine Call() runs once per call, from its start until its memory is fenced.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <functional>
 #include <memory>
 #include <optional>
 #include <vector>
 
+#include "base/signal.h"
 #include "base/task.h"
 #include "base/timer.h"
+#include "rpc/connection_control.h"
 #include "rpc/transport.h"
 #include "rpcrdma/call_plan.h"
 #include "rpcrdma/connection.h"
@@ -40,9 +43,15 @@ struct RequesterOptions {
   uint32_t credits = 64;    // the number to request; as many receives are posted for replies
   size_t min_chunk = 4096;  // payloads of at least this size move by RDMA, even if they would fit inline
   bool chunks = true;       // false: only short messages (RFC 8167 §5.3)
+  // The connection begins with one receive and one credit, whatever the peer grants. Bind() posts the receives for the
+  // others. For peers that agree on other sizes first (draft-talpey-nfsv4-rdma-sess-01 §2.3.3).
+  bool one_receive_first = false;
   // A call without a reply fails with kTimedOut after this time (and up to a quarter more). Zero: no limit.
   Duration call_timeout = Duration::zero();
   HealthCheck health = {};
+
+  // The number of receives to post with the connection.
+  uint32_t first_receives() const { return one_receive_first ? 1 : std::max(credits, 1u); }
 };
 
 class Requester : public rpc::Channel {
@@ -63,9 +72,13 @@ class Requester : public rpc::Channel {
 
   // May be called at any time. The next calls request the new number.
   void set_credits(uint32_t credits);
+  // Sets the limits that the peer has granted in the reply to a call. See Client::Bind().
+  void Bind(const rpc::ConnectionLimits& limits);
+  // See Client::ReturnCredits().
+  Task<bool> ReturnCredits(uint32_t target);
   const RequesterCredits& credits() const { return credits_; }
   // Pads the payloads of the next calls to this boundary; 0: no pads. The peer must have granted it. See padding.h.
-  void SetPadding(uint32_t boundary) { padding_ = boundary; }
+  void SetPadding(uint32_t boundary) { conditions_.padding = boundary; }
 
   // The connection calls these functions.
   void HandleReply(Received message);
@@ -86,10 +99,10 @@ class Requester : public rpc::Channel {
     Slice reply_chunk;
     WorkBatch work;
     OneShot<Outcome> outcome;
-    uint64_t sent_at = 0;  // the tick
+    uint64_t sent_at = 0;          // the tick
+    uint64_t returned_before = 0;  // RequesterCredits::returned() when the call was sent
   };
 
-  CallConditions Conditions() const;
   void Offer(Attempt& attempt, rpc::Message& call, const rpc::ReplyShape& shape);
   void OfferCall(Attempt& attempt, rpc::Message& call);
   void OfferReply(Attempt& attempt, const rpc::ReplyShape& shape);
@@ -101,7 +114,10 @@ class Requester : public rpc::Channel {
   Result<rpc::Message, rpc::CallError> TakeReply(Attempt& attempt, Received& reply);
 
   void GiveUp(rpc::Xid xid, rpc::CallError error);
+  void PostReceives();
+  // Gives free credits to calls that wait, or returns them to the peer.
   void PassCreditsOn();
+  Task<void> SendEmpty();
 
   bool checks_health() const { return options_.health.probe != nullptr; }
   void Tick();
@@ -111,12 +127,13 @@ class Requester : public rpc::Channel {
 
   Connection& connection_;
   const RequesterOptions options_;
-  uint32_t padding_ = 0;
+  CallConditions conditions_;
   RequesterCredits credits_;
   uint32_t receives_;
   PendingCalls<Attempt> pending_;
   struct Nothing {};
   WaitQueue<Nothing> waiting_;
+  Signal returned_;  // a return of credits may have ended
   // A coarse clock. A tick is a quarter of the shortest limit. The ticker runs only while there are calls or health to
   // watch.
   const Duration tick_;
