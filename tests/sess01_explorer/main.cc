@@ -6,6 +6,7 @@
 #include <fmt/core.h>
 
 #include "bound_server.h"
+#include "chain_world.h"
 #include "explorer.h"
 #include "slot_server.h"
 
@@ -17,6 +18,7 @@ struct Arguments {
   std::string server = "sess01";
   Rules rules;
   bool keeps_nothing = false;
+  size_t chains = 0;
 };
 
 std::unique_ptr<Server> MakeServer(const Arguments& arguments) {
@@ -25,7 +27,16 @@ std::unique_ptr<Server> MakeServer(const Arguments& arguments) {
   return std::make_unique<BoundServer>(streams, !arguments.keeps_nothing, arguments.rules);
 }
 
+int RunChains(const Arguments& arguments) {
+  const ChainReport report =
+      ExploreChains({.channels = static_cast<size_t>(arguments.size.channels), .waiting = arguments.chains});
+  fmt::print("{} states, {} steps\n{}", report.states, report.steps,
+             report.wrong.empty() ? "no errors\n" : report.story);
+  return report.wrong.empty() ? 0 : 1;
+}
+
 int Run(Arguments arguments) {
+  if (arguments.chains) return RunChains(arguments);
   arguments.size.executes_once = !arguments.keeps_nothing;
   World world(arguments.size, MakeServer(arguments));
   const auto began = std::chrono::steady_clock::now();
@@ -67,6 +78,8 @@ int main(int argc, char** argv) {
   app.add_flag("--keep-nothing", arguments.keeps_nothing, "sess01: the session keeps no replies");
   app.add_flag("--no-closing", closes_nothing, "sess01: a retry does not close the channel that it names");
   app.add_flag("--no-stale-rule", finds_no_stale, "sess01: a retry that is not recognized is always executed");
+  app.add_option("--chains", arguments.chains,
+                 "explores the chains of the channels instead, with so many chained requests that are not answered");
   CLI11_PARSE(app, argc, argv);
   if (arguments.size.at_once > arguments.size.channels) arguments.size.at_once = arguments.size.channels;
   arguments.rules.closes_named = !closes_nothing;
