@@ -37,7 +37,8 @@ class Client::Link {
         connection_(
             std::move(endpoint), options.private_data, ReceivesFor(options), options.limits, timers,
             [this] { HandleFinished(); }, server),
-        requester_(connection_, options.requester) {
+        requester_(connection_, options.requester),
+        on_lost_(options.on_lost) {
     connection_.set_requester(requester_);
     if (options.back_channel) {
       responder_.emplace(connection_, *options.back_channel, peer_, options.responder);
@@ -66,9 +67,11 @@ class Client::Link {
  private:
   void HandleFinished() {
     finished_ = true;
+    if (on_lost_) on_lost_();
     if (abandoned_) delete this;
   }
 
+  const std::function<void()> on_lost_;
   bool finished_ = false;
   bool abandoned_ = false;
 };
