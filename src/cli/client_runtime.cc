@@ -49,9 +49,7 @@ int ClientRuntime::Run(Task<client::Result<void>> command) {
 }
 
 SetupResult<client::Url> ParseUrl(const std::string& text, const std::string& vers) {
-  PENSTOCK_TRY(client::Url url, client::Url::Parse(text));
-  if (!vers.empty()) url.version = client::ParseVersion(vers);
-  return url;
+  return client::Url::Parse(text, client::ParseVersion(vers));
 }
 
 int RunOnMounts(const std::vector<std::string>& urls, const ClientOptions& options, const UseMount& use) {

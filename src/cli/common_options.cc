@@ -17,8 +17,10 @@ void AddRdmaOptions(CLI::App& command, RdmaOptions& options) {
 }
 
 void AddVersionOption(CLI::App& command, std::string& vers) {
-  command.add_option("--vers", vers, "Use only this version of NFS: 3, 4.0, 4.1 or 4.2")
-      ->check(CLI::IsMember({"3", "4", "4.0", "4.1", "4.2"}));
+  command
+      .add_option("--vers", vers,
+                  "Use only this version of NFS: 3, 4.0, 4.1, 4.2, or 4.1-sess01 for the sessions draft of 2004")
+      ->check(CLI::IsMember({"3", "4", "4.0", "4.1", "4.2", "4.1-sess01"}));
 }
 
 void AddTraceOption(CLI::App& command, std::string& file) {

@@ -42,7 +42,7 @@ TEST(CommonOptions, EachOptionFillsItsField) {
 }
 
 TEST(CommonOptions, AcceptsEachSupportedVersionOnly) {
-  for (const char* const version : {"3", "4", "4.0", "4.1", "4.2"}) {
+  for (const char* const version : {"3", "4", "4.0", "4.1", "4.2", "4.1-sess01"}) {
     const auto parsed = Parse({"--vers", version});
     EXPECT_EQ(parsed.code, 0) << parsed.message;
     EXPECT_EQ(parsed.options.vers, version);
@@ -50,7 +50,7 @@ TEST(CommonOptions, AcceptsEachSupportedVersionOnly) {
   for (const char* const version : {"2", "4.3", "5", "v3", "3.0", "four"}) {
     const auto parsed = Parse({"--vers", version});
     EXPECT_EQ(parsed.code, kRefused) << version;
-    EXPECT_THAT(parsed.message, HasSubstr(std::string("--vers: ") + version + " not in {3,4,4.0,4.1,4.2}"));
+    EXPECT_THAT(parsed.message, HasSubstr(std::string("--vers: ") + version + " not in {3,4,4.0,4.1,4.2,4.1-sess01}"));
   }
 }
 

@@ -142,7 +142,7 @@ TEST_F(ProgramTest, ReportsEachMistakeOfAUrl) {
                                      std::pair("nfs://", "is not of the form nfs://HOST[:PORT]/PATH"),
                                      std::pair("nfs://host:0/", "is not of the form nfs://HOST[:PORT]/PATH"),
                                      std::pair("nfs://host/%2", "has a malformed % escape in its path"),
-                                     std::pair("nfs://host/?proto=udp", "proto must be tcp or rdma"),
+                                     std::pair("nfs://host/?proto=udp", "proto must be tcp, rdma or stepup"),
                                      std::pair("nfs://host/?uid=root", "uid must be a number"),
                                      std::pair("nfs://host/?soft", "unknown option 'soft'")}) {
     ExpectError({"cat", url}, std::string(url) + ": " + mistake);
@@ -183,9 +183,9 @@ TEST_F(ProgramTest, CopyOpensTheLocalSourceBeforeItConnects) {
 }
 
 TEST_F(ProgramTest, CopyReportsAMalformedUrlOnEitherSide) {
-  ExpectError({"cp", "nfs://host/?vers=2", "file"}, "nfs://host/?vers=2: vers must be 3, 4.0, 4.1 or 4.2");
+  ExpectError({"cp", "nfs://host/?vers=2", "file"}, "nfs://host/?vers=2: vers must be 3, 4.0, 4.1, 4.2 or 4.1-sess01");
   ExpectError({"cp", "/no such folder/file", "nfs://host/?vers=2"},
-              "nfs://host/?vers=2: vers must be 3, 4.0, 4.1 or 4.2");
+              "nfs://host/?vers=2: vers must be 3, 4.0, 4.1, 4.2 or 4.1-sess01");
 }
 
 TEST_F(ProgramTest, RefusesNumbersOutsideTheirRange) {

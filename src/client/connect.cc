@@ -78,6 +78,7 @@ rpcrdma::ClientOptions RdmaOptions(Loop& loop, const rdma::Provider& provider, c
   options.connect_limit = std::min(channel.time_limit, ReplyLimit(url));
   options.requester.call_timeout = ReplyLimit(url);
   options.back_channel = channel.back_channel;
+  options.on_lost = channel.on_lost;
   options.private_data.remote_invalidation = provider.remote_invalidation();
   if (channel.probe_after > Duration::zero()) {
     options.requester.health = {.probe = MakeProbe, .after = channel.probe_after, .limit = channel.probe_limit};
@@ -111,6 +112,7 @@ Task<Opened> OpenTcp(Loop& loop, SocketAddress server, const Url& url, ChannelOp
   options.connect_limit = std::min({options.connect_limit, channel.time_limit, ReplyLimit(url)});
   options.call_limit = ReplyLimit(url);
   options.back_channel = channel.back_channel;
+  options.on_closed = channel.on_lost;
   auto connected = co_await rpc::tcp::Channel::Connect(loop, server, options);
   if (!connected) co_return std::unexpected(connected.error().message());
   co_return *std::move(connected);

@@ -2,6 +2,7 @@
 // TCP into one over RDMA.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <string>
 
@@ -29,6 +30,8 @@ struct ChannelOptions {
   // Executes the server's calls over the connection (callbacks of NFSv4.1). It outlives the channel and its own calls.
   // Null: the client accepts no calls.
   rpc::CallHandler* back_channel = nullptr;
+  // Called when the connection is lost or closed, at most once. It must not destroy the channel. Empty: nobody is told.
+  std::function<void()> on_lost{};
 };
 
 // Looks up url.host on a thread of `workers`, because that may block, and connects to port url.port of the first

@@ -55,6 +55,14 @@ constexpr auto kTexts = std::to_array<std::pair<int32_t, std::string_view>>({
     {NumberOf(nfs4::NFS4ERR_SYMLINK), "is a symbolic link"},
     {NumberOf(nfs4::NFS4ERR_BADNAME), "the server does not accept this name"},
     {NumberOf(nfs4::NFS4ERR_BADCHAR), "the server does not accept this name"},
+    {NumberOf(nfs4::NFS4ERR_SESS01_BADSESSION), "the server does not know the session"},
+    {NumberOf(nfs4::NFS4ERR_SESS01_CHAIN_BROKEN),
+     "the connection was lost in the middle of a chain of requests: a part of it may have been executed"},
+    {NumberOf(nfs4::NFS4ERR_SESS01_BADBIND), "the server does not bind this connection to the session"},
+    {NumberOf(nfs4::NFS4ERR_SESS01_STREAM_INUSE),
+     "the connection was lost, and the server cannot tell whether it has executed the request"},
+    {NumberOf(nfs4::NFS4ERR_SESS01_UNKNOWN_FATE),
+     "the server restarted during the request and cannot tell whether it has executed it"},
 });
 
 }  // namespace

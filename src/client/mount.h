@@ -72,7 +72,8 @@ struct NewAttributes {
 struct Node {
   Handle handle;
   Attributes attributes;
-  // The directory and name of the lookup; empty for a root. Version 4.0 opens files only by name (RFC 7530 §16.16).
+  // The directory and name of the lookup; empty for a root. Version 4.0 and the sessions of
+  // 2004 open files only by name (RFC 7530 §16.16).
   Handle directory{};
   std::string name{};
 };
@@ -194,7 +195,7 @@ class Mount {
   // Gives back the state that the server keeps for this client. Call it last, when no other call is under way.
   virtual Task<void> Unmount() = 0;
 
-  // Returns "3", "4.0", "4.1" or "4.2".
+  // Returns the version as `vers=` of a URL names it.
   virtual std::string_view version() const = 0;
   Loop& loop() { return loop_; }
   const Url& url() const { return url_; }

@@ -14,6 +14,8 @@ const v4::Dialect& DialectOf(const Url& url) {
       return v4::kVersion40;
     case Version::k42:
       return v4::kVersion42;
+    case Version::kSess01:
+      return v4::kSessionsOf2004;
     default:
       return v4::kVersion41;
   }

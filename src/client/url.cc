@@ -2,7 +2,10 @@
 
 #include <fmt/core.h>
 
+#include <algorithm>
+#include <bit>
 #include <charconv>
+#include <iterator>
 
 namespace penstock::client {
 namespace {
@@ -54,6 +57,72 @@ bool ParseAuthority(std::string_view text, std::string& host, std::optional<uint
   return port && *port != 0;
 }
 
+std::optional<bool> OnOrOff(std::string_view text) {
+  if (text == "on") return true;
+  if (text == "off") return false;
+  return std::nullopt;
+}
+
+std::optional<Protocol> ParseProtocol(std::string_view text) {
+  if (text == "tcp") return Protocol::kTcp;
+  if (text == "rdma") return Protocol::kRdma;
+  if (text == "stepup") return Protocol::kStepUp;
+  return std::nullopt;
+}
+
+std::optional<BackChannelPlace> ParseBack(std::string_view text) {
+  if (text == "own") return BackChannelPlace::kOwn;
+  if (text == "shared") return BackChannelPlace::kShared;
+  if (text == "off") return BackChannelPlace::kOff;
+  return std::nullopt;
+}
+
+// Whether the client may ask for this boundary: 0 or a power of two from 64 to 4096.
+bool IsPadding(uint32_t boundary) {
+  return boundary == 0 || (std::has_single_bit(boundary) && boundary >= 64 && boundary <= 4096);
+}
+
+bool IsSessionOption(std::string_view key) {
+  constexpr std::string_view kKeys[] = {"channels", "back", "persist", "pad", "chain"};
+  return std::ranges::find(kKeys, key) != std::end(kKeys);
+}
+
+// Sets an option for which IsSessionOption() is true. Returns its mistake, or nothing.
+std::optional<std::string_view> SetSessionOption(BoundSessionOptions& session, std::string_view key,
+                                                 std::string_view value) {
+  const auto number = Number<uint32_t>(value);
+  const auto flag = OnOrOff(value);
+  if (key == "channels") {
+    if (!number || *number < 1 || *number > 16) return "channels must be a number from 1 to 16";
+    session.channels = *number;
+  } else if (key == "back") {
+    const auto place = ParseBack(value);
+    if (!place) return "back must be own, shared or off";
+    session.back = *place;
+  } else if (key == "pad") {
+    if (!number || !IsPadding(*number)) return "pad must be 0 or a power of two from 64 to 4096";
+    session.padding = *number;
+  } else if (key == "persist") {
+    if (!flag) return "persist must be on or off";
+    session.persist = *flag;
+  } else {
+    if (!flag) return "chain must be on or off";
+    session.chain = *flag;
+  }
+  return std::nullopt;
+}
+
+// Returns the reason why the options contradict each other, or nothing. `session_option` is one that only the sessions
+// of 2004 have, or empty.
+std::optional<std::string> Contradiction(const Url& url, std::string_view session_option) {
+  if (url.version != Version::kSess01) {
+    if (!session_option.empty()) return fmt::format("{} needs vers=4.1-sess01", session_option);
+    if (url.protocol == Protocol::kStepUp) return "proto=stepup needs vers=4.1-sess01";
+  }
+  if (url.session.padding > 0 && url.protocol == Protocol::kTcp) return "pad needs proto=rdma or proto=stepup";
+  return std::nullopt;
+}
+
 }  // namespace
 
 std::optional<Version> ParseVersion(std::string_view text) {
@@ -61,10 +130,11 @@ std::optional<Version> ParseVersion(std::string_view text) {
   if (text == "4.0") return Version::k40;
   if (text == "4" || text == "4.1") return Version::k41;
   if (text == "4.2") return Version::k42;
+  if (text == "4.1-sess01") return Version::kSess01;
   return std::nullopt;
 }
 
-SetupResult<Url> Url::Parse(std::string_view text) {
+SetupResult<Url> Url::Parse(std::string_view text, std::optional<Version> version) {
   const auto fail = [text](std::string_view why) {
     return std::unexpected(SetupError{fmt::format("{}: {}", text, why)});
   };
@@ -77,6 +147,7 @@ SetupResult<Url> Url::Parse(std::string_view text) {
 
   Url url;
   std::optional<uint16_t> port;
+  std::string_view session_option;
   if (!ParseAuthority(rest.substr(0, slash), url.host, port)) return fail("is not of the form nfs://HOST[:PORT]/PATH");
   if (slash != rest.npos) {
     auto path = PercentDecoded(rest.substr(slash));
@@ -94,11 +165,12 @@ SetupResult<Url> Url::Parse(std::string_view text) {
     const auto number = Number<uint32_t>(value);
     const bool is_port = number && *number > 0 && *number <= 0xffff;
     if (key == "proto") {
-      if (value != "tcp" && value != "rdma") return fail("proto must be tcp or rdma");
-      url.protocol = value == "rdma" ? Protocol::kRdma : Protocol::kTcp;
+      const auto protocol = ParseProtocol(value);
+      if (!protocol) return fail("proto must be tcp, rdma or stepup");
+      url.protocol = *protocol;
     } else if (key == "vers" || key == "version") {
       url.version = ParseVersion(value);
-      if (!url.version) return fail("vers must be 3, 4.0, 4.1 or 4.2");
+      if (!url.version) return fail("vers must be 3, 4.0, 4.1, 4.2 or 4.1-sess01");
     } else if (key == "port" || key == "nfsport") {
       if (!is_port) return fail(fmt::format("{} must be a port number", key));
       port = static_cast<uint16_t>(*number);
@@ -114,12 +186,18 @@ SetupResult<Url> Url::Parse(std::string_view text) {
     } else if (option == "resvport" || option == "noresvport") {
       url.reserved_port = option == "resvport";
     } else if (key == "crc") {
-      if (value != "on" && value != "off") return fail("crc must be on or off");
-      url.crc = value == "on";
+      const auto crc = OnOrOff(value);
+      if (!crc) return fail("crc must be on or off");
+      url.crc = *crc;
+    } else if (IsSessionOption(key)) {
+      if (const auto mistake = SetSessionOption(url.session, key, value)) return fail(*mistake);
+      session_option = key;
     } else {
       return fail(fmt::format("unknown option '{}'", key));
     }
   }
+  if (version) url.version = version;
+  if (const auto why = Contradiction(url, session_option)) return fail(*why);
   url.port = port.value_or(url.protocol == Protocol::kRdma ? 20049 : 2049);
   return url;
 }

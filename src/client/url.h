@@ -1,5 +1,5 @@
-// nfs://host[:port]/path?vers=3|4.0|4.1|4.2&proto=rdma|tcp names a file on a server and the way to reach it. The form
-// follows libnfs.
+// nfs://host[:port]/path?vers=3|4.0|4.1|4.2|4.1-sess01&proto=rdma|tcp|stepup names a file on a server and the way to
+// reach it. The form follows libnfs.
 #pragma once
 
 #include <cstdint>
@@ -11,10 +11,30 @@
 
 namespace penstock::client {
 
-enum class Protocol : uint8_t { kTcp, kRdma };
-enum class Version : uint8_t { k3, k40, k41, k42 };
-// Parses "3", "4" (which means 4.1), "4.0", "4.1" or "4.2".
+// kStepUp: the client connects over TCP, and turns the connection into an RDMA connection in place if the server grants
+// that (draft-talpey-nfsv4-rdma-sess-01 §2.3.2). Only with Version::kSess01.
+enum class Protocol : uint8_t { kTcp, kRdma, kStepUp };
+// kSess01: minor version 1 as the sessions draft of 2004 proposed it (docs/sessions-2004.md).
+enum class Version : uint8_t { k3, k40, k41, k42, kSess01 };
+// Parses "3", "4" (which means 4.1), "4.0", "4.1", "4.2" or "4.1-sess01".
 std::optional<Version> ParseVersion(std::string_view text);
+
+// Where the server's calls to a client with a session of 2004 arrive (draft-talpey-nfsv4-rdma-sess-01 §2.6).
+enum class BackChannelPlace : uint8_t {
+  kOwn,     // over a connection of their own
+  kShared,  // over the connection of the first operations channel
+  kOff,     // nowhere, so that the server grants no delegations
+};
+
+// The choices of a client with a session of 2004.
+struct BoundSessionOptions {
+  uint32_t channels = 1;  // operations channels, each over a connection of its own: 1 to 16
+  BackChannelPlace back = BackChannelPlace::kOwn;
+  bool persist = true;   // ask the server to keep replies, so that it executes each request once (§6.1)
+  uint32_t padding = 0;  // over RDMA, ask to align the data of WRITEs on this boundary (§2.8): 0 or 64 to 4096
+  bool chain = true;     // split a COMPOUND that is larger than the channel's sizes into chained requests (§2.7)
+  bool operator==(const BoundSessionOptions&) const = default;
+};
 
 struct Url {
   std::string host;  // a name or an address; an IPv6 address without its brackets
@@ -36,12 +56,16 @@ struct Url {
   // The time limit of a call in seconds, over any number of connections.
   uint32_t timeout = 600;
 
+  // Only for Version::kSess01.
+  BoundSessionOptions session;
+
   static bool LooksLikeOne(std::string_view text) { return text.starts_with("nfs://"); }
 
   // Options: vers, proto, port or nfsport, mountport, uid, gid, crc=on|off, resvport or noresvport (as in nfs(5)),
-  // timeout (seconds). The default ports are 2049 over TCP, 20049 over RDMA (RFC 8267 §4) and 20048 for MOUNT. The
-  // error names the text and its mistake.
-  static SetupResult<Url> Parse(std::string_view text);
+  // timeout (seconds); with vers=4.1-sess01 also channels, back=own|shared|off, persist=on|off, pad, chain=on|off. The
+  // default ports are 2049 over TCP, 20049 over RDMA (RFC 8267 §4) and 20048 for MOUNT. A present `version` replaces
+  // that of the URL. The error names the text and its mistake.
+  static SetupResult<Url> Parse(std::string_view text, std::optional<Version> version = {});
 };
 
 }  // namespace penstock::client

@@ -146,14 +146,14 @@ TEST(Url, RejectsAMalformedEscape) {
 
 TEST(Url, RejectsAMalformedOption) {
   const std::pair<const char*, const char*> cases[] = {
-      {"proto", "proto must be tcp or rdma"},
-      {"proto=", "proto must be tcp or rdma"},
-      {"proto=udp", "proto must be tcp or rdma"},
-      {"proto=TCP", "proto must be tcp or rdma"},
-      {"vers=", "vers must be 3, 4.0, 4.1 or 4.2"},
-      {"vers=2", "vers must be 3, 4.0, 4.1 or 4.2"},
-      {"vers=4.3", "vers must be 3, 4.0, 4.1 or 4.2"},
-      {"version=4.", "vers must be 3, 4.0, 4.1 or 4.2"},
+      {"proto", "proto must be tcp, rdma or stepup"},
+      {"proto=", "proto must be tcp, rdma or stepup"},
+      {"proto=udp", "proto must be tcp, rdma or stepup"},
+      {"proto=TCP", "proto must be tcp, rdma or stepup"},
+      {"vers=", "vers must be 3, 4.0, 4.1, 4.2 or 4.1-sess01"},
+      {"vers=2", "vers must be 3, 4.0, 4.1, 4.2 or 4.1-sess01"},
+      {"vers=4.3", "vers must be 3, 4.0, 4.1, 4.2 or 4.1-sess01"},
+      {"version=4.", "vers must be 3, 4.0, 4.1, 4.2 or 4.1-sess01"},
       {"port=0", "port must be a port number"},
       {"port=65536", "port must be a port number"},
       {"nfsport=x", "nfsport must be a port number"},

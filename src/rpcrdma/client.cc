@@ -49,7 +49,8 @@ class Client::Link {
         connection_(
             std::move(endpoint), options.private_data, ReceivesFor(options), options.limits, timers,
             [this] { HandleFinished(); }, server),
-        requester_(connection_, options.requester) {
+        requester_(connection_, options.requester),
+        on_lost_(options.on_lost) {
     connection_.set_receive_size(FirstReceiveSize(options));
     connection_.set_requester(requester_);
     if (options.back_channel) {
@@ -79,9 +80,11 @@ class Client::Link {
  private:
   void HandleFinished() {
     finished_ = true;
+    if (on_lost_) on_lost_();
     if (abandoned_) delete this;
   }
 
+  const std::function<void()> on_lost_;
   bool finished_ = false;
   bool abandoned_ = false;
 };

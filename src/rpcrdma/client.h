@@ -1,6 +1,7 @@
 // A client's connection to a server. Connect() sets it up, and the client then makes its calls through it.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <string>
 
@@ -26,6 +27,8 @@ struct ClientOptions {
   // Executes the server's calls (RFC 8167). The handler must outlive the Client and every call that it has received.
   // Null: the client does not accept calls from the server.
   rpc::CallHandler* back_channel = nullptr;
+  // Called when the connection has ended, for whatever reason. It must not destroy the Client. Empty: nobody is told.
+  std::function<void()> on_lost{};
   ResponderOptions responder{.credits = 8, .chunks = false};
   Loop* loop = nullptr;  // for rpc::Peer
   LocalPort local_port = LocalPort::kAny;

@@ -71,6 +71,19 @@ inline std::string ReadFile(const std::filesystem::path& path) {
   return std::move(text).str();
 }
 
+// The protocol as a part of a test's name.
+inline std::string NameOf(Protocol protocol) {
+  switch (protocol) {
+    case Protocol::kTcp:
+      return "Tcp";
+    case Protocol::kRdma:
+      return "Rdma";
+    case Protocol::kStepUp:
+      return "StepUp";
+  }
+  return "";
+}
+
 // The version as a part of a test's name.
 inline std::string NameOf(Version version) {
   switch (version) {
@@ -82,6 +95,8 @@ inline std::string NameOf(Version version) {
       return "41";
     case Version::k42:
       return "42";
+    case Version::kSess01:
+      return "Sess01";
   }
   return "";
 }
@@ -128,6 +143,8 @@ class ServerTest : public testing::TestWithParam<std::tuple<Protocol, Version>> 
     options.threads = 2;
     options.state_directory = directory_.path() / "state";
     options.nfs4.lease = options.nfs4.grace = grace_;
+    options.nfs4.bound_sessions = version() == Version::kSess01;
+    options.step_up = protocol() == Protocol::kStepUp;
     return options;
   }
 
@@ -150,6 +167,7 @@ class ServerTest : public testing::TestWithParam<std::tuple<Protocol, Version>> 
     url.port = (protocol() == Protocol::kRdma ? at.rdma : at.tcp).port();
     url.mount_port = at.mount.port();
     url.path = std::move(path);
+    url.session = session_;
     return url;
   }
 
@@ -207,6 +225,7 @@ class ServerTest : public testing::TestWithParam<std::tuple<Protocol, Version>> 
   const TemporaryDirectory directory_;
   Duration grace_ =
       std::chrono::seconds(90);  // of the lease as well: the grace period lasts at least as long as the previous lease
+  client::BoundSessionOptions session_;  // of clients with a session of 2004
   size_t delegations_ = client::MountOptions().delegations;
   const KeptPort tcp_port_, rdma_port_, mount_port_;
   std::unique_ptr<Server> server_;

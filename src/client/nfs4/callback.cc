@@ -1,41 +1,17 @@
 #include "client/nfs4/callback.h"
 
-#include <concepts>
 #include <optional>
 #include <vector>
 
 #include "client/nfs4/attributes.h"
+#include "client/nfs4/callback_answers.h"
 #include "client/nfs4/dialect.h"
 #include "xdr/decode.h"
 #include "xdr/encode.h"
 
 namespace penstock::client::v4 {
-namespace {
-
 using nfs4::nfs_cb_opnum4;
 using nfs4::nfsstat4;
-
-// Encodes the result of an operation that consists of a status. Returns the status.
-nfsstat4 Answer(xdr::Encoder& results, nfs_cb_opnum4 operation, nfsstat4 status) {
-  xdr::Encode(results, operation);
-  xdr::Encode(results, status);
-  return status;
-}
-
-// Decodes the arguments and encodes the status that `handle(arguments)` returns.
-template <class Arguments, class Handle>
-  requires std::invocable<Handle, const Arguments&>
-nfsstat4 Answer(xdr::Decoder& decoder, xdr::Encoder& results, nfs_cb_opnum4 operation, Handle handle) {
-  Arguments arguments;
-  return Answer(results, operation, xdr::Decode(decoder, arguments) ? handle(arguments) : nfsstat4::NFS4ERR_BADXDR);
-}
-// Decodes the arguments, ignores them and encodes `status`.
-template <class Arguments>
-nfsstat4 Answer(xdr::Decoder& decoder, xdr::Encoder& results, nfs_cb_opnum4 operation, nfsstat4 status) {
-  return Answer<Arguments>(decoder, results, operation, [status](const Arguments&) { return status; });
-}
-
-}  // namespace
 
 Task<rpc::AcceptStatus> CallbackProgram::Call(rpc::CallContext& context, xdr::Decoder& arguments,
                                               xdr::Encoder& results) {
@@ -59,7 +35,7 @@ rpc::AcceptStatus CallbackProgram::Compound(xdr::Decoder& arguments, xdr::Encode
   const size_t count_at = results.reduced_size() - 4;
 
   nfsstat4 status = nfsstat4::NFS4_OK;
-  if (const Dialect* const dialect = FindDialect(head.minorversion); !dialect || !dialect->has_sessions) {
+  if (const Dialect* const dialect = FindDialect(head.minorversion); !dialect || !dialect->has_sessions()) {
     status = nfsstat4::NFS4ERR_MINOR_VERS_MISMATCH;
     head.count = 0;
   }
@@ -122,12 +98,11 @@ bool CallbackProgram::RefersToACallUnderWay(const nfs4::CB_SEQUENCE4args& sequen
   return false;
 }
 
-// RFC 8881 §20.1, §10.4.3
-nfsstat4 CallbackProgram::GetAttributes(xdr::Decoder& arguments, xdr::Encoder& results) {
+nfsstat4 AnswerGetAttributes(CallbackReceiver& receiver, xdr::Decoder& arguments, xdr::Encoder& results) {
   constexpr auto kOperation = nfs_cb_opnum4::OP_CB_GETATTR;
   nfs4::CB_GETATTR4args asked;
   if (!xdr::Decode(arguments, asked)) return Answer(results, kOperation, nfsstat4::NFS4ERR_BADXDR);
-  const auto delegation = receiver_.DelegationOf(asked.fh);
+  const auto delegation = receiver.DelegationOf(asked.fh);
   if (!delegation) return Answer(results, kOperation, nfsstat4::NFS4ERR_BADHANDLE);
   std::vector<std::byte> octets;
   const nfs4::fattr4 known = EncodeChange(asked.attr_request, delegation->change(), delegation->size(), octets);
@@ -149,7 +124,7 @@ nfsstat4 CallbackProgram::Execute(nfs_cb_opnum4 operation, xdr::Decoder& argumen
       return Answer<nfs4::CB_RECALL4args>(arguments, results, operation,
                                           [&](const auto& recall) { return receiver_.HandleRecall(recall); });
     case nfs_cb_opnum4::OP_CB_GETATTR:
-      return GetAttributes(arguments, results);
+      return AnswerGetAttributes(receiver_, arguments, results);
     case nfs_cb_opnum4::OP_CB_RECALL_ANY:
       return Answer<nfs4::CB_RECALL_ANY4args>(arguments, results, operation, [&](const auto& recall) {
         receiver_.HandleRecallAny(recall);

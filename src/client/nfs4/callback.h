@@ -51,7 +51,6 @@ class CallbackProgram final : public rpc::Program {
   nfs4::nfsstat4 Sequence(xdr::Decoder& arguments, xdr::Encoder& results, std::optional<uint32_t>& slot,
                           const xdr::Message*& replay);
   bool RefersToACallUnderWay(const nfs4::CB_SEQUENCE4args& sequence) const;
-  nfs4::nfsstat4 GetAttributes(xdr::Decoder& arguments, xdr::Encoder& results);
   nfs4::nfsstat4 Execute(nfs4::nfs_cb_opnum4 operation, xdr::Decoder& arguments, xdr::Encoder& results);
 
   const uint32_t slot_count_;

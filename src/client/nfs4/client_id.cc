@@ -75,11 +75,11 @@ Task<Result<CompoundCaller::Executed>> ClientId::Execute(Compound& compound, std
   auto message = co_await client_.CallWith<nfs4::NFSPROC4_COMPOUND>(
       [&](xdr::Encoder& encoder) {
         xdr::Encode(encoder, nfs4::COMPOUND4args_head{{}, 0, compound.count});
-        compound.encode(encoder);
+        compound.Encode(encoder);
       },
       compound.shape,
       [&](xdr::Decoder& decoder) {
-        return DecodeHead(decoder, compound.count, head) && compound.decode(decoder, head.count);
+        return DecodeHead(decoder, compound.count, head) && compound.Decode(decoder, head.count);
       });
   answered_ = message.has_value();
   if (!message) co_return std::unexpected(v4::ErrorOf(message.error(), what));

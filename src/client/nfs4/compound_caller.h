@@ -127,12 +127,14 @@ class CompoundCaller {
   // A COMPOUND without the types of its operations.
   struct Compound {
     uint32_t count;  // the number of operations
-    std::function<void(xdr::Encoder&)> encode;
-    // Decodes the given number of results.
-    std::function<bool(xdr::Decoder&, uint32_t)> decode;
+    CompoundParts& parts;
     rpc::ReplyShape shape;
     bool must_be_cached;  // see kMustBeCached
     bool has_state_id;    // see kHasStateId
+
+    void Encode(xdr::Encoder& encoder) const { parts.Encode(encoder, {0, count}); }
+    // Decodes the given number of results.
+    bool Decode(xdr::Decoder& decoder, uint32_t results) const { return parts.Decode(decoder, {0, results}); }
   };
   // Whether the COMPOUND was executed, or should be sent again: at once (kAgain) or after a delay (kLater).
   enum class Fate : uint8_t { kDone, kAgain, kLater };
@@ -141,6 +143,7 @@ class CompoundCaller {
     nfs4::nfsstat4 status = nfs4::nfsstat4::NFS4_OK;
     uint32_t count = 0;  // the number of results
     Fate fate = Fate::kDone;
+    std::vector<rpc::Message> more_messages{};  // see CompoundReply
   };
   virtual Task<Result<Executed>> Execute(Compound& compound, std::string_view what) = 0;
 
@@ -222,16 +225,16 @@ template <class... Arguments>
 Task<Result<CompoundReply<Arguments...>>> CompoundCaller::Once(const std::tuple<Arguments...>& operations,
                                                                std::string_view what, Bytes destination, Fate& fate) {
   CompoundReply<Arguments...> reply;
-  Compound compound{
-      .count = sizeof...(Arguments),
-      .encode = [&operations](xdr::Encoder& encoder) { EncodeOperations(encoder, operations); },
-      .decode = [&reply](xdr::Decoder& decoder, uint32_t count) { return DecodeResults(decoder, count, reply); },
-      .shape = ShapeOf(operations, destination),
-      .must_be_cached = kMustBeCached<Arguments...>,
-      .has_state_id = kHasStateId<Arguments...>};
+  TypedParts<Arguments...> parts(operations, destination, reply);
+  Compound compound{.count = sizeof...(Arguments),
+                    .parts = parts,
+                    .shape = ShapeOf(operations, destination),
+                    .must_be_cached = kMustBeCached<Arguments...>,
+                    .has_state_id = kHasStateId<Arguments...>};
   auto executed = co_await Execute(compound, what);
   if (!executed) co_return std::unexpected(std::move(executed).error());
   reply.message = std::move(executed->message);
+  reply.more_messages = std::move(executed->more_messages);
   reply.status = executed->status;
   reply.count = executed->count;
   fate = executed->fate;

@@ -68,6 +68,9 @@ Delegations::Pointer Delegations::Held(const Handle& file) {
 }
 
 Delegations::Pointer Delegations::ForOpen(const Handle& file, Access access) {
+  // An open without a stateid of its own must become one when the delegation is returned. Without CLAIM_DELEG_CUR_FH
+  // that needs the name of the file (RFC 7530 §16.16.2), which may have changed meanwhile.
+  if (!caller_.dialect().opens_by_filehandle) return nullptr;
   Pointer held = Held(file);
   return held && held->LetsOpen(access) && AreCertain() ? held : nullptr;
 }
@@ -143,7 +146,7 @@ bool Delegations::HandleLost(const nfs4::stateid4& stateid) {
   const Pointer found = table_.Find(stateid);
   if (!found) return false;
   Drop(*found);
-  caller_.SpawnBackground(Free(stateid));
+  if (caller_.dialect().has_free_stateid) caller_.SpawnBackground(Free(stateid));
   return true;
 }
 

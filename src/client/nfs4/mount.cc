@@ -14,6 +14,7 @@
 #include "client/nfs4/delegations.h"
 #include "client/nfs4/file.h"
 #include "client/nfs4/names.h"
+#include "client/nfs4/sess01/bound_session.h"
 #include "client/nfs4/session.h"
 #include "client/set_up.h"
 
@@ -56,16 +57,8 @@ class Mount final : public client::Mount, public FileOwner, private CallbackRece
               return OpenBound(workers, provider, time_limit);
             },
             Limited(options.retry, url_)),
-        client_(channel_, loop.buffers(), RandomXid(), CredentialOf(url_)) {
-    CallerOptions caller_options = OptionsOf(url_, dialect);
-    if (dialect.has_sessions) {
-      auto session = std::make_unique<Session>(loop, client_, std::move(caller_options));
-      session_ = session.get();
-      caller_ = std::move(session);
-      dispatcher_.Add(callbacks_);
-    } else {
-      caller_ = std::make_unique<ClientId>(loop, client_, std::move(caller_options));
-    }
+        client_(channel_, loop.buffers(), first_xid_, CredentialOf(url_)) {
+    MakeCaller(workers, OptionsOf(url_, dialect), options);
     delegations_.emplace(*caller_, options.delegations);
     caller_->set_reclaim([this] { return ReclaimFiles(); });
     caller_->set_revoked([this](bool some) { delegations_->HandleRevoked(some); });
@@ -74,8 +67,8 @@ class Mount final : public client::Mount, public FileOwner, private CallbackRece
   Task<Result<void>> SetUp();
 
   std::string_view version() const override { return caller_->dialect().name; }
-  uint64_t reconnections() const override { return channel_.reconnections(); }
-  const std::string& trouble() const override { return channel_.trouble(); }
+  uint64_t reconnections() const override { return bound_ ? bound_->reconnections() : channel_.reconnections(); }
+  const std::string& trouble() const override { return bound_ ? bound_->trouble() : channel_.trouble(); }
   Task<void> Unmount() override {
     // A server that does not answer forgets this client when the lease expires.
     if (caller_->answered()) delegations_->ReturnAll();
@@ -112,6 +105,7 @@ class Mount final : public client::Mount, public FileOwner, private CallbackRece
 
  private:
   using Channel = Result<std::unique_ptr<rpc::Channel>, std::string>;
+  void MakeCaller(Workers& workers, CallerOptions caller_options, const MountOptions& options);
   // Opens a connection and binds it to the session, so that the server can call back.
   Task<Channel> OpenBound(Workers& workers, rdma::Provider* provider, Duration time_limit);
   Task<Result<void>> LearnLimits();
@@ -141,10 +135,14 @@ class Mount final : public client::Mount, public FileOwner, private CallbackRece
 
   rpc::Dispatcher dispatcher_;
   CallbackProgram callbacks_;
+  std::optional<sess01::UrlConnector> connector_;
   ReconnectingChannel channel_;
+  const rpc::Xid first_xid_ = RandomXid();
   rpc::Client client_;
   std::unique_ptr<CompoundCaller> caller_;
-  Session* session_ = nullptr;  // caller_ as a session; null in minor version 0
+  // caller_ as what it is, or null
+  Session* session_ = nullptr;
+  sess01::BoundSession* bound_ = nullptr;
   std::optional<Delegations> delegations_;
   std::set<v4::OpenFile*> files_;
   uint64_t next_owner_ = 1;
@@ -152,7 +150,39 @@ class Mount final : public client::Mount, public FileOwner, private CallbackRece
 
 // ---- set-up ----
 
+void Mount::MakeCaller(Workers& workers, CallerOptions caller_options, const MountOptions& options) {
+  switch (caller_options.dialect->sessions) {
+    case SessionKind::kNone:
+      caller_ = std::make_unique<ClientId>(loop_, client_, std::move(caller_options));
+      break;
+    case SessionKind::kSlots: {
+      auto session = std::make_unique<Session>(loop_, client_, std::move(caller_options));
+      session_ = session.get();
+      caller_ = std::move(session);
+      dispatcher_.Add(callbacks_);
+      break;
+    }
+    case SessionKind::kBound: {
+      connector_.emplace(loop_, workers, url_, options.provider);
+      const sess01::BoundSession::Parts parts{.timers = loop_,
+                                              .buffers = loop_.buffers(),
+                                              .credential = CredentialOf(url_),
+                                              .connector = *connector_,
+                                              .state = *this,
+                                              .retry = Limited(options.retry, url_),
+                                              .channel = channel_,
+                                              .client = client_,
+                                              .first_xid = first_xid_};
+      auto session = std::make_unique<sess01::BoundSession>(parts, std::move(caller_options), url_.session);
+      bound_ = session.get();
+      caller_ = std::move(session);
+      break;
+    }
+  }
+}
+
 Task<Mount::Channel> Mount::OpenBound(Workers& workers, rdma::Provider* provider, Duration time_limit) {
+  if (bound_) co_return co_await bound_->first().Open(time_limit);
   ChannelOptions options;
   options.time_limit = time_limit;
   if (session_) options.back_channel = &dispatcher_;

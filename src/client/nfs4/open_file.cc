@@ -72,7 +72,8 @@ Task<Result<void>> OpenFile::Open() {
 Task<Result<void>> OpenFile::OpenAtServer(const Delegation* delegation) {
   const bool by_name = !caller().dialect().opens_by_filehandle;
   if (by_name && node_.name.empty()) {
-    co_return std::unexpected(Error{fmt::format("{}: version 4.0 opens files only by name", name_), Status::kInvalid});
+    co_return std::unexpected(Error{
+        fmt::format("{}: version {} opens files only by name", name_, caller().dialect().name), Status::kInvalid});
   }
   if (owner_.spent()) owner_ = mount_.NewOwner({});
   const Delegations::Asking asking(mount_.delegations());

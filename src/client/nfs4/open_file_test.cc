@@ -64,7 +64,7 @@ class FakeCaller final : public CompoundCaller {
 
   Task<Result<Executed>> Execute(Compound& compound, std::string_view) override {
     xdr::Encoder arguments(loop_.buffers());
-    compound.encode(arguments);
+    compound.Encode(arguments);
     const rpc::Message call = arguments.Finish();
     xdr::Decoder in(call);
     xdr::Encoder out(loop_.buffers());
@@ -75,7 +75,7 @@ class FakeCaller final : public CompoundCaller {
     }
     executed.message = out.Finish();
     xdr::Decoder results(executed.message);
-    EXPECT_TRUE(compound.decode(results, executed.count));
+    EXPECT_TRUE(compound.Decode(results, executed.count));
     co_return executed;
   }
 

@@ -7,9 +7,11 @@
 #include <optional>
 #include <tuple>
 #include <type_traits>
+#include <vector>
 
 #include "nfs_protocol/path_limit.h"
 #include "protocol/nfs4.h"
+#include "protocol/nfs4_sess01.h"
 #include "rpc/transport.h"
 #include "xdr/decode.h"
 #include "xdr/encode.h"
@@ -22,6 +24,7 @@ struct GetHandle {};
 struct ReadLinkText {};
 struct LookUpParent {};
 struct SaveHandle {};
+struct DestroyBoundSession {};
 
 template <nfs4::nfs_opnum4 number, class R>
 struct OperationIs {
@@ -111,10 +114,20 @@ struct Operation<nfs4::RECLAIM_COMPLETE4args> : OperationIs<nfs4::OP_RECLAIM_COM
 template <>
 struct Operation<nfs4::DESTROY_SESSION4args> : OperationIs<nfs4::OP_DESTROY_SESSION, nfs4::DESTROY_SESSION4res> {};
 template <>
+struct Operation<nfs4::SESSIONCREATE4args> : OperationIs<nfs4::OP_SESSION_CREATE, nfs4::SESSIONCREATE4res> {};
+template <>
+struct Operation<nfs4::SESSIONBIND4args> : OperationIs<nfs4::OP_SESSION_BIND, nfs4::SESSIONBIND4res> {};
+template <>
+struct Operation<DestroyBoundSession> : OperationIs<nfs4::OP_SESSION_DESTROY, nfs4::SESSION_DESTROYres> {};
+template <>
+struct Operation<nfs4::OPERATIONCONTROL4args> : OperationIs<nfs4::OP_OPERATION_CONTROL, nfs4::OPERATIONCONTROL4res> {};
+template <>
 struct Operation<nfs4::DESTROY_CLIENTID4args> : OperationIs<nfs4::OP_DESTROY_CLIENTID, nfs4::DESTROY_CLIENTID4res> {};
 
 // Room for the requested attributes. They include the names of two owners, which RFC 8881 §5.9 does not bound.
 inline constexpr uint32_t kMaxAttributes = 1024;
+// The longest transportattrs of a result of SESSION_BIND.
+inline constexpr uint32_t kMaxTransportAttributes = 1024;
 
 template <class T, class... Types>
 inline constexpr bool kIsOneOf = (... || std::same_as<T, Types>);
@@ -135,6 +148,8 @@ void AddBounds(const Arguments& arguments, Bytes destination, rpc::ReplyShape& s
     shape.max_stream += arguments.maxcount;
   } else if constexpr (std::same_as<Arguments, nfs4::TEST_STATEID4args>) {
     shape.max_stream += static_cast<uint32_t>(4 * arguments.ts_stateids.size());
+  } else if constexpr (std::same_as<Arguments, nfs4::SESSIONBIND4args>) {
+    shape.max_stream += kMaxTransportAttributes;
   } else if constexpr (kIsOneOf<Arguments, nfs4::GETATTR4args, nfs4::EXCHANGE_ID4args, nfs4::OPEN4args,
                                 nfs4::CREATE4args, nfs4::SETATTR4args, nfs4::SETCLIENTID4args>) {
     // These results have attributes, sets of attributes, names of an implementation, an access control entry or an
@@ -164,6 +179,7 @@ bool DecodeOperation(xdr::Decoder& decoder, typename Operation<Arguments>::Resul
 template <class... Arguments>
 struct CompoundReply {
   rpc::Message message;
+  std::vector<rpc::Message> more_messages{};  // if several requests made up the COMPOUND
   nfs4::nfsstat4 status = nfs4::nfsstat4::NFS4_OK;
   size_t count = 0;  // the number of results; the last one has the status `status`
   std::tuple<typename Operation<Arguments>::Results...> results;
@@ -176,12 +192,16 @@ std::optional<nfs4::nfsstat4> StatusOf(const CompoundReply<Arguments...>& reply,
   return index + 1 == reply.count ? reply.status : nfs4::nfsstat4::NFS4_OK;
 }
 
+// Whether an operation must not be executed twice.
+template <class Arguments>
+inline constexpr bool kChangesOnce =
+    kIsOneOf<Arguments, nfs4::LOCK4args, nfs4::LOCKU4args, nfs4::OPEN4args, nfs4::CLOSE4args, nfs4::CREATE4args,
+             nfs4::LINK4args, nfs4::REMOVE4args, nfs4::RENAME4args, nfs4::SETATTR4args, nfs4::DELEGRETURN4args,
+             nfs4::RECLAIM_COMPLETE4args>;
 // Whether the server must keep the reply until the slot is used again, because an operation must not be executed twice.
 // All other COMPOUNDs are executed again if their reply is lost (RFC 8881 §2.10.6.1.3).
 template <class... Arguments>
-inline constexpr bool kMustBeCached = std::disjunction_v<std::bool_constant<kIsOneOf<
-    Arguments, nfs4::LOCK4args, nfs4::LOCKU4args, nfs4::OPEN4args, nfs4::CLOSE4args, nfs4::CREATE4args, nfs4::LINK4args,
-    nfs4::REMOVE4args, nfs4::RENAME4args, nfs4::SETATTR4args, nfs4::DELEGRETURN4args, nfs4::RECLAIM_COMPLETE4args>>...>;
+inline constexpr bool kMustBeCached = (... || kChangesOnce<Arguments>);
 
 // Whether the operations name state of the client id. If that is lost, they must not be repeated unchanged.
 template <class... Arguments>
@@ -233,13 +253,69 @@ inline bool DecodeHead(xdr::Decoder& decoder, uint32_t operations, nfs4::COMPOUN
   return true;
 }
 
+// Operations of a COMPOUND: `count` of them from the index `first` on.
+struct Part {
+  uint32_t first = 0;
+  uint32_t count = 0;
+  bool Has(uint32_t index) const { return index >= first && index - first < count; }
+};
+
+// Decodes the results of the operations of `part`.
 template <class... Arguments>
-bool DecodeResults(xdr::Decoder& decoder, size_t count, CompoundReply<Arguments...>& reply) {
-  size_t next = 0;
+bool DecodeResults(xdr::Decoder& decoder, Part part, CompoundReply<Arguments...>& reply) {
+  uint32_t next = 0;
   return std::apply(
-      [&](auto&... results) { return ((next++ >= count || DecodeOperation<Arguments>(decoder, results)) && ...); },
+      [&](auto&... results) { return ((!part.Has(next++) || DecodeOperation<Arguments>(decoder, results)) && ...); },
       reply.results);
 }
+
+// A COMPOUND whose operations can be sent in several requests. The types of the operations are hidden.
+class CompoundParts {
+ public:
+  virtual void Encode(xdr::Encoder& encoder, Part part) const = 0;
+  virtual rpc::ReplyShape Shape(Part part) const = 0;
+  virtual bool Decode(xdr::Decoder& decoder, Part part) = 0;
+  // Whether an operation of the part must not be executed twice.
+  virtual bool ChangesOnce(Part part) const = 0;
+
+ protected:
+  ~CompoundParts() = default;
+};
+
+// The operations and the reply outlive it.
+template <class... Arguments>
+class TypedParts final : public CompoundParts {
+ public:
+  TypedParts(const std::tuple<Arguments...>& operations, Bytes destination, CompoundReply<Arguments...>& reply)
+      : operations_(operations), destination_(destination), reply_(reply) {}
+
+  void Encode(xdr::Encoder& encoder, Part part) const override {
+    ForEach(part, [&](const auto& each) { EncodeOperation(encoder, each); });
+  }
+  rpc::ReplyShape Shape(Part part) const override {
+    rpc::ReplyShape shape;
+    shape.max_stream = xdr::MaxSize<nfs4::COMPOUND4res_head>();
+    ForEach(part, [&](const auto& each) { AddBounds(each, destination_, shape); });
+    return shape;
+  }
+  bool Decode(xdr::Decoder& decoder, Part part) override { return DecodeResults(decoder, part, reply_); }
+  bool ChangesOnce(Part part) const override {
+    bool changes = false;
+    ForEach(part, [&]<class Operation>(const Operation&) { changes |= kChangesOnce<Operation>; });
+    return changes;
+  }
+
+ private:
+  template <class Visit>
+  void ForEach(Part part, Visit visit) const {
+    uint32_t next = 0;
+    std::apply([&](const auto&... each) { ((part.Has(next++) ? visit(each) : void()), ...); }, operations_);
+  }
+
+  const std::tuple<Arguments...>& operations_;
+  const Bytes destination_;
+  CompoundReply<Arguments...>& reply_;
+};
 
 template <class... Arguments>
 bool DecodeCompound(xdr::Decoder& decoder, CompoundReply<Arguments...>& reply) {
@@ -247,7 +323,7 @@ bool DecodeCompound(xdr::Decoder& decoder, CompoundReply<Arguments...>& reply) {
   if (!DecodeHead(decoder, sizeof...(Arguments), head)) return false;
   reply.status = head.status;
   reply.count = head.count;
-  return DecodeResults(decoder, head.count, reply);
+  return DecodeResults(decoder, Part{0, head.count}, reply);
 }
 
 }  // namespace penstock::client::v4

@@ -150,12 +150,12 @@ Task<Result<CompoundCaller::Executed>> Session::Execute(Compound& compound, std:
   const auto encode = [&](xdr::Encoder& encoder) {
     xdr::Encode(encoder, nfs4::COMPOUND4args_head{{}, dialect().minor_version, compound.count + 1});
     EncodeOperation(encoder, sequence);
-    compound.encode(encoder);
+    compound.Encode(encoder);
   };
   nfs4::COMPOUND4res_head head;
   const auto decode = [&](xdr::Decoder& decoder, nfs4::SEQUENCE4res& result) {
     return DecodeHead(decoder, compound.count + 1, head) && head.count > 0 &&
-           DecodeOperation<nfs4::SEQUENCE4args>(decoder, result) && compound.decode(decoder, head.count - 1);
+           DecodeOperation<nfs4::SEQUENCE4args>(decoder, result) && compound.Decode(decoder, head.count - 1);
   };
   auto answer = co_await CallInSlot(*use, generation, compound.shape, encode, decode, what);
   if (!answer) {

@@ -99,7 +99,10 @@ class Channel::OpenConnection final : public std::enable_shared_from_this<OpenCo
   }
 
   void OnSent() override { requester_.HandleSent(); }
-  void OnClosed() override { requester_.HandleClosed(); }
+  void OnClosed() override {
+    requester_.HandleClosed();
+    if (options_.on_closed) options_.on_closed();
+  }
 
   const ChannelOptions options_;
   std::shared_ptr<RecordSocket> socket_;

@@ -1,6 +1,7 @@
 // The client side of RPC over TCP: a channel that sends calls to a server over one connection.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <optional>
 #include <system_error>
@@ -31,6 +32,9 @@ struct ChannelOptions {
   // The limit on calls of the server: those that are running, plus the replies that the server has not read. Above it,
   // the channel closes the connection.
   size_t max_back_calls = 64;
+  // Called when the connection is closed by either side, but not by Release(). It must not destroy the channel. Empty:
+  // nobody is told.
+  std::function<void()> on_closed{};
 };
 
 // A channel over one connection. Any number of calls may share it at a time, and their replies may arrive in any order.

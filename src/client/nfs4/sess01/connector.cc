@@ -1,0 +1,58 @@
+#include "client/nfs4/sess01/connector.h"
+
+#include <utility>
+
+#include "client/connect.h"
+#include "rpc/tcp/channel.h"
+
+namespace penstock::client::v4::sess01 {
+namespace {
+
+// The largest message over TCP: a payload of 1 MiB and its surroundings.
+constexpr uint32_t kMaxRecord = (1 << 20) + (64 << 10);
+// The sizes of Sends on an RDMA connection before its binding (connect.cc).
+constexpr uint32_t kFirstSend = 4096;
+
+ChannelOptions OptionsOf(Connector::Ends ends, Duration time_limit = Duration::max()) {
+  ChannelOptions options;
+  options.time_limit = time_limit;
+  options.back_channel = ends.handler;
+  options.on_lost = std::move(ends.on_lost);
+  return options;
+}
+
+}  // namespace
+
+nfs4::ConnectionMode UrlConnector::mode(nfs4::ChannelType type) const {
+  switch (url_.protocol) {
+    case Protocol::kTcp:
+      return nfs4::ConnectionMode::STREAM;
+    case Protocol::kRdma:
+      return nfs4::ConnectionMode::RDMA;
+    case Protocol::kStepUp:
+      // Callbacks are small and need no RDMA (§2.6).
+      return type == nfs4::ChannelType::BACK ? nfs4::ConnectionMode::STREAM : nfs4::ConnectionMode::RDMA;
+  }
+  return nfs4::ConnectionMode::STREAM;
+}
+
+uint32_t UrlConnector::max_message() const { return starts_in_rdma_mode() ? kFirstSend : kMaxRecord; }
+
+Task<Connector::Opened> UrlConnector::Open(Duration time_limit, Ends ends) {
+  return OpenChannel(loop_, workers_, url_, provider_, OptionsOf(std::move(ends), time_limit));
+}
+
+Task<Connector::Opened> UrlConnector::StepUp(std::unique_ptr<rpc::Channel> tcp, rpc::ConnectionLimits limits,
+                                             Ends ends) {
+  auto& channel = static_cast<rpc::tcp::Channel&>(*tcp);
+  ChannelOptions options = OptionsOf(std::move(ends));
+  Opened stepped = co_await client::StepUp(loop_, channel, *provider_, limits, url_, std::move(options));
+  // The released channel needs one more turn of the loop.
+  co_await Sleep(loop_, Duration::zero());
+  co_return stepped;
+}
+
+// The client asks for the sizes that the connection has, so that the server's grant changes none of them.
+void UrlConnector::SetLimits(rpc::Channel& /*rdma*/, const rpc::ConnectionLimits& /*limits*/) {}
+
+}  // namespace penstock::client::v4::sess01

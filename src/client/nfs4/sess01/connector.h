@@ -1,0 +1,74 @@
+// Makes the connections of a session of 2004.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string>
+
+#include "base/result.h"
+#include "base/task.h"
+#include "base/timer.h"
+#include "base/workers.h"
+#include "client/url.h"
+#include "protocol/nfs4_sess01.h"
+#include "rdma/provider.h"
+#include "rpc/connection_control.h"
+#include "rpc/transport.h"
+
+namespace penstock {
+class Loop;
+}
+
+namespace penstock::client::v4::sess01 {
+
+class Connector {
+ public:
+  // The error is a text for users.
+  using Opened = Result<std::unique_ptr<rpc::Channel>, std::string>;
+
+  struct Ends {
+    // Executes the server's calls over the connection; null: it accepts none. It outlives the connection and its calls.
+    rpc::CallHandler* handler = nullptr;
+    // Called once when the connection is lost. It must not destroy the connection.
+    std::function<void()> on_lost{};
+  };
+
+  virtual ~Connector() = default;
+
+  // The mode to ask for when a connection becomes an operations channel or a back channel (§6.2). A connection that
+  // carries both takes the mode of the operations channel.
+  virtual nfs4::ConnectionMode mode(nfs4::ChannelType type) const = 0;
+  // The largest message to ask for.
+  virtual uint32_t max_message() const = 0;
+  // Whether connections are RDMA connections from the start, so that they cannot step up (§2.3.3).
+  virtual bool starts_in_rdma_mode() const = 0;
+
+  virtual Task<Opened> Open(Duration time_limit, Ends ends) = 0;
+  // Changes a connection that Open() has made into an RDMA connection with these limits (§2.3.2). `tcp` is idle.
+  virtual Task<Opened> StepUp(std::unique_ptr<rpc::Channel> tcp, rpc::ConnectionLimits limits, Ends ends) = 0;
+  // The server has granted these limits to a connection that was an RDMA connection from the start (§2.3.3).
+  virtual void SetLimits(rpc::Channel& rdma, const rpc::ConnectionLimits& limits) = 0;
+};
+
+// Connects to the server that a URL names.
+class UrlConnector final : public Connector {
+ public:
+  // The arguments outlive it. `provider` may be null over TCP.
+  UrlConnector(Loop& loop, Workers& workers, const Url& url, rdma::Provider* provider)
+      : loop_(loop), workers_(workers), url_(url), provider_(provider) {}
+
+  nfs4::ConnectionMode mode(nfs4::ChannelType type) const override;
+  uint32_t max_message() const override;
+  bool starts_in_rdma_mode() const override { return url_.protocol == Protocol::kRdma; }
+  Task<Opened> Open(Duration time_limit, Ends ends) override;
+  Task<Opened> StepUp(std::unique_ptr<rpc::Channel> tcp, rpc::ConnectionLimits limits, Ends ends) override;
+  void SetLimits(rpc::Channel& rdma, const rpc::ConnectionLimits& limits) override;
+
+ private:
+  Loop& loop_;
+  Workers& workers_;
+  const Url& url_;
+  rdma::Provider* const provider_;
+};
+
+}  // namespace penstock::client::v4::sess01

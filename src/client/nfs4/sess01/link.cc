@@ -1,0 +1,328 @@
+#include "client/nfs4/sess01/link.h"
+
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "base/log.h"
+#include "client/error.h"
+#include "client/nfs4/session.h"
+#include "client/retries.h"
+#include "protocol/nfs4.h"
+
+namespace penstock::client::v4::sess01 {
+
+using nfs4::ChannelType;
+using nfs4::ConnectionMode;
+using nfs4::nfsstat4;
+
+namespace {
+
+// §2.2.2 leaves the smallest sizes open. No client can work with less.
+constexpr uint32_t kSmallestMessage = 512;
+// The largest receive of an RDMA connection that the client provides.
+constexpr uint32_t kLargestReceive = 64 << 10;
+// The RDMA Reads that the server may have under way at once.
+constexpr uint32_t kReads = 16;
+constexpr int kMostTries = 5;
+
+std::string DescribeStatus(nfsstat4 status) { return Describe(static_cast<Status>(status)); }
+
+}  // namespace
+
+Result<Bound, std::string> BoundOf(const nfs4::SESSIONBIND4res& result, const nfs4::SESSIONBIND4args& asked) {
+  Bound bound;
+  bound.status = result.status();
+  if (!result.is_resok4()) return bound;
+  const nfs4::SESSIONBIND4resok& given = result.resok4();
+  bound.channel = given.channelid;
+  // Zero means that nothing limits the size (§2.2.4). The client keeps the size that it has asked for.
+  const auto size = [](uint32_t granted, uint32_t wanted) { return granted == 0 ? wanted : std::min(granted, wanted); };
+  bound.limits = {.max_request = size(given.maxrequestsize, asked.maxrequestsize),
+                  .max_response = size(given.maxresponsesize, asked.maxresponsesize),
+                  .credits = std::min(given.maxrequests, asked.maxrequests),
+                  .padding = given.headerpadsize,
+                  .reads = std::min(given.maxrdmareads, asked.maxrdmareads)};
+  if (!given.transportattrs.empty()) {
+    const xdr::Message encoded = xdr::Message::Whole(Slice::Borrowed(given.transportattrs.bytes()));
+    const auto attributes = xdr::DecodeWhole<nfs4::transportattrs4>(encoded);
+    if (!attributes) return std::unexpected("the server's transport attributes are malformed");
+    for (const nfs4::transportattr4& each : *attributes) {
+      const ConstBytes value = each.value.bytes();
+      if (each.type == nfs4::TRANSPORTATTR4_MODE && value.size() == 4) {
+        const auto mode = LoadBig<uint32_t>(value.data());
+        if (mode > static_cast<uint32_t>(ConnectionMode::RDMA))
+          return std::unexpected("the server grants no known mode");
+        bound.mode = static_cast<ConnectionMode>(mode);
+      } else if (each.type == nfs4::TRANSPORTATTR4_INSTANCE && value.size() == sizeof(Instance)) {
+        std::ranges::copy(value, bound.instance.emplace().begin());
+      }
+    }
+  }
+  if (bound.limits.credits == 0) return std::unexpected("the server grants a channel no requests");
+  if (std::min(bound.limits.max_request, bound.limits.max_response) < kSmallestMessage) {
+    return std::unexpected(fmt::format("the server grants messages of only {} octets",
+                                       std::min(bound.limits.max_request, bound.limits.max_response)));
+  }
+  if (bound.limits.padding > asked.headerpadsize)
+    return std::unexpected("the server wants padding that nobody asked for");
+  if (bound.mode == ConnectionMode::RDMA && asked.mode != ConnectionMode::RDMA) {
+    return std::unexpected("the server grants the RDMA mode, which the client has not asked for");
+  }
+  return bound;
+}
+
+// ---- parts ----
+
+class Link::Direct final : public rpc::Channel {
+ public:
+  explicit Direct(Link& link) : link_(link) {}
+  Task<Result<rpc::Message, rpc::CallError>> Call(rpc::Message call, rpc::ReplyShape shape) override {
+    return Connection::Call(link_.connection_, std::move(call), std::move(shape));
+  }
+
+ private:
+  Link& link_;
+};
+
+class Link::Shared final : public rpc::Channel {
+ public:
+  explicit Shared(std::shared_ptr<Connection> connection) : connection_(std::move(connection)) {}
+  ~Shared() override { connection_->Close(); }
+  Task<Result<rpc::Message, rpc::CallError>> Call(rpc::Message call, rpc::ReplyShape shape) override {
+    return Connection::Call(connection_, std::move(call), std::move(shape));
+  }
+
+ private:
+  const std::shared_ptr<Connection> connection_;
+};
+
+// The XIDs of the two clients of one connection never meet: they start half of the numbers apart.
+Link::Link(Surroundings surroundings, Roles roles, ReconnectingChannel& channel, rpc::Client& client, rpc::Xid first)
+    : surroundings_(std::move(surroundings)),
+      roles_(roles),
+      callbacks_(*this, surroundings_.callbacks, surroundings_.state),
+      channel_(channel),
+      client_(client),
+      direct_(std::make_unique<Direct>(*this)),
+      binder_(*direct_, surroundings_.buffers, rpc::Xid(first.value() ^ 0x8000'0000), surroundings_.credential) {
+  if (roles_.back) dispatcher_.Add(callbacks_);
+}
+
+Link::Link(Surroundings surroundings, Roles roles, rpc::Xid first)
+    : surroundings_(std::move(surroundings)),
+      roles_(roles),
+      callbacks_(*this, surroundings_.callbacks, surroundings_.state),
+      own_channel_(std::make_unique<ReconnectingChannel>(
+          surroundings_.timers, [this](Duration time_limit) { return Open(time_limit); }, surroundings_.retry)),
+      own_client_(std::make_unique<rpc::Client>(*own_channel_, surroundings_.buffers, first, surroundings_.credential)),
+      channel_(*own_channel_),
+      client_(*own_client_),
+      direct_(std::make_unique<Direct>(*this)),
+      binder_(*direct_, surroundings_.buffers, rpc::Xid(first.value() ^ 0x8000'0000), surroundings_.credential) {
+  if (roles_.back) dispatcher_.Add(callbacks_);
+}
+
+Link::~Link() {
+  present_.reset();
+  if (connection_) connection_->Close();
+}
+
+bool Link::is_bound(ChannelType type, uint64_t generation) const {
+  const Binding& binding = type == ChannelType::BACK ? back_ : operations_;
+  return connected() && binding.is_live && binding.generation == generation;
+}
+
+Task<void> Link::AwaitBinding() {
+  while (binding_back_) co_await changed_;
+}
+
+std::optional<uint32_t> Link::back_channel() const {
+  return back_.is_live ? std::optional(back_.channel) : std::nullopt;
+}
+
+void Link::LowerCredits(uint32_t credits) {
+  operations_.limits.credits = std::min(operations_.limits.credits, credits);
+  if (connection_ && operations_.is_live) connection_->set_credits(operations_.limits.credits);
+}
+
+// ---- connections ----
+
+Connector::Ends Link::Ends() {
+  present_ = std::make_shared<int>();
+  return {.handler = roles_.back ? &dispatcher_ : nullptr, .on_lost = [this, token = std::weak_ptr<int>(present_)] {
+            if (const auto present = token.lock(); present && present == present_) HandleLost();
+          }};
+}
+
+void Link::HandleLost() {
+  if (connection_) connection_->End();
+  // While the link opens the connection, Open() reports the loss.
+  if (!opening_) surroundings_.owner.HandleConnectionLost(*this);
+}
+
+Task<Connector::Opened> Link::Open(Duration time_limit) {
+  opening_ = true;
+  operations_.is_live = back_.is_live = false;
+  if (connection_) connection_->Close();
+  connection_.reset();
+  Connector::Ends ends = Ends();
+  Connector::Opened transport = co_await surroundings_.connector.Open(time_limit, std::move(ends));
+  if (!transport) {
+    opening_ = false;
+    co_return transport;
+  }
+  is_rdma_ = surroundings_.connector.starts_in_rdma_mode();
+  opened_at_ = surroundings_.timers.Now();
+  connection_ = std::make_shared<Connection>(*std::move(transport));
+  Result<void, std::string> bound = co_await BindAll();
+  // This code may run inside of the connection, which must not be used or destroyed in the same turn.
+  co_await Sleep(surroundings_.timers, Duration::zero());
+  opening_ = false;
+  if (!bound) {
+    present_.reset();
+    connection_->Close();
+    co_return std::unexpected(std::move(bound).error());
+  }
+  co_return std::make_unique<Shared>(connection_);
+}
+
+Task<Result<void, std::string>> Link::EnsureConnected() {
+  auto reply = co_await client_.Call<nfs4::NFSPROC4_NULL>({});
+  if (!reply) co_return std::unexpected(rpc::Describe(reply.error()));
+  co_return Result<void, std::string>();
+}
+
+Task<Result<void, std::string>> Link::EnsureBound(ChannelType type) {
+  std::string why = "the server closes connections before they are bound";
+  for (int tries = 0; tries < kMostTries; ++tries) {
+    if (opening_ || !connected()) {
+      Result<void, std::string> reached = co_await EnsureConnected();
+      if (!reached) co_return reached;
+      // The reply has come through the connection.
+      co_await Sleep(surroundings_.timers, Duration::zero());
+    }
+    if (is_bound(type, surroundings_.owner.lease().generation())) co_return Result<void, std::string>();
+    if (opening_ || !connected()) continue;
+    Result<void, std::string> bound = co_await Bind(type);
+    co_await Sleep(surroundings_.timers, Duration::zero());
+    if (bound || connected()) co_return bound;
+    why = std::move(bound).error();
+  }
+  co_return std::unexpected(std::move(why));
+}
+
+void Link::CloseIfBoundBefore(uint64_t generation) {
+  const auto is_earlier = [&](const Binding& binding) { return binding.is_live && binding.generation <= generation; };
+  if (!opening_ && connection_ && (is_earlier(operations_) || is_earlier(back_))) connection_->Close();
+}
+
+// ---- SESSION_BIND ----
+
+bool Link::MayBind(ChannelType type) const {
+  using enum BoundLease::Step;
+  const BoundLease::Step step = surroundings_.owner.lease().next();
+  // The first back channel precedes the first operations channel (§2.6).
+  return type == ChannelType::BACK ? roles_.back && step >= kBindBack : roles_.operations && step >= kBind;
+}
+
+Task<Result<void, std::string>> Link::BindAll() {
+  for (const ChannelType type : {ChannelType::BACK, ChannelType::OPERATION}) {
+    if (!MayBind(type)) continue;
+    Result<void, std::string> bound = co_await Bind(type);
+    if (!bound) co_return bound;
+  }
+  co_return Result<void, std::string>();
+}
+
+nfs4::SESSIONBIND4args Link::Arguments(ChannelType type) const {
+  const bool is_back = type == ChannelType::BACK;
+  const Connector& connector = surroundings_.connector;
+  const uint32_t size = is_back ? kMaxBackMessage : std::min(surroundings_.max_message, connector.max_message());
+  // Over one connection, the operations channel decides on the mode, unless the connection is in RDMA mode already.
+  const ConnectionMode mode = is_rdma_                       ? ConnectionMode::RDMA
+                              : is_back && roles_.operations ? ConnectionMode::STREAM
+                                                             : connector.mode(type);
+  const bool is_rdma = mode == ConnectionMode::RDMA;
+  return {.sessionid = surroundings_.owner.lease().session(),
+          .channel = type,
+          .mode = mode,
+          .maxrequestsize = size,
+          .maxresponsesize = size,
+          .headerpadsize = is_rdma && !is_back ? surroundings_.padding : 0,
+          .maxrequests = is_back ? kBackSlots : surroundings_.requests,
+          .maxrdmareads = is_rdma && !is_back ? kReads : 0,
+          .transportattrs = {}};
+}
+
+Task<Result<void, std::string>> Link::Bind(ChannelType type) {
+  LinkOwner& owner = surroundings_.owner;
+  const uint64_t generation = owner.lease().generation();
+  Retries retries(surroundings_.timers.Now() + surroundings_.bind_limit);
+  for (;;) {
+    binding_back_ = type == ChannelType::BACK;
+    nfs4::SESSIONBIND4args arguments = Arguments(type);
+    auto bound = co_await owner.SendBind(binder_, std::move(arguments));
+    if (bound && bound->status == nfsstat4::NFS4_OK) {
+      BindingOf(type) = {.channel = bound->channel, .generation = generation, .limits = bound->limits, .is_live = true};
+      owner.HandleBound(*this, type, *bound, generation);
+    }
+    if (std::exchange(binding_back_, false)) changed_.Notify();
+    if (!bound) co_return std::unexpected(std::move(bound).error());
+    switch (bound->status) {
+      case nfsstat4::NFS4_OK:
+        if (type == ChannelType::BACK) co_return Result<void, std::string>();
+        co_return co_await Apply(*bound);
+      case nfsstat4::NFS4ERR_DELAY:
+        if (surroundings_.timers.Now() >= retries.give_up) break;
+        co_await Sleep(surroundings_.timers, retries.NextDelay());
+        continue;
+      case nfsstat4::NFS4ERR_SESS01_BADSESSION:
+        // Requests of the lost session go over this connection, which is not bound: the server refuses them
+        // (NFS4ERR_SESS01_NOT_BOUND), so that each of them learns that it was not executed.
+        owner.HandleUnknownSession(generation);
+        co_return Result<void, std::string>();
+      case nfsstat4::NFS4ERR_SESS01_BADBIND:
+        if (type != ChannelType::BACK || back_.generation != generation) break;
+        owner.HandleBackRefused(*this);
+        co_return Result<void, std::string>();
+      default:
+        break;
+    }
+    co_return std::unexpected(DescribeStatus(bound->status));
+  }
+}
+
+Task<Result<void, std::string>> Link::Apply(const Bound& bound) {
+  if (!surroundings_.owner.Accepts(bound)) {
+    co_return std::unexpected(std::string("the server offers smaller messages than before the connection was lost"));
+  }
+  connection_->set_credits(bound.limits.credits);
+  if (bound.mode == ConnectionMode::RDMA && !is_rdma_) co_return co_await EnterRdmaMode(bound.limits);
+  co_return Result<void, std::string>();
+}
+
+// §2.3.2
+Task<Result<void, std::string>> Link::EnterRdmaMode(const rpc::ConnectionLimits& limits) {
+  if (limits.max_response > kLargestReceive) {
+    co_return std::unexpected(fmt::format("the server wants to send {} octets at once by RDMA", limits.max_response));
+  }
+  // This code may run inside of the connection.
+  co_await Sleep(surroundings_.timers, Duration::zero());
+  std::unique_ptr<rpc::Channel> tcp = connection_->TakeTransport();
+  if (!tcp || connection_->ended()) co_return std::unexpected(std::string("the connection was lost"));
+  Connector::Ends ends = Ends();
+  auto stepped = co_await surroundings_.connector.StepUp(std::move(tcp), limits, std::move(ends));
+  if (!stepped) {
+    connection_->Close();
+    co_return std::unexpected(fmt::format("cannot step up to RDMA: {}", stepped.error()));
+  }
+  connection_->set_transport(*std::move(stepped));
+  is_rdma_ = true;
+  log::info("stepped up: the connection of channel {} uses RDMA now, with {} credits and messages of {} and {} octets",
+            operations_.channel, limits.credits, limits.max_request, limits.max_response);
+  co_return Result<void, std::string>();
+}
+
+}  // namespace penstock::client::v4::sess01
