@@ -79,6 +79,10 @@ rpcrdma::ClientOptions RdmaOptions(Loop& loop, const rdma::Provider& provider, c
   options.requester.call_timeout = ReplyLimit(url);
   options.back_channel = channel.back_channel;
   options.on_lost = channel.on_lost;
+  if (channel.agrees_on > 0) {
+    options.requester.one_receive_first = true;
+    options.max_agreed_size = std::max(channel.agrees_on, options.private_data.receive_size);
+  }
   options.private_data.remote_invalidation = provider.remote_invalidation();
   if (channel.probe_after > Duration::zero()) {
     options.requester.health = {.probe = MakeProbe, .after = channel.probe_after, .limit = channel.probe_limit};

@@ -30,6 +30,10 @@ struct ChannelOptions {
   // Executes the server's calls over the connection (callbacks of NFSv4.1). It outlives the channel and its own calls.
   // Null: the client accepts no calls.
   rpc::CallHandler* back_channel = nullptr;
+  // Over RDMA, not zero: the connection begins with one credit, and the client and the server agree on its limits in
+  // their first exchanges (draft-talpey-nfsv4-rdma-sess-01 §2.3.3). Then the caller passes them to
+  // rpcrdma::Client::Bind(). This is the longest reply that they may agree on.
+  uint32_t agrees_on = 0;
   // Called when the connection is lost or closed, at most once. It must not destroy the channel. Empty: nobody is told.
   std::function<void()> on_lost{};
 };

@@ -85,7 +85,10 @@ class Sess01Test : public ServerTest {
   void RunFiles() {
     Run([](Mount& mount, Workers&) { return UseFiles(mount); });
   }
-  size_t LoseConnections() { return server::LoseConnections(server_->addresses().tcp.port()); }
+  size_t LoseConnections() {
+    const Addresses& at = server_->addresses();
+    return server::LoseConnections((protocol() == Protocol::kRdma ? at.rdma : at.tcp).port());
+  }
   void WriteFile(std::string_view text) { server::WriteFile(tree() / "file", text); }
   // Collects the messages of the log.
   void Listen() {
@@ -332,7 +335,8 @@ TEST_P(Sess01Test, SaysThatTheServerDoesNotOfferTheSessions) {
 }
 
 const auto kModels =
-    testing::Values(std::tuple(Protocol::kTcp, Version::kSess01), std::tuple(Protocol::kStepUp, Version::kSess01));
+    testing::Values(std::tuple(Protocol::kTcp, Version::kSess01), std::tuple(Protocol::kRdma, Version::kSess01),
+                    std::tuple(Protocol::kStepUp, Version::kSess01));
 const auto kNameOfModel = [](const auto& tested) { return NameOf(std::get<0>(tested.param)); };
 INSTANTIATE_TEST_SUITE_P(Models, Sess01Test, kModels, kNameOfModel);
 

@@ -145,6 +145,7 @@ class ServerTest : public testing::TestWithParam<std::tuple<Protocol, Version>> 
     options.nfs4.lease = options.nfs4.grace = grace_;
     options.nfs4.bound_sessions = version() == Version::kSess01;
     options.step_up = protocol() == Protocol::kStepUp;
+    options.one_receive_first = version() == Version::kSess01;
     return options;
   }
 

@@ -6,7 +6,6 @@ import sys
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path[:0] = [os.path.join(HERE, "..", "harness"), os.path.join(HERE, "..", "sess01")]
-import nfs4_messages as nfs4  # noqa: E402
 import scenario  # noqa: E402
 import wire  # noqa: E402
 from cases import main  # noqa: E402
@@ -43,21 +42,21 @@ def survives_kill(model):
     """kill -9 in the middle: the session goes on, a kept reply is repeated, and nothing is executed twice."""
 
     def case(scratch):
-        # Without a grace period, new opens need not wait.
         with Serving(scratch, model) as server:
             place = server.place()
             client = place.client()
-            channel = client.start()
-            assert client.made["persist"], "persist is not granted"
+            caller = client.open()
+            assert client.create(caller)["persist"], "persist is not granted"
+            channel = client.bind(caller)
             message = channel.message(place.mkdir(b"once"), 3)
             first = expect(Results(channel.caller.call(message)), wire.OK, "the request")
             expect(channel.run(place.mkdir(b"other"), 2), wire.OK, "a request on another stream")
-            before = channel.id
+            before = channel.number
             server.kill()
             server.start()
 
             again = client.bind(client.open())
-            assert again.id > before, f"channelid {again.id} after {before}"
+            assert again.number > before, f"channelid {again.number} after {before}"
             second = expect(Results(again.caller.call(message)), wire.OK, "the retry after the restart")
             assert second.octets == first.octets, "another answer to the same request"
             expect(again.run(place.remove(b"once")), wire.OK, "a new request")

@@ -23,7 +23,8 @@ class Delegations {
 
   // `caller` outlives this object. Keeps at most `most` delegations besides those of open files and returns the least
   // recently used ones first.
-  Delegations(CompoundCaller& caller, size_t most) : caller_(caller), most_(caller.dialect().has_sessions() ? most : 0) {}
+  Delegations(CompoundCaller& caller, size_t most)
+      : caller_(caller), most_(caller.dialect().has_sessions() ? most : 0) {}
 
   // ---- OPEN ----
 

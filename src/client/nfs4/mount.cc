@@ -108,6 +108,8 @@ class Mount final : public client::Mount, public FileOwner, private CallbackRece
   void MakeCaller(Workers& workers, CallerOptions caller_options, const MountOptions& options);
   // Opens a connection and binds it to the session, so that the server can call back.
   Task<Channel> OpenBound(Workers& workers, rdma::Provider* provider, Duration time_limit);
+  // Makes sure that the server speaks version 4.
+  Task<Result<void>> CheckVersion();
   Task<Result<void>> LearnLimits();
   Task<void> ReclaimFiles();
 
@@ -196,18 +198,22 @@ Task<Mount::Channel> Mount::OpenBound(Workers& workers, rdma::Provider* provider
   co_return channel;
 }
 
+Task<Result<void>> Mount::CheckVersion() {
+  auto spoken = co_await client_.Call<nfs4::NFSPROC4_NULL>({});
+  if (spoken) co_return Result<void>();
+  Error error = v4::ErrorOf(spoken.error(), url_.host);
+  using Kind = rpc::Error::Kind;
+  if (spoken.error().kind == Kind::kProgramMismatch || spoken.error().kind == Kind::kProgramUnavailable) {
+    error.status = Status::kVersionMismatch;
+  }
+  co_return std::unexpected(std::move(error));
+}
+
 Task<Result<void>> Mount::SetUp() {
   auto connected = co_await channel_.Connect();
   if (!connected) co_return std::unexpected(Error{std::move(connected).error(), std::nullopt});
-  auto spoken = co_await client_.Call<nfs4::NFSPROC4_NULL>({});
-  if (!spoken) {
-    Error error = v4::ErrorOf(spoken.error(), url_.host);
-    using Kind = rpc::Error::Kind;
-    if (spoken.error().kind == Kind::kProgramMismatch || spoken.error().kind == Kind::kProgramUnavailable) {
-      error.status = Status::kVersionMismatch;
-    }
-    co_return std::unexpected(std::move(error));
-  }
+  // A session of 2004 must be the subject of the first exchange (draft-talpey-nfsv4-rdma-sess-01 §2.2.2).
+  if (!bound_) PENSTOCK_CO_CHECK(co_await CheckVersion());
   PENSTOCK_CO_CHECK(co_await caller_->Establish(url_.host));
   Result<void> learned = co_await LearnLimits();
   if (!learned) co_await caller_->Close();

@@ -283,16 +283,7 @@ Task<nfsstat4> BoundSession::RecallCredits(uint32_t target) {
   ++recalls_;
   streams_.Lower(target);
   while (!streams_.IsQuietFrom(target) && !closing()) co_await changed_;
-  // Over RDMA, each call consumes a receive of the server, which the server does not post again.
-  for (const auto& link : links_) {
-    if (!link->is_rdma()) continue;
-    const uint32_t credits = link->limits().credits;
-    link->LowerCredits(target);
-    for (uint32_t i = target; i < credits && !closing(); ++i) {
-      const auto returned = co_await link->EnsureConnected();
-      if (!returned) break;
-    }
-  }
+  for (const auto& link : links_) co_await link->ReturnCredits(target);
   --recalls_;
   changed_.Notify();
   co_return nfsstat4::NFS4_OK;

@@ -29,6 +29,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
 
   // Replaces the transport: takes it out, and puts the new one in. No call may be under way.
   std::unique_ptr<rpc::Channel> TakeTransport() { return std::exchange(transport_, nullptr); }
+  rpc::Channel* transport() { return transport_.get(); }
   void set_transport(std::unique_ptr<rpc::Channel> transport) { transport_ = std::move(transport); }
 
   // The connection is lost: later calls, and those that wait, fail with kDisconnected.

@@ -4,14 +4,15 @@
 
 #include "client/connect.h"
 #include "rpc/tcp/channel.h"
+#include "rpcrdma/client.h"
 
 namespace penstock::client::v4::sess01 {
 namespace {
 
 // The largest message over TCP: a payload of 1 MiB and its surroundings.
 constexpr uint32_t kMaxRecord = (1 << 20) + (64 << 10);
-// The sizes of Sends on an RDMA connection before its binding (connect.cc).
-constexpr uint32_t kFirstSend = 4096;
+// The largest Send of an RDMA connection that is one from the start.
+constexpr uint32_t kMaxSend = 8192;
 
 ChannelOptions OptionsOf(Connector::Ends ends, Duration time_limit = Duration::max()) {
   ChannelOptions options;
@@ -36,10 +37,12 @@ nfs4::ConnectionMode UrlConnector::mode(nfs4::ChannelType type) const {
   return nfs4::ConnectionMode::STREAM;
 }
 
-uint32_t UrlConnector::max_message() const { return starts_in_rdma_mode() ? kFirstSend : kMaxRecord; }
+uint32_t UrlConnector::max_message() const { return starts_in_rdma_mode() ? kMaxSend : kMaxRecord; }
 
 Task<Connector::Opened> UrlConnector::Open(Duration time_limit, Ends ends) {
-  return OpenChannel(loop_, workers_, url_, provider_, OptionsOf(std::move(ends), time_limit));
+  ChannelOptions options = OptionsOf(std::move(ends), time_limit);
+  if (starts_in_rdma_mode()) options.agrees_on = kMaxSend;
+  return OpenChannel(loop_, workers_, url_, provider_, std::move(options));
 }
 
 Task<Connector::Opened> UrlConnector::StepUp(std::unique_ptr<rpc::Channel> tcp, rpc::ConnectionLimits limits,
@@ -52,7 +55,12 @@ Task<Connector::Opened> UrlConnector::StepUp(std::unique_ptr<rpc::Channel> tcp, 
   co_return stepped;
 }
 
-// The client asks for the sizes that the connection has, so that the server's grant changes none of them.
-void UrlConnector::SetLimits(rpc::Channel& /*rdma*/, const rpc::ConnectionLimits& /*limits*/) {}
+void UrlConnector::SetLimits(rpc::Channel& rdma, const rpc::ConnectionLimits& limits) {
+  static_cast<rpcrdma::Client&>(rdma).Bind(limits);
+}
+
+Task<bool> UrlConnector::ReturnCredits(rpc::Channel& rdma, uint32_t target) {
+  return static_cast<rpcrdma::Client&>(rdma).ReturnCredits(target);
+}
 
 }  // namespace penstock::client::v4::sess01

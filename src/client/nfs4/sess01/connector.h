@@ -48,6 +48,9 @@ class Connector {
   virtual Task<Opened> StepUp(std::unique_ptr<rpc::Channel> tcp, rpc::ConnectionLimits limits, Ends ends) = 0;
   // The server has granted these limits to a connection that was an RDMA connection from the start (§2.3.3).
   virtual void SetLimits(rpc::Channel& rdma, const rpc::ConnectionLimits& limits) = 0;
+  // Returns credits of an RDMA connection to the server until `target` of them are left (§2.4). Returns false if the
+  // connection is lost.
+  virtual Task<bool> ReturnCredits(rpc::Channel& rdma, uint32_t target) = 0;
 };
 
 // Connects to the server that a URL names.
@@ -63,6 +66,7 @@ class UrlConnector final : public Connector {
   Task<Opened> Open(Duration time_limit, Ends ends) override;
   Task<Opened> StepUp(std::unique_ptr<rpc::Channel> tcp, rpc::ConnectionLimits limits, Ends ends) override;
   void SetLimits(rpc::Channel& rdma, const rpc::ConnectionLimits& limits) override;
+  Task<bool> ReturnCredits(rpc::Channel& rdma, uint32_t target) override;
 
  private:
   Loop& loop_;

@@ -142,9 +142,15 @@ std::optional<uint32_t> Link::back_channel() const {
   return back_.is_live ? std::optional(back_.channel) : std::nullopt;
 }
 
-void Link::LowerCredits(uint32_t credits) {
-  operations_.limits.credits = std::min(operations_.limits.credits, credits);
-  if (connection_ && operations_.is_live) connection_->set_credits(operations_.limits.credits);
+Task<void> Link::ReturnCredits(uint32_t target) {
+  if (target >= operations_.limits.credits) co_return;
+  operations_.limits.credits = target;
+  const std::shared_ptr<Connection> connection = connection_;
+  if (!connected() || !operations_.is_live) co_return;
+  connection->set_credits(target);
+  if (is_rdma_ && connection->transport()) {
+    (void)co_await surroundings_.connector.ReturnCredits(*connection->transport(), target);
+  }
 }
 
 // ---- connections ----
@@ -300,6 +306,9 @@ Task<Result<void, std::string>> Link::Apply(const Bound& bound) {
   }
   connection_->set_credits(bound.limits.credits);
   if (bound.mode == ConnectionMode::RDMA && !is_rdma_) co_return co_await EnterRdmaMode(bound.limits);
+  if (surroundings_.connector.starts_in_rdma_mode() && connection_->transport()) {
+    surroundings_.connector.SetLimits(*connection_->transport(), bound.limits);
+  }
   co_return Result<void, std::string>();
 }
 

@@ -106,8 +106,8 @@ class Link final : private BackConnection {
   bool connected() const { return connection_ && !connection_->ended(); }
   bool is_rdma() const { return is_rdma_; }
   TimePoint opened_at() const { return opened_at_; }
-  // CB_CREDITRECALL: uses at most `credits` at once from now on.
-  void LowerCredits(uint32_t credits);
+  // CB_CREDITRECALL: uses at most `target` credits at once from now on. Over RDMA, returns the others to the server.
+  Task<void> ReturnCredits(uint32_t target);
 
   // For the session: requests that use the link, and whether a chain has it for itself.
   uint32_t in_use = 0;

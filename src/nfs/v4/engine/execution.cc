@@ -71,8 +71,11 @@ nfsstat4 Execution::CheckOrder(uint32_t index, const Operation& operation) const
       return compound_.session ? NFS4_OK : errors.without_opener;
     case Placement::kBeforeReads:
       return index == 0 ? NFS4_OK : errors.opener_misplaced;
-    case Placement::kLast:
+    case Placement::kLast: {
+      const auto& way = compound_.call.peer.back_channel;
+      if (way && !way->bound()) return NFS4ERR_SESS01_NOT_BOUND;
       return compound_.session && index + 1 == count_ ? NFS4_OK : errors.opener_misplaced;
+    }
   }
   std::unreachable();
 }

@@ -82,6 +82,7 @@ class Execution {
   void Finish(const SlotRequest& request);
 
   // operation_control.cc
+  uint64_t DigestOfOperations(uint64_t digest) const;
   Task<nfs4::nfsstat4> RunControl();
   Task<nfs4::nfsstat4> AwaitTurn(StreamRequest& request);
   nfs4::nfsstat4 RestoreFilehandles(const sess01::ChainRun::Filehandles& filehandles);

@@ -5,10 +5,12 @@
 
 #include "base/log.h"
 #include "base/log_limit.h"
+#include "base/mix.h"
 #include "nfs/v4/engine/execution.h"
 #include "nfs/v4/engine/namespace.h"
 #include "nfs/v4/state/stable/reply_writer.h"
 #include "nfs/v4/state/state.h"
+#include "protocol/nfs4_compound.h"
 #include "protocol/nfs4_sess01.h"
 #include "xdr/decode.h"
 #include "xdr/encode.h"
@@ -21,6 +23,38 @@ using sess01::BoundSessions;
 using sess01::ChainRun;
 using sess01::StreamTable;
 
+namespace {
+
+// Returns how many octets of an operation precede its payload, if it has one. A retry may convey a payload in another
+// way: in a chunk, inline, or with a pad before it.
+size_t OctetsBeforePayload(const nfs_argop4& operation) {
+  switch (operation.argop()) {
+    case OP_WRITE:
+      return 36;  // the number, the stateid, the offset, the stability, and the length of the data
+    case OP_CREATE:
+      return 12;  // the number, the type, and the length of the text of a symbolic link
+    default:
+      return SIZE_MAX;
+  }
+}
+
+}  // namespace
+
+// Adds the operations that follow the opener, without their payloads. XIDs are not unique over the life of a client, so
+// the digest must tell its requests apart.
+uint64_t Execution::DigestOfOperations(uint64_t digest) const {
+  xdr::Decoder rest = arguments_.Fork();
+  for (uint32_t i = 1; i < count_; ++i) {
+    const ConstBytes octets = rest.rest();
+    nfs_argop4 operation;
+    if (!xdr::Decode(rest, operation)) return Mix(digest, octets.size());
+    const size_t size = octets.size() - rest.rest().size();
+    digest = Mix(digest, octets.first(std::min(size, OctetsBeforePayload(operation))));
+    if (operation.argop() == OP_CREATE) digest = Mix(digest, AsBytes(operation.opcreate().objname));
+  }
+  return digest;
+}
+
 Task<nfsstat4> Execution::RunControl() {
   OPERATIONCONTROL4args arguments;
   results_.Begin(OP_OPERATION_CONTROL);
@@ -32,7 +66,7 @@ Task<nfsstat4> Execution::RunControl() {
   const rpc::CallContext& call = compound_.call;
   const Sessions::RequestFacts properties = FactsAfterOpener();
   const BoundSessions::RequestFacts facts{.xid = call.xid,
-                                          .digest = properties.digest,
+                                          .digest = DigestOfOperations(properties.digest),
                                           .size = properties.size,
                                           .is_stream = call.peer.transport == rpc::TransportKind::kTcp};
   const SessionConnection connection = SessionConnection::Of(call.peer);

@@ -11,11 +11,11 @@ using testing::SizeIs;
 // A store that can fail, or forget what it is told, as if the server had stopped just before.
 class WatchedStreams : public MemoryStreamStore {
  public:
-  bool full = false;             // no session gets storage
-  bool fails = false;            // nothing can be kept
-  bool loses_results = false;    // the server stops before it keeps results
-  std::vector<bool> begun;       // for each request: whether its name must survive a power failure
-  std::vector<bool> kept;        // the same for its results
+  bool full = false;           // no session gets storage
+  bool fails = false;          // nothing can be kept
+  bool loses_results = false;  // the server stops before it keeps results
+  std::vector<bool> begun;     // for each request: whether its name must survive a power failure
+  std::vector<bool> kept;      // the same for its results
 
   std::shared_ptr<StreamStorage> Create(const BoundSessionRecord& session) override {
     if (full) return nullptr;
@@ -105,7 +105,8 @@ class BoundPersistenceTest : public testing::Test {
   }
   bool Has(const char* name) {
     const fs::RequestContext root{.credentials = {.uid = 0, .gid = 0, .groups = {}}};
-    return Now(tree->Lookup(root, tree->Root(), name)).result.has_value(); }
+    return Now(tree->Lookup(root, tree->Root(), name)).result.has_value();
+  }
 
   std::shared_ptr<WatchedStreams> streams = std::make_shared<WatchedStreams>();
   std::optional<Nfs4Server> server;

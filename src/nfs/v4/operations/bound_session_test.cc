@@ -455,6 +455,11 @@ TEST_F(BoundSessionTest, SessionDestroyStandsLast) {
   EXPECT_EQ(Request(first, Control(channel, 0), PutRoot(), Op(OP_SESSION_DESTROY)).status, NFS4_OK);
 }
 
+TEST_F(BoundSessionTest, SessionDestroyNeedsABoundConnection) {
+  Create(first, "owner");
+  EXPECT_EQ(RunOver(first, Op(OP_SESSION_DESTROY)).status, NFS4ERR_SESS01_NOT_BOUND);
+}
+
 TEST_F(BoundSessionTest, AnotherPrincipalMayNotDestroyTheSession) {
   const uint32_t channel = BindOperations(first, Create(first, "owner"));
   server.SetUser(7);
