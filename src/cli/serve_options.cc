@@ -8,8 +8,6 @@
 #include <thread>
 #include <utility>
 
-#include "rpc/connection_control.h"
-
 namespace penstock::cli {
 namespace {
 
@@ -103,7 +101,7 @@ void AddBoundSessionOptions(CLI::App& command, ServeOptions& options) {
       ->capture_default_str();
   const auto check = [](std::string& text) {
     uint32_t boundary = 0;
-    const bool good = CLI::detail::lexical_cast(text, boundary) && boundary == rpc::PaddingWithin(boundary);
+    const bool good = CLI::detail::lexical_cast(text, boundary) && server::IsPadding(boundary);
     return good ? std::string() : fmt::format("{}: not 0 or a power of two from 64 to 4096", text);
   };
   command

@@ -12,6 +12,7 @@
 #include "nfs/v4/state/settings.h"
 #include "rdma/choice/choice.h"
 #include "rdma/iwarp/options.h"
+#include "rpc/connection_control.h"
 #include "rpc/connection_table.h"
 
 namespace penstock::server {
@@ -20,6 +21,8 @@ namespace penstock::server {
 inline constexpr size_t kLeastMemory = 32 << 20;
 // A quarter of the memory that the process may use, and at least 256 MiB.
 size_t DefaultMemory();
+// Whether Options::padding may have this value.
+inline bool IsPadding(uint32_t octets) { return octets == rpc::PaddingWithin(octets); }
 
 struct Options {
   IpAddress listen = asio::ip::address_v4::loopback();
