@@ -10,6 +10,7 @@ Task<Result<void, std::string>> ReconnectingChannel::Connect() {
   auto opened = co_await opener_(policy_.give_up_after);
   if (!opened) co_return std::unexpected(std::move(opened).error());
   channel_ = *std::move(opened);
+  had_one_ = true;
   co_return Result<void, std::string>();
 }
 
@@ -66,7 +67,7 @@ Task<void> ReconnectingChannel::Reconnect(TimePoint give_up) {
     if (opened) {
       channel_ = *std::move(opened);
       has_replied_ = false;
-      ++reconnections_;
+      if (std::exchange(had_one_, true)) ++reconnections_;
       break;
     }
     log::debug("no connection yet: {}", opened.error());

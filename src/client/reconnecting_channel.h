@@ -58,6 +58,7 @@ class ReconnectingChannel final : public rpc::Channel {
   bool reconnecting_ = false;
   Duration delay_ = Duration::zero();  // before the next attempt
   uint64_t reconnections_ = 0;
+  bool had_one_ = false;      // there was a connection
   bool has_replied_ = false;  // whether this connection has carried a reply
   std::string trouble_;
   bool told_ = false;  // whether the log has this trouble
