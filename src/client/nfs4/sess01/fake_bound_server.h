@@ -174,7 +174,8 @@ class FakeBoundServer final : public Connector {
     return control;
   }
   // Checks the streamid and the credits of a request.
-  std::optional<uint32_t> Begin(Connection& connection, const rpc::Message& call) {
+  using Stream = std::pair<uint64_t, uint32_t>;  // of a session
+  std::optional<Stream> Begin(Connection& connection, const rpc::Message& call) {
     const auto control = ControlOf(call);
     if (!control) return std::nullopt;
     ++controls;
@@ -186,11 +187,15 @@ class FakeBoundServer final : public Connector {
       auto& most = most_on_channel[connection.channels.front()];
       most = std::max(most, connection.running);
     }
-    EXPECT_TRUE(busy_.insert(control->streamid).second || latency == Duration::zero()) << "two requests of one stream";
+    // A retry names the channel of its original, which may be under way.
+    const bool is_new = !connection.channels.empty() && connection.channels.front() == control->channelid;
+    const Stream stream(session_, control->streamid);
+    const bool is_free = busy_.insert(stream).second;
+    EXPECT_TRUE(is_free || !is_new || latency == Duration::zero()) << "two requests of one stream";
     most_streams = std::max(most_streams, static_cast<uint32_t>(busy_.size()));
-    return control->streamid;
+    return stream;
   }
-  void End(Connection& connection, std::optional<uint32_t> stream) {
+  void End(Connection& connection, const std::optional<Stream>& stream) {
     if (!stream) return;
     busy_.erase(*stream);
     if (connection.running > 0) --connection.running;
@@ -359,7 +364,7 @@ class FakeBoundServer final : public Connector {
     return peer;
   }();
   std::set<Connection*> connections_;
-  std::set<uint32_t> busy_;
+  std::set<Stream> busy_;
   std::map<uint32_t, Kept> kept_;
   uint64_t session_ = 0;
   uint64_t last_session_ = 0x100;

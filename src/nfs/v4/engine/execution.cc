@@ -85,7 +85,8 @@ nfsstat4 Execution::CheckOrder(uint32_t index, const Operation& operation) const
 size_t Execution::RoomWithin(size_t reply) const { return reply - std::min(reply, compound_.call.reply_overhead); }
 
 // From here on the reply must also fit in what the connection can send: over RDMA in a Send, or in the Reply chunk of
-// the call. In RFC 8881 the size of a sealed reply is known too late for this, and the transport alone judges it.
+// the call. In a session of 2004 every operation must. In RFC 8881 only operations that change something must: the
+// transport judges the others (RFC 8267 §6.4.2), and also sealed replies, whose size is known too late.
 void Execution::LimitToConnection() {
   const rpc::CallContext& call = compound_.call;
   if (!call.peer.control) return;
@@ -111,12 +112,18 @@ std::optional<size_t> Execution::PlacedOctets() const {
   return placed;
 }
 
+// Whether the connection can send a reply of this size, with the payloads so far.
+bool Execution::CanBeSent(size_t size) const {
+  if (sendable_ == SIZE_MAX) return true;
+  const std::optional<size_t> placed = PlacedOctets();
+  return placed && size - *placed <= sendable_;
+}
+
 // RFC 8881 §2.10.6.4
 nfsstat4 Execution::CheckRoom(size_t size) const {
   if (size > limit_) return compound_.dialect.errors().reply_too_big;
-  if (sendable_ != SIZE_MAX) {
-    const std::optional<size_t> placed = PlacedOctets();
-    if (!placed || size - *placed > sendable_) return compound_.dialect.errors().reply_too_big;
+  if (compound_.dialect.session_kind() == SessionKind::kBound && !CanBeSent(size)) {
+    return compound_.dialect.errors().reply_too_big;
   }
   return size > kept_limit_ ? compound_.dialect.errors().reply_too_big_to_keep : NFS4_OK;
 }
@@ -139,6 +146,7 @@ nfsstat4 Execution::Check(uint32_t index, nfs_opnum4 number, const Operation* op
   if (!operation->changes && number != OP_WRITE) return NFS4_OK;
   const size_t size = results_.size() + 4 + operation->max_result;
   if (size > changed_limit_) return compound_.dialect.errors().reply_too_big_to_keep;
+  if (!CanBeSent(size)) return compound_.dialect.errors().reply_too_big;
   return CheckRoom(size);
 }
 
@@ -172,7 +180,7 @@ Task<nfsstat4> Execution::RunOne(uint32_t index) {
   const bool is_last = index + 1 == count_;
   const size_t used = results_.size() + (is_last ? 0 : kFailure);
   compound_.room = std::min(limit_, kept_limit_) - std::min({limit_, kept_limit_, used});
-  if (sendable_ != SIZE_MAX) {
+  if (sendable_ != SIZE_MAX && compound_.dialect.session_kind() == SessionKind::kBound) {
     const size_t unplaced = used - PlacedOctets().value_or(0);
     compound_.room = std::min(compound_.room, sendable_ - std::min(sendable_, unplaced));
   }

@@ -73,6 +73,7 @@ class Execution {
   size_t RoomWithin(size_t reply) const;
   void LimitToConnection();
   std::optional<size_t> PlacedOctets() const;
+  bool CanBeSent(size_t size) const;
   Task<nfs4::nfsstat4> RunOne(uint32_t index);
 
   // sequence.cc
