@@ -35,8 +35,6 @@ namespace stdfs = std::filesystem;
 constexpr size_t kHead = 40;
 constexpr size_t kHeadPage = 4096;
 constexpr uint64_t kMagic = 0x706e'7374'7270'3100;  // "pnstrp1"
-// The bits of the magic number that are the same in all versions.
-constexpr uint64_t kFamilyMask = ~uint64_t{0xffff};
 // No session of this server exceeds these limits, so a larger value means that the file is damaged.
 constexpr uint32_t kMaxSlots = 64 << 10;
 constexpr uint32_t kMaxSlotOctets = 16 << 20;
@@ -63,14 +61,12 @@ struct Head {
     StoreBig(head.data() + 32, Mix(0, ConstBytes(head).first(32)));
     return head;
   }
-  enum class Kind : uint8_t { kWhole, kUnfinished, kForeign, kOtherVersion, kDamaged };
   // Returns the kind of a head. Fills `parsed` if the head is whole.
-  static Kind Parse(ConstBytes head, Head& parsed) {
-    const auto magic = LoadBig<uint64_t>(head.data());
-    // The server had allocated the file, but had not yet told the client of the session.
-    if (std::ranges::all_of(head, [](std::byte octet) { return octet == std::byte{}; })) return Kind::kUnfinished;
-    if (magic != kMagic) return (magic & kFamilyMask) == (kMagic & kFamilyMask) ? Kind::kOtherVersion : Kind::kForeign;
-    if (LoadBig<uint64_t>(head.data() + 32) != Mix(0, head.first(32))) return Kind::kDamaged;
+  static SessionFiles::Kind Parse(ConstBytes head, Head& parsed) {
+    using Kind = SessionFiles::Kind;
+    const bool is_sound = LoadBig<uint64_t>(head.data() + 32) == Mix(0, head.first(32));
+    const Kind kind = SessionFiles::KindOf(head, LoadBig<uint64_t>(head.data()), kMagic, is_sound);
+    if (kind != Kind::kWhole) return kind;
     parsed = {.slots = LoadBig<uint32_t>(head.data() + 8), .octets = LoadBig<uint32_t>(head.data() + 12)};
     CopyBytes(parsed.id, head.subspan(16, parsed.id.size()));
     if (parsed.slots > kMaxSlots || parsed.octets > kMaxSlotOctets) return Kind::kDamaged;
@@ -112,15 +108,11 @@ Result<std::optional<KeptReply>, int> LoadSlot(int fd, const Head& head, uint32_
   return ReplyRecord::Parse(record, pool);
 }
 
-bool IsNameOfSession(std::string_view name) {
-  return name.size() == 2 * sizeof(SessionId) && name.find_first_not_of("0123456789abcdef") == std::string_view::npos;
-}
-
 // Loads the session of a file. Returns nothing if the creation of the file was interrupted; then no client knows of the
 // session.
 SetupResult<std::optional<SavedSession>> LoadSession(const stdfs::path& path, BufferPool& pool) {
-  const auto damaged = [&](std::string_view how) { return SessionFiles::Damaged(path, how); };
-  if (!IsNameOfSession(path.filename().native())) return damaged("not a file of penstock's");
+  using Kind = SessionFiles::Kind;
+  if (!SessionFiles::HasNameOfSession(path, sizeof(SessionId))) return SessionFiles::Refusal(path, Kind::kForeign);
   const FileDescriptor fd(::open(path.c_str(), O_RDWR | O_CLOEXEC | O_NONBLOCK));
   std::array<std::byte, kHead> octets;
   if (!fd) return std::unexpected(StateFileError("read", path, errno));
@@ -128,19 +120,10 @@ SetupResult<std::optional<SavedSession>> LoadSession(const stdfs::path& path, Bu
   if (!read) return std::unexpected(StateFileError("read", path, read.error()));
   if (*read < octets.size()) return std::nullopt;
   Head head;
-  switch (Head::Parse(octets, head)) {
-    case Head::Kind::kWhole:
-      break;
-    case Head::Kind::kUnfinished:
-      return std::nullopt;
-    case Head::Kind::kOtherVersion:
-      return damaged("made by another version of penstock");
-    case Head::Kind::kForeign:
-      return damaged("not a file of penstock's");
-    case Head::Kind::kDamaged:
-      return damaged("its head is garbled");
-  }
-  if (NameOf(head.id) != path.filename()) return damaged("under the name of another session");
+  const Kind kind = Head::Parse(octets, head);
+  if (kind == Kind::kUnfinished) return std::nullopt;
+  if (kind != Kind::kWhole) return SessionFiles::Refusal(path, kind);
+  if (NameOf(head.id) != path.filename()) return SessionFiles::Damaged(path, "under the name of another session");
   SavedSession saved{.id = head.id, .slots = {}, .storage = nullptr};
   for (uint32_t i = 0; i < head.slots; ++i) {
     auto reply = LoadSlot(fd.get(), head, i, pool);

@@ -5,6 +5,7 @@
 #include <sys/statvfs.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <system_error>
 #include <utility>
@@ -80,6 +81,32 @@ bool SessionFiles::Prepare(int fd, ConstBytes head, uint64_t size) const {
     return false;
   }
   return ::fsync(fd) == 0 && ::fsync(fd_.get()) == 0;
+}
+
+SessionFiles::Kind SessionFiles::KindOf(ConstBytes head, uint64_t found, uint64_t magic, bool is_sound) {
+  constexpr uint64_t kFamily = ~uint64_t{0xffff};
+  if (std::ranges::all_of(head, [](std::byte octet) { return octet == std::byte{}; })) return Kind::kUnfinished;
+  if (found != magic) return (found & kFamily) == (magic & kFamily) ? Kind::kOtherVersion : Kind::kForeign;
+  return is_sound ? Kind::kWhole : Kind::kDamaged;
+}
+
+bool SessionFiles::HasNameOfSession(const stdfs::path& path, size_t octets) {
+  const std::string name = path.filename();
+  return name.size() == 2 * octets && name.find_first_not_of("0123456789abcdef") == std::string::npos;
+}
+
+std::unexpected<SetupError> SessionFiles::Refusal(const stdfs::path& path, Kind kind) {
+  switch (kind) {
+    case Kind::kOtherVersion:
+      return Damaged(path, "made by another version of penstock");
+    case Kind::kForeign:
+      return Damaged(path, "not a file of penstock's");
+    case Kind::kWhole:
+    case Kind::kUnfinished:
+    case Kind::kDamaged:
+      break;
+  }
+  return Damaged(path, "its head is garbled");
 }
 
 std::unexpected<SetupError> SessionFiles::Damaged(const stdfs::path& path, std::string_view how) {

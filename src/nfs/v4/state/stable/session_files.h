@@ -33,7 +33,20 @@ class SessionFiles {
   // logged. Blocks; any thread.
   File Create(const std::string& name, ConstBytes head, uint64_t size);
 
-  // Returns the errors of files that penstock has not written, or not completely.
+  // What the beginning of a file says of it.
+  enum class Kind : uint8_t {
+    kWhole,
+    kUnfinished,  // nothing was written yet
+    kForeign,
+    kOtherVersion,
+    kDamaged,
+  };
+  // Judges the head of a file by its magic number. Its last 16 bits are the version. `is_sound`: the checksum is right.
+  static Kind KindOf(ConstBytes head, uint64_t found, uint64_t magic, bool is_sound);
+  // Returns whether the file has the name that the store of sessions with IDs of this many octets gives.
+  static bool HasNameOfSession(const std::filesystem::path& path, size_t octets);
+  // Returns the error of a file that the store cannot use. Requires kForeign, kOtherVersion or kDamaged.
+  static std::unexpected<SetupError> Refusal(const std::filesystem::path& path, Kind kind);
   static std::unexpected<SetupError> Damaged(const std::filesystem::path& path, std::string_view how);
 
  private:

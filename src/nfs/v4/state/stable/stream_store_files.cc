@@ -48,8 +48,6 @@ constexpr size_t kBlock = 16;                       // the end of the channel nu
 constexpr size_t kName = 24;                        // a request without its results
 constexpr size_t kRecordHead = 32;                  // a request, before its results
 constexpr uint64_t kMagic = 0x706e'7374'7374'3100;  // "pnstst1"
-// The bits of the magic number that are the same in all versions.
-constexpr uint64_t kFamilyMask = ~uint64_t{0xffff};
 // No session of this server exceeds these limits, so a larger value means that the file is damaged.
 constexpr uint32_t kMaxStreams = 64 << 10;
 constexpr uint32_t kMaxOctets = 16 << 20;
@@ -99,18 +97,13 @@ std::vector<std::byte> SerializeHead(const BoundSessionRecord& session) {
   return head;
 }
 
-enum class HeadKind : uint8_t { kWhole, kUnfinished, kForeign, kOtherVersion, kDamaged };
-
 // Returns the kind of a head. Fills `session` if the head is whole.
-HeadKind ParseHead(ConstBytes head, BoundSessionRecord& session) {
-  // The server had allocated the file, but had not yet told the client of the session.
-  if (std::ranges::all_of(head, [](std::byte octet) { return octet == std::byte{}; })) return HeadKind::kUnfinished;
-  const auto magic = LoadBig<uint64_t>(head.data() + 8);
-  if (magic != kMagic) {
-    return (magic & kFamilyMask) == (kMagic & kFamilyMask) ? HeadKind::kOtherVersion : HeadKind::kForeign;
-  }
+SessionFiles::Kind ParseHead(ConstBytes head, BoundSessionRecord& session) {
+  using Kind = SessionFiles::Kind;
+  const Kind kind = SessionFiles::KindOf(head, LoadBig<uint64_t>(head.data() + 8), kMagic, IsSealed(head));
+  if (kind != Kind::kWhole) return kind;
   const uint32_t owner = WordAt(head, 56), name = WordAt(head, 60);
-  if (!IsSealed(head) || owner > kPage || name > kPage || kFixedHead + owner + name > kPage) return HeadKind::kDamaged;
+  if (owner > kPage || name > kPage || kFixedHead + owner + name > kPage) return Kind::kDamaged;
   session = {.id = LoadBig<uint64_t>(head.data() + 16),
              .created = LoadBig<uint64_t>(head.data() + 24),
              .owner = std::string(AsText(head.subspan(kFixedHead, owner))),
@@ -121,7 +114,7 @@ HeadKind ParseHead(ConstBytes head, BoundSessionRecord& session) {
              .reply = WordAt(head, 44)};
   CopyBytes(Bytes(session.verifier), head.subspan(32, session.verifier.size()));
   const bool is_possible = session.streams > 0 && session.streams <= kMaxStreams && session.reply <= kMaxOctets;
-  return is_possible ? HeadKind::kWhole : HeadKind::kDamaged;
+  return is_possible ? Kind::kWhole : Kind::kDamaged;
 }
 
 // ---- requests ----
@@ -236,13 +229,13 @@ Result<std::optional<StreamRecord>, int> LoadStream(int fd, const Layout& layout
 // Loads the session of a file. Returns nothing if the creation of the file was interrupted; then no client knows of the
 // session.
 SetupResult<std::optional<SavedBoundSession>> LoadSession(const stdfs::path& path, BufferPool& pool) {
+  using Kind = SessionFiles::Kind;
   const auto unreadable = [&](int error) { return std::unexpected(StateFileError("read", path, error)); };
+  if (!SessionFiles::HasNameOfSession(path, sizeof(uint64_t))) return SessionFiles::Refusal(path, Kind::kForeign);
   FileDescriptor fd(::open(path.c_str(), O_RDWR | O_CLOEXEC | O_NONBLOCK));
   if (!fd) return unreadable(errno);
   std::vector<std::byte> head(kPage);
-  const auto read = ReadUpTo(fd.get(), head, 0);
-  if (!read) return unreadable(read.error());
-  if (*read < head.size()) return std::nullopt;
+  if (const auto read = ReadPart(fd.get(), head, 0); !read) return unreadable(read.error());
   SavedBoundSession saved;
   size_t last_block = 1;
   for (const size_t which : {0, 1}) {
@@ -253,21 +246,11 @@ SetupResult<std::optional<SavedBoundSession>> LoadSession(const stdfs::path& pat
     saved.channels = {.end = end, .had_back = WordAt(block, 12) != 0};
     last_block = which;
   }
+  const Kind kind = ParseHead(head, saved.session);
+  // The head may have been written only in part. A session that was never bound has executed nothing.
   const bool was_bound = saved.channels.end.value() != 0;
-  switch (ParseHead(head, saved.session)) {
-    case HeadKind::kWhole:
-      break;
-    case HeadKind::kUnfinished:
-      return std::nullopt;
-    case HeadKind::kOtherVersion:
-      return SessionFiles::Damaged(path, "made by another version of penstock");
-    case HeadKind::kForeign:
-      return SessionFiles::Damaged(path, "not a file of penstock's");
-    case HeadKind::kDamaged:
-      // The head may have been written only in part. A session that was never bound has executed nothing.
-      if (!was_bound) return std::nullopt;
-      return SessionFiles::Damaged(path, "its head is garbled");
-  }
+  if (kind == Kind::kUnfinished || (kind == Kind::kDamaged && !was_bound)) return std::nullopt;
+  if (kind != Kind::kWhole) return SessionFiles::Refusal(path, kind);
   if (NameOf(saved.session.id) != path.filename())
     return SessionFiles::Damaged(path, "under the name of another session");
   const Layout layout = Layout::For(saved.session);

@@ -260,6 +260,15 @@ TEST_P(StreamFilesTest, RefusesDamagedAndForeignFiles) {
   EXPECT_THAT(Refusal(), HasSubstr("not a file of penstock's"));
 }
 
+TEST_P(StreamFilesTest, RefusesAndKeepsASmallForeignFile) {
+  for (const std::string name : {"something", "0123456789abcdef"}) {
+    std::ofstream(directory() / name) << "else, and longer than the magic number";
+    EXPECT_THAT(Refusal(), HasSubstr((directory() / name).string()));
+    EXPECT_TRUE(std::filesystem::exists(directory() / name));
+    std::filesystem::remove(directory() / name);
+  }
+}
+
 TEST_P(StreamFilesTest, RefusesAFileWithTheNameOfAnotherSession) {
   store_->Create(Session(1));
   std::filesystem::rename(file(), directory() / std::string(16, '0'));
