@@ -96,7 +96,7 @@ Task<void> Connect(rdma::Provider& provider, rdma::Address server, FuzzPeer& pee
   rdma::ConnectOptions options;
   const PrivateData own{true, 4096, 4096};
   options.private_data = own.Serialize();
-  options.receives = Connection::MakeReceives(provider.buffers(), own, 32);
+  options.receives = Connection::MakeReceives(provider.buffers(), own.receive_size, 32);
   rdma::ConnectResult result = co_await provider.Connect(std::move(server), std::move(options));
   Require(result.has_value());
   peer.endpoint = *std::move(result);

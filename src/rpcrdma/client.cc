@@ -11,8 +11,8 @@ namespace penstock::rpcrdma {
 namespace {
 
 uint32_t FirstReceiveSize(const ClientOptions& options) {
-  const uint32_t announced = options.private_data.receive_size;
-  return options.requester.one_receive_first ? std::max(announced, options.max_agreed_size) : announced;
+  return Connection::FirstReceiveSize(options.private_data, options.requester.one_receive_first,
+                                      options.max_agreed_size);
 }
 
 uint32_t ReceivesFor(const ClientOptions& options) {
@@ -21,9 +21,7 @@ uint32_t ReceivesFor(const ClientOptions& options) {
 }
 
 std::vector<rdma::PostedReceive> FirstReceives(BufferPool& buffers, const ClientOptions& options) {
-  PrivateData own = options.private_data;
-  own.receive_size = FirstReceiveSize(options);
-  return Connection::MakeReceives(buffers, own, ReceivesFor(options));
+  return Connection::MakeReceives(buffers, FirstReceiveSize(options), ReceivesFor(options));
 }
 
 rpc::Peer PeerOf(rdma::Endpoint& endpoint, Loop* loop) {

@@ -43,9 +43,9 @@ Connection::Connection(std::unique_ptr<rdma::Endpoint> endpoint, const PrivateDa
 
 Connection::~Connection() { assert(activities_ == 0); }
 
-std::vector<rdma::PostedReceive> Connection::MakeReceives(BufferPool& buffers, const PrivateData& own, uint32_t count) {
+std::vector<rdma::PostedReceive> Connection::MakeReceives(BufferPool& buffers, uint32_t size, uint32_t count) {
   std::vector<rdma::PostedReceive> receives(count);
-  for (rdma::PostedReceive& receive : receives) receive.buffer = buffers.Allocate(own.receive_size);
+  for (rdma::PostedReceive& receive : receives) receive.buffer = buffers.Allocate(size);
   return receives;
 }
 

@@ -55,8 +55,13 @@ class Connection {
   Connection(const Connection&) = delete;
   Connection& operator=(const Connection&) = delete;
 
-  // Allocates `count` receives for ConnectOptions.
-  static std::vector<rdma::PostedReceive> MakeReceives(BufferPool& buffers, const PrivateData& own, uint32_t count);
+  // The size of the receives that a connection begins with. If it begins with one, the peers may agree on messages of
+  // up to `most` octets, and the receive must already hold the first of them.
+  static uint32_t FirstReceiveSize(const PrivateData& own, bool one_receive_first, uint32_t most) {
+    return one_receive_first ? std::max(own.receive_size, most) : own.receive_size;
+  }
+  // Allocates `count` receives of `size` octets for ConnectOptions.
+  static std::vector<rdma::PostedReceive> MakeReceives(BufferPool& buffers, uint32_t size, uint32_t count);
 
   // Both roles must outlive the last event of the connection. Set the responder before Start(), and the requester
   // before its first call.

@@ -200,14 +200,12 @@ Task<void> Server::Accept(std::unique_ptr<rdma::ConnectionRequest> request, Plac
 }
 
 std::vector<rdma::PostedReceive> Server::FirstReceives(BufferPool& buffers, const ServerOptions& options) {
-  PrivateData own = options.private_data;
-  own.receive_size = FirstReceiveSize(options);
-  return Connection::MakeReceives(buffers, own, options.responder.first_receives());
+  return Connection::MakeReceives(buffers, FirstReceiveSize(options), options.responder.first_receives());
 }
 
 uint32_t Server::FirstReceiveSize(const ServerOptions& options) {
-  const uint32_t announced = options.private_data.receive_size;
-  return options.responder.one_receive_first ? std::max(announced, options.max_agreed_size) : announced;
+  return Connection::FirstReceiveSize(options.private_data, options.responder.one_receive_first,
+                                      options.max_agreed_size);
 }
 
 rpc::ConnectionLimits Server::AgreedLimits(const ServerOptions& options) {

@@ -24,7 +24,7 @@ struct ChainRuling {
   Kind kind{};
   ChainState after{};
 };
-// What becomes of a request with this flag, and of the chain.
+// The answer to a request with this flag, and the state of the chain after it.
 ChainRuling RulingOf(ChainState state, nfs4::ChainFlags flag, bool retry);
 // The state of a chain after the end of one of its requests.
 ChainState StateAfter(ChainState state, RequestEnd end);

@@ -14,7 +14,7 @@ struct Report {
   size_t states = 0;
   size_t steps = 0;
   size_t servers = 0;
-  // What must not happen, and the shortest way to it; empty if nothing was found.
+  // Describes the error that was found, and the shortest way to it; empty if there is none.
   std::string wrong{};
   std::vector<Event> way{};
   // The exploration ended before it had seen all states.

@@ -51,8 +51,8 @@ BoundSession::BoundSession(Parts parts, CallerOptions options, const BoundSessio
                                         .padding = session.padding,
                                         .bind_limit = options_.give_up_after};
   const bool shared = session.back == BackChannelPlace::kShared;
-  links_.push_back(std::make_unique<Link>(surroundings, Link::Roles{.operations = true, .back = shared}, parts.channel,
-                                          parts.client, parts.first_xid));
+  links_.push_back(std::make_unique<Link>(surroundings, Link::Roles{.operations = true, .back = shared},
+                                          parts.first_xid, Link::Transport{parts.channel, parts.client}));
   for (uint32_t i = 1; i < session.channels; ++i) {
     links_.push_back(std::make_unique<Link>(surroundings, Link::Roles{}, RandomXid()));
   }
@@ -210,7 +210,7 @@ Task<Result<Bound, std::string>> BoundSession::SendBind(rpc::Client& client, nfs
   co_return BoundOf(std::get<0>(reply->results), arguments);
 }
 
-void BoundSession::HandleBound(const Link& /*link*/, ChannelType type, const Bound& bound, uint64_t generation) {
+void BoundSession::HandleBound(ChannelType type, const Bound& bound, uint64_t generation) {
   if (type == ChannelType::BACK) callbacks_.HandleBound(bound.channel, bound.limits.credits);
   const uint64_t before = lease_.epoch();
   lease_.HandleInstance(bound.instance, generation);

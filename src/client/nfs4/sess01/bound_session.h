@@ -83,9 +83,9 @@ class BoundSession final : public CompoundCaller, private LinkOwner, private Bou
   // Sends one request, and gives its streamid and its link back.
   Task<Result<Answer>> Send(Request request, nfs4::ChainFlags flag, CompoundParts& parts, Part part,
                             std::string_view what);
-  // What the status of OPERATION_CONTROL means for a COMPOUND of which nothing else was executed.
+  // Decides how a COMPOUND goes on if OPERATION_CONTROL has failed, so that nothing else was executed.
   Fate HandleControl(const Answer& answer, uint64_t generation);
-  // What the status of an operation means for its COMPOUND.
+  // Decides how a COMPOUND goes on after one of its operations has ended with this status.
   Fate FateOf(nfs4::nfsstat4 status, bool has_state_id) const;
   // Octets for the operations of one request and for their results.
   Size Room() const;
@@ -119,7 +119,7 @@ class BoundSession final : public CompoundCaller, private LinkOwner, private Bou
 
   // LinkOwner
   Task<Result<Bound, std::string>> SendBind(rpc::Client& client, nfs4::SESSIONBIND4args arguments) override;
-  void HandleBound(const Link& link, nfs4::ChannelType type, const Bound& bound, uint64_t generation) override;
+  void HandleBound(nfs4::ChannelType type, const Bound& bound, uint64_t generation) override;
   void HandleUnknownSession(uint64_t generation) override { LoseSession(generation); }
   void HandleConnectionLost(Link& link) override;
   void HandleBackRefused(Link& link) override;

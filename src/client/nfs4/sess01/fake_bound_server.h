@@ -79,7 +79,7 @@ class FakeBoundServer final : public Connector {
   }
   size_t open() const { return connections_.size(); }
 
-  // What happened, in its order: "create", "bind operations", "bind back", "destroy".
+  // The events in their order: "create", "bind operations", "bind back", "destroy".
   std::vector<std::string> events;
   int removes = 0;
   int lookups = 0;

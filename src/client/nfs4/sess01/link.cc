@@ -99,26 +99,19 @@ class Link::Shared final : public rpc::Channel {
 };
 
 // The XIDs of the two clients of one connection never meet: they start half of the numbers apart.
-Link::Link(Surroundings surroundings, Roles roles, ReconnectingChannel& channel, rpc::Client& client, rpc::Xid first)
+Link::Link(Surroundings surroundings, Roles roles, rpc::Xid first, std::optional<Transport> transport)
     : surroundings_(std::move(surroundings)),
       roles_(roles),
       callbacks_(*this, surroundings_.callbacks, surroundings_.state),
-      channel_(channel),
-      client_(client),
-      direct_(std::make_unique<Direct>(*this)),
-      binder_(*direct_, surroundings_.buffers, rpc::Xid(first.value() ^ 0x8000'0000), surroundings_.credential) {
-  if (roles_.back) dispatcher_.Add(callbacks_);
-}
-
-Link::Link(Surroundings surroundings, Roles roles, rpc::Xid first)
-    : surroundings_(std::move(surroundings)),
-      roles_(roles),
-      callbacks_(*this, surroundings_.callbacks, surroundings_.state),
-      own_channel_(std::make_unique<ReconnectingChannel>(
-          surroundings_.timers, [this](Duration time_limit) { return Open(time_limit); }, surroundings_.retry)),
-      own_client_(std::make_unique<rpc::Client>(*own_channel_, surroundings_.buffers, first, surroundings_.credential)),
-      channel_(*own_channel_),
-      client_(*own_client_),
+      own_channel_(transport ? nullptr
+                             : std::make_unique<ReconnectingChannel>(
+                                   surroundings_.timers, [this](Duration time_limit) { return Open(time_limit); },
+                                   surroundings_.retry)),
+      own_client_(transport ? nullptr
+                            : std::make_unique<rpc::Client>(*own_channel_, surroundings_.buffers, first,
+                                                            surroundings_.credential)),
+      channel_(transport ? transport->channel : *own_channel_),
+      client_(transport ? transport->client : *own_client_),
       direct_(std::make_unique<Direct>(*this)),
       binder_(*direct_, surroundings_.buffers, rpc::Xid(first.value() ^ 0x8000'0000), surroundings_.credential) {
   if (roles_.back) dispatcher_.Add(callbacks_);
@@ -272,7 +265,7 @@ Task<Result<void, std::string>> Link::Bind(ChannelType type) {
     auto bound = co_await owner.SendBind(binder_, std::move(arguments));
     if (bound && bound->status == nfsstat4::NFS4_OK) {
       BindingOf(type) = {.channel = bound->channel, .generation = generation, .limits = bound->limits, .is_live = true};
-      owner.HandleBound(*this, type, *bound, generation);
+      owner.HandleBound(type, *bound, generation);
     }
     if (std::exchange(binding_back_, false)) changed_.Notify();
     if (!bound) co_return std::unexpected(std::move(bound).error());

@@ -33,13 +33,13 @@ struct Bound {
 // Decodes the result of a SESSION_BIND. The error, a text for users, names a value that no client can work with.
 Result<Bound, std::string> BoundOf(const nfs4::SESSIONBIND4res& result, const nfs4::SESSIONBIND4args& asked);
 
-// What a link needs of its session.
+// The parts of a session that its links use.
 class LinkOwner {
  public:
   virtual const BoundLease& lease() const = 0;
   // Sends SESSION_BIND over a connection without a channel of that type.
   virtual Task<Result<Bound, std::string>> SendBind(rpc::Client& client, nfs4::SESSIONBIND4args arguments) = 0;
-  virtual void HandleBound(const Link& link, nfs4::ChannelType type, const Bound& bound, uint64_t generation) = 0;
+  virtual void HandleBound(nfs4::ChannelType type, const Bound& bound, uint64_t generation) = 0;
   virtual void HandleUnknownSession(uint64_t generation) = 0;
   // The connection of the link is lost.
   virtual void HandleConnectionLost(Link& link) = 0;
@@ -56,7 +56,7 @@ class LinkOwner {
 // Belongs to its loop. Its owner destroys it after all calls have ended.
 class Link final : private BackConnection {
  public:
-  // What the link is for: an operations channel, a back channel, or both over one connection.
+  // The channels of the link: an operations channel, a back channel, or both over one connection.
   struct Roles {
     bool operations = true;
     bool back = false;
@@ -73,15 +73,17 @@ class Link final : private BackConnection {
     uint32_t requests = 64;    // of an operations channel
     uint32_t max_message = 0;  // of an operations channel, if the connector allows it
     uint32_t padding = 0;      // to ask for, over RDMA
-    Duration bind_limit =
-        std::chrono::seconds(60);  // how long the client repeats a SESSION_BIND that the server delays
+    // How long the client repeats a SESSION_BIND that the server delays.
+    Duration bind_limit = std::chrono::seconds(60);
   };
 
-  // Over `channel`, whose opener calls Open(), and `client` of that channel, whose first XID is `first`. Both outlive
-  // the link.
-  Link(Surroundings surroundings, Roles roles, ReconnectingChannel& channel, rpc::Client& client, rpc::Xid first);
-  // Over a channel of its own.
-  Link(Surroundings surroundings, Roles roles, rpc::Xid first);
+  // A channel whose opener calls Open(), and the client of that channel. Both outlive the link.
+  struct Transport {
+    ReconnectingChannel& channel;
+    rpc::Client& client;
+  };
+  // Over `transport`, or over a channel of its own if there is none. `first` is the first XID of the client.
+  Link(Surroundings surroundings, Roles roles, rpc::Xid first, std::optional<Transport> transport = {});
   ~Link();
   Link(const Link&) = delete;
   Link& operator=(const Link&) = delete;

@@ -50,6 +50,8 @@ struct Operation {
   // Encodes the result of an operation that fails before it is executed, or whose result cannot be sent.
   void (*fail)(xdr::Encoder& results, nfs4::nfsstat4 status) = nullptr;
 
+  // Whether an execution may change something. A second WRITE does no harm, so `changes` is false for it.
+  constexpr bool may_change() const { return changes || number == nfs4::OP_WRITE; }
   // If false, the operation exists in the dialect, and its result is NFS4ERR_NOTSUPP.
   constexpr bool supported() const { return now || task || placement == Placement::kOpener; }
 };

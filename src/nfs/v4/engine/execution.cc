@@ -143,7 +143,7 @@ nfsstat4 Execution::Check(uint32_t index, nfs_opnum4 number, const Operation* op
   // RFC 8881 §2.6.3.1.1.7: only operations that put a filehandle return NFS4ERR_WRONGSEC.
   if (operation->needs_current && !compound_.MayUseCurrent(number)) return NFS4ERR_ACCESS;
   // An operation that changes something must not be executed if its result might not fit in the reply.
-  if (!operation->changes && number != OP_WRITE) return NFS4_OK;
+  if (!operation->may_change()) return NFS4_OK;
   const size_t size = results_.size() + 4 + operation->max_result;
   if (size > changed_limit_) return compound_.dialect.errors().reply_too_big_to_keep;
   if (!CanBeSent(size)) return compound_.dialect.errors().reply_too_big;
@@ -167,8 +167,9 @@ Task<nfsstat4> Execution::RunOne(uint32_t index) {
   if (rpc::CallOrder* const order = compound_.call.peer.order; order && operation->gives_up) {
     co_await order->WaitForEarlier(compound_.call.xid, NamedFileHash()(compound_.current->name()));
   }
-  const bool changes = operation->changes || number == OP_WRITE;
-  if (changes && !co_await BeginChange(*operation)) co_return Fail(number, operation, NFS4ERR_SERVERFAULT);
+  if (operation->may_change() && !co_await BeginChange(*operation)) {
+    co_return Fail(number, operation, NFS4ERR_SERVERFAULT);
+  }
   changed_ |= operation->changes;
   wrote_ |= number == OP_WRITE;
   if ((changed_ || wrote_) && changed_limit_ < kept_limit_) {

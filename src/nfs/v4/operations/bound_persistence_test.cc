@@ -190,7 +190,7 @@ TEST_F(BoundPersistenceTest, OnlyChangesThatLastMustSurviveAPowerFailure) {
   EXPECT_EQ(streams->kept.back(), false);
 }
 
-TEST_F(BoundPersistenceTest, NothingIsExecutedThatCannotBeNoted) {
+TEST_F(BoundPersistenceTest, RefusesAChangeIfItsRequestCannotBeStored) {
   const uint32_t channel = BindOperations(*first, Create().sessionid);
   streams->fails = true;
   EXPECT_EQ(RunOver(*first, Control(channel, 0), PutRoot(), MakeDirectory("new")).status, NFS4ERR_SERVERFAULT);

@@ -48,7 +48,7 @@ bool OnlyReadsFollow(const Compound& compound) {
     nfs_argop4 operation;
     if (!xdr::Decode(rest, operation)) return false;
     const Operation* const row = compound.dialect.Find(operation.argop());
-    if (!row || row->placement != Placement::kInRequest || row->changes || row->number == OP_WRITE) return false;
+    if (!row || row->placement != Placement::kInRequest || row->may_change()) return false;
   }
   return true;
 }
