@@ -1,10 +1,16 @@
-// The order in which a connection received its calls, so that some calls can wait for earlier ones. RPC-over-RDMA
-// executes a short call while it still reads the payload of an earlier one: for example a DELEGRETURN before the WRITE
-// that belongs to the delegation.
+// The order in which a connection received its calls, so that some calls can wait for earlier ones. A later call can be
+// ready first: RPC-over-RDMA executes a short call while it still reads the payload of an earlier one, and RPCSEC_GSS
+// unseals long calls on other threads. Two things keep to the order of arrival:
+//   - operations that give something up, for example a DELEGRETURN behind a WRITE that belongs to the delegation;
+//   - the requests of a session of 2004, whose chains and retries depend on it (draft-talpey-nfsv4-rdma-sess-01 §2.7,
+//     §3.2). Judging a request is less than executing it, so executions may overlap.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
+#include <iterator>
 #include <list>
+#include <memory>
 #include <optional>
 #include <utility>
 
@@ -14,14 +20,26 @@
 
 namespace penstock::rpc {
 
-// One for each connection, on its loop. It lists the calls that may be overtaken, from their arrival until they are
-// executed.
+// One for each connection, on its loop. It lists calls from their arrival until their replies are ready.
 class CallOrder {
  public:
   class Place;
 
-  // Adds the call `xid`, which has arrived and may be overtaken from now on.
-  Place Enter(Xid xid);
+  // What a program has decided about a call before its payloads have arrived. If the call is never executed, its
+  // destructor takes the decision back.
+  class Judgement {
+   public:
+    virtual ~Judgement() = default;
+  };
+
+  enum class Lateness : uint8_t {
+    kPayload,    // later calls may overtake the execution of the call, since its payload arrives late
+    kArguments,  // only its judgement may be late
+  };
+  // Adds the call `xid`, which has arrived.
+  Place Enter(Xid xid, Lateness lateness = Lateness::kPayload);
+
+  // ---- the order of executions
 
   // Records the file that the call works on, as a hash of its handle. Before that, the call may work on any file.
   void NoteSubject(Xid xid, uint64_t subject) {
@@ -32,32 +50,69 @@ class CallOrder {
     changed_.Notify();
   }
 
-  // Waits until all calls are executed that arrived before `xid` and may work on `subject`. A call waits for earlier
-  // ones only, so calls never wait for each other in a circle.
+  // Waits until all calls are executed that arrived before `xid`, may be overtaken, and may work on `subject`. A call
+  // waits for earlier ones only, so calls never wait for each other in a circle.
   Task<void> WaitForEarlier(Xid xid, uint64_t subject) {
     const uint64_t number = NumberOf(xid);
     while (IsBehind(number, subject)) co_await changed_;
+  }
+
+  // ---- the order of judgements
+
+  // Records that the program has judged the call, or that it does not judge it. `judgement` stays with the call until
+  // Take().
+  void SetJudged(Xid xid, std::unique_ptr<Judgement> judgement = nullptr) {
+    Call* const call = Find(xid);
+    if (!call) return;
+    call->judged = true;
+    std::swap(call->judgement, judgement);
+    changed_.Notify();
+  }
+  // Whether the call is listed and not judged, and all earlier calls are judged.
+  bool MayJudge(Xid xid) const {
+    for (const Call& call : calls_) {
+      if (call.xid == xid) return !call.judged;
+      if (!call.judged) return false;
+    }
+    return false;
+  }
+  // Waits until all calls that arrived before `xid` are judged or gone.
+  Task<void> AwaitJudgements(Xid xid) {
+    const uint64_t number = NumberOf(xid);
+    while (IsUnjudgedBefore(number)) co_await changed_;
+  }
+  // Returns the judgement of the call; null if it has none.
+  std::unique_ptr<Judgement> Take(Xid xid) {
+    Call* const call = Find(xid);
+    return call ? std::move(call->judgement) : nullptr;
   }
 
  private:
   struct Call {
     uint64_t number = 0;
     Xid xid;
-    std::optional<uint64_t> subject;
+    Lateness lateness = Lateness::kPayload;
+    std::optional<uint64_t> subject{};
+    bool judged = false;
+    std::unique_ptr<Judgement> judgement{};
   };
+  Call* Find(Xid xid) {
+    const auto found = std::ranges::find(calls_, xid, &Call::xid);
+    return found == calls_.end() ? nullptr : &*found;
+  }
   // Returns the number of the call, or the next number for a call that is not listed: such a call is executed on
   // arrival.
   uint64_t NumberOf(Xid xid) const {
-    for (const Call& call : calls_) {
-      if (call.xid == xid) return call.number;
-    }
-    return next_;
+    const auto found = std::ranges::find(calls_, xid, &Call::xid);
+    return found == calls_.end() ? next_ : found->number;
   }
   bool IsBehind(uint64_t number, uint64_t subject) const {
-    for (const Call& call : calls_) {
-      if (call.number < number && call.subject.value_or(subject) == subject) return true;
-    }
-    return false;
+    return std::ranges::any_of(calls_, [&](const Call& call) {
+      return call.number < number && call.lateness == Lateness::kPayload && call.subject.value_or(subject) == subject;
+    });
+  }
+  bool IsUnjudgedBefore(uint64_t number) const {
+    return std::ranges::any_of(calls_, [&](const Call& call) { return call.number < number && !call.judged; });
   }
 
   std::list<Call> calls_;  // in the order of their numbers
@@ -65,7 +120,7 @@ class CallOrder {
   Signal changed_;
 };
 
-// Keeps the call in the order. Its destructor marks the call as executed.
+// Keeps the call in the order. Its destructor removes the call: it is executed, or it never will be.
 class CallOrder::Place {
  public:
   Place(CallOrder& order, std::list<Call>::iterator at) : order_(&order), at_(at) {}
@@ -73,7 +128,10 @@ class CallOrder::Place {
   Place& operator=(Place&&) = delete;
   ~Place() {
     if (!order_) return;
+    // Taking a judgement back may let other calls go on, so the order must be consistent before.
+    std::unique_ptr<Judgement> unused = std::move(at_->judgement);
     order_->calls_.erase(at_);
+    unused.reset();
     order_->changed_.Notify();
   }
 
@@ -82,8 +140,9 @@ class CallOrder::Place {
   std::list<Call>::iterator at_;
 };
 
-inline CallOrder::Place CallOrder::Enter(Xid xid) {
-  return {*this, calls_.insert(calls_.end(), {.number = next_++, .xid = xid, .subject = {}})};
+inline CallOrder::Place CallOrder::Enter(Xid xid, Lateness lateness) {
+  calls_.push_back({.number = next_++, .xid = xid, .lateness = lateness});
+  return {*this, std::prev(calls_.end())};
 }
 
 }  // namespace penstock::rpc

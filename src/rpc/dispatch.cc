@@ -6,6 +6,7 @@
 #include "base/log.h"
 #include "base/mix.h"
 #include "rpc/argument_checksum.h"
+#include "rpc/call_order.h"
 
 namespace penstock::rpc {
 namespace {
@@ -106,6 +107,7 @@ Program* Dispatcher::Route(const CallHeader& header, CallContext& context, xdr::
     return nullptr;
   }
   context.keep = classification.keep;
+  if (context.peer.order && !classification.is_judged) context.peer.order->SetJudged(context.xid);
   return program;
 }
 
@@ -113,6 +115,17 @@ Task<Message> Dispatcher::HandleCall(Message call, const Peer& peer) {
   assert(peer.buffers);
   if (gss_ && IsSecured(call.stream.bytes())) return HandleSecured(std::move(call), peer);
   return Execute(std::move(call), peer, nullptr);
+}
+
+void Dispatcher::PreviewCall(const Message& call, const Peer& peer) {
+  if (IsSecured(call.stream.bytes())) return;
+  xdr::Decoder arguments(call);
+  xdr::Encoder refusal(*peer.buffers);  // HandleCall() writes it again
+  CallHeader header;
+  CallContext context{.peer = peer};
+  if (!DecodeOrAnswer(arguments, header, refusal)) return;
+  if (Authenticate(header, context.credential) != AuthStatus::AUTH_OK) return;
+  if (const Program* program = Route(header, context, arguments, refusal)) program->Preview(context, arguments);
 }
 
 Task<Message> Dispatcher::HandleSecured(Message call, const Peer& peer) {

@@ -49,6 +49,9 @@ struct Classification {
   bool accepts_flavor = true;
   // If true, the call must not be executed: GARBAGE_ARGS.
   bool is_garbage = false;
+  // If true, the program judges the call in the order of arrival, and tells CallOrder::SetJudged() itself. Otherwise
+  // later calls need not wait for a judgement.
+  bool is_judged = false;
 };
 
 // An RPC program of any number of versions. Several programs of different versions may have the same number. All loops
@@ -67,6 +70,10 @@ class Program {
   // Otherwise the call is garbage and must not be executed (RFC 8166 §6.1). Other programs detect this when they decode
   // the arguments.
   virtual Classification Classify(CallContext& context, xdr::Decoder& arguments) const = 0;
+
+  // Judges a call that Classify() has seen, before its payloads have arrived: see CallHandler::PreviewCall(). Call()
+  // follows with another context.
+  virtual void Preview(CallContext& /*context*/, xdr::Decoder& /*arguments*/) const {}
 
   // Executes a call that Classify() has seen. Any status but SUCCESS discards the results; it is PROC_UNAVAIL,
   // GARBAGE_ARGS or SYSTEM_ERR. See Handle() in rpc/handle.h.
@@ -88,6 +95,8 @@ class Dispatcher : public CallHandler {
 
   // `peer.buffers` must be set.
   Task<Message> HandleCall(Message call, const Peer& peer) override;
+  // Does nothing for calls with RPCSEC_GSS: they are authenticated by HandleCall().
+  void PreviewCall(const Message& call, const Peer& peer) override;
 
  private:
   Task<Message> HandleSecured(Message call, const Peer& peer);

@@ -13,6 +13,7 @@ class ForwardingProgram : public Program {
   Classification Classify(CallContext& context, xdr::Decoder& arguments) const override {
     return inner_.Classify(context, arguments);
   }
+  void Preview(CallContext& context, xdr::Decoder& arguments) const override { inner_.Preview(context, arguments); }
   Task<AcceptStatus> Call(CallContext& context, xdr::Decoder& arguments, xdr::Encoder& results) override {
     return inner_.Call(context, arguments, results);
   }

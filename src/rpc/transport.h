@@ -147,6 +147,11 @@ class CallHandler {
   // message means that there is no reply; the transport then closes the connection, so that the peer notices (RFC 8166
   // §4.5.4, RFC 8881 §2.9.2). `peer` must outlive the call. Calls of one connection run concurrently.
   virtual Task<Message> HandleCall(Message call, const Peer& peer) = 0;
+
+  // Shows a call whose payloads are still on their way, so that a program can judge it in the order of arrival (see
+  // CallOrder). Each item has its length, but no contents yet. The call is listed in peer.order. HandleCall() follows
+  // when the payloads have arrived, unless the connection is lost before.
+  virtual void PreviewCall(const Message& /*call*/, const Peer& /*peer*/) {}
 };
 
 }  // namespace penstock::rpc

@@ -17,6 +17,10 @@ bool BeginsWith(const Slice& stream, rpc::Xid xid) {
   return stream.size() >= 4 && LoadBig<uint32_t>(stream.data()) == xid.value();
 }
 
+bool IsCall(const Slice& stream, rpc::Xid xid) {
+  return BeginsWith(stream, xid) && rpc::DirectionOf(stream.bytes()) == rpc::Direction::kCall;
+}
+
 }  // namespace
 
 Responder::Responder(Connection& connection, rpc::CallHandler& handler, const rpc::Peer& peer,
@@ -124,8 +128,12 @@ Task<void> Responder::Serve(Received message) {
   }
   if (!options_.chunks && !header.chunks.empty()) co_return refuse("chunks are not supported on this connection");
   if (!header.chunks.reads.empty() && !may_read_) co_return refuse("the connection was bound without RDMA Reads");
-  if (!header.chunks.reads.empty() || request.procedure == Procedure::kNomsg) {
-    if (peer_.order) place.emplace(peer_.order->Enter(request.xid));
+  const bool is_late = !header.chunks.reads.empty() || request.procedure == Procedure::kNomsg;
+  if (peer_.order && (is_late || IsBoundToSession())) {
+    using Lateness = rpc::CallOrder::Lateness;
+    place.emplace(peer_.order->Enter(request.xid, is_late ? Lateness::kPayload : Lateness::kArguments));
+  }
+  if (is_late) {
     Result<ReadPlan, ReadError> plan = PlanReads(header, call.stream.size(), options_.max_call_octets);
     if (!plan) co_return refuse(ToString(plan.error()));
     const Room room = RoomFor(*plan);
@@ -242,6 +250,8 @@ Task<bool> Responder::Pull(RefusedCalls::Key key, const ReadPlan& plan, rpc::Mes
   if (plan.long_call) call.stream = pull(plan.stream);
   call.items.reserve(plan.items.size());
   for (const ReadChunk& chunk : plan.items) call.items.push_back({chunk.offset, pull(chunk)});
+  // The stream of a long call, with its operations, is still to be read.
+  if (!plan.long_call && IsBoundToSession() && IsCall(call.stream, key.xid)) handler_.PreviewCall(call, peer_);
   const bool pulled = co_await work;
   Remember(key, work);
   co_return pulled;

@@ -109,6 +109,9 @@ class Responder {
   Executing* Find(rpc::Xid call) const;
 
   Task<void> Serve(Received message);
+  // Whether a program has bound the connection to a session whose requests it judges in the order of arrival.
+  bool IsBoundToSession() const { return peer_.back_channel && peer_.back_channel->bound(); }
+  // Reads the chunks of a call.
   Task<bool> Pull(RefusedCalls::Key key, const ReadPlan& plan, rpc::Message& call);
   void PostReads(std::span<const Segment> segments, const BufferRef& buffer, WorkBatch& work);
   // True if the reply has file data, and the provider cannot send from files.

@@ -28,15 +28,10 @@ class Serving(Server):
         return Place("127.0.0.1", self.tcp, self.rdma, self.model)
 
 
-# The server judges a request when its data have arrived, not when its Send has. So a second request with the streamid of one whose
-# data are still on their way is executed (docs/sessions-2004.md: what is not there yet).
-NOT_YET = {TCP: (), STEP_UP: ("busy_streamid_is_refused",), RDMA: ("busy_streamid_is_refused",)}
-
-
 def scenario_of(model):
     def case(scratch):
         with Serving(scratch, model) as server:
-            failed, _ = scenario.run(server.place(), [check for check in scenario.CHECKS if check.__name__ not in NOT_YET[model]])
+            failed, _ = scenario.run(server.place(), scenario.CHECKS)
         assert not failed, f"failed: {failed}"
 
     case.__name__ = "scenario_" + model.replace("-", "_")

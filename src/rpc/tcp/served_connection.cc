@@ -104,6 +104,7 @@ ServedConnection::ServedConnection(Loop& loop, CallHandler& handler, const Serve
       socket_(std::make_shared<RecordSocket>(loop, std::move(socket), options.max_record, *this)),
       max_calls_(options.max_calls) {
   peer_.back_channel = back_channel_;
+  peer_.order = &order_;
   peer_.memory = memory_.get();
   peer_.control = this;
   place_->set_on_evicted([&loop, weak = std::weak_ptr(socket_)] {
@@ -242,9 +243,14 @@ ServedConnection::CallTicket ServedConnection::BeginCall(const Buffer* buffer) {
 }
 
 Task<void> ServedConnection::Serve(Slice record, CallTicket ticket) {
+  std::optional<CallOrder::Place> place;
+  if (back_channel_->bound()) {
+    place.emplace(order_.Enter(Xid(LoadBig<uint32_t>(record.data())), CallOrder::Lateness::kArguments));
+  }
   Message call;
   call.stream = std::move(record);
   Message reply = co_await handler_.HandleCall(std::move(call), peer_);
+  place.reset();
   // The call counts until the end, so that Run() does not destroy this connection when Close() or Send() ends it.
   if (reply.empty()) {
     // Close the connection to tell the client that the call gets no reply (RFC 7530 §3.1.1, RFC 8881 §2.9.2).

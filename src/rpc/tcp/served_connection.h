@@ -10,6 +10,7 @@
 #include "base/loop.h"
 #include "base/signal.h"
 #include "base/ticket.h"
+#include "rpc/call_order.h"
 #include "rpc/connection_control.h"
 #include "rpc/connection_table.h"
 #include "rpc/memory_budget.h"
@@ -101,6 +102,7 @@ class ServedConnection final : public RecordSocket::Owner, public ConnectionCont
   std::shared_ptr<RecordSocket> socket_;
   std::unique_ptr<Requester> requester_;  // made by the first call to the client
   Signal changed_;                        // wakes Run()
+  CallOrder order_;
   size_t max_calls_;
   size_t calls_ = 0;
   HeldBuffers held_;            // the buffers of these calls

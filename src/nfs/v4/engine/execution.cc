@@ -27,8 +27,7 @@ bool IsSealed(const rpc::Credential& credential) { return credential.service != 
 Execution::Execution(const Services& services, rpc::CallContext& call, const CompoundHead& head,
                      xdr::Decoder& arguments, xdr::Encoder& results)
     : compound_{.services = services, .call = call, .dialect = *head.dialect},
-      count_(head.count),
-      pads_(head.pads),
+      head_(head),
       arguments_(arguments),
       results_(results, head.tag),
       limit_(RoomWithin(services.settings.max_response)) {
@@ -37,10 +36,10 @@ Execution::Execution(const Services& services, rpc::CallContext& call, const Com
 
 Task<nfsstat4> Execution::Run() {
   // Over a bound connection, a COMPOUND without operations lacks its opener.
-  if (count_ == 0 && compound_.dialect.session_kind() == SessionKind::kBound) {
+  if (head_.count == 0 && compound_.dialect.session_kind() == SessionKind::kBound) {
     co_return compound_.dialect.errors().without_opener;
   }
-  for (uint32_t i = 0; i < count_ && status_ == NFS4_OK && !replayed_; ++i) status_ = co_await RunOne(i);
+  for (uint32_t i = 0; i < head_.count && status_ == NFS4_OK && !replayed_; ++i) status_ = co_await RunOne(i);
   co_return status_;
 }
 
@@ -64,9 +63,9 @@ nfsstat4 Execution::CheckOrder(uint32_t index, const Operation& operation) const
     case Placement::kOpener:
       return index == 0 ? NFS4_OK : errors.opener_misplaced;
     case Placement::kOnlyAlone:
-      return count_ == 1 ? NFS4_OK : errors.not_alone;
+      return head_.count == 1 ? NFS4_OK : errors.not_alone;
     case Placement::kAlsoAlone:
-      return compound_.session || count_ == 1 ? NFS4_OK : errors.not_alone;
+      return compound_.session || head_.count == 1 ? NFS4_OK : errors.not_alone;
     case Placement::kInRequest:
       return compound_.session ? NFS4_OK : errors.without_opener;
     case Placement::kBeforeReads:
@@ -74,7 +73,7 @@ nfsstat4 Execution::CheckOrder(uint32_t index, const Operation& operation) const
     case Placement::kLast: {
       const auto& way = compound_.call.peer.back_channel;
       if (way && !way->bound()) return NFS4ERR_SESS01_NOT_BOUND;
-      return compound_.session && index + 1 == count_ ? NFS4_OK : errors.opener_misplaced;
+      return compound_.session && index + 1 == head_.count ? NFS4_OK : errors.opener_misplaced;
     }
   }
   std::unreachable();
@@ -178,7 +177,7 @@ Task<nfsstat4> Execution::RunOne(uint32_t index) {
   }
   compound_.lasting |= operation->lasting;
   results_.Begin(number);
-  const bool is_last = index + 1 == count_;
+  const bool is_last = index + 1 == head_.count;
   const size_t used = results_.size() + (is_last ? 0 : kFailure);
   compound_.room = std::min(limit_, kept_limit_) - std::min({limit_, kept_limit_, used});
   if (sendable_ != SIZE_MAX && compound_.dialect.session_kind() == SessionKind::kBound) {

@@ -78,12 +78,10 @@ class Execution {
 
   // sequence.cc
   nfs4::nfsstat4 RunSequence();
-  Sessions::RequestFacts FactsAfterOpener() const;
   Task<> Persist(const SlotRequest& request);
   void Finish(const SlotRequest& request);
 
   // operation_control.cc
-  uint64_t DigestOfOperations(uint64_t digest) const;
   Task<nfs4::nfsstat4> RunControl();
   Task<nfs4::nfsstat4> AwaitTurn(StreamRequest& request);
   nfs4::nfsstat4 RestoreFilehandles(const sess01::ChainRun::Filehandles& filehandles);
@@ -95,8 +93,7 @@ class Execution {
   void Finish(const StreamRequest& request);
 
   Compound compound_;
-  const uint32_t count_;
-  const size_t pads_;  // see CompoundHead
+  const CompoundHead& head_;
   xdr::Decoder& arguments_;
   Results results_;
   size_t limit_;                  // the largest size of the reply in octets

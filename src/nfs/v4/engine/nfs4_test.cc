@@ -106,6 +106,11 @@ const Answer& Nfs4Server::Ask(rpc::Message call) {
   return answer;
 }
 
+void Nfs4Server::Preview(const rpc::Message& call) {
+  if (!program_) Start();
+  dispatcher_->PreviewCall(call, peer);
+}
+
 const bool& Nfs4Server::Begin(rpc::Message call) {
   if (!program_) Start();
   bool& ended = ended_.emplace_back(false);

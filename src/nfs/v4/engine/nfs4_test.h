@@ -217,6 +217,8 @@ class Nfs4Server {
   }
 
   const Answer& Ask(rpc::Message call);
+  // Shows the server a call whose payloads are still on their way.
+  void Preview(const rpc::Message& call);
   // Begins a call that may have to wait. The result refers to a flag that becomes true when the call ends.
   const bool& Begin(rpc::Message call);
   template <class... Arguments>

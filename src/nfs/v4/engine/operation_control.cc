@@ -5,8 +5,8 @@
 
 #include "base/log.h"
 #include "base/log_limit.h"
-#include "base/mix.h"
 #include "nfs/v4/engine/execution.h"
+#include "nfs/v4/engine/judged_request.h"
 #include "nfs/v4/engine/namespace.h"
 #include "nfs/v4/state/stable/reply_writer.h"
 #include "nfs/v4/state/state.h"
@@ -23,38 +23,6 @@ using sess01::BoundSessions;
 using sess01::ChainRun;
 using sess01::StreamTable;
 
-namespace {
-
-// Returns how many octets of an operation precede its payload, if it has one. A retry may convey a payload in another
-// way: in a chunk, inline, or with a pad before it.
-size_t OctetsBeforePayload(const nfs_argop4& operation) {
-  switch (operation.argop()) {
-    case OP_WRITE:
-      return 36;  // the number, the stateid, the offset, the stability, and the length of the data
-    case OP_CREATE:
-      return 12;  // the number, the type, and the length of the text of a symbolic link
-    default:
-      return SIZE_MAX;
-  }
-}
-
-}  // namespace
-
-// Adds the operations that follow the opener, without their payloads. XIDs are not unique over the life of a client, so
-// the digest must tell its requests apart.
-uint64_t Execution::DigestOfOperations(uint64_t digest) const {
-  xdr::Decoder rest = arguments_.Fork();
-  for (uint32_t i = 1; i < count_; ++i) {
-    const ConstBytes octets = rest.rest();
-    nfs_argop4 operation;
-    if (!xdr::Decode(rest, operation)) return Mix(digest, octets.size());
-    const size_t size = octets.size() - rest.rest().size();
-    digest = Mix(digest, octets.first(std::min(size, OctetsBeforePayload(operation))));
-    if (operation.argop() == OP_CREATE) digest = Mix(digest, AsBytes(operation.opcreate().objname));
-  }
-  return digest;
-}
-
 Task<nfsstat4> Execution::RunControl() {
   OPERATIONCONTROL4args arguments;
   results_.Begin(OP_OPERATION_CONTROL);
@@ -64,24 +32,13 @@ Task<nfsstat4> Execution::RunControl() {
   };
   if (!xdr::Decode(arguments_, arguments)) co_return refuse(NFS4ERR_BADXDR);
   const rpc::CallContext& call = compound_.call;
-  const Sessions::RequestFacts properties = FactsAfterOpener();
-  const BoundSessions::RequestFacts facts{.xid = call.xid,
-                                          .digest = DigestOfOperations(properties.digest),
-                                          .size = properties.size,
-                                          .is_stream = call.peer.transport == rpc::TransportKind::kTcp};
-  const SessionConnection connection = SessionConnection::Of(call.peer);
-  const auto start = [&] {
-    return compound_.services.state.Run([&](StateTables& state) {
-      return state.bound_sessions.StartRequest(arguments, facts, connection, call.peer.loop, compound_.now());
-    });
-  };
-
-  auto started = start();
+  const BoundRequest described = DescribeRequest(call, head_, arguments, arguments_);
+  auto started = co_await JudgeInOrder(compound_.services, call, described);
   // A retry that comes while the request is still being executed waits for its reply.
   while (started && started->outcome == StreamTable::Outcome::kWait) {
     const auto wait = started->wait;
     co_await wait->over;
-    started = start();
+    started = Judge(compound_.services, call, described);
   }
   if (!started) co_return refuse(started.error());
   if (started->outcome == StreamTable::Outcome::kReplay) {
@@ -90,11 +47,12 @@ Task<nfsstat4> Execution::RunControl() {
     co_return NFS4_OK;
   }
 
-  StreamRequest request{
-      .ref = std::move(started->request),
-      .record = {.channel = sess01::ChannelId(arguments.channelid), .xid = facts.xid, .digest = facts.digest},
-      .storage = std::move(started->storage),
-      .keeps_reply = started->keeps_reply};
+  StreamRequest request{.ref = std::move(started->request),
+                        .record = {.channel = sess01::ChannelId(arguments.channelid),
+                                   .xid = described.facts.xid,
+                                   .digest = described.facts.digest},
+                        .storage = std::move(started->storage),
+                        .keeps_reply = started->keeps_reply};
   const rpc::ConnectionLimits limits = started->limits;
   const ClientId client = started->client;
   nfsstat4 status = started->refusal;
@@ -104,7 +62,7 @@ Task<nfsstat4> Execution::RunControl() {
     status = co_await AwaitTurn(request);
   }
   const Settings& settings = compound_.services.settings;
-  limit_ = RoomWithin(facts.is_stream ? limits.max_response : settings.max_response);
+  limit_ = RoomWithin(described.facts.is_stream ? limits.max_response : settings.max_response);
   if (request.keeps_reply) changed_limit_ = RoomWithin(std::min(limits.max_response, settings.max_cached_response));
   request_ = std::move(request);
   if (status != NFS4_OK) co_return refuse(status);

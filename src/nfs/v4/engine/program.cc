@@ -3,6 +3,7 @@
 #include "base/utf8.h"
 #include "nfs/v4/attributes/convert.h"
 #include "nfs/v4/engine/execution.h"
+#include "nfs/v4/engine/judged_request.h"
 #include "protocol/nfs4.h"
 #include "protocol/nfs4_compound.h"
 #include "rpc/handle.h"
@@ -39,6 +40,9 @@ size_t PadsAmong(const CompoundHead& head, const xdr::Decoder& behind_head) {
   return arguments.pads();
 }
 
+// Whether the COMPOUND belongs to the sessions of 2004.
+bool IsBound(const CompoundHead& head) { return head.dialect && head.dialect->session_kind() == SessionKind::kBound; }
+
 // Writes the results of a COMPOUND that fails before its first operation.
 void Reject(const CompoundHead& head, nfsstat4 status, xdr::Encoder& encoder) {
   Results results(encoder, head.tag);
@@ -58,7 +62,7 @@ rpc::Classification Program::Classify(rpc::CallContext& context, xdr::Decoder& a
   head->pads = PadsAmong(*head, arguments);
   context.head.Set(*head);
   const bool remembers = head->dialect && head->dialect->duplicate_policy() == DuplicatePolicy::kReplyCache;
-  return {.keep = remembers ? rpc::Keep::kChange : rpc::Keep::kNothing};
+  return {.keep = remembers ? rpc::Keep::kChange : rpc::Keep::kNothing, .is_judged = IsBound(*head)};
 }
 
 Task<rpc::AcceptStatus> Program::Call(rpc::CallContext& context, xdr::Decoder& arguments, xdr::Encoder& results) {
@@ -71,6 +75,11 @@ Task<rpc::AcceptStatus> Program::Call(rpc::CallContext& context, xdr::Decoder& a
     default:
       return rpc::Refuse(rpc::AcceptStatus::PROC_UNAVAIL);
   }
+}
+
+void Program::Preview(rpc::CallContext& context, xdr::Decoder& arguments) const {
+  const auto* const head = context.head.Get<CompoundHead>();
+  if (head && IsBound(*head) && IsUtf8(head->tag)) JudgeAhead(services_, context, *head, arguments);
 }
 
 Task<rpc::AcceptStatus> Program::RunCompound(rpc::CallContext& context, xdr::Decoder& arguments,

@@ -22,6 +22,7 @@ class Program final : public rpc::Program {
   // Decodes the head of a COMPOUND into CallContext::head. Call() lowers CallContext::keep if the COMPOUND turns out to
   // be harmless.
   rpc::Classification Classify(rpc::CallContext& context, xdr::Decoder& arguments) const override;
+  void Preview(rpc::CallContext& context, xdr::Decoder& arguments) const override;
   Task<rpc::AcceptStatus> Call(rpc::CallContext& context, xdr::Decoder& arguments, xdr::Encoder& results) override;
 
  private:

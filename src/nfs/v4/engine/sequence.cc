@@ -1,6 +1,7 @@
 // SEQUENCE (RFC 8881 §18.46): how it opens a request, and how the request ends.
 #include "base/log.h"
 #include "nfs/v4/engine/execution.h"
+#include "nfs/v4/engine/judged_request.h"
 #include "nfs/v4/state/stable/reply_writer.h"
 #include "nfs/v4/state/state.h"
 #include "protocol/nfs4.h"
@@ -11,15 +12,6 @@ namespace penstock::nfs::v4 {
 
 using namespace nfs4;  // NOLINT: the protocol's own names, RFC 8881
 
-// Returns the facts that distinguish this request from another one with the same name. The decoder is positioned after
-// the arguments of the opener. A retry may have other pads, or none.
-Sessions::RequestFacts Execution::FactsAfterOpener() const {
-  const size_t size = arguments_.flat_size() - pads_;
-  return {.size = size + compound_.call.call_overhead,
-          .operations = count_,
-          .digest = RequestDigest(compound_.call.credential, count_, size - arguments_.position(), arguments_.rest())};
-}
-
 // RFC 8881 §18.46
 nfsstat4 Execution::RunSequence() {
   SEQUENCE4args arguments;
@@ -28,7 +20,7 @@ nfsstat4 Execution::RunSequence() {
     xdr::Encode(results_.encoder(), SEQUENCE4res(NFS4ERR_BADXDR));
     return NFS4ERR_BADXDR;
   }
-  const Sessions::RequestFacts facts = FactsAfterOpener();
+  const Sessions::RequestFacts facts = FactsAfterOpener(compound_.call, head_, arguments_);
   const TimePoint now = compound_.now();
   return compound_.services.state.Run([&](StateTables& state) -> nfsstat4 {
     auto started = state.sessions.StartRequest(arguments, facts, SessionConnection::Of(compound_.call.peer), now);

@@ -154,9 +154,9 @@ void BoundSessions::Sweep() {
 
 // ---- OPERATION_CONTROL ----
 
-Result<BoundSessions::StartedRequest, nfs4::nfsstat4> BoundSessions::StartRequest(
-    const nfs4::OPERATIONCONTROL4args& arguments, const RequestFacts& facts, const SessionConnection& connection,
-    Loop* loop, TimePoint now) {
+BoundSessions::Started BoundSessions::StartRequest(const nfs4::OPERATIONCONTROL4args& arguments,
+                                                   const RequestFacts& facts, const SessionConnection& connection,
+                                                   Loop* loop, TimePoint now) {
   BoundSession* const session = OfConnection(connection.number);
   BoundSession::Channel* own = session ? session->OperationsOf(connection.number) : nullptr;
   if (!own) return std::unexpected(nfs4::NFS4ERR_SESS01_NOT_BOUND);

@@ -115,6 +115,7 @@ class BoundSessions {
     // The call came over TCP, so that maxrequestsize limits it as a whole. Over RDMA the transport knows the limit, and
     // chunks may carry parts of the call.
     bool is_stream = false;
+    bool operator==(const RequestFacts&) const = default;
   };
   // A request under execution. It keeps its stream until FinishRequest() or WithdrawRequest().
   struct RequestRef {
@@ -141,9 +142,9 @@ class BoundSessions {
   // Starts a request, and renews the lease. A request that names another live channel than its own closes that
   // channel's connection first. Errors: NFS4ERR_SESS01_NOT_BOUND, NFS4ERR_SESS01_BADCHANNEL, NFS4ERR_TOOSMALL, and
   // those of StreamTable::Start().
-  Result<StartedRequest, nfs4::nfsstat4> StartRequest(const nfs4::OPERATIONCONTROL4args& arguments,
-                                                      const RequestFacts& facts, const SessionConnection& connection,
-                                                      Loop* loop, TimePoint now);
+  using Started = Result<StartedRequest, nfs4::nfsstat4>;
+  Started StartRequest(const nfs4::OPERATIONCONTROL4args& arguments, const RequestFacts& facts,
+                       const SessionConnection& connection, Loop* loop, TimePoint now);
   struct ChainTurn {
     ChainRun::Turn turn = ChainRun::Turn::kBroken;
     bool lost = false;  // kBroken: the connection of the request is no longer bound, so take the request back
