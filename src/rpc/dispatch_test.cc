@@ -7,6 +7,7 @@
 #include <optional>
 
 #include "base/address.h"
+#include "rpc/call_order.h"
 #include "rpc/test_program.h"
 
 namespace penstock::rpc {
@@ -109,6 +110,48 @@ TEST_F(DispatcherTest, DropsMessagesThatAreNotCalls) {
   EXPECT_THAT(Reply({}), IsEmpty());
   EXPECT_THAT(Reply({5}), IsEmpty());
   EXPECT_THAT(Reply({5, 1, 0, 0, 0, 0}), IsEmpty());
+}
+
+TEST_F(DispatcherTest, ShowsItsProgramACallWhosePayloadsAreOnTheirWay) {
+  dispatcher.PreviewCall(Words(Call(2, {7})), peer);
+  EXPECT_EQ(program.previews, (std::vector<uint32_t>{5}));
+  EXPECT_EQ(program.sum, 0u) << "the call must not be executed";
+  EXPECT_EQ(Reply(Call(2, {7})).back(), 7u) << "and the reply cache must not know it";
+}
+
+TEST_F(DispatcherTest, ShowsNoCallThatCannotBeExecutedOrIsNotAuthenticated) {
+  W other_program = Call(2, {7}), malformed_credential = Call(2, {7}), secured = Call(2, {7});
+  other_program[3] = 1;
+  malformed_credential[6] = 1;
+  secured[6] = 6;  // RPCSEC_GSS
+  for (const W& call : {other_program, malformed_credential, secured, W{5, 0, 3}, W{5}}) {
+    dispatcher.PreviewCall(Words(call), peer);
+  }
+  dispatcher.PreviewCall(Words(Call(6)), peer);  // the program does not accept AUTH_NONE for it
+  EXPECT_TRUE(program.previews.empty());
+}
+
+TEST_F(DispatcherTest, LaterCallsNeedNotWaitForCallsThatTheirProgramDoesNotJudge) {
+  CallOrder order;
+  peer.order = &order;
+  const CallOrder::Place place = order.Enter(Xid(5));
+  std::optional<W> reply;
+  Start(Call(3, {7}), reply);
+  EXPECT_FALSE(reply) << "the call is being executed";
+  EXPECT_FALSE(order.MayJudge(Xid(5))) << "it counts as judged";
+  program.Release();
+  EXPECT_TRUE(reply);
+}
+
+TEST_F(DispatcherTest, AProgramThatJudgesItsCallsSaysWhenItHas) {
+  program.judges = true;
+  CallOrder order;
+  peer.order = &order;
+  const CallOrder::Place place = order.Enter(Xid(5));
+  std::optional<W> reply;
+  Start(Call(3, {7}), reply);
+  EXPECT_TRUE(order.MayJudge(Xid(5)));
+  program.Release();
 }
 
 TEST_F(DispatcherTest, ExecutesARetransmittedCallOnce) {

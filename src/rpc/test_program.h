@@ -38,6 +38,14 @@ class TestProgram : public Program {
   uint32_t number() const override { return kTestProgram; }
   VersionRange versions() const override { return {2, 3}; }
   Classification Classify(CallContext& context, xdr::Decoder& /*arguments*/) const override {
+    Classification classification = Classify(context);
+    classification.is_judged = judges;
+    return classification;
+  }
+  void Preview(CallContext& context, xdr::Decoder& /*arguments*/) const override {
+    previews.push_back(context.xid.value());
+  }
+  static Classification Classify(const CallContext& context) {
     switch (context.procedure) {
       case Add::kNumber:
       case SlowAdd::kNumber:
@@ -89,6 +97,8 @@ class TestProgram : public Program {
   Data data;
   std::vector<OneShot<>*> waiting;
   AuthStatus denial = AuthStatus::AUTH_OK;  // denies all calls with this status
+  bool judges = false;                      // see Classification::is_judged; the program then judges no call
+  mutable std::vector<uint32_t> previews;   // the XIDs of previewed calls
   // These describe the last call.
   Credential last;
   size_t last_call_octets = 0;

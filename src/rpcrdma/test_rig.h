@@ -103,6 +103,13 @@ class TestHandler : public rpc::CallHandler {
     co_return reply;
   }
 
+  void PreviewCall(const rpc::Message& call, const rpc::Peer& /*peer*/) override {
+    Preview& preview = previews_.emplace_back();
+    preview.xid = LoadBig<uint32_t>(call.stream.data());
+    for (const xdr::Item& item : call.items) preview.payloads.push_back(item.data.size());
+    preview.calls_before = calls_;
+  }
+
   // Each call gets a random delay up to `delay`.
   void set_max_delay(Duration delay) { max_delay_ = delay; }
   // The delay of all calls, unless set_max_delay() was called.
@@ -121,6 +128,14 @@ class TestHandler : public rpc::CallHandler {
   // The back channel to the last caller.
   const std::shared_ptr<rpc::BackChannel>& back_channel() const { return back_channel_; }
   size_t calls() const { return calls_; }
+  // A call that was shown before its payloads had arrived: their lengths, and how many calls were executed before.
+  struct Preview {
+    uint32_t xid = 0;
+    std::vector<size_t> payloads;
+    size_t calls_before = 0;
+    bool operator==(const Preview&) const = default;
+  };
+  const std::vector<Preview>& previews() const { return previews_; }
   const std::vector<uint32_t>& xids() const { return xids_; }
   size_t faults() const { return faults_; }  // calls that did not arrive as sent
   size_t TakeFaults() { return std::exchange(faults_, 0); }
@@ -174,6 +189,7 @@ class TestHandler : public rpc::CallHandler {
   std::shared_ptr<rpc::BackChannel> back_channel_;
   size_t calls_ = 0;
   std::vector<uint32_t> xids_;
+  std::vector<Preview> previews_;
   std::vector<size_t> argument_offsets_;
   size_t faults_ = 0;
   size_t running_ = 0;

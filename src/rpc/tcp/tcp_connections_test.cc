@@ -22,6 +22,7 @@
 #include "base/local_port.h"
 #include "base/signal.h"
 #include "base/test_descriptors.h"
+#include "rpc/call_order.h"
 #include "rpc/connection_table.h"
 #include "rpc/tcp/tcp_test.h"
 
@@ -93,6 +94,34 @@ TEST_F(TcpTest, ACallWithoutAReplyMayEndAfterItsPeerHasClosedTheConnection) {
     EXPECT_TRUE(ClosedByServer(peer));
     TurnUntil([this] { return server->connections() == 0; });
   }
+  StopServer(1s);
+}
+
+// The calls of a session of 2004 are judged in the order of their arrival.
+TEST_F(TcpTest, ListsTheCallsOfABoundConnectionInTheirOrder) {
+  class Binding final : public CallHandler {
+   public:
+    explicit Binding(CallHandler& inner) : inner_(inner) {}
+    Task<Message> HandleCall(Message call, const Peer& peer) override {
+      listed.push_back(peer.order->MayJudge(Xid(LoadBig<uint32_t>(call.stream.data()))));
+      peer.back_channel->set_bound(true);
+      return inner_.HandleCall(std::move(call), peer);
+    }
+    std::vector<bool> listed;
+
+   private:
+    CallHandler& inner_;
+  } binding(dispatcher);
+  server = std::make_unique<Server>(loop, binding);
+  ASSERT_TRUE(server->Start(*listener));
+  ConnectClient();
+  CallOutcome<SlowAdd> slow;
+  Start<SlowAdd>(1, slow);
+  EXPECT_TRUE(Call<testing::Null>());
+  EXPECT_TRUE(Call<testing::Null>()) << "the calls before it are no longer listed, or are judged";
+  EXPECT_EQ(binding.listed, (std::vector<bool>{false, true, true}));
+  program.Release();
+  TurnUntil([&] { return slow.has_value(); });
   StopServer(1s);
 }
 
