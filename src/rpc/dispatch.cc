@@ -102,7 +102,9 @@ Program* Dispatcher::Route(const CallHeader& header, CallContext& context, xdr::
     EncodeAuthError(reply, header.xid, AuthStatus::AUTH_TOOWEAK);
     return nullptr;
   }
-  if (classification.is_garbage) {
+  // The key of the reply cache would count the pads, and a retransmission may have others. Pads are for the sessions of
+  // 2004, which recognise duplicates themselves.
+  if (classification.is_garbage || (classification.keep != Keep::kNothing && arguments.may_have_pads())) {
     EncodeAccepted(reply, header.xid, AcceptStatus::GARBAGE_ARGS);
     return nullptr;
   }

@@ -174,6 +174,13 @@ TEST_F(DispatcherTest, RecognizesARetransmissionWithItsPayloadElsewhere) {
   EXPECT_NE(ReplyTo(std::move(other)), first);
 }
 
+TEST_F(DispatcherTest, RefusesPadsInCallsWhoseRepliesAreCached) {
+  Message padded = Words(Call(2, {7}));
+  padded.padding = {.boundary = 512, .threshold = 512, .offset = 36};
+  EXPECT_EQ(ReplyTo(std::move(padded)), (W{5, 1, 0, 0, 0, 4})) << "GARBAGE_ARGS";
+  EXPECT_EQ(program.sum, 0u);
+}
+
 TEST_F(DispatcherTest, DistinguishesCallsByXidArgumentsClientAndAge) {
   Reply(Call(2, {10}));
   EXPECT_EQ(Reply(Call(2, {10}, 6)).back(), 20u) << "another XID";
