@@ -94,6 +94,15 @@ TEST_F(CallArrivalTest, ShowsNoCallWhoseHeaderAndStreamHaveDifferentXids) {
   EXPECT_EQ(rig_.handler.previews(), Previews());
 }
 
+TEST_F(CallArrivalTest, SolicitsAnEventForTheRepliesOfABoundConnection) {
+  Connect();
+  ExpectGoodHealth();
+  EXPECT_FALSE(solicited_);
+  binds_ = true;
+  ExpectGoodHealth();
+  EXPECT_TRUE(solicited_);
+}
+
 TEST_F(CallArrivalTest, ListsEachCallOfABoundConnection) {
   ConnectAndBind();
   EXPECT_FALSE(listed_) << "the call that binds it is not listed";

@@ -338,6 +338,8 @@ bool Responder::PostReply(const rpc::Message& reply, Header call, WorkBatch& wor
   rdma::SendRequest send;
   // RFC 8797 §4.1
   if (connection_.thresholds().remote_invalidation) send.invalidate = plan->invalidate;
+  // draft-talpey-nfsv4-rdma-sess-01 §2.4
+  send.solicited = IsBoundToSession();
   send.gather.push_back(connection_.Serialize(header));
   if (plan->form == ReplyForm::kShort) AppendPayload(reply, placed, send.gather);
   send.context = work.Add();

@@ -95,7 +95,9 @@ class ResponderTest : public testing::Test {
   std::unique_ptr<rdma::Endpoint> endpoint_;
   std::vector<std::unique_ptr<rdma::MemoryRegion>> regions_;
   std::vector<ByteVector> received_;
+  // The properties of the last Send that arrived.
   std::optional<rdma::Stag> invalidated_;
+  bool solicited_ = false;
   bool lost_ = false;
 
  private:
@@ -107,6 +109,7 @@ class ResponderTest : public testing::Test {
     const bool lost = TakeMessages(*endpoint_, [this](const rdma::Completion& completion, ByteVector octets) {
       received_.push_back(std::move(octets));
       invalidated_ = completion.invalidated;
+      solicited_ = completion.solicited;
     });
     if (lost) lost_ = true;
   }
