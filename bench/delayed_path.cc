@@ -214,7 +214,7 @@ SetupResult<std::unique_ptr<DelayedPath>> DelayedPath::Open(const std::string& h
   ::freeaddrinfo(found);
 
   const auto fail = [](const char* what) {
-    return std::unexpected(SetupError{fmt::format("the path with a delay: {}: {}", what, std::strerror(errno))});
+    return std::unexpected(SetupError{fmt::format("the path with a delay: {}: {}", what, DescribeErrno(errno))});
   };
   sockaddr_in own{};
   own.sin_family = AF_INET;

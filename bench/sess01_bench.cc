@@ -53,16 +53,12 @@ int Run(const std::string& text, const std::function<Task<client::Result<void>>(
   return *result ? 0 : PrintError(result->error().message);
 }
 
-}  // namespace
-}  // namespace penstock::bench
-
-int main(int argc, char** argv) {
-  using namespace penstock;
+int Main(int argc, char** argv) {
   CLI::App program("Measures chains and recalls of the sessions of 2004 at a running server");
   program.require_subcommand(1);
   std::string url;
-  bench::ChainOptions chain_options{.url = {}, .rounds = 15};
-  bench::RecallOptions recall_options{.url = {}, .rounds = 30};
+  ChainOptions chain_options{.url = {}, .rounds = 15};
+  RecallOptions recall_options{.url = {}, .rounds = 30};
   const auto add = [&](const char* name, const char* about, unsigned& rounds) {
     CLI::App* const command = program.add_subcommand(name, about);
     command->add_option("URL", url, "A directory, with vers=4.1-sess01; the program makes files in it and removes them")
@@ -87,12 +83,17 @@ int main(int argc, char** argv) {
       ->check(CLI::Range(1u, 64u))
       ->capture_default_str();
   CLI11_PARSE(program, argc, argv);
-  return bench::Run(url, [&](bench::Surroundings where, client::Url parsed) {
+  return Run(url, [&](Surroundings where, client::Url parsed) {
     if (chains->parsed()) {
       chain_options.url = std::move(parsed);
-      return bench::MeasureChains(where, chain_options);
+      return MeasureChains(where, chain_options);
     }
     recall_options.url = std::move(parsed);
-    return bench::MeasureRecalls(where, recall_options);
+    return MeasureRecalls(where, recall_options);
   });
 }
+
+}  // namespace
+}  // namespace penstock::bench
+
+int main(int argc, char** argv) { return penstock::bench::Main(argc, argv); }

@@ -29,7 +29,8 @@ bool HasSize(Operation::Kind kind) { return kind == Operation::Kind::kRead || ki
 std::optional<uint32_t> SizeOf(std::string_view text) {
   if (text.empty()) return std::nullopt;
   const uint32_t unit = text.back() == 'k' ? 1 << 10 : text.back() == 'm' ? 1 << 20 : 0;
-  const char* const end = text.data() + text.size() - 1;
+  text.remove_suffix(1);
+  const char* const end = text.data() + text.size();
   uint32_t count = 0;
   const auto [rest, error] = std::from_chars(text.data(), end, count);
   if (unit == 0 || error != std::errc() || rest != end || count == 0 || count > kLargestOperation / unit) {
