@@ -40,7 +40,7 @@ fuzz coverage lint:
 bench:
 	@scripts/install-deps build bench
 	@cmake --preset release -DPENSTOCK_BUILD_TESTS=OFF -DPENSTOCK_BUILD_BENCHMARKS=ON >/dev/null
-	@cmake --build --preset release --target penstock penstock_bench tcp_pingpong
+	@cmake --build --preset release --target penstock penstock_bench tcp_pingpong sess01_bench
 	@bench/run $(BENCH)
 
 # Repeats the tests under AddressSanitizer to find rare failures. It uses g++, the compiler of the released program; `make test` uses

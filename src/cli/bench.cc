@@ -35,8 +35,9 @@ struct BenchOptions {
   int32_t server_pid = 0;  // 0: do not measure the server's CPU time
 };
 
-constexpr uint32_t kLarge = 1 << 20;
-constexpr uint32_t kSmall = 4 << 10;
+using Kind = Operation::Kind;
+
+constexpr std::string_view kOperationNames = "null, getattr, setattr, mkdir, readSIZE, writeSIZE (4k, 64k, 1m, ...)";
 // Operations run for this share of a measurement's time before they count.
 constexpr double kWarmUp = 0.1;
 
@@ -62,28 +63,13 @@ class Run {
  public:
   Run(client::Mount& mount, const client::Node& directory, client::File& file, uint64_t file_size,
       Measurement& measurement)
-      : mount_(mount), directory_(directory), file_(file), file_size_(file_size), measurement_(measurement) {
-    switch (measurement.operation) {
-      case Operation::kNull:
-      case Operation::kGetAttributes:
-        break;
-      case Operation::kReadLarge:
-        size_ = std::min(kLarge, mount.sizes().read);
-        break;
-      case Operation::kWriteLarge:
-        size_ = std::min(kLarge, mount.sizes().write);
-        break;
-      case Operation::kReadSmall:
-      case Operation::kWriteSmall:
-        size_ = kSmall;
-        break;
-    }
-  }
+      : mount_(mount), directory_(directory), file_(file), file_size_(file_size), measurement_(measurement) {}
 
   Task<client::Result<void>> For(double seconds, pid_t server) {
+    PENSTOCK_CO_CHECK(SetSize());
     for (unsigned i = 0; i < measurement_.depth; ++i) {
       ++working_;
-      Spawn(Work());
+      Spawn(Work(i));
     }
     co_await Sleep(mount_.loop(), Seconds(seconds * kWarmUp));
     const TimePoint began = mount_.loop().Now();
@@ -114,41 +100,62 @@ class Run {
     return std::chrono::duration_cast<Duration>(std::chrono::duration<double>(seconds));
   }
 
-  Task<void> Work() {
+  // The largest operation takes what the server takes. Smaller sizes are what the user wants to measure.
+  client::Result<void> SetSize() {
+    const auto [kind, size] = measurement_.operation;
+    if (kind != Kind::kRead && kind != Kind::kWrite) return {};
+    const uint32_t most = kind == Kind::kRead ? mount_.sizes().read : mount_.sizes().write;
+    size_ = size == kLargestOperation ? std::min(size, most) : size;
+    if (size_ <= most) return {};
+    return std::unexpected(
+        client::Error{fmt::format("{}: one call carries at most {} octets", NameOf(measurement_.operation), most), {}});
+  }
+
+  Task<void> Work(unsigned number) {
     const BufferRef buffer = mount_.loop().buffers().Allocate(std::max<uint32_t>(size_, 1));
     std::memset(buffer->data(), 0x5a, size_);
     while (!stopping_) {
       const TimePoint began = mount_.loop().Now();
-      client::Result<void> done = co_await One(buffer->bytes().first(size_));
+      client::Result<void> done = co_await One(number, buffer->bytes().first(size_));
       if (!done) {
         error_ = std::move(done).error();
         stopping_ = true;
-      } else if (counting_) {
-        measurement_.latency.Add(mount_.loop().Now() - began);
+        continue;
       }
+      ++measurement_.executed;
+      if (counting_) measurement_.latency.Add(mount_.loop().Now() - began);
     }
     --working_;
     ended_.Notify();
   }
 
-  Task<client::Result<void>> One(Bytes buffer) {
-    switch (measurement_.operation) {
-      case Operation::kNull:
+  // `number` is that of the task.
+  Task<client::Result<void>> One(unsigned number, Bytes buffer) {
+    switch (measurement_.operation.kind) {
+      case Kind::kNull:
         co_return co_await mount_.Ping();
-      case Operation::kGetAttributes: {
+      case Kind::kGetAttributes: {
         // Ask for the directory: with a delegation, the client knows the file's attributes without a call.
         PENSTOCK_CO_TRY([[maybe_unused]] const auto attributes,
                         co_await mount_.GetAttributes(directory_.handle, "GETATTR"));
         break;
       }
-      case Operation::kReadLarge:
-      case Operation::kReadSmall: {
+      case Kind::kSetAttributes: {
+        client::NewAttributes attributes;
+        attributes.mode = 0600 + sequence_++ % 8;
+        co_return co_await mount_.SetAttributes(file_.node().handle, "SETATTR", attributes);
+      }
+      case Kind::kMakeDirectory: {
+        const std::string name = fmt::format("{}-{}", file_.name(), number);
+        PENSTOCK_CO_TRY([[maybe_unused]] const auto made, co_await mount_.MakeDirectory(directory_.handle, name, 0700));
+        co_return co_await mount_.RemoveDirectory(directory_.handle, name);
+      }
+      case Kind::kRead: {
         PENSTOCK_CO_TRY(const auto read, co_await file_.Read(NextOffset(), buffer));
         if (read.count != buffer.size()) co_return std::unexpected(client::Error{"READ: short", std::nullopt});
         break;
       }
-      case Operation::kWriteLarge:
-      case Operation::kWriteSmall: {
+      case Kind::kWrite: {
         PENSTOCK_CO_TRY(const auto written, co_await file_.Write(NextOffset(), buffer));
         if (written.count != buffer.size()) co_return std::unexpected(client::Error{"WRITE: short", std::nullopt});
         break;
@@ -157,11 +164,11 @@ class Run {
     co_return client::Result<void>();
   }
 
-  // Large operations go through the file from its beginning. Small ones are at random places: xorshift gives the same
+  // The largest operations go through the file from its beginning. Others are at random places: xorshift gives the same
   // sequence in every run.
   uint64_t NextOffset() {
     const uint64_t places = file_size_ / size_;
-    if (size_ != kSmall) return sequence_++ % places * size_;
+    if (measurement_.operation.size == kLargestOperation) return sequence_++ % places * size_;
     random_ ^= random_ << 13;
     random_ ^= random_ >> 7;
     random_ ^= random_ << 17;
@@ -184,10 +191,11 @@ class Run {
 };
 
 Task<client::Result<void>> Fill(client::Mount& mount, client::File& file, uint64_t size) {
-  const BufferRef buffer = mount.loop().buffers().Allocate(kLarge);
-  std::memset(buffer->data(), 0x5a, kLarge);
+  const BufferRef buffer = mount.loop().buffers().Allocate(kLargestOperation);
+  std::memset(buffer->data(), 0x5a, kLargestOperation);
   for (uint64_t done = 0; done < size;) {
-    const Bytes part = buffer->bytes().first(std::min<uint64_t>(kLarge, size - done));
+    const Bytes part =
+        buffer->bytes().first(std::min<uint64_t>(std::min(kLargestOperation, mount.sizes().write), size - done));
     PENSTOCK_CO_TRY(const auto written, co_await file.Write(done, part));
     done += written.count;
   }
@@ -225,7 +233,7 @@ int Bench(const BenchOptions& options) {
   for (const std::string& name : options.operations) {
     const std::optional<Operation> operation = OperationOf(name);
     if (!operation) {
-      return PrintError(fmt::format("--ops {}: not one of null, getattr, read1m, write1m, read4k and write4k", name));
+      return PrintError(fmt::format("--ops {}: not one of {}", name, kOperationNames));
     }
     for (const unsigned depth : options.depths) measurements.push_back({.operation = *operation, .depth = depth});
   }
@@ -233,14 +241,16 @@ int Bench(const BenchOptions& options) {
     return PrintError(fmt::format("--server-pid {}: no such process on this machine", options.server_pid));
   }
   ClientRuntime runtime({}, options.rdma);
-  if (const int code = runtime.Run(
-          runtime.WithMount(*url, [&](client::Mount& mount) { return BenchTask(mount, options, measurements); }));
-      code != 0)
-    return code;
+  client::Protocol transport = url->protocol;
+  const auto use = [&](client::Mount& mount) {
+    transport = mount.transport();
+    return BenchTask(mount, options, measurements);
+  };
+  if (const int code = runtime.Run(runtime.WithMount(*url, use)); code != 0) return code;
   fmt::print("{}", Table(measurements));
   if (options.json.empty()) return 0;
   const std::string text =
-      Json(measurements, url->protocol == client::Protocol::kRdma ? "rdma" : "tcp", url->crc, options.file_size);
+      Json(measurements, transport == client::Protocol::kRdma ? "rdma" : "tcp", url->crc, options.file_size);
   std::FILE* out = std::fopen(options.json.c_str(), "w");
   const bool written = out && std::fwrite(text.data(), 1, text.size(), out) == text.size();
   if (!out || std::fclose(out) != 0 || !written) {
@@ -256,9 +266,7 @@ Command AddBench(CLI::App& program) {
       program.add_subcommand("bench", "Measure what an NFS server gives to one client on one connection");
   const auto options = std::make_shared<BenchOptions>();
   command->add_option("URL", options->url, "A directory; the command makes a file in it and removes it")->required();
-  command
-      ->add_option("--ops", options->operations,
-                   "Measure these operations: null, getattr, read1m, write1m, read4k, write4k")
+  command->add_option("--ops", options->operations, fmt::format("Measure these operations: {}", kOperationNames))
       ->delimiter(',')
       ->capture_default_str();
   command->add_option("--depth", options->depths, "Keep this many operations under way at the same time")

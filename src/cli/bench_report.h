@@ -11,10 +11,27 @@
 
 namespace penstock::cli {
 
-enum class Operation : uint8_t { kNull, kGetAttributes, kReadLarge, kWriteLarge, kReadSmall, kWriteSmall };
+// The work that a measurement repeats.
+struct Operation {
+  enum class Kind : uint8_t {
+    kNull,
+    kGetAttributes,
+    kSetAttributes,  // sets the mode of a file
+    kMakeDirectory,  // makes a directory and removes it
+    kRead,
+    kWrite,
+  };
+  Kind kind = Kind::kNull;
+  uint32_t size = 0;  // the octets of one READ or WRITE; 0 for the other kinds
+  bool operator==(const Operation&) const = default;
+};
 
-// The name of an operation in --ops and in both reports.
-std::string_view NameOf(Operation operation);
+// The largest READ or WRITE. Reads and writes of this size go through the file from its beginning.
+inline constexpr uint32_t kLargestOperation = 1 << 20;
+
+// The name of an operation in --ops and in both reports: null, getattr, setattr, mkdir, or read or write with a size
+// from 1k to 1m, for example write64k.
+std::string NameOf(Operation operation);
 std::optional<Operation> OperationOf(std::string_view name);
 
 // The results of one operation at one depth.
@@ -23,6 +40,7 @@ struct Measurement {
   unsigned depth;
   double seconds = 0;
   uint64_t octets = 0;
+  uint64_t executed = 0;  // all operations, also those before the measurement began
   LatencyHistogram latency{};
   double client_cpu_us = 0;  // per operation
   std::optional<double> server_cpu_us{};

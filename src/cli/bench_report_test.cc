@@ -12,7 +12,7 @@ using ::testing::HasSubstr;
 using ::testing::StartsWith;
 
 TEST(BenchReport, JsonDoesNotRoundSmallNumbersToZero) {
-  Measurement slow{.operation = Operation::kWriteSmall,
+  Measurement slow{.operation = {Operation::Kind::kWrite, 4096},
                    .depth = 1,
                    .seconds = 64,
                    .octets = 4096,
@@ -28,37 +28,49 @@ TEST(BenchReport, JsonDoesNotRoundSmallNumbersToZero) {
 }
 
 TEST(BenchReport, FindsEveryOperationByItsName) {
-  for (const std::string_view name : {"null", "getattr", "read1m", "write1m", "read4k", "write4k"})
+  for (const std::string_view name : {"null", "getattr", "setattr", "mkdir", "read1m", "write1m", "read1k", "read4k",
+                                      "write4k", "write8k", "write16k", "write32k", "write64k", "write1023k"})
     EXPECT_EQ(OperationOf(name).transform(NameOf), name);
-  EXPECT_EQ(OperationOf("erase"), std::nullopt);
+  EXPECT_EQ(OperationOf("write64k"), (Operation{Operation::Kind::kWrite, 64 << 10}));
+  EXPECT_EQ(OperationOf("read1024k").transform(NameOf), "read1m");
+}
+
+TEST(BenchReport, RefusesANameThatIsNoOperation) {
+  for (const std::string_view name :
+       {"", "erase", "nul", "null4k", "getattr1", "read", "write", "readk", "read0k", "read4", "read4K", "read-4k",
+        "read 4k", "read4kk", "read1025k", "write2m", "write4294967297k"})
+    EXPECT_EQ(OperationOf(name), std::nullopt) << name;
 }
 
 TEST(BenchReport, TheTableHasAHeaderAndOneAlignedLineForEachMeasurement) {
-  Measurement first{.operation = Operation::kNull, .depth = 1, .seconds = 2, .client_cpu_us = 1.234};
+  Measurement first{.operation = {Operation::Kind::kNull}, .depth = 1, .seconds = 2, .client_cpu_us = 1.234};
   first.latency.Add(50us);
-  Measurement second{.operation = Operation::kReadLarge,
+  Measurement second{.operation = {Operation::Kind::kRead, 1 << 20},
                      .depth = 1024,
                      .seconds = 0.5,
                      .octets = 3 << 20,
                      .client_cpu_us = 20,
                      .server_cpu_us = 3.5};
   for (int i = 0; i < 3; ++i) second.latency.Add(1ms);
-  EXPECT_EQ(Table({first, second}),
-            "         depth      per s     MiB/s    p50 us    p90 us    p99 us  p99.9 us    max us  client us  "
-            "server us\n"
-            "    null     1          0         0      50.0      50.0      50.0      50.0      50.0       1.23          "
-            "-\n"
-            "  read1m  1024          6         6    1000.0    1000.0    1000.0    1000.0    1000.0      20.00       "
-            "3.50\n");
+  EXPECT_EQ(
+      Table({first, second}),
+      "          depth      per s     MiB/s    p50 us    p90 us    p99 us  p99.9 us    max us  client us  "
+      "server us\n"
+      "     null     1          0         0      50.0      50.0      50.0      50.0      50.0       1.23          "
+      "-\n"
+      "   read1m  1024          6         6    1000.0    1000.0    1000.0    1000.0    1000.0      20.00       "
+      "3.50\n");
 }
 
 TEST(BenchReport, JsonHasACommaBetweenMeasurementsAndNullForAnUnknownServerTime) {
-  Measurement measurement{.operation = Operation::kGetAttributes, .depth = 8, .seconds = 1, .client_cpu_us = 1};
+  Measurement measurement{
+      .operation = {Operation::Kind::kGetAttributes}, .depth = 8, .seconds = 1, .executed = 3, .client_cpu_us = 1};
   measurement.latency.Add(2us);
   const std::string json = Json({measurement, measurement}, "tcp", false, 4096);
   EXPECT_THAT(json,
               StartsWith("{\"transport\": \"tcp\", \"crc\": false, \"file_size\": 4096, \"measurements\": [\n  {"));
-  EXPECT_THAT(json, HasSubstr("\"operation\": \"getattr\", \"depth\": 8, \"seconds\": 1, \"count\": 1,"));
+  EXPECT_THAT(json,
+              HasSubstr("\"operation\": \"getattr\", \"depth\": 8, \"seconds\": 1, \"count\": 1, \"executed\": 3,"));
   EXPECT_THAT(json, HasSubstr("\"server_cpu_us\": null},\n  {\"operation\": \"getattr\""));
   EXPECT_THAT(json, EndsWith("\"server_cpu_us\": null}\n]}\n"));
   EXPECT_EQ(Json({}, "rdma", true, 1),

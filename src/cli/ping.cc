@@ -4,6 +4,7 @@
 #include <CLI/CLI.hpp>
 #include <memory>
 #include <string>
+#include <string_view>
 
 #include "cli/client_runtime.h"
 #include "cli/commands.h"
@@ -17,6 +18,13 @@ struct PingOptions : ClientOptions {
   unsigned interval_ms = 1000;
 };
 
+// The transport that the calls use, and for proto=stepup why it is this one.
+std::string_view DescribeTransport(const client::Mount& mount) {
+  const bool is_rdma = mount.transport() == client::Protocol::kRdma;
+  if (mount.url().protocol != client::Protocol::kStepUp) return is_rdma ? "RDMA" : "TCP";
+  return is_rdma ? "RDMA (stepped up from TCP)" : "TCP (the server does not step up)";
+}
+
 Task<client::Result<void>> PingTask(client::Mount& mount, const PingOptions& options) {
   const client::Url& url = mount.url();
   for (unsigned i = 0; i < options.count; ++i) {
@@ -25,7 +33,7 @@ Task<client::Result<void>> PingTask(client::Mount& mount, const PingOptions& opt
     PENSTOCK_CO_CHECK(co_await mount.Ping());
     const std::chrono::duration<double, std::micro> took = mount.loop().Now() - sent;
     fmt::print("{}: NFS version {} over {}: answered in {:.0f} us\n", url.host, mount.version(),
-               url.protocol == client::Protocol::kRdma ? "RDMA" : "TCP", took.count());
+               DescribeTransport(mount), took.count());
     std::fflush(stdout);
   }
   co_return client::Result<void>();
@@ -41,7 +49,7 @@ int Ping(const PingOptions& options) {
 Command AddPing(CLI::App& program) {
   CLI::App* const command = program.add_subcommand("ping", "Measure how long an NFS server takes to answer NULL calls");
   const auto options = std::make_shared<PingOptions>();
-  command->add_option("URL", options->url, "nfs://HOST[:PORT]/PATH[?proto=rdma|tcp]")->required();
+  command->add_option("URL", options->url, "nfs://HOST[:PORT]/PATH[?proto=rdma|tcp|stepup]")->required();
   command->add_option("-c,--count", options->count, "Send this many calls")->capture_default_str();
   command->add_option("-i,--interval", options->interval_ms, "Wait this many milliseconds between calls")
       ->capture_default_str();

@@ -211,7 +211,7 @@ TEST_F(ProgramTest, RefusesTextInPlaceOfANumber) {
 
 TEST_F(ProgramTest, BenchRefusesAnUnknownOperation) {
   ExpectError({"bench", "--ops=null,erase", kUrl},
-              "--ops erase: not one of null, getattr, read1m, write1m, read4k and write4k");
+              "--ops erase: not one of null, getattr, setattr, mkdir, readSIZE, writeSIZE (4k, 64k, 1m, ...)");
 }
 
 // Process IDs of Linux end at 4194304.

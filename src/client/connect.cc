@@ -77,6 +77,7 @@ rpcrdma::ClientOptions RdmaOptions(Loop& loop, const rdma::Provider& provider, c
   options.local_port = PortFor(url);
   options.connect_limit = std::min(channel.time_limit, ReplyLimit(url));
   options.requester.call_timeout = ReplyLimit(url);
+  options.requester.min_chunk = url.inline_below;
   options.back_channel = channel.back_channel;
   options.on_lost = channel.on_lost;
   if (channel.agrees_on > 0) {

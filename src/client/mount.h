@@ -203,6 +203,9 @@ class Mount {
   const Handle& root() const { return root_; }
   // url.path relative to the root, without a leading '/'.
   const std::string& path() const { return path_; }
+  // Returns kTcp or kRdma: the transport of the connection over which Ping() goes. With proto=stepup the connection
+  // may have become an RDMA connection, or may have stayed on TCP.
+  virtual Protocol transport() const { return url_.protocol; }
   virtual uint64_t reconnections() const = 0;
   // Says why the last call had no reply, as a text for users that completes its error. Empty if the call had a reply.
   virtual const std::string& trouble() const = 0;

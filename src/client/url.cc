@@ -82,6 +82,9 @@ bool IsPadding(uint32_t boundary) {
   return boundary == 0 || (std::has_single_bit(boundary) && boundary >= 64 && boundary <= 4096);
 }
 
+// The largest value of the option inline.
+constexpr uint32_t kMostInline = 64 << 10;
+
 bool IsSessionOption(std::string_view key) {
   constexpr std::string_view kKeys[] = {"channels", "back", "persist", "pad", "chain"};
   return std::ranges::find(kKeys, key) != std::end(kKeys);
@@ -112,6 +115,11 @@ std::optional<std::string_view> SetSessionOption(BoundSessionOptions& session, s
   return std::nullopt;
 }
 
+// Whether the version has sessions whose replies survive a restart of the server.
+bool CanPersist(std::optional<Version> version) {
+  return version == Version::k41 || version == Version::k42 || version == Version::kSess01;
+}
+
 // Returns the reason why the options contradict each other, or nothing. `session_option` is one that only the sessions
 // of 2004 have, or empty.
 std::optional<std::string> Contradiction(const Url& url, std::string_view session_option) {
@@ -119,6 +127,7 @@ std::optional<std::string> Contradiction(const Url& url, std::string_view sessio
     if (!session_option.empty()) return fmt::format("{} needs vers=4.1-sess01", session_option);
     if (url.protocol == Protocol::kStepUp) return "proto=stepup needs vers=4.1-sess01";
   }
+  if (!url.session.persist && !CanPersist(url.version)) return "persist=off needs vers=4.1, 4.2 or 4.1-sess01";
   if (url.session.padding > 0 && url.protocol == Protocol::kTcp) return "pad needs proto=rdma or proto=stepup";
   return std::nullopt;
 }
@@ -183,6 +192,11 @@ SetupResult<Url> Url::Parse(std::string_view text, std::optional<Version> versio
     } else if (key == "timeout") {
       if (!number || *number == 0) return fail("timeout must be a number of seconds");
       url.timeout = *number;
+    } else if (key == "inline") {
+      if (!number || *number < 1 || *number > kMostInline) {
+        return fail(fmt::format("inline must be a number of octets from 1 to {}", kMostInline));
+      }
+      url.inline_below = *number;
     } else if (option == "resvport" || option == "noresvport") {
       url.reserved_port = option == "resvport";
     } else if (key == "crc") {
@@ -191,7 +205,7 @@ SetupResult<Url> Url::Parse(std::string_view text, std::optional<Version> versio
       url.crc = *crc;
     } else if (IsSessionOption(key)) {
       if (const auto mistake = SetSessionOption(url.session, key, value)) return fail(*mistake);
-      session_option = key;
+      if (key != "persist") session_option = key;
     } else {
       return fail(fmt::format("unknown option '{}'", key));
     }

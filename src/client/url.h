@@ -30,7 +30,9 @@ enum class BackChannelPlace : uint8_t {
 struct BoundSessionOptions {
   uint32_t channels = 1;  // operations channels, each over a connection of its own: 1 to 16
   BackChannelPlace back = BackChannelPlace::kOwn;
-  bool persist = true;   // ask the server to keep replies, so that it executes each request once (§6.1)
+  // Ask the server to keep replies, so that it executes each request once (§6.1). Also in versions 4.1 and 4.2, where
+  // it concerns a restart of the server (RFC 8881 §2.10.6.5).
+  bool persist = true;
   uint32_t padding = 0;  // over RDMA, ask to align the data of WRITEs on this boundary (§2.8): 0 or 64 to 4096
   bool chain = true;     // split a COMPOUND that is larger than the channel's sizes into chained requests (§2.7)
   bool operator==(const BoundSessionOptions&) const = default;
@@ -53,18 +55,22 @@ struct Url {
   // such a port. RDMA devices choose ports themselves.
   bool reserved_port = true;
 
+  // Over RDMA: data of fewer octets than this are part of the message if they fit in one. Longer data move by RDMA Read
+  // and Write. From 1 to 65536.
+  uint32_t inline_below = 4096;
+
   // The time limit of a call in seconds, over any number of connections.
   uint32_t timeout = 600;
 
-  // Only for Version::kSess01.
+  // Only for Version::kSess01, except `persist`.
   BoundSessionOptions session;
 
   static bool LooksLikeOne(std::string_view text) { return text.starts_with("nfs://"); }
 
   // Options: vers, proto, port or nfsport, mountport, uid, gid, crc=on|off, resvport or noresvport (as in nfs(5)),
-  // timeout (seconds); with vers=4.1-sess01 also channels, back=own|shared|off, persist=on|off, pad, chain=on|off. The
-  // default ports are 2049 over TCP, 20049 over RDMA (RFC 8267 §4) and 20048 for MOUNT. A present `version` replaces
-  // that of the URL. The error names the text and its mistake.
+  // timeout (seconds), inline (inline_below), persist=on|off; with vers=4.1-sess01 also channels, back=own|shared|off,
+  // pad, chain=on|off. The default ports are 2049 over TCP, 20049 over RDMA (RFC 8267 §4) and 20048 for MOUNT. A
+  // present `version` replaces that of the URL. The error names the text and its mistake.
   static SetupResult<Url> Parse(std::string_view text, std::optional<Version> version = {});
 };
 

@@ -2,6 +2,9 @@
 
 #include <gtest/gtest.h>
 
+#include <string>
+#include <utility>
+
 namespace penstock::client {
 namespace {
 
@@ -30,6 +33,8 @@ TEST(Url, ParsesHostAndPath) {
   EXPECT_FALSE(url->version);
   EXPECT_TRUE(url->crc);
   EXPECT_EQ(url->timeout, 600u);
+  EXPECT_EQ(url->inline_below, 4096u);
+  EXPECT_EQ(url->session, BoundSessionOptions());
 }
 
 TEST(Url, UsesTheRootIfThePathIsMissing) {
@@ -47,7 +52,8 @@ TEST(Url, UsesAnotherDefaultPortForRdma) {
 }
 
 TEST(Url, ParsesOptions) {
-  const auto url = Url::Parse("nfs://h/x?vers=3&proto=rdma&nfsport=1&mountport=2&uid=3&gid=4&crc=off&timeout=5");
+  const auto url =
+      Url::Parse("nfs://h/x?vers=3&proto=rdma&nfsport=1&mountport=2&uid=3&gid=4&crc=off&timeout=5&inline=6");
   ASSERT_TRUE(url);
   EXPECT_EQ(url->protocol, Protocol::kRdma);
   EXPECT_EQ(url->version, Version::k3);
@@ -57,6 +63,7 @@ TEST(Url, ParsesOptions) {
   EXPECT_EQ(url->gid, 4u);
   EXPECT_FALSE(url->crc);
   EXPECT_EQ(url->timeout, 5u);
+  EXPECT_EQ(url->inline_below, 6u);
   EXPECT_TRUE(Url::Parse("nfs://h/?crc=on")->crc);
   EXPECT_TRUE(Url::Parse("nfs://h/")->reserved_port);
   EXPECT_TRUE(Url::Parse("nfs://h/?resvport")->reserved_port);
@@ -71,6 +78,7 @@ TEST(Url, AcceptsTheLargestNumbers) {
   EXPECT_EQ(Parsed("nfs://h/?uid=4294967295").uid, 0xffff'ffffu);
   EXPECT_EQ(Parsed("nfs://h/?gid=0").gid, 0u);
   EXPECT_EQ(Parsed("nfs://h/?timeout=4294967295").timeout, 0xffff'ffffu);
+  EXPECT_EQ(Parsed("nfs://h/?inline=65536").inline_below, 65536u);
 }
 
 TEST(Url, AnOptionOverridesThePortOfTheHost) {
@@ -167,6 +175,9 @@ TEST(Url, RejectsAMalformedOption) {
       {"timeout=0", "timeout must be a number of seconds"},
       {"timeout=1.5", "timeout must be a number of seconds"},
       {"timeout", "timeout must be a number of seconds"},
+      {"inline=0", "inline must be a number of octets from 1 to 65536"},
+      {"inline=65537", "inline must be a number of octets from 1 to 65536"},
+      {"inline=on", "inline must be a number of octets from 1 to 65536"},
       {"crc=", "crc must be on or off"},
       {"crc=1", "crc must be on or off"},
       {"resvport=1", "unknown option 'resvport'"},
@@ -181,12 +192,136 @@ TEST(Url, RejectsAMalformedOption) {
   }
 }
 
+// ---- the sessions of 2004 ----
+
+BoundSessionOptions SessionOf(const std::string& options) {
+  return Parsed("nfs://h/?vers=4.1-sess01&proto=rdma&" + options).session;
+}
+
+TEST(Url, ParsesTheVersionAndTheModelsOfTheSessionsOf2004) {
+  EXPECT_EQ(Parsed("nfs://h/?vers=4.1-sess01").version, Version::kSess01);
+  EXPECT_EQ(Parsed("nfs://h/?vers=4.1-sess01").protocol, Protocol::kTcp);
+  const Url stepup = Parsed("nfs://h/?proto=stepup&vers=4.1-sess01");
+  EXPECT_EQ(stepup.protocol, Protocol::kStepUp);
+  EXPECT_EQ(stepup.port, 2049) << "the connection begins over TCP";
+  EXPECT_EQ(Parsed("nfs://h/?vers=4.1-sess01&proto=rdma").port, 20049);
+}
+
+TEST(Url, ASessionOf2004HasOneChannelAndAnOwnBackChannelByDefault) {
+  const BoundSessionOptions session = SessionOf("");
+  EXPECT_EQ(session.channels, 1u);
+  EXPECT_EQ(session.back, BackChannelPlace::kOwn);
+  EXPECT_TRUE(session.persist);
+  EXPECT_EQ(session.padding, 0u);
+  EXPECT_TRUE(session.chain);
+}
+
+TEST(Url, ParsesEachOptionOfTheSessionsOf2004) {
+  EXPECT_EQ(SessionOf("channels=1").channels, 1u);
+  EXPECT_EQ(SessionOf("channels=16").channels, 16u);
+  EXPECT_EQ(SessionOf("back=own").back, BackChannelPlace::kOwn);
+  EXPECT_EQ(SessionOf("back=shared").back, BackChannelPlace::kShared);
+  EXPECT_EQ(SessionOf("back=off").back, BackChannelPlace::kOff);
+  EXPECT_FALSE(SessionOf("persist=off").persist);
+  EXPECT_TRUE(SessionOf("persist=off&persist=on").persist) << "the last value counts";
+  EXPECT_FALSE(SessionOf("chain=off").chain);
+  EXPECT_TRUE(SessionOf("chain=off&chain=on").chain);
+  for (const uint32_t boundary : {0u, 64u, 128u, 256u, 512u, 1024u, 2048u, 4096u}) {
+    EXPECT_EQ(SessionOf("pad=" + std::to_string(boundary)).padding, boundary);
+  }
+}
+
+TEST(Url, AnOptionOfTheSessionsOf2004LeavesTheOthersAsTheyAre) {
+  EXPECT_EQ(SessionOf("channels=2"), BoundSessionOptions{.channels = 2});
+  EXPECT_EQ(SessionOf("back=off"), BoundSessionOptions{.back = BackChannelPlace::kOff});
+  EXPECT_EQ(SessionOf("persist=off"), BoundSessionOptions{.persist = false});
+  EXPECT_EQ(SessionOf("pad=64"), BoundSessionOptions{.padding = 64});
+  EXPECT_EQ(SessionOf("chain=off"), BoundSessionOptions{.chain = false});
+}
+
+TEST(Url, RejectsAMalformedOptionOfTheSessionsOf2004) {
+  const std::pair<const char*, const char*> cases[] = {
+      {"channels", "channels must be a number from 1 to 16"},
+      {"channels=0", "channels must be a number from 1 to 16"},
+      {"channels=17", "channels must be a number from 1 to 16"},
+      {"channels=-1", "channels must be a number from 1 to 16"},
+      {"channels=two", "channels must be a number from 1 to 16"},
+      {"back", "back must be own, shared or off"},
+      {"back=on", "back must be own, shared or off"},
+      {"back=Own", "back must be own, shared or off"},
+      {"persist", "persist must be on or off"},
+      {"persist=1", "persist must be on or off"},
+      {"pad", "pad must be 0 or a power of two from 64 to 4096"},
+      {"pad=on", "pad must be 0 or a power of two from 64 to 4096"},
+      {"pad=32", "pad must be 0 or a power of two from 64 to 4096"},
+      {"pad=65", "pad must be 0 or a power of two from 64 to 4096"},
+      {"pad=8192", "pad must be 0 or a power of two from 64 to 4096"},
+      {"pad=4294967296", "pad must be 0 or a power of two from 64 to 4096"},
+      {"chain", "chain must be on or off"},
+      {"chain=yes", "chain must be on or off"},
+      {"Channels=2", "unknown option 'Channels'"},
+  };
+  for (const auto& [option, message] : cases) {
+    const std::string text = std::string("nfs://h/?vers=4.1-sess01&proto=rdma&") + option;
+    EXPECT_EQ(ErrorOf(text), text + ": " + message);
+  }
+}
+
+TEST(Url, OtherVersionsHaveNoOptionOfTheSessionsOf2004) {
+  for (const std::string option : {"channels=1", "back=own", "pad=0", "chain=on"}) {
+    const std::string name = option.substr(0, option.find('='));
+    for (const std::string version : {"", "vers=3&", "vers=4.0&", "vers=4.1&", "vers=4.2&"}) {
+      const std::string text = "nfs://h/?" + version + option;
+      EXPECT_EQ(ErrorOf(text), text + ": " + name + " needs vers=4.1-sess01");
+    }
+    Parsed("nfs://h/?" + option + "&vers=4.1-sess01");
+  }
+}
+
+TEST(Url, OnlyVersionsWithSessionsCanDoWithoutPersistence) {
+  for (const std::string version : {"4.1", "4.2", "4.1-sess01"}) {
+    EXPECT_FALSE(Parsed("nfs://h/?persist=off&vers=" + version).session.persist);
+    EXPECT_TRUE(Parsed("nfs://h/?persist=on&vers=" + version).session.persist);
+  }
+  for (const std::string version : {"", "vers=3&", "vers=4.0&"}) {
+    const std::string text = "nfs://h/?" + version + "persist=off";
+    EXPECT_EQ(ErrorOf(text), text + ": persist=off needs vers=4.1, 4.2 or 4.1-sess01");
+    Parsed("nfs://h/?" + version + "persist=on");
+  }
+}
+
+TEST(Url, OtherVersionsDoNotStepUp) {
+  for (const std::string version : {"", "vers=3&", "vers=4.0&", "vers=4.1&", "vers=4.2&"}) {
+    const std::string text = "nfs://h/?" + version + "proto=stepup";
+    EXPECT_EQ(ErrorOf(text), text + ": proto=stepup needs vers=4.1-sess01");
+  }
+}
+
+TEST(Url, TheVersionOfTheCommandLineDecidesOnTheOptions) {
+  const std::string text = "nfs://h/?proto=stepup&channels=2";
+  const auto url = Url::Parse(text, Version::kSess01);
+  ASSERT_TRUE(url) << url.error().message;
+  EXPECT_EQ(url->session.channels, 2u);
+  const auto refused = Url::Parse("nfs://h/?vers=4.1-sess01&channels=2", Version::k42);
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.error().message, "nfs://h/?vers=4.1-sess01&channels=2: channels needs vers=4.1-sess01");
+}
+
+TEST(Url, PaddingNeedsRdma) {
+  EXPECT_EQ(Parsed("nfs://h/?vers=4.1-sess01&proto=stepup&pad=64").session.padding, 64u);
+  EXPECT_EQ(Parsed("nfs://h/?vers=4.1-sess01&pad=0").session.padding, 0u);
+  const std::string text = "nfs://h/?vers=4.1-sess01&pad=64";
+  EXPECT_EQ(ErrorOf(text), text + ": pad needs proto=rdma or proto=stepup");
+}
+
 TEST(ParseVersion, KnowsTheVersionsThatTheClientSpeaks) {
   EXPECT_EQ(ParseVersion("3"), Version::k3);
   EXPECT_EQ(ParseVersion("4"), Version::k41);
   EXPECT_EQ(ParseVersion("4.0"), Version::k40);
   EXPECT_EQ(ParseVersion("4.2"), Version::k42);
-  for (const char* text : {"", "2", "3.0", "4.3", "5", "v3"}) EXPECT_EQ(ParseVersion(text), std::nullopt) << text;
+  EXPECT_EQ(ParseVersion("4.1-sess01"), Version::kSess01);
+  for (const char* text : {"", "2", "3.0", "4.3", "5", "v3", "4.0-sess01", "sess01"})
+    EXPECT_EQ(ParseVersion(text), std::nullopt) << text;
 }
 
 }  // namespace

@@ -31,6 +31,8 @@ struct CallerOptions {
   uint32_t slots = 64;
   // The largest call and reply: a payload of 1 MiB and its surroundings.
   uint32_t max_message = (1 << 20) + (64 << 10);
+  // Ask for a session whose replies survive a restart of the server (RFC 8881 §18.36.3, CREATE_SESSION4_FLAG_PERSIST).
+  bool persist = true;
   // How long the client repeats an operation that the server delays (NFS4ERR_DELAY).
   Duration give_up_after = std::chrono::minutes(10);
 };

@@ -66,6 +66,7 @@ class FakeServer final : public rpc::Channel {
   int lookups = 0;
   int exchanges = 0;
   int creations = 0;
+  uint32_t create_flags = 0;  // of the last CREATE_SESSION
   int sequences = 0;
   int binds = 0;
   int reclaims_completed = 0;
@@ -212,6 +213,7 @@ class FakeServer final : public rpc::Channel {
 
   nfsstat4 CreateSession(const nfs4::CREATE_SESSION4args& arguments, xdr::Encoder& out) {
     ++creations;
+    create_flags = arguments.csa_flags;
     auto status = nfsstat4::NFS4_OK;
     if (!create_errors.empty()) {
       status = create_errors.front();

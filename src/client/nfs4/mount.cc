@@ -42,6 +42,7 @@ CallerOptions OptionsOf(const Url& url, const Dialect& dialect) {
   options.verifier = RandomVerifier();
   options.owner =
       fmt::format("penstock {} {} {:016x}", HostName(), ::getpid(), LoadBig<uint64_t>(RandomVerifier().data()));
+  options.persist = url.session.persist;
   options.give_up_after = std::chrono::seconds(url.timeout);
   return options;
 }
@@ -67,6 +68,10 @@ class Mount final : public client::Mount, public FileOwner, private CallbackRece
   Task<Result<void>> SetUp();
 
   std::string_view version() const override { return caller_->dialect().name; }
+  Protocol transport() const override {
+    if (!bound_) return url_.protocol;
+    return bound_->first().is_rdma() ? Protocol::kRdma : Protocol::kTcp;
+  }
   uint64_t reconnections() const override { return bound_ ? bound_->reconnections() : channel_.reconnections(); }
   const std::string& trouble() const override { return bound_ ? bound_->trouble() : channel_.trouble(); }
   Task<void> Unmount() override {

@@ -80,7 +80,8 @@ Task<Result<void>> Session::CreateSession(std::string_view what) {
   arguments.csa_clientid = lease_.client();
   arguments.csa_sequence = lease_.create_sequence();
   // A server with persistent sessions keeps its replies over a restart. Other servers clear the flag.
-  arguments.csa_flags = nfs4::CREATE_SESSION4_FLAG_CONN_BACK_CHAN | nfs4::CREATE_SESSION4_FLAG_PERSIST;
+  arguments.csa_flags = nfs4::CREATE_SESSION4_FLAG_CONN_BACK_CHAN;
+  if (options_.persist) arguments.csa_flags |= nfs4::CREATE_SESSION4_FLAG_PERSIST;
   arguments.csa_fore_chan_attrs = {.ca_headerpadsize = 0,
                                    .ca_maxrequestsize = options_.max_message,
                                    .ca_maxresponsesize = options_.max_message,

@@ -23,6 +23,21 @@ TEST_F(SessionTest, EstablishesAndDestroysASession) {
   EXPECT_EQ(server.destroyed, 2);
 }
 
+// RFC 8881 §18.36.3
+class PersistenceTest : public SessionTest, public testing::WithParamInterface<bool> {
+ protected:
+  PersistenceTest() : SessionTest(kTestPatience / 2, GetParam()) {}
+};
+
+TEST_P(PersistenceTest, AsksForAPersistentSessionIfTheUserWantsIt) {
+  Establish();
+  EXPECT_EQ((server.create_flags & nfs4::CREATE_SESSION4_FLAG_PERSIST) != 0, GetParam());
+  EXPECT_NE(server.create_flags & nfs4::CREATE_SESSION4_FLAG_CONN_BACK_CHAN, 0u);
+}
+
+INSTANTIATE_TEST_SUITE_P(All, PersistenceTest, testing::Bool(),
+                         [](const auto& test) { return test.param ? "wanted" : "unwanted"; });
+
 // RFC 8881 §18.35.3
 class ServersByNameTest : public SessionTest, public testing::WithParamInterface<bool> {};
 

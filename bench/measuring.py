@@ -1,0 +1,73 @@
+"""Functions that bench/run and bench/sessions share: processes for the time of a measurement, and medians."""
+
+import contextlib
+import os
+import socket
+import statistics
+import subprocess
+import sys
+import time
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "tests", "harness"))
+from ports import free_ports  # noqa: E402, F401 (for the users of this module)
+
+START_SECONDS, STOP_SECONDS = 20, 10
+
+
+class Failure(Exception):
+    """An error that the user can correct."""
+
+
+def wait_for(port, process, what):
+    deadline = time.monotonic() + START_SECONDS
+    while time.monotonic() < deadline:
+        if process.poll() is not None:
+            raise Failure(f"{what} ended with {process.returncode}")
+        try:
+            socket.create_connection(("127.0.0.1", port), 0.5).close()
+            return
+        except OSError:
+            time.sleep(0.05)
+    raise Failure(f"{what} does not listen on port {port}")
+
+
+@contextlib.contextmanager
+def running(command, port, log):
+    """Runs a process that listens on `port`, for the duration of a with statement."""
+    what = os.path.basename(str(command[0]))
+    with open(log, "w") as output:
+        process = subprocess.Popen([*map(str, command)], stdin=subprocess.DEVNULL, stdout=output, stderr=output)
+        try:
+            wait_for(port, process, f"{what} (see {log})")
+            yield process
+        finally:
+            process.terminate()
+            try:
+                process.wait(STOP_SECONDS)
+            except subprocess.TimeoutExpired:
+                process.kill()
+                process.wait()
+
+
+def output_of(command, seconds):
+    done = subprocess.run([*map(str, command)], stdin=subprocess.DEVNULL, capture_output=True, text=True,
+                          timeout=seconds)
+    if done.returncode != 0:
+        raise Failure(f"{' '.join(map(str, command))}: {(done.stderr or done.stdout).strip()}")
+    return done.stdout
+
+
+def medians(rounds):
+    """Returns the medians of dictionaries of the same shape, number by number. Other values come from the first
+    dictionary."""
+    first = rounds[0]
+    if isinstance(first, dict):
+        return {key: medians([each[key] for each in rounds]) for key in first}
+    if isinstance(first, (int, float)) and all(isinstance(each, (int, float)) for each in rounds):
+        return statistics.median(rounds)
+    return first
+
+
+def spread(values):
+    """Returns half of the range, relative to the median."""
+    return (max(values) - min(values)) / 2 / statistics.median(values)
