@@ -5,6 +5,7 @@
 #include "base/address.h"
 #include "rdma/sim/setup.h"
 #include "rdma/sim/side.h"
+#include "rdma/sim/stream.h"
 
 namespace penstock::rdma::sim {
 
@@ -21,6 +22,9 @@ void Network::LoseAll() {
     if (auto side = weak.lock()) {
       side->Break(DisconnectReason::kPeerReset, DisconnectReason::kPeerReset, "the network has lost the connection");
     }
+  }
+  for (auto& weak : std::exchange(streams_, {})) {
+    if (auto stream = weak.lock()) stream->Lose();
   }
 }
 
