@@ -28,6 +28,19 @@ void Network::LoseAll() {
   }
 }
 
+void Network::LoseAllOf(const Provider& host) {
+  const IpAddress& address = dynamic_cast<const SimProvider&>(host).host();
+  for (const auto& weak : std::vector(sides_)) {
+    const auto side = weak.lock();
+    if (!side || (side->info().peer.address() != address && side->info().local.address() != address)) continue;
+    side->Break(DisconnectReason::kPeerReset, DisconnectReason::kPeerReset, "the network has lost the connection");
+  }
+  for (const auto& weak : std::vector(streams_)) {
+    const auto stream = weak.lock();
+    if (stream && stream->IsOf(address)) stream->Lose();
+  }
+}
+
 void Network::Lose(const Endpoint& endpoint) {
   Side::Of(endpoint).Break(DisconnectReason::kPeerReset, DisconnectReason::kPeerReset,
                            "the network has lost the connection");

@@ -84,6 +84,8 @@ class Network {
 
   // Loses all connections now, streams included.
   void LoseAll();
+  // Loses all connections of one host now, streams included.
+  void LoseAllOf(const Provider& host);
   // Loses the connection of an endpoint of this network now.
   void Lose(const Endpoint& endpoint);
   EndpointState Inspect(const Endpoint& endpoint) const;

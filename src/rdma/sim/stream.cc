@@ -47,6 +47,12 @@ void Stream::Lose() {
   }
 }
 
+bool Stream::IsOf(const IpAddress& host) const {
+  return std::ranges::any_of(ends_, [&](const StreamSocket* end) {
+    return end && (end->local().address() == host || end->peer().address() == host);
+  });
+}
+
 void Stream::HandleSteppedUp() {
   over_ = true;
   for (StreamSocket* const socket : ends_) {

@@ -117,6 +117,8 @@ class Stream : public std::enable_shared_from_this<Stream> {
   }
   // An RDMA connection takes the place of this one.
   void HandleSteppedUp();
+  // Whether one of the ends is open and the connection is that of this host.
+  bool IsOf(const IpAddress& host) const;
   void Detach(size_t end) { ends_[end] = nullptr; }
   void Attach(size_t end, StreamSocket& socket) { ends_[end] = &socket; }
   Network& network() { return network_; }

@@ -135,6 +135,16 @@ TEST_F(StreamTest, BothEndsLearnOfALoss) {
   EXPECT_TRUE(client_.closed && server_.closed);
 }
 
+TEST_F(StreamTest, TheConnectionsOfOneHostAreLost) {
+  ASSERT_TRUE(Connect());
+  network_.LoseAllOf(*network_.MakeProvider());
+  world_.Run();
+  EXPECT_FALSE(client_.closed || server_.closed);
+  network_.LoseAllOf(*client_provider_);
+  world_.Run();
+  EXPECT_TRUE(client_.closed && server_.closed);
+}
+
 TEST_F(StreamTest, APlannedStepLosesTheConnection) {
   ASSERT_TRUE(Connect());
   network_.faults().lose_at = network_.steps() + 2;
