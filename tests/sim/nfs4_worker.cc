@@ -41,7 +41,7 @@ Task<void> Nfs4Worker::Act() {
     case 13:
       return Link();
     case 14:
-      return is_bound() ? WritePieces() : Write();
+      return facts_.splits ? WritePieces() : Write();
     default:
       return Write();
   }
@@ -92,7 +92,7 @@ Task<void> Nfs4Worker::Create() {
   }
   File& file = files_[name];
   file.handle = std::get<2>(reply->results).resok4().object;
-  HandleOpened(file, std::get<1>(reply->results), epoch);
+  HandleOpened(file, std::get<1>(reply->results), first_epoch, epoch);
   entries_[name] = {};
 }
 

@@ -52,7 +52,8 @@ class SessionWorker : public Worker {
 
   nfs4::OPEN4args MakeOpen(nfs4::openflag4 how, nfs4::open_claim4 claim,
                            uint32_t access = nfs4::OPEN4_SHARE_ACCESS_BOTH) const;
-  void HandleOpened(File& file, const nfs4::OPEN4res& opened, uint64_t epoch);
+  // `first_epoch` is that of the first attempt, and `epoch` that of the last one.
+  void HandleOpened(File& file, const nfs4::OPEN4res& opened, uint64_t first_epoch, uint64_t epoch);
   Task<void> OpenFile(nfs4::nfs_fh4 directory, const std::string& name, File& file,
                       uint32_t access = nfs4::OPEN4_SHARE_ACCESS_BOTH);
   // Called with the reply to each OPEN of OpenFile().

@@ -42,7 +42,9 @@ class Worker {
     bool replies_are_kept = true;
     // The server of a session of 2004 may be killed, and then not know whether it has executed a request.
     bool fate_may_be_unknown = false;
-    // The client splits COMPOUNDs into chains, of which the server may execute the first part only.
+    // The client splits COMPOUNDs into chains.
+    bool splits = false;
+    // A chain may be cut, so that the server executes the first part only.
     bool may_be_cut = false;
     // The time when the worker's client sent the latest of the calls that have a reply. Its lease was renewed then, or
     // later.
