@@ -18,6 +18,7 @@ struct Arguments {
   uint64_t count = 1;
   bool trace = false;
   bool twice = false;
+  bool sess01 = false;
   std::string capture;
 };
 
@@ -52,7 +53,7 @@ std::unique_ptr<rdma::trace::File> OpenCapture(const Arguments& arguments, uint6
 int Run(const Arguments& arguments) {
   Totals all;
   for (uint64_t seed = arguments.seed; seed < arguments.seed + arguments.count; ++seed) {
-    const Schedule schedule(seed);
+    const Schedule schedule(seed, arguments.sess01 ? Schedule::Family::kSess01 : Schedule::Family::kRfc);
     const auto capture = OpenCapture(arguments, seed);
     auto simulation = std::make_unique<Simulation>(schedule, seed, arguments.trace, capture.get());
     simulation->Run();
@@ -65,7 +66,8 @@ int Run(const Arguments& arguments) {
         simulation->Run();
         Print(*simulation, schedule);
       }
-      fmt::print("seed {} fails: {}\nrepeat it: sim_schedules --seed {} --trace\n", seed, found, seed);
+      fmt::print("seed {} fails: {}\nrepeat it: sim_schedules --seed {}{} --trace\n", seed, found, seed,
+                 arguments.sess01 ? " --sess01" : "");
       // Coroutines that wait for ever cannot be destroyed in order, so the process ends here without destructors.
       std::fflush(stdout);
       std::_Exit(1);
@@ -95,6 +97,7 @@ int main(int argc, char** argv) {
   app.add_option("--count", arguments.count, "the number of schedules; their seeds are successive")
       ->capture_default_str();
   app.add_option("--capture", arguments.capture, "write a file for Wireshark into this folder for each schedule");
+  app.add_flag("--sess01", arguments.sess01, "the sessions of 2004 instead of NFS versions 3 and 4.1");
   app.add_flag("--trace", arguments.trace, "print every event");
   app.add_flag("--twice", arguments.twice, "run each schedule twice more and compare the traces");
   CLI11_PARSE(app, argc, argv);

@@ -27,9 +27,8 @@ bool IsStateLost(Status status) {
 
 }  // namespace
 
-Nfs4Locker::Nfs4Locker(rdma::sim::World& world, Findings& findings, Facts facts, client::v4::Session& session,
-                       Locks locks)
-    : SessionWorker(world, findings, std::move(facts), session),
+Nfs4Locker::Nfs4Locker(rdma::sim::World& world, Findings& findings, Facts facts, SessionUse session, Locks locks)
+    : SessionWorker(world, findings, std::move(facts), std::move(session)),
       locks_(std::move(locks)),
       holder_(locks_.book.AddHolder(name(), locks_.keeps)) {
   for (const auto& [file, handle] : locks_.files) files_.push_back({.name = file, .open = {.handle = handle}});

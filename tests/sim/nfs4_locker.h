@@ -23,7 +23,7 @@ class Nfs4Locker final : public SessionWorker {
     // Tells whether a client is silent: then a denied lock may be granted once that client's lease has expired.
     std::function<bool()> any_client_is_silent;
   };
-  Nfs4Locker(rdma::sim::World& world, Findings& findings, Facts facts, client::v4::Session& session, Locks locks);
+  Nfs4Locker(rdma::sim::World& world, Findings& findings, Facts facts, SessionUse session, Locks locks);
 
   Task<void> Reclaim() override;
   void HandleLeaseOver() override { locks_.book.Doubt(holder_); }

@@ -31,16 +31,31 @@ std::unique_ptr<const nfs::v4::Namespace> MakeNames(const nfs::Exports& exports)
 
 }  // namespace
 
-Nfs4Service::Nfs4Service(rdma::sim::World& world, const nfs::Exports& exports, Nfs4Memory& memory, bool persistent)
+Nfs4Service::Nfs4Service(rdma::sim::World& world, const nfs::Exports& exports, Nfs4Memory& memory,
+                         const Schedule& schedule, BufferPool& buffers, std::function<bool()> dies)
     : world_(world),
       memory_(memory),
       names_(MakeNames(exports)),
+      settings_(SettingsOf(schedule)),
+      streams_(memory.streams, std::move(dies)),
       recovery_(std::make_unique<SharedStore>(memory.clients)),
-      services_(MakeServices(persistent)),
+      sender_(state_, nullptr, world, buffers,
+              [](SocketAddress) -> Task<std::shared_ptr<rpc::Channel>> { co_return nullptr; }, {}),
+      callbacks_(schedule.bound ? static_cast<nfs::v4::Callbacks&>(sender_) : no_callbacks_),
+      services_(MakeServices(schedule)),
       timer_(world.MakeTimer([this] { KeepLeases(); })) {
   entropy = &world.random();
   state_.SendBy(callbacks_);
   timer_->ExpireAfter(std::chrono::seconds(1));
+}
+
+nfs::v4::Settings Nfs4Service::SettingsOf(const Schedule& schedule) {
+  nfs::v4::Settings settings{.max_read = 1 << 16, .max_write = 1 << 16, .delegations = false};
+  if (!schedule.bound) return settings;
+  settings.bound_sessions = true;
+  settings.delegations = schedule.bound->delegations;
+  settings.max_request = settings.max_response = 80 << 10;
+  return settings;
 }
 
 nfs::v4::StateTables::Beginning Nfs4Service::BeginTables() {
@@ -53,12 +68,12 @@ nfs::v4::StateTables::Beginning Nfs4Service::BeginTables() {
           .limits = {.lease = settings_.lease},
           .grace = nfs::v4::Grace(*restart, settings_.grace, now),
           .dead_sessions = nfs::v4::DeadSessions(memory_.replies.Load(), settings_.lease, now),
-          .bound_sessions = memory_.streams.Load(),
+          .bound_sessions = streams_.Load(),
           .bound_dialect = &nfs::v4::DialectOfBoundSessions(),
           .now = now};
 }
 
-nfs::v4::Services Nfs4Service::MakeServices(bool persistent) {
+nfs::v4::Services Nfs4Service::MakeServices(const Schedule& schedule) {
   return {.names = *names_,
           .settings = settings_,
           .owners = owners_,
@@ -66,7 +81,7 @@ nfs::v4::Services Nfs4Service::MakeServices(bool persistent) {
           .callbacks = callbacks_,
           .recovery = recovery_,
           .clock = world_,
-          .replies = persistent ? &replies_ : nullptr,
+          .replies = schedule.persistent ? &replies_ : nullptr,
           .random = [] { return entropy->Next(); }};
 }
 
@@ -79,7 +94,10 @@ size_t Nfs4Service::CountForgottenReplies() {
   const auto ended = state_.Run(
       [&](nfs::v4::StateTables& state) { return state.sessions.TakeEnded(world_.Now() + 2 * settings_.lease); });
   for (const auto& session : ended) session->Remove();
-  return memory_.replies.Load().size();
+  const auto ended_bound =
+      state_.Run([](nfs::v4::StateTables& state) { return state.bound_sessions.TakeEndedStorage(); });
+  for (const auto& session : ended_bound) session->Remove();
+  return memory_.replies.Load().size() + memory_.streams.Load().size();
 }
 
 }  // namespace penstock::simulation

@@ -1,17 +1,20 @@
 // Nfs4Service is one run of the simulated NFSv4 server, from a start until the server is killed or stopped. It draws
-// its entropy from the world, and sends no callbacks.
+// its entropy from the world. It sends callbacks to clients with sessions of 2004 only.
 #pragma once
 
+#include <functional>
 #include <memory>
 
+#include "dying_stream_store.h"
 #include "nfs/v4/attributes/owner_names.h"
-#include "nfs/v4/callback/callbacks.h"
+#include "nfs/v4/callback/callback_sender.h"
 #include "nfs/v4/engine/namespace.h"
 #include "nfs/v4/engine/program.h"
 #include "nfs/v4/state/stable/recovery_queue.h"
 #include "nfs/v4/state/stable/reply_writer.h"
 #include "nfs/v4/state/state.h"
 #include "rdma/sim/world.h"
+#include "schedule.h"
 
 namespace penstock::simulation {
 
@@ -24,9 +27,11 @@ struct Nfs4Memory {
 
 class Nfs4Service {
  public:
-  // Begins a run. Clients of the run before may reclaim their state. With `persistent`, replies of sessions survive a
-  // restart.
-  Nfs4Service(rdma::sim::World& world, const nfs::Exports& exports, Nfs4Memory& memory, bool persistent);
+  // Begins a run. Clients of the run before may reclaim their state. If Schedule::persistent is true, replies of
+  // sessions survive a restart. `buffers` is for callbacks. `dies` is that of DyingStreamStore. The references outlive
+  // the run.
+  Nfs4Service(rdma::sim::World& world, const nfs::Exports& exports, Nfs4Memory& memory, const Schedule& schedule,
+              BufferPool& buffers, std::function<bool()> dies);
 
   rpc::Program& program() { return program_; }
   const nfs::v4::Settings& settings() const { return settings_; }
@@ -45,8 +50,18 @@ class Nfs4Service {
   // All sessions must have ended.
   size_t CountForgottenReplies();
 
-  // Stops the timer that checks the leases.
-  void Stop() { timer_->Cancel(); }
+  // Stops the timer that checks the leases, and the callbacks.
+  void Stop() {
+    timer_->Cancel();
+    sender_.Stop();
+  }
+  // Kill() also ends all changes of stable storage by this run.
+  void Kill() {
+    Stop();
+    streams_.Kill();
+  }
+  // The callbacks under way.
+  size_t callbacks() const { return sender_.under_way(); }
 
  private:
   class NoCallbacks final : public nfs::v4::Callbacks {
@@ -61,7 +76,8 @@ class Nfs4Service {
   };
 
   nfs::v4::StateTables::Beginning BeginTables();
-  nfs::v4::Services MakeServices(bool persistent);
+  static nfs::v4::Settings SettingsOf(const Schedule& schedule);
+  nfs::v4::Services MakeServices(const Schedule& schedule);
   void KeepLeases();
 
   // A static member, because Services takes a plain function. Only one simulation runs at a time.
@@ -70,12 +86,15 @@ class Nfs4Service {
   rdma::sim::World& world_;
   Nfs4Memory& memory_;
   std::unique_ptr<const nfs::v4::Namespace> names_;
-  const nfs::v4::Settings settings_{.max_read = 1 << 16, .max_write = 1 << 16, .delegations = false};
+  const nfs::v4::Settings settings_;
   nfs::v4::OwnerNames owners_;
-  NoCallbacks callbacks_;
+  NoCallbacks no_callbacks_;
+  DyingStreamStore streams_;
   nfs::v4::RecoveryQueue recovery_;
-  nfs::v4::ReplyWriter replies_{memory_.replies, memory_.streams};
+  nfs::v4::ReplyWriter replies_{memory_.replies, streams_};
   nfs::v4::State state_{BeginTables()};
+  nfs::v4::CallbackSender sender_;
+  nfs::v4::Callbacks& callbacks_;
   const nfs::v4::Services services_;
   nfs::v4::Program program_{services_};
   std::unique_ptr<Timer> timer_;

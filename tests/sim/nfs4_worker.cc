@@ -40,6 +40,8 @@ Task<void> Nfs4Worker::Act() {
       return Rename();
     case 13:
       return Link();
+    case 14:
+      return facts_.splits ? WritePieces() : Write();
     default:
       return Write();
   }
@@ -90,7 +92,7 @@ Task<void> Nfs4Worker::Create() {
   }
   File& file = files_[name];
   file.handle = std::get<2>(reply->results).resok4().object;
-  HandleOpened(file, std::get<1>(reply->results), epoch);
+  HandleOpened(file, std::get<1>(reply->results), first_epoch, epoch);
   entries_[name] = {};
 }
 
@@ -179,10 +181,12 @@ Task<void> Nfs4Worker::Write() {
   File& file = files_[entry->first];
   if (!file.stateid) co_return co_await Open(entry->first);
   std::string& content = entry->second.content;
-  const std::string text = Text(facts_.max_payload);
+  const std::string text = Text(longest_write());
   const uint64_t offset = world_.random().Below(std::min<size_t>(content.size(), 100'000) + 1);
   const stable_how4 stable = world_.random().Chance(0.5) ? UNSTABLE4 : FILE_SYNC4;
+  uint64_t epoch = 0;
   const auto build = [&] {
+    epoch = session_.epoch();
     return std::tuple(PUTFH4args{file.handle},
                       WRITE4args{StateIdOf(file), offset, stable, xdr::Payload<>::Borrowed(text)});
   };
@@ -191,10 +195,42 @@ Task<void> Nfs4Worker::Write() {
   // case.
   while (!reply && findings_.empty()) {
     reply = co_await Ask("WRITE", {}, build);
+    if (!reply && IsOutdated(epoch)) continue;
     if (!reply && refused_ && !IsDisksFault(*refused_)) co_return Unexpected("WRITE", client::Describe(*refused_));
   }
   if (!reply) co_return;
   Expect(std::get<1>(reply->results).resok4().count == text.size(), "WRITE returns a short count");
+  if (content.size() < offset + text.size()) content.resize(offset + text.size());
+  content.replace(offset, text.size(), text);
+}
+
+Task<void> Nfs4Worker::WritePieces() {
+  auto* entry = Pick({});
+  if (!entry) co_return;
+  File& file = files_[entry->first];
+  if (!file.stateid) co_return co_await Open(entry->first);
+  std::string& content = entry->second.content;
+  const std::string first = Text(longest_write()), second = Text(longest_write()), third = Text(longest_write());
+  const uint64_t offset = world_.random().Below(std::min<size_t>(content.size(), 100'000) + 1);
+  const auto write = [&](uint64_t at, std::string_view text) {
+    return WRITE4args{StateIdOf(file), at, FILE_SYNC4, xdr::Payload<>::Borrowed(text)};
+  };
+  uint64_t epoch = 0;
+  const auto build = [&] {
+    epoch = session_.epoch();
+    return std::tuple(PUTFH4args{file.handle}, write(offset, first), write(offset + first.size(), second),
+                      write(offset + first.size() + second.size(), third));
+  };
+  bool done = false;
+  while (!done && findings_.empty()) {
+    const auto reply = co_await Ask("WRITE of pieces", {}, build);
+    done = reply.has_value();
+    if (!done && IsOutdated(epoch)) continue;
+    if (!done && refused_ && !IsDisksFault(*refused_)) {
+      co_return Unexpected("WRITE of pieces", client::Describe(*refused_));
+    }
+  }
+  const std::string text = first + second + third;
   if (content.size() < offset + text.size()) content.resize(offset + text.size());
   content.replace(offset, text.size(), text);
 }
@@ -206,11 +242,16 @@ Task<void> Nfs4Worker::Read() {
   if (!file.stateid) co_return co_await Open(entry->first);
   const std::string& content = entry->second.content;
   const uint64_t offset = world_.random().Below(content.size() + 2);
-  const auto count = static_cast<uint32_t>(world_.random().Between(1, facts_.max_payload));
+  const auto count = static_cast<uint32_t>(world_.random().Between(1, longest_read()));
   std::vector<std::byte> destination(world_.random().Chance(0.5) ? count : 0);
-  const auto build = [&] { return std::tuple(PUTFH4args{file.handle}, READ4args{StateIdOf(file), offset, count}); };
+  uint64_t epoch = 0;
+  const auto build = [&] {
+    epoch = session_.epoch();
+    return std::tuple(PUTFH4args{file.handle}, READ4args{StateIdOf(file), offset, count});
+  };
   auto reply = co_await Ask("READ", destination, build);
-  if (!reply && refused_ && !IsDisksFault(*refused_)) co_return Unexpected("READ", client::Describe(*refused_));
+  if (!reply && refused_ && !IsOutdated(epoch) && !IsDisksFault(*refused_))
+    co_return Unexpected("READ", client::Describe(*refused_));
   if (!reply) {
     destination = {};  // AddressSanitizer detects a late write to it
     co_return;
@@ -225,6 +266,7 @@ Task<void> Nfs4Worker::Read() {
 Task<void> Nfs4Worker::List() {
   READDIR4args arguments{.cookie = 0, .cookieverf = {}, .dircount = 8000, .maxcount = 0, .attr_request = {}};
   arguments.maxcount = static_cast<count4>(world_.random().Between(1500, 20'000));
+  if (is_bound()) arguments.maxcount = std::min<count4>(arguments.maxcount, session_.max_response() - 88);
   std::set<std::string> names;
   for (bool end = false; !end;) {
     auto reply = co_await Ask("READDIR", {}, PUTFH4args{directory_}, arguments);

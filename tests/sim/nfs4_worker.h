@@ -1,4 +1,4 @@
-// Nfs4Worker is a worker that uses NFS version 4.1. It creates, opens, reads, writes, renames, links and removes files
+// Nfs4Worker is a worker that uses a session. It creates, opens, reads, writes, renames, links and removes files
 // in its directory.
 #pragma once
 
@@ -9,9 +9,8 @@ namespace penstock::simulation {
 class Nfs4Worker final : public SessionWorker {
  public:
   // `directory` is the worker's existing directory.
-  Nfs4Worker(rdma::sim::World& world, Findings& findings, Facts facts, client::v4::Session& session,
-             nfs4::nfs_fh4 directory)
-      : SessionWorker(world, findings, std::move(facts), session), directory_(directory) {}
+  Nfs4Worker(rdma::sim::World& world, Findings& findings, Facts facts, SessionUse session, nfs4::nfs_fh4 directory)
+      : SessionWorker(world, findings, std::move(facts), std::move(session)), directory_(directory) {}
 
   Task<void> Reclaim() override;
 
@@ -27,6 +26,8 @@ class Nfs4Worker final : public SessionWorker {
   Task<void> Rename();
   Task<void> Link();
   Task<void> Write();
+  // Writes several pieces in one COMPOUND, which may become a chain.
+  Task<void> WritePieces();
   Task<void> Read();
   Task<void> List();
 

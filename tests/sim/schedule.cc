@@ -48,7 +48,7 @@ ClientPlan DrawClient(Random& random) {
 
 }  // namespace
 
-Schedule::Schedule(uint64_t seed) {
+Schedule::Schedule(uint64_t seed, Family family) {
   // These numbers must differ from those that the World of the same seed draws.
   Random random(seed ^ 0x5eed'0f5c'4ed0'1e00);
 
@@ -67,7 +67,8 @@ Schedule::Schedule(uint64_t seed) {
   server.responder.max_call_octets = 128 << 10;
   server.responder.max_pulled_octets = OneOf(random, std::array<size_t, 2>{128 << 10, 32 << 20});
 
-  sessions = seed % 2 == 0;
+  const bool is_bound = family == Family::kSess01;
+  sessions = is_bound || seed % 2 == 0;
   clients.push_back(DrawClient(random));
   if (random.Chance(0.3)) clients.push_back(DrawClient(random));
 
@@ -88,7 +89,9 @@ Schedule::Schedule(uint64_t seed) {
 
   disk_fails = random.Chance(0.3) ? 0.1 : 0;
 
+  if (is_bound) DrawBound(random);
   if (random.Chance(0.25)) return;  // a run without other faults
+  has_faults = true;
   lose = OneOf(random, std::array<double, 4>{0, 0.002, 0.01, 0.03});
   refuse_after = random.Chance(0.3) ? random.Between(2, 20) : 0;
   loses_all = random.Chance(0.5);
@@ -99,7 +102,45 @@ Schedule::Schedule(uint64_t seed) {
   if (!sessions) return;
   restarts = random.Chance(0.5) ? static_cast<unsigned>(random.Between(1, 3)) : 0;
   // Silence matters most to lockers: other clients may take their locks once the lease has expired.
-  silences = random.Chance(clients[0].lockers > 0 ? 0.25 : 0.01);
+  silences = random.Chance(clients[0].lockers + clients[0].sharers > 0 ? 0.25 : 0.01);
+  if (is_bound) DrawBoundFaults(random);
+}
+
+void Schedule::DrawBound(Random& random) {
+  using client::BackChannelPlace;
+  using client::Protocol;
+  BoundPlan& plan = bound.emplace();
+  plan.one_receive_first = random.Chance(0.5);
+  plan.steps_up = random.Chance(0.8);
+  server.padding = OneOf(random, std::array<uint32_t, 3>{0, 0, 256});
+  server.max_agreed_size = std::max({16u << 10, server.private_data.send_size, server.private_data.receive_size});
+  server.responder.one_receive_first = plan.one_receive_first;
+  if (plan.one_receive_first) server.ird = 0;
+  const bool shares = random.Chance(0.5);
+  plan.delegations = shares || random.Chance(0.3);
+  if (shares && clients.size() == 1) clients.push_back(DrawClient(random));
+  for (ClientPlan& client : clients) {
+    client.protocol = OneOf(random, std::array{Protocol::kTcp, Protocol::kRdma, Protocol::kStepUp, Protocol::kStepUp});
+    client.session = {
+        .channels = static_cast<uint32_t>(random.Between(1, 4)),
+        .back = OneOf(random, std::array{BackChannelPlace::kOwn, BackChannelPlace::kShared, BackChannelPlace::kOff}),
+        .persist = random.Chance(0.75),
+        .padding = OneOf(random, std::array<uint32_t, 3>{0, 64, 1024}),
+        .chain = random.Chance(0.8)};
+    // The smallest sizes make the client split COMPOUNDs into chains.
+    client.max_message = client.protocol == Protocol::kRdma
+                             ? OneOf(random, std::array<uint32_t, 3>{2048, 8192, 8192})
+                             : OneOf(random, std::array<uint32_t, 4>{2048, 2048, 4096, 80 << 10});
+    client.workers = static_cast<unsigned>(random.Between(1, 4));
+    // A LOCK that is executed twice has another result the second time.
+    if (!client.session.persist) client.lockers = 0;
+    client.sharers = shares ? 1 : 0;
+  }
+}
+
+void Schedule::DrawBoundFaults(Random& random) {
+  if (restarts > 0 && random.Chance(0.7)) bound->dies = random.Chance(0.5) ? 0.01 : 0.05;
+  if (random.Chance(0.5)) bound->lose_set_up = random.Chance(0.5) ? 0.1 : 0.4;
 }
 
 std::vector<fs::faulty::Fault> Schedule::FileFaults() const {
@@ -140,7 +181,10 @@ unsigned Schedule::workers() const {
 std::string Schedule::ToString() const {
   std::string text =
       fmt::format("version {}, {} calls, payloads up to {}, segments of {}, server: {}/{} octets, {} credits, R={}",
-                  sessions ? "4.1" : "3", calls, max_payload, network.max_segment, server.private_data.send_size,
+                  bound      ? "4.1-sess01"
+                  : sessions ? "4.1"
+                             : "3",
+                  calls, max_payload, network.max_segment, server.private_data.send_size,
                   server.private_data.receive_size, server.responder.credits, server.private_data.remote_invalidation);
   for (const ClientPlan& client : clients) {
     const rpcrdma::PrivateData& data = client.options.private_data;
@@ -148,6 +192,20 @@ std::string Schedule::ToString() const {
         fmt::format("; client: {} workers, {} lockers, {}/{} octets, {} credits, R={}, min_chunk {}{}", client.workers,
                     client.lockers, data.send_size, data.receive_size, client.options.requester.credits,
                     data.remote_invalidation, client.options.requester.min_chunk, client.probes ? ", probes" : "");
+  }
+  if (bound) {
+    constexpr const char* kProtocols[] = {"tcp", "rdma", "stepup"};
+    constexpr const char* kPlaces[] = {"own", "shared", "off"};
+    text += fmt::format("; server: {} receive first, {}{}padding {}, dies {}, lose set-up {}",
+                        bound->one_receive_first ? "one" : "all", bound->steps_up ? "steps up, " : "",
+                        bound->delegations ? "delegations, " : "", server.padding, bound->dies, bound->lose_set_up);
+    for (const ClientPlan& client : clients) {
+      text += fmt::format(
+          "; client: {} of {} octets, {} channels, {} slots, back {}, persist {}, pad {}, chain {}, {} sharers",
+          kProtocols[static_cast<size_t>(client.protocol)], client.max_message, client.session.channels, client.slots,
+          kPlaces[static_cast<size_t>(client.session.back)], client.session.persist, client.session.padding,
+          client.session.chain, client.sharers);
+    }
   }
   return text + fmt::format("; faults: lose {} refuse {}{}{}{}{}{}{}{}{}", lose, refuse_after,
                             disk_fails > 0 ? ", disk fails" : "", loses_all ? ", loses all" : "",

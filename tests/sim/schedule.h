@@ -4,10 +4,12 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "client/reconnecting_channel.h"
+#include "client/url.h"
 #include "fs/faulty/fault.h"
 #include "rdma/sim/network.h"
 #include "rpcrdma/client.h"
@@ -21,10 +23,27 @@ struct ClientPlan {
   unsigned workers = 1;
   unsigned slots = 64;   // the number of slots to request; version 4.1 only
   unsigned lockers = 0;  // version 4.1 only
+  // With a session of 2004 only:
+  client::Protocol protocol = client::Protocol::kTcp;
+  client::BoundSessionOptions session;
+  uint32_t max_message = 0;  // the largest messages to ask for
+  unsigned sharers = 0;
+};
+
+// The parameters of a server of sessions of 2004 (docs/sessions-2004.md).
+struct BoundPlan {
+  bool one_receive_first = false;  // RDMA connections begin with one receive
+  bool steps_up = false;
+  bool delegations = false;
+  // Faults.
+  double dies = 0;         // the probability that the server is killed when it keeps a name or a reply
+  double lose_set_up = 0;  // the probability that a new connection is lost at one of its first steps
 };
 
 struct Schedule {
-  explicit Schedule(uint64_t seed);
+  // The versions that a schedule may draw: 3 and 4.1, or the sessions of 2004 alone.
+  enum class Family : uint8_t { kRfc, kSess01 };
+  explicit Schedule(uint64_t seed, Family family = Family::kRfc);
   std::string ToString() const;
   unsigned workers() const;  // the workers of all clients
   // Returns the longest execution time of a call with slow file operations; zero if they take no time.
@@ -43,8 +62,9 @@ struct Schedule {
                             .longest_delay = std::chrono::milliseconds(50),
                             .give_up_after = std::chrono::hours(24)};
 
-  bool sessions = false;  // true: version 4.1; false: version 3
-  unsigned calls = 0;     // the least number of calls of all workers together, and of each locker
+  bool sessions = false;           // true: version 4.1 or the sessions of 2004; false: version 3
+  std::optional<BoundPlan> bound;  // with the sessions of 2004
+  unsigned calls = 0;              // the least number of calls of all workers together, and of each locker
   size_t max_payload = 0;
   Duration max_service{};    // the longest delay before and after a call is executed
   Duration max_file_time{};  // the longest delay before and after each operation on files
@@ -58,11 +78,16 @@ struct Schedule {
   bool hangs = false;         // meddling may make the server hang
   bool refuses_connections = false;
   bool changes_credits = false;
+  bool has_faults = false;  // false: nothing of the above but slow and failing operations on files
   // The next three are for version 4.1 only.
   unsigned restarts = 0;    // the greatest number of restarts of the server
   bool persistent = false;  // sessions survive a restart
   bool silences = false;    // meddling may silence a client, for up to 200 seconds
   unsigned meddlings = 0;   // the number of random faults, see Simulation::Meddle
+
+ private:
+  void DrawBound(rdma::sim::Random& random);
+  void DrawBoundFaults(rdma::sim::Random& random);
 };
 
 }  // namespace penstock::simulation

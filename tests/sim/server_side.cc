@@ -9,6 +9,7 @@ namespace penstock::simulation {
 namespace {
 
 constexpr uint16_t kPort = 20049;
+constexpr uint16_t kTcpPort = 2049;
 
 std::unique_ptr<rdma::Provider> MakeProvider(const ServerSide::Surroundings& surroundings) {
   std::unique_ptr<rdma::Provider> provider = surroundings.network.MakeProvider();
@@ -23,12 +24,16 @@ ServerSide::ServerSide(const Surroundings& surroundings)
       world_(surroundings.world),
       network_(surroundings.network),
       findings_(surroundings.findings),
+      dies_(surroundings.dies),
       options_(schedule_.server),
       provider_(MakeProvider(surroundings)),
       served_files_(std::make_shared<fs::faulty::FileSystem>(
           files_, schedule_.FileFaults(),
           fs::faulty::Surroundings{.timers = &world_, .random = [this] { return world_.random().Next(); }})),
-      address_{asio::ip::address_v4::any(), kPort} {
+      address_{asio::ip::address_v4::any(), kPort},
+      tcp_address_{asio::ip::address_v4::any(), kTcpPort} {
+  options_.connections = std::make_shared<rpc::ConnectionTable>();
+  options_.memory = std::make_shared<rpc::MemoryBudget>();
   const auto added = exports_.Add("/", served_files_, {.squash = nfs::Squash::kNone});
   assert(added);
   Start();
@@ -40,9 +45,9 @@ void ServerSide::Start() {
   Run& run = *runs_.emplace_back(std::make_unique<Run>(*provider_, world_, options_));
   served_files_->AllowWaiting();
   const bool sessions = schedule_.sessions;
-  if (sessions) run.nfs4.emplace(world_, exports_, *memory_, schedule_.persistent);
+  if (sessions) run.nfs4.emplace(world_, exports_, *memory_, schedule_, provider_->buffers(), dies_);
   rpc::Program& program = sessions ? run.nfs4->program() : nfs3_;
-  run.program.emplace(program, sessions, world_, findings_, schedule_.max_service);
+  run.program.emplace(program, sessions, schedule_.bound.has_value(), world_, findings_, schedule_.max_service);
   run.dispatcher.Add(*run.program);
   if (!restarts_.empty()) {
     world_.Trace("the server starts again");
@@ -52,6 +57,19 @@ void ServerSide::Start() {
   assert(listener);
   address_ = (*listener)->local();
   run.server.Start(*std::move(listener));
+  if (schedule_.bound) StartStreams(run);
+}
+
+void ServerSide::StartStreams(Run& run) {
+  StreamServer::Options options{.connections = options_.connections, .memory = options_.memory};
+  if (schedule_.bound->steps_up) {
+    options.step_up_limits = run.server.agreed_limits();
+    options.step_up = [this, &run](rpc::SteppingConnection connection) {
+      run.server.StepUp(*provider_, std::move(connection));
+    };
+  }
+  run.streams.emplace(network_, provider_->buffers(), run.dispatcher, findings_, std::move(options));
+  run.streams->Start(tcp_address_);
 }
 
 void ServerSide::Kill() {
@@ -61,13 +79,23 @@ void ServerSide::Kill() {
   killed.program->Kill();
   served_files_->ForbidWaiting();
   if (const char* wrong = killed.nfs4->FindInconsistency()) findings_.Add("the server's tables: {}", wrong);
-  killed.nfs4->Stop();
+  killed.nfs4->Kill();
   network_.LoseAll();
-  Spawn(Stop(killed, Duration::zero()));
+  Spawn(Stop(killed, world_, Duration::zero()));
 }
 
-Task<void> ServerSide::Stop(Run& run, Duration drain_limit) {
+Task<void> ServerSide::Stop(Run& run, TimerService& world, Duration drain_limit) {
+  // Both give up their listeners at once.
+  bool streams_stopped = !run.streams;
+  if (run.streams) {
+    Spawn([](StreamServer& streams, bool& stopped) -> Task<> {
+      co_await streams.Stop();
+      stopped = true;
+    }(*run.streams, streams_stopped));
+  }
   co_await run.server.Stop(drain_limit);
+  while (!streams_stopped || (run.nfs4 && run.nfs4->callbacks() > 0))
+    co_await Sleep(world, std::chrono::milliseconds(1));
   run.stopped = true;
 }
 
@@ -78,7 +106,7 @@ void ServerSide::SetCredits(uint32_t credits) {
 
 Task<void> ServerSide::Stop() {
   if (run().nfs4) run().nfs4->Stop();
-  co_await Stop(run(), std::chrono::seconds(1));
+  co_await Stop(run(), world_, std::chrono::seconds(1));
   for (const auto& each : runs_) {
     while (!each->stopped) co_await Sleep(world_, std::chrono::milliseconds(1));
   }

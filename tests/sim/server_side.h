@@ -2,6 +2,7 @@
 // files and has the same stable storage.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <optional>
 #include <vector>
@@ -17,6 +18,7 @@
 #include "rpc/dispatch.h"
 #include "schedule.h"
 #include "slow_program.h"
+#include "stream_server.h"
 
 namespace penstock::simulation {
 
@@ -28,6 +30,7 @@ class ServerSide {
     rdma::sim::Network& network;
     Findings& findings;
     rdma::trace::File* capture;  // may be null
+    std::function<bool()> dies;  // see DyingStreamStore
   };
   explicit ServerSide(const Surroundings& surroundings);
   ~ServerSide();
@@ -45,6 +48,7 @@ class ServerSide {
 
   nfs::FileHandle root() const { return exports_.Resolve("/").found->root(); }
   const rdma::Address& address() const { return address_; }
+  const rdma::Address& tcp_address() const { return tcp_address_; }  // only for sessions of 2004
   // Returns the files without the faults and delays of the served file system.
   fs::memory::FileSystem& files() { return *files_; }
   rdma::Provider& provider() { return *provider_; }
@@ -67,23 +71,26 @@ class ServerSide {
  private:
   // One run of the server: from a start to the next start, or to the end of the simulation.
   struct Run {
-    Run(rdma::Provider& provider, rdma::sim::World& world, const rpcrdma::ServerOptions& options)
-        : dispatcher(cache, world), server(provider, world, dispatcher, options) {}
+    Run(rdma::Provider& provider, rdma::sim::World& world, rpcrdma::ServerOptions options)
+        : dispatcher(cache, world), server(provider, world, dispatcher, std::move(options)) {}
 
     std::optional<Nfs4Service> nfs4;
     std::optional<SlowProgram> program;
     rpc::ReplyCache cache{rpc::ReplyCache::Limits{.entries = 4096}};
     rpc::Dispatcher dispatcher;
     rpcrdma::Server server;
+    std::optional<StreamServer> streams;  // only for sessions of 2004
     bool stopped = false;
   };
   Run& run() { return *runs_.back(); }
-  static Task<void> Stop(Run& run, Duration drain_limit);
+  void StartStreams(Run& run);
+  static Task<void> Stop(Run& run, TimerService& world, Duration drain_limit);
 
   const Schedule& schedule_;
   rdma::sim::World& world_;
   rdma::sim::Network& network_;
   Findings& findings_;
+  const std::function<bool()> dies_;
   rpcrdma::ServerOptions options_;
   int64_t ticks_ = 1'000'000;
   std::unique_ptr<rdma::Provider> provider_;
@@ -94,6 +101,7 @@ class ServerSide {
   nfs::v3::Program nfs3_{exports_, {.max_read = 1 << 16, .max_write = 1 << 16, .max_directory = 1 << 16}};
   std::optional<Nfs4Memory> memory_{std::in_place};
   rdma::Address address_;
+  const rdma::Address tcp_address_;
   // Killed runs stay here, because their calls finish later, without replies.
   std::vector<std::unique_ptr<Run>> runs_;
   std::vector<Restart> restarts_;

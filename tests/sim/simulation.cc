@@ -7,6 +7,7 @@
 #include "nfs/file_handle.h"
 #include "nfs3_worker.h"
 #include "nfs4_locker.h"
+#include "nfs4_sharer.h"
 #include "nfs4_worker.h"
 
 namespace penstock::simulation {
@@ -56,9 +57,14 @@ Simulation::Simulation(const Schedule& schedule, uint64_t seed, bool tracing, rd
       restarts_left_(schedule.restarts),
       most_granted_(schedule.server.responder.credits) {
   world_.set_tracing(tracing);
-  server_ = std::make_unique<ServerSide>(ServerSide::Surroundings{
-      .schedule = schedule, .world = world_, .network = network_, .findings = findings_, .capture = capture});
-  MakeLockedFiles();
+  server_ = std::make_unique<ServerSide>(ServerSide::Surroundings{.schedule = schedule,
+                                                                  .world = world_,
+                                                                  .network = network_,
+                                                                  .findings = findings_,
+                                                                  .capture = capture,
+                                                                  .dies = [this] { return Dies(); }});
+  locked_files_ = MakeSharedFiles("locked", kLockedFiles);
+  if (schedule.bound) shared_files_ = MakeSharedFiles("shared", kSharedFiles);
   for (const ClientPlan& plan : schedule.clients) AddClient(plan);
 }
 
@@ -66,28 +72,58 @@ void Simulation::AddClient(const ClientPlan& plan) {
   ClientSide& client = *clients_.emplace_back(std::make_unique<ClientSide>(plan, network_.MakeProvider()));
   client.most_requested = plan.options.requester.credits;
   client.channel = std::make_unique<client::ReconnectingChannel>(
-      world_, [this, &client](Duration) { return Open(client); }, schedule_.retry);
-  client.calls = std::make_unique<rpc::Client>(
-      *client.channel, client.provider->buffers(), rpc::Xid(static_cast<uint32_t>(world_.random().Next())),
-      rpc::ClientCredential({.machine = "sim", .uid = 0, .gid = 0, .groups = {}}));
-  if (schedule_.sessions) {
-    client.session = std::make_unique<client::v4::Session>(
-        world_, *client.calls,
-        client::v4::CallerOptions{.owner = fmt::format("client{}", clients_.size()), .slots = plan.slots});
-    client.session->set_reclaim([&client] { return Reclaim(client); });
+      world_,
+      [this, &client](Duration time_limit) {
+        return client.session04 ? client.session04->first().Open(time_limit) : Open(client);
+      },
+      schedule_.retry);
+  const rpc::Xid first_xid(static_cast<uint32_t>(world_.random().Next()));
+  const rpc::ClientCredential credential({.machine = "sim", .uid = 0, .gid = 0, .groups = {}});
+  client.calls = std::make_unique<rpc::Client>(*client.channel, client.provider->buffers(), first_xid, credential);
+  const std::string owner = fmt::format("client{}", clients_.size());
+  if (schedule_.bound) {
+    MakeBound(client);
+    auto session = client.bound->MakeSession(*client.channel, *client.calls, first_xid, credential, owner);
+    client.session04 = session.get();
+    client.session = std::move(session);
+  } else if (schedule_.sessions) {
+    auto session = std::make_unique<client::v4::Session>(
+        world_, *client.calls, client::v4::CallerOptions{.owner = owner, .slots = plan.slots});
+    client.session41 = session.get();
+    client.session = std::move(session);
   }
+  if (client.session) client.session->set_reclaim([&client] { return Reclaim(client); });
   for (unsigned i = 0; i < plan.workers; ++i) client.workers.push_back(MakeWorker(client, i));
   AddLockers(client);
+  AddSharers(client);
+}
+
+void Simulation::MakeBound(ClientSide& client) {
+  client.bound = std::make_unique<BoundClient>(
+      BoundClient::Surroundings{.schedule = schedule_,
+                                .plan = client.plan,
+                                .network = network_,
+                                .provider = *client.provider,
+                                .rdma = server_->address(),
+                                .tcp = server_->tcp_address(),
+                                .options = [this, &client] { return OptionsOf(client); },
+                                .before_open = [this, &client] { return BeforeOpen(client); },
+                                .on_end = [this](const rpcrdma::Client& connection) { CheckEnd(connection); },
+                                .may_lose = [this] { return schedule_.has_faults && !faults_over_; }});
 }
 
 Worker::Facts Simulation::MakeFacts(ClientSide& client, std::string name) const {
   return {.directory = std::move(name),
           .max_payload = schedule_.max_payload,
-          .may_be_refused = schedule_.refuse_after > 0,
+          .may_be_refused = schedule_.refuse_after > 0 || (schedule_.bound && schedule_.has_faults),
           .disk_fails = schedule_.disk_fails > 0,
           .longest_execution = schedule_.longest_execution(),
           .may_be_silent = schedule_.silences,
           .forgotten = &client.forgotten,
+          .replies_are_kept = !schedule_.bound || client.plan.session.persist,
+          .fate_may_be_unknown = schedule_.bound && schedule_.persistent && schedule_.restarts > 0,
+          .splits = schedule_.bound && client.plan.session.chain,
+          .may_be_cut = schedule_.bound && client.plan.session.chain && schedule_.has_faults,
           .renewed = &client.renewed};
 }
 
@@ -106,21 +142,23 @@ std::unique_ptr<Worker> Simulation::MakeWorker(ClientSide& client, unsigned numb
     const nfs3::nfs_fh3 handle{.data = xdr::Opaque<64>(nfs::EncodedHandle(server_->root()).bytes())};
     return std::make_unique<Nfs3Worker>(world_, findings_, facts, *client.calls, handle);
   }
-  return std::make_unique<Nfs4Worker>(world_, findings_, facts, *client.session,
+  return std::make_unique<Nfs4Worker>(world_, findings_, facts, client.use(),
                                       nfs4::nfs_fh4(nfs::EncodedHandle(MakeDirectory(facts.directory)).bytes()));
 }
 
-void Simulation::MakeLockedFiles() {
+std::vector<std::pair<std::string, nfs4::nfs_fh4>> Simulation::MakeSharedFiles(const std::string& name, size_t count) {
+  std::vector<std::pair<std::string, nfs4::nfs_fh4>> files;
   const nfs::FileHandle root = server_->root();
-  for (size_t i = 0; i < kLockedFiles; ++i) {
-    const std::string name = fmt::format("locked{}", i);
+  for (size_t i = 0; i < count; ++i) {
+    const std::string numbered = fmt::format("{}{}", name, i);
     fs::CreateHow how;
     how.mode = fs::CreateMode::kGuarded;
-    auto made = AtOnce(server_->files().Create(AsRoot(), root.object, name, how));
+    auto made = AtOnce(server_->files().Create(AsRoot(), root.object, numbered, how));
     assert(made.result);
     const nfs::FileHandle file{root.export_id, made.result->handle};
-    locked_files_.emplace_back(name, nfs4::nfs_fh4(nfs::EncodedHandle(file).bytes()));
+    files.emplace_back(numbered, nfs4::nfs_fh4(nfs::EncodedHandle(file).bytes()));
   }
+  return files;
 }
 
 void Simulation::AddLockers(ClientSide& client) {
@@ -132,7 +170,21 @@ void Simulation::AddLockers(ClientSide& client) {
                             .files = locked_files_,
                             .keeps = [this, &client] { return client.Keeps(server_->restarts(), world_.Now()); },
                             .any_client_is_silent = [this] { return any_client_is_silent(); }};
-    client.workers.push_back(std::make_unique<Nfs4Locker>(world_, findings_, facts, *client.session, std::move(locks)));
+    client.workers.push_back(std::make_unique<Nfs4Locker>(world_, findings_, facts, client.use(), std::move(locks)));
+  }
+}
+
+void Simulation::AddSharers(ClientSide& client) {
+  for (unsigned i = 0; i < client.plan.sharers; ++i) {
+    const Worker::Facts facts = MakeFacts(client, fmt::format("sharer{}.{}", clients_.size(), i));
+    MakeDirectory(facts.directory);
+    Nfs4Sharer::Shares shares{.book = shares_,
+                              .directory = nfs4::nfs_fh4(nfs::EncodedHandle(server_->root()).bytes()),
+                              .files = shared_files_,
+                              .keeps = [this, &client] { return client.Keeps(server_->restarts(), world_.Now()); },
+                              .unit = sharers_++};
+    client.workers.push_back(
+        std::make_unique<Nfs4Sharer>(world_, findings_, facts, client.use(), std::move(shares), *client.bound));
   }
 }
 
@@ -150,19 +202,30 @@ Totals Simulation::totals() const {
   return totals;
 }
 
-Task<Result<std::unique_ptr<rpc::Channel>, std::string>> Simulation::Open(ClientSide& client) {
-  if (world_.Now() < client.silent_until) co_await Silence(client);
+rpcrdma::ClientOptions Simulation::OptionsOf(ClientSide& client) {
   rpcrdma::ClientOptions options = client.plan.options;
   if (client.plan.probes) {
     options.requester.health = {.probe = MakeProbe, .after = milliseconds(100), .limit = milliseconds(100)};
   }
+  return options;
+}
+
+Task<void> Simulation::BeforeOpen(ClientSide& client) {
+  if (world_.Now() < client.silent_until) co_await Silence(client);
+  // Requests without a reply are executed again over the next connection.
+  if (schedule_.bound && !client.plan.session.persist) ++client.forgotten;
+}
+
+Task<Result<std::unique_ptr<rpc::Channel>, std::string>> Simulation::Open(ClientSide& client) {
+  co_await BeforeOpen(client);
+  rpcrdma::ClientOptions options = OptionsOf(client);
   client.most_requested = std::max(client.most_requested, options.requester.credits);
   auto connected = co_await rpcrdma::Connect(*client.provider, server_->address(), std::move(options), world_);
   if (!connected) co_return std::unexpected(connected.error().detail);
   auto channel = std::make_unique<TrackedChannel>(*this, client, *std::move(connected));
-  if (client.session && client.session->lease().ready()) {
+  if (client.session41 && client.session41->lease().ready()) {
     rpc::Client calls(*channel, client.provider->buffers(), rpc::Xid(static_cast<uint32_t>(world_.random().Next())));
-    co_await client.session->Bind(calls);
+    co_await client.session41->Bind(calls);
     // Return from a fresh event: the code of the channel that called Open may still be on the stack.
     co_await Sleep(world_, Duration::zero());
   }
@@ -226,95 +289,6 @@ bool Simulation::working() const {
   return std::ranges::any_of(clients_, [](const auto& client) {
     return std::ranges::any_of(client->workers, [](const auto& worker) { return !worker->done(); });
   });
-}
-
-// ---- random faults ----
-
-void Simulation::MeddleLater() {
-  if (meddlings_left_ == 0) {
-    faults_over_ = true;
-    network_.faults() = {};
-    return;
-  }
-  --meddlings_left_;
-  world_.Schedule(microseconds(50) + world_.random().UpTo(milliseconds(5)), [this] {
-    if (faults_over_) return;
-    Meddle();
-    MeddleLater();
-  });
-}
-
-void Simulation::Meddle() {
-  rdma::sim::Random& random = world_.random();
-  ClientSide& client = *clients_[random.Below(clients_.size())];
-  switch (random.Below(schedule_.sessions ? 11 : 8)) {
-    case 0:
-      if (!schedule_.loses_all) break;
-      world_.Trace("meddling: all connections are lost");
-      return network_.LoseAll();
-    case 1:
-      if (!schedule_.loses_all || !client.connection || client.connection->lost()) break;
-      world_.Trace("meddling: a connection is lost");
-      return network_.Lose(client.connection->endpoint());
-    case 2:
-      if (!schedule_.hangs) break;
-      world_.Trace("meddling: the server hangs");
-      has_hung_ = true;
-      return server_->program().HangFor(random.UpTo(milliseconds(500)));
-    case 3: {
-      if (!schedule_.refuses_connections) break;
-      using Kind = rdma::ConnectError::Kind;
-      constexpr Kind kKinds[] = {Kind::kUnreachable, Kind::kRefused, Kind::kRejected, Kind::kTimedOut};
-      network_.faults().connects.push_back(kKinds[random.Below(4)]);
-      return;
-    }
-    case 4:
-    case 5: {
-      if (!schedule_.changes_credits) break;
-      const auto credits = static_cast<uint32_t>(random.Between(1, 12));
-      world_.Trace("meddling: {} credits at the server", credits);
-      most_granted_ = std::max(most_granted_, credits);
-      return server_->SetCredits(credits);
-    }
-    case 8:
-    case 9:
-      return Restart();
-    case 10:
-      if (schedule_.silences) BeSilent(client, seconds(200));
-      return;
-    default: {
-      if (!schedule_.changes_credits || !client.connection || client.connection->lost()) break;
-      const auto credits = static_cast<uint32_t>(random.Between(1, 12));
-      world_.Trace("meddling: {} credits at a client", credits);
-      client.most_requested = std::max(client.most_requested, credits);
-      return client.connection->requester().set_credits(credits);
-    }
-  }
-}
-
-void Simulation::Restart() {
-  if (restarts_left_ == 0 || !server_->running()) return;
-  --restarts_left_;
-  server_->Kill();
-  if (!schedule_.persistent) {
-    for (auto& client : clients_) ++client->forgotten;
-  }
-  // One client may come back later than the others, perhaps after the grace period.
-  ClientSide& late = *clients_[world_.random().Below(clients_.size())];
-  if (world_.random().Chance(0.5)) BeSilent(late, schedule_.silences ? seconds(200) : seconds(1));
-  world_.Schedule(world_.random().UpTo(milliseconds(100)), [this] { server_->Start(); });
-}
-
-// Cuts the client off for a random time up to `at_most`. The lease lasts 90 seconds.
-void Simulation::BeSilent(ClientSide& client, Duration at_most) {
-  if (!client.session->lease().ready() || any_client_is_silent()) return;
-  world_.Trace("meddling: a client is silent");
-  client.silent_until = world_.Now() + world_.random().UpTo(at_most);
-  if (client.connection && !client.connection->lost()) network_.Lose(client.connection->endpoint());
-}
-
-bool Simulation::any_client_is_silent() const {
-  return std::ranges::any_of(clients_, [this](const auto& client) { return world_.Now() < client->silent_until; });
 }
 
 }  // namespace penstock::simulation

@@ -44,19 +44,28 @@ void Simulation::CheckCredits() {
 // No call is under way any more, so all credits and memory regions of calls must be released.
 void Simulation::CheckQuiet() {
   for (const auto& client : clients_) {
-    if (!client->connection || client->connection->lost()) continue;
-    const uint32_t probes = client->plan.probes ? 1 : 0;
-    const uint32_t in_flight = client->connection->requester().credits().in_flight();
-    if (in_flight > probes) findings_.Add("{} credits are lost", in_flight - probes);
-    const size_t regions = network_.Inspect(client->connection->endpoint()).valid_regions;
-    if (regions > 0) findings_.Add("{} regions of memory are still registered", regions);
+    if (client->connection) CheckQuiet(*client->connection, client->plan.probes ? 1 : 0);
+    if (!client->bound) continue;
+    for (rpcrdma::Client* const connection : client->bound->connections()) {
+      CheckQuiet(*connection, client->plan.probes ? 1 : 0);
+    }
   }
+}
+
+void Simulation::CheckQuiet(rpcrdma::Client& connection, uint32_t probes) {
+  if (connection.lost()) return;
+  const uint32_t in_flight = connection.requester().credits().in_flight();
+  if (in_flight > probes) findings_.Add("{} credits are lost", in_flight - probes);
+  const size_t regions = network_.Inspect(connection.endpoint()).valid_regions;
+  if (regions > 0) findings_.Add("{} regions of memory are still registered", regions);
 }
 
 void Simulation::CheckEnd(const rpcrdma::Client& connection) {
   if (!connection.lost()) return;
   const std::string& why = connection.end();
   world_.Trace("a connection has ended: {}", why);
+  // With a session of 2004, the server closes connections after the loss of others, and when the session ends.
+  if (schedule_.bound && (schedule_.has_faults || ending_)) return;
   if (why.contains("the network has lost")) return;
   if (refusals_ > 0 && why.contains("may not reach its memory")) return;
   if (has_hung_ && why == "the peer does not answer") return;
@@ -94,21 +103,29 @@ void Simulation::CheckWorker(const Worker& worker) {
 // connection; the function does not wait for that. A slot that stays in use on either side would prevent the end of its
 // session.
 void Simulation::EndSessions() {
+  ending_ = true;
   if (!world_.RunUntil([this] { return server_->running(); }, kManyEvents)) {
     return findings_.Add("the server does not start again");
   }
   size_t open = clients_.size();
   for (const auto& client : clients_) {
-    Spawn([](client::v4::Session& session, size_t& left) -> Task<> {
+    Spawn([](client::v4::CompoundCaller& session, bool is_bound, size_t& left) -> Task<> {
+      // Without this, a client whose last call had no reply would not try to end its session.
+      if (is_bound) (void)co_await session.Call([] { return std::tuple<>(); }, "the last call");
       co_await session.Close();
       --left;
-    }(*client->session, open));
+    }(*client->session, client->bound != nullptr, open));
   }
   if (!world_.RunUntil([this, &open] { return CheckStep(), open == 0; }, kManyEvents)) {
     return findings_.Add("{} sessions do not end", open);
   }
   for (const auto& client : clients_) {
-    if (!client->session->slots().idle()) findings_.Add("{} slots are lost", client->session->slots().in_use());
+    if (client->session41 && !client->session41->slots().idle()) {
+      findings_.Add("{} slots are lost", client->session41->slots().in_use());
+    }
+    if (client->session04 && !client->session04->streams().idle()) {
+      findings_.Add("{} streamids are lost", client->session04->streams().in_use());
+    }
   }
   Nfs4Service& server = *server_->nfs4();
   if (const char* wrong = server.FindInconsistency()) findings_.Add("the server's tables: {}", wrong);
@@ -123,7 +140,10 @@ void Simulation::EndSessions() {
 // Closes all connections, stops the server, and checks that no call and no buffer is left.
 void Simulation::Close() {
   world_.Trace("the end");
-  for (auto& client : clients_) client->channel.reset();
+  for (auto& client : clients_) {
+    if (client->bound) client->session.reset();
+    client->channel.reset();
+  }
   bool stopped = false;
   Spawn([](ServerSide& server, bool& done) -> Task<> {
     co_await server.Stop();

@@ -37,6 +37,15 @@ class Worker {
     // Counts the server's losses of the kept replies of the worker's client. After a loss, calls under way may be
     // executed again.
     const unsigned* forgotten = nullptr;
+    // False: the server keeps no replies for the worker's client at all. Each lost connection then counts as a loss,
+    // and any request may be executed again.
+    bool replies_are_kept = true;
+    // The server of a session of 2004 may be killed, and then not know whether it has executed a request.
+    bool fate_may_be_unknown = false;
+    // The client splits COMPOUNDs into chains.
+    bool splits = false;
+    // A chain may be cut, so that the server executes the first part only.
+    bool may_be_cut = false;
     // The time when the worker's client sent the latest of the calls that have a reply. Its lease was renewed then, or
     // later.
     TimePoint* renewed = nullptr;

@@ -5,6 +5,7 @@
 #include "base/address.h"
 #include "rdma/sim/setup.h"
 #include "rdma/sim/side.h"
+#include "rdma/sim/stream.h"
 
 namespace penstock::rdma::sim {
 
@@ -21,6 +22,22 @@ void Network::LoseAll() {
     if (auto side = weak.lock()) {
       side->Break(DisconnectReason::kPeerReset, DisconnectReason::kPeerReset, "the network has lost the connection");
     }
+  }
+  for (auto& weak : std::exchange(streams_, {})) {
+    if (auto stream = weak.lock()) stream->Lose();
+  }
+}
+
+void Network::LoseAllOf(const Provider& host) {
+  const IpAddress& address = dynamic_cast<const SimProvider&>(host).host();
+  for (const auto& weak : std::vector(sides_)) {
+    const auto side = weak.lock();
+    if (!side || (side->info().peer.address() != address && side->info().local.address() != address)) continue;
+    side->Break(DisconnectReason::kPeerReset, DisconnectReason::kPeerReset, "the network has lost the connection");
+  }
+  for (const auto& weak : std::vector(streams_)) {
+    const auto stream = weak.lock();
+    if (stream && stream->IsOf(address)) stream->Lose();
   }
 }
 

@@ -1,5 +1,5 @@
-// The sim provider: a network in one process. Each delivery is an event of a World, so that the World's seed determines
-// a run, and a run takes only virtual time.
+// The sim provider: a network in one process, with TCP connections besides (stream.h). Each delivery is an event of a
+// World, so that the World's seed determines a run, and a run takes only virtual time.
 //
 // The network shows errors of its users, within the rules of endpoint.h. Octets move at delivery, not at posting, and
 // in segments. Posted buffers are poisoned. Completions come late, and those of some Sends and Writes before the
@@ -64,6 +64,8 @@ struct Stats {
 
 class Side;
 class ListenQueue;
+class Stream;
+class StreamListener;
 
 class Network {
  public:
@@ -80,8 +82,10 @@ class Network {
   // Makes a provider with a host address of its own.
   std::unique_ptr<Provider> MakeProvider();
 
-  // Loses all connections now.
+  // Loses all connections now, streams included.
   void LoseAll();
+  // Loses all connections of one host now, streams included.
+  void LoseAllOf(const Provider& host);
   // Loses the connection of an endpoint of this network now.
   void Lose(const Endpoint& endpoint);
   EndpointState Inspect(const Endpoint& endpoint) const;
@@ -97,6 +101,9 @@ class Network {
   friend class SimProvider;
   friend class SimListener;
   friend class SimRequest;
+  friend class Stream;
+  friend class StreamListener;
+  friend class StreamSocket;
 
   Duration Latency() { return options_.latency + world_.random().UpTo(options_.jitter); }
   // Counts a step. Returns true if the plan loses its connection.
@@ -118,6 +125,8 @@ class Network {
   std::set<uint32_t> stags_;  // all stags that were used so far
   std::vector<std::weak_ptr<Side>> sides_;
   std::map<Address, std::shared_ptr<ListenQueue>> listeners_;
+  std::vector<std::weak_ptr<Stream>> streams_;
+  std::map<Address, StreamListener*> stream_listeners_;
   uint32_t next_host_ = 1;
   uint16_t next_port_ = 49152;
 };

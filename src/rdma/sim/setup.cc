@@ -64,6 +64,50 @@ void SimProvider::Request(const std::shared_ptr<Attempt>& attempt, const Address
   listener->Give(attempt);
 }
 
+void SimProvider::Join(Network& network, BufferPool& pool, const Address& local,
+                       const std::shared_ptr<Attempt>& attempt, ConnectOptions options,
+                       const std::shared_ptr<PendingConnection>& pending) {
+  World& world = network.world_;
+  uint64_t number = ++network.stats_.connections;
+  ConnectOptions& theirs = attempt->options;
+  ConnectionInfo at_server{"sim",
+                           local,
+                           attempt->from,
+                           theirs.private_data,
+                           std::min(options.ird, theirs.ord),
+                           std::min(options.ord, theirs.ird),
+                           ReadDepths{theirs.ird, theirs.ord}};
+  ConnectionInfo at_client{"sim",
+                           attempt->from,
+                           local,
+                           std::move(options.private_data),
+                           at_server.ord,
+                           at_server.ird,
+                           ReadDepths{at_server.ird, at_server.ord}};
+  auto server = std::make_shared<Side>(network, pool, fmt::format("{}.server", number), std::move(at_server),
+                                       std::move(options.receives));
+  auto client = std::make_shared<Side>(network, *attempt->pool, fmt::format("{}.client", number), std::move(at_client),
+                                       std::move(theirs.receives));
+  Side::Join(server, client);
+  network.sides_.push_back(server);
+  // The delays are random: either side may get its endpoint first.
+  world.Schedule(network.Latency() + network.Latency(), [pending, server] {
+    auto endpoint = Side::MakeEndpoint(server);
+    if (!pending->over()) pending->Finish(std::move(endpoint));
+  });
+  world.Schedule(network.Latency(), [&network, attempt, client] {
+    bool lost = network.StepLoses();
+    auto endpoint = Side::MakeEndpoint(client);
+    if (attempt->over()) return;
+    if (lost) {
+      endpoint.reset();
+      attempt->Fail(ConnectError::Kind::kUnreachable, "the network has lost the answer");
+    } else {
+      attempt->Finish(std::move(endpoint));
+    }
+  });
+}
+
 SetupResult<std::unique_ptr<Listener>> SimProvider::Listen(Address local) {
   if (local.port() == 0) local.port(network_.next_port_++);
   auto queue = std::make_shared<ListenQueue>();
@@ -135,46 +179,7 @@ Task<ConnectResult> SimRequest::Accept(ConnectOptions options) {
   if (attempt_->over()) {
     pending->Fail(ConnectError::Kind::kTimedOut, "the peer has given up");
   } else {
-    Network& network = network_;
-    World& world = network.world_;
-    uint64_t number = ++network.stats_.connections;
-    ConnectOptions& theirs = attempt_->options;
-    ConnectionInfo at_server{"sim",
-                             local_,
-                             attempt_->from,
-                             theirs.private_data,
-                             std::min(options.ird, theirs.ord),
-                             std::min(options.ord, theirs.ird),
-                             read_depths()};
-    ConnectionInfo at_client{"sim",
-                             attempt_->from,
-                             local_,
-                             std::move(options.private_data),
-                             at_server.ord,
-                             at_server.ird,
-                             ReadDepths{at_server.ird, at_server.ord}};
-    auto server = std::make_shared<Side>(network, provider_.buffers(), fmt::format("{}.server", number),
-                                         std::move(at_server), std::move(options.receives));
-    auto client = std::make_shared<Side>(network, *attempt_->pool, fmt::format("{}.client", number),
-                                         std::move(at_client), std::move(theirs.receives));
-    Side::Join(server, client);
-    network.sides_.push_back(server);
-    // The delays are random: either side may get its endpoint first.
-    world.Schedule(network.Latency() + network.Latency(), [pending, server] {
-      auto endpoint = Side::MakeEndpoint(server);
-      if (!pending->over()) pending->Finish(std::move(endpoint));
-    });
-    world.Schedule(network.Latency(), [&network, attempt = attempt_, client] {
-      bool lost = network.StepLoses();
-      auto endpoint = Side::MakeEndpoint(client);
-      if (attempt->over()) return;
-      if (lost) {
-        endpoint.reset();
-        attempt->Fail(ConnectError::Kind::kUnreachable, "the network has lost the answer");
-      } else {
-        attempt->Finish(std::move(endpoint));
-      }
-    });
+    SimProvider::Join(network_, provider_.buffers(), local_, attempt_, std::move(options), pending);
   }
   ConnectResult result = co_await pending->done;
   co_return std::move(result);  // the request and its provider may be destroyed by now

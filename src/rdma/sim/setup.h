@@ -10,6 +10,7 @@
 #include "base/address.h"
 #include "rdma/sim/network.h"
 #include "rdma/sim/side.h"
+#include "rdma/sim/stream.h"
 
 namespace penstock::rdma::sim {
 
@@ -26,7 +27,7 @@ struct PendingConnection {
   }
 };
 
-// A Connect() of a client and its request.
+// A Connect() of a client and its request, or the StepUp() of an initiator and its MPA Request.
 struct Attempt : PendingConnection {
   Address from;
   BufferPool* pool = nullptr;  // the pool of the client; valid until over()
@@ -41,9 +42,16 @@ class SimProvider : public Provider {
   BufferPool& buffers() override { return pool_; }
   Task<ConnectResult> Connect(Address peer, ConnectOptions options) override;
   SetupResult<std::unique_ptr<Listener>> Listen(Address local) override;
+  // For a StreamSocket of this network. The MPA Request and its answer are one step each.
+  Task<ConnectResult> StepUp(ReleasedSocket socket, StepUpRole role, std::vector<std::byte> last_octets,
+                             ConnectOptions options) override;
 
+  const IpAddress& host() const { return host_; }
   // The destructor of this provider cancels `pending`.
   void Watch(const std::shared_ptr<PendingConnection>& pending);
+  // Makes the connection that `attempt` asks for. The server at `local` gets its endpoint by `pending`.
+  static void Join(Network& network, BufferPool& pool, const Address& local, const std::shared_ptr<Attempt>& attempt,
+                   ConnectOptions options, const std::shared_ptr<PendingConnection>& pending);
 
  private:
   // Handles the arrival of a connection request at `peer`.

@@ -5,7 +5,6 @@
 #include <algorithm>
 
 #include "base/log.h"
-#include "client/set_up.h"
 
 namespace penstock::client::v4::sess01 {
 
@@ -53,11 +52,14 @@ BoundSession::BoundSession(Parts parts, CallerOptions options, const BoundSessio
   const bool shared = session.back == BackChannelPlace::kShared;
   links_.push_back(std::make_unique<Link>(surroundings, Link::Roles{.operations = true, .back = shared},
                                           parts.first_xid, Link::Transport{parts.channel, parts.client}));
+  // The XIDs of the links follow from the first one, so that they are as random, and a simulation can repeat a run.
+  const auto first_xid_of = [&](uint32_t link) { return rpc::Xid(parts.first_xid.value() + link * 0x0765'4321); };
   for (uint32_t i = 1; i < session.channels; ++i) {
-    links_.push_back(std::make_unique<Link>(surroundings, Link::Roles{}, RandomXid()));
+    links_.push_back(std::make_unique<Link>(surroundings, Link::Roles{}, first_xid_of(i)));
   }
   if (session.back == BackChannelPlace::kOwn) {
-    back_link_ = std::make_unique<Link>(surroundings, Link::Roles{.operations = false, .back = true}, RandomXid());
+    back_link_ = std::make_unique<Link>(surroundings, Link::Roles{.operations = false, .back = true},
+                                        first_xid_of(session.channels));
   }
   back_ = shared ? links_.front().get() : back_link_.get();
 }
