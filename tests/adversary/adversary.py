@@ -17,6 +17,7 @@ import record_cases  # noqa: E402
 import rpcrdma_cases  # noqa: E402
 import sess01_attack  # noqa: E402  (before the others: it knows where tests/sess01 is)
 import sess01_cases  # noqa: E402
+import sess01_client_cases  # noqa: E402
 import sess01_crowds  # noqa: E402
 import sess01_wire_cases  # noqa: E402
 from client import RDMA, STEP_UP  # noqa: E402
@@ -62,6 +63,8 @@ GROUPS = {
     "sess01_wire": sess01_attack.on_sessions(*sess01_wire_cases.CASES, models=(STEP_UP, RDMA)),
     "sess01_slow": sess01_crowds.slow,
     "sess01_crowd": sess01_crowds.crowd,
+    "sess01_client": sess01_client_cases.client,
+    "sess01_client_quick": sess01_client_cases.quick_client,
     "sess01_great_crowd": sess01_crowds.great_crowd,
 }
 
