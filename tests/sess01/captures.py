@@ -2,7 +2,8 @@
 """Reads a capture of the sessions of 2004 with tshark and tools/wireshark/sess01.lua: no message is malformed, and each call of the draft
 has its reply.
 
-    captures.py NAME [WHAT...]     the capture NAME that a test left (harness/capture.py); each WHAT must occur in it (see OCCURRENCES and BELOW)
+    captures.py NAME [WHAT...]     the capture NAME that a test left (harness/capture.py); each WHAT must occur in it: see OCCURRENCES
+                                   and BELOW
 """
 
 import os
