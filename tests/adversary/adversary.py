@@ -15,6 +15,12 @@ import nfs4_state_cases  # noqa: E402
 import nfs_cases  # noqa: E402
 import record_cases  # noqa: E402
 import rpcrdma_cases  # noqa: E402
+import sess01_attack  # noqa: E402  (before the others: it knows where tests/sess01 is)
+import sess01_cases  # noqa: E402
+import sess01_client_cases  # noqa: E402
+import sess01_crowds  # noqa: E402
+import sess01_wire_cases  # noqa: E402
+from client import RDMA, STEP_UP  # noqa: E402
 from attack import MIB, Attacked, Dialled  # noqa: E402
 from tcp_peer import TcpClient  # noqa: E402
 
@@ -53,6 +59,13 @@ GROUPS = {
     "memory": memory_cases.memory,
     "stop": flow_cases.stopped_among_them,
     "rpcrdma": on_a_server(rpcrdma_cases.cases),
+    "sess01": sess01_attack.on_sessions(*sess01_cases.CASES),
+    "sess01_wire": sess01_attack.on_sessions(*sess01_wire_cases.CASES, models=(STEP_UP, RDMA)),
+    "sess01_slow": sess01_crowds.slow,
+    "sess01_crowd": sess01_crowds.crowd,
+    "sess01_client": sess01_client_cases.client,
+    "sess01_client_quick": sess01_client_cases.quick_client,
+    "sess01_great_crowd": sess01_crowds.great_crowd,
 }
 
 if __name__ == "__main__":

@@ -1,17 +1,20 @@
 #!/usr/bin/python3
-"""The sessions of 2004 against the real server: the checks of our own client in each model, and restarts."""
+"""The sessions of 2004 against the real server: the checks of our own client in each model, restarts, and captures for tshark
+(tests/sess01/captures.py)."""
 
 import os
 import sys
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path[:0] = [os.path.join(HERE, "..", "harness"), os.path.join(HERE, "..", "sess01")]
+import check_rdma  # noqa: E402
 import scenario  # noqa: E402
 import wire  # noqa: E402
+from capture import Capture  # noqa: E402
 from cases import main  # noqa: E402
 from check import Place, exists, expect, refused  # noqa: E402
 from client import MODELS, RDMA, STEP_UP, TCP, Results  # noqa: E402
-from penstock import Server  # noqa: E402
+from penstock import Server, penstock_ok  # noqa: E402
 
 
 class Serving(Server):
@@ -22,17 +25,51 @@ class Serving(Server):
         os.makedirs(folder, exist_ok=True)
         os.chmod(folder, 0o777)
         super().__init__({"/": f"{folder}:no_root_squash"}, [f"--sess01={'tcp' if model == TCP else 'rdma'}", *options])
-        self.model = model
+        self.model, self.folder = model, folder
 
     def place(self):
-        return Place("127.0.0.1", self.tcp, self.rdma, self.model)
+        return Place("127.0.0.1", self.tcp, self.rdma, self.model, folder=self.folder)
+
+
+# The checks that do not apply to the real server in a model.
+NOT_HERE = {TCP: {"stream_mode_on_rdma_is_refused", "stepping_up_refuses_other_octets", "busy_streamid_is_refused",
+                  "retry_of_a_request_that_was_not_pulled_is_executed", *(check.__name__ for check in check_rdma.CHECKS)},
+            STEP_UP: {"stream_mode_on_rdma_is_refused"}, RDMA: {"stepping_up_refuses_other_octets"}}
+OPTIONS = ("--grace=0", "--sess01-pad=512")
+
+
+# Checks that send what tshark calls malformed, or a Send that is too long: they are not captured.
+MALFORMED = ("values_outside_enumerations_are_bad_xdr", "bad_attributes_are_refused", "destroy_ends_everything",
+             "stepping_up_refuses_other_octets", "unbound_connections_cannot_ask", "control_is_first_and_once",
+             "operations_of_rfc8881_are_illegal", "oversized_requests_are_refused")
+
+
+def use_program(server, scratch):
+    """Our program as the client: with several channels, a back channel of its own or a shared one, and pads."""
+    proto, port = {TCP: ("tcp", server.tcp), STEP_UP: ("stepup", server.tcp), RDMA: ("rdma", server.rdma)}[server.model]
+    url = f"nfs://127.0.0.1:{port}/copied?vers=4.1-sess01&proto={proto}"
+    for size, options in ((300000, ""), (300000, "&channels=3"), (300000, "&back=shared"), (300000, "&back=off&persist=off"),
+                          *([(3000, "&pad=512")] if server.model != TCP else [])):
+        contents = os.urandom(size)
+        with open(f"{scratch}/source", "wb") as file:
+            file.write(contents)
+        penstock_ok("cp", "-q", f"{scratch}/source", url + options)
+        assert penstock_ok("cat", url + options) == contents, f"other data with {options}"
+        assert b"copied" in penstock_ok("ls", url.replace("/copied", "/") + options)
 
 
 def scenario_of(model):
+    """Our program as the client, and the checks. tshark reads the capture of all that is well-formed."""
+
     def case(scratch):
-        with Serving(scratch, model) as server:
-            failed, _ = scenario.run(server.place(), scenario.CHECKS)
+        with Serving(scratch, model, *OPTIONS) as server:
+            with Capture("sess01_" + model.replace("-", "_"), server, restarted=True):
+                use_program(server, scratch)
+                results = [scenario.run(server.place(), [check for check in scenario.CHECKS if check.__name__ not in MALFORMED])]
+            results.append(scenario.run(server.place(), [check for check in scenario.CHECKS if check.__name__ in MALFORMED]))
+        failed, not_here = ([name for result in results for name in result[i]] for i in range(2))
         assert not failed, f"failed: {failed}"
+        assert set(not_here) == NOT_HERE[model], f"checks that did not apply: {not_here}"
 
     case.__name__ = "scenario_" + model.replace("-", "_")
     return case

@@ -1,4 +1,4 @@
-"""A relay in front of a server's port that holds back the server's octets after a limit, until it is opened."""
+"""A relay in front of a server's port that holds back the octets of one side after a limit, until it is opened."""
 
 import contextlib
 import socket
@@ -11,9 +11,9 @@ PIECE = 1 << 16
 
 
 class Valve:
-    def __init__(self, port, limit):
-        """Passes `limit` octets of the server at `port`, summed over all connections."""
-        self.server, self.left = port, limit
+    def __init__(self, port, limit=1 << 62, holds_clients=False):
+        """Passes `limit` octets of the server at `port`, or of its clients, summed over all connections."""
+        self.server, self.left, self.holds_clients = port, limit, holds_clients
         self.is_closed, self.is_open = threading.Event(), threading.Event()
         self.lock, self.sockets = threading.Lock(), []
 
@@ -31,9 +31,14 @@ class Valve:
                     each.shutdown(socket.SHUT_RDWR)
                 each.close()
 
+    def shut(self):
+        """Holds back all octets from now on."""
+        with self.lock:
+            self.left = 0
+
     def wait(self):
-        """Waits until the valve holds back octets of the server."""
-        assert self.is_closed.wait(SECONDS), "the server has not sent that much"
+        """Waits until the valve holds back octets."""
+        assert self.is_closed.wait(SECONDS), "nobody has sent that much"
 
     def open(self):
         self.is_open.set()
@@ -49,8 +54,9 @@ class Valve:
                     continue
                 with self.lock:
                     self.sockets += [client, server]
-                threading.Thread(target=self._pass_on, args=(client, server), daemon=True).start()
-                threading.Thread(target=self._pass_on, args=(server, client, self._hold), daemon=True).start()
+                for ends, is_held in (((client, server), self.holds_clients), ((server, client), not self.holds_clients)):
+                    held = [self._hold] if is_held else []
+                    threading.Thread(target=self._pass_on, args=(*ends, *held), daemon=True).start()
 
     def _hold(self, octets):
         with self.lock:

@@ -71,6 +71,7 @@ class Caller:
             with self.changed:
                 self.ended = why
                 self.changed.notify_all()
+            self.link.lose()
 
     def _answer(self, message):
         reply = self.on_call(self, message)

@@ -2,7 +2,8 @@
 """Reads a capture of the sessions of 2004 with tshark and tools/wireshark/sess01.lua: no message is malformed, and each call of the draft
 has its reply.
 
-    captures.py NAME [WHAT...]     the capture NAME that a test left (harness/capture.py); each WHAT must occur in it (see OCCURRENCES)
+    captures.py NAME [WHAT...]     the capture NAME that a test left (harness/capture.py); each WHAT must occur in it: see OCCURRENCES
+                                   and BELOW
 """
 
 import os
@@ -31,6 +32,18 @@ OCCURRENCES = {
     "chain": ("sess01.chainflags", str(wire.CHAINBEGIN)), "back": ("sess01.channel", str(wire.BACK)),
     "rdma-mode": ("sess01.mode_granted", str(wire.RDMA)), "stream-mode": ("sess01.mode_granted", str(wire.STREAM)),
 }
+# What is below the COMPOUNDs: an MPA Request on a connection that carried records before, and padded calls (RDMA_MSGP).
+BELOW = ("step-up", "msgp")
+
+
+class Stepping(StepUpView):
+    """Counts the connections that step up."""
+
+    count = 0
+
+    def frame(self, stamp, ports, frame):
+        self.count += frame.startswith(b"MPA ID Req Frame")
+        super().frame(stamp, ports, frame)
 
 
 def unpad(header):
@@ -60,15 +73,21 @@ def unpad(header):
 
 
 def records(path, target, tcp, rdma):
-    """Writes a capture of a server's two ports so that each RPC message is a record on the TCP port. Returns (problems, Frames)."""
+    """Writes a capture of a server's two ports so that each RPC message is a record on the TCP port. Returns (problems, Frames, {name
+    of BELOW: how often it occurred})."""
+    padded = []
+
+    def unpad_and_count(header):
+        padded.append(header)
+        return unpad(header)
     writer = Writer(target, path)
-    stepping, automatic = StepUpView(writer, tcp, unpad), MessagesView(writer, rdma, tcp, unpad)
+    stepping, automatic = Stepping(writer, tcp, unpad_and_count), MessagesView(writer, rdma, tcp, unpad_and_count)
     frames = Frames(path, {tcp: (stepping.length_of, "frame", stepping), rdma: (mpa_frame_length, "MPA frame", automatic)})
     try:
         frames.read()
     finally:
         writer.close()
-    return [*stepping.messages.problems, *automatic.problems], frames
+    return [*stepping.messages.problems, *automatic.problems], frames, {"step-up": stepping.count, "msgp": len(padded)}
 
 
 def dissect(path, port, *options):
@@ -93,7 +112,7 @@ def check(path, ports, wanted, may_break_off=False):
     """Returns (problems, summary) of a capture. `may_break_off` permits calls without a reply, and connections that end in a message."""
     target = path + ".records"
     try:
-        problems, frames = records(path, target, ports["tcp"], ports["rdma"])
+        problems, frames, below = records(path, target, ports["tcp"], ports["rdma"])
         problems += frames.problems(may_break_off)
         rows = dissect(target, ports["tcp"])
     except (BadFraming, BadCapture) as why:
@@ -107,7 +126,8 @@ def check(path, ports, wanted, may_break_off=False):
         problems += [f"packet {packet}: a call without a reply, XID {xid}" for packet, xid in sorted(asked - answered)]
     if not answered:
         problems.append("no reply of the draft in the whole capture")
-    seen = {what: sum(row[OCCURRENCES[what][0]].count(OCCURRENCES[what][1]) for row in rows) for what in wanted}
+    seen = {what: below[what] if what in below else sum(row[OCCURRENCES[what][0]].count(OCCURRENCES[what][1]) for row in rows)
+            for what in wanted}
     problems += [f"no {what} in the whole capture" for what, count in seen.items() if not count]
     return problems, f"{len(asked)} calls, {len(answered)} replies" + "".join(f", {count} {what}" for what, count in seen.items())
 

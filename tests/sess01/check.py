@@ -17,10 +17,11 @@ class NotHere(Exception):
 
 
 class Place:
-    """A server, and a directory on it: `path` are the names from the root to an export in which everybody may write."""
+    """A server, and a directory on it: `path` are the names from the root to an export in which everybody may write. `folder` is the
+    directory on this machine, if it is here."""
 
-    def __init__(self, host, tcp, rdma, model, uid=0, path=(), tap=None):
-        self.where, self.model, self.uid, self.path = Where(host, tcp, rdma, model, tap), model, uid, path
+    def __init__(self, host, tcp, rdma, model, uid=0, path=(), tap=None, folder=None):
+        self.where, self.model, self.uid, self.path, self.folder = Where(host, tcp, rdma, model, tap), model, uid, path, folder
         self.clients = []
 
     @property

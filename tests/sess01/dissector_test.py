@@ -53,7 +53,7 @@ class Recorder:
 def records_of(path):
     """Rewrites a capture of our ports as records; returns the path of the new one."""
     target = path + ".records"
-    problems, frames = captures.records(path, target, NFS_PORT, RDMA_PORT)
+    problems, frames, _ = captures.records(path, target, NFS_PORT, RDMA_PORT)
     assert not problems and not [*frames.problems(False)], f"{problems} {[*frames.problems(False)]}"
     return target
 
@@ -209,7 +209,7 @@ def checks_captures(scratch):
     ports, path = {"tcp": NFS_PORT, "rdma": RDMA_PORT}, f"{scratch}/capture.pcap"
     with Recorded(scratch, STEP_UP) as (server, place):
         talk(server, place)
-    wanted = ["create", "bind", "control", "credit-recall", "callback", "chain", "back", "rdma-mode"]
+    wanted = ["create", "bind", "control", "credit-recall", "callback", "chain", "back", "rdma-mode", "step-up", "msgp"]
     problems, summary = captures.check(path, ports, wanted)
     assert not problems, f"{problems}: {summary}"
     assert captures.check(path, ports, ["destroy"])[0] == ["no destroy in the whole capture"]

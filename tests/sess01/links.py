@@ -8,7 +8,8 @@ import struct
 import threading
 import time
 
-from iwarp_peer import CRC, ENHANCED, MARKERS, REJECTED, REPLY_KEY, REQUEST_KEY, Endpoint, fpdu, mpa_frame, untagged
+from iwarp_peer import CRC, ENHANCED, MARKERS, REJECTED, REPLY_KEY, REQUEST_KEY, Ended, Endpoint, fpdu, mpa_frame, untagged
+from patience import SECONDS
 from rdma_messages import RDMA_MSG, RDMA_MSGP, RDMA_NOMSG, Header
 from rpc_messages import NO_CHUNKS, header, read_list, reply_chunk, words, write_list, xid_of
 from tcp_peer import LAST_FRAGMENT, fragment
@@ -87,6 +88,9 @@ class TcpLink:
     def send_reply(self, message):
         self.endpoint.raw(fragment(message))
 
+    def lose(self):
+        """The connection has ended."""
+
 
 class RdmaLink:
     """The side that makes calls over RPC-over-RDMA. It may also receive calls (RFC 8167)."""
@@ -95,7 +99,7 @@ class RdmaLink:
 
     def __init__(self, endpoint, max_send=INLINE):
         self.endpoint, self.max_send, self.pad = endpoint, max_send, 0
-        self.granted, self.outstanding, self.credit = 1, 0, threading.Condition()
+        self.granted, self.outstanding, self.credit, self.is_lost = 1, 0, threading.Condition(), False
         self.next_handle, self.offers = 0x1000, {}  # by XID: (handle of the Reply chunk, of the Write chunk)
         self.kinds = []  # the kinds of the messages that were sent
 
@@ -106,8 +110,16 @@ class RdmaLink:
 
     def take_credit(self):
         with self.credit:
-            assert self.credit.wait_for(lambda: self.outstanding < self.granted, 60), "no credit for a call"
+            assert self.credit.wait_for(lambda: self.is_lost or self.outstanding < self.granted, SECONDS), "no credit for a call"
+            if self.is_lost:
+                raise Ended("closed before a call")
             self.outstanding += 1
+
+    def lose(self):
+        """The connection has ended: no call waits for a credit any more."""
+        with self.credit:
+            self.is_lost = True
+            self.credit.notify_all()
 
     def send_call(self, message, payload=None, room=0, read_room=0):
         """Sends a call. `payload` is (position, size) of the data of a WRITE; `room` is the size of a Reply chunk, and

@@ -103,7 +103,7 @@ class Connection:
                 self._serve_one()
                 if self.stepping:
                     channel, self.stepping = self.stepping, None
-                    accept_mpa(self.link.endpoint)
+                    self.server.accept_step_up(self.link.endpoint)
                     self.link = RdmaServerLink(self.link.endpoint, INLINE, FIRST_SIZE)
                     if channel.kind == wire.OPERATION:
                         self._limit_rdma(channel)
@@ -172,6 +172,11 @@ class Server:
         self.connections.append(connection)
         connection.run()
         self.connections.remove(connection)
+
+    @staticmethod
+    def accept_step_up(endpoint):
+        """Enters RDMA mode on a connection whose SESSION_BIND has granted it."""
+        accept_mpa(endpoint)
 
     @staticmethod
     def _tcp_link(endpoint):
