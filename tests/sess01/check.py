@@ -17,10 +17,12 @@ class NotHere(Exception):
 
 
 class Place:
-    """A server, and a directory on it: `path` are the names from the root to an export in which everybody may write."""
+    """A server, and a directory on it: `path` are the names from the root to an export in which everybody may write. `recalls`: the
+    server recalls credits of every session that keeps a reply, and this is the time in seconds that clients have to return them."""
 
-    def __init__(self, host, tcp, rdma, model, uid=0, path=(), tap=None):
+    def __init__(self, host, tcp, rdma, model, uid=0, path=(), tap=None, recalls=None):
         self.where, self.model, self.uid, self.path = Where(host, tcp, rdma, model, tap), model, uid, path
+        self.recalls = recalls
         self.clients = []
 
     @property
