@@ -143,7 +143,9 @@ void AddServeOptions(CLI::App& command, ServeOptions& options) {
       .add_option("--crc", options.crc,
                   "on, off: use check values over iWARP; off applies to clients that request none as well")
       ->capture_default_str();
-  command.add_option("--faults", options.faults)->group("");  // hidden: for tests
+  // Hidden: for tests.
+  command.add_option("--faults", options.faults)->group("");
+  command.add_option("--kept-octets", options.kept_octets)->group("");
   AddTraceOption(command, options.trace);
   AddRdmaOptions(command, options.rdma);
 }
@@ -169,6 +171,7 @@ SetupResult<server::Options> ServerOptionsOf(const ServeOptions& options) {
   server.iwarp.crc = options.crc;
   server.nfs4.lease = seconds(options.lease_seconds);
   server.nfs4.grace = seconds(options.grace_seconds);
+  if (options.kept_octets) server.nfs4.max_kept_octets = *options.kept_octets;
   server.nfs4.delegations = !options.no_delegations;
   server.nfs4.domain = options.nfs4_domain;
   server.nfs4.bound_sessions = options.sess01 != "off";

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -33,7 +34,8 @@ struct ServeOptions {
   double stall_seconds = 60;
   bool crc = true;
   std::string trace;
-  std::string faults;  // of the served files, for tests: see fs/faulty/fault.h
+  std::string faults;                   // of the served files, for tests: see fs/faulty/fault.h
+  std::optional<uint64_t> kept_octets;  // for tests: see nfs::v4::Settings::max_kept_octets
   double lease_seconds = 90;
   double grace_seconds = 90;
   bool no_delegations = false;

@@ -193,12 +193,14 @@ TEST(ServeOptions, RefusesUnknownOptionsAndASecondDirectory) {
   }
 }
 
-TEST(ServeOptions, TheHelpDoesNotMentionTheFaultsForTests) {
+TEST(ServeOptions, TheHelpDoesNotMentionTheOptionsForTests) {
   EXPECT_EQ(Parse({"--faults=x"}).options.faults, "x");
+  EXPECT_EQ(ServerOptionsOf(Parse({"--kept-octets=7"}).options)->nfs4.max_kept_octets, 7u);
   const auto help = Parse({"--help"});
   EXPECT_EQ(help.code, 0);
   EXPECT_THAT(help.message, HasSubstr("--state-dir"));
   EXPECT_THAT(help.message, ::testing::Not(HasSubstr("--faults")));
+  EXPECT_THAT(help.message, ::testing::Not(HasSubstr("--kept-octets")));
 }
 
 TEST(ServeOptions, RefusesAListenAddressThatIsNoIpAddress) {

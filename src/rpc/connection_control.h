@@ -47,7 +47,7 @@ inline ConnectionLimits Grant(const ConnectionLimits& asked, const ConnectionLim
 }
 
 // Belongs to a connection, and to its loop. All functions are called while the call `call` of that connection is
-// executed. Withdraw() may be called at any time.
+// executed.
 class ConnectionControl {
  public:
   virtual ~ConnectionControl() = default;
@@ -62,10 +62,6 @@ class ConnectionControl {
   // The peer is about to ask for limits: the reply to `call` does not use up the chance to change the sizes. Over RDMA
   // this matters for a connection that began with one receive: other replies let the peer use more of them.
   virtual void KeepLimitsOpen(Xid /*call*/) {}
-  // Lowers the number of calls that may be without a reply at once, to `credits` but not below one. Replies grant the
-  // lower number from now on. Over RDMA the receives of the others come back one by one, as messages of the peer arrive
-  // in them (draft-talpey-nfsv4-rdma-sess-01 §2.4). Does nothing if the number is not lower.
-  virtual void Withdraw(uint32_t /*credits*/) {}
 
   // Returns the octets of the longest reply to `call` that the connection can send, with the RPC header and without the
   // payloads that Write chunks take: what fits in a Send or in the call's Reply chunk. SIZE_MAX if nothing limits it.

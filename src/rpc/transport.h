@@ -12,6 +12,7 @@
 #include "base/bytes.h"
 #include "base/result.h"
 #include "base/task.h"
+#include "base/timer.h"
 #include "rpc/xid.h"
 #include "xdr/message.h"
 
@@ -125,6 +126,11 @@ class BackChannel : public Channel {
   void set_bound(bool bound) { bound_ = bound; }
   // Closes the connection, soon after it has returned. `why` is for logs. Thread-safe.
   virtual void CloseConnection(std::string why) = 0;
+  // Lowers the number of calls of the peer that may be without a reply at once, to `credits` but not below one
+  // (draft-talpey-nfsv4-rdma-sess-01 §2.4). Over RDMA the credits come back one by one: each message of the peer takes
+  // one with it, and the next replies grant one less. A peer that has not returned all of them after `limit` loses the
+  // connection. Does nothing if the number is not lower. Belongs to the connection's loop.
+  virtual void Withdraw(uint32_t /*credits*/, Duration /*limit*/) {}
 
  protected:
   explicit BackChannel(const Peer& peer)

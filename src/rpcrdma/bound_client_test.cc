@@ -168,8 +168,7 @@ TEST_F(BoundClientTest, ReturnsCreditsInUseAfterTheirReplies) {
   std::optional<bool> returned;
   ReturnCredits(1, returned);
   EXPECT_FALSE(returned);
-  // During the execution of a call, the server withdraws the credits.
-  action_ = [](rpc::Xid, rpc::ConnectionControl& control) { control.Withdraw(1); };
+  rig_.handler.back_channel()->Withdraw(1, std::chrono::seconds(1));
   ASSERT_TRUE(rig_.world.RunUntil([&] { return returned.has_value(); }));
   EXPECT_TRUE(*returned);
   ASSERT_TRUE(rig_.world.RunUntil([&] { return std::ranges::all_of(results, [](auto& r) { return r.has_value(); }); }));
@@ -210,11 +209,11 @@ TEST_F(BoundClientTest, CreditsFallAndRiseDuringCalls) {
       next_change += 15;
       const auto target = static_cast<uint32_t>(rig_.world.random().Between(1, 6));
       ReturnCredits(target, returns[returning++]);
-      action_ = [target](rpc::Xid xid, rpc::ConnectionControl& control) {
+      action_ = [this, target](rpc::Xid xid, rpc::ConnectionControl& control) {
         ConnectionLimits limits = kAsked;
         limits.credits = 6;
         if (target == 6) control.Bind(xid, limits);
-        control.Withdraw(target);
+        rig_.handler.back_channel()->Withdraw(target, std::chrono::seconds(1));
       };
     }
     ASSERT_TRUE(rig_.world.Step());

@@ -264,23 +264,26 @@ TEST_F(ConnectionControlTest, LongerRepliesBeginAfterTheReplyToTheBinding) {
 
 class WithdrawalTest : public ConnectionControlTest {
  protected:
+  static constexpr Duration kLimit = std::chrono::seconds(100);
+
+  void Withdraw(uint32_t credits) { rig_.handler.back_channel()->Withdraw(credits, kLimit); }
   // Binds a connection with six credits, so that ten receives are posted, and withdraws all but two.
-  void Withdraw() {
+  void WithdrawFour() {
     Connect();
     ASSERT_EQ(Bind(), 6u);
-    ASSERT_EQ(Call([](rpc::Xid, rpc::ConnectionControl& control) { control.Withdraw(2); }), 2u);
+    Withdraw(2);
   }
 };
 
 TEST_F(WithdrawalTest, CallsUnderTheOldGrantHaveTheirReceives) {
-  Withdraw();
+  WithdrawFour();
   EXPECT_EQ(CallAtOnce(6), 6u);
   EXPECT_FALSE(lost_);
 }
 
-TEST_F(WithdrawalTest, EachCallTakesOneReceiveBack) {
-  Withdraw();
-  for (int i = 0; i < 4; ++i) EXPECT_EQ(Call(), 2u);
+TEST_F(WithdrawalTest, EachCallTakesOneReceiveBackAndIsGrantedOneCreditLess) {
+  WithdrawFour();
+  for (const uint32_t granted : {5, 4, 3, 2, 2}) EXPECT_EQ(Call(), granted);
   // Two credits and the slack are left.
   EXPECT_EQ(CallAtOnce(2 + ResponderCredits::kSlack), 6u);
   EXPECT_FALSE(lost_);
@@ -289,7 +292,7 @@ TEST_F(WithdrawalTest, EachCallTakesOneReceiveBack) {
 }
 
 TEST_F(WithdrawalTest, EachEmptySendTakesOneReceiveBack) {
-  Withdraw();
+  WithdrawFour();
   SendEmpty(4);
   EXPECT_EQ(CallAtOnce(2 + ResponderCredits::kSlack), 6u);
   EXPECT_FALSE(lost_);
@@ -300,13 +303,34 @@ TEST_F(WithdrawalTest, EachEmptySendTakesOneReceiveBack) {
 TEST_F(WithdrawalTest, OneCreditStays) {
   Connect();
   ASSERT_EQ(Bind(), 6u);
-  EXPECT_EQ(Call([](rpc::Xid, rpc::ConnectionControl& control) { control.Withdraw(0); }), 1u);
+  Withdraw(0);
+  for (const uint32_t granted : {5, 4, 3, 2}) EXPECT_EQ(Call(), granted);
   for (int i = 0; i < 20; ++i) EXPECT_EQ(Call(), 1u);
 }
 
 TEST_F(WithdrawalTest, AHigherNumberChangesNothing) {
-  Withdraw();
-  EXPECT_EQ(Call([](rpc::Xid, rpc::ConnectionControl& control) { control.Withdraw(5); }), 2u);
+  WithdrawFour();
+  SendEmpty(4);
+  Withdraw(5);
+  EXPECT_EQ(Call(), 2u);
+}
+
+TEST_F(WithdrawalTest, DisconnectsAPeerThatKeepsACredit) {
+  WithdrawFour();
+  SendEmpty(3);
+  rig_.world.RunFor(kLimit - std::chrono::seconds(2));
+  EXPECT_FALSE(lost_);
+  rig_.world.RunFor(std::chrono::seconds(3));
+  EXPECT_TRUE(lost_);
+}
+
+TEST_F(WithdrawalTest, APeerThatHasReturnedItsCreditsStaysConnected) {
+  WithdrawFour();
+  SendEmpty(3);
+  EXPECT_EQ(Call(), 2u);
+  rig_.world.RunFor(kLimit * 2);
+  EXPECT_FALSE(lost_);
+  EXPECT_EQ(Call(), 2u);
 }
 
 // ---- empty Sends ----

@@ -109,6 +109,15 @@ class ResponderCredits {
   void set_limit(uint32_t limit) {
     limit_ = std::max(limit, 1u);
     highest_ = std::max(highest_, limit_);
+    target_ = kNoTarget;
+  }
+  // Begins to withdraw the credits above `target`, but never the last one. The limit falls by one with each message of
+  // the peer (HandleWithdrawn()), so that the grant says how many credits the peer still has to return.
+  void BeginWithdrawal(uint32_t target) { target_ = std::min(target_, std::max(target, 1u)); }
+  bool withdrawing() const { return limit_ > target_; }
+  void HandleWithdrawn() {
+    assert(withdrawing());
+    --limit_;
   }
   // The number of receives to keep posted for the peer's calls.
   uint32_t receives_needed() const { return limit_ + kSlack; }
@@ -128,8 +137,11 @@ class ResponderCredits {
   uint32_t unanswered() const { return unanswered_; }
 
  private:
+  static constexpr uint32_t kNoTarget = std::numeric_limits<uint32_t>::max();
+
   uint32_t limit_;
   uint32_t highest_;
+  uint32_t target_ = kNoTarget;
   uint32_t unanswered_ = 0;
 };
 

@@ -66,8 +66,8 @@ class Responder {
   // Sets limits from the reply to `call` on.
   void Bind(rpc::Xid call, const rpc::ConnectionLimits& limits);
   void KeepLimitsOpen(rpc::Xid call);
-  // Lowers the number of credits, but not below one.
-  void Withdraw(uint32_t credits);
+  // Withdraws the credits above this number, but not the last one: see rpc::BackChannel::Withdraw().
+  void Withdraw(uint32_t credits) { credits_.BeginWithdrawal(credits); }
   // The room for the reply to a call under execution, and for its n-th payload.
   size_t ReplyRoom(rpc::Xid call) const;
   std::optional<size_t> PayloadRoom(rpc::Xid call, size_t n) const;
@@ -81,7 +81,7 @@ class Responder {
   // A Send of no octets has arrived: the peer returns a credit (draft-talpey-nfsv4-rdma-sess-01 §2.4). Returns true if
   // its receive is not to be posted again. Without bound limits such a Send means nothing.
   bool HandleEmptySend();
-  // True if the receive of a call that has arrived is not to be posted again, because credits were withdrawn. At most
+  // True if the receive of a call that has arrived is not to be posted again, because a credit is withdrawn. At most
   // one receive goes with each call: see ResponderCredits::set_limit().
   bool TakesReceiveBack();
   void HandleBadHeader(const FixedHeader& fixed, HeaderError error);

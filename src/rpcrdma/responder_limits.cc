@@ -36,11 +36,8 @@ void Responder::KeepLimitsOpen(rpc::Xid call) {
   if (Executing* const found = Find(call)) found->keeps_limits_open = true;
 }
 
-void Responder::Withdraw(uint32_t credits) {
-  if (credits < credits_.limit()) credits_.set_limit(credits);
-}
-
 bool Responder::TakesReceiveBack() {
+  if (credits_.withdrawing()) credits_.HandleWithdrawn();
   if (receives_ <= credits_.receives_needed()) return false;
   --receives_;
   return true;

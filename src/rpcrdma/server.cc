@@ -28,6 +28,7 @@ class Server::BackChannel final : public rpc::BackChannel {
     co_return co_await requester_->Call(std::move(call), std::move(shape));
   }
   void CloseConnection(std::string why) override;
+  void Withdraw(uint32_t credits, Duration limit) override;
 
   void HandleLost() { set_disconnected(); }
   // The connection is about to be destroyed. No call is under way on it.
@@ -64,6 +65,9 @@ class Server::Link final : public rpc::ConnectionControl {
         place_(std::move(origin.place)),
         memory_(origin.memory ? std::move(origin.memory) : options.memory->Open(peer_.address.address())),
         room_(timers.MakeTimer([this] { responder_.HandleRoom(); })),
+        credits_due_(timers.MakeTimer([this] {
+          if (responder_.credits().withdrawing()) connection_.Disconnect("the client has not returned its credits");
+        })),
         most_(AgreedLimits(options)),
         connection_(std::move(endpoint), options.private_data, options.responder.first_receives(), options.limits,
                     timers, std::move(on_finished), origin.limits.transform(&ClientDataOf)),
@@ -103,7 +107,6 @@ class Server::Link final : public rpc::ConnectionControl {
     responder_.Bind(call, limits);
   }
   void KeepLimitsOpen(rpc::Xid call) override { responder_.KeepLimitsOpen(call); }
-  void Withdraw(uint32_t credits) override { responder_.Withdraw(credits); }
   size_t ReplyRoom(rpc::Xid call) const override { return responder_.ReplyRoom(call); }
   std::optional<size_t> PayloadRoom(rpc::Xid call, size_t n) const override { return responder_.PayloadRoom(call, n); }
   std::optional<rpc::ConnectionLimits> OfferStepUp(rpc::Xid, const rpc::ConnectionLimits&) const override {
@@ -116,6 +119,8 @@ class Server::Link final : public rpc::ConnectionControl {
   const std::unique_ptr<rpc::MemoryBudget::Account> memory_;
   // Calls HandleRoom() from the loop, because the call that gives memory back may be in the middle of its work.
   const std::unique_ptr<Timer> room_;
+  // Ends the time in which the client must return the credits that are withdrawn.
+  const std::unique_ptr<Timer> credits_due_;
   rpc::CallOrder order_;
   const rpc::ConnectionLimits most_;
   Connection connection_;
@@ -142,6 +147,13 @@ rpc::ConnectionLimits Server::Link::Offer(const rpc::ConnectionLimits& asked) co
 
 void Server::BackChannel::CloseConnection(std::string why) {
   post_([why = std::move(why)](Link& link) { link.connection_.Disconnect(why); });
+}
+
+void Server::BackChannel::Withdraw(uint32_t credits, Duration limit) {
+  post_.Run([credits, limit](Link& link) {
+    link.responder_.Withdraw(credits);
+    link.credits_due_->ExpireAfter(limit);
+  });
 }
 
 Server::Server(rdma::Provider& provider, TimerService& timers, rpc::CallHandler& handler, ServerOptions options)
@@ -282,15 +294,16 @@ void Server::Adopt(std::unique_ptr<rdma::Endpoint> endpoint, Origin origin, cons
   if (started.lasting_) started.lasting_->Continue(started.back_channel_);
 }
 
+void Server::PostToLink::Run(const std::function<void(Link&)>& handle) const {
+  const auto self = server.lock();
+  if (!self) return;
+  const auto link = (*self)->links_.find(number);
+  if (link != (*self)->links_.end()) handle(*link->second);
+}
+
 void Server::PostToLink::operator()(std::function<void(Link&)> handle) const {
-  auto post = [server = server, number = number, handle = std::move(handle)] {
-    const auto self = server.lock();
-    if (!self) return;
-    const auto link = (*self)->links_.find(number);
-    if (link != (*self)->links_.end()) handle(*link->second);
-  };
-  if (!loop) return post();  // the program has only one thread
-  loop->Post(std::move(post));
+  if (!loop) return Run(handle);  // the program has only one thread
+  loop->Post([self = *this, handle = std::move(handle)] { self.Run(handle); });
 }
 
 void Server::SetCredits(uint32_t credits) {

@@ -88,6 +88,8 @@ class Server {
     std::weak_ptr<Server*> server;
     uint64_t number;
     void operator()(std::function<void(Link&)> handle) const;
+    // Runs `handle` at once, on the server's loop.
+    void Run(const std::function<void(Link&)>& handle) const;
   };
 
   Task<void> AcceptAll();

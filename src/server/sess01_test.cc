@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <array>
+#include <atomic>
 #include <filesystem>
 #include <vector>
 
@@ -304,6 +305,53 @@ TEST_P(Sess01Test, MakesANewSessionAfterItsLeaseHasExpired) {
     StartServer();
     co_return co_await UseFiles(mount);
   });
+}
+
+// The server may keep no reply in memory, so it recalls credits of a session as soon as the session has kept replies.
+TEST_P(Sess01Test, ExecutesEachRequestOnceWhileCreditsAreRecalled) {
+  std::atomic<bool> recalled = false;
+  log::SetSink(
+      [&recalled](log::Level, std::string_view text) {
+        if (text == "the server wants no more than 4 requests at once") recalled = true;
+      },
+      log::Level::kDebug);
+  grace_ = std::chrono::seconds(8);
+  TestOptions options = ServerOptions();
+  options.nfs4.max_kept_octets = 0;
+  options.nfs4.max_slots = 8;
+  StartServer(options);
+  session_.channels = 3;
+  const auto recall_limit = options.nfs4.credit_recall_limit();
+  Run([&recalled, recall_limit](Mount& mount, Workers&) -> Task<Outcome> {
+    PENSTOCK_CO_TRY(const Node top, co_await Find(mount, ""));
+    constexpr size_t kWorkers = 40;
+    size_t made = 0, ended = 0;
+    bool stop = false;
+    for (size_t i = 0; i < kWorkers; ++i) {
+      Spawn([](Mount& on, client::Handle in, size_t number, size_t& count, const bool& enough, size_t& over) -> Task<> {
+        // A directory that is made twice exists, and one that is removed twice does not.
+        for (size_t n = 0; !enough; ++n) {
+          const std::string name = fmt::format("folder {} {}", number, n);
+          const auto folder = co_await on.MakeDirectory(in, name, 0755);
+          EXPECT_TRUE(folder) << folder.error().message;
+          const auto removed = co_await on.RemoveDirectory(in, name);
+          EXPECT_TRUE(removed) << removed.error().message;
+          ++count;
+        }
+        ++over;
+      }(mount, top.handle, i, made, stop, ended));
+    }
+    while (!recalled) co_await Sleep(mount.loop(), std::chrono::milliseconds(10));
+    const size_t before = made;
+    while (made < before + 2 * kWorkers) co_await Sleep(mount.loop(), std::chrono::milliseconds(10));
+    stop = true;
+    while (ended < kWorkers) co_await Sleep(mount.loop(), std::chrono::milliseconds(10));
+    // The server closes no connection when the time for the recall is over.
+    co_await Sleep(mount.loop(), recall_limit + std::chrono::seconds(2));
+    EXPECT_EQ(mount.reconnections(), 0u);
+    co_return co_await UseFiles(mount);
+  });
+  EXPECT_TRUE(std::filesystem::is_empty(tree()));
 }
 
 TEST_P(Sess01Test, ExecutesRequestsWithoutPersistence) {

@@ -7,6 +7,7 @@ import sys
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path[:0] = [os.path.join(HERE, "..", "harness"), os.path.join(HERE, "..", "sess01")]
+import check_back  # noqa: E402
 import check_rdma  # noqa: E402
 import scenario  # noqa: E402
 import wire  # noqa: E402
@@ -27,8 +28,8 @@ class Serving(Server):
         super().__init__({"/": f"{folder}:no_root_squash"}, [f"--sess01={'tcp' if model == TCP else 'rdma'}", *options])
         self.model, self.folder = model, folder
 
-    def place(self):
-        return Place("127.0.0.1", self.tcp, self.rdma, self.model, folder=self.folder)
+    def place(self, recalls=None):
+        return Place("127.0.0.1", self.tcp, self.rdma, self.model, folder=self.folder, recalls=recalls)
 
 
 # The checks that do not apply to the real server in a model.
@@ -72,6 +73,23 @@ def scenario_of(model):
         assert set(not_here) == NOT_HERE[model], f"checks that did not apply: {not_here}"
 
     case.__name__ = "scenario_" + model.replace("-", "_")
+    return case
+
+
+LEASE = 8
+
+
+def recalls_credits(model):
+    """A server that may keep no reply in memory recalls credits, and ends the connections of a client that does not return them."""
+
+    def case(scratch):
+        for check in check_back.RECALL_CHECKS:
+            # The server halves its limit at most every ten seconds, so each check has a server of its own.
+            with Serving(f"{scratch}/{check.__name__}", model, "--kept-octets=0", f"--lease={LEASE}") as server:
+                failed, _ = scenario.run(server.place(recalls=LEASE / 4), [check])
+            assert not failed, f"failed: {failed}"
+
+    case.__name__ = "recalls_credits_" + model.replace("-", "_")
     return case
 
 
@@ -124,5 +142,5 @@ def ends_with_its_state_directory(scratch):
 
 
 if __name__ == "__main__":
-    main({case.__name__: case for case in (*map(scenario_of, MODELS), survives_kill(TCP), survives_kill(STEP_UP), survives_kill(RDMA),
+    main({case.__name__: case for case in (*map(scenario_of, MODELS), *map(recalls_credits, MODELS), *map(survives_kill, MODELS),
                                            ends_with_its_state_directory)})

@@ -18,10 +18,12 @@ class NotHere(Exception):
 
 class Place:
     """A server, and a directory on it: `path` are the names from the root to an export in which everybody may write. `folder` is the
-    directory on this machine, if it is here."""
+    directory on this machine, if it is here. `recalls`: the server recalls credits of every session that keeps a reply, and this is the
+    time in seconds that clients have to return them."""
 
-    def __init__(self, host, tcp, rdma, model, uid=0, path=(), tap=None, folder=None):
+    def __init__(self, host, tcp, rdma, model, uid=0, path=(), tap=None, folder=None, recalls=None):
         self.where, self.model, self.uid, self.path, self.folder = Where(host, tcp, rdma, model, tap), model, uid, path, folder
+        self.recalls = recalls
         self.clients = []
 
     @property

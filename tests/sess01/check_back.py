@@ -1,11 +1,13 @@
-"""Checks of the back channel: delegations and their recall (§2.6 of the draft)."""
+"""Checks of the back channel: the recall of delegations (§2.6 of the draft) and of credits (§2.4, §6.5)."""
+
+import time
 
 import os
 
 import nfs4_messages as nfs4
 import wire
-from check import Failed, NotHere, bind_both, demand, expect
-from client import GETFH, Refused, open_file, unchecked
+from check import Failed, NotHere, bind_both, demand, expect, expect_end
+from client import GETFH, TCP, Refused, Results, open_file, unchecked
 from patience import wait_until
 from wire import opaque
 
@@ -122,6 +124,65 @@ def opens_outlive_connections(place):
     expect(again.run(place.remove(name)), wire.OK, "REMOVE")
 
 
+REQUESTS = 64  # of a client whose credits are recalled
+
+
+def keep_a_reply(place, **how):
+    """Makes a session with a kept reply. Returns (client, channel, the request, its reply)."""
+    if not place.recalls:
+        raise NotHere("the server recalls no credits now")
+    client = place.client(requests=REQUESTS)
+    for name, value in how.items():
+        setattr(client, name, value)
+    channel = client.start(back=True)
+    message = channel.message(place.mkdir(client.name + b".d"), 5)
+    reply = channel.caller.call(message)
+    expect(Results(reply), wire.OK, "CREATE")
+    return client, channel, message, reply
+
+
+def return_credits(place, by_sends):
+    """The server recalls credits, and the client returns them."""
+    client, channel, _, _ = keep_a_reply(place, return_by_sends=by_sends)
+    wait_until(lambda: client.credit_targets, "no recall")
+    (target,) = client.credit_targets
+    demand(0 < target < REQUESTS, f"a recall to {target} of {REQUESTS} credits")
+
+    def is_refused():
+        return Results(channel.caller.call(channel.message(place.root, target))).status == wire.BADSTREAM
+    wait_until(is_refused, "a streamid that was returned is still valid")
+    expect(channel.run(place.root, target - 1), wire.OK, "the highest streamid that is left")
+    link = channel.caller.link
+    if link.is_rdma:
+        demand(link.granted == target, f"{link.granted} credits over RDMA after a recall to {target}")
+    time.sleep(1.5 * place.recalls)
+    expect(channel.run(place.remove(client.name + b".d"), 0), wire.OK, "a request when the time for the recall is over")
+    demand(not client.back.caller.ended, "the back channel has ended although the client has followed")
+    demand(not client.control_errors, f"callbacks with a wrong OPERATION_CONTROL: {client.control_errors}")
+
+
+def credits_are_returned_by_calls(place):
+    return_credits(place, False)
+
+
+def credits_are_returned_by_empty_sends(place):
+    if place.model == TCP:
+        raise NotHere("only over RDMA")
+    return_credits(place, True)
+
+
+def client_that_ignores_a_recall_is_disconnected(place):
+    client, channel, message, reply = keep_a_reply(place, ignores_recalls=True)
+    for caller in (channel.caller, client.back.caller):
+        expect_end(caller, "a recall without an answer")
+    demand(client.ignored, "the server ends connections without a recall")
+    again = client.bind(client.open())
+    demand(again.caller.call(message) == reply, "another answer to a retry: the session does not go on")
+    expect(again.run(place.root, REQUESTS - 1), wire.OK, "a streamid that the client has not returned")
+    expect(again.run(place.remove(client.name + b".d"), 0), wire.OK, "REMOVE")
+
+
+RECALL_CHECKS = [credits_are_returned_by_calls, credits_are_returned_by_empty_sends, client_that_ignores_a_recall_is_disconnected]
 CHECKS = [delegation_is_recalled_over_its_own_connection, delegation_is_recalled_over_the_operations_connection,
           recall_takes_the_new_back_channel, no_delegation_without_a_back_channel, second_operations_channel_serves_beside_the_first,
-          opens_outlive_connections]
+          opens_outlive_connections, *RECALL_CHECKS]

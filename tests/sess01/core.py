@@ -59,6 +59,7 @@ class Core:
         self.tree, self.held, self.instance = Tree(), Held(), os.urandom(8)
         self.bound, self.unbound = {}, collections.OrderedDict()  # sessions by the client's name; by sessionid
         self.executed = 0  # COMPOUNDs behind an OPERATION_CONTROL
+        self.after_request = lambda session: None  # called when a session has ended a request
 
     def sessions(self):
         """Returns the living sessions by their sessionids."""
@@ -220,6 +221,7 @@ class Core:
             answer = self._run(connection, request, call, tag, control, is_retry, operations)
             session.ended(accepted, Answer(answer.octets, answer.payloads))
             self.lock.notify_all()
+            self.after_request(session)
             return answer
 
     @staticmethod

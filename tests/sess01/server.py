@@ -15,7 +15,7 @@ import threading
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "harness"))
 import wire  # noqa: E402
-from callbacks import Callbacks  # noqa: E402
+from callbacks import Callbacks, Unreachable  # noqa: E402
 from core import Core  # noqa: E402
 from iwarp_peer import Ended, Silence, private_data  # noqa: E402
 from links import INLINE, Broken, SharedEndpoint, accept_mpa  # noqa: E402
@@ -139,10 +139,13 @@ class Connection:
 
 
 class Server:
-    """Listens on a TCP port and an RDMA port; either may be 0 for any port, or None."""
+    """Listens on a TCP port and an RDMA port; either may be 0 for any port, or None. `recalls`: the server recalls half of the streamids
+    of each session that has a back channel, after a request, and gives the client this time in seconds to return them."""
 
-    def __init__(self, tcp=0, rdma=0, steps_up=True, delegates=True, say=lambda what: None):
+    def __init__(self, tcp=0, rdma=0, steps_up=True, delegates=True, say=lambda what: None, recalls=None):
         self.core = Core(Callbacks(), steps_up, delegates)
+        if recalls:
+            self.core.after_request = lambda session: self._recall_half(session, recalls)
         self.say, self.listeners, self.connections = say, [], []
         self.tcp = self._listen(tcp, self._tcp_link)
         self.rdma = self._listen(rdma, self._rdma_link)
@@ -197,6 +200,27 @@ class Server:
             listener.close()
         for connection in list(self.connections):
             connection.cut()
+
+    def _recall_half(self, session, seconds):
+        """Recalls half of the streamids of a session, once. If the client does not return them in time, its connections end."""
+        if session.recalled or not session.live(wire.BACK) or not session.live(wire.OPERATION):
+            return
+        session.recalled = True
+
+        def cut():
+            with self.core.lock:
+                for channel in list(session.channels.values()):
+                    channel.connection.cut()
+        over = threading.Timer(seconds, cut)
+
+        def run():
+            try:
+                if self.recall_credits(session.number, max(1, session.limit // 2)) == wire.OK:
+                    over.cancel()
+            except (Unreachable, KeyError):  # KeyError: the session has ended
+                pass
+        over.start()
+        threading.Thread(target=run, daemon=True).start()
 
     # ---- for tests ----
 

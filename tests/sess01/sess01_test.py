@@ -10,6 +10,7 @@ from unittest import mock
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "harness"))
 import cases  # noqa: E402
+import check_back  # noqa: E402
 import check_chains  # noqa: E402
 import check_control  # noqa: E402
 import check_once  # noqa: E402
@@ -41,6 +42,11 @@ NOT_HERE = {
 }
 
 
+RECALLS = {check.__name__ for check in check_back.RECALL_CHECKS}
+for each in NOT_HERE.values():
+    each |= RECALLS
+
+
 class Serving:
     """A context manager: a server and the Place of a model on it."""
 
@@ -49,7 +55,7 @@ class Serving:
 
     def __enter__(self):
         self.server = Server(**self.how)
-        self.place = Place("127.0.0.1", self.server.tcp, self.server.rdma, self.model)
+        self.place = Place("127.0.0.1", self.server.tcp, self.server.rdma, self.model, recalls=self.how.get("recalls"))
         return self.server, self.place
 
     def __exit__(self, *_):
@@ -135,6 +141,15 @@ def credits_return(scratch):
 
 def returned(server):
     return sum(each.link.empty_sends for each in server.connections if each.link.is_rdma)
+
+
+def credits_are_recalled(scratch):
+    """The checks of CB_CREDITRECALL, in each model."""
+    for model in MODELS:
+        with Serving(model, recalls=1) as (_, place):
+            failed, not_here = scenario.run(place, check_back.RECALL_CHECKS)
+            assert not failed, f"checks failed: {failed}"
+            assert not_here == ["credits_are_returned_by_empty_sends"] * (model == TCP), not_here
 
 
 def recall_waits_for_outstanding_requests(scratch):
@@ -326,7 +341,7 @@ def enhanced_mpa(scratch):
             endpoint.end_of_stream()
 
 
-CASES = {"vectors": vectors.check, "data": data, "padded_original": padded_original, "credits": credits_return,
+CASES = {"vectors": vectors.check, "data": data, "padded_original": padded_original, "credits": credits_return, "recall": credits_are_recalled,
          "recall_waits": recall_waits_for_outstanding_requests, "callback_rules": callbacks_obey_the_rules,
          "refused_step_up": refused_step_up, "unbound_sessions": unbound_sessions_stay_few, "closed_channels": closed_channels_stay_few,
          "mistakes": mistakes, "broken_messages": broken_messages, "enhanced_mpa": enhanced_mpa,

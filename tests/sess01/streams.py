@@ -88,7 +88,7 @@ class Session:
         self.events, self.next_channel = 1, 1
         self.channels, self.closed = {}, collections.OrderedDict()  # by number: the live ones; when the others were closed
         self.streams = [Stream() for _ in range(totalrequests)]
-        self.had_operations = self.had_back = False
+        self.had_operations = self.had_back = self.recalled = False
 
     def tick(self):
         self.events += 1

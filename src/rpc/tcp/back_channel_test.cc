@@ -118,6 +118,22 @@ TEST_F(BackChannelTest, BothSidesCallAtTheSameTime) {
   EXPECT_EQ(client_program.sum, kCalls);
 }
 
+TEST_F(BackChannelTest, TheServerReadsNoMoreCallsThanTheCreditsThatAreLeft) {
+  StartServer({.max_calls = 4});
+  ConnectAnswering();
+  back->Withdraw(2, 1s);
+  back->Withdraw(3, 1s);  // is not lower
+  std::vector<std::optional<Result<Reply<uint32_t>, Error>>> replies(5);
+  for (auto& reply : replies) Start<SlowAdd>(1, reply);
+  for (const size_t calls : {2, 2, 1}) {
+    TurnUntil([&] { return program.waiting.size() >= calls; });
+    Turn(20ms);
+    EXPECT_EQ(program.waiting.size(), calls);
+    program.Release();
+  }
+  TurnUntil([&] { return std::ranges::all_of(replies, [](auto& reply) { return reply.has_value(); }); });
+}
+
 TEST_F(BackChannelTest, ACallMayWaitForAReplyOfItsOwnCaller) {
   // These calls reach the limit on calls. Without the higher limit during calls to the client, the replies of the
   // client would be stuck behind the last call.

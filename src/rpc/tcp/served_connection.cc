@@ -53,6 +53,12 @@ class ServedConnection::Back final : public LastingBackChannel, public std::enab
     });
   }
 
+  void Withdraw(uint32_t credits, Duration limit) override {
+    if (next_) return next_->Withdraw(credits, limit);
+    if (changing_) withdrawal_ = Withdrawal{credits, limit};
+    if (connection_) connection_->Withdraw(credits);
+  }
+
   // From now on calls wait for Continue().
   void BeginChange() { changing_ = true; }
   // The connection gives its socket away.
@@ -60,6 +66,7 @@ class ServedConnection::Back final : public LastingBackChannel, public std::enab
   void Continue(std::shared_ptr<BackChannel> next) override {
     next_ = std::move(next);
     if (closing_) next_->CloseConnection(*std::move(closing_));
+    if (withdrawal_) next_->Withdraw(withdrawal_->credits, withdrawal_->limit);
     EndChange();
   }
   // Also called when the connection receives nothing more: calls fail from now on.
@@ -87,6 +94,11 @@ class ServedConnection::Back final : public LastingBackChannel, public std::enab
   ServedConnection* connection_;
   bool changing_ = false;
   std::optional<std::string> closing_;  // CloseConnection() during the change, and its reason
+  struct Withdrawal {
+    uint32_t credits = 0;
+    Duration limit{};
+  };
+  std::optional<Withdrawal> withdrawal_;  // the last Withdraw() during the change
   std::shared_ptr<BackChannel> next_;
   Signal changed_;
 };

@@ -43,11 +43,12 @@ class ServedConnection final : public RecordSocket::Owner, public ConnectionCont
   // May destroy the connection.
   void Close() { socket_->Close(); }
   int StalledIntervals() { return socket_->StalledIntervals(); }
+  // See BackChannel::Withdraw().
+  void Withdraw(uint32_t credits);
   const Peer& peer() const { return peer_; }
 
   ConnectionLimits Offer(const ConnectionLimits& asked) const override;
   void Bind(Xid call, const ConnectionLimits& limits) override;
-  void Withdraw(uint32_t credits) override;
   size_t ReplyRoom(Xid call) const override;
   std::optional<ConnectionLimits> OfferStepUp(Xid call, const ConnectionLimits& asked) const override;
   void StepUp(Xid call, const ConnectionLimits& limits) override;

@@ -57,6 +57,8 @@ class StepUpTest : public TcpTest {
       co_return std::move(call);
     }
     void CloseConnection(std::string why) override { closed = std::move(why); }
+    void Withdraw(uint32_t credits, Duration limit) override { withdrawn.emplace_back(credits, limit); }
+    std::vector<std::pair<uint32_t, Duration>> withdrawn;
     int calls = 0;
     std::string closed;
   };
@@ -271,6 +273,17 @@ TEST_F(StepUpTest, AConnectionThatIsToCloseDuringTheChangeClosesAfterIt) {
   const auto next = MakeNext();
   taken->back_channel->Continue(next);
   EXPECT_EQ(next->closed, "no more");
+}
+
+TEST_F(StepUpTest, CreditsThatAreWithdrawnDuringTheChangeAreWithdrawnAfterIt) {
+  const FileDescriptor peer = SteppedUp();
+  handler.back_channel->Withdraw(5, 2s);
+  handler.back_channel->Withdraw(3, 1s);
+  const auto next = MakeNext();
+  taken->back_channel->Continue(next);
+  EXPECT_EQ(next->withdrawn, (std::vector{std::pair(3u, Duration(1s))}));
+  handler.back_channel->Withdraw(2, 1s);
+  EXPECT_EQ(next->withdrawn.back(), std::pair(2u, Duration(1s)));
 }
 
 // ---- the client ----

@@ -283,6 +283,7 @@ Task<void> BoundSession::BindBackLater(Link& link) {
 // §2.4, §6.5
 Task<nfsstat4> BoundSession::RecallCredits(uint32_t target) {
   ++recalls_;
+  log::debug("the server wants no more than {} requests at once", target);
   streams_.Lower(target);
   while (!streams_.IsQuietFrom(target) && !closing()) co_await changed_;
   for (const auto& link : links_) co_await link->ReturnCredits(target);

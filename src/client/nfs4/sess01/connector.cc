@@ -63,4 +63,8 @@ Task<bool> UrlConnector::ReturnCredits(rpc::Channel& rdma, uint32_t target) {
   return static_cast<rpcrdma::Client&>(rdma).ReturnCredits(target);
 }
 
+uint32_t UrlConnector::Credits(rpc::Channel& rdma) const {
+  return static_cast<rpcrdma::Client&>(rdma).requester().credits().granted();
+}
+
 }  // namespace penstock::client::v4::sess01

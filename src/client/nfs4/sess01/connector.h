@@ -51,6 +51,8 @@ class Connector {
   // Returns credits of an RDMA connection to the server until `target` of them are left (§2.4). Returns false if the
   // connection is lost.
   virtual Task<bool> ReturnCredits(rpc::Channel& rdma, uint32_t target) = 0;
+  // The credits that the last reply over an RDMA connection has granted.
+  virtual uint32_t Credits(rpc::Channel& rdma) const = 0;
 };
 
 // Connects to the server that a URL names.
@@ -67,6 +69,7 @@ class UrlConnector final : public Connector {
   Task<Opened> StepUp(std::unique_ptr<rpc::Channel> tcp, rpc::ConnectionLimits limits, Ends ends) override;
   void SetLimits(rpc::Channel& rdma, const rpc::ConnectionLimits& limits) override;
   Task<bool> ReturnCredits(rpc::Channel& rdma, uint32_t target) override;
+  uint32_t Credits(rpc::Channel& rdma) const override;
 
  private:
   Loop& loop_;

@@ -101,6 +101,7 @@ class FakeBoundServer final : public Connector {
   }
   void SetLimits(rpc::Channel&, const rpc::ConnectionLimits&) override {}
   Task<bool> ReturnCredits(rpc::Channel&, uint32_t) override { co_return true; }
+  uint32_t Credits(rpc::Channel&) const override { return 1; }
 
  private:
   class Connection final : public rpc::Channel {

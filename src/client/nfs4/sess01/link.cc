@@ -141,8 +141,15 @@ Task<void> Link::ReturnCredits(uint32_t target) {
   const std::shared_ptr<Connection> connection = connection_;
   if (!connected() || !operations_.is_live) co_return;
   connection->set_credits(target);
-  if (is_rdma_ && connection->transport()) {
-    (void)co_await surroundings_.connector.ReturnCredits(*connection->transport(), target);
+  if (!is_rdma_) co_return;
+  // The reply to a call that was under way meanwhile may have taken a returned credit into account, and the client
+  // counts that credit as returned once more. The reply to a further call tells how many are really left.
+  for (int i = 0; i < kMostTries && connection->transport(); ++i) {
+    const bool returned = co_await surroundings_.connector.ReturnCredits(*connection->transport(), target);
+    if (!returned || connection != connection_) co_return;
+    const auto reply = co_await binder_.Call<nfs4::NFSPROC4_NULL>({});
+    if (!reply || connection != connection_ || !connection->transport()) co_return;
+    if (surroundings_.connector.Credits(*connection->transport()) <= target) co_return;
   }
 }
 

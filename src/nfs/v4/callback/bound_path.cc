@@ -8,6 +8,27 @@ using namespace nfs4;  // NOLINT: the protocol's own names
 
 using sess01::BoundSessions;
 
+// The credits are withdrawn before the call: the server then takes back the receives of all messages by which the
+// client returns credits. A client that does not answer NFS4_OK in time is disconnected by
+// BoundSessions::EndOverdueRecalls().
+Task<void> CallbackSender::DeliverCreditRecall(CreditRecall recall) {
+  const TimePoint now = timers_.Now();
+  const auto begun = state_.Run([&](StateTables& state) { return state.bound_sessions.BeginRecall(recall, now); });
+  if (!begun) co_return;
+  for (const auto& way : begun->ways) {
+    if (stopping_) co_return;
+    if (way->loop()) co_await SwitchTo(*way->loop());
+    way->Withdraw(recall.target, begun->deadline - now);
+    if (home_) co_await SwitchTo(*home_);
+  }
+  const auto operation = CallbackOperation::Of(OP_CB_CREDITRECALL, CB_CREDITRECALLargs{.target = recall.target});
+  const std::function<bool()> owes = [this, &recall] {
+    return state_.Run([&](StateTables& state) { return state.bound_sessions.OwesCredits(recall); });
+  };
+  const auto status = co_await DeliverUntil(begun->deadline, recall.client, operation, owes);
+  if (status == NFS4_OK) state_.Run([&](StateTables& state) { state.bound_sessions.FinishRecall(recall); });
+}
+
 // A call without an answer is repeated over the next back channel that the client binds, with the channelid, the
 // streamid and the XID of the first attempt (§3.2). Over a live connection no call is sent again (§2.5): a connection
 // without an answer is closed, so that the client notices and binds another one.

@@ -68,12 +68,19 @@ Task<void> CallbackSender::Pause(Duration duration) {
 
 Task<void> CallbackSender::Deliver(ClientId client, CallbackOperation operation, std::function<bool()> wanted,
                                    OnlySession only) {
-  for (const TimePoint end = timers_.Now() + options_.patience; !IsOver(end) && wanted();) {
+  co_await DeliverUntil(timers_.Now() + options_.patience, client, operation, std::move(wanted), only);
+}
+
+Task<std::optional<nfsstat4>> CallbackSender::DeliverUntil(TimePoint end, ClientId client,
+                                                           const CallbackOperation& operation,
+                                                           std::function<bool()> wanted, OnlySession only) {
+  while (!IsOver(end) && wanted()) {
     const Answer answer = co_await CallOnce(client, operation, end, only);
-    if (answer && !MayHaveBeenEarly(answer->status)) co_return;
-    if (!answer && (answer.error() == Failure::kNoClient || answer.error() == Failure::kRefused)) co_return;
+    if (answer && !MayHaveBeenEarly(answer->status)) co_return answer->status;
+    if (!answer && (answer.error() == Failure::kNoClient || answer.error() == Failure::kRefused)) break;
     co_await Pause(options_.again);
   }
+  co_return std::nullopt;
 }
 
 Task<CallbackSender::Answer> CallbackSender::CallOnce(ClientId client, const CallbackOperation& operation,
@@ -137,6 +144,8 @@ void CallbackSender::RecallSlots(ClientId client, const SessionId& session, Slot
       [this, recall] { return state_.Run([&](StateTables& state) { return state.sessions.OwesSlots(recall); }); },
       session));
 }
+
+void CallbackSender::RecallCredits(const CreditRecall& recall) { Run(DeliverCreditRecall(recall)); }
 
 void CallbackSender::OffloadDone(ClientId client, const FileHandle& file, const stateid4& copy,
                                  const offload_info4& information) {

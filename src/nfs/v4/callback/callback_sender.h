@@ -56,6 +56,7 @@ class CallbackSender : public Callbacks {
   Task<HolderAttributes> GetAttributes(Loop* loop, ClientId client, const FileHandle& file) override;
   void NotifyLock(ClientId client, const FileHandle& file, ConstBytes owner) override;
   void RecallSlots(ClientId client, const SessionId& session, SlotId target_highest) override;
+  void RecallCredits(const CreditRecall& recall) override;
   void OffloadDone(ClientId client, const FileHandle& file, const nfs4::stateid4& copy,
                    const nfs4::offload_info4& information) override;
 
@@ -89,6 +90,9 @@ class CallbackSender : public Callbacks {
   using OnlySession = std::optional<SessionId>;
   Task<void> Deliver(ClientId client, CallbackOperation operation, std::function<bool()> wanted,
                      OnlySession only = std::nullopt);
+  // The same until `end`. Returns the status of the operation; nothing if the client has not executed it.
+  Task<std::optional<nfs4::nfsstat4>> DeliverUntil(TimePoint end, ClientId client, const CallbackOperation& operation,
+                                                   std::function<bool()> wanted, OnlySession only = std::nullopt);
   Task<void> DeliverRecall(ClientId client, nfs4::stateid4 delegation, CallbackOperation operation);
   Task<Answer> CallOnce(ClientId client, const CallbackOperation& operation, TimePoint end,
                         OnlySession only = std::nullopt);
@@ -102,6 +106,7 @@ class CallbackSender : public Callbacks {
   // Waits for that connection. Returns null if the session ends or the time is over.
   Task<std::shared_ptr<rpc::BackChannel>> NextWay(TimePoint end, LookForWay look);
   // bound_path.cc
+  Task<void> DeliverCreditRecall(CreditRecall recall);
   Task<Answer> CallByBoundSession(ClientId client, const CallbackOperation& operation, TimePoint end);
   // address_path.cc
   Task<Answer> CallByAddress(ClientId client, CallbackAddress address, const CallbackOperation* operation);

@@ -217,7 +217,8 @@ TEST_F(CallbackSenderTest, RecallsSlotsInTheirSession) {
         .sa_sessionid = session_, .sa_sequenceid = 1, .sa_slotid = 0, .sa_highest_slotid = 0, .sa_cachethis = true};
     ASSERT_TRUE(state.sessions.StartRequest(request, {}, {}, world_.Now()));
     state.sessions.FinishRequest(session_, SlotId(0), SequenceId(1), octets, world_.Now());
-    recalls = state.sessions.BalanceSlots(world_.Now());
+    state.BalanceReplies(world_.Now());
+    recalls = state.TakeOwed().slot_recalls;
   });
   ASSERT_EQ(recalls.size(), 2u);
   caller_.RecallSlots(client_, recalls[1].session, recalls[1].target_highest);

@@ -45,12 +45,14 @@ class ScriptedChannel : public rpc::BackChannel {
     co_return std::unexpected(co_await failed);
   }
   void CloseConnection(std::string) override { Fail(rpc::CallError::kDisconnected); }
+  void Withdraw(uint32_t credits, Duration limit) override { withdrawn.emplace_back(credits, limit); }
   void Fail(rpc::CallError error) {
     if (error == rpc::CallError::kDisconnected) set_disconnected();
     for (auto* failed : std::exchange(waiting_, {})) failed->Set(error);
   }
 
   std::vector<ReceivedCallback> received;
+  std::vector<std::pair<uint32_t, Duration>> withdrawn;  // credits, and the time to return the others
 
  private:
   static rpc::Peer PeerWith(BufferPool& buffers) {

@@ -50,6 +50,10 @@ class Callbacks : public Notices {
   // CB_RECALL_SLOT (RFC 8881 §20.8): tells a client to use fewer slots of a session. Returns at once.
   virtual void RecallSlots(ClientId /*client*/, const SessionId& /*session*/, SlotId /*target_highest*/) {}
 
+  // CB_CREDITRECALL (draft-talpey-nfsv4-rdma-sess-01 §6.5): withdraws credits of the session's channels, and tells the
+  // client to use fewer streamids. Returns at once; sess01::BoundSessions learns the answer.
+  virtual void RecallCredits(const CreditRecall& /*recall*/) {}
+
   // CB_OFFLOAD (RFC 7862 §16.1): tells a client that an asynchronous COPY has ended. Returns at once.
   virtual void OffloadDone(ClientId client, const FileHandle& file, const nfs4::stateid4& copy,
                            const nfs4::offload_info4& information) = 0;
@@ -59,6 +63,7 @@ class Callbacks : public Notices {
     for (const auto& recall : owed.recalls) Recall(recall.client, recall.stateid, recall.file, recall.given_by);
     for (const auto& notice : owed.notices) NotifyLock(notice.client, notice.file, AsBytes(notice.owner));
     for (const auto& recall : owed.slot_recalls) RecallSlots(recall.client, recall.session, recall.target_highest);
+    for (const auto& recall : owed.credit_recalls) RecallCredits(recall);
     for (const auto& closing : owed.closings) closing.way->CloseConnection(closing.why);
     for (const auto& wait : owed.ended_waits) sess01::RequestWait::End(wait);
   }

@@ -17,10 +17,12 @@ struct ReceivedCallback {
   rpc::CallHeader header;
   nfs4::CB_COMPOUND4args_head head{};
   std::optional<nfs4::CB_SEQUENCE4args> sequence{};
+  std::optional<nfs4::OPERATIONCONTROL4args> control{};
   nfs4::nfs_cb_opnum4 operation{};  // zero for CB_NULL
   nfs4::CB_RECALL4args recall{};
   nfs4::CB_GETATTR4args get_attributes{};
   nfs4::CB_RECALL_SLOT4args recall_slot{};
+  nfs4::CB_CREDITRECALLargs recall_credits{};
 };
 
 inline ReceivedCallback Receive(const rpc::Message& call) {
@@ -36,12 +38,16 @@ inline ReceivedCallback Receive(const rpc::Message& call) {
     EXPECT_TRUE(xdr::Decode(decoder, received.operation));
     if (received.operation == nfs4::OP_CB_SEQUENCE) {
       EXPECT_TRUE(xdr::Decode(decoder, received.sequence.emplace()));
+    } else if (received.operation == nfs4::OP_CB_OPERATION_CONTROL) {
+      EXPECT_TRUE(xdr::Decode(decoder, received.control.emplace()));
     } else if (received.operation == nfs4::OP_CB_RECALL) {
       EXPECT_TRUE(xdr::Decode(decoder, received.recall));
     } else if (received.operation == nfs4::OP_CB_GETATTR) {
       EXPECT_TRUE(xdr::Decode(decoder, received.get_attributes));
     } else if (received.operation == nfs4::OP_CB_RECALL_SLOT) {
       EXPECT_TRUE(xdr::Decode(decoder, received.recall_slot));
+    } else if (received.operation == nfs4::OP_CB_CREDITRECALL) {
+      EXPECT_TRUE(xdr::Decode(decoder, received.recall_credits));
     }
   }
   return received;
@@ -50,7 +56,7 @@ inline ReceivedCallback Receive(const rpc::Message& call) {
 // The reply of the client.
 struct CallbackReply {
   rpc::AcceptStatus accepted = rpc::AcceptStatus::SUCCESS;
-  nfs4::nfsstat4 sequence = nfs4::NFS4_OK;
+  nfs4::nfsstat4 sequence = nfs4::NFS4_OK;  // of CB_SEQUENCE or OPERATION_CONTROL
   nfs4::nfsstat4 status = nfs4::NFS4_OK;
   std::optional<nfs4::fattr4> attributes{};  // the result of CB_GETATTR
 };
@@ -61,7 +67,7 @@ inline rpc::Message ReplyTo(BufferPool& buffers, const ReceivedCallback& call, c
   if (reply.accepted != rpc::AcceptStatus::SUCCESS) return encoder.Finish();
   if (call.header.procedure == nfs4::CB_NULL::kNumber) return encoder.Finish();
   const bool refused = reply.sequence != nfs4::NFS4_OK;
-  const uint32_t count = call.sequence && !refused ? 2 : 1;
+  const uint32_t count = (call.sequence || call.control) && !refused ? 2 : 1;
   xdr::Encode(encoder,
               nfs4::CB_COMPOUND4res_head{.status = refused ? reply.sequence : reply.status, .tag = {}, .count = count});
   if (call.sequence) {
@@ -73,6 +79,12 @@ inline rpc::Message ReplyTo(BufferPool& buffers, const ReceivedCallback& call, c
                                                  .csr_slotid = call.sequence->csa_slotid,
                                                  .csr_highest_slotid = 0,
                                                  .csr_target_highest_slotid = 0});
+  }
+  if (call.control) {
+    xdr::Encode(encoder, nfs4::OP_CB_OPERATION_CONTROL);
+    xdr::Encode(encoder, refused ? nfs4::OPERATIONCONTROL4res(reply.sequence)
+                                 : nfs4::OPERATIONCONTROL4res(nfs4::NFS4_OK, call.control->streamid));
+    if (refused) return encoder.Finish();
   }
   xdr::Encode(encoder, call.operation);
   xdr::Encode(encoder, reply.status);

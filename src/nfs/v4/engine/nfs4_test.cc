@@ -32,6 +32,8 @@ void RecordedCallbacks::RecallSlots(ClientId, const SessionId& session, SlotId t
   slots.emplace_back(session, target_highest);
 }
 
+void RecordedCallbacks::RecallCredits(const CreditRecall& recall) { credits.push_back(recall); }
+
 void RecordedCallbacks::OffloadDone(ClientId client, const FileHandle& file, const stateid4& copy,
                                     const offload_info4& information) {
   copies.push_back({client, file, copy, information});

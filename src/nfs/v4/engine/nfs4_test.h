@@ -70,6 +70,7 @@ class RecordedCallbacks : public Callbacks {
   Task<HolderAttributes> GetAttributes(Loop*, ClientId, const FileHandle&) override;
   void NotifyLock(ClientId client, const FileHandle& file, ConstBytes owner) override;
   void RecallSlots(ClientId, const SessionId& session, SlotId target_highest) override;
+  void RecallCredits(const CreditRecall& recall) override;
   void OffloadDone(ClientId client, const FileHandle& file, const stateid4& copy,
                    const offload_info4& information) override;
 
@@ -79,6 +80,7 @@ class RecordedCallbacks : public Callbacks {
   std::vector<LockNotice> notices;
   std::vector<CopyDone> copies;
   std::vector<std::pair<SessionId, SlotId>> slots;
+  std::vector<CreditRecall> credits;
   HolderAttributes held;          // the answer of every holder of a delegation to CB_GETATTR
   std::vector<FileHandle> asked;  // the files of all CB_GETATTR so far
 };

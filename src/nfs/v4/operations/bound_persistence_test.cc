@@ -221,6 +221,75 @@ TEST_F(BoundPersistenceTest, PersistIsNotGrantedWithoutRoom) {
   EXPECT_EQ(Bind(*first, created.sessionid).status(), NFS4ERR_SESS01_BADSESSION);
 }
 
+// ---- CB_CREDITRECALL: the client has returned streamids ----
+
+class LoweredTest : public BoundPersistenceTest {
+ protected:
+  // Creates directories on all four streamids, and then takes two of them back.
+  LoweredTest() : session_(Create().sessionid) {
+    channel_ = BindOperations(*first, session_);
+    for (const uint32_t stream : {0, 1, 2, 3}) {
+      EXPECT_EQ(
+          RunOver(*first, Control(channel_, stream), PutRoot(), MakeDirectory("new" + std::to_string(stream))).status,
+          NFS4_OK);
+    }
+    server->state.Run([&](StateTables& state) {
+      auto& sessions = state.bound_sessions;
+      const size_t all = sessions.kept_octets();
+      sessions.FinishRecall({sessions.Find(session_)->client, session_, 2});
+      EXPECT_EQ(sessions.kept_octets(), all / 2);
+    });
+  }
+  nfsstat4 Ask(uint32_t channel, uint32_t stream) {
+    return RunOver(*first, Control(channel, stream), PutRoot()).status;
+  }
+  size_t KeptOctets() {
+    return server->state.Run([](StateTables& state) { return state.bound_sessions.kept_octets(); });
+  }
+
+  const uint64_t session_;
+  uint32_t channel_ = 0;
+};
+
+TEST_F(LoweredTest, TheNumberOfStreamIdsIsTheSameAfterARestart) {
+  const size_t kept = KeptOctets();
+  Spawn(KeepLeases(server->GetServices(), nullptr));
+  Restart();
+  EXPECT_EQ(KeptOctets(), kept);
+  EXPECT_EQ(Create().totalrequests, 2u);
+  const auto bound = Bind(*first, session_);
+  ASSERT_EQ(bound.status(), NFS4_OK);
+  EXPECT_EQ(bound.resok4().maxrequests, 2u);
+  EXPECT_EQ(Ask(bound.resok4().channelid, 1), NFS4_OK);
+  EXPECT_EQ(Ask(bound.resok4().channelid, 2), NFS4ERR_SESS01_BADSTREAM);
+}
+
+// The client uses none of the others.
+TEST_F(LoweredTest, AllStreamIdsAreValidAfterARestartIfTheNumberIsNotStored) {
+  streams->fails = true;
+  Spawn(KeepLeases(server->GetServices(), nullptr));
+  streams->fails = false;
+  EXPECT_EQ(Ask(channel_, 2), NFS4ERR_SESS01_BADSTREAM);
+  Restart();
+  EXPECT_EQ(Create().totalrequests, 4u);
+  EXPECT_EQ(Ask(BindOperations(*first, session_), 3), NFS4_OK);
+}
+
+TEST_F(LoweredTest, LaterBindingsKeepTheNumber) {
+  server->state.Run([](StateTables& state) { state.bound_sessions.TakeLowered(); });
+  Restart();
+  BindOperations(*first, session_);
+  server->state.Run([&](StateTables& state) {
+    auto& sessions = state.bound_sessions;
+    sessions.FinishRecall({sessions.Find(session_)->client, session_, 3});
+  });
+  Spawn(KeepLeases(server->GetServices(), nullptr));
+  Restart();
+  BindOperations(*first, session_);
+  Restart();
+  EXPECT_EQ(Create().totalrequests, 3u);
+}
+
 TEST_F(BoundPersistenceTest, OnlyTheCreatorMayBindAfterARestart) {
   const auto session = Create().sessionid;
   BindOperations(*first, session);

@@ -117,7 +117,7 @@ Task<nfsstat4> ReserveChannels(const Compound& compound, const BindRequest& aske
   State& state = compound.services.state;
   const auto needed = state.Run([&](StateTables& tables) { return tables.ReservationFor(asked); });
   if (!needed) co_return needed.error();
-  const std::optional<ChannelReservation>& reservation = *needed;
+  const std::optional<sess01::Reservation>& reservation = *needed;
   if (!reservation) co_return NFS4_OK;
   const bool done = co_await compound.services.replies->Reserve(compound.call.peer.loop, *reservation->storage,
                                                                 reservation->channels);
@@ -171,7 +171,7 @@ Task<nfsstat4> BindToSession(Compound& compound, const SESSIONBIND4args& argumen
   if (!binding) co_return EncodeRefusal(results, binding.error());
   // A back channel only sends calls to the client, so the connection itself keeps its limits. It takes the mode of the
   // operations channel that shares its connection, or steps up alone.
-  const rpc::ConnectionLimits granted = is_back ? rpc::Grant(AskedBy(arguments), kMostOfBack) : binding->limits;
+  rpc::ConnectionLimits granted = is_back ? rpc::Grant(AskedBy(arguments), kMostOfBack) : binding->limits;
 
   const BindRequest asked{.session = arguments.sessionid,
                           .type = is_back ? ChannelType::BACK : ChannelType::OPERATION,
@@ -185,6 +185,9 @@ Task<nfsstat4> BindToSession(Compound& compound, const SESSIONBIND4args& argumen
       compound.services.state.Run([&](StateTables& state) { return state.BindChannel(asked, compound.now()); });
   if (!bound) co_return EncodeRefusal(results, bound.error());
   SetBound(compound, true);
+  // The session may have fewer credits than the connection.
+  granted.credits = bound->credits;
+  if (!is_back) binding->limits = granted;
   if (!is_back || binding->steps_up) Apply(compound, *binding);
   compound.session = SessionUse{.client = bound->client};
 

@@ -114,9 +114,9 @@ TEST_F(BoundSessionTest, BindsAStreamWithTheGrantedLimits) {
   EXPECT_EQ(bound.resok4().channelid, 1u);
   EXPECT_EQ(bound.resok4().maxrequestsize, server.settings.max_request);
   EXPECT_EQ(bound.resok4().maxresponsesize, 4096u);
-  EXPECT_EQ(bound.resok4().maxrequests, server.settings.max_streams);
+  EXPECT_EQ(bound.resok4().maxrequests, 4u) << "the totalrequests of the session";
   ASSERT_TRUE(first.limits);
-  EXPECT_EQ(first.limits->credits, server.settings.max_streams);
+  EXPECT_EQ(first.limits->credits, 4u);
   const xdr::Message octets = xdr::Message::Whole(Slice::Borrowed(bound.resok4().transportattrs.bytes()));
   const auto attributes = xdr::DecodeWhole<transportattrs4>(octets);
   ASSERT_TRUE(attributes);

@@ -73,13 +73,16 @@ Task<void> KeepLeases(const Services& services, Loop* loop) {
   std::vector<ClientId> over;
   std::vector<std::shared_ptr<SessionReplies>> ended;
   std::vector<std::shared_ptr<StreamStorage>> ended_bound;
+  std::vector<sess01::Reservation> lowered;
   services.state.Run([&](StateTables& state) {
     over = state.Sweep(services.clock.Now());
     ended = state.sessions.TakeEnded(services.clock.Now());
     ended_bound = state.bound_sessions.TakeEndedStorage();
-    state.slot_recalls = state.sessions.BalanceSlots(services.clock.Now());
+    lowered = state.bound_sessions.TakeLowered();
+    state.BalanceReplies(services.clock.Now());
   });
   if (services.replies) {
+    for (const auto& each : lowered) co_await services.replies->Reserve(loop, *each.storage, each.channels);
     co_await services.replies->Remove(loop, ended);
     co_await services.replies->Remove(loop, ended_bound);
   }

@@ -2,6 +2,7 @@
 #include "nfs/v4/operations/lease.h"
 
 #include "nfs/v4/dialect/test_dialects.h"
+#include "nfs/v4/engine/bound_client_test.h"
 #include "nfs/v4/engine/nfs4_test.h"
 #include "nfs/v4/state/clients/test_clients.h"
 
@@ -118,6 +119,44 @@ TEST_F(SlotRecallTest, RecallsSlotsIfMemoryIsShort) {
   EXPECT_EQ(server.Run(2, Client().Sequence(true), PutRoot()).status, NFS4_OK);
   Spawn(KeepLeases(server.GetServices(), nullptr));
   EXPECT_THAT(server.callbacks.slots, testing::ElementsAre(std::pair(session, SlotId(1))));
+}
+
+// draft-talpey-nfsv4-rdma-sess-01 §2.4
+class CreditRecallTest : public BoundSessionTest {
+ protected:
+  CreditRecallTest() : BoundSessionTest({.max_slots = 2, .max_kept_octets = 0, .bound_sessions = true}) {}
+};
+
+TEST_F(CreditRecallTest, RecallsCreditsIfMemoryIsShort) {
+  const uint64_t session = Create(first, "owner");
+  EXPECT_EQ(Bind(second, BindArguments(session, BACK)).status(), NFS4_OK);
+  const uint32_t channel = BindOperations(first, session);
+  EXPECT_EQ(Request(first, Control(channel, 3), PutRoot()).status, NFS4_OK);
+  Spawn(KeepLeases(server.GetServices(), nullptr));
+  ASSERT_THAT(server.callbacks.credits, testing::SizeIs(1));
+  EXPECT_EQ(server.callbacks.credits[0].session, session);
+  EXPECT_EQ(server.callbacks.credits[0].target, 1u);
+}
+
+TEST_F(CreditRecallTest, ClosesTheConnectionsOfAClientThatDoesNotFollow) {
+  const uint64_t session = Create(first, "owner");
+  EXPECT_EQ(Bind(second, BindArguments(session, BACK)).status(), NFS4_OK);
+  const uint32_t channel = BindOperations(first, session);
+  EXPECT_EQ(Request(first, Control(channel, 3), PutRoot()).status, NFS4_OK);
+  Spawn(KeepLeases(server.GetServices(), nullptr));
+  const CreditRecall recall = server.callbacks.credits.at(0);
+  server.state.Run(
+      [&](StateTables& state) { EXPECT_TRUE(state.bound_sessions.BeginRecall(recall, server.clock.now)); });
+  server.clock.now += server.settings.lease / 4;
+  Spawn(KeepLeases(server.GetServices(), nullptr));
+  EXPECT_FALSE(first.way->connected());
+  EXPECT_FALSE(second.way->connected());
+  TestConnection third(server.buffers);
+  const auto bound = Bind(third, BindArguments(session));
+  ASSERT_EQ(bound.status(), NFS4_OK);
+  EXPECT_EQ(bound.resok4().maxrequests, 1u);
+  EXPECT_EQ(third.limits->credits, 1u);
+  EXPECT_EQ(Request(third, Control(bound.resok4().channelid, 3), PutRoot()).status, NFS4_OK);
 }
 
 }  // namespace

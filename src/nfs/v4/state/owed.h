@@ -45,14 +45,24 @@ struct ConnectionToClose {
   std::string why;  // for logs
 };
 
+// CB_CREDITRECALL: a session of 2004 is to use streamids below `target` only.
+struct CreditRecall {
+  ClientId client;
+  uint64_t session = 0;
+  uint32_t target = 0;
+  bool operator==(const CreditRecall&) const = default;
+};
+
 struct Owed {
   std::vector<DelegationRecall> recalls{};
   std::vector<LockNotice> notices{};
   std::vector<SlotRecall> slot_recalls{};
+  std::vector<CreditRecall> credit_recalls{};
   std::vector<ConnectionToClose> closings{};
   std::vector<std::shared_ptr<sess01::RequestWait>> ended_waits{};  // of requests that may go on
   bool empty() const {
-    return recalls.empty() && notices.empty() && slot_recalls.empty() && closings.empty() && ended_waits.empty();
+    return recalls.empty() && notices.empty() && slot_recalls.empty() && credit_recalls.empty() && closings.empty() &&
+           ended_waits.empty();
   }
 };
 

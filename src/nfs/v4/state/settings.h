@@ -21,6 +21,8 @@ struct Settings {
   // for a client that keeps its lease to learn of the loss and to repair the path before delegations that could not be
   // recalled are revoked (RFC 8881 §10.4.5).
   Duration callback_limit() const { return std::min<Duration>(std::chrono::seconds(15), lease / 4); }
+  // How long a client may take to follow CB_CREDITRECALL before its connections are closed.
+  Duration credit_recall_limit() const { return lease / 4; }
 
   // The server's names (RFC 8881 §2.10.4, §2.10.5): the same for all of its addresses and after each restart, and
   // different from those of any other server.
@@ -41,7 +43,8 @@ struct Settings {
   uint32_t max_slots = 64;
   // The slots of all sessions together. With many sessions, each is told to use fewer slots (RFC 8881 §2.10.6.1).
   uint32_t max_total_slots = 64 << 10;
-  // The octets of kept replies in memory, for all sessions. If there are more, slots are taken back.
+  // The octets of kept replies in memory, for all sessions, those of 2004 included. If there are more, slots and
+  // streamids are taken back.
   size_t max_kept_octets = 256 << 20;
 
   uint32_t max_clients = 16 << 10;

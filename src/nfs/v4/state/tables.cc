@@ -6,7 +6,8 @@ namespace penstock::nfs::v4 {
 
 StateTables::StateTables(Beginning beginning)
     : clients(beginning.settings, beginning.instance, std::move(beginning.grace)),
-      sessions(beginning.settings, beginning.instance, clients, std::move(beginning.dead_sessions)),
+      slot_limit(beginning.settings),
+      sessions(beginning.settings, beginning.instance, clients, slot_limit, std::move(beginning.dead_sessions)),
       bound_sessions(beginning.settings, clients),
       files(beginning.instance, beginning.secret, beginning.limits) {
   if (beginning.bound_sessions.empty()) return;
@@ -65,6 +66,7 @@ OldRecord StateTables::EndForGood(ClientId id, TimePoint now) {
 
 std::vector<ClientId> StateTables::Sweep(TimePoint now) {
   bound_sessions.Sweep();
+  bound_sessions.EndOverdueRecalls(now);
   std::vector<Client*> stale;
   std::vector<ClientId> over;
   // RFC 8881 §8.4.3: the state of a silent client may stay until another client asks for it. Local programs do not ask
@@ -82,6 +84,16 @@ std::vector<ClientId> StateTables::Sweep(TimePoint now) {
   }
   for (Client* client : stale) clients.RemoveUnconfirmed(*client);
   return over;
+}
+
+void StateTables::BalanceReplies(TimePoint now) {
+  using Change = SlotLimit::Change;
+  const Change change = slot_limit.Adapt(sessions.kept_octets() + bound_sessions.kept_octets(), now);
+  if (change == Change::kNone) return;
+  auto recalls = sessions.FollowSlotLimit();
+  if (change != Change::kLowered) return;
+  slot_recalls = std::move(recalls);
+  bound_sessions.RecallCredits(slot_limit.get(), sessions.session_count());
 }
 
 std::optional<ClientId> StateTables::LongestSilent(TimePoint now) const {
@@ -105,6 +117,7 @@ Owed StateTables::TakeOwed() {
   return {.recalls = files.delegations.TakeRecalls(),
           .notices = files.locks.TakeNotices(),
           .slot_recalls = std::exchange(slot_recalls, {}),
+          .credit_recalls = bound_sessions.TakeRecalls(),
           .closings = bound_sessions.TakeClosings(),
           .ended_waits = bound_sessions.TakeEndedWaits()};
 }

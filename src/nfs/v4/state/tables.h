@@ -80,13 +80,8 @@ struct BindRequest {
 struct BindResult {
   ClientId client;
   sess01::ChannelId channel;
+  uint32_t credits = 0;   // of the channel: at most those that were asked for
   uint32_t instance = 0;  // of the server
-};
-
-// Numbers of channels that must be on stable storage before a binding uses them.
-struct ChannelReservation {
-  std::shared_ptr<StreamStorage> storage;
-  ChannelBlock channels;
 };
 
 struct StateTables {
@@ -108,6 +103,7 @@ struct StateTables {
   StateTables& operator=(const StateTables&) = delete;
 
   Clients clients;                       // clients and their leases
+  SlotLimit slot_limit;                  // for the sessions of both kinds
   Sessions sessions;                     // the sessions of clients of minor version 1 and later
   sess01::BoundSessions bound_sessions;  // the sessions of 2004
   Files files;                           // opens, locks and delegations, by file
@@ -136,8 +132,8 @@ struct StateTables {
                                                         uint64_t random, TimePoint now);
   // Whether the caller must reserve numbers of channels before it calls BindChannel(): it then keeps them
   // (StreamStorage::Reserve()), calls Reserved(), and asks again. The errors of BindChannel().
-  Result<std::optional<ChannelReservation>, nfs4::nfsstat4> ReservationFor(const BindRequest& asked);
-  void Reserved(uint64_t session, const ChannelReservation& reservation);
+  Result<std::optional<sess01::Reservation>, nfs4::nfsstat4> ReservationFor(const BindRequest& asked);
+  void Reserved(uint64_t session, const sess01::Reservation& reservation);
   // NFS4ERR_SESS01_BADSESSION, NFS4ERR_SESS01_BADBIND. The first binding ends the session of the client's last
   // incarnation.
   Result<BindResult, nfs4::nfsstat4> BindChannel(const BindRequest& asked, TimePoint now);
@@ -158,6 +154,9 @@ struct StateTables {
   // Ends a client: first its sessions, opens, locks, delegations and copies, whose stateids are NFS4ERR_EXPIRED from
   // now on, then the client itself.
   void End(ClientId id, TimePoint now);
+  // Adapts the numbers of slots and streamids to the memory that the kept replies of all sessions need, and queues the
+  // recalls. Call it regularly.
+  void BalanceReplies(TimePoint now);
   // Ends unconfirmed clients that are older than a lease. Returns the silent clients that the caller must end: they
   // have been silent for longer than Settings::courtesy, or hold no state that may stay, or there are too many clients.
   std::vector<ClientId> Sweep(TimePoint now);

@@ -1,6 +1,8 @@
 // SESSION_CREATE, SESSION_BIND and SESSION_DESTROY in the tables. A session has one client, and the client has one
 // session: SESSION_CREATE makes both. The first binding confirms the client, as SETCLIENTID_CONFIRM does in
 // version 4.0.
+#include <algorithm>
+
 #include "nfs/v4/state/tables.h"
 
 namespace penstock::nfs::v4 {
@@ -40,7 +42,10 @@ Result<CreateBoundResult, nfs4::nfsstat4> StateTables::CreateBound(const CreateB
                               ? Keeping::kOnStableStorage
                           : asked.keeps_replies ? Keeping::kInMemory
                                                 : Keeping::kNothing;
-  const BoundSession& session = bound_sessions.Add(client, asked.requests, keeping, asked.connection, random);
+  // The session may keep its streamids for ever, so it gets no more than a session of RFC 8881 would have now.
+  const size_t session_count = sessions.session_count() + bound_sessions.size() + 1;
+  const uint32_t requests = std::min({asked.requests, slot_limit.get(), slot_limit.Share(session_count)});
+  const BoundSession& session = bound_sessions.Add(client, requests, keeping, asked.connection, random);
   CreateBoundResult result = answer(session);
   if (session.creating) {
     result.to_store = BoundSessionRecord{.id = session.id,
@@ -78,11 +83,12 @@ Result<BindResult, nfs4::nfsstat4> StateTables::BindChannel(const BindRequest& a
   // The session has ended and come back, or has used up its numbers, since the caller reserved some.
   if (session->channels.NeedsBlock()) return std::unexpected(nfs4::NFS4ERR_DELAY);
   Client* const client = clients.FindAny(session->client);
-  PENSTOCK_TRY(const sess01::ChannelId channel,
+  PENSTOCK_TRY(const auto channel,
                bound_sessions.Bind(*session, asked.type, asked.limits, asked.connection, asked.credential));
   if (!client->confirmed) MakeConfirmed(*client, now);
   clients.Renew(*client, now);
-  return BindResult{.client = client->id, .channel = channel, .instance = clients.instance()};
+  return BindResult{
+      .client = client->id, .channel = channel.id, .credits = channel.credits, .instance = clients.instance()};
 }
 
 Result<OldRecord, nfs4::nfsstat4> StateTables::DestroyBound(ClientId id, const Principal& principal,

@@ -28,9 +28,11 @@ bool BoundSessions::FinishCreate(uint64_t id, std::shared_ptr<StreamStorage> sto
 
 BoundSession& BoundSessions::Restore(Client& client, SavedBoundSession saved) {
   const ChannelId first(std::max(saved.channels.end.value(), 1u));
+  // The client may have returned streamids before the restart.
+  const uint32_t count = saved.channels.streams == 0 ? saved.session.streams : saved.channels.streams;
   auto session = std::make_unique<BoundSession>(BoundSession{.id = saved.session.id,
                                                              .client = client.id,
-                                                             .streams = StreamTable(saved.session.streams, true),
+                                                             .streams = StreamTable(count, true),
                                                              .channels = Channels(first, saved.channels.had_back),
                                                              .storage = std::move(saved.storage)});
   for (uint32_t stream = 0; stream < saved.streams.size(); ++stream) {
@@ -39,6 +41,7 @@ BoundSession& BoundSessions::Restore(Client& client, SavedBoundSession saved) {
       session->streams.Restore(StreamId(stream), last->channel, last->xid, last->digest, std::move(last->results));
   }
   ++persistent_count_;
+  kept_octets_ += session->streams.kept_octets();
   client.bound_session = session->id;
   return *sessions_.emplace(session->id, std::move(session)).first->second;
 }
@@ -66,15 +69,15 @@ void StateTables::Restore(std::vector<SavedBoundSession> saved, const Dialect& d
   }
 }
 
-Result<std::optional<ChannelReservation>, nfs4::nfsstat4> StateTables::ReservationFor(const BindRequest& asked) {
+Result<std::optional<sess01::Reservation>, nfs4::nfsstat4> StateTables::ReservationFor(const BindRequest& asked) {
   PENSTOCK_TRY(sess01::BoundSession* const session, FindForBinding(asked));
   if (!session->storage || !session->channels.NeedsBlock()) return std::nullopt;
-  return ChannelReservation{
+  return sess01::Reservation{
       .storage = session->storage,
       .channels = {.end = session->channels.EndOfNextBlock(), .had_back = asked.type == nfs4::BACK}};
 }
 
-void StateTables::Reserved(uint64_t id, const ChannelReservation& reservation) {
+void StateTables::Reserved(uint64_t id, const sess01::Reservation& reservation) {
   sess01::BoundSession* const session = bound_sessions.Find(id);
   if (!session || session->storage != reservation.storage) return;
   // Another binding may have reserved the same numbers meanwhile.

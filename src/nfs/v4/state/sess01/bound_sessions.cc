@@ -75,13 +75,14 @@ BoundSession& BoundSessions::Add(Client& client, uint32_t requests, Keeping keep
   return added;
 }
 
-Result<ChannelId, nfs4::nfsstat4> BoundSessions::Bind(BoundSession& session, nfs4::ChannelType type,
-                                                      const rpc::ConnectionLimits& limits,
-                                                      const SessionConnection& connection,
-                                                      const rpc::Credential& credential) {
+Result<BoundSessions::BoundChannel, nfs4::nfsstat4> BoundSessions::Bind(BoundSession& session, nfs4::ChannelType type,
+                                                                        rpc::ConnectionLimits limits,
+                                                                        const SessionConnection& connection,
+                                                                        const rpc::Credential& credential) {
   // A connection that is lost no longer counts, for example as the one that has the back channel.
   CloseLost(session);
   PENSTOCK_TRY(const ChannelId id, session.channels.Bind(connection.number, type));
+  if (type == nfs4::OPERATION) limits.credits = std::min(limits.credits, session.most_credits);
   session.live.push_back({.id = id,
                           .type = type,
                           .connection = connection.number,
@@ -94,7 +95,7 @@ Result<ChannelId, nfs4::nfsstat4> BoundSessions::Bind(BoundSession& session, nfs
     session.callbacks_since = id;
     session.callback_credential = CallbackCredentialFor(credential);
   }
-  return id;
+  return BoundChannel{.id = id, .credits = limits.credits};
 }
 
 void BoundSessions::End(uint64_t id, uint64_t except) {
@@ -117,6 +118,7 @@ void BoundSessions::Erase(BoundSession& session) {
   for (const auto& each : session.channels.connections()) connections_.erase(each.number);
   const auto created = created_over_.find(session.created_over);
   if (created != created_over_.end() && created->second == &session) created_over_.erase(created);
+  kept_octets_ -= session.streams.kept_octets();
   if (session.creating || session.storage) --persistent_count_;
   if (session.storage) RemoveStorage(std::move(session.storage));
   sessions_.erase(uint64_t{session.id});
@@ -177,10 +179,10 @@ BoundSessions::Started BoundSessions::StartRequest(const nfs4::OPERATIONCONTROL4
 
   Client& client = *clients_.FindAny(session->client);
   const StreamId stream(arguments.streamid);
-  PENSTOCK_TRY(
-      auto started,
-      session->streams.Start(
-          {.stream = stream, .own = own->id, .named = named, .xid = facts.xid, .digest = facts.digest}, state));
+  const StreamTable::Request request{
+      .stream = stream, .own = own->id, .named = named, .xid = facts.xid, .digest = facts.digest};
+  PENSTOCK_TRY(auto started,
+               ChangeStreams(*session, [&](StreamTable& streams) { return streams.Start(request, state); }));
   clients_.Renew(client, now);
   StartedRequest result{.outcome = started.outcome, .reply = std::move(started.reply)};
   if (started.outcome == StreamTable::Outcome::kWait) {
@@ -189,7 +191,6 @@ BoundSessions::Started BoundSessions::StartRequest(const nfs4::OPERATIONCONTROL4
   }
   if (started.outcome != StreamTable::Outcome::kRun) return result;
 
-  ++client.requests;
   result.request = {.session = session->id,
                     .stream = stream,
                     .execution = started.execution,
@@ -223,11 +224,10 @@ BoundSessions::ChainTurn BoundSessions::TurnOf(const RequestRef& request, Loop* 
 void BoundSessions::FinishRequest(const RequestRef& request, RequestEnd end, TimePoint now) {
   BoundSession* const session = Find(request.session);
   if (!session) return;
-  Client& client = *clients_.FindAny(session->client);
-  const uint32_t busy_before = session->streams.busy();
-  session->streams.Finish(request.stream, request.execution, std::move(end.reply), end.changed);
-  client.requests -= busy_before - session->streams.busy();
-  clients_.Renew(client, now);
+  ChangeStreams(*session, [&](StreamTable& streams) {
+    streams.Finish(request.stream, request.execution, std::move(end.reply), end.changed);
+  });
+  clients_.Renew(*clients_.FindAny(session->client), now);
   if (request.chain.run) {
     if (end.executed) request.chain.run->Finish(request.chain.place, end.complete, end.filehandles);
     WakeChain(*session, request.chain.run.get());
@@ -238,9 +238,7 @@ void BoundSessions::FinishRequest(const RequestRef& request, RequestEnd end, Tim
 void BoundSessions::WithdrawRequest(const RequestRef& request) {
   BoundSession* const session = Find(request.session);
   if (!session) return;
-  const uint32_t busy_before = session->streams.busy();
-  session->streams.Withdraw(request.stream, request.execution);
-  clients_.FindAny(session->client)->requests -= busy_before - session->streams.busy();
+  ChangeStreams(*session, [&](StreamTable& streams) { streams.Withdraw(request.stream, request.execution); });
   if (request.chain.run) {
     request.chain.run->Break();
     WakeChain(*session, request.chain.run.get());
@@ -261,7 +259,9 @@ const char* BoundSessions::FindInconsistency() const {
     }
   });
   if (wrong) return wrong;
+  size_t kept = 0;
   for (const auto& [id, session] : sessions_) {
+    kept += session->streams.kept_octets();
     size_t live = 0;
     for (const auto& each : session->channels.connections()) {
       live += (each.operations ? 1 : 0) + (each.back ? 1 : 0);
@@ -271,6 +271,7 @@ const char* BoundSessions::FindInconsistency() const {
     }
     if (session->id != id || live != session->live.size()) return "the channels of a session of 2004 are inconsistent";
   }
+  if (kept != kept_octets_) return "the number of octets that the sessions of 2004 keep is wrong";
   return bound == connections_.size() ? nullptr : "a connection is listed, but bound to no session";
 }
 

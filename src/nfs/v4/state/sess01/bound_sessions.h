@@ -1,6 +1,9 @@
 // The sessions of 2004 (draft-talpey-nfsv4-rdma-sess-01; docs/sessions-2004.md): which connections are bound to them,
 // and OPERATION_CONTROL.
 //
+// Files by subject: bound_sessions.cc (life and requests), bound_callbacks.cc (calls to the client),
+// bound_persistence.cc (sessions that outlive the server), credit_recalls.cc (CB_CREDITRECALL).
+//
 // A session is one with its client: SESSION_CREATE makes both, and they end together. Until a connection is bound, the
 // client is unconfirmed. Operations that also concern clients and files are methods of StateTables (bound_clients.cc).
 #pragma once
@@ -29,6 +32,12 @@
 
 namespace penstock::nfs::v4::sess01 {
 
+// Numbers that must be on stable storage: before a binding uses them, or after the client has returned streamids.
+struct Reservation {
+  std::shared_ptr<StreamStorage> storage;
+  ChannelBlock channels;
+};
+
 struct BoundSession {
   // A live channel. `way` carries calls to the client, and closes the connection; it is null if the transport can do
   // neither.
@@ -49,6 +58,12 @@ struct BoundSession {
     std::shared_ptr<RequestWait> wait;
   };
 
+  // A CB_CREDITRECALL that the client has not answered.
+  struct Recall {
+    uint32_t target = 0;
+    std::optional<TimePoint> deadline{};  // nothing until the call begins
+  };
+
   uint64_t id = 0;  // sessionid
   ClientId client;
   uint64_t created_over = 0;  // the connection of its SESSION_CREATE
@@ -65,6 +80,9 @@ struct BoundSession {
   // The storage is being made, and its success is not known yet.
   bool creating = false;
   std::shared_ptr<StreamStorage> storage{};  // null if the session ends with the server
+  // The most credits of an operations channel: totalrequests, or the target of the last recall.
+  uint32_t most_credits = streams.count();
+  std::optional<Recall> recall{};
 
   Channel* OperationsOf(uint64_t connection);
   const Channel* Back() const;
@@ -97,10 +115,14 @@ class BoundSessions {
   bool FinishCreate(uint64_t id, std::shared_ptr<StreamStorage> storage);
   // Whether there are fewer sessions that outlive the server than the settings allow.
   bool MayOutliveServer() const { return persistent_count_ < settings_.max_persistent_sessions; }
-  // Binds a connection. See Channels::Bind() for the errors.
-  Result<ChannelId, nfs4::nfsstat4> Bind(BoundSession& session, nfs4::ChannelType type,
-                                         const rpc::ConnectionLimits& limits, const SessionConnection& connection,
-                                         const rpc::Credential& credential);
+  struct BoundChannel {
+    ChannelId id;
+    uint32_t credits = 0;
+  };
+  // Binds a connection. An operations channel has no more credits than BoundSession::most_credits. See Channels::Bind()
+  // for the errors.
+  Result<BoundChannel, nfs4::nfsstat4> Bind(BoundSession& session, nfs4::ChannelType type, rpc::ConnectionLimits limits,
+                                            const SessionConnection& connection, const rpc::Credential& credential);
   // Ends a session, and closes its connections but the connection `except`. Requests that wait go on, and find that
   // their session has ended.
   void End(uint64_t id, uint64_t except = 0);
@@ -181,6 +203,35 @@ class BoundSessions {
   // The connection of the back channel now; null if there is none.
   std::shared_ptr<rpc::BackChannel> CallbackWay(uint64_t session);
 
+  size_t size() const { return sessions_.size(); }
+
+  // ---- CB_CREDITRECALL (§2.4, §6.5; credit_recalls.cc)
+
+  // The octets of the replies that all sessions keep.
+  size_t kept_octets() const { return kept_octets_; }
+  // Queues recalls: a session that keeps more replies than its share of Settings::max_kept_octets shall use at most
+  // `target` streamids. Sessions without a working back channel are left alone. `other_sessions`: the number of
+  // sessions of RFC 8881, which have shares as well.
+  void RecallCredits(uint32_t target, size_t other_sessions);
+  struct RecallStart {
+    TimePoint deadline{};
+    // The operations channels whose credits above the target are to be withdrawn before the call.
+    std::vector<std::shared_ptr<rpc::BackChannel>> ways{};
+  };
+  // Begins a recall. Returns nothing if it is superfluous by now, or if the client cannot be called.
+  std::optional<RecallStart> BeginRecall(const CreditRecall& recall, TimePoint now);
+  // Whether the client has not answered the recall, and still has time.
+  bool OwesCredits(const CreditRecall& recall) const;
+  // The client has answered NFS4_OK, however late: it uses no streamid of the target or above any more. Drops these and
+  // their replies.
+  void FinishRecall(const CreditRecall& recall);
+  // Closes the connections of sessions whose clients have not followed a recall in time.
+  void EndOverdueRecalls(TimePoint now);
+  std::vector<CreditRecall> TakeRecalls() { return std::exchange(recalls_, {}); }
+  // Takes the numbers of streamids that have fallen and belong on stable storage. If they do not get there, the session
+  // has more streamids after a restart than its client uses, which only costs memory.
+  std::vector<Reservation> TakeLowered() { return std::exchange(lowered_, {}); }
+
   // ---- the rest
 
   // Forgets connections that are lost, and the sessions of clients that were removed. Call it regularly.
@@ -203,16 +254,38 @@ class BoundSessions {
   void WakeStream(BoundSession& session, StreamId stream);
   void WakeChain(BoundSession& session, const ChainRun* run);
   void Erase(BoundSession& session);
+  // Calls `change(session.streams)`, and counts the requests under way and the kept octets after it.
+  template <class Change>
+  auto ChangeStreams(BoundSession& session, Change&& change);
 
   const Settings& settings_;
   Clients& clients_;
   size_t persistent_count_ = 0;  // the sessions that have storage, or for which it is being made
+  size_t kept_octets_ = 0;
   std::unordered_map<uint64_t, std::unique_ptr<BoundSession>> sessions_;
   std::unordered_map<uint64_t, BoundSession*> connections_;  // bound ones
   std::unordered_map<uint64_t, BoundSession*> created_over_;
   std::vector<ConnectionToClose> closings_;
   std::vector<std::shared_ptr<RequestWait>> ended_waits_;
   std::vector<std::shared_ptr<StreamStorage>> ended_storage_;
+  std::vector<CreditRecall> recalls_;
+  std::vector<Reservation> lowered_;
 };
+
+template <class Change>
+auto BoundSessions::ChangeStreams(BoundSession& session, Change&& change) {
+  struct Counting {
+    BoundSession& session;
+    Client* const client;
+    size_t& kept_octets;
+    const size_t busy = session.streams.busy(), kept = session.streams.kept_octets();
+    ~Counting() {
+      if (client) client->requests += session.streams.busy() - busy;
+      kept_octets += session.streams.kept_octets() - kept;
+    }
+  };
+  const Counting counting{session, clients_.FindAny(session.client), kept_octets_};
+  return std::forward<Change>(change)(session.streams);
+}
 
 }  // namespace penstock::nfs::v4::sess01

@@ -28,8 +28,13 @@ uint32_t IndexOf(const SessionId& id) { return LoadBig<uint32_t>(id.data() + 4);
 
 }  // namespace
 
-Sessions::Sessions(const Settings& settings, uint32_t instance, Clients& clients, DeadSessions dead_sessions)
-    : settings_(settings), instance_(instance), clients_(clients), dead_sessions_(std::move(dead_sessions)) {}
+Sessions::Sessions(const Settings& settings, uint32_t instance, Clients& clients, const SlotLimit& slot_limit,
+                   DeadSessions dead_sessions)
+    : settings_(settings),
+      instance_(instance),
+      clients_(clients),
+      slot_limit_(slot_limit),
+      dead_sessions_(std::move(dead_sessions)) {}
 
 // ---- look-ups ----
 
@@ -132,7 +137,7 @@ Session& Sessions::Add(Client& client, CreateRequest asked, uint64_t random) {
   const uint32_t index = free_sessions_.back();
   free_sessions_.pop_back();
   ++session_count_;
-  asked.fore.ca_maxrequests = std::min(asked.fore.ca_maxrequests, SlotShare(session_count_));
+  asked.fore.ca_maxrequests = std::min(asked.fore.ca_maxrequests, slot_limit_.Share(session_count_));
   const uint32_t callback_slots = std::min(asked.back.ca_maxrequests, kMaxCallbackSlots);
   sessions_[index] = std::make_unique<Session>(Session{.id = MakeSessionId(instance_, index, random),
                                                        .client = &client,
@@ -275,12 +280,6 @@ void Sessions::FinishRequest(const SessionId& id, SlotId slot, SequenceId sequen
   kept_octets_ += session->slots.kept_octets() - kept_before;
   // The client has waited for the reply, so the lease is renewed however long the request took.
   if (!session->client->doomed) clients_.Renew(*session->client, now);
-}
-
-// Returns the most slots that a session may have if all sessions share the total equally. A client learns of a change
-// by its next SEQUENCE.
-uint32_t Sessions::SlotShare(size_t sessions) const {
-  return std::max<uint32_t>(1, settings_.max_total_slots / static_cast<uint32_t>(sessions));
 }
 
 // Reports a backchannel that is down only to a client that has asked for a backchannel.

@@ -4,7 +4,7 @@
 // the sessions of earlier runs of the server, which only repeat replies (DeadSessions).
 //
 // Files by subject: sessions.cc (CREATE_SESSION to SEQUENCE), callback_paths.cc (callbacks to clients),
-// persistence.cc (sessions that outlive the server), slot_balance.cc (how many slots sessions may use).
+// persistence.cc (sessions that outlive the server), slot_balance.cc (how many slots sessions should use).
 #pragma once
 
 #include <cstdint>
@@ -18,14 +18,16 @@
 #include "nfs/v4/state/owed.h"
 #include "nfs/v4/state/sessions/dead_sessions.h"
 #include "nfs/v4/state/sessions/session.h"
+#include "nfs/v4/state/sessions/slot_limit.h"
 #include "nfs/v4/state/settings.h"
 
 namespace penstock::nfs::v4 {
 
 class Sessions {
  public:
-  // `instance` is that of RecoveryStore::Restart. The settings and the clients outlive the table.
-  Sessions(const Settings& settings, uint32_t instance, Clients& clients, DeadSessions dead_sessions);
+  // `instance` is that of RecoveryStore::Restart. The settings, the clients and the limit outlive the table.
+  Sessions(const Settings& settings, uint32_t instance, Clients& clients, const SlotLimit& slot_limit,
+           DeadSessions dead_sessions);
   Sessions(const Sessions&) = delete;
   Sessions& operator=(const Sessions&) = delete;
 
@@ -131,10 +133,9 @@ class Sessions {
 
   // ---- slots and memory (slot_balance.cc)
 
-  // Takes slots back if the kept replies of all sessions need too much memory, and restores them if the replies need
-  // little. Clients have time to follow between two changes. Call it regularly. Returns recalls for sessions that owe
-  // slots and have a working backchannel, because an idle client does not see the change in SEQUENCE.
-  std::vector<SlotRecall> BalanceSlots(TimePoint now);
+  // Tells all sessions the limit of slots, which has changed. Returns recalls for sessions that owe slots and have a
+  // working backchannel, because an idle client does not see the change in SEQUENCE.
+  std::vector<SlotRecall> FollowSlotLimit();
   // Whether the client has not yet followed a recall.
   bool OwesSlots(const SlotRecall& recall) const;
   size_t kept_octets() const { return kept_octets_; }
@@ -187,7 +188,6 @@ class Sessions {
   void End(const SessionId& id);
   // Checks the state protection of the session's client. NFS4_OK if the session does not exist.
   nfs4::nfsstat4 CheckProtection(const SessionId& id, nfs4::nfs_opnum4 operation, const Sender& sender) const;
-  uint32_t SlotShare(size_t sessions) const;
   uint32_t SlotTarget(const Session& session) const;
   uint32_t StatusFlags(const Session& session) const;
   Result<StartedRequest, nfs4::nfsstat4> RetryInDeadSession(const nfs4::SEQUENCE4args& arguments,
@@ -196,13 +196,11 @@ class Sessions {
   const Settings& settings_;
   const uint32_t instance_;
   Clients& clients_;
+  const SlotLimit& slot_limit_;
   std::vector<std::unique_ptr<Session>> sessions_;  // a session's ID holds its index
   std::vector<uint32_t> free_sessions_;
   size_t session_count_ = 0;
   size_t kept_octets_ = 0;
-  // The limit of slots for each session, and the time of its last change.
-  uint32_t slot_limit_ = UINT32_MAX;
-  TimePoint slots_balanced_ = TimePoint::min();
   DeadSessions dead_sessions_;
   size_t persistent_count_ = 0;  // among sessions_
   std::vector<std::shared_ptr<SessionReplies>> ended_;

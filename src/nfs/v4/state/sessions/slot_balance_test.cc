@@ -21,6 +21,10 @@ class SlotBalanceTest : public ClientsTest {
     ASSERT_TRUE(Start(session, slot, sequence));
     Finish(session, slot, sequence, Reply(octets));
   }
+  std::vector<SlotRecall> Balance() {
+    tables_.BalanceReplies(now_);
+    return tables_.TakeOwed().slot_recalls;
+  }
   // Executes a request on slot 0 that names the highest slot in use. Returns the result of SEQUENCE.
   nfs4::SEQUENCE4resok Say(const SessionId& session, uint32_t sequence, uint32_t highest) {
     const auto started = Start(session, 0, sequence, {.size = 200, .operations = 1}, false, highest);
@@ -49,14 +53,14 @@ TEST_F(SlotBalanceTest, CountsTheOctetsOfKeptReplies) {
 TEST_F(SlotBalanceTest, KeepsAllSlotsWhileMemorySuffices) {
   const Opened client = Open("owner");
   Keep(client.session, 0, 1, 100);
-  EXPECT_THAT(sessions_.BalanceSlots(now_), IsEmpty());
+  EXPECT_THAT(Balance(), IsEmpty());
   EXPECT_EQ(Say(client.session, 2, 0).sr_target_highest_slotid, 7u);
 }
 
 TEST_F(SlotBalanceTest, TakesSlotsBackOnceTheClientFollowsTheTarget) {
   const Opened client = Open("owner");
   for (uint32_t slot = 0; slot < 8; ++slot) Keep(client.session, slot, 1, 20);
-  const auto recalls = sessions_.BalanceSlots(now_);
+  const auto recalls = Balance();
   ASSERT_THAT(recalls, SizeIs(1));
   EXPECT_EQ(recalls[0].client, client.client);
   EXPECT_EQ(recalls[0].session, client.session);
@@ -76,11 +80,11 @@ TEST_F(SlotBalanceTest, TakesSlotsBackOnceTheClientFollowsTheTarget) {
 TEST_F(SlotBalanceTest, WaitsForClientsToFollowBeforeTheNextChange) {
   const Opened client = Open("owner");
   for (uint32_t slot = 0; slot < 8; ++slot) Keep(client.session, slot, 1, 20);
-  EXPECT_THAT(sessions_.BalanceSlots(now_), SizeIs(1));
+  EXPECT_THAT(Balance(), SizeIs(1));
   now_ += std::chrono::seconds(9);
-  EXPECT_THAT(sessions_.BalanceSlots(now_), IsEmpty());
+  EXPECT_THAT(Balance(), IsEmpty());
   now_ += std::chrono::seconds(1);
-  const auto recalls = sessions_.BalanceSlots(now_);
+  const auto recalls = Balance();
   ASSERT_THAT(recalls, SizeIs(1));
   EXPECT_EQ(recalls[0].target_highest, SlotId(1));
 }
@@ -89,7 +93,7 @@ TEST_F(SlotBalanceTest, LeavesEachSessionOneSlot) {
   settings_.max_kept_octets = 10;
   const Opened client = Open("owner");
   Keep(client.session, 0, 1, 20);
-  for (int i = 0; i < 6; ++i, now_ += std::chrono::seconds(10)) sessions_.BalanceSlots(now_);
+  for (int i = 0; i < 6; ++i, now_ += std::chrono::seconds(10)) Balance();
   EXPECT_EQ(Say(client.session, 2, 0).sr_target_highest_slotid, 0u);
   EXPECT_EQ(Sequence(client.session, 0, 3), nfs4::NFS4_OK);
 }
@@ -97,14 +101,14 @@ TEST_F(SlotBalanceTest, LeavesEachSessionOneSlot) {
 TEST_F(SlotBalanceTest, RestoresSlotsWhenMemoryIsFreeAgain) {
   const Opened client = Open("owner");
   for (uint32_t slot = 0; slot < 8; ++slot) Keep(client.session, slot, 1, 20);
-  EXPECT_THAT(sessions_.BalanceSlots(now_), SizeIs(1));
+  EXPECT_THAT(Balance(), SizeIs(1));
   Say(client.session, 2, 3);
   Say(client.session, 3, 3);
   now_ += std::chrono::seconds(10);
-  EXPECT_THAT(sessions_.BalanceSlots(now_), IsEmpty());  // the kept octets are between the two limits
+  EXPECT_THAT(Balance(), IsEmpty());  // the kept octets are between the two limits
   EXPECT_EQ(Say(client.session, 4, 3).sr_target_highest_slotid, 3u);
   for (uint32_t slot = 1; slot < 4; ++slot) Keep(client.session, slot, 2, 4);
-  EXPECT_THAT(sessions_.BalanceSlots(now_), IsEmpty());
+  EXPECT_THAT(Balance(), IsEmpty());
   const auto said = Say(client.session, 5, 3);
   EXPECT_EQ(said.sr_target_highest_slotid, 7u);
   EXPECT_EQ(said.sr_highest_slotid, 7u);
@@ -114,7 +118,7 @@ TEST_F(SlotBalanceTest, ClientWithoutABackchannelLearnsTheTargetBySequence) {
   connection_.back_channel.reset();
   const Opened client = Open("owner");
   for (uint32_t slot = 0; slot < 8; ++slot) Keep(client.session, slot, 1, 20);
-  EXPECT_THAT(sessions_.BalanceSlots(now_), IsEmpty());
+  EXPECT_THAT(Balance(), IsEmpty());
   EXPECT_EQ(Say(client.session, 2, 7).sr_target_highest_slotid, 3u);
 }
 

@@ -28,7 +28,7 @@ class MemoryStreamStore::Session : public StreamStorage {
     const std::lock_guard lock(shared_->mutex);
     const auto found = shared_->sessions.find(id_);
     if (found == shared_->sessions.end()) return false;
-    found->second.channels = {.end = channels.end, .had_back = found->second.channels.had_back || channels.had_back};
+    found->second.channels.Add(channels);
     return true;
   }
   void Remove() override {

@@ -8,6 +8,7 @@
 // NFS4ERR_SESS01_UNKNOWN_FATE. Every other request is executed, since it was not executed before or changed nothing.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -44,10 +45,18 @@ struct BoundSessionRecord {
   uint32_t reply = 0;    // the most octets of the results that are kept of one request, unreduced
 };
 
-// The channels that a session may have used.
+// The numbers that a session may have used.
 struct ChannelBlock {
-  sess01::ChannelId end{0};  // all numbers that were given are below it; 0 if the session was never bound
+  sess01::ChannelId end{0};  // the numbers of its channels are below it; 0 if the session was never bound
   bool had_back = false;     // a back channel was bound
+  uint32_t streams = 0;      // its streamids are below it since CB_CREDITRECALL; 0: all of BoundSessionRecord::streams
+
+  // Adds what `other` knows: the end only grows, and the number of streamids only falls.
+  void Add(const ChannelBlock& other) {
+    end = std::max(end, other.end);
+    had_back |= other.had_back;
+    if (streams == 0 || (other.streams != 0 && other.streams < streams)) streams = other.streams;
+  }
 };
 
 // The storage of one session. Calls block, on any thread; one at a time for each streamid.
@@ -61,7 +70,8 @@ class StreamStorage {
   // Keeps a request with its results, in place of the streamid's last request. Requires that they fit into the room of
   // the session.
   virtual bool Keep(sess01::StreamId stream, const StreamRecord& request, bool lasting) = 0;
-  // Keeps the end of the channel numbers, on stable storage. A back channel that was kept before stays known.
+  // Keeps the numbers of the session on stable storage, in addition to those that were kept before: see
+  // ChannelBlock::Add().
   virtual bool Reserve(const ChannelBlock& channels) = 0;
   // Forgets the session. Calls that are still under way fail, or have no effect.
   virtual void Remove() = 0;

@@ -3,7 +3,7 @@
 //   +------------------------------------------------------------+
 //   |  the session and its client                                |   the head, a page
 //   +------------------------------------------------------------+
-//   |  the end of the channel numbers, twice                     |   a page
+//   |  the ends of the channel numbers and streamids, twice      |   a page
 //   +------------------------------------------------------------+
 //   |  the name of the last request that was begun               |   for each streamid, 512 octets
 //   |  the last request with its results                         |   and `octets`
@@ -44,7 +44,7 @@ namespace stdfs = std::filesystem;
 constexpr size_t kPage = 4096;
 constexpr size_t kSector = 512;
 constexpr size_t kFixedHead = 64;                   // the head without the names of the client
-constexpr size_t kBlock = 16;                       // the end of the channel numbers
+constexpr size_t kBlock = 16;                       // the ends of the channel numbers and streamids
 constexpr size_t kName = 24;                        // a request without its results
 constexpr size_t kRecordHead = 32;                  // a request, before its results
 constexpr uint64_t kMagic = 0x706e'7374'7374'3100;  // "pnstst1"
@@ -117,6 +117,33 @@ SessionFiles::Kind ParseHead(ConstBytes head, BoundSessionRecord& session) {
   return is_possible ? Kind::kWhole : Kind::kDamaged;
 }
 
+// ---- the ends of the numbers ----
+//
+//   0                  8         12                  16
+//   +------------------+---------+--------------------+
+//   |     checksum     |   end   | streams | had_back |   31 bits and one
+//   +------------------+---------+--------------------+
+
+std::array<std::byte, kBlock> SerializeBlock(const ChannelBlock& channels) {
+  std::array<std::byte, kBlock> block;
+  StoreBig(block.data() + 8, channels.end.value());
+  StoreBig(block.data() + 12, channels.streams << 1 | uint32_t{channels.had_back});
+  Seal(block);
+  return block;
+}
+
+ChannelBlock ParseBlock(ConstBytes block) {
+  const uint32_t word = WordAt(block, 12);
+  return {.end = ChannelId(WordAt(block, 8)), .had_back = (word & 1) != 0, .streams = word >> 1};
+}
+
+// Whether `a` was written after `b`: see ChannelBlock::Add().
+bool IsLater(const ChannelBlock& a, const ChannelBlock& b) {
+  if (a.end != b.end) return a.end > b.end;
+  if (a.streams != b.streams) return b.streams == 0 || (a.streams != 0 && a.streams < b.streams);
+  return a.had_back && !b.had_back;
+}
+
 // ---- requests ----
 
 std::array<std::byte, kName> SerializeName(const StreamRecord& request) {
@@ -162,21 +189,17 @@ class StreamFile : public StreamStorage {
   // Writes the two copies in turn, so that one is always whole.
   bool Reserve(const ChannelBlock& channels) override {
     const std::lock_guard lock(block_mutex_);
-    had_back_ |= channels.had_back;
-    std::array<std::byte, kBlock> block;
-    StoreBig(block.data() + 8, channels.end.value());
-    StoreBig(block.data() + 12, uint32_t{had_back_});
-    Seal(block);
-    if (!Write(block, Layout::BlockAt(next_block_), true)) return false;
+    block_.Add(channels);
+    if (!Write(SerializeBlock(block_), Layout::BlockAt(next_block_), true)) return false;
     next_block_ ^= 1;
     return true;
   }
   void Remove() override { ::unlink(path_.c_str()); }
 
   // The server has started again, and `which` is the copy that was written last.
-  void RestoreBlock(size_t which, bool had_back) {
+  void RestoreBlock(size_t which, const ChannelBlock& channels) {
     next_block_ = which ^ 1;
-    had_back_ = had_back;
+    block_ = channels;
   }
 
  private:
@@ -189,7 +212,7 @@ class StreamFile : public StreamStorage {
   const Layout layout_;
   std::mutex block_mutex_;
   size_t next_block_ = 0;
-  bool had_back_ = false;
+  ChannelBlock block_{};
 };
 
 // ---- the start of the server ----
@@ -241,9 +264,9 @@ SetupResult<std::optional<SavedBoundSession>> LoadSession(const stdfs::path& pat
   for (const size_t which : {0, 1}) {
     std::array<std::byte, kBlock> block;
     if (const auto got = ReadPart(fd.get(), block, Layout::BlockAt(which)); !got) return unreadable(got.error());
-    const ChannelId end(WordAt(block, 8));
-    if (!IsSealed(block) || end <= saved.channels.end) continue;
-    saved.channels = {.end = end, .had_back = WordAt(block, 12) != 0};
+    const ChannelBlock channels = ParseBlock(block);
+    if (!IsSealed(block) || !IsLater(channels, saved.channels)) continue;
+    saved.channels = channels;
     last_block = which;
   }
   const Kind kind = ParseHead(head, saved.session);
@@ -260,7 +283,7 @@ SetupResult<std::optional<SavedBoundSession>> LoadSession(const stdfs::path& pat
     saved.streams.push_back(*std::move(request));
   }
   auto storage = std::make_shared<StreamFile>(path, std::move(fd), layout);
-  storage->RestoreBlock(last_block, saved.channels.had_back);
+  storage->RestoreBlock(last_block, saved.channels);
   saved.storage = std::move(storage);
   return saved;
 }

@@ -144,6 +144,27 @@ TEST_P(StreamStoreTest, ChannelNumbersAndTheBackChannelSurviveARestart) {
   EXPECT_TRUE(saved[0].channels.had_back);
 }
 
+TEST_P(StreamStoreTest, TheNumberOfStreamIdsFallsAndSurvivesARestart) {
+  const auto session = store_->Create(Session(1));
+  EXPECT_TRUE(session->Reserve({.end = ChannelId(1025), .had_back = true}));
+  EXPECT_EQ(Start().at(0).channels.streams, 0u);
+  auto saved = Start();
+  EXPECT_TRUE(saved.at(0).storage->Reserve({.end = ChannelId(1025), .streams = 3}));
+  saved = Start();
+  EXPECT_EQ(saved.at(0).channels.streams, 3u);
+  EXPECT_EQ(saved[0].channels.end, ChannelId(1025));
+  EXPECT_TRUE(saved[0].channels.had_back);
+  // A binding that began before the number has fallen.
+  EXPECT_TRUE(saved[0].storage->Reserve({.end = ChannelId(2049)}));
+  EXPECT_TRUE(saved[0].storage->Reserve({.end = ChannelId(1025), .streams = 2}));
+  EXPECT_TRUE(saved[0].storage->Reserve({.end = ChannelId(1025), .streams = 3}));
+  saved = Start();
+  EXPECT_EQ(saved.at(0).channels.streams, 2u);
+  EXPECT_EQ(saved[0].channels.end, ChannelId(2049));
+  // The requests of all streamids still have their room.
+  EXPECT_EQ(saved[0].streams.size(), Session(1).streams);
+}
+
 TEST_P(StreamStoreTest, ASessionGoesOnAfterARestart) {
   store_->Create(Session(1));
   auto saved = Start();
@@ -232,6 +253,15 @@ TEST_P(StreamFilesTest, ATornEndOfTheChannelNumbersLeavesTheOneBefore) {
     Flip(4096 + 512 + i);
     EXPECT_EQ(Start().at(0).channels.end, ChannelId(1025)) << i;
   }
+}
+
+TEST_P(StreamFilesTest, ATornNumberOfStreamIdsLeavesTheOneBefore) {
+  const auto session = store_->Create(Session(1));
+  ASSERT_TRUE(session->Reserve({.end = ChannelId(1025), .streams = 3}));
+  ASSERT_TRUE(session->Reserve({.end = ChannelId(1025), .streams = 2}));
+  EXPECT_EQ(Start().at(0).channels.streams, 2u);
+  Flip(4096 + 512 + 15);
+  EXPECT_EQ(Start().at(0).channels.streams, 3u);
 }
 
 TEST_P(StreamFilesTest, RemovesAnUnfinishedFile) {
