@@ -2,15 +2,18 @@
 """The measurements of the sessions of 2004, briefly: they measure what they say, refuse clearly, and leave nothing behind. The client's
 commands say which model a connection became."""
 
+import filecmp
 import json
 import os
 import re
+import shutil
 import subprocess
 import sys
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, os.path.join(HERE, "..", "harness"))
-from cases import main  # noqa: E402
+from cases import Skip, main  # noqa: E402
+from files import make  # noqa: E402
 from patience import BUSY  # noqa: E402
 from penstock import ADDRESS, PENSTOCK, Server, check_refusal  # noqa: E402
 from penstock import penstock_ok as ok, penstock_refused as refused  # noqa: E402
@@ -90,6 +93,41 @@ def operations(scratch):
         ok("bench", server.model_url("tcp", "&persist=off", "4.1"), "--ops", "mkdir", "--depth", 1, "--seconds", 0.02, "--size", "1MiB")
 
 
+# How a WRITE of this many KiB travels in a model with these options of the URL. A connection that has stepped up has messages of 16 KiB,
+# and one that uses RDMA from the start has messages of 8 KiB, headers and pads included.
+FORMS = [("stepup", "", 4, "Read chunk"), ("stepup", "", 16, "Read chunk"), ("stepup", "&inline=65536", 4, "inline"),
+         ("stepup", "&inline=65536", 8, "inline"), ("stepup", "&pad=512", 4, "padded"), ("stepup", "&pad=512", 8, "padded"),
+         ("stepup", "&pad=4096", 4, "padded"), ("stepup", "&pad=4096", 8, "padded"), ("stepup", "&pad=4096", 12, "padded"),
+         ("stepup", "&pad=512", 16, "Read chunk"), ("stepup", "&pad=4096", 16, "Read chunk"), ("rdma", "&pad=4096", 4, "padded"),
+         ("rdma", "&inline=65536", 4, "inline"), ("rdma", "&pad=512", 8, "Read chunk")]
+
+
+def form_of(trace):
+    """Returns how the only WRITE of a trace with less than 64 KiB of data travels."""
+    words = ["tshark", "-n", "-r", trace, "-Y", "rpcordma", "-T", "fields", "-e", "rpcordma.msg_type", "-e", "rpcordma.reads_count"]
+    done = subprocess.run(words, stdout=subprocess.PIPE, text=True, check=True)
+    headers = [line.split("\t") for line in done.stdout.splitlines()]
+    assert len(headers) > 10, headers
+    if any(kind == "2" for kind, _ in headers):  # RDMA_MSGP
+        return "padded"
+    return "Read chunk" if any(reads not in ("", "0") for _, reads in headers) else "inline"
+
+
+def forms(scratch):
+    """The forms of a WRITE that bench/sessions compares are what they are called."""
+    if not shutil.which("tshark"):
+        raise Skip("tshark is not installed")
+    with Serving(scratch, "--sess01=rdma", "--sess01-pad=4096") as server:
+        for model, options, size, form in FORMS:
+            make(f"{scratch}/file", size << 10)
+            url = server.model_url(model, options + "&noresvport").replace("/?", "/copy?")  # Wireshark uses some ports below 1024 otherwise
+            ok("cp", f"{scratch}/file", url, f"--trace={scratch}/trace.pcapng")
+            found = form_of(f"{scratch}/trace.pcapng")
+            assert found == form, f"{model}{options}, {size} KiB: {found}, not {form}"
+            assert filecmp.cmp(f"{scratch}/file", f"{server.folder}/copy", shallow=False)
+            os.remove(f"{server.folder}/copy")
+
+
 def chains(scratch):
     """Each form of the walk at each delay. The program itself checks that every walk reaches the sixteenth directory."""
     with Serving(scratch, "--sess01=rdma") as server:
@@ -145,5 +183,5 @@ def script(measurement, rows):
 
 
 if __name__ == "__main__":
-    main({case.__name__: case for case in (ping, operations, chains, recalls, refusals, script("cache", 18), script("writes", 11),
+    main({case.__name__: case for case in (ping, operations, forms, chains, recalls, refusals, script("cache", 18), script("writes", 11),
                                            script("chains", 18), script("recalls", 12), script("others", 12))})
