@@ -46,6 +46,23 @@ inline ConnectionLimits Grant(const ConnectionLimits& asked, const ConnectionLim
           .reads = std::min(asked.reads, most.reads)};
 }
 
+// The most that a server agrees on for an RDMA connection, which keeps a receive for each call.
+struct AgreedLimits {
+  ConnectionLimits most{};
+  // A peer that asks for fewer calls at once than most.credits may make longer calls than most.max_request: up to this
+  // size, as long as all of them together take no more octets than the calls of `most`.
+  uint32_t longest_call = 0;
+
+  // Grant() within these limits.
+  ConnectionLimits Grant(const ConnectionLimits& asked) const {
+    ConnectionLimits granted = rpc::Grant(asked, most);
+    const uint64_t each = uint64_t{most.max_request} * most.credits / granted.credits;
+    const auto longest = static_cast<uint32_t>(std::min<uint64_t>(each, longest_call));
+    granted.max_request = std::max(granted.max_request, std::min(asked.max_request, longest));
+    return granted;
+  }
+};
+
 // Belongs to a connection, and to its loop. All functions are called while the call `call` of that connection is
 // executed.
 class ConnectionControl {

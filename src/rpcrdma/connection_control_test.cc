@@ -168,6 +168,27 @@ TEST_F(ConnectionControlTest, OffersNoMoreThanTheServerHas) {
             (ConnectionLimits{.max_request = 16384, .max_response = 16384, .credits = 8, .padding = 0, .reads = 16}));
 }
 
+TEST_F(ConnectionControlTest, FewCallsAtOnceMayBeLonger) {
+  rig_.server_options.longest_agreed_call = 50'000;
+  Connect();
+  ASSERT_EQ(Call(KeepOpen), 1u);
+  EXPECT_EQ(Bind({.max_request = 1 << 20, .max_response = 0, .credits = 4, .padding = 0, .reads = 3}), 4u);
+  EXPECT_EQ(bound_.max_request, 2 * 16384u) << "half of the calls, twice as long";
+  EXPECT_EQ(bound_.max_response, 16384u);
+  EXPECT_EQ(Call({}, {.xid = kXid, .filler = 32'000}), 4u);
+  EXPECT_EQ(CallAtOnce(4), 4u);
+  EXPECT_FALSE(lost_);
+}
+
+TEST_F(ConnectionControlTest, NoCallIsLongerThanTheServerAllows) {
+  rig_.server_options.longest_agreed_call = 50'000;
+  Connect();
+  ASSERT_EQ(Call(KeepOpen), 1u);
+  EXPECT_EQ(Bind({.max_request = 1 << 20, .max_response = 0, .credits = 1, .padding = 0, .reads = 3}), 1u);
+  EXPECT_EQ(bound_.max_request, 50'000u);
+  EXPECT_EQ(Call({}, {.xid = kXid, .filler = 49'000}), 1u);
+}
+
 TEST_F(ConnectionControlTest, TheSizesStayOnceThePeerMayUseMoreReceives) {
   Connect({true, 4096, 1024});
   ASSERT_EQ(Call(), 8u);

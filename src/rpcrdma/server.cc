@@ -68,7 +68,7 @@ class Server::Link final : public rpc::ConnectionControl {
         credits_due_(timers.MakeTimer([this] {
           if (responder_.credits().withdrawing()) connection_.Disconnect("the client has not returned its credits");
         })),
-        most_(AgreedLimits(options)),
+        most_(LimitsOf(options)),
         connection_(std::move(endpoint), options.private_data, options.responder.first_receives(), options.limits,
                     timers, std::move(on_finished), origin.limits.transform(&ClientDataOf)),
         responder_(connection_, handler, peer_, options.responder, &refused, memory_.get()),
@@ -122,7 +122,7 @@ class Server::Link final : public rpc::ConnectionControl {
   // Ends the time in which the client must return the credits that are withdrawn.
   const std::unique_ptr<Timer> credits_due_;
   rpc::CallOrder order_;
-  const rpc::ConnectionLimits most_;
+  const rpc::AgreedLimits most_;
   Connection connection_;
   Responder responder_;
   const std::shared_ptr<BackChannel> back_channel_;
@@ -131,7 +131,7 @@ class Server::Link final : public rpc::ConnectionControl {
 };
 
 rpc::ConnectionLimits Server::Link::Offer(const rpc::ConnectionLimits& asked) const {
-  rpc::ConnectionLimits granted = rpc::Grant(asked, most_);
+  rpc::ConnectionLimits granted = most_.Grant(asked);
   const rdma::Endpoint& endpoint = connection_.endpoint();
   granted.reads = std::min<uint32_t>(granted.reads, endpoint.info().ord);
   if (responder_.sizes_are_open()) {
@@ -217,15 +217,18 @@ std::vector<rdma::PostedReceive> Server::FirstReceives(BufferPool& buffers, cons
 
 uint32_t Server::FirstReceiveSize(const ServerOptions& options) {
   return Connection::FirstReceiveSize(options.private_data, options.responder.one_receive_first,
-                                      options.max_agreed_size);
+                                      LimitsOf(options).longest_call);
 }
 
-rpc::ConnectionLimits Server::AgreedLimits(const ServerOptions& options) {
-  return {.max_request = std::max(options.max_agreed_size, options.private_data.receive_size),
-          .max_response = std::max(options.max_agreed_size, options.private_data.send_size),
-          .credits = options.responder.credits,
-          .padding = options.padding,
-          .reads = options.ord};
+rpc::AgreedLimits Server::LimitsOf(const ServerOptions& options) {
+  rpc::AgreedLimits limits;
+  limits.most = {.max_request = std::max(options.max_agreed_size, options.private_data.receive_size),
+                 .max_response = std::max(options.max_agreed_size, options.private_data.send_size),
+                 .credits = options.responder.credits,
+                 .padding = options.padding,
+                 .reads = options.ord};
+  limits.longest_call = std::max(options.longest_agreed_call, limits.most.max_request);
+  return limits;
 }
 
 void Server::StepUp(rdma::Provider& provider, rpc::SteppingConnection connection) {

@@ -31,8 +31,11 @@ struct ServerOptions {
   HeaderLimits limits;
   ResponderOptions responder;
   // The longest Send of either side that a program may agree on with a client (rpc::ConnectionControl). At least the
-  // sizes of private_data. A connection with one receive first begins with a receive of this size.
+  // sizes of private_data.
   uint32_t max_agreed_size = 4096;
+  // The longest call that a client may agree on that asks for few calls at once (rpc::AgreedLimits). Less than
+  // max_agreed_size counts as that. A connection with one receive first begins with a receive of the larger size.
+  uint32_t longest_agreed_call = 0;
   // The largest boundary that the server lets clients pad their calls to (see padding.h); 0: no padding.
   uint32_t padding = 0;
   // For calls to the clients (RFC 8167; rpc::Peer::back_channel). The first call to a client posts the receives for the
@@ -71,7 +74,7 @@ class Server {
   // belong to the loop of this server, and outlive the server.
   void StepUp(rdma::Provider& provider, rpc::SteppingConnection connection);
   // The most that a program may agree on with a client, for such connections and for others.
-  rpc::ConnectionLimits agreed_limits() const { return AgreedLimits(options_); }
+  rpc::AgreedLimits agreed_limits() const { return LimitsOf(options_); }
 
   size_t connections() const { return links_.size(); }
   // Changes the number of credits of every connection but the bound ones, from now on.
@@ -98,7 +101,7 @@ class Server {
   Task<void> Accept(std::unique_ptr<rdma::ConnectionRequest> request, Place place);
   Task<void> TakeOver(rdma::Provider& provider, rpc::SteppingConnection connection);
   void Adopt(std::unique_ptr<rdma::Endpoint> endpoint, Origin origin, const ServerOptions& options);
-  static rpc::ConnectionLimits AgreedLimits(const ServerOptions& options);
+  static rpc::AgreedLimits LimitsOf(const ServerOptions& options);
   // Allocates the receives that a connection begins with.
   static std::vector<rdma::PostedReceive> FirstReceives(BufferPool& buffers, const ServerOptions& options);
   // Their size.

@@ -140,7 +140,7 @@ TEST_F(StepUpTest, CallsHaveThePadsOfTheLimits) {
   EXPECT_EQ(rig_.network.stats().reads, 0u);
   ASSERT_EQ(rig_.handler.argument_offsets().size(), 1u);
   EXPECT_EQ(rig_.handler.argument_offsets()[0] % 256, 0u);
-  EXPECT_EQ(rig_.server->agreed_limits().padding, 0u) << "the server offers padding only if it is told to";
+  EXPECT_EQ(rig_.server->agreed_limits().most.padding, 0u) << "the server offers padding only if it is told to";
   rig_.Finish();
 }
 

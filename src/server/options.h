@@ -53,6 +53,8 @@ struct Options {
   // The longest Send over RDMA, in octets, that the server agrees on with such a client, or with one that steps up. The
   // server keeps a receive of the agreed size for each call that may be under way.
   uint32_t max_agreed_size = 16 << 10;
+  // The longest one for a client that asks for fewer calls at once, so that the receives take no more octets.
+  uint32_t longest_agreed_call = 128 << 10;
   // The largest boundary to which the clients of the sessions of 2004 may pad the data of their calls over RDMA: 0 or a
   // power of two from 64 to 4096 (rpc::ConnectionLimits::padding).
   uint32_t padding = 0;

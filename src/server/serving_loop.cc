@@ -70,6 +70,7 @@ SetupResult<void> ServingLoop::Prepare(rpc::CallHandler& handler,
   options.requester.call_timeout = options_.nfs4.callback_limit();
   options.private_data.remote_invalidation = provider_->remote_invalidation();
   options.max_agreed_size = options_.max_agreed_size;
+  options.longest_agreed_call = options_.longest_agreed_call;
   if (options_.one_receive_first) {
     options.responder.one_receive_first = true;
     options.ird = 0;

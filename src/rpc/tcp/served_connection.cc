@@ -336,7 +336,7 @@ bool ServedConnection::IsQuiet() const {
 
 std::optional<ConnectionLimits> ServedConnection::OfferStepUp(Xid /*call*/, const ConnectionLimits& asked) const {
   if (!options_.step_up || !accepting() || !IsQuiet()) return std::nullopt;
-  return Grant(asked, options_.step_up_limits);
+  return options_.step_up_limits.Grant(asked);
 }
 
 void ServedConnection::StepUp(Xid call, const ConnectionLimits& limits) {

@@ -51,7 +51,7 @@ struct ServerOptions {
   // Takes a connection that becomes an RDMA connection, on the loop of the server. Empty: no connection does.
   std::function<void(SteppingConnection)> step_up{};
   // The most that an RDMA connection of `step_up` can have.
-  ConnectionLimits step_up_limits{};
+  AgreedLimits step_up_limits{};
 };
 
 // A listening socket. Several servers, each on its own loop, may accept connections from it in turn.

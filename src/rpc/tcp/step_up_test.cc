@@ -72,7 +72,8 @@ class StepUpTest : public TcpTest {
   }
 
   void StartServer(ServerOptions options = {}) {
-    options.step_up_limits = {.max_request = 4096, .max_response = 1024, .credits = 64, .reads = 16};
+    options.step_up_limits.most = {.max_request = 4096, .max_response = 1024, .credits = 64, .reads = 16};
+    options.step_up_limits.longest_call = 8192;
     options.step_up = [this](SteppingConnection connection) { taken.emplace(std::move(connection)); };
     options.connections = connections;
     StartServerWithout(std::move(options));
@@ -119,6 +120,20 @@ TEST_F(StepUpTest, AConnectionOffersItsOwnLimits) {
   EXPECT_EQ(handler.bound,
             (ConnectionLimits{.max_request = 100'000, .max_response = 5000, .credits = 20, .padding = 0, .reads = 0}));
   EXPECT_EQ(handler.room, std::numeric_limits<size_t>::max());
+}
+
+TEST_F(StepUpTest, FewCallsAtOnceMayBeLongerOverTheRdmaConnection) {
+  StartServer();
+  for (const auto& [credits, size] : {std::pair(64u, 4096u), std::pair(40u, 6553u), std::pair(8u, 8192u)}) {
+    handler.asked = {.max_request = 100'000, .max_response = 0, .credits = credits, .padding = 0, .reads = 16};
+    const FileDescriptor peer = RawConnection();
+    Write(peer, Call(kStepUp));
+    TurnUntil([this] { return taken.has_value(); });
+    EXPECT_EQ(taken->limits.max_request, size) << credits;
+    EXPECT_EQ(taken->limits.max_response, 1024u) << credits;
+    taken->back_channel->HandleLost();
+    taken.reset();
+  }
 }
 
 TEST_F(StepUpTest, ABoundConnectionRunsNoMoreCallsThanItsCredits) {

@@ -1,5 +1,6 @@
 #include "client/nfs4/sess01/connector.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "client/connect.h"
@@ -11,8 +12,14 @@ namespace {
 
 // The largest message over TCP: a payload of 1 MiB and its surroundings.
 constexpr uint32_t kMaxRecord = (1 << 20) + (64 << 10);
-// The largest Send of an RDMA connection that is one from the start.
+// The largest Send with a reply over an RDMA connection that is one from the start.
 constexpr uint32_t kMaxSend = 8192;
+// The largest Send with a call that servers allow for many calls at once.
+constexpr uint32_t kUsualCall = 16 << 10;
+// The octets of the calls at once that servers have room for.
+constexpr uint32_t kRoomForCalls = 64 * kUsualCall;
+// The room for what surrounds the data of a call, with a pad in front of them.
+constexpr uint32_t kAroundData = 8192;
 
 ChannelOptions OptionsOf(Connector::Ends ends, Duration time_limit = Duration::max()) {
   ChannelOptions options;
@@ -38,6 +45,15 @@ nfs4::ConnectionMode UrlConnector::mode(nfs4::ChannelType type) const {
 }
 
 uint32_t UrlConnector::max_message() const { return starts_in_rdma_mode() ? kMaxSend : kMaxRecord; }
+
+uint32_t UrlConnector::inline_call() const { return std::max(kUsualCall, url_.inline_below + kAroundData); }
+
+// A connection that asks to step up may stay on TCP.
+uint32_t UrlConnector::max_call() const { return starts_in_rdma_mode() ? inline_call() : kMaxRecord; }
+
+uint32_t UrlConnector::max_calls() const {
+  return url_.protocol == Protocol::kTcp ? Connector::max_calls() : kRoomForCalls / inline_call();
+}
 
 Task<Connector::Opened> UrlConnector::Open(Duration time_limit, Ends ends) {
   ChannelOptions options = OptionsOf(std::move(ends), time_limit);

@@ -1,7 +1,9 @@
 // Makes the connections of a session of 2004.
 #pragma once
 
+#include <cstdint>
 #include <functional>
+#include <limits>
 #include <memory>
 #include <string>
 
@@ -38,8 +40,11 @@ class Connector {
   // The mode to ask for when a connection becomes an operations channel or a back channel (§6.2). A connection that
   // carries both takes the mode of the operations channel.
   virtual nfs4::ConnectionMode mode(nfs4::ChannelType type) const = 0;
-  // The largest message to ask for.
+  // The largest message to ask for, and the largest call if it may be longer.
   virtual uint32_t max_message() const = 0;
+  virtual uint32_t max_call() const { return max_message(); }
+  // The most calls at once to ask for. A server that keeps a receive for each call allows longer calls if they are few.
+  virtual uint32_t max_calls() const { return std::numeric_limits<uint32_t>::max(); }
   // Whether connections are RDMA connections from the start, so that they cannot step up (§2.3.3).
   virtual bool starts_in_rdma_mode() const = 0;
 
@@ -64,6 +69,8 @@ class UrlConnector final : public Connector {
 
   nfs4::ConnectionMode mode(nfs4::ChannelType type) const override;
   uint32_t max_message() const override;
+  uint32_t max_call() const override;
+  uint32_t max_calls() const override;
   bool starts_in_rdma_mode() const override { return url_.protocol == Protocol::kRdma; }
   Task<Opened> Open(Duration time_limit, Ends ends) override;
   Task<Opened> StepUp(std::unique_ptr<rpc::Channel> tcp, rpc::ConnectionLimits limits, Ends ends) override;
@@ -72,6 +79,9 @@ class UrlConnector final : public Connector {
   uint32_t Credits(rpc::Channel& rdma) const override;
 
  private:
+  // The size of a call whose data go inline, as the URL asks (inline=).
+  uint32_t inline_call() const;
+
   Loop& loop_;
   Workers& workers_;
   const Url& url_;

@@ -245,7 +245,9 @@ Task<Result<void, std::string>> Link::BindAll() {
 nfs4::SESSIONBIND4args Link::Arguments(ChannelType type) const {
   const bool is_back = type == ChannelType::BACK;
   const Connector& connector = surroundings_.connector;
-  const uint32_t size = is_back ? kMaxBackMessage : std::min(surroundings_.max_message, connector.max_message());
+  const auto size = [&](uint32_t most) {
+    return is_back ? kMaxBackMessage : std::min(surroundings_.max_message, most);
+  };
   // Over one connection, the operations channel decides on the mode, unless the connection is in RDMA mode already.
   const ConnectionMode mode = is_rdma_                       ? ConnectionMode::RDMA
                               : is_back && roles_.operations ? ConnectionMode::STREAM
@@ -254,10 +256,10 @@ nfs4::SESSIONBIND4args Link::Arguments(ChannelType type) const {
   return {.sessionid = surroundings_.owner.lease().session(),
           .channel = type,
           .mode = mode,
-          .maxrequestsize = size,
-          .maxresponsesize = size,
+          .maxrequestsize = size(connector.max_call()),
+          .maxresponsesize = size(connector.max_message()),
           .headerpadsize = is_rdma && !is_back ? surroundings_.padding : 0,
-          .maxrequests = is_back ? kBackSlots : surroundings_.requests,
+          .maxrequests = is_back ? kBackSlots : std::min(surroundings_.requests, connector.max_calls()),
           .maxrdmareads = is_rdma && !is_back ? kReads : 0,
           .transportattrs = {}};
 }
