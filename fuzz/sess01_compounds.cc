@@ -1,16 +1,18 @@
 // Sends sequences of COMPOUNDs of the sessions of 2004 to an NFSv4 server over a file system in memory: three clients
 // and six connections, which are bound, lost and bound again; requests with good and wrong numbers, in chains and
-// alone; and repetitions of earlier requests over any connection. Time passes, and the server restarts with the
-// sessions that it has stored. Each COMPOUND must get a reply that decodes as the results of its operations, the tables
-// must be consistent after it, and a change must not be executed twice: a repetition gets the same reply or an error of
-// OPERATION_CONTROL.
+// alone; and retries over any connection. The network holds up requests and retries on the connections over which they
+// were sent. Time passes, and the server restarts with the sessions that it has stored.
+//
+// Each COMPOUND must get a reply that decodes as the results of its operations, and the tables must be consistent after
+// it. The clients retry only the last request of a streamid, and use a streamid again only after they have had the
+// answer to its last request. Then no request that makes something may be executed twice: each copy of it gets the same
+// reply, or an error of OPERATION_CONTROL.
 //
 // Input: a sequence of steps. Each begins with an octet for its kind, and takes further octets as it needs them.
 #include <algorithm>
 #include <array>
 #include <cstdio>
 #include <cstdlib>
-#include <deque>
 #include <memory>
 #include <optional>
 #include <string>
@@ -20,7 +22,6 @@
 #include "input.h"
 #include "nfs/exports.h"
 #include "nfs/v4/attributes/owner_names.h"
-#include "nfs/v4/callback/callbacks.h"
 #include "nfs/v4/engine/compound_head.h"
 #include "nfs/v4/engine/namespace.h"
 #include "nfs/v4/engine/program.h"
@@ -30,8 +31,8 @@
 #include "nfs/v4/state/state.h"
 #include "protocol/nfs4_compound.h"
 #include "protocol/nfs4_sess01.h"
-#include "rpc/connection_control.h"
 #include "rpc/dispatch.h"
+#include "sess01_connection.h"
 #include "xdr/decode.h"
 #include "xdr/encode.h"
 
@@ -40,7 +41,11 @@ namespace {
 using namespace penstock;           // NOLINT: a program of its own
 using namespace penstock::nfs4;     // NOLINT: the protocol's own names
 using namespace penstock::nfs::v4;  // NOLINT
+using fuzz::Clock;
+using fuzz::Connection;
 using fuzz::Input;
+using fuzz::Sent;
+using fuzz::SilentCallbacks;
 
 constexpr size_t kConnections = 6;
 constexpr std::array<std::string_view, 3> kOwners = {"one", "two", "three"};
@@ -50,69 +55,14 @@ constexpr std::array<std::string_view, 3> kOwners = {"one", "two", "three"};
   std::abort();
 }
 
-// Time that passes between COMPOUNDs.
-class Clock : public TimerService {
- public:
-  TimePoint Now() const override { return now; }
-  std::unique_ptr<Timer> MakeTimer(std::function<void()>) override { return nullptr; }
-  TimePoint now{};
-};
-
-// Callbacks to clients that never answer.
-class SilentCallbacks : public Callbacks {
- public:
-  void Recall(ClientId, const stateid4&, const nfs::FileHandle&, const std::optional<nfs::v4::RequestName>&) override {}
-  Task<HolderAttributes> GetAttributes(Loop*, ClientId, const nfs::FileHandle&) override {
-    co_return HolderAttributes{};
-  }
-  void NotifyLock(ClientId, const nfs::FileHandle&, ConstBytes) override {}
-  void OffloadDone(ClientId, const nfs::FileHandle&, const stateid4&, const offload_info4&) override {}
-};
-
-class Way : public rpc::BackChannel {
- public:
-  explicit Way(const rpc::Peer& peer) : BackChannel(peer) {}
-  Task<Result<rpc::Message, rpc::CallError>> Call(rpc::Message, rpc::ReplyShape) override {
-    co_return std::unexpected(rpc::CallError::kDisconnected);
-  }
-  void CloseConnection(std::string) override { set_disconnected(); }
-};
-
-// A connection whose transport grants whatever it is asked for.
-class Connection : public rpc::ConnectionControl {
- public:
-  explicit Connection(BufferPool& buffers, bool is_rdma) {
-    peer.buffers = &buffers;
-    peer.connection = rpc::NewConnectionNumber();
-    peer.transport = is_rdma ? rpc::TransportKind::kRdma : rpc::TransportKind::kTcp;
-    peer.back_channel = std::make_shared<Way>(peer);
-    peer.control = this;
-  }
-  ~Connection() override { peer.back_channel->CloseConnection(""); }
-  Connection(const Connection&) = delete;
-  Connection& operator=(const Connection&) = delete;
-
-  rpc::ConnectionLimits Offer(const rpc::ConnectionLimits& asked) const override { return asked; }
-  void Bind(rpc::Xid, const rpc::ConnectionLimits&) override {}
-  size_t ReplyRoom(rpc::Xid) const override { return room; }
-  std::optional<rpc::ConnectionLimits> OfferStepUp(rpc::Xid, const rpc::ConnectionLimits& asked) const override {
-    return peer.transport == rpc::TransportKind::kTcp ? std::optional(asked) : std::nullopt;
-  }
-  void StepUp(rpc::Xid, const rpc::ConnectionLimits&) override { peer.transport = rpc::TransportKind::kRdma; }
-  bool connected() const { return peer.back_channel->connected(); }
-
-  rpc::Peer peer;
-  size_t room = SIZE_MAX;
-  size_t session = SIZE_MAX;  // what it is bound to, as an index
-  uint32_t channel = 0;       // its operations channel
-};
-
 class Server {
  public:
   Server() {
     auto tree = std::make_shared<fs::memory::FileSystem>(fs::memory::Options{
         .capacity = 1 << 20, .root_mode = 0777, .clock = [this] { return fs::Timestamp{++ticks_, 0}; }});
-    if (!exports_.Add("/", tree, {.squash = nfs::Squash::kNone})) Die("no export");
+    if (!exports_.Add("/", tree,
+                      {.squash = nfs::Squash::kNone, .security = nfs::SecurityFlavors{nfs::SecurityFlavor::kNone}}))
+      Die("no export");
     auto names = Namespace::Make(exports_, {1000, 0});
     if (!names) Die("no namespace");
     names_ = *std::move(names);
@@ -133,8 +83,10 @@ class Server {
       connections_[input.Octet() % kConnections].reset();
     } else if (kind < 64) {
       Pass(input.Octet());
+    } else if (kind < 88) {
+      Retry(input);
     } else if (kind < 96) {
-      Repeat(input);
+      Deliver(Over(input.Octet()));
     } else if (kind < 100) {
       Start();
     } else {
@@ -150,15 +102,7 @@ class Server {
   struct Session {
     uint64_t id = 0;
     bool keeps = false;  // asked for exactly-once semantics
-    size_t client = 0;
   };
-  // A request that has changed something.
-  struct Done {
-    size_t session;
-    rpc::Message call;
-    std::vector<std::byte> reply;
-  };
-
   // One run of the server.
   struct Running {
     Running(const Settings& settings, const RecoveryStore::Restart& restart, std::vector<SavedSession> dead,
@@ -185,8 +129,6 @@ class Server {
     run_->state.SendBy(callbacks_);
     run_->program.emplace(MakeServices());
     run_->dispatcher.Add(*run_->program);
-    // A session whose client has asked for it survives; the others are gone, and so is what they kept.
-    std::erase_if(done_, [&](const Done& each) { return !sessions_[each.session].keeps; });
   }
 
   Services MakeServices() {
@@ -231,7 +173,7 @@ class Server {
     const auto known = std::ranges::find(sessions_, id, &Session::id);
     if (known == sessions_.end()) {
       if (sessions_.size() == 4 * kMost) return;
-      sessions_.push_back({.id = id, .keeps = arguments.persist, .client = client});
+      sessions_.push_back({.id = id, .keeps = arguments.persist});
     }
   }
 
@@ -271,42 +213,82 @@ class Server {
 
   void Request(Input& input) {
     Connection& connection = Over(input.Octet());
-    connection.room = input.Octet() < 240 ? SIZE_MAX : 600;
+    const uint8_t network = input.Octet();
+    connection.room = network % 16 != 15 ? SIZE_MAX : 600;
     const uint8_t how = input.Octet();
     const uint32_t count = how % 5;
     const uint32_t channel = how < 200 ? connection.channel : last_channel_ + 2 - how % 8;
     const uint8_t numbers = input.Octet();
-    Begin(1 + 2 * count + 1);
-    // One wrong stream in some: the server decides which are in bounds.
+    const uint32_t stream = numbers % 9;
+    const size_t session = connection.session;
+    const bool keeps = session != SIZE_MAX && sessions_[session].keeps;
+    const bool is_proper = keeps && channel == connection.channel && stream < settings_.max_streams;
+    // The client waits for the answer to the last request of the streamid.
+    if (const auto last = Last(session, stream); is_proper && last && !last->over) return Repeat(connection, last);
+    Begin(2 + 2 * count);
     Add(OP_OPERATION_CONTROL,
         OPERATIONCONTROL4args{
-            .channelid = channel, .streamid = numbers % 9u, .chainflags = static_cast<ChainFlags>(numbers / 16 % 4)});
+            .channelid = channel, .streamid = stream, .chainflags = static_cast<ChainFlags>(numbers / 16 % 4)});
     AddNumber(numbers < 224 ? OP_PUTROOTFH : OP_GETFH);  // GETFH needs the filehandle of a chain
-    bool changes = false;
-    for (uint32_t i = 0; i < count; ++i) changes |= AddOne(input);
-    rpc::Message call = encoder_->Finish();
-    const COMPOUND4res results = Send(connection, call);
-    for (const nfs_resop4& result : results.resarray) Remember(result);
-    const bool is_ended = IsEnded(results);
-    if (is_ended) Forget(connection.session);
-    if (changes && IsOpened(results) && connection.session != SIZE_MAX && sessions_[connection.session].keeps) {
-      const auto octets = reply_.stream.bytes();
-      if (done_.size() == kMost) done_.pop_front();
-      if (!is_ended) done_.push_back({connection.session, std::move(call), {octets.begin(), octets.end()}});
+    for (uint32_t i = 0; i < count; ++i) AddOne(input);
+    // From now on the client does not retry the request before.
+    std::erase_if(sent_, [&](const auto& each) { return each->session == session && each->stream == stream; });
+    auto sent = std::make_shared<Sent>(Sent{.session = session, .stream = stream, .call = encoder_->Finish()});
+    if (is_proper) sent_.push_back(sent);
+    if (is_proper && network >= 224) {
+      connection.held.push_back(std::move(sent));
+    } else {
+      Repeat(connection, sent);
     }
   }
 
-  // A retry of a request that has changed something. Over a connection of the same session it gets the same reply, or
-  // OPERATION_CONTROL refuses it.
-  void Repeat(Input& input) {
+  void Retry(Input& input) {
     Connection& connection = Over(input.Octet());
     const uint8_t which = input.Octet();
-    if (done_.empty()) return;
-    const Done& done = done_[which % done_.size()];
-    const COMPOUND4res results = Send(connection, done.call);
-    if (connection.session != done.session || !IsOpened(results)) return;
+    if (sent_.empty()) return;
+    const auto sent = sent_[which % sent_.size()];
+    if (which >= 192 && connection.held.size() < kMost) {
+      connection.held.push_back(sent);
+    } else {
+      Repeat(connection, sent);
+    }
+  }
+
+  std::shared_ptr<Sent> Last(size_t session, uint32_t stream) const {
+    const auto found = std::ranges::find_if(
+        sent_, [&](const auto& each) { return each->session == session && each->stream == stream; });
+    return found == sent_.end() ? nullptr : *found;
+  }
+
+  // Sends a copy of a request, behind what the network still holds.
+  void Repeat(Connection& connection, const std::shared_ptr<Sent>& sent) {
+    Deliver(connection);
+    Arrive(connection, *sent);
+  }
+  void Deliver(Connection& connection) {
+    while (!connection.held.empty()) {
+      const auto sent = std::move(connection.held.front());
+      connection.held.pop_front();
+      Arrive(connection, *sent);
+    }
+  }
+
+  // A copy of a request arrives. If the connection is lost meanwhile, nothing does.
+  void Arrive(Connection& connection, Sent& sent) {
+    if (!connection.connected()) return;
+    const COMPOUND4res results = Send(connection, sent.call);
+    for (const nfs_resop4& result : results.resarray) Remember(result);
+    if (IsEnded(results)) Forget(connection.session);
+    // The numbers of another session mean something else.
+    if (connection.session != sent.session) return;
+    sent.over = true;
+    if (!IsOpened(results)) return;
     const auto octets = reply_.stream.bytes();
-    if (!std::ranges::equal(octets, done.reply)) Die("a change was executed twice");
+    if (sent.reply && !std::ranges::equal(octets, *sent.reply)) Die("a change was executed twice");
+    const bool made = std::ranges::any_of(results.resarray, [](const nfs_resop4& result) {
+      return result.resop() == OP_CREATE && result.opcreate().status() == NFS4_OK;
+    });
+    if (made) sent.reply.emplace(octets.begin(), octets.end());
   }
 
   static bool IsOpened(const COMPOUND4res& results) {
@@ -318,20 +300,17 @@ class Server {
            results.status == NFS4_OK;
   }
   void Forget(size_t session) {
-    std::erase_if(done_, [&](const Done& each) { return each.session == session; });
+    std::erase_if(sent_, [&](const auto& each) { return each->session == session; });
   }
 
-  // Returns whether the operation makes something that cannot be made again.
-  bool AddOne(Input& input) {
+  void AddOne(Input& input) {
     const uint8_t kind = input.Octet();
     const stateid4& state = states_[input.Octet() % states_.size()];
     AddNumber(OP_PUTROOTFH);
     if (kind < 80) {
       const std::string name = "made" + std::to_string(++made_);
       Add(OP_CREATE, CREATE4args{.objtype = createtype4(NF4DIR), .objname = name, .createattrs = {}});
-      return true;
-    }
-    if (kind < 120) {
+    } else if (kind < 120) {
       AddOpen(input);
     } else if (kind < 136) {
       Add(OP_CLOSE, CLOSE4args{.seqid = kind, .open_stateid = state});
@@ -348,7 +327,6 @@ class Server {
       encoder_->U32(kind < 200 ? kNumbers[kind % kNumbers.size()] : kind % 80);
       encoder_->Fixed(input.Take(size_t{4} * (input.Octet() % 16)));
     }
-    return false;
   }
 
   void AddOpen(Input& input) {
@@ -379,7 +357,12 @@ class Server {
     reply.emplace(co_await run_->dispatcher.HandleCall(std::move(call), peer));
   }
 
-  COMPOUND4res Run(Connection& connection) { return Send(connection, encoder_->Finish()); }
+  // Sends what is encoded, behind what the network still holds.
+  COMPOUND4res Run(Connection& connection) {
+    const rpc::Message call = encoder_->Finish();
+    Deliver(connection);
+    return Send(connection, call);
+  }
 
   // The results view reply_.
   COMPOUND4res Send(Connection& connection, const rpc::Message& call) {
@@ -422,7 +405,7 @@ class Server {
   uint32_t made_ = 0;
   uint32_t last_channel_ = 0;
   std::vector<Session> sessions_;
-  std::deque<Done> done_;
+  std::vector<std::shared_ptr<Sent>> sent_;  // the last request of each streamid
   std::vector<stateid4> states_;
   std::optional<xdr::Encoder> encoder_;
   rpc::Message reply_;

@@ -249,8 +249,8 @@ def retries_of_everything_close_only_own_channels(place):
     bind_again(place, client)
 
 
-def forged_records_do_not_bind(place):
-    """SESSION_BIND twice in a COMPOUND, and with a second SESSION_CREATE."""
+def a_second_bind_in_a_compound_is_refused(place):
+    """SESSION_BIND twice in a COMPOUND, and beside the other operations of the draft."""
     client = place.client()
     caller = client.open()
     client.create(caller)
@@ -263,8 +263,21 @@ def forged_records_do_not_bind(place):
     expect(client.bind(caller).run(place.root), wire.OK, "a request after these")
 
 
-def other_sizes_of_records_end_the_connection(place):
-    """A record beyond every size, over a bound stream."""
+def requests_above_the_credits_wait(place):
+    """Over TCP the server reads on when it has answered; over RDMA such a client loses its connection (sess01_wire)."""
+    if place.model != TCP:
+        return
+    client = place.client(requests=8)
+    channel = client.start(maxrequests=1)
+    messages = [channel.message(place.root, i % 8) for i in range(2000)]
+    channel.caller.endpoint.raw(b"".join(u32(len(each) | 1 << 31) + each for each in messages))
+    for message in messages:
+        status = Results(channel.caller.wait(rpc.xid_of(message))).status
+        demand(status in (wire.OK, wire.STREAM_INUSE), f"status {status}")
+
+
+def records_beyond_every_size_end_the_connection(place):
+    """A record of a gibibyte over a bound stream."""
     if place.model != TCP:
         return
     client = place.client()
@@ -278,4 +291,5 @@ CASES = [*REUSED, arguments_cut_short_are_bad_xdr, lengths_are_bounded, extreme_
          operations_of_the_draft_have_their_places, counts_of_operations_are_checked, channels_of_other_sessions_are_unreachable,
          bound_connections_keep_their_session, destroyed_sessions_take_nothing_with_them,
          calls_before_and_behind_the_bind_keep_the_stream, a_chain_may_stay_open, chains_may_be_long, chain_flags_at_random_are_answered,
-         retries_of_everything_close_only_own_channels, forged_records_do_not_bind, other_sizes_of_records_end_the_connection]
+         retries_of_everything_close_only_own_channels, a_second_bind_in_a_compound_is_refused, requests_above_the_credits_wait,
+         records_beyond_every_size_end_the_connection]

@@ -120,8 +120,8 @@ def grants_credits(number):
     return spoil
 
 
-def does_after(number, act):
-    """Calls act(server, connection) in a thread after so many requests behind an OPERATION_CONTROL."""
+def does_at(number, act):
+    """Calls act(server, connection) before a request behind an OPERATION_CONTROL is executed, the first one being 1."""
     def spoil(server):
         count = [number]
 
@@ -129,7 +129,7 @@ def does_after(number, act):
             def wrong(connection, *rest):
                 count[0] -= 1
                 if count[0] == 0:
-                    threading.Thread(target=act, args=(server, connection), daemon=True).start()
+                    act(server, connection)
                 return run(connection, *rest)
             return wrong
         wrap(server.core, "_controlled", make)
@@ -143,19 +143,22 @@ def calls(*operations, times=1, program=wire.CALLBACK_PROGRAM, minor=wire.MINOR_
         arguments = wire.callback_compound([*([first] if control else []), *operations], minor=minor)
         for i in range(times):
             connection.link.send_call(rpc.call(CB_COMPOUND, arguments, program, 0xCB000000 + i, credential=rpc.AUTH_NONE))
-    return does_after(2, act)
+    return does_at(2, act)
 
 
 def recalls_credits(target, times=1):
     """Sends CB_CREDITRECALL over the back channel, whatever the client answers."""
-    def act(server, connection):
-        session = connection.session
+    def recall(server, session):
         for _ in range(times):
             try:
                 server.core.callbacks.recall_credits(session, target)
             except (Unreachable, KeyError, OSError, Ended, Silence):
                 return  # the client is gone already
-    return does_after(2, act)
+
+    def act(server, connection):
+        # In a thread, because the client answers after its outstanding requests.
+        threading.Thread(target=recall, args=(server, connection.session), daemon=True).start()
+    return does_at(2, act)
 
 
 def after_the_grant(act):

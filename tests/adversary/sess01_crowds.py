@@ -133,7 +133,7 @@ def run_all(sizes, max_growth):
     return run
 
 
-crowd = run_all((1500, 80, 20), 112 * MIB)
+crowd = run_all((1500, 80, 6), 112 * MIB)
 great_crowd = run_all((20000, 1500, 10), 112 * MIB)
 
 

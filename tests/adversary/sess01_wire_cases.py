@@ -174,6 +174,19 @@ def padded_calls_of_strangers_are_refused(place):
     stranger.close()
 
 
+def back_channels_have_no_padding(place):
+    """A connection that only carries callbacks agrees on no padding, whatever its client asks for."""
+    if place.model not in (STEP_UP, RDMA):
+        raise NotHere("only over RDMA")
+    plain = Plain(place, channel=wire.BACK).enter_rdma_mode()
+    demand(plain.limits["headerpadsize"] == 0, "padding on a back channel")
+    for align in (0, 3, PAD):
+        message = rpc.call(0, b"", (100003, 4))
+        got = plain.answer(padded(message, 0, align), rpc.xid_of(message))
+        demand(got == ERR_CHUNK, f"RDMA_MSGP over a back channel, alignment {align}: {got}")
+    plain.peer.call(0, program=(100003, 4))
+
+
 def padded_calls_have_no_read_chunks(place):
     plain, at, stateid = on_rdma(place)
     message = write_of(plain, at, stateid, 1024)
@@ -276,6 +289,7 @@ def credits_do_not_go_below_one(place):
 CASES = [other_octets_after_the_grant_end_the_connection, silence_after_the_grant_ends_the_connection, clients_may_go_after_the_grant,
          clients_may_go_before_the_reply_of_mpa, request_comes_octet_by_octet, request_comes_at_once_with_a_call,
          second_request_ends_the_connection, records_in_rdma_mode_end_the_connection, terms_of_padding_are_checked,
-         padding_needs_an_agreement, padded_calls_of_strangers_are_refused, padded_calls_have_no_read_chunks, wrong_pads_are_bad_xdr,
+         padding_needs_an_agreement, padded_calls_of_strangers_are_refused, back_channels_have_no_padding,
+         padded_calls_have_no_read_chunks, wrong_pads_are_bad_xdr,
          padded_headers_may_be_cut_off, reads_are_limited, overrun_credits_end_the_connection, bursts_of_calls_are_answered_or_end,
          floods_of_empty_sends_end_the_connection, a_few_empty_sends_are_taken, credits_do_not_go_below_one]

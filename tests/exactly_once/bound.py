@@ -16,6 +16,7 @@ import rpc_messages as rpc  # noqa: E402
 import wire  # noqa: E402
 from cases import main  # noqa: E402
 from client import MODELS, RDMA, TCP, Client, Results, Where  # noqa: E402
+from disk import FailingDisk  # noqa: E402
 from nfs4_messages import at  # noqa: E402
 from operations import Place  # noqa: E402
 from patience import SECONDS  # noqa: E402
@@ -29,10 +30,11 @@ PAD = 256
 class Serving:
     """A server with an empty export."""
 
-    def __init__(self, scratch):
+    def __init__(self, scratch, environment=None):
         self.folder = f"{scratch}/export"
         os.mkdir(self.folder)
-        self.server = Server({"/": f"{self.folder}:no_root_squash"}, ["--grace=0", "--sess01=rdma", f"--sess01-pad={PAD}"])
+        self.server = Server({"/": f"{self.folder}:no_root_squash"}, ["--grace=0", "--sess01=rdma", f"--sess01-pad={PAD}"],
+                             environment=environment)
         self.names = itertools.count()
 
     def __enter__(self):
@@ -44,9 +46,10 @@ class Serving:
         self.client.close()
         return self.server.__exit__(failure, *rest)
 
-    def restart(self):
+    def restart(self, meanwhile=lambda: None):
         self.client.close()
         self.server.kill()
+        meanwhile()
         self.server.start()
         self.client = rpc.Client(self.server.rdma)
 
@@ -267,6 +270,38 @@ def kill_at_work(serving, operation, first):
     return True
 
 
+def unknown(scratch):
+    """The server is killed while a disk holds up the operation. It had noted the request before, so that nobody knows whether the disk
+    has done it: each retry says so (200419), and nothing is executed."""
+    disk = FailingDisk(scratch)
+    with Serving(scratch, disk.environment) as serving:
+        failures = Failures()
+        for first in MODELS:
+            failures.run(f"WRITE over {first}", kill_before_the_disk_answers, serving, disk, first)
+        failures.report()
+
+
+def kill_before_the_disk_answers(serving, disk, first):
+    speaker = Speaker(serving)
+    place = serving.place(speaker, speaker)
+    write = next(each for each in operations.version4(0) if each.name == "WRITE")
+    trial = Trial(speaker, place, write, first)
+    disk.fail(f"pwrite hang {place / 'file'}")
+    send(trial.original, trial.message, trial.payload)
+    disk.await_hanging(place / "file")
+    serving.restart(disk.mend)
+    trial.place.client = serving.client
+    write.meddle(place)
+    for model in MODELS:
+        channel = speaker.bind(model)
+        got = status(answer(channel, trial.message, trial.payload))
+        assert got == wire.UNKNOWN_FATE, f"the retry ended with {got}"
+        assert not write.spoiled(place), "it was executed"
+    assert channel.run([nfs4.putfh(place.directory)], HELD_STREAM).status == wire.OK, "a new request with the streamid"
+    speaker.close()
+    return True
+
+
 def late(scratch):
     """A valve holds the original, and lets it go when its retry has been answered and another client has changed the result. Then it
     holds a retry until the streamid has been used again."""
@@ -337,4 +372,4 @@ def live_from(model):
 
 
 main({**{case.__name__: case for case in map(live_from, MODELS)}, "bound_restart": restart, "bound_killed": killed_at_work,
-      "bound_late": late})
+      "bound_unknown": unknown, "bound_late": late})
