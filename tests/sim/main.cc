@@ -56,6 +56,7 @@ int Run(const Arguments& arguments) {
     const Schedule schedule(seed, arguments.sess01 ? Schedule::Family::kSess01 : Schedule::Family::kRfc);
     const auto capture = OpenCapture(arguments, seed);
     auto simulation = std::make_unique<Simulation>(schedule, seed, arguments.trace, capture.get());
+    if (arguments.trace) simulation->TraceLog();
     simulation->Run();
     if (arguments.trace) Print(*simulation, schedule);
     if (!simulation->findings().empty()) {
@@ -63,6 +64,7 @@ int Run(const Arguments& arguments) {
       if (!arguments.trace) {
         simulation.release();
         simulation = std::make_unique<Simulation>(schedule, seed, true);
+        simulation->TraceLog();
         simulation->Run();
         Print(*simulation, schedule);
       }

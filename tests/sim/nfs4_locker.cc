@@ -212,7 +212,7 @@ Task<void> Nfs4Locker::ReclaimLocks(size_t index) {
     const Span span{first, static_cast<size_t>(end - file.held.begin()) - 1};
     first = span.last + 1;
     for (bool again = grade != Grade::kNone; again;) {
-      if (!reclaiming()) co_return;
+      if (!reclaiming() || file.open.epoch != session_.epoch()) co_return;
       world_.Trace("{}: reclaims units {} to {} of {}", name(), span.first, span.last, file.name);
       const std::tuple operations(PUTFH4args{file.open.handle}, MakeLock(file, span, grade, true));
       const uint64_t epoch = session_.epoch();

@@ -14,7 +14,8 @@ constexpr size_t kSize = 100;  // octets of a shared file
 
 bool IsStateLost(client::Status status) {
   const auto number = static_cast<nfsstat4>(status);
-  return number == NFS4ERR_BAD_STATEID || number == NFS4ERR_EXPIRED || number == NFS4ERR_STALE_STATEID;
+  return number == NFS4ERR_BAD_STATEID || number == NFS4ERR_EXPIRED || number == NFS4ERR_STALE_STATEID ||
+         number == NFS4ERR_ADMIN_REVOKED;
 }
 
 }  // namespace
@@ -88,6 +89,7 @@ void Nfs4Sharer::Lose(size_t index) {
 }
 
 void Nfs4Sharer::HandleLeaseOver() {
+  ++leases_over_;
   shares_.book.Doubt(holder_);
   for (SharedFile& file : files_) file.seen.reset();
 }
@@ -107,6 +109,7 @@ Task<void> Nfs4Sharer::Open(size_t index) {
     co_return co_await Sleep(world_, milliseconds(1));
   }
   // If the last OPEN or CLOSE had no reply, the server may have the file open for writing.
+  file.leases_over = leases_over_;
   file.writes = file.open.doubtful || world_.random().Chance(0.4);
   co_await OpenFile(shares_.directory, file.name, file.open,
                     file.writes ? OPEN4_SHARE_ACCESS_BOTH : OPEN4_SHARE_ACCESS_READ);
@@ -118,13 +121,15 @@ void Nfs4Sharer::HandleOpen(File& file, const OPEN4res& opened) {
   if (!file.stateid || file.epoch != session_.epoch()) return;
   const size_t index = IndexOf(file);
   SharedFile& shared = files_[index];
-  Enter(index, true, shared.writes ? Grade::kExclusive : Grade::kShared);
+  // The reply may be a kept one, from before the lease has expired: then the delegation may be revoked already.
+  const bool is_certain = shared.leases_over == leases_over_;
+  if (is_certain) Enter(index, true, shared.writes ? Grade::kExclusive : Grade::kShared);
   const open_delegation4& given = opened.resok4().delegation;
   if (given.is_read()) shared.delegation = given.read().stateid;
   if (given.is_write()) shared.delegation = given.write().stateid;
   if (!shared.delegation) return;
   world_.Trace("{}: has a {} delegation of {}", name(), given.is_write() ? "write" : "read", shared.name);
-  Enter(index, false, given.is_write() ? Grade::kExclusive : Grade::kShared);
+  if (is_certain) Enter(index, false, given.is_write() ? Grade::kExclusive : Grade::kShared);
 }
 
 Task<void> Nfs4Sharer::Read(size_t index) {

@@ -42,6 +42,7 @@ class Nfs4Sharer final : public SessionWorker, private DelegationHolder {
     File open{};
     bool writes = false;                         // the open, or the one that is under way, is for writing
     std::optional<nfs4::stateid4> delegation{};  // until its return begins
+    unsigned leases_over = 0;                    // when the last OPEN was sent
     bool returning = false;                      // DELEGRETURN is under way
     std::optional<std::string> seen{};           // the content, as the delegation guarantees it
   };
@@ -69,6 +70,7 @@ class Nfs4Sharer final : public SessionWorker, private DelegationHolder {
   const Shares shares_;
   const size_t holder_;  // the sharer's number in the book
   std::vector<SharedFile> files_;
+  unsigned leases_over_ = 0;  // counts the leases that have expired
 };
 
 }  // namespace penstock::simulation

@@ -41,6 +41,7 @@ Task<void> Nfs4Worker::Act() {
     case 13:
       return Link();
     case 14:
+    case 15:
       return facts_.splits ? WritePieces() : Write();
     default:
       return Write();

@@ -130,7 +130,7 @@ void Schedule::DrawBound(Random& random) {
     // The smallest sizes make the client split COMPOUNDs into chains.
     client.max_message = client.protocol == Protocol::kRdma
                              ? OneOf(random, std::array<uint32_t, 3>{2048, 8192, 8192})
-                             : OneOf(random, std::array<uint32_t, 4>{2048, 2048, 4096, 80 << 10});
+                             : OneOf(random, std::array<uint32_t, 4>{2048, 2048, 2048, 80 << 10});
     client.workers = static_cast<unsigned>(random.Between(1, 4));
     // A LOCK that is executed twice has another result the second time.
     if (!client.session.persist) client.lockers = 0;
@@ -139,7 +139,10 @@ void Schedule::DrawBound(Random& random) {
 }
 
 void Schedule::DrawBoundFaults(Random& random) {
-  if (restarts > 0 && random.Chance(0.7)) bound->dies = random.Chance(0.5) ? 0.01 : 0.05;
+  if (restarts > 0 && random.Chance(0.6)) {
+    persistent = true;
+    bound->dies = OneOf(random, std::array<double, 3>{0.02, 0.1, 0.3});
+  }
   if (random.Chance(0.5)) bound->lose_set_up = random.Chance(0.5) ? 0.1 : 0.4;
 }
 

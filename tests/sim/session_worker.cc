@@ -86,7 +86,7 @@ SessionWorker::Reclaimed SessionWorker::JudgeReclaim(std::optional<nfsstat4> sta
 // RFC 8881 §8.4.2.1: no other client can get a conflicting open before the worker has reclaimed its own.
 Task<void> SessionWorker::ReclaimFile(File& file) {
   const uint64_t epoch = session_.epoch();
-  while (reclaiming() && file.stateid && file.epoch != epoch) {
+  while (reclaiming() && epoch == session_.epoch() && file.stateid && file.epoch != epoch) {
     const std::tuple operations(PUTFH4args{file.handle},
                                 MakeOpen(openflag4(OPEN4_NOCREATE), open_claim4(CLAIM_PREVIOUS, OPEN_DELEGATE_NONE)));
     world_.Trace("{}: reclaims an open", name());

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "at_once.h"
+#include "base/log.h"
 #include "nfs/file_handle.h"
 #include "nfs3_worker.h"
 #include "nfs4_locker.h"
@@ -115,7 +116,7 @@ void Simulation::MakeBound(ClientSide& client) {
 Worker::Facts Simulation::MakeFacts(ClientSide& client, std::string name) const {
   return {.directory = std::move(name),
           .max_payload = schedule_.max_payload,
-          .may_be_refused = schedule_.refuse_after > 0 || (schedule_.bound && schedule_.has_faults),
+          .may_be_refused = schedule_.refuse_after > 0,
           .disk_fails = schedule_.disk_fails > 0,
           .longest_execution = schedule_.longest_execution(),
           .may_be_silent = schedule_.silences,
@@ -188,7 +189,14 @@ void Simulation::AddSharers(ClientSide& client) {
   }
 }
 
-Simulation::~Simulation() = default;
+Simulation::~Simulation() {
+  if (traces_log_) log::SetSink({});
+}
+
+void Simulation::TraceLog() {
+  traces_log_ = true;
+  log::SetSink([this](log::Level, std::string_view text) { world_.Trace("log: {}", text); }, log::Level::kDebug);
+}
 
 Totals Simulation::totals() const {
   Totals totals{.events = world_.events_run(),

@@ -33,6 +33,9 @@ class Simulation {
   Simulation(const Schedule& schedule, uint64_t seed, bool tracing, rdma::trace::File* capture = nullptr);
   ~Simulation();
 
+  // Also writes the program's log into the trace. Its lines differ from run to run: they name connections, whose
+  // numbers are unique in the process.
+  void TraceLog();
   // Runs the simulation from beginning to end. May be called once.
   void Run();
 
@@ -100,6 +103,7 @@ class Simulation {
   unsigned restarts_left_;
   bool faults_over_ = false;
   bool has_hung_ = false;
+  bool traces_log_ = false;
   bool ending_ = false;        // EndSessions() has begun
   uint64_t refusals_ = 0;      // the planned refusals that have happened
   uint32_t most_granted_ = 0;  // the highest number of credits that the server has had to grant

@@ -62,6 +62,8 @@ void Simulation::Meddle() {
     }
     case 8:
     case 9:
+      // A server that dies at chosen moments needs its restarts for them.
+      if (schedule_.bound && schedule_.bound->dies > 0) break;
       return Restart();
     case 10:
       if (schedule_.silences) BeSilent(client, seconds(200));

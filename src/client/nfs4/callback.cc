@@ -1,6 +1,5 @@
 #include "client/nfs4/callback.h"
 
-#include <optional>
 #include <vector>
 
 #include "client/nfs4/attributes.h"
@@ -13,78 +12,38 @@ namespace penstock::client::v4 {
 using nfs4::nfs_cb_opnum4;
 using nfs4::nfsstat4;
 
-Task<rpc::AcceptStatus> CallbackProgram::Call(rpc::CallContext& context, xdr::Decoder& arguments,
-                                              xdr::Encoder& results) {
-  switch (context.procedure) {
-    case nfs4::CB_NULL::kNumber:
-      co_return arguments.Finish() ? rpc::AcceptStatus::SUCCESS : rpc::AcceptStatus::GARBAGE_ARGS;
-    case nfs4::CB_COMPOUND::kNumber:
-      co_return Compound(arguments, results);
-    default:
-      co_return rpc::AcceptStatus::PROC_UNAVAIL;
-  }
+bool CallbackProgram::Speaks(uint32_t minor_version) const {
+  const Dialect* const dialect = FindDialect(minor_version);
+  return dialect && dialect->has_sessions();
 }
 
 // RFC 8881 §19.2, §2.10.6: CB_SEQUENCE must be the first operation.
-rpc::AcceptStatus CallbackProgram::Compound(xdr::Decoder& arguments, xdr::Encoder& results) {
-  nfs4::CB_COMPOUND4args_head head;
-  if (!xdr::Decode(arguments, head)) return rpc::AcceptStatus::GARBAGE_ARGS;
-  const auto start = results.mark();
-  const size_t status_at = results.reduced_size();
-  xdr::Encode(results, nfs4::CB_COMPOUND4res_head{nfsstat4::NFS4_OK, head.tag, 0});
-  const size_t count_at = results.reduced_size() - 4;
-
-  nfsstat4 status = nfsstat4::NFS4_OK;
-  if (const Dialect* const dialect = FindDialect(head.minorversion); !dialect || !dialect->has_sessions()) {
-    status = nfsstat4::NFS4ERR_MINOR_VERS_MISMATCH;
-    head.count = 0;
-  }
-  std::optional<uint32_t> slot;
-  uint32_t done = 0;
-  for (; done < head.count && status == nfsstat4::NFS4_OK; ++done) {
-    nfs_cb_opnum4 operation;
-    if (!xdr::Decode(arguments, operation)) return rpc::AcceptStatus::GARBAGE_ARGS;
-    if (done == 0 && operation == nfs_cb_opnum4::OP_CB_SEQUENCE) {
-      const xdr::Message* replay = nullptr;
-      status = Sequence(arguments, results, slot, replay);
-      if (replay) {
-        results.Rewind(start);
-        results.Append(*replay);
-        return rpc::AcceptStatus::SUCCESS;
-      }
-    } else if (done == 0) {
-      status = Answer(results, operation, nfsstat4::NFS4ERR_OP_NOT_IN_SESSION);
-    } else {
-      status = Execute(operation, arguments, results);
-    }
-  }
-  results.PatchU32(status_at, static_cast<uint32_t>(status));
-  results.PatchU32(count_at, done);
-  if (slot) slots_.Finish(*slot, results.CopySince(start));
-  return rpc::AcceptStatus::SUCCESS;
+Task<CallbackProgram::Opened> CallbackProgram::Open(rpc::Xid /*xid*/, nfs_cb_opnum4 operation, xdr::Decoder& arguments,
+                                                    xdr::Encoder& results) {
+  if (operation == nfs_cb_opnum4::OP_CB_SEQUENCE) co_return Sequence(arguments, results);
+  co_return Opened{.status = Answer(results, operation, nfsstat4::NFS4ERR_OP_NOT_IN_SESSION)};
 }
 
-nfsstat4 CallbackProgram::Sequence(xdr::Decoder& arguments, xdr::Encoder& results, std::optional<uint32_t>& slot,
-                                   const xdr::Message*& replay) {
-  constexpr auto kOperation = nfs_cb_opnum4::OP_CB_SEQUENCE;
+CallbackProgram::Opened CallbackProgram::Sequence(xdr::Decoder& arguments, xdr::Encoder& results) {
+  const auto refuse = [&results](nfsstat4 status) {
+    return Opened{.status = Answer(results, nfs_cb_opnum4::OP_CB_SEQUENCE, status)};
+  };
   nfs4::CB_SEQUENCE4args sequence;
-  if (!xdr::Decode(arguments, sequence)) return Answer(results, kOperation, nfsstat4::NFS4ERR_BADXDR);
-  if (sequence.csa_sessionid != receiver_.session()) return Answer(results, kOperation, nfsstat4::NFS4ERR_BADSESSION);
+  if (!xdr::Decode(arguments, sequence)) return refuse(nfsstat4::NFS4ERR_BADXDR);
+  if (sequence.csa_sessionid != receiver_.session()) return refuse(nfsstat4::NFS4ERR_BADSESSION);
   if (current_ != sequence.csa_sessionid) {
     current_ = sequence.csa_sessionid;
     slots_ = CallbackSlots(slot_count_);
   }
-  if (RefersToACallUnderWay(sequence)) return Answer(results, kOperation, nfsstat4::NFS4ERR_DELAY);
+  if (RefersToACallUnderWay(sequence)) return refuse(nfsstat4::NFS4ERR_DELAY);
   const CallbackSlots::Start start = slots_.HandleSequence(sequence.csa_slotid, sequence.csa_sequenceid);
-  if (start.status != nfsstat4::NFS4_OK) return Answer(results, kOperation, start.status);
-  replay = start.replay;
-  if (replay) return nfsstat4::NFS4_OK;
-  slot = sequence.csa_slotid;
-  xdr::Encode(results, kOperation);
+  if (start.status != nfsstat4::NFS4_OK) return refuse(start.status);
+  if (start.replay) return {.replay = start.replay};
+  xdr::Encode(results, nfs_cb_opnum4::OP_CB_SEQUENCE);
   const nfs4::CB_SEQUENCE4resok said{sequence.csa_sessionid, sequence.csa_sequenceid, sequence.csa_slotid,
                                      slots_.highest(), slots_.highest()};
   xdr::Encode(results, nfs4::CB_SEQUENCE4res(nfsstat4::NFS4_OK, said));
-  return nfsstat4::NFS4_OK;
+  return {.runs = true, .stream = sequence.csa_slotid};
 }
 
 // RFC 8881 §2.10.6.3: the callback has overtaken a reply on which it depends.
@@ -111,35 +70,35 @@ nfsstat4 AnswerGetAttributes(CallbackReceiver& receiver, xdr::Decoder& arguments
   return nfsstat4::NFS4_OK;
 }
 
-nfsstat4 CallbackProgram::Execute(nfs_cb_opnum4 operation, xdr::Decoder& arguments, xdr::Encoder& results) {
+Task<nfsstat4> CallbackProgram::Execute(nfs_cb_opnum4 operation, xdr::Decoder& arguments, xdr::Encoder& results) {
   switch (operation) {
     case nfs_cb_opnum4::OP_CB_SEQUENCE:
-      return Answer<nfs4::CB_SEQUENCE4args>(arguments, results, operation, nfsstat4::NFS4ERR_SEQUENCE_POS);
+      co_return Answer<nfs4::CB_SEQUENCE4args>(arguments, results, operation, nfsstat4::NFS4ERR_SEQUENCE_POS);
     case nfs_cb_opnum4::OP_CB_RECALL_SLOT:
-      return Answer<nfs4::CB_RECALL_SLOT4args>(arguments, results, operation, [&](const auto& recall) {
+      co_return Answer<nfs4::CB_RECALL_SLOT4args>(arguments, results, operation, [&](const auto& recall) {
         receiver_.HandleSlotTarget(recall.rsa_target_highest_slotid);
         return nfsstat4::NFS4_OK;
       });
     case nfs_cb_opnum4::OP_CB_RECALL:
-      return Answer<nfs4::CB_RECALL4args>(arguments, results, operation,
-                                          [&](const auto& recall) { return receiver_.HandleRecall(recall); });
+      co_return Answer<nfs4::CB_RECALL4args>(arguments, results, operation,
+                                             [&](const auto& recall) { return receiver_.HandleRecall(recall); });
     case nfs_cb_opnum4::OP_CB_GETATTR:
-      return AnswerGetAttributes(receiver_, arguments, results);
+      co_return AnswerGetAttributes(receiver_, arguments, results);
     case nfs_cb_opnum4::OP_CB_RECALL_ANY:
-      return Answer<nfs4::CB_RECALL_ANY4args>(arguments, results, operation, [&](const auto& recall) {
+      co_return Answer<nfs4::CB_RECALL_ANY4args>(arguments, results, operation, [&](const auto& recall) {
         receiver_.HandleRecallAny(recall);
         return nfsstat4::NFS4_OK;
       });
     case nfs_cb_opnum4::OP_CB_NOTIFY_LOCK:
-      return Answer<nfs4::CB_NOTIFY_LOCK4args>(arguments, results, operation, [&](const auto& notice) {
+      co_return Answer<nfs4::CB_NOTIFY_LOCK4args>(arguments, results, operation, [&](const auto& notice) {
         receiver_.HandleLockAvailable(notice.cnla_fh);
         return nfsstat4::NFS4_OK;
       });
     // The client never waits for these events.
     case nfs_cb_opnum4::OP_CB_RECALLABLE_OBJ_AVAIL:
-      return Answer<nfs4::CB_RECALLABLE_OBJ_AVAIL4args>(arguments, results, operation, nfsstat4::NFS4_OK);
+      co_return Answer<nfs4::CB_RECALLABLE_OBJ_AVAIL4args>(arguments, results, operation, nfsstat4::NFS4_OK);
     case nfs_cb_opnum4::OP_CB_WANTS_CANCELLED:
-      return Answer<nfs4::CB_WANTS_CANCELLED4args>(arguments, results, operation, nfsstat4::NFS4_OK);
+      co_return Answer<nfs4::CB_WANTS_CANCELLED4args>(arguments, results, operation, nfsstat4::NFS4_OK);
     // These concern layouts, directory notifications and copies, which the client never requests (RFC 8881 §20.3 to
     // §20.5, §20.12, RFC 7862 §16.1).
     case nfs_cb_opnum4::OP_CB_LAYOUTRECALL:
@@ -147,9 +106,9 @@ nfsstat4 CallbackProgram::Execute(nfs_cb_opnum4 operation, xdr::Decoder& argumen
     case nfs_cb_opnum4::OP_CB_PUSH_DELEG:
     case nfs_cb_opnum4::OP_CB_NOTIFY_DEVICEID:
     case nfs_cb_opnum4::OP_CB_OFFLOAD:
-      return Answer(results, operation, nfsstat4::NFS4ERR_NOTSUPP);
+      co_return Answer(results, operation, nfsstat4::NFS4ERR_NOTSUPP);
     default:
-      return Answer(results, nfs_cb_opnum4::OP_CB_ILLEGAL, nfsstat4::NFS4ERR_OP_ILLEGAL);
+      co_return Answer(results, nfs_cb_opnum4::OP_CB_ILLEGAL, nfsstat4::NFS4ERR_OP_ILLEGAL);
   }
 }
 

@@ -2,11 +2,13 @@
 // (RFC 8881 §20).
 #pragma once
 
+#include <utility>
+
+#include "client/nfs4/callback_compound.h"
 #include "client/nfs4/callback_slots.h"
 #include "client/nfs4/delegation_table.h"
 #include "client/nfs4/slot_table.h"
 #include "protocol/nfs4_callback.h"
-#include "rpc/dispatch.h"
 
 namespace penstock::client::v4 {
 
@@ -33,25 +35,23 @@ class CallbackReceiver {
 };
 
 // Belongs to the loop of the session.
-class CallbackProgram final : public rpc::Program {
+class CallbackProgram final : public CallbackCompounds {
  public:
   // `receiver` outlives it.
   CallbackProgram(uint32_t slots, CallbackReceiver& receiver)
       : slot_count_(slots), slots_(slots), receiver_(receiver) {}
 
-  uint32_t number() const override { return nfs4::NFS4_CALLBACK; }
-  rpc::VersionRange versions() const override { return {1, 1}; }
-  // The slots recognise duplicates.
-  rpc::Classification Classify(rpc::CallContext& /*context*/, xdr::Decoder& /*arguments*/) const override { return {}; }
-
-  Task<rpc::AcceptStatus> Call(rpc::CallContext& context, xdr::Decoder& arguments, xdr::Encoder& results) override;
-
  private:
-  rpc::AcceptStatus Compound(xdr::Decoder& arguments, xdr::Encoder& results);
-  nfs4::nfsstat4 Sequence(xdr::Decoder& arguments, xdr::Encoder& results, std::optional<uint32_t>& slot,
-                          const xdr::Message*& replay);
+  bool Speaks(uint32_t minor_version) const override;
+  nfs4::nfsstat4 status_of_none() const override { return nfs4::nfsstat4::NFS4_OK; }
+  Task<Opened> Open(rpc::Xid xid, nfs4::nfs_cb_opnum4 operation, xdr::Decoder& arguments,
+                    xdr::Encoder& results) override;
+  Task<nfs4::nfsstat4> Execute(nfs4::nfs_cb_opnum4 operation, xdr::Decoder& arguments, xdr::Encoder& results) override;
+  void HandleEnd(const Opened& opened, xdr::Message results) override {
+    slots_.Finish(opened.stream, std::move(results));
+  }
+  Opened Sequence(xdr::Decoder& arguments, xdr::Encoder& results);
   bool RefersToACallUnderWay(const nfs4::CB_SEQUENCE4args& sequence) const;
-  nfs4::nfsstat4 Execute(nfs4::nfs_cb_opnum4 operation, xdr::Decoder& arguments, xdr::Encoder& results);
 
   const uint32_t slot_count_;
   nfs4::sessionid4 current_{};

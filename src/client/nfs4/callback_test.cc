@@ -123,6 +123,13 @@ TEST_F(CallbackTest, ExecutesTheOperationsAfterCbSequence) {
   EXPECT_EQ(targets, std::vector<uint32_t>{3});
 }
 
+// Otherwise the slot would answer NFS4ERR_DELAY for ever.
+TEST_F(CallbackTest, ACompoundThatEndsTooEarlyGivesItsSlotBack) {
+  EXPECT_EQ(Call(2, [&](xdr::Encoder& encoder) { EncodeSequence(encoder, 0, 1); }), nfsstat4::NFS4ERR_BADXDR);
+  EXPECT_EQ(head.count, 2u);
+  EXPECT_EQ(RecallSlot(2, 3), nfsstat4::NFS4_OK);
+}
+
 TEST_F(CallbackTest, AnswersARepetitionWithoutExecutingIt) {
   RecallSlot(1, 3);
   const std::vector<std::byte> first = rest;

@@ -277,14 +277,16 @@ template <class Build, class Observe, class... Arguments>
 Task<Result<CompoundReply<Arguments...>>> CompoundCaller::ReclaimAttempts(
     Build build, std::string_view what, Observe observe, std::type_identity<std::tuple<Arguments...>>) {
   Retries retries(timers_.Now() + options_.give_up_after);
+  const uint64_t before = epoch();
   for (;;) {
     const std::tuple<Arguments...> operations = build();
     Fate fate = Fate::kDone;
     auto reply = co_await Once(operations, what, {}, fate);
     if (!reply) co_return reply;
     observe(std::as_const(*reply));
-    if (fate == Fate::kAgain) reply->status = nfs4::nfsstat4::NFS4ERR_DELAY;
-    if (fate != Fate::kLater) co_return reply;
+    // The server has restarted again: what it says of its last run does not count.
+    if (fate == Fate::kAgain || epoch() != before) reply->status = nfs4::nfsstat4::NFS4ERR_DELAY;
+    if (fate != Fate::kLater || epoch() != before) co_return reply;
     if (timers_.Now() >= retries.give_up) co_return std::unexpected(v4::ErrorOf(reply->status, what));
     co_await Sleep(timers_, retries.NextDelay());
   }

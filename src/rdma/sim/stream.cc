@@ -166,7 +166,9 @@ StreamListener::~StreamListener() { network_.stream_listeners_.erase(local_); }
 
 Task<ConnectResult> SimProvider::StepUp(ReleasedSocket socket, StepUpRole role, std::vector<std::byte> last_octets,
                                         ConnectOptions options) {
-  assert(dynamic_cast<StreamSocket*>(socket.simulated.get()));
+  if (!dynamic_cast<StreamSocket*>(socket.simulated.get())) {
+    co_return std::unexpected(ConnectError{ConnectError::Kind::kUnreachable, "the socket is not of this network", {}});
+  }
   std::unique_ptr<StreamSocket> stream(static_cast<StreamSocket*>(socket.simulated.release()));
   if (!last_octets.empty()) stream->Send(std::move(last_octets));
   World& world = network_.world_;

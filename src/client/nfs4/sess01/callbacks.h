@@ -5,10 +5,10 @@
 
 #include "base/signal.h"
 #include "client/nfs4/callback.h"
+#include "client/nfs4/callback_compound.h"
 #include "client/nfs4/sess01/callback_table.h"
 #include "protocol/nfs4_callback.h"
 #include "protocol/nfs4_sess01.h"
-#include "rpc/dispatch.h"
 
 namespace penstock::client::v4::sess01 {
 
@@ -39,29 +39,21 @@ class BoundReceiver {
 };
 
 // Executes the callbacks of one connection. Belongs to the loop of the session.
-class CallbackProgram final : public rpc::Program {
+class CallbackProgram final : public CallbackCompounds {
  public:
   // All outlive it. `state` handles CB_RECALL and CB_GETATTR.
   CallbackProgram(BackConnection& connection, BoundReceiver& session, CallbackReceiver& state)
       : connection_(connection), session_(session), state_(state) {}
 
-  uint32_t number() const override { return nfs4::NFS4_CALLBACK; }
-  rpc::VersionRange versions() const override { return {1, 1}; }
-  // The streams recognize duplicates.
-  rpc::Classification Classify(rpc::CallContext& /*context*/, xdr::Decoder& /*arguments*/) const override { return {}; }
-  Task<rpc::AcceptStatus> Call(rpc::CallContext& context, xdr::Decoder& arguments, xdr::Encoder& results) override;
-
  private:
-  // The callback that OPERATION_CONTROL has started.
-  struct Opened {
-    nfs4::nfsstat4 status = nfs4::nfsstat4::NFS4_OK;
-    nfs4::OPERATIONCONTROL4args control{};
-    const xdr::Message* replay = nullptr;
-    bool runs = false;
-  };
-  Task<rpc::AcceptStatus> Compound(rpc::Xid xid, xdr::Decoder& arguments, xdr::Encoder& results);
-  Task<Opened> Open(rpc::Xid xid, xdr::Decoder& arguments);
-  Task<nfs4::nfsstat4> Execute(nfs4::nfs_cb_opnum4 operation, xdr::Decoder& arguments, xdr::Encoder& results);
+  bool Speaks(uint32_t minor_version) const override;
+  nfs4::nfsstat4 status_of_none() const override { return nfs4::nfsstat4::NFS4ERR_SESS01_CONTROL_POS; }
+  Task<Opened> Open(rpc::Xid xid, nfs4::nfs_cb_opnum4 operation, xdr::Decoder& arguments,
+                    xdr::Encoder& results) override;
+  Task<nfs4::nfsstat4> Execute(nfs4::nfs_cb_opnum4 operation, xdr::Decoder& arguments, xdr::Encoder& results) override;
+  void HandleEnd(const Opened& opened, xdr::Message results) override;
+  // Looks for the callback in the table of the session.
+  Task<Opened> Find(rpc::Xid xid, const nfs4::OPERATIONCONTROL4args& control);
 
   BackConnection& connection_;
   BoundReceiver& session_;

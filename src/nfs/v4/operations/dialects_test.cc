@@ -174,6 +174,21 @@ const auto UsesTheFilehandleOfAnotherRequest = [](auto& scene) -> Outcome {
   }
 };
 
+// The seqids of open-owners have no meaning, and no open is confirmed. The effect: the server asks for no confirmation.
+const auto GivesAnySeqid = [](auto& scene) -> Outcome {
+  scene.server.MakeFile("file");
+  auto& client = scene.Make();
+  Outcome outcome;
+  for (const uint32_t seqid : {9u, 2u}) {
+    const auto open = Opening(client.id(), seqid, "owner", kRead, 0, Named("file"));
+    auto reply = client.Send(scene.first, client.NextName(scene.first), PutRoot(), open);
+    std::decay_t<decltype(client)>::SkipOpener(reply);
+    const auto opened = reply.Skip().template Next<OPEN4res>();
+    outcome = {opened.status(), opened.is_resok4() && !(opened.resok4().rflags & OPEN4_RESULT_CONFIRM)};
+  }
+  return outcome;
+};
+
 // The effect: the holder is asked to return the delegation.
 const auto OpensAgainstADelegation = [](auto& scene, bool calls_back) -> Outcome {
   scene.server.MakeFile("file");
@@ -350,7 +365,8 @@ const std::vector<Row> kTable{
             {NFS4ERR_DELAY, kEffect}, {NFS4_OK, kEffect}, "X13: the server of 2004 lets the retry wait"),
     Differs("RequestsShareAFilehandle",           UsesTheFilehandleOfAnotherRequest,
             {NFS4ERR_NOFILEHANDLE, kNone}, {NFS4_OK, kEffect}, "X15: RFC 8881 has no chains"),
-    // delegations
+    // opens and delegations
+    Same("OwnersHaveNoSequence",                  GivesAnySeqid,                   {NFS4_OK, kEffect}),
     Same("ADelegationIsRecalled",                 RecallsADelegation,              {NFS4ERR_DELAY, kEffect}),
     Same("NoBackChannelMeansNoDelegation",        HasNoBackChannel,                {NFS4_OK, kNone}),
     // leases
