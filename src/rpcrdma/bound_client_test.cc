@@ -193,6 +193,41 @@ TEST_F(BoundClientTest, ALossEndsTheReturn) {
   EXPECT_FALSE(*returned);
 }
 
+// A client asks by further calls whether the server has all its credits back, since a reply to a call under way may
+// have counted a returned credit already.
+TEST_F(BoundClientTest, AServerThatHasItsCreditsBackKeepsTheConnection) {
+  rig_.Start();
+  Bind();
+  rig_.handler.set_max_delay(std::chrono::microseconds(50));
+  constexpr Duration kLimit = std::chrono::seconds(1);
+  uint32_t xid = 1000;
+  int most_rounds = 0;
+  for (int i = 0; i < 50; ++i) {
+    std::vector<CallResult> results(8);
+    for (CallResult& result : results) rig_.Begin({.xid = ++xid}, result);
+    for (uint64_t steps = rig_.world.random().Between(0, 60); steps > 0; --steps) rig_.world.Step();
+    rig_.handler.back_channel()->Withdraw(2, kLimit);
+    int rounds = 0;
+    do {
+      std::optional<bool> returned;
+      ReturnCredits(2, returned);
+      ASSERT_TRUE(rig_.world.RunUntil([&] { return returned.has_value(); }));
+      ASSERT_TRUE(*returned);
+      ASSERT_TRUE(rig_.CallAndCheck({.xid = ++xid}));
+      ++rounds;
+    } while (credits().granted() > 2 && rounds < 10);
+    EXPECT_EQ(credits().granted(), 2u);
+    most_rounds = std::max(most_rounds, rounds);
+    rig_.world.RunFor(2 * kLimit);
+    ASSERT_FALSE(rig_.client->lost()) << rig_.client->end();
+    for (const CallResult& result : results) EXPECT_TRUE(result && *result);
+    // The server grants six credits again.
+    action_ = [](rpc::Xid call, rpc::ConnectionControl& control) { control.Bind(call, kAsked); };
+    ASSERT_TRUE(rig_.CallAndCheck({.xid = ++xid}));
+  }
+  EXPECT_LE(most_rounds, 5) << "client/nfs4/sess01/link.cc tries so often";
+}
+
 // Withdrawals, returns and calls at random times never cost the connection.
 TEST_F(BoundClientTest, CreditsFallAndRiseDuringCalls) {
   rig_.Start();

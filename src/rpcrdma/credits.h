@@ -97,10 +97,10 @@ class ResponderCredits {
   // reply to the first.
   static constexpr uint32_t kSlack = 4;
 
-  explicit ResponderCredits(uint32_t limit) : limit_(std::max(limit, 1u)), highest_(limit_) {}
+  explicit ResponderCredits(uint32_t limit) : limit_(std::max(limit, 1u)), highest_(limit_), granted_(limit_) {}
 
   // The credit value for the header of a reply to a peer that has requested `requested` credits. Never zero.
-  uint32_t Grant(uint32_t requested) const { return std::clamp(requested, 1u, limit_); }
+  uint32_t Grant(uint32_t requested) { return granted_ = std::clamp(requested, 1u, limit_); }
   uint32_t limit() const { return limit_; }
 
   // Changes the limit for later grants. Before replies can grant more, the caller must have posted receives_needed()
@@ -111,9 +111,13 @@ class ResponderCredits {
     highest_ = std::max(highest_, limit_);
     target_ = kNoTarget;
   }
-  // Begins to withdraw the credits above `target`, but never the last one. The limit falls by one with each message of
-  // the peer (HandleWithdrawn()), so that the grant says how many credits the peer still has to return.
-  void BeginWithdrawal(uint32_t target) { target_ = std::min(target_, std::max(target, 1u)); }
+  // Begins to withdraw the credits above `target`, but never the last one. The peer returns those that it has: the
+  // limit falls by one with each of its messages (HandleWithdrawn()), so that a grant says how many are left. The peer
+  // may have requested fewer credits than the limit; then it does not have the others.
+  void BeginWithdrawal(uint32_t target) {
+    target_ = std::min(target_, std::max(target, 1u));
+    limit_ = std::min(limit_, std::max(granted_, target_));
+  }
   bool withdrawing() const { return limit_ > target_; }
   void HandleWithdrawn() {
     assert(withdrawing());
@@ -141,6 +145,7 @@ class ResponderCredits {
 
   uint32_t limit_;
   uint32_t highest_;
+  uint32_t granted_;  // by the last reply
   uint32_t target_ = kNoTarget;
   uint32_t unanswered_ = 0;
 };

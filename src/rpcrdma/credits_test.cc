@@ -147,6 +147,46 @@ TEST(ResponderCredits, NeedFewerReceivesWhenTheLimitFalls) {
   EXPECT_EQ(credits.receives_needed(), 64 + ResponderCredits::kSlack);
 }
 
+TEST(ResponderCredits, ComeBackOneByOne) {
+  ResponderCredits credits(8);
+  EXPECT_EQ(credits.Grant(100), 8u);
+  credits.BeginWithdrawal(6);
+  for (const uint32_t left : {7, 6}) {
+    EXPECT_TRUE(credits.withdrawing());
+    credits.HandleWithdrawn();
+    EXPECT_EQ(credits.Grant(100), left);
+  }
+  EXPECT_FALSE(credits.withdrawing());
+  credits.BeginWithdrawal(7);
+  EXPECT_FALSE(credits.withdrawing()) << "a higher target";
+  credits.BeginWithdrawal(0);
+  EXPECT_TRUE(credits.withdrawing());
+  credits.set_limit(8);
+  EXPECT_FALSE(credits.withdrawing());
+  EXPECT_EQ(credits.Grant(100), 8u);
+}
+
+TEST(ResponderCredits, APeerReturnsOnlyWhatItHasRequested) {
+  ResponderCredits credits(64);
+  EXPECT_EQ(credits.Grant(4), 4u);
+  credits.BeginWithdrawal(4);
+  EXPECT_FALSE(credits.withdrawing());
+  EXPECT_EQ(credits.receives_needed(), 4 + ResponderCredits::kSlack);
+  EXPECT_EQ(credits.Grant(64), 4u);
+  credits.BeginWithdrawal(3);
+  EXPECT_TRUE(credits.withdrawing());
+  credits.HandleWithdrawn();
+  EXPECT_FALSE(credits.withdrawing());
+}
+
+TEST(ResponderCredits, APeerMayRequestMoreUpToTheTarget) {
+  ResponderCredits credits(64);
+  EXPECT_EQ(credits.Grant(4), 4u);
+  credits.BeginWithdrawal(32);
+  EXPECT_FALSE(credits.withdrawing());
+  EXPECT_EQ(credits.Grant(64), 32u);
+}
+
 TEST(ResponderCredits, TolerateTheCallsOfAHigherGrant) {
   ResponderCredits credits(4);
   credits.set_limit(1);

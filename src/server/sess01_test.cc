@@ -325,27 +325,29 @@ TEST_P(Sess01Test, ExecutesEachRequestOnceWhileCreditsAreRecalled) {
   Run([&recalled, recall_limit](Mount& mount, Workers&) -> Task<Outcome> {
     PENSTOCK_CO_TRY(const Node top, co_await Find(mount, ""));
     constexpr size_t kWorkers = 40;
-    size_t made = 0, ended = 0;
-    bool stop = false;
+    struct Load {
+      size_t made = 0, ended = 0;
+      bool stop = false;
+    } load;
     for (size_t i = 0; i < kWorkers; ++i) {
-      Spawn([](Mount& on, client::Handle in, size_t number, size_t& count, const bool& enough, size_t& over) -> Task<> {
+      Spawn([](Mount& on, client::Handle in, size_t number, Load& all) -> Task<> {
         // A directory that is made twice exists, and one that is removed twice does not.
-        for (size_t n = 0; !enough; ++n) {
+        for (size_t n = 0; !all.stop; ++n) {
           const std::string name = fmt::format("folder {} {}", number, n);
           const auto folder = co_await on.MakeDirectory(in, name, 0755);
           EXPECT_TRUE(folder) << folder.error().message;
           const auto removed = co_await on.RemoveDirectory(in, name);
           EXPECT_TRUE(removed) << removed.error().message;
-          ++count;
+          ++all.made;
         }
-        ++over;
-      }(mount, top.handle, i, made, stop, ended));
+        ++all.ended;
+      }(mount, top.handle, i, load));
     }
     while (!recalled) co_await Sleep(mount.loop(), std::chrono::milliseconds(10));
-    const size_t before = made;
-    while (made < before + 2 * kWorkers) co_await Sleep(mount.loop(), std::chrono::milliseconds(10));
-    stop = true;
-    while (ended < kWorkers) co_await Sleep(mount.loop(), std::chrono::milliseconds(10));
+    const size_t before = load.made;
+    while (load.made < before + 2 * kWorkers) co_await Sleep(mount.loop(), std::chrono::milliseconds(10));
+    load.stop = true;
+    while (load.ended < kWorkers) co_await Sleep(mount.loop(), std::chrono::milliseconds(10));
     // The server closes no connection when the time for the recall is over.
     co_await Sleep(mount.loop(), recall_limit + std::chrono::seconds(2));
     EXPECT_EQ(mount.reconnections(), 0u);

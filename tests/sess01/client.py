@@ -198,6 +198,7 @@ class Client:
         elif caller.link.is_rdma:
             link = caller.link
             link.max_send, link.pad = limits["maxrequestsize"] or link.max_send, limits["headerpadsize"]
+            link.wanted = max(link.wanted, limits["maxrequests"])
         self.channels.append(channel)
         return channel
 

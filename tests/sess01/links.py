@@ -99,7 +99,12 @@ class RdmaLink:
 
     def __init__(self, endpoint, max_send=INLINE):
         self.endpoint, self.max_send, self.pad = endpoint, max_send, 0
+<<<<<<< ours
         self.granted, self.outstanding, self.credit, self.is_lost = 1, 0, threading.Condition(), False
+=======
+        self.granted, self.outstanding, self.credit = 1, 0, threading.Condition()
+        self.wanted = 32  # the credits that each call asks for
+>>>>>>> theirs
         self.next_handle, self.offers = 0x1000, {}  # by XID: (handle of the Reply chunk, of the Write chunk)
         self.kinds = []  # the kinds of the messages that were sent
 
@@ -126,7 +131,7 @@ class RdmaLink:
         `read_room` that of a Write chunk for the data of a READ, which must be the last item of the reply."""
         self.take_credit()
         xid, handles = xid_of(message), []
-        fields = {"credits": 32}
+        fields = {"credits": self.wanted}
         reply = self.offer(bytes(room)) if room else None
         written = self.offer(bytes(read_room)) if read_room else None
         if reply:
@@ -139,7 +144,7 @@ class RdmaLink:
             padding = bytes(-(16 + len(chunks) + payload[0]) % self.pad)
             padded = message[:payload[0]] + padding + message[payload[0]:]
             if 16 + len(chunks) + len(padded) <= self.max_send:
-                return self._send(xid, (reply, written, handles), header(xid, RDMA_MSGP, credits=32, chunks=chunks) + padded)
+                return self._send(xid, (reply, written, handles), header(xid, RDMA_MSGP, credits=self.wanted, chunks=chunks) + padded)
         if payload and lists + len(message) > self.max_send:
             at, size = payload
             handles.append(self.offer(message[at:at + size]))

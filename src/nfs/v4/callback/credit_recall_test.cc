@@ -40,7 +40,7 @@ class CreditRecallTest : public CallbackSenderTest {
                                               .requests = 8,
                                               .connection = ++connections_,
                                               .dialect = dialect_},
-                                             Principal::Of(anybody_), connections_, world_.Now());
+                                             Principal::Of(anybody_), ++random_, world_.Now());
       ASSERT_TRUE(created);
       opened.id = created->reply.sessionid;
     });
@@ -95,6 +95,7 @@ class CreditRecallTest : public CallbackSenderTest {
     return lost;
   }
 
+  uint64_t random_ = 0;
   const Dialect dialect_{kFactsOfSess01, {}};
   const rpc::Credential anybody_{};
 };
@@ -161,6 +162,7 @@ TEST_F(CreditRecallTest, DisconnectsASilentClientAndNoOther) {
   EXPECT_TRUE(Lost(silent));
   EXPECT_FALSE(Lost(good));
   EXPECT_EQ(Streams(silent), 8u) << "the client may still use all of them";
+  Pass(2);
   EXPECT_EQ(caller_.under_way(), 0u);
 }
 
@@ -189,19 +191,24 @@ TEST_F(CreditRecallTest, DisconnectsAClientThatRefuses) {
                                     {.status = NFS4ERR_INVAL},
                                     {.sequence = NFS4ERR_SESS01_CONTROL_POS},
                                     {.accepted = rpc::AcceptStatus::PROC_UNAVAIL}};
+  std::vector<Opened> sessions;
   for (const CallbackReply& refusal : refusals) {
-    const Opened session =
-        Create("owner" + std::to_string(connections_), [&](const ReceivedCallback&) { return std::optional(refusal); });
-    Keep(session.id, 0);
-    Balance();
-    EXPECT_THAT(session.back->received, SizeIs(1));
-    Pass(22);
-    EXPECT_FALSE(Lost(session));
-    Pass(1);
-    EXPECT_TRUE(Lost(session));
-    EXPECT_EQ(Streams(session), 8u);
-    state_.Run([&](StateTables& state) { state.End(state.bound_sessions.Find(session.id)->client, world_.Now()); });
+    sessions.push_back(Create("owner" + std::to_string(connections_),
+                              [&](const ReceivedCallback&) { return std::optional(refusal); }));
+    Keep(sessions.back().id, 0);
   }
+  Balance();
+  Pass(22);
+  for (const Opened& each : sessions) EXPECT_FALSE(Lost(each));
+  Pass(1);
+  for (const Opened& each : sessions) {
+    EXPECT_TRUE(Lost(each));
+    EXPECT_EQ(Streams(each), 8u);
+  }
+  // The status of the operation is final, and so is a refusal of the whole call.
+  EXPECT_THAT(sessions[0].back->received, SizeIs(1));
+  EXPECT_THAT(sessions[1].back->received, SizeIs(1));
+  EXPECT_THAT(sessions[3].back->received, SizeIs(1));
 }
 
 TEST_F(CreditRecallTest, RepeatsTheCallOverTheNextBackChannel) {
@@ -233,6 +240,7 @@ TEST_F(CreditRecallTest, DisconnectsAClientThatBindsNoOtherBackChannel) {
   session.back->Fail(rpc::CallError::kDisconnected);
   Pass(23);
   EXPECT_TRUE(Lost(session));
+  Pass(2);
   EXPECT_EQ(caller_.under_way(), 0u);
 }
 
