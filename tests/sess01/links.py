@@ -99,12 +99,8 @@ class RdmaLink:
 
     def __init__(self, endpoint, max_send=INLINE):
         self.endpoint, self.max_send, self.pad = endpoint, max_send, 0
-<<<<<<< ours
         self.granted, self.outstanding, self.credit, self.is_lost = 1, 0, threading.Condition(), False
-=======
-        self.granted, self.outstanding, self.credit = 1, 0, threading.Condition()
         self.wanted = 32  # the credits that each call asks for
->>>>>>> theirs
         self.next_handle, self.offers = 0x1000, {}  # by XID: (handle of the Reply chunk, of the Write chunk)
         self.kinds = []  # the kinds of the messages that were sent
 
