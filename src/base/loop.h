@@ -66,4 +66,15 @@ inline auto SwitchTo(Loop& loop) {
   return Awaiter{loop};
 }
 
+// co_await NextTurn(loop) continues after all other work that is ready on the loop. The coroutine runs on this loop.
+inline auto NextTurn(Loop& loop) {
+  struct Awaiter {
+    Loop& loop;
+    bool await_ready() const noexcept { return false; }
+    void await_suspend(std::coroutine_handle<> waiter) { loop.Post(waiter); }
+    void await_resume() const noexcept {}
+  };
+  return Awaiter{loop};
+}
+
 }  // namespace penstock

@@ -45,7 +45,7 @@ class CallOrder {
   void NoteSubject(Xid xid, uint64_t subject) {
     if (calls_.empty()) return;
     for (Call& call : calls_) {
-      if (call.xid == xid) call.subject = subject;
+      if (call.xid == xid && !call.gone) call.subject = subject;
     }
     changed_.Notify();
   }
@@ -59,6 +59,12 @@ class CallOrder {
 
   // ---- the order of judgements
 
+  // Whether a call before `xid` and behind the last one for which this was asked ended without a judgement: it was
+  // malformed or refused, or its arguments never came. Call it when the earlier calls are judged or gone.
+  bool TakeGap(Xid xid) {
+    const uint64_t number = NumberOf(xid);
+    return std::erase_if(calls_, [&](const Call& call) { return call.gone && call.number < number; }) > 0;
+  }
   // Records that the program has judged the call, or that it does not judge it. `judgement` stays with the call until
   // Take().
   void SetJudged(Xid xid, std::unique_ptr<Judgement> judgement = nullptr) {
@@ -71,6 +77,7 @@ class CallOrder {
   // Whether the call is listed and not judged, and all earlier calls are judged.
   bool MayJudge(Xid xid) const {
     for (const Call& call : calls_) {
+      if (call.gone) continue;
       if (call.xid == xid) return !call.judged;
       if (!call.judged) return false;
     }
@@ -81,6 +88,9 @@ class CallOrder {
     const uint64_t number = NumberOf(xid);
     while (IsUnjudgedBefore(number)) co_await changed_;
   }
+  // The calls that are listed, and the gaps between them.
+  size_t size() const { return calls_.size(); }
+
   // Returns the judgement of the call; null if it has none.
   std::unique_ptr<Judgement> Take(Xid xid) {
     Call* const call = Find(xid);
@@ -94,25 +104,39 @@ class CallOrder {
     Lateness lateness = Lateness::kPayload;
     std::optional<uint64_t> subject{};
     bool judged = false;
+    bool gone = false;  // without a judgement; only its place in the order matters
     std::unique_ptr<Judgement> judgement{};
   };
   Call* Find(Xid xid) {
-    const auto found = std::ranges::find(calls_, xid, &Call::xid);
+    const auto found = std::ranges::find_if(calls_, [&](const Call& call) { return !call.gone && call.xid == xid; });
     return found == calls_.end() ? nullptr : &*found;
   }
   // Returns the number of the call, or the next number for a call that is not listed: such a call is executed on
   // arrival.
-  uint64_t NumberOf(Xid xid) const {
-    const auto found = std::ranges::find(calls_, xid, &Call::xid);
-    return found == calls_.end() ? next_ : found->number;
+  uint64_t NumberOf(Xid xid) {
+    const Call* const call = Find(xid);
+    return call ? call->number : next_;
   }
   bool IsBehind(uint64_t number, uint64_t subject) const {
     return std::ranges::any_of(calls_, [&](const Call& call) {
-      return call.number < number && call.lateness == Lateness::kPayload && call.subject.value_or(subject) == subject;
+      return call.number < number && !call.gone && call.lateness == Lateness::kPayload &&
+             call.subject.value_or(subject) == subject;
     });
   }
   bool IsUnjudgedBefore(uint64_t number) const {
-    return std::ranges::any_of(calls_, [&](const Call& call) { return call.number < number && !call.judged; });
+    return std::ranges::any_of(calls_,
+                               [&](const Call& call) { return call.number < number && !call.judged && !call.gone; });
+  }
+
+  // A call without a judgement leaves a gap. Adjacent gaps are one.
+  void Remove(std::list<Call>::iterator at) {
+    const bool leaves_gap = !at->judged && (at == calls_.begin() || !std::prev(at)->gone) &&
+                            (std::next(at) == calls_.end() || !std::next(at)->gone);
+    if (leaves_gap) {
+      at->gone = true;
+    } else {
+      calls_.erase(at);
+    }
   }
 
   std::list<Call> calls_;  // in the order of their numbers
@@ -130,7 +154,7 @@ class CallOrder::Place {
     if (!order_) return;
     // Taking a judgement back may let other calls go on, so the order must be consistent before.
     std::unique_ptr<Judgement> unused = std::move(at_->judgement);
-    order_->calls_.erase(at_);
+    order_->Remove(at_);
     unused.reset();
     order_->changed_.Notify();
   }

@@ -114,6 +114,36 @@ TEST_F(CallOrderTest, WaitersGoOnInTheOrderOfTheirCalls) {
   EXPECT_EQ(judged, (std::vector<uint32_t>{2, 3, 4, 5}));
 }
 
+TEST_F(CallOrderTest, ACallThatEndsWithoutAJudgementLeavesAGapForTheCallsBehindIt) {
+  const CallOrder::Place first = order_.Enter(Xid(1));
+  std::optional<CallOrder::Place> lost(order_.Enter(Xid(2)));
+  const CallOrder::Place third = order_.Enter(Xid(3));
+  lost.reset();
+  EXPECT_FALSE(order_.TakeGap(Xid(1))) << "the gap is behind this call";
+  order_.SetJudged(Xid(1));
+  EXPECT_TRUE(order_.TakeGap(Xid(3)));
+  EXPECT_FALSE(order_.TakeGap(Xid(3))) << "the gap was taken";
+}
+
+TEST_F(CallOrderTest, ACallThatWasJudgedLeavesNoGap) {
+  std::optional<CallOrder::Place> judged(order_.Enter(Xid(1)));
+  order_.SetJudged(Xid(1));
+  judged.reset();
+  EXPECT_FALSE(order_.TakeGap(Xid(2)));
+}
+
+TEST_F(CallOrderTest, AdjacentGapsAreOneAndHoldNothingUp) {
+  const CallOrder::Place first = order_.Enter(Xid(1));
+  for (uint32_t xid = 2; xid < 1000; ++xid) (void)order_.Enter(Xid(xid));
+  EXPECT_EQ(order_.size(), 2u);
+  order_.SetJudged(Xid(1));
+  const CallOrder::Place last = order_.Enter(Xid(1000), CallOrder::Lateness::kArguments);
+  EXPECT_TRUE(AwaitJudgements(1000));
+  EXPECT_TRUE(order_.MayJudge(Xid(1000)));
+  EXPECT_TRUE(order_.TakeGap(Xid(1000)));
+  EXPECT_EQ(order_.size(), 2u);
+}
+
 TEST_F(CallOrderTest, AJudgementThatNobodyTakesEndsWithItsCall) {
   struct Counted final : CallOrder::Judgement {
     explicit Counted(int& alive) : count(alive) { ++count; }

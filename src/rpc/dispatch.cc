@@ -136,6 +136,7 @@ Task<Message> Dispatcher::HandleSecured(Message call, const Peer& peer) {
   CallHeader header;
   if (!DecodeOrAnswer(decoder, header, answer)) co_return answer.Finish();
   SecurityFlavor::Admission admission = co_await gss_->Admit(call, header, decoder.reduced_position(), peer);
+  if (admission.is_control && peer.order) peer.order->SetJudged(header.xid);
   if (!admission.call) co_return std::move(admission.reply);
   SecuredCall& secured = *admission.call;
   Message arguments = secured.TakeArguments();

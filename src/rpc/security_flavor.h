@@ -44,6 +44,8 @@ class SecurityFlavor {
   struct Admission {
     std::unique_ptr<SecuredCall> call;
     Message reply;
+    // Without a call: the message was one of the flavor's own, which establishes or ends a context.
+    bool is_control = false;
   };
   // `header` was decoded from `call`, whose arguments begin at `arguments_at` of its stream. Both must outlive the
   // task, and the call must outlive the SecuredCall. May be called on any loop.

@@ -68,6 +68,7 @@ void Responder::HandleCall(Received message) {
   if (!ReceivesReplies()) return;
   if (IsRefused(message.header)) {
     log::debug("call {:08x} refused: its memory was not accessible before", message.header.fixed.xid.value());
+    LeaveGap(message.header.fixed.xid);
     Spawn(SendError(message.header.fixed, ErrorCode::kChunk));
     return;
   }
@@ -81,7 +82,12 @@ void Responder::HandleCall(Received message) {
   Spawn(Serve(std::move(message)));
 }
 
+void Responder::LeaveGap(rpc::Xid xid) {
+  if (peer_.order && IsBoundToSession()) (void)peer_.order->Enter(xid, rpc::CallOrder::Lateness::kArguments);
+}
+
 void Responder::HandleBadHeader(const FixedHeader& fixed, HeaderError error) {
+  LeaveGap(fixed.xid);
   if (ReceivesReplies())
     Spawn(SendError(fixed, error == HeaderError::kVersion ? ErrorCode::kVersion : ErrorCode::kChunk));
 }

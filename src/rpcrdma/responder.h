@@ -111,6 +111,8 @@ class Responder {
   Task<void> Serve(Received message);
   // Whether a program has bound the connection to a session whose requests it judges in the order of arrival.
   bool IsBoundToSession() const { return peer_.back_channel && peer_.back_channel->bound(); }
+  // A call has arrived that no program will see: see rpc::CallOrder::TakeGap().
+  void LeaveGap(rpc::Xid xid);
   // Reads the chunks of a call.
   Task<bool> Pull(RefusedCalls::Key key, const ReadPlan& plan, rpc::Message& call);
   void PostReads(std::span<const Segment> segments, const BufferRef& buffer, WorkBatch& work);

@@ -33,9 +33,10 @@ class Serving(Server):
 
 
 # The checks that do not apply to the real server in a model.
-NOT_HERE = {TCP: {"stream_mode_on_rdma_is_refused", "stepping_up_refuses_other_octets", "busy_streamid_is_refused",
+RECALLS = {check.__name__ for check in check_back.RECALL_CHECKS}  # the server must be told to recall
+NOT_HERE = {TCP: RECALLS | {"stream_mode_on_rdma_is_refused", "stepping_up_refuses_other_octets", "busy_streamid_is_refused",
                   "retry_of_a_request_that_was_not_pulled_is_executed", *(check.__name__ for check in check_rdma.CHECKS)},
-            STEP_UP: {"stream_mode_on_rdma_is_refused"}, RDMA: {"stepping_up_refuses_other_octets"}}
+            STEP_UP: RECALLS | {"stream_mode_on_rdma_is_refused"}, RDMA: RECALLS | {"stepping_up_refuses_other_octets"}}
 OPTIONS = ("--grace=0", "--sess01-pad=512")
 
 

@@ -92,6 +92,7 @@ Task<SecurityFlavor::Admission> Acceptor::Admit(const Message& call, const CallH
   if (credential->gss_proc == rpcsecgss::RPCSEC_GSS_INIT ||
       credential->gss_proc == rpcsecgss::RPCSEC_GSS_CONTINUE_INIT) {
     Admission answered;
+    answered.is_control = true;
     answered.reply = co_await Negotiate(incoming);
     co_return answered;
   }
@@ -146,6 +147,7 @@ Task<SecurityFlavor::Admission> Acceptor::AdmitData(const Incoming& incoming) {
   if (incoming.credential.gss_proc == rpcsecgss::RPCSEC_GSS_DESTROY) {
     // RFC 2203 §5.4. Clients disagree on whether empty arguments are sealed, so the acceptor does not check them.
     contexts_.Remove(found.context->handle);
+    admission.is_control = true;
     Message done = Accepted(peer, header.xid, AcceptStatus::SUCCESS);
     admission.reply = co_await call->Seal(std::move(done), peer);
     co_return admission;

@@ -1,4 +1,4 @@
-// Awaitable events of a TCP server: the next turn of its loop, and the next connection.
+// Awaitable events of a TCP server: the next connection.
 #pragma once
 
 #include <asio/error_code.hpp>
@@ -9,18 +9,6 @@
 #include "base/loop.h"
 
 namespace penstock::rpc::tcp {
-
-// co_await NextTurn(loop): continues after all other work that is ready on the loop.
-class NextTurn {
- public:
-  explicit NextTurn(Loop& loop) : loop_(loop) {}
-  bool await_ready() const noexcept { return false; }
-  void await_suspend(std::coroutine_handle<> waiter) { loop_.Post(waiter); }
-  void await_resume() const noexcept {}
-
- private:
-  Loop& loop_;
-};
 
 struct Accepted {
   asio::error_code error;

@@ -145,8 +145,7 @@ Task<void> ServedConnection::Run() {
       if (turn_ < kTurn) continue;
       turn_ = 0;
       socket_->Flush();
-      NextTurn next(loop_);
-      co_await next;
+      co_await NextTurn(loop_);
       continue;
     }
     if (socket_->awaited() == 0) break;
@@ -262,7 +261,6 @@ Task<void> ServedConnection::Serve(Slice record, CallTicket ticket) {
   Message call;
   call.stream = std::move(record);
   Message reply = co_await handler_.HandleCall(std::move(call), peer_);
-  place.reset();
   // The call counts until the end, so that Run() does not destroy this connection when Close() or Send() ends it.
   if (reply.empty()) {
     // Close the connection to tell the client that the call gets no reply (RFC 7530 §3.1.1, RFC 8881 §2.9.2).
@@ -273,6 +271,7 @@ Task<void> ServedConnection::Serve(Slice record, CallTicket ticket) {
   } else if (!socket_->closed()) {
     socket_->Send(std::move(reply));
   }
+  place.reset();
   ticket.GiveBack();
   CountMemory();
   TellIdle();

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "base/loop.h"
 #include "nfs/v4/state/state.h"
 #include "protocol/nfs4.h"
 #include "protocol/nfs4_compound.h"
@@ -18,6 +19,9 @@ namespace {
 
 // A reply must always have room for the number and status of an operation that fails.
 constexpr size_t kFailure = sizeof(uint32_t) * 3;
+
+// A COMPOUND lets other work of its loop go on after so many operations.
+constexpr uint32_t kOperationsInATurn = 16;
 
 // Sealed results travel as one opaque, without payloads beside it (RFC 8166 §8.2.2.3).
 bool IsSealed(const rpc::Credential& credential) { return credential.service != rpc::GssService::kNone; }
@@ -39,7 +43,13 @@ Task<nfsstat4> Execution::Run() {
   if (head_.count == 0 && compound_.dialect.session_kind() == SessionKind::kBound) {
     co_return compound_.dialect.errors().without_opener;
   }
-  for (uint32_t i = 0; i < head_.count && status_ == NFS4_OK && !replayed_; ++i) status_ = co_await RunOne(i);
+  for (uint32_t i = 0; i < head_.count && status_ == NFS4_OK && !replayed_; ++i) {
+    // Nothing but its size limits the operations of a request of 2004.
+    if (Loop* const loop = compound_.call.peer.loop; loop && i > 0 && i % kOperationsInATurn == 0) {
+      co_await NextTurn(*loop);
+    }
+    status_ = co_await RunOne(i);
+  }
   co_return status_;
 }
 
@@ -165,6 +175,10 @@ Task<nfsstat4> Execution::RunOne(uint32_t index) {
   // Over RDMA, the server may not have received the payload of an earlier WRITE yet.
   if (rpc::CallOrder* const order = compound_.call.peer.order; order && operation->gives_up) {
     co_await order->WaitForEarlier(compound_.call.xid, NamedFileHash()(compound_.current->name()));
+  }
+  if (const auto* stream = std::get_if<StreamRequest>(&request_);
+      stream && stream->repeats && operation->may_change()) {
+    co_return Fail(number, operation, NFS4ERR_SESS01_UNKNOWN_FATE);
   }
   if (operation->may_change() && !co_await BeginChange(*operation)) {
     co_return Fail(number, operation, NFS4ERR_SERVERFAULT);

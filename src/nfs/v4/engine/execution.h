@@ -64,6 +64,7 @@ class Execution {
     Begun begun = Begun::kNo;  // what the storage knows of the request
     bool executed = true;      // false: the chain did not allow it
     bool keeps_reply = false;
+    bool repeats = false;  // see StreamTable::Started
   };
 
   nfs4::nfsstat4 Fail(nfs4::nfs_opnum4 number, const Operation* operation, nfs4::nfsstat4 status);

@@ -14,6 +14,9 @@ namespace penstock::nfs::v4 {
 
 using namespace nfs4;  // NOLINT: the protocol's own names
 
+using sess01::BoundSessions;
+using sess01::StreamTable;
+
 namespace {
 
 // Returns how many octets of an operation precede its payload, if it has one. A retry may convey a payload in another
@@ -65,9 +68,11 @@ BoundRequest DescribeRequest(const rpc::CallContext& call, const CompoundHead& h
 }
 
 JudgedRequest::Started Judge(const Services& services, const rpc::CallContext& call, const BoundRequest& request) {
+  BoundSessions::RequestFacts facts = request.facts;
+  facts.follows_gap = call.peer.order && call.peer.order->TakeGap(call.xid);
   return services.state.Run([&](StateTables& state) {
-    return state.bound_sessions.StartRequest(request.arguments, request.facts, SessionConnection::Of(call.peer),
-                                             call.peer.loop, services.clock.Now());
+    return state.bound_sessions.StartRequest(request.arguments, facts, SessionConnection::Of(call.peer), call.peer.loop,
+                                             services.clock.Now());
   });
 }
 
@@ -75,7 +80,7 @@ JudgedRequest::JudgedRequest(const Services& services, const rpc::CallContext& c
     : services_(services), request_(request), started_(Judge(services, call, request)) {}
 
 JudgedRequest::~JudgedRequest() {
-  if (taken_ || !started_ || started_->outcome != sess01::StreamTable::Outcome::kRun) return;
+  if (taken_ || !started_ || started_->outcome != StreamTable::Outcome::kRun) return;
   services_.state.Run([&](StateTables& state) { state.bound_sessions.WithdrawRequest(started_->request); });
 }
 
@@ -101,7 +106,13 @@ Task<JudgedRequest::Started> JudgeInOrder(const Services& services, const rpc::C
   if (!order) co_return Judge(services, call, request);
   const std::unique_ptr<rpc::CallOrder::Judgement> ahead = order->Take(call.xid);
   if (auto* const judged = dynamic_cast<JudgedRequest*>(ahead.get()); judged && judged->IsOf(request)) {
-    co_return judged->Take();
+    JudgedRequest::Started started = judged->Take();
+    // Its session may have ended meanwhile.
+    const bool ended =
+        started && started->outcome == StreamTable::Outcome::kRun &&
+        !services.state.Run([&](StateTables& state) { return state.bound_sessions.IsUnderWay(started->request); });
+    if (ended) co_return std::unexpected(NFS4ERR_SESS01_NOT_BOUND);
+    co_return started;
   }
   co_await order->AwaitJudgements(call.xid);
   JudgedRequest::Started started = Judge(services, call, request);

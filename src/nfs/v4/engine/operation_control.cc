@@ -52,7 +52,8 @@ Task<nfsstat4> Execution::RunControl() {
                                    .xid = described.facts.xid,
                                    .digest = described.facts.digest},
                         .storage = std::move(started->storage),
-                        .keeps_reply = started->keeps_reply};
+                        .keeps_reply = started->keeps_reply,
+                        .repeats = started->repeats};
   const rpc::ConnectionLimits limits = started->limits;
   const ClientId client = started->client;
   nfsstat4 status = started->refusal;

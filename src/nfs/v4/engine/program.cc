@@ -43,6 +43,11 @@ size_t PadsAmong(const CompoundHead& head, const xdr::Decoder& behind_head) {
 // Whether the COMPOUND belongs to the sessions of 2004.
 bool IsBound(const CompoundHead& head) { return head.dialect && head.dialect->session_kind() == SessionKind::kBound; }
 
+// Whether the COMPOUND creates a session of 2004 or binds a connection. It is in no chain.
+bool CreatesOrBinds(const CompoundHead& head) {
+  return head.first_operation == OP_SESSION_CREATE || head.first_operation == OP_SESSION_BIND;
+}
+
 // Writes the results of a COMPOUND that fails before its first operation.
 void Reject(const CompoundHead& head, nfsstat4 status, xdr::Encoder& encoder) {
   Results results(encoder, head.tag);
@@ -62,7 +67,8 @@ rpc::Classification Program::Classify(rpc::CallContext& context, xdr::Decoder& a
   head->pads = PadsAmong(*head, arguments);
   context.head.Set(*head);
   const bool remembers = head->dialect && head->dialect->duplicate_policy() == DuplicatePolicy::kReplyCache;
-  return {.keep = remembers ? rpc::Keep::kChange : rpc::Keep::kNothing, .is_judged = IsBound(*head)};
+  return {.keep = remembers ? rpc::Keep::kChange : rpc::Keep::kNothing,
+          .is_judged = IsBound(*head) && !CreatesOrBinds(*head)};
 }
 
 Task<rpc::AcceptStatus> Program::Call(rpc::CallContext& context, xdr::Decoder& arguments, xdr::Encoder& results) {

@@ -177,6 +177,153 @@ TEST_F(BoundOrderTest, ACallDoesNotTakeTheJudgementOfAnotherWithItsXid) {
   EXPECT_EQ(AskOverSecond(1), NFS4_OK);
 }
 
+// ---- chains with a request that is refused or lost before it can be judged
+
+// Makes the directories a/x and a/b/x. A chain looks up "a", then "b", and removes "x".
+class BrokenChainTest : public BoundOrderTest {
+ protected:
+  BrokenChainTest() {
+    OverFirst();
+    for (const std::string_view path : {"a", "a/x", "a/b", "a/b/x"}) Make(path);
+  }
+  void Make(std::string_view path) {
+    const size_t slash = path.rfind('/');
+    const std::string_view name = slash == path.npos ? path : path.substr(slash + 1);
+    const CREATE4args make{.objtype = createtype4(NF4DIR, xdr::Void()), .objname = name, .createattrs = {}};
+    nfsstat4 status{};
+    if (path == name) {
+      status = Ask(Plain(0, NOCHAIN, PutRoot(), Op(OP_CREATE, make)));
+    } else if (path.substr(0, slash) == "a") {
+      status = Ask(Plain(0, NOCHAIN, PutRoot(), LookUp("a"), Op(OP_CREATE, make)));
+    } else {
+      status = Ask(Plain(0, NOCHAIN, PutRoot(), LookUp("a"), LookUp("b"), Op(OP_CREATE, make)));
+    }
+    EXPECT_EQ(status, NFS4_OK);
+  }
+  void Begin() { EXPECT_EQ(Ask(Plain(0, CHAINBEGIN, PutRoot(), LookUp("a"))), NFS4_OK); }
+  rpc::Message End() { return Plain(2, CHAINEND, Op(OP_REMOVE, REMOVE4args{"x"})); }
+  void ExpectNothingRemoved() {
+    EXPECT_EQ(Ask(Plain(0, NOCHAIN, PutRoot(), LookUp("a"), LookUp("x"))), NFS4_OK);
+    EXPECT_EQ(Ask(Plain(0, NOCHAIN, PutRoot(), LookUp("a"), LookUp("b"), LookUp("x"))), NFS4_OK);
+  }
+};
+
+TEST_F(BrokenChainTest, ARequestWithAnImpossibleStreamBreaksIt) {
+  Begin();
+  EXPECT_EQ(Ask(Plain(99, CHAINCONTINUE, LookUp("b"))), NFS4ERR_SESS01_BADSTREAM);
+  EXPECT_EQ(Ask(End()), NFS4ERR_SESS01_CHAIN_BROKEN);
+  ExpectNothingRemoved();
+}
+
+TEST_F(BrokenChainTest, ARequestWithABusyStreamBreaksIt) {
+  const rpc::Message write = Write(1, "data");
+  const auto place = Arrive();
+  server.Preview(write);
+  Begin();
+  EXPECT_EQ(Ask(Plain(1, CHAINCONTINUE, LookUp("b"))), NFS4ERR_SESS01_STREAM_INUSE);
+  EXPECT_EQ(Ask(End()), NFS4ERR_SESS01_CHAIN_BROKEN);
+  ExpectNothingRemoved();
+}
+
+TEST_F(BrokenChainTest, ARequestWithAnUnknownChannelBreaksIt) {
+  Begin();
+  EXPECT_EQ(Ask(server.Encode(1, Control(77, 1, CHAINCONTINUE), LookUp("b"))), NFS4ERR_SESS01_BADCHANNEL);
+  EXPECT_EQ(Ask(End()), NFS4ERR_SESS01_CHAIN_BROKEN);
+  ExpectNothingRemoved();
+}
+
+TEST_F(BrokenChainTest, ARequestThatIsTooLongBreaksIt) {
+  Begin();
+  const std::string name(5000, 'b');
+  EXPECT_EQ(Ask(Plain(1, CHAINCONTINUE, LookUp(name))), NFS4ERR_TOOSMALL);
+  EXPECT_EQ(Ask(End()), NFS4ERR_SESS01_CHAIN_BROKEN);
+  ExpectNothingRemoved();
+}
+
+TEST_F(BrokenChainTest, ARequestThatIsNeverJudgedBreaksIt) {
+  Begin();
+  std::optional<rpc::CallOrder::Place> lost;
+  Plain(1, CHAINCONTINUE, LookUp("b"));
+  lost.emplace(Arrive());
+  rpc::Message end = End();
+  const auto place = Arrive(Lateness::kArguments);
+  const bool& ended = server.Begin(std::move(end));
+  EXPECT_FALSE(ended);
+  lost.reset();
+  EXPECT_TRUE(ended);
+  ExpectNothingRemoved();
+}
+
+TEST_F(BrokenChainTest, AMalformedRequestBreaksIt) {
+  Begin();
+  rpc::Message malformed = server.EncodeTagged(1, "\xff", Control(channel_, 1, CHAINCONTINUE), LookUp("b"));
+  std::optional<rpc::CallOrder::Place> place(Arrive(Lateness::kArguments));
+  EXPECT_EQ(Ask(std::move(malformed)), NFS4ERR_INVAL);
+  place.reset();
+  rpc::Message end = End();
+  place.emplace(Arrive(Lateness::kArguments));
+  EXPECT_EQ(Ask(std::move(end)), NFS4ERR_SESS01_CHAIN_BROKEN);
+  ExpectNothingRemoved();
+}
+
+TEST_F(BrokenChainTest, NothingIsExecutedBehindTheLossOfItsConnection) {
+  Begin();
+  first.way->Disconnect();
+  EXPECT_EQ(Ask(End()), NFS4ERR_SESS01_NOT_BOUND);
+}
+
+TEST_F(BrokenChainTest, AnotherBindingOfTheConnectionDoesNotConcernIt) {
+  Begin();
+  rpc::Message bind = server.Encode(1, Op(OP_SESSION_BIND, BindArguments(session_, BACK)));
+  std::optional<rpc::CallOrder::Place> place(Arrive(Lateness::kArguments));
+  EXPECT_EQ(Ask(std::move(bind)), NFS4ERR_SESS01_BADBIND) << "operations came before";
+  place.reset();
+  EXPECT_EQ(Ask(Plain(2, CHAINEND, LookUp("b"))), NFS4_OK);
+}
+
+// ---- the end of a session
+
+TEST_F(BoundOrderTest, ARequestThatWasJudgedBeforeTheEndOfItsSessionIsNotExecuted) {
+  OverFirst();
+  rpc::Message write = Write(0, "data");
+  const auto place = Arrive();
+  server.Preview(write);
+  OverSecond();
+  EXPECT_EQ(RunOver(second, Control(other_channel_, 1), Op(OP_SESSION_DESTROY)).status, NFS4_OK);
+  OverFirst();
+  EXPECT_EQ(Ask(std::move(write)), NFS4ERR_SESS01_NOT_BOUND);
+  EXPECT_EQ(ContentsOf("file"), "");
+}
+
+TEST_F(BoundOrderTest, ARefusedRequestInTheNameOfALiveChannelDoesNotCloseIt) {
+  OverSecond();
+  EXPECT_EQ(RunOver(second, Control(channel_, 99), PutRoot()).status, NFS4ERR_SESS01_BADSTREAM);
+  EXPECT_TRUE(first.way->connected());
+}
+
+// The first execution changes nothing and returns data, so that its reply is not kept. The client has had the answer of
+// the first retry when a second copy arrives.
+TEST_F(BoundOrderTest, ALateCopyOfARequestThatChangedNothingChangesNothing) {
+  OverFirst();
+  const nfs_fh4 file = MakeFile("data", "contents");
+  const auto request = [&] {
+    return server.Encode(1, Control(channel_, 0), PutFh(file),
+                         Op(OP_READ, READ4args{.stateid = {}, .offset = 0, .count = 4}), PutRoot(), LookUp("guard"),
+                         PutRoot(), Op(OP_REMOVE, REMOVE4args{"file"}));
+  };
+  EXPECT_EQ(Ask(request()), NFS4ERR_NOENT);
+  const uint32_t xid = server.last_xid;
+  OverSecond();
+  server.last_xid = xid - 1;
+  EXPECT_EQ(Ask(request()), NFS4ERR_NOENT);
+  MakeFile("guard");
+  server.last_xid = xid - 1;
+  EXPECT_EQ(Ask(request()), NFS4ERR_SESS01_UNKNOWN_FATE);
+  EXPECT_TRUE(AttributesOf("file"));
+}
+
+// ---- others
+
 TEST_F(BoundOrderTest, RequestsDoNotWaitForCallsThatAreNotOfTheSession) {
   OverFirst();
   rpc::Message other = server.Encode(0, PutRoot());

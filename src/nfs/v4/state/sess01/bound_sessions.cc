@@ -133,8 +133,14 @@ void BoundSessions::CloseConnection(BoundSession& session, uint64_t connection, 
   }
   std::erase_if(session.live, [&](const auto& channel) { return channel.connection == connection; });
   connections_.erase(connection);
-  // The chains of the channel are broken: their requests must not wait for their turns.
+  // The chains of the channel are broken: their requests must not wait for their turns. Retries that came over the
+  // connection need not wait either.
   WakeChain(session, nullptr);
+  std::erase_if(session.stream_waits, [&](auto& each) {
+    if (each.connection != connection) return false;
+    ended_waits_.push_back(std::move(each.wait));
+    return true;
+  });
 }
 
 void BoundSessions::CloseLost(BoundSession& session) {
@@ -161,51 +167,71 @@ BoundSessions::Started BoundSessions::StartRequest(const nfs4::OPERATIONCONTROL4
                                                    Loop* loop, TimePoint now) {
   BoundSession* const session = OfConnection(connection.number);
   BoundSession::Channel* own = session ? session->OperationsOf(connection.number) : nullptr;
+  if (own && own->way && !own->way->connected()) {
+    CloseConnection(*session, connection.number, "it is lost");
+    own = nullptr;
+  }
   if (!own) return std::unexpected(nfs4::NFS4ERR_SESS01_NOT_BOUND);
-  // §2.2.4: the size agreed for the channel. Over RDMA the transport itself knows it.
-  if (facts.is_stream && facts.size > own->limits.max_request) return std::unexpected(nfs4::NFS4ERR_TOOSMALL);
+  if (facts.follows_gap) own->chain.Miss();
+  Started started = StartOver(*session, *own, arguments, facts, loop, now);
+  // A retry does not concern the chain of the channel over which it comes.
+  own = session->OperationsOf(connection.number);
+  const bool is_retry = ChannelId(arguments.channelid) != own->id;
+  const bool is_refused = !started && (!is_retry || started.error() == nfs4::NFS4ERR_SESS01_BADCHANNEL);
+  if (is_refused) own->chain.Refuse(arguments.chainflags);
+  return started;
+}
 
+BoundSessions::Started BoundSessions::StartOver(BoundSession& session, BoundSession::Channel& channel,
+                                                const nfs4::OPERATIONCONTROL4args& arguments, const RequestFacts& facts,
+                                                Loop* loop, TimePoint now) {
+  // §2.2.4: the size agreed for the channel. Over RDMA the transport itself knows it.
+  if (facts.is_stream && facts.size > channel.limits.max_request) return std::unexpected(nfs4::NFS4ERR_TOOSMALL);
+  const StreamId stream(arguments.streamid);
+  if (stream.value() >= session.streams.count()) return std::unexpected(nfs4::NFS4ERR_SESS01_BADSTREAM);
   const ChannelId named(arguments.channelid);
-  const bool is_retry = named != own->id;
-  ChannelState state = session->channels.Named(named);
+  const uint64_t connection = channel.connection;
+  const bool is_retry = named != channel.id;
+  ChannelState state = session.channels.Named(named);
   if (state.standing == ChannelState::Standing::kUnknown) return std::unexpected(nfs4::NFS4ERR_SESS01_BADCHANNEL);
   if (is_retry && state.standing == ChannelState::Standing::kLive) {
     // From here on, nothing that is late on the named channel is executed.
-    CloseConnection(*session, *session->channels.ConnectionOf(named),
-                    "a retry over another connection has replaced it");
-    state = session->channels.Named(named);
-    own = session->OperationsOf(connection.number);
+    CloseConnection(session, *session.channels.ConnectionOf(named), "a retry over another connection has replaced it");
+    state = session.channels.Named(named);
   }
+  BoundSession::Channel* const own = session.OperationsOf(connection);
 
-  Client& client = *clients_.FindAny(session->client);
-  const StreamId stream(arguments.streamid);
+  Client& client = *clients_.FindAny(session.client);
   const StreamTable::Request request{
       .stream = stream, .own = own->id, .named = named, .xid = facts.xid, .digest = facts.digest};
   PENSTOCK_TRY(auto started,
-               ChangeStreams(*session, [&](StreamTable& streams) { return streams.Start(request, state); }));
+               ChangeStreams(session, [&](StreamTable& streams) { return streams.Start(request, state); }));
   clients_.Renew(client, now);
   StartedRequest result{.outcome = started.outcome, .reply = std::move(started.reply)};
   if (started.outcome == StreamTable::Outcome::kWait) {
     result.wait = std::make_shared<RequestWait>(loop);
-    session->stream_waits.push_back({stream, result.wait});
+    session.stream_waits.push_back({stream, connection, result.wait});
   }
   if (started.outcome != StreamTable::Outcome::kRun) return result;
 
-  result.request = {.session = session->id,
-                    .stream = stream,
-                    .execution = started.execution,
-                    .connection = connection.number,
-                    .chain = {}};
+  result.request = {
+      .session = session.id, .stream = stream, .execution = started.execution, .connection = connection, .chain = {}};
   result.client = client.id;
   result.limits = own->limits;
-  result.keeps_reply = session->streams.keeps_replies();
-  result.storage = session->storage;
+  result.keeps_reply = session.streams.keeps_replies();
+  result.repeats = started.repeats;
+  result.storage = session.storage;
   if (auto judged = own->chain.Judge(arguments.chainflags, is_retry)) {
     result.request.chain = *std::move(judged);
   } else {
     result.refusal = judged.error();
   }
   return result;
+}
+
+bool BoundSessions::IsUnderWay(const RequestRef& request) {
+  BoundSession* const session = Find(request.session);
+  return session && session->streams.IsUnderWay(request.stream, request.execution);
 }
 
 BoundSessions::ChainTurn BoundSessions::TurnOf(const RequestRef& request, Loop* loop) {

@@ -51,6 +51,7 @@ struct BoundSession {
   };
   struct StreamWait {
     StreamId stream;
+    uint64_t connection = 0;  // of the request that waits
     std::shared_ptr<RequestWait> wait;
   };
   struct ChainWait {
@@ -137,6 +138,8 @@ class BoundSessions {
     // The call came over TCP, so that maxrequestsize limits it as a whole. Over RDMA the transport knows the limit, and
     // chunks may carry parts of the call.
     bool is_stream = false;
+    // An earlier request of the connection was never judged: see rpc::CallOrder::TakeGap().
+    bool follows_gap = false;
     bool operator==(const RequestFacts&) const = default;
   };
   // A request under execution. It keeps its stream until FinishRequest() or WithdrawRequest().
@@ -156,6 +159,7 @@ class BoundSessions {
     ClientId client{};
     rpc::ConnectionLimits limits{};
     bool keeps_reply = false;
+    bool repeats = false;                      // see StreamTable::Started
     std::shared_ptr<StreamStorage> storage{};  // not null: a change must be kept, since the session outlives the server
     // Not NFS4_OK: the chain does not allow the request. This status is the result of OPERATION_CONTROL; the request
     // ends with it, and its reply is kept like others.
@@ -167,6 +171,8 @@ class BoundSessions {
   using Started = Result<StartedRequest, nfs4::nfsstat4>;
   Started StartRequest(const nfs4::OPERATIONCONTROL4args& arguments, const RequestFacts& facts,
                        const SessionConnection& connection, Loop* loop, TimePoint now);
+  // Whether the session still waits for the end of a request that has not been executed yet.
+  bool IsUnderWay(const RequestRef& request);
   struct ChainTurn {
     ChainRun::Turn turn = ChainRun::Turn::kBroken;
     bool lost = false;  // kBroken: the connection of the request is no longer bound, so take the request back
@@ -247,6 +253,9 @@ class BoundSessions {
   const char* FindInconsistency() const;
 
  private:
+  // StartRequest() for a channel of the session. `is_retry`: the request names another channel.
+  Started StartOver(BoundSession& session, BoundSession::Channel& own, const nfs4::OPERATIONCONTROL4args& arguments,
+                    const RequestFacts& facts, Loop* loop, TimePoint now);
   // Returns null if the client of the session was removed, or if the server is removing it.
   BoundSession* Living(BoundSession& session);
   void CloseConnection(BoundSession& session, uint64_t connection, std::string_view why);

@@ -6,14 +6,14 @@ namespace penstock::nfs::v4::sess01 {
 
 ChainRun::Turn ChainRun::TurnOf(Place place) const {
   assert(place < places_ && place >= turn_);
-  if (broken_) return Turn::kBroken;
+  if (place >= broken_from_) return Turn::kBroken;
   return place == turn_ ? Turn::kRun : Turn::kWait;
 }
 
 void ChainRun::Finish(Place place, bool complete, const Filehandles& left) {
   assert(place == turn_ && place < places_);
   ++turn_;
-  if (!complete) broken_ = true;
+  if (!complete) BreakFrom(turn_);
   filehandles_ = left;
 }
 
@@ -42,6 +42,11 @@ Result<Chain::Judged, nfs4::nfsstat4> Chain::Judge(nfs4::ChainFlags flag, bool r
     }
   }
   return invalid;
+}
+
+void Chain::Refuse(nfs4::ChainFlags flag) {
+  if (flag == nfs4::CHAINCONTINUE || flag == nfs4::CHAINEND) Miss();
+  if (flag == nfs4::CHAINEND || flag == nfs4::NOCHAIN) open_ = nullptr;
 }
 
 }  // namespace penstock::nfs::v4::sess01

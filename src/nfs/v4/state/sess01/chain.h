@@ -6,7 +6,9 @@
 // requests of several chains may be under way. Each chain has a ChainRun, which its requests share.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
+#include <limits>
 #include <memory>
 #include <optional>
 #include <utility>
@@ -43,17 +45,21 @@ class ChainRun {
   void Finish(Place place, bool complete, const Filehandles& left);
   // Breaks the chain: its channel is lost, or one of its requests was taken back before its execution. The request
   // under way goes on.
-  void Break() { broken_ = true; }
+  void Break() { BreakFrom(0); }
 
-  bool broken() const { return broken_; }
+  bool broken() const { return broken_from_ != kNowhere; }
   // The filehandles with which the next request begins.
   const Filehandles& filehandles() const { return filehandles_; }
 
  private:
   friend class Chain;
+  static constexpr Place kNowhere = std::numeric_limits<Place>::max();
+  // Requests at this place and behind it are not executed.
+  void BreakFrom(Place place) { broken_from_ = std::min(broken_from_, place); }
+
   Place places_ = 0;  // the places that were given
   Place turn_ = 0;
-  bool broken_ = false;
+  Place broken_from_ = kNowhere;
   Filehandles filehandles_;
 };
 
@@ -73,6 +79,14 @@ class Chain {
   //     channel broke the chain.
   // CHAINEND and NOCHAIN end the chain, also when it is broken. CHAIN_INVALID leaves the chain unchanged.
   Result<Judged, nfs4::nfsstat4> Judge(nfs4::ChainFlags flag, bool retry);
+
+  // A request that has arrived over the channel will never be judged: it was malformed, or its arguments were lost. It
+  // may have been one of the open chain, so the requests behind it are not executed. The earlier ones are.
+  void Miss() {
+    if (open_) open_->BreakFrom(open_->places_);
+  }
+  // The same for a request with this flag that was refused before Judge().
+  void Refuse(nfs4::ChainFlags flag);
 
   // The channel is lost: breaks the open chain. The caller breaks the chains whose requests it takes back.
   void Lose() {

@@ -132,6 +132,32 @@ TEST_F(ChainTest, LosingTheChannelBreaksTheChainAndSparesTheRequestUnderWay) {
   EXPECT_EQ(TurnOf(second), Turn::kBroken);
 }
 
+TEST_F(ChainTest, ARequestThatWasNeverJudgedBreaksTheChainBehindItAndSparesTheEarlierOnes) {
+  const auto first = chain_.Judge(CHAINBEGIN, false), second = chain_.Judge(CHAINCONTINUE, false);
+  ASSERT_TRUE(first && second);
+  chain_.Miss();
+  EXPECT_EQ(chain_.Judge(CHAINCONTINUE, false).error(), NFS4ERR_SESS01_CHAIN_BROKEN);
+  EXPECT_EQ(first->run->TurnOf(first->place), ChainRun::Turn::kRun);
+  first->run->Finish(first->place, true, {});
+  EXPECT_EQ(second->run->TurnOf(second->place), ChainRun::Turn::kRun);
+  EXPECT_EQ(chain_.Judge(CHAINEND, false).error(), NFS4ERR_SESS01_CHAIN_BROKEN);
+  EXPECT_FALSE(chain_.open());
+}
+
+TEST_F(ChainTest, ARefusedRequestEndsOrBreaksTheChainAsItsFlagSays) {
+  for (const nfs4::ChainFlags flag : {NOCHAIN, CHAINBEGIN, CHAINCONTINUE, CHAINEND}) {
+    Chain chain;
+    ASSERT_TRUE(chain.Judge(CHAINBEGIN, false));
+    chain.Refuse(flag);
+    EXPECT_EQ(chain.open(), flag == CHAINBEGIN || flag == CHAINCONTINUE) << static_cast<int>(flag);
+    const auto next = chain.Judge(CHAINEND, false);
+    const nfs4::nfsstat4 expected = flag == CHAINBEGIN      ? NFS4_OK
+                                    : flag == CHAINCONTINUE ? NFS4ERR_SESS01_CHAIN_BROKEN
+                                                            : NFS4ERR_SESS01_CHAIN_INVALID;
+    EXPECT_EQ(next ? NFS4_OK : next.error(), expected) << static_cast<int>(flag);
+  }
+}
+
 TEST_F(ChainTest, LosingAChannelWithoutAChainDoesNothing) {
   chain_.Lose();
   EXPECT_EQ(Refusal(CHAINBEGIN), NFS4_OK);

@@ -57,7 +57,8 @@ StreamTable::Started StreamTable::Begin(Entry& entry, Entry::State state) {
   entry.state = state;
   entry.execution = Execution(++executions_);
   ++busy_;
-  return {Outcome::kRun, {}, entry.execution};
+  return {
+      .outcome = Outcome::kRun, .execution = entry.execution, .repeats = state == State::kRepeating && keeps_replies_};
 }
 
 bool StreamTable::Recognizes(const Entry& entry, ChannelId named, rpc::Xid xid) {
@@ -65,9 +66,7 @@ bool StreamTable::Recognizes(const Entry& entry, ChannelId named, rpc::Xid xid) 
 }
 
 StreamTable::Entry* StreamTable::Executing(StreamId stream, Execution execution) {
-  if (stream.value() >= count()) return nullptr;
-  Entry& entry = entries_[stream.value()];
-  return entry.busy() && entry.execution == execution ? &entry : nullptr;
+  return IsUnderWay(stream, execution) ? &entries_[stream.value()] : nullptr;
 }
 
 void StreamTable::Finish(StreamId stream, Execution execution, std::optional<xdr::Message> reply, bool changed) {
@@ -90,6 +89,12 @@ void StreamTable::Withdraw(StreamId stream, Execution execution) {
   if (!entry) return;
   --busy_;
   entry->state = entry->state == State::kRunning ? State::kWithdrawn : State::kUnkept;
+}
+
+bool StreamTable::IsUnderWay(StreamId stream, Execution execution) const {
+  if (stream.value() >= count()) return false;
+  const Entry& entry = entries_[stream.value()];
+  return entry.busy() && entry.execution == execution;
 }
 
 bool StreamTable::IsLast(StreamId stream, ChannelId named, rpc::Xid xid) const {

@@ -59,6 +59,9 @@ class StreamTable {
     Outcome outcome;
     xdr::Message reply{};   // kReplay
     Execution execution{};  // kRun
+    // kRun: the request was executed before, changed nothing, and its reply was not kept. The client may have had its
+    // answer, so this execution must not change anything either.
+    bool repeats = false;
   };
 
   // Starts a request, as OPERATION_CONTROL does. `named` is the state of the channel that the request names. If this is
@@ -80,6 +83,9 @@ class StreamTable {
   // Takes back a request that was not executed, because its connection is lost. The request then counts as never
   // received. Does nothing in the cases in which Finish() does nothing.
   void Withdraw(StreamId stream, Execution execution);
+
+  // Whether the execution is under way.
+  bool IsUnderWay(StreamId stream, Execution execution) const;
 
   // Whether the request is the last one that was accepted on the streamid. Otherwise the client has seen its reply.
   bool IsLast(StreamId stream, ChannelId named, rpc::Xid xid) const;
