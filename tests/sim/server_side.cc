@@ -47,7 +47,7 @@ void ServerSide::Start() {
   const bool sessions = schedule_.sessions;
   if (sessions) run.nfs4.emplace(world_, exports_, *memory_, schedule_, provider_->buffers(), dies_);
   rpc::Program& program = sessions ? run.nfs4->program() : nfs3_;
-  run.program.emplace(program, sessions, schedule_.bound.has_value(), world_, findings_, schedule_.max_service);
+  run.program.emplace(program, sessions, world_, findings_, schedule_.max_service);
   run.dispatcher.Add(*run.program);
   if (!restarts_.empty()) {
     world_.Trace("the server starts again");

@@ -2,7 +2,6 @@
 // and the server can hang for a while. It counts the executions of each call.
 #pragma once
 
-#include <algorithm>
 #include <map>
 #include <utility>
 
@@ -17,25 +16,13 @@ class SlowProgram final : public rpc::ForwardingProgram {
  public:
   // With sessions, a duplicate call reaches this program, and the session's slots detect it. Without sessions, the
   // duplicate request cache must stop a duplicate earlier: a second execution is then an error.
-  // `keeps_order`: the calls of a connection begin in the order of their arrival, as chains need it
-  // (draft-talpey-nfsv4-rdma-sess-01 §2.7).
-  SlowProgram(rpc::Program& inner, bool sessions, bool keeps_order, rdma::sim::World& world, Findings& findings,
-              Duration max_delay)
-      : ForwardingProgram(inner),
-        sessions_(sessions),
-        keeps_order_(keeps_order),
-        world_(world),
-        findings_(findings),
-        max_delay_(max_delay) {}
+  SlowProgram(rpc::Program& inner, bool sessions, rdma::sim::World& world, Findings& findings, Duration max_delay)
+      : ForwardingProgram(inner), sessions_(sessions), world_(world), findings_(findings), max_delay_(max_delay) {}
 
   Task<rpc::AcceptStatus> Call(rpc::CallContext& context, xdr::Decoder& arguments, xdr::Encoder& results) override {
     ++running_;
     world_.Trace("server: call {:08x} of procedure {}", context.xid.value(), context.procedure);
-    if (keeps_order_) {
-      co_await DawdleInOrder(context.peer.connection);
-    } else {
-      co_await Dawdle();
-    }
+    co_await Dawdle();
     if (killed_) {
       --running_;
       co_return rpc::AcceptStatus::SYSTEM_ERR;
@@ -64,24 +51,14 @@ class SlowProgram final : public rpc::ForwardingProgram {
       co_await Sleep(world_, world_.random().UpTo(max_delay_));
     }
   }
-  Task<void> DawdleInOrder(uint64_t connection) {
-    TimePoint start = std::max(hung_until_, world_.Now());
-    if (max_delay_ > Duration::zero() && world_.random().Chance(0.7)) start += world_.random().UpTo(max_delay_);
-    TimePoint& last = last_starts_[connection];
-    last = std::max(last, start);
-    const Duration delay = last - world_.Now();
-    if (delay > Duration::zero()) co_await Sleep(world_, delay);
-  }
 
   const bool sessions_;
-  const bool keeps_order_;
   rdma::sim::World& world_;
   Findings& findings_;
   const Duration max_delay_;
   TimePoint hung_until_{};
   size_t running_ = 0;
   bool killed_ = false;
-  std::map<uint64_t, TimePoint> last_starts_;  // by connection
   std::map<std::pair<IpAddress, uint32_t>, unsigned> executions_;
 };
 

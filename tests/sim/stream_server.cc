@@ -5,6 +5,7 @@
 #include <utility>
 #include <vector>
 
+#include "rpc/call_order.h"
 #include "rpc/header.h"
 
 namespace penstock::simulation {
@@ -19,6 +20,7 @@ class StreamServer::Connection final : public rpc::ConnectionControl, public std
     peer_.local = socket->local();
     peer_.connection = rpc::NewConnectionNumber();
     peer_.buffers = &server.buffers_;
+    peer_.order = &order_;
     peer_.memory = memory_.get();
     peer_.control = this;
     calls_ = std::make_shared<StreamCalls>(server.network_.world(), server.buffers_, std::move(socket),
@@ -130,6 +132,11 @@ class StreamServer::Connection final : public rpc::ConnectionControl, public std
       self->server_.findings_.Add("a client has {} calls under way over TCP with {} credits", self->executing_,
                                   *self->credits_);
     }
+    std::optional<rpc::CallOrder::Place> place;
+    if (self->back_channel_->bound()) {
+      const rpc::Xid xid(LoadBig<uint32_t>(call.stream.data()));
+      place.emplace(self->order_.Enter(xid, rpc::CallOrder::Lateness::kArguments));
+    }
     rpc::Message reply = co_await self->server_.handler_.HandleCall(std::move(call), self->peer_);
     if (reply.empty()) {
       self->Close();
@@ -138,6 +145,7 @@ class StreamServer::Connection final : public rpc::ConnectionControl, public std
     } else {
       self->calls_->Reply(std::move(reply));
     }
+    place.reset();
     --self->executing_;
     self->CheckEnd();
   }
@@ -169,6 +177,7 @@ class StreamServer::Connection final : public rpc::ConnectionControl, public std
 
   StreamServer& server_;
   rpc::Peer peer_;
+  rpc::CallOrder order_;
   // HandOver() gives the next two and the back channel away.
   std::unique_ptr<rpc::ConnectionTable::Place> place_;
   std::unique_ptr<rpc::MemoryAccount> memory_;
