@@ -88,7 +88,13 @@ std::vector<ClientId> StateTables::Sweep(TimePoint now) {
 
 void StateTables::BalanceReplies(TimePoint now) {
   using Change = SlotLimit::Change;
-  const Change change = slot_limit.Adapt(sessions.kept_octets() + bound_sessions.kept_octets(), now);
+  size_t kept = sessions.kept_octets() + bound_sessions.kept_octets();
+  if (slot_limit.IsExceededBy(kept)) {
+    bound_sessions.ForgetReplies(now);
+    // A session that cannot be asked would only make the others smaller.
+    kept = sessions.kept_octets() + bound_sessions.recallable_octets();
+  }
+  const Change change = slot_limit.Adapt(kept, now);
   if (change == Change::kNone) return;
   auto recalls = sessions.FollowSlotLimit();
   if (change != Change::kLowered) return;

@@ -215,6 +215,11 @@ class BoundSessions {
 
   // The octets of the replies that all sessions keep.
   size_t kept_octets() const { return kept_octets_; }
+  // The part of it that belongs to sessions that the server can ask for credits.
+  size_t recallable_octets() const;
+  // Drops the kept replies of sessions without a connection whose clients' leases are over. Such a client has been away
+  // for long. If it comes back, the fate of its requests is unknown.
+  void ForgetReplies(TimePoint now);
   // Queues recalls: a session that keeps more replies than its share of Settings::max_kept_octets shall use at most
   // `target` streamids. Sessions without a working back channel are left alone. `other_sessions`: the number of
   // sessions of RFC 8881, which have shares as well.

@@ -10,6 +10,23 @@
 
 namespace penstock::nfs::v4::sess01 {
 
+size_t BoundSessions::recallable_octets() const {
+  size_t octets = 0;
+  for (const auto& [id, session] : sessions_) {
+    const Client* const client = clients_.FindAny(session->client);
+    if (client && CanCall(*client)) octets += session->streams.kept_octets();
+  }
+  return octets;
+}
+
+void BoundSessions::ForgetReplies(TimePoint now) {
+  for (const auto& [id, session] : sessions_) {
+    const Client* const client = clients_.FindAny(session->client);
+    if (!client || !session->live.empty() || !clients_.LeaseIsOver(*client, now)) continue;
+    ChangeStreams(*session, [](StreamTable& streams) { streams.ForgetReplies(); });
+  }
+}
+
 void BoundSessions::RecallCredits(uint32_t target, size_t other_sessions) {
   assert(target > 0);
   if (sessions_.empty()) return;

@@ -105,6 +105,26 @@ TEST_F(CreditRecallsTest, CountsTheKeptOctetsOfAllSessions) {
   EXPECT_EQ(sessions().kept_octets(), 8u);
 }
 
+TEST_F(CreditRecallsTest, SessionsThatCannotBeAskedDoNotLowerTheLimitOfOthers) {
+  const uint64_t session = Create("without a back channel", nullptr);
+  KeepAll(session, 100);
+  EXPECT_THAT(Balance(), IsEmpty());
+  EXPECT_EQ(tables_.slot_limit.get(), UINT32_MAX);
+  EXPECT_EQ(sessions().kept_octets(), 800u) << "its client is there, so it keeps its replies";
+}
+
+TEST_F(CreditRecallsTest, RepliesOfAClientThatHasGoneAreForgotten) {
+  const uint64_t session = Create("gone", nullptr);
+  KeepAll(session, 100);
+  operations_[session]->Disconnect();
+  sessions().Sweep();
+  Balance();
+  EXPECT_EQ(sessions().kept_octets(), 800u) << "it may come back";
+  now_ += settings_.lease + std::chrono::seconds(1);
+  Balance();
+  EXPECT_EQ(sessions().kept_octets(), 0u);
+}
+
 TEST_F(CreditRecallsTest, BothKindsOfSessionsHaveOneLimit) {
   const Opened other = Open("of RFC 8881");
   const uint64_t session = Create("of 2004", Back());

@@ -78,7 +78,7 @@ void StreamTable::Finish(StreamId stream, Execution execution, std::optional<xdr
   } else if (reply) {
     entry->state = State::kKept;
     entry->reply = *std::move(reply);
-    kept_octets_ += entry->reply.flat_size();
+    kept_octets_ += entry->reply.memory();
   } else {
     entry->state = changed ? State::kUnknownFate : State::kUnkept;
   }
@@ -109,15 +109,24 @@ bool StreamTable::Restore(StreamId stream, ChannelId named, rpc::Xid xid, uint64
   if (reply) {
     entry.state = State::kKept;
     entry.reply = *std::move(reply);
-    kept_octets_ += entry.reply.flat_size();
+    kept_octets_ += entry.reply.memory();
   }
   return true;
 }
 
 void StreamTable::Replace(Entry& entry, Entry with) {
   if (entry.busy()) --busy_;
-  if (entry.state == State::kKept) kept_octets_ -= entry.reply.flat_size();
+  if (entry.state == State::kKept) kept_octets_ -= entry.reply.memory();
   entry = std::move(with);
+}
+
+void StreamTable::ForgetReplies() {
+  for (Entry& entry : entries_) {
+    if (entry.state != State::kKept) continue;
+    kept_octets_ -= entry.reply.memory();
+    entry.state = State::kUnknownFate;
+    entry.reply = {};
+  }
 }
 
 void StreamTable::Raise(uint32_t count) {

@@ -101,11 +101,14 @@ class StreamTable {
   // CB_CREDITRECALL with NFS4_OK, and so has no request under way on them. Requires 0 < target <= count().
   void Lower(uint32_t target);
 
+  // Drops all kept replies. The fate of their requests is then unknown.
+  void ForgetReplies();
+
   // How many streamids the client may use.
   uint32_t count() const { return static_cast<uint32_t>(entries_.size()); }
   // How many streamids have a request under way.
   uint32_t busy() const { return busy_; }
-  // The octets of the replies that are kept.
+  // The memory of the replies that are kept, in octets.
   size_t kept_octets() const { return kept_octets_; }
   bool keeps_replies() const { return keeps_replies_; }
 

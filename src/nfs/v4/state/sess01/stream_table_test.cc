@@ -324,15 +324,30 @@ TEST_F(StreamTableTest, KnowsTheLastRequestOfAStreamId) {
   EXPECT_FALSE(is_last(0, 1, 5)) << "the client has seen the reply";
 }
 
+// A reply takes a whole buffer of the pool.
+constexpr size_t kBuffer = BufferPool::kSmallest;
+
 TEST_F(StreamTableTest, KeepsOneReplyForEachStreamId) {
   Execute({.stream = 0, .xid = 1}, "four");
   Execute({.stream = 1, .xid = 2}, "eightoct");
-  EXPECT_EQ(table_.kept_octets(), 12u);
+  EXPECT_EQ(table_.kept_octets(), 2 * kBuffer);
   Execute({.stream = 0, .xid = 3}, "eightoct");
-  EXPECT_EQ(table_.kept_octets(), 16u);
+  EXPECT_EQ(table_.kept_octets(), 2 * kBuffer);
   Run({.stream = 0, .xid = 4});
-  EXPECT_EQ(table_.kept_octets(), 8u);
+  EXPECT_EQ(table_.kept_octets(), kBuffer);
   EXPECT_EQ(pool_.outstanding(), 1u);
+}
+
+TEST_F(StreamTableTest, TheFateOfARequestIsUnknownWhoseReplyWasForgotten) {
+  Execute({.stream = 0, .xid = 1}, "kept");
+  const Execution running = Run({.stream = 1, .xid = 2});
+  table_.ForgetReplies();
+  EXPECT_EQ(table_.kept_octets(), 0u);
+  EXPECT_EQ(pool_.outstanding(), 0u);
+  Finish(1, running, "later");
+  Close(1);
+  EXPECT_EQ(Refusal({.stream = 0, .xid = 1, .own = 2, .named = 1}), NFS4ERR_SESS01_UNKNOWN_FATE);
+  EXPECT_EQ(Replayed({.stream = 1, .xid = 2, .own = 2, .named = 1}), "later");
 }
 
 // X10
@@ -341,7 +356,7 @@ TEST_F(StreamTableTest, LowerDropsTheStreamIdsFromTheTargetOn) {
   Execute({.stream = 3, .xid = 2}, "dropped!");
   table_.Lower(2);
   EXPECT_EQ(table_.count(), 2u);
-  EXPECT_EQ(table_.kept_octets(), 4u);
+  EXPECT_EQ(table_.kept_octets(), kBuffer);
   EXPECT_EQ(Refusal({.stream = 2, .xid = 3}), NFS4ERR_SESS01_BADSTREAM);
   EXPECT_EQ(Refusal({.stream = 3, .xid = 2}), NFS4ERR_SESS01_BADSTREAM);
   EXPECT_EQ(Replayed({.stream = 1, .xid = 1}), "kept");
@@ -379,7 +394,7 @@ TEST_F(StreamTableTest, ARaisedStreamIdRefusesLateCopiesFromBeforeItWasDropped) 
 // X14
 TEST_F(StreamTableTest, ReplaysARestoredReply) {
   EXPECT_TRUE(table_.Restore(StreamId(2), ChannelId(1), rpc::Xid(5), 7, Reply("kept")));
-  EXPECT_EQ(table_.kept_octets(), 4u);
+  EXPECT_EQ(table_.kept_octets(), kBuffer);
   Close(1);
   EXPECT_EQ(Replayed({.stream = 2, .xid = 5, .own = 2, .named = 1, .digest = 7}), "kept");
   Execute({.stream = 2, .xid = 6, .own = 2});

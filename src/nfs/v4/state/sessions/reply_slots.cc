@@ -54,12 +54,12 @@ void ReplySlots::Finish(SlotId id, SequenceId sequence, std::optional<xdr::Messa
   slot.kept = reply.has_value();
   if (reply) {
     slot.reply = *std::move(reply);
-    kept_octets_ += slot.reply.flat_size();
+    kept_octets_ += slot.reply.memory();
   }
 }
 
 void ReplySlots::Replace(Slot& slot, Slot with) {
-  if (slot.kept) kept_octets_ -= slot.reply.flat_size();
+  if (slot.kept) kept_octets_ -= slot.reply.memory();
   slot = std::move(with);
 }
 

@@ -19,11 +19,14 @@ class SlotLimit {
 
   explicit SlotLimit(const Settings& settings) : settings_(settings) {}
 
+  // Whether kept replies of so many octets need too much memory.
+  bool IsExceededBy(size_t kept_octets) const { return kept_octets > settings_.max_kept_octets; }
+
   enum class Change : uint8_t { kNone, kLowered, kRaised };
   // Halves the limit if the kept replies of all sessions need too much memory, and doubles it again if they need
   // little. Call it regularly.
   Change Adapt(size_t kept_octets, TimePoint now) {
-    const bool too_many = kept_octets > settings_.max_kept_octets;
+    const bool too_many = IsExceededBy(kept_octets);
     const bool few = limit_ < settings_.max_slots && kept_octets < settings_.max_kept_octets / 2;
     if ((!too_many && !few) || now < changed_ + kTimeToFollow) return Change::kNone;
     changed_ = now;
