@@ -62,7 +62,7 @@ constexpr auto kTexts = std::to_array<std::pair<int32_t, std::string_view>>({
     {NumberOf(nfs4::NFS4ERR_SESS01_STREAM_INUSE),
      "the connection was lost, and the server cannot tell whether it has executed the request"},
     {NumberOf(nfs4::NFS4ERR_SESS01_UNKNOWN_FATE),
-     "the server restarted during the request and cannot tell whether it has executed it"},
+     "the server restarted or lost the session during the request, and cannot tell whether it has executed it"},
 });
 
 }  // namespace

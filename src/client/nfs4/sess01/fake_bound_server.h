@@ -40,6 +40,7 @@ class FakeBoundServer final : public Connector {
   std::deque<Fault> faults;
   // The status of the next OPERATION_CONTROLs, SESSION_CREATEs and SESSION_BINDs; NFS4_OK: as usual.
   std::deque<nfsstat4> control_errors, create_errors, bind_errors;
+  std::deque<nfsstat4> lookup_errors;  // the same for LOOKUPs
   uint32_t total_requests = 8;
   // Changes what SESSION_BIND grants.
   std::function<void(nfs4::SESSIONBIND4resok&)> grant = [](auto&) {};
@@ -285,6 +286,10 @@ class FakeBoundServer final : public Connector {
       case nfs_opnum4::OP_LOOKUP:
         Arguments<nfs4::LOOKUP4args>(in);
         ++lookups;
+        if (const nfsstat4 status = Take(lookup_errors); status != nfsstat4::NFS4_OK) {
+          xdr::Encode(out, status);
+          return status;
+        }
         break;
       case nfs_opnum4::OP_SESSION_DESTROY:
         events.emplace_back("destroy");

@@ -181,7 +181,7 @@ Task<Connector::Opened> Link::Open(Duration time_limit) {
   }
   is_rdma_ = surroundings_.connector.starts_in_rdma_mode();
   opened_at_ = surroundings_.timers.Now();
-  connection_ = std::make_shared<Connection>(*std::move(transport));
+  connection_ = std::make_shared<Connection>(*std::move(transport), lost_calls_);
   Result<void, std::string> bound = co_await BindAll();
   // This code may run inside of the connection, which must not be used or destroyed in the same turn.
   co_await Sleep(surroundings_.timers, Duration::zero());
@@ -287,8 +287,9 @@ Task<Result<void, std::string>> Link::Bind(ChannelType type) {
         co_await Sleep(surroundings_.timers, retries.NextDelay());
         continue;
       case nfsstat4::NFS4ERR_SESS01_BADSESSION:
-        // Requests of the lost session go over this connection, which is not bound: the server refuses them
-        // (NFS4ERR_SESS01_NOT_BOUND), so that each of them learns that it was not executed.
+        // Requests of the lost session go over this connection, which is not bound. The server refuses them
+        // (NFS4ERR_SESS01_NOT_BOUND) and does not execute them. Whether it has executed a request over an earlier
+        // connection is unknown (see LostCalls).
         owner.HandleUnknownSession(generation);
         co_return Result<void, std::string>();
       case nfsstat4::NFS4ERR_SESS01_BADBIND:

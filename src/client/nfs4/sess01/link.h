@@ -14,6 +14,7 @@
 #include "client/nfs4/sess01/callbacks.h"
 #include "client/nfs4/sess01/connection.h"
 #include "client/nfs4/sess01/connector.h"
+#include "client/nfs4/sess01/lost_calls.h"
 #include "client/reconnecting_channel.h"
 #include "rpc/client.h"
 #include "rpc/dispatch.h"
@@ -111,6 +112,9 @@ class Link final : private BackConnection {
   // CB_CREDITRECALL: uses at most `target` credits at once from now on. Over RDMA, returns the others to the server.
   Task<void> ReturnCredits(uint32_t target);
 
+  // The calls that were lost with a connection, until no request uses the link.
+  LostCalls& lost_calls() { return *lost_calls_; }
+
   // For the session: requests that use the link, and whether a chain has it for itself.
   uint32_t in_use = 0;
   bool chained = false;
@@ -151,6 +155,7 @@ class Link final : private BackConnection {
   std::unique_ptr<Direct> direct_;
   rpc::Client binder_;
   std::shared_ptr<Connection> connection_;
+  const std::shared_ptr<LostCalls> lost_calls_ = std::make_shared<LostCalls>();
   // Tells the on_lost functions of earlier connections, and of a link that is gone, from that of the present one.
   std::shared_ptr<int> present_;
   Binding operations_;
