@@ -78,7 +78,8 @@ std::string Describe(Status status) {
 Error ErrorOf(Status status, std::string_view what) { return {fmt::format("{}: {}", what, Describe(status)), status}; }
 
 Error WithTrouble(Error error, std::string_view trouble) {
-  if (!error.status && !trouble.empty()) error.message += fmt::format(": {}", trouble);
+  if (!error.status && !trouble.empty() && !error.message.ends_with(trouble))
+    error.message += fmt::format(": {}", trouble);
   return error;
 }
 

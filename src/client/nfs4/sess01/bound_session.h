@@ -119,7 +119,7 @@ class BoundSession final : public CompoundCaller, private LinkOwner, private Bou
   Task<void> RecoverAlone();
 
   // LinkOwner
-  Task<Result<Bound, std::string>> SendBind(rpc::Client& client, nfs4::SESSIONBIND4args arguments) override;
+  Task<Result<Bound, BindFailure>> SendBind(rpc::Client& client, nfs4::SESSIONBIND4args arguments) override;
   void HandleBound(nfs4::ChannelType type, const Bound& bound, uint64_t generation) override;
   void HandleUnknownSession(uint64_t generation) override { LoseSession(generation); }
   void HandleConnectionLost(Link& link) override;
@@ -132,6 +132,7 @@ class BoundSession final : public CompoundCaller, private LinkOwner, private Bou
   Task<nfs4::nfsstat4> RecallCredits(uint32_t target) override;
 
   BufferPool& buffers_;
+  const Connector& connector_;
   const BoundSessionOptions session_options_;
   BoundLease lease_;
   StreamTable streams_{1};

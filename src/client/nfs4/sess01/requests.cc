@@ -1,5 +1,7 @@
 // The requests of a session of 2004: streamids, OPERATION_CONTROL and chains (draft-talpey-nfsv4-rdma-sess-01 §2.7,
 // §3.2, §6.4).
+#include <fmt/core.h>
+
 #include <algorithm>
 #include <utility>
 
@@ -89,7 +91,11 @@ Task<Result<BoundSession::Answer>> BoundSession::Send(Request request, ChainFlag
     streams_.HandleDoubtful(request.stream);
   }
   changed_.Notify();
-  if (!message) co_return std::unexpected(v4::ErrorOf(message.error(), what));
+  if (!message) {
+    const auto trouble = link.TroubleOf(message.error());
+    if (trouble) co_return std::unexpected(Error{fmt::format("{}: {}", what, *trouble), {}});
+    co_return std::unexpected(v4::ErrorOf(message.error(), what));
+  }
   // Any request renews the lease (§3.5).
   if (result.status() == nfsstat4::NFS4_OK) lease_.HandleExecuted(request.generation, sent);
   nfsstat4 control_status = result.status();
