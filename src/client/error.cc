@@ -62,7 +62,7 @@ constexpr auto kTexts = std::to_array<std::pair<int32_t, std::string_view>>({
     {NumberOf(nfs4::NFS4ERR_SESS01_STREAM_INUSE),
      "the connection was lost, and the server cannot tell whether it has executed the request"},
     {NumberOf(nfs4::NFS4ERR_SESS01_UNKNOWN_FATE),
-     "the server restarted during the request and cannot tell whether it has executed it"},
+     "the server restarted or lost the session during the request, and cannot tell whether it has executed it"},
 });
 
 }  // namespace
@@ -78,7 +78,8 @@ std::string Describe(Status status) {
 Error ErrorOf(Status status, std::string_view what) { return {fmt::format("{}: {}", what, Describe(status)), status}; }
 
 Error WithTrouble(Error error, std::string_view trouble) {
-  if (!error.status && !trouble.empty()) error.message += fmt::format(": {}", trouble);
+  if (!error.status && !trouble.empty() && !error.message.ends_with(trouble))
+    error.message += fmt::format(": {}", trouble);
   return error;
 }
 

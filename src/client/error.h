@@ -43,7 +43,7 @@ struct Error {
 
 // Makes a message such as "name: no such file or directory".
 Error ErrorOf(Status status, std::string_view what);
-// Appends `trouble`, which is Mount::trouble(), to an error without a status.
+// Appends `trouble`, which is Mount::trouble(), to an error without a status, unless the error ends with it already.
 Error WithTrouble(Error error, std::string_view trouble);
 
 template <class T, class E = Error>

@@ -58,6 +58,7 @@ TEST(ErrorOf, AnRpcErrorHasNoStatus) {
 TEST(WithTrouble, AddsTheReasonToAnErrorWithoutStatus) {
   EXPECT_EQ(WithTrouble({"server: lost", std::nullopt}, "nobody there").message, "server: lost: nobody there");
   EXPECT_EQ(WithTrouble({"server: lost", std::nullopt}, "").message, "server: lost");
+  EXPECT_EQ(WithTrouble({"server: nobody there", std::nullopt}, "nobody there").message, "server: nobody there");
   EXPECT_EQ(WithTrouble({"name: denied", Status::kAccess}, "nobody there").message, "name: denied");
 }
 

@@ -8,6 +8,7 @@ namespace penstock::client {
 
 Task<Result<void, std::string>> ReconnectingChannel::Connect() {
   auto opened = co_await opener_(policy_.give_up_after);
+  refused_ = false;
   if (!opened) co_return std::unexpected(std::move(opened).error());
   channel_ = *std::move(opened);
   had_one_ = true;
@@ -16,8 +17,10 @@ Task<Result<void, std::string>> ReconnectingChannel::Connect() {
 
 Task<Result<rpc::Message, rpc::CallError>> ReconnectingChannel::Call(rpc::Message call, rpc::ReplyShape shape) {
   const TimePoint give_up = timers_.Now() + policy_.give_up_after;
+  const uint64_t refusals = refusals_;
   for (;;) {
     while (!channel_) {
+      if (refusals_ != refusals) co_return std::unexpected(rpc::CallError::kRefused);
       if (timers_.Now() >= give_up) co_return std::unexpected(rpc::CallError::kDisconnected);
       if (reconnecting_) {
         co_await changed_;
@@ -72,6 +75,11 @@ Task<void> ReconnectingChannel::Reconnect(TimePoint give_up) {
     }
     log::debug("no connection yet: {}", opened.error());
     trouble_ = std::move(opened).error();
+    if (std::exchange(refused_, false)) {
+      ++refusals_;
+      delay_ = Duration::zero();
+      break;
+    }
     co_await Wait(give_up);
   }
   reconnecting_ = false;

@@ -38,6 +38,10 @@ class ReconnectingChannel final : public rpc::Channel {
 
   Task<Result<rpc::Message, rpc::CallError>> Call(rpc::Message call, rpc::ReplyShape shape) override;
 
+  // The opener calls this before it returns an error that further attempts do not change. The calls that wait for a
+  // connection then fail with kRefused. Later calls make an attempt again.
+  void HandleRefusal() { refused_ = true; }
+
   // Counts the lost connections that were replaced.
   uint64_t reconnections() const { return reconnections_; }
   // Says why calls have no reply, as a text for users: the failure of the last connection or connection attempt. Empty
@@ -56,6 +60,8 @@ class ReconnectingChannel final : public rpc::Channel {
   std::shared_ptr<rpc::Channel> channel_;  // null while there is no connection
   std::shared_ptr<rpc::Channel> lost_;     // the previous channel, kept until none of its code is running
   bool reconnecting_ = false;
+  bool refused_ = false;               // by the attempt under way
+  uint64_t refusals_ = 0;              // attempts that were refused
   Duration delay_ = Duration::zero();  // before the next attempt
   uint64_t reconnections_ = 0;
   bool had_one_ = false;      // there was a connection

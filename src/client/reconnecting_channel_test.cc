@@ -106,6 +106,24 @@ TEST_F(ReconnectingChannelTest, GivesUpACallAfterItsTimeLimit) {
   EXPECT_TRUE(script_.calls.empty());
 }
 
+TEST_F(ReconnectingChannelTest, EndsTheCallsThatWaitIfTheServerRefusesConnections) {
+  bool refuses = true;
+  std::optional<ReconnectingChannel> channel;
+  const auto open = [&](Duration) {
+    if (refuses) channel->HandleRefusal();
+    return Open(script_);
+  };
+  channel.emplace(loop_, open, policy_);
+  script_.opens = {false};
+  EXPECT_EQ(Call(*channel, "refused")->error(), rpc::CallError::kRefused);
+  EXPECT_EQ(script_.attempts, 1u);
+  EXPECT_EQ(channel->trouble(), "nobody there");
+  refuses = false;
+  EXPECT_TRUE(Call(*channel, "later")->has_value());
+  EXPECT_EQ(script_.calls, std::vector<std::string>{"later"});
+  EXPECT_EQ(channel->trouble(), "");
+}
+
 TEST_F(ReconnectingChannelTest, LimitsAConnectionAttemptToTheTimeThatTheCallHasLeft) {
   script_.opens = {false, false, true};
   ReconnectingChannel channel(loop_, Opener(), policy_);

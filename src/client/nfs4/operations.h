@@ -203,6 +203,18 @@ inline constexpr bool kChangesOnce =
 template <class... Arguments>
 inline constexpr bool kMustBeCached = (... || kChangesOnce<Arguments>);
 
+// Whether the operation changes files or their names. Such a change outlasts the client's session, so that it must not
+// be made again in the next one. Opens and locks end with the session.
+template <class Arguments>
+bool ChangesFiles(const Arguments& arguments) {
+  if constexpr (std::same_as<Arguments, nfs4::OPEN4args>) {
+    return arguments.openhow.opentype() == nfs4::opentype4::OPEN4_CREATE;
+  } else {
+    return kIsOneOf<Arguments, nfs4::CREATE4args, nfs4::LINK4args, nfs4::REMOVE4args, nfs4::RENAME4args,
+                    nfs4::SETATTR4args>;
+  }
+}
+
 // Whether the operations name state of the client id. If that is lost, they must not be repeated unchanged.
 template <class... Arguments>
 inline constexpr bool kHasStateId = std::disjunction_v<
@@ -277,6 +289,8 @@ class CompoundParts {
   virtual bool Decode(xdr::Decoder& decoder, Part part) = 0;
   // Whether an operation of the part must not be executed twice.
   virtual bool ChangesOnce(Part part) const = 0;
+  // Whether an operation of the part changes files or their names.
+  virtual bool ChangesFiles(Part part) const = 0;
 
  protected:
   ~CompoundParts() = default;
@@ -302,6 +316,11 @@ class TypedParts final : public CompoundParts {
   bool ChangesOnce(Part part) const override {
     bool changes = false;
     ForEach(part, [&]<class Operation>(const Operation&) { changes |= kChangesOnce<Operation>; });
+    return changes;
+  }
+  bool ChangesFiles(Part part) const override {
+    bool changes = false;
+    ForEach(part, [&](const auto& each) { changes |= v4::ChangesFiles(each); });
     return changes;
   }
 

@@ -15,6 +15,9 @@ namespace {
 
 // The least time between the opening of a connection and that of the next one for the same link, if no request waits.
 constexpr Duration kRestoreAfter = std::chrono::milliseconds(200);
+// The messages that a session relies on if its connections have stepped up to RDMA: the server may leave the next
+// connection on TCP, and its limits there are unknown until then. A payload of 1 MiB fits with its surroundings.
+constexpr uint32_t kLeastRecord = (1 << 20) + (8 << 10);
 // The delay between attempts to bind a back channel while the server believes in an earlier one.
 constexpr Duration kBindBackAgain = std::chrono::milliseconds(500);
 
@@ -31,11 +34,47 @@ bool MeansUnknown(nfsstat4 status) {
   }
 }
 
+constexpr std::string_view kUnknownDraft = "the server does not offer the sessions of 2004";
+
+// The reply to a COMPOUND of one operation of the draft, outside of a session.
+template <class Arguments>
+struct Alone {
+  rpc::Message message;
+  nfs4::COMPOUND4res_head head{};  // without results, if the COMPOUND itself has failed
+  typename Operation<Arguments>::Results result{};
+  bool is_known = true;  // the server knows the draft
+};
+
+template <class Arguments>
+Task<Result<Alone<Arguments>, rpc::Error>> CallAlone(rpc::Client& client, uint32_t minor_version, Arguments arguments) {
+  const std::tuple<Arguments> operations(std::move(arguments));
+  Alone<Arguments> reply;
+  const auto encode = [&](xdr::Encoder& encoder) { EncodeCompound(encoder, minor_version, operations); };
+  const auto decode = [&](xdr::Decoder& decoder) {
+    if (!DecodeHead(decoder, 1, reply.head)) return false;
+    reply.is_known = !MeansUnknown(reply.head.status);
+    const std::byte* rest = nullptr;
+    if (!reply.is_known) return decoder.Take(rest, decoder.remaining());
+    return reply.head.count == 0 || DecodeOperation<Arguments>(decoder, reply.result);
+  };
+  auto message = co_await client.CallWith<nfs4::NFSPROC4_COMPOUND>(encode, ShapeOf(operations, {}), decode);
+  if (!message) co_return std::unexpected(message.error());
+  reply.message = *std::move(message);
+  co_return reply;
+}
+
+// Whether another attempt may have a better result.
+bool IsLoss(const rpc::Error& error) {
+  return error.kind == rpc::Error::Kind::kTransport &&
+         (error.transport == rpc::CallError::kDisconnected || error.transport == rpc::CallError::kTimedOut);
+}
+
 }  // namespace
 
 BoundSession::BoundSession(Parts parts, CallerOptions options, const BoundSessionOptions& session)
     : CompoundCaller(parts.timers, parts.client, std::move(options)),
       buffers_(parts.buffers),
+      connector_(parts.connector),
       session_options_(session) {
   const Link::Surroundings surroundings{.timers = parts.timers,
                                         .buffers = parts.buffers,
@@ -90,6 +129,10 @@ uint64_t BoundSession::reconnections() const {
 }
 
 const std::string& BoundSession::trouble() const {
+  // A session cannot begin without the back channel that it wants.
+  if (back_link_ && lease_.next() == BoundLease::Step::kBindBack && !back_link_->channel().trouble().empty()) {
+    return back_link_->channel().trouble();
+  }
   for (const auto& link : links_) {
     if (!link->channel().trouble().empty()) return link->channel().trouble();
   }
@@ -134,26 +177,15 @@ Task<Result<void>> BoundSession::Create(std::string_view what) {
   arguments.clientid.id = AsBytes(options_.owner);
   arguments.persist = session_options_.persist;
   arguments.totalrequests = options_.slots;
-  const std::tuple operations(arguments);
-  nfs4::COMPOUND4res_head head;
-  nfs4::SESSIONCREATE4res result;
-  bool is_known = true;
-  const auto encode = [&](xdr::Encoder& encoder) { EncodeCompound(encoder, dialect().minor_version, operations); };
-  const auto decode = [&](xdr::Decoder& decoder) {
-    if (!DecodeHead(decoder, 1, head)) return false;
-    is_known = !MeansUnknown(head.status);
-    const std::byte* rest = nullptr;
-    if (!is_known) return decoder.Take(rest, decoder.remaining());
-    return head.count == 0 || DecodeOperation<nfs4::SESSIONCREATE4args>(decoder, result);
-  };
-  auto message = co_await client_.CallWith<nfs4::NFSPROC4_COMPOUND>(encode, ShapeOf(operations, {}), decode);
-  answered_ = message.has_value();
-  if (!message) co_return std::unexpected(v4::ErrorOf(message.error(), what));
-  if (!is_known) {
-    co_return std::unexpected(Error{fmt::format("{}: the server does not offer the sessions of 2004", what),
-                                    static_cast<Status>(nfsstat4::NFS4ERR_MINOR_VERS_MISMATCH)});
+  const auto reply = co_await CallAlone(client_, dialect().minor_version, arguments);
+  answered_ = reply.has_value();
+  if (!reply) co_return std::unexpected(v4::ErrorOf(reply.error(), what));
+  if (!reply->is_known) {
+    co_return std::unexpected(
+        Error{fmt::format("{}: {}", what, kUnknownDraft), static_cast<Status>(nfsstat4::NFS4ERR_MINOR_VERS_MISMATCH)});
   }
-  if (head.count == 0) co_return std::unexpected(v4::ErrorOf(head.status, what));
+  if (reply->head.count == 0) co_return std::unexpected(v4::ErrorOf(reply->head.status, what));
+  const nfs4::SESSIONCREATE4res& result = reply->result;
   if (!result.is_resok4()) {
     if (result.status() == nfsstat4::NFS4ERR_DELAY) co_return Result<void>();
     co_return std::unexpected(v4::ErrorOf(result.status(), what));
@@ -163,6 +195,9 @@ Task<Result<void>> BoundSession::Create(std::string_view what) {
   callbacks_.Clear();
   log::debug("{}: session {:016x}, {} requests at once, replies are {}", what, lease_.session(), streams_.limit(),
              lease_.persists() ? "kept over restarts" : "not kept over restarts");
+  if (session_options_.persist && !lease_.persists()) {
+    log::info("{}: the server does not keep the replies of the session over a restart (persist)", what);
+  }
   co_return Result<void>();
 }
 
@@ -191,9 +226,9 @@ Task<Result<void>> BoundSession::BindOperations(std::string_view what) {
   if (max_request_ == 0) {
     max_request_ = max_response_ = options_.max_message;
     for (const auto& link : links_) {
-      if (link->is_rdma()) continue;  // chunks carry what is larger than a Send
-      max_request_ = std::min(max_request_, link->limits().max_request);
-      max_response_ = std::min(max_response_, link->limits().max_response);
+      if (connector_.starts_in_rdma_mode()) continue;  // chunks carry what is larger than a Send
+      max_request_ = std::min(max_request_, link->is_rdma() ? kLeastRecord : link->limits().max_request);
+      max_response_ = std::min(max_response_, link->is_rdma() ? kLeastRecord : link->limits().max_response);
     }
   }
   lease_.HandleBound();
@@ -206,10 +241,25 @@ bool BoundSession::Accepts(const Bound& bound) const {
   return bound.limits.max_request >= max_request_ && bound.limits.max_response >= max_response_;
 }
 
-Task<Result<Bound, std::string>> BoundSession::SendBind(rpc::Client& client, nfs4::SESSIONBIND4args arguments) {
-  auto reply = co_await Bare(client, arguments, "binding a connection");
-  if (!reply) co_return std::unexpected(std::move(reply).error().message);
-  co_return BoundOf(std::get<0>(reply->results), arguments);
+Task<Result<Bound, BindFailure>> BoundSession::SendBind(rpc::Client& client, nfs4::SESSIONBIND4args arguments) {
+  using enum BindFailure::Kind;
+  BindFailure failure;
+  const auto reply = co_await CallAlone(client, dialect().minor_version, arguments);
+  answered_ = reply.has_value();
+  if (!reply) {
+    failure = {v4::ErrorOf(reply.error(), "binding a connection").message, IsLoss(reply.error()) ? kLost : kFinal};
+  } else if (!reply->is_known) {
+    failure.why = kUnknownDraft;
+  } else if (reply->head.count == 0) {
+    Bound refused;
+    refused.status = reply->head.status;
+    co_return refused;
+  } else {
+    Result<Bound, std::string> bound = BoundOf(reply->result, arguments);
+    if (bound) co_return *std::move(bound);
+    failure.why = std::move(bound).error();
+  }
+  co_return std::unexpected(std::move(failure));
 }
 
 void BoundSession::HandleBound(ChannelType type, const Bound& bound, uint64_t generation) {
@@ -276,6 +326,10 @@ Task<void> BoundSession::BindBackLater(Link& link) {
     if (!lease_.ready()) continue;
     const auto bound = co_await link.EnsureBound(ChannelType::BACK);
     if (!bound) log::debug("no back channel yet: {}", bound.error());
+    if (!bound && link.is_refused()) {
+      log::warn("no back channel: {}", bound.error());
+      break;
+    }
   }
   binding_later_ = false;
 }

@@ -64,7 +64,8 @@ class BoundSession final : public CompoundCaller, private LinkOwner, private Bou
     Link* link = nullptr;
     uint64_t generation = 0;
   };
-  // The reply to one request. `control` is the status of OPERATION_CONTROL.
+  // The reply to one request. `control` is the status of OPERATION_CONTROL, or NFS4ERR_SESS01_UNKNOWN_FATE if the
+  // server has lost the session and may have executed a change before.
   struct Answer {
     rpc::Message message;
     nfs4::nfsstat4 control = nfs4::nfsstat4::NFS4_OK;
@@ -84,9 +85,9 @@ class BoundSession final : public CompoundCaller, private LinkOwner, private Bou
   Task<Result<Answer>> Send(Request request, nfs4::ChainFlags flag, CompoundParts& parts, Part part,
                             std::string_view what);
   // Decides how a COMPOUND goes on if OPERATION_CONTROL has failed, so that nothing else was executed.
-  Fate HandleControl(const Answer& answer, uint64_t generation);
-  // Decides how a COMPOUND goes on after one of its operations has ended with this status.
-  Fate FateOf(nfs4::nfsstat4 status, bool has_state_id) const;
+  static Fate HandleControl(const Answer& answer);
+  // Decides how a COMPOUND goes on after its last result of `count` has this error.
+  Fate FateOf(nfs4::nfsstat4 status, const Compound& compound, uint32_t count) const;
   // Octets for the operations of one request and for their results.
   Size Room() const;
   // The parts that the COMPOUND must be split into; none if it fits in one request.
@@ -118,7 +119,7 @@ class BoundSession final : public CompoundCaller, private LinkOwner, private Bou
   Task<void> RecoverAlone();
 
   // LinkOwner
-  Task<Result<Bound, std::string>> SendBind(rpc::Client& client, nfs4::SESSIONBIND4args arguments) override;
+  Task<Result<Bound, BindFailure>> SendBind(rpc::Client& client, nfs4::SESSIONBIND4args arguments) override;
   void HandleBound(nfs4::ChannelType type, const Bound& bound, uint64_t generation) override;
   void HandleUnknownSession(uint64_t generation) override { LoseSession(generation); }
   void HandleConnectionLost(Link& link) override;
@@ -131,6 +132,7 @@ class BoundSession final : public CompoundCaller, private LinkOwner, private Bou
   Task<nfs4::nfsstat4> RecallCredits(uint32_t target) override;
 
   BufferPool& buffers_;
+  const Connector& connector_;
   const BoundSessionOptions session_options_;
   BoundLease lease_;
   StreamTable streams_{1};

@@ -166,8 +166,13 @@ TEST_F(BoundSessionTest, ManyRequestsSurviveTheLossOfTheSession) {
   StartRemoves(40);
   TurnFor(loop, 1ms);
   server.LoseSession(true);
-  ExpectAllToSucceed();
-  EXPECT_GE(server.removes, 40);
+  ASSERT_TRUE(TurnUntil(
+      loop, [&] { return std::ranges::all_of(outcomes, [](const Outcome& each) { return each.has_value(); }); }));
+  // The requests that were under way may have been executed. The other ones are executed once.
+  const auto succeeded = std::ranges::count_if(outcomes, [](const Outcome& each) { return each->has_value(); });
+  EXPECT_GE(succeeded, 40 - 8);
+  EXPECT_GE(server.removes, succeeded);
+  EXPECT_LE(server.removes, 40);
 }
 
 TEST_F(BoundSessionTest, ReclaimsInTheSameSessionIfTheServerHasRestarted) {

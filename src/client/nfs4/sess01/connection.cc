@@ -14,11 +14,13 @@ Task<Connection::Answer> Connection::Call(std::shared_ptr<Connection> self, rpc:
     const bool admitted = co_await waiter.admitted;
     if (!admitted) co_return std::unexpected(rpc::CallError::kDisconnected);
   }
+  const std::optional<rpc::Xid> xid = LostCalls::XidOf(call);
   Answer answer = co_await self->transport_->Call(std::move(call), std::move(shape));
   --self->in_flight_;
   const bool lost =
       !answer && (answer.error() == rpc::CallError::kDisconnected || answer.error() == rpc::CallError::kTimedOut);
   if (lost) {
+    if (self->lost_) self->lost_->Add(xid);
     self->End();
   } else {
     self->Admit();

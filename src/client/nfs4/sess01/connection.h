@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "base/task.h"
+#include "client/nfs4/sess01/lost_calls.h"
 #include "rpc/transport.h"
 
 namespace penstock::client::v4::sess01 {
@@ -18,7 +19,9 @@ class Connection : public std::enable_shared_from_this<Connection> {
  public:
   using Answer = Result<rpc::Message, rpc::CallError>;
 
-  explicit Connection(std::unique_ptr<rpc::Channel> transport) : transport_(std::move(transport)) {}
+  // `lost` takes the calls that have left when the connection is lost; null: nobody asks for them.
+  explicit Connection(std::unique_ptr<rpc::Channel> transport, std::shared_ptr<LostCalls> lost = nullptr)
+      : transport_(std::move(transport)), lost_(std::move(lost)) {}
 
   // As rpc::Channel::Call().
   static Task<Answer> Call(std::shared_ptr<Connection> self, rpc::Message call, rpc::ReplyShape shape);
@@ -46,6 +49,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
   void Admit();
 
   std::unique_ptr<rpc::Channel> transport_;
+  const std::shared_ptr<LostCalls> lost_;
   uint32_t credits_ = std::numeric_limits<uint32_t>::max();
   uint32_t in_flight_ = 0;
   bool ended_ = false;

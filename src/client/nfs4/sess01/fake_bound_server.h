@@ -40,9 +40,17 @@ class FakeBoundServer final : public Connector {
   std::deque<Fault> faults;
   // The status of the next OPERATION_CONTROLs, SESSION_CREATEs and SESSION_BINDs; NFS4_OK: as usual.
   std::deque<nfsstat4> control_errors, create_errors, bind_errors;
+  std::deque<nfsstat4> lookup_errors;  // the same for LOOKUPs
   uint32_t total_requests = 8;
   // Changes what SESSION_BIND grants.
   std::function<void(nfs4::SESSIONBIND4resok&)> grant = [](auto&) {};
+  // Operations channels ask for `wanted`, and the server grants the RDMA mode if `grants_rdma` is true. Stepping up
+  // then ends with `step_up_error`, unless that is empty. The fake connection stays the same.
+  nfs4::ConnectionMode wanted = nfs4::ConnectionMode::STREAM;
+  bool grants_rdma = true;
+  std::string step_up_error;
+  uint32_t largest = 1 << 20;  // the largest message that the connector allows
+  bool persists = true;        // the server grants what the client asks for
   uint8_t instance = 1;
   uint32_t wrong_streamid = 0;  // is added to the streamids of results
   bool is_unknown = false;      // the server does not know the draft
@@ -92,12 +100,16 @@ class FakeBoundServer final : public Connector {
   std::vector<nfs4::SESSIONBIND4args> binds;
 
   // Connector
-  nfs4::ConnectionMode mode(nfs4::ChannelType) const override { return nfs4::ConnectionMode::STREAM; }
-  uint32_t max_message() const override { return 1 << 20; }
+  nfs4::ConnectionMode mode(nfs4::ChannelType type) const override {
+    return type == nfs4::ChannelType::BACK ? nfs4::ConnectionMode::STREAM : wanted;
+  }
+  uint32_t max_message() const override { return largest; }
   bool starts_in_rdma_mode() const override { return false; }
   Task<Opened> Open(Duration, Ends ends) override { co_return std::make_unique<Connection>(*this, std::move(ends)); }
-  Task<Opened> StepUp(std::unique_ptr<rpc::Channel>, rpc::ConnectionLimits, Ends) override {
-    co_return std::unexpected("no RDMA here");
+  Task<Opened> StepUp(std::unique_ptr<rpc::Channel> tcp, rpc::ConnectionLimits, Ends ends) override {
+    if (!step_up_error.empty()) co_return std::unexpected(step_up_error);
+    static_cast<Connection&>(*tcp).ends = std::move(ends);
+    co_return std::move(tcp);
   }
   void SetLimits(rpc::Channel&, const rpc::ConnectionLimits&) override {}
   Task<bool> ReturnCredits(rpc::Channel&, uint32_t) override { co_return true; }
@@ -268,7 +280,8 @@ class FakeBoundServer final : public Connector {
         const auto asked = Arguments<nfs4::SESSIONCREATE4args>(in);
         const nfsstat4 status = Take(create_errors);
         if (status == nfsstat4::NFS4_OK && session_ == 0) session_ = ++last_session_, next_channel_ = 1, kept_.clear();
-        const nfs4::SESSIONCREATE4resok made{session_, asked.persist, std::min(asked.totalrequests, total_requests)};
+        const nfs4::SESSIONCREATE4resok made{session_, asked.persist && persists,
+                                             std::min(asked.totalrequests, total_requests)};
         xdr::Encode(
             out, status == nfsstat4::NFS4_OK ? nfs4::SESSIONCREATE4res(status, made) : nfs4::SESSIONCREATE4res(status));
         return status;
@@ -285,6 +298,10 @@ class FakeBoundServer final : public Connector {
       case nfs_opnum4::OP_LOOKUP:
         Arguments<nfs4::LOOKUP4args>(in);
         ++lookups;
+        if (const nfsstat4 status = Take(lookup_errors); status != nfsstat4::NFS4_OK) {
+          xdr::Encode(out, status);
+          return status;
+        }
         break;
       case nfs_opnum4::OP_SESSION_DESTROY:
         events.emplace_back("destroy");
@@ -311,12 +328,16 @@ class FakeBoundServer final : public Connector {
     const std::array<std::byte, 8> value{std::byte{instance}};
     nfs4::transportattrs4 attributes;
     attributes.push_back({.type = nfs4::TRANSPORTATTR4_INSTANCE, .value = ConstBytes(value)});
+    const bool is_rdma = asked.mode == nfs4::ConnectionMode::RDMA && grants_rdma;
+    const std::array<std::byte, 4> mode{{{}, {}, {}, std::byte{1}}};
+    if (is_rdma) attributes.push_back({.type = nfs4::TRANSPORTATTR4_MODE, .value = ConstBytes(mode)});
+    const uint32_t most = is_rdma ? std::min<uint32_t>(size, 16 << 10) : size;
     xdr::Encoder encoder(loop_.buffers());
     xdr::Encode(encoder, attributes);
     const xdr::Message encoded = encoder.Finish();
     nfs4::SESSIONBIND4resok given{.channelid = next_channel_++,
-                                  .maxrequestsize = std::min(asked.maxrequestsize, size),
-                                  .maxresponsesize = std::min(asked.maxresponsesize, size),
+                                  .maxrequestsize = std::min(asked.maxrequestsize, most),
+                                  .maxresponsesize = std::min(asked.maxresponsesize, most),
                                   .headerpadsize = 0,
                                   .maxrequests = std::min(asked.maxrequests, 4u),
                                   .maxrdmareads = 0,

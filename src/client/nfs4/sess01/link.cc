@@ -26,6 +26,8 @@ constexpr uint32_t kLargestReceive = 64 << 10;
 // The RDMA Reads that the server may have under way at once.
 constexpr uint32_t kReads = 16;
 constexpr int kMostTries = 5;
+// So often in a row the server may refuse the connections of a link. Then the client believes that it always will.
+constexpr int kMostRefusals = 5;
 
 std::string DescribeStatus(nfsstat4 status) { return Describe(static_cast<Status>(status)); }
 
@@ -181,23 +183,30 @@ Task<Connector::Opened> Link::Open(Duration time_limit) {
   }
   is_rdma_ = surroundings_.connector.starts_in_rdma_mode();
   opened_at_ = surroundings_.timers.Now();
-  connection_ = std::make_shared<Connection>(*std::move(transport));
-  Result<void, std::string> bound = co_await BindAll();
+  connection_ = std::make_shared<Connection>(*std::move(transport), lost_calls_);
+  Binds bound = co_await BindAll();
+  Judge(bound);
   // This code may run inside of the connection, which must not be used or destroyed in the same turn.
   co_await Sleep(surroundings_.timers, Duration::zero());
   opening_ = false;
   if (!bound) {
     present_.reset();
     connection_->Close();
-    co_return std::unexpected(std::move(bound).error());
+    if (is_refused_) channel_.HandleRefusal();
+    co_return std::unexpected(std::move(bound).error().why);
   }
   co_return std::make_unique<Shared>(connection_);
 }
 
 Task<Result<void, std::string>> Link::EnsureConnected() {
   auto reply = co_await client_.Call<nfs4::NFSPROC4_NULL>({});
-  if (!reply) co_return std::unexpected(rpc::Describe(reply.error()));
+  if (!reply) co_return std::unexpected(TroubleOf(reply.error()).value_or(rpc::Describe(reply.error())));
   co_return Result<void, std::string>();
+}
+
+std::optional<std::string> Link::TroubleOf(const rpc::Error& error) const {
+  const bool is_refused = error.kind == rpc::Error::Kind::kTransport && error.transport == rpc::CallError::kRefused;
+  return is_refused && is_refused_ ? std::optional(channel_.trouble()) : std::nullopt;
 }
 
 Task<Result<void, std::string>> Link::EnsureBound(ChannelType type) {
@@ -211,10 +220,12 @@ Task<Result<void, std::string>> Link::EnsureBound(ChannelType type) {
     }
     if (is_bound(type, surroundings_.owner.lease().generation())) co_return Result<void, std::string>();
     if (opening_ || !connected()) continue;
-    Result<void, std::string> bound = co_await Bind(type);
+    Binds bound = co_await Bind(type);
+    Judge(bound);
     co_await Sleep(surroundings_.timers, Duration::zero());
-    if (bound || connected()) co_return bound;
-    why = std::move(bound).error();
+    if (bound) co_return Result<void, std::string>();
+    why = std::move(bound).error().why;
+    if (is_refused_ || connected()) break;
   }
   co_return std::unexpected(std::move(why));
 }
@@ -233,13 +244,28 @@ bool Link::MayBind(ChannelType type) const {
   return type == ChannelType::BACK ? roles_.back && step >= kBindBack : roles_.operations && step >= kBind;
 }
 
-Task<Result<void, std::string>> Link::BindAll() {
+Task<Link::Binds> Link::BindAll() {
   for (const ChannelType type : {ChannelType::BACK, ChannelType::OPERATION}) {
     if (!MayBind(type)) continue;
-    Result<void, std::string> bound = co_await Bind(type);
+    Binds bound = co_await Bind(type);
     if (!bound) co_return bound;
   }
-  co_return Result<void, std::string>();
+  co_return Binds();
+}
+
+void Link::Judge(Binds& bound) {
+  using enum BindFailure::Kind;
+  if (bound) refusals_ = 0;
+  if (!bound && bound.error().kind == kRefused && ++refusals_ >= kMostRefusals) bound.error().kind = kFinal;
+  is_refused_ = !bound && bound.error().kind == kFinal;
+}
+
+BindFailure Link::FailureOf(nfsstat4 status, ChannelType type, uint64_t generation) {
+  using enum BindFailure::Kind;
+  // The server may still count a connection whose loss it has not noticed, or its disk may fail for a while.
+  const bool may_pass = status == nfsstat4::NFS4ERR_SESS01_BADBIND || status == nfsstat4::NFS4ERR_SERVERFAULT;
+  const bool was_bound = BindingOf(type).generation == generation;
+  return {.why = DescribeStatus(status), .kind = !may_pass ? kFinal : was_bound ? kLost : kRefused};
 }
 
 nfs4::SESSIONBIND4args Link::Arguments(ChannelType type) const {
@@ -264,13 +290,15 @@ nfs4::SESSIONBIND4args Link::Arguments(ChannelType type) const {
           .transportattrs = {}};
 }
 
-Task<Result<void, std::string>> Link::Bind(ChannelType type) {
+Task<Link::Binds> Link::Bind(ChannelType type) {
   LinkOwner& owner = surroundings_.owner;
   const uint64_t generation = owner.lease().generation();
   Retries retries(surroundings_.timers.Now() + surroundings_.bind_limit);
   for (;;) {
     binding_back_ = type == ChannelType::BACK;
     nfs4::SESSIONBIND4args arguments = Arguments(type);
+    const ConnectionMode wanted = arguments.mode;
+    const bool wants_padding = arguments.headerpadsize > 0;
     auto bound = co_await owner.SendBind(binder_, std::move(arguments));
     if (bound && bound->status == nfsstat4::NFS4_OK) {
       BindingOf(type) = {.channel = bound->channel, .generation = generation, .limits = bound->limits, .is_live = true};
@@ -280,60 +308,75 @@ Task<Result<void, std::string>> Link::Bind(ChannelType type) {
     if (!bound) co_return std::unexpected(std::move(bound).error());
     switch (bound->status) {
       case nfsstat4::NFS4_OK:
-        if (type == ChannelType::BACK) co_return Result<void, std::string>();
+        if (type == ChannelType::BACK) co_return Binds();
+        if (wanted == ConnectionMode::RDMA && bound->mode == ConnectionMode::STREAM && !is_rdma_) {
+          log::info("the connection of channel {} stays on TCP: the server does not step up to RDMA", bound->channel);
+        } else if (wants_padding) {
+          log::info("the server grants channel {} header padding to multiples of {} octets (0: none)", bound->channel,
+                    bound->limits.padding);
+        }
         co_return co_await Apply(*bound);
       case nfsstat4::NFS4ERR_DELAY:
         if (surroundings_.timers.Now() >= retries.give_up) break;
         co_await Sleep(surroundings_.timers, retries.NextDelay());
         continue;
       case nfsstat4::NFS4ERR_SESS01_BADSESSION:
-        // Requests of the lost session go over this connection, which is not bound: the server refuses them
-        // (NFS4ERR_SESS01_NOT_BOUND), so that each of them learns that it was not executed.
+        // Requests of the lost session go over this connection, which is not bound. The server refuses them
+        // (NFS4ERR_SESS01_NOT_BOUND) and does not execute them. Whether it has executed a request over an earlier
+        // connection is unknown (see LostCalls).
         owner.HandleUnknownSession(generation);
-        co_return Result<void, std::string>();
+        co_return Binds();
       case nfsstat4::NFS4ERR_SESS01_BADBIND:
         if (type != ChannelType::BACK || back_.generation != generation) break;
         owner.HandleBackRefused(*this);
-        co_return Result<void, std::string>();
+        co_return Binds();
       default:
         break;
     }
-    co_return std::unexpected(DescribeStatus(bound->status));
+    co_return std::unexpected(FailureOf(bound->status, type, generation));
   }
 }
 
-Task<Result<void, std::string>> Link::Apply(const Bound& bound) {
+Task<Link::Binds> Link::Apply(const Bound& bound) {
+  using enum BindFailure::Kind;
   if (!surroundings_.owner.Accepts(bound)) {
-    co_return std::unexpected(std::string("the server offers smaller messages than before the connection was lost"));
+    BindFailure smaller{"the server offers smaller messages than before the connection was lost", kLost};
+    co_return std::unexpected(std::move(smaller));
   }
   connection_->set_credits(bound.limits.credits);
   if (bound.mode == ConnectionMode::RDMA && !is_rdma_) co_return co_await EnterRdmaMode(bound.limits);
   if (surroundings_.connector.starts_in_rdma_mode() && connection_->transport()) {
     surroundings_.connector.SetLimits(*connection_->transport(), bound.limits);
   }
-  co_return Result<void, std::string>();
+  co_return Binds();
 }
 
 // §2.3.2
-Task<Result<void, std::string>> Link::EnterRdmaMode(const rpc::ConnectionLimits& limits) {
+Task<Link::Binds> Link::EnterRdmaMode(const rpc::ConnectionLimits& limits) {
+  using enum BindFailure::Kind;
   if (limits.max_response > kLargestReceive) {
-    co_return std::unexpected(fmt::format("the server wants to send {} octets at once by RDMA", limits.max_response));
+    BindFailure large{fmt::format("the server wants to send {} octets at once by RDMA", limits.max_response), kFinal};
+    co_return std::unexpected(std::move(large));
   }
   // This code may run inside of the connection.
   co_await Sleep(surroundings_.timers, Duration::zero());
   std::unique_ptr<rpc::Channel> tcp = connection_->TakeTransport();
-  if (!tcp || connection_->ended()) co_return std::unexpected(std::string("the connection was lost"));
+  if (!tcp || connection_->ended()) {
+    BindFailure lost{"the connection was lost", kLost};
+    co_return std::unexpected(std::move(lost));
+  }
   Connector::Ends ends = Ends();
   auto stepped = co_await surroundings_.connector.StepUp(std::move(tcp), limits, std::move(ends));
   if (!stepped) {
     connection_->Close();
-    co_return std::unexpected(fmt::format("cannot step up to RDMA: {}", stepped.error()));
+    BindFailure refused{fmt::format("cannot step up to RDMA: {}", stepped.error()), kRefused};
+    co_return std::unexpected(std::move(refused));
   }
   connection_->set_transport(*std::move(stepped));
   is_rdma_ = true;
   log::info("stepped up: the connection of channel {} uses RDMA now, with {} credits and messages of {} and {} octets",
             operations_.channel, limits.credits, limits.max_request, limits.max_response);
-  co_return Result<void, std::string>();
+  co_return Binds();
 }
 
 }  // namespace penstock::client::v4::sess01

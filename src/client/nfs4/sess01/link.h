@@ -14,6 +14,7 @@
 #include "client/nfs4/sess01/callbacks.h"
 #include "client/nfs4/sess01/connection.h"
 #include "client/nfs4/sess01/connector.h"
+#include "client/nfs4/sess01/lost_calls.h"
 #include "client/reconnecting_channel.h"
 #include "rpc/client.h"
 #include "rpc/dispatch.h"
@@ -33,12 +34,23 @@ struct Bound {
 // Decodes the result of a SESSION_BIND. The error, a text for users, names a value that no client can work with.
 Result<Bound, std::string> BoundOf(const nfs4::SESSIONBIND4res& result, const nfs4::SESSIONBIND4args& asked);
 
+// The reason why a connection is not bound.
+struct BindFailure {
+  enum class Kind : uint8_t {
+    kLost,     // the connection was lost, or the server refuses for a while
+    kRefused,  // the server refuses this connection; another one may succeed
+    kFinal,    // the server refuses every connection
+  };
+  std::string why;  // a text for users
+  Kind kind = Kind::kFinal;
+};
+
 // The parts of a session that its links use.
 class LinkOwner {
  public:
   virtual const BoundLease& lease() const = 0;
   // Sends SESSION_BIND over a connection without a channel of that type.
-  virtual Task<Result<Bound, std::string>> SendBind(rpc::Client& client, nfs4::SESSIONBIND4args arguments) = 0;
+  virtual Task<Result<Bound, BindFailure>> SendBind(rpc::Client& client, nfs4::SESSIONBIND4args arguments) = 0;
   virtual void HandleBound(nfs4::ChannelType type, const Bound& bound, uint64_t generation) = 0;
   virtual void HandleUnknownSession(uint64_t generation) = 0;
   // The connection of the link is lost.
@@ -99,6 +111,10 @@ class Link final : private BackConnection {
 
   rpc::Client& client() { return client_; }
   const ReconnectingChannel& channel() const { return channel_; }
+  // Whether the server refuses the channels of this link, as far as the client knows.
+  bool is_refused() const { return is_refused_; }
+  // Returns the reason for which a call has failed because the link is refused; nothing if that is not the reason.
+  std::optional<std::string> TroubleOf(const rpc::Error& error) const;
   Roles roles() const { return roles_; }
   // The channelid of the last operations channel.
   uint32_t operations_channel() const { return operations_.channel; }
@@ -110,6 +126,9 @@ class Link final : private BackConnection {
   TimePoint opened_at() const { return opened_at_; }
   // CB_CREDITRECALL: uses at most `target` credits at once from now on. Over RDMA, returns the others to the server.
   Task<void> ReturnCredits(uint32_t target);
+
+  // The calls that were lost with a connection, until no request uses the link.
+  LostCalls& lost_calls() { return *lost_calls_; }
 
   // For the session: requests that use the link, and whether a chain has it for itself.
   uint32_t in_use = 0;
@@ -130,10 +149,15 @@ class Link final : private BackConnection {
   bool MayBind(nfs4::ChannelType type) const;
   Connector::Ends Ends();
   nfs4::SESSIONBIND4args Arguments(nfs4::ChannelType type) const;
-  Task<Result<void, std::string>> BindAll();
-  Task<Result<void, std::string>> Bind(nfs4::ChannelType type);
-  Task<Result<void, std::string>> Apply(const Bound& bound);
-  Task<Result<void, std::string>> EnterRdmaMode(const rpc::ConnectionLimits& limits);
+  using Binds = Result<void, BindFailure>;
+  Task<Binds> BindAll();
+  Task<Binds> Bind(nfs4::ChannelType type);
+  // Judges a status that refuses a binding to the session of `generation`.
+  BindFailure FailureOf(nfs4::nfsstat4 status, nfs4::ChannelType type, uint64_t generation);
+  // Notes the result of a binding. Turns the last one of several refusals into a final one.
+  void Judge(Binds& bound);
+  Task<Binds> Apply(const Bound& bound);
+  Task<Binds> EnterRdmaMode(const rpc::ConnectionLimits& limits);
   void HandleLost();
 
   // BackConnection
@@ -151,6 +175,7 @@ class Link final : private BackConnection {
   std::unique_ptr<Direct> direct_;
   rpc::Client binder_;
   std::shared_ptr<Connection> connection_;
+  const std::shared_ptr<LostCalls> lost_calls_ = std::make_shared<LostCalls>();
   // Tells the on_lost functions of earlier connections, and of a link that is gone, from that of the present one.
   std::shared_ptr<int> present_;
   Binding operations_;
@@ -158,6 +183,8 @@ class Link final : private BackConnection {
   bool is_rdma_ = false;
   bool opening_ = false;
   bool binding_back_ = false;
+  bool is_refused_ = false;
+  int refusals_ = 0;  // in a row
   Signal changed_;
   TimePoint opened_at_{};
 };

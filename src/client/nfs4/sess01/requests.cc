@@ -1,5 +1,7 @@
 // The requests of a session of 2004: streamids, OPERATION_CONTROL and chains (draft-talpey-nfsv4-rdma-sess-01 §2.7,
 // §3.2, §6.4).
+#include <fmt/core.h>
+
 #include <algorithm>
 #include <utility>
 
@@ -79,7 +81,8 @@ Task<Result<BoundSession::Answer>> BoundSession::Send(Request request, ChainFlag
   const TimePoint sent = timers_.Now();
   auto message = co_await link.client().CallWith<nfs4::NFSPROC4_COMPOUND>(encode, std::move(shape), decode);
   answered_ = message.has_value();
-  --link.in_use;
+  const bool was_lost = message && link.lost_calls().Has(*message);
+  if (--link.in_use == 0) link.lost_calls().Clear();
   const bool is_retry = link.operations_channel() != control.channelid;
   const bool in_use_elsewhere = message && result.status() == nfsstat4::NFS4ERR_SESS01_STREAM_INUSE && !is_retry;
   if (message && !in_use_elsewhere) {
@@ -88,21 +91,32 @@ Task<Result<BoundSession::Answer>> BoundSession::Send(Request request, ChainFlag
     streams_.HandleDoubtful(request.stream);
   }
   changed_.Notify();
-  if (!message) co_return std::unexpected(v4::ErrorOf(message.error(), what));
+  if (!message) {
+    const auto trouble = link.TroubleOf(message.error());
+    if (trouble) co_return std::unexpected(Error{fmt::format("{}: {}", what, *trouble), {}});
+    co_return std::unexpected(v4::ErrorOf(message.error(), what));
+  }
   // Any request renews the lease (§3.5).
   if (result.status() == nfsstat4::NFS4_OK) lease_.HandleExecuted(request.generation, sent);
+  nfsstat4 control_status = result.status();
+  const bool is_gone =
+      control_status == nfsstat4::NFS4ERR_SESS01_BADSESSION || control_status == nfsstat4::NFS4ERR_SESS01_NOT_BOUND;
+  if (is_gone) {
+    LoseSession(request.generation);
+    // The server has forgotten which requests it has executed over the lost connection.
+    if (was_lost && parts.ChangesFiles(part)) control_status = head.status = nfsstat4::NFS4ERR_SESS01_UNKNOWN_FATE;
+  }
   co_return Answer{.message = *std::move(message),
-                   .control = result.status(),
+                   .control = control_status,
                    .status = head.status,
                    .count = head.count - 1,
                    .is_retry = is_retry};
 }
 
-CompoundCaller::Fate BoundSession::HandleControl(const Answer& answer, uint64_t generation) {
+CompoundCaller::Fate BoundSession::HandleControl(const Answer& answer) {
   switch (answer.control) {
     case nfsstat4::NFS4ERR_SESS01_BADSESSION:
     case nfsstat4::NFS4ERR_SESS01_NOT_BOUND:
-      LoseSession(generation);
       return Fate::kAgain;
     case nfsstat4::NFS4ERR_DELAY:
       return Fate::kLater;
@@ -127,22 +141,24 @@ Task<Result<CompoundCaller::Executed>> BoundSession::Execute(Compound& compound,
   if (!answer) co_return std::unexpected(std::move(answer).error());
   Executed executed{std::move(answer->message), answer->status, answer->count, Fate::kDone};
   if (answer->control != nfsstat4::NFS4_OK) {
-    executed.fate = HandleControl(*answer, generation);
+    executed.fate = HandleControl(*answer);
     // The server cannot tell whether it has executed the request. If that makes no difference, execute it again.
     const bool unknown = answer->control == nfsstat4::NFS4ERR_SESS01_STREAM_INUSE ||
                          answer->control == nfsstat4::NFS4ERR_SESS01_UNKNOWN_FATE;
     if (unknown && !compound.must_be_cached) executed.fate = Fate::kLater;
   } else if (answer->status != nfsstat4::NFS4_OK) {
-    executed.fate = FateOf(answer->status, compound.has_state_id);
+    executed.fate = FateOf(answer->status, compound, answer->count);
   }
   co_return executed;
 }
 
-CompoundCaller::Fate BoundSession::FateOf(nfsstat4 status, bool has_state_id) const {
+CompoundCaller::Fate BoundSession::FateOf(nfsstat4 status, const Compound& compound, uint32_t count) const {
+  // An operation before the one that failed has changed something.
+  if (count > 1 && compound.parts.ChangesFiles({0, count - 1})) return Fate::kDone;
   // RFC 7530 §13.1.1.3, §13.1.5.4
   if (status == nfsstat4::NFS4ERR_DELAY || status == nfsstat4::NFS4ERR_GRACE) return Fate::kLater;
   // An operation with a stateid goes back to its caller, because the reclaim replaces or loses the stateid.
-  return !lease_.ready() && !recovering() && !has_state_id ? Fate::kAgain : Fate::kDone;
+  return !lease_.ready() && !recovering() && !compound.has_state_id ? Fate::kAgain : Fate::kDone;
 }
 
 // ---- chains ----
@@ -194,6 +210,16 @@ struct BoundSession::Chained {
   bool goes_on() const {
     return std::ranges::all_of(
         answers, [](const auto& answer) { return !answer || (*answer && (*answer)->status == nfsstat4::NFS4_OK); });
+  }
+  // Returns the answer to a request that may have changed files, though the answer does not tell; null if there is
+  // none. The server may have executed it although an earlier request of the chain has to be sent again.
+  Result<Answer>* FindDoubtful() {
+    for (size_t i = 0; i < parts.size(); ++i) {
+      if (!answers[i] || !compound.parts.ChangesFiles(parts[i])) continue;
+      Result<Answer>& answer = *answers[i];
+      if (!answer || answer->control == nfsstat4::NFS4ERR_SESS01_UNKNOWN_FATE) return &answer;
+    }
+    return nullptr;
   }
 };
 
@@ -264,15 +290,20 @@ Result<CompoundCaller::Executed> BoundSession::ResultOf(Chained& chain) {
       executed.status = (*answer)->status;
       executed.more_messages.push_back(std::move((*answer)->message));
       if (executed.status == nfsstat4::NFS4_OK) continue;
-      executed.fate = FateOf(executed.status, chain.compound.has_state_id);
+      executed.fate = FateOf(executed.status, chain.compound, executed.count);
       return executed;
     }
     // This request was not executed, so the operations before it are all that was.
     const bool is_broken = !answer || (*answer)->control == nfsstat4::NFS4ERR_SESS01_CHAIN_BROKEN ||
                            (*answer)->control == nfsstat4::NFS4ERR_SESS01_CHAIN_INVALID;
-    const Fate fate = is_broken ? Fate::kLater : HandleControl(**answer, chain.generation);
+    const Fate fate = is_broken ? Fate::kLater : HandleControl(**answer);
     if (fate == Fate::kDone) {
       executed.status = (*answer)->control;
+      return executed;
+    }
+    if (Result<Answer>* const doubtful = chain.FindDoubtful()) {
+      if (!*doubtful) return std::unexpected(std::move(*doubtful).error());
+      executed.status = nfsstat4::NFS4ERR_SESS01_UNKNOWN_FATE;
       return executed;
     }
     executed.status = nfsstat4::NFS4ERR_SESS01_CHAIN_BROKEN;
