@@ -194,7 +194,10 @@ class StreamFile : public StreamStorage {
     next_block_ ^= 1;
     return true;
   }
-  void Remove() override { ::unlink(path_.c_str()); }
+  bool Remove(bool lasting) override {
+    if (::unlink(path_.c_str()) != 0 && errno != ENOENT) return false;
+    return !lasting || SyncDirectory(path_.parent_path());
+  }
 
   // The server has started again, and `which` is the copy that was written last.
   void RestoreBlock(size_t which, const ChannelBlock& channels) {
@@ -308,6 +311,10 @@ class FileStreamStore : public StreamStore {
     if (!Fits(session)) return nullptr;
     const Layout layout = Layout::For(session);
     auto [path, fd] = files_->Create(NameOf(session.id), SerializeHead(session), layout.size());
+  bool HasRoomFor(const BoundSessionRecord& session) override {
+    return Fits(session) && files_->HasRoom(Layout::For(session).size());
+  }
+
     return fd ? std::make_shared<StreamFile>(path, std::move(fd), layout) : nullptr;
   }
 

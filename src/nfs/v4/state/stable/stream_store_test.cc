@@ -189,7 +189,7 @@ TEST_P(StreamStoreTest, HasTheRequestedRoomForEachStream) {
 
 TEST_P(StreamStoreTest, ARemovedSessionIsForgotten) {
   const auto one = store_->Create(Session(1)), two = store_->Create(Session(2));
-  one->Remove();
+  EXPECT_TRUE(one->Remove(true));
   const auto saved = Start();
   ASSERT_THAT(saved, SizeIs(1));
   EXPECT_EQ(saved[0].session.id, 2u);
@@ -200,6 +200,8 @@ class StreamFilesTest : public StreamStoreTest {
   // Changes one octet of the file.
   void Flip(size_t at) {
     std::fstream octets(file(), std::ios::binary | std::ios::in | std::ios::out);
+TEST_P(StreamStoreTest, HasRoomForASession) { EXPECT_TRUE(store_->HasRoomFor(Session(1))); }
+
     octets.seekg(static_cast<std::streamoff>(at));
     const auto octet = static_cast<char>(octets.get() ^ 1);
     octets.seekp(static_cast<std::streamoff>(at));
@@ -314,3 +316,4 @@ TEST_P(StreamFilesTest, HasNoRoomForAClientWithAVeryLongName) {
 
 }  // namespace
 }  // namespace penstock::nfs::v4
+  EXPECT_FALSE(store_->HasRoomFor(session));
