@@ -30,6 +30,7 @@
 #include "base/result.h"
 #include "base/state_directory.h"
 #include "nfs/v4/state/stable/session_files.h"
+#include "nfs/v4/state/stable/shared_sync.h"
 #include "nfs/v4/state/stable/stream_store.h"
 #include "xdr/flatten.h"
 
@@ -206,13 +207,16 @@ class StreamFile : public StreamStorage {
   }
 
  private:
-  bool Write(ConstBytes octets, uint64_t offset, bool lasting) const {
-    return WriteAllAt(fd_.get(), octets, offset) && (!lasting || ::fdatasync(fd_.get()) == 0);
+  // Once the file could not be synchronized, nobody knows which octets of it are on the disk, so it keeps no more.
+  bool Write(ConstBytes octets, uint64_t offset, bool lasting) {
+    if (sync_.failed() || !WriteAllAt(fd_.get(), octets, offset)) return false;
+    return !lasting || sync_.Run();
   }
 
   const stdfs::path path_;
   const FileDescriptor fd_;
   const Layout layout_;
+  SharedSync sync_{[this] { return ::fdatasync(fd_.get()) == 0; }};
   std::mutex block_mutex_;
   size_t next_block_ = 0;
   ChannelBlock block_{};
@@ -307,14 +311,14 @@ class FileStreamStore : public StreamStore {
 
   std::vector<SavedBoundSession> Load() override { return std::exchange(saved_, {}); }
 
-  std::shared_ptr<StreamStorage> Create(const BoundSessionRecord& session) override {
-    if (!Fits(session)) return nullptr;
-    const Layout layout = Layout::For(session);
-    auto [path, fd] = files_->Create(NameOf(session.id), SerializeHead(session), layout.size());
   bool HasRoomFor(const BoundSessionRecord& session) override {
     return Fits(session) && files_->HasRoom(Layout::For(session).size());
   }
 
+  std::shared_ptr<StreamStorage> Create(const BoundSessionRecord& session) override {
+    if (!Fits(session)) return nullptr;
+    const Layout layout = Layout::For(session);
+    auto [path, fd] = files_->Create(NameOf(session.id), SerializeHead(session), layout.size());
     return fd ? std::make_shared<StreamFile>(path, std::move(fd), layout) : nullptr;
   }
 
