@@ -126,6 +126,10 @@ class BackChannel : public Channel {
   void set_bound(bool bound) { bound_ = bound; }
   // Closes the connection, soon after it has returned. `why` is for logs. Thread-safe.
   virtual void CloseConnection(std::string why) = 0;
+  // Whether the session of the connection was destroyed, so that the connection may belong to no other one. A
+  // connection that steps up keeps it. Thread-safe.
+  bool spent() const { return spent_.load(std::memory_order_acquire); }
+  void set_spent() { spent_.store(true, std::memory_order_release); }
   // Lowers the number of calls of the peer that may be without a reply at once, to `credits` but not below one
   // (draft-talpey-nfsv4-rdma-sess-01 §2.4). Over RDMA the credits come back one by one: each message of the peer takes
   // one with it, and the next replies grant one less. A peer that has not returned all of them after `limit` loses the
@@ -145,6 +149,7 @@ class BackChannel : public Channel {
   bool bound_ = false;
 };
 
+  std::atomic<bool> spent_{false};
 class CallHandler {
  public:
   virtual ~CallHandler() = default;

@@ -46,6 +46,15 @@ def other_principal_cannot_take_the_name(place):
         thief.create(thief.open())
 
 
+def other_principal_cannot_take_the_name_of_an_unbound_session(place):
+    client, thief = place.client(), place.client(uid=place.uid + 1)
+    client.create(client.open())
+    thief.name = client.name
+    with refused(CLID_INUSE, "the name of an unbound session of another principal"):
+        thief.create(thief.open())
+    expect(client.bind(client.open()).run(place.root, 0), wire.OK, "a request of the first principal")
+
+
 def new_verifier_replaces_the_session_at_its_bind(place):
     client = place.client()
     channel = client.start()
@@ -232,6 +241,12 @@ def destroy_ends_everything(place):
     expect(channel.run([*place.root, destroy]), wire.OK, "SESSION_DESTROY")
     late = run_or_end(other, other.message(place.root))
     demand(late is None or late.status == wire.NOT_BOUND, "the other connection stays bound")
+    with refused(wire.BADBIND, "another session over the connection of a destroyed one"):
+        place.client().create(channel.caller)
+    stranger = place.client()
+    stranger.create(stranger.open())
+    with refused(wire.BADBIND, "a bind of the connection of a destroyed session"):
+        stranger.bind(channel.caller)
     with refused(wire.BADSESSION, "a bind to the destroyed session"):
         client.bind(client.open())
     again = place.client(name=client.name, verifier=client.verifier)
@@ -259,6 +274,7 @@ def stepping_up_refuses_other_octets(place):
 
 
 CHECKS = [creation, repetition_gives_the_same_sessionid, second_session_on_a_connection_is_refused, other_principal_cannot_take_the_name,
+          other_principal_cannot_take_the_name_of_an_unbound_session,
           new_verifier_replaces_the_session_at_its_bind, create_is_alone, values_outside_enumerations_are_bad_xdr,
           guessed_sessionids_are_refused, other_principal_cannot_bind, back_channel_comes_first, one_operations_channel_on_a_connection,
           one_back_channel_lives, both_channels_share_a_connection, channelids_are_unique, sizes_are_negotiated, pads_are_powers_of_two,

@@ -110,7 +110,7 @@ class Core:
         name, verifier = arguments["id"], arguments["verifier"]
         known = [session for session in self.sessions().values() if session.client.name == name]
         same = [each for each in known if (each.client.verifier, each.client.principal) == (verifier, call.principal)]
-        if connection.created not in (None, *(session.number for session in same)):
+        if connection.is_spent or connection.created not in (None, *(session.number for session in same)):
             raise Refused(wire.BADBIND)
         if same:
             session = same[0]
@@ -154,7 +154,7 @@ class Core:
 
     def _check_bind(self, connection, session, arguments):
         kind, pad = arguments["channel"], arguments["headerpadsize"]
-        if connection.session not in (None, session) or kind in connection.channels:
+        if connection.is_spent or connection.session not in (None, session) or kind in connection.channels:
             raise Refused(wire.BADBIND)
         if kind == wire.BACK and (session.live(wire.BACK) or session.had_operations and not session.had_back):
             raise Refused(wire.BADBIND)
@@ -333,6 +333,7 @@ class Core:
             if call.principal != connection.session.client.principal:
                 return ACCESS, b"", None
             self.destroy(connection.session, connection)
+            connection.is_spent = True
             return wire.OK, b"", None
         run, changes = TABLE[number][:2]
         if changes and room < RESERVE:

@@ -69,6 +69,7 @@ class Connection:
     def __init__(self, server, link):
         self.server, self.core, self.link = server, server.core, link
         self.session, self.channels, self.created, self.is_cut = None, {}, None, False
+        self.is_spent = False  # its session was destroyed
         self.stepping = None
 
     def cut(self):

@@ -42,7 +42,7 @@ class CreditRecallTest : public CallbackSenderTest {
                                               .dialect = dialect_},
                                              Principal::Of(anybody_), ++random_, world_.Now());
       ASSERT_TRUE(created);
-      opened.id = created->reply.sessionid;
+      opened.id = created->sessionid;
     });
     Bind(opened.id, BACK, opened.back);
     for (int i = 0; i < 2; ++i) {

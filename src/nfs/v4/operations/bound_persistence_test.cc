@@ -11,14 +11,20 @@ using testing::SizeIs;
 // A store that can fail, or forget what it is told, as if the server had stopped just before.
 class WatchedStreams : public MemoryStreamStore {
  public:
-  bool full = false;           // no session gets storage
+  bool full = false;           // there is no room for a session
+  bool cannot_create = false;  // no session gets storage
   bool fails = false;          // nothing can be kept
+  bool fails_to_remove = false;
   bool loses_results = false;  // the server stops before it keeps results
   std::vector<bool> begun;     // for each request: whether its name must survive a power failure
   std::vector<bool> kept;      // the same for its results
 
+  bool HasRoomFor(const BoundSessionRecord& session) override {
+    EXPECT_GT(session.streams, 0u);
+    return !full;
+  }
   std::shared_ptr<StreamStorage> Create(const BoundSessionRecord& session) override {
-    if (full) return nullptr;
+    if (cannot_create) return nullptr;
     return std::make_shared<Watched>(*this, MemoryStreamStore::Create(session));
   }
   std::vector<SavedBoundSession> Load() override {
@@ -43,7 +49,7 @@ class WatchedStreams : public MemoryStreamStore {
       return session_->Keep(stream, request, lasting);
     }
     bool Reserve(const ChannelBlock& channels) override { return !store_.fails && session_->Reserve(channels); }
-    void Remove() override { session_->Remove(); }
+    bool Remove(bool lasting) override { return !store_.fails_to_remove && session_->Remove(lasting); }
 
    private:
     WatchedStreams& store_;
@@ -53,11 +59,12 @@ class WatchedStreams : public MemoryStreamStore {
 
 class BoundPersistenceTest : public testing::Test {
  protected:
-  BoundPersistenceTest() { StartServer(); }
+  explicit BoundPersistenceTest(Settings settings = {.bound_sessions = true}) : settings_(std::move(settings)) {
+    StartServer();
+  }
 
   void StartServer() {
-    server.emplace(Settings{.bound_sessions = true}, std::make_shared<MemoryReplyStore>(), ++instance_, Files::Limits{},
-                   streams);
+    server.emplace(settings_, std::make_shared<MemoryReplyStore>(), ++instance_, Files::Limits{}, streams);
     tree = &server->Export("/");
     first.emplace(server->buffers);
     second.emplace(server->buffers);
@@ -114,6 +121,7 @@ class BoundPersistenceTest : public testing::Test {
   std::optional<TestConnection> first, second;
 
  private:
+  const Settings settings_;
   uint32_t instance_ = Nfs4Server::kInstance;
 };
 
@@ -130,6 +138,7 @@ TEST_F(BoundPersistenceTest, TheSessionGoesOnAfterARestart) {
 
 TEST_F(BoundPersistenceTest, ARepeatedCreationGivesTheSameSessionAfterARestart) {
   const auto created = Create();
+  BindOperations(*first, created.sessionid);
   Restart();
   const auto again = Create();
   EXPECT_EQ(again.sessionid, created.sessionid);
@@ -205,6 +214,88 @@ TEST_F(BoundPersistenceTest, ABindingWaitsForItsNumbersOnStableStorage) {
   EXPECT_EQ(Bind(*first, session).status(), NFS4ERR_SERVERFAULT);
   streams->fails = false;
   EXPECT_EQ(BindOperations(*first, session), 1u);
+}
+
+// ---- the storage of sessions that are never bound
+
+TEST_F(BoundPersistenceTest, OnlyABindingTakesRoomOnTheDisk) {
+  const auto created = Create();
+  EXPECT_TRUE(created.persist);
+  EXPECT_THAT(streams->Load(), IsEmpty());
+  BindOperations(*first, created.sessionid);
+  EXPECT_THAT(streams->Load(), SizeIs(1));
+  BindOperations(*second, created.sessionid);
+  EXPECT_THAT(streams->Load(), SizeIs(1));
+}
+
+TEST_F(BoundPersistenceTest, NoSessionIsBoundWithoutTheStorageThatItsCreationHasPromised) {
+  const auto session = Create().sessionid;
+  streams->cannot_create = true;
+  EXPECT_EQ(Bind(*first, session).status(), NFS4ERR_SERVERFAULT);
+  streams->cannot_create = false;
+  EXPECT_EQ(BindOperations(*first, session), 1u);
+  Restart();
+  BindOperations(*first, session);
+}
+
+class PersistentPlacesTest : public BoundPersistenceTest {
+ protected:
+  static constexpr uint32_t kPlaces = 8;
+  PersistentPlacesTest() : BoundPersistenceTest({.max_persistent_sessions = kPlaces, .bound_sessions = true}) {}
+
+  // Creates a session over a connection of its own, from a host.
+  SESSIONCREATE4resok CreateFrom(uint8_t host, std::string_view owner) {
+    first.emplace(server->buffers);
+    server->peer.address = {asio::ip::address_v4({192, 0, 2, host}), 700};
+    return Create(owner);
+  }
+};
+
+TEST_F(PersistentPlacesTest, TheOldestSessionThatWasNeverBoundGivesItsPlaceUp) {
+  std::vector<uint64_t> sessions;
+  for (uint32_t i = 0; i <= kPlaces; ++i) {
+    const auto created = CreateFrom(static_cast<uint8_t>(i), "owner" + std::to_string(i));
+    EXPECT_TRUE(created.persist) << i;
+    sessions.push_back(created.sessionid);
+  }
+  EXPECT_EQ(Bind(*first, sessions[0]).status(), NFS4ERR_SESS01_BADSESSION);
+  EXPECT_EQ(Bind(*first, sessions[1]).status(), NFS4_OK);
+  EXPECT_EQ(server->state.Run([](StateTables& state) { return state.clients.client_count(); }), kPlaces);
+}
+
+TEST_F(PersistentPlacesTest, BoundSessionsKeepTheirPlaces) {
+  for (uint32_t i = 0; i < kPlaces; ++i) {
+    const auto host = static_cast<uint8_t>(i);
+    BindOperations(*first, CreateFrom(host, "owner" + std::to_string(i)).sessionid);
+  }
+  const auto created = CreateFrom(99, "late");
+  EXPECT_FALSE(created.persist);
+  EXPECT_EQ(Bind(*first, created.sessionid).status(), NFS4_OK);
+}
+
+TEST_F(PersistentPlacesTest, OneHostHasAQuarterOfThePlaces) {
+  std::vector<uint64_t> sessions;
+  for (uint32_t i = 0; i < kPlaces; ++i) {
+    const auto created = CreateFrom(1, "owner" + std::to_string(i));
+    EXPECT_TRUE(created.persist) << i;
+    sessions.push_back(created.sessionid);
+  }
+  // Its later sessions have taken the places of its earlier ones.
+  EXPECT_EQ(Bind(*first, sessions[kPlaces - 3]).status(), NFS4ERR_SESS01_BADSESSION);
+  EXPECT_EQ(Bind(*first, sessions[kPlaces - 1]).status(), NFS4_OK);
+  second.emplace(server->buffers);
+  EXPECT_EQ(Bind(*second, sessions[kPlaces - 2]).status(), NFS4_OK);
+  EXPECT_FALSE(CreateFrom(1, "late").persist);
+  EXPECT_TRUE(CreateFrom(2, "other").persist);
+}
+
+TEST_F(PersistentPlacesTest, ASessionThatEndsLeavesItsPlace) {
+  for (uint32_t i = 0; i < 3 * kPlaces; ++i) {
+    const auto created = CreateFrom(1, "owner");
+    EXPECT_TRUE(created.persist) << i;
+    const uint32_t channel = BindOperations(*first, created.sessionid);
+    EXPECT_EQ(RunOver(*first, Control(channel, 0), Op(OP_SESSION_DESTROY)).status, NFS4_OK);
+  }
 }
 
 TEST_F(BoundPersistenceTest, PersistIsNotGrantedWithoutRoom) {
@@ -301,6 +392,27 @@ TEST_F(BoundPersistenceTest, OnlyTheCreatorMayBindAfterARestart) {
 TEST_F(BoundPersistenceTest, ASessionThatEndsIsForgottenOnStableStorage) {
   const uint32_t channel = BindOperations(*first, Create().sessionid);
   EXPECT_EQ(RunOver(*first, Control(channel, 0), Op(OP_SESSION_DESTROY)).status, NFS4_OK);
+  Spawn(KeepLeases(server->GetServices(), nullptr));
+  EXPECT_THAT(streams->Load(), IsEmpty());
+}
+
+// The server is killed just after it has answered.
+TEST_F(BoundPersistenceTest, ADestroyedSessionDoesNotComeBackAfterARestart) {
+  const auto session = Create().sessionid;
+  const uint32_t channel = BindOperations(*first, session);
+  EXPECT_EQ(RunOver(*first, Control(channel, 0), Op(OP_SESSION_DESTROY)).status, NFS4_OK);
+  EXPECT_THAT(streams->Load(), IsEmpty());
+  Restart();
+  EXPECT_EQ(Bind(*first, session).status(), NFS4ERR_SESS01_BADSESSION);
+}
+
+TEST_F(BoundPersistenceTest, ADestructionThatTheDiskDoesNotLearnOfIsTriedAgain) {
+  const uint32_t channel = BindOperations(*first, Create().sessionid);
+  ASSERT_EQ(RunOver(*first, Control(channel, 0), PutRoot(), GetFh()).status, NFS4_OK);
+  streams->fails_to_remove = true;
+  EXPECT_EQ(RunOver(*first, Control(channel, 0), Op(OP_SESSION_DESTROY)).status, NFS4ERR_SERVERFAULT);
+  EXPECT_THAT(streams->Load(), SizeIs(1));
+  streams->fails_to_remove = false;
   Spawn(KeepLeases(server->GetServices(), nullptr));
   EXPECT_THAT(streams->Load(), IsEmpty());
 }

@@ -4,6 +4,9 @@
 #include <array>
 #include <limits>
 
+#include "base/host.h"
+#include "base/log.h"
+#include "base/log_limit.h"
 #include "nfs/v4/operations/operations.h"
 #include "nfs/v4/state/stable/recovery_queue.h"
 #include "nfs/v4/state/stable/reply_writer.h"
@@ -112,6 +115,28 @@ void Apply(const Compound& compound, const Binding& binding) {
   }
 }
 
+// Whether the connection belonged to a session that was destroyed. A binding never changes (§2.3), and a connection
+// creates one session (§6.1).
+bool IsSpent(const Compound& compound) {
+  const auto& way = compound.call.peer.back_channel;
+  return way && way->spent();
+}
+
+// Makes the storage of a session that outlives the server, before its first binding. Sessions that are never bound
+// cost the disk nothing.
+Task<nfsstat4> MakeStorage(const Compound& compound, const BindRequest& asked) {
+  State& state = compound.services.state;
+  auto needed = state.Run([&](StateTables& tables) { return tables.StorageFor(asked); });
+  if (!needed) co_return needed.error();
+  std::optional<BoundSessionRecord>& record = *needed;
+  if (!record) co_return NFS4_OK;
+  record->reply = compound.services.settings.max_cached_response;
+  auto storage = co_await compound.services.replies->Create(compound.call.peer.loop, *record);
+  const nfsstat4 status = storage ? NFS4_OK : NFS4ERR_SERVERFAULT;
+  state.Run([&](StateTables& tables) { tables.bound_sessions.FinishStorage(record->id, std::move(storage)); });
+  co_return status;
+}
+
 // Reserves numbers of channels for a session that outlives the server, so that no run of the server gives one twice.
 Task<nfsstat4> ReserveChannels(const Compound& compound, const BindRequest& asked) {
   State& state = compound.services.state;
@@ -136,31 +161,41 @@ nfsstat4 EncodeRefusal(xdr::Encoder& to, nfsstat4 status) {
 // §6.1
 Task<SESSIONCREATE4res> CreateBoundSession(Compound& compound, const SESSIONCREATE4args& arguments) {
   KeepLimitsOpen(compound);
+  if (IsSpent(compound)) co_return SESSIONCREATE4res(NFS4ERR_SESS01_BADBIND);
   const Services& services = compound.services;
-  const CreateBoundRequest asked{.verifier = arguments.clientid.verifier,
-                                 .owner = AsText(arguments.clientid.id.bytes()),
-                                 .keeps_replies = arguments.persist,
-                                 .can_store = services.replies != nullptr,
-                                 .requests = std::clamp(arguments.totalrequests, 1u, services.settings.max_streams),
-                                 .connection = compound.call.peer.connection,
-                                 .dialect = compound.dialect};
-  auto created = services.state.Run([&](StateTables& state) {
-    return state.CreateBound(asked, Principal::Of(compound.call.credential), services.random(), compound.now());
-  });
-  if (!created) co_return SESSIONCREATE4res(created.error());
-  if (created->to_store) {
-    created->to_store->reply = services.settings.max_cached_response;
-    auto storage = co_await services.replies->Create(compound.call.peer.loop, *created->to_store);
-    created->reply.persist = services.state.Run([&](StateTables& state) {
-      return state.bound_sessions.FinishCreate(created->reply.sessionid, std::move(storage));
-    });
+  const rpc::Peer& peer = compound.call.peer;
+  const Principal principal = Principal::Of(compound.call.credential);
+  CreateBoundRequest asked{.verifier = arguments.clientid.verifier,
+                           .owner = AsText(arguments.clientid.id.bytes()),
+                           .keeps_replies = arguments.persist,
+                           .requests = std::clamp(arguments.totalrequests, 1u, services.settings.max_streams),
+                           .connection = peer.connection,
+                           .dialect = compound.dialect,
+                           .host = HostOf(peer.address.address()),
+                           .back_channel = peer.back_channel};
+  if (asked.keeps_replies && services.replies) {
+    const BoundSessionRecord record{.owner = std::string(asked.owner),
+                                    .principal = principal,
+                                    .streams = asked.requests,
+                                    .reply = services.settings.max_cached_response};
+    asked.can_store = co_await services.replies->HasRoomFor(peer.loop, record);
   }
-  co_return SESSIONCREATE4res(NFS4_OK, created->reply);
+  const auto created = services.state.Run(
+      [&](StateTables& state) { return state.CreateBound(asked, principal, services.random(), compound.now()); });
+  if (!created) co_return SESSIONCREATE4res(created.error());
+  if (static LogLimit limit; asked.can_store && !created->persist && limit.Allows(compound.now())) {
+    log::warn(
+        "{} gets a session that does not survive a restart: {} such sessions exist, or the host has a quarter of "
+        "these",
+        peer.address.address().to_string(), services.settings.max_persistent_sessions);
+  }
+  co_return SESSIONCREATE4res(NFS4_OK, *created);
 }
 
 // §6.2
 Task<nfsstat4> BindToSession(Compound& compound, const SESSIONBIND4args& arguments, xdr::Encoder& results) {
   KeepLimitsOpen(compound);
+  if (IsSpent(compound)) co_return EncodeRefusal(results, NFS4ERR_SESS01_BADBIND);
   if (!OnlyReadsFollow(compound)) co_return EncodeRefusal(results, NFS4ERR_SESS01_CONTROL_POS);
   if (IsTooSmall(arguments)) co_return EncodeRefusal(results, NFS4ERR_TOOSMALL);
   if (const auto status = CheckAttributes(arguments.transportattrs.bytes()); status != NFS4_OK) {
@@ -178,9 +213,9 @@ Task<nfsstat4> BindToSession(Compound& compound, const SESSIONBIND4args& argumen
                           .limits = granted,
                           .connection = SessionConnection::Of(compound.call.peer),
                           .credential = compound.call.credential};
-  if (const nfsstat4 status = co_await ReserveChannels(compound, asked); status != NFS4_OK) {
-    co_return EncodeRefusal(results, status);
-  }
+  nfsstat4 status = co_await MakeStorage(compound, asked);
+  if (status == NFS4_OK) status = co_await ReserveChannels(compound, asked);
+  if (status != NFS4_OK) co_return EncodeRefusal(results, status);
   const auto bound =
       compound.services.state.Run([&](StateTables& state) { return state.BindChannel(asked, compound.now()); });
   if (!bound) co_return EncodeRefusal(results, bound.error());
@@ -212,16 +247,26 @@ Task<nfsstat4> BindToSession(Compound& compound, const SESSIONBIND4args& argumen
 }
 
 // §6.3
-SESSION_DESTROYres DestroyBoundSession(Compound& compound) {
+Task<SESSION_DESTROYres> DestroyBoundSession(Compound& compound) {
   const ClientId id = compound.session->client;
-  return compound.services.state.Run([&](StateTables& state) -> SESSION_DESTROYres {
-    const auto destroyed =
-        state.DestroyBound(id, Principal::Of(compound.call.credential), compound.call.peer.connection, compound.now());
-    if (!destroyed) return {destroyed.error()};
-    if (*destroyed) compound.services.recovery.RemoveLater(compound.call.peer.loop, **destroyed);
-    SetBound(compound, false);
-    return {NFS4_OK};
+  const rpc::Peer& peer = compound.call.peer;
+  State& state = compound.services.state;
+  auto destroyed = state.Run([&](StateTables& tables) {
+    return tables.DestroyBound(id, Principal::Of(compound.call.credential), peer.connection, compound.now());
   });
+  if (!destroyed) co_return SESSION_DESTROYres{destroyed.error()};
+  SetBound(compound, false);
+  if (peer.back_channel) peer.back_channel->set_spent();
+  if (destroyed->record) compound.services.recovery.RemoveLater(peer.loop, *destroyed->record);
+  // Before the reply leaves, so that the session does not come back after a restart.
+  if (!destroyed->storage) co_return SESSION_DESTROYres{NFS4_OK};
+  const bool removed = co_await compound.services.replies->RemoveForGood(peer.loop, *destroyed->storage);
+  if (removed) co_return SESSION_DESTROYres{NFS4_OK};
+  state.Run([&](StateTables& tables) { tables.bound_sessions.RemoveStorage(std::move(destroyed->storage)); });
+  if (static LogLimit limit; limit.Allows(compound.now())) {
+    log::error("the file of a destroyed session cannot be removed from the state directory: it is tried again");
+  }
+  co_return SESSION_DESTROYres{NFS4ERR_SERVERFAULT};
 }
 
 }  // namespace penstock::nfs::v4

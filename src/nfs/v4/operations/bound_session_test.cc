@@ -90,6 +90,21 @@ TEST_F(BoundSessionTest, RefusesTheNameOfALiveClientToAnotherPrincipal) {
   EXPECT_EQ(RunOver(second, SessionCreate("owner")).status, NFS4ERR_CLID_INUSE);
 }
 
+TEST_F(BoundSessionTest, RefusesTheNameOfAnUnboundSessionToAnotherPrincipal) {
+  const uint64_t session = Create(first, "owner");
+  server.SetUser(7);
+  EXPECT_EQ(RunOver(second, SessionCreate("owner")).status, NFS4ERR_CLID_INUSE);
+  server.SetUser(0);
+  BindOperations(first, session);
+}
+
+TEST_F(BoundSessionTest, AnotherPrincipalMayHaveTheNameAfterTheLease) {
+  Create(first, "owner");
+  server.SetUser(7);
+  server.clock.now += server.settings.lease + std::chrono::seconds(1);
+  EXPECT_EQ(RunOver(second, SessionCreate("owner")).status, NFS4_OK);
+}
+
 TEST_F(BoundSessionTest, TheFirstBindingOfANewIncarnationEndsTheOldSession) {
   const uint64_t old = Create(first, "owner", 1);
   const uint32_t channel = BindOperations(first, old);
@@ -446,6 +461,21 @@ TEST_F(BoundSessionTest, DestroyingASessionClosesItsOtherConnections) {
   EXPECT_FALSE(second.way->connected());
   EXPECT_EQ(RunOver(first, Control(channel, 0), Op(OP_SESSION_DESTROY)).status, NFS4ERR_SESS01_NOT_BOUND);
   EXPECT_EQ(server.state.Run([](StateTables& state) { return state.clients.client_count(); }), 0u);
+}
+
+// A binding never changes, and a connection creates one session.
+TEST_F(BoundSessionTest, AConnectionOfADestroyedSessionBelongsToNoOther) {
+  TestConnection creator(server.buffers);
+  const uint64_t session = Create(creator, "owner");
+  const uint32_t channel = BindOperations(first, session);
+  const uint64_t other = Create(second, "other");
+  EXPECT_EQ(Request(first, Control(channel, 0), Op(OP_SESSION_DESTROY)).status, NFS4_OK);
+  for (TestConnection* connection : {&first, &creator}) {
+    EXPECT_EQ(RunOver(*connection, SessionCreate("owner")).status, NFS4ERR_SESS01_BADBIND);
+    EXPECT_EQ(Bind(*connection, BindArguments(other)).status(), NFS4ERR_SESS01_BADBIND);
+  }
+  TestConnection third(server.buffers);
+  BindOperations(third, Create(third, "owner"));
 }
 
 TEST_F(BoundSessionTest, SessionDestroyStandsLast) {

@@ -48,7 +48,7 @@ class RestartableServer::Streams final : public MemoryStreamStore {
       return !store_.loses && session_->Keep(stream, request, lasting);
     }
     bool Reserve(const ChannelBlock& channels) override { return session_->Reserve(channels); }
-    void Remove() override { session_->Remove(); }
+    bool Remove(bool lasting) override { return session_->Remove(lasting); }
 
    private:
     Streams& store_;

@@ -72,7 +72,7 @@ Task<nfs4::RECLAIM_COMPLETE4res> ReclaimComplete(Compound& compound, const nfs4:
 // bound_session.cc: the sessions of 2004. OPERATION_CONTROL itself is the engine's (operation_control.cc).
 Task<nfs4::SESSIONCREATE4res> CreateBoundSession(Compound& compound, const nfs4::SESSIONCREATE4args& arguments);
 Task<nfs4::nfsstat4> BindToSession(Compound& compound, const nfs4::SESSIONBIND4args& arguments, xdr::Encoder& results);
-nfs4::SESSION_DESTROYres DestroyBoundSession(Compound& compound);
+Task<nfs4::SESSION_DESTROYres> DestroyBoundSession(Compound& compound);
 
 // open.cc
 Task<nfs4::OPEN4res> Open(Compound& compound, const nfs4::OPEN4args& arguments);

@@ -60,13 +60,8 @@ struct CreateBoundRequest {
   uint32_t requests = 1;       // the number of streamids
   uint64_t connection = 0;
   const Dialect& dialect;
-};
-
-struct CreateBoundResult {
-  nfs4::SESSIONCREATE4resok reply;
-  // The session is to outlive the server. The caller makes its storage (StreamStore::Create()), and answers what
-  // BoundSessions::FinishCreate() returns.
-  std::optional<BoundSessionRecord> to_store{};
+  IpAddress host{};                                  // of the client, see HostOf()
+  std::shared_ptr<rpc::BackChannel> back_channel{};  // of the connection; null if it has none
 };
 
 // SESSION_BIND
@@ -127,9 +122,14 @@ struct StateTables {
 
   // ---- the sessions of 2004 (sess01/bound_clients.cc, draft-talpey-nfsv4-rdma-sess-01 §6.1 to §6.3)
 
-  // NFS4ERR_SESS01_BADBIND, NFS4ERR_CLID_INUSE, NFS4ERR_DELAY. `random` becomes the ID of a new session.
-  Result<CreateBoundResult, nfs4::nfsstat4> CreateBound(const CreateBoundRequest& asked, const Principal& principal,
-                                                        uint64_t random, TimePoint now);
+  // NFS4ERR_SESS01_BADBIND, NFS4ERR_CLID_INUSE, NFS4ERR_DELAY. `random` becomes the ID of a new session. To make room
+  // for a session that outlives the server, the oldest of these that was never bound ends.
+  Result<nfs4::SESSIONCREATE4resok, nfs4::nfsstat4> CreateBound(const CreateBoundRequest& asked,
+                                                                const Principal& principal, uint64_t random,
+                                                                TimePoint now);
+  // Whether the caller must make the storage of the session before it calls ReservationFor(): it then calls
+  // StreamStore::Create(), and BoundSessions::FinishStorage() with the result. The errors of BindChannel().
+  Result<std::optional<BoundSessionRecord>, nfs4::nfsstat4> StorageFor(const BindRequest& asked);
   // Whether the caller must reserve numbers of channels before it calls BindChannel(): it then keeps them
   // (StreamStorage::Reserve()), calls Reserved(), and asks again. The errors of BindChannel().
   Result<std::optional<sess01::Reservation>, nfs4::nfsstat4> ReservationFor(const BindRequest& asked);
@@ -137,10 +137,15 @@ struct StateTables {
   // NFS4ERR_SESS01_BADSESSION, NFS4ERR_SESS01_BADBIND. The first binding ends the session of the client's last
   // incarnation.
   Result<BindResult, nfs4::nfsstat4> BindChannel(const BindRequest& asked, TimePoint now);
+  // What is left on stable storage of a session that was destroyed, and of its client. The caller must remove it.
+  struct DestroyedSession {
+    OldRecord record;                          // in the recovery store
+    std::shared_ptr<StreamStorage> storage{};  // null if the session has none
+  };
   // Ends a client and its session, and closes its connections but `connection`. NFS4ERR_ACCESS for another principal
-  // than that of the session. The caller must remove the client's record, if it has one, from the recovery store.
-  Result<OldRecord, nfs4::nfsstat4> DestroyBound(ClientId id, const Principal& principal, uint64_t connection,
-                                                 TimePoint now);
+  // than that of the session.
+  Result<DestroyedSession, nfs4::nfsstat4> DestroyBound(ClientId id, const Principal& principal, uint64_t connection,
+                                                        TimePoint now);
 
   // ---- the rest (tables.cc)
 
@@ -182,6 +187,8 @@ struct StateTables {
   Result<sess01::BoundSession*, nfs4::nfsstat4> FindForBinding(const BindRequest& asked);
   // Removes a client whose session was never bound.
   void RemoveUnbound(Client& client);
+  // Makes room for a session of a host that outlives the server. Returns false if there is none.
+  bool MakePersistentPlace(const IpAddress& host);
   // Makes an unconfirmed client the confirmed one of its owner. The client that had this place ends.
   void MakeConfirmed(Client& client, TimePoint now);
 };

@@ -2,6 +2,7 @@
 // session: SESSION_CREATE makes both. The first binding confirms the client, as SETCLIENTID_CONFIRM does in
 // version 4.0.
 #include <algorithm>
+#include <utility>
 
 #include "nfs/v4/state/tables.h"
 
@@ -9,14 +10,13 @@ namespace penstock::nfs::v4 {
 
 using sess01::BoundSession;
 
-Result<CreateBoundResult, nfs4::nfsstat4> StateTables::CreateBound(const CreateBoundRequest& asked,
-                                                                   const Principal& principal, uint64_t random,
-                                                                   TimePoint now) {
+Result<nfs4::SESSIONCREATE4resok, nfs4::nfsstat4> StateTables::CreateBound(const CreateBoundRequest& asked,
+                                                                           const Principal& principal, uint64_t random,
+                                                                           TimePoint now) {
   using Keeping = sess01::BoundSessions::Keeping;
   const auto answer = [](const BoundSession& session) {
-    return CreateBoundResult{.reply = {.sessionid = session.id,
-                                       .persist = session.storage != nullptr,
-                                       .totalrequests = session.streams.count()}};
+    return nfs4::SESSIONCREATE4resok{
+        .sessionid = session.id, .persist = session.persistent, .totalrequests = session.streams.count()};
   };
   const Clients::Records known = clients.OfOwner(asked.dialect, asked.owner);
   Client* const confirmed = known.confirmed;
@@ -25,37 +25,33 @@ Result<CreateBoundResult, nfs4::nfsstat4> StateTables::CreateBound(const CreateB
   // The same client asks again, perhaps because it has lost the reply.
   for (const Client* client : {known.confirmed, known.unconfirmed}) {
     if (client && client->verifier == asked.verifier && client->principal == principal) {
-      const BoundSession& session = *bound_sessions.Find(*client->bound_session);
-      if (session.creating) return std::unexpected(nfs4::NFS4ERR_DELAY);
-      return answer(session);
+      return answer(*bound_sessions.Find(*client->bound_session));
     }
   }
   const bool is_used = bound_sessions.OfConnection(asked.connection) || bound_sessions.CreatedOver(asked.connection);
   if (is_used) return std::unexpected(nfs4::NFS4ERR_SESS01_BADBIND);
-  if (confirmed && confirmed->principal != principal && !clients.LeaseIsOver(*confirmed, now)) {
-    return std::unexpected(nfs4::NFS4ERR_CLID_INUSE);
+  // The name belongs to its principal while the lease lasts, also before the first binding.
+  for (const Client* client : {known.confirmed, known.unconfirmed}) {
+    if (client && client->principal != principal && !clients.LeaseIsOver(*client, now)) {
+      return std::unexpected(nfs4::NFS4ERR_CLID_INUSE);
+    }
   }
   if (!confirmed && clients.IsFull()) return std::unexpected(nfs4::NFS4ERR_DELAY);
   if (known.unconfirmed) RemoveUnbound(*known.unconfirmed);
-  Client& client = clients.Add(asked.dialect, asked.owner, asked.verifier, principal, now);
-  const Keeping keeping = asked.keeps_replies && asked.can_store && bound_sessions.MayOutliveServer()
+  const Keeping keeping = asked.keeps_replies && asked.can_store && MakePersistentPlace(asked.host)
                               ? Keeping::kOnStableStorage
                           : asked.keeps_replies ? Keeping::kInMemory
                                                 : Keeping::kNothing;
+  Client& client = clients.Add(asked.dialect, asked.owner, asked.verifier, principal, now);
   // The session may keep its streamids for ever, so it gets no more than a session of RFC 8881 would have now.
   const size_t session_count = sessions.session_count() + bound_sessions.size() + 1;
   const uint32_t requests = std::min({asked.requests, slot_limit.get(), slot_limit.Share(session_count)});
-  const BoundSession& session = bound_sessions.Add(client, requests, keeping, asked.connection, random);
-  CreateBoundResult result = answer(session);
-  if (session.creating) {
-    result.to_store = BoundSessionRecord{.id = session.id,
-                                         .created = client.id.value(),
-                                         .owner = client.owner,
-                                         .verifier = client.verifier,
-                                         .principal = client.principal,
-                                         .streams = session.streams.count()};
-  }
-  return result;
+  return answer(bound_sessions.Add(client, {.id = random,
+                                            .requests = requests,
+                                            .keeping = keeping,
+                                            .connection = asked.connection,
+                                            .back_channel = asked.back_channel,
+                                            .host = asked.host}));
 }
 
 void StateTables::RemoveUnbound(Client& client) {
@@ -91,14 +87,19 @@ Result<BindResult, nfs4::nfsstat4> StateTables::BindChannel(const BindRequest& a
       .client = client->id, .channel = channel.id, .credits = channel.credits, .instance = clients.instance()};
 }
 
-Result<OldRecord, nfs4::nfsstat4> StateTables::DestroyBound(ClientId id, const Principal& principal,
-                                                            uint64_t connection, TimePoint now) {
+Result<StateTables::DestroyedSession, nfs4::nfsstat4> StateTables::DestroyBound(ClientId id, const Principal& principal,
+                                                                                uint64_t connection, TimePoint now) {
   const Client* const client = clients.FindAny(id);
   // Another request has ended the session meanwhile.
   if (!client || client->doomed) return std::unexpected(nfs4::NFS4ERR_SESS01_BADSESSION);
   if (client->principal != principal) return std::unexpected(nfs4::NFS4ERR_ACCESS);
-  bound_sessions.End(uint64_t{*client->bound_session}, connection);
-  return EndForGood(id, now);
+  BoundSession& session = *bound_sessions.Find(*client->bound_session);
+  // A connection creates one session.
+  if (const auto creator = session.creator.lock()) creator->set_spent();
+  DestroyedSession destroyed{.record = {}, .storage = std::exchange(session.storage, nullptr)};
+  bound_sessions.End(uint64_t{session.id}, connection);
+  destroyed.record = EndForGood(id, now);
+  return destroyed;
 }
 
 }  // namespace penstock::nfs::v4

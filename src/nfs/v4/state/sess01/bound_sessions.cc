@@ -56,22 +56,27 @@ const BoundSession* BoundSessions::CreatedOver(uint64_t connection) {
 
 // ---- life ----
 
-BoundSession& BoundSessions::Add(Client& client, uint32_t requests, Keeping keeping, uint64_t connection,
-                                 uint64_t random) {
+BoundSession& BoundSessions::Add(Client& client, const NewSession& asked) {
   // Clients removes unconfirmed clients without telling this table.
   if (sessions_.size() > 2 * clients_.client_count()) Sweep();
-  while (random == 0 || sessions_.contains(random)) ++random;
-  auto session =
-      std::make_unique<BoundSession>(BoundSession{.id = random,
-                                                  .client = client.id,
-                                                  .created_over = connection,
-                                                  .streams = StreamTable(requests, keeping != Keeping::kNothing)});
+  uint64_t id = asked.id;
+  while (id == 0 || sessions_.contains(id)) ++id;
+  auto session = std::make_unique<BoundSession>(
+      BoundSession{.id = id,
+                   .client = client.id,
+                   .created_over = asked.connection,
+                   .creator = asked.back_channel,
+                   .host = asked.host,
+                   .streams = StreamTable(asked.requests, asked.keeping != Keeping::kNothing)});
   BoundSession& added = *session;
-  sessions_.emplace(random, std::move(session));
-  created_over_.insert_or_assign(connection, &added);
-  added.creating = keeping == Keeping::kOnStableStorage;
-  if (added.creating) ++persistent_count_;
-  client.bound_session = random;
+  sessions_.emplace(id, std::move(session));
+  created_over_.insert_or_assign(asked.connection, &added);
+  if (asked.keeping == Keeping::kOnStableStorage) {
+    added.channels = Channels(ChannelId(1), false);
+    TakePlace(added);
+    without_storage_.push_back(id);
+  }
+  client.bound_session = id;
   return added;
 }
 
@@ -119,7 +124,7 @@ void BoundSessions::Erase(BoundSession& session) {
   const auto created = created_over_.find(session.created_over);
   if (created != created_over_.end() && created->second == &session) created_over_.erase(created);
   kept_octets_ -= session.streams.kept_octets();
-  if (session.creating || session.storage) --persistent_count_;
+  LeavePlace(session);
   if (session.storage) RemoveStorage(std::move(session.storage));
   sessions_.erase(uint64_t{session.id});
 }
@@ -297,6 +302,11 @@ const char* BoundSessions::FindInconsistency() const {
     }
     if (session->id != id || live != session->live.size()) return "the channels of a session of 2004 are inconsistent";
   }
+  const auto is_without_storage = [&](uint64_t id) {
+    const auto found = sessions_.find(id);
+    return found != sessions_.end() && found->second->persistent && !found->second->storage;
+  };
+  if (!std::ranges::all_of(without_storage_, is_without_storage)) return "a session of 2004 has storage, or no place";
   if (kept != kept_octets_) return "the number of octets that the sessions of 2004 keep is wrong";
   return bound == connections_.size() ? nullptr : "a connection is listed, but bound to no session";
 }

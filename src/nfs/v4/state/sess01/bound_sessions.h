@@ -10,12 +10,14 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
 #include <unordered_map>
 #include <vector>
 
+#include "base/address.h"
 #include "base/result.h"
 #include "nfs/v4/state/clients/clients.h"
 #include "nfs/v4/state/owed.h"
@@ -67,7 +69,9 @@ struct BoundSession {
 
   uint64_t id = 0;  // sessionid
   ClientId client;
-  uint64_t created_over = 0;  // the connection of its SESSION_CREATE
+  uint64_t created_over = 0;                  // the connection of its SESSION_CREATE
+  std::weak_ptr<rpc::BackChannel> creator{};  // the same; nothing if it carries no calls to the client
+  IpAddress host{};  // of the client that has created it. Unspecified if that was in an earlier run of the server
   StreamTable streams;
   Channels channels{};
   std::vector<Channel> live{};
@@ -78,9 +82,10 @@ struct BoundSession {
   std::optional<rpc::ClientCredential> callback_credential{};
   CallbackSlots callback_streams{0};
   ChannelId callbacks_since{0};  // callback_streams belongs to this back channel and later ones
-  // The storage is being made, and its success is not known yet.
-  bool creating = false;
-  std::shared_ptr<StreamStorage> storage{};  // null if the session ends with the server
+  // The session outlives the server. Its storage is made before its first binding.
+  bool persistent = false;
+  bool creating = false;  // the storage is being made, and its success is not known yet
+  std::shared_ptr<StreamStorage> storage{};
   // The most credits of an operations channel: totalrequests, or the target of the last recall.
   uint32_t most_credits = streams.count();
   std::optional<Recall> recall{};
@@ -106,16 +111,27 @@ class BoundSessions {
   const BoundSession* CreatedOver(uint64_t connection);
   // Where a session keeps its replies: nowhere if the client has not asked for exactly-once semantics.
   enum class Keeping : uint8_t { kNothing, kInMemory, kOnStableStorage };
-  // Adds the session of an unconfirmed client. `random` becomes its ID. After kOnStableStorage, the caller makes the
-  // storage and calls FinishCreate().
-  BoundSession& Add(Client& client, uint32_t requests, Keeping keeping, uint64_t connection, uint64_t random);
+  // Adds the session of an unconfirmed client. kOnStableStorage requires HasPlace().
+  struct NewSession {
+    uint64_t id = 0;  // random; taken as it is if no other session has it
+    uint32_t requests = 1;
+    Keeping keeping = Keeping::kNothing;
+    uint64_t connection = 0;
+    std::shared_ptr<rpc::BackChannel> back_channel{};  // of the connection
+    IpAddress host{};
+  };
+  BoundSession& Add(Client& client, const NewSession& asked);
   // Adds the session of an earlier run of the server. See StateTables::Restore().
   BoundSession& Restore(Client& client, SavedBoundSession saved);
-  // Ends the creation of a session that was to outlive the server. `storage` is null if it could not be made. Returns
-  // whether the session outlives the server. If the session has ended meanwhile, its storage is removed.
-  bool FinishCreate(uint64_t id, std::shared_ptr<StreamStorage> storage);
-  // Whether there are fewer sessions that outlive the server than the settings allow.
-  bool MayOutliveServer() const { return persistent_count_ < settings_.max_persistent_sessions; }
+  // Gives a session its storage; null if it could not be made. If the session has ended meanwhile, the storage is
+  // removed.
+  void FinishStorage(uint64_t id, std::shared_ptr<StreamStorage> storage);
+  // Whether another session of a host may outlive the server. One host has at most a quarter of the places; sessions of
+  // earlier runs of the server count for no host.
+  bool HasPlace(const IpAddress& host) const { return !IsFull() && !HasShare(host); }
+  // The session that must end first so that HasPlace() becomes true: the oldest one with a place that was never bound,
+  // of this host if it has its share. Null if there is none.
+  BoundSession* InTheWayOf(const IpAddress& host);
   struct BoundChannel {
     ChannelId id;
     uint32_t credits = 0;
@@ -125,7 +141,7 @@ class BoundSessions {
   Result<BoundChannel, nfs4::nfsstat4> Bind(BoundSession& session, nfs4::ChannelType type, rpc::ConnectionLimits limits,
                                             const SessionConnection& connection, const rpc::Credential& credential);
   // Ends a session, and closes its connections but the connection `except`. Requests that wait go on, and find that
-  // their session has ended.
+  // their session has ended. Its storage, if it has any, is queued for removal.
   void End(uint64_t id, uint64_t except = 0);
 
   // ---- OPERATION_CONTROL (§6.4)
@@ -268,13 +284,19 @@ class BoundSessions {
   void WakeStream(BoundSession& session, StreamId stream);
   void WakeChain(BoundSession& session, const ChainRun* run);
   void Erase(BoundSession& session);
+  bool IsFull() const { return persistent_count_ >= settings_.max_persistent_sessions; }
+  bool HasShare(const IpAddress& host) const;
+  void TakePlace(BoundSession& session);
+  void LeavePlace(BoundSession& session);
   // Calls `change(session.streams)`, and counts the requests under way and the kept octets after it.
   template <class Change>
   auto ChangeStreams(BoundSession& session, Change&& change);
 
   const Settings& settings_;
   Clients& clients_;
-  size_t persistent_count_ = 0;  // the sessions that have storage, or for which it is being made
+  size_t persistent_count_ = 0;  // the sessions that outlive the server
+  std::map<IpAddress, size_t> persistent_of_host_;
+  std::vector<uint64_t> without_storage_;  // persistent sessions that were never bound, the oldest first
   size_t kept_octets_ = 0;
   std::unordered_map<uint64_t, std::unique_ptr<BoundSession>> sessions_;
   std::unordered_map<uint64_t, BoundSession*> connections_;  // bound ones

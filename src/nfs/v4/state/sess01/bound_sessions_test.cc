@@ -26,7 +26,7 @@ class BoundSessionsTest : public ClientsTest {
                                              Principal::Of(anybody), 77, now_);
     EXPECT_TRUE(created);
     for (const uint64_t connection : {uint64_t{1}, uint64_t{2}}) {
-      const auto bound = tables_.BindChannel({.session = created->reply.sessionid,
+      const auto bound = tables_.BindChannel({.session = created->sessionid,
                                               .type = nfs4::OPERATION,
                                               .limits = {.max_request = 4096, .max_response = 4096, .credits = 4},
                                               .connection = {.number = connection},

@@ -34,7 +34,7 @@ class CreditRecallsTest : public ClientsTest {
                                               .dialect = dialect_},
                                              Principal::Of(anybody_), ++random_, now_);
     EXPECT_TRUE(created);
-    const uint64_t session = created->reply.sessionid;
+    const uint64_t session = created->sessionid;
     if (back) Bind(session, nfs4::BACK, back, 2);
     operations_[session] = std::make_shared<TestBackChannel>(buffers_);
     Bind(session, nfs4::OPERATION, operations_[session]);

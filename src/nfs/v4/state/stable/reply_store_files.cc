@@ -26,6 +26,7 @@
 #include "nfs/v4/state/stable/reply_record.h"
 #include "nfs/v4/state/stable/reply_store.h"
 #include "nfs/v4/state/stable/session_files.h"
+#include "nfs/v4/state/stable/shared_sync.h"
 
 namespace penstock::nfs::v4 {
 namespace {
@@ -82,7 +83,7 @@ class SessionFile : public SessionReplies {
   bool Keep(SlotId slot, const KeptReply& reply, bool lasting) override {
     const std::vector<std::byte> record = ReplyRecord::Serialize(reply);
     assert(slot.value() < head_.slots && record.size() <= head_.octets);
-    return WriteAllAt(fd_.get(), record, head_.OffsetOf(slot.value())) && (!lasting || ::fdatasync(fd_.get()) == 0);
+    return !sync_.failed() && WriteAllAt(fd_.get(), record, head_.OffsetOf(slot.value())) && (!lasting || sync_.Run());
   }
   void Remove() override { ::unlink(path_.c_str()); }
 
@@ -90,6 +91,7 @@ class SessionFile : public SessionReplies {
   const stdfs::path path_;
   const FileDescriptor fd_;
   const Head head_;
+  SharedSync sync_{[this] { return ::fdatasync(fd_.get()) == 0; }};
 };
 
 // Returns the reply in a slot; no reply if the slot has none, or if it was written only in part. Returns an errno value

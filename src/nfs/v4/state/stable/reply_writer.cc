@@ -1,5 +1,7 @@
 #include "nfs/v4/state/stable/reply_writer.h"
 
+#include "base/log.h"
+
 namespace penstock::nfs::v4 {
 
 Task<std::shared_ptr<SessionReplies>> ReplyWriter::Create(Loop* loop, SessionId session, ReplyRoom room) {
@@ -34,8 +36,11 @@ Task<bool> ReplyWriter::Reserve(Loop* loop, StreamStorage& session, const Channe
   co_return co_await Offload(loop, pool_, [&session, &channels] { return session.Reserve(channels); });
 }
 
-template <class Storage>
-Task<> ReplyWriter::RemoveAll(Loop* loop, const std::vector<std::shared_ptr<Storage>>& sessions) {
+Task<bool> ReplyWriter::HasRoomFor(Loop* loop, const BoundSessionRecord& session) {
+  co_return co_await Offload(loop, pool_, [this, &session] { return streams_.HasRoomFor(session); });
+}
+
+Task<> ReplyWriter::Remove(Loop* loop, const std::vector<std::shared_ptr<SessionReplies>>& sessions) {
   if (sessions.empty()) co_return;
   const auto remove = [&sessions] {
     for (const auto& session : sessions) session->Remove();
@@ -44,12 +49,20 @@ Task<> ReplyWriter::RemoveAll(Loop* loop, const std::vector<std::shared_ptr<Stor
   co_await Offload(loop, pool_, remove);
 }
 
-Task<> ReplyWriter::Remove(Loop* loop, const std::vector<std::shared_ptr<SessionReplies>>& sessions) {
-  co_await RemoveAll(loop, sessions);
+Task<> ReplyWriter::Remove(Loop* loop, const std::vector<std::shared_ptr<StreamStorage>>& sessions) {
+  if (sessions.empty()) co_return;
+  const auto remove = [&sessions] {
+    bool done = true;
+    for (const auto& session : sessions) done &= session->Remove(false);
+    return done;
+  };
+  if (!co_await Offload(loop, pool_, remove)) {
+    log::error("files of sessions that have ended cannot be removed from the state directory: they come back");
+  }
 }
 
-Task<> ReplyWriter::Remove(Loop* loop, const std::vector<std::shared_ptr<StreamStorage>>& sessions) {
-  co_await RemoveAll(loop, sessions);
+Task<bool> ReplyWriter::RemoveForGood(Loop* loop, StreamStorage& session) {
+  co_return co_await Offload(loop, pool_, [&session] { return session.Remove(true); });
 }
 
 }  // namespace penstock::nfs::v4

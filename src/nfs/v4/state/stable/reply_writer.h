@@ -32,12 +32,12 @@ class ReplyWriter {
   Task<bool> Keep(Loop* loop, StreamStorage& session, sess01::StreamId stream, const StreamRecord& request,
                   bool lasting);
   Task<bool> Reserve(Loop* loop, StreamStorage& session, const ChannelBlock& channels);
+  Task<bool> HasRoomFor(Loop* loop, const BoundSessionRecord& session);
   Task<> Remove(Loop* loop, const std::vector<std::shared_ptr<StreamStorage>>& sessions);
+  // Removes a session so that no power failure brings it back.
+  Task<bool> RemoveForGood(Loop* loop, StreamStorage& session);
 
  private:
-  template <class Storage>
-  Task<> RemoveAll(Loop* loop, const std::vector<std::shared_ptr<Storage>>& sessions);
-
   ReplyStore& store_;
   StreamStore& streams_;
   Workers* pool_;

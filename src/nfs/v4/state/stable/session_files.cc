@@ -49,6 +49,19 @@ SetupResult<void> SessionFiles::ForEach(const std::function<SetupResult<bool>(co
   return {};
 }
 
+bool SessionFiles::HasRoom(uint64_t size) {
+  struct statvfs room;
+  errno = ENOSPC;
+  if (::fstatvfs(fd_.get(), &room) == 0 && uint64_t{room.f_bavail} * room.f_frsize >= kLeftFree + size) return true;
+  TellFailure(directory_, errno);
+  return false;
+}
+
+void SessionFiles::TellFailure(const stdfs::path& path, int error) {
+  if (failing_.exchange(true)) return;
+  log::warn("{}; until then NFSv4 sessions are not persistent", StateFileError("write", path, error).message);
+}
+
 SessionFiles::File SessionFiles::Create(const std::string& name, ConstBytes head, uint64_t size) {
   const stdfs::path path = directory_ / name;
   FileDescriptor fd(::open(path.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600));
@@ -56,10 +69,7 @@ SessionFiles::File SessionFiles::Create(const std::string& name, ConstBytes head
     failing_ = false;
     return {path, std::move(fd)};
   }
-  const int error = errno;
-  if (!failing_.exchange(true)) {
-    log::warn("{}; until then NFSv4 sessions are not persistent", StateFileError("write", path, error).message);
-  }
+  TellFailure(path, errno);
   if (fd) ::unlink(path.c_str());
   return {path, FileDescriptor(-1)};
 }

@@ -24,6 +24,10 @@ class SessionFiles {
   // session. The file is removed. Blocks.
   SetupResult<void> ForEach(const std::function<SetupResult<bool>(const std::filesystem::path&)>& load) const;
 
+  // Whether a file of `size` octets would leave enough room on the disk. The first failure after a success of Create()
+  // is logged. Blocks; any thread.
+  bool HasRoom(uint64_t size);
+
   struct File {
     std::filesystem::path path;
     FileDescriptor fd;
@@ -53,6 +57,7 @@ class SessionFiles {
   SessionFiles(std::filesystem::path directory, FileDescriptor fd)
       : directory_(std::move(directory)), fd_(std::move(fd)) {}
   bool Prepare(int fd, ConstBytes head, uint64_t size) const;
+  void TellFailure(const std::filesystem::path& path, int error);
 
   const std::filesystem::path directory_;
   const FileDescriptor fd_;

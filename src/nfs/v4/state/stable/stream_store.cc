@@ -31,9 +31,10 @@ class MemoryStreamStore::Session : public StreamStorage {
     found->second.channels.Add(channels);
     return true;
   }
-  void Remove() override {
+  bool Remove(bool /*lasting*/) override {
     const std::lock_guard lock(shared_->mutex);
     shared_->sessions.erase(id_);
+    return true;
   }
 
  private:

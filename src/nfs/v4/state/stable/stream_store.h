@@ -73,8 +73,9 @@ class StreamStorage {
   // Keeps the numbers of the session on stable storage, in addition to those that were kept before: see
   // ChannelBlock::Add().
   virtual bool Reserve(const ChannelBlock& channels) = 0;
-  // Forgets the session. Calls that are still under way fail, or have no effect.
-  virtual void Remove() = 0;
+  // Forgets the session. Calls that are still under way fail, or have no effect. If it returns true, no restart of the
+  // server brings the session back; if `lasting`, no power failure either.
+  virtual bool Remove(bool lasting) = 0;
 };
 
 // A session that is found after a restart.
@@ -91,6 +92,8 @@ class StreamStore {
   virtual ~StreamStore() = default;
   // Returns the sessions of earlier runs of the server. Call it once, before all other methods.
   virtual std::vector<SavedBoundSession> Load() = 0;
+  // Whether Create() would find room for the session now. False also if the names of the client are too long.
+  virtual bool HasRoomFor(const BoundSessionRecord& session) = 0;
   // Takes the room for a session, so that it does not run out later. Returns null if there is no room, the storage
   // fails, or the names of the client are too long; then the session cannot outlive the server.
   virtual std::shared_ptr<StreamStorage> Create(const BoundSessionRecord& session) = 0;
@@ -102,6 +105,7 @@ class MemoryStreamStore : public StreamStore {
   MemoryStreamStore();
   ~MemoryStreamStore() override;
   std::vector<SavedBoundSession> Load() override;
+  bool HasRoomFor(const BoundSessionRecord& /*session*/) override { return true; }
   std::shared_ptr<StreamStorage> Create(const BoundSessionRecord& session) override;
 
  private:

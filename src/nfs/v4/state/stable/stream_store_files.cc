@@ -30,6 +30,7 @@
 #include "base/result.h"
 #include "base/state_directory.h"
 #include "nfs/v4/state/stable/session_files.h"
+#include "nfs/v4/state/stable/shared_sync.h"
 #include "nfs/v4/state/stable/stream_store.h"
 #include "xdr/flatten.h"
 
@@ -194,7 +195,10 @@ class StreamFile : public StreamStorage {
     next_block_ ^= 1;
     return true;
   }
-  void Remove() override { ::unlink(path_.c_str()); }
+  bool Remove(bool lasting) override {
+    if (::unlink(path_.c_str()) != 0 && errno != ENOENT) return false;
+    return !lasting || SyncDirectory(path_.parent_path());
+  }
 
   // The server has started again, and `which` is the copy that was written last.
   void RestoreBlock(size_t which, const ChannelBlock& channels) {
@@ -203,13 +207,16 @@ class StreamFile : public StreamStorage {
   }
 
  private:
-  bool Write(ConstBytes octets, uint64_t offset, bool lasting) const {
-    return WriteAllAt(fd_.get(), octets, offset) && (!lasting || ::fdatasync(fd_.get()) == 0);
+  // Once the file could not be synchronized, nobody knows which octets of it are on the disk, so it keeps no more.
+  bool Write(ConstBytes octets, uint64_t offset, bool lasting) {
+    if (sync_.failed() || !WriteAllAt(fd_.get(), octets, offset)) return false;
+    return !lasting || sync_.Run();
   }
 
   const stdfs::path path_;
   const FileDescriptor fd_;
   const Layout layout_;
+  SharedSync sync_{[this] { return ::fdatasync(fd_.get()) == 0; }};
   std::mutex block_mutex_;
   size_t next_block_ = 0;
   ChannelBlock block_{};
@@ -303,6 +310,10 @@ class FileStreamStore : public StreamStore {
   }
 
   std::vector<SavedBoundSession> Load() override { return std::exchange(saved_, {}); }
+
+  bool HasRoomFor(const BoundSessionRecord& session) override {
+    return Fits(session) && files_->HasRoom(Layout::For(session).size());
+  }
 
   std::shared_ptr<StreamStorage> Create(const BoundSessionRecord& session) override {
     if (!Fits(session)) return nullptr;

@@ -4,11 +4,24 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <stdlib.h>
+#include <unistd.h>
 
+#include <cerrno>
 #include <filesystem>
 #include <fstream>
 
 #include "xdr/flatten.h"
+
+namespace {
+bool disk_fails = false;
+}  // namespace
+
+// In place of the system's function, in this program: the disk fails on demand.
+extern "C" int fdatasync(int file) {
+  if (!disk_fails) return ::fsync(file);
+  errno = EIO;
+  return -1;
+}
 
 namespace penstock::nfs::v4 {
 namespace {
@@ -187,9 +200,11 @@ TEST_P(StreamStoreTest, HasTheRequestedRoomForEachStream) {
   }
 }
 
+TEST_P(StreamStoreTest, HasRoomForASession) { EXPECT_TRUE(store_->HasRoomFor(Session(1))); }
+
 TEST_P(StreamStoreTest, ARemovedSessionIsForgotten) {
   const auto one = store_->Create(Session(1)), two = store_->Create(Session(2));
-  one->Remove();
+  EXPECT_TRUE(one->Remove(true));
   const auto saved = Start();
   ASSERT_THAT(saved, SizeIs(1));
   EXPECT_EQ(saved[0].session.id, 2u);
@@ -264,6 +279,21 @@ TEST_P(StreamFilesTest, ATornNumberOfStreamIdsLeavesTheOneBefore) {
   EXPECT_EQ(Start().at(0).channels.streams, 3u);
 }
 
+// Linux reports the failure once, and nobody knows which octets it concerns.
+TEST_P(StreamFilesTest, ASessionKeepsNothingMoreAfterTheDiskHasFailed) {
+  const auto session = store_->Create(Session(1)), other = store_->Create(Session(2));
+  ASSERT_TRUE(session->Reserve({.end = ChannelId(1025)}));
+  disk_fails = true;
+  EXPECT_FALSE(session->Begin(StreamId(1), Name(3, 7), true));
+  disk_fails = false;
+  EXPECT_FALSE(session->Begin(StreamId(2), Name(3, 8), true));
+  EXPECT_FALSE(session->Begin(StreamId(3), Name(3, 9), false));
+  EXPECT_FALSE(session->Keep(StreamId(2), Request(3, 8, "results."), true));
+  EXPECT_FALSE(session->Reserve({.end = ChannelId(2049)}));
+  EXPECT_TRUE(session->Remove(true));
+  EXPECT_TRUE(other->Begin(StreamId(2), Name(3, 7), true)) << "other sessions go on";
+}
+
 TEST_P(StreamFilesTest, RemovesAnUnfinishedFile) {
   for (const size_t size : {0, 20, 4096, 16384}) {
     store_->Create(Session(1));
@@ -308,6 +338,7 @@ TEST_P(StreamFilesTest, RefusesAFileWithTheNameOfAnotherSession) {
 TEST_P(StreamFilesTest, HasNoRoomForAClientWithAVeryLongName) {
   BoundSessionRecord session = Session(1);
   session.principal.name.assign(4096, 'x');
+  EXPECT_FALSE(store_->HasRoomFor(session));
   EXPECT_FALSE(store_->Create(session));
   EXPECT_TRUE(std::filesystem::is_empty(directory()));
 }
