@@ -147,9 +147,9 @@ class BackChannel : public Channel {
   XidSequence xids_;
   std::atomic<bool> connected_{true};
   bool bound_ = false;
+  std::atomic<bool> spent_{false};
 };
 
-  std::atomic<bool> spent_{false};
 class CallHandler {
  public:
   virtual ~CallHandler() = default;
