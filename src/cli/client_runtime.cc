@@ -16,6 +16,12 @@ ClientRuntime::ClientRuntime(const std::string& trace, const RdmaOptions& rdma) 
 ClientRuntime::~ClientRuntime() { workers_.Join(); }
 
 Task<client::Result<void>> ClientRuntime::WithMount(const client::Url& url, Use use) {
+  if (url.protocol == client::Protocol::kStepUp && (choice_.kind == rdma::Kind::kVerbs || !choice_.device.empty())) {
+    // Run() needs commands that suspend.
+    co_await Sleep(loop_, Duration::zero());
+    constexpr auto kWhy = "proto=stepup uses software iWARP, which --rdma verbs and --rdma-device exclude";
+    co_return std::unexpected(client::Error{fmt::format("{}: {}", url.host, kWhy), std::nullopt});
+  }
   rdma::iwarp::Options options;
   options.crc = url.crc;
   const auto make = [this, options](const rdma::Chosen& chosen) -> SetupResult<std::unique_ptr<rdma::Provider>> {

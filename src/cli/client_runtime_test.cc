@@ -75,6 +75,23 @@ TEST(ClientRuntime, TheVersionOptionDoesNotHideAMalformedVersionOfTheUrl) {
   EXPECT_EQ(url.error().message, "nfs://host/?vers=5: vers must be 3, 4.0, 4.1, 4.2 or 4.1-sess01");
 }
 
+// Only software iWARP can turn a TCP connection into an RDMA connection.
+TEST(ClientRuntime, RefusesToStepUpWithAnRdmaDevice) {
+  for (const auto& [rdma, device] : {std::pair("verbs", ""), std::pair("auto", "nosuch")}) {
+    ClientOptions options;
+    options.rdma = {rdma, device};
+    bool used = false;
+    int code = 0;
+    const auto run = [&] {
+      return RunOnMounts({"nfs://127.0.0.1:1/a?vers=4.1-sess01&proto=stepup&timeout=1"}, options,
+                         [&](ClientRuntime& runtime, client::Mount&) { return Succeed(runtime.loop(), used); });
+    };
+    EXPECT_EQ(ErrorsOf(run, code),
+              "penstock: 127.0.0.1: proto=stepup uses software iWARP, which --rdma verbs and --rdma-device exclude\n");
+    EXPECT_EQ(code, 1);
+  }
+}
+
 // The first URL names a port that the test does not serve, so a mount of it would fail with another message.
 TEST(ClientRuntime, RunOnMountsMountsNothingIfOneTextIsNoUrl) {
   bool used = false;

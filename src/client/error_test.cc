@@ -1,5 +1,6 @@
 #include "client/error.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <set>
@@ -33,6 +34,17 @@ TEST(Describe, ExplainsTheErrorsOfVersion4ThatConcernAUser) {
   EXPECT_EQ(DescriptionOf(nfs4::NFS4ERR_DELAY), "not available now, try again later");
   EXPECT_EQ(DescriptionOf(nfs4::NFS4ERR_MOVED), "moved to another server");
   EXPECT_EQ(DescriptionOf(nfs4::NFS4ERR_SYMLINK), "is a symbolic link");
+}
+
+TEST(Describe, ExplainsEachErrorOfTheSessionsOf2004) {
+  std::set<std::string> texts;
+  const auto last = static_cast<int32_t>(nfs4::NFS4ERR_SESS01_UNKNOWN_FATE);
+  for (auto number = static_cast<int32_t>(nfs4::NFS4ERR_SESS01_BADSESSION); number <= last; ++number) {
+    EXPECT_THAT(DescriptionOf(number), testing::Not(testing::HasSubstr("NFS4ERR"))) << number;
+    texts.insert(DescriptionOf(number));
+  }
+  EXPECT_EQ(texts.size(), 10u);
+  EXPECT_EQ(DescriptionOf(nfs4::NFS4ERR_CLID_INUSE), "another user of the server has a client with the same name");
 }
 
 TEST(Describe, NamesOtherErrorsOfVersion4) {

@@ -210,8 +210,11 @@ SetupResult<Url> Url::Parse(std::string_view text, std::optional<Version> versio
       return fail(fmt::format("unknown option '{}'", key));
     }
   }
+  const bool is_replaced = version && url.version && url.version != version;
   if (version) url.version = version;
-  if (const auto why = Contradiction(url, session_option)) return fail(*why);
+  if (const auto why = Contradiction(url, session_option)) {
+    return fail(is_replaced ? *why + ", and --vers replaces the version of the URL" : *why);
+  }
   url.port = port.value_or(url.protocol == Protocol::kRdma ? 20049 : 2049);
   return url;
 }

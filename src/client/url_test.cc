@@ -304,7 +304,9 @@ TEST(Url, TheVersionOfTheCommandLineDecidesOnTheOptions) {
   EXPECT_EQ(url->session.channels, 2u);
   const auto refused = Url::Parse("nfs://h/?vers=4.1-sess01&channels=2", Version::k42);
   ASSERT_FALSE(refused);
-  EXPECT_EQ(refused.error().message, "nfs://h/?vers=4.1-sess01&channels=2: channels needs vers=4.1-sess01");
+  EXPECT_EQ(refused.error().message,
+            "nfs://h/?vers=4.1-sess01&channels=2: channels needs vers=4.1-sess01, and --vers replaces the version of "
+            "the URL");
 }
 
 TEST(Url, PaddingNeedsRdma) {

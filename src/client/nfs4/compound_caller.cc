@@ -50,7 +50,7 @@ Task<Result<void>> CompoundCaller::Recover(std::string_view what) {
   while (!ready()) {
     const int before = step();
     PENSTOCK_CO_CHECK(co_await TakeStep(what));
-    if (timers_.Now() >= give_up) co_return std::unexpected(ErrorOf(nfs4::nfsstat4::NFS4ERR_DELAY, what));
+    if (timers_.Now() >= give_up) co_return std::unexpected(ErrorOf(obstacle(), what));
     // No progress: the server is busy, or has lost state that it had just granted.
     if (step() <= before) co_await Sleep(timers_, std::chrono::milliseconds(100));
   }

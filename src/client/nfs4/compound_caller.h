@@ -153,6 +153,8 @@ class CompoundCaller {
   // The current step on the way to ready(), which is the last step. TakeStep() leads to a later or an earlier step.
   virtual int step() const = 0;
   virtual Task<Result<void>> TakeStep(std::string_view what) = 0;
+  // The status to report if the steps have not led to ready() in time.
+  virtual nfs4::nfsstat4 obstacle() const { return nfs4::nfsstat4::NFS4ERR_DELAY; }
   bool recovering() const { return recovering_; }
   Task<void> Reclaim();
   void HandleRevoked(bool some) {

@@ -88,6 +88,12 @@ TEST_F(BoundRefusalTest, ReportsThatTheServerDoesNotStepUp) {
   EXPECT_EQ(server.binds.size(), 5u);
 }
 
+TEST_F(BoundRefusalTest, SaysThatTheServerForgetsEachSession) {
+  give_up_after = 250ms;
+  server.bind_errors = std::deque<nfsstat4>(1000, nfsstat4::NFS4ERR_SESS01_BADSESSION);
+  EXPECT_EQ(ErrorOfEstablishing(), "server: the server does not know the session");
+}
+
 // ---- after a lost connection ----
 
 TEST_F(BoundRefusalTest, SaysThatTheServerDoesNotOfferTheDraftAnyMore) {

@@ -187,7 +187,10 @@ Task<Result<void>> BoundSession::Create(std::string_view what) {
   if (reply->head.count == 0) co_return std::unexpected(v4::ErrorOf(reply->head.status, what));
   const nfs4::SESSIONCREATE4res& result = reply->result;
   if (!result.is_resok4()) {
-    if (result.status() == nfsstat4::NFS4ERR_DELAY) co_return Result<void>();
+    if (result.status() == nfsstat4::NFS4ERR_DELAY) {
+      obstacle_ = result.status();
+      co_return Result<void>();
+    }
     co_return std::unexpected(v4::ErrorOf(result.status(), what));
   }
   lease_.HandleCreated(result.resok4());
@@ -273,6 +276,7 @@ void BoundSession::HandleBound(ChannelType type, const Bound& bound, uint64_t ge
 void BoundSession::LoseSession(uint64_t generation) {
   if (generation != lease_.generation() || !lease_.has_session()) return;
   log::debug("the server does not know the session {:016x} any more", lease_.session());
+  obstacle_ = nfsstat4::NFS4ERR_SESS01_BADSESSION;
   lease_.HandleLost(generation);
   changed_.Notify();
   StartRecovery();

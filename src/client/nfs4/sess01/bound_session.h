@@ -104,6 +104,7 @@ class BoundSession final : public CompoundCaller, private LinkOwner, private Bou
   bool ready() const override { return lease_.ready(); }
   int step() const override { return static_cast<int>(lease_.next()); }
   Task<Result<void>> TakeStep(std::string_view what) override;
+  nfs4::nfsstat4 obstacle() const override { return obstacle_; }
   Task<Result<void>> Create(std::string_view what);
   Task<Result<void>> BindBack(std::string_view what);
   Task<Result<void>> BindOperations(std::string_view what);
@@ -144,6 +145,8 @@ class BoundSession final : public CompoundCaller, private LinkOwner, private Bou
   // The sizes that the mount relies on; zero before the channels are bound for the first time.
   uint32_t max_request_ = 0;
   uint32_t max_response_ = 0;
+  // The status of the last SESSION_CREATE that was delayed, or of the last request that has lost the session.
+  nfs4::nfsstat4 obstacle_ = nfs4::nfsstat4::NFS4ERR_DELAY;
   bool was_ready_ = false;  // from then on, Close() ends what runs in the background
   bool recovering_alone_ = false;
   size_t recalls_ = 0;  // CB_CREDITRECALLs under way

@@ -43,7 +43,7 @@ TEST_F(BoundSessionTest, WaitsWhileTheServerIsBusy) {
 
 TEST_F(BoundSessionTest, ReportsARefusal) {
   server.create_errors = {nfsstat4::NFS4ERR_CLID_INUSE};
-  EXPECT_THAT(TryToEstablish().error().message, HasSubstr("NFS4ERR_CLID_INUSE"));
+  EXPECT_THAT(TryToEstablish().error().message, HasSubstr("a client with the same name"));
 }
 
 TEST_F(BoundSessionTest, BindsAChannelThatTheServerRefusesOnceOverANewConnection) {
