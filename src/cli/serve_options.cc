@@ -17,7 +17,8 @@ void AddExportOptions(CLI::App& command, ServeOptions& options) {
       "--export", options.exports,
       "PATH=DIR[:option,...]: serve DIR as PATH. The options are: ro, rw, root_squash, no_root_squash, all_squash\n"
       "(with none of these three, root is squashed, except root of this host over loopback, from a port below 1024),\n"
-      "anonuid=N, anongid=N, client=NETWORK, secure (over TCP, only ports below 1024), insecure (the default),\n"
+      "anonuid=N, anongid=N, client=NETWORK, secure (only ports below 1024, for connections that begin over TCP), "
+      "insecure (the default),\n"
       "sec=FLAVOR[:FLAVOR...] with the flavors sys (the default), krb5, krb5i, krb5p, ccm, none. May be repeated.\n"
       "If DIR lies below the directory of another export, clients reach it only through its own export");
   exports->allow_extra_args(false);  // The word after PATH=DIR may be the argument DIR.

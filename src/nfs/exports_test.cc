@@ -116,3 +116,15 @@ TEST_F(ExportsTest, AdmitsAnyPortOverRdma) {
 
 }  // namespace
 }  // namespace penstock::nfs
+// A client must not get around `secure` by turning its TCP connection into an RDMA connection.
+TEST_F(ExportsTest, ChecksThePortOfAConnectionThatHasSteppedUp) {
+  ASSERT_TRUE(Add("/data", {.privileged_ports = true}));
+  const Export& data = *exports_.all()[0];
+  rpc::Peer peer = Client("192.0.2.1", 50000);
+  peer.transport = rpc::TransportKind::kRdma;
+  peer.stepped_up = true;
+  EXPECT_FALSE(data.Admits(peer));
+  peer.address = Client("192.0.2.1", 1023).address;
+  EXPECT_TRUE(data.Admits(peer));
+}
+
