@@ -96,6 +96,13 @@ TEST_F(ExportsTest, AdmitsTheConfiguredNetworks) {
   EXPECT_FALSE(data.Admits(Client("192.0.2.1")));
 }
 
+TEST(NetworkTest, KnowsWhetherItHasAllHosts) {
+  EXPECT_TRUE(Network::Parse("0.0.0.0/0")->HasAllHosts());
+  EXPECT_TRUE(Network::Parse("::/0")->HasAllHosts());
+  EXPECT_FALSE(Network::Parse("0.0.0.0")->HasAllHosts());
+  EXPECT_FALSE(Network::Parse("10.0.0.0/8")->HasAllHosts());
+}
+
 TEST_F(ExportsTest, RequiresPrivilegedPortsWithSecure) {
   ASSERT_TRUE(Add("/data", {.privileged_ports = true}));
   const Export& data = *exports_.all()[0];
@@ -114,8 +121,6 @@ TEST_F(ExportsTest, AdmitsAnyPortOverRdma) {
   EXPECT_FALSE(exports_.all()[0]->Admits(peer)) << "the address is checked";
 }
 
-}  // namespace
-}  // namespace penstock::nfs
 // A client must not get around `secure` by turning its TCP connection into an RDMA connection.
 TEST_F(ExportsTest, ChecksThePortOfAConnectionThatHasSteppedUp) {
   ASSERT_TRUE(Add("/data", {.privileged_ports = true}));
@@ -128,3 +133,5 @@ TEST_F(ExportsTest, ChecksThePortOfAConnectionThatHasSteppedUp) {
   EXPECT_TRUE(data.Admits(peer));
 }
 
+}  // namespace
+}  // namespace penstock::nfs
