@@ -81,11 +81,15 @@ std::string ClientsNameFor(const IpAddress& address) {
   return name;
 }
 
-void PrintHowToMount(const server::Server& server) {
+void PrintHowToMount(const server::Server& server, const server::Options& options) {
   const server::Addresses& at = server.addresses();
   fmt::print("NFS over RDMA ({}): {}\nNFS over TCP: {}\nMOUNT over TCP: {}\n", server.rdma_description(), at.rdma,
              at.tcp, at.mount);
   if (server.offers_gss()) fmt::print("Kerberos: offered (RPCSEC_GSS)\n");
+  if (options.nfs4.bound_sessions) {
+    fmt::print("Sessions of 2004 (vers=4.1-sess01): offered; TCP connections {} become RDMA connections\n",
+               options.step_up ? "may" : "do not");
+  }
   const std::string host = ClientsNameFor(at.rdma.address());
   fmt::print("On a Linux client, as root:\n");
   for (const auto& exported : server.exports().all()) {
@@ -133,7 +137,7 @@ int Serve(const ServeOptions& arguments) {
   if (!made->acts_as_callers) WarnOfMissingRights();
   server.Start();
   lease_signals.TellTo(server);
-  PrintHowToMount(server);
+  PrintHowToMount(server, *options);
   context.run();
   // A second signal ends the program at once.
   signals.Forget();

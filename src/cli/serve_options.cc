@@ -17,7 +17,8 @@ void AddExportOptions(CLI::App& command, ServeOptions& options) {
       "--export", options.exports,
       "PATH=DIR[:option,...]: serve DIR as PATH. The options are: ro, rw, root_squash, no_root_squash, all_squash\n"
       "(with none of these three, root is squashed, except root of this host over loopback, from a port below 1024),\n"
-      "anonuid=N, anongid=N, client=NETWORK, secure (over TCP, only ports below 1024), insecure (the default),\n"
+      "anonuid=N, anongid=N, client=NETWORK, secure (only ports below 1024, for connections that begin over TCP), "
+      "insecure (the default),\n"
       "sec=FLAVOR[:FLAVOR...] with the flavors sys (the default), krb5, krb5i, krb5p, ccm, none. May be repeated.\n"
       "If DIR lies below the directory of another export, clients reach it only through its own export");
   exports->allow_extra_args(false);  // The word after PATH=DIR may be the argument DIR.
@@ -123,10 +124,26 @@ void AddSecurityOptions(CLI::App& command, ServeOptions& options) {
           "--ccm-from", options.ccm_from,
           "NETWORK[,NETWORK...]: networks whose connections are protected, as by IPsec. Clients there may use the\n"
           "flavor ccm: calls without cryptography of their own, in the name of a Kerberos context")
-      ->delimiter(',')
       ->allow_extra_args(false);
   command.add_flag("--manage-gids", options.manage_gids,
                    "Take users' groups from this host instead of their credentials, which carry at most sixteen");
+}
+
+// Adds the networks of a list whose elements are separated by commas. An empty element is an error: a network that was
+// left out by mistake would lose its clients.
+SetupResult<void> AddNetworks(std::string_view list, std::vector<nfs::Network>& networks) {
+  for (;;) {
+    const size_t comma = list.find(',');
+    const std::string_view text = list.substr(0, comma);
+    const auto network = nfs::Network::Parse(text);
+    if (!network) {
+      return std::unexpected(
+          SetupError{fmt::format("--ccm-from {}: not an address or a network such as 10.0.0.0/8", text)});
+    }
+    networks.push_back(*network);
+    if (comma == std::string_view::npos) return {};
+    list.remove_prefix(comma + 1);
+  }
 }
 
 }  // namespace
@@ -154,6 +171,9 @@ SetupResult<server::Options> ServerOptionsOf(const ServeOptions& options) {
   const auto seconds = [](double count) {
     return std::chrono::duration_cast<Duration>(std::chrono::duration<double>(count));
   };
+  if (options.sess01_pad > 0 && options.sess01 == "off") {
+    return std::unexpected(SetupError{"--sess01-pad needs --sess01=tcp or --sess01=rdma"});
+  }
   server::Options server;
   asio::error_code error;
   server.listen = asio::ip::make_address(options.listen, error);
@@ -179,14 +199,7 @@ SetupResult<server::Options> ServerOptionsOf(const ServeOptions& options) {
   server.one_receive_first = server.step_up;
   server.padding = options.sess01_pad;
   server.keytab = options.keytab;
-  for (const std::string& text : options.ccm_from) {
-    const auto network = nfs::Network::Parse(text);
-    if (!network) {
-      return std::unexpected(
-          SetupError{fmt::format("--ccm-from {}: not an address or a network such as 10.0.0.0/8", text)});
-    }
-    server.ccm_from.push_back(*network);
-  }
+  for (const std::string& list : options.ccm_from) PENSTOCK_CHECK(AddNetworks(list, server.ccm_from));
   server.manage_gids = options.manage_gids;
   server.rdma = ChoiceOf(options.rdma);
   return server;

@@ -76,6 +76,7 @@ TEST(ServeOptions, EachOptionReachesTheServersSettings) {
                              "--manage-gids",
                              "--rdma=iwarp",
                              "--rdma-device=siw0",
+                             "--sess01=tcp",
                              "--sess01-pad=512"});
   ASSERT_EQ(parsed.code, 0) << parsed.message;
   EXPECT_EQ(parsed.options.workers, 5u);
@@ -214,7 +215,7 @@ TEST(ServeOptions, RefusesAListenAddressThatIsNoIpAddress) {
 }
 
 TEST(ServeOptions, RefusesAProtectedNetworkThatIsNone) {
-  for (const std::string network : {"localhost", "10.0.0.0/33", "10.0.0.0/8;fd00::/8"}) {
+  for (const std::string network : {"localhost", "10.0.0.0/33", "10.0.0.0/8;fd00::/8", ""}) {
     const auto parsed = Parse({"--ccm-from=192.0.2.1," + network, "/srv"});
     ASSERT_EQ(parsed.code, 0) << parsed.message;
     EXPECT_EQ(parsed.options.directory, "/srv");
@@ -222,6 +223,26 @@ TEST(ServeOptions, RefusesAProtectedNetworkThatIsNone) {
     ASSERT_FALSE(server) << network;
     EXPECT_EQ(server.error().message, "--ccm-from " + network + ": not an address or a network such as 10.0.0.0/8");
   }
+}
+
+TEST(ServeOptions, RefusesAnEmptyElementInAListOfProtectedNetworks) {
+  for (const std::string list : {"", "10.0.0.0/8,,fd00::/8", ",10.0.0.0/8"}) {
+    ServeOptions options;
+    options.ccm_from = {list};
+    const auto server = ServerOptionsOf(options);
+    ASSERT_FALSE(server) << list;
+    EXPECT_EQ(server.error().message, "--ccm-from : not an address or a network such as 10.0.0.0/8");
+  }
+}
+
+TEST(ServeOptions, RefusesPaddingWithoutSessionsThatHaveIt) {
+  ServeOptions options;
+  options.sess01_pad = 512;
+  const auto server = ServerOptionsOf(options);
+  ASSERT_FALSE(server);
+  EXPECT_EQ(server.error().message, "--sess01-pad needs --sess01=tcp or --sess01=rdma");
+  options.sess01 = "tcp";
+  EXPECT_TRUE(ServerOptionsOf(options));
 }
 
 TEST(ServeOptions, RequiresADirectoryOrAnExport) {

@@ -42,8 +42,8 @@ bool ById(const std::unique_ptr<const Export>& candidate, ExportId id) { return 
 }  // namespace
 
 bool Export::Admits(const rpc::Peer& client) const {
-  const bool port_counts = options_.privileged_ports && client.transport != rpc::TransportKind::kRdma;
-  if (port_counts && client.address.port() >= kFirstUnreservedPort) return false;
+  const bool has_port = client.transport != rpc::TransportKind::kRdma || client.stepped_up;
+  if (options_.privileged_ports && has_port && client.address.port() >= kFirstUnreservedPort) return false;
   return options_.clients.empty() ||
          std::ranges::any_of(options_.clients, [&](const Network& n) { return n.Contains(client.address.address()); });
 }

@@ -96,6 +96,13 @@ TEST_F(ExportsTest, AdmitsTheConfiguredNetworks) {
   EXPECT_FALSE(data.Admits(Client("192.0.2.1")));
 }
 
+TEST(NetworkTest, KnowsWhetherItHasAllHosts) {
+  EXPECT_TRUE(Network::Parse("0.0.0.0/0")->HasAllHosts());
+  EXPECT_TRUE(Network::Parse("::/0")->HasAllHosts());
+  EXPECT_FALSE(Network::Parse("0.0.0.0")->HasAllHosts());
+  EXPECT_FALSE(Network::Parse("10.0.0.0/8")->HasAllHosts());
+}
+
 TEST_F(ExportsTest, RequiresPrivilegedPortsWithSecure) {
   ASSERT_TRUE(Add("/data", {.privileged_ports = true}));
   const Export& data = *exports_.all()[0];
@@ -112,6 +119,18 @@ TEST_F(ExportsTest, AdmitsAnyPortOverRdma) {
   EXPECT_TRUE(exports_.all()[0]->Admits(peer));
   peer.address = {asio::ip::make_address("203.0.113.1"), 700};
   EXPECT_FALSE(exports_.all()[0]->Admits(peer)) << "the address is checked";
+}
+
+// A client must not get around `secure` by turning its TCP connection into an RDMA connection.
+TEST_F(ExportsTest, ChecksThePortOfAConnectionThatHasSteppedUp) {
+  ASSERT_TRUE(Add("/data", {.privileged_ports = true}));
+  const Export& data = *exports_.all()[0];
+  rpc::Peer peer = Client("192.0.2.1", 50000);
+  peer.transport = rpc::TransportKind::kRdma;
+  peer.stepped_up = true;
+  EXPECT_FALSE(data.Admits(peer));
+  peer.address = Client("192.0.2.1", 1023).address;
+  EXPECT_TRUE(data.Admits(peer));
 }
 
 }  // namespace

@@ -16,6 +16,8 @@ class Network {
   static std::optional<Network> Parse(std::string_view text);
 
   bool Contains(const IpAddress& address) const;
+  // Whether the network contains all addresses of its family.
+  bool HasAllHosts() const { return prefix_ == 0; }
   std::string ToString() const;
 
  private:

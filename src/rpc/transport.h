@@ -77,6 +77,8 @@ class MemoryAccount;
 // The sender of a call, and its connection.
 struct Peer {
   TransportKind transport = TransportKind::kTcp;
+  // An RDMA connection that began over TCP and has stepped up (rpc/step_up.h). Its port is that of the TCP connection.
+  bool stepped_up = false;
   SocketAddress address;
   SocketAddress local;
   uint64_t connection = 0;  // unique in the process
@@ -124,12 +126,12 @@ class BackChannel : public Channel {
   // The program sets it, on the connection's loop. A connection that steps up keeps it.
   bool bound() const { return bound_; }
   void set_bound(bool bound) { bound_ = bound; }
-  // Closes the connection, soon after it has returned. `why` is for logs. Thread-safe.
-  virtual void CloseConnection(std::string why) = 0;
   // Whether the session of the connection was destroyed, so that the connection may belong to no other one. A
   // connection that steps up keeps it. Thread-safe.
   bool spent() const { return spent_.load(std::memory_order_acquire); }
   void set_spent() { spent_.store(true, std::memory_order_release); }
+  // Closes the connection, soon after it has returned. `why` is for logs. Thread-safe.
+  virtual void CloseConnection(std::string why) = 0;
   // Lowers the number of calls of the peer that may be without a reply at once, to `credits` but not below one
   // (draft-talpey-nfsv4-rdma-sess-01 §2.4). Over RDMA the credits come back one by one: each message of the peer takes
   // one with it, and the next replies grant one less. A peer that has not returned all of them after `limit` loses the

@@ -272,6 +272,7 @@ Task<void> Server::TakeOver(rdma::Provider& provider, rpc::SteppingConnection co
 void Server::Adopt(std::unique_ptr<rdma::Endpoint> endpoint, Origin origin, const ServerOptions& options) {
   rpc::Peer peer;
   peer.transport = rpc::TransportKind::kRdma;
+  peer.stepped_up = origin.back_channel != nullptr;
   peer.address = endpoint->info().peer;
   peer.local = endpoint->info().local;
   peer.connection = origin.number;

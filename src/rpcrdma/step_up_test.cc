@@ -131,6 +131,19 @@ TEST_F(StepUpTest, BothSidesHaveTheLimitsThatTheyBring) {
   rig_.Finish();
 }
 
+TEST_F(StepUpTest, TheProgramLearnsThatTheConnectionBeganOverTcp) {
+  std::vector<bool> stepped_up;
+  rig_.handler.set_on_call([&](rpc::Xid, const rpc::Peer& peer) { stepped_up.push_back(peer.stepped_up); });
+  const rpc::ConnectionLimits limits{.max_request = 2000, .max_response = 3000, .credits = 1};
+  BeginAtServer(limits);
+  StepUpClient(limits);
+  EXPECT_TRUE(rig_.CallAndCheck({.xid = 1}));
+  rig_.Connect();
+  EXPECT_TRUE(rig_.CallAndCheck({.xid = 2}));
+  EXPECT_EQ(stepped_up, (std::vector{true, false}));
+  rig_.Finish();
+}
+
 // draft-talpey-nfsv4-rdma-sess-01 §2.8
 TEST_F(StepUpTest, CallsHaveThePadsOfTheLimits) {
   const rpc::ConnectionLimits limits{.max_request = 8192, .max_response = 4096, .credits = 2, .padding = 256};

@@ -139,6 +139,14 @@ TEST_P(ServerSetUpTest, RejectsAKerberosExportWithoutAKeytab) {
   EXPECT_THAT(made.error().message, HasSubstr("export \"/tree\" with sec=krb5p:sys needs Kerberos (--keytab)"));
 }
 
+TEST_P(ServerSetUpTest, RejectsProtectedNetworksThatNoExportUses) {
+  TestOptions options = ServerOptions();
+  options.ccm_from.push_back(*nfs::Network::Parse("10.0.0.0/8"));
+  const auto made = MakeServer(options);
+  ASSERT_FALSE(made);
+  EXPECT_EQ(made.error().message, "--ccm-from is without effect: no export has the option sec=ccm");
+}
+
 // A file system may use the pool to its end, see Parts.
 TEST_P(ServerSetUpTest, AFailureDestroysFileSystemsBeforeTheirPool) {
   TestOptions options = ServerOptions();

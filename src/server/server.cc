@@ -108,6 +108,17 @@ SetupResult<void> Server::AddExports(std::vector<Export> exports) {
         std::make_shared<nfs::UserGroups>(&nfs::UserGroups::OfSystem, &std::chrono::steady_clock::now, pool_.get(),
                                           nfs::UserGroups::Settings{.of_everybody = options_.manage_gids});
   }
+  const auto takes_ccm = [](const Export& each) { return each.options.security.Has(nfs::SecurityFlavor::kCcm); };
+  if (!options_.ccm_from.empty() && std::ranges::none_of(exports, takes_ccm)) {
+    return std::unexpected(SetupError{"--ccm-from is without effect: no export has the option sec=ccm"});
+  }
+  for (const nfs::Network& network : options_.ccm_from) {
+    if (!network.HasAllHosts()) continue;
+    log::warn(
+        "--ccm-from {} trusts every network: everybody who can send packets to this host can use a client's "
+        "calls, unless something protects all of its connections",
+        network.ToString());
+  }
   const bool ports_are_reserved = PortsAreReserved();
   for (Export& each : exports) {
     nfs::ExportOptions& terms = each.options;
@@ -115,7 +126,7 @@ SetupResult<void> Server::AddExports(std::vector<Export> exports) {
       return std::unexpected(SetupError{fmt::format("export \"{}\" with sec={} needs Kerberos (--keytab), but {}",
                                                     each.path, terms.security.ToString(), no_kerberos_)});
     }
-    if (terms.security.Has(nfs::SecurityFlavor::kCcm) && options_.ccm_from.empty()) {
+    if (takes_ccm(each) && options_.ccm_from.empty()) {
       return std::unexpected(
           SetupError{fmt::format("export \"{}\" with sec={} needs the protected networks (--ccm-from)", each.path,
                                  terms.security.ToString())});

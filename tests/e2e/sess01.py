@@ -142,6 +142,22 @@ def ends_with_its_state_directory(scratch):
         place.tidy()
 
 
+def destroyed_sessions_stay_destroyed(scratch):
+    """kill -9 behind the reply to SESSION_DESTROY, and behind a SESSION_CREATE without a binding: neither session comes back."""
+    with Serving(scratch, TCP) as server:
+        place = server.place()
+        client, unbound = place.client(), place.client()
+        channel = client.start()
+        expect(channel.run([wire.u32(wire.SESSION_DESTROY)]), wire.OK, "SESSION_DESTROY")
+        assert unbound.create(unbound.open())["persist"], "persist is not granted"
+        server.kill()
+        server.start()
+        for each in (client, unbound):
+            with refused(wire.BADSESSION, "a session that has ended"):
+                each.bind(each.open())
+        place.tidy()
+
+
 if __name__ == "__main__":
     main({case.__name__: case for case in (*map(scenario_of, MODELS), *map(recalls_credits, MODELS), *map(survives_kill, MODELS),
-                                           ends_with_its_state_directory)})
+                                           ends_with_its_state_directory, destroyed_sessions_stay_destroyed)})
