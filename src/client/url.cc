@@ -83,7 +83,7 @@ bool IsPadding(uint32_t boundary) {
 }
 
 // The largest value of the option inline.
-constexpr uint32_t kMostInline = 64 << 10;
+constexpr uint32_t kMostInline = 112 << 10;
 
 bool IsSessionOption(std::string_view key) {
   constexpr std::string_view kKeys[] = {"channels", "back", "persist", "pad", "chain"};

@@ -78,7 +78,7 @@ TEST(Url, AcceptsTheLargestNumbers) {
   EXPECT_EQ(Parsed("nfs://h/?uid=4294967295").uid, 0xffff'ffffu);
   EXPECT_EQ(Parsed("nfs://h/?gid=0").gid, 0u);
   EXPECT_EQ(Parsed("nfs://h/?timeout=4294967295").timeout, 0xffff'ffffu);
-  EXPECT_EQ(Parsed("nfs://h/?inline=65536").inline_below, 65536u);
+  EXPECT_EQ(Parsed("nfs://h/?inline=114688").inline_below, 114688u);
 }
 
 TEST(Url, AnOptionOverridesThePortOfTheHost) {
@@ -175,9 +175,9 @@ TEST(Url, RejectsAMalformedOption) {
       {"timeout=0", "timeout must be a number of seconds"},
       {"timeout=1.5", "timeout must be a number of seconds"},
       {"timeout", "timeout must be a number of seconds"},
-      {"inline=0", "inline must be a number of octets from 1 to 65536"},
-      {"inline=65537", "inline must be a number of octets from 1 to 65536"},
-      {"inline=on", "inline must be a number of octets from 1 to 65536"},
+      {"inline=0", "inline must be a number of octets from 1 to 114688"},
+      {"inline=114689", "inline must be a number of octets from 1 to 114688"},
+      {"inline=on", "inline must be a number of octets from 1 to 114688"},
       {"crc=", "crc must be on or off"},
       {"crc=1", "crc must be on or off"},
       {"resvport=1", "unknown option 'resvport'"},

@@ -93,13 +93,14 @@ def operations(scratch):
         ok("bench", server.model_url("tcp", "&persist=off", "4.1"), "--ops", "mkdir", "--depth", 1, "--seconds", 0.02, "--size", "1MiB")
 
 
-# How a WRITE of this many KiB travels in a model with these options of the URL. A connection that has stepped up has messages of 16 KiB,
-# and one that uses RDMA from the start has messages of 8 KiB, headers and pads included.
+# How a WRITE of this many KiB travels in a model with these options of the URL. Calls have 16 KiB, headers and pads included, unless
+# `inline` asks for longer ones.
 FORMS = [("stepup", "", 4, "Read chunk"), ("stepup", "", 16, "Read chunk"), ("stepup", "&inline=65536", 4, "inline"),
          ("stepup", "&inline=65536", 8, "inline"), ("stepup", "&pad=512", 4, "padded"), ("stepup", "&pad=512", 8, "padded"),
          ("stepup", "&pad=4096", 4, "padded"), ("stepup", "&pad=4096", 8, "padded"), ("stepup", "&pad=4096", 12, "padded"),
          ("stepup", "&pad=512", 16, "Read chunk"), ("stepup", "&pad=4096", 16, "Read chunk"), ("rdma", "&pad=4096", 4, "padded"),
-         ("rdma", "&inline=65536", 4, "inline"), ("rdma", "&pad=512", 8, "Read chunk")]
+         ("rdma", "&inline=65536", 4, "inline"), ("rdma", "&pad=512", 8, "padded"), ("rdma", "&pad=512", 16, "Read chunk"),
+         *((model, f"&inline=32769{pad}", 32, form) for model in ("stepup", "rdma") for pad, form in (("", "inline"), ("&pad=512", "padded")))]
 
 
 def form_of(trace):
