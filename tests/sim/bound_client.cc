@@ -120,6 +120,10 @@ Task<bool> BoundClient::ReturnCredits(rpc::Channel& rdma, uint32_t target) {
   return static_cast<Tracked&>(rdma).connection().ReturnCredits(target);
 }
 
+uint32_t BoundClient::Credits(rpc::Channel& rdma) const {
+  return static_cast<Tracked&>(rdma).connection().requester().credits().granted();
+}
+
 nfs4::nfsstat4 BoundClient::HandleRecall(const nfs4::CB_RECALL4args& recall) {
   const bool is_known =
       std::ranges::any_of(holders_, [&](DelegationHolder* holder) { return holder->HandleRecall(recall.stateid); });

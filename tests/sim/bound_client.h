@@ -66,6 +66,7 @@ class BoundClient final : private client::v4::sess01::Connector, private client:
   Task<Opened> StepUp(std::unique_ptr<rpc::Channel> tcp, rpc::ConnectionLimits limits, Ends ends) override;
   void SetLimits(rpc::Channel& rdma, const rpc::ConnectionLimits& limits) override;
   Task<bool> ReturnCredits(rpc::Channel& rdma, uint32_t target) override;
+  uint32_t Credits(rpc::Channel& rdma) const override;
 
   // CallbackReceiver
   nfs4::sessionid4 session() const override { return {}; }

@@ -24,6 +24,7 @@ class DyingStreamStore final : public nfs::v4::StreamStore {
     for (auto& session : loaded) session.storage = std::make_shared<Storage>(run_, std::move(session.storage));
     return loaded;
   }
+  bool HasRoomFor(const nfs::v4::BoundSessionRecord& session) override { return store_.HasRoomFor(session); }
   std::shared_ptr<nfs::v4::StreamStorage> Create(const nfs::v4::BoundSessionRecord& session) override {
     if (run_->dead) return nullptr;
     auto storage = store_.Create(session);
@@ -53,9 +54,7 @@ class DyingStreamStore final : public nfs::v4::StreamStore {
     bool Reserve(const nfs::v4::ChannelBlock& channels) override {
       return !run_->Dies() && storage_->Reserve(channels);
     }
-    void Remove() override {
-      if (!run_->dead) storage_->Remove();
-    }
+    bool Remove(bool lasting) override { return !run_->dead && storage_->Remove(lasting); }
 
    private:
     const std::shared_ptr<Run> run_;

@@ -96,7 +96,7 @@ size_t Nfs4Service::CountForgottenReplies() {
   for (const auto& session : ended) session->Remove();
   const auto ended_bound =
       state_.Run([](nfs::v4::StateTables& state) { return state.bound_sessions.TakeEndedStorage(); });
-  for (const auto& session : ended_bound) session->Remove();
+  for (const auto& session : ended_bound) session->Remove(true);
   return memory_.replies.Load().size() + memory_.streams.Load().size();
 }
 

@@ -54,7 +54,7 @@ class StreamServer::Connection final : public rpc::ConnectionControl, public std
   std::optional<rpc::ConnectionLimits> OfferStepUp(rpc::Xid /*call*/,
                                                    const rpc::ConnectionLimits& asked) const override {
     if (!server_.options_.step_up || executing_ != 1 || !calls_->idle() || calls_->closed()) return std::nullopt;
-    return rpc::Grant(asked, server_.options_.step_up_limits);
+    return server_.options_.step_up_limits.Grant(asked);
   }
   void StepUp(rpc::Xid call, const rpc::ConnectionLimits& limits) override {
     if (!OfferStepUp(call, limits)) return Close();

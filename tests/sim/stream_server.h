@@ -28,7 +28,7 @@ class StreamServer {
     uint32_t max_calls = 128;
     // Takes a connection that becomes an RDMA connection. Empty: no connection does.
     std::function<void(rpc::SteppingConnection)> step_up{};
-    rpc::ConnectionLimits step_up_limits{};
+    rpc::AgreedLimits step_up_limits{};
   };
   // All arguments outlive the server.
   StreamServer(rdma::sim::Network& network, BufferPool& buffers, rpc::CallHandler& handler, Findings& findings,
