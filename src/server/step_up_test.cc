@@ -199,6 +199,8 @@ TEST_P(StepUpTest, TheConnectionStaysInTheChannelsOfItsSession) {
   StartClient();
   ASSERT_EQ(MakeSession(kBoth), kBoth);
   StepUp();
+  // The end of the test must not meet the probe of the backchannel.
+  EXPECT_TRUE(TurnUntil(loop_, [&] { return callbacks_.calls == 1; }));
   EXPECT_EQ(Run(Op(OP_DESTROY_SESSION, DESTROY_SESSION4args{session_})).status, NFS4_OK);
 }
 
@@ -208,6 +210,7 @@ TEST_P(StepUpTest, LongMessagesMoveInChunks) {
   ASSERT_EQ(MakeSession(kBoth), kBoth);
   StepUp();
   EXPECT_EQ(Run(Sequence(), ReclaimComplete()).status, NFS4_OK);
+  EXPECT_TRUE(TurnUntil(loop_, [&] { return callbacks_.calls == 1; }));
   const std::string text(100'000, 'p');
   const WRITE4args data{.stateid = {}, .offset = 0, .stable = UNSTABLE4, .data = Data(Slice::Borrowed(AsBytes(text)))};
   EXPECT_EQ(Run(Sequence(), PutRoot(), LookUp("tree"), LookUp("file"), Op(OP_WRITE, data)).status, NFS4_OK);
