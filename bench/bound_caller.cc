@@ -21,8 +21,10 @@ Task<client::Result<std::unique_ptr<BoundCaller>>> BoundCaller::Open(Loop& loop,
   auto opened = co_await caller->connector_.Open(std::chrono::seconds(url.timeout), std::move(ends));
   if (!opened) co_return std::unexpected(client::Error{std::move(opened).error(), {}});
   caller->Use(*std::move(opened));
-  PENSTOCK_CO_CHECK(co_await caller->Create(url.session.persist, requests));
-  PENSTOCK_CO_CHECK(co_await caller->Bind(requests));
+  // Over RDMA the client keeps the last credit for a probe of the server's health (RFC 8267 §6.7.2).
+  const uint32_t credits = requests + 1;
+  PENSTOCK_CO_CHECK(co_await caller->Create(url.session.persist, credits));
+  PENSTOCK_CO_CHECK(co_await caller->Bind(credits));
   co_return caller;
 }
 
@@ -53,8 +55,6 @@ Task<client::Result<void>> BoundCaller::Create(bool persist, uint32_t requests) 
 }
 
 Task<client::Result<void>> BoundCaller::Bind(uint32_t requests) {
-  // Over RDMA the client keeps the last credit for a probe of the server's health (RFC 8267 §6.7.2).
-  const uint32_t credits = requests + 1;
   const ConnectionMode mode = connector_.mode(ChannelType::OPERATION);
   const nfs4::SESSIONBIND4args arguments{.sessionid = session_,
                                          .channel = ChannelType::OPERATION,
@@ -62,7 +62,7 @@ Task<client::Result<void>> BoundCaller::Bind(uint32_t requests) {
                                          .maxrequestsize = connector_.max_message(),
                                          .maxresponsesize = connector_.max_message(),
                                          .headerpadsize = 0,
-                                         .maxrequests = credits,
+                                         .maxrequests = requests,
                                          .maxrdmareads = 0,
                                          .transportattrs = {}};
   const std::tuple operations(arguments);
@@ -70,9 +70,9 @@ Task<client::Result<void>> BoundCaller::Bind(uint32_t requests) {
   if (!reply) co_return std::unexpected(std::move(reply).error());
   const auto bound = BoundOf(std::get<0>(reply->results), arguments);
   if (!bound) co_return std::unexpected(client::Error{bound.error(), {}});
-  if (bound->limits.credits < credits) {
+  if (bound->limits.credits < requests) {
     co_return std::unexpected(client::Error{
-        fmt::format("the server grants a channel {} requests at once, not {}", bound->limits.credits, credits), {}});
+        fmt::format("the server grants a channel {} requests at once, not {}", bound->limits.credits, requests), {}});
   }
   if (bound->mode != mode) {
     co_return std::unexpected(client::Error{"the server does not grant RDMA mode (--sess01 rdma)", {}});

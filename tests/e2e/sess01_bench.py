@@ -184,5 +184,5 @@ def script(measurement, rows):
 
 
 if __name__ == "__main__":
-    main({case.__name__: case for case in (ping, operations, forms, chains, recalls, refusals, script("cache", 18), script("writes", 11),
+    main({case.__name__: case for case in (ping, operations, forms, chains, recalls, refusals, script("cache", 18), script("writes", 20),
                                            script("chains", 18), script("recalls", 12), script("others", 12))})
