@@ -25,7 +25,7 @@ class CallOrder {
  public:
   class Place;
 
-  // What a program has decided about a call before its payloads have arrived. If the call is never executed, its
+  // The decision of a program about a call whose payloads have not arrived yet. If the call is never executed, the
   // destructor takes the decision back.
   class Judgement {
    public:
@@ -45,7 +45,7 @@ class CallOrder {
   void NoteSubject(Xid xid, uint64_t subject) {
     if (calls_.empty()) return;
     for (Call& call : calls_) {
-      if (call.xid == xid && !call.gone) call.subject = subject;
+      if (call.xid == xid && call.standing != Standing::kGone) call.subject = subject;
     }
     changed_.Notify();
   }
@@ -63,25 +63,22 @@ class CallOrder {
   // malformed or refused, or its arguments never came. Call it when the earlier calls are judged or gone.
   bool TakeGap(Xid xid) {
     const uint64_t number = NumberOf(xid);
-    return std::erase_if(calls_, [&](const Call& call) { return call.gone && call.number < number; }) > 0;
+    return std::erase_if(
+               calls_, [&](const Call& call) { return call.standing == Standing::kGone && call.number < number; }) > 0;
   }
   // Records that the program has judged the call, or that it does not judge it. `judgement` stays with the call until
   // Take().
   void SetJudged(Xid xid, std::unique_ptr<Judgement> judgement = nullptr) {
     Call* const call = Find(xid);
     if (!call) return;
-    call->judged = true;
+    call->standing = Standing::kJudged;
     std::swap(call->judgement, judgement);
     changed_.Notify();
   }
   // Whether the call is listed and not judged, and all earlier calls are judged.
-  bool MayJudge(Xid xid) const {
-    for (const Call& call : calls_) {
-      if (call.gone) continue;
-      if (call.xid == xid) return !call.judged;
-      if (!call.judged) return false;
-    }
-    return false;
+  bool MayJudge(Xid xid) {
+    const Call* const call = Find(xid);
+    return call && call->standing == Standing::kUnjudged && !IsUnjudgedBefore(call->number);
   }
   // Waits until all calls that arrived before `xid` are judged or gone.
   Task<void> AwaitJudgements(Xid xid) {
@@ -98,17 +95,22 @@ class CallOrder {
   }
 
  private:
+  enum class Standing : uint8_t {
+    kUnjudged,
+    kJudged,
+    kGone,  // without a judgement; only its place in the order matters
+  };
   struct Call {
     uint64_t number = 0;
     Xid xid;
     Lateness lateness = Lateness::kPayload;
     std::optional<uint64_t> subject{};
-    bool judged = false;
-    bool gone = false;  // without a judgement; only its place in the order matters
+    Standing standing = Standing::kUnjudged;
     std::unique_ptr<Judgement> judgement{};
   };
   Call* Find(Xid xid) {
-    const auto found = std::ranges::find_if(calls_, [&](const Call& call) { return !call.gone && call.xid == xid; });
+    const auto found = std::ranges::find_if(
+        calls_, [&](const Call& call) { return call.standing != Standing::kGone && call.xid == xid; });
     return found == calls_.end() ? nullptr : &*found;
   }
   // Returns the number of the call, or the next number for a call that is not listed: such a call is executed on
@@ -119,21 +121,21 @@ class CallOrder {
   }
   bool IsBehind(uint64_t number, uint64_t subject) const {
     return std::ranges::any_of(calls_, [&](const Call& call) {
-      return call.number < number && !call.gone && call.lateness == Lateness::kPayload &&
+      return call.number < number && call.standing != Standing::kGone && call.lateness == Lateness::kPayload &&
              call.subject.value_or(subject) == subject;
     });
   }
   bool IsUnjudgedBefore(uint64_t number) const {
-    return std::ranges::any_of(calls_,
-                               [&](const Call& call) { return call.number < number && !call.judged && !call.gone; });
+    return std::ranges::any_of(
+        calls_, [&](const Call& call) { return call.number < number && call.standing == Standing::kUnjudged; });
   }
 
   // A call without a judgement leaves a gap. Adjacent gaps are one.
   void Remove(std::list<Call>::iterator at) {
-    const bool leaves_gap = !at->judged && (at == calls_.begin() || !std::prev(at)->gone) &&
-                            (std::next(at) == calls_.end() || !std::next(at)->gone);
-    if (leaves_gap) {
-      at->gone = true;
+    const auto is_gap = [&](auto other) { return other != calls_.end() && other->standing == Standing::kGone; };
+    const auto before = at == calls_.begin() ? calls_.end() : std::prev(at);
+    if (at->standing == Standing::kUnjudged && !is_gap(before) && !is_gap(std::next(at))) {
+      at->standing = Standing::kGone;
     } else {
       calls_.erase(at);
     }

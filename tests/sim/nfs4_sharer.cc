@@ -148,7 +148,7 @@ Task<void> Nfs4Sharer::Read(size_t index) {
     co_return co_await Close(index);
   }
   if (!reply && refused_ && !IsDisksFault(*refused_)) co_return Unexpected("READ", client::Describe(*refused_));
-  // What was read under a delegation that lasts still holds, if the server had to keep the delegation meanwhile.
+  // While the client has held the delegation without a break, the file must have the contents that it has read before.
   if (!reply || !delegation || delegation != file.delegation || before != session_.epoch() || !shares_.keeps())
     co_return;
   const std::string content(std::get<1>(reply->results).resok4().data.text());

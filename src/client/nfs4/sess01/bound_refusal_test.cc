@@ -18,26 +18,9 @@ class BoundRefusalTest : public BoundSessionTest {
     const Result<void> result = TryToEstablish();
     return result ? "" : result.error().message;
   }
-  // Sizes above those of the fixture.
   void EstablishWithLargeMessages(uint32_t size) {
-    Make();
-    server.largest = size;
-    const BoundSession::Parts parts{.timers = loop,
-                                    .buffers = loop.buffers(),
-                                    .credential = {},
-                                    .connector = server,
-                                    .state = *this,
-                                    .retry = {.first_delay = 1ms, .longest_delay = 5ms, .give_up_after = 20s},
-                                    .channel = *channel,
-                                    .client = *client,
-                                    .first_xid = rpc::Xid(1)};
-    CallerOptions caller_options{.dialect = &kSessionsOf2004, .owner = "client", .give_up_after = give_up_after};
-    caller_options.max_message = size;
-    bound.emplace(parts, std::move(caller_options), options);
-    bound->set_reclaim([]() -> Task<> { co_return; });
-    Run([](BoundSession& session, bool& done) -> Task<> { done = (co_await session.Establish("server")).has_value(); }(
-                                                  *bound, established));
-    ASSERT_TRUE(established);
+    server.largest = max_message = size;
+    Establish();
   }
 
   std::string said;

@@ -47,7 +47,7 @@ class BoundSessionTest : public testing::Test, protected CallbackReceiver {
                                     .client = *client,
                                     .first_xid = rpc::Xid(1)};
     CallerOptions caller_options{.dialect = &kSessionsOf2004, .owner = "client", .give_up_after = give_up_after};
-    caller_options.max_message = 1 << 20;
+    caller_options.max_message = max_message;
     bound.emplace(parts, std::move(caller_options), options);
     bound->set_reclaim([this]() -> Task<> {
       ++reclaims;
@@ -143,6 +143,7 @@ class BoundSessionTest : public testing::Test, protected CallbackReceiver {
   FakeBoundServer server{loop};
   BoundSessionOptions options{.back = BackChannelPlace::kOff};
   Duration give_up_after = kTestPatience / 2;
+  uint32_t max_message = 1 << 20;
   std::optional<ReconnectingChannel> channel;
   std::optional<rpc::Client> client;
   std::optional<BoundSession> bound;

@@ -45,7 +45,7 @@ class JudgedRequest final : public rpc::CallOrder::Judgement {
 
   // Whether this is the judgement of `request`. A call with the XID of another one may ask for it, too.
   bool IsOf(const BoundRequest& request) const { return request_ == request; }
-  // Whoever takes the judgement must end the request. Call it once.
+  // The caller then ends the request with FinishRequest() or WithdrawRequest(). Call it once.
   Started Take();
 
  private:

@@ -266,7 +266,7 @@ TEST_F(BrokenChainTest, AMalformedRequestBreaksIt) {
   ExpectNothingRemoved();
 }
 
-TEST_F(BrokenChainTest, NothingIsExecutedBehindTheLossOfItsConnection) {
+TEST_F(BrokenChainTest, ARequestAfterTheLossOfItsConnectionIsNotExecuted) {
   Begin();
   first.way->Disconnect();
   EXPECT_EQ(Ask(End()), NFS4ERR_SESS01_NOT_BOUND);

@@ -391,7 +391,8 @@ const std::vector<Row> kTable{
     Differs("ADestroyedSessionTakesNoRequests",   SendsARequestAfterDestruction,
             {NFS4ERR_BADSESSION, kNone}, {NFS4ERR_SESS01_NOT_BOUND, kNone}, "the errors have other names"),
     Differs("DestructionEndsOpens",               DestroysASessionWithAnOpen,
-            {NFS4ERR_CLIENTID_BUSY, kNone}, {NFS4_OK, kEffect}, "SESSION_DESTROY ends the client with its state (§6.3)"),
+            {NFS4ERR_CLIENTID_BUSY, kNone}, {NFS4_OK, kEffect},
+            "SESSION_DESTROY ends the client with its state (§6.3)"),
 };
 // clang-format on
 

@@ -137,7 +137,7 @@ struct StateTables {
   // NFS4ERR_SESS01_BADSESSION, NFS4ERR_SESS01_BADBIND. The first binding ends the session of the client's last
   // incarnation.
   Result<BindResult, nfs4::nfsstat4> BindChannel(const BindRequest& asked, TimePoint now);
-  // What is left on stable storage of a session that was destroyed, and of its client. The caller must remove it.
+  // The record and the storage of a destroyed session. The caller must remove both from stable storage.
   struct DestroyedSession {
     OldRecord record;                          // in the recovery store
     std::shared_ptr<StreamStorage> storage{};  // null if the session has none

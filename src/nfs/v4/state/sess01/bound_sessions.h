@@ -274,8 +274,8 @@ class BoundSessions {
   const char* FindInconsistency() const;
 
  private:
-  // StartRequest() for a channel of the session. `is_retry`: the request names another channel.
-  Started StartOver(BoundSession& session, BoundSession::Channel& own, const nfs4::OPERATIONCONTROL4args& arguments,
+  // StartRequest() for a request that came over a channel of the session.
+  Started StartOver(BoundSession& session, BoundSession::Channel& channel, const nfs4::OPERATIONCONTROL4args& arguments,
                     const RequestFacts& facts, Loop* loop, TimePoint now);
   // Returns null if the client of the session was removed, or if the server is removing it.
   BoundSession* Living(BoundSession& session);

@@ -37,7 +37,7 @@ class SessionFiles {
   // logged. Blocks; any thread.
   File Create(const std::string& name, ConstBytes head, uint64_t size);
 
-  // What the beginning of a file says of it.
+  // The kind of a file, by its first octets.
   enum class Kind : uint8_t {
     kWhole,
     kUnfinished,  // nothing was written yet
