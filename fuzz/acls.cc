@@ -12,12 +12,8 @@
 namespace {
 
 using namespace penstock;  // NOLINT: a program of its own
+using fuzz::Die;
 using fuzz::Input;
-
-[[noreturn]] void Die(const char* what) {
-  std::fprintf(stderr, "%s\n", what);
-  std::abort();
-}
 
 // All users with small ids: the owner, members of groups, users with their own entries, and others.
 void CheckAllowsNoMore(const fs::Acl& than, const fs::Acl& acl) {

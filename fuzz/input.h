@@ -1,12 +1,20 @@
-// The fuzzer's input, consumed from the front.
+// What fuzz targets share: their input, consumed from the front, and how they report an error.
 #pragma once
 
 #include <algorithm>
 #include <cstdint>
+#include <cstdio>
+#include <cstdlib>
 
 #include "base/bytes.h"
 
 namespace penstock::fuzz {
+
+// Reports an error of the code under test: the fuzzer keeps the input.
+[[noreturn]] inline void Die(const char* what) {
+  std::fprintf(stderr, "%s\n", what);
+  std::abort();
+}
 
 // At the end of the input, octets are zero and slices are short.
 class Input {

@@ -9,6 +9,7 @@
 #include <cstdlib>
 #include <optional>
 
+#include "callback_reply.h"
 #include "client/nfs4/attributes.h"
 #include "client/nfs4/callback.h"
 #include "input.h"
@@ -19,14 +20,10 @@
 namespace {
 
 using namespace penstock;  // NOLINT: a program of its own
+using fuzz::Die;
 using fuzz::Input;
 
 constexpr uint32_t kSlots = 4;
-
-[[noreturn]] void Die(const char* what) {
-  std::fprintf(stderr, "%s\n", what);
-  std::abort();
-}
 
 // A client with a delegation of one file, "f".
 struct Receiver final : client::v4::CallbackReceiver {
@@ -88,25 +85,16 @@ class Server {
   };
 
   Answer Execute(const rpc::Message& call) {
-    std::optional<rpc::Message> out;
-    Spawn([](rpc::Dispatcher& to, rpc::Message message, const rpc::Peer& from, auto& answer) -> Task<void> {
-      answer = co_await to.HandleCall(std::move(message), from);
-    }(dispatcher_, call, peer_, out));
-    if (!out || out->empty()) Die("no reply");
-    xdr::Decoder decoder(*out);
-    rpc::ReplyHeader header;
-    if (!rpc::DecodeReplyHeader(decoder, header)) Die("the reply cannot be decoded");
-    if (header.body.areply().reply_data.discriminant() != rpc::AcceptStatus::SUCCESS) return {};
-    nfs4::CB_COMPOUND4res_head head;
+    const rpc::Message reply = fuzz::Ask(dispatcher_, call, peer_);
+    xdr::Decoder decoder(reply);
+    if (!fuzz::DecodeHead(decoder)) return {};
     nfs4::nfs_cb_opnum4 operation{};
     nfs4::CB_SEQUENCE4res result;
-    if (!xdr::Decode(decoder, head)) Die("results without a head");
-    if (head.count == 0) return {};
     if (!xdr::Decode(decoder, operation) || operation != nfs4::nfs_cb_opnum4::OP_CB_SEQUENCE ||
         !xdr::Decode(decoder, result)) {
       Die("no result of CB_SEQUENCE");
     }
-    const auto octets = out->stream.bytes();
+    const auto octets = reply.stream.bytes();
     return {result.is_csr_resok4(), {octets.begin(), octets.end()}};
   }
 

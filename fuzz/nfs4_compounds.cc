@@ -3,36 +3,19 @@
 // credential of one client protects its state, and calls use different flavors. Time passes, and the server restarts
 // with its stored state. Each COMPOUND must get a reply that decodes as the results of its operations, and the tables
 // must be consistent after it.
-#include <algorithm>
 #include <array>
-#include <cstdio>
-#include <cstdlib>
-#include <memory>
 #include <optional>
 #include <vector>
 
-#include "fs/memory/file_system.h"
-#include "input.h"
-#include "nfs/exports.h"
 #include "nfs/test_initiator.h"
-#include "nfs/v4/attributes/owner_names.h"
-#include "nfs/v4/callback/callbacks.h"
-#include "nfs/v4/engine/namespace.h"
-#include "nfs/v4/engine/program.h"
-#include "nfs/v4/operations/lease.h"
-#include "nfs/v4/state/stable/recovery_queue.h"
-#include "nfs/v4/state/stable/reply_writer.h"
-#include "nfs/v4/state/state.h"
-#include "protocol/nfs4_compound.h"
-#include "rpc/dispatch.h"
-#include "xdr/decode.h"
-#include "xdr/encode.h"
+#include "nfs4_server.h"
 
 namespace {
 
 using namespace penstock;           // NOLINT: a program of its own
 using namespace penstock::nfs4;     // NOLINT: the protocol's own names
 using namespace penstock::nfs::v4;  // NOLINT
+using fuzz::Die;
 using fuzz::Input;
 using nfs::SecurityFlavor;
 
@@ -43,42 +26,9 @@ constexpr size_t kClients = 3;
 constexpr size_t kProtected = 2;  // the client that requests SP4_MACH_CRED
 constexpr std::array<std::string_view, kClients> kOwners = {"one", "two", "machine"};
 
-[[noreturn]] void Die(const char* what) {
-  std::fprintf(stderr, "%s\n", what);
-  std::abort();
-}
-
-// Time that passes between COMPOUNDs.
-class Clock : public TimerService {
+class Server : fuzz::Nfs4Server {
  public:
-  TimePoint Now() const override { return now; }
-  std::unique_ptr<Timer> MakeTimer(std::function<void()>) override { return nullptr; }
-  TimePoint now{};
-};
-
-// Callbacks to clients that never answer.
-class SilentCallbacks : public Callbacks {
- public:
-  void Recall(ClientId, const stateid4&, const nfs::FileHandle&, const std::optional<nfs::v4::RequestName>&) override {}
-  Task<HolderAttributes> GetAttributes(Loop*, ClientId, const nfs::FileHandle&) override {
-    co_return HolderAttributes{};
-  }
-  void NotifyLock(ClientId, const nfs::FileHandle&, ConstBytes) override {}
-  void OffloadDone(ClientId, const nfs::FileHandle&, const stateid4&, const offload_info4&) override {}
-};
-
-class Server {
- public:
-  Server() {
-    auto tree = std::make_shared<fs::memory::FileSystem>(fs::memory::Options{
-        .capacity = 1 << 20, .root_mode = 0777, .clock = [this] { return fs::Timestamp{++ticks_, 0}; }});
-    if (!exports_.Add("/", tree, {.squash = nfs::Squash::kNone, .security = kFlavors})) Die("no export");
-    auto names = Namespace::Make(exports_, {1000, 0});
-    if (!names) Die("no namespace");
-    names_ = *std::move(names);
-    auto store = std::make_unique<MemoryRecoveryStore>();
-    store_ = store.get();
-    recovery_.emplace(std::move(store));
+  Server() : Nfs4Server(Settings{.max_read = 4096, .max_write = 4096}, kFlavors) {
     Start();
     handles_.push_back(nfs_fh4(nfs::EncodedHandle(exports_.all()[0]->root()).bytes()));
     states_.resize(1);
@@ -112,7 +62,7 @@ class Server {
       AddOne(input);
     }
     const COMPOUND4res results = Run();
-    if (const char* wrong = run_->state.Run([&](StateTables& state) { return state.FindInconsistency(); })) Die(wrong);
+    CheckConsistency();
     const bool lost =
         in_session && !results.resarray.empty() && results.resarray[0].opsequence().sr_status() != NFS4_OK;
     for (const nfs_resop4& result : results.resarray) Remember(result);
@@ -121,42 +71,6 @@ class Server {
 
  private:
   static constexpr size_t kMost = 16;
-
-  // One run of the server.
-  struct Running {
-    Running(const Settings& settings, const RecoveryStore::Restart& restart, std::vector<SavedSession> saved,
-            TimePoint now)
-        : state({.settings = settings,
-                 .instance = restart.instance,
-                 .secret = SipKey{1, 2},
-                 .limits = {.lease = settings.lease},
-                 .grace = Grace(restart, settings.grace, now),
-                 .dead_sessions = DeadSessions(std::move(saved), settings.lease, now)}) {}
-    State state;
-    std::optional<Program> program;
-    std::optional<nfs::CalledBy> called_by;
-    rpc::Dispatcher dispatcher;
-  };
-
-  void Start() {
-    const auto restart = store_->Begin(settings_.lease, std::chrono::sys_seconds(std::chrono::seconds(1000)));
-    run_ = std::make_unique<Running>(settings_, *restart, reply_store_.Load(), clock_.now);
-    run_->state.SendBy(callbacks_);
-    run_->program.emplace(MakeServices());
-    run_->called_by.emplace(*run_->program, secured_);
-    run_->dispatcher.Add(*run_->called_by);
-  }
-
-  Services MakeServices() {
-    return {.names = *names_,
-            .settings = settings_,
-            .owners = owners_,
-            .state = run_->state,
-            .callbacks = callbacks_,
-            .recovery = *recovery_,
-            .clock = clock_,
-            .replies = &replies_};
-  }
 
   // The machine credential for the protected client, AUTH_NONE for the others.
   void BeMaintainer() { ComeAs(client_ == kProtected ? 2 : 0); }
@@ -180,7 +94,7 @@ class Server {
     } else {
       Start();
     }
-    Spawn(KeepLeases(MakeServices(), nullptr));
+    KeepLeases();
   }
 
   bool Exchange() {
@@ -225,7 +139,7 @@ class Server {
     const CREATE_SESSION4res& created = results.resarray.at(0).opcreate_session();
     if (!created.is_csr_resok4()) return false;
     sessions_[client_] = created.csr_resok4().csr_sessionid;
-    if (run_->state.Run([&](StateTables& state) { return state.clients.InGrace(); })) return true;
+    if (state().Run([&](StateTables& state) { return state.clients.InGrace(); })) return true;
     Begin(2, 2);
     AddSequence(true);
     Add(OP_RECLAIM_COMPLETE, RECLAIM_COMPLETE4args{});
@@ -297,34 +211,10 @@ class Server {
     Add(OP_LOCK, arguments);
   }
 
-  void Begin(uint32_t minor_version, uint32_t count) {
-    encoder_.emplace(buffers_);
-    rpc::EncodeCallHeader(*encoder_, {rpc::Xid(++xid_), NFS4_PROGRAM, NFS_V4, NFSPROC4_COMPOUND::kNumber, {}, {}});
-    xdr::Encode(*encoder_, COMPOUND4args_head{.tag = {}, .minorversion = minor_version, .count = count});
-  }
-  template <class Arguments>
-  void Add(nfs_opnum4 number, const Arguments& arguments) {
-    encoder_->U32(static_cast<uint32_t>(number));
-    xdr::Encode(*encoder_, arguments);
-  }
-
-  Task<> Call(rpc::Message call, std::optional<rpc::Message>& reply) {
-    reply.emplace(co_await run_->dispatcher.HandleCall(std::move(call), peer_));
-  }
-
-  // The results view reply_.
   COMPOUND4res Run() {
-    std::optional<rpc::Message> reply;
-    Spawn(Call(encoder_->Finish(), reply));
-    if (!reply) Die("a COMPOUND did not come to an end");
-    reply_ = *std::move(reply);
-    xdr::Decoder decoder(reply_);
-    rpc::ReplyHeader header;
-    if (!rpc::DecodeReplyHeader(decoder, header) || !header.body.is_areply()) Die("no reply");
-    if (header.body.areply().reply_data.discriminant() != rpc::AcceptStatus::SUCCESS) return {};  // GARBAGE_ARGS
-    COMPOUND4res results{};
-    if (!xdr::Decode(decoder, results) || !decoder.Finish()) Die("undecodable results");
-    return results;
+    auto results = Send(encoder_->Finish(), peer_);
+    if (!results) Die("no reply");
+    return *std::move(results);
   }
 
   // Objects for later operations. A few are enough, and keep the input's octets meaningful.
@@ -340,23 +230,7 @@ class Server {
   }
 
   const nfs::TestInitiator machine_{"nfs/client.example.org@EXAMPLE.ORG"}, user_{"alice@EXAMPLE.ORG", 1000};
-  std::optional<rpc::Credential> secured_;  // nullopt means AUTH_NONE
-  BufferPool buffers_;
-  int64_t ticks_ = 0;
-  nfs::Exports exports_;
-  std::unique_ptr<const Namespace> names_;
-  const Settings settings_{.max_read = 4096, .max_write = 4096};
-  OwnerNames owners_;
-  SilentCallbacks callbacks_;
-  MemoryRecoveryStore* store_ = nullptr;  // owned by recovery_
-  std::optional<RecoveryQueue> recovery_;
-  MemoryReplyStore reply_store_;
-  MemoryStreamStore stream_store_;
-  ReplyWriter replies_{reply_store_, stream_store_};
-  Clock clock_;
-  std::unique_ptr<Running> run_;
   rpc::Peer peer_;
-  uint32_t xid_ = 0;
   // One for each client.
   size_t client_ = 0;  // the client of the next COMPOUND
   std::array<verifier4, kClients> verifiers_{};
@@ -366,8 +240,6 @@ class Server {
   uint32_t create_sequence_ = 0;
   std::vector<nfs_fh4> handles_;
   std::vector<stateid4> states_;
-  std::optional<xdr::Encoder> encoder_;
-  rpc::Message reply_;
 };
 
 }  // namespace

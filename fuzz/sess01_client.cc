@@ -13,6 +13,7 @@
 #include <optional>
 #include <vector>
 
+#include "callback_reply.h"
 #include "client/nfs4/sess01/callbacks.h"
 #include "client/nfs4/sess01/link.h"
 #include "input.h"
@@ -24,16 +25,12 @@ namespace {
 
 using namespace penstock;  // NOLINT: a program of its own
 using namespace penstock::client::v4;
+using fuzz::Die;
 using fuzz::Input;
 using nfs4::nfs_cb_opnum4;
 using nfs4::nfsstat4;
 
 constexpr uint32_t kStreams = 3;
-
-[[noreturn]] void Die(const char* what) {
-  std::fprintf(stderr, "%s\n", what);
-  std::abort();
-}
 
 // A client with a delegation of one file, "f", and a connection that may carry its back channel.
 struct Receiver final : sess01::BackConnection, sess01::BoundReceiver, CallbackReceiver {
@@ -141,18 +138,9 @@ class Server {
   }
 
   Answer Execute(const rpc::Message& call) {
-    std::optional<rpc::Message> out;
-    Spawn([](rpc::Dispatcher& to, rpc::Message message, const rpc::Peer& from, auto& answer) -> Task<void> {
-      answer = co_await to.HandleCall(std::move(message), from);
-    }(dispatcher_, call, peer_, out));
-    if (!out || out->empty()) Die("no reply");
-    xdr::Decoder decoder(*out);
-    rpc::ReplyHeader header;
-    if (!rpc::DecodeReplyHeader(decoder, header)) Die("the reply cannot be decoded");
-    if (header.body.areply().reply_data.discriminant() != rpc::AcceptStatus::SUCCESS) return {};
-    nfs4::CB_COMPOUND4res_head head;
-    if (!xdr::Decode(decoder, head)) Die("results without a head");
-    if (head.count == 0) return {};
+    const rpc::Message reply = fuzz::Ask(dispatcher_, call, peer_);
+    xdr::Decoder decoder(reply);
+    if (!fuzz::DecodeHead(decoder)) return {};
     nfs_cb_opnum4 operation{};
     if (!xdr::Decode(decoder, operation)) Die("a result without a number");
     if (operation != nfs_cb_opnum4::OP_CB_OPERATION_CONTROL) return {};
@@ -161,7 +149,7 @@ class Server {
       // CONTROL_POS, where OPERATION_CONTROL is only the name of what was first.
       return {};
     }
-    const auto octets = out->stream.bytes();
+    const auto octets = reply.stream.bytes();
     return {result.status() == nfsstat4::NFS4_OK, {octets.begin(), octets.end()}};
   }
 

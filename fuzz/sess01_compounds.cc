@@ -11,65 +11,34 @@
 // Input: a sequence of steps. Each begins with an octet for its kind, and takes further octets as it needs them.
 #include <algorithm>
 #include <array>
-#include <cstdio>
-#include <cstdlib>
 #include <memory>
 #include <optional>
 #include <string>
 #include <vector>
 
-#include "fs/memory/file_system.h"
-#include "input.h"
-#include "nfs/exports.h"
-#include "nfs/v4/attributes/owner_names.h"
-#include "nfs/v4/engine/compound_head.h"
-#include "nfs/v4/engine/namespace.h"
-#include "nfs/v4/engine/program.h"
-#include "nfs/v4/operations/lease.h"
-#include "nfs/v4/state/stable/recovery_queue.h"
-#include "nfs/v4/state/stable/reply_writer.h"
-#include "nfs/v4/state/state.h"
-#include "protocol/nfs4_compound.h"
+#include "nfs4_server.h"
 #include "protocol/nfs4_sess01.h"
-#include "rpc/dispatch.h"
 #include "sess01_connection.h"
-#include "xdr/decode.h"
-#include "xdr/encode.h"
 
 namespace {
 
 using namespace penstock;           // NOLINT: a program of its own
 using namespace penstock::nfs4;     // NOLINT: the protocol's own names
 using namespace penstock::nfs::v4;  // NOLINT
-using fuzz::Clock;
 using fuzz::Connection;
+using fuzz::Die;
 using fuzz::Input;
 using fuzz::Sent;
-using fuzz::SilentCallbacks;
 
+const Settings kSettings{
+    .max_read = 4096, .max_write = 4096, .max_unconfirmed_clients = 3, .bound_sessions = true, .max_streams = 6};
 constexpr size_t kConnections = 6;
 constexpr std::array<std::string_view, 3> kOwners = {"one", "two", "three"};
 
-[[noreturn]] void Die(const char* what) {
-  std::fprintf(stderr, "%s\n", what);
-  std::abort();
-}
-
-class Server {
+class Server : fuzz::Nfs4Server {
  public:
-  Server() {
-    auto tree = std::make_shared<fs::memory::FileSystem>(fs::memory::Options{
-        .capacity = 1 << 20, .root_mode = 0777, .clock = [this] { return fs::Timestamp{++ticks_, 0}; }});
-    if (!exports_.Add("/", tree,
-                      {.squash = nfs::Squash::kNone, .security = nfs::SecurityFlavors{nfs::SecurityFlavor::kNone}}))
-      Die("no export");
-    auto names = Namespace::Make(exports_, {1000, 0});
-    if (!names) Die("no namespace");
-    names_ = *std::move(names);
-    auto store = std::make_unique<MemoryRecoveryStore>();
-    store_ = store.get();
-    recovery_.emplace(std::move(store));
-    Start();
+  Server() : Nfs4Server(kSettings, nfs::SecurityFlavors{nfs::SecurityFlavor::kNone}) {
+    Restart();
     states_.resize(1);
   }
 
@@ -88,12 +57,12 @@ class Server {
     } else if (kind < 96) {
       Deliver(Over(input.Octet()));
     } else if (kind < 100) {
-      Start();
+      Restart();
     } else {
       Request(input);
     }
-    Spawn(KeepLeases(MakeServices(), nullptr));
-    if (const char* wrong = run_->state.Run([&](StateTables& state) { return state.FindInconsistency(); })) Die(wrong);
+    KeepLeases();
+    CheckConsistency();
   }
 
  private:
@@ -103,43 +72,10 @@ class Server {
     uint64_t id = 0;
     bool keeps = false;  // asked for exactly-once semantics
   };
-  // One run of the server.
-  struct Running {
-    Running(const Settings& settings, const RecoveryStore::Restart& restart, std::vector<SavedSession> dead,
-            std::vector<SavedBoundSession> bound, TimePoint now)
-        : state({.settings = settings,
-                 .instance = restart.instance,
-                 .secret = SipKey{1, 2},
-                 .limits = {.lease = settings.lease},
-                 .grace = Grace(restart, settings.grace, now),
-                 .dead_sessions = DeadSessions(std::move(dead), settings.lease, now),
-                 .bound_sessions = std::move(bound),
-                 .bound_dialect = &DialectOfBoundSessions(),
-                 .now = now}) {}
-    State state;
-    std::optional<Program> program;
-    rpc::Dispatcher dispatcher;
-  };
-
-  // The first start, or one after kill -9: all connections are gone.
-  void Start() {
+  // All connections are gone.
+  void Restart() {
     for (auto& connection : connections_) connection.reset();
-    const auto restart = store_->Begin(settings_.lease, std::chrono::sys_seconds(std::chrono::seconds(1000)));
-    run_ = std::make_unique<Running>(settings_, *restart, reply_store_.Load(), stream_store_.Load(), clock_.now);
-    run_->state.SendBy(callbacks_);
-    run_->program.emplace(MakeServices());
-    run_->dispatcher.Add(*run_->program);
-  }
-
-  Services MakeServices() {
-    return {.names = *names_,
-            .settings = settings_,
-            .owners = owners_,
-            .state = run_->state,
-            .callbacks = callbacks_,
-            .recovery = *recovery_,
-            .clock = clock_,
-            .replies = &replies_};
+    Start();
   }
 
   void Pass(uint8_t what) {
@@ -163,7 +99,7 @@ class Server {
     const size_t client = how / 32 % kOwners.size();
     arguments.clientid.id = AsBytes(kOwners[client]);
     arguments.clientid.verifier[0] = std::byte(input.Octet() % 4);
-    Begin(1);
+    Begin(1, 1);
     Add(OP_SESSION_CREATE, arguments);
     const COMPOUND4res results = Run(connection);
     if (results.resarray.empty()) return;
@@ -195,7 +131,7 @@ class Server {
                                      .maxrequests = sizes,
                                      .maxrdmareads = sizes,
                                      .transportattrs = {}};
-    Begin(2);
+    Begin(1, 2);
     Add(OP_SESSION_BIND, arguments);
     AddNumber(OP_PUTROOTFH);
     const COMPOUND4res results = Run(connection);
@@ -225,7 +161,7 @@ class Server {
     const bool is_proper = keeps && channel == connection.channel && stream < settings_.max_streams;
     // The client waits for the answer to the last request of the streamid.
     if (const auto last = Last(session, stream); is_proper && last && !last->over) return Repeat(connection, last);
-    Begin(2 + 2 * count);
+    Begin(1, 2 + 2 * count);
     Add(OP_OPERATION_CONTROL,
         OPERATIONCONTROL4args{
             .channelid = channel, .streamid = stream, .chainflags = static_cast<ChainFlags>(numbers / 16 % 4)});
@@ -233,7 +169,8 @@ class Server {
     for (uint32_t i = 0; i < count; ++i) AddOne(input);
     // From now on the client does not retry the request before.
     std::erase_if(sent_, [&](const auto& each) { return each->session == session && each->stream == stream; });
-    auto sent = std::make_shared<Sent>(Sent{.session = session, .stream = stream, .call = encoder_->Finish()});
+    auto sent = std::make_shared<Sent>(Sent{
+        .session = session, .stream = stream, .call = encoder_->Finish(), .over_first = connection.peer.connection});
     if (is_proper) sent_.push_back(sent);
     if (is_proper && network >= 224) {
       connection.held.push_back(std::move(sent));
@@ -247,6 +184,9 @@ class Server {
     const uint8_t which = input.Octet();
     if (sent_.empty()) return;
     const auto sent = sent_[which % sent_.size()];
+    // A client that has had the answer sends no retry that could arrive late.
+    if (sent->over) return Repeat(connection, sent);
+    sent->retried |= connection.peer.connection != sent->over_first;
     if (which >= 192 && connection.held.size() < kMost) {
       connection.held.push_back(sent);
     } else {
@@ -281,7 +221,7 @@ class Server {
     if (IsEnded(results)) Forget(connection.session);
     // The numbers of another session mean something else.
     if (connection.session != sent.session) return;
-    sent.over = true;
+    if (!sent.retried || connection.peer.connection != sent.over_first) sent.over = true;
     if (!IsOpened(results)) return;
     const auto octets = reply_.stream.bytes();
     if (sent.reply && !std::ranges::equal(octets, *sent.reply)) Die("a change was executed twice");
@@ -341,22 +281,6 @@ class Server {
     Add(OP_OPEN, arguments);
   }
 
-  void Begin(uint32_t count) {
-    encoder_.emplace(buffers_);
-    rpc::EncodeCallHeader(*encoder_, {rpc::Xid(++xid_), NFS4_PROGRAM, NFS_V4, NFSPROC4_COMPOUND::kNumber, {}, {}});
-    xdr::Encode(*encoder_, COMPOUND4args_head{.tag = {}, .minorversion = 1, .count = count});
-  }
-  template <class Arguments>
-  void Add(nfs_opnum4 number, const Arguments& arguments) {
-    AddNumber(number);
-    xdr::Encode(*encoder_, arguments);
-  }
-  void AddNumber(nfs_opnum4 number) { encoder_->U32(static_cast<uint32_t>(number)); }
-
-  Task<> Call(rpc::Message call, const rpc::Peer& peer, std::optional<rpc::Message>& reply) {
-    reply.emplace(co_await run_->dispatcher.HandleCall(std::move(call), peer));
-  }
-
   // Sends what is encoded, behind what the network still holds.
   COMPOUND4res Run(Connection& connection) {
     const rpc::Message call = encoder_->Finish();
@@ -364,20 +288,9 @@ class Server {
     return Send(connection, call);
   }
 
-  // The results view reply_.
+  // Without results if the connection is lost before the reply.
   COMPOUND4res Send(Connection& connection, const rpc::Message& call) {
-    std::optional<rpc::Message> reply;
-    Spawn(Call(call, connection.peer, reply));
-    if (!reply) Die("a COMPOUND did not come to an end");
-    reply_ = *std::move(reply);
-    if (reply_.empty()) return {};
-    xdr::Decoder decoder(reply_);
-    rpc::ReplyHeader header;
-    if (!rpc::DecodeReplyHeader(decoder, header) || !header.body.is_areply()) Die("no reply");
-    if (header.body.areply().reply_data.discriminant() != rpc::AcceptStatus::SUCCESS) return {};  // GARBAGE_ARGS
-    COMPOUND4res results{};
-    if (!xdr::Decode(decoder, results) || !decoder.Finish()) Die("undecodable results");
-    return results;
+    return Nfs4Server::Send(call, connection.peer).value_or(COMPOUND4res{});
   }
 
   void Remember(const nfs_resop4& result) {
@@ -385,30 +298,12 @@ class Server {
     states_.push_back(result.opopen().resok4().stateid);
   }
 
-  BufferPool buffers_;
-  int64_t ticks_ = 0;
-  nfs::Exports exports_;
-  std::unique_ptr<const Namespace> names_;
-  const Settings settings_{
-      .max_read = 4096, .max_write = 4096, .max_unconfirmed_clients = 3, .bound_sessions = true, .max_streams = 6};
-  OwnerNames owners_;
-  SilentCallbacks callbacks_;
-  MemoryRecoveryStore* store_ = nullptr;  // owned by recovery_
-  std::optional<RecoveryQueue> recovery_;
-  MemoryReplyStore reply_store_;
-  MemoryStreamStore stream_store_;
-  ReplyWriter replies_{reply_store_, stream_store_};
-  Clock clock_;
-  std::unique_ptr<Running> run_;
   std::array<std::unique_ptr<Connection>, kConnections> connections_;
-  uint32_t xid_ = 0;
   uint32_t made_ = 0;
   uint32_t last_channel_ = 0;
   std::vector<Session> sessions_;
   std::vector<std::shared_ptr<Sent>> sent_;  // the last request of each streamid
   std::vector<stateid4> states_;
-  std::optional<xdr::Encoder> encoder_;
-  rpc::Message reply_;
 };
 
 }  // namespace

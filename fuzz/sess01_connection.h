@@ -1,43 +1,18 @@
-// The surroundings of a server of the sessions of 2004 in a fuzz target: time, callbacks, and connections on which the
-// network holds requests up.
+// The connections of clients of the sessions of 2004 in a fuzz target. The network holds requests up on them.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
 #include <deque>
-#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
 #include <vector>
 
-#include "base/timer.h"
-#include "nfs/v4/callback/callbacks.h"
 #include "rpc/connection_control.h"
 #include "rpc/transport.h"
 
 namespace penstock::fuzz {
-
-// Time that passes between COMPOUNDs.
-class Clock : public TimerService {
- public:
-  TimePoint Now() const override { return now; }
-  std::unique_ptr<Timer> MakeTimer(std::function<void()>) override { return nullptr; }
-  TimePoint now{};
-};
-
-// Callbacks to clients that never answer.
-class SilentCallbacks : public nfs::v4::Callbacks {
- public:
-  void Recall(nfs::v4::ClientId, const nfs4::stateid4&, const nfs::FileHandle&,
-              const std::optional<nfs::v4::RequestName>&) override {}
-  Task<nfs::v4::HolderAttributes> GetAttributes(Loop*, nfs::v4::ClientId, const nfs::FileHandle&) override {
-    co_return nfs::v4::HolderAttributes{};
-  }
-  void NotifyLock(nfs::v4::ClientId, const nfs::FileHandle&, ConstBytes) override {}
-  void OffloadDone(nfs::v4::ClientId, const nfs::FileHandle&, const nfs4::stateid4&,
-                   const nfs4::offload_info4&) override {}
-};
 
 class Way : public rpc::BackChannel {
  public:
@@ -53,6 +28,8 @@ struct Sent {
   size_t session;  // an index
   uint32_t stream;
   rpc::Message call;
+  uint64_t over_first = 0;  // the connection over which it was sent first
+  bool retried = false;     // so the client has lost that connection, and gets no answer over it
   std::optional<std::vector<std::byte>> reply{};  // the first one of an execution
   bool over = false;                              // the client has had an answer
 };

@@ -21,12 +21,8 @@ namespace {
 
 using namespace penstock;           // NOLINT: a program of its own
 using namespace penstock::nfs::v4;  // NOLINT
+using fuzz::Die;
 using fuzz::Input;
-
-[[noreturn]] void Die(const char* what) {
-  std::fprintf(stderr, "%s\n", what);
-  std::abort();
-}
 
 // In memory if possible, because every input writes files.
 class Scratch {
