@@ -11,10 +11,10 @@ set(PENSTOCK_STANDARD_HEADERS <algorithm> <array> <atomic> <bit> <cassert> <char
 set(PENSTOCK_LIBRARY_HEADERS <fmt/core.h>)
 set(PENSTOCK_TEST_HEADERS <gmock/gmock.h> <gtest/gtest.h>)
 
-# penstock_precompile(target [TEST] [HEADERS b.h ...]): with HEADERS, the target gets its own precompiled header. Otherwise it uses the
-# one of all libraries, or the one of all tests.
+# penstock_precompile(target [TEST | FUZZER] [HEADERS b.h ...]): with HEADERS, the target gets its own precompiled header. Otherwise it
+# uses the one of all libraries, of all tests, or of all fuzz targets, which are compiled with different options.
 function(penstock_precompile target)
-  cmake_parse_arguments(ARG "TEST" "" "HEADERS" ${ARGN})
+  cmake_parse_arguments(ARG "TEST;FUZZER" "" "HEADERS" ${ARGN})
   if(NOT PENSTOCK_PRECOMPILE)
     return()
   endif()
@@ -23,6 +23,9 @@ function(penstock_precompile target)
   if(ARG_TEST)
     set(first base_test)
     list(APPEND headers ${PENSTOCK_TEST_HEADERS})
+  endif()
+  if(ARG_FUZZER)
+    set(first fuzz_xdr_nfs3)
   endif()
   if(ARG_HEADERS OR target STREQUAL first)
     list(TRANSFORM ARG_HEADERS REPLACE "(.+)" "<\\1>")

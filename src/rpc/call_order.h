@@ -43,7 +43,6 @@ class CallOrder {
 
   // Records the file that the call works on, as a hash of its handle. Before that, the call may work on any file.
   void NoteSubject(Xid xid, uint64_t subject) {
-    if (calls_.empty()) return;
     for (Call& call : calls_) {
       if (call.xid == xid && call.standing != Standing::kGone) call.subject = subject;
     }
@@ -87,6 +86,7 @@ class CallOrder {
   }
   // The calls that are listed, and the gaps between them.
   size_t size() const { return calls_.size(); }
+  bool empty() const { return calls_.empty(); }
 
   // Returns the judgement of the call; null if it has none.
   std::unique_ptr<Judgement> Take(Xid xid) {

@@ -54,6 +54,7 @@ nfs::v4::Settings Nfs4Service::SettingsOf(const Schedule& schedule) {
   if (!schedule.bound) return settings;
   settings.bound_sessions = true;
   settings.delegations = schedule.bound->delegations;
+  settings.max_kept_octets = schedule.bound->kept_octets.value_or(settings.max_kept_octets);
   settings.max_request = settings.max_response = 80 << 10;
   return settings;
 }

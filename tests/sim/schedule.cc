@@ -136,6 +136,7 @@ void Schedule::DrawBound(Random& random) {
     if (!client.session.persist) client.lockers = 0;
     client.sharers = shares ? 1 : 0;
   }
+  if (random.Chance(0.4)) plan.kept_octets = OneOf(random, std::array<size_t, 3>{1 << 10, 8 << 10, 64 << 10});
 }
 
 void Schedule::DrawBoundFaults(Random& random) {
@@ -199,9 +200,11 @@ std::string Schedule::ToString() const {
   if (bound) {
     constexpr const char* kProtocols[] = {"tcp", "rdma", "stepup"};
     constexpr const char* kPlaces[] = {"own", "shared", "off"};
-    text += fmt::format("; server: {} receive first, {}{}padding {}, dies {}, lose set-up {}",
+    text += fmt::format("; server: {} receive first, {}{}{}padding {}, dies {}, lose set-up {}",
                         bound->one_receive_first ? "one" : "all", bound->steps_up ? "steps up, " : "",
-                        bound->delegations ? "delegations, " : "", server.padding, bound->dies, bound->lose_set_up);
+                        bound->delegations ? "delegations, " : "",
+                        bound->kept_octets ? fmt::format("keeps {} octets, ", *bound->kept_octets) : "", server.padding,
+                        bound->dies, bound->lose_set_up);
     for (const ClientPlan& client : clients) {
       text += fmt::format(
           "; client: {} of {} octets, {} channels, {} slots, back {}, persist {}, pad {}, chain {}, {} sharers",

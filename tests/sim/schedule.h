@@ -35,6 +35,8 @@ struct BoundPlan {
   bool one_receive_first = false;  // RDMA connections begin with one receive
   bool steps_up = false;
   bool delegations = false;
+  // The most that all kept replies may take together; above it the server recalls credits. Empty: the server's default.
+  std::optional<size_t> kept_octets;
   // Faults.
   double dies = 0;         // the probability that the server is killed when it keeps a name or a reply
   double lose_set_up = 0;  // the probability that a new connection is lost at one of its first steps

@@ -105,38 +105,40 @@ nfsstat4 Compound::CheckFlavor(const Export& in, const fs::Handle& object) const
   return taken ? NFS4_OK : NFS4ERR_WRONGSEC;
 }
 
-void Compound::Enter(const Export& in, const fs::Handle& object, Standing how) {
-  current.emplace(in, object, call);
+void Compound::Enter(const Export& in, const fs::Handle& object, const fs::Identity* identity, Standing how) {
+  current.emplace(in, object, call, identity);
   standing = how;
   current_stateid.reset();
-  if (call.peer.order) call.peer.order->NoteSubject(call.xid, NamedFileHash()(current->name()));
+  // Only listed calls have a subject.
+  rpc::CallOrder* const order = call.peer.order;
+  if (order && !order->empty()) order->NoteSubject(call.xid, NamedFileHash()(current->name()));
 }
 
 nfsstat4 Compound::PutCurrent(const FileHandle& handle) {
   // RFC 8881 §15.1.2.9: a handle is stale if its export is gone or does not admit this client any more.
   const Export* in = services.names.Find(handle.export_id, call.peer);
   if (!in) return NFS4ERR_STALE;
-  if (const auto known = in->file_system().Identify(handle.object); !known) return ToStatus(known.error());
-  return PutCurrent(*in, handle.object);
+  const auto identity = in->file_system().Identify(handle.object);
+  return identity ? PutCurrent(*in, handle.object, &*identity) : ToStatus(identity.error());
 }
 
-nfsstat4 Compound::PutCurrent(const Export& in, const fs::Handle& object) {
+nfsstat4 Compound::PutCurrent(const Export& in, const fs::Handle& object, const fs::Identity* identity) {
   const Standing how = CheckFlavor(in, object) == NFS4_OK ? Standing::kTaken : Forgive();
   if (how == Standing::kRefused) return NFS4ERR_WRONGSEC;
-  Enter(in, object, how);
+  Enter(in, object, identity, how);
   return NFS4_OK;
 }
 
 nfsstat4 Compound::MoveTo(const FileHandle& handle) {
   const Export* in = services.names.Find(handle.export_id, call.peer);
   if (!in) return NFS4ERR_STALE;
-  if (const auto known = in->file_system().Identify(handle.object); !known) return ToStatus(known.error());
-  return MoveTo(*in, handle.object);
+  const auto identity = in->file_system().Identify(handle.object);
+  return identity ? MoveTo(*in, handle.object, &*identity) : ToStatus(identity.error());
 }
 
-nfsstat4 Compound::MoveTo(const Export& in, const fs::Handle& object) {
+nfsstat4 Compound::MoveTo(const Export& in, const fs::Handle& object, const fs::Identity* identity) {
   if (const nfsstat4 status = CheckFlavor(in, object); status != NFS4_OK) return status;
-  Enter(in, object, Standing::kTaken);
+  Enter(in, object, identity, Standing::kTaken);
   return NFS4_OK;
 }
 

@@ -44,21 +44,29 @@ struct Services {
 // A filehandle with its export, and the caller with the identity that the export gives it.
 class Object {
  public:
-  Object(const Export& in, const fs::Handle& object, const rpc::CallContext& call)
-      : export_(&in), object_(object), caller_(in.options(), call.credential, call.peer) {}
+  // `identity` is that of the object if the caller knows it.
+  Object(const Export& in, const fs::Handle& object, const rpc::CallContext& call,
+         const fs::Identity* identity = nullptr)
+      : export_(&in), object_(object), caller_(in.options(), call.credential, call.peer) {
+    if (identity) name_ = {{in.id(), object}, *identity};
+  }
 
   const Export& in() const { return *export_; }
   fs::FileSystem& file_system() const { return export_->file_system(); }
   const fs::RequestContext& context() const { return caller_.context(); }
   const fs::Handle& object() const { return object_; }
   FileHandle handle() const { return {export_->id(), object_}; }
-  NamedFile name() const { return export_->Name(object_); }
+  const NamedFile& name() const {
+    if (!name_) name_ = export_->Name(object_);
+    return *name_;
+  }
   bool read_only() const { return export_->options().read_only; }
 
  private:
   const Export* export_;
   fs::Handle object_;
   nfs::Caller caller_;
+  mutable std::optional<NamedFile> name_;  // empty until someone asks: many operations do without
 };
 
 // The session of a COMPOUND, once the opener has found it.
@@ -123,10 +131,10 @@ struct Compound {
   // gave this handle; NFS4ERR_WRONGSEC if the export does not take calls of this flavor and the following operations do
   // not excuse it.
   nfs4::nfsstat4 PutCurrent(const FileHandle& handle);
-  nfs4::nfsstat4 PutCurrent(const Export& in, const fs::Handle& object);
+  nfs4::nfsstat4 PutCurrent(const Export& in, const fs::Handle& object) { return PutCurrent(in, object, nullptr); }
   // The same for operations that find an object: NFS4ERR_WRONGSEC whenever calls of this flavor are not taken there.
   nfs4::nfsstat4 MoveTo(const FileHandle& handle);
-  nfs4::nfsstat4 MoveTo(const Export& in, const fs::Handle& object);
+  nfs4::nfsstat4 MoveTo(const Export& in, const fs::Handle& object) { return MoveTo(in, object, nullptr); }
   // Returns NFS4ERR_WRONGSEC if calls of this flavor are not taken.
   nfs4::nfsstat4 CheckFlavor(const Export& in, const fs::Handle& object) const;
   nfs4::nfsstat4 CheckFlavor(const Object& object) const { return CheckFlavor(object.in(), object.object()); }
@@ -144,7 +152,10 @@ struct Compound {
   Result<nfs4::stateid4, nfs4::nfsstat4> Resolve(const nfs4::stateid4& given) const;
 
  private:
-  void Enter(const Export& in, const fs::Handle& object, Standing how);
+  // `identity` is that of the object, or null.
+  nfs4::nfsstat4 PutCurrent(const Export& in, const fs::Handle& object, const fs::Identity* identity);
+  nfs4::nfsstat4 MoveTo(const Export& in, const fs::Handle& object, const fs::Identity* identity);
+  void Enter(const Export& in, const fs::Handle& object, const fs::Identity* identity, Standing how);
   Standing Forgive() const;
   bool MayUseForgiven(nfs4::nfs_opnum4 operation) const;
 };

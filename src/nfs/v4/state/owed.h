@@ -60,10 +60,6 @@ struct Owed {
   std::vector<CreditRecall> credit_recalls{};
   std::vector<ConnectionToClose> closings{};
   std::vector<std::shared_ptr<sess01::RequestWait>> ended_waits{};  // of requests that may go on
-  bool empty() const {
-    return recalls.empty() && notices.empty() && slot_recalls.empty() && credit_recalls.empty() && closings.empty() &&
-           ended_waits.empty();
-  }
 };
 
 // Sends the callbacks that are owed. State calls Send() on the thread that changed the state, after it has released the

@@ -15,7 +15,7 @@ thread_local const State* locked_here = nullptr;
 State::State(StateTables::Beginning beginning)
     : tables_(std::move(beginning)), write_held_(tables_.files.delegations.write_held()), claims_(tables_.claims()) {}
 
-State::Visit::Visit(State& state, Owed& owed)
+State::Visit::Visit(State& state, std::optional<Owed>& owed)
     : state_(state),
       owed_(owed),
       lock_([&]() -> std::mutex& {
@@ -26,7 +26,7 @@ State::Visit::Visit(State& state, Owed& owed)
 
 State::Visit::~Visit() {
   state_.CheckNowAndThen();
-  if (state_.notices_) owed_ = state_.tables_.TakeOwed();
+  if (state_.notices_ && state_.tables_.owes()) owed_ = state_.tables_.TakeOwed();
   state_.PublishClaims();
   locked_here = outer_;
 }

@@ -12,6 +12,7 @@
 #include <cstddef>
 #include <functional>
 #include <mutex>
+#include <optional>
 #include <type_traits>
 #include <utility>
 
@@ -35,7 +36,7 @@ class State {
   auto Run(Function&& function) -> std::invoke_result_t<Function, StateTables&> {
     using Returned = std::invoke_result_t<Function, StateTables&>;
     static_assert(!std::is_reference_v<Returned>, "a reference into the tables is invalid once the lock is released");
-    Owed owed;
+    std::optional<Owed> owed;  // most runs owe nothing
     if constexpr (std::is_void_v<Returned>) {
       RunLocked(owed, std::forward<Function>(function));
       Send(owed);
@@ -55,25 +56,25 @@ class State {
   // callbacks that are owed.
   class Visit {
    public:
-    Visit(State& state, Owed& owed);
+    Visit(State& state, std::optional<Owed>& owed);
     Visit(const Visit&) = delete;
     Visit& operator=(const Visit&) = delete;
     ~Visit();
 
    private:
     State& state_;
-    Owed& owed_;
+    std::optional<Owed>& owed_;
     const std::unique_lock<std::mutex> lock_;
     const State* const outer_;  // another State that this thread has locked, or null
   };
 
   template <class Function>
-  auto RunLocked(Owed& owed, Function&& function) -> std::invoke_result_t<Function, StateTables&> {
+  auto RunLocked(std::optional<Owed>& owed, Function&& function) -> std::invoke_result_t<Function, StateTables&> {
     const Visit visit(*this, owed);
     return std::invoke(std::forward<Function>(function), tables_);
   }
-  void Send(const Owed& owed) {
-    if (!owed.empty()) notices_->Send(owed);
+  void Send(const std::optional<Owed>& owed) {
+    if (owed) notices_->Send(*owed);
   }
   void CheckNowAndThen();
   void PublishClaims();

@@ -119,6 +119,10 @@ std::vector<ClientId> StateTables::Unrecorded() const {
   return unrecorded;
 }
 
+bool StateTables::owes() const {
+  return files.delegations.has_recalls() || files.locks.has_notices() || !slot_recalls.empty() || bound_sessions.owes();
+}
+
 Owed StateTables::TakeOwed() {
   return {.recalls = files.delegations.TakeRecalls(),
           .notices = files.locks.TakeNotices(),

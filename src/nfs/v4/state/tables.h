@@ -174,7 +174,8 @@ struct StateTables {
   // The number of claims that a request without a stateid may conflict with. During grace, assume that a conflicting
   // claim may exist.
   size_t claims() const { return files.claims() + (clients.InGrace() ? 1 : 0); }
-  // Takes the notices that the tables have queued.
+  // Whether the tables have queued notices, and takes them.
+  bool owes() const;
   Owed TakeOwed();
   // Describes the first inconsistency between or within the tables; returns null if there is none (consistency.cc).
   const char* FindInconsistency() const;

@@ -135,7 +135,8 @@ class Delegations {
   // (SEQ4_STATUS_RECALLABLE_STATE_REVOKED).
   bool HasRevoked(ClientId client) const;
 
-  // Takes the recalls that are to be sent.
+  // Whether recalls are to be sent, and takes them.
+  bool has_recalls() const { return !recalls_.empty(); }
   std::vector<DelegationRecall> TakeRecalls() { return std::exchange(recalls_, {}); }
   // The number of delegations that can be recalled.
   size_t count() const { return count_; }

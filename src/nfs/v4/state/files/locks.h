@@ -86,7 +86,8 @@ class Locks {
   void TellWaiters(FileState& file, TimePoint now);
   // Ends the turn of each waiter that missed it, and notifies the next waiter. Call this regularly.
   void EndTurns(TimePoint now);
-  // Takes the notices that are to be sent.
+  // Whether notices are to be sent, and takes them.
+  bool has_notices() const { return !notices_.empty(); }
   std::vector<LockNotice> TakeNotices() { return std::exchange(notices_, {}); }
 
   bool IsFull() const { return ranges_ + kMoreRanges > records_.limits().ranges; }

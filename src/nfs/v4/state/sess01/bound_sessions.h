@@ -263,6 +263,8 @@ class BoundSessions {
 
   // Forgets connections that are lost, and the sessions of clients that were removed. Call it regularly.
   void Sweep();
+  // Whether recalls, connections to close or ended waits are to be taken.
+  bool owes() const { return !recalls_.empty() || !closings_.empty() || !ended_waits_.empty(); }
   // Takes the connections to close, and the waits that have ended.
   std::vector<ConnectionToClose> TakeClosings() { return std::exchange(closings_, {}); }
   std::vector<std::shared_ptr<RequestWait>> TakeEndedWaits() { return std::exchange(ended_waits_, {}); }
