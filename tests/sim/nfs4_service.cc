@@ -43,10 +43,13 @@ Nfs4Service::Nfs4Service(rdma::sim::World& world, const nfs::Exports& exports, N
               [](SocketAddress) -> Task<std::shared_ptr<rpc::Channel>> { co_return nullptr; }, {}),
       callbacks_(schedule.bound ? static_cast<nfs::v4::Callbacks&>(sender_) : no_callbacks_),
       services_(MakeServices(schedule)),
+      // Most schedules end within a second. Those with credit recalls must begin them earlier.
+      interval_(schedule.bound && schedule.bound->kept_octets ? std::chrono::milliseconds(20)
+                                                              : Duration(std::chrono::seconds(1))),
       timer_(world.MakeTimer([this] { KeepLeases(); })) {
   entropy = &world.random();
   state_.SendBy(callbacks_);
-  timer_->ExpireAfter(std::chrono::seconds(1));
+  timer_->ExpireAfter(interval_);
 }
 
 nfs::v4::Settings Nfs4Service::SettingsOf(const Schedule& schedule) {
@@ -54,7 +57,10 @@ nfs::v4::Settings Nfs4Service::SettingsOf(const Schedule& schedule) {
   if (!schedule.bound) return settings;
   settings.bound_sessions = true;
   settings.delegations = schedule.bound->delegations;
-  settings.max_kept_octets = schedule.bound->kept_octets.value_or(settings.max_kept_octets);
+  if (const auto& kept = schedule.bound->kept_octets) {
+    settings.max_kept_octets = *kept;
+    settings.max_slots = 4;  // the first recall then concerns clients with three streamids or more
+  }
   settings.max_request = settings.max_response = 80 << 10;
   return settings;
 }
@@ -88,7 +94,7 @@ nfs::v4::Services Nfs4Service::MakeServices(const Schedule& schedule) {
 
 void Nfs4Service::KeepLeases() {
   Spawn(nfs::v4::KeepLeases(services_, nullptr));
-  timer_->ExpireAfter(std::chrono::seconds(1));
+  timer_->ExpireAfter(interval_);
 }
 
 size_t Nfs4Service::CountForgottenReplies() {

@@ -97,6 +97,7 @@ class Nfs4Service {
   nfs::v4::Callbacks& callbacks_;
   const nfs::v4::Services services_;
   nfs::v4::Program program_{services_};
+  const Duration interval_;  // between two calls of KeepLeases()
   std::unique_ptr<Timer> timer_;
 };
 

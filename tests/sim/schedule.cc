@@ -136,7 +136,7 @@ void Schedule::DrawBound(Random& random) {
     if (!client.session.persist) client.lockers = 0;
     client.sharers = shares ? 1 : 0;
   }
-  if (random.Chance(0.4)) plan.kept_octets = OneOf(random, std::array<size_t, 3>{1 << 10, 8 << 10, 64 << 10});
+  if (random.Chance(0.4)) plan.kept_octets = OneOf(random, std::array<size_t, 3>{64, 256, 1024});
 }
 
 void Schedule::DrawBoundFaults(Random& random) {
