@@ -35,7 +35,7 @@ class Channel::OpenConnection final : public std::enable_shared_from_this<OpenCo
         requester_(loop, *socket_, options.call_limit) {}
   ~OpenConnection() { socket_->Abandon(); }
 
-  static Task<void> Run(std::shared_ptr<OpenConnection> self) {
+  static Task<void> Run(Loop& loop, std::shared_ptr<OpenConnection> self) {
     for (;;) {
       auto record = self->socket_->TakeReceived();
       if (!record) record = co_await self->socket_->Receive();
@@ -44,11 +44,13 @@ class Channel::OpenConnection final : public std::enable_shared_from_this<OpenCo
         continue;
       }
       if (!record) break;
+      const size_t octets = record->size();
       if (DirectionOf(record->bytes()) == Direction::kCall) {
         self->HandleCall(std::move(*record));
       } else {
         self->requester_.HandleReply(std::move(*record));
       }
+      if (self->socket_->EndsTurn(octets)) co_await NextTurn(loop);
     }
     self->socket_->Close();
   }
@@ -128,7 +130,7 @@ Task<Result<std::unique_ptr<Channel>, std::error_code>> Channel::Connect(Loop& l
   if (error) co_return std::unexpected(Portable(error));
   Configure(socket);
   auto connection = std::make_shared<OpenConnection>(loop, std::move(socket), server, options);
-  Spawn(OpenConnection::Run(connection));
+  Spawn(OpenConnection::Run(loop, connection));
   co_return std::unique_ptr<Channel>(new Channel(std::move(connection)));
 }
 

@@ -16,6 +16,7 @@ namespace {
 
 constexpr size_t kPiecesPerCall = 128;
 constexpr size_t kCopyPiece = 128 << 10;
+constexpr size_t kTurn = 512 << 10;  // see EndsTurn()
 
 bool WouldBlock(int error) { return error == EAGAIN || error == EWOULDBLOCK; }
 
@@ -83,6 +84,14 @@ RecordSocket::Io RecordSocket::ReceiveSome() {
     if (n < 0) Close();
     return Io::kEnd;
   }
+}
+
+bool RecordSocket::EndsTurn(size_t octets) {
+  turn_ += octets;
+  if (turn_ < kTurn) return false;
+  turn_ = 0;
+  Flush();
+  return true;
 }
 
 uint64_t RecordSocket::Send(Message message) {

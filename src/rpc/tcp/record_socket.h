@@ -43,6 +43,11 @@ class RecordSocket : public std::enable_shared_from_this<RecordSocket> {
   size_t awaited() const { return ended_ ? 0 : reader_.awaited(); }
   void Admit() { reader_.Admit(); }
 
+  // Counts a record that the owner has handled, in octets with the memory for it. Returns true, and flushes, if others
+  // shall have their turn: the owner then waits for NextTurn(). Without that, a peer that sends all the time would take
+  // the loop from all other connections.
+  bool EndsTurn(size_t octets);
+
   // Queues a message and returns its number, for IsSent(). The replies to a batch of records share one system call.
   // Therefore a caller that has taken a record must call Receive() or Flush() before it waits for anything else.
   // Messages that are queued at other times leave in the next turn of the loop.
@@ -95,6 +100,7 @@ class RecordSocket : public std::enable_shared_from_this<RecordSocket> {
   bool sending_ = false;   // SendRest() waits for the peer to make room
   bool batching_ = false;  // a record was taken, and Flush() has not been called since
   bool flush_posted_ = false;
+  size_t turn_ = 0;  // see EndsTurn()
 
   // For StalledIntervals().
   bool receiving_ = false;  // Receive() waits for the peer

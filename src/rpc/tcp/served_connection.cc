@@ -12,10 +12,6 @@
 namespace penstock::rpc::tcp {
 namespace {
 
-// A connection lets the other connections of the loop continue after this many octets of calls. Each call counts with
-// its size and with the memory for its execution.
-constexpr size_t kTurn = 512 << 10;
-
 // The buffer that holds `record`; null if there is none.
 const Buffer* Behind(const Slice& record) { return record.owner() ? &*record.owner() : nullptr; }
 
@@ -140,12 +136,9 @@ Task<void> ServedConnection::Run() {
     if (!record) record = co_await socket_->Receive();
     if (!accepting()) break;
     if (record) {
-      turn_ += record->size() + MemoryBudget::kCall;
+      const size_t octets = record->size() + MemoryBudget::kCall;
       Handle(std::move(*record));
-      if (turn_ < kTurn) continue;
-      turn_ = 0;
-      socket_->Flush();
-      co_await NextTurn(loop_);
+      if (socket_->EndsTurn(octets)) co_await NextTurn(loop_);
       continue;
     }
     if (socket_->awaited() == 0) break;

@@ -109,7 +109,6 @@ class ServedConnection final : public RecordSocket::Owner, public ConnectionCont
   HeldBuffers held_;            // the buffers of these calls
   size_t record_octets_ = 0;    // memory reserved for the record that is being received
   bool call_admitted_ = false;  // memory for the next call is reserved
-  size_t turn_ = 0;             // the octets of calls in this turn of the loop
   bool waiting_ = false;        // Run() waits and reads no calls
   bool draining_ = false;
   std::optional<ConnectionLimits> stepping_;  // set by StepUp()

@@ -119,6 +119,42 @@ TEST_F(TcpTest, SlowCallsDoNotHoldUpOthers) {
   EXPECT_EQ((*slow)->results, 1u);
 }
 
+TEST_F(TcpTest, AServerThatSendsAllTheTimeDoesNotHoldUpOtherWorkOfTheClient) {
+  // The test plays the server itself.
+  ConnectClient();
+  const FileDescriptor peer(::accept(listener->fd(), nullptr, nullptr));
+  constexpr size_t kData = 64 << 10;
+  std::vector<std::optional<Result<Reply<Echo::Results>, Error>>> replies(40);
+  for (auto& reply : replies) Start<Echo>("", reply);
+  ReadFrom(peer, replies.size() * (NullCall(0).size() + 8));
+  std::string octets;
+  for (uint32_t i = 0; i < replies.size(); ++i) {
+    octets += Words({0x8000'0000 + 28 + kData, 1000 + i, 1, 0, 0, 0, 0, kData}) + Pattern(kData);
+  }
+  std::string_view rest = octets;
+  const auto send = [&] {
+    const ssize_t n = ::send(peer.get(), rest.data(), rest.size(), MSG_DONTWAIT | MSG_NOSIGNAL);
+    if (n > 0) rest.remove_prefix(static_cast<size_t>(n));
+    return n > 0;
+  };
+  while (send()) {
+  }
+  const size_t waiting = octets.size() - rest.size();
+  ASSERT_GT(waiting, 12 * kData) << "the kernel must hold more than the client takes in one turn";
+
+  // The loop executes one handler between two calls of this function.
+  size_t seen = 0, most = 0;
+  TurnUntil([&] {
+    const auto arrived = static_cast<size_t>(std::ranges::count_if(replies, [](auto& reply) { return !!reply; }));
+    most = std::max(most, arrived - seen);
+    seen = arrived;
+    send();
+    return arrived == replies.size();
+  });
+  EXPECT_LE(most, 8u);
+  for (auto& reply : replies) EXPECT_EQ(reply->value().results, Pattern(kData));
+}
+
 TEST_F(TcpTest, ExecutesARetransmissionOverAnotherConnectionOnce) {
   StartServer();
   ConnectClient();
