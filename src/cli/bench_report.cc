@@ -30,10 +30,9 @@ std::optional<uint32_t> SizeOf(std::string_view text) {
   if (text.empty()) return std::nullopt;
   const uint32_t unit = text.back() == 'k' ? 1 << 10 : text.back() == 'm' ? 1 << 20 : 0;
   text.remove_suffix(1);
-  const char* const end = text.data() + text.size();
   uint32_t count = 0;
-  const auto [rest, error] = std::from_chars(text.data(), end, count);
-  if (unit == 0 || error != std::errc() || rest != end || count == 0 || count > kLargestOperation / unit) {
+  const auto [rest, error] = std::from_chars(text.begin(), text.end(), count);
+  if (unit == 0 || error != std::errc() || rest != text.end() || count == 0 || count > kLargestOperation / unit) {
     return std::nullopt;
   }
   return count * unit;

@@ -96,7 +96,7 @@ class Server::Link final : public rpc::ConnectionControl {
     });
     place_->HandleIdle(timers.Now());
   }
-  ~Link() {
+  ~Link() override {
     if (lasting_) lasting_->HandleLost();
     back_channel_->Detach();
   }

@@ -21,7 +21,7 @@ class HostPair {
  private:
   // An IPv4-mapped address is the IPv4 address. The zone of an IPv6 address has a meaning only on one host.
   static IpAddress Plain(const IpAddress& address) {
-    const IpAddress unmapped = Unmapped(address);
+    IpAddress unmapped = Unmapped(address);
     if (unmapped.is_v4()) return unmapped;
     return asio::ip::address_v6(unmapped.to_v6().to_bytes());
   }

@@ -299,7 +299,7 @@ Task<Link::Binds> Link::Bind(ChannelType type) {
     nfs4::SESSIONBIND4args arguments = Arguments(type);
     const ConnectionMode wanted = arguments.mode;
     const bool wants_padding = arguments.headerpadsize > 0;
-    auto bound = co_await owner.SendBind(binder_, std::move(arguments));
+    auto bound = co_await owner.SendBind(binder_, arguments);
     if (bound && bound->status == nfsstat4::NFS4_OK) {
       BindingOf(type) = {.channel = bound->channel, .generation = generation, .limits = bound->limits, .is_live = true};
       owner.HandleBound(type, *bound, generation);

@@ -193,6 +193,7 @@ std::vector<Part> BoundSession::PartsOf(const Compound& compound) const {
   const Size room = Room();
   if (size_of({0, compound.count}).Fits(room)) return {};
   std::vector<Size> sizes;
+  sizes.reserve(compound.count);
   for (uint32_t i = 0; i < compound.count; ++i) sizes.push_back(size_of({i, 1}));
   return Split(sizes, room);
 }
