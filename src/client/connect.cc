@@ -47,7 +47,7 @@ std::string_view Describe(rdma::ConnectError::Kind kind) {
     case Kind::kTimedOut:
       return "timed out";
     case Kind::kProtocol:
-      return "violates the RDMA protocol";
+      return "violates the RDMA protocol, or this is no port for RDMA";
     case Kind::kCancelled:
       return "cancelled";
   }

@@ -90,7 +90,8 @@ TEST_F(ConnectTest, ExplainsWhyAnRdmaConnectionFails) {
   EXPECT_EQ(error_of(Kind::kRejected, "left out"),
             "127.0.0.1 port 7: the server rejected the connection: it may be full, or it may not serve this host");
   EXPECT_EQ(error_of(Kind::kTimedOut, ""), "127.0.0.1 port 7: timed out");
-  EXPECT_EQ(error_of(Kind::kProtocol, "bad key"), "127.0.0.1 port 7: violates the RDMA protocol (bad key)");
+  EXPECT_EQ(error_of(Kind::kProtocol, "bad key"),
+            "127.0.0.1 port 7: violates the RDMA protocol, or this is no port for RDMA (bad key)");
   EXPECT_EQ(error_of(Kind::kCancelled, ""), "127.0.0.1 port 7: cancelled");
 }
 

@@ -120,7 +120,8 @@ TEST_F(OpenTest, ExplainsAServerThatClosesEveryConnection) {
   url.timeout = 1;
   const Error error = ErrorOfOpening(url);
   EXPECT_EQ(error.message,
-            "127.0.0.1: the connection was lost: the server closes connections before it answers: it may be full");
+            "127.0.0.1: the connection was lost: the server closes connections before it answers: it may be full, or "
+            "this may be its port for RDMA");
 }
 
 TEST_F(OpenTest, GivesUpAServerThatDoesNotAnswer) {

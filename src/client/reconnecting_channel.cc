@@ -54,7 +54,7 @@ void ReconnectingChannel::HandleLoss(rpc::CallError error) {
   if (error == rpc::CallError::kTimedOut) {
     trouble_ = "the server does not answer";
   } else if (!has_replied_) {
-    trouble_ = "the server closes connections before it answers: it may be full";
+    trouble_ = "the server closes connections before it answers: it may be full, or this may be its port for RDMA";
   }
 }
 

@@ -386,7 +386,7 @@ def full(scratch):
                 try:
                     assert "NFS version" in client.stdout.readline()
                     # TCP cannot report the reason: the client guesses it.
-                    warnings = ["it may be full; trying again for up to 1 s"] if transport == "tcp" else []
+                    warnings = ["its port for RDMA; trying again for up to 1 s"] if transport == "tcp" else []
                     refused("ls", url + "&timeout=1", mentions=["full" if transport == "tcp" else "the server is full"],
                             warnings=warnings)
                 finally:

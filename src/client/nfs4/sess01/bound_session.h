@@ -84,8 +84,8 @@ class BoundSession final : public CompoundCaller, private LinkOwner, private Bou
   // Sends one request, and gives its streamid and its link back.
   Task<Result<Answer>> Send(Request request, nfs4::ChainFlags flag, CompoundParts& parts, Part part,
                             std::string_view what);
-  // Decides how a COMPOUND goes on if OPERATION_CONTROL has failed, so that nothing else was executed.
-  static Fate HandleControl(const Answer& answer);
+  // Decides how a COMPOUND goes on if OPERATION_CONTROL of the request with `part` has failed.
+  static Fate HandleControl(const Answer& answer, const CompoundParts& parts, Part part);
   // Decides how a COMPOUND goes on after its last result of `count` has this error.
   Fate FateOf(nfs4::nfsstat4 status, const Compound& compound, uint32_t count) const;
   // Octets for the operations of one request and for their results.

@@ -91,6 +91,7 @@ class FakeBoundServer final : public Connector {
   std::vector<std::string> events;
   int removes = 0;
   int lookups = 0;
+  int closed_files = 0;
   int controls = 0;
   int replays = 0;
   uint32_t most_streams = 0;  // without a reply at once
@@ -294,6 +295,11 @@ class FakeBoundServer final : public Connector {
         Arguments<nfs4::REMOVE4args>(in);
         ++removes;
         xdr::Encode(out, nfs4::REMOVE4res(nfsstat4::NFS4_OK, nfs4::REMOVE4resok()));
+        return nfsstat4::NFS4_OK;
+      case nfs_opnum4::OP_CLOSE:
+        Arguments<nfs4::CLOSE4args>(in);
+        ++closed_files;
+        xdr::Encode(out, nfs4::CLOSE4res(nfsstat4::NFS4_OK, nfs4::stateid4{}));
         return nfsstat4::NFS4_OK;
       case nfs_opnum4::OP_LOOKUP:
         Arguments<nfs4::LOOKUP4args>(in);

@@ -312,8 +312,10 @@ Task<Link::Binds> Link::Bind(ChannelType type) {
         if (wanted == ConnectionMode::RDMA && bound->mode == ConnectionMode::STREAM && !is_rdma_) {
           log::info("the connection of channel {} stays on TCP: the server does not step up to RDMA", bound->channel);
         } else if (wants_padding) {
-          log::info("the server grants channel {} header padding to multiples of {} octets (0: none)", bound->channel,
-                    bound->limits.padding);
+          const uint32_t padding = bound->limits.padding;
+          log::info(
+              "the server grants channel {} {}", bound->channel,
+              padding == 0 ? "no header padding" : fmt::format("header padding to multiples of {} octets", padding));
         }
         co_return co_await Apply(*bound);
       case nfsstat4::NFS4ERR_DELAY:

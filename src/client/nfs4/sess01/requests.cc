@@ -113,7 +113,7 @@ Task<Result<BoundSession::Answer>> BoundSession::Send(Request request, ChainFlag
                    .is_retry = is_retry};
 }
 
-CompoundCaller::Fate BoundSession::HandleControl(const Answer& answer) {
+CompoundCaller::Fate BoundSession::HandleControl(const Answer& answer, const CompoundParts& parts, Part part) {
   switch (answer.control) {
     case nfsstat4::NFS4ERR_SESS01_BADSESSION:
     case nfsstat4::NFS4ERR_SESS01_NOT_BOUND:
@@ -121,8 +121,13 @@ CompoundCaller::Fate BoundSession::HandleControl(const Answer& answer) {
     case nfsstat4::NFS4ERR_DELAY:
       return Fate::kLater;
     case nfsstat4::NFS4ERR_SESS01_STREAM_INUSE:
-      // Another request has the streamid, perhaps one that the client has given up. This one was not executed.
-      return answer.is_retry ? Fate::kDone : Fate::kLater;
+      // Another request has the streamid, perhaps one that the client has given up. This one was not executed, unless
+      // it is a retry: then nobody knows.
+      return answer.is_retry && parts.ChangesOnce(part) ? Fate::kDone : Fate::kLater;
+    case nfsstat4::NFS4ERR_SESS01_UNKNOWN_FATE:
+      // The server has restarted, or it has forgotten the session. Opens and locks have ended, so that only a change of
+      // files may be there.
+      return parts.ChangesFiles(part) ? Fate::kDone : Fate::kLater;
     default:
       return Fate::kDone;
   }
@@ -141,11 +146,7 @@ Task<Result<CompoundCaller::Executed>> BoundSession::Execute(Compound& compound,
   if (!answer) co_return std::unexpected(std::move(answer).error());
   Executed executed{std::move(answer->message), answer->status, answer->count, Fate::kDone};
   if (answer->control != nfsstat4::NFS4_OK) {
-    executed.fate = HandleControl(*answer);
-    // The server cannot tell whether it has executed the request. If that makes no difference, execute it again.
-    const bool unknown = answer->control == nfsstat4::NFS4ERR_SESS01_STREAM_INUSE ||
-                         answer->control == nfsstat4::NFS4ERR_SESS01_UNKNOWN_FATE;
-    if (unknown && !compound.must_be_cached) executed.fate = Fate::kLater;
+    executed.fate = HandleControl(*answer, compound.parts, {0, compound.count});
   } else if (answer->status != nfsstat4::NFS4_OK) {
     executed.fate = FateOf(answer->status, compound, answer->count);
   }
@@ -283,7 +284,8 @@ Task<void> BoundSession::EndChain(Chained& chain, Request request) {
 // The results of the requests one after the other, up to the first operation that failed.
 Result<CompoundCaller::Executed> BoundSession::ResultOf(Chained& chain) {
   Executed executed{.message = {}, .status = nfsstat4::NFS4_OK, .count = 0, .fate = Fate::kDone};
-  for (auto& answer : chain.answers) {
+  for (size_t i = 0; i < chain.answers.size(); ++i) {
+    auto& answer = chain.answers[i];
     if (answer && !*answer) return std::unexpected(std::move(*answer).error());
     const bool was_executed = answer && (*answer)->control == nfsstat4::NFS4_OK;
     if (was_executed) {
@@ -297,7 +299,7 @@ Result<CompoundCaller::Executed> BoundSession::ResultOf(Chained& chain) {
     // This request was not executed, so the operations before it are all that was.
     const bool is_broken = !answer || (*answer)->control == nfsstat4::NFS4ERR_SESS01_CHAIN_BROKEN ||
                            (*answer)->control == nfsstat4::NFS4ERR_SESS01_CHAIN_INVALID;
-    const Fate fate = is_broken ? Fate::kLater : HandleControl(**answer);
+    const Fate fate = is_broken ? Fate::kLater : HandleControl(**answer, chain.compound.parts, chain.parts[i]);
     if (fate == Fate::kDone) {
       executed.status = (*answer)->control;
       return executed;

@@ -56,6 +56,18 @@ TEST_F(BoundSessionTest, RepeatsAHarmlessRequestWhoseFateIsUnknown) {
   EXPECT_EQ(server.lookups, 1);
 }
 
+// Opens end with a restart of the server, so only the file that OPEN has made may be there.
+TEST_F(BoundSessionTest, RepeatsARequestOfUnknownFateThatConcernsOnlyOpens) {
+  Establish();
+  server.control_errors = {nfsstat4::NFS4ERR_SESS01_UNKNOWN_FATE};
+  EXPECT_TRUE(Do(std::tuple(nfs4::CLOSE4args{})));
+  EXPECT_EQ(server.closed_files, 1);
+  nfs4::OPEN4args creating{};
+  creating.openhow = nfs4::openflag4(nfs4::opentype4::OPEN4_CREATE, nfs4::createhow4());
+  server.control_errors = {nfsstat4::NFS4ERR_SESS01_UNKNOWN_FATE};
+  EXPECT_THAT(Do(std::tuple(creating)).error().message, HasSubstr("cannot tell whether it has executed it"));
+}
+
 TEST_F(BoundSessionTest, UsesAnotherStreamidIfAnotherRequestHasIt) {
   Establish();
   server.streams_seen.clear();

@@ -44,7 +44,7 @@ Task<nfsstat4> Execution::Run() {
     co_return compound_.dialect.errors().without_opener;
   }
   for (uint32_t i = 0; i < head_.count && status_ == NFS4_OK && !replayed_; ++i) {
-    // Nothing but its size limits the operations of a request of 2004.
+    // A request of 2004 may have many operations.
     if (Loop* const loop = compound_.call.peer.loop; loop && i > 0 && i % kOperationsInATurn == 0) {
       co_await NextTurn(*loop);
     }

@@ -93,6 +93,7 @@ void JudgeAhead(const Services& services, const rpc::CallContext& call, const Co
                 xdr::Decoder& arguments) {
   rpc::CallOrder* const order = call.peer.order;
   if (!order || !order->MayJudge(call.xid) || head.first_operation != OP_OPERATION_CONTROL) return;
+  if (head.count > services.settings.max_bound_operations) return;
   uint32_t number;
   OPERATIONCONTROL4args control;
   if (!arguments.U32(number) || !xdr::Decode(arguments, control)) return;

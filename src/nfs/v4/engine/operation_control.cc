@@ -31,6 +31,9 @@ Task<nfsstat4> Execution::RunControl() {
     return status;
   };
   if (!xdr::Decode(arguments_, arguments)) co_return refuse(NFS4ERR_BADXDR);
+  const Settings& settings = compound_.services.settings;
+  // RFC 7530 §15.2: the server may limit the operations of a COMPOUND.
+  if (head_.count > settings.max_bound_operations) co_return refuse(NFS4ERR_RESOURCE);
   const rpc::CallContext& call = compound_.call;
   const BoundRequest described = DescribeRequest(call, head_, arguments, arguments_);
   auto started = co_await JudgeInOrder(compound_.services, call, described);
@@ -62,7 +65,6 @@ Task<nfsstat4> Execution::RunControl() {
   } else if (request.ref.chain.run) {
     status = co_await AwaitTurn(request);
   }
-  const Settings& settings = compound_.services.settings;
   limit_ = RoomWithin(described.facts.is_stream ? limits.max_response : settings.max_response);
   if (request.keeps_reply) changed_limit_ = RoomWithin(std::min(limits.max_response, settings.max_cached_response));
   request_ = std::move(request);

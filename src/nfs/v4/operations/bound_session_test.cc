@@ -372,6 +372,18 @@ TEST_F(BoundSessionTest, AChangeWhoseReplyWouldNotFitIsNotExecuted) {
   EXPECT_TRUE(AttributesOf("file"));
 }
 
+class FewOperationsTest : public BoundSessionTest {
+ protected:
+  FewOperationsTest() : BoundSessionTest({.max_bound_operations = 3, .bound_sessions = true}) {}
+};
+
+TEST_F(FewOperationsTest, RefusesARequestWithTooManyOperations) {
+  const uint32_t channel = BindOperations(first, Create(first, "owner"));
+  EXPECT_EQ(RunOver(first, Control(channel, 0), PutRoot(), SaveFh(), GetFh()).status, NFS4ERR_RESOURCE);
+  // Its streamid is still unused.
+  EXPECT_EQ(Again(first, Control(channel, 0), PutRoot(), GetFh()).status, NFS4_OK);
+}
+
 // ---- chains ----
 
 TEST_F(BoundSessionTest, FilehandlesLastOverAChain) {

@@ -40,6 +40,9 @@ struct Settings {
   uint32_t max_response = (1 << 20) + (16 << 10);
   uint32_t max_cached_response = 8 << 10;
   uint32_t max_operations = 64;
+  // The operations of a request of 2004, whose client cannot ask for this limit. A request is decoded at once when it
+  // is judged.
+  uint32_t max_bound_operations = 1024;
   uint32_t max_slots = 64;
   // The slots of all sessions together. With many sessions, each is told to use fewer slots (RFC 8881 §2.10.6.1).
   uint32_t max_total_slots = 64 << 10;
