@@ -201,7 +201,7 @@ inline constexpr bool kChangesOnce =
 // Whether the server must keep the reply until the slot is used again, because an operation must not be executed twice.
 // All other COMPOUNDs are executed again if their reply is lost (RFC 8881 §2.10.6.1.3).
 template <class... Arguments>
-inline constexpr bool kMustBeCached = (... || kChangesOnce<Arguments>);
+inline constexpr bool kMustBeCached = std::disjunction_v<std::bool_constant<kChangesOnce<Arguments>>...>;
 
 // Whether the operation changes files or their names. Such a change outlasts the client's session, so that it must not
 // be made again in the next one. Opens and locks end with the session.

@@ -67,7 +67,7 @@ class TcpTest : public ::testing::Test {
   void TurnUntil(const std::function<bool()>& done) { EXPECT_TRUE(penstock::TurnUntil(loop, done)); }
   void Turn(Duration time = 5ms) { TurnFor(loop, time); }
 
-  Result<std::unique_ptr<Channel>, std::error_code> TryConnect(ChannelOptions options = {}) {
+  Result<std::unique_ptr<Channel>, std::error_code> TryConnect(const ChannelOptions& options = {}) {
     std::optional<Result<std::unique_ptr<Channel>, std::error_code>> result;
     Spawn([](Loop& on, SocketAddress to, ChannelOptions with, auto& out) -> Task<void> {
       out.emplace(co_await Channel::Connect(on, to, with));
@@ -75,12 +75,12 @@ class TcpTest : public ::testing::Test {
     TurnUntil([&] { return result.has_value(); });
     return std::move(*result);
   }
-  std::unique_ptr<Channel> Connect(ChannelOptions options = {}) {
+  std::unique_ptr<Channel> Connect(const ChannelOptions& options = {}) {
     auto connected = TryConnect(options);
     EXPECT_TRUE(connected);
     return connected ? std::move(*connected) : nullptr;
   }
-  void ConnectClient(ChannelOptions options = {}) {
+  void ConnectClient(const ChannelOptions& options = {}) {
     channel = Connect(options);
     ASSERT_TRUE(channel);
     client.emplace(*channel, loop.buffers(), Xid(1000));

@@ -74,7 +74,7 @@ inline auto Control(uint32_t channel, uint32_t stream, ChainFlags flag = NOCHAIN
 // The server under test offers these sessions to TCP and RDMA connections.
 class BoundSessionTest : public Nfs4Test {
  protected:
-  explicit BoundSessionTest(Settings settings = {.bound_sessions = true}) : Nfs4Test(settings) {}
+  explicit BoundSessionTest(const Settings& settings = {.bound_sessions = true}) : Nfs4Test(settings) {}
 
   // The next calls come over this connection.
   void Over(TestConnection& connection) {

@@ -80,7 +80,7 @@ void RestartableServer::Restart(std::vector<std::string> reclaimers) {
   std::vector<RecoveryRecord> records;
   for (std::string& owner : reclaimers) records.push_back({.owner = std::move(owner), .principal = User(0)});
   server_->state.Run([&](StateTables& state) {
-    state.clients.grace() = Grace(std::move(records), server_->clock.now + server_->settings.grace);
+    state.clients.grace() = Grace(records, server_->clock.now + server_->settings.grace);
   });
 }
 
@@ -190,7 +190,9 @@ Sess01Client::Sess01Client(RestartableServer& server, TestConnection& connection
   EXPECT_EQ(created.status(), NFS4_OK);
   if (created.status() != NFS4_OK) return;
   session_ = created.resok4().sessionid;
-  if (choices.calls_back) EXPECT_EQ(Bind(connection, BACK), NFS4_OK);
+  if (choices.calls_back) {
+    EXPECT_EQ(Bind(connection, BACK), NFS4_OK);
+  }
   EXPECT_EQ(Bind(connection, OPERATION), NFS4_OK);
 }
 
