@@ -188,7 +188,7 @@ TEST_P(Nfs4Sess01, AgreesWithTheVector) {
   }
 }
 INSTANTIATE_TEST_SUITE_P(File, Nfs4Sess01, ::testing::ValuesIn(ReadVectors()),
-                         [](const auto& info) { return info.param.operation + "_" + std::to_string(info.index); });
+                         [](const auto& test) { return test.param.operation + "_" + std::to_string(test.index); });
 
 TEST(Nfs4Sess01File, HasVectorsForEachOperation) {
   std::set<std::string> seen;
