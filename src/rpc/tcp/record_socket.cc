@@ -139,6 +139,11 @@ Task<void> RecordSocket::SendRest(std::shared_ptr<RecordSocket> self) {
   }
 }
 
+void RecordSocket::CountSent(size_t octets) {
+  writer_.Sent(octets);
+  turn_ += octets;
+}
+
 // Returns kProgress if all messages have been sent.
 RecordSocket::Io RecordSocket::SendSome() {
   while (!writer_.empty()) {
@@ -160,7 +165,7 @@ RecordSocket::Io RecordSocket::SendMemory() {
     const ssize_t n = ::sendmsg(socket_.native_handle(), &message, flags);
     if (n < 0 && errno == EINTR) continue;
     if (n < 0) return WouldBlock(errno) ? Io::kWouldBlock : Io::kEnd;
-    writer_.Sent(static_cast<size_t>(n));
+    CountSent(static_cast<size_t>(n));
     return static_cast<size_t>(n) == gathered.octets ? Io::kProgress : Io::kWouldBlock;
   }
 }
@@ -171,7 +176,7 @@ RecordSocket::Io RecordSocket::SendFile(const RecordWriter::FileRange& range) {
   for (;;) {
     const ssize_t n = ::sendfile(socket_.native_handle(), range.data->file()->get(), &offset, range.length);
     if (n > 0) {
-      writer_.Sent(static_cast<size_t>(n));
+      CountSent(static_cast<size_t>(n));
       return Io::kProgress;
     }
     if (n < 0 && errno == EINTR) continue;
@@ -198,7 +203,7 @@ RecordSocket::Io RecordSocket::SendCopy(const RecordWriter::FileRange& range) {
         ::send(socket_.native_handle(), buffer->data(), length, MSG_DONTWAIT | MSG_NOSIGNAL | (more ? MSG_MORE : 0));
     if (n < 0 && errno == EINTR) continue;
     if (n < 0) return WouldBlock(errno) ? Io::kWouldBlock : Io::kEnd;
-    writer_.Sent(static_cast<size_t>(n));
+    CountSent(static_cast<size_t>(n));
     return Io::kProgress;
   }
 }

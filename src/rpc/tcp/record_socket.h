@@ -43,9 +43,9 @@ class RecordSocket : public std::enable_shared_from_this<RecordSocket> {
   size_t awaited() const { return ended_ ? 0 : reader_.awaited(); }
   void Admit() { reader_.Admit(); }
 
-  // Counts a record that the owner has handled, in octets with the memory for it. Returns true, and flushes, if others
-  // shall have their turn: the owner then waits for NextTurn(). Without that, a peer that sends all the time would take
-  // the loop from all other connections.
+  // Counts a record that the owner has handled, in octets with the memory for it, beside the octets that were sent.
+  // Returns true, and flushes, if others shall have their turn: the owner then waits for NextTurn(). Without that, a
+  // peer that sends or reads all the time would take the loop from all other connections.
   bool EndsTurn(size_t octets);
 
   // Queues a message and returns its number, for IsSent(). The replies to a batch of records share one system call.
@@ -83,6 +83,7 @@ class RecordSocket : public std::enable_shared_from_this<RecordSocket> {
   enum class Io : uint8_t { kProgress, kWouldBlock, kEnd };
 
   Io ReceiveSome();
+  void CountSent(size_t octets);
   Io SendSome();
   Io SendMemory();
   Io SendFile(const RecordWriter::FileRange& range);
