@@ -53,6 +53,10 @@ struct Schedule {
     return max_file_time > Duration::zero() ? 2 * max_service + 24 * max_file_time : Duration::zero();
   }
 
+  // Whether the server may forget what became of a request: it restarts, or memory is short and a client is not heard
+  // of for a lease time.
+  bool fate_may_be_unknown() const { return bound && (restarts > 0 || (bound->kept_octets && (silences || hangs))); }
+
   // Returns the faults of the server's file system: delays of all operations, and errors of operations that read,
   // change or name files.
   std::vector<fs::faulty::Fault> FileFaults() const;

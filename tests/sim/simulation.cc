@@ -122,7 +122,7 @@ Worker::Facts Simulation::MakeFacts(ClientSide& client, std::string name) const 
           .may_be_silent = schedule_.silences,
           .forgotten = &client.forgotten,
           .replies_are_kept = !schedule_.bound || client.plan.session.persist,
-          .fate_may_be_unknown = schedule_.bound && schedule_.restarts > 0,
+          .fate_may_be_unknown = schedule_.fate_may_be_unknown(),
           .splits = schedule_.bound && client.plan.session.chain,
           .may_be_cut = schedule_.bound && client.plan.session.chain && schedule_.has_faults,
           .renewed = &client.renewed};

@@ -70,8 +70,9 @@ class BoundSession final : public CompoundCaller, private LinkOwner, private Bou
     rpc::Message message;
     nfs4::nfsstat4 control = nfs4::nfsstat4::NFS4_OK;
     nfs4::nfsstat4 status = nfs4::nfsstat4::NFS4_OK;
-    uint32_t count = 0;     // the number of results behind that of OPERATION_CONTROL
-    bool is_retry = false;  // the request went over another connection than it was made for
+    uint32_t count = 0;      // the number of results behind that of OPERATION_CONTROL
+    bool is_retry = false;   // the request went over another connection than it was made for
+    bool restarted = false;  // the server has restarted since the request was sent first
   };
   struct Chained;  // a chain under way
 

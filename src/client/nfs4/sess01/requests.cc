@@ -79,6 +79,7 @@ Task<Result<BoundSession::Answer>> BoundSession::Send(Request request, ChainFlag
     return is_ours && parts.Decode(decoder, {part.first, head.count - 1});
   };
   const TimePoint sent = timers_.Now();
+  const uint64_t epoch = lease_.epoch();
   auto message = co_await link.client().CallWith<nfs4::NFSPROC4_COMPOUND>(encode, std::move(shape), decode);
   answered_ = message.has_value();
   const bool was_lost = message && link.lost_calls().Has(*message);
@@ -110,7 +111,8 @@ Task<Result<BoundSession::Answer>> BoundSession::Send(Request request, ChainFlag
                    .control = control_status,
                    .status = head.status,
                    .count = head.count - 1,
-                   .is_retry = is_retry};
+                   .is_retry = is_retry,
+                   .restarted = lease_.epoch() != epoch};
 }
 
 CompoundCaller::Fate BoundSession::HandleControl(const Answer& answer, const CompoundParts& parts, Part part) {
@@ -125,9 +127,9 @@ CompoundCaller::Fate BoundSession::HandleControl(const Answer& answer, const Com
       // it is a retry: then nobody knows.
       return answer.is_retry && parts.ChangesOnce(part) ? Fate::kDone : Fate::kLater;
     case nfsstat4::NFS4ERR_SESS01_UNKNOWN_FATE:
-      // The server has restarted, or it has forgotten the session. Opens and locks have ended, so that only a change of
-      // files may be there.
-      return parts.ChangesFiles(part) ? Fate::kDone : Fate::kLater;
+      // Opens and locks have ended with a restart of the server, so that only a change of files may be there. Without a
+      // restart, the server has dropped the replies of a client that was silent for a lease time.
+      return (answer.restarted ? parts.ChangesFiles(part) : parts.ChangesOnce(part)) ? Fate::kDone : Fate::kLater;
     default:
       return Fate::kDone;
   }

@@ -57,15 +57,24 @@ TEST_F(BoundSessionTest, RepeatsAHarmlessRequestWhoseFateIsUnknown) {
 }
 
 // Opens end with a restart of the server, so only the file that OPEN has made may be there.
-TEST_F(BoundSessionTest, RepeatsARequestOfUnknownFateThatConcernsOnlyOpens) {
+TEST_F(BoundSessionTest, RepeatsARequestOfUnknownFateThatConcernsOnlyOpensIfTheServerHasRestarted) {
   Establish();
-  server.control_errors = {nfsstat4::NFS4ERR_SESS01_UNKNOWN_FATE};
+  const auto restart = [this] {
+    ++server.instance;
+    server.faults = {Fault::kCallLost};
+    server.control_errors = {nfsstat4::NFS4ERR_SESS01_UNKNOWN_FATE};
+  };
+  restart();
   EXPECT_TRUE(Do(std::tuple(nfs4::CLOSE4args{})));
   EXPECT_EQ(server.closed_files, 1);
+  restart();
   nfs4::OPEN4args creating{};
   creating.openhow = nfs4::openflag4(nfs4::opentype4::OPEN4_CREATE, nfs4::createhow4());
-  server.control_errors = {nfsstat4::NFS4ERR_SESS01_UNKNOWN_FATE};
   EXPECT_THAT(Do(std::tuple(creating)).error().message, HasSubstr("cannot tell whether it has executed it"));
+  // Without a restart, the open may still be there.
+  server.control_errors = {nfsstat4::NFS4ERR_SESS01_UNKNOWN_FATE};
+  EXPECT_THAT(Do(std::tuple(nfs4::CLOSE4args{})).error().message, HasSubstr("cannot tell whether it has executed it"));
+  EXPECT_EQ(server.closed_files, 1);
 }
 
 TEST_F(BoundSessionTest, UsesAnotherStreamidIfAnotherRequestHasIt) {
