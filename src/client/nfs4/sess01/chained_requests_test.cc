@@ -74,6 +74,19 @@ TEST_F(BoundChainTest, ReportsABrokenChainThatHasChangedSomething) {
   server.breaks_chains = false;
 }
 
+TEST_F(BoundChainTest, DoesNotRepeatAChainOfWhichARequestMayHaveChangedSomething) {
+  Establish();
+  server.latency = 5ms;
+  server.faults = {Fault::kNone, Fault::kCallLost};
+  // The first LOOKUP, and the retries of the two others, are harmless. REMOVE is not.
+  constexpr auto kInUse = nfsstat4::NFS4ERR_SESS01_STREAM_INUSE;
+  server.control_errors = {nfsstat4::NFS4ERR_SESS01_UNKNOWN_FATE, kInUse, kInUse, kInUse};
+  const Result<void> result = RemoveLongNames();
+  ASSERT_FALSE(result);
+  EXPECT_THAT(result.error().message, HasSubstr("cannot tell whether it has executed it"));
+  EXPECT_EQ(server.removes, 0);
+}
+
 TEST_F(BoundChainTest, ALostConnectionInTheMiddleOfAChain) {
   for (const Fault fault : {Fault::kCallLost, Fault::kReplyLost}) {
     SCOPED_TRACE(static_cast<int>(fault));

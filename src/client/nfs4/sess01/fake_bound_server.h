@@ -374,7 +374,8 @@ class FakeBoundServer final : public Connector {
     }
     using enum nfs4::ChainFlags;
     const bool goes_on = asked.chainflags == CHAINCONTINUE || asked.chainflags == CHAINEND;
-    if (goes_on && (is_retry || breaks_chains)) status = nfsstat4::NFS4ERR_SESS01_CHAIN_BROKEN;
+    if (status == nfsstat4::NFS4_OK && goes_on && (is_retry || breaks_chains))
+      status = nfsstat4::NFS4ERR_SESS01_CHAIN_BROKEN;
     if (status == nfsstat4::NFS4_OK) {
       kept = {asked.channelid, xid, {}};
       keep = &kept;

@@ -215,13 +215,18 @@ struct BoundSession::Chained {
     return std::ranges::all_of(
         answers, [](const auto& answer) { return !answer || (*answer && (*answer)->status == nfsstat4::NFS4_OK); });
   }
-  // Returns the answer to a request that may have changed files, though the answer does not tell; null if there is
-  // none. The server may have executed it although an earlier request of the chain has to be sent again.
+  // Returns the answer to a request that may have changed something which must not change twice, though the answer does
+  // not tell; null if there is none. The server may have executed it although an earlier request of the chain has to be
+  // sent again.
   Result<Answer>* FindDoubtful() {
     for (size_t i = 0; i < parts.size(); ++i) {
-      if (!answers[i] || !compound.parts.ChangesFiles(parts[i])) continue;
+      if (!answers[i]) continue;
       Result<Answer>& answer = *answers[i];
-      if (!answer || answer->control == nfsstat4::NFS4ERR_SESS01_UNKNOWN_FATE) return &answer;
+      const bool is_doubtful = !answer ? compound.parts.ChangesFiles(parts[i])
+                                       : (answer->control == nfsstat4::NFS4ERR_SESS01_UNKNOWN_FATE ||
+                                          answer->control == nfsstat4::NFS4ERR_SESS01_STREAM_INUSE) &&
+                                             HandleControl(*answer, compound.parts, parts[i]) == Fate::kDone;
+      if (is_doubtful) return &answer;
     }
     return nullptr;
   }
