@@ -1,4 +1,4 @@
-// What fuzz targets share: their input, consumed from the front, and how they report an error.
+// The parts that fuzz targets share: their input, consumed from the front, and the report of an error.
 #pragma once
 
 #include <algorithm>

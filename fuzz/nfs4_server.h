@@ -14,7 +14,7 @@
 #include "nfs/exports.h"
 #include "nfs/test_initiator.h"
 #include "nfs/v4/attributes/owner_names.h"
-#include "nfs/v4/callback/callbacks.h"
+#include "nfs/v4/callback/test_callbacks.h"
 #include "nfs/v4/engine/compound_head.h"
 #include "nfs/v4/engine/namespace.h"
 #include "nfs/v4/engine/program.h"
@@ -35,19 +35,6 @@ class Clock : public TimerService {
   TimePoint Now() const override { return now; }
   std::unique_ptr<Timer> MakeTimer(std::function<void()>) override { return nullptr; }
   TimePoint now{};
-};
-
-// Callbacks to clients that never answer.
-class SilentCallbacks : public nfs::v4::Callbacks {
- public:
-  void Recall(nfs::v4::ClientId, const nfs4::stateid4&, const nfs::FileHandle&,
-              const std::optional<nfs::v4::RequestName>&) override {}
-  Task<nfs::v4::HolderAttributes> GetAttributes(Loop*, nfs::v4::ClientId, const nfs::FileHandle&) override {
-    co_return nfs::v4::HolderAttributes{};
-  }
-  void NotifyLock(nfs::v4::ClientId, const nfs::FileHandle&, ConstBytes) override {}
-  void OffloadDone(nfs::v4::ClientId, const nfs::FileHandle&, const nfs4::stateid4&,
-                   const nfs4::offload_info4&) override {}
 };
 
 // Its export, "/", takes calls of the given flavors. The target calls Start() before the first COMPOUND.
@@ -157,7 +144,7 @@ class Nfs4Server {
   int64_t ticks_ = 0;
   std::unique_ptr<const nfs::v4::Namespace> names_;
   nfs::v4::OwnerNames owners_;
-  SilentCallbacks callbacks_;
+  nfs::v4::NoCallbacks callbacks_;
   nfs::v4::MemoryRecoveryStore* store_ = nullptr;  // owned by recovery_
   std::optional<nfs::v4::RecoveryQueue> recovery_;
   nfs::v4::MemoryReplyStore reply_store_;

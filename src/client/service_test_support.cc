@@ -13,7 +13,7 @@
 #include "nfs/mount/program.h"
 #include "nfs/v3/program.h"
 #include "nfs/v4/attributes/owner_names.h"
-#include "nfs/v4/callback/callbacks.h"
+#include "nfs/v4/callback/test_callbacks.h"
 #include "nfs/v4/engine/namespace.h"
 #include "nfs/v4/engine/program.h"
 #include "nfs/v4/operations/lease.h"
@@ -29,18 +29,6 @@ namespace {
 
 using nfs4::nfs_opnum4;
 using nfs4::nfsstat4;
-
-// The server calls no client back, and so grants no delegations.
-class NoCallbacks final : public nfs::v4::Callbacks {
-  void Recall(nfs::v4::ClientId, const nfs4::stateid4&, const nfs::FileHandle&,
-              const std::optional<nfs::v4::RequestName>&) override {}
-  Task<nfs::v4::HolderAttributes> GetAttributes(Loop*, nfs::v4::ClientId, const nfs::FileHandle&) override {
-    co_return nfs::v4::HolderAttributes{};
-  }
-  void NotifyLock(nfs::v4::ClientId, const nfs::FileHandle&, ConstBytes) override {}
-  void OffloadDone(nfs::v4::ClientId, const nfs::FileHandle&, const nfs4::stateid4&,
-                   const nfs4::offload_info4&) override {}
-};
 
 // The store of all runs of a server, for one run.
 class SharedStore final : public nfs::v4::RecoveryStore {
@@ -97,7 +85,7 @@ class Nfs4Run {
   const std::unique_ptr<const nfs::v4::Namespace> names_;
   const nfs::v4::Settings settings_;
   nfs::v4::OwnerNames owners_;
-  NoCallbacks callbacks_;
+  nfs::v4::NoCallbacks callbacks_;  // so the server grants no delegations
   nfs::v4::RecoveryQueue recovery_;
   nfs::v4::State state_;
   const nfs::v4::Services services_{.names = *names_,

@@ -8,6 +8,7 @@
 #include "dying_stream_store.h"
 #include "nfs/v4/attributes/owner_names.h"
 #include "nfs/v4/callback/callback_sender.h"
+#include "nfs/v4/callback/test_callbacks.h"
 #include "nfs/v4/engine/namespace.h"
 #include "nfs/v4/engine/program.h"
 #include "nfs/v4/state/stable/recovery_queue.h"
@@ -64,17 +65,6 @@ class Nfs4Service {
   size_t callbacks() const { return sender_.under_way(); }
 
  private:
-  class NoCallbacks final : public nfs::v4::Callbacks {
-    void Recall(nfs::v4::ClientId, const nfs4::stateid4&, const nfs::FileHandle&,
-                const std::optional<nfs::v4::RequestName>&) override {}
-    Task<nfs::v4::HolderAttributes> GetAttributes(Loop*, nfs::v4::ClientId, const nfs::FileHandle&) override {
-      co_return nfs::v4::HolderAttributes{};
-    }
-    void NotifyLock(nfs::v4::ClientId, const nfs::FileHandle&, ConstBytes) override {}
-    void OffloadDone(nfs::v4::ClientId, const nfs::FileHandle&, const nfs4::stateid4&,
-                     const nfs4::offload_info4&) override {}
-  };
-
   nfs::v4::StateTables::Beginning BeginTables();
   static nfs::v4::Settings SettingsOf(const Schedule& schedule);
   nfs::v4::Services MakeServices(const Schedule& schedule);
@@ -88,7 +78,7 @@ class Nfs4Service {
   std::unique_ptr<const nfs::v4::Namespace> names_;
   const nfs::v4::Settings settings_;
   nfs::v4::OwnerNames owners_;
-  NoCallbacks no_callbacks_;
+  nfs::v4::NoCallbacks no_callbacks_;
   DyingStreamStore streams_;
   nfs::v4::RecoveryQueue recovery_;
   nfs::v4::ReplyWriter replies_{memory_.replies, streams_};
