@@ -47,6 +47,9 @@ class Callbacks : public Notices {
   // Returns at once.
   virtual void NotifyLock(ClientId client, const FileHandle& file, ConstBytes owner) = 0;
 
+  // Tells the lock manager of NLM that a lock may be available now for a process of a host. Returns at once.
+  virtual void NotifyHost(const LockNotice& /*notice*/) {}
+
   // CB_RECALL_SLOT (RFC 8881 §20.8): tells a client to use fewer slots of a session. Returns at once.
   virtual void RecallSlots(ClientId /*client*/, const SessionId& /*session*/, SlotId /*target_highest*/) {}
 
@@ -62,6 +65,7 @@ class Callbacks : public Notices {
   void Send(const Owed& owed) final {
     for (const auto& recall : owed.recalls) Recall(recall.client, recall.stateid, recall.file, recall.given_by);
     for (const auto& notice : owed.notices) NotifyLock(notice.client, notice.file, AsBytes(notice.owner));
+    for (const auto& notice : owed.host_notices) NotifyHost(notice);
     for (const auto& recall : owed.slot_recalls) RecallSlots(recall.client, recall.session, recall.target_highest);
     for (const auto& recall : owed.credit_recalls) RecallCredits(recall);
     for (const auto& closing : owed.closings) closing.way->CloseConnection(closing.why);

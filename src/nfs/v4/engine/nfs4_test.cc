@@ -28,6 +28,10 @@ void RecordedCallbacks::NotifyLock(ClientId client, const FileHandle& file, Cons
   notices.push_back({client, file, std::string(AsText(owner))});
 }
 
+void RecordedCallbacks::NotifyHost(const v4::LockNotice& notice) {
+  if (on_host_notice) on_host_notice(notice);
+}
+
 void RecordedCallbacks::RecallSlots(ClientId, const SessionId& session, SlotId target_highest) {
   slots.emplace_back(session, target_highest);
 }

@@ -13,6 +13,7 @@
 #include <gtest/gtest.h>
 
 #include <deque>
+#include <functional>
 #include <list>
 #include <memory>
 #include <optional>
@@ -69,6 +70,7 @@ class RecordedCallbacks : public Callbacks {
               const std::optional<RequestName>& given_by) override;
   Task<HolderAttributes> GetAttributes(Loop*, ClientId, const FileHandle&) override;
   void NotifyLock(ClientId client, const FileHandle& file, ConstBytes owner) override;
+  void NotifyHost(const v4::LockNotice& notice) override;
   void RecallSlots(ClientId, const SessionId& session, SlotId target_highest) override;
   void RecallCredits(const CreditRecall& recall) override;
   void OffloadDone(ClientId client, const FileHandle& file, const stateid4& copy,
@@ -78,6 +80,7 @@ class RecordedCallbacks : public Callbacks {
   std::vector<std::pair<SessionId, std::shared_ptr<rpc::BackChannel>>> session_probes;
   std::vector<RecallOf> recalls;
   std::vector<LockNotice> notices;
+  std::function<void(const v4::LockNotice&)> on_host_notice;
   std::vector<CopyDone> copies;
   std::vector<std::pair<SessionId, SlotId>> slots;
   std::vector<CreditRecall> credits;

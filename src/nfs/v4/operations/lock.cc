@@ -24,7 +24,8 @@ LOCK4denied ToDenied(Compound& compound, const Locks::LockConflict& conflict) {
   return {.offset = conflict.held.range.first,
           .length = conflict.held.range.length(),
           .locktype = conflict.held.exclusive ? WRITE_LT : READ_LT,
-          .owner = {.clientid = conflict.client.value(), .owner = AsBytes(compound.denied_owner)}};
+          .owner = {.clientid = IsLockHost(conflict.client) ? 0 : conflict.client.value(),
+                    .owner = AsBytes(compound.denied_owner)}};
 }
 
 // One attempt at LOCK, with the tables locked.

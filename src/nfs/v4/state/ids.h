@@ -12,6 +12,10 @@ namespace penstock::nfs::v4 {
 
 // clientid4. Its high half identifies the run of the server, so no client ID is ever given out twice.
 using ClientId = Strong<struct ClientIdTag, uint64_t>;
+// Hosts that lock through NLM (LockHosts) have IDs of the same type. Their high half is all ones, which is no run of
+// the server.
+inline ClientId LockHostId(uint32_t number) { return ClientId(uint64_t{UINT32_MAX} << 32 | number); }
+inline bool IsLockHost(ClientId id) { return id.value() >> 32 == UINT32_MAX; }
 using SlotId = Strong<struct SlotIdTag, uint32_t>;
 // The sequence ID of a slot (RFC 8881 §2.10.6.1), or of an owner in version 4.0 (RFC 7530 §9.1.7).
 using SequenceId = Strong<struct SequenceIdTag, uint32_t>;

@@ -25,7 +25,7 @@ struct DelegationRecall {
   std::optional<RequestName> given_by;  // see Callbacks::Recall
 };
 
-// CB_NOTIFY_LOCK: a lock that the client waits for may be free now.
+// CB_NOTIFY_LOCK: a lock that the client, or a process of a host (LockHosts), waits for may be free now.
 struct LockNotice {
   ClientId client;
   FileHandle file;
@@ -56,6 +56,7 @@ struct CreditRecall {
 struct Owed {
   std::vector<DelegationRecall> recalls{};
   std::vector<LockNotice> notices{};
+  std::vector<LockNotice> host_notices{};  // to hosts that lock through NLM
   std::vector<SlotRecall> slot_recalls{};
   std::vector<CreditRecall> credit_recalls{};
   std::vector<ConnectionToClose> closings{};

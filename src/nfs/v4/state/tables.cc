@@ -41,6 +41,19 @@ void StateTables::End(ClientId id, TimePoint now) {
   if (client) clients.Remove(*client, HoldingsForgotten());
 }
 
+LockHost* StateTables::GetLockHost(const LockHostName& name, TimePoint now) {
+  LockHost* host = lock_hosts.Find(name);
+  if (!host && !lock_hosts.HasRoom(name.address)) return nullptr;
+  if (!host) host = &lock_hosts.Add(name, now);
+  lock_hosts.Use(*host, now);
+  return host;
+}
+
+void StateTables::EndLockHost(LockHost& host, TimePoint now) {
+  files.ForgetClient(host.id, Ending::kReleased, now);
+  lock_hosts.Remove(host);
+}
+
 bool StateTables::CanCall(ClientId id) const {
   const Client* client = clients.Find(id);
   if (!client) return false;
@@ -126,6 +139,7 @@ bool StateTables::owes() const {
 Owed StateTables::TakeOwed() {
   return {.recalls = files.delegations.TakeRecalls(),
           .notices = files.locks.TakeNotices(),
+          .host_notices = files.locks.TakeHostNotices(),
           .slot_recalls = std::exchange(slot_recalls, {}),
           .credit_recalls = bound_sessions.TakeRecalls(),
           .closings = bound_sessions.TakeClosings(),

@@ -13,6 +13,7 @@
 #include "base/siphash.h"
 #include "nfs/v4/dialect/dialect.h"
 #include "nfs/v4/state/clients/clients.h"
+#include "nfs/v4/state/clients/lock_hosts.h"
 #include "nfs/v4/state/files/files.h"
 #include "nfs/v4/state/offloads.h"
 #include "nfs/v4/state/owed.h"
@@ -98,6 +99,7 @@ struct StateTables {
   StateTables& operator=(const StateTables&) = delete;
 
   Clients clients;                       // clients and their leases
+  LockHosts lock_hosts;                  // hosts that lock through NLM
   SlotLimit slot_limit;                  // for the sessions of both kinds
   Sessions sessions;                     // the sessions of clients of minor version 1 and later
   sess01::BoundSessions bound_sessions;  // the sessions of 2004
@@ -146,6 +148,13 @@ struct StateTables {
   // than that of the session.
   Result<DestroyedSession, nfs4::nfsstat4> DestroyBound(ClientId id, const Principal& principal, uint64_t connection,
                                                         TimePoint now);
+
+  // ---- hosts that lock through NLM (tables.cc)
+
+  // Returns the host, and adds it if it is not known; null if there are too many hosts.
+  LockHost* GetLockHost(const LockHostName& name, TimePoint now);
+  // Releases all locks and shares of a host and removes it. The caller must remove its record from the recovery store.
+  void EndLockHost(LockHost& host, TimePoint now);
 
   // ---- the rest (tables.cc)
 

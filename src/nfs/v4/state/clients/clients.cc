@@ -59,6 +59,7 @@ bool Clients::LeaseIsOver(const Client& client, TimePoint now) const {
 bool Clients::HasRequests(const Client& client) { return client.requests > 0; }
 
 bool Clients::IsExpired(ClientId id, TimePoint now) const {
+  if (IsLockHost(id)) return false;
   const Client* client = Find(id);
   return !client || LeaseIsOver(*client, now);
 }

@@ -65,7 +65,7 @@ class Clients {
   void Renew(ClientId id, TimePoint now);
   void Renew(Client& client, TimePoint now);
   // Whether the lease is over and the client has no request under way, so that its state gives way to other clients.
-  // Also true if the client was removed.
+  // Also true if the client was removed. False for hosts that lock through NLM, which have no lease.
   bool IsExpired(ClientId id, TimePoint now) const;
   bool LeaseIsOver(const Client& client, TimePoint now) const;
   // Whether the client was last renewed longer ago than the lease lasts.

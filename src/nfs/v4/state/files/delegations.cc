@@ -44,7 +44,7 @@ open_delegation4 NoDelegation(nfs4::why_no_delegation4 why, const Dialect& diale
 // Adds the facts about the opens and delegations that the file already has.
 void AddWhatIsHeld(const Party& party, const FileState& file, DelegationFacts& facts) {
   facts.others_open = file.opens.HasOthers(party);
-  facts.others_write = file.opens.HasOtherWriters(party);
+  facts.others_write = file.opens.HasOtherWriters(party) || file.opens.HasWithoutAccess();
   const auto own = file.delegations.find(party);
   const bool holds = own != file.delegations.end();
   if (holds) facts.own_is_write = own->second->write;

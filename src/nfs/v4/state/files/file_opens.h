@@ -42,12 +42,15 @@ class FileOpens {
   OpenState* Find(const Opener& opener) const;
   // Returns an open that conflicts with another open with `share`; null if there is none.
   const OpenState* FindConflict(const Share& share) const;
-  // Returns an open, other than `own`, that denies reading or writing; null if there is none.
+  // Returns an open, other than `own`, that denies reading or writing; null if there is none. The shares of hosts deny
+  // opens only (see HostLocks): they do not count.
   const OpenState* FindDenial(bool write, const OpenState* own) const;
   // Whether other parties than this have opens, or opens for writing.
   bool HasOthers(const Party& party) const;
   bool HasOtherWriters(const Party& party) const;
   bool HasWriters() const;
+  // Whether an open has no access: it stands for the locks of a host, which may have the file open in any way.
+  bool HasWithoutAccess() const { return without_access_ > 0; }
 
   bool empty() const { return all_.empty(); }
   size_t size() const { return all_.size(); }
@@ -60,9 +63,13 @@ class FileOpens {
     size_t writers = 0;
   };
   Counts CountsOf(const Party& party) const;
+  size_t CountWriters() const;
+
+  using Lists = std::array<std::list<OpenState*>, kBits>;
 
   All all_;
-  std::array<std::list<OpenState*>, kBits> by_bit_;
+  Lists of_clients_, of_hosts_;
+  size_t without_access_ = 0;
   std::unordered_map<Party, Counts, PartyHash> by_party_;
 };
 

@@ -36,6 +36,10 @@ class LockQueue {
   std::vector<LockWaiter>& waiters() { return waiters_; }
   bool empty() const { return waiters_.empty(); }
 
+  bool Has(ClientId client) const {
+    return std::ranges::any_of(waiters_, [&](const LockWaiter& one) { return one.client == client; });
+  }
+
   // Adds a waiter. A waiter that asks again keeps its place.
   void Add(const LockWaiter& waiter) {
     const auto known = std::ranges::find_if(waiters_, [&](const LockWaiter& one) {

@@ -44,6 +44,11 @@ LockState* Locks::FindLocks(const FileState& file, const Party& party, std::stri
   return at == owner->locks.end() ? nullptr : at->second;
 }
 
+LockState* Locks::FindLocks(const NamedFile& name, ClientId client, ConstBytes owner) const {
+  const FileState* const file = records_.FindFile(name);
+  return file ? FindLocks(*file, {client, name.handle.export_id}, AsText(owner)) : nullptr;
+}
+
 // Applies a change of an owner's ranges to the ranges of the file and to all counters.
 void Locks::Apply(LockState& locks, const LockChange& change) {
   HeldRanges& held = locks.file->held;
@@ -94,8 +99,7 @@ std::optional<Locks::LockConflict> Locks::TestLock(const NamedFile& file, Client
 }
 
 bool Locks::NeedsLocalLocks(const NamedFile& file, ClientId client, ConstBytes owner, bool exclusive) const {
-  const FileState* const state = records_.FindFile(file);
-  const LockState* const known = state ? FindLocks(*state, {client, file.handle.export_id}, AsText(owner)) : nullptr;
+  const LockState* const known = FindLocks(file, client, owner);
   return !known || NeedsLocalLocks(*known, exclusive);
 }
 bool Locks::NeedsLocalLocks(const LockState& locks, bool exclusive) {
@@ -125,6 +129,14 @@ std::optional<Locks::LockConflict> Locks::FindWaiterAhead(const FileState& file,
   return std::nullopt;
 }
 
+void Locks::StopWaiting(const NamedFile& name, ClientId client, ConstBytes owner, const LockRange& range,
+                        TimePoint now) {
+  FileState* const file = records_.FindFile(name);
+  if (!file) return;
+  file->queue.Remove(client, AsText(owner), range);
+  TellWaiters(*file, now);
+}
+
 void Locks::TellWaiters(FileState& file, TimePoint now) {
   file.queue.RemoveExpired(now);
   auto& waiters = file.queue.waiters();
@@ -135,7 +147,7 @@ void Locks::TellWaiters(FileState& file, TimePoint now) {
     });
     const Party party{at->client, at->handle.export_id};
     if (behind || FindHeldConflict(file, party, at->owner, at->range, at->exclusive)) continue;
-    notices_.push_back({at->client, at->handle, at->owner});
+    (IsLockHost(at->client) ? host_notices_ : notices_).push_back({at->client, at->handle, at->owner});
     at->can_be_told = false;  // until it asks again
     at->until = std::min(at->until, now + kTurn);
     if (!std::exchange(file.has_turn, true)) turns_.push_back({now + kTurn, file.name});
@@ -172,8 +184,8 @@ std::optional<Locks::LockConflict> Locks::FindObstacle(FileState& file, const Op
 
 Locks::LockResult Locks::Lock(OpenState& open, ConstBytes name, const LockRequest& request, const Dialect& dialect,
                               TimePoint now) {
-  if (!open.share.AllowsLock(request.exclusive)) return {.status = nfs4::NFS4ERR_OPENMODE};
   ClientFiles& client = *open.client;
+  if (!IsLockHost(client.id) && !open.share.AllowsLock(request.exclusive)) return {.status = nfs4::NFS4ERR_OPENMODE};
   FileState& file = *open.file;
   if (LockState* const known = FindLocks(file, PartyOf(open), AsText(name))) {
     return Extend(*known, request, dialect, now);

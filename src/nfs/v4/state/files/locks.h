@@ -56,7 +56,8 @@ class Locks {
     std::optional<LockConflict> conflict{};  // of NFS4ERR_DENIED
     std::optional<ClientId> blocker{};       // the client in the conflict, unless a local program is in it
   };
-  // LOCK by an owner that may be new on the file. NFS4ERR_OPENMODE if the open does not allow the lock.
+  // LOCK by an owner that may be new on the file. NFS4ERR_OPENMODE if the open does not allow the lock; the opens that
+  // stand for the locks of hosts (HostLocks) allow all locks.
   LockResult Lock(OpenState& open, ConstBytes owner, const LockRequest& request, const Dialect& dialect, TimePoint now);
   // LOCK by an owner that has locks on the file.
   LockResult Lock(LockState& locks, const LockRequest& request, const Dialect& dialect, TimePoint now);
@@ -67,6 +68,8 @@ class Locks {
   std::optional<LockConflict> TestLock(const NamedFile& file, ClientId client, ConstBytes owner, const LockRange& range,
                                        bool exclusive, const std::shared_ptr<fs::LocalLocks>& local = nullptr) const;
   LockOwner* FindLockOwner(ClientId client, ConstBytes name);
+  // Returns null if the owner has no lock stateid for the file by this export.
+  LockState* FindLocks(const NamedFile& file, ClientId client, ConstBytes owner) const;
   // RELEASE_LOCKOWNER (RFC 7530 §16.37): NFS4ERR_LOCKS_HELD if the owner holds any lock.
   nfs4::nfsstat4 ReleaseLockOwner(ClientId client, ConstBytes owner);
   void RemoveLocks(LockState& locks, Ending ending);
@@ -82,13 +85,16 @@ class Locks {
 
   // ---- waiters
 
+  // The owner no longer waits for locks in the range.
+  void StopWaiting(const NamedFile& file, ClientId client, ConstBytes owner, const LockRange& range, TimePoint now);
   // Notifies the waiters of a file whose locks are free now.
   void TellWaiters(FileState& file, TimePoint now);
   // Ends the turn of each waiter that missed it, and notifies the next waiter. Call this regularly.
   void EndTurns(TimePoint now);
-  // Whether notices are to be sent, and takes them.
-  bool has_notices() const { return !notices_.empty(); }
+  // Whether notices are to be sent, and takes them: those to clients, and those to hosts that lock through NLM.
+  bool has_notices() const { return !notices_.empty() || !host_notices_.empty(); }
   std::vector<LockNotice> TakeNotices() { return std::exchange(notices_, {}); }
+  std::vector<LockNotice> TakeHostNotices() { return std::exchange(host_notices_, {}); }
 
   bool IsFull() const { return ranges_ + kMoreRanges > records_.limits().ranges; }
   // Describes the first inconsistency; returns null if there is none (consistency.cc).
@@ -124,7 +130,7 @@ class Locks {
   Room& room_;
   size_t ranges_ = 0;  // of all clients
   uint64_t last_holder_ = 0;
-  std::vector<LockNotice> notices_;
+  std::vector<LockNotice> notices_, host_notices_;
   // The files in which a waiter was notified, in the order of time. Each file is in it once at most
   // (FileState::has_turn).
   std::deque<Turn> turns_;

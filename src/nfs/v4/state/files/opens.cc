@@ -40,13 +40,18 @@ bool Opens::IsPinned(const NamedFile& file) const {
   return state && FindPin(*state, file.handle.export_id);
 }
 
+OpenState* Opens::Find(const OpenOwner& owner, const NamedFile& file) const {
+  const FileState* const state = records_.FindFile(file);
+  return state ? state->opens.Find({&owner, file.handle.export_id}) : nullptr;
+}
+
 Opens::OpenResult Opens::AddOpen(OpenOwner& owner, const NamedFile& file, const Share& share, const fs::Pinned& pinned,
                                  const Dialect& dialect, TimePoint now) {
   if (const auto blocker = FindShareConflict(file, share)) {
     return {.status = nfs4::NFS4ERR_SHARE_DENIED, .blocker = blocker};
   }
   FileState* state = records_.FindFile(file);
-  OpenState* open = state ? state->opens.Find({&owner, file.handle.export_id}) : nullptr;
+  OpenState* open = Find(owner, file);
   OpenResult result;
   if (open) {
     result.before = open->history;

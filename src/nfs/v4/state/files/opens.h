@@ -29,6 +29,8 @@ class Opens {
   // Returns the client whose open conflicts with another open with `share`; it may be the client that asks.
   std::optional<ClientId> FindShareConflict(const NamedFile& file, const Share& share) const;
   bool IsPinned(const NamedFile& file) const;
+  // Returns the owner's open of the file by this export; null if there is none.
+  OpenState* Find(const OpenOwner& owner, const NamedFile& file) const;
 
   struct OpenResult {
     nfs4::nfsstat4 status = nfs4::NFS4_OK;

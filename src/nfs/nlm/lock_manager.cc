@@ -1,0 +1,325 @@
+#include "nfs/nlm/lock_manager.h"
+
+#include <utility>
+
+#include "base/host.h"
+#include "nfs/caller.h"
+#include "nfs/export_options.h"
+
+namespace penstock::nfs::nlm {
+
+using namespace nlm4;  // NOLINT: the protocol's own names, RFC 1813 appendix II
+using v4::HostLocks;
+
+namespace {
+
+// A call waits so long for a delegation to come back, since NLM has no status for "try again".
+constexpr Duration kPatience = std::chrono::seconds(10);
+constexpr Duration kPause = std::chrono::milliseconds(50);
+// The most results of asynchronous calls that are being sent. More are dropped: the host sends its call again.
+constexpr size_t kMostSending = 256;
+// The longest chain of processes that wait for each other.
+constexpr int kLongestChain = 16;
+
+Status ToStatus(HostLocks::Status status) {
+  switch (status) {
+    case HostLocks::Status::kGranted:
+      return NLM4_GRANTED;
+    case HostLocks::Status::kDenied:
+    case HostLocks::Status::kRecalled:
+      return NLM4_DENIED;
+    case HostLocks::Status::kGrace:
+      return NLM4_DENIED_GRACE_PERIOD;
+    case HostLocks::Status::kNoRoom:
+      return NLM4_DENIED_NOLOCKS;
+    case HostLocks::Status::kStale:
+      return NLM4_STALE_FH;
+    case HostLocks::Status::kFailed:
+      return NLM4_FAILED;
+  }
+  std::unreachable();
+}
+
+Status ToStatus(fs::Error error) {
+  switch (error) {
+    case fs::Error::kStale:
+    case fs::Error::kBadHandle:
+      return NLM4_STALE_FH;
+    case fs::Error::kReadOnly:
+      return NLM4_ROFS;
+    case fs::Error::kDelay:
+      return NLM4_DENIED_NOLOCKS;
+    default:
+      return NLM4_FAILED;
+  }
+}
+
+HostLocks::Process ProcessOf(const rpc::CallContext& call, std::string_view caller_name, uint32_t number = 0) {
+  return {.host = {Unmapped(call.peer.address.address()), std::string(caller_name)},
+          .ours = Unmapped(call.peer.local.address()),
+          .number = number};
+}
+
+// Clients call their server's lock manager with AUTH_SYS, even if they use RPCSEC_GSS for the export. A lock changes
+// no data, so AUTH_SYS is enough for it; Linux's server accepts it, too.
+Caller CallerOf(const Export& in, const rpc::CallContext& call) {
+  const ExportOptions& options = in.options();
+  const bool is_sys = call.credential.flavor == rpc::AuthFlavor::AUTH_SYS;
+  if (!is_sys || options.security.Admits(call.credential)) return {options, call.credential, call.peer};
+  ExportOptions with_sys = options;
+  with_sys.security.Add(SecurityFlavor::kSys);
+  return {with_sys, call.credential, call.peer};
+}
+
+std::vector<std::byte> Copy(ConstBytes bytes) { return {bytes.begin(), bytes.end()}; }
+
+}  // namespace
+
+LockManager::LockManager(const Exports& exports, HostLocks& locks, HostCalls& calls, Loop* home, TimerService& timers,
+                         const WaitingLocks::Settings& settings)
+    : exports_(exports),
+      locks_(locks),
+      calls_(calls),
+      home_(home),
+      timers_(timers),
+      waiting_(locks, calls, home, timers, settings),
+      pauses_(timers) {}
+
+Task<> LockManager::GoHome() {
+  if (home_) co_await SwitchTo(*home_);
+}
+
+Task<> LockManager::GoBack(const rpc::CallContext& call) {
+  if (call.peer.loop) co_await SwitchTo(*call.peer.loop);
+}
+
+// ---- files
+
+LockManager::Found LockManager::Find(const rpc::CallContext& call, ConstBytes fh) const {
+  const auto parsed = FileHandle::Parse(fh);
+  const Export* const in = parsed ? exports_.Find(parsed->export_id) : nullptr;
+  if (!in) return std::unexpected(NLM4_STALE_FH);
+  if (!in->Admits(call.peer)) {
+    exports_.Refuse(call.peer.address, *in);
+    return std::unexpected(NLM4_STALE_FH);
+  }
+  if (const auto known = in->file_system().Identify(parsed->object); !known) {
+    return std::unexpected(ToStatus(known.error()));
+  }
+  return v4::LockedFile{.in = in, .name = in->Name(parsed->object), .caller = CallerOf(*in, call)};
+}
+
+Task<LockManager::Found> LockManager::FindPermitted(const rpc::CallContext& call, ConstBytes fh, bool reads,
+                                                    bool writes) {
+  PENSTOCK_CO_TRY(v4::LockedFile file, Find(call, fh));
+  if (writes && file.in->options().read_only) co_return std::unexpected(NLM4_ROFS);
+  fs::RequestContext context = file.caller.context();
+  context.loop = home_;
+  fs::FileSystem& tree = file.in->file_system();
+  const fs::Handle& object = file.name.handle.object;
+  const auto attributes = co_await tree.GetAttributes(context, object);
+  if (!attributes) co_return std::unexpected(ToStatus(attributes.error()));
+  if (attributes->type != fs::FileType::kRegular) co_return std::unexpected(NLM4_FAILED);
+  // As for READ and WRITE, the owner may do it whatever the mode says: the client has checked the mode when it opened
+  // the file.
+  if (attributes->uid == context.credentials.uid) co_return file;
+  const fs::AccessMask wanted = (reads ? fs::kAccessRead : 0) | (writes ? fs::kAccessModify : 0);
+  const auto access = co_await tree.Access(context, object, wanted);
+  if (!access.result) co_return std::unexpected(ToStatus(access.result.error()));
+  if ((*access.result & wanted) != wanted) co_return std::unexpected(NLM4_DENIED);
+  co_return file;
+}
+
+Task<HostLocks::Answer> LockManager::Patiently(std::function<Task<HostLocks::Answer>()> attempt) {
+  const TimePoint end = timers_.Now() + kPatience;
+  for (;;) {
+    HostLocks::Answer answer = co_await attempt();
+    const bool may_come = answer.status == HostLocks::Status::kRecalled && !pauses_.ended() && timers_.Now() < end;
+    if (!may_come) co_return answer;
+    co_await pauses_.For(kPause);
+  }
+}
+
+// ---- procedures
+
+Task<LockManager::Tested> LockManager::Test(const rpc::CallContext& call, CalledLock lock) {
+  co_await GoHome();
+  Tested tested;
+  auto file = co_await FindPermitted(call, lock.fh, !lock.exclusive, lock.exclusive);
+  if (!file) {
+    tested.status = file.error();
+  } else if (!lock.range) {
+    tested.status = NLM4_FBIG;
+  } else {
+    const HostLocks::Process by = ProcessOf(call, lock.caller_name, lock.process);
+    const HostLocks::Request request{.range = *lock.range, .exclusive = lock.exclusive};
+    HostLocks::Answer answer = co_await Patiently([&] { return locks_.Test(home_, *file, by, request); });
+    tested.status = ToStatus(answer.status);
+    if (tested.status == NLM4_DENIED) {
+      // A client of NFSv4 that does not return its delegation may have locked anything.
+      tested.holder = answer.holder ? *std::move(answer.holder)
+                                    : HostLocks::Holder{.range = *lock.range, .exclusive = true, .name = "NFSv4"};
+    }
+  }
+  co_await GoBack(call);
+  co_return tested;
+}
+
+Task<Status> LockManager::Lock(const rpc::CallContext& call, CalledLock lock, bool block, bool reclaim) {
+  co_await GoHome();
+  const Status status = co_await LockHere(call, lock, block, reclaim);
+  co_await GoBack(call);
+  co_return status;
+}
+
+Task<Status> LockManager::LockHere(const rpc::CallContext& call, CalledLock lock, bool block, bool reclaim) {
+  auto file = co_await FindPermitted(call, lock.fh, !lock.exclusive, lock.exclusive);
+  if (!file) co_return file.error();
+  if (!lock.range) co_return NLM4_FBIG;
+  const HostLocks::Process by = ProcessOf(call, lock.caller_name, lock.process);
+  const HostLocks::Request request{
+      .range = *lock.range, .exclusive = lock.exclusive, .waits = block && !reclaim, .reclaim = reclaim};
+  const auto attempt = [&] { return locks_.Lock(home_, *file, by, request); };
+  const HostLocks::Answer answer = request.waits ? co_await attempt() : co_await Patiently(attempt);
+  if (answer.status == HostLocks::Status::kGranted) {
+    // The process no longer waits for this lock.
+    waiting_.Remove(by, file->name, *lock.range);
+    co_return NLM4_GRANTED;
+  }
+  const bool may_wait = answer.status == HostLocks::Status::kDenied || answer.status == HostLocks::Status::kRecalled;
+  if (!request.waits || !may_wait) co_return ToStatus(answer.status);
+  if (answer.holder && co_await WouldDeadlock(by, *answer.holder)) {
+    locks_.StopWaiting(file->name, by, *lock.range);
+    co_return NLM4_DEADLCK;
+  }
+  const NamedFile name = file->name;
+  const bool added = waiting_.Add({.file = *std::move(file),
+                                   .by = by,
+                                   .request = request,
+                                   .version = call.version,
+                                   .by_udp = false,
+                                   .fh = Copy(lock.fh),
+                                   .oh = Copy(lock.oh)});
+  if (added) co_return NLM4_BLOCKED;
+  locks_.StopWaiting(name, by, *lock.range);
+  co_return NLM4_DENIED_NOLOCKS;
+}
+
+// Follows the processes that wait for each other. Each one is asked anew what it waits for, because it may have
+// changed.
+Task<bool> LockManager::WouldDeadlock(HostLocks::Process process, HostLocks::Holder holder) {
+  for (int hop = 0; hop < kLongestChain && holder.host; ++hop) {
+    if (*holder.host == process.host && holder.process == process.number) co_return true;
+    const WaitingLock* const waits = waiting_.Find(*holder.host, holder.process);
+    if (!waits) co_return false;
+    const WaitingLock next = *waits;
+    HostLocks::Answer answer = co_await locks_.Test(home_, next.file, next.by, next.request);
+    if (!answer.holder) co_return false;
+    holder = *std::move(answer.holder);
+  }
+  co_return false;
+}
+
+Task<Status> LockManager::Cancel(const rpc::CallContext& call, CalledLock lock) {
+  co_await GoHome();
+  const auto file = Find(call, lock.fh);
+  Status status = NLM4_DENIED;  // no such request
+  if (!file) {
+    status = file.error();
+  } else if (lock.range) {
+    const HostLocks::Process by = ProcessOf(call, lock.caller_name, lock.process);
+    switch (waiting_.Remove(by, file->name, *lock.range)) {
+      case WaitingLocks::Found::kNone:
+        break;
+      case WaitingLocks::Found::kWaiting:
+        locks_.StopWaiting(file->name, by, *lock.range);
+        status = NLM4_GRANTED;
+        break;
+      case WaitingLocks::Found::kGranted:
+        status = ToStatus((co_await locks_.Unlock(home_, file->name, by, *lock.range)).status);
+        break;
+    }
+  }
+  co_await GoBack(call);
+  co_return status;
+}
+
+Task<Status> LockManager::Unlock(const rpc::CallContext& call, CalledLock lock) {
+  co_await GoHome();
+  const auto file = Find(call, lock.fh);
+  Status status = NLM4_FBIG;
+  if (!file) {
+    status = file.error();
+  } else if (lock.range) {
+    const HostLocks::Process by = ProcessOf(call, lock.caller_name, lock.process);
+    waiting_.RemoveOverlapping(by, file->name, *lock.range);
+    status = ToStatus((co_await locks_.Unlock(home_, file->name, by, *lock.range)).status);
+  }
+  co_await GoBack(call);
+  co_return status;
+}
+
+Task<Status> LockManager::SetShare(const rpc::CallContext& call, CalledShare share, bool reclaim) {
+  co_await GoHome();
+  // Whoever may neither read nor write must not keep others from it.
+  const bool reads = share.share.reads() || !share.share.writes();
+  auto file = co_await FindPermitted(call, share.fh, reads, share.share.writes());
+  Status status = NLM4_GRANTED;
+  if (!file) {
+    status = file.error();
+  } else {
+    const HostLocks::Process by = ProcessOf(call, share.caller_name);
+    const std::string owner(AsText(share.oh));
+    status = ToStatus(
+        (co_await Patiently([&] { return locks_.SetShare(home_, *file, by, owner, share.share, reclaim); })).status);
+  }
+  co_await GoBack(call);
+  co_return status;
+}
+
+Task<Status> LockManager::RemoveShare(const rpc::CallContext& call, CalledShare share) {
+  co_await GoHome();
+  const auto file = Find(call, share.fh);
+  if (file) locks_.RemoveShare(file->name, ProcessOf(call, share.caller_name).host, AsText(share.oh));
+  co_await GoBack(call);
+  co_return file ? NLM4_GRANTED : file.error();
+}
+
+Task<> LockManager::EndHost(const rpc::CallContext& call, std::string_view name) {
+  co_await GoHome();
+  waiting_.RemoveHosts(locks_.EndHosts(home_, Unmapped(call.peer.address.address()), name));
+  co_await GoBack(call);
+}
+
+// ---- results of asynchronous calls
+
+void LockManager::SendResults(const rpc::CallContext& call, uint32_t procedure,
+                              std::function<void(xdr::Encoder&)> write) {
+  const HostCall results{.host = Unmapped(call.peer.address.address()),
+                         .ours = Unmapped(call.peer.local.address()),
+                         .program = NLM4_PROGRAM,
+                         .version = call.version,
+                         .procedure = procedure,
+                         .by_udp = false};
+  Spawn(Send(results, std::move(write)));
+}
+
+Task<> LockManager::Send(HostCall call, std::function<void(xdr::Encoder&)> write) {
+  co_await GoHome();
+  if (pauses_.ended() || sending_ >= kMostSending) co_return;
+  ++sending_;
+  (void)co_await calls_.Call(std::move(call), std::move(write), [](xdr::Decoder&) { return true; });
+  if (--sending_ == 0 && all_sent_) all_sent_->Set();
+}
+
+Task<> LockManager::Stop() {
+  pauses_.EndAll();
+  co_await waiting_.Stop();
+  if (sending_ == 0) co_return;
+  OneShot<> all_sent;
+  all_sent_ = &all_sent;
+  co_await all_sent;
+  all_sent_ = nullptr;
+}
+
+}  // namespace penstock::nfs::nlm

@@ -1,0 +1,102 @@
+// The Network Lock Manager's procedures, in the types that its versions have in common (RFC 1813 appendix II, X/Open
+// XNFS). Program converts the messages of each version.
+#pragma once
+
+#include <functional>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "base/bytes.h"
+#include "base/loop.h"
+#include "base/pauses.h"
+#include "base/result.h"
+#include "base/task.h"
+#include "nfs/exports.h"
+#include "nfs/nlm/host_calls.h"
+#include "nfs/nlm/waiting_locks.h"
+#include "nfs/v4/operations/host_locks.h"
+#include "protocol/nlm4.h"
+#include "rpc/dispatch.h"
+
+namespace penstock::nfs::nlm {
+
+using Status = nlm4::nlm4_stats;
+
+// The lock of a call. The views refer to the call's arguments.
+struct CalledLock {
+  std::string_view caller_name;
+  ConstBytes fh;
+  ConstBytes oh;
+  uint32_t process = 0;                  // svid
+  std::optional<v4::LockRange> range{};  // empty if it ends beyond 64 bits
+  bool exclusive = false;
+};
+
+struct CalledShare {
+  std::string_view caller_name;
+  ConstBytes fh;
+  ConstBytes oh;
+  v4::Share share;
+};
+
+class LockManager {
+ public:
+  // `home` is the loop of `timers`, on which all the work is done; null in a simulation. All arguments outlive the
+  // manager.
+  LockManager(const Exports& exports, v4::HostLocks& locks, HostCalls& calls, Loop* home, TimerService& timers,
+              const WaitingLocks::Settings& settings = {});
+
+  // Any thread may call the following methods. They return on the loop of the call's connection.
+
+  struct Tested {
+    Status status = nlm4::NLM4_GRANTED;
+    std::optional<v4::HostLocks::Holder> holder{};  // of NLM4_DENIED
+  };
+  Task<Tested> Test(const rpc::CallContext& call, CalledLock lock);
+  // With `block`, NLM4_BLOCKED promises a GRANTED call.
+  Task<Status> Lock(const rpc::CallContext& call, CalledLock lock, bool block, bool reclaim);
+  Task<Status> Cancel(const rpc::CallContext& call, CalledLock lock);
+  Task<Status> Unlock(const rpc::CallContext& call, CalledLock lock);
+  Task<Status> SetShare(const rpc::CallContext& call, CalledShare share, bool reclaim);
+  Task<Status> RemoveShare(const rpc::CallContext& call, CalledShare share);
+  // FREE_ALL, and SM_NOTIFY of the status monitor: the host has started again, and has forgotten its locks.
+  Task<> EndHost(const rpc::CallContext& call, std::string_view name);
+
+  // Sends results that an asynchronous call (_MSG) asked for, once. Any thread.
+  void SendResults(const rpc::CallContext& call, uint32_t procedure, std::function<void(xdr::Encoder&)> write);
+
+  // For v4::LockNotice. Any thread.
+  void Tell(const v4::LockNotice& notice) { waiting_.Tell(notice); }
+  // On the home loop: forgets hosts that have no locks. Call it periodically.
+  void Sweep() { locks_.Sweep(home_); }
+  // On the home loop, once, before it ends.
+  Task<> Stop();
+
+ private:
+  using Found = Result<v4::LockedFile, Status>;
+
+  Found Find(const rpc::CallContext& call, ConstBytes fh) const;
+  // Also checks the caller's rights: the rights to read and to write, as far as the lock or share needs them.
+  Task<Found> FindPermitted(const rpc::CallContext& call, ConstBytes fh, bool reads, bool writes);
+  Task<Status> LockHere(const rpc::CallContext& call, CalledLock lock, bool block, bool reclaim);
+  Task<> GoHome();
+  Task<> GoBack(const rpc::CallContext& call);
+  Task<bool> WouldDeadlock(v4::HostLocks::Process process, v4::HostLocks::Holder holder);
+  // Repeats `attempt` for a while if a delegation is in the way.
+  Task<v4::HostLocks::Answer> Patiently(std::function<Task<v4::HostLocks::Answer>()> attempt);
+  Task<> Send(HostCall call, std::function<void(xdr::Encoder&)> write);
+
+  const Exports& exports_;
+  v4::HostLocks& locks_;
+  HostCalls& calls_;
+  Loop* const home_;
+  TimerService& timers_;
+  WaitingLocks waiting_;
+  // On the home loop.
+  Pauses pauses_;
+  size_t sending_ = 0;
+  OneShot<>* all_sent_ = nullptr;
+};
+
+}  // namespace penstock::nfs::nlm

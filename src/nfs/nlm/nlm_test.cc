@@ -1,0 +1,83 @@
+#include "nfs/nlm/nlm_test.h"
+
+#include "protocol/nsm.h"
+#include "xdr/decode.h"
+#include "xdr/encode.h"
+
+namespace penstock::nfs::nlm {
+namespace {
+
+template <class Arguments>
+SentCall GrantedOf(xdr::Decoder& decoder) {
+  Arguments sent;
+  EXPECT_TRUE(xdr::Decode(decoder, sent) && decoder.Finish());
+  return {.to = {},
+          .caller_name = std::string(sent.alock.caller_name),
+          .fh = std::string(AsText(sent.alock.fh.bytes())),
+          .oh = std::string(AsText(sent.alock.oh.bytes())),
+          .process = sent.alock.svid,
+          .offset = sent.alock.l_offset,
+          .length = sent.alock.l_len,
+          .exclusive = sent.exclusive};
+}
+
+SentCall ResultsOf(xdr::Decoder& decoder) {
+  nlm4_res sent;
+  EXPECT_TRUE(xdr::Decode(decoder, sent) && decoder.Finish());
+  return {.to = {}, .cookie = std::string(AsText(sent.cookie.bytes())), .status = static_cast<uint32_t>(sent.stat)};
+}
+
+SentCall TestResultsOf(xdr::Decoder& decoder) {
+  nlm4_testres sent;
+  EXPECT_TRUE(xdr::Decode(decoder, sent) && decoder.Finish());
+  return {.to = {},
+          .cookie = std::string(AsText(sent.cookie.bytes())),
+          .status = static_cast<uint32_t>(sent.test_stat.discriminant())};
+}
+
+SentCall NoticeOf(xdr::Decoder& decoder) {
+  nsm::stat_chge sent;
+  EXPECT_TRUE(xdr::Decode(decoder, sent) && decoder.Finish());
+  return {.to = {}, .name = std::string(sent.mon_name), .state = sent.state};
+}
+
+SentCall Decode(const HostCall& to, xdr::Decoder& decoder) {
+  if (to.program == nsm::SM_PROG) return NoticeOf(decoder);
+  if (to.procedure == NLMPROC4_TEST_RES::kNumber) return TestResultsOf(decoder);
+  if (to.procedure != NLMPROC4_GRANTED::kNumber) return ResultsOf(decoder);
+  return to.version == NLM4_VERS ? GrantedOf<nlm4_testargs>(decoder) : GrantedOf<nlm1::nlm_testargs>(decoder);
+}
+
+}  // namespace
+
+Task<HostCalls::Outcome> TestHosts::Call(HostCall call, std::function<void(xdr::Encoder&)> write,
+                                         std::function<bool(xdr::Decoder&)> read) {
+  xdr::Encoder arguments(buffers_);
+  write(arguments);
+  const xdr::Message sent = arguments.Finish();
+  xdr::Decoder decoder(sent);
+  calls.push_back(Decode(call, decoder));
+  calls.back().to = call;
+  if (hold) co_await *hold;
+  if (outcome != Outcome::kAnswered) co_return outcome;
+  xdr::Encoder encoder(buffers_);
+  if (call.procedure == NLMPROC4_GRANTED::kNumber) xdr::Encode(encoder, nlm4_res{.cookie = {}, .stat = status});
+  const xdr::Message results = encoder.Finish();
+  xdr::Decoder reply(results);
+  co_return read(reply) ? Outcome::kAnswered : Outcome::kRefused;
+}
+
+NlmTest::NlmTest(const WaitingLocks::Settings& settings)
+    : manager(server.exports, locks, hosts, nullptr, world, settings) {
+  server.Serve(program4);
+  server.Serve(program3);
+  server.callbacks.on_host_notice = [this](const v4::LockNotice& notice) { manager.Tell(notice); };
+}
+
+NlmTest::~NlmTest() {
+  Spawn(manager.Stop());
+  world.Run();
+  server.callbacks.on_host_notice = nullptr;
+}
+
+}  // namespace penstock::nfs::nlm

@@ -1,0 +1,284 @@
+#include "nfs/nlm/waiting_locks.h"
+
+#include <algorithm>
+#include <cassert>
+#include <utility>
+
+#include "base/log.h"
+#include "protocol/nlm.h"
+#include "protocol/nlm4.h"
+#include "xdr/decode.h"
+#include "xdr/encode.h"
+
+namespace penstock::nfs::nlm {
+
+using v4::HostLocks;
+using Outcome = HostCalls::Outcome;
+
+struct WaitingLocks::Entry {
+  explicit Entry(WaitingLock of) : lock(std::move(of)) {}
+
+  const WaitingLock lock;
+  std::list<Shared>::iterator place{};
+  bool granted = false;         // the server has taken the lock
+  bool may_have_heard = false;  // a GRANTED call may have reached the host
+  bool busy = false;            // a request or a call is under way
+  bool again = false;           // and the lock may have become free since
+  bool gone = false;            // not in the list any more
+  TimePoint next{};             // of the next request or call
+  TimePoint granted_at{};
+};
+
+namespace {
+
+std::pair<v4::LockHostName, uint32_t> KeyOf(const HostLocks::Process& process) {
+  return {process.host, process.number};
+}
+
+template <class Arguments>
+void WriteGranted(xdr::Encoder& encoder, const WaitingLock& lock) {
+  Arguments arguments;
+  // The host tells the lock by its file, process and range; a cookie would tell it nothing.
+  arguments.exclusive = lock.request.exclusive;
+  arguments.alock.caller_name = lock.by.host.name;
+  arguments.alock.fh = ConstBytes(lock.fh);
+  arguments.alock.oh = ConstBytes(lock.oh);
+  arguments.alock.svid = static_cast<int32_t>(lock.by.number);
+  using Offset = decltype(arguments.alock.l_offset);
+  arguments.alock.l_offset = static_cast<Offset>(lock.request.range.first);
+  const uint64_t length = lock.request.range.length();
+  arguments.alock.l_len = length == UINT64_MAX ? 0 : static_cast<Offset>(length);
+  xdr::Encode(encoder, arguments);
+}
+
+template <class Results>
+bool ReadStatus(xdr::Decoder& decoder, uint32_t& status) {
+  Results results;
+  if (!xdr::Decode(decoder, results)) return false;
+  status = static_cast<uint32_t>(results.stat);
+  return true;
+}
+
+constexpr uint32_t kDenied = static_cast<uint32_t>(nlm4::NLM4_DENIED);
+constexpr uint32_t kGracePeriod = static_cast<uint32_t>(nlm4::NLM4_DENIED_GRACE_PERIOD);
+
+}  // namespace
+
+WaitingLocks::WaitingLocks(HostLocks& locks, HostCalls& calls, Loop* home, TimerService& timers,
+                           const Settings& settings)
+    : locks_(locks), calls_(calls), home_(home), timers_(timers), settings_(settings) {}
+
+WaitingLocks::~WaitingLocks() { assert(running_ == 0); }
+
+bool WaitingLocks::Add(WaitingLock lock) {
+  if (stopping_) return false;
+  Remove(lock.by, lock.file.name, lock.request.range);
+  if (entries_.size() >= settings_.most) return false;
+  const auto of_host = of_host_.find(lock.by.host);
+  if (of_host != of_host_.end() && of_host->second >= settings_.most_per_host) return false;
+  auto entry = std::make_shared<Entry>(std::move(lock));
+  ++of_host_[entry->lock.by.host];
+  by_process_[KeyOf(entry->lock.by)].push_back(entry);
+  entry->next = timers_.Now();
+  entry->place = entries_.insert(entries_.end(), entry);
+  if (!timer_) {
+    timer_ = timers_.MakeTimer([this] { Look(); });
+    timer_->ExpireAfter(settings_.look);
+  }
+  Start(entry);
+  return true;
+}
+
+void WaitingLocks::Erase(Entry& entry) {
+  if (std::exchange(entry.gone, true)) return;
+  const auto of_host = of_host_.find(entry.lock.by.host);
+  if (--of_host->second == 0) of_host_.erase(of_host);
+  const auto of_process = by_process_.find(KeyOf(entry.lock.by));
+  std::erase_if(of_process->second, [&](const Shared& one) { return one.get() == &entry; });
+  if (of_process->second.empty()) by_process_.erase(of_process);
+  entries_.erase(entry.place);
+}
+
+template <class Matches>
+void WaitingLocks::EraseIf(const Key& process, Matches matches) {
+  const auto found = by_process_.find(process);
+  if (found == by_process_.end()) return;
+  const std::vector<Shared> all = found->second;
+  for (const Shared& entry : all) {
+    if (matches(*entry)) Erase(*entry);
+  }
+}
+
+WaitingLocks::Found WaitingLocks::Remove(const HostLocks::Process& by, const NamedFile& file,
+                                         const v4::LockRange& range) {
+  Found found = Found::kNone;
+  EraseIf(KeyOf(by), [&](const Entry& entry) {
+    if (entry.lock.file.name != file || entry.lock.request.range != range) return false;
+    found = entry.granted ? Found::kGranted : Found::kWaiting;
+    return true;
+  });
+  return found;
+}
+
+void WaitingLocks::RemoveOverlapping(const HostLocks::Process& by, const NamedFile& file, const v4::LockRange& range) {
+  EraseIf(KeyOf(by),
+          [&](const Entry& entry) { return entry.lock.file.name == file && entry.lock.request.range.Overlaps(range); });
+}
+
+void WaitingLocks::RemoveHosts(const std::vector<v4::LockHostName>& hosts) {
+  for (const v4::LockHostName& host : hosts) {
+    for (auto at = by_process_.lower_bound({host, 0}); at != by_process_.end() && at->first.first == host;) {
+      const Key process = (at++)->first;
+      EraseIf(process, [](const Entry&) { return true; });
+    }
+  }
+}
+
+const WaitingLock* WaitingLocks::Find(const v4::LockHostName& host, uint32_t process) const {
+  const auto found = by_process_.find({host, process});
+  if (found == by_process_.end()) return nullptr;
+  const auto waits = std::ranges::find_if(found->second, [](const Shared& entry) { return !entry->granted; });
+  return waits == found->second.end() ? nullptr : &(*waits)->lock;
+}
+
+void WaitingLocks::Tell(const v4::LockNotice& notice) {
+  if (!home_) return TellHere(notice);
+  home_->Post([this, notice] { TellHere(notice); });
+}
+
+void WaitingLocks::TellHere(const v4::LockNotice& notice) {
+  const auto told = locks_.ProcessOf(notice);
+  if (stopping_ || !told) return;
+  const auto found = by_process_.find({told->host, told->number});
+  if (found == by_process_.end()) return;
+  const std::vector<Shared> all = found->second;
+  for (const Shared& entry : all) {
+    if (!entry->granted && entry->lock.file.name.handle == notice.file) Start(entry);
+  }
+}
+
+void WaitingLocks::Look() {
+  if (stopping_) return;
+  const TimePoint now = timers_.Now();
+  std::vector<Shared> due;
+  for (const Shared& entry : entries_) {
+    if (!entry->busy && entry->next <= now) due.push_back(entry);
+  }
+  for (const Shared& entry : due) Start(entry);
+  if (entries_.empty()) {
+    timer_.reset();
+  } else {
+    timer_->ExpireAfter(settings_.look);
+  }
+}
+
+Task<> WaitingLocks::Run(Shared entry) {
+  if (entry->busy) {
+    entry->again = true;
+    co_return;
+  }
+  if (entry->gone || stopping_) co_return;
+  entry->busy = true;
+  ++running_;
+  do {
+    entry->again = false;
+    if (!entry->granted) co_await TryToLock(entry);
+    if (entry->granted && !entry->gone && !stopping_) co_await Grant(entry);
+  } while (entry->again && !entry->granted && !entry->gone && !stopping_);
+  entry->busy = false;
+  if (--running_ == 0 && all_ended_) all_ended_->Set();
+}
+
+Task<> WaitingLocks::TryToLock(const Shared& entry) {
+  const WaitingLock& lock = entry->lock;
+  const HostLocks::Answer answer = co_await locks_.Lock(home_, lock.file, lock.by, lock.request);
+  const TimePoint now = timers_.Now();
+  if (entry->gone) {
+    // The process no longer waits: it must not get a lock that it does not know of.
+    if (answer.status == HostLocks::Status::kGranted) {
+      co_await locks_.Unlock(home_, lock.file.name, lock.by, lock.request.range);
+    } else {
+      locks_.StopWaiting(lock.file.name, lock.by, lock.request.range);
+    }
+    co_return;
+  }
+  switch (answer.status) {
+    case HostLocks::Status::kGranted:
+      entry->granted = true;
+      entry->granted_at = now;
+      break;
+    case HostLocks::Status::kDenied:
+      entry->next = now + (answer.is_local_conflict ? settings_.look : settings_.repeat);
+      break;
+    case HostLocks::Status::kStale:
+    case HostLocks::Status::kFailed:
+      Erase(*entry);  // the process learns it when it asks again
+      locks_.StopWaiting(lock.file.name, lock.by, lock.request.range);
+      break;
+    case HostLocks::Status::kRecalled:
+    case HostLocks::Status::kGrace:
+    case HostLocks::Status::kNoRoom:
+      entry->next = now + settings_.look;
+      break;
+  }
+}
+
+Task<> WaitingLocks::Grant(const Shared& entry) {
+  const WaitingLock& lock = entry->lock;
+  uint32_t status = kDenied;
+  const bool is_4 = lock.version == nlm4::NLM4_VERS;
+  const HostCall call{.host = lock.by.host.address,
+                      .ours = lock.by.ours,
+                      .program = nlm4::NLM4_PROGRAM,
+                      .version = lock.version,
+                      .procedure = nlm4::NLMPROC4_GRANTED::kNumber,
+                      .by_udp = lock.by_udp};
+  const Outcome outcome = co_await calls_.Call(
+      call,
+      [&](xdr::Encoder& encoder) {
+        is_4 ? WriteGranted<nlm4::nlm4_testargs>(encoder, lock) : WriteGranted<nlm1::nlm_testargs>(encoder, lock);
+      },
+      [&](xdr::Decoder& decoder) {
+        return is_4 ? ReadStatus<nlm4::nlm4_res>(decoder, status) : ReadStatus<nlm1::nlm_res>(decoder, status);
+      });
+  if (entry->gone || stopping_) co_return;
+
+  const TimePoint now = timers_.Now();
+  entry->next = now + settings_.again;
+  bool unwanted = false;
+  switch (outcome) {
+    case Outcome::kAnswered:
+      if (status == kGracePeriod) co_return;
+      // If the host may have heard an earlier call, it may have the lock, and denies because it no longer waits.
+      unwanted = status == kDenied && !entry->may_have_heard;
+      break;
+    case Outcome::kRefused:
+      unwanted = !entry->may_have_heard;
+      break;
+    case Outcome::kNotReached:
+      if (now - entry->granted_at < settings_.give_up) co_return;
+      unwanted = !entry->may_have_heard;
+      break;
+    case Outcome::kNoAnswer:
+      entry->may_have_heard = true;
+      if (now - entry->granted_at < settings_.forget) co_return;
+      break;
+  }
+  if (unwanted) {
+    log::info("{} ({}) does not take the lock that it waited for", lock.by.host.name, lock.by.host.address.to_string());
+  }
+  Erase(*entry);
+  if (unwanted) co_await locks_.Unlock(home_, lock.file.name, lock.by, lock.request.range);
+}
+
+Task<> WaitingLocks::Stop() {
+  stopping_ = true;
+  timer_.reset();
+  if (running_ == 0) co_return;
+  OneShot<> all_ended;
+  all_ended_ = &all_ended;
+  co_await all_ended;
+  all_ended_ = nullptr;
+}
+
+}  // namespace penstock::nfs::nlm

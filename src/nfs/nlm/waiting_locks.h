@@ -1,0 +1,109 @@
+// The lock requests of hosts that wait until the lock is free (NLM, "block"). When a lock becomes free, the server
+// takes it for the process that has waited longest, and tells the host by a GRANTED call.
+//
+// The locks themselves, and the order of the processes that wait for one lock, are in the tables of v4::HostLocks. The
+// tables tell by a LockNotice when a lock may be free. They do not learn when a local program unlocks, and they forget
+// a process that has not asked for a lease time. So each request is also repeated from time to time.
+#pragma once
+
+#include <cstddef>
+#include <list>
+#include <map>
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "base/loop.h"
+#include "base/timer.h"
+#include "nfs/nlm/host_calls.h"
+#include "nfs/v4/operations/host_locks.h"
+#include "nfs/v4/state/owed.h"
+
+namespace penstock::nfs::nlm {
+
+struct WaitingLock {
+  v4::LockedFile file;
+  v4::HostLocks::Process by;
+  v4::HostLocks::Request request;
+  // For GRANTED, which repeats octets of the host's call.
+  uint32_t version = 0;  // of NLM
+  bool by_udp = false;
+  std::vector<std::byte> fh{};
+  std::vector<std::byte> oh{};
+};
+
+class WaitingLocks {
+ public:
+  struct Settings {
+    size_t most = 1 << 14;
+    size_t most_per_host = 1 << 12;
+    Duration look = std::chrono::seconds(1);      // between requests for a lock that a local program holds
+    Duration repeat = std::chrono::seconds(20);   // between other requests: shorter than a lease time
+    Duration again = std::chrono::seconds(5);     // between two GRANTED calls
+    Duration give_up = std::chrono::seconds(90);  // a host that was not reached for so long loses the lock
+    Duration forget = std::chrono::minutes(15);   // a host that may have got GRANTED keeps the lock, and is left alone
+  };
+
+  // `home` is the loop of `timers`; it is null in a simulation. All arguments outlive the instance. All methods but
+  // Tell() belong to the home loop.
+  WaitingLocks(v4::HostLocks& locks, HostCalls& calls, Loop* home, TimerService& timers, const Settings& settings);
+  ~WaitingLocks();
+
+  // Adds a request, in place of one of the same process for the same range. Returns false if there are too many. Then
+  // asks once more for the lock: it may have become free since it was denied.
+  bool Add(WaitingLock lock);
+
+  enum class Found : uint8_t {
+    kNone,
+    kWaiting,
+    kGranted,  // the server has taken the lock, and the host has not confirmed it yet
+  };
+  // Removes the request for exactly this range.
+  Found Remove(const v4::HostLocks::Process& by, const NamedFile& file, const v4::LockRange& range);
+  // Removes the requests for ranges that overlap with this one: the process has unlocked it.
+  void RemoveOverlapping(const v4::HostLocks::Process& by, const NamedFile& file, const v4::LockRange& range);
+  // Removes the requests of hosts that have ended.
+  void RemoveHosts(const std::vector<v4::LockHostName>& hosts);
+
+  // Returns the first request of a process that waits. Null if it does not wait.
+  const WaitingLock* Find(const v4::LockHostName& host, uint32_t process) const;
+
+  // A lock may be free. Any thread.
+  void Tell(const v4::LockNotice& notice);
+
+  // Ends all calls and requests. Call it once, before the home loop ends.
+  Task<> Stop();
+
+  size_t size() const { return entries_.size(); }
+
+ private:
+  struct Entry;
+  using Shared = std::shared_ptr<Entry>;
+
+  void Look();
+  void Start(const Shared& entry) { Spawn(Run(entry)); }
+  Task<> Run(Shared entry);
+  Task<> TryToLock(const Shared& entry);
+  Task<> Grant(const Shared& entry);
+  void Erase(Entry& entry);
+  using Key = std::pair<v4::LockHostName, uint32_t>;
+  // Erases the requests of a process for which `matches` is true.
+  template <class Matches>
+  void EraseIf(const Key& process, Matches matches);
+  void TellHere(const v4::LockNotice& notice);
+
+  v4::HostLocks& locks_;
+  HostCalls& calls_;
+  Loop* const home_;
+  TimerService& timers_;
+  const Settings settings_;
+  std::list<Shared> entries_;  // the oldest first
+  std::map<Key, std::vector<Shared>> by_process_;
+  std::map<v4::LockHostName, size_t> of_host_;
+  std::unique_ptr<Timer> timer_;
+  bool stopping_ = false;
+  size_t running_ = 0;
+  OneShot<>* all_ended_ = nullptr;
+};
+
+}  // namespace penstock::nfs::nlm
