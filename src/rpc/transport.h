@@ -1,5 +1,5 @@
-// The interface between ONC RPC and its transports: a Channel sends calls, a CallHandler executes received calls. Two
-// transports implement it: TCP (rpc/tcp) and RPC-over-RDMA (rpcrdma).
+// The interface between ONC RPC and its transports: a Channel sends calls, a CallHandler executes received calls. Three
+// transports implement it: TCP (rpc/tcp), RPC-over-RDMA (rpcrdma), and UDP (rpc/udp) for the small programs beside NFS.
 #pragma once
 
 #include <atomic>
@@ -67,7 +67,7 @@ class Channel {
 
 // ---- the serving side ----
 
-enum class TransportKind : uint8_t { kTcp, kRdma };
+enum class TransportKind : uint8_t { kTcp, kRdma, kUdp };
 
 class BackChannel;
 class CallOrder;
@@ -81,7 +81,7 @@ struct Peer {
   bool stepped_up = false;
   SocketAddress address;
   SocketAddress local;
-  uint64_t connection = 0;  // unique in the process
+  uint64_t connection = 0;  // unique in the process; 0 over UDP, which has none
   // The memory for replies: the pool of the connection's loop.
   BufferPool* buffers = nullptr;
   // The connection's loop; null in a simulation.

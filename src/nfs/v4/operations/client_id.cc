@@ -3,8 +3,8 @@
 #include "nfs/v4/callback/callbacks.h"
 #include "nfs/v4/operations/operations.h"
 #include "nfs/v4/operations/stateful.h"
-#include "nfs/v4/state/clients/universal_address.h"
 #include "nfs/v4/state/state.h"
+#include "rpc/universal_address.h"
 
 namespace penstock::nfs::v4 {
 
@@ -19,7 +19,11 @@ CallbackAddress AddressOf(const cb_client4& callback, uint32_t identifier, const
   if (call.credential.flavor == rpc::AuthFlavor::RPCSEC_GSS)
     return {.program = callback.cb_program, .identifier = identifier};
   const rpc::Peer& peer = call.peer;
-  const auto endpoint = ParseUniversalAddress(callback.cb_location.na_r_netid, callback.cb_location.na_r_addr);
+  // The server calls back over TCP only.
+  const auto netid = rpc::ParseNetid(callback.cb_location.na_r_netid);
+  const auto endpoint = netid && netid->transport == rpc::TransportKind::kTcp
+                            ? rpc::ParseUniversalAddress(*netid, callback.cb_location.na_r_addr)
+                            : std::nullopt;
   const bool same = endpoint && Unmapped(endpoint->address()) == Unmapped(peer.address.address());
   return {.program = callback.cb_program, .endpoint = same ? endpoint : std::nullopt, .identifier = identifier};
 }
