@@ -10,5 +10,7 @@
 #include "protocol/nlm4.h"
 #include "protocol/nsm.h"
 #include "protocol/rpc.h"
+#include "protocol/rpcb.h"
 #include "protocol/rpcrdma.h"
 #include "protocol/rpcsec_gss.h"
+#include "protocol/rquota.h"
