@@ -7,6 +7,7 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -17,6 +18,7 @@
 #include "fs/acl.h"
 #include "fs/local_lease.h"
 #include "fs/local_locks.h"
+#include "fs/quota.h"
 #include "fs/types.h"
 
 namespace penstock {
@@ -150,6 +152,7 @@ struct Properties {
   bool read_only = false;         // the whole file system is read-only
   bool xattrs = false;            // extended attributes are supported
   bool acls = false;              // access control lists are supported
+  bool quotas = false;            // quotas are kept
   uint32_t clone_block_size = 0;  // the unit of cloned ranges; zero if files cannot be cloned
 };
 
@@ -214,6 +217,13 @@ class FileSystem {
                                                            EntrySink& sink) = 0;
 
   virtual Task<Observed<Space>> GetSpace(const RequestContext& context, const Handle& object) = 0;
+
+  // Returns the quota of a user or a group, without regard to the caller's rights. Returns no value if the file system
+  // keeps no quotas of this kind. Fails with kPerm if the server has no right to read it.
+  virtual Task<Result<std::optional<Quota>>> GetQuota(const RequestContext& /*context*/, QuotaKind /*kind*/,
+                                                      uint32_t /*id*/) {
+    co_return std::nullopt;
+  }
 
   // --- For callers that keep files open (version 4)
 

@@ -1,8 +1,9 @@
-// For tests: a faulty file system whose local programs are test doubles (test_leases.h, test_locks.h).
+// For tests: a faulty file system whose local programs (test_leases.h, test_locks.h) and quotas are test doubles.
 #pragma once
 
 #include <functional>
 #include <memory>
+#include <optional>
 #include <utility>
 
 #include "fs/faulty/file_system.h"
@@ -19,6 +20,20 @@ class TestFiles final : public faulty::FileSystem {
   using LocksReply = Result<std::shared_ptr<LocalLocks>>;
   void OfferLocks(std::function<LocksReply(bool exclusive)> open) { open_locks_ = std::move(open); }
 
+  // Replaces the results of GetQuota.
+  using QuotaReply = Result<std::optional<Quota>>;
+  void OfferQuotas(std::function<QuotaReply(QuotaKind, uint32_t id)> get) {
+    get_quota_ = std::move(get);
+    properties_ = faulty::FileSystem::GetProperties();
+    properties_.quotas = true;
+  }
+
+  const Properties& GetProperties() const override {
+    return get_quota_ ? properties_ : faulty::FileSystem::GetProperties();
+  }
+  Task<QuotaReply> GetQuota(const RequestContext& context, QuotaKind kind, uint32_t id) override {
+    return get_quota_ ? Give(get_quota_(kind, id)) : faulty::FileSystem::GetQuota(context, kind, id);
+  }
   Task<LeaseReply> OpenLease(const RequestContext& context, const Handle& file) override {
     return open_lease_ ? Give(open_lease_()) : faulty::FileSystem::OpenLease(context, file);
   }
@@ -32,6 +47,8 @@ class TestFiles final : public faulty::FileSystem {
     co_return reply;
   }
 
+  std::function<QuotaReply(QuotaKind, uint32_t)> get_quota_;
+  Properties properties_;
   std::function<LeaseReply()> open_lease_;
   std::function<LocksReply(bool)> open_locks_;
 };

@@ -44,8 +44,12 @@ bool ById(const std::unique_ptr<const Export>& candidate, ExportId id) { return 
 bool Export::Admits(const rpc::Peer& client) const {
   const bool has_port = client.transport != rpc::TransportKind::kRdma || client.stepped_up;
   if (options_.privileged_ports && has_port && client.address.port() >= kFirstUnreservedPort) return false;
+  return AdmitsHost(client.address.address());
+}
+
+bool Export::AdmitsHost(const IpAddress& client) const {
   return options_.clients.empty() ||
-         std::ranges::any_of(options_.clients, [&](const Network& n) { return n.Contains(client.address.address()); });
+         std::ranges::any_of(options_.clients, [&](const Network& n) { return n.Contains(client); });
 }
 
 NamedFile Export::Name(const fs::Handle& object) const {

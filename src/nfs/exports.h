@@ -35,6 +35,8 @@ class Export {
   // Returns true if the client's host and port may use this export. Over RDMA any port is accepted: Linux's client lets
   // the RDMA connection manager choose the port, which is above 1023 (and Linux's server requires no other).
   bool Admits(const rpc::Peer& client) const;
+  // The same for the host alone.
+  bool AdmitsHost(const IpAddress& client) const;
 
  private:
   ExportId id_;

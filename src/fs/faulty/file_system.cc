@@ -309,6 +309,10 @@ Task<Observed<Space>> FileSystem::GetSpace(const RequestContext& context, const 
   return Pass(Operation::kGetSpace, {&object}, context, files_->GetSpace(context, object));
 }
 
+Task<Result<std::optional<Quota>>> FileSystem::GetQuota(const RequestContext& context, QuotaKind kind, uint32_t id) {
+  return Pass(Operation::kGetQuota, {}, context, files_->GetQuota(context, kind, id));
+}
+
 Task<Result<Pinned>> FileSystem::Pin(const RequestContext& context, const Handle& file) {
   return Pass(Operation::kPin, {&file}, context, files_->Pin(context, file));
 }

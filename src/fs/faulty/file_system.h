@@ -80,6 +80,7 @@ class FileSystem : public fs::FileSystem {
   Task<Observed<ReadDirectoryReply>> ReadDirectory(const RequestContext& context, const Handle& directory,
                                                    const ReadDirectoryArguments& arguments, EntrySink& sink) override;
   Task<Observed<Space>> GetSpace(const RequestContext& context, const Handle& object) override;
+  Task<Result<std::optional<Quota>>> GetQuota(const RequestContext& context, QuotaKind kind, uint32_t id) override;
   Task<Result<Pinned>> Pin(const RequestContext& context, const Handle& file) override;
   Task<Result<std::shared_ptr<LocalLocks>>> OpenLocks(const RequestContext& context, const Handle& file,
                                                       bool exclusive) override;

@@ -277,6 +277,11 @@ Task<Observed<Space>> FileSystem::GetSpace(const RequestContext& context, const 
   co_return co_await AtOnceOrElsewhere(context, pool_, WorkKind::kMetadata, attempt);
 }
 
+Task<Result<std::optional<Quota>>> FileSystem::GetQuota(const RequestContext& context, QuotaKind kind, uint32_t id) {
+  const auto read = [&] { return tree_.GetQuota(kind, id); };
+  co_return co_await OnPool(context, pool_, WorkKind::kMetadata, read);
+}
+
 Task<Result<Pinned>> FileSystem::Pin(const RequestContext& context, const Handle& file) {
   const auto reach = [&](Patience patience) { return tree_.Reach(file, patience); };
   PENSTOCK_CO_TRY(ObjectRef object, co_await AtOnceOrElsewhere(context, pool_, WorkKind::kMetadata, reach));

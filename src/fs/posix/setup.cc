@@ -21,6 +21,7 @@
 #include "fs/posix/handle_key.h"
 #include "fs/posix/kernel_handles.h"
 #include "fs/posix/path.h"
+#include "fs/posix/quota.h"
 #include "fs/posix/table_handles.h"
 
 namespace penstock::fs::posix {
@@ -101,6 +102,7 @@ Properties PropertiesOf(int fd, const Volume& volume) {
   properties.read_only = volume.read_only;
   properties.xattrs = KeepsXattr(fd, "user.penstock");
   properties.acls = KeepsXattr(fd, kAccessAcl);
+  properties.quotas = KeepsQuotas(fd);
   struct statvfs fs;
   if (::fstatvfs(fd, &fs) == 0) {
     properties.name_max = static_cast<uint32_t>(fs.f_namemax);

@@ -19,6 +19,7 @@
 #include "fs/posix/identity.h"
 #include "fs/posix/object.h"
 #include "fs/posix/open_objects.h"
+#include "fs/posix/quota.h"
 #include "fs/posix/space_watch.h"
 
 namespace penstock::fs::posix {
@@ -57,6 +58,9 @@ class Tree {
                                              Patience patience);
   std::optional<Observed<std::string>> ReadLink(const Handle& handle, Patience patience);
   std::optional<Observed<Space>> GetSpace(const Handle& handle, Patience patience);
+  Result<std::optional<Quota>> GetQuota(QuotaKind kind, uint32_t id) const {
+    return ReadQuota(parts_.root.get(), kind, id);
+  }
   Changed<void> SetAttributes(const Credentials& caller, const Handle& handle, const NewAttributes& values,
                               std::optional<Timestamp> guard, Touches& touches);
 
