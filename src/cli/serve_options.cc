@@ -28,7 +28,16 @@ void AddAddressOptions(CLI::App& command, ServeOptions& options) {
   command.add_option("--listen", options.listen, "Listen on this address")->capture_default_str();
   command.add_option("--tcp-port", options.tcp_port, "Port of NFS over TCP")->capture_default_str();
   command.add_option("--rdma-port", options.rdma_port, "Port of NFS over RDMA")->capture_default_str();
-  command.add_option("--mount-port", options.mount_port, "Port of MOUNT over TCP")->capture_default_str();
+  command.add_option("--mount-port", options.mount_port, "Port of MOUNT and RQUOTA over TCP and UDP")
+      ->capture_default_str();
+  command
+      .add_option(
+          "--rpcbind", options.rpcbind,
+          "off, auto, required: register with the rpcbind of this host, so that clients find the ports. auto: if\n"
+          "one runs, and unless the server listens on a loopback address only")
+      ->check(CLI::IsMember({"off", "auto", "required"}))
+      ->capture_default_str();
+  command.add_flag("--portmap", options.port_mapper, "Answer as a port mapper on port 111, where no rpcbind runs");
 }
 
 void AddThreadOptions(CLI::App& command, ServeOptions& options) {
@@ -174,6 +183,9 @@ SetupResult<server::Options> ServerOptionsOf(const ServeOptions& options) {
   if (options.sess01_pad > 0 && options.sess01 == "off") {
     return std::unexpected(SetupError{"--sess01-pad needs --sess01=tcp or --sess01=rdma"});
   }
+  if (options.port_mapper && options.rpcbind == "required") {
+    return std::unexpected(SetupError{"--portmap takes the place of rpcbind: use it without --rpcbind required"});
+  }
   server::Options server;
   asio::error_code error;
   server.listen = asio::ip::make_address(options.listen, error);
@@ -181,6 +193,10 @@ SetupResult<server::Options> ServerOptionsOf(const ServeOptions& options) {
   server.tcp_port = options.tcp_port;
   server.rdma_port = options.rdma_port;
   server.mount_port = options.mount_port;
+  server.rpcbind = options.rpcbind == "off"    ? server::Registration::kOff
+                   : options.rpcbind == "auto" ? server::Registration::kAuto
+                                               : server::Registration::kRequired;
+  server.port_mapper = options.port_mapper;
   server.threads = options.threads > 0 ? options.threads : std::max(1u, std::thread::hardware_concurrency());
   server.trace = options.trace;
   server.connections = {.connections = options.max_connections,

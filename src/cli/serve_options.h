@@ -24,6 +24,8 @@ struct ServeOptions {
   uint16_t tcp_port = 2049;
   uint16_t rdma_port = 20049;
   uint16_t mount_port = 20048;
+  std::string rpcbind = "auto";  // off, auto or required
+  bool port_mapper = false;
   unsigned threads = 0;  // 0: one for each processor
   unsigned workers = 64;
   std::string state_directory;  // empty: DefaultStateDirectory()

@@ -24,12 +24,23 @@ size_t DefaultMemory();
 // Whether Options::padding may have this value.
 inline bool IsPadding(uint32_t octets) { return octets == rpc::PaddingWithin(octets); }
 
+// Whether the server registers its programs with the rpcbind of this host, see rpcbind/registrar.h.
+enum class Registration : uint8_t {
+  kOff,
+  kAuto,      // if one runs, and unless the server listens on a loopback address
+  kRequired,  // Server::Make() fails without it
+};
+
 struct Options {
   IpAddress listen = asio::ip::address_v4::loopback();
   // With port 0 the system chooses a free port; Server::addresses() tells which.
   uint16_t tcp_port = 2049;
   uint16_t rdma_port = 20049;
   uint16_t mount_port = 20048;
+  Registration rpcbind = Registration::kOff;
+  // The server answers as a port mapper itself, and does not register. For hosts where no rpcbind runs.
+  bool port_mapper = false;
+  uint16_t port_mapper_port = 111;
   // How many event loops the server runs, each on a thread of its own; at least one.
   unsigned threads = 1;
   // The server offers RPCSEC_GSS with the keys of the service nfs in this keytab. If empty: with the keys in the host's

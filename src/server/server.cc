@@ -18,6 +18,7 @@
 #include "base/random.h"
 #include "rdma/choice/choice.h"
 #include "rpc/tcp/server.h"
+#include "rpc/udp/datagrams.h"
 
 namespace penstock::server {
 namespace {
@@ -46,6 +47,22 @@ rpc::ConnectionTable::Limits Affordable(rpc::ConnectionTable::Limits wanted) {
   wanted.connections = most;
   wanted.per_address = std::min(wanted.per_address, most);
   return wanted;
+}
+
+// The port of MOUNT, for TCP and UDP.
+struct MountPort {
+  rpc::tcp::Listener tcp;
+  rpc::udp::Listener udp;
+};
+SetupResult<MountPort> OpenMountPort(const SocketAddress& endpoint) {
+  // A port that the system chooses for TCP may be taken for UDP.
+  constexpr int kAttempts = 16;
+  for (int attempt = 1;; ++attempt) {
+    PENSTOCK_TRY(rpc::tcp::Listener tcp, rpc::tcp::Listener::Open(endpoint));
+    auto udp = rpc::udp::Listener::Open(tcp.local());
+    if (udp) return MountPort{std::move(tcp), *std::move(udp)};
+    if (endpoint.port() != 0 || attempt == kAttempts) return std::unexpected(std::move(udp).error());
+  }
 }
 
 }  // namespace
@@ -140,9 +157,9 @@ SetupResult<void> Server::AddExports(std::vector<Export> exports) {
 
 SetupResult<void> Server::Listen() {
   PENSTOCK_TRY(const rpc::tcp::Listener tcp, rpc::tcp::Listener::Open({options_.listen, options_.tcp_port}));
-  PENSTOCK_TRY(const rpc::tcp::Listener mount, rpc::tcp::Listener::Open({options_.listen, options_.mount_port}));
+  PENSTOCK_TRY(MountPort mount, OpenMountPort({options_.listen, options_.mount_port}));
   addresses_.tcp = tcp.local();
-  addresses_.mount = mount.local();
+  addresses_.mount = mount.tcp.local();
 
   PENSTOCK_TRY(rdma_, rdma::ChooseFor(options_.rdma, options_.listen));
   const auto registry = std::make_shared<rdma::verbs::Registry>();
@@ -154,6 +171,7 @@ SetupResult<void> Server::Listen() {
   loops_ = std::move(loops);
   Loop& home = loops_.front()->loop();
   dispatcher_ = std::make_unique<rpc::Dispatcher>(replies_, home);
+  datagrams_ = std::make_unique<rpc::Dispatcher>(replies_, home);
   if (offers_gss()) {
     acceptor_ = std::make_unique<rpc::gss::Acceptor>(rpc::gss::Acceptor::Parts{
         .mechanism = *kerberos_,
@@ -174,7 +192,8 @@ SetupResult<void> Server::Listen() {
     nfs3_.emplace(exports_, nfs::v3::Settings{}, &nfs4_->claims());
     Serve(*nfs3_);
     Serve(nfs4_->program());
-    dispatcher_->Add(mount3_);
+    ServeBeside(mount3_);
+    ServeBeside(WithGroups(rquota_));
     PENSTOCK_TRY(std::unique_ptr<rdma::Listener> rdma,
                  loops_.front()->provider().Listen({options_.listen, options_.rdma_port}));
     addresses_.rdma = rdma->local();
@@ -185,10 +204,12 @@ SetupResult<void> Server::Listen() {
     }
     listeners.push_back(std::move(rdma));
     for (auto& each : loops_) {
-      PENSTOCK_CHECK(each->Prepare(*dispatcher_, connections_, memory_, tcp, mount, std::move(listeners.back())));
+      PENSTOCK_CHECK(each->Prepare(*dispatcher_, connections_, memory_, tcp, mount.tcp, std::move(listeners.back())));
       listeners.pop_back();
     }
-    return {};
+    // A mount takes a few datagrams, so one loop is enough.
+    PENSTOCK_CHECK(loops_.front()->ServeDatagrams(*datagrams_, std::move(mount.udp)));
+    return TellPorts(tcp);
   };
   auto result = set_up();
   if (!result) {
@@ -198,15 +219,35 @@ SetupResult<void> Server::Listen() {
   return result;
 }
 
+// Last, when all that clients would find is there.
+SetupResult<void> Server::TellPorts(const rpc::tcp::Listener& tcp) {
+  ServiceTable services({.tcp = tcp, .rdma = addresses_.rdma.port(), .mount = addresses_.mount.port()});
+  for (const rpc::Program* each : nfs_programs_) services.AddNfs(*each);
+  for (const rpc::Program* each : small_programs_) services.AddBeside(*each);
+  return discovery_.Start(services.Take(), *loops_.front());
+}
+
+rpc::Program& Server::WithGroups(rpc::Program& program) {
+  if (!groups_) return program;
+  return *with_groups_.emplace_back(std::make_unique<nfs::WithGroups>(program, *groups_));
+}
+
 void Server::Serve(rpc::Program& program) {
-  if (!groups_) return dispatcher_->Add(program);
-  dispatcher_->Add(*with_groups_.emplace_back(std::make_unique<nfs::WithGroups>(program, *groups_)));
+  dispatcher_->Add(WithGroups(program));
+  nfs_programs_.push_back(&program);
+}
+
+void Server::ServeBeside(rpc::Program& program) {
+  small_programs_.push_back(&program);
+  dispatcher_->Add(program);
+  datagrams_->Add(program);
 }
 
 void Server::Start() {
   for (auto& each : loops_) each->Start();
   loops_.front()->loop().Post([this] {
     nfs4_->Start();
+    discovery_.KeepRegistered(loops_.front()->loop(), *pool_);
     if (!open_files_) return;
     close_unused_ = loops_.front()->loop().MakeTimer([this] { CloseUnusedWriters(); });
     CloseUnusedWriters();
@@ -228,6 +269,7 @@ void Server::LookAtLocalLeases() {
 }
 
 void Server::Stop() {
+  discovery_.Withdraw();
   std::atomic<size_t> serving = loops_.size() + 1;
   const std::function<void()> ended = [this, &serving] {
     if (--serving > 0) return;
@@ -238,6 +280,7 @@ void Server::Stop() {
   for (auto& each : loops_) each->StopServing(for_peers, ended);
   loops_.front()->loop().Post([this, ended] {
     close_unused_.reset();
+    discovery_.StopLooking();
     Spawn([](Nfs4& nfs4, std::function<void()> then) -> Task<> {
       co_await nfs4.Stop();
       then();

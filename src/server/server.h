@@ -13,6 +13,7 @@
 #include "base/timer.h"
 #include "nfs/exports.h"
 #include "nfs/mount/program.h"
+#include "nfs/quota/program.h"
 #include "nfs/user_groups.h"
 #include "nfs/v3/program.h"
 #include "rdma/trace/file.h"
@@ -22,10 +23,12 @@
 #include "rpc/gss/kerberos.h"
 #include "rpc/memory_budget.h"
 #include "rpc/reply_cache.h"
+#include "server/discovery.h"
 #include "server/nfs4.h"
 #include "server/options.h"
 #include "server/parts.h"
 #include "server/serving_loop.h"
+#include "server/wall_clock.h"
 
 namespace penstock::server {
 
@@ -36,7 +39,8 @@ struct Addresses {
 };
 
 // Serves from Start() to Stop(). Every port answers all versions of NFS, and MOUNT; the MOUNT port exists for clients
-// that want a port for MOUNT alone. One thread at a time uses a Server.
+// that want a port for MOUNT alone. It answers MOUNT and the other small programs over UDP as well, on the first loop.
+// One thread at a time uses a Server.
 //
 // The server reports trouble through base/log.h, and prints nothing.
 class Server {
@@ -68,7 +72,13 @@ class Server {
   SetupResult<void> OpenKeytab();
   SetupResult<void> AddExports(std::vector<Export> exports);
   SetupResult<void> Listen();
+  SetupResult<void> TellPorts(const rpc::tcp::Listener& tcp);
+  // Offers a program of NFS over TCP and RDMA.
   void Serve(rpc::Program& program);
+  // Offers one of the small programs beside NFS over TCP, RDMA and UDP.
+  void ServeBeside(rpc::Program& program);
+  // Returns the program, or another one in front of it that looks up the users' groups.
+  rpc::Program& WithGroups(rpc::Program& program);
   void CloseUnusedWriters();
   // Closes files that no call uses, on the pool, so that connections get descriptors.
   void MakeRoomForConnections();
@@ -85,6 +95,7 @@ class Server {
   std::shared_ptr<nfs::UserGroups> groups_;       // null if groups come from the credentials
   nfs::Exports exports_;
   nfs::mount::Program mount3_{exports_};
+  nfs::quota::Program rquota_{exports_, &SecondsSince1970};
   rpc::ReplyCache replies_;
   Addresses addresses_;
   rdma::Chosen rdma_;
@@ -97,6 +108,10 @@ class Server {
   std::vector<std::unique_ptr<nfs::WithGroups>> with_groups_;
   std::unique_ptr<rpc::gss::Acceptor> acceptor_;  // null if RPCSEC_GSS is not offered; lives as long as the dispatcher
   std::unique_ptr<rpc::Dispatcher> dispatcher_;   // after loops_, whose clock it uses
+  std::unique_ptr<rpc::Dispatcher> datagrams_;    // the small programs, for calls over UDP
+  std::vector<const rpc::Program*> nfs_programs_;
+  std::vector<const rpc::Program*> small_programs_;
+  Discovery discovery_{options_};
 };
 
 }  // namespace penstock::server

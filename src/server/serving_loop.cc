@@ -13,7 +13,7 @@ namespace {
 // All loops together keep at most this part of the memory for calls as idle memory.
 constexpr size_t kIdlePart = 8;
 
-Task<void> Count(Task<void> task, unsigned& left, OneShot<>& all) {
+Task<void> Count(Task<void> task, size_t& left, OneShot<>& all) {
   co_await std::move(task);
   if (--left == 0) all.Set();
 }
@@ -61,6 +61,7 @@ SetupResult<void> ServingLoop::Prepare(rpc::CallHandler& handler,
   tcp_options.stall_limit = options_.stall_limit;
   tcp_options.back_call_limit = options_.nfs4.callback_limit();
   tcp_options.shortage = shortage_;
+  stream_options_ = tcp_options;
   mount_.emplace(loop_, handler, tcp_options);
   rpcrdma::ServerOptions options;
   options.connections = connections;
@@ -89,6 +90,16 @@ SetupResult<void> ServingLoop::Prepare(rpc::CallHandler& handler,
   return {};
 }
 
+SetupResult<void> ServingLoop::ServeStreams(rpc::CallHandler& handler, const rpc::tcp::Listener& listener) {
+  auto& server = *streams_.emplace_back(std::make_unique<rpc::tcp::Server>(loop_, handler, stream_options_));
+  return server.Start(listener);
+}
+
+SetupResult<void> ServingLoop::ServeDatagrams(rpc::CallHandler& handler, rpc::udp::Listener listener) {
+  auto& server = *datagrams_.emplace_back(std::make_unique<rpc::udp::Server>(loop_, handler));
+  return server.Start(std::move(listener));
+}
+
 void ServingLoop::Start() {
   started_ = true;
   thread_ = std::thread([this] { loop_.Run(); });
@@ -106,12 +117,14 @@ void ServingLoop::Stop() {
 }
 
 Task<void> ServingLoop::Drain(Duration drain_limit, std::function<void()> on_ended) {
-  // Stop the three at the same time, because a peer can use up the whole limit of each.
-  unsigned left = 3;
+  // Stop all at the same time, because a peer can use up the whole limit of each.
+  size_t left = 3 + streams_.size() + datagrams_.size();
   OneShot<> all;
   Spawn(Count(tcp_->Stop(drain_limit), left, all));
   Spawn(Count(mount_->Stop(drain_limit), left, all));
   Spawn(Count(rdma_->Stop(drain_limit), left, all));
+  for (const auto& each : streams_) Spawn(Count(each->Stop(drain_limit), left, all));
+  for (const auto& each : datagrams_) Spawn(Count(each->Stop(), left, all));
   co_await all;
   // Post, so that the code of the closed connections ends in this turn of the loop, before `on_ended` runs.
   loop_.Post(std::move(on_ended));

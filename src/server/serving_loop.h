@@ -1,10 +1,11 @@
-// One event loop of a server, with the servers for TCP, MOUNT and RDMA that run on it, and its thread.
+// One event loop of a server, with the servers for TCP, MOUNT, RDMA and UDP that run on it, and its thread.
 #pragma once
 
 #include <functional>
 #include <memory>
 #include <optional>
 #include <thread>
+#include <vector>
 
 #include "base/descriptor_shortage.h"
 #include "base/loop.h"
@@ -14,6 +15,7 @@
 #include "rdma/provider.h"
 #include "rdma/trace/file.h"
 #include "rpc/tcp/server.h"
+#include "rpc/udp/server.h"
 #include "rpcrdma/server.h"
 #include "server/options.h"
 
@@ -30,12 +32,16 @@ class ServingLoop {
   Loop& loop() { return loop_; }
   rdma::Provider& provider() { return *provider_; }
 
-  // The functions below are called once each, in this order.
+  // The functions below are called once each, in this order, if they do not say otherwise.
   SetupResult<void> MakeProvider(const rdma::Chosen& rdma, std::shared_ptr<rdma::verbs::Registry> registry,
                                  rdma::trace::File* trace);
   SetupResult<void> Prepare(rpc::CallHandler& handler, const std::shared_ptr<rpc::ConnectionTable>& connections,
                             const std::shared_ptr<rpc::MemoryBudget>& memory, const rpc::tcp::Listener& tcp,
                             const rpc::tcp::Listener& mount, std::unique_ptr<rdma::Listener> rdma);
+  // Any number of times after Prepare(): serves calls of another port as well. A handler for datagrams offers only
+  // programs whose replies are short and have no file data.
+  SetupResult<void> ServeStreams(rpc::CallHandler& handler, const rpc::tcp::Listener& listener);
+  SetupResult<void> ServeDatagrams(rpc::CallHandler& handler, rpc::udp::Listener listener);
   void Start();
   // Ends serving on the loop, and then calls `on_ended` on it. The loop goes on, because calls on other loops may still
   // post to it.
@@ -64,6 +70,9 @@ class ServingLoop {
   std::optional<rpc::tcp::Server> tcp_;
   std::optional<rpc::tcp::Server> mount_;
   std::optional<rpcrdma::Server> rdma_;
+  rpc::tcp::ServerOptions stream_options_;  // of ServeStreams()
+  std::vector<std::unique_ptr<rpc::tcp::Server>> streams_;
+  std::vector<std::unique_ptr<rpc::udp::Server>> datagrams_;
   std::thread thread_;
   bool started_ = false;
 };

@@ -7,6 +7,7 @@
 
 #include <asio/io_context.hpp>
 #include <asio/ip/tcp.hpp>
+#include <asio/ip/udp.hpp>
 #include <filesystem>
 #include <fstream>
 #include <functional>
@@ -50,12 +51,23 @@ class TemporaryDirectory {
 class KeptPort {
  public:
   KeptPort() {
-    socket_.set_option(asio::ip::tcp::socket::reuse_address(true));
-    socket_.bind({asio::ip::address_v4::loopback(), 0});
+    // The server uses the port of MOUNT with UDP as well.
+    do {
+      socket_ = asio::ip::tcp::socket(context_, asio::ip::tcp::v4());
+      socket_.set_option(asio::ip::tcp::socket::reuse_address(true));
+      socket_.bind({asio::ip::address_v4::loopback(), 0});
+    } while (IsTakenForUdp());
   }
   uint16_t get() const { return socket_.local_endpoint().port(); }
 
  private:
+  bool IsTakenForUdp() {
+    asio::ip::udp::socket probe(context_, asio::ip::udp::v4());
+    asio::error_code error;
+    probe.bind({asio::ip::address_v4::loopback(), get()}, error);
+    return static_cast<bool>(error);
+  }
+
   asio::io_context context_;
   asio::ip::tcp::socket socket_{context_, asio::ip::tcp::v4()};
 };
