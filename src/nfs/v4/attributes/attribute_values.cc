@@ -1,5 +1,6 @@
 #include "nfs/v4/attributes/attribute_values.h"
 
+#include <algorithm>
 #include <array>
 #include <span>
 #include <utility>
@@ -94,6 +95,10 @@ nfsstat4 TakeSetTime(xdr::Decoder& from, fs::SetTime& to) {
 }
 
 bool KeepsAcls(const fs::Properties& properties) { return properties.acls; }
+bool KeepsQuotas(const fs::Properties& properties) { return properties.quotas; }
+
+// The room below a limit.
+uint64_t Below(uint64_t limit, uint64_t used) { return limit - std::min(limit, used); }
 
 constexpr Row kRows[] = {
     {FATTR4_SUPPORTED_ATTRS, "supported_attrs", Revision::kRfc7530, Use::kRead,
@@ -175,6 +180,12 @@ constexpr Row kRows[] = {
     {FATTR4_OWNER_GROUP, "owner_group", Revision::kRfc7530, Use::kBoth,
      [](Encoder& to, const Values& v) { v.owners.EncodeGroup(to, v.attributes.gid); },
      [](xdr::Decoder& from, DecodedAttributes& to) { return TakeName(from, to.owner_group); }},
+    {FATTR4_QUOTA_AVAIL_HARD, "quota_avail_hard", Revision::kRfc7530, Use::kRead,
+     [](Encoder& to, const Values& v) { to.U64(Below(v.quota->hard, v.quota->used)); }, nullptr, KeepsQuotas},
+    {FATTR4_QUOTA_AVAIL_SOFT, "quota_avail_soft", Revision::kRfc7530, Use::kRead,
+     [](Encoder& to, const Values& v) { to.U64(Below(v.quota->soft, v.quota->used)); }, nullptr, KeepsQuotas},
+    {FATTR4_QUOTA_USED, "quota_used", Revision::kRfc7530, Use::kRead,
+     [](Encoder& to, const Values& v) { to.U64(v.quota->used); }, nullptr, KeepsQuotas},
     {FATTR4_RAWDEV, "rawdev", Revision::kRfc7530, Use::kRead,
      [](Encoder& to, const Values& v) {
        xdr::Encode(to, specdata4{.specdata1 = v.attributes.rdev.major, .specdata2 = v.attributes.rdev.minor});
@@ -285,9 +296,16 @@ AttributeSet ExclusiveCreateAttributes(const fs::Properties& properties, const D
   return (SupportedAttributes(properties, dialect) & kWritable) - kAfterwards;
 }
 
+AttributeSet AttributesWithoutValue(const AttributeValues& values) {
+  AttributeSet without = values.quota ? AttributeSet() : kQuotaAttributes;
+  if (values.quota && values.quota->hard == 0) without.Add(FATTR4_QUOTA_AVAIL_HARD);
+  if (values.quota && values.quota->soft == 0) without.Add(FATTR4_QUOTA_AVAIL_SOFT);
+  if (!values.attributes.born) without.Add(FATTR4_TIME_CREATE);
+  return without;
+}
+
 void EncodeAttributes(xdr::Encoder& encoder, const AttributeSet& wanted, const AttributeValues& values) {
-  AttributeSet set = wanted;
-  if (!values.attributes.born) set.Remove(FATTR4_TIME_CREATE);
+  const AttributeSet set = wanted - AttributesWithoutValue(values);
   set.Encode(encoder);
   const size_t length_at = encoder.reduced_size();
   encoder.U32(0);

@@ -31,6 +31,9 @@ struct AttributeValues {
   uint64_t mounted_on_fileid = 0;
   // Valid only if the client asks for an attribute of kSpaceAttributes.
   fs::Space space{};
+  // The quota that limits the object, if the client asks for an attribute of kQuotaAttributes, a quota limits the
+  // object, and the caller may know it.
+  std::optional<fs::QuotaUse> quota{};
   // Valid only if the client asks for acl.
   fs::Acls acls{};
   // In READDIR: the reason why the entry has no other attributes (RFC 8881 §5.8.1.12).
@@ -49,10 +52,14 @@ AttributeSet ExclusiveCreateAttributes(const fs::Properties& properties, const D
 inline constexpr AttributeSet kSpaceAttributes{nfs4::FATTR4_FILES_AVAIL, nfs4::FATTR4_FILES_FREE,
                                                nfs4::FATTR4_FILES_TOTAL, nfs4::FATTR4_SPACE_AVAIL,
                                                nfs4::FATTR4_SPACE_FREE,  nfs4::FATTR4_SPACE_TOTAL};
+inline constexpr AttributeSet kQuotaAttributes{nfs4::FATTR4_QUOTA_AVAIL_HARD, nfs4::FATTR4_QUOTA_AVAIL_SOFT,
+                                               nfs4::FATTR4_QUOTA_USED};
 inline constexpr AttributeSet kOwnerAttributes{nfs4::FATTR4_OWNER, nfs4::FATTR4_OWNER_GROUP};
 
-// Encodes the fattr4 of `set`, whose attributes are all supported and readable. Leaves out time_create if it is not
-// known.
+// The supported attributes that have no value for this object: time_create if it is not known, and the attributes of
+// quotas without a quota or a limit.
+AttributeSet AttributesWithoutValue(const AttributeValues& values);
+// Encodes the fattr4 of `set`, whose attributes are all supported and readable. Leaves out those without a value.
 void EncodeAttributes(xdr::Encoder& encoder, const AttributeSet& set, const AttributeValues& values);
 
 // The decoded values of attributes that a client sets. The names of owners are views of the attr_vals and not looked up

@@ -1,6 +1,10 @@
 // GETATTR, SETATTR, VERIFY, NVERIFY, ACCESS.
 #include "nfs/v4/operations/attributes.h"
 
+#include <algorithm>
+#include <array>
+#include <optional>
+
 #include "nfs/v4/attributes/convert.h"
 #include "nfs/v4/attributes/owner_names.h"
 #include "nfs/v4/engine/namespace.h"
@@ -17,6 +21,39 @@ namespace {
 
 constexpr AttributeSet kHeldAttributes{FATTR4_CHANGE, FATTR4_SIZE, FATTR4_TIME_METADATA, FATTR4_TIME_MODIFY};
 constexpr AttributeSet kAclAlone{FATTR4_ACL};
+
+// Finds the quota that limits the object's growth: that of its owner or that of its group, whichever leaves less room
+// (RFC 8881 §5.8.2.30: "choose the set with the smallest quota"). A caller learns the quotas of the own id and groups
+// only, and root those of all.
+Task<fs::Result<std::optional<fs::QuotaUse>>> FindQuota(const Object& object, const fs::Attributes& attributes) {
+  const fs::Credentials& caller = object.context().credentials;
+  const bool is_member =
+      caller.gid == attributes.gid || std::ranges::find(caller.groups, attributes.gid) != caller.groups.end();
+  struct Candidate {
+    fs::QuotaKind kind;
+    uint32_t id;
+    bool may_know;
+  };
+  const std::array<Candidate, 2> candidates{
+      Candidate{fs::QuotaKind::kUser, attributes.uid, caller.uid == 0 || caller.uid == attributes.uid},
+      Candidate{fs::QuotaKind::kGroup, attributes.gid, caller.uid == 0 || is_member}};
+  const auto room = [](const fs::QuotaUse& use) {
+    const uint64_t limit = use.hard != 0 ? use.hard : use.soft;
+    return limit - std::min(limit, use.used);
+  };
+  std::optional<fs::QuotaUse> smallest;
+  for (const Candidate& each : candidates) {
+    if (!each.may_know) continue;
+    const auto quota = co_await object.file_system().GetQuota(object.context(), each.kind, each.id);
+    if (!quota && quota.error() == fs::Error::kPerm) continue;  // the server itself may not know it
+    if (!quota) co_return std::unexpected(quota.error());
+    if (!*quota || !(*quota)->enforced) continue;
+    const fs::QuotaUse& use = (*quota)->bytes;
+    if (use.hard == 0 && use.soft == 0) continue;
+    if (!smallest || room(use) < room(*smallest)) smallest = use;
+  }
+  co_return smallest;
+}
 
 }  // namespace
 
@@ -48,6 +85,11 @@ Task<nfsstat4> LoadAttributes(Compound& compound, const Object& object, const At
     if (!space.result) co_return ToStatus(space.result.error());
     values.space = *space.result;
   }
+  if (set.Intersects(kQuotaAttributes)) {
+    const auto quota = co_await FindQuota(object, *attributes);
+    if (!quota) co_return ToStatus(quota.error());
+    values.quota = *quota;
+  }
   OwnerNames& owners = compound.services.owners;
   if (set.Has(FATTR4_ACL)) {
     const auto acls = co_await file_system.GetAcls(object.context(), object.object());
@@ -75,6 +117,7 @@ Task<nfsstat4> Compare(Compound& compound, const fattr4& given) {
   AttributeValues values = ValuesOf(compound, object);
   const nfsstat4 status = co_await LoadAttributes(compound, object, set, values);
   if (status != NFS4_OK) co_return status;
+  if (set.Intersects(AttributesWithoutValue(values))) co_return NFS4ERR_NOT_SAME;
 
   // Each value has only one encoding.
   xdr::Encoder encoder(compound.buffers());

@@ -84,6 +84,91 @@ TEST_F(AttributesTest, SupportedAttrsListsTheSupportedAttributes) {
   EXPECT_FALSE(supported.Has(FATTR4_SUPPATTR_EXCLCREAT));
 }
 
+// The attributes of quotas (RFC 8881 §5.8.2.28 to §5.8.2.30). The caller is root, and the file root's.
+class QuotaAttributesTest : public AttributesTest {
+ protected:
+  QuotaAttributesTest() {
+    server.faults->OfferQuotas([this](fs::QuotaKind kind, uint32_t id) -> fs::TestFiles::QuotaReply {
+      asked.emplace_back(kind, id);
+      if (error) return std::unexpected(*error);
+      return kind == fs::QuotaKind::kUser ? user : group;
+    });
+  }
+  static fs::Quota Limited(const fs::QuotaUse& bytes) { return {.bytes = bytes, .enforced = true}; }
+
+  const nfs_fh4 file = MakeFile("file", "contents", 0644);
+  std::optional<fs::Quota> user = Limited({.used = 40, .hard = 100, .soft = 50});
+  std::optional<fs::Quota> group;
+  std::optional<fs::Error> error;
+  std::vector<std::pair<fs::QuotaKind, uint32_t>> asked;
+};
+
+TEST_F(QuotaAttributesTest, TellTheRoomThatIsLeft) {
+  Values values(Get(file, kQuotaAttributes));
+  EXPECT_EQ(values.set, kQuotaAttributes);
+  EXPECT_EQ(values.Next<uint64_t>(), 60u);
+  EXPECT_EQ(values.Next<uint64_t>(), 10u);
+  EXPECT_EQ(values.Next<uint64_t>(), 40u);
+  EXPECT_TRUE(values.AtEnd());
+}
+
+TEST_F(QuotaAttributesTest, NoRoomIsLeftBeyondALimit) {
+  user = Limited({.used = 101, .hard = 100, .soft = 50});
+  Values values(Get(file, kQuotaAttributes));
+  EXPECT_EQ(values.Next<uint64_t>(), 0u);
+  EXPECT_EQ(values.Next<uint64_t>(), 0u);
+  EXPECT_EQ(values.Next<uint64_t>(), 101u);
+}
+
+TEST_F(QuotaAttributesTest, TheSmallestQuotaCounts) {
+  group = Limited({.used = 1000, .hard = 1005});
+  Values values(Get(file, kQuotaAttributes));
+  EXPECT_EQ(values.set, (AttributeSet{FATTR4_QUOTA_AVAIL_HARD, FATTR4_QUOTA_USED})) << "it has no soft limit";
+  EXPECT_EQ(values.Next<uint64_t>(), 5u);
+  EXPECT_EQ(values.Next<uint64_t>(), 1000u);
+}
+
+TEST_F(QuotaAttributesTest, AreLeftOutWithoutALimit) {
+  for (const auto& quota : {std::optional<fs::Quota>(), std::optional(Limited({.used = 7})),
+                            std::optional(fs::Quota{.bytes = {.used = 7, .hard = 9}})}) {
+    user = quota;
+    Values values(Get(file, kQuotaAttributes | AttributeSet{FATTR4_TYPE}));
+    EXPECT_EQ(values.set, AttributeSet{FATTR4_TYPE});
+  }
+  error = fs::Error::kPerm;
+  EXPECT_EQ(Get(file, kQuotaAttributes).attrmask, bitmap4());
+}
+
+TEST_F(QuotaAttributesTest, AFailureIsNoMissingLimit) {
+  error = fs::Error::kIo;
+  EXPECT_EQ(Run0(PutFh(file), GetAttr(kQuotaAttributes)).status, NFS4ERR_IO);
+}
+
+TEST_F(QuotaAttributesTest, AUserLearnsTheOwnQuotasOnly) {
+  group = Limited({.used = 1000, .hard = 1001});
+  server.SetUser(1000);
+  EXPECT_EQ(Get(file, kQuotaAttributes).attrmask, bitmap4());
+  EXPECT_THAT(asked, testing::IsEmpty());
+  server.SetIdentity({.machine = "client", .uid = 1000, .gid = 1000, .groups = {0}});
+  EXPECT_EQ(Values(Get(file, kQuotaAttributes)).Next<uint64_t>(), 1u) << "of the group that the user is in";
+  EXPECT_THAT(asked, testing::ElementsAre(std::pair(fs::QuotaKind::kGroup, 0u)));
+}
+
+TEST_F(QuotaAttributesTest, AreComparedByVerify) {
+  auto same = Given();
+  EXPECT_EQ(Run0(PutFh(file), Op(OP_NVERIFY, NVERIFY4args{same.Add(FATTR4_QUOTA_USED, uint64_t{40}).Take()})).status,
+            NFS4ERR_SAME);
+  user = std::nullopt;
+  auto missing = Given();
+  EXPECT_EQ(Run0(PutFh(file), Op(OP_VERIFY, VERIFY4args{missing.Add(FATTR4_QUOTA_USED, uint64_t{40}).Take()})).status,
+            NFS4ERR_NOT_SAME);
+}
+
+TEST_F(AttributesTest, QuotasNeedAFileSystemThatKeepsThem) {
+  const Values values(Get(Root(), kQuotaAttributes | AttributeSet{FATTR4_TYPE}));
+  EXPECT_EQ(values.set, AttributeSet{FATTR4_TYPE});
+}
+
 TEST_F(AttributesTest, RejectsReadingWriteOnlyAttributes) {
   EXPECT_EQ(Run0(PutRoot(), GetAttr({FATTR4_TYPE, FATTR4_TIME_MODIFY_SET})).status, NFS4ERR_INVAL);
 }
