@@ -83,8 +83,8 @@ std::string ClientsNameFor(const IpAddress& address) {
 
 void PrintHowToMount(const server::Server& server, const server::Options& options) {
   const server::Addresses& at = server.addresses();
-  fmt::print("NFS over RDMA ({}): {}\nNFS over TCP: {}\nMOUNT over TCP: {}\n", server.rdma_description(), at.rdma,
-             at.tcp, at.mount);
+  fmt::print("NFS over RDMA ({}): {}\nNFS over TCP: {}\nMOUNT and RQUOTA over TCP and UDP: {}\n",
+             server.rdma_description(), at.rdma, at.tcp, at.mount);
   if (server.offers_gss()) fmt::print("Kerberos: offered (RPCSEC_GSS)\n");
   if (options.nfs4.bound_sessions) {
     fmt::print("Sessions of 2004 (vers=4.1-sess01): offered; TCP connections {} become RDMA connections\n",

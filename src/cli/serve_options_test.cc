@@ -39,6 +39,9 @@ TEST(ServeOptions, TheDefaultsServeThisHostOnTheStandardPorts) {
   EXPECT_EQ(server->tcp_port, 2049);
   EXPECT_EQ(server->rdma_port, 20049);
   EXPECT_EQ(server->mount_port, 20048);
+  EXPECT_EQ(server->rpcbind, server::Registration::kAuto);
+  EXPECT_FALSE(server->port_mapper);
+  EXPECT_EQ(server->port_mapper_port, 111);
   EXPECT_GE(server->threads, 1u);
   EXPECT_EQ(server->memory, 0u);
   EXPECT_EQ(server->nfs4.lease, 90s);
@@ -148,6 +151,22 @@ TEST(ServeOptions, AcceptsBothEndsOfEachRange) {
     const auto parsed = Parse(arguments);
     EXPECT_EQ(parsed.code, 0) << parsed.message;
   }
+}
+
+TEST(ServeOptions, ChoosesHowClientsFindThePorts) {
+  const auto settings = [](std::vector<std::string> arguments) {
+    arguments.emplace_back("/srv");
+    const auto parsed = Parse(arguments);
+    EXPECT_EQ(parsed.code, 0) << parsed.message;
+    return ServerOptionsOf(parsed.options);
+  };
+  EXPECT_EQ(settings({"--rpcbind=off"})->rpcbind, server::Registration::kOff);
+  EXPECT_EQ(settings({"--rpcbind=required"})->rpcbind, server::Registration::kRequired);
+  EXPECT_TRUE(settings({"--portmap"})->port_mapper);
+  const auto both = settings({"--portmap", "--rpcbind=required"});
+  ASSERT_FALSE(both);
+  EXPECT_THAT(both.error().message, HasSubstr("--portmap"));
+  ExpectRefused("--rpcbind", "yes", CLI::ExitCodes::ValidationError);
 }
 
 TEST(ServeOptions, RefusesTextInPlaceOfANumber) {
