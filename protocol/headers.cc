@@ -6,6 +6,7 @@
 #include "protocol/nfs4_callback.h"
 #include "protocol/nfs4_compound.h"
 #include "protocol/nfs4_sess01.h"
+#include "protocol/nfsacl.h"
 #include "protocol/nlm.h"
 #include "protocol/nlm4.h"
 #include "protocol/nsm.h"

@@ -1,5 +1,6 @@
-// How large the reply to a call of NFSv3 can be. A client must know this before it sends the call over RDMA, because it
-// provides the chunks that the reply may need (RFC 8267 §3, §4.1). rpc::Client adds the part that the types bound.
+// How large the reply to a call of NFSv3 or NFSACL can be. A client must know this before it sends the call over RDMA,
+// because it provides the chunks that the reply may need (RFC 8267 §3, §4.1, §5.2). rpc::Client adds the part that the
+// types bound.
 #pragma once
 
 #include <concepts>

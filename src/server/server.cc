@@ -191,6 +191,8 @@ SetupResult<void> Server::Listen() {
                    {.exports = exports_, .pool = *pool_, .home = home, .state_directory = state_directory_.path()}));
     nfs3_.emplace(exports_, nfs::v3::Settings{}, &nfs4_->claims());
     Serve(*nfs3_);
+    nfs_acl_.emplace(exports_, &nfs4_->claims());
+    Serve(*nfs_acl_);
     Serve(nfs4_->program());
     ServeBeside(mount3_);
     ServeBeside(WithGroups(rquota_));

@@ -11,6 +11,7 @@
 #include "base/descriptor_shortage.h"
 #include "base/result.h"
 #include "base/timer.h"
+#include "nfs/acl/program.h"
 #include "nfs/exports.h"
 #include "nfs/mount/program.h"
 #include "nfs/quota/program.h"
@@ -103,8 +104,9 @@ class Server {
   std::vector<std::unique_ptr<ServingLoop>> loops_;
   std::unique_ptr<Timer> close_unused_;  // on the first loop, while that runs; null without open_files_
   std::atomic<bool> is_closing_unused_ = false;
-  std::unique_ptr<Nfs4> nfs4_;            // lives on the first loop
-  std::optional<nfs::v3::Program> nfs3_;  // after nfs4_, whose claims it respects
+  std::unique_ptr<Nfs4> nfs4_;                // lives on the first loop
+  std::optional<nfs::v3::Program> nfs3_;      // after nfs4_, whose claims it respects
+  std::optional<nfs::acl::Program> nfs_acl_;  // likewise
   std::vector<std::unique_ptr<nfs::WithGroups>> with_groups_;
   std::unique_ptr<rpc::gss::Acceptor> acceptor_;  // null if RPCSEC_GSS is not offered; lives as long as the dispatcher
   std::unique_ptr<rpc::Dispatcher> dispatcher_;   // after loops_, whose clock it uses

@@ -2,9 +2,11 @@
 // versions.
 #include "nfs/v4/operations/claims.h"
 
+#include "nfs/acl/program.h"
 #include "nfs/v3/program.h"
 #include "nfs/v4/operations/stateful_test.h"
 #include "protocol/nfs3.h"
+#include "protocol/nfsacl.h"
 
 namespace penstock::nfs::v4 {
 namespace {
@@ -21,6 +23,7 @@ class ClaimsTest : public StatefulTest {
  protected:
   ClaimsTest() : file(MakeFile("file", "data", 0666)), claims_(server.GetServices()) {
     server.Serve(nfs3_);
+    server.Serve(nfs_acl_);
     LetCall(Client());
     root3 = As3(Root());
     file3 = As3(file);
@@ -53,6 +56,12 @@ class ClaimsTest : public StatefulTest {
     return Call<NFSPROC3_WRITE>({file3, 0, 4, nfs3::FILE_SYNC, xdr::Payload<>::Borrowed(std::string_view("news"))});
   }
   nfsstat3 SetMode() { return Call<NFSPROC3_SETATTR>({file3, sattr3{.mode = 0600}, {}}); }
+  nfsstat3 SetAcl() {
+    nfsacl::secattr lists{.mask = nfsacl::NA_ACL};
+    lists.aclcnt = 3;
+    lists.access = {{nfsacl::NA_USER_OBJ, 0, 6}, {nfsacl::NA_GROUP_OBJ, 0, 0}, {nfsacl::NA_OTHER_OBJ, 0, 0}};
+    return Call<nfsacl::ACLPROC3_SETACL>({file3, lists});
+  }
   nfsstat3 SetSize() { return Call<NFSPROC3_SETATTR>({file3, sattr3{.size = 2}, {}}); }
   nfsstat3 Remove() { return Call<NFSPROC3_REMOVE>({{root3, "file"}}); }
   nfsstat3 Rename(std::string_view from, std::string_view to) {
@@ -82,6 +91,7 @@ class ClaimsTest : public StatefulTest {
     shown["COMMIT"] = ResultsOf<NFSPROC3_COMMIT>({file3, 0, 0}).resok().file_wcc.after.has_value();
     shown["PATHCONF"] = ResultsOf<NFSPROC3_PATHCONF>({file3}).resok().obj_attributes.has_value();
     shown["FSSTAT"] = ResultsOf<NFSPROC3_FSSTAT>({file3}).resok().obj_attributes.has_value();
+    shown["GETACL"] = ResultsOf<nfsacl::ACLPROC3_GETACL>({file3, nfsacl::NA_ACL}).resok().attr.has_value();
     shown["FSINFO"] = ResultsOf<NFSPROC3_FSINFO>({file3}).resok().obj_attributes.has_value();
     const CREATE3args unchecked{{root3, "file"}, createhow3(UNCHECKED, sattr3{})};
     shown["CREATE"] = ResultsOf<NFSPROC3_CREATE>(unchecked).resok().obj_attributes.has_value();
@@ -105,6 +115,7 @@ class ClaimsTest : public StatefulTest {
  private:
   Claims claims_;
   v3::Program nfs3_{server.exports, {}, &claims_};
+  acl::Program nfs_acl_{server.exports, &claims_};
 };
 
 TEST_F(ClaimsTest, CounterIsZeroUntilAClaimExists) {
@@ -140,9 +151,9 @@ TEST_F(ClaimsTest, RecallsAWriteDelegationForGetattr) {
 TEST_F(ClaimsTest, OmitsAttributesDuringAWriteDelegation) {
   MakeFile("another");
   const auto all = [](bool shown) { return testing::Each(testing::Pair(testing::_, shown)); };
-  EXPECT_THAT(ShownAttributes(), testing::AllOf(SizeIs(8), all(true)));
+  EXPECT_THAT(ShownAttributes(), testing::AllOf(SizeIs(9), all(true)));
   const stateid4 id = WriteDelegation();
-  EXPECT_THAT(ShownAttributes(), testing::AllOf(SizeIs(8), all(false)));
+  EXPECT_THAT(ShownAttributes(), testing::AllOf(SizeIs(9), all(false)));
   EXPECT_THAT(server.callbacks.recalls, IsEmpty());
   Return(id);
   EXPECT_THAT(ShownAttributes(), all(true));
@@ -153,6 +164,7 @@ TEST_F(ClaimsTest, OmitsAttributesDuringAWriteDelegation) {
 TEST_F(ClaimsTest, RefusalsOmitAttributesDuringAWriteDelegation) {
   WriteDelegation();
   EXPECT_FALSE(ResultsOf<NFSPROC3_SETATTR>({file3, sattr3{.mode = 0600}, {}}).resfail().obj_wcc.after.has_value());
+  EXPECT_EQ(SetAcl(), NFS3ERR_JUKEBOX);
   EXPECT_FALSE(ResultsOf<NFSPROC3_LINK>({file3, {root3, "link"}}).resfail().file_attributes.has_value());
   const auto written =
       ResultsOf<NFSPROC3_WRITE>({file3, 0, 4, nfs3::FILE_SYNC, xdr::Payload<>::Borrowed(std::string_view("news"))});
@@ -195,6 +207,7 @@ TEST_F(ClaimsTest, RecallsADelegationBeforeTheFileChanges) {
   MakeFile("another");
   const stateid4 id = ReadDelegation();
   EXPECT_EQ(SetMode(), NFS3ERR_JUKEBOX);
+  EXPECT_EQ(SetAcl(), NFS3ERR_JUKEBOX);
   EXPECT_EQ(SetSize(), NFS3ERR_JUKEBOX);
   EXPECT_EQ(Remove(), NFS3ERR_JUKEBOX);
   EXPECT_EQ(Rename("file", "new name"), NFS3ERR_JUKEBOX);
@@ -206,6 +219,7 @@ TEST_F(ClaimsTest, RecallsADelegationBeforeTheFileChanges) {
   EXPECT_EQ(ContentsOf("file"), "data");
   Return(id);
   EXPECT_EQ(SetMode(), NFS3_OK);
+  EXPECT_EQ(SetAcl(), NFS3_OK);
   EXPECT_EQ(SetSize(), NFS3_OK);
   EXPECT_EQ(Link(), NFS3_OK);
   EXPECT_EQ(Create({.size = 0}), NFS3_OK);

@@ -1,0 +1,132 @@
+// Makes sequences of NFSACL calls on a file system in memory, which has a file, a directory and a symbolic link. The
+// input gives a procedure, an object, and arbitrary arguments. Each call must get a reply that decodes as the
+// procedure's results. Lists that the server returns must be lists that it accepts, with the mode that it reports.
+#include <algorithm>
+#include <cstdlib>
+#include <memory>
+#include <optional>
+#include <type_traits>
+#include <vector>
+
+#include "fs/memory/file_system.h"
+#include "input.h"
+#include "nfs/acl/lists.h"
+#include "nfs/acl/program.h"
+#include "nfs/exports.h"
+#include "protocol/nfsacl.h"
+#include "rpc/dispatch.h"
+#include "xdr/decode.h"
+#include "xdr/encode.h"
+
+namespace {
+
+using namespace penstock;  // NOLINT: a program of its own
+using fuzz::Die;
+using fuzz::Input;
+
+class Server {
+ public:
+  Server() {
+    if (!exports_.Add("/", tree_, {.squash = nfs::Squash::kNone, .security = {nfs::SecurityFlavor::kSys}}))
+      Die("exports");
+    const fs::Handle root = tree_->Root();
+    const fs::RequestContext context{.credentials = {.uid = 0, .gid = 0, .groups = {}}};
+    Spawn(Fill(context, root));
+    peer_.buffers = &buffers_;
+    dispatcher_.Add(program_);
+  }
+
+  void Execute(Input& input) {
+    const uint32_t procedure = input.Octet() % 4;  // one more than exist
+    const ConstBytes object = handles_[input.Octet() % handles_.size()].bytes();
+    const ConstBytes arguments = procedure == 2 ? Lists(input) : input.Take(4);
+
+    xdr::Encoder encoder(buffers_);
+    const rpc::ClientCredential root({.machine = "client", .uid = 0, .gid = 0, .groups = {}});
+    rpc::EncodeCallHeader(encoder,
+                          {rpc::Xid(++xid_), nfsacl::NFS_ACL_PROGRAM, nfsacl::NFS_ACL_V3, procedure, root.auth(), {}});
+    if (procedure != 0) encoder.Opaque(object);
+    encoder.Fixed(arguments);
+    std::optional<rpc::Message> reply;
+    Spawn(Run(encoder.Finish(), reply));
+    if (!reply) Die("a call did not end");
+    nfsacl::NFS_ACL_V3_procedures::ForEach([&]<class Procedure>(std::type_identity<Procedure>) {
+      if (Procedure::kNumber == procedure) Check<Procedure>(*reply);
+    });
+  }
+
+ private:
+  Task<> Fill(const fs::RequestContext& context, const fs::Handle& root) {
+    handles_.push_back(nfs::EncodedHandle(exports_.all()[0]->root()));
+    const auto file = co_await tree_->Create(context, root, "file", {});
+    const auto link = co_await tree_->MakeSymlink(context, root, "link", "file", {});
+    if (!file.result || !link.result) Die("no objects");
+    for (const fs::Handle& each : {file.result->handle, link.result->handle}) {
+      handles_.push_back(nfs::EncodedHandle({exports_.all()[0]->id(), each}));
+    }
+  }
+  Task<> Run(rpc::Message call, std::optional<rpc::Message>& reply) {
+    reply.emplace(co_await dispatcher_.HandleCall(std::move(call), peer_));
+  }
+
+  // Arguments of SETACL: either arbitrary octets, or well-formed lists of arbitrary entries, so that calls set lists.
+  ConstBytes Lists(Input& input) {
+    if (input.Octet() % 4 == 0) return input.Take(input.Octet());
+    xdr::Encoder encoder(buffers_);
+    encoder.U32(input.Octet() % 32);
+    for (int list = 0; list < 2; ++list) {
+      const uint32_t count = input.Octet() % 12;
+      encoder.U32(count);
+      encoder.U32(count);
+      for (uint32_t i = 0; i < count; ++i) {
+        encoder.U32(uint32_t{1} << input.Octet() % 7 | (list == 1 ? nfsacl::NA_ACL_DEFAULT : 0));
+        encoder.U32(input.Octet());
+        encoder.U32(input.Octet() % 9);
+      }
+    }
+    arguments_ = encoder.Finish();
+    return arguments_.stream.bytes();
+  }
+
+  template <class Procedure>
+  void Check(const rpc::Message& reply) {
+    xdr::Decoder decoder(reply);
+    rpc::ReplyHeader header;
+    if (!rpc::DecodeReplyHeader(decoder, header) || !header.body.is_areply()) Die("no reply");
+    const auto status = header.body.areply().reply_data.discriminant();
+    if (status == rpc::AcceptStatus::GARBAGE_ARGS) return;
+    if (status != rpc::AcceptStatus::SUCCESS) Die("not executed");
+    typename Procedure::Results results{};
+    if (!xdr::Decode(decoder, results) || !decoder.Finish()) Die("undecodable results");
+    if constexpr (std::is_same_v<Procedure, nfsacl::ACLPROC3_GETACL>) CheckLists(results);
+  }
+
+  static void CheckLists(const nfsacl::GETACL3res& got) {
+    if (got.status() != nfs3::NFS3_OK) return;
+    const auto acls = nfs::acl::FromSecurityAttributes(got.resok().acl);
+    if (!acls) Die("the server does not accept the lists that it returns");
+    if (!acls->access || !got.resok().attr) return;
+    if (fs::ModeOfAcl(*acls->access) != (got.resok().attr->mode & 0777)) Die("the mode differs from the list");
+  }
+
+  BufferPool buffers_;
+  int64_t ticks_ = 0;
+  std::shared_ptr<fs::memory::FileSystem> tree_ = std::make_shared<fs::memory::FileSystem>(
+      fs::memory::Options{.capacity = 1 << 20, .clock = [this] { return fs::Timestamp{++ticks_, 0}; }});
+  nfs::Exports exports_;
+  std::vector<nfs::EncodedHandle> handles_;
+  nfs::acl::Program program_{exports_};
+  rpc::Dispatcher dispatcher_;
+  rpc::Peer peer_;
+  rpc::Message arguments_;
+  uint32_t xid_ = 0;
+};
+
+}  // namespace
+
+extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+  Input input(data, size);
+  Server server;
+  while (!input.empty()) server.Execute(input);
+  return 0;
+}
