@@ -185,7 +185,7 @@ def populate(root, kernel, release, nfsd):
     os.symlink("/usr/sbin/mount.nfs", f"{root}/sbin/mount.nfs")
     # Functions that busybox lacks, or that are slow in it: holes, copies by the server, locks, extended attributes,
     # access control lists.
-    for program in ("b2sum", "cp", "fallocate", "flock", "getfattr", "setfattr", "nfs4_getfacl", "nfs4_setfacl"):
+    for program in ("b2sum", "cp", "fallocate", "flock", "getfattr", "setfattr", "getfacl", "setfacl", "nfs4_getfacl", "nfs4_setfacl"):
         copy_program(f"/usr/bin/{program}", root)
     # Kerberos: tickets, and the programs that hand them to the kernel.
     for program in ("/usr/bin/kinit", "/usr/bin/klist", "/usr/sbin/rpc.gssd"):

@@ -34,6 +34,8 @@ OCCURRENCES = {
     "rpc-over-rdma": ("frames", "rpcordma.xid", None),
     "rdma-nfs": ("messages", "nfs.procedure_v3", None),
     "tcp-nfs": ("records", "nfs.procedure_v3", None),
+    "rdma-nfsacl": ("messages", "nfsacl.procedure_v3", None),
+    "tcp-nfsacl": ("records", "nfsacl.procedure_v3", None),
     "rdma-nfs4": ("messages", "nfs.procedure_v4", None),
     "tcp-nfs4": ("records", "nfs.procedure_v4", None),
     "rdma-recall": ("messages", "nfs.cb.operation", "4"),

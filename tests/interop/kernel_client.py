@@ -225,6 +225,82 @@ def features(scratch, mount):
     assert os.stat(f"{folder}/sparse").st_blocks * 512 < 8 << 20, "nothing was punched out"
 
 
+MANY = 300
+ACLS = """
+lists() { for f in "$@"; do echo "list $f: $(getfacl -cnp $f | tr '\\n' ' ')"; done; }
+echo 'reader:x:1234:1234::/:/bin/sh' >>/etc/passwd
+echo 'nobody:x:1235:1235::/:/bin/sh' >>/etc/passwd
+as() { su $1 -c "$2" 2>/dev/null && echo "$1 may $3" || echo "$1 may not $3"; }
+cd /mnt
+umask 022
+for f in plain named bare moded; do echo data >$f && chmod 640 $f || exit 1; done
+setfacl -m u:1234:rw,g:77:r named bare moded || exit 1
+setfacl -b bare || exit 1
+chmod 604 moded || exit 1
+mkdir above && setfacl -m d:u:1234:rwx,d:o::-,g:77:rx above || exit 1
+umask 077
+echo data >above/file && mkdir -p above/inner/inner && mkfifo above/pipe && ln -s file above/link || exit 1
+umask 022
+mkdir removed && setfacl -m u:1234:rwx,d:u:1234:rwx removed && setfacl -k removed || exit 1
+cp -a named copied || exit 1
+echo data >many; n=0; while [ $n -lt %(many)d ]; do echo "u:$((n + 2000)):rw"; n=$((n + 1)); done | setfacl -M- many || exit 1
+echo data >full; n=0; while [ $n -lt 1000 ]; do echo "u:$((n + 2000)):rw"; n=$((n + 1)); done | setfacl -M- full && exit 1
+drop_caches
+lists plain named bare moded above above/file above/inner above/inner/inner above/pipe removed copied full
+echo "entries $(getfacl -cnp many | grep -c :rw-)"
+stat -c 'mode %%n: %%a' named moded above/file
+as reader 'cat /mnt/named >/dev/null' read
+as nobody 'cat /mnt/named >/dev/null' read
+as reader 'setfacl -m u:1235:r /mnt/named' change
+echo 'look'; read line
+lists plain above
+""" % {"many": MANY}
+
+
+def one_list(path):
+    """Returns what getfacl of this host prints, in one line."""
+    shown = subprocess.run(["getfacl", "-cnp", path], stdout=subprocess.PIPE, text=True, check=True).stdout
+    return shown.replace("\n", " ").strip()
+
+
+def acls(scratch, mount):
+    """POSIX access control lists by NFSACL: set and shown by the guest, and compared with those that the host sees. New
+    objects inherit the default list of their directory, whatever the umask."""
+    folder = exported(scratch)
+    named = "user::rw- user:1234:rw- group::r-- group:77:r-- mask::rw- other::---"
+    above = ("user::rwx group::r-x group:77:r-x mask::r-x other::r-x default:user::rwx default:user:1234:rwx default:group::r-x "
+             "default:mask::rwx default:other::---")
+    wanted = {
+        "plain": "user::rw- group::r-- other::---", "named": named, "copied": named,
+        "bare": "user::rw- group::r-- other::---", "full": "user::rw- group::r-- other::r--",
+        "moded": "user::rw- user:1234:rw- #effective:--- group::r-- #effective:--- group:77:r-- #effective:--- mask::--- other::r--",
+        "above": above, "removed": "user::rwx user:1234:rwx group::r-x mask::rwx other::r-x",
+        "above/file": "user::rw- user:1234:rwx #effective:rw- group::r-x #effective:r-- mask::rw- other::---",
+        "above/pipe": "user::rw- user:1234:rwx #effective:rw- group::r-x #effective:r-- mask::rw- other::---",
+        "above/inner": "user::rwx user:1234:rwx group::r-x mask::rwx other::--- default:user::rwx default:user:1234:rwx "
+                       "default:group::r-x default:mask::rwx default:other::---",
+    }
+    wanted["above/inner/inner"] = wanted["above/inner"]
+    with serve(folder) as server, Capture(mount.name_of("acls"), server):
+        with Linux(mount.script(server, ACLS)) as guest:
+            guest.wait_for("^look$", 300)
+            on_host = {name: " ".join(one_list(f"{folder}/{name}").split()) for name in wanted}
+            # The guest sees what the host changes.
+            subprocess.run(["setfacl", "-m", "u:4321:r", f"{folder}/plain"], check=True)
+            subprocess.run(["setfacl", "-k", f"{folder}/above"], check=True)
+            guest.go_on()
+            lines = [" ".join(line.split()) for line in guest.finish(300)]
+    shown = [line.removeprefix("list ").split(": ", 1) for line in lines if line.startswith("list ")]
+    before, after = dict(shown[:len(wanted)]), dict(shown[len(wanted):])
+    assert_same(before, wanted, "the lists that the guest sees")
+    assert_same(on_host, wanted, "the lists that the host sees")
+    assert_same(after, {"plain": "user::rw- user:4321:r-- group::r-- mask::r-- other::---", "above": above.split(" default:")[0]},
+                "the lists after the host changed them")
+    for said in (f"entries {MANY + 2}", "mode named: 660", "mode moded: 604", "mode above/file: 660", "reader may read",
+                 "nobody may not read", "reader may not change"):
+        assert said in lines, f"the guest did not say {said!r}"
+
+
 CORE_FILES = """
 for size in %(sizes)s; do octets ${size#*=} >/tmp/made/${size%%=*}; done
 for f in /tmp/made/*; do echo "made $(b2sum $f)"; done
@@ -291,7 +367,7 @@ def core(scratch):
 
 # The cases for each mount. Version 3 runs all of them. Version 4 runs each case at least once, over one of the
 # transports. Over RDMA by an adapter, 4.1 runs all of them too (verbs.py).
-CASES = {("3", transport): (files, tree, copy, restart) for transport in ("rdma", "tcp")} | {
+CASES = {("3", transport): (files, tree, copy, restart, acls) for transport in ("rdma", "tcp")} | {
     ("4.0", "rdma"): (files,),
     ("4.0", "tcp"): (restart,),
     ("4.1", "rdma"): (files, tree, copy, restart),
