@@ -11,7 +11,8 @@ namespace {
 class AclReplySizeTest : public AclTest {
  protected:
   AclReplySizeTest() {
-    rig_.server.emplace(*rig_.server_provider, rig_.world, memory.dispatcher, rig_.server_options);
+    dispatcher_.Add(program_);
+    rig_.server.emplace(*rig_.server_provider, rig_.world, dispatcher_, rig_.server_options);
     auto listener = rig_.server_provider->Listen({asio::ip::address_v4::any(), 20049});
     EXPECT_TRUE(listener);
     rig_.address = (*listener)->local();
@@ -59,6 +60,8 @@ class AclReplySizeTest : public AclTest {
                                                     }));
   }
 
+  Program program_{memory.exports};
+  rpc::Dispatcher dispatcher_;  // without a reply cache, which would keep buffers of the network
   rpcrdma::Rig rig_;
   nfs_fh3 directory_;
   std::optional<rpc::Client> client_;
