@@ -242,7 +242,7 @@ umask 077
 echo data >above/file && mkdir -p above/inner/inner && mkfifo above/pipe && ln -s file above/link || exit 1
 umask 022
 mkdir removed && setfacl -m u:1234:rwx,d:u:1234:rwx removed && setfacl -k removed || exit 1
-cp -a named copied || exit 1
+/usr/bin/cp -a named copied || exit 1
 echo data >many; n=0; while [ $n -lt %(many)d ]; do echo "u:$((n + 2000)):rw"; n=$((n + 1)); done | setfacl -M- many || exit 1
 echo data >full; n=0; while [ $n -lt 1000 ]; do echo "u:$((n + 2000)):rw"; n=$((n + 1)); done | setfacl -M- full && exit 1
 drop_caches
@@ -253,6 +253,7 @@ as reader 'cat /mnt/named >/dev/null' read
 as nobody 'cat /mnt/named >/dev/null' read
 as reader 'setfacl -m u:1235:r /mnt/named' change
 echo 'look'; read line
+drop_caches
 lists plain above
 """ % {"many": MANY}
 
