@@ -47,6 +47,9 @@ class NumberSet {
   }
 
   constexpr bool empty() const { return (words_[0] | words_[1] | words_[2]) == 0; }
+  constexpr size_t size() const {
+    return static_cast<size_t>(std::popcount(words_[0]) + std::popcount(words_[1]) + std::popcount(words_[2]));
+  }
   // Whether the bitmap had a number of kEnd or more.
   constexpr bool IsBeyond() const { return beyond_; }
   constexpr bool Intersects(const NumberSet& other) const { return !(*this & other).empty(); }

@@ -49,7 +49,14 @@ std::vector<AccessControlEntry> ToNfs(const fs::Acls& acls, bool directory);
 // if no entry is inheritable.
 Result<fs::NewAcls, nfs4::nfsstat4> FromNfs(const std::vector<AccessControlEntry>& entries, bool directory);
 
-// --- The attribute (12, acl)
+// --- The attributes 12 (acl) and 58 (dacl)
+
+// The na41_flag of each dacl (RFC 8881 §6.4.3.2). POSIX lists do not tell which entries are inherited, so automatic
+// inheritance must not change them.
+inline constexpr nfs4::aclflag4 kListFlags = nfs4::ACL4_PROTECTED;
+// Checks the na41_flag that a client sets. A list without ACL4_PROTECTED is accepted, and gets it. Errors:
+// NFS4ERR_ATTRNOTSUPP for the flags of automatic inheritance; NFS4ERR_INVAL for undefined flags.
+nfs4::nfsstat4 CheckListFlags(nfs4::aclflag4 flags);
 
 // Loads the names of all users and groups in the lists, for EncodeAcl().
 Task<> LoadNames(OwnerNames& owners, Loop* loop, const fs::Acls& acls);

@@ -1,4 +1,4 @@
-// The XDR of the attribute acl (RFC 8881 §6.2.1).
+// The XDR of the attributes acl and dacl (RFC 8881 §6.2.1, §6.2.2).
 #include "base/utf8.h"
 #include "nfs/v4/attributes/acl.h"
 #include "nfs/v4/attributes/convert.h"
@@ -64,6 +64,11 @@ nfsstat4 Check(const nfsace4& given) {
 }
 
 }  // namespace
+
+nfsstat4 CheckListFlags(aclflag4 flags) {
+  if ((flags & ~(ACL4_AUTO_INHERIT | ACL4_PROTECTED | ACL4_DEFAULTED)) != 0) return NFS4ERR_INVAL;
+  return (flags & ~kListFlags) == 0 ? NFS4_OK : NFS4ERR_ATTRNOTSUPP;
+}
 
 Task<> LoadNames(OwnerNames& owners, Loop* loop, const fs::Acls& acls) {
   for (const fs::Acl* acl : {&acls.access, &acls.defaults}) {

@@ -94,6 +94,23 @@ nfsstat4 TakeSetTime(xdr::Decoder& from, fs::SetTime& to) {
   return NFS4_OK;
 }
 
+// RFC 8881 §6.2.2: only one of acl and dacl may be given, because both set the same list.
+nfsstat4 TakeAcl(xdr::Decoder& from, DecodedAttributes& to) {
+  if (to.acl) return NFS4ERR_INVAL;
+  return DecodeAcl(from, to.acl.emplace());
+}
+
+nfsstat4 TakeDacl(xdr::Decoder& from, DecodedAttributes& to) {
+  uint32_t flags;
+  if (!from.U32(flags)) return NFS4ERR_BADXDR;
+  if (const nfsstat4 status = CheckListFlags(flags); status != NFS4_OK) return status;
+  return TakeAcl(from, to);
+}
+
+void EncodeList(Encoder& to, const Values& v) {
+  EncodeAcl(to, v.acls, v.attributes.type == fs::FileType::kDirectory, v.owners);
+}
+
 bool KeepsAcls(const fs::Properties& properties) { return properties.acls; }
 bool KeepsQuotas(const fs::Properties& properties) { return properties.quotas; }
 
@@ -131,11 +148,7 @@ constexpr Row kRows[] = {
      }},
     {FATTR4_RDATTR_ERROR, "rdattr_error", Revision::kRfc7530, Use::kRead,
      [](Encoder& to, const Values& v) { xdr::Encode(to, v.error); }},
-    {FATTR4_ACL, "acl", Revision::kRfc7530, Use::kBoth,
-     [](Encoder& to, const Values& v) {
-       EncodeAcl(to, v.acls, v.attributes.type == fs::FileType::kDirectory, v.owners);
-     },
-     [](xdr::Decoder& from, DecodedAttributes& to) { return DecodeAcl(from, to.acl.emplace()); }, KeepsAcls},
+    {FATTR4_ACL, "acl", Revision::kRfc7530, Use::kBoth, EncodeList, TakeAcl, KeepsAcls},
     {FATTR4_ACLSUPPORT, "aclsupport", Revision::kRfc7530, Use::kRead,
      [](Encoder& to, const Values&) { to.U32(kAclSupport); }, nullptr, KeepsAcls},
     {FATTR4_CANSETTIME, "cansettime", Revision::kRfc7530, Use::kRead,
@@ -214,6 +227,12 @@ constexpr Row kRows[] = {
      [](xdr::Decoder& from, DecodedAttributes& to) { return TakeSetTime(from, to.values.mtime); }},
     {FATTR4_MOUNTED_ON_FILEID, "mounted_on_fileid", Revision::kRfc7530, Use::kRead,
      [](Encoder& to, const Values& v) { to.U64(v.mounted_on_fileid); }},
+    {FATTR4_DACL, "dacl", Revision::kRfc8881, Use::kBoth,
+     [](Encoder& to, const Values& v) {
+       to.U32(kListFlags);
+       EncodeList(to, v);
+     },
+     TakeDacl, KeepsAcls},
     {FATTR4_MODE_SET_MASKED, "mode_set_masked", Revision::kRfc8881, Use::kWrite, nullptr, TakeMaskedMode},
     {FATTR4_SUPPATTR_EXCLCREAT, "suppattr_exclcreat", Revision::kRfc8881, Use::kRead,
      [](Encoder& to, const Values& v) { ExclusiveCreateAttributes(v.properties, v.dialect).Encode(to); }},
@@ -224,8 +243,11 @@ constexpr Row kRows[] = {
     {FATTR4_CLONE_BLKSIZE, "clone_blksize", Revision::kRfc7862, Use::kRead,
      [](Encoder& to, const Values& v) { to.U32(v.properties.clone_block_size); }, nullptr,
      [](const fs::Properties& properties) { return properties.clone_block_size != 0; }},
+    // The change attribute is time_metadata in nanoseconds, and a counter where the kernel's clock is too coarse for two
+    // changes. It may decrease: the counters end with the server (fs/posix/change_counters.h), and the host's clock may
+    // be set back. So it is not NFS4_CHANGE_TYPE_IS_MONOTONIC_INCR.
     {FATTR4_CHANGE_ATTR_TYPE, "change_attr_type", Revision::kRfc7862, Use::kRead,
-     [](Encoder& to, const Values&) { xdr::Encode(to, NFS4_CHANGE_TYPE_IS_MONOTONIC_INCR); }},
+     [](Encoder& to, const Values&) { xdr::Encode(to, NFS4_CHANGE_TYPE_IS_TIME_METADATA); }},
     {FATTR4_MODE_UMASK, "mode_umask", Revision::kRfc7862, Use::kWrite, nullptr, TakeModeUmask},
     {FATTR4_XATTR_SUPPORT, "xattr_support", Revision::kRfc7862, Use::kRead,
      [](Encoder& to, const Values& v) { to.Bool(v.properties.xattrs); }},
@@ -292,7 +314,7 @@ AttributeSet WritableAttributes() { return kWritable; }
 // The client must set these attributes after the exclusive create: the times may hold the verifier (fs::CreateHow), and
 // an access control list is set when the file exists.
 AttributeSet ExclusiveCreateAttributes(const fs::Properties& properties, const Dialect& dialect) {
-  constexpr AttributeSet kAfterwards{FATTR4_ACL, FATTR4_TIME_ACCESS_SET, FATTR4_TIME_MODIFY_SET};
+  constexpr AttributeSet kAfterwards = kAclAttributes | AttributeSet{FATTR4_TIME_ACCESS_SET, FATTR4_TIME_MODIFY_SET};
   return (SupportedAttributes(properties, dialect) & kWritable) - kAfterwards;
 }
 

@@ -34,7 +34,7 @@ struct AttributeValues {
   // The quota that limits the object, if the client asks for an attribute of kQuotaAttributes, a quota limits the
   // object, and the caller may know it.
   std::optional<fs::QuotaUse> quota{};
-  // Valid only if the client asks for acl.
+  // Valid only if the client asks for an attribute of kAclAttributes.
   fs::Acls acls{};
   // In READDIR: the reason why the entry has no other attributes (RFC 8881 §5.8.1.12).
   nfs4::nfsstat4 error = nfs4::NFS4_OK;
@@ -54,6 +54,8 @@ inline constexpr AttributeSet kSpaceAttributes{nfs4::FATTR4_FILES_AVAIL, nfs4::F
                                                nfs4::FATTR4_SPACE_FREE,  nfs4::FATTR4_SPACE_TOTAL};
 inline constexpr AttributeSet kQuotaAttributes{nfs4::FATTR4_QUOTA_AVAIL_HARD, nfs4::FATTR4_QUOTA_AVAIL_SOFT,
                                                nfs4::FATTR4_QUOTA_USED};
+// These attributes hold the access control list.
+inline constexpr AttributeSet kAclAttributes{nfs4::FATTR4_ACL, nfs4::FATTR4_DACL};
 inline constexpr AttributeSet kOwnerAttributes{nfs4::FATTR4_OWNER, nfs4::FATTR4_OWNER_GROUP};
 
 // The supported attributes that have no value for this object: time_create if it is not known, and the attributes of

@@ -20,7 +20,6 @@ using namespace nfs4;  // NOLINT: the protocol's own names, RFC 8881
 namespace {
 
 constexpr AttributeSet kHeldAttributes{FATTR4_CHANGE, FATTR4_SIZE, FATTR4_TIME_METADATA, FATTR4_TIME_MODIFY};
-constexpr AttributeSet kAclAlone{FATTR4_ACL};
 
 // Finds the quota that limits the object's growth: that of its owner or that of its group, whichever leaves less room
 // (RFC 8881 §5.8.2.30: "choose the set with the smallest quota"). A caller learns the quotas of the own id and groups
@@ -91,7 +90,7 @@ Task<nfsstat4> LoadAttributes(Compound& compound, const Object& object, const At
     values.quota = *quota;
   }
   OwnerNames& owners = compound.services.owners;
-  if (set.Has(FATTR4_ACL)) {
+  if (set.Intersects(kAclAttributes)) {
     const auto acls = co_await file_system.GetAcls(object.context(), object.object());
     if (!acls.result) co_return ToStatus(acls.result.error());
     values.acls = *acls.result;
@@ -184,7 +183,7 @@ Task<SETATTR4res> SetAttributes(Compound& compound, const SETATTR4args& argument
   const auto changed =
       co_await object.file_system().SetAttributes(object.context(), object.object(), given->values, std::nullopt);
   if (!changed.result) {
-    co_return SETATTR4res{.status = ToStatus(changed.result.error()), .attrsset = (given->set & kAclAlone).ToBitmap()};
+    co_return SETATTR4res{.status = ToStatus(changed.result.error()), .attrsset = (given->set & kAclAttributes).ToBitmap()};
   }
   co_return SETATTR4res{.status = NFS4_OK, .attrsset = given->set.ToBitmap()};
 }

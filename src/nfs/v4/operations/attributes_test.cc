@@ -287,6 +287,73 @@ TEST_F(SetAttributesTest, SetsAnAccessControlList) {
   EXPECT_TRUE(std::ranges::any_of(shown, [](const nfsace4& entry) { return entry.who == "1000"; }));
 }
 
+// RFC 8881 §6.2.2, §6.4.3.2: dacl is the list of acl, with flags.
+class DaclTest : public AttributesTest {
+ protected:
+  Values Shown(const AttributeSet& set) {
+    auto reply = client_.Run(PutFh(file_), GetAttr(set));
+    EXPECT_EQ(reply.status, NFS4_OK);
+    return Values(reply.Skip().Next<GETATTR4res>().resok4().obj_attributes);
+  }
+  nfsstat4 SetDacl(aclflag4 flags) {
+    auto given = Given();
+    const fattr4 values = given.Add(FATTR4_DACL, fattr4_dacl{.na41_flag = flags, .na41_aces = {kReaders}}).Take();
+    return client_.Run(PutFh(file_), Op(OP_SETATTR, SETATTR4args{kAnonymous, values})).status;
+  }
+
+  const nfsace4 kReaders{
+      .type = ACE4_ACCESS_ALLOWED_ACE_TYPE, .flag = 0, .access_mask = ACE4_READ_DATA, .who = "EVERYONE@"};
+  const nfs_fh4 file_ = MakeFile("file", "", 0600);
+  SessionClient client_{server, "client", 1};
+};
+
+TEST_F(DaclTest, ShowsTheEntriesOfTheAcl) {
+  Values values = Shown({FATTR4_ACL, FATTR4_DACL});
+  const auto acl = values.Next<fattr4_acl>();
+  const auto dacl = values.Next<fattr4_dacl>();
+  EXPECT_TRUE(values.AtEnd());
+  EXPECT_EQ(dacl.na41_flag, 0u + ACL4_PROTECTED) << "automatic inheritance must not change the list";
+  EXPECT_FALSE(acl.empty());
+  EXPECT_TRUE(std::ranges::equal(dacl.na41_aces, acl));
+}
+
+TEST_F(DaclTest, SetsTheList) {
+  EXPECT_EQ(SetDacl(ACL4_PROTECTED), NFS4_OK);
+  EXPECT_EQ(AttributesOf("file")->mode & 0777, 0444u);
+  EXPECT_EQ(SetDacl(0), NFS4_OK);
+  EXPECT_EQ(Shown({FATTR4_DACL}).Next<fattr4_dacl>().na41_flag, 0u + ACL4_PROTECTED);
+}
+
+TEST_F(DaclTest, RejectsFlagsThatItCannotKeep) {
+  EXPECT_EQ(SetDacl(ACL4_AUTO_INHERIT), NFS4ERR_ATTRNOTSUPP);
+  EXPECT_EQ(SetDacl(ACL4_PROTECTED | ACL4_DEFAULTED), NFS4ERR_ATTRNOTSUPP);
+  EXPECT_EQ(SetDacl(8), NFS4ERR_INVAL);
+  EXPECT_EQ(AttributesOf("file")->mode & 0777, 0600u);
+}
+
+TEST_F(DaclTest, RejectsBothFormsOfTheListAtOnce) {
+  auto given = Given();
+  given.Add(FATTR4_ACL, fattr4_acl{kReaders}).Add(FATTR4_DACL, fattr4_dacl{.na41_flag = 0, .na41_aces = {kReaders}});
+  const SETATTR4args both{kAnonymous, given.Take()};
+  EXPECT_EQ(client_.Run(PutFh(file_), Op(OP_SETATTR, both)).status, NFS4ERR_INVAL);
+}
+
+TEST_F(DaclTest, AttrsetNamesTheAttributeThatWasSet) {
+  auto given = Given();
+  const SETATTR4args set{kAnonymous,
+                         given.Add(FATTR4_DACL, fattr4_dacl{.na41_flag = 0, .na41_aces = {kReaders}}).Take()};
+  auto reply = client_.Run(PutFh(file_), Op(OP_SETATTR, set));
+  EXPECT_EQ(AttributeSet(reply.Skip().Next<SETATTR4res>().attrsset), AttributeSet{FATTR4_DACL});
+}
+
+// RFC 7862 §12.2.3: the change attribute derives from time_metadata, and is not monotonic after a restart.
+TEST_F(AttributesTest, ChangeAttrTypeIsTimeMetadata) {
+  SessionClient client(server, "client", 2);
+  auto reply = client.Run(PutRoot(), GetAttr({FATTR4_CHANGE_ATTR_TYPE}));
+  Values values(reply.Skip().Next<GETATTR4res>().resok4().obj_attributes);
+  EXPECT_EQ(values.Next<fattr4_change_attr_type>(), NFS4_CHANGE_TYPE_IS_TIME_METADATA);
+}
+
 TEST_F(VerifyTest, ComparesTheObjectWithTheGivenAttributes) {
   const nfs_fh4 file = MakeFile("file", "contents");
   auto right = Given();

@@ -63,7 +63,7 @@ class Entries : public fs::EntrySink {
         entrances_(entrances),
         room_(room),
         names_(names == 0 ? SIZE_MAX : names),
-        memory_(RoundUp(room + kLongestEntry + (wanted.Has(FATTR4_ACL) ? kLongestList : 0), 4)),
+        memory_(RoundUp(room + kLongestEntry + (wanted & kAclAttributes).size() * kLongestList, 4)),
         encoder_(buffers, memory_) {
     const auto start = encoder_.mark();
     encoder_.Extend(memory_);
@@ -121,7 +121,7 @@ class Entries : public fs::EntrySink {
     const fs::Attributes& of = values.attributes;
     const bool lacks_names = wanted_.Intersects(kOwnerAttributes) && !directory_.owners.Knows(of.uid, of.gid);
     const bool has_acl = supplied_ && supplied_->of == values.handle.object;
-    if (lacks_names || (wanted_.Has(FATTR4_ACL) && !has_acl)) {
+    if (lacks_names || (wanted_.Intersects(kAclAttributes) && !has_acl)) {
       missing_ = Missing{values.handle.object, of.uid, of.gid};
       return true;
     }
@@ -143,7 +143,7 @@ class Entries : public fs::EntrySink {
     encoder_.U64(entry.cookie.value() + kReservedCookies);
     encoder_.String(entry.name);
     AttributeSet set = values.error == NFS4_OK ? wanted_ : wanted_ & kEntryAttributes;
-    if (values.acls.access.size() + values.acls.defaults.size() > kMostListEntries) set.Remove(FATTR4_ACL);
+    if (values.acls.access.size() + values.acls.defaults.size() > kMostListEntries) set = set - kAclAttributes;
     EncodeAttributes(encoder_, set, values);
     // dircount does not limit the first entry.
     if (encoder_.size() > room_ || (before.size != 0 && named > names_)) {
@@ -237,7 +237,7 @@ Task<Outcome> ReadInto(Compound& compound, const Object& directory, const READDI
   const fs::ReadDirectoryArguments from{.cookie = fs::Cookie(at_beginning ? 0 : arguments.cookie - kReservedCookies),
                                         .verifier = FromVerifier<fs::CookieVerifier>(arguments.cookieverf),
                                         .with_nodes = !kEntryAttributes.Contains(known)};
-  const auto observed = co_await ReadEntries(compound, directory, from, known.Has(FATTR4_ACL), entries);
+  const auto observed = co_await ReadEntries(compound, directory, from, known.Intersects(kAclAttributes), entries);
   if (!observed.result) {
     const bool is_link = observed.attributes && observed.attributes->type == fs::FileType::kSymlink;
     const fs::Error error = observed.result.error();

@@ -150,6 +150,26 @@ TEST_F(ReadDirectoryTest, ReturnsTheAccessControlListOfEachEntry) {
   EXPECT_NE(read.reply.entries[1].attrs, read.reply.entries[2].attrs);
 }
 
+TEST_F(ReadDirectoryTest, ReturnsBothFormsOfALongAccessControlList) {
+  fs::Acl acl = fs::AclOfMode(0644);
+  acl.insert(acl.begin() + 2, {fs::AclTag::kMask, 0, 7});
+  for (uint32_t id = 1; acl.size() < 60; ++id) acl.insert(acl.end() - 2, {fs::AclTag::kGroup, id, 5});
+  const fs::RequestContext context{.credentials = {.uid = 0, .gid = 0, .groups = {}}};
+  const auto made = Now(tree.Create(context, tree.Root(), "file", {}));
+  ASSERT_TRUE(Now(tree.SetAcls(context, made.result->handle, {acl, {}})).result);
+  SessionClient client(server, "client", 1);
+  const READDIR4args both{.cookie = 0,
+                          .cookieverf = {},
+                          .dircount = 0,
+                          .maxcount = 1 << 19,
+                          .attr_request = AttributeSet{FATTR4_ACL, FATTR4_DACL}.ToBitmap()};
+  auto reply = client.Run(PutRoot(), Op(OP_READDIR, both));
+  ASSERT_EQ(reply.status, NFS4_OK);
+  const READDIR4resok read = reply.Skip().Next<READDIR4res>().resok4();
+  ASSERT_THAT(read.reply.entries, SizeIs(1));
+  EXPECT_EQ(AttributeSet(read.reply.entries[0].attrs.attrmask), (AttributeSet{FATTR4_ACL, FATTR4_DACL}));
+}
+
 TEST_F(ReadDirectoryTest, RejectsWriteOnlyAttributes) {
   EXPECT_EQ(Read(Root(), 0, {}, kPlenty, {FATTR4_TIME_ACCESS_SET}).status, NFS4ERR_INVAL);
 }

@@ -62,12 +62,13 @@ Task<Result<GivenAttributes, nfsstat4>> ReadAttributes(Compound& compound, const
 
 Task<nfsstat4> SetAcl(const Object& in, const fs::Handle& object, bool is_directory, GivenAttributes& given) {
   if (!given.acl) co_return NFS4_OK;
-  given.set.Remove(FATTR4_ACL);
+  const AttributeSet which = given.set & kAclAttributes;
+  given.set = given.set - which;
   const auto acls = FromNfs(*given.acl, is_directory);
   if (!acls) co_return acls.error();
   const auto changed = co_await in.file_system().SetAcls(in.context(), object, *acls);
   if (!changed.result) co_return ToStatus(changed.result.error());
-  given.set.Add(FATTR4_ACL);
+  given.set = given.set | which;
   co_return NFS4_OK;
 }
 
