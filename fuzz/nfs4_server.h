@@ -67,6 +67,16 @@ class Nfs4Server {
     if (wrong) Die(wrong);
   }
   nfs::v4::State& state() { return run_->state; }
+  nfs::v4::Services MakeServices() {
+    return {.names = *names_,
+            .settings = settings_,
+            .owners = owners_,
+            .state = run_->state,
+            .callbacks = callbacks_,
+            .recovery = *recovery_,
+            .clock = clock_,
+            .replies = &replies_};
+  }
 
   // ---- a COMPOUND
 
@@ -127,16 +137,6 @@ class Nfs4Server {
     rpc::Dispatcher dispatcher;
   };
 
-  nfs::v4::Services MakeServices() {
-    return {.names = *names_,
-            .settings = settings_,
-            .owners = owners_,
-            .state = run_->state,
-            .callbacks = callbacks_,
-            .recovery = *recovery_,
-            .clock = clock_,
-            .replies = &replies_};
-  }
   Task<> Call(rpc::Message call, const rpc::Peer& peer, std::optional<rpc::Message>& reply) {
     reply.emplace(co_await run_->dispatcher.HandleCall(std::move(call), peer));
   }

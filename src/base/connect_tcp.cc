@@ -3,6 +3,7 @@
 #include <cerrno>
 #include <random>
 
+#include "base/host.h"
 #include "base/signal.h"
 
 namespace penstock {
@@ -22,8 +23,14 @@ Task<std::error_code> Connect(tcp::socket& socket, const SocketAddress& server) 
 
 bool IsTaken(const std::error_code& error) { return error.value() == EADDRINUSE || error.value() == EADDRNOTAVAIL; }
 
-// Returns an error for which IsTaken() is true if no reserved port is available.
-Task<std::error_code> ConnectFromReserved(tcp::socket& socket, const SocketAddress& server) {
+// The local end with this port. The address is that of the choice if it is of the server's version of IP.
+tcp::endpoint LocalEnd(const LocalSide& from, const SocketAddress& server, uint16_t port) {
+  const bool fits = !from.address.is_unspecified() && from.address.is_v4() == server.address().is_v4();
+  return fits ? tcp::endpoint(from.address, port) : tcp::endpoint(server.protocol(), port);
+}
+
+// Returns an error for which IsTaken() is true if no reserved port is available at the address.
+Task<std::error_code> ConnectFromReserved(tcp::socket& socket, const SocketAddress& server, const LocalSide& from) {
   // Starts at a random port. An earlier connection may have left a port in TIME_WAIT: bind() accepts it, but connect()
   // to the same server does not.
   const unsigned start = std::random_device()();
@@ -33,7 +40,7 @@ Task<std::error_code> ConnectFromReserved(tcp::socket& socket, const SocketAddre
     if (error) co_return error;
     // A closed connection keeps its port for a minute. This allows it for connections to other servers.
     socket.set_option(tcp::socket::reuse_address(true), error);
-    socket.bind(tcp::endpoint(server.protocol(), static_cast<uint16_t>(kFirst + (start + i) % kCount)), error);
+    socket.bind(LocalEnd(from, server, static_cast<uint16_t>(kFirst + (start + i) % kCount)), error);
     const bool is_permitted = error.value() != EACCES && error.value() != EPERM;
     if (!error) error = co_await Connect(socket, server);
     if (is_permitted && !IsTaken(error)) co_return error;
@@ -46,13 +53,15 @@ Task<std::error_code> ConnectFromReserved(tcp::socket& socket, const SocketAddre
 
 }  // namespace
 
-Task<std::error_code> ConnectTcp(tcp::socket& socket, SocketAddress server, LocalPort from) {
+Task<std::error_code> ConnectTcp(tcp::socket& socket, SocketAddress server, LocalSide from) {
   std::error_code error;
-  if (from == LocalPort::kReserved) {
-    error = co_await ConnectFromReserved(socket, server);
+  if (!IsAddressOfThisHost(from.address)) from.address = IpAddress();
+  if (from.port == LocalPort::kReserved) {
+    error = co_await ConnectFromReserved(socket, server, from);
     if (!IsTaken(error)) co_return error;
   }
   socket.open(server.protocol(), error);
+  if (!error && !from.address.is_unspecified()) socket.bind(LocalEnd(from, server, 0), error);
   if (!error) error = co_await Connect(socket, server);
   co_return error;
 }

@@ -14,6 +14,6 @@ namespace penstock {
 // Opens the closed `socket` and connects it to `server`. LocalPort::kReserved uses a free reserved port if this process
 // may bind to one, and any other port otherwise. Returns asio::error::operation_aborted if the socket is closed
 // meanwhile. The socket must live until this returns.
-Task<std::error_code> ConnectTcp(asio::ip::tcp::socket& socket, SocketAddress server, LocalPort from);
+Task<std::error_code> ConnectTcp(asio::ip::tcp::socket& socket, SocketAddress server, LocalSide from);
 
 }  // namespace penstock

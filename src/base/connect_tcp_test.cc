@@ -32,7 +32,7 @@ struct Network {
     tcp::socket& socket = sockets.emplace_back(loop.context());
     std::optional<std::error_code> result;
     Spawn([](tcp::socket& made, SocketAddress server, LocalPort port, auto& out) -> Task<void> {
-      out = co_await ConnectTcp(made, server, port);
+      out = co_await ConnectTcp(made, server, {.port = port});
     }(socket, acceptor.local_endpoint(), from, result));
     EXPECT_TRUE(TurnUntil(loop, [&] { return result.has_value(); }));
     error = *result;
@@ -141,7 +141,7 @@ TEST(ConnectTcp, ReportsARefusedConnectionForBothKindsOfPorts) {
     tcp::socket socket(network.loop.context());
     std::optional<std::error_code> result;
     Spawn([](tcp::socket& made, SocketAddress at, LocalPort port, auto& out) -> Task<void> {
-      out = co_await ConnectTcp(made, at, port);
+      out = co_await ConnectTcp(made, at, {.port = port});
     }(socket, server, from, result));
     EXPECT_TRUE(TurnUntil(network.loop, [&] { return result.has_value(); }));
     EXPECT_EQ(result->value(), ECONNREFUSED) << result->message();

@@ -13,4 +13,7 @@ IpAddress Unmapped(const IpAddress& address);
 // address with zeros behind it. A host may use any address of its /64, and changes its address periodically (RFC 8981).
 IpAddress HostOf(const IpAddress& address);
 
+// Whether this host has the address now, so that a socket may be bound to it. False for the unspecified address.
+bool IsAddressOfThisHost(const IpAddress& address);
+
 }  // namespace penstock

@@ -1,7 +1,9 @@
-// The choice of a connection's local port.
+// The choice of a connection's local address and port.
 #pragma once
 
 #include <cstdint>
+
+#include "base/address.h"
 
 namespace penstock {
 
@@ -10,5 +12,11 @@ namespace penstock {
 inline constexpr uint16_t kFirstUnreservedPort = 1024;
 
 enum class LocalPort : uint8_t { kAny, kReserved };
+
+struct LocalSide {
+  LocalPort port = LocalPort::kAny;
+  // An address of this host; unspecified for any. If it is no longer one of this host's, any other is used.
+  IpAddress address{};
+};
 
 }  // namespace penstock

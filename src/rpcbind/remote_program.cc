@@ -81,6 +81,7 @@ Task<Result<std::unique_ptr<rpc::Channel>, RemoteError>> OpenRemoteAt(Loop& loop
     tcp.connect_limit = options.limit;
     tcp.call_limit = options.limit;
     tcp.local_port = options.local_port;
+    tcp.local_address = options.local_address;
     auto channel = co_await rpc::tcp::Channel::Connect(loop, address, tcp);
     if (!channel) co_return std::unexpected(RemoteError::kUnreachable);
     co_return std::unique_ptr<rpc::Channel>(*std::move(channel));
@@ -89,6 +90,7 @@ Task<Result<std::unique_ptr<rpc::Channel>, RemoteError>> OpenRemoteAt(Loop& loop
   udp.first_pause = options.first_pause;
   udp.call_limit = options.limit;
   udp.local_port = options.local_port;
+  udp.local_address = options.local_address;
   auto channel = rpc::udp::Channel::Open(loop, address, udp);
   if (!channel) co_return std::unexpected(RemoteError::kUnreachable);
   co_return std::unique_ptr<rpc::Channel>(*std::move(channel));

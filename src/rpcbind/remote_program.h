@@ -33,6 +33,8 @@ struct RemoteOptions {
   Duration first_pause = std::chrono::seconds(1);
   // Programs that trust the caller's host accept only ports below 1024.
   LocalPort local_port = LocalPort::kAny;
+  // The host may know this one by one address only. Unspecified for any: see LocalSide.
+  IpAddress local_address{};
   uint16_t port_mapper_port = 111;
 };
 

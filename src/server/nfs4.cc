@@ -82,6 +82,12 @@ SetupResult<Nfs4::Memory> Nfs4::OpenMemory(const stdfs::path& directory, const n
   const stdfs::path clients = directory / "nfs4-clients.sqlite";
   PENSTOCK_TRY(memory.clients, nfs::v4::OpenRecoveryStore(clients.string()));
   PENSTOCK_TRY(memory.restart, memory.clients->Begin(settings.lease, now));
+  for (nfs::v4::RecoveryRecord& client : memory.restart.clients) {
+    const auto host = nfs::v4::ParseLockHostRecord(client);
+    if (!host) continue;
+    memory.hosts.push_back(*host);
+    client.principal = {};  // a host may reclaim whichever address of the server it uses
+  }
   if (settings.grace == Duration::zero()) {
     // Without a grace period clients cannot reclaim the state of the previous run, after this start or a later one.
     if (!memory.clients->EndGrace()) {
@@ -103,6 +109,8 @@ SetupResult<Nfs4::Memory> Nfs4::OpenMemory(const stdfs::path& directory, const n
 Nfs4::Nfs4(nfs::v4::Settings settings, const Surroundings& surroundings,
            std::unique_ptr<const nfs::v4::Namespace> names, Memory memory)
     : settings_(std::move(settings)),
+      instance_(memory.restart.instance),
+      remembered_hosts_(std::move(memory.hosts)),
       home_(surroundings.home),
       names_(std::move(names)),
       owners_(MakeOwnerNames(settings_, home_, surroundings.pool)),

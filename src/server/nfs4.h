@@ -3,7 +3,10 @@
 #pragma once
 
 #include <filesystem>
+#include <functional>
 #include <memory>
+#include <utility>
+#include <vector>
 
 #include "base/loop.h"
 #include "base/result.h"
@@ -15,6 +18,7 @@
 #include "nfs/v4/engine/namespace.h"
 #include "nfs/v4/engine/program.h"
 #include "nfs/v4/operations/claims.h"
+#include "nfs/v4/state/clients/lock_hosts.h"
 #include "nfs/v4/state/settings.h"
 #include "nfs/v4/state/stable/recovery_queue.h"
 #include "nfs/v4/state/stable/reply_writer.h"
@@ -35,6 +39,16 @@ class Nfs4 {
   static SetupResult<std::unique_ptr<Nfs4>> Make(nfs::v4::Settings settings, const Surroundings& surroundings);
 
   rpc::Program& program() { return program_; }
+  // For operations outside of NFSv4 that use its state. The referred objects live as long as this.
+  nfs::v4::Services services() { return MakeServices(); }
+  // The number of this run of the server: see nfs::v4::RecoveryStore::Restart.
+  uint32_t instance() const { return instance_; }
+  // The hosts that held locks through NLM before the restart.
+  std::vector<nfs::v4::RememberedHost> TakeRememberedHosts() { return std::move(remembered_hosts_); }
+  // From now on, `notify` tells hosts of locks that may be free. Before any call is served, or after the last one.
+  void NotifyHostsBy(std::function<void(const nfs::v4::LockNotice&)> notify) {
+    caller_.NotifyHostsBy(std::move(notify));
+  }
   // Lets the other versions of NFS respect the opens, locks and delegations of version 4.
   nfs::FileClaims& claims() { return claims_; }
 
@@ -52,6 +66,7 @@ class Nfs4 {
   struct Memory {
     std::unique_ptr<nfs::v4::RecoveryStore> clients;
     nfs::v4::RecoveryStore::Restart restart;
+    std::vector<nfs::v4::RememberedHost> hosts;  // those among the clients in `restart` that lock through NLM
     std::unique_ptr<nfs::v4::ReplyStore> replies;
     std::unique_ptr<nfs::v4::StreamStore> streams;
   };
@@ -65,6 +80,8 @@ class Nfs4 {
   void EndWork();
 
   const nfs::v4::Settings settings_;
+  const uint32_t instance_;
+  std::vector<nfs::v4::RememberedHost> remembered_hosts_;
   Loop& home_;
   std::unique_ptr<const nfs::v4::Namespace> names_;
   nfs::v4::OwnerNames owners_;

@@ -196,6 +196,9 @@ SetupResult<void> Server::Listen() {
     Serve(nfs4_->program());
     ServeBeside(mount3_);
     ServeBeside(WithGroups(rquota_));
+    locking_ = std::make_unique<Locking>(exports_, *nfs4_, home);
+    for (rpc::Program* each : locking_->lock_managers()) ServeBeside(WithGroups(*each));
+    ServeBeside(locking_->status_monitor());
     PENSTOCK_TRY(std::unique_ptr<rdma::Listener> rdma,
                  loops_.front()->provider().Listen({options_.listen, options_.rdma_port}));
     addresses_.rdma = rdma->local();
@@ -215,7 +218,10 @@ SetupResult<void> Server::Listen() {
   };
   auto result = set_up();
   if (!result) {
-    if (!loops_.front()->prepared()) nfs4_.reset();
+    if (!loops_.front()->prepared()) {
+      locking_.reset();
+      nfs4_.reset();
+    }
     std::erase_if(loops_, [](const auto& each) { return !each->prepared(); });
   }
   return result;
@@ -249,6 +255,7 @@ void Server::Start() {
   for (auto& each : loops_) each->Start();
   loops_.front()->loop().Post([this] {
     nfs4_->Start();
+    locking_->Start();
     discovery_.KeepRegistered(loops_.front()->loop(), *pool_);
     if (!open_files_) return;
     close_unused_ = loops_.front()->loop().MakeTimer([this] { CloseUnusedWriters(); });
@@ -283,13 +290,15 @@ void Server::Stop() {
   loops_.front()->loop().Post([this, ended] {
     close_unused_.reset();
     discovery_.StopLooking();
-    Spawn([](Nfs4& nfs4, std::function<void()> then) -> Task<> {
+    Spawn([](Locking& locking, Nfs4& nfs4, std::function<void()> then) -> Task<> {
+      co_await locking.Stop();
       co_await nfs4.Stop();
       then();
-    }(*nfs4_, ended));
+    }(*locking_, *nfs4_, ended));
   });
   for (auto& each : loops_) each->Join();
   // NFSv4's state holds files, which are closed on the pool.
+  locking_.reset();
   nfs4_.reset();
   // A thread of the pool may still be in a loop's Post(), although no call waits for it; so the loops go last.
   pool_->Join();

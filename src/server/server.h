@@ -25,6 +25,7 @@
 #include "rpc/memory_budget.h"
 #include "rpc/reply_cache.h"
 #include "server/discovery.h"
+#include "server/locking.h"
 #include "server/nfs4.h"
 #include "server/options.h"
 #include "server/parts.h"
@@ -105,6 +106,7 @@ class Server {
   std::unique_ptr<Timer> close_unused_;  // on the first loop, while that runs; null without open_files_
   std::atomic<bool> is_closing_unused_ = false;
   std::unique_ptr<Nfs4> nfs4_;                // lives on the first loop
+  std::unique_ptr<Locking> locking_;          // likewise; uses the locks of nfs4_
   std::optional<nfs::v3::Program> nfs3_;      // after nfs4_, whose claims it respects
   std::optional<nfs::acl::Program> nfs_acl_;  // likewise
   std::vector<std::unique_ptr<nfs::WithGroups>> with_groups_;

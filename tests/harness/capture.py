@@ -1,4 +1,4 @@
-"""Captures loopback traffic on given ports during a test (dumpcap, so it needs root or dumpcap's capabilities)."""
+"""Captures loopback traffic on given ports, or that of another interface, during a test (dumpcap, so it needs root or dumpcap's capabilities)."""
 
 import json
 import os
@@ -18,21 +18,23 @@ class Capture:
     """A context manager. Without the right to capture it records the reason, which the checking test then reports. It
     does not see the traffic of an RDMA device inside a guest, which does not use loopback."""
 
-    def __init__(self, name, server, restarted=False):
+    def __init__(self, name, server, restarted=False, interface="lo", filter=None):
+        """Without `filter`, captures the traffic on the server's ports."""
         os.makedirs(CAPTURE_DIR, exist_ok=True)
         self.path = f"{CAPTURE_DIR}/{name}.pcap"
+        self.interface = interface
+        self.filter = filter or " or ".join(f"tcp port {port}" for port in (server.tcp, server.rdma, server.mount))
         self.about = {"tcp": server.tcp, "rdma": server.rdma, "mount": server.mount, "restarted": restarted}
 
     def __enter__(self):
         for old in (self.path, self.path + ".json"):
             if os.path.exists(old):
                 os.unlink(old)
-        ports = " or ".join(f"tcp port {self.about[role]}" for role in ("tcp", "rdma", "mount"))
         self.errors = open(self.path + ".log", "w+")
         if INSIDE:
             return self._without("inside a guest")
         try:
-            self.process = subprocess.Popen(["dumpcap", "-q", "-P", "-i", "lo", "-B", "256", "-f", ports, "-w", self.path],
+            self.process = subprocess.Popen(["dumpcap", "-q", "-P", "-i", self.interface, "-B", "256", "-f", self.filter, "-w", self.path],
                                             stdin=subprocess.DEVNULL, stdout=self.errors, stderr=self.errors)
         except FileNotFoundError:
             return self._without("dumpcap (package tshark) is not installed")

@@ -77,13 +77,14 @@ def try_kvm(verdict):
 class Guest(Script):
     """One boot of the guest, which runs one script."""
 
-    def __init__(self, script, files=None, forwards=None, memory=MEMORY_MIB, networks=1):
+    def __init__(self, script, files=None, forwards=None, memory=MEMORY_MIB, networks=1, taps=()):
         """`forwards` is {host port: guest port}. `files` appear in the guest under the given paths. The first network
-        is eth0, which is set up; on another one, ethN, the host is 10.0.(2+N).2."""
+        is eth0, which is set up; on another one, ethN, the host is 10.0.(2+N).2. After these come devices whose other
+        ends are the host's `taps`."""
         super().__init__()
         self.kernel, self.base = guest_image.ensure()
         self.script, self.files = script, carried("octets") | (files or {})
-        self.forwards, self.memory, self.networks = forwards or {}, memory, networks
+        self.forwards, self.memory, self.networks, self.taps = forwards or {}, memory, networks, taps
         self.began = time.monotonic()
 
     def __enter__(self):
@@ -103,7 +104,9 @@ class Guest(Script):
              "-m", str(self.memory), "-display", "none", "-serial", "stdio", "-monitor", "none", "-no-reboot",
              "-kernel", self.kernel, "-initrd", f"{folder}/initrd", "-append",
              "console=ttyS0 panic=-1 quiet loglevel=4 mitigations=off no_timer_check", *self._network(0, forwards),
-             *(option for number in range(1, self.networks) for option in self._network(number))])
+             *(option for number in range(1, self.networks) for option in self._network(number)),
+             *(option for tap in self.taps for option in (
+                 "-netdev", f"tap,id={tap},ifname={tap},script=no,downscript=no", "-device", f"virtio-net-pci,netdev={tap}"))])
         try:
             self.wait_for("==== guest ready", BOOT_SECONDS)
         except ScriptFailed:

@@ -26,7 +26,7 @@ HEADERS = "/usr/src/linux-headers-"
 RELEASE = re.compile(r"6\.1\.(\d+)-(\d+)-amd64")  # not a backport of 6.12 such as 6.12.9+bpo-amd64
 ATTEMPTS, PAUSE_SECONDS = 6, 10  # time limit to download a package
 MODULES = ["virtio_pci", "virtio_net", "crc32c_generic", "crc32_generic", "siw", "rdma_rxe", "rpcrdma", "rdma_ucm", "nfsv3", "nfsv4",
-           "nfsd", "rpcsec_gss_krb5", "cts"]
+           "nfsd", "rpcsec_gss_krb5", "cts", "veth"]
 # The drivers that libibverbs loads at run time, for each kind of device in the guest.
 VERBS_LIBRARIES = "/usr/lib/x86_64-linux-gnu/libibverbs"
 SIW = "drivers/infiniband/sw/siw"
@@ -180,7 +180,8 @@ def populate(root, kernel, release, nfsd):
         if applet != "busybox":
             os.symlink("busybox", f"{root}/bin/{applet}")
     copy_file("/lib/x86_64-linux-gnu/libgcc_s.so.1", root)  # loaded at run time by threads that end, not linked
-    for program in ("/usr/sbin/mount.nfs", "/sbin/rpcbind", shutil.which("rdma") or "/usr/bin/rdma"):
+    for program in ("/usr/sbin/mount.nfs", "/sbin/rpcbind", "/usr/sbin/rpc.statd", "/usr/sbin/sm-notify",
+                    shutil.which("rdma") or "/usr/bin/rdma"):
         copy_program(program, root)
     os.symlink("/usr/sbin/mount.nfs", f"{root}/sbin/mount.nfs")
     # Functions that busybox lacks, or that are slow in it: holes, copies by the server, locks, extended attributes,

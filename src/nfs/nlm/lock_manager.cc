@@ -13,8 +13,6 @@ using v4::HostLocks;
 
 namespace {
 
-// A call waits so long for a delegation to come back, since NLM has no status for "try again".
-constexpr Duration kPatience = std::chrono::seconds(10);
 constexpr Duration kPause = std::chrono::milliseconds(50);
 // The most results of asynchronous calls that are being sent. More are dropped: the host sends its call again.
 constexpr size_t kMostSending = 256;
@@ -130,8 +128,8 @@ Task<LockManager::Found> LockManager::FindPermitted(const rpc::CallContext& call
   co_return file;
 }
 
-Task<HostLocks::Answer> LockManager::Patiently(std::function<Task<HostLocks::Answer>()> attempt) {
-  const TimePoint end = timers_.Now() + kPatience;
+Task<HostLocks::Answer> LockManager::Patiently(const Attempt& attempt, Duration patience) {
+  const TimePoint end = timers_.Now() + patience;
   for (;;) {
     HostLocks::Answer answer = co_await attempt();
     const bool may_come = answer.status == HostLocks::Status::kRecalled && !pauses_.ended() && timers_.Now() < end;
@@ -153,7 +151,8 @@ Task<LockManager::Tested> LockManager::Test(const rpc::CallContext& call, Called
   } else {
     const HostLocks::Process by = ProcessOf(call, lock.caller_name, lock.process);
     const HostLocks::Request request{.range = *lock.range, .exclusive = lock.exclusive};
-    HostLocks::Answer answer = co_await Patiently([&] { return locks_.Test(home_, *file, by, request); });
+    const Attempt attempt = [&] { return locks_.Test(home_, *file, by, request); };
+    HostLocks::Answer answer = co_await Patiently(attempt);
     tested.status = ToStatus(answer.status);
     if (tested.status == NLM4_DENIED) {
       // A client of NFSv4 that does not return its delegation may have locked anything.
@@ -179,8 +178,9 @@ Task<Status> LockManager::LockHere(const rpc::CallContext& call, CalledLock lock
   const HostLocks::Process by = ProcessOf(call, lock.caller_name, lock.process);
   const HostLocks::Request request{
       .range = *lock.range, .exclusive = lock.exclusive, .waits = block && !reclaim, .reclaim = reclaim};
-  const auto attempt = [&] { return locks_.Lock(home_, *file, by, request); };
-  const HostLocks::Answer answer = request.waits ? co_await attempt() : co_await Patiently(attempt);
+  const Attempt attempt = [&] { return locks_.Lock(home_, *file, by, request); };
+  // A request that waits for its lock is repeated anyway.
+  const HostLocks::Answer answer = co_await Patiently(attempt, request.waits ? Duration::zero() : kPatience);
   if (answer.status == HostLocks::Status::kGranted) {
     // The process no longer waits for this lock.
     waiting_.Remove(by, file->name, *lock.range);
@@ -197,7 +197,7 @@ Task<Status> LockManager::LockHere(const rpc::CallContext& call, CalledLock lock
                                    .by = by,
                                    .request = request,
                                    .version = call.version,
-                                   .by_udp = false,
+                                   .by_udp = call.peer.transport == rpc::TransportKind::kUdp,
                                    .fh = Copy(lock.fh),
                                    .oh = Copy(lock.oh)});
   if (added) co_return NLM4_BLOCKED;
@@ -236,12 +236,17 @@ Task<Status> LockManager::Cancel(const rpc::CallContext& call, CalledLock lock) 
         status = NLM4_GRANTED;
         break;
       case WaitingLocks::Found::kGranted:
-        status = ToStatus((co_await locks_.Unlock(home_, file->name, by, *lock.range)).status);
+        status = co_await UnlockHere(file->name, by, *lock.range);
         break;
     }
   }
   co_await GoBack(call);
   co_return status;
+}
+
+Task<Status> LockManager::UnlockHere(const NamedFile& file, const HostLocks::Process& by, const v4::LockRange& range) {
+  const HostLocks::Answer answer = co_await locks_.Unlock(home_, file, by, range);
+  co_return ToStatus(answer.status);
 }
 
 Task<Status> LockManager::Unlock(const rpc::CallContext& call, CalledLock lock) {
@@ -253,7 +258,7 @@ Task<Status> LockManager::Unlock(const rpc::CallContext& call, CalledLock lock) 
   } else if (lock.range) {
     const HostLocks::Process by = ProcessOf(call, lock.caller_name, lock.process);
     waiting_.RemoveOverlapping(by, file->name, *lock.range);
-    status = ToStatus((co_await locks_.Unlock(home_, file->name, by, *lock.range)).status);
+    status = co_await UnlockHere(file->name, by, *lock.range);
   }
   co_await GoBack(call);
   co_return status;
@@ -270,8 +275,9 @@ Task<Status> LockManager::SetShare(const rpc::CallContext& call, CalledShare sha
   } else {
     const HostLocks::Process by = ProcessOf(call, share.caller_name);
     const std::string owner(AsText(share.oh));
-    status = ToStatus(
-        (co_await Patiently([&] { return locks_.SetShare(home_, *file, by, owner, share.share, reclaim); })).status);
+    const Attempt attempt = [&] { return locks_.SetShare(home_, *file, by, owner, share.share, reclaim); };
+    const HostLocks::Answer answer = co_await Patiently(attempt);
+    status = ToStatus(answer.status);
   }
   co_await GoBack(call);
   co_return status;
@@ -287,7 +293,8 @@ Task<Status> LockManager::RemoveShare(const rpc::CallContext& call, CalledShare 
 
 Task<> LockManager::EndHost(const rpc::CallContext& call, std::string_view name) {
   co_await GoHome();
-  waiting_.RemoveHosts(locks_.EndHosts(home_, Unmapped(call.peer.address.address()), name));
+  const std::vector<v4::LockHostName> ended = locks_.EndHosts(home_, Unmapped(call.peer.address.address()), name);
+  waiting_.RemoveHosts(ended);
   co_await GoBack(call);
 }
 
@@ -300,7 +307,7 @@ void LockManager::SendResults(const rpc::CallContext& call, uint32_t procedure,
                          .program = NLM4_PROGRAM,
                          .version = call.version,
                          .procedure = procedure,
-                         .by_udp = false};
+                         .by_udp = call.peer.transport == rpc::TransportKind::kUdp};
   Spawn(Send(results, std::move(write)));
 }
 
@@ -308,7 +315,8 @@ Task<> LockManager::Send(HostCall call, std::function<void(xdr::Encoder&)> write
   co_await GoHome();
   if (pauses_.ended() || sending_ >= kMostSending) co_return;
   ++sending_;
-  (void)co_await calls_.Call(std::move(call), std::move(write), [](xdr::Decoder&) { return true; });
+  const std::function<bool(xdr::Decoder&)> read = [](xdr::Decoder&) { return true; };
+  (void)co_await calls_.Call(call, write, read);
   if (--sending_ == 0 && all_sent_) all_sent_->Set();
 }
 

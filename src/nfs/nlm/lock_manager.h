@@ -83,8 +83,12 @@ class LockManager {
   Task<> GoHome();
   Task<> GoBack(const rpc::CallContext& call);
   Task<bool> WouldDeadlock(v4::HostLocks::Process process, v4::HostLocks::Holder holder);
+  using Attempt = std::function<Task<v4::HostLocks::Answer>()>;
+  // A call waits so long for a delegation to come back, since NLM has no status for "try again".
+  static constexpr Duration kPatience = std::chrono::seconds(10);
   // Repeats `attempt` for a while if a delegation is in the way.
-  Task<v4::HostLocks::Answer> Patiently(std::function<Task<v4::HostLocks::Answer>()> attempt);
+  Task<v4::HostLocks::Answer> Patiently(const Attempt& attempt, Duration patience = kPatience);
+  Task<Status> UnlockHere(const NamedFile& file, const v4::HostLocks::Process& by, const v4::LockRange& range);
   Task<> Send(HostCall call, std::function<void(xdr::Encoder&)> write);
 
   const Exports& exports_;

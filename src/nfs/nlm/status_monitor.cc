@@ -67,7 +67,8 @@ Task<> RestartNotices::Tell(v4::RememberedHost host) {
       co_await pauses_.For(kTurn);
       continue;
     }
-    if (co_await TellOnce(host, names.back())) {
+    const bool told = co_await TellOnce(host, names.back());
+    if (told) {
       names.pop_back();
       continue;
     }
@@ -83,15 +84,17 @@ Task<> RestartNotices::Tell(v4::RememberedHost host) {
 
 Task<bool> RestartNotices::TellOnce(const v4::RememberedHost& host, std::string name) {
   ++calling_;
-  const HostCalls::Outcome outcome = co_await calls_.Call(
-      {.host = host.name.address,
-       .ours = host.ours,
-       .program = SM_PROG,
-       .version = SM_VERS,
-       .procedure = SM_NOTIFY::kNumber,
-       .by_udp = true},
-      [&](xdr::Encoder& encoder) { xdr::Encode(encoder, stat_chge{.mon_name = name, .state = settings_.state}); },
-      [](xdr::Decoder&) { return true; });
+  const HostCall call{.host = host.name.address,
+                      .ours = host.ours,
+                      .program = SM_PROG,
+                      .version = SM_VERS,
+                      .procedure = SM_NOTIFY::kNumber,
+                      .by_udp = true};
+  const std::function<void(xdr::Encoder&)> write = [&](xdr::Encoder& encoder) {
+    xdr::Encode(encoder, stat_chge{.mon_name = name, .state = settings_.state});
+  };
+  const std::function<bool(xdr::Decoder&)> read = [](xdr::Decoder&) { return true; };
+  const HostCalls::Outcome outcome = co_await calls_.Call(call, write, read);
   --calling_;
   co_return outcome == HostCalls::Outcome::kAnswered;
 }

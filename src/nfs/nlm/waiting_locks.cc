@@ -233,14 +233,13 @@ Task<> WaitingLocks::Grant(const Shared& entry) {
                       .version = lock.version,
                       .procedure = nlm4::NLMPROC4_GRANTED::kNumber,
                       .by_udp = lock.by_udp};
-  const Outcome outcome = co_await calls_.Call(
-      call,
-      [&](xdr::Encoder& encoder) {
-        is_4 ? WriteGranted<nlm4::nlm4_testargs>(encoder, lock) : WriteGranted<nlm1::nlm_testargs>(encoder, lock);
-      },
-      [&](xdr::Decoder& decoder) {
-        return is_4 ? ReadStatus<nlm4::nlm4_res>(decoder, status) : ReadStatus<nlm1::nlm_res>(decoder, status);
-      });
+  const std::function<void(xdr::Encoder&)> write = [&](xdr::Encoder& encoder) {
+    is_4 ? WriteGranted<nlm4::nlm4_testargs>(encoder, lock) : WriteGranted<nlm1::nlm_testargs>(encoder, lock);
+  };
+  const std::function<bool(xdr::Decoder&)> read = [&](xdr::Decoder& decoder) {
+    return is_4 ? ReadStatus<nlm4::nlm4_res>(decoder, status) : ReadStatus<nlm1::nlm_res>(decoder, status);
+  };
+  const Outcome outcome = co_await calls_.Call(call, write, read);
   if (entry->gone || stopping_) co_return;
 
   const TimePoint now = timers_.Now();

@@ -76,7 +76,7 @@ void Exchange::Cancel() {
 
 Task<Result<std::monostate, ConnectError>> Exchange::Connect(Address peer, LocalPort from) {
   if (timed_out_ || cancelled_) co_return std::unexpected(Stopped());
-  const std::error_code error = co_await ConnectTcp(socket_, peer, from);
+  const std::error_code error = co_await ConnectTcp(socket_, peer, {.port = from});
   if (timed_out_ || cancelled_) co_return std::unexpected(Stopped());
   if (error) co_return std::unexpected(Failure(error.value()));
   asio::error_code ignored;

@@ -124,7 +124,8 @@ Task<Result<std::unique_ptr<Channel>, std::error_code>> Channel::Connect(Loop& l
     socket.close(ignored);
   });
   limit->ExpireAfter(options.connect_limit);
-  asio::error_code error = co_await ConnectTcp(socket, server, options.local_port);
+  asio::error_code error =
+      co_await ConnectTcp(socket, server, {.port = options.local_port, .address = options.local_address});
   limit->Cancel();
   if (timed_out) co_return std::unexpected(std::make_error_code(std::errc::timed_out));
   if (error) co_return std::unexpected(Portable(error));

@@ -25,6 +25,7 @@ struct ChannelOptions {
   // A call without a reply fails after this time (and up to an eighth more).
   Duration call_limit = std::chrono::seconds(60);
   LocalPort local_port = LocalPort::kAny;
+  IpAddress local_address{};  // unspecified for any: see LocalSide
   // Executes the calls of the server. A server makes calls only after the protocol above has allowed that (RFC 8881
   // §2.10.3.1). The handler must outlive the channel and every call that it has received. Null: the channel drops these
   // calls.

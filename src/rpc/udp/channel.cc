@@ -146,7 +146,8 @@ class Channel::Socket : public std::enable_shared_from_this<Socket> {
 
 Result<std::unique_ptr<Channel>, std::error_code> Channel::Open(Loop& loop, const SocketAddress& server,
                                                                 const ChannelOptions& options) {
-  PENSTOCK_TRY(ConnectedSocket connected, ConnectedSocket::Open(server, options.local_port));
+  PENSTOCK_TRY(ConnectedSocket connected,
+               ConnectedSocket::Open(server, {.port = options.local_port, .address = options.local_address}));
   auto socket = std::make_shared<Socket>(loop, std::move(connected), options);
   PENSTOCK_CHECK(socket->Start(server.address().is_v6()));
   return std::unique_ptr<Channel>(new Channel(std::move(socket)));

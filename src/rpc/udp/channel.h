@@ -20,6 +20,7 @@ struct ChannelOptions {
   // A call without a reply fails after this time.
   Duration call_limit = std::chrono::seconds(15);
   LocalPort local_port = LocalPort::kAny;
+  IpAddress local_address{};  // unspecified for any: see LocalSide
   // A longer reply is dropped. A longer call fails with kTooLarge.
   size_t max_message = 16 << 10;
   // Further calls at the same time fail with kTooLarge.

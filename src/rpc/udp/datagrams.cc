@@ -12,6 +12,7 @@
 #include <random>
 #include <vector>
 
+#include "base/host.h"
 #include "xdr/flatten.h"
 
 namespace penstock::rpc::udp {
@@ -120,17 +121,20 @@ int Send(int fd, msghdr& header, const xdr::Message& message) {
   return 0;
 }
 
+bool Bind(int fd, const SocketAddress& local) {
+  return ::bind(fd, local.data(), static_cast<socklen_t>(local.size())) == 0;
+}
+
 // Binds the socket to a free reserved port if there is one that this process may use. Starts at a random one, so that
 // calls of several processes do not meet. rresvport(3) uses the same ports; lower ones belong to services.
-void BindReserved(int fd, bool v6) {
+void BindReserved(int fd, const IpAddress& address) {
   constexpr uint16_t kFirst = 600;
   constexpr unsigned kCount = kFirstUnreservedPort - kFirst;
   const unsigned start = std::random_device()();
   for (unsigned i = 0; i < kCount; ++i) {
     const auto port = static_cast<uint16_t>(kFirst + (start + i) % kCount);
-    const SocketAddress local =
-        v6 ? SocketAddress(asio::ip::address_v6::any(), port) : SocketAddress(asio::ip::address_v4::any(), port);
-    if (::bind(fd, local.data(), static_cast<socklen_t>(local.size())) == 0 || errno != EADDRINUSE) return;
+    const SocketAddress local(address, port);
+    if (Bind(fd, local) || errno != EADDRINUSE) return;
   }
 }
 
@@ -184,11 +188,17 @@ void Listener::Reply(const xdr::Message& message, const Route& route) const {
   Send(fd(), header, message);
 }
 
-Result<ConnectedSocket, std::error_code> ConnectedSocket::Open(const SocketAddress& peer, LocalPort from) {
+Result<ConnectedSocket, std::error_code> ConnectedSocket::Open(const SocketAddress& peer, const LocalSide& from) {
   const auto failure = [] { return std::unexpected(std::error_code(errno, std::generic_category())); };
   FileDescriptor fd(::socket(IsV6(peer) ? AF_INET6 : AF_INET, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, IPPROTO_UDP));
   if (!fd) return failure();
-  if (from == LocalPort::kReserved) BindReserved(fd.get(), IsV6(peer));
+  IpAddress local = IsV6(peer) ? IpAddress(asio::ip::address_v6::any()) : IpAddress(asio::ip::address_v4::any());
+  if (from.address.is_v6() == IsV6(peer) && IsAddressOfThisHost(from.address)) local = from.address;
+  if (from.port == LocalPort::kReserved) {
+    BindReserved(fd.get(), local);
+  } else if (!local.is_unspecified()) {
+    Bind(fd.get(), {local, 0});
+  }
   if (::connect(fd.get(), peer.data(), static_cast<socklen_t>(peer.size())) != 0) return failure();
   return ConnectedSocket(std::move(fd));
 }

@@ -59,7 +59,7 @@ class Listener {
 class ConnectedSocket {
  public:
   // LocalPort::kReserved uses a free port below 1024 if this process may, and any other port otherwise.
-  static Result<ConnectedSocket, std::error_code> Open(const SocketAddress& peer, LocalPort from);
+  static Result<ConnectedSocket, std::error_code> Open(const SocketAddress& peer, const LocalSide& from);
 
   int fd() const { return socket_.get(); }
   Received Receive(Bytes room) const;

@@ -15,6 +15,7 @@
 #include <map>
 #include <memory>
 #include <set>
+#include <utility>
 #include <vector>
 
 #include "base/address.h"
@@ -55,6 +56,11 @@ class CallbackSender : public Callbacks {
               const std::optional<RequestName>& given_by) override;
   Task<HolderAttributes> GetAttributes(Loop* loop, ClientId client, const FileHandle& file) override;
   void NotifyLock(ClientId client, const FileHandle& file, ConstBytes owner) override;
+  void NotifyHost(const LockNotice& notice) override {
+    if (notify_host_) notify_host_(notice);
+  }
+  // `notify` gets the notices to hosts, on any thread. Call this while no other thread uses the state.
+  void NotifyHostsBy(std::function<void(const LockNotice&)> notify) { notify_host_ = std::move(notify); }
   void RecallSlots(ClientId client, const SessionId& session, SlotId target_highest) override;
   void RecallCredits(const CreditRecall& recall) override;
   void OffloadDone(ClientId client, const FileHandle& file, const nfs4::stateid4& copy,
@@ -117,6 +123,7 @@ class CallbackSender : public Callbacks {
   TimerService& timers_;
   BufferPool& buffers_;
   const Connect connect_;
+  std::function<void(const LockNotice&)> notify_host_;
   const Options options_;
 
   std::atomic<bool> stopping_{false};

@@ -100,7 +100,8 @@ Task<bool> HostLocks::Record(Loop* loop, Process by) {
     return known && !known->recorded;
   });
   if (!needed) co_return true;
-  if (!co_await services_.recovery.Record(loop, LockHostRecord(by.host, by.ours))) co_return false;
+  const RecoveryRecord record = LockHostRecord(by.host, by.ours);
+  if (!co_await services_.recovery.Record(loop, record)) co_return false;
   services_.state.Run([&](StateTables& state) {
     if (LockHost* const known = state.lock_hosts.Find(by.host)) known->recorded = true;
   });

@@ -1,0 +1,53 @@
+#include "server/locking.h"
+
+#include <unistd.h>
+
+#include <array>
+#include <string>
+
+namespace penstock::server {
+namespace {
+
+constexpr Duration kSweepInterval = std::chrono::seconds(30);
+
+std::string NameOfThisHost() {
+  std::array<char, 256> name{};
+  if (::gethostname(name.data(), name.size() - 1) != 0) return "localhost";
+  return name.data();
+}
+
+}  // namespace
+
+Locking::Locking(const nfs::Exports& exports, Nfs4& nfs4, Loop& home)
+    : nfs4_(nfs4),
+      calls_(home, {}),
+      locks_(nfs4.services()),
+      manager_(exports, locks_, calls_, &home, home),
+      status_monitor_(manager_, nfs::nlm::StateOf(nfs4.instance())),
+      restart_notices_(calls_, home, {.name = NameOfThisHost(), .state = nfs::nlm::StateOf(nfs4.instance())}),
+      sweep_(home.MakeTimer([this] { Sweep(); })) {
+  nfs4_.NotifyHostsBy([this](const nfs::v4::LockNotice& notice) { manager_.Tell(notice); });
+}
+
+Locking::~Locking() { nfs4_.NotifyHostsBy(nullptr); }
+
+std::vector<rpc::Program*> Locking::lock_managers() { return {&nlm4_}; }
+
+void Locking::Start() {
+  restart_notices_.Send(nfs4_.TakeRememberedHosts());
+  sweep_->ExpireAfter(kSweepInterval);
+}
+
+void Locking::Sweep() {
+  manager_.Sweep();
+  sweep_->ExpireAfter(kSweepInterval);
+}
+
+Task<> Locking::Stop() {
+  sweep_.reset();
+  calls_.Abort();
+  co_await restart_notices_.Stop();
+  co_await manager_.Stop();
+}
+
+}  // namespace penstock::server
