@@ -85,6 +85,7 @@ void PrintHowToMount(const server::Server& server, const server::Options& option
   const server::Addresses& at = server.addresses();
   fmt::print("NFS over RDMA ({}): {}\nNFS over TCP: {}\nMOUNT and RQUOTA over TCP and UDP: {}\n",
              server.rdma_description(), at.rdma, at.tcp, at.mount);
+  if (options.port_mapper) fmt::print("Port mapper over TCP and UDP: port {}\n", options.port_mapper_port);
   if (server.offers_gss()) fmt::print("Kerberos: offered (RPCSEC_GSS)\n");
   if (options.nfs4.bound_sessions) {
     fmt::print("Sessions of 2004 (vers=4.1-sess01): offered; TCP connections {} become RDMA connections\n",

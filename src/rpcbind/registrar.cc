@@ -140,10 +140,7 @@ Registrar::Report Registrar::Register() {
   Session session(options_, pool);
   Report report;
   const auto entries = session.Dump();
-  if (!entries) {
-    log::debug("no rpcbind answers at its local socket: {}", rpc::Describe(entries.error()));
-    return report;
-  }
+  if (!entries) return report;
   report.reached = true;
   std::set<uint32_t> programs;
   for (const Service& each : services_) programs.insert(each.program);
@@ -242,6 +239,7 @@ void Registrar::Refresh() {
 
 void Registrar::Tell(const Report& report) {
   if (reached_ && !report.reached) log::warn("rpcbind no longer answers: clients cannot ask it for this server");
+  if (!report.reached && !std::exchange(told_missing_, true)) log::debug("no rpcbind answers at its local socket");
   reached_ = report.reached;
   if (!report.reached) return;
   for (const uint32_t program : report.added) log::info("registered with rpcbind: {}", DescribeProgram(program));

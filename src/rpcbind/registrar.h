@@ -80,7 +80,8 @@ class Registrar {
   // Guarded by mutex_.
   std::vector<Service> registered_;       // by this registrar
   std::map<uint32_t, std::string> told_;  // the problems that were logged
-  bool reached_ = false;                  // by the last attempt
+  bool told_missing_ = false;
+  bool reached_ = false;  // by the last attempt
 };
 
 }  // namespace penstock::rpcbind

@@ -6,6 +6,7 @@ import sys
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "harness"))
 import cases  # noqa: E402
 import client_cases  # noqa: E402
+import datagram_cases  # noqa: E402
 import flow_cases  # noqa: E402
 import iwarp_cases  # noqa: E402
 import memory_cases  # noqa: E402
@@ -43,6 +44,7 @@ GROUPS = {
     "mpa": on_a_server(mpa_cases.cases, Dialled),
     "iwarp": on_a_server(iwarp_cases.cases),
     "record_marking": records,
+    "datagrams": datagram_cases.datagrams,
     "nfs": on_a_server(nfs_cases.cases),
     "nfs4": on_a_server(nfs4_cases.cases, options=["--grace=0"]),
     "nfs4_state": on_a_server(nfs4_state_cases.cases, options=["--grace=0"]),

@@ -1,4 +1,4 @@
-// MOUNT version 3 as an RPC program (RFC 1813, appendix I), over TCP. A client gets its first file handle from it.
+// MOUNT version 3 as an RPC program (RFC 1813, appendix I), over TCP and UDP. A client gets its first file handle from it.
 #pragma once
 
 #include "nfs/exports.h"
