@@ -22,8 +22,10 @@ struct Grant {
 std::optional<Grant> GrantOf(const nfs4::open_delegation4& given) {
   switch (given.discriminant()) {
     case nfs4::open_delegation_type4::OPEN_DELEGATE_READ:
+    case nfs4::open_delegation_type4::OPEN_DELEGATE_READ_ATTRS_DELEG:
       return Grant{given.read().stateid, false, given.read().recall};
     case nfs4::open_delegation_type4::OPEN_DELEGATE_WRITE:
+    case nfs4::open_delegation_type4::OPEN_DELEGATE_WRITE_ATTRS_DELEG:
       return Grant{given.write().stateid, true, given.write().recall};
     default:
       return std::nullopt;

@@ -94,6 +94,38 @@ nfsstat4 TakeSetTime(xdr::Decoder& from, fs::SetTime& to) {
   return NFS4_OK;
 }
 
+nfsstat4 TakeTime(xdr::Decoder& from, std::optional<fs::Timestamp>& to) {
+  nfstime4 time;
+  if (!xdr::Decode(from, time)) return NFS4ERR_BADXDR;
+  if (time.nseconds >= kNanosecondsPerSecond) return NFS4ERR_INVAL;
+  to = fs::Timestamp{time.seconds, time.nseconds};
+  return NFS4_OK;
+}
+
+// RFC 9754 §4. The server never signals that a delegation has become available.
+void EncodeOpenArguments(Encoder& to, const Values& v) {
+  using nfs_protocol::NumberSet;
+  using Want = NumberSet<open_args_share_access_want4>;
+  NumberSet<open_args_share_access4>{OPEN_ARGS_SHARE_ACCESS_READ, OPEN_ARGS_SHARE_ACCESS_WRITE,
+                                     OPEN_ARGS_SHARE_ACCESS_BOTH}
+      .Encode(to);
+  NumberSet<open_args_share_deny4>{OPEN_ARGS_SHARE_DENY_NONE, OPEN_ARGS_SHARE_DENY_READ, OPEN_ARGS_SHARE_DENY_WRITE,
+                                   OPEN_ARGS_SHARE_DENY_BOTH}
+      .Encode(to);
+  const Want always{OPEN_ARGS_SHARE_ACCESS_WANT_ANY_DELEG, OPEN_ARGS_SHARE_ACCESS_WANT_NO_DELEG,
+                    OPEN_ARGS_SHARE_ACCESS_WANT_CANCEL};
+  const Want with_delegations{OPEN_ARGS_SHARE_ACCESS_WANT_DELEG_TIMESTAMPS,
+                              OPEN_ARGS_SHARE_ACCESS_WANT_OPEN_XOR_DELEGATION};
+  (v.settings.delegations ? always | with_delegations : always).Encode(to);
+  NumberSet<open_args_open_claim4>{OPEN_ARGS_OPEN_CLAIM_NULL, OPEN_ARGS_OPEN_CLAIM_PREVIOUS,
+                                   OPEN_ARGS_OPEN_CLAIM_DELEGATE_CUR, OPEN_ARGS_OPEN_CLAIM_FH,
+                                   OPEN_ARGS_OPEN_CLAIM_DELEG_CUR_FH}
+      .Encode(to);
+  NumberSet<open_args_createmode4>{OPEN_ARGS_CREATEMODE_UNCHECKED4, OPEN_ARGS_CREATE_MODE_GUARDED,
+                                   OPEN_ARGS_CREATEMODE_EXCLUSIVE4, OPEN_ARGS_CREATE_MODE_EXCLUSIVE4_1}
+      .Encode(to);
+}
+
 // RFC 8881 §6.2.2: only one of acl and dacl may be given, because both set the same list.
 nfsstat4 TakeAcl(xdr::Decoder& from, DecodedAttributes& to) {
   if (to.acl) return NFS4ERR_INVAL;
@@ -251,6 +283,11 @@ constexpr Row kRows[] = {
     {FATTR4_MODE_UMASK, "mode_umask", Revision::kRfc7862, Use::kWrite, nullptr, TakeModeUmask},
     {FATTR4_XATTR_SUPPORT, "xattr_support", Revision::kRfc7862, Use::kRead,
      [](Encoder& to, const Values& v) { to.Bool(v.properties.xattrs); }},
+    {FATTR4_TIME_DELEG_ACCESS, "time_deleg_access", Revision::kRfc7862, Use::kWrite, nullptr,
+     [](xdr::Decoder& from, DecodedAttributes& to) { return TakeTime(from, to.delegated.access); }},
+    {FATTR4_TIME_DELEG_MODIFY, "time_deleg_modify", Revision::kRfc7862, Use::kWrite, nullptr,
+     [](xdr::Decoder& from, DecodedAttributes& to) { return TakeTime(from, to.delegated.modify); }},
+    {FATTR4_OPEN_ARGUMENTS, "open_arguments", Revision::kRfc7862, Use::kRead, EncodeOpenArguments},
 };
 
 constexpr std::array<uint8_t, AttributeSet::kEnd> kNoRow = [] {
@@ -314,7 +351,8 @@ AttributeSet WritableAttributes() { return kWritable; }
 // The client must set these attributes after the exclusive create: the times may hold the verifier (fs::CreateHow), and
 // an access control list is set when the file exists.
 AttributeSet ExclusiveCreateAttributes(const fs::Properties& properties, const Dialect& dialect) {
-  constexpr AttributeSet kAfterwards = kAclAttributes | AttributeSet{FATTR4_TIME_ACCESS_SET, FATTR4_TIME_MODIFY_SET};
+  constexpr AttributeSet kAfterwards =
+      kAclAttributes | kDelegatedTimes | AttributeSet{FATTR4_TIME_ACCESS_SET, FATTR4_TIME_MODIFY_SET};
   return (SupportedAttributes(properties, dialect) & kWritable) - kAfterwards;
 }
 

@@ -13,6 +13,7 @@
 #include "nfs/v4/attributes/acl.h"
 #include "nfs/v4/attributes/attribute_set.h"
 #include "nfs/v4/dialect/dialect.h"
+#include "nfs/v4/state/files/delegated_times.h"
 #include "nfs/v4/state/settings.h"
 #include "protocol/nfs4_types.h"
 
@@ -56,6 +57,8 @@ inline constexpr AttributeSet kQuotaAttributes{nfs4::FATTR4_QUOTA_AVAIL_HARD, nf
                                                nfs4::FATTR4_QUOTA_USED};
 // These attributes hold the access control list.
 inline constexpr AttributeSet kAclAttributes{nfs4::FATTR4_ACL, nfs4::FATTR4_DACL};
+// RFC 9754 §5: the times that the holder of a write delegation reports.
+inline constexpr AttributeSet kDelegatedTimes{nfs4::FATTR4_TIME_DELEG_ACCESS, nfs4::FATTR4_TIME_DELEG_MODIFY};
 inline constexpr AttributeSet kOwnerAttributes{nfs4::FATTR4_OWNER, nfs4::FATTR4_OWNER_GROUP};
 
 // The supported attributes that have no value for this object: time_create if it is not known, and the attributes of
@@ -72,6 +75,7 @@ struct DecodedAttributes {
   std::optional<std::string_view> owner;
   std::optional<std::string_view> owner_group;
   std::optional<std::vector<GivenEntry>> acl;
+  DelegatedTimes delegated{};
 };
 
 // Decodes the values of `set`, whose attributes may all be set. Returns NFS4ERR_BADXDR or NFS4ERR_INVAL for bad values.

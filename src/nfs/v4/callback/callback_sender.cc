@@ -153,7 +153,8 @@ void CallbackSender::OffloadDone(ClientId client, const FileHandle& file, const 
   Run(Deliver(client, CallbackOperation::Of(OP_CB_OFFLOAD, arguments), [] { return true; }));
 }
 
-Task<HolderAttributes> CallbackSender::GetAttributes(Loop* loop, ClientId client, const FileHandle& file) {
+Task<HolderAttributes> CallbackSender::GetAttributes(Loop* loop, ClientId client, const FileHandle& file,
+                                                     bool with_times) {
   struct Asked {
     OneShot<> over;
     HolderAttributes attributes;
@@ -173,7 +174,7 @@ Task<HolderAttributes> CallbackSender::GetAttributes(Loop* loop, ClientId client
     if (asks->over.is_set()) co_return;
     if (answer && answer->status == NFS4_OK) asks->attributes = answer->attributes;
     asks->over.Set();
-  }(*this, client, MakeGetAttributes(file), asked)));
+  }(*this, client, MakeGetAttributes(file, with_times), asked)));
   co_await asked->over;
   const HolderAttributes attributes = asked->attributes;
   if (loop) co_await SwitchTo(*loop);

@@ -54,7 +54,7 @@ class CallbackSender : public Callbacks {
   void ProbeSession(const SessionId& session, std::shared_ptr<rpc::BackChannel> channel) override;
   void Recall(ClientId client, const nfs4::stateid4& delegation, const FileHandle& file,
               const std::optional<RequestName>& given_by) override;
-  Task<HolderAttributes> GetAttributes(Loop* loop, ClientId client, const FileHandle& file) override;
+  Task<HolderAttributes> GetAttributes(Loop* loop, ClientId client, const FileHandle& file, bool with_times) override;
   void NotifyLock(ClientId client, const FileHandle& file, ConstBytes owner) override;
   void NotifyHost(const LockNotice& notice) override {
     if (notify_host_) notify_host_(notice);

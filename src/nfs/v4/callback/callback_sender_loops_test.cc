@@ -124,7 +124,8 @@ class CallbackSenderLoopsTest : public testing::Test {
     std::promise<HolderAttributes> asked;
     theirs_.loop.Post([&] {
       Spawn([](CallbackSenderLoopsTest& test, std::promise<HolderAttributes>& out) -> Task<void> {
-        const HolderAttributes held = co_await test.caller_.GetAttributes(&test.theirs_.loop, test.client_, kFile);
+        const HolderAttributes held =
+            co_await test.caller_.GetAttributes(&test.theirs_.loop, test.client_, kFile, false);
         EXPECT_TRUE(test.theirs_.loop.IsCurrent());
         out.set_value(held);
       }(*this, asked));

@@ -257,7 +257,7 @@ TEST_F(CallbackSenderTest, GetAttributesReturnsChangeAndSizeOfTheHolder) {
   Open(channel);
   HolderAttributes held;
   Spawn([](CallbackSender& caller, ClientId client, HolderAttributes& out) -> Task<void> {
-    out = co_await caller.GetAttributes(nullptr, client, kFile);
+    out = co_await caller.GetAttributes(nullptr, client, kFile, false);
   }(caller_, client_, held));
   EXPECT_EQ(held.change, 11u);
   EXPECT_EQ(held.size, 22u);
@@ -268,7 +268,7 @@ TEST_F(CallbackSenderTest, GetAttributesEndsAfterItsTimeout) {
   Open(channel);
   bool done = false;
   Spawn([](CallbackSender& caller, ClientId client, bool& out) -> Task<void> {
-    const HolderAttributes held = co_await caller.GetAttributes(nullptr, client, kFile);
+    const HolderAttributes held = co_await caller.GetAttributes(nullptr, client, kFile, false);
     out = !held.change && !held.size;
   }(caller_, client_, done));
   world_.RunFor(std::chrono::seconds(2));
@@ -284,7 +284,7 @@ TEST_F(CallbackSenderTest, MakesNoCallAfterStop) {
   OffloadDone();
   bool done = false;
   Spawn([](CallbackSender& caller, ClientId client, bool& out) -> Task<void> {
-    co_await caller.GetAttributes(nullptr, client, kFile);
+    co_await caller.GetAttributes(nullptr, client, kFile, false);
     out = true;
   }(caller_, client_, done));
   EXPECT_TRUE(done);

@@ -8,6 +8,7 @@
 
 #include "base/loop.h"
 #include "base/task.h"
+#include "nfs/v4/state/files/delegated_times.h"
 #include "nfs/v4/state/ids.h"
 #include "nfs/v4/state/owed.h"
 #include "protocol/nfs4_callback.h"
@@ -16,8 +17,9 @@
 namespace penstock::nfs::v4 {
 
 struct HolderAttributes {
-  std::optional<uint64_t> change;
-  std::optional<uint64_t> size;
+  std::optional<uint64_t> change{};
+  std::optional<uint64_t> size{};
+  DelegatedTimes times{};
 };
 
 // Any thread may call the methods, but not within State::Run().
@@ -40,8 +42,10 @@ class Callbacks : public Notices {
                       const std::optional<RequestName>& given_by) = 0;
 
   // CB_GETATTR to the holder of a write delegation (RFC 8881 §20.1). The result is empty if the client does not answer
-  // in time. The task resumes on `loop`, the loop of the caller (null in a simulation).
-  virtual Task<HolderAttributes> GetAttributes(Loop* loop, ClientId client, const FileHandle& file) = 0;
+  // in time. `with_times`: asks for the times as well, if the holder is the authority for them (RFC 9754 §5). The task
+  // resumes on `loop`, the loop of the caller (null in a simulation).
+  virtual Task<HolderAttributes> GetAttributes(Loop* loop, ClientId client, const FileHandle& file,
+                                               bool with_times) = 0;
 
   // CB_NOTIFY_LOCK (RFC 8881 §20.11): tells a client that a lock may be available now. For clients with sessions.
   // Returns at once.

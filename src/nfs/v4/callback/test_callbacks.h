@@ -9,7 +9,9 @@ namespace penstock::nfs::v4 {
 
 class NoCallbacks final : public Callbacks {
   void Recall(ClientId, const nfs4::stateid4&, const FileHandle&, const std::optional<RequestName>&) override {}
-  Task<HolderAttributes> GetAttributes(Loop*, ClientId, const FileHandle&) override { co_return HolderAttributes{}; }
+  Task<HolderAttributes> GetAttributes(Loop*, ClientId, const FileHandle&, bool) override {
+    co_return HolderAttributes{};
+  }
   void NotifyLock(ClientId, const FileHandle&, ConstBytes) override {}
   void OffloadDone(ClientId, const FileHandle&, const nfs4::stateid4&, const nfs4::offload_info4&) override {}
 };

@@ -14,16 +14,27 @@ namespace {
 // 1, and clients listen for version 1.
 constexpr uint32_t kVersion = NFS_CB;
 constexpr size_t kLargestReply = 512;
-const AttributeSet kAsked{FATTR4_CHANGE, FATTR4_SIZE};
+constexpr AttributeSet kVersionAttributes{FATTR4_CHANGE, FATTR4_SIZE};
+constexpr AttributeSet kTimes{FATTR4_TIME_DELEG_ACCESS, FATTR4_TIME_DELEG_MODIFY};
 
-bool DecodeAttributes(xdr::Decoder& decoder, HolderAttributes& attributes) {
+AttributeSet Asked(bool with_times) { return with_times ? kVersionAttributes | kTimes : kVersionAttributes; }
+
+bool DecodeTime(xdr::Decoder& decoder, std::optional<fs::Timestamp>& to) {
+  constexpr uint32_t kNanosecondsPerSecond = 1'000'000'000;
+  nfstime4 time{};
+  if (!xdr::Decode(decoder, time) || time.nseconds >= kNanosecondsPerSecond) return false;
+  to = fs::Timestamp{time.seconds, time.nseconds};
+  return true;
+}
+
+bool DecodeAttributes(xdr::Decoder& decoder, const AttributeSet& asked, HolderAttributes& attributes) {
   CB_GETATTR4resok result{};
   if (!xdr::Decode(decoder, result)) return false;
   const AttributeSet set(result.obj_attributes.attrmask);
-  if (!kAsked.Contains(set)) return false;
+  if (!asked.Contains(set)) return false;
   const xdr::Message octets = xdr::Message::Whole(Slice::Borrowed(result.obj_attributes.attr_vals.bytes()));
   xdr::Decoder values(octets);
-  // In ascending order (RFC 8881 §5): change is 3, size 4.
+  // In ascending order (RFC 8881 §5): change is 3, size 4, time_deleg_access 84, time_deleg_modify 85.
   uint64_t value = 0;
   if (set.Has(FATTR4_CHANGE)) {
     if (!values.U64(value)) return false;
@@ -33,6 +44,8 @@ bool DecodeAttributes(xdr::Decoder& decoder, HolderAttributes& attributes) {
     if (!values.U64(value)) return false;
     attributes.size = value;
   }
+  if (set.Has(FATTR4_TIME_DELEG_ACCESS) && !DecodeTime(values, attributes.times.access)) return false;
+  if (set.Has(FATTR4_TIME_DELEG_MODIFY) && !DecodeTime(values, attributes.times.modify)) return false;
   return values.Finish();
 }
 
@@ -80,16 +93,19 @@ bool DecodeResults(xdr::Decoder& decoder, const CallbackCall& call, CallbackAnsw
   if (left == 0) return head.status != NFS4_OK;
   if (!DecodeStatus(decoder, call.operation->number, answer.status)) return false;
   if (call.operation->number == OP_CB_GETATTR && answer.status == NFS4_OK) {
-    return DecodeAttributes(decoder, answer.attributes);
+    return DecodeAttributes(decoder, Asked(call.operation->with_times), answer.attributes);
   }
   return true;
 }
 
 }  // namespace
 
-CallbackOperation MakeGetAttributes(const FileHandle& file) {
-  return CallbackOperation::Of(
-      OP_CB_GETATTR, CB_GETATTR4args{.fh = nfs_fh4(EncodedHandle(file).bytes()), .attr_request = kAsked.ToBitmap()});
+CallbackOperation MakeGetAttributes(const FileHandle& file, bool with_times) {
+  const CB_GETATTR4args arguments{.fh = nfs_fh4(EncodedHandle(file).bytes()),
+                                  .attr_request = Asked(with_times).ToBitmap()};
+  CallbackOperation operation = CallbackOperation::Of(OP_CB_GETATTR, arguments);
+  operation.with_times = with_times;
+  return operation;
 }
 
 rpc::Message EncodeCallback(BufferPool& buffers, rpc::Xid xid, const CallbackCall& call) {

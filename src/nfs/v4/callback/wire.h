@@ -23,6 +23,7 @@ struct CallbackOperation {
   std::vector<std::byte> arguments;
   // The client's request whose reply the client must have seen to understand this operation.
   std::optional<RequestName> refers_to{};
+  bool with_times = false;  // CB_GETATTR asks for the times
 
   template <class Arguments>
   static CallbackOperation Of(nfs4::nfs_cb_opnum4 number, const Arguments& arguments) {
@@ -35,8 +36,9 @@ struct CallbackOperation {
   }
 };
 
-// CB_GETATTR for the attributes that the holder of a write delegation may have changed.
-CallbackOperation MakeGetAttributes(const FileHandle& file);
+// CB_GETATTR for the attributes that the holder of a write delegation may have changed; `with_times`: also for the
+// times that it is the authority for.
+CallbackOperation MakeGetAttributes(const FileHandle& file, bool with_times);
 
 struct CallbackCall {
   uint32_t program = 0;

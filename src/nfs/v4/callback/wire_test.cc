@@ -128,8 +128,9 @@ TEST_F(CallbackWireTest, RejectsAMalformedReply) {
 
 class CallbackAttributesTest : public CallbackWireTest {
  protected:
-  Result<CallbackAnswer, CallbackProblem> Answered(const AttributeSet& set, ConstBytes values) {
-    const CallbackOperation operation = MakeGetAttributes(kFile);
+  Result<CallbackAnswer, CallbackProblem> Answered(const AttributeSet& set, ConstBytes values,
+                                                   bool with_times = false) {
+    const CallbackOperation operation = MakeGetAttributes(kFile, with_times);
     const fattr4 attributes{.attrmask = set.ToBitmap(), .attr_vals = attrlist4(values)};
     return CallbackWireTest::Answered(InSession(operation), {.attributes = attributes});
   }
@@ -148,6 +149,24 @@ TEST_F(CallbackAttributesTest, DecodesChangeAndSize) {
   EXPECT_EQ(size->attributes.change, std::nullopt);
   EXPECT_EQ(size->attributes.size, 22u);
   EXPECT_TRUE(Answered({}, {}));
+}
+
+// RFC 9754 §5
+TEST_F(CallbackAttributesTest, DecodesTheTimesThatItAskedFor) {
+  constexpr AttributeSet kTimes{FATTR4_TIME_DELEG_ACCESS, FATTR4_TIME_DELEG_MODIFY};
+  std::array<std::byte, 24> values{};
+  StoreBig<uint64_t>(&values[0], 11);
+  StoreBig<uint32_t>(&values[8], 22);
+  StoreBig<uint64_t>(&values[12], 33);
+  StoreBig<uint32_t>(&values[20], 999'999'999);
+  const auto answered = Answered(kTimes, values, true);
+  ASSERT_TRUE(answered);
+  EXPECT_EQ(answered->attributes.times.access, (fs::Timestamp{11, 22}));
+  EXPECT_EQ(answered->attributes.times.modify, (fs::Timestamp{33, 999'999'999}));
+  EXPECT_FALSE(Answered(kTimes, values)) << "it did not ask for them";
+  StoreBig<uint32_t>(&values[20], 1'000'000'000);
+  EXPECT_FALSE(Answered(kTimes, values, true)) << "too many nanoseconds";
+  EXPECT_TRUE(Answered({}, {}, true));
 }
 
 TEST_F(CallbackAttributesTest, RejectsOtherAttributes) {

@@ -22,7 +22,7 @@ using MinorVersion = Strong<MinorVersionTag, uint32_t>;
 enum class Revision : uint8_t {
   kRfc7530,  // version 4.0, and the sessions of 2004, which change no operation
   kRfc8881,  // version 4.1
-  kRfc7862,  // version 4.2, with RFC 8275 and RFC 8276
+  kRfc7862,  // version 4.2, with RFC 8275, RFC 8276 and RFC 9754
 };
 
 // Where operations may stand in a COMPOUND.
@@ -141,6 +141,9 @@ class Dialect {
   bool secinfo_consumes_filehandle() const { return since(Revision::kRfc8881); }
   // RFC 8276
   bool has_extended_attributes() const { return since(Revision::kRfc7862); }
+  // RFC 9754: the holder of a delegation may be the authority for the file's times, and OPEN may give a delegation
+  // without an open.
+  bool has_open_arguments() const { return since(Revision::kRfc7862); }
   // EXCHANGE_ID takes EXCHGID4_FLAG_SUPP_FENCE_OPS.
   bool has_fence_operations() const { return since(Revision::kRfc7862); }
 

@@ -11,6 +11,7 @@
 #include "nfs/exports.h"
 #include "nfs/v4/dialect/dialect.h"
 #include "nfs/v4/engine/file_uses.h"
+#include "nfs/v4/engine/time_of_day.h"
 #include "nfs/v4/state/ids.h"
 #include "nfs/v4/state/random.h"
 #include "nfs/v4/state/settings.h"
@@ -39,6 +40,8 @@ struct Services {
   ReplyWriter* replies = nullptr;
   // Draws a number that a client cannot guess, on any thread.
   uint64_t (*random)() = SystemRandom;
+  // The time of day of the file systems, on any thread.
+  fs::Timestamp (*time_of_day)() = SystemTime;
 };
 
 // A filehandle with its export, and the caller with the identity that the export gives it.

@@ -19,7 +19,8 @@ void RecordedCallbacks::Recall(ClientId client, const stateid4& delegation, cons
   recalls.push_back({client, delegation, file, given_by});
 }
 
-Task<HolderAttributes> RecordedCallbacks::GetAttributes(Loop*, ClientId, const FileHandle& file) {
+Task<HolderAttributes> RecordedCallbacks::GetAttributes(Loop*, ClientId, const FileHandle& file, bool with_times) {
+  asked_for_times = with_times;
   asked.push_back(file);
   co_return held;
 }
@@ -150,7 +151,8 @@ Services Nfs4Server::MakeServices() {
           .callbacks = callbacks,
           .recovery = recovery,
           .clock = clock,
-          .replies = &replies};
+          .replies = &replies,
+          .time_of_day = [] { return fs::Timestamp{2'000'000, 0}; }};  // later than the clocks of the file systems
 }
 
 SessionClient::SessionClient(Nfs4Server& server, std::string_view owner, uint32_t minor_version, uint32_t session_flags,

@@ -68,7 +68,7 @@ class RecordedCallbacks : public Callbacks {
   void ProbeSession(const SessionId& session, std::shared_ptr<rpc::BackChannel> channel) override;
   void Recall(ClientId client, const stateid4& delegation, const FileHandle& file,
               const std::optional<RequestName>& given_by) override;
-  Task<HolderAttributes> GetAttributes(Loop*, ClientId, const FileHandle&) override;
+  Task<HolderAttributes> GetAttributes(Loop*, ClientId, const FileHandle&, bool with_times) override;
   void NotifyLock(ClientId client, const FileHandle& file, ConstBytes owner) override;
   void NotifyHost(const v4::LockNotice& notice) override;
   void RecallSlots(ClientId, const SessionId& session, SlotId target_highest) override;
@@ -86,6 +86,7 @@ class RecordedCallbacks : public Callbacks {
   std::vector<CreditRecall> credits;
   HolderAttributes held;          // the answer of every holder of a delegation to CB_GETATTR
   std::vector<FileHandle> asked;  // the files of all CB_GETATTR so far
+  bool asked_for_times = false;   // by the last CB_GETATTR
 };
 
 // An operation as a client sends it.

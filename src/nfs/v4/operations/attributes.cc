@@ -11,6 +11,7 @@
 #include "nfs/v4/operations/given_attributes.h"
 #include "nfs/v4/operations/io_state.h"
 #include "nfs/v4/operations/operations.h"
+#include "nfs/v4/operations/stateful.h"
 #include "xdr/encode.h"
 
 namespace penstock::nfs::v4 {
@@ -20,6 +21,7 @@ using namespace nfs4;  // NOLINT: the protocol's own names, RFC 8881
 namespace {
 
 constexpr AttributeSet kHeldAttributes{FATTR4_CHANGE, FATTR4_SIZE, FATTR4_TIME_METADATA, FATTR4_TIME_MODIFY};
+constexpr AttributeSet kAccessTime{FATTR4_TIME_ACCESS};
 
 // Finds the quota that limits the object's growth: that of its owner or that of its group, whichever leaves less room
 // (RFC 8881 §5.8.2.30: "choose the set with the smallest quota"). A caller learns the quotas of the own id and groups
@@ -71,9 +73,9 @@ Task<nfsstat4> LoadAttributes(Compound& compound, const Object& object, const At
   if (!attributes) co_return ToStatus(attributes.error());
   values.attributes = *attributes;
   values.mounted_on_fileid = attributes->fileid;
-  if (set.Intersects(kHeldAttributes)) {
-    // RFC 8881 §10.4.3: the holder of a write delegation may know newer values.
-    co_await AskHolder(compound, object, values.attributes);
+  // RFC 8881 §10.4.3: the holder of a write delegation may know newer values.
+  if (set.Intersects(kHeldAttributes | kAccessTime)) {
+    co_await AskHolder(compound, object, set.Intersects(kHeldAttributes), values.attributes);
   }
   const Namespace& names = compound.services.names;
   if (set.Has(FATTR4_MOUNTED_ON_FILEID) && names.IsTop(object)) {
@@ -140,6 +142,29 @@ Task<nfsstat4> ApplyToWhatIsThere(const Object& object, GivenAttributes& given) 
   co_return NFS4_OK;
 }
 
+// RFC 9754 §5: the holder of a write delegation reports times, usually before it returns the delegation. Only the
+// holder whose delegation made it the authority for the times may do so.
+Task<nfsstat4> ApplyDelegatedTimes(Compound& compound, const stateid4& given_id, GivenAttributes& given) {
+  if (!given.set.Intersects(kDelegatedTimes)) co_return NFS4_OK;
+  if (SetsTimes(given.values)) co_return NFS4ERR_INVAL;
+  const auto id = ResolveStateId(compound, given_id);
+  if (!id) co_return id.error();
+  DelegatedTimes original;
+  const nfsstat4 status = compound.services.state.Run([&](StateTables& state) {
+    const auto found = FindOwn<DelegationState>(compound, state, *id);
+    if (!found) return found.error();
+    if (!(*found)->has_times) return NFS4ERR_BAD_STATEID;
+    original = (*found)->original;
+    return state.files.CheckSeqid(PresenterOf(compound), **found, *id);
+  });
+  if (status != NFS4_OK) co_return status;
+  const Object& object = *compound.current;
+  const auto attributes = co_await object.file_system().GetAttributes(object.context(), object.object());
+  if (!attributes) co_return ToStatus(attributes.error());
+  SetTimes(Vet(given.delegated, original, compound.services.time_of_day()), *attributes, given.values);
+  co_return NFS4_OK;
+}
+
 // The rights that an object of this type can have (RFC 8881 §18.1.3): only directories have LOOKUP, only other objects
 // EXECUTE.
 uint32_t MeaningfulRights(fs::FileType type) {
@@ -177,13 +202,15 @@ Task<SETATTR4res> SetAttributes(Compound& compound, const SETATTR4args& argument
   } else {
     status = co_await RecallBeforeChange(compound, object.name(), arguments.stateid);
   }
+  if (status == NFS4_OK) status = co_await ApplyDelegatedTimes(compound, arguments.stateid, *given);
   if (status == NFS4_OK) status = co_await ApplyToWhatIsThere(object, *given);
   if (status != NFS4_OK) co_return SETATTR4res{.status = status, .attrsset = {}};
 
   const auto changed =
       co_await object.file_system().SetAttributes(object.context(), object.object(), given->values, std::nullopt);
   if (!changed.result) {
-    co_return SETATTR4res{.status = ToStatus(changed.result.error()), .attrsset = (given->set & kAclAttributes).ToBitmap()};
+    co_return SETATTR4res{.status = ToStatus(changed.result.error()),
+                          .attrsset = (given->set & kAclAttributes).ToBitmap()};
   }
   co_return SETATTR4res{.status = NFS4_OK, .attrsset = given->set.ToBitmap()};
 }

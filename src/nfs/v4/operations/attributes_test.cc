@@ -346,6 +346,20 @@ TEST_F(DaclTest, AttrsetNamesTheAttributeThatWasSet) {
   EXPECT_EQ(AttributeSet(reply.Skip().Next<SETATTR4res>().attrsset), AttributeSet{FATTR4_DACL});
 }
 
+// RFC 9754 §4
+TEST_F(AttributesTest, OpenArgumentsNamesWhatOpenSupports) {
+  SessionClient client(server, "client", 2);
+  auto reply = client.Run(PutRoot(), GetAttr({FATTR4_OPEN_ARGUMENTS}));
+  Values values(reply.Skip().Next<GETATTR4res>().resok4().obj_attributes);
+  const auto supported = values.Next<fattr4_open_arguments>();
+  EXPECT_TRUE(values.AtEnd());
+  EXPECT_EQ(supported.oa_share_access, bitmap4{0b1110});
+  EXPECT_EQ(supported.oa_share_deny, bitmap4{0b1111});
+  EXPECT_EQ(supported.oa_share_access_want, bitmap4{1 << 3 | 1 << 4 | 1 << 5 | 1 << 20 | 1 << 21});
+  EXPECT_EQ(supported.oa_open_claim, bitmap4{0b110111}) << "all claims but CLAIM_DELEGATE_PREV and CLAIM_DELEG_PREV_FH";
+  EXPECT_EQ(supported.oa_create_mode, bitmap4{0b1111});
+}
+
 // RFC 7862 §12.2.3: the change attribute derives from time_metadata, and is not monotonic after a restart.
 TEST_F(AttributesTest, ChangeAttrTypeIsTimeMetadata) {
   SessionClient client(server, "client", 2);

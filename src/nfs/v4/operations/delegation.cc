@@ -98,9 +98,9 @@ Task<WANT_DELEGATION4res> GiveBack(Compound& compound, open_delegation_type4 typ
       return WANT_DELEGATION4res(NFS4ERR_RECLAIM_CONFLICT);
     }
     const bool may_stay = state.CanCall(client) && compound.services.settings.delegations;
-    return WANT_DELEGATION4res(
-        NFS4_OK, state.files.delegations.ReclaimDelegation(client, file.name(), write, may_stay, compound.dialect,
-                                                           Principal::Of(compound.call.credential), compound.now()));
+    return WANT_DELEGATION4res(NFS4_OK, state.files.delegations.ReclaimDelegation(
+                                            client, file.name(), {.write = write}, may_stay, compound.dialect,
+                                            Principal::Of(compound.call.credential), compound.now()));
   });
 }
 
@@ -140,7 +140,7 @@ DELEGPURGE4res PurgeDelegations(Compound& compound, const DELEGPURGE4args& argum
 // RFC 8881 §18.49
 Task<WANT_DELEGATION4res> WantDelegation(Compound& compound, const WANT_DELEGATION4args& arguments) {
   // Other flags are ignored. A request without a wanted delegation is invalid.
-  const auto want = WantOf(arguments.wda_want & ~OPEN4_SHARE_ACCESS_BOTH);
+  const auto want = WantOf(compound.dialect, arguments.wda_want & ~OPEN4_SHARE_ACCESS_BOTH);
   if (!want || *want == Want::kNoPreference || *want == Want::kNone) co_return WANT_DELEGATION4res(NFS4ERR_INVAL);
   switch (arguments.wda_claim.dc_claim()) {
     case CLAIM_FH:

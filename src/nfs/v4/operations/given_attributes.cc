@@ -16,6 +16,7 @@ nfsstat4 CheckGiven(const AttributeSet& set, const fs::Properties& properties, c
   if (!SupportedAttributes(properties, dialect).Contains(set)) return NFS4ERR_ATTRNOTSUPP;
   if (!WritableAttributes().Contains(set)) return NFS4ERR_INVAL;
   if (use == AttributeUse::kSet && set.Has(FATTR4_MODE_UMASK)) return NFS4ERR_INVAL;
+  if (use != AttributeUse::kSet && set.Intersects(kDelegatedTimes)) return NFS4ERR_INVAL;
   if (use == AttributeUse::kExclusiveCreate && !ExclusiveCreateAttributes(properties, dialect).Contains(set)) {
     return NFS4ERR_INVAL;
   }
@@ -37,7 +38,11 @@ Task<Result<GivenAttributes, nfsstat4>> ReadAttributes(Compound& compound, const
   }
   if (decoded.values.size && *decoded.values.size > properties.max_file_size) co_return std::unexpected(NFS4ERR_FBIG);
 
-  GivenAttributes result{.values = decoded.values, .masked_mode = decoded.masked_mode, .acl = {}, .set = set};
+  GivenAttributes result{.values = decoded.values,
+                         .masked_mode = decoded.masked_mode,
+                         .acl = {},
+                         .delegated = decoded.delegated,
+                         .set = set};
   OwnerNames& owners = compound.services.owners;
   Loop* loop = object.context().loop;
   if (decoded.owner) {

@@ -20,6 +20,8 @@ struct GivenAttributes {
   std::optional<nfs4::mode_masked4> masked_mode;
   // The access control list with its names looked up, for SetAcl().
   std::optional<std::vector<AccessControlEntry>> acl;
+  // The times that the holder of a write delegation reports, in SETATTR only (RFC 9754 §5).
+  DelegatedTimes delegated;
   // The given attributes: the value of attrsset if all of them were set.
   AttributeSet set;
 };

@@ -118,25 +118,33 @@ std::optional<Delegations::Holder> FindHolder(const Compound& compound, const Na
 
 }  // namespace
 
-Task<> AskHolder(Compound& compound, const Object& file, fs::Attributes& attributes) {
+Task<> AskHolder(Compound& compound, const Object& file, bool for_version, fs::Attributes& attributes) {
   const auto holder = FindHolder(compound, file.name());
-  if (!holder) co_return;
-  const HolderAttributes held =
-      co_await compound.services.callbacks.GetAttributes(compound.call.peer.loop, holder->client, holder->handle);
+  if (!holder || (!for_version && !holder->has_times)) co_return;
+  const HolderAttributes held = co_await compound.services.callbacks.GetAttributes(
+      compound.call.peer.loop, holder->client, holder->handle, holder->has_times);
   const Delegations::Version known{attributes.change, attributes.size};
   const bool modified = compound.services.state.Run([&](StateTables& state) {
     return state.files.delegations.IsModified(file.name(), {held.change, held.size}, known);
   });
-  if (!modified) co_return;
-
-  // Treat it like a change on the server. The caller's rights do not matter. If setting the times fails, the change
-  // attribute still grows.
   fs::NewAttributes changed;
-  changed.mtime.how = fs::SetTime::How::kServerTime;
-  const fs::RequestContext ours{
-      .credentials = {.uid = 0, .gid = 0, .groups = {}}, .loop = file.context().loop, .client = file.context().client};
-  const auto set = co_await file.file_system().SetAttributes(ours, file.object(), changed, std::nullopt);
-  if (set.result && set.object.after) attributes = *set.object.after;
+  DelegatedTimes times;
+  if (holder->has_times) {
+    times = Vet(held.times, holder->original, compound.services.time_of_day());
+    SetTimes(times, attributes, changed);
+  }
+  if (modified && !times.modify) changed.mtime.how = fs::SetTime::How::kServerTime;
+  if (SetsTimes(changed)) {
+    // Treat it like a change on the server. The caller's rights do not matter. If setting the times fails, the change
+    // attribute still grows.
+    const fs::RequestContext ours{.credentials = {.uid = 0, .gid = 0, .groups = {}},
+                                  .loop = file.context().loop,
+                                  .client = file.context().client};
+    const auto set = co_await file.file_system().SetAttributes(ours, file.object(), changed, std::nullopt);
+    if (set.result && set.object.after) attributes = *set.object.after;
+  }
+  if (times.access) attributes.atime = std::max(attributes.atime, *times.access);
+  if (!modified && !SetsTimes(changed)) co_return;
   if (held.size) attributes.size = *held.size;
   attributes.change = compound.services.state.Run(
       [&](StateTables& state) { return state.files.delegations.NextChange(file.name(), attributes.change); });

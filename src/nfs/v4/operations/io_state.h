@@ -33,8 +33,9 @@ Task<nfs4::nfsstat4> RecallBeforeChange(Compound& compound, const NamedFile& fil
 
 // If another client holds a write delegation on the file, asks it (CB_GETATTR, RFC 8881 §10.4.3). If that client has
 // changed the file, sets new times and a new change attribute, and stores them in `attributes` with the size that the
-// client reports.
-Task<> AskHolder(Compound& compound, const Object& file, fs::Attributes& attributes);
+// client reports. The times are those that the client reports, if it is the authority for them (RFC 9754 §5). Only such
+// a client is asked unless `for_version`: the caller needs only the access time.
+Task<> AskHolder(Compound& compound, const Object& file, bool for_version, fs::Attributes& attributes);
 
 // --- For callers outside of a COMPOUND
 

@@ -82,7 +82,7 @@ TEST_F(LeaseTest, RecordsAHolderBeforeGraceEndsIfItsReclaimWasNotRecorded) {
   EXPECT_TRUE(InGrace());
   const NamedFile root = server.exports.all().front()->Name(tree.Root());
   server.state.Run([&](StateTables& state) {
-    state.files.delegations.ReclaimDelegation(late.client(), root, false, true, DialectOf(2), Principal(),
+    state.files.delegations.ReclaimDelegation(late.client(), root, {.write = false}, true, DialectOf(2), Principal(),
                                               server.clock.Now());
   });
   full() = false;

@@ -35,20 +35,37 @@ class OpenRequest {
   Attempt Try(StateTables& state, const OpenTarget& target, const fs::Pinned& pinned) const;
   Task<Attempt> Reserve(const OpenTarget& target);
   Task<nfsstat4> Truncate(const OpenTarget& target);
-  Task<std::optional<uint64_t>> ChangeOf(const OpenTarget& target);
+  Task<> LoadVersion(const OpenTarget& target, Delegations::DelegationRequest& request);
+  bool IsCoveredBy(const open_delegation4& delegation) const;
   Task<bool> MayWrite(const OpenTarget& target);
   Task<Delegations::DelegationRequest> PrepareDelegation(const OpenTarget& target, bool confirm, bool writable);
   open_delegation4 Delegate(StateTables& state, Delegations::DelegationRequest request) const;
   OPEN4res Grant(const OpenTarget& target, const Attempt& attempt, const Delegations::DelegationRequest& request);
 
   bool is_reclaim() const { return claim_ == CLAIM_PREVIOUS; }
-  // The type of the delegation that is reclaimed with the open.
-  open_delegation_type4 reclaimed() const {
-    return is_reclaim() ? arguments_.claim.delegate_type() : OPEN_DELEGATE_NONE;
+  // The delegation that is reclaimed with the open.
+  std::optional<Delegations::Reclaimed> reclaimed() const {
+    switch (is_reclaim() ? arguments_.claim.delegate_type() : OPEN_DELEGATE_NONE) {
+      case OPEN_DELEGATE_READ:
+      case OPEN_DELEGATE_READ_ATTRS_DELEG:
+        return Delegations::Reclaimed{};
+      case OPEN_DELEGATE_WRITE:
+        return Delegations::Reclaimed{.write = true};
+      case OPEN_DELEGATE_WRITE_ATTRS_DELEG:
+        return Delegations::Reclaimed{.write = true, .has_times = true};
+      default:
+        return std::nullopt;
+    }
+  }
+  bool reclaims_write() const { return reclaimed() && reclaimed()->write; }
+  // Whether the OPEN has this flag of RFC 9754.
+  bool has_flag(uint32_t flag) const {
+    return compound_.dialect.has_open_arguments() && (arguments_.share_access & flag) != 0;
   }
   bool has_delegation() const { return claim_ == CLAIM_DELEGATE_CUR || claim_ == CLAIM_DELEG_CUR_FH; }
   Want want() const {
-    return compound_.dialect.has_delegation_wants() ? *WantOf(arguments_.share_access) : Want::kNoPreference;
+    return compound_.dialect.has_delegation_wants() ? *WantOf(compound_.dialect, arguments_.share_access)
+                                                    : Want::kNoPreference;
   }
   TimePoint now() const { return compound_.now(); }
   NamedFile NameOf(const OpenTarget& target) const { return compound_.current->in().Name(target.object); }
@@ -92,8 +109,8 @@ OpenRequest::Attempt OpenRequest::Try(StateTables& state, const OpenTarget& targ
   if (const auto denier = state.files.opens.FindShareConflict(file, share_)) {
     return {is_reclaim() ? NFS4ERR_RECLAIM_CONFLICT : NFS4ERR_SHARE_DENIED, {*denier}};
   }
-  if (const bool write = reclaimed() == OPEN_DELEGATE_WRITE; write || reclaimed() == OPEN_DELEGATE_READ) {
-    if (!state.files.delegations.MayReclaimDelegation(client_, file, write)) return {NFS4ERR_RECLAIM_CONFLICT};
+  if (reclaimed() && !state.files.delegations.MayReclaimDelegation(client_, file, reclaims_write())) {
+    return {NFS4ERR_RECLAIM_CONFLICT};
   }
   // RFC 8881 §18.16.4: the delegations that conflict with the open.
   const auto use = share_.writes() || target.truncate    ? Delegations::Use::kWrite
@@ -164,7 +181,7 @@ Task<nfsstat4> OpenRequest::Truncate(const OpenTarget& target) {
 Task<bool> OpenRequest::MayWrite(const OpenTarget& target) {
   const Object& object = *compound_.current;
   if (object.read_only()) co_return false;
-  const bool asks = want() == Want::kWrite || reclaimed() == OPEN_DELEGATE_WRITE;
+  const bool asks = want() == Want::kWrite || reclaims_write();
   if (share_.writes() || !asks) co_return true;
   const auto access = co_await object.file_system().Access(object.context(), target.object, fs::kAccessModify);
   co_return access.result && (*access.result & fs::kAccessModify);
@@ -172,22 +189,31 @@ Task<bool> OpenRequest::MayWrite(const OpenTarget& target) {
 
 open_delegation4 OpenRequest::Delegate(StateTables& state, Delegations::DelegationRequest request) const {
   request.facts.can_call_back = state.CanCall(client_);
-  if (reclaimed() == OPEN_DELEGATE_READ || reclaimed() == OPEN_DELEGATE_WRITE) {
+  if (reclaimed()) {
     const bool may_stay = request.facts.can_call_back && compound_.services.settings.delegations;
-    return state.files.delegations.ReclaimDelegation(client_, request.file, reclaimed() == OPEN_DELEGATE_WRITE,
-                                                     may_stay, compound_.dialect, request.by, now());
+    return state.files.delegations.ReclaimDelegation(client_, request.file, *reclaimed(), may_stay, compound_.dialect,
+                                                     request.by, now());
   }
   return state.files.delegations.Delegate(request, now());
 }
 
-// Returns the file's change attribute if a write delegation may be granted: its holder counts from that value (RFC 8881
-// §10.4.3).
-Task<std::optional<uint64_t>> OpenRequest::ChangeOf(const OpenTarget& target) {
-  if (!compound_.services.settings.delegations || !share_.writes()) co_return std::nullopt;
+// Adds the file's change attribute and times if a write delegation may be granted: its holder counts from that value
+// (RFC 8881 §10.4.3), and reports no earlier times (RFC 9754 §5).
+Task<> OpenRequest::LoadVersion(const OpenTarget& target, Delegations::DelegationRequest& request) {
+  if (!compound_.services.settings.delegations || (!share_.writes() && !request.wants_times)) co_return;
   const Object& object = *compound_.current;
   const auto attributes = co_await object.file_system().GetAttributes(object.context(), target.object);
-  if (!attributes) co_return std::nullopt;
-  co_return attributes->change;
+  if (!attributes) co_return;
+  request.change = attributes->change;
+  request.original = {attributes->atime, attributes->mtime};
+}
+
+// Whether the client can do everything under the delegation for which it opens the file, so that it does not need the
+// open if it asks for only one of them (RFC 9754 §4).
+bool OpenRequest::IsCoveredBy(const open_delegation4& delegation) const {
+  if (share_.deny != 0 || is_reclaim() || has_delegation()) return false;
+  if (delegation.is_write()) return true;
+  return delegation.is_read() && !share_.writes();
 }
 
 // Collects the facts for granting a delegation, except for the state of clients and files.
@@ -202,7 +228,8 @@ Task<Delegations::DelegationRequest> OpenRequest::PrepareDelegation(const OpenTa
       .by = Principal::Of(compound_.call.credential),
       .facts = {.want = want(), .share = share_, .offered = offered, .writable = writable},
       .asked_by = compound_.request_name()};
-  request.change = co_await ChangeOf(target);
+  request.wants_times = has_flag(OPEN4_SHARE_ACCESS_WANT_DELEG_TIMESTAMPS);
+  co_await LoadVersion(target, request);
   request.lease = co_await OpenLeaseFor(compound_, request, target.object);
   co_return request;
 }
@@ -212,15 +239,23 @@ OPEN4res OpenRequest::Grant(const OpenTarget& target, const Attempt& attempt,
   uint32_t flags = OPEN4_RESULT_LOCKTYPE_POSIX | (attempt.confirm ? OPEN4_RESULT_CONFIRM : 0);
   if (compound_.dialect.reports_preserved_files() && attempt.pinned) flags |= OPEN4_RESULT_PRESERVE_UNLINKED;
   open_delegation4 delegation;
+  stateid4 id = attempt.opened.stateid;
+  stateid4 current = id;
   compound_.services.state.Run([&](StateTables& state) {
     const bool may_notify = compound_.dialect.has_lock_notices() && state.CanCall(client_);
     if (may_notify) flags |= OPEN4_RESULT_MAY_NOTIFY_LOCK;
     // A client that was removed meanwhile gets no delegation; its next request reports the loss.
     if (state.clients.Find(client_)) delegation = Delegate(state, request);
+    const bool only_one = has_flag(OPEN4_SHARE_ACCESS_WANT_OPEN_XOR_DELEGATION) && attempt.opened.is_new;
+    if (!only_one || !IsCoveredBy(delegation)) return;
+    state.files.opens.UndoOpen(attempt.opened, now());
+    flags = (flags & ~OPEN4_RESULT_PRESERVE_UNLINKED) | OPEN4_RESULT_NO_OPEN_STATEID;
+    id = {};
+    current = delegation.is_write() ? delegation.write().stateid : delegation.read().stateid;
   });
   compound_.current.emplace(compound_.current->in(), target.object, compound_.call);
-  SetCurrentStateId(compound_, attempt.opened.stateid);
-  return OPEN4res(NFS4_OK, OPEN4resok{.stateid = attempt.opened.stateid,
+  SetCurrentStateId(compound_, current);
+  return OPEN4res(NFS4_OK, OPEN4resok{.stateid = id,
                                       .cinfo = target.directory,
                                       .rflags = flags,
                                       .attrset = target.set.ToBitmap(),
@@ -241,7 +276,7 @@ Task<OPEN4res> OpenRequest::Run() {
 
   const bool writable = co_await MayWrite(*target);
   // RFC 8881 §8.4.2.1.1
-  if (reclaimed() == OPEN_DELEGATE_WRITE && !writable) co_return OPEN4res(NFS4ERR_ACCESS);
+  if (reclaims_write() && !writable) co_return OPEN4res(NFS4ERR_ACCESS);
 
   const Attempt attempt = co_await Reserve(*target);
   if (attempt.status != NFS4_OK) co_return OPEN4res(attempt.status);
@@ -296,8 +331,13 @@ Task<OPEN4res> Execute(Compound& compound, const OPEN4args& arguments, ClientId 
   co_return co_await request.Run();
 }
 
-// Returns false for a claim or a way of creation that the dialect does not define: they get NFS4ERR_BADXDR.
+// Returns false for a claim, a type of delegation or a way of creation that the dialect does not define: they get
+// NFS4ERR_BADXDR.
 bool IsDefined(const OPEN4args& arguments, const Dialect& dialect) {
+  if (!dialect.has_open_arguments() && arguments.claim.claim() == CLAIM_PREVIOUS &&
+      arguments.claim.delegate_type() > OPEN_DELEGATE_NONE_EXT) {
+    return false;
+  }
   if (dialect.has_open_by_filehandle()) return true;
   const bool exclusive_1 =
       arguments.openhow.opentype() == OPEN4_CREATE && arguments.openhow.how().mode() == EXCLUSIVE4_1;

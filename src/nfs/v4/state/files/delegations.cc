@@ -18,17 +18,18 @@ nfs4::nfsace4 NoPermissions() {
 // One open or lock needs one place. It recalls more delegations than that, so that the table does not stay full.
 constexpr size_t kRecallsAtOnce = 4;
 
-open_delegation4 ToAnswer(const nfs4::stateid4& id, bool write, bool recall) {
-  if (!write) {
+open_delegation4 ToAnswer(const nfs4::stateid4& id, Delegations::Reclaimed type, bool recall) {
+  if (!type.write) {
     return {nfs4::OPEN_DELEGATE_READ,
             nfs4::open_read_delegation4{.stateid = id, .recall = recall, .permissions = NoPermissions()}};
   }
   // RFC 8881 §10.4.1: without a promise of space, clients flush written data when they close the file, and learn of
   // write errors.
-  return {nfs4::OPEN_DELEGATE_WRITE, nfs4::open_write_delegation4{.stateid = id,
-                                                                  .recall = recall,
-                                                                  .space_limit = {nfs4::NFS_LIMIT_SIZE, uint64_t{0}},
-                                                                  .permissions = NoPermissions()}};
+  return {type.has_times ? nfs4::OPEN_DELEGATE_WRITE_ATTRS_DELEG : nfs4::OPEN_DELEGATE_WRITE,
+          nfs4::open_write_delegation4{.stateid = id,
+                                       .recall = recall,
+                                       .space_limit = {nfs4::NFS_LIMIT_SIZE, uint64_t{0}},
+                                       .permissions = NoPermissions()}};
 }
 
 // Only a client that has stated a preference gets a reason (RFC 8881 §18.16.3).
@@ -90,7 +91,9 @@ open_delegation4 Delegations::Delegate(const DelegationRequest& request, TimePoi
   given.makers.Add(request.by);
   given.change = request.change;
   given.given_by = request.asked_by;
-  return ToAnswer(records_.IdOf(given), write, false);
+  given.has_times = write && request.wants_times;
+  given.original = request.original;
+  return ToAnswer(records_.IdOf(given), {write, given.has_times}, false);
 }
 
 bool Delegations::MayReclaimDelegation(ClientId client, const NamedFile& file, bool write) const {
@@ -101,23 +104,25 @@ bool Delegations::MayReclaimDelegation(ClientId client, const NamedFile& file, b
   return write ? !facts.others_open && !facts.others_hold : !facts.others_write && !facts.others_hold_write;
 }
 
-open_delegation4 Delegations::ReclaimDelegation(ClientId holder, const NamedFile& name, bool write, bool can_call_back,
-                                                const Dialect& dialect, const Principal& by, TimePoint now) {
+open_delegation4 Delegations::ReclaimDelegation(ClientId holder, const NamedFile& name, Reclaimed type,
+                                                bool can_call_back, const Dialect& dialect, const Principal& by,
+                                                TimePoint now) {
   ClientFiles& client = records_.GetClient(holder);
   FileState& file = records_.GetFile(name);
   const Party party{holder, name.handle.export_id};
   if (const auto known = file.delegations.find(party); known != file.delegations.end()) {
     known->second->makers.Add(by);
-    return ToAnswer(records_.IdOf(*known->second), known->second->write, !can_call_back);
+    return ToAnswer(records_.IdOf(*known->second), {known->second->write, known->second->has_times}, !can_call_back);
   }
   if (!records_.HasRoom(client)) {
     records_.ForgetFileIfUnused(file);
     return NoDelegation(nfs4::WND4_RESOURCE, dialect, Want::kNoPreference);
   }
-  DelegationState& delegation = AddDelegation(client, name, write, dialect);
+  DelegationState& delegation = AddDelegation(client, name, type.write, dialect);
+  delegation.has_times = type.write && type.has_times;
   delegation.makers.Add(by);
   if (!can_call_back) delegation.recalled_at = now;
-  return ToAnswer(records_.IdOf(delegation), write, !can_call_back);
+  return ToAnswer(records_.IdOf(delegation), {type.write, delegation.has_times}, !can_call_back);
 }
 
 DelegationState& Delegations::AddDelegation(ClientFiles& client, const NamedFile& name, bool write,
@@ -259,7 +264,7 @@ DelegationState* Delegations::FindWriteDelegation(const NamedFile& file) const {
 std::optional<Delegations::Holder> Delegations::WriteHolder(const NamedFile& file) const {
   const DelegationState* const delegation = FindWriteDelegation(file);
   if (!delegation) return std::nullopt;
-  return Holder{delegation->client->id, delegation->name.handle};
+  return Holder{delegation->client->id, delegation->name.handle, delegation->has_times, delegation->original};
 }
 
 bool Delegations::IsModified(const NamedFile& file, const Version& said, const Version& known) {

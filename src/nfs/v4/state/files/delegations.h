@@ -43,6 +43,8 @@ class Delegations {
     Principal by{};                         // the principal that asks
     DelegationFacts facts;                  // the caller sets want, share, offered, can_call_back, writable
     std::optional<uint64_t> change{};       // the file's change attribute; the holder increments it from there
+    bool wants_times = false;               // the holder of a write delegation wants to be the authority for the times
+    DelegatedTimes original{};              // the file's times
     std::optional<RequestName> asked_by{};  // none in minor version 0
     // The reply of FileSystem::OpenLease, if NeedsLocalLease() returned true. Without it, no delegation that needs a
     // lease is given.
@@ -60,7 +62,11 @@ class Delegations {
   // Gives a delegation that was held before the server restarted (CLAIM_PREVIOUS). If `can_call_back` is false, because
   // the client cannot be called or no delegations are given, the answer asks the client to return it at once. Requires
   // MayReclaimDelegation().
-  nfs4::open_delegation4 ReclaimDelegation(ClientId client, const NamedFile& file, bool write, bool can_call_back,
+  struct Reclaimed {
+    bool write = false;
+    bool has_times = false;  // the holder is the authority for the times; write delegations only
+  };
+  nfs4::open_delegation4 ReclaimDelegation(ClientId client, const NamedFile& file, Reclaimed type, bool can_call_back,
                                            const Dialect& dialect, const Principal& by, TimePoint now);
   // DELEGRETURN
   void Return(DelegationState& delegation, TimePoint now);
@@ -102,6 +108,8 @@ class Delegations {
   struct Holder {
     ClientId client;
     FileHandle handle;  // the handle that the client knows the file by
+    bool has_times;     // the holder is the authority for the file's times
+    DelegatedTimes original;
   };
   std::optional<Holder> WriteHolder(const NamedFile& file) const;
   // Tells approximately which files have a write delegation, without the lock of the state.

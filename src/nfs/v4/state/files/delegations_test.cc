@@ -223,7 +223,7 @@ TEST_F(DelegationsTest, AWriteDelegationPromisesNoSpace) {
     EXPECT_EQ(given.write().space_limit.filesize(), 0u);
   };
   expect_none(Ask(alice, Want::kWrite));
-  expect_none(files.delegations.ReclaimDelegation(alice, other_file, true, true, DialectOf(1), {}, now));
+  expect_none(files.delegations.ReclaimDelegation(alice, other_file, {.write = true}, true, DialectOf(1), {}, now));
 }
 
 TEST_F(DelegationsTest, GivesReadDelegationsToSeveralClients) {
@@ -366,17 +366,29 @@ TEST_F(DelegationsTest, DelegationsEndWithTheirClient) {
 }
 
 TEST_F(DelegationsTest, AReclaimedDelegationIsHeldAgain) {
-  const auto given = files.delegations.ReclaimDelegation(alice, file, true, true, DialectOf(1), {}, now);
+  const auto given = files.delegations.ReclaimDelegation(alice, file, {.write = true}, true, DialectOf(1), {}, now);
   ASSERT_EQ(given.delegation_type(), OPEN_DELEGATE_WRITE);
   EXPECT_FALSE(given.write().recall);
   EXPECT_EQ(files.delegations.WriteHolder(file)->client, alice);
-  EXPECT_EQ(files.delegations.ReclaimDelegation(alice, file, true, true, DialectOf(1), {}, now).write().stateid,
-            given.write().stateid);
+  EXPECT_EQ(
+      files.delegations.ReclaimDelegation(alice, file, {.write = true}, true, DialectOf(1), {}, now).write().stateid,
+      given.write().stateid);
+}
+
+// RFC 9754 §5
+TEST_F(DelegationsTest, AReclaimedDelegationKeepsItsTimes) {
+  const auto reclaim = [&] {
+    return files.delegations.ReclaimDelegation(alice, file, {.write = true, .has_times = true}, true, DialectOf(2), {},
+                                               now);
+  };
+  EXPECT_EQ(reclaim().delegation_type(), OPEN_DELEGATE_WRITE_ATTRS_DELEG);
+  EXPECT_EQ(reclaim().delegation_type(), OPEN_DELEGATE_WRITE_ATTRS_DELEG);
+  EXPECT_TRUE(files.delegations.WriteHolder(file)->has_times);
 }
 
 // RFC 8881 §18.16.3: the reply that gives the delegation may already ask for its return.
 TEST_F(DelegationsTest, AReclaimedDelegationThatCannotBeRecalledMustBeReturnedAtOnce) {
-  const auto given = files.delegations.ReclaimDelegation(alice, file, false, false, DialectOf(1), {}, now);
+  const auto given = files.delegations.ReclaimDelegation(alice, file, {.write = false}, false, DialectOf(1), {}, now);
   ASSERT_EQ(given.delegation_type(), OPEN_DELEGATE_READ);
   EXPECT_TRUE(given.read().recall);
   now += std::chrono::seconds(90);

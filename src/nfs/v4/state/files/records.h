@@ -17,6 +17,7 @@
 #include "fs/file_system.h"
 #include "nfs/v4/dialect/dialect.h"
 #include "nfs/v4/state/clients/origin.h"
+#include "nfs/v4/state/files/delegated_times.h"
 #include "nfs/v4/state/files/file_opens.h"
 #include "nfs/v4/state/files/held_ranges.h"
 #include "nfs/v4/state/files/lock_queue.h"
@@ -118,7 +119,11 @@ struct DelegationState : StateRecord {
   // the file's change attribute when the delegation was given.
   std::optional<uint64_t> change;
   bool modified = false;  // the holder has told that it has changed the file
-  bool revoked = false;   // not in the file's list any more; kept until the client acknowledges it (FREE_STATEID)
+  // RFC 9754 §5, for a write delegation: the holder is the authority for the file's times. `original` are the file's
+  // times when the delegation was given; they are empty if they are not known.
+  bool has_times = false;
+  DelegatedTimes original{};
+  bool revoked = false;  // not in the file's list any more; kept until the client acknowledges it (FREE_STATEID)
   std::optional<RequestName> given_by{};  // the request that got the delegation; none in minor version 0
 };
 
