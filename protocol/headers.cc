@@ -1,6 +1,8 @@
 // Proves that the generated headers compile together.
 #include "protocol/ccm.h"
 #include "protocol/mount.h"
+#include "protocol/mount1.h"
+#include "protocol/nfs2.h"
 #include "protocol/nfs3.h"
 #include "protocol/nfs4.h"
 #include "protocol/nfs4_callback.h"
