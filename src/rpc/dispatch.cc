@@ -197,7 +197,8 @@ Task<Message> Dispatcher::Execute(Message message, const Peer& peer, const Secur
     reply.Rewind(start);
     EncodeAccepted(reply, header.xid, status);
   }
-  Message answer = reply.Finish();
+  Message answer;
+  if (!context.no_reply) answer = reply.Finish();
   if (outcome == ReplyCache::Outcome::kExecute) {
     cache_->Finish(ticket, answer, clock_->Now(), peer.loop, context.keep);
   }

@@ -24,6 +24,10 @@ struct CallContext {
   // A program sets the denial if it finds only during execution that the credential is not sufficient, since the object
   // of the call has rules of its own. The dispatcher then denies the call with this status and discards the results.
   AuthStatus denial = AuthStatus::AUTH_OK;
+  // A program sets this if it could not execute the call, and its protocol has no error that asks the client to try
+  // again. The dispatcher then discards the results and gives no reply, so the transport ends the connection
+  // (CallHandler::HandleCall). The reply cache forgets the call.
+  bool no_reply = false;
   // How the reply cache remembers the reply: at first as Program::Classify() says. A program may lower the value during
   // execution, if the call turns out to be harmless, or to be no more than a WRITE.
   Keep keep = Keep::kNothing;

@@ -84,6 +84,14 @@ TEST_F(DispatcherTest, ExecutesACall) {
   EXPECT_THAT(Reply(Call(1, {3, 0x61626300})), ElementsAre(5, 1, 0, 0, 0, 0, 3, 0x61626300));
 }
 
+TEST_F(DispatcherTest, AProgramCanLeaveACallWithoutAReply) {
+  program.no_reply = true;
+  EXPECT_THAT(Reply(Call(2, {3})), IsEmpty());
+  // The cache does not keep the call: when it is sent again, it is executed.
+  program.no_reply = false;
+  EXPECT_THAT(Reply(Call(2, {3})), ElementsAre(5, 1, 0, 0, 0, 0, 6));
+}
+
 TEST_F(DispatcherTest, AnswersEveryErrorOfTheSpecification) {
   EXPECT_THAT(Reply({5, 0, 3, kTestProgram, 3, 0, 0, 0, 0, 0}), ElementsAre(5, 1, 1, 0, 2, 2));
   EXPECT_THAT(Reply({5, 0, 2, 99, 3, 0, 0, 0, 0, 0}), ElementsAre(5, 1, 0, 0, 0, 1));

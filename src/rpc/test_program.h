@@ -64,6 +64,7 @@ class TestProgram : public Program {
     last_call_octets = decoder.flat_size() + context.call_overhead;
     last_reply_overhead = context.reply_overhead;
     context.denial = denial;
+    context.no_reply = no_reply;
     switch (context.procedure) {
       case Null::kNumber:
         return Handle<Null>(context, decoder, encoder, [](auto&, auto&) { return xdr::Void(); });
@@ -97,6 +98,7 @@ class TestProgram : public Program {
   Data data;
   std::vector<OneShot<>*> waiting;
   AuthStatus denial = AuthStatus::AUTH_OK;  // denies all calls with this status
+  bool no_reply = false;                    // the calls get no reply
   bool judges = false;                      // see Classification::is_judged; the program then judges no call
   mutable std::vector<uint32_t> previews;   // the XIDs of previewed calls
   // These describe the last call.
