@@ -7,6 +7,7 @@
 #include <optional>
 
 #include "base/local_port.h"
+#include "base/log.h"
 
 namespace penstock::nfs {
 namespace {
@@ -56,6 +57,17 @@ NamedFile Export::Name(const fs::Handle& object) const {
   const auto identity = file_system_->Identify(object);
   assert(identity);
   return {{id_, object}, *identity};
+}
+
+std::optional<PaddedHandle> Export::PaddedHandleOf(const fs::Handle& object) const {
+  const auto padded = ToPadded({id_, object});
+  if (!padded && !told_of_long_handles_.exchange(true)) {
+    log::warn(
+        "export {}: clients of NFS version 2 cannot use it, because its file handles are too long for that version ({} "
+        "octets instead of {})",
+        path_, object.size(), kMaxPaddedObject);
+  }
+  return padded;
 }
 
 SetupResult<void> Exports::Add(std::string_view path, std::shared_ptr<fs::FileSystem> file_system,

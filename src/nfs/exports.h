@@ -3,8 +3,10 @@
 // It is filled during set-up and does not change while the server runs, so any thread may read it without a lock.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -13,6 +15,7 @@
 #include "fs/file_system.h"
 #include "nfs/export_options.h"
 #include "nfs/file_handle.h"
+#include "nfs/padded_handle.h"
 #include "nfs/refusals.h"
 #include "rpc/transport.h"
 
@@ -32,6 +35,10 @@ class Export {
   // Returns the name of a file. Requires a handle that the file system has returned or identified.
   NamedFile Name(const fs::Handle& object) const;
 
+  // Returns the handle of an object in the form of NFS version 2. If the file system's handles do not fit into it,
+  // returns no value, and logs so once.
+  std::optional<PaddedHandle> PaddedHandleOf(const fs::Handle& object) const;
+
   // Returns true if the client's host and port may use this export. Over RDMA any port is accepted: Linux's client lets
   // the RDMA connection manager choose the port, which is above 1023 (and Linux's server requires no other).
   bool Admits(const rpc::Peer& client) const;
@@ -43,6 +50,7 @@ class Export {
   std::string path_;
   std::shared_ptr<fs::FileSystem> file_system_;
   ExportOptions options_;
+  mutable std::atomic<bool> told_of_long_handles_ = false;
 };
 
 class Exports {

@@ -1,0 +1,71 @@
+#include "nfs/target.h"
+
+#include <utility>
+
+namespace penstock::nfs {
+
+Target::Target(const TargetCall& of, const std::optional<FileHandle>& handle, Flavors flavors)
+    : error_(fs::Error::kBadHandle),
+      claims_(of.claims),
+      mark_(of.claims ? of.claims->Mark() : 0),
+      loop_(of.call.peer.loop) {
+  if (!handle) return;
+  // RFC 1813 §2.6 (nfs_fh3), RFC 1094 §2.3.1 (NFSERR_STALE): a handle is stale if access to its file was revoked, also
+  // if for this client only.
+  error_ = fs::Error::kStale;
+  export_ = of.exports.Find(handle->export_id);
+  if (!export_) return;
+  if (!export_->Admits(of.call.peer)) {
+    of.exports.Refuse(of.call.peer.address, *export_);
+    return;
+  }
+
+  const bool any = flavors == Flavors::kAnyAtRoot && handle->object == export_->file_system().Root();
+  if (!any && !export_->options().security.Admits(of.call.credential)) {
+    of.call.denial = rpc::AuthStatus::AUTH_TOOWEAK;
+    error_ = fs::Error::kAccess;
+    return;
+  }
+  if (const auto known = export_->file_system().Identify(handle->object); !known) {
+    error_ = known.error();
+    return;
+  }
+  caller_.emplace(export_->options(), of.call.credential, of.call.peer);
+  object_ = handle->object;
+  error_.reset();
+}
+
+fs::Result<fs::Handle> Target::OtherObject(const std::optional<FileHandle>& handle) const {
+  if (!handle) return std::unexpected(fs::Error::kBadHandle);
+  if (handle->export_id != export_->id()) return std::unexpected(fs::Error::kXDev);
+  if (const auto known = file_system().Identify(handle->object); !known) return std::unexpected(known.error());
+  return handle->object;
+}
+
+bool Target::IsOutdated(const fs::Handle& object, const fs::Attributes& attributes) const {
+  const bool may_be_held = claims_ && attributes.type == fs::FileType::kRegular;
+  return may_be_held && claims_->IsOutdated(export_->Name(object), mark_);
+}
+
+Task<fs::Result<void>> Target::CheckUse(fs::Handle object, FileClaims::Use use) {
+  const NamedFile file = export_->Name(object);
+  FileClaims::Checked checked = co_await claims_->Check(loop_, file, use);
+  if (checked.hold) held_.push_back(std::move(checked.hold));
+  switch (checked.verdict) {
+    case FileClaims::Verdict::kFree:
+      co_return fs::Result<void>();
+    case FileClaims::Verdict::kLater:
+      co_return std::unexpected(fs::Error::kDelay);
+    case FileClaims::Verdict::kDenied:
+      co_return std::unexpected(fs::Error::kAccess);
+  }
+  std::unreachable();
+}
+
+Task<fs::Result<void>> Target::CheckUse(fs::Handle directory, std::string_view name, FileClaims::Use use) {
+  const auto found = co_await file_system().Lookup(context(), directory, name);
+  if (!found.result) co_return fs::Result<void>();  // the procedure itself reports an invalid name
+  co_return co_await CheckUse(found.result->handle, use);
+}
+
+}  // namespace penstock::nfs
