@@ -58,8 +58,9 @@ struct Answer {
 
 class TestServer {
  public:
-  explicit TestServer(v3::Settings with = {.max_read = 4096, .max_write = 4096, .max_directory = 4096})
-      : settings(with) {
+  explicit TestServer(v3::Settings with = {.max_read = 4096, .max_write = 4096, .max_directory = 4096},
+                      mount::Versions mount_versions = mount::Versions::kThree)
+      : settings(with), mount(exports, mount_versions) {
     peer.address = {asio::ip::make_address("192.0.2.1"), 700};
     peer.buffers = &buffers;
     SetIdentity({.machine = "client", .uid = 0, .gid = 0, .groups = {}});
@@ -138,7 +139,7 @@ class TestServer {
   Exports exports;
   const v3::Settings settings;
   v3::Program nfs{exports, settings};
-  mount::Program mount{exports};
+  mount::Program mount;
   StoppedClock clock;
   rpc::ReplyCache cache;
   std::optional<rpc::Credential> secured;  // replaces the credential of calls

@@ -40,6 +40,12 @@ mountstat3 ToStatus(fs::Error error) {
   }
 }
 
+// The status of versions 1 and 2 is a UNIX error number (RFC 1094 §A.4.2). Most values of version 3 are such numbers.
+constexpr uint32_t kUnixIoError = 5;
+uint32_t ToUnixError(mountstat3 status) {
+  return status == MNT3ERR_NOTSUPP || status == MNT3ERR_SERVERFAULT ? kUnixIoError : static_cast<uint32_t>(status);
+}
+
 // Looks up one component after the other from the export's root. It follows no symbolic link and never goes up.
 Task<fs::Result<fs::Handle>> Walk(const Export& from, const fs::RequestContext& caller, std::string_view path) {
   fs::FileSystem& file_system = from.file_system();
@@ -66,9 +72,15 @@ std::string HostOf(const rpc::CallContext& context) { return Unmapped(context.pe
 
 uint32_t Program::number() const { return MOUNT_PROGRAM; }
 
-rpc::VersionRange Program::versions() const { return {.low = MOUNT_V3, .high = MOUNT_V3}; }
+rpc::VersionRange Program::versions() const {
+  return {.low = served_ == Versions::kThree ? MOUNT_V3 : mount1::MOUNT_V1, .high = MOUNT_V3};
+}
 
+// The versions share the procedures up to EXPORT, except MNT. Their arguments and results have the same encoding.
 Task<rpc::AcceptStatus> Program::Call(rpc::CallContext& context, xdr::Decoder& arguments, xdr::Encoder& results) {
+  const bool is_shared =
+      context.procedure <= MOUNTPROC3_EXPORT::kNumber && context.procedure != MOUNTPROC3_MNT::kNumber;
+  if (context.version != MOUNT_V3 && !is_shared) return CallFirst(context, arguments, results);
   switch (context.procedure) {
     case MOUNTPROC3_NULL::kNumber:
       return rpc::Handle<MOUNTPROC3_NULL>(context, arguments, results,
@@ -91,42 +103,93 @@ Task<rpc::AcceptStatus> Program::Call(rpc::CallContext& context, xdr::Decoder& a
   }
 }
 
-// RFC 1813 §5.2.1
-Task<mountres3> Program::Mount(rpc::CallContext& context, const dirpath& path) {
+// The procedures of versions 1 and 2 that version 3 does not have in the same form.
+Task<rpc::AcceptStatus> Program::CallFirst(rpc::CallContext& context, xdr::Decoder& arguments, xdr::Encoder& results) {
+  switch (context.procedure) {
+    case mount1::MOUNTPROC1_MNT::kNumber:
+      return rpc::Handle<mount1::MOUNTPROC1_MNT>(
+          context, arguments, results,
+          [this](rpc::CallContext& c, const mount1::dirpath& path) { return MountFirst(c, path); });
+    case mount1::MOUNTPROC1_EXPORTALL::kNumber:
+      return ListExports(arguments, results);
+    case mount1::MOUNTPROC2_PATHCONF::kNumber:
+      if (context.version != mount1::MOUNT_V2) return rpc::Refuse(rpc::AcceptStatus::PROC_UNAVAIL);
+      return rpc::Handle<mount1::MOUNTPROC2_PATHCONF>(
+          context, arguments, results,
+          [this](rpc::CallContext& c, const mount1::dirpath& path) { return PathConfiguration(c, path); });
+    default:
+      return rpc::Refuse(rpc::AcceptStatus::PROC_UNAVAIL);
+  }
+}
+
+Task<Result<Program::Place, mountstat3>> Program::Find(rpc::CallContext& context, std::string_view path) {
   const Exports::Place place = exports_.Resolve(path);
   const auto admits = [&](const auto& each) { return each->Admits(context.peer); };
-  if (!place.found && std::ranges::any_of(exports_.all(), admits)) co_return mountres3(MNT3ERR_NOENT);
+  if (!place.found && std::ranges::any_of(exports_.all(), admits)) co_return std::unexpected(MNT3ERR_NOENT);
   if (!place.found) {
     // A client that no export admits must not learn which paths exist.
     exports_.RefuseAll(context.peer.address);
-    co_return mountres3(MNT3ERR_ACCES);
+    co_return std::unexpected(MNT3ERR_ACCES);
   }
   const Export& found = *place.found;
   if (!found.Admits(context.peer)) {
     exports_.Refuse(context.peer.address, found);
-    co_return mountres3(MNT3ERR_ACCES);
+    co_return std::unexpected(MNT3ERR_ACCES);
   }
   // Any flavor but AUTH_NONE is accepted for each export: the reply has only a handle and the export's flavors.
   // Linux 6.1 always mounts this way.
-  const SecurityFlavors& flavors = found.options().security;
   const SecurityFlavor flavor = FlavorOf(context.credential);
-  if (flavor == SecurityFlavor::kNone && !flavors.Has(flavor)) {
+  if (flavor == SecurityFlavor::kNone && !found.options().security.Has(flavor)) {
     context.denial = rpc::AuthStatus::AUTH_TOOWEAK;
-    co_return mountres3(MNT3ERR_ACCES);
+    co_return std::unexpected(MNT3ERR_ACCES);
   }
 
   const Caller caller(found.options(), context.credential, context.peer);
   const auto directory = co_await Walk(found, caller.context(), place.rest);
   if (!directory) {
     if (directory.error() == fs::Error::kStale) exports_.Miss(context.peer.address, found);
-    co_return mountres3(ToStatus(directory.error()));
+    co_return std::unexpected(ToStatus(directory.error()));
   }
+  co_return Place{&found, *directory};
+}
 
+// RFC 1813 §5.2.1
+Task<mountres3> Program::Mount(rpc::CallContext& context, const dirpath& path) {
+  const auto place = co_await Find(context, path);
+  if (!place) co_return mountres3(place.error());
   mounts_.Add(HostOf(context), path);
   mountres3_ok ok;
-  ok.fhandle.Assign(EncodedHandle({found.id(), *directory}).bytes());
-  for (const SecurityFlavor each : flavors) ok.auth_flavors.push_back(static_cast<int32_t>(NumberOf(each)));
+  ok.fhandle.Assign(EncodedHandle({place->exported->id(), place->directory}).bytes());
+  for (const SecurityFlavor each : place->exported->options().security) {
+    ok.auth_flavors.push_back(static_cast<int32_t>(NumberOf(each)));
+  }
   co_return mountres3(MNT3_OK, std::move(ok));
+}
+
+// RFC 1094 §A.5.2. A directory whose handle does not fit into 32 octets cannot be mounted.
+Task<mount1::fhstatus> Program::MountFirst(rpc::CallContext& context, const mount1::dirpath& path) {
+  const auto place = co_await Find(context, path);
+  if (!place) co_return mount1::fhstatus(ToUnixError(place.error()));
+  const auto padded = place->exported->PaddedHandleOf(place->directory);
+  if (!padded) co_return mount1::fhstatus(kUnixIoError);
+  mounts_.Add(HostOf(context), path);
+  co_return mount1::fhstatus(0, *padded);
+}
+
+// The limits of the directory's file system, for clients of NFS version 2, which has no procedure for them.
+Task<mount1::ppathcnf> Program::PathConfiguration(rpc::CallContext& context, const mount1::dirpath& path) {
+  const auto place = co_await Find(context, path);
+  if (!place) co_return mount1::ppathcnf{.mask = {mount1::PC_ERROR_ALL, 0}};
+  const fs::Properties& properties = place->exported->file_system().GetProperties();
+  // A server knows nothing about the client's terminals and pipes.
+  const uint32_t unknown =
+      mount1::PC_ERROR_MAX_CANON | mount1::PC_ERROR_MAX_INPUT | mount1::PC_ERROR_PIPE_BUF | mount1::PC_ERROR_VDISABLE;
+  const uint32_t properties_mask = (properties.chown_restricted ? mount1::PC_CHOWN_RESTRICTED : 0) |
+                                   (properties.no_truncate ? mount1::PC_NO_TRUNC : 0);
+  co_return mount1::ppathcnf{.link_max = static_cast<int32_t>(std::min<uint32_t>(properties.link_max, INT32_MAX)),
+                             .name_max = static_cast<int32_t>(std::min(properties.name_max, mount1::MNTNAMLEN)),
+                             .path_max = mount1::MNTPATHLEN,
+                             .mask = {static_cast<int32_t>(unknown | properties_mask), 0}};
 }
 
 // RFC 1813 §5.2.2
