@@ -154,6 +154,10 @@ struct Properties {
   bool acls = false;              // access control lists are supported
   bool quotas = false;            // quotas are kept
   uint32_t clone_block_size = 0;  // the unit of cloned ranges; zero if files cannot be cloned
+  // A directory cookie of 2^31 or more is the position of the next entry among all numbers, as hashes of names are: the
+  // entries come in the order of their positions, and ReadDirectory accepts any number of 2^31 or more, and continues
+  // with the first entry at or after it.
+  bool positional_cookies = false;
 };
 
 // A name is one component of a path. An empty name, and one with '/' or NUL, is kBadName. Lookup accepts "." and

@@ -2,10 +2,12 @@
 #include <fcntl.h>
 #include <fmt/core.h>
 #include <linux/fs.h>
+#include <linux/magic.h>
 #include <sys/ioctl.h>
 #include <sys/random.h>
 #include <sys/stat.h>
 #include <sys/statvfs.h>
+#include <sys/vfs.h>
 #include <sys/xattr.h>
 #include <unistd.h>
 
@@ -97,12 +99,20 @@ bool CanClone(int directory) {
   return from && to && ::ioctl(to.get(), FICLONE, from.get()) == 0;
 }
 
+// ext4 lists a directory in the order of the hashes of its names, 31 bits and 32 more bits. A cookie is the hash of the
+// next name.
+bool HasPositionalCookies(int fd) {
+  struct statfs fs;
+  return ::fstatfs(fd, &fs) == 0 && fs.f_type == EXT4_SUPER_MAGIC;
+}
+
 Properties PropertiesOf(int fd, const Volume& volume) {
   Properties properties;
   properties.read_only = volume.read_only;
   properties.xattrs = KeepsXattr(fd, "user.penstock");
   properties.acls = KeepsXattr(fd, kAccessAcl);
   properties.quotas = KeepsQuotas(fd);
+  properties.positional_cookies = HasPositionalCookies(fd);
   struct statvfs fs;
   if (::fstatvfs(fd, &fs) == 0) {
     properties.name_max = static_cast<uint32_t>(fs.f_namemax);
