@@ -87,6 +87,7 @@ void PrintHowToMount(const server::Server& server, const server::Options& option
              server.rdma_description(), at.rdma, at.tcp, at.mount);
   if (options.port_mapper) fmt::print("Port mapper over TCP and UDP: port {}\n", options.port_mapper_port);
   if (server.offers_gss()) fmt::print("Kerberos: offered (RPCSEC_GSS)\n");
+  if (options.nfs2) fmt::print("NFS version 2: offered\n");
   if (options.nfs4.bound_sessions) {
     fmt::print("Sessions of 2004 (vers=4.1-sess01): offered; TCP connections {} become RDMA connections\n",
                options.step_up ? "may" : "do not");

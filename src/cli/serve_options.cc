@@ -85,6 +85,12 @@ void AddLimitOptions(CLI::App& command, ServeOptions& options) {
       ->capture_default_str();
 }
 
+void AddNfs2Options(CLI::App& command, ServeOptions& options) {
+  command.add_flag(
+      "--nfs2", options.nfs2,
+      "Serve NFS version 2 as well, with versions 1 and 2 of MOUNT. These clients see no file above 4 GiB");
+}
+
 void AddNfs4Options(CLI::App& command, ServeOptions& options) {
   command.add_option("--lease", options.lease_seconds, "NFSv4: a silent client keeps its state for this many seconds")
       ->check(SecondsBetween(1.0, 3600.0))
@@ -162,6 +168,7 @@ void AddServeOptions(CLI::App& command, ServeOptions& options) {
   AddAddressOptions(command, options);
   AddThreadOptions(command, options);
   AddLimitOptions(command, options);
+  AddNfs2Options(command, options);
   AddNfs4Options(command, options);
   AddBoundSessionOptions(command, options);
   AddSecurityOptions(command, options);
@@ -205,6 +212,7 @@ SetupResult<server::Options> ServerOptionsOf(const ServeOptions& options) {
   server.memory = options.memory;
   server.stall_limit = seconds(options.stall_seconds);
   server.iwarp.crc = options.crc;
+  server.nfs2 = options.nfs2;
   server.nfs4.lease = seconds(options.lease_seconds);
   server.nfs4.grace = seconds(options.grace_seconds);
   if (options.kept_octets) server.nfs4.max_kept_octets = *options.kept_octets;

@@ -38,6 +38,7 @@ struct ServeOptions {
   std::string trace;
   std::string faults;                   // of the served files, for tests: see fs/faulty/fault.h
   std::optional<uint64_t> kept_octets;  // for tests: see nfs::v4::Settings::max_kept_octets
+  bool nfs2 = false;
   double lease_seconds = 90;
   double grace_seconds = 90;
   bool no_delegations = false;

@@ -44,6 +44,7 @@ TEST(ServeOptions, TheDefaultsServeThisHostOnTheStandardPorts) {
   EXPECT_EQ(server->port_mapper_port, 111);
   EXPECT_GE(server->threads, 1u);
   EXPECT_EQ(server->memory, 0u);
+  EXPECT_FALSE(server->nfs2);
   EXPECT_EQ(server->nfs4.lease, 90s);
   EXPECT_EQ(server->nfs4.grace, 90s);
   EXPECT_TRUE(server->nfs4.delegations);
@@ -69,6 +70,7 @@ TEST(ServeOptions, EachOptionReachesTheServersSettings) {
                              "--stall-limit=1.25",
                              "--crc=off",
                              "--trace=capture",
+                             "--nfs2",
                              "--lease=12",
                              "--grace=0",
                              "--no-delegations",
@@ -98,6 +100,7 @@ TEST(ServeOptions, EachOptionReachesTheServersSettings) {
   EXPECT_EQ(server->stall_limit, 1250ms);
   EXPECT_FALSE(server->iwarp.crc);
   EXPECT_EQ(server->trace, "capture");
+  EXPECT_TRUE(server->nfs2);
   EXPECT_EQ(server->nfs4.lease, 12s);
   EXPECT_EQ(server->nfs4.grace, 0s);
   EXPECT_FALSE(server->nfs4.delegations);

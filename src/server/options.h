@@ -51,6 +51,8 @@ struct Options {
   std::vector<nfs::Network> ccm_from;
   // Take users' groups from this host instead of from their credentials, which carry at most sixteen.
   bool manage_gids = false;
+  // Serve NFS version 2 as well, with versions 1 and 2 of MOUNT.
+  bool nfs2 = false;
   nfs::v4::Settings nfs4;
   rdma::Choice rdma;
   rdma::iwarp::Options iwarp;

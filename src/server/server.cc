@@ -194,9 +194,10 @@ SetupResult<void> Server::Listen() {
     nfs_acl_.emplace(exports_, &nfs4_->claims());
     Serve(*nfs_acl_);
     Serve(nfs4_->program());
-    ServeBeside(mount3_);
+    if (options_.nfs2) ServeVersion2();
+    ServeBeside(mount_);
     ServeBeside(WithGroups(rquota_));
-    locking_ = std::make_unique<Locking>(exports_, *nfs4_, home);
+    locking_ = std::make_unique<Locking>(exports_, *nfs4_, home, options_.nfs2);
     for (rpc::Program* each : locking_->lock_managers()) ServeBeside(WithGroups(*each));
     ServeBeside(locking_->status_monitor());
     PENSTOCK_TRY(std::unique_ptr<rdma::Listener> rdma,
@@ -240,6 +241,13 @@ rpc::Program& Server::WithGroups(rpc::Program& program) {
   return *with_groups_.emplace_back(std::make_unique<nfs::WithGroups>(program, *groups_));
 }
 
+void Server::ServeVersion2() {
+  nfs2_.emplace(exports_, nfs::v2::Settings{}, &nfs4_->claims());
+  Serve(*nfs2_);
+  // Logs which exports these clients cannot use.
+  for (const auto& each : exports_.all()) each->PaddedHandleOf(each->file_system().Root());
+}
+
 void Server::Serve(rpc::Program& program) {
   dispatcher_->Add(WithGroups(program));
   nfs_programs_.push_back(&program);
@@ -279,6 +287,7 @@ void Server::LookAtLocalLeases() {
 
 void Server::Stop() {
   discovery_.Withdraw();
+  if (nfs2_) nfs2_->StopWaiting();
   std::atomic<size_t> serving = loops_.size() + 1;
   const std::function<void()> ended = [this, &serving] {
     if (--serving > 0) return;

@@ -16,6 +16,7 @@
 #include "nfs/mount/program.h"
 #include "nfs/quota/program.h"
 #include "nfs/user_groups.h"
+#include "nfs/v2/program.h"
 #include "nfs/v3/program.h"
 #include "rdma/trace/file.h"
 #include "rpc/connection_table.h"
@@ -75,6 +76,7 @@ class Server {
   SetupResult<void> AddExports(std::vector<Export> exports);
   SetupResult<void> Listen();
   SetupResult<void> TellPorts(const rpc::tcp::Listener& tcp);
+  void ServeVersion2();
   // Offers a program of NFS over TCP and RDMA.
   void Serve(rpc::Program& program);
   // Offers one of the small programs beside NFS over TCP, RDMA and UDP.
@@ -96,7 +98,8 @@ class Server {
   std::string no_kerberos_;                       // the reason why RPCSEC_GSS is not offered
   std::shared_ptr<nfs::UserGroups> groups_;       // null if groups come from the credentials
   nfs::Exports exports_;
-  nfs::mount::Program mount3_{exports_};
+  nfs::mount::Program mount_{exports_,
+                             options_.nfs2 ? nfs::mount::Versions::kOneToThree : nfs::mount::Versions::kThree};
   nfs::quota::Program rquota_{exports_, &SecondsSince1970};
   rpc::ReplyCache replies_;
   Addresses addresses_;
@@ -107,7 +110,8 @@ class Server {
   std::atomic<bool> is_closing_unused_ = false;
   std::unique_ptr<Nfs4> nfs4_;                // lives on the first loop
   std::unique_ptr<Locking> locking_;          // likewise; uses the locks of nfs4_
-  std::optional<nfs::v3::Program> nfs3_;      // after nfs4_, whose claims it respects
+  std::optional<nfs::v2::Program> nfs2_;      // after nfs4_, whose claims it respects; none without Options::nfs2
+  std::optional<nfs::v3::Program> nfs3_;      // likewise
   std::optional<nfs::acl::Program> nfs_acl_;  // likewise
   std::vector<std::unique_ptr<nfs::WithGroups>> with_groups_;
   std::unique_ptr<rpc::gss::Acceptor> acceptor_;  // null if RPCSEC_GSS is not offered; lives as long as the dispatcher
