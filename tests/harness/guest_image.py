@@ -25,8 +25,8 @@ KERNEL_SOURCE = "/usr/src/linux-source-6.1.tar.xz"
 HEADERS = "/usr/src/linux-headers-"
 RELEASE = re.compile(r"6\.1\.(\d+)-(\d+)-amd64")  # not a backport of 6.12 such as 6.12.9+bpo-amd64
 ATTEMPTS, PAUSE_SECONDS = 6, 10  # time limit to download a package
-MODULES = ["virtio_pci", "virtio_net", "crc32c_generic", "crc32_generic", "siw", "rdma_rxe", "rpcrdma", "rdma_ucm", "nfsv3", "nfsv4",
-           "nfsd", "rpcsec_gss_krb5", "cts", "loop", "ext4", "quota_v2"]
+MODULES = ["virtio_pci", "virtio_net", "crc32c_generic", "crc32_generic", "siw", "rdma_rxe", "rpcrdma", "rdma_ucm", "nfsv2", "nfsv3",
+           "nfsv4", "nfsd", "rpcsec_gss_krb5", "cts", "loop", "ext4", "quota_v2"]
 # The drivers that libibverbs loads at run time, for each kind of device in the guest.
 VERBS_LIBRARIES = "/usr/lib/x86_64-linux-gnu/libibverbs"
 SIW = "drivers/infiniband/sw/siw"

@@ -88,7 +88,7 @@ def exported(scratch):
     return folder
 
 
-def serve(folder, lease=15, exports=None):
+def serve(folder, lease=15, exports=None, more=()):
     """Clients of version 4.0 wait for the whole grace period after a restart, which is as long as the lease."""
     require()
-    return Server({"/export": f"{folder}:no_root_squash"} | (exports or {}), [f"--lease={lease}", f"--grace={lease}"])
+    return Server({"/export": f"{folder}:no_root_squash"} | (exports or {}), [f"--lease={lease}", f"--grace={lease}", *more])

@@ -36,6 +36,8 @@ OCCURRENCES = {
     "tcp-nfs": ("records", "nfs.procedure_v3", None),
     "rdma-nfsacl": ("messages", "nfsacl.procedure_v3", None),
     "tcp-nfsacl": ("records", "nfsacl.procedure_v3", None),
+    "rdma-nfs2": ("messages", "nfs.procedure_v2", None),
+    "tcp-nfs2": ("records", "nfs.procedure_v2", None),
     "rdma-nfs4": ("messages", "nfs.procedure_v4", None),
     "tcp-nfs4": ("records", "nfs.procedure_v4", None),
     "rdma-recall": ("messages", "nfs.cb.operation", "4"),
@@ -47,6 +49,7 @@ OCCURRENCES = {
     "tcp-gss": ("records", "rpc.auth.flavor", "6"),
     "tcp-mach-cred": ("records", "nfs.exchange_id.state_protect", "1"),
     "mount": ("records", "mount.procedure_v3", None),
+    "mount1": ("records", "mount.procedure_v1", None),
 }
 # A request of a client appears in the call even if the server refuses it.
 IN_REPLIES = ("tcp-mach-cred",)
