@@ -18,11 +18,12 @@ std::string NameOfThisHost() {
 
 }  // namespace
 
-Locking::Locking(const nfs::Exports& exports, Nfs4& nfs4, Loop& home)
+Locking::Locking(const nfs::Exports& exports, Nfs4& nfs4, Loop& home, bool nfs2)
     : nfs4_(nfs4),
       calls_(home, {}),
       locks_(nfs4.services()),
       manager_(exports, locks_, calls_, &home, home),
+      nfs2_(nfs2),
       status_monitor_(manager_, nfs::nlm::StateOf(nfs4.instance())),
       restart_notices_(calls_, home, {.name = NameOfThisHost(), .state = nfs::nlm::StateOf(nfs4.instance())}),
       sweep_(home.MakeTimer([this] { Sweep(); })) {
@@ -31,7 +32,10 @@ Locking::Locking(const nfs::Exports& exports, Nfs4& nfs4, Loop& home)
 
 Locking::~Locking() { nfs4_.NotifyHostsBy(nullptr); }
 
-std::vector<rpc::Program*> Locking::lock_managers() { return {&nlm4_}; }
+std::vector<rpc::Program*> Locking::lock_managers() {
+  if (!nfs2_) return {&nlm4_};
+  return {&nlm1_, &nlm3_, &nlm4_};
+}
 
 void Locking::Start() {
   restart_notices_.Send(nfs4_.TakeRememberedHosts());

@@ -19,8 +19,8 @@ namespace penstock::server {
 
 class Locking {
  public:
-  // `nfs4` has the table of locks. All arguments outlive the instance.
-  Locking(const nfs::Exports& exports, Nfs4& nfs4, Loop& home);
+  // `nfs4` has the table of locks. All arguments outlive the instance. `nfs2`: version 2 of NFS is served as well.
+  Locking(const nfs::Exports& exports, Nfs4& nfs4, Loop& home, bool nfs2);
   ~Locking();
 
   // The programs. Those of NLM need the users' groups.
@@ -39,6 +39,8 @@ class Locking {
   NetworkHostCalls calls_;
   nfs::v4::HostLocks locks_;
   nfs::nlm::LockManager manager_;
+  const bool nfs2_;
+  nfs::nlm::Program nlm1_{manager_, 1}, nlm3_{manager_, 3};  // for version 2 of NFS
   nfs::nlm::Program nlm4_{manager_, 4};
   nfs::nlm::StatusMonitor status_monitor_;
   nfs::nlm::RestartNotices restart_notices_;

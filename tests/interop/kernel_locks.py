@@ -27,7 +27,7 @@ from patience import BUSY  # noqa: E402
 from penstock import Server  # noqa: E402
 
 OURS, GUESTS, TAP = "10.9.0.1", "10.9.0.2", "tap0"
-LEASE = 5
+LEASE = 15  # Linux renews its lease every five seconds at most
 
 # The status monitor runs as the owner of its folder.
 CLIENT = f"""
@@ -35,7 +35,7 @@ ip addr add {GUESTS}/24 dev eth1 && ip link set eth1 up && rdma link add siw1 ty
 hostname client
 mkdir -p /tmp/statd/sm /tmp/statd/sm.bak; echo {GUESTS} client >>/etc/hosts
 rpcbind && rpc.statd -P /tmp/statd || exit 1
-mkdir /mnt /other
+mkdir -p /mnt /other
 mount -t nfs -o vers=3,proto=%(transport)s {OURS}:/export /mnt || exit 1
 mount -t nfs -o vers=4.1,proto=tcp {OURS}:/export /other || exit 1
 grep ' /mnt nfs .*vers=3,.*proto=%(transport)s,.*local_lock=none' /proc/mounts || exit 1
@@ -102,7 +102,7 @@ def lock(transport):
             server.stop(signal.SIGKILL)
             server.start()
             until(lambda: is_locked(f"{folder}/held"), "the client reclaims its lock")
-            time.sleep(2 * LEASE)  # the grace period
+            time.sleep(LEASE + 3)  # the grace period
             guest.go_on()
             guest.wait_for("the other client is refused", 60)
             with open(f"{folder}/free", "w") as file:

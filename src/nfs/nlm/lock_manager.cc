@@ -5,6 +5,7 @@
 #include "base/host.h"
 #include "nfs/caller.h"
 #include "nfs/export_options.h"
+#include "nfs/padded_handle.h"
 
 namespace penstock::nfs::nlm {
 
@@ -58,6 +59,15 @@ HostLocks::Process ProcessOf(const rpc::CallContext& call, std::string_view call
           .number = number};
 }
 
+// Version 4 has the handles of NFS version 3; versions 1 and 3 have those of NFS version 2.
+std::optional<FileHandle> ParseHandle(uint32_t version, ConstBytes fh) {
+  if (version == NLM4_VERS) return FileHandle::Parse(fh);
+  PaddedHandle padded;
+  if (fh.size() != padded.size()) return std::nullopt;
+  CopyBytes(padded, fh);
+  return FromPadded(padded);
+}
+
 // Clients call their server's lock manager with AUTH_SYS, even if they use RPCSEC_GSS for the export. A lock changes
 // no data, so AUTH_SYS is enough for it; Linux's server accepts it, too.
 Caller CallerOf(const Export& in, const rpc::CallContext& call) {
@@ -94,7 +104,7 @@ Task<> LockManager::GoBack(const rpc::CallContext& call) {
 // ---- files
 
 LockManager::Found LockManager::Find(const rpc::CallContext& call, ConstBytes fh) const {
-  const auto parsed = FileHandle::Parse(fh);
+  const auto parsed = ParseHandle(call.version, fh);
   const Export* const in = parsed ? exports_.Find(parsed->export_id) : nullptr;
   if (!in) return std::unexpected(NLM4_STALE_FH);
   if (!in->Admits(call.peer)) {

@@ -1,5 +1,6 @@
 // The messages of the lock manager's versions.
 #include "nfs/nlm/nlm_test.h"
+#include "nfs/padded_handle.h"
 
 namespace penstock::nfs::nlm {
 namespace {
@@ -9,13 +10,22 @@ using testing::SizeIs;
 
 class NlmProgramTest : public NlmTest {
  protected:
-  nlm1::nlm_lock LockOf3(uint32_t offset, uint32_t length) const {
-    return {.caller_name = "alice",
-            .fh = file.bytes(),
-            .oh = AsBytes("owner"),
-            .svid = 1,
-            .l_offset = offset,
-            .l_len = length};
+  // The handle of the file in NFS version 2.
+  const PaddedHandle file2 = *ToPadded(*FileHandle::Parse(file.bytes()));
+
+  nlm1::nlm_stats Lock3(uint32_t offset, uint32_t length, bool exclusive = true) {
+    return Call<nlm1::NLMPROC_LOCK>(bob, {.cookie = {},
+                                          .block = false,
+                                          .exclusive = exclusive,
+                                          .alock = {.caller_name = "bob",
+                                                    .fh = ConstBytes(file2),
+                                                    .oh = AsBytes("b"),
+                                                    .svid = 1,
+                                                    .l_offset = offset,
+                                                    .l_len = length},
+                                          .reclaim = false,
+                                          .state = 1})
+        .stat;
   }
 };
 
@@ -49,19 +59,47 @@ TEST_F(NlmProgramTest, ResultsOfAnAsynchronousCallFollowInACallOfTheServer) {
 }
 
 TEST_F(NlmProgramTest, VersionsSeeEachOthersLocks) {
-  const auto lock3 = [&](uint32_t offset) {
+  EXPECT_EQ(Lock(alice, {.offset = 0, .length = 10}), NLM4_GRANTED);
+  EXPECT_EQ(Lock3(9, 1), nlm1::LCK_DENIED);
+  EXPECT_EQ(Lock3(10, 1), nlm1::LCK_GRANTED);
+  EXPECT_EQ(Lock(alice, {.offset = 10, .length = 1}), NLM4_DENIED);
+}
+
+TEST_F(NlmProgramTest, VersionsSeeEachOthersShares) {
+  const auto share = [&](nlm1::fsh_access access) {
     return Call<nlm1::NLMPROC_SHARE>(bob, {.cookie = {},
                                            .share = {.caller_name = "bob",
-                                                     .fh = file.bytes(),
+                                                     .fh = ConstBytes(file2),
                                                      .oh = AsBytes("b"),
                                                      .mode = nlm1::fsm_DN,
-                                                     .access = offset == 0 ? nlm1::fsa_W : nlm1::fsa_R},
+                                                     .access = access},
                                            .reclaim = false})
         .stat;
   };
   EXPECT_EQ(SetShare(alice, "a", fsa4_R, fsm4_DW), NLM4_GRANTED);
-  EXPECT_EQ(lock3(0), nlm1::LCK_DENIED);
-  EXPECT_EQ(lock3(1), nlm1::LCK_GRANTED);
+  EXPECT_EQ(share(nlm1::fsa_W), nlm1::LCK_DENIED);
+  EXPECT_EQ(share(nlm1::fsa_R), nlm1::LCK_GRANTED);
+}
+
+TEST_F(NlmProgramTest, AStatusThatVersion3DoesNotHaveIsADenial) {
+  EXPECT_EQ(Call<nlm1::NLMPROC_UNLOCK>(bob, {.cookie = {}, .alock = {.caller_name = "bob"}}).stat, nlm1::LCK_DENIED)
+      << "a stale handle";
+}
+
+TEST_F(NlmProgramTest, Version3ShowsALockBeyondItsOffsets) {
+  EXPECT_EQ(Lock(alice, {.offset = uint64_t{1} << 40, .length = 10}), NLM4_GRANTED);
+  const auto tested = Call<nlm1::NLMPROC_TEST>(bob, {.cookie = {},
+                                                     .exclusive = true,
+                                                     .alock = {.caller_name = "bob",
+                                                               .fh = ConstBytes(file2),
+                                                               .oh = AsBytes("b"),
+                                                               .svid = 1,
+                                                               .l_offset = 0,
+                                                               .l_len = 0}})
+                          .test_stat;
+  ASSERT_EQ(tested.discriminant(), nlm1::LCK_DENIED);
+  EXPECT_EQ(tested.holder().l_offset, UINT32_MAX);
+  EXPECT_EQ(tested.holder().l_len, 0u) << "to the end";
 }
 
 TEST_F(NlmProgramTest, CallsForClientsAreUnknown) {

@@ -81,7 +81,7 @@ Task<CallbackSender::Answer> CallbackSender::CallByBoundSession(ClientId client,
       co_return std::unexpected(Failure::kRefused);
     }
     way->CloseConnection("a call to the client got no answer");
-    co_await Pause(options_.again);
+    co_await pauses_.For(options_.again);
     way = co_await NextWay(end, next_way);
   }
   finish(Fate::kUnknown);

@@ -28,11 +28,12 @@ CallbackSender::CallbackSender(State& state, Loop* home, TimerService& timers, B
       buffers_(buffers),
       connect_(std::move(connect)),
       options_(options),
+      pauses_(timers),
       xids_(rpc::Xid(static_cast<uint32_t>(SystemRandom()))) {}
 
 void CallbackSender::Stop() {
   stopping_ = true;
-  for (OneShot<>* pause : std::exchange(pauses_, {})) pause->Set();
+  pauses_.EndAll();
   addresses_.clear();
 }
 
@@ -54,18 +55,6 @@ Task<void> CallbackSender::Count(Task<void> task) {
   --under_way_;
 }
 
-Task<void> CallbackSender::Pause(Duration duration) {
-  if (stopping_) co_return;
-  OneShot<> over;
-  pauses_.push_back(&over);
-  auto timer = timers_.MakeTimer([&over] {
-    if (!over.is_set()) over.Set();
-  });
-  timer->ExpireAfter(duration);
-  co_await over;
-  std::erase(pauses_, &over);
-}
-
 Task<void> CallbackSender::Deliver(ClientId client, CallbackOperation operation, std::function<bool()> wanted,
                                    OnlySession only) {
   co_await DeliverUntil(timers_.Now() + options_.patience, client, operation, std::move(wanted), only);
@@ -78,7 +67,7 @@ Task<std::optional<nfsstat4>> CallbackSender::DeliverUntil(TimePoint end, Client
     const Answer answer = co_await CallOnce(client, operation, end, only);
     if (answer && !MayHaveBeenEarly(answer->status)) co_return answer->status;
     if (!answer && (answer.error() == Failure::kNoClient || answer.error() == Failure::kRefused)) break;
-    co_await Pause(options_.again);
+    co_await pauses_.For(options_.again);
   }
   co_return std::nullopt;
 }

@@ -20,6 +20,7 @@
 
 #include "base/address.h"
 #include "base/loop.h"
+#include "base/pauses.h"
 #include "nfs/v4/callback/callbacks.h"
 #include "nfs/v4/callback/wire.h"
 #include "nfs/v4/state/state.h"
@@ -88,7 +89,6 @@ class CallbackSender : public Callbacks {
   void Run(Task<void> task);
   // All methods below run on the home loop.
   Task<void> Count(Task<void> task);
-  Task<void> Pause(Duration duration);
   bool IsOver(TimePoint end) const { return stopping_ || timers_.Now() >= end; }
 
   // Repeats the call until the client has answered, or until `wanted` returns false. `only`: use only the backchannel
@@ -129,7 +129,7 @@ class CallbackSender : public Callbacks {
   std::atomic<bool> stopping_{false};
   // All members below belong to the home loop.
   size_t under_way_ = 0;
-  std::vector<OneShot<>*> pauses_;
+  Pauses pauses_;
   std::set<Delegation> recalled_;  // delegations whose recall is under way
   std::set<Way> probed_;           // connections whose probe is under way; the probes hold the channels
   std::map<ClientId, AddressPath> addresses_;

@@ -96,7 +96,7 @@ Task<CallbackSender::Answer> CallbackSender::CallBySession(ClientId client, cons
     // After NFS4ERR_DELAY, the sender repeats the call on the same slot. Without an answer, it needs another
     // connection.
     if (!answer) state_.Run([&](StateTables& state) { state.sessions.SuspectChannel(started->session, *channel); });
-    if (answer) co_await Pause(options_.again);
+    if (answer) co_await pauses_.For(options_.again);
     channel = co_await NextWay(end, next_channel);
   }
   finish(Fate::kUnknown);
@@ -108,7 +108,7 @@ Task<std::shared_ptr<rpc::BackChannel>> CallbackSender::NextWay(TimePoint end, L
     auto way = state_.Run(look);
     if (!way) break;
     if (*way) co_return *std::move(way);
-    co_await Pause(options_.again);
+    co_await pauses_.For(options_.again);
   }
   co_return nullptr;
 }
