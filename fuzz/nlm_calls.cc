@@ -171,8 +171,12 @@ class Server : fuzz::Nfs4Server {
 
   Task<> Make(const char* name) {
     const nfs::Export& in = *exports_.all()[0];
-    const auto made = co_await in.file_system().Create({.credentials = {.uid = 0, .gid = 0, .groups = {}}},
-                                                       in.file_system().Root(), name, {.attributes = {.mode = 0666}});
+    fs::NewAttributes attributes;
+    attributes.mode = 0666;
+    fs::CreateHow how;
+    how.attributes = attributes;
+    const fs::RequestContext root{.credentials = {.uid = 0, .gid = 0, .groups = {}}};
+    const auto made = co_await in.file_system().Create(root, in.file_system().Root(), name, how);
     if (!made.result) Die("no file");
     files_.emplace_back(AsText(nfs::EncodedHandle({in.id(), made.result->handle}).bytes()));
   }

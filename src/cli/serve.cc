@@ -83,7 +83,7 @@ std::string ClientsNameFor(const IpAddress& address) {
 
 void PrintHowToMount(const server::Server& server, const server::Options& options) {
   const server::Addresses& at = server.addresses();
-  fmt::print("NFS over RDMA ({}): {}\nNFS over TCP: {}\nMOUNT and RQUOTA over TCP and UDP: {}\n",
+  fmt::print("NFS over RDMA ({}): {}\nNFS over TCP: {}\nMOUNT, NLM, NSM and RQUOTA over TCP and UDP: {}\n",
              server.rdma_description(), at.rdma, at.tcp, at.mount);
   if (options.port_mapper) fmt::print("Port mapper over TCP and UDP: port {}\n", options.port_mapper_port);
   if (server.offers_gss()) fmt::print("Kerberos: offered (RPCSEC_GSS)\n");
@@ -97,8 +97,13 @@ void PrintHowToMount(const server::Server& server, const server::Options& option
   for (const auto& exported : server.exports().all()) {
     for (const auto& [protocol, port] : {std::pair("rdma", at.rdma.port()), std::pair("tcp", at.tcp.port())}) {
       fmt::print("  mount -t nfs -o vers=4.2,proto={},port={} {}:{} /mnt\n", protocol, port, host, exported->path());
-      fmt::print("  mount -t nfs -o vers=3,proto={},port={},nolock,mountproto=tcp,mountport={} {}:{} /mnt\n", protocol,
-                 port, at.mount.port(), host, exported->path());
+      if (server.ports_can_be_found()) {
+        fmt::print("  mount -t nfs -o vers=3,proto={} {}:{} /mnt\n", protocol, host, exported->path());
+      } else {
+        // Without a port mapper a client does not find the lock manager.
+        fmt::print("  mount -t nfs -o vers=3,proto={},port={},nolock,mountproto=tcp,mountport={} {}:{} /mnt\n",
+                   protocol, port, at.mount.port(), host, exported->path());
+      }
     }
   }
   std::error_code error;

@@ -250,6 +250,11 @@ void Registrar::Tell(const Report& report) {
   told_ = report.problems;
 }
 
+bool Registrar::has_all() {
+  std::lock_guard lock(mutex_);
+  return reached_ && told_.empty();
+}
+
 void Registrar::Withdraw() {
   withdrawn_ = true;  // before the lock, so that a Refresh() under way ends soon
   std::lock_guard lock(mutex_);

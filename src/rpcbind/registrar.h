@@ -44,6 +44,8 @@ class Registrar {
   // Registers the services that rpcbind does not have, and logs what has changed: rpcbind may have been started again
   // since the last call, or another server may have ended. Does nothing after Withdraw().
   void Refresh();
+  // Whether the last attempt has found or made all registrations.
+  bool has_all();
   // Removes the registrations that Require() and Refresh() have made, unless they lead elsewhere by now.
   void Withdraw();
 

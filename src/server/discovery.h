@@ -56,6 +56,8 @@ class Discovery {
   void KeepRegistered(Loop& loop, Workers& pool);
   // On the loop: no longer looks.
   void StopLooking() { timer_.reset(); }
+  // Whether clients can find the ports: the server has a port mapper, or has registered all services.
+  bool ports_can_be_found() const { return port_mapper2_ || (registrar_ && registrar_->has_all()); }
   // Removes the registrations. Blocks like Start(). Clients that know a port are not affected.
   void Withdraw();
 

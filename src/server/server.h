@@ -58,6 +58,8 @@ class Server {
   // For people: the device that serves RDMA, or that software does.
   const std::string& rdma_description() const { return rdma_.description; }
 
+  // Whether clients can ask a port mapper for the ports of NFS and of the programs beside it.
+  bool ports_can_be_found() const { return discovery_.ports_can_be_found(); }
   // Whether clients may use RPCSEC_GSS.
   bool offers_gss() const { return kerberos_ != nullptr; }
 

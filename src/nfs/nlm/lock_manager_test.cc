@@ -531,6 +531,13 @@ TEST_F(NlmGraceTest, AfterThePeriodNobodyReclaims) {
   EXPECT_EQ(Lock(bob, {.offset = 50}), NLM4_GRANTED);
 }
 
+// Otherwise all clients of version 3 would wait after each restart of a server on which one of them had a lock.
+TEST_F(NlmGraceTest, CallsWithoutAnOwnerNeedNotWait) {
+  EXPECT_EQ(Run(v4::PutFh(file), v4::Reading(v4::kAnonymous)).status, NFS4_OK);
+  EXPECT_EQ(Run(v4::PutFh(file), v4::Writing(v4::kAnonymous)).status, NFS4_OK);
+  server.state.Run([&](v4::StateTables& state) { EXPECT_EQ(state.claims(), 0u); });
+}
+
 TEST_F(NlmGraceTest, AClientOfVersion4WaitsForTheEndOfThePeriodToo) {
   const auto opened = TryOpen(Client(), "file", kBoth);
   EXPECT_EQ(opened.status(), nfs4::NFS4ERR_GRACE);

@@ -71,6 +71,7 @@ NlmTest::NlmTest(const WaitingLocks::Settings& settings)
     : manager(server.exports, locks, hosts, nullptr, world, settings) {
   server.Serve(program4);
   server.Serve(program3);
+  server.Serve(program1);
   server.callbacks.on_host_notice = [this](const v4::LockNotice& notice) { manager.Tell(notice); };
 }
 

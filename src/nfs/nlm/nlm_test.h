@@ -159,6 +159,7 @@ class NlmTest : public v4::StatefulTest {
   LockManager manager;
   Program program4{manager, 4};
   Program program3{manager, 3};
+  Program program1{manager, 1};
 };
 
 }  // namespace penstock::nfs::nlm

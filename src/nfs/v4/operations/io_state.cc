@@ -20,7 +20,7 @@ struct Look {
 
 // RFC 8881 §8.4.2.1: during grace, clients may still reclaim denials and delegations that conflict.
 bool IsTooEarly(const StateTables& state, const stateid4& id, bool write) {
-  if (!state.clients.InGrace()) return false;
+  if (!state.clients.MayBeReclaimed()) return false;
   return IsAnonymous(id) || (IsReadBypass(id) && write);
 }
 
@@ -68,7 +68,7 @@ Task<nfsstat4> CheckIo(Asker asker, Result<stateid4, nfsstat4> id, NamedFile fil
 Task<nfsstat4> Recall(Asker asker, NamedFile file, std::optional<stateid4> given, Delegations::Use use) {
   for (;;) {
     Look look = asker.services.state.Run([&](StateTables& state) -> Look {
-      if (use == Delegations::Use::kChange && state.clients.InGrace()) return {NFS4ERR_GRACE};
+      if (use == Delegations::Use::kChange && state.clients.MayBeReclaimed()) return {NFS4ERR_GRACE};
       // RFC 8881 §8.2.6
       std::optional<ClientId> client = asker.who.client;
       if (!client && given) {

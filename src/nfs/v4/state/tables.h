@@ -182,7 +182,7 @@ struct StateTables {
 
   // The number of claims that a request without a stateid may conflict with. During grace, assume that a conflicting
   // claim may exist.
-  size_t claims() const { return files.claims() + (clients.InGrace() ? 1 : 0); }
+  size_t claims() const { return files.claims() + (clients.MayBeReclaimed() ? 1 : 0); }
   // Whether the tables have queued notices, and takes them.
   bool owes() const;
   Owed TakeOwed();

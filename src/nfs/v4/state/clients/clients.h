@@ -87,6 +87,8 @@ class Clients {
 
   Grace& grace() { return grace_; }
   bool InGrace() const { return grace_.on(); }
+  // Whether clients may still reclaim delegations, and opens that deny access to others.
+  bool MayBeReclaimed() const { return grace_.awaits_clients(); }
   // Checks whether a client may get an open, lock or delegation that it did not have: NFS4ERR_GRACE in the grace period
   // and before the client's RECLAIM_COMPLETE (RFC 8881 §18.51.3).
   nfs4::nfsstat4 CheckNew(ClientId id) const;

@@ -1,17 +1,23 @@
 #include "nfs/v4/state/clients/grace.h"
 
+#include "nfs/v4/state/clients/lock_hosts.h"
+
 namespace penstock::nfs::v4 {
 
 Grace::Grace(const std::vector<RecoveryRecord>& clients, TimePoint end) : on_(!clients.empty()), end_(end) {
   for (const RecoveryRecord& client : clients) {
     known_.emplace(client.owner, client.principal);
-    waiting_for_.insert(client.owner);
+    if (waiting_for_.insert(client.owner).second && !ParseLockHostRecord(client)) ++clients_;
   }
+}
+
+void Grace::StopWaitingFor(const std::string& owner) {
+  if (waiting_for_.erase(owner) > 0 && !ParseLockHostRecord({.owner = owner, .principal = {}})) --clients_;
 }
 
 void Grace::Forget(const std::string& owner) {
   known_.erase(owner);
-  waiting_for_.erase(owner);
+  StopWaitingFor(owner);
 }
 
 void Grace::End() { *this = Grace(); }

@@ -30,6 +30,9 @@ class Grace {
   Grace(const std::vector<RecoveryRecord>& clients, TimePoint end);
 
   bool on() const { return on_; }
+  // Whether clients of version 4 may still reclaim. If not, the period waits for hosts that lock through NLM, which
+  // reclaim no delegations, and no shares that keep others from a file.
+  bool awaits_clients() const { return on_ && clients_ > 0; }
   bool IsDue(TimePoint now) const { return on_ && (waiting_for_.empty() || now >= end_); }
   void End();
 
@@ -42,17 +45,20 @@ class Grace {
   // otherwise another client uses the name. Minor version 0 has no RECLAIM_COMPLETE, so the period waits for its
   // clients.
   void Complete(const std::string& owner, const Principal& principal) {
-    if (Knew(owner, principal)) waiting_for_.erase(owner);
+    if (Knew(owner, principal)) StopWaitingFor(owner);
   }
   // Takes from a client the right to reclaim. The client has lost the locks that it had reclaimed, and local programs
   // may have held them since.
   void Forget(const std::string& owner);
 
  private:
+  void StopWaitingFor(const std::string& owner);
+
   bool on_ = false;
   TimePoint end_{};
   std::unordered_map<std::string, Principal> known_;
   std::unordered_set<std::string> waiting_for_;
+  size_t clients_ = 0;  // of version 4, among waiting_for_
 };
 
 }  // namespace penstock::nfs::v4
