@@ -47,6 +47,12 @@ bool Target::IsOutdated(const fs::Handle& object, const fs::Attributes& attribut
   return may_be_held && claims_->IsOutdated(export_->Name(object), mark_);
 }
 
+Task<fs::Observed<fs::AccessMask>> Target::Access(uint32_t wanted) const {
+  constexpr fs::AccessMask kChanges = fs::kAccessModify | fs::kAccessExtend | fs::kAccessDelete;
+  constexpr fs::AccessMask kKnown = fs::kAccessRead | fs::kAccessLookup | fs::kAccessExecute | kChanges;
+  return file_system().Access(context(), object_, wanted & kKnown & ~(read_only() ? kChanges : 0));
+}
+
 Task<fs::Result<void>> Target::CheckUse(fs::Handle object, FileClaims::Use use) {
   const NamedFile file = export_->Name(object);
   FileClaims::Checked checked = co_await claims_->Check(loop_, file, use);

@@ -46,6 +46,10 @@ class Target {
   const fs::Handle& object() const { return object_; }
   bool read_only() const { return export_->options().read_only; }
 
+  // Returns which of the wanted rights the caller has on the object. `wanted` has the bits of ACCESS in version 3 (RFC
+  // 1813 §3.3.4); unknown bits, and those of changes in a read-only export, are zero in the result.
+  Task<fs::Observed<fs::AccessMask>> Access(uint32_t wanted) const;
+
   // Returns the object of another handle in the same call. Fails with kXDev if it belongs to another export.
   fs::Result<fs::Handle> OtherObject(const std::optional<FileHandle>& handle) const;
 

@@ -1,11 +1,6 @@
 #include "nfs/v2/program.h"
 
-#include <type_traits>
-
-#include "base/log.h"
-#include "nfs/v2/convert.h"
-#include "nfs/v2/patience.h"
-#include "nfs/v2/procedures.h"
+#include "nfs/v2/run.h"
 #include "rpc/handle.h"
 
 namespace penstock::nfs::v2 {
@@ -13,58 +8,6 @@ namespace penstock::nfs::v2 {
 using namespace nfs2;  // NOLINT: the protocol's own names, RFC 1094
 
 namespace {
-
-// A procedure's function, and what it needs besides the arguments.
-template <class Arguments, class T>
-using Function = Reply<T> (*)(Request, const Arguments&);
-
-struct Execution {
-  Request request;
-  Patience patience;
-};
-
-// Encodes the results: the status, and after NFS_OK the value.
-template <class T>
-void EncodeOk(xdr::Encoder& results, const T& value) {
-  xdr::Encode(results, NFS_OK);
-  xdr::Encode(results, value);
-}
-
-void EncodeOk(xdr::Encoder& results, const Listing& listing) {
-  readdirok ok{.entries = {}, .eof = listing.eof};
-  for (const Listing::Entry& each : listing.entries) {
-    ok.entries.push_back({.fileid = each.fileid, .name = each.name, .cookie = each.cookie});
-  }
-  xdr::Encode(results, NFS_OK);
-  xdr::Encode(results, ok);
-}
-
-template <class Procedure, class T>
-Task<rpc::AcceptStatus> Run(Execution execution, xdr::Decoder& arguments, xdr::Encoder& results,
-                            Function<typename Procedure::Arguments, T> function) {
-  typename Procedure::Arguments decoded{};
-  if (!xdr::Decode(arguments, decoded) || !arguments.Finish()) co_return rpc::AcceptStatus::GARBAGE_ARGS;
-  for (;;) {
-    const fs::Result<T> done = co_await function(execution.request, decoded);
-    if (done) {
-      if constexpr (std::is_void_v<T>) {
-        xdr::Encode(results, NFS_OK);
-      } else {
-        EncodeOk(results, *done);
-      }
-      co_return rpc::AcceptStatus::SUCCESS;
-    }
-    if (done.error() != fs::Error::kDelay) {
-      xdr::Encode(results, ToStatus(done.error()));
-      co_return rpc::AcceptStatus::SUCCESS;
-    }
-    const bool again = co_await execution.patience.Wait();
-    if (again) continue;
-    log::debug("{} gets no reply: the server cannot execute it now", Procedure::kName);
-    execution.request.call.no_reply = true;
-    co_return rpc::AcceptStatus::SUCCESS;
-  }
-}
 
 // For procedures that do nothing.
 template <class Procedure>
@@ -98,9 +41,13 @@ rpc::Classification Program::Classify(rpc::CallContext& context, xdr::Decoder& /
   }
 }
 
+Execution Program::ExecutionOf(rpc::CallContext& context) {
+  return {.request = {exports_, cookies_, context, claims_},
+          .patience = {context.peer.loop, settings_.patience, stops_}};
+}
+
 Task<rpc::AcceptStatus> Program::Call(rpc::CallContext& context, xdr::Decoder& arguments, xdr::Encoder& results) {
-  const Execution execution{.request = {exports_, cookies_, context, claims_},
-                            .patience = {context.peer.loop, settings_.patience, stops_}};
+  const Execution execution = ExecutionOf(context);
   switch (context.procedure) {
     case NFSPROC_NULL::kNumber:
       return RunNothing<NFSPROC_NULL>(context, arguments, results);

@@ -11,6 +11,8 @@
 
 namespace penstock::nfs::v2 {
 
+struct Execution;
+
 class Program final : public rpc::Program {
  public:
   // `exports` outlives the program and does not change any more. `claims` outlives it, too: the state that clients of
@@ -25,6 +27,10 @@ class Program final : public rpc::Program {
   rpc::VersionRange versions() const override;
   rpc::Classification Classify(rpc::CallContext& context, xdr::Decoder& arguments) const override;
   Task<rpc::AcceptStatus> Call(rpc::CallContext& context, xdr::Decoder& arguments, xdr::Encoder& results) override;
+
+  // Returns the input of a procedure (run.h), also for the procedures of the program that accompanies this one, NFSACL
+  // version 2. The result refers to this program and to `context`.
+  Execution ExecutionOf(rpc::CallContext& context);
 
   // Makes calls that wait (patience.h) end soon, without a reply. Later calls do not wait. Any thread may call it.
   void StopWaiting() { stops_ = true; }

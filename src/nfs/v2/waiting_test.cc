@@ -1,36 +1,15 @@
 // Calls that the server cannot execute at once, because a client of version 4 has a delegation, or because the file
 // system lacks a resource. Version 2 has no error that says so.
-#include <atomic>
 #include <climits>
 
 #include "base/loop.h"
 #include "base/test_loop.h"
 #include "fs/faulty/file_system.h"
 #include "nfs/v2/nfs_test.h"
+#include "nfs/v2/test_claims.h"
 
 namespace penstock::nfs::v2 {
 namespace {
-
-// Files on which another client has a claim, for the next `conflicts` checks.
-class Claimed final : public FileClaims {
- public:
-  Claimed() : FileClaims(count_) {}
-
-  uint64_t Mark() const override { return 0; }
-  bool IsOutdated(const NamedFile&, uint64_t) const override { return conflicts > 0; }
-  Task<Checked> Check(Loop*, NamedFile, Use use) override {
-    uses.push_back(use);
-    const bool conflict = conflicts > 0 && conflicts-- > 0;
-    co_return Checked{.verdict = conflict ? verdict : Verdict::kFree};
-  }
-
-  int conflicts = 0;
-  Verdict verdict = Verdict::kLater;
-  std::vector<Use> uses;
-
- private:
-  std::atomic<size_t> count_{1};
-};
 
 class WaitingTest : public testing::Test {
  protected:

@@ -52,10 +52,7 @@ Task<ACCESS3res> Access(Request request, const ACCESS3args& arguments) {
   Target target(request, arguments.object);
   if (!target) co_return ACCESS3res(target.status());
 
-  fs::AccessMask wanted = arguments.access & (fs::kAccessRead | fs::kAccessLookup | fs::kAccessModify |
-                                              fs::kAccessExtend | fs::kAccessDelete | fs::kAccessExecute);
-  if (target.read_only()) wanted &= ~(fs::kAccessModify | fs::kAccessExtend | fs::kAccessDelete);
-  const auto observed = co_await target.file_system().Access(target.context(), target.object(), wanted);
+  const auto observed = co_await target.Access(arguments.access);
   const post_op_attr attributes = target.PostAttributes(observed.attributes);
   if (!observed.result) {
     co_return ACCESS3res(ToStatus(observed.result.error()), ACCESS3resfail{.obj_attributes = attributes});
