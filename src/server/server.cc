@@ -191,10 +191,10 @@ SetupResult<void> Server::Listen() {
                    {.exports = exports_, .pool = *pool_, .home = home, .state_directory = state_directory_.path()}));
     nfs3_.emplace(exports_, nfs::v3::Settings{}, &nfs4_->claims());
     Serve(*nfs3_);
-    nfs_acl_.emplace(exports_, &nfs4_->claims());
+    if (options_.nfs2) ServeVersion2();
+    nfs_acl_.emplace(exports_, &nfs4_->claims(), nfs2_ ? &*nfs2_ : nullptr);
     Serve(*nfs_acl_);
     Serve(nfs4_->program());
-    if (options_.nfs2) ServeVersion2();
     ServeBeside(mount_);
     ServeBeside(WithGroups(rquota_));
     locking_ = std::make_unique<Locking>(exports_, *nfs4_, home, options_.nfs2);

@@ -114,7 +114,7 @@ class Server {
   std::unique_ptr<Locking> locking_;          // likewise; uses the locks of nfs4_
   std::optional<nfs::v2::Program> nfs2_;      // after nfs4_, whose claims it respects; none without Options::nfs2
   std::optional<nfs::v3::Program> nfs3_;      // likewise
-  std::optional<nfs::acl::Program> nfs_acl_;  // likewise
+  std::optional<nfs::acl::Program> nfs_acl_;  // likewise, and after nfs2_
   std::vector<std::unique_ptr<nfs::WithGroups>> with_groups_;
   std::unique_ptr<rpc::gss::Acceptor> acceptor_;  // null if RPCSEC_GSS is not offered; lives as long as the dispatcher
   std::unique_ptr<rpc::Dispatcher> dispatcher_;   // after loops_, whose clock it uses

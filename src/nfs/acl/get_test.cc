@@ -1,4 +1,3 @@
-#include "fs/faulty/file_system.h"
 #include "nfs/acl/acl_test.h"
 
 namespace penstock::nfs::acl {
@@ -6,19 +5,6 @@ namespace {
 
 using GetAclTest = AclTest;
 using testing::IsEmpty;
-
-// A file system whose files have only modes.
-class WithoutAcls : public fs::faulty::FileSystem {
- public:
-  explicit WithoutAcls(const std::shared_ptr<fs::FileSystem>& files)
-      : fs::faulty::FileSystem(files), properties_(files->GetProperties()) {
-    properties_.acls = false;
-  }
-  const fs::Properties& GetProperties() const override { return properties_; }
-
- private:
-  fs::Properties properties_;
-};
 
 TEST_F(GetAclTest, ReturnsTheModeAsAList) {
   const nfs_fh3 file = MakeFile("file", "", 0640);

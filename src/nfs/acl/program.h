@@ -1,9 +1,10 @@
-// NFSACL version 3 as an RPC program: POSIX access control lists beside NFS version 3. Clients send its calls over the
-// connection of NFS (RFC 8267 §5.2).
+// NFSACL versions 2 and 3 as an RPC program: POSIX access control lists beside the same versions of NFS. Clients send
+// its calls over the connection of NFS (RFC 8267 §5.2).
 #pragma once
 
 #include "nfs/exports.h"
 #include "nfs/file_claims.h"
+#include "nfs/v2/program.h"
 #include "nfs/v3/settings.h"
 #include "rpc/dispatch.h"
 
@@ -11,8 +12,10 @@ namespace penstock::nfs::acl {
 
 class Program final : public rpc::Program {
  public:
-  // As for v3::Program.
-  explicit Program(const Exports& exports, FileClaims* claims = nullptr) : exports_(exports), claims_(claims) {}
+  // `exports` and `claims` as for v3::Program. Version 2 is served beside `nfs2`, which outlives this program; null if
+  // the server does not serve that version.
+  explicit Program(const Exports& exports, FileClaims* claims = nullptr, v2::Program* nfs2 = nullptr)
+      : exports_(exports), claims_(claims), nfs2_(nfs2) {}
 
   uint32_t number() const override;
   rpc::VersionRange versions() const override;
@@ -20,9 +23,12 @@ class Program final : public rpc::Program {
   Task<rpc::AcceptStatus> Call(rpc::CallContext& context, xdr::Decoder& arguments, xdr::Encoder& results) override;
 
  private:
+  Task<rpc::AcceptStatus> CallVersion2(rpc::CallContext& context, xdr::Decoder& arguments, xdr::Encoder& results);
+
   const Exports& exports_;
   const v3::Settings settings_;
   FileClaims* const claims_;
+  v2::Program* const nfs2_;
 };
 
 }  // namespace penstock::nfs::acl

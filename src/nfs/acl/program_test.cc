@@ -18,7 +18,11 @@ TEST_F(AclProgramTest, NullWorksForEveryCaller) {
 }
 
 TEST_F(AclProgramTest, RejectsOtherVersionsAndProcedures) {
-  EXPECT_EQ(AskRaw(4, 0, xdr::Void()).accept_status(), rpcmsg::PROG_MISMATCH);
+  for (const uint32_t version : {2u, 4u}) {
+    const Answer answer = AskRaw(version, 0, xdr::Void());
+    ASSERT_EQ(answer.accept_status(), rpcmsg::PROG_MISMATCH) << "version " << version;
+    EXPECT_EQ(answer.header.body.areply().reply_data.mismatch_info(), (rpcmsg::version_range{3, 3}));
+  }
   EXPECT_EQ(AskRaw(3, 3, xdr::Void()).accept_status(), rpcmsg::PROC_UNAVAIL);
 }
 
@@ -81,10 +85,12 @@ TEST_F(AclProgramTest, ExecutesADuplicateOnce) {
 
 // RFC 8267 §5.2
 TEST_F(AclProgramTest, NoItemIsDdpEligible) {
-  NFS_ACL_V3_procedures::ForEach([&]<class Procedure>(std::type_identity<Procedure>) {
+  const auto check = []<class Procedure>(std::type_identity<Procedure>) {
     EXPECT_EQ(xdr::kExtent<typename Procedure::Arguments>.payloads, 0u) << Procedure::kName;
     EXPECT_EQ(xdr::kExtent<typename Procedure::Results>.payloads, 0u) << Procedure::kName;
-  });
+  };
+  NFS_ACL_V2_procedures::ForEach(check);
+  NFS_ACL_V3_procedures::ForEach(check);
 }
 
 }  // namespace

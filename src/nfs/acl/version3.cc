@@ -1,5 +1,5 @@
 // GETACL and SETACL of NFSACL version 3: file handles, attributes and errors are those of NFS version 3.
-#include "nfs/acl/lists.h"
+#include "nfs/acl/checks.h"
 #include "nfs/acl/procedures.h"
 #include "nfs/v3/convert.h"
 
@@ -9,9 +9,6 @@ using namespace nfs3;    // NOLINT: the protocol's own names, RFC 1813
 using namespace nfsacl;  // NOLINT: the protocol's own names
 
 namespace {
-
-// A list that is too large for the file system needs space that an object does not have.
-nfsstat3 StatusOfSet(fs::Error error) { return error == fs::Error::kXattrTooBig ? NFS3ERR_NOSPC : v3::ToStatus(error); }
 
 SETACL3res Failure(nfsstat3 status, const post_op_attr& attributes) {
   return SETACL3res(status, SETACL3resfail{.attr = attributes});
@@ -27,12 +24,8 @@ Task<GETACL3res> GetAcl3(v3::Request request, const GETACL3args& arguments) {
   // at most.
   const auto observed = co_await target.file_system().GetAcls(target.context(), target.object());
   const post_op_attr attributes = target.PostAttributes(observed.attributes);
-  const auto failure = [&](nfsstat3 status) { return GETACL3res(status, GETACL3resfail{.attr = attributes}); };
-  if (!observed.result) co_return failure(v3::ToStatus(observed.result.error()));
-  if ((arguments.mask & ~kAllParts) != 0) co_return failure(NFS3ERR_INVAL);
-  if (!target.file_system().GetProperties().acls) co_return failure(NFS3ERR_NOTSUPP);
-  auto lists = ToSecurityAttributes(*observed.result, *observed.attributes, arguments.mask);
-  if (!lists) co_return failure(NFS3ERR_SERVERFAULT);
+  auto lists = ListsOf(target, observed, arguments.mask);
+  if (!lists) co_return GETACL3res(v3::ToStatus(lists.error()), GETACL3resfail{.attr = attributes});
   co_return GETACL3res(NFS3_OK, GETACL3resok{.attr = attributes, .acl = *std::move(lists)});
 }
 
@@ -40,17 +33,9 @@ Task<SETACL3res> SetAcl3(v3::Request request, const SETACL3args& arguments) {
   v3::Target target(request, arguments.fh);
   if (!target) co_return SETACL3res(target.status());
 
-  const auto acls = FromSecurityAttributes(arguments.acl);
-  nfsstat3 refusal = NFS3_OK;
-  if (target.read_only()) {
-    refusal = NFS3ERR_ROFS;
-  } else if ((arguments.acl.mask & ~kAllParts) != 0 || !acls) {
-    refusal = NFS3ERR_INVAL;
-  } else if (!target.file_system().GetProperties().acls) {
-    refusal = NFS3ERR_NOTSUPP;
-  } else if (target.may_be_claimed()) {
-    refusal = co_await target.CheckClaims(FileClaims::Use::kChange);
-  }
+  const auto acls = ListsToSet(target, arguments.acl);
+  nfsstat3 refusal = acls ? NFS3_OK : v3::ToStatus(acls.error());
+  if (acls && target.may_be_claimed()) refusal = co_await target.CheckClaims(FileClaims::Use::kChange);
   if (refusal != NFS3_OK) {
     const auto unchanged = co_await target.Unchanged();
     co_return Failure(refusal, target.PostAttributes(unchanged.after));
@@ -58,7 +43,7 @@ Task<SETACL3res> SetAcl3(v3::Request request, const SETACL3args& arguments) {
 
   const auto changed = co_await target.file_system().SetAcls(target.context(), target.object(), *acls);
   const post_op_attr attributes = target.PostAttributes(changed.object.after);
-  if (!changed.result) co_return Failure(StatusOfSet(changed.result.error()), attributes);
+  if (!changed.result) co_return Failure(v3::ToStatus(ErrorOfSet(changed.result.error())), attributes);
   co_return SETACL3res(NFS3_OK, SETACL3resok{.attr = attributes});
 }
 
