@@ -1,6 +1,6 @@
 // Makes sequences of NFSACL calls on a file system in memory, which has a file, a directory and a symbolic link. The
-// input gives a procedure, an object, and arbitrary arguments. Each call must get a reply that decodes as the
-// procedure's results. Lists that the server returns must be lists that it accepts, with the mode that it reports.
+// input gives a version and a procedure, an object, and arbitrary arguments. Each call must get a reply that decodes as
+// the procedure's results. Lists that the server returns must be lists that it accepts, with the mode that it reports.
 #include <algorithm>
 #include <cstdlib>
 #include <memory>
@@ -13,6 +13,8 @@
 #include "nfs/acl/lists.h"
 #include "nfs/acl/program.h"
 #include "nfs/exports.h"
+#include "nfs/padded_handle.h"
+#include "nfs/v2/program.h"
 #include "protocol/nfsacl.h"
 #include "rpc/dispatch.h"
 #include "xdr/decode.h"
@@ -37,32 +39,37 @@ class Server {
   }
 
   void Execute(Input& input) {
-    const uint32_t procedure = input.Octet() % 4;  // one more than exist
-    const ConstBytes object = handles_[input.Octet() % handles_.size()].bytes();
-    const ConstBytes arguments = procedure == 2 ? Lists(input) : input.Take(4);
+    const uint8_t choice = input.Octet();
+    const uint32_t version = choice < 0x80 ? nfsacl::NFS_ACL_V3 : nfsacl::NFS_ACL_V2;
+    const uint32_t procedure = choice % (version == nfsacl::NFS_ACL_V3 ? 4 : 6);  // one more than exist
+    const bool has_mask = version == nfsacl::NFS_ACL_V3 || (procedure != 0 && procedure != 3);
+    const nfs::FileHandle& object = objects_[input.Octet() % objects_.size()];
+    const ConstBytes arguments = procedure == 2 ? Lists(input) : input.Take(has_mask ? 4 : 0);
 
     xdr::Encoder encoder(buffers_);
     const rpc::ClientCredential root({.machine = "client", .uid = 0, .gid = 0, .groups = {}});
-    rpc::EncodeCallHeader(encoder,
-                          {rpc::Xid(++xid_), nfsacl::NFS_ACL_PROGRAM, nfsacl::NFS_ACL_V3, procedure, root.auth(), {}});
-    if (procedure != 0) encoder.Opaque(object);
+    rpc::EncodeCallHeader(encoder, {rpc::Xid(++xid_), nfsacl::NFS_ACL_PROGRAM, version, procedure, root.auth(), {}});
+    if (procedure != 0 && version == nfsacl::NFS_ACL_V3) encoder.Opaque(nfs::EncodedHandle(object).bytes());
+    if (procedure != 0 && version == nfsacl::NFS_ACL_V2) encoder.Fixed(*nfs::ToPadded(object));
     encoder.Fixed(arguments);
     std::optional<rpc::Message> reply;
     Spawn(Run(encoder.Finish(), reply));
     if (!reply) Die("a call did not end");
-    nfsacl::NFS_ACL_V3_procedures::ForEach([&]<class Procedure>(std::type_identity<Procedure>) {
+    const auto check = [&]<class Procedure>(std::type_identity<Procedure>) {
       if (Procedure::kNumber == procedure) Check<Procedure>(*reply);
-    });
+    };
+    version == nfsacl::NFS_ACL_V3 ? nfsacl::NFS_ACL_V3_procedures::ForEach(check)
+                                  : nfsacl::NFS_ACL_V2_procedures::ForEach(check);
   }
 
  private:
   Task<> Fill(const fs::RequestContext& context, const fs::Handle& root) {
-    handles_.push_back(nfs::EncodedHandle(exports_.all()[0]->root()));
+    objects_.push_back(exports_.all()[0]->root());
     const auto file = co_await tree_->Create(context, root, "file", {});
     const auto link = co_await tree_->MakeSymlink(context, root, "link", "file", {});
     if (!file.result || !link.result) Die("no objects");
     for (const fs::Handle& each : {file.result->handle, link.result->handle}) {
-      handles_.push_back(nfs::EncodedHandle({exports_.all()[0]->id(), each}));
+      objects_.push_back({exports_.all()[0]->id(), each});
     }
   }
   Task<> Run(rpc::Message call, std::optional<rpc::Message>& reply) {
@@ -98,15 +105,17 @@ class Server {
     if (status != rpc::AcceptStatus::SUCCESS) Die("not executed");
     typename Procedure::Results results{};
     if (!xdr::Decode(decoder, results) || !decoder.Finish()) Die("undecodable results");
-    if constexpr (std::is_same_v<Procedure, nfsacl::ACLPROC3_GETACL>) CheckLists(results);
+    if constexpr (std::is_same_v<Procedure, nfsacl::ACLPROC3_GETACL>) {
+      if (results.is_resok() && results.resok().attr) CheckLists(results.resok().acl, results.resok().attr->mode);
+    } else if constexpr (std::is_same_v<Procedure, nfsacl::ACLPROC2_GETACL>) {
+      if (results.is_resok()) CheckLists(results.resok().acl, results.resok().attr.mode);
+    }
   }
 
-  static void CheckLists(const nfsacl::GETACL3res& got) {
-    if (got.status() != nfs3::NFS3_OK) return;
-    const auto acls = nfs::acl::FromSecurityAttributes(got.resok().acl);
+  static void CheckLists(const nfsacl::secattr& lists, uint32_t mode) {
+    const auto acls = nfs::acl::FromSecurityAttributes(lists);
     if (!acls) Die("the server does not accept the lists that it returns");
-    if (!acls->access || !got.resok().attr) return;
-    if (fs::ModeOfAcl(*acls->access) != (got.resok().attr->mode & 0777)) Die("the mode differs from the list");
+    if (acls->access && fs::ModeOfAcl(*acls->access) != (mode & 0777)) Die("the mode differs from the list");
   }
 
   BufferPool buffers_;
@@ -114,8 +123,9 @@ class Server {
   std::shared_ptr<fs::memory::FileSystem> tree_ = std::make_shared<fs::memory::FileSystem>(
       fs::memory::Options{.capacity = 1 << 20, .clock = [this] { return fs::Timestamp{++ticks_, 0}; }});
   nfs::Exports exports_;
-  std::vector<nfs::EncodedHandle> handles_;
-  nfs::acl::Program program_{exports_};
+  std::vector<nfs::FileHandle> objects_;
+  nfs::v2::Program nfs2_{exports_};
+  nfs::acl::Program program_{exports_, nullptr, &nfs2_};
   rpc::Dispatcher dispatcher_;
   rpc::Peer peer_;
   rpc::Message arguments_;

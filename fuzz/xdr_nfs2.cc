@@ -1,7 +1,8 @@
-// Decodes the input as an argument or result of NFS version 2 or MOUNT version 2, which has all procedures of
-// version 1. The first octet chooses the type.
+// Decodes the input as an argument or result of version 2 of NFS, NFSACL or MOUNT, which has all procedures of version
+// 1. The first octet chooses the type.
 #include "protocol/mount1.h"
 #include "protocol/nfs2.h"
+#include "protocol/nfsacl.h"
 #include "xdr_types.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
@@ -10,6 +11,8 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   const xdr::Message message = fuzz::AsMessage(data + 1, size - 1);
   if (data[0] < 128) {
     fuzz::CheckProcedure<nfs2::NFS_VERSION_procedures>(data[0], message);
+  } else if (data[0] >= 192) {
+    fuzz::CheckProcedure<nfsacl::NFS_ACL_V2_procedures>(data[0] - 192, message);
   } else {
     fuzz::CheckProcedure<mount1::MOUNT_V2_procedures>(data[0] - 128, message);
   }

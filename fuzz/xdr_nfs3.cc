@@ -1,4 +1,4 @@
-// Decodes the input as an argument or result of NFS version 3, MOUNT or NFSACL. The first octet chooses the type.
+// Decodes the input as an argument or result of version 3 of NFS, MOUNT or NFSACL. The first octet chooses the type.
 #include "protocol/mount.h"
 #include "protocol/nfs3.h"
 #include "protocol/nfsacl.h"
