@@ -1,5 +1,5 @@
 #!/usr/bin/python3
-"""NFS version 2 and versions 1 and 2 of MOUNT on the real program: `penstock serve --nfs2`."""
+"""NFS version 2, versions 1 and 2 of MOUNT and version 2 of NFSACL on the real program: `penstock serve --nfs2`."""
 
 import os
 import shutil
@@ -7,6 +7,7 @@ import struct
 import sys
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "harness"))
+from capture import Capture  # noqa: E402
 from cases import Skip, main  # noqa: E402
 import penstock  # noqa: E402
 from penstock import Server  # noqa: E402
@@ -14,6 +15,8 @@ from rpc_messages import NULL, PROC_UNAVAIL, PROG_MISMATCH, Client, RpcReply, ca
 from tcp_peer import TcpClient  # noqa: E402
 
 NFS2, NFS3, MOUNT1, MOUNT2, MOUNT3 = (100003, 2), (100003, 3), (100005, 1), (100005, 2), (100005, 3)
+NFSACL2, NFSACL3 = (100227, 2), (100227, 3)
+GETACL2, SETACL2, GETATTR2, ACCESS2 = 1, 2, 3, 4
 GETATTR, LOOKUP, READ, WRITE, CREATE, REMOVE, READDIR, STATFS = 1, 4, 6, 8, 9, 10, 16, 17
 MNT = 1
 UNSET = 0xFFFFFFFF
@@ -77,7 +80,7 @@ def off_by_default(scratch):
     with Server({"/": f"{scratch}/export"}) as server:
         client = Tcp(server.tcp)
         assert client.reply_to(NFS2, NULL).status == ("accepted", PROG_MISMATCH, 3, 4)
-        for program in (MOUNT1, MOUNT2):
+        for program in (MOUNT1, MOUNT2, NFSACL2):
             assert client.reply_to(program, NULL).status == ("accepted", PROG_MISMATCH, 3, 3)
         assert client.reply_to(MOUNT3, NULL).status == ("success",)
         client.close()
@@ -88,10 +91,11 @@ def versions(scratch):
     os.mkdir(f"{scratch}/export")
     with Server({"/": f"{scratch}/export"}, ["--nfs2"]) as server:
         client = Tcp(server.tcp)
-        for program in (NFS2, NFS3, MOUNT1, MOUNT2, MOUNT3):
+        for program in (NFS2, NFS3, MOUNT1, MOUNT2, MOUNT3, NFSACL2, NFSACL3):
             assert client.reply_to(program, NULL).status == ("success",), program
         assert client.reply_to((100003, 1), NULL).status == ("accepted", PROG_MISMATCH, 2, 4)
         assert client.reply_to((100005, 4), NULL).status == ("accepted", PROG_MISMATCH, 1, 3)
+        assert client.reply_to((100227, 4), NULL).status == ("accepted", PROG_MISMATCH, 2, 3)
         assert client.reply_to(NFS2, 18).status == ("accepted", PROC_UNAVAIL)
         client.close()
         rdma = Client(server.rdma)
@@ -123,6 +127,42 @@ def files(scratch):
         with open(f"{scratch}/export/file", "rb") as on_host:
             assert on_host.read() == 3 * text
         assert os.stat(f"{scratch}/export/file").st_mode == 0o100640
+
+
+def acls(scratch):
+    """NFSACL version 2 sets an access control list, over TCP and over RDMA, which the host then has as well; tshark reads
+    the calls over TCP."""
+    folder = f"{scratch}/export"
+    os.mkdir(folder)
+    for name in ("tcp", "rdma"):
+        with open(f"{folder}/{name}", "w"):
+            pass
+        os.chmod(f"{folder}/{name}", 0o600)
+    owner = os.stat(folder).st_uid, os.stat(folder).st_gid
+    # (type, id, permissions): the owner, a user, the owning group, the mask, all others
+    entries_set = [(1, 0, 6), (2, 1003, 4), (4, 0, 0), (16, 0, 4), (32, 0, 0)]
+    # The server reports the ids of the owner and of the owning group.
+    entries_got = [(1, owner[0], 6), (2, 1003, 4), (4, owner[1], 0), (16, 0, 4), (32, 0, 0)]
+    with Server({"/": f"{folder}:no_root_squash"}, ["--nfs2"]) as server, Capture("nfs2_acls", server):
+        root = mounted(server)
+        client, rdma = Tcp(server.tcp), Client(server.rdma)
+        for name, call_acl in (("tcp", lambda *of: client.call(*of, NFSACL2)),
+                               ("rdma", lambda *of: rdma.call(*of, program=NFSACL2))):
+            file = client.call(LOOKUP, root + opaque(name.encode()))[4:36]
+            made = b"".join(words(*entry) for entry in entries_set)
+            set_reply = call_acl(SETACL2, file + words(1, len(entries_set), len(entries_set)) + made + words(0, 0))
+            assert status_of(set_reply) == 0 and len(set_reply) == 4 + 68, set_reply.hex()
+            assert struct.unpack_from(">I", set_reply, 8)[0] == 0o100640
+            got = call_acl(GETACL2, file + words(15))
+            assert got[:72] == set_reply, "the attributes"
+            listed = b"".join(words(*entry) for entry in entries_got)
+            assert got[72:] == words(15, len(entries_got), len(entries_got)) + listed + words(0, 0), got[72:].hex()
+            assert call_acl(GETATTR2, file) == set_reply
+            assert call_acl(ACCESS2, file + words(0x3F)) == set_reply + words(0x0D)
+            on_host = os.getxattr(f"{folder}/{name}", "system.posix_acl_access")
+            assert struct.unpack_from("<HHI", on_host, 4 + 8) == (2, 4, 1003), on_host.hex()
+        rdma.close()
+        client.close()
 
 
 def large_files(scratch):
@@ -217,7 +257,7 @@ def handles_too_long(scratch):
         assert len(complaints(server)) == 1, server.lines
 
 
-CASES = {"off_by_default": off_by_default, "versions": versions, "files": files, "large_files": large_files,
+CASES = {"off_by_default": off_by_default, "versions": versions, "files": files, "acls": acls, "large_files": large_files,
          "large_directory": large_directory, "handles_too_long": handles_too_long}
 
 if __name__ == "__main__":

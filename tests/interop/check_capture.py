@@ -36,6 +36,8 @@ OCCURRENCES = {
     "tcp-nfs": ("records", "nfs.procedure_v3", None),
     "rdma-nfsacl": ("messages", "nfsacl.procedure_v3", None),
     "tcp-nfsacl": ("records", "nfsacl.procedure_v3", None),
+    "rdma-nfsacl2": ("messages", "nfsacl.procedure_v2", None),
+    "tcp-nfsacl2": ("records", "nfsacl.procedure_v2", None),
     "rdma-nfs2": ("messages", "nfs.procedure_v2", None),
     "tcp-nfs2": ("records", "nfs.procedure_v2", None),
     "rdma-nfs4": ("messages", "nfs.procedure_v4", None),
