@@ -14,12 +14,14 @@ import time
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "harness"))
 import namespaces  # noqa: E402
 from cases import Skip, main  # noqa: E402
+from dissected import dissected, said  # noqa: E402
 from patience import BUSY  # noqa: E402
 from penstock import Server, serve_refused  # noqa: E402
 
 SECONDS = 60 * BUSY
 HOST = "127.0.0.1"
 PORTMAPPER, NFS, MOUNT, RQUOTA = 100000, 100003, 100005, 100011
+LAYERS = ("portmap", "mount", "rquota")
 
 
 def prepare(*programs):
@@ -28,14 +30,6 @@ def prepare(*programs):
             raise Skip(f"{program} is not installed")
     os.environ["PATH"] += ":/usr/sbin:/sbin"
     namespaces.require()
-
-
-def said(*command):
-    """Runs a command that must succeed; returns its output."""
-    done = subprocess.run(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=SECONDS)
-    print(f"{' '.join(command)}|", *done.stdout.splitlines(), sep="\n  ", flush=True)
-    assert done.returncode == 0, f"{' '.join(command)}: {done.returncode}"
-    return done.stdout
 
 
 def ports(host=HOST):
@@ -105,37 +99,11 @@ def check_use(server):
     assert "ready and waiting" in said("rpcinfo", "-a", f"{HOST}.{server.mount >> 8}.{server.mount & 255}", "-T", "udp", str(MOUNT), "3")
 
 
-@contextlib.contextmanager
-def watched(scratch, server):
-    """tshark finds no malformed message in what passes over loopback meanwhile, and finds messages of MOUNT, RQUOTA
-    and the port mapper."""
-    if not shutil.which("dumpcap"):
-        raise Skip("dumpcap (package tshark) is not installed")
-    path = f"{scratch}/capture.pcap"
-    with subprocess.Popen(["dumpcap", "-q", "-P", "-i", "lo", "-w", path], stdin=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True) as process:
-        for line in process.stderr:  # printed once the interface is open
-            if line.startswith("File: "):
-                break
-        yield
-        # The last packets reach the file when dumpcap ends.
-        time.sleep(1)
-        process.terminate()
-        process.communicate()
-    # The programs are at ports of this test. Each call names its program, which tshark takes from there.
-    decode = [part for port in (server.tcp, server.mount) for kind in ("tcp", "udp") for part in ("-d", f"{kind}.port=={port},rpc")]
-    shown = said("tshark", "-r", path, *decode, "-T", "fields", "-e", "frame.number", "-e", "rpc.program", "-e", "_ws.expert.message",
-                 "-Y", "rpc && (_ws.malformed || _ws.expert.severity >= 0x600000)")
-    assert not [line for line in shown.splitlines() if re.match(r"\d+\t", line)], "tshark finds errors"
-    for layer in ("portmap", "mount", "rquota"):
-        found = said("tshark", "-r", path, *decode, "-T", "fields", "-e", "frame.number", "-Y", layer)
-        assert re.search(r"^\d+$", found, re.MULTILINE), f"no message of {layer}"
-
-
 def registers(scratch):
     prepare("rpcbind", "showmount")
     with rpcbind():
         before = addresses()
-        with server_of(scratch) as server, watched(scratch, server):
+        with server_of(scratch) as server, dissected(scratch, (server.tcp, server.mount), LAYERS):
             check_lists(server)
             check_use(server)
             assert server.stop() == 0
@@ -223,7 +191,7 @@ def required(scratch):
 
 def portmap(scratch):
     prepare("showmount")
-    with server_of(scratch, "--portmap") as server, watched(scratch, server):
+    with server_of(scratch, "--portmap") as server, dissected(scratch, (server.tcp, server.mount), LAYERS):
         check_lists(server)
         check_use(server)
         found = said("rpcinfo", HOST)

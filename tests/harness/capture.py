@@ -19,12 +19,12 @@ class Capture:
     does not see the traffic of an RDMA device inside a guest, which does not use loopback."""
 
     def __init__(self, name, server, restarted=False, interface="lo", filter=None):
-        """Without `filter`, captures the traffic on the server's ports."""
+        """Without `filter`, captures the traffic on the server's TCP ports."""
         os.makedirs(CAPTURE_DIR, exist_ok=True)
         self.path = f"{CAPTURE_DIR}/{name}.pcap"
         self.interface = interface
         self.filter = filter or " or ".join(f"tcp port {port}" for port in (server.tcp, server.rdma, server.mount))
-        self.about = {"tcp": server.tcp, "rdma": server.rdma, "mount": server.mount, "restarted": restarted}
+        self.about = {"tcp": server.tcp, "rdma": server.rdma, "mount": server.mount, "restarted": restarted, "others": bool(filter)}
 
     def __enter__(self):
         for old in (self.path, self.path + ".json"):

@@ -2,7 +2,7 @@
 
 import struct
 
-from pcap import ACK, FIN, RST, SYN, BadCapture, Segment, Stream, packets
+from pcap import ACK, FIN, RST, SYN, BadCapture, Segment, Stream, is_tcp, packets
 
 
 LARGEST_FRAGMENT = 4 << 20  # no test transfers more than 1 MiB at once
@@ -36,15 +36,22 @@ class Frames:
     """Passes the frames on some ports to listeners: {port: (function of the head of a stream and its
     ports that returns the length of the frame there, name of a frame, listener)}. A listener has opened(stamp, ports, flags), frame(stamp, ports, bytes) and closed(stamp, ports, flags)."""
 
-    def __init__(self, path, kinds):
-        self.path, self.kinds = path, kinds
+    def __init__(self, path, kinds, others=None):
+        """`others` gets (stamp, packet) of each packet on no such port, and of all UDP packets. Without it, there must be none."""
+        self.path, self.kinds, self.others = path, kinds, others
         self.streams, self.pending, self.left_over, self.missing = {}, {}, {}, 0
 
     def read(self):
         for stamp, packet in packets(self.path):
+            if self.others and not is_tcp(packet):
+                self.others(stamp, packet)
+                continue
             segment = Segment(packet)
             port = next((port for port in segment.ports if port in self.kinds), None)
             if port is None:
+                if self.others:
+                    self.others(stamp, packet)
+                    continue
                 raise BadCapture(f"a packet from port {segment.ports[0]} to {segment.ports[1]}, neither of which is a server's")
             self._handle(stamp, segment, *self.kinds[port])
         for ports in list(self.streams):

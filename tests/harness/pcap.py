@@ -32,6 +32,11 @@ def packets(path):
         raise BadCapture("the capture ends in the middle of a packet")
 
 
+def is_tcp(frame):
+    """Whether an Ethernet frame has TCP over IPv4."""
+    return frame[12:14] == b"\x08\x00" and frame[ETHERNET + 9] == 6
+
+
 class Segment:
     """The relevant fields of a TCP segment."""
 
@@ -81,7 +86,7 @@ class Writer:
     def close(self):
         self.out.close()
 
-    def _packet(self, stamp, frame):
+    def packet(self, stamp, frame):
         self.out.write(struct.pack("<IIII", *stamp, len(frame), len(frame)) + frame)
 
     def segment(self, stamp, ports, flags, payload=b""):
@@ -94,7 +99,7 @@ class Writer:
                           5 << 4, flags, 65535, 0, 0)
         self.sequence[ports] = (self.sequence[ports] + len(payload) + bool(flags & (SYN | FIN))) % MODULUS
         ip = struct.pack(">BBHHHBBH4s4s", 0x45, 0, 40 + len(payload), 0, 0, 64, 6, 0, LOOPBACK, LOOPBACK)
-        self._packet(stamp, bytes(12) + b"\x08\x00" + ip + tcp + payload)
+        self.packet(stamp, bytes(12) + b"\x08\x00" + ip + tcp + payload)
 
     def _rename(self, client, server):
         port = CLIENT_PORTS[self.connections % len(CLIENT_PORTS)]

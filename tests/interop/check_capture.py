@@ -1,6 +1,6 @@
 #!/usr/bin/python3
 """Reads a capture with tshark, an independent dissector: no malformed packet and no error of any layer (MPA, DDP,
-RDMAP, RPC-over-RDMA, RPC, MOUNT, NFS); every RPC reply has its call, and every call its reply.
+RDMAP, RPC-over-RDMA, RPC, MOUNT, NFS, NLM, NSM); every RPC reply has its call, and every call its reply.
 
     check_capture.py NAME [WHAT...]     the capture NAME that a test left; each WHAT must occur in it (see OCCURRENCES)
 """
@@ -19,11 +19,14 @@ from rdma_messages import MessagesView  # noqa: E402
 #   records   one packet for each fragment of an RPC record over TCP: RPC, MOUNT and NFS                (see frames.py)
 #   frames    one packet for each MPA frame: MPA, DDP, RDMAP, RPC-over-RDMA, and the RPC headers above  (see frames.py)
 #   messages  the reassembled RPC messages over RDMA: RPC and NFS                                (see rdma_messages.py)
+#   others    all other packets as they are, if the capture is not limited to the server's TCP ports: UDP, and the calls of
+#             the server to programs of its clients
 VIEWS = {
     "records": (),
     "frames": ("--disable-protocol", "nfs", "--disable-protocol", "nfsacl", "--disable-protocol", "mount", "-o",
                "iwarp_ddp_rdmap.reassemble_iwarp_rdma_send:FALSE"),
     "messages": (),
+    "others": (),
 }
 # The occurrences that a capture must have, so that a check of an empty capture never passes: the view, and the field
 # that shows it.
@@ -52,6 +55,11 @@ OCCURRENCES = {
     "tcp-mach-cred": ("records", "nfs.exchange_id.state_protect", "1"),
     "mount": ("records", "mount.procedure_v3", None),
     "mount1": ("records", "mount.procedure_v1", None),
+    # Locks by NLM, the server's calls when a lock that a client waits for is free, and restarts of the server or the client.
+    "nlm": ("records", "nlm.procedure_v4", None),
+    "granted": ("others", "nlm.procedure_v4", "5"),
+    "portmap": ("others", "portmap.procedure_v2", "3"),
+    "nsm": ("others", "stat.procedure_v1", "6"),
 }
 # A request of a client appears in the call even if the server refuses it.
 IN_REPLIES = ("tcp-mach-cred",)
@@ -60,7 +68,7 @@ IN_REPLIES = ("tcp-mach-cred",)
 ALLOWED = ("Res field is NOT set to zero as required by RFC 5044", "Rev field is NOT set to one as required by RFC 5044",
            "State ID deprecated in CLOSE responses [RFC7530 16.2.5]")
 WARNING, SEQUENCE_GROUP = 0x00600000, 0x02000000  # TCP's own observations (window full, ...) are not our errors
-FIELDS = ["frame.number", "tcp.stream", "rpc.msgtyp", "rpc.xid", "rpc.time", "_ws.expert.severity", "_ws.expert.group",
+FIELDS = ["frame.number", "tcp.stream", "udp.stream", "rpc.msgtyp", "rpc.xid", "rpc.time", "_ws.expert.severity", "_ws.expert.group",
           "_ws.expert.message", "iwarp_mpa.crc_check"]
 
 
@@ -70,8 +78,8 @@ def rows(path, ports, view):
     wanted = [word for field in fields for word in ("-e", field)]
     done = subprocess.run(
         # Two passes: only the second one has complete data that is reassembled from several packets.
-        ["tshark", "-n", "-2", "-r", path, "-d", f"tcp.port=={ports['tcp']},rpc", "-d", f"tcp.port=={ports['mount']},rpc",
-         "-o", "tcp.try_heuristic_first:TRUE", *VIEWS[view], "-Y",
+        ["tshark", "-n", "-2", "-r", path, "-d", f"tcp.port=={ports['tcp']},rpc", "-d", f"tcp.port=={ports['mount']},rpc", "-d", f"udp.port=={ports['mount']},rpc",
+         "-o", "tcp.try_heuristic_first:TRUE", "-o", "udp.try_heuristic_first:TRUE", *VIEWS[view], "-Y",
          f"rpc or iwarp_mpa or iwarp_ddp or _ws.expert.severity >= {WARNING}", "-T", "fields", "-E", "aggregator=|", *wanted], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, errors="replace")
     if done.returncode != 0:
         raise RuntimeError(f"tshark failed: {done.stderr}")
@@ -107,7 +115,7 @@ class View:
         if len(row["rpc.time"]) < row["rpc.msgtyp"].count("1"):
             self.problems.append(f"{where}: a reply to no call, XID {' '.join(row['rpc.xid'])}")
         for kind, xid in zip(row["rpc.msgtyp"], row["rpc.xid"]):
-            call = row["tcp.stream"][0], xid
+            call = tuple(row["tcp.stream"][:1]), tuple(row["udp.stream"][:1]), xid
             if kind == "0":
                 self.calls[call] = f"{where}: a call without a reply, XID {xid}"
             else:
@@ -124,7 +132,8 @@ def write_views(path, paths, ports, restarted):
     records = rpc_fragment_length, "RPC record", FramesView(writers["records"])
     messages = MessagesView(writers["messages"], ports["rdma"], ports["tcp"])
     mpa = mpa_frame_length, "MPA frame", Listeners(FramesView(writers["frames"]), messages)
-    frames = Frames(path, {ports["tcp"]: records, ports["mount"]: records, ports["rdma"]: mpa})
+    others = writers["others"].packet if ports.get("others") else None
+    frames = Frames(path, {ports["tcp"]: records, ports["mount"]: records, ports["rdma"]: mpa}, others)
     try:
         frames.read()
     finally:

@@ -69,7 +69,18 @@ class Conversation:
         return self
 
 
-def problems_of(scratch, *conversations, wanted=(), cut=0, restarted=False):
+class Datagrams:
+    """UDP between the server and the status monitor of a client."""
+
+    def __init__(self, *messages):
+        self.frames = []
+        for from_server, message in messages:
+            udp = struct.pack(">HHHH", *((800, 701) if from_server else (701, 800)), 8 + len(message), 0) + message
+            ip = struct.pack(">BBHHHBBH4s4s", 0x45, 0, 20 + len(udp), 0, 0, 64, 17, 0, b"\x7f\0\0\1", b"\x7f\0\0\1")
+            self.frames.append(bytes(12) + b"\x08\x00" + ip + udp)
+
+
+def problems_of(scratch, *conversations, wanted=(), cut=0, restarted=False, others=False):
     """Returns the findings in a capture of the connections, one after the other, without the last `cut` octets."""
     if not shutil.which("tshark"):
         raise Skip("tshark is not installed")
@@ -80,7 +91,7 @@ def problems_of(scratch, *conversations, wanted=(), cut=0, restarted=False):
         for at, frame in enumerate(frames):
             out.write(struct.pack("<IIII", 1, at, len(frame), len(frame)) + frame)
     os.truncate(path, os.path.getsize(path) - cut)
-    problems, summary = check(path, PORTS, wanted, restarted)
+    problems, summary = check(path, {**PORTS, "others": others}, wanted, restarted)
     print(summary, *problems, sep="\n  ")
     return problems
 
@@ -247,6 +258,29 @@ def without_beginning(scratch):
             assert_found(problems_of(scratch, made), "without its beginning")
 
 
+NOTIFY = words(XID, 0, 2, 100024, 1, 6, 0, 0, 0, 0) + words(4) + b"name" + words(3)
+
+
+def other_ports(scratch):
+    """The server's calls to a client are read as well, if the capture has them."""
+    tcp = Conversation(PORTS["tcp"]).client(record(NULL_CALL)).server(record(NULL_REPLY))
+    granted = words(XID, 0, 2, 100021, 4, 5, 0, 0, 0, 0) + words(0, 1, 0, 0, 0, 1) + bytes(16)
+    back = Conversation(30000).client(record(granted)).server(record(NULL_REPLY + words(0, 0)))
+    notice = Datagrams((True, NOTIFY), (False, NULL_REPLY))
+    wanted = ("tcp-nfs", "granted", "nsm")
+    assert problems_of(scratch, tcp, back, notice, wanted=wanted, others=True) == []
+    assert_found(problems_of(scratch, tcp, notice, wanted=wanted, others=True), "no granted")
+    assert_found(problems_of(scratch, tcp, back, wanted=wanted, others=True), "no nsm")
+    assert_found(problems_of(scratch, tcp, back, notice), "neither of which")
+
+
+def broken_datagram(scratch):
+    tcp = Conversation(PORTS["tcp"]).client(record(NULL_CALL)).server(record(NULL_REPLY))
+    assert_found(problems_of(scratch, tcp, Datagrams((True, NOTIFY[:-6]), (False, NULL_REPLY)), others=True), "Malformed")
+    assert_found(problems_of(scratch, tcp, Datagrams((True, NOTIFY)), others=True), "a call without a reply")
+    assert_found(problems_of(scratch, tcp, Datagrams((False, NULL_REPLY)), others=True), "a reply to no call")
+
+
 def unreadable(scratch):
     """Captures that cannot be read completely, and a record that would hide everything after it."""
     whole = Conversation(PORTS["tcp"]).client(record(NULL_CALL)).server(record(NULL_REPLY))
@@ -258,4 +292,5 @@ def unreadable(scratch):
 
 main({case.__name__: case for case in
       (good, nothing_to_see, reply_without_call, cut_short, refused_connection, port_used_again, chunks, broken_frame,
-       distrusted, lost_packet, out_of_order, broken_record, sent_again, without_beginning, unreadable)})
+       distrusted, lost_packet, out_of_order, broken_record, sent_again, without_beginning, unreadable, other_ports,
+       broken_datagram)})
