@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <asio/io_context.hpp>
 #include <cstdlib>
 #include <filesystem>
@@ -50,15 +51,22 @@ SetupResult<MadeServer> MakeServer(const ServeOptions& arguments, const server::
                       .pool = std::make_shared<Workers>(arguments.workers)};
   std::vector<fs::posix::DirectoryToServe> directories;
   directories.reserve(exports.size());
-  for (const nfs::ExportSpec& spec : exports) directories.push_back({spec.path, spec.directory});
+  for (const nfs::ExportSpec& spec : exports) {
+    if (!spec.options.locations.referral) directories.push_back({spec.path, spec.directory});
+  }
   PENSTOCK_TRY(auto served, fs::posix::OpenDirectories(directories, *parts.pool,
                                                        {.state_directory = parts.state_directory.path(),
                                                         .leases = options.nfs4.delegations,
                                                         .other_descriptors = options.connections.connections}));
   parts.open_files = std::move(served.open_files);
-  for (size_t i = 0; i < exports.size(); ++i) {
-    PENSTOCK_TRY(auto file_system, fs::faulty::WithFaults(std::move(served.file_systems[i]), arguments.faults));
-    parts.exports.push_back({exports[i].path, exports[i].options, std::move(file_system)});
+  size_t opened = 0;
+  for (const nfs::ExportSpec& spec : exports) {
+    if (spec.options.locations.referral) {
+      parts.exports.push_back({spec.path, spec.options, nullptr});
+      continue;
+    }
+    PENSTOCK_TRY(auto file_system, fs::faulty::WithFaults(std::move(served.file_systems[opened++]), arguments.faults));
+    parts.exports.push_back({spec.path, spec.options, std::move(file_system)});
   }
   PENSTOCK_TRY(auto server, server::Server::Make(options, std::move(parts)));
   return MadeServer{std::move(server), served.acts_as_callers};
@@ -97,6 +105,7 @@ void PrintHowToMount(const server::Server& server, const server::Options& option
   for (const auto& exported : server.exports().all()) {
     for (const auto& [protocol, port] : {std::pair("rdma", at.rdma.port()), std::pair("tcp", at.tcp.port())}) {
       fmt::print("  mount -t nfs -o vers=4.2,proto={},port={} {}:{} /mnt\n", protocol, port, host, exported->path());
+      if (exported->is_referral()) continue;
       if (server.ports_can_be_found()) {
         fmt::print("  mount -t nfs -o vers=3,proto={} {}:{} /mnt\n", protocol, host, exported->path());
       } else {
@@ -109,7 +118,9 @@ void PrintHowToMount(const server::Server& server, const server::Options& option
   std::error_code error;
   const std::filesystem::path self = std::filesystem::read_symlink("/proc/self/exe", error);
   const std::string program = error ? "penstock" : std::filesystem::proximate(self, error).string();
-  const std::string path = server.exports().all().front()->path();
+  const auto& exports = server.exports().all();
+  const auto served = std::ranges::find_if(exports, [](const auto& each) { return !each->is_referral(); });
+  const std::string path = (served == exports.end() ? exports.front() : *served)->path();
   fmt::print("With this program, as any user:\n");
   fmt::print("  {} ls 'nfs://{}:{}{}?proto=rdma'\n", program, host, at.rdma.port(), path);
   fmt::print("  {} cp FILE 'nfs://{}:{}{}{}FILE?proto=rdma'\n", program, host, at.rdma.port(), path,

@@ -61,6 +61,14 @@ SetupResult<void> ApplyValue(std::string_view key, std::string_view value, Expor
     auto flavors = SecurityFlavors::Parse(value);
     if (!flavors) return Fail("export option sec={}: {}", value, flavors.error().message);
     options.security = *flavors;
+  } else if (key == "refer" || key == "replicas") {
+    const bool referral = key == "refer";
+    if (!options.locations.list.empty() && options.locations.referral != referral) {
+      return Fail("the export options refer= and replicas= exclude each other");
+    }
+    auto list = ParseLocations(value);
+    if (!list) return Fail("export option {}={:.60}: {}", key, value, list.error().message);
+    options.locations = {.referral = referral, .list = *std::move(list)};
   } else {
     return Fail("unknown export option \"{}={}\"", key, value);
   }
@@ -123,6 +131,9 @@ SetupResult<ExportSpec> ParseExportSpec(std::string_view text) {
     const bool has_value = option.find('=') != std::string_view::npos;
     const std::string_view key = TakeUntil(option, '=');
     PENSTOCK_CHECK(has_value ? ApplyValue(key, option, spec.options) : ApplyFlag(key, spec.options));
+  }
+  if (spec.options.locations.referral && spec.path == "/") {
+    return Fail("export \"/\" cannot have the option refer=: clients find the other exports below it");
   }
   return spec;
 }

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "base/result.h"
+#include "nfs/locations.h"
 #include "nfs/network.h"
 #include "nfs/security_flavors.h"
 
@@ -35,11 +36,13 @@ struct ExportOptions {
   // The source of users' groups, if UserGroups::AreOf() is true; otherwise, or if it is null, the groups are those of
   // the credential. If it is set, programs must be called through WithGroups.
   std::shared_ptr<const UserGroups> groups{};
+  // refer= or replicas=; without locations if the operator gave neither.
+  Locations locations{};
 };
 
 struct ExportSpec {
   std::string path;       // for clients: absolute, without empty components, "." or ".."
-  std::string directory;  // on this host
+  std::string directory;  // on this host; not used if the export is a referral
   ExportOptions options;
 };
 
@@ -51,6 +54,7 @@ SetupResult<std::string> NormalizeExportPath(std::string_view path);
 //   ro  rw  root_squash  no_root_squash  all_squash (default: kForeignRoot)  anonuid=N  anongid=N
 //   client=NETWORK (may be repeated)  secure  insecure (ports, over TCP)
 //   sec=FLAVOR[:FLAVOR]... of sys (the default), krb5, krb5i, krb5p, ccm, none; preferred ones first
+//   refer=LOCATIONS  replicas=LOCATIONS (at most one of them, see ParseLocations())
 // In DIR, write a colon as "\:".
 SetupResult<ExportSpec> ParseExportSpec(std::string_view text);
 

@@ -97,6 +97,25 @@ TEST(ExportSpec, AcceptsEqualsSignsAndEscapedColonsInTheDirectory) {
   EXPECT_TRUE(spec->options.read_only);
 }
 
+TEST(ExportSpec, HasLocationsOnOtherServers) {
+  const auto referral = ParseExportSpec("/far=/none:refer=/srv/a@one+two:/b@[2001:db8::1],sec=krb5");
+  ASSERT_TRUE(referral);
+  EXPECT_TRUE(referral->options.locations.referral);
+  EXPECT_EQ(referral->options.locations.list,
+            (std::vector<Location>{{"/srv/a", {"one", "two"}}, {"/b", {"2001:db8::1"}}}));
+  EXPECT_EQ(referral->options.security, SecurityFlavors{SecurityFlavor::kKrb5});
+  const auto replicas = ParseExportSpec("/data=/srv:ro,replicas=/data@other");
+  ASSERT_TRUE(replicas);
+  EXPECT_FALSE(replicas->options.locations.referral);
+  EXPECT_EQ(replicas->options.locations.list, (std::vector<Location>{{"/data", {"other"}}}));
+  EXPECT_EQ(ErrorOf("/far=/none:refer=/a"), "export option refer=/a: \"/a\" names no host: write PATH@HOST[+HOST]");
+  EXPECT_EQ(ErrorOf("/far=/none:refer"), "unknown export option \"refer\"");
+  EXPECT_EQ(ErrorOf("/far=/none:refer=/a@one,replicas=/a@two"),
+            "the export options refer= and replicas= exclude each other");
+  EXPECT_EQ(ErrorOf("/=/none:refer=/a@one"),
+            "export \"/\" cannot have the option refer=: clients find the other exports below it");
+}
+
 TEST(ExportSpec, ReportsEachError) {
   EXPECT_EQ(ErrorOf("/data"), "export \"/data\": write PATH=DIR[:options], for example /data=/srv/data:ro");
   EXPECT_EQ(ErrorOf("data=/srv"), "export path \"data\" does not begin with a slash");

@@ -111,6 +111,14 @@ void Exports::Miss(const SocketAddress& client, const Export& missed) const {
                               missed.path()));
 }
 
+void Exports::CannotRefer(const SocketAddress& client, const Export& referral) const {
+  refusals_->Tell(
+      client.address(),
+      fmt::format("cannot mount the export {} with version 2 or 3: it is a referral to another server, which "
+                  "only clients of version 4 follow",
+                  referral.path()));
+}
+
 Exports::Place Exports::Resolve(std::string_view path) const {
   Place best;
   if (!path.starts_with('/')) return best;

@@ -30,6 +30,8 @@ class Export {
   const std::string& path() const { return path_; }
   fs::FileSystem& file_system() const { return *file_system_; }
   const ExportOptions& options() const { return options_; }
+  // The file system is absent from this server (RFC 8881 §11.3).
+  bool is_referral() const { return options_.locations.referral; }
 
   FileHandle root() const { return {id_, file_system_->Root()}; }
   // Returns the name of a file. Requires a handle that the file system has returned or identified.
@@ -73,6 +75,8 @@ class Exports {
   void RefuseAll(const SocketAddress& client) const;
   // Logs, once, that the directory of an export is gone.
   void Miss(const SocketAddress& client, const Export& missed) const;
+  // Logs, once, that the client's version of NFS has no referrals.
+  void CannotRefer(const SocketAddress& client, const Export& referral) const;
 
   // Ordered by id.
   const std::vector<std::unique_ptr<const Export>>& all() const { return exports_; }

@@ -18,7 +18,7 @@ namespace penstock::server {
 struct Export {
   std::string path;  // as clients see it, see nfs::NormalizeExportPath()
   nfs::ExportOptions options;
-  std::shared_ptr<fs::FileSystem> file_system;
+  std::shared_ptr<fs::FileSystem> file_system;  // not used, and may be null, if the options make it a referral
 };
 
 // Members are destroyed from the last to the first: file systems before the pool that they use.

@@ -16,6 +16,7 @@
 #include "base/loop.h"
 #include "base/machine_memory.h"
 #include "base/random.h"
+#include "nfs/absent_file_system.h"
 #include "rdma/choice/choice.h"
 #include "rpc/tcp/server.h"
 #include "rpc/udp/datagrams.h"
@@ -150,6 +151,7 @@ SetupResult<void> Server::AddExports(std::vector<Export> exports) {
     }
     terms.groups = groups_;
     if (terms.squash == nfs::Squash::kForeignRoot && !ports_are_reserved) terms.squash = nfs::Squash::kRoot;
+    if (terms.locations.referral) each.file_system = std::make_shared<nfs::AbsentFileSystem>();
     PENSTOCK_CHECK(exports_.Add(each.path, std::move(each.file_system), std::move(terms)));
   }
   return {};

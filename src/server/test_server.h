@@ -125,13 +125,18 @@ inline SetupResult<std::unique_ptr<Server>> MakeServer(const TestOptions& option
   PENSTOCK_TRY(auto state_directory, StateDirectory::Open(options.state_directory));
   Parts parts{.state_directory = std::move(state_directory), .pool = std::make_shared<Workers>(64)};
   std::vector<fs::posix::DirectoryToServe> directories;
-  for (const nfs::ExportSpec& spec : options.exports) directories.push_back({spec.path, spec.directory});
+  for (const nfs::ExportSpec& spec : options.exports) {
+    if (!spec.options.locations.referral) directories.push_back({spec.path, spec.directory});
+  }
   PENSTOCK_TRY(auto served, fs::posix::OpenDirectories(directories, *parts.pool,
                                                        {.state_directory = options.state_directory,
                                                         .other_descriptors = options.connections.connections}));
   parts.open_files = std::move(served.open_files);
-  for (size_t i = 0; i < options.exports.size(); ++i) {
-    parts.exports.push_back({options.exports[i].path, options.exports[i].options, std::move(served.file_systems[i])});
+  size_t opened = 0;
+  for (const nfs::ExportSpec& spec : options.exports) {
+    std::shared_ptr<fs::FileSystem> file_system;
+    if (!spec.options.locations.referral) file_system = std::move(served.file_systems[opened++]);
+    parts.exports.push_back({spec.path, spec.options, std::move(file_system)});
   }
   return Server::Make(options, std::move(parts));
 }

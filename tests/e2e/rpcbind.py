@@ -20,7 +20,7 @@ from penstock import Server, serve_refused  # noqa: E402
 
 SECONDS = 60 * BUSY
 HOST = "127.0.0.1"
-PORTMAPPER, NFS, MOUNT, RQUOTA = 100000, 100003, 100005, 100011
+PORTMAPPER, NFS, MOUNT, RQUOTA, NLM, NSM, NFSACL = 100000, 100003, 100005, 100011, 100021, 100024, 100227
 LAYERS = ("portmap", "mount", "rquota")
 
 
@@ -74,7 +74,9 @@ def server_of(scratch, *options, listen="0.0.0.0"):
 def expected_ports(server):
     return {(NFS, 3, "tcp"): server.tcp, (NFS, 4, "tcp"): server.tcp,
             **{(MOUNT, 3, protocol): server.mount for protocol in ("tcp", "udp")},
-            **{(RQUOTA, version, protocol): server.mount for version in (1, 2) for protocol in ("tcp", "udp")}}
+            (NFSACL, 3, "tcp"): server.tcp,
+            **{(program, version, protocol): server.mount for program, version in ((RQUOTA, 1), (RQUOTA, 2), (NLM, 4), (NSM, 1))
+               for protocol in ("tcp", "udp")}}
 
 
 def check_lists(server, addresses_too=True):

@@ -144,6 +144,11 @@ Task<Result<Program::Place, mountstat3>> Program::Find(rpc::CallContext& context
     co_return std::unexpected(MNT3ERR_ACCES);
   }
 
+  if (found.is_referral()) {
+    exports_.CannotRefer(context.peer.address, found);
+    co_return std::unexpected(MNT3ERR_NOTSUPP);
+  }
+
   const Caller caller(found.options(), context.credential, context.peer);
   const auto directory = co_await Walk(found, caller.context(), place.rest);
   if (!directory) {
@@ -218,6 +223,7 @@ xdr::Void Program::UnmountAll(rpc::CallContext& context) {
 Task<rpc::AcceptStatus> Program::ListExports(xdr::Decoder& arguments, xdr::Encoder& results) {
   if (!arguments.Finish()) co_return rpc::AcceptStatus::GARBAGE_ARGS;
   for (const auto& each : exports_.all()) {
+    if (each->is_referral()) continue;  // it cannot be mounted
     std::vector<std::string> networks;
     for (const Network& network : each->options().clients) networks.push_back(network.ToString());
     exportnode node{.ex_dir = each->path()};

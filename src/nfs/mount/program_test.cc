@@ -6,6 +6,8 @@
 #include <map>
 
 #include "base/address.h"
+#include "base/test_log.h"
+#include "nfs/absent_file_system.h"
 #include "nfs/test_server.h"
 
 namespace penstock::nfs::mount {
@@ -53,6 +55,20 @@ TEST_F(MountTest, ReturnsTheHandleOfAnExport) {
   EXPECT_THAT(mounted.mountinfo().auth_flavors, ElementsAre(1));
   const auto got = server.Call<nfs3::NFSPROC3_GETATTR>({{mounted.mountinfo().fhandle}});
   EXPECT_EQ(got.status(), nfs3::NFS3_OK);
+}
+
+// RFC 1813 has no referrals.
+TEST_F(MountTest, AReferralIsNeitherListedNorMounted) {
+  ExportOptions options;
+  options.locations = {.referral = true, .list = {{"/a", {"other"}}}};
+  ASSERT_TRUE(server.exports.Add("/far", std::make_shared<AbsentFileSystem>(), options));
+  const CapturedLog log;
+  EXPECT_EQ(StatusOf("/far"), MNT3ERR_NOTSUPP);
+  EXPECT_EQ(StatusOf("/far/deep"), MNT3ERR_NOTSUPP);
+  EXPECT_EQ(log.text().find("/far"), log.text().rfind("/far"));
+  EXPECT_THAT(log.text(), testing::HasSubstr("/far"));
+  for (const auto& node : server.Call<MOUNTPROC3_EXPORT>({})) EXPECT_NE(node.ex_dir, "/far");
+  EXPECT_EQ(server.Call<nfs3::NFSPROC3_GETATTR>({server.RootOf("/far")}).status(), nfs3::NFS3ERR_STALE);
 }
 
 TEST_F(MountTest, MountsADirectoryInsideAnExport) {

@@ -151,7 +151,10 @@ uint64_t Below(uint64_t limit, uint64_t used) { return limit - std::min(limit, u
 
 constexpr Row kRows[] = {
     {FATTR4_SUPPORTED_ATTRS, "supported_attrs", Revision::kRfc7530, Use::kRead,
-     [](Encoder& to, const Values& v) { SupportedAttributes(v.properties, v.dialect).Encode(to); }},
+     [](Encoder& to, const Values& v) {
+       static const Locations kNone;
+       SupportedAttributes(v.properties, v.dialect, v.locations ? v.locations->locations : kNone).Encode(to);
+     }},
     {FATTR4_TYPE, "type", Revision::kRfc7530, Use::kRead,
      [](Encoder& to, const Values& v) { xdr::Encode(to, ToFileType(v.attributes.type)); }},
     {FATTR4_FH_EXPIRE_TYPE, "fh_expire_type", Revision::kRfc7530, Use::kRead,
@@ -201,6 +204,8 @@ constexpr Row kRows[] = {
      [](Encoder& to, const Values& v) { to.U64(v.space.free_files); }},
     {FATTR4_FILES_TOTAL, "files_total", Revision::kRfc7530, Use::kRead,
      [](Encoder& to, const Values& v) { to.U64(v.space.total_files); }},
+    {FATTR4_FS_LOCATIONS, "fs_locations", Revision::kRfc7530, Use::kRead,
+     [](Encoder& to, const Values& v) { EncodeLocations(to, *v.locations); }},
     {FATTR4_HOMOGENEOUS, "homogeneous", Revision::kRfc7530, Use::kRead,
      [](Encoder& to, const Values& v) { to.Bool(v.properties.homogeneous); }},
     {FATTR4_MAXFILESIZE, "maxfilesize", Revision::kRfc7530, Use::kRead,
@@ -265,6 +270,8 @@ constexpr Row kRows[] = {
        EncodeList(to, v);
      },
      TakeDacl, KeepsAcls},
+    {FATTR4_FS_LOCATIONS_INFO, "fs_locations_info", Revision::kRfc8881, Use::kRead,
+     [](Encoder& to, const Values& v) { EncodeLocationsInfo(to, *v.locations); }},
     {FATTR4_MODE_SET_MASKED, "mode_set_masked", Revision::kRfc8881, Use::kWrite, nullptr, TakeMaskedMode},
     {FATTR4_SUPPATTR_EXCLCREAT, "suppattr_exclcreat", Revision::kRfc8881, Use::kRead,
      [](Encoder& to, const Values& v) { ExclusiveCreateAttributes(v.properties, v.dialect).Encode(to); }},
@@ -336,8 +343,10 @@ const AttributeSet& DefinedBy(Revision revision) {
 
 }  // namespace
 
-AttributeSet SupportedAttributes(const fs::Properties& properties, const Dialect& dialect) {
+AttributeSet SupportedAttributes(const fs::Properties& properties, const Dialect& dialect, const Locations& locations) {
   AttributeSet supported = DefinedBy(dialect.revision());
+  if (locations.referral) return supported & kAbsentAttributes;
+  if (locations.list.empty()) supported = supported - kLocationAttributes;
   (supported & kDependent).ForEach([&](uint32_t number) {
     if (!kRows[kRowOf[number]].supported(properties)) supported.Remove(number);
     return true;

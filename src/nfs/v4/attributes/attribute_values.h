@@ -12,6 +12,7 @@
 #include "nfs/file_handle.h"
 #include "nfs/v4/attributes/acl.h"
 #include "nfs/v4/attributes/attribute_set.h"
+#include "nfs/v4/attributes/file_system_locations.h"
 #include "nfs/v4/dialect/dialect.h"
 #include "nfs/v4/state/files/delegated_times.h"
 #include "nfs/v4/state/settings.h"
@@ -28,6 +29,8 @@ struct AttributeValues {
   const fs::Properties& properties;
   const Dialect& dialect;
   FileHandle handle;
+  // The locations of the object's file system; empty if the operator has named none.
+  std::optional<FileSystemLocations> locations{};
   fs::Attributes attributes{};
   uint64_t mounted_on_fileid = 0;
   // Valid only if the client asks for an attribute of kSpaceAttributes.
@@ -41,8 +44,17 @@ struct AttributeValues {
   nfs4::nfsstat4 error = nfs4::NFS4_OK;
 };
 
-// supported_attrs: the attributes that the dialect defines and the file system supports.
-AttributeSet SupportedAttributes(const fs::Properties& properties, const Dialect& dialect);
+// These attributes hold the locations of a file system. If a client asks for one of them, GETATTR succeeds in an absent
+// file system (RFC 8881 §11.4.1).
+inline constexpr AttributeSet kLocationAttributes{nfs4::FATTR4_FS_LOCATIONS, nfs4::FATTR4_FS_LOCATIONS_INFO};
+// The attributes that an absent file system has (RFC 8881 §11.4.1, §11.15.2).
+inline constexpr AttributeSet kAbsentAttributes =
+    kLocationAttributes | AttributeSet{nfs4::FATTR4_FSID, nfs4::FATTR4_RDATTR_ERROR, nfs4::FATTR4_MOUNTED_ON_FILEID};
+
+// supported_attrs: the attributes that the dialect defines and the file system supports. An export without locations
+// does not support kLocationAttributes; a referral supports kAbsentAttributes only.
+AttributeSet SupportedAttributes(const fs::Properties& properties, const Dialect& dialect,
+                                 const Locations& locations = {});
 // The attributes that a client may ask for, and those that a client may set, in all dialects.
 AttributeSet ReadableAttributes();
 AttributeSet WritableAttributes();

@@ -56,6 +56,15 @@ SetupResult<std::unique_ptr<const Namespace>> Namespace::Make(const Exports& exp
     }
     made->at_.emplace(node, exported.get());
   }
+  for (const auto& outer : exports.all()) {
+    if (!outer->is_referral()) continue;
+    for (const auto& inner : exports.all()) {
+      if (outer->path() != "/" && !IsBelow(outer->path(), inner->path())) continue;
+      return std::unexpected(SetupError{
+          fmt::format("export \"{}\" cannot be below the export \"{}\", which is a referral to another server",
+                      inner->path(), outer->path())});
+    }
+  }
   return made;
 }
 

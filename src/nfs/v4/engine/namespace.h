@@ -39,7 +39,8 @@ class Namespace {
  public:
   using Client = rpc::Peer;
 
-  // `exports` outlives the namespace and does not change any more. Fails if file handles cannot distinguish two paths.
+  // `exports` outlives the namespace and does not change any more. Fails if file handles cannot distinguish two paths,
+  // or if an export is below a referral.
   static SetupResult<std::unique_ptr<const Namespace>> Make(const Exports& exports, fs::Timestamp started);
 
   // The export of a handle; the directories above exports form an export, too. Returns null if the export does not

@@ -58,17 +58,32 @@ Task<fs::Result<std::optional<fs::QuotaUse>>> FindQuota(const Object& object, co
 
 }  // namespace
 
+AttributeSet SupportedBy(const Object& object, const Dialect& dialect) {
+  return SupportedAttributes(object.file_system().GetProperties(), dialect, object.in().options().locations);
+}
+
 AttributeValues ValuesOf(const Compound& compound, const Object& object) {
+  const ExportOptions& options = object.in().options();
+  std::optional<FileSystemLocations> locations;
+  if (!options.locations.list.empty()) {
+    locations.emplace(FileSystemLocations{options.locations, object.in().path(), options.read_only});
+  }
   return {.settings = compound.services.settings,
           .owners = compound.services.owners,
           .properties = object.file_system().GetProperties(),
           .dialect = compound.dialect,
-          .handle = object.handle()};
+          .handle = object.handle(),
+          .locations = locations};
 }
 
 Task<nfsstat4> LoadAttributes(Compound& compound, const Object& object, const AttributeSet& set,
                               AttributeValues& values) {
   fs::FileSystem& file_system = object.file_system();
+  if (object.in().is_referral()) {
+    values.mounted_on_fileid =
+        co_await compound.services.names.MountedOnFileId(object, object.in().id().value(), compound.call.peer);
+    co_return NFS4_OK;
+  }
   const auto attributes = co_await file_system.GetAttributes(object.context(), object.object());
   if (!attributes) co_return ToStatus(attributes.error());
   values.attributes = *attributes;
@@ -111,9 +126,11 @@ namespace {
 Task<nfsstat4> Compare(Compound& compound, const fattr4& given) {
   const AttributeSet set(given.attrmask);
   const Object& object = *compound.current;
-  if (!SupportedAttributes(object.file_system().GetProperties(), compound.dialect).Contains(set)) {
-    co_return NFS4ERR_ATTRNOTSUPP;
+  const AttributeSet supported = SupportedBy(object, compound.dialect);
+  if (object.in().is_referral() && !(set.Intersects(kLocationAttributes) && supported.Contains(set))) {
+    co_return NFS4ERR_MOVED;  // RFC 8881 §11.4.1
   }
+  if (!supported.Contains(set)) co_return NFS4ERR_ATTRNOTSUPP;
   if (!ReadableAttributes().Contains(set) || set.Has(FATTR4_RDATTR_ERROR)) co_return NFS4ERR_INVAL;
   AttributeValues values = ValuesOf(compound, object);
   const nfsstat4 status = co_await LoadAttributes(compound, object, set, values);
@@ -179,10 +196,12 @@ uint32_t MeaningfulRights(fs::FileType type) {
 Task<nfsstat4> GetAttributes(Compound& compound, const AttributeSet& wanted, xdr::Encoder& results) {
   const Object& object = *compound.current;
   AttributeValues values = ValuesOf(compound, object);
-  const AttributeSet known = wanted & SupportedAttributes(values.properties, compound.dialect);
+  const AttributeSet known = wanted & SupportedBy(object, compound.dialect);
   const AttributeSet set = known & ReadableAttributes();
-  const nfsstat4 status = set == known ? co_await LoadAttributes(compound, object, set, values)
-                                       : NFS4ERR_INVAL;  // some attributes can only be set
+  nfsstat4 status = set == known ? NFS4_OK : NFS4ERR_INVAL;  // some attributes can only be set
+  // RFC 8881 §11.4.1
+  if (object.in().is_referral() && !set.Intersects(kLocationAttributes)) status = NFS4ERR_MOVED;
+  if (status == NFS4_OK) status = co_await LoadAttributes(compound, object, set, values);
   xdr::Encode(results, status);
   if (status == NFS4_OK) EncodeAttributes(results, set, values);
   co_return status;

@@ -7,6 +7,9 @@
 
 namespace penstock::nfs::v4 {
 
+// The attributes that the object's file system supports in a dialect.
+AttributeSet SupportedBy(const Object& object, const Dialect& dialect);
+
 // Returns the values that are known without a call to the file system.
 AttributeValues ValuesOf(const Compound& compound, const Object& object);
 

@@ -56,7 +56,7 @@ TEST_F(AttributesTest, ReturnsAttributesInTheOrderOfTheirNumbers) {
 }
 
 TEST_F(AttributesTest, OmitsUnsupportedAttributes) {
-  const Values values(Get(Root(), {FATTR4_TYPE, FATTR4_FS_LOCATIONS, FATTR4_SUPPATTR_EXCLCREAT, 95}));
+  const Values values(Get(Root(), {FATTR4_TYPE, FATTR4_FS_LOCATIONS, FATTR4_HIDDEN, FATTR4_SUPPATTR_EXCLCREAT, 95}));
   EXPECT_EQ(values.set, AttributeSet{FATTR4_TYPE});
 }
 

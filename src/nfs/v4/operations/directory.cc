@@ -63,7 +63,9 @@ class Entries : public fs::EntrySink {
         entrances_(entrances),
         room_(room),
         names_(names == 0 ? SIZE_MAX : names),
-        memory_(RoundUp(room + kLongestEntry + (wanted & kAclAttributes).size() * kLongestList, 4)),
+        memory_(RoundUp(room + kLongestEntry + (wanted & kAclAttributes).size() * kLongestList +
+                            (wanted & kLocationAttributes).size() * kLongestLocations,
+                        4)),
         encoder_(buffers, memory_) {
     const auto start = encoder_.mark();
     encoder_.Extend(memory_);
@@ -143,6 +145,11 @@ class Entries : public fs::EntrySink {
     encoder_.U64(entry.cookie.value() + kReservedCookies);
     encoder_.String(entry.name);
     AttributeSet set = values.error == NFS4_OK ? wanted_ : wanted_ & kEntryAttributes;
+    if (!values.locations) {
+      set = set - kLocationAttributes;
+    } else if (values.locations->locations.referral) {
+      set = wanted_ & (values.error == NFS4_OK ? kAbsentAttributes : kAbsentAttributes - kLocationAttributes);
+    }
     if (values.acls.access.size() + values.acls.defaults.size() > kMostListEntries) set = set - kAclAttributes;
     EncodeAttributes(encoder_, set, values);
     // dircount does not limit the first entry.
@@ -186,6 +193,12 @@ Task<Result<std::vector<Entrance>, nfsstat4>> FindEntrances(Compound& compound, 
     // RFC 8881 §18.29.4: the entry reports NFS4ERR_WRONGSEC, never READDIR itself.
     values.error = compound.CheckFlavor(root);
     if (values.error != NFS4_OK) continue;
+    if (leads_to->is_referral() && !set.Intersects(kLocationAttributes)) {
+      // RFC 8881 §11.4.2
+      values.error = NFS4ERR_MOVED;
+      if (!set.Has(FATTR4_RDATTR_ERROR)) co_return std::unexpected(values.error);
+      continue;
+    }
     values.error = co_await LoadAttributes(compound, root, own, values);
     if (values.error != NFS4_OK && !set.Has(FATTR4_RDATTR_ERROR)) co_return std::unexpected(values.error);
   }
@@ -256,8 +269,11 @@ Task<Outcome> ReadInto(Compound& compound, const Object& directory, const READDI
 Task<nfsstat4> ReadDirectory(Compound& compound, const READDIR4args& arguments, xdr::Encoder& results) {
   const Object& directory = *compound.current;
   AttributeValues values = ValuesOf(compound, directory);
-  const AttributeSet known =
-      AttributeSet(arguments.attr_request) & SupportedAttributes(values.properties, compound.dialect);
+  // The root of another export may have locations if the directory has none.
+  AttributeSet supported = SupportedBy(directory, compound.dialect);
+  supported.Add(FATTR4_FS_LOCATIONS);
+  if (compound.dialect.revision() >= Revision::kRfc8881) supported.Add(FATTR4_FS_LOCATIONS_INFO);
+  const AttributeSet known = AttributeSet(arguments.attr_request) & supported;
   nfsstat4 status = CheckArguments(arguments, known);
   if (status == NFS4_OK && known.Intersects(kSpaceAttributes)) {
     status = co_await LoadAttributes(compound, directory, known & kSpaceAttributes, values);

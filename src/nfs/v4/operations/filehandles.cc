@@ -22,7 +22,9 @@ Task<PUTFH4res> PutFileHandle(Compound& compound, const PUTFH4args& arguments) {
   const auto parsed = FileHandle::Parse(arguments.object.bytes());
   if (!parsed) co_return PUTFH4res{.status = NFS4ERR_BADHANDLE};
   const nfsstat4 status = compound.PutCurrent(*parsed);
-  if (status != NFS4_OK || compound.following) co_return PUTFH4res{.status = status};
+  // In an absent file system, GETATTR may follow in another COMPOUND.
+  const bool is_referral = status == NFS4_OK && compound.current->in().is_referral();
+  if (status != NFS4_OK || compound.following || is_referral) co_return PUTFH4res{.status = status};
   const Object& file = *compound.current;
   const auto attributes = co_await file.file_system().GetAttributes(file.context(), file.object());
   co_return PUTFH4res{.status = attributes ? NFS4_OK : ToStatus(attributes.error())};

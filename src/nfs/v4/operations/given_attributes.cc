@@ -3,6 +3,7 @@
 #include "nfs/v4/attributes/attribute_values.h"
 #include "nfs/v4/attributes/convert.h"
 #include "nfs/v4/attributes/owner_names.h"
+#include "nfs/v4/operations/attributes.h"
 
 namespace penstock::nfs::v4 {
 
@@ -11,16 +12,14 @@ using namespace nfs4;  // NOLINT: the protocol's own names, RFC 8881
 namespace {
 
 // Checks whether a client may give these attributes (RFC 8881 §5.5, §18.30.3; RFC 8275 §4).
-nfsstat4 CheckGiven(const AttributeSet& set, const fs::Properties& properties, const Dialect& dialect,
-                    AttributeUse use) {
-  if (!SupportedAttributes(properties, dialect).Contains(set)) return NFS4ERR_ATTRNOTSUPP;
+nfsstat4 CheckGiven(const AttributeSet& set, const Object& object, const Dialect& dialect, AttributeUse use) {
+  if (!SupportedBy(object, dialect).Contains(set)) return NFS4ERR_ATTRNOTSUPP;
   if (!WritableAttributes().Contains(set)) return NFS4ERR_INVAL;
   if (use == AttributeUse::kSet && set.Has(FATTR4_MODE_UMASK)) return NFS4ERR_INVAL;
   if (use != AttributeUse::kSet && set.Intersects(kDelegatedTimes)) return NFS4ERR_INVAL;
-  if (use == AttributeUse::kExclusiveCreate && !ExclusiveCreateAttributes(properties, dialect).Contains(set)) {
-    return NFS4ERR_INVAL;
-  }
-  return NFS4_OK;
+  if (use != AttributeUse::kExclusiveCreate) return NFS4_OK;
+  const fs::Properties& properties = object.file_system().GetProperties();
+  return ExclusiveCreateAttributes(properties, dialect).Contains(set) ? NFS4_OK : NFS4ERR_INVAL;
 }
 
 }  // namespace
@@ -29,7 +28,7 @@ Task<Result<GivenAttributes, nfsstat4>> ReadAttributes(Compound& compound, const
   const Object& object = *compound.current;
   const AttributeSet set(given.attrmask);
   const fs::Properties& properties = object.file_system().GetProperties();
-  if (const nfsstat4 status = CheckGiven(set, properties, compound.dialect, use); status != NFS4_OK) {
+  if (const nfsstat4 status = CheckGiven(set, object, compound.dialect, use); status != NFS4_OK) {
     co_return std::unexpected(status);
   }
   DecodedAttributes decoded;

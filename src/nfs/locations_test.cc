@@ -1,0 +1,47 @@
+#include "nfs/locations.h"
+
+#include <gtest/gtest.h>
+
+namespace penstock::nfs {
+namespace {
+
+std::string ErrorOf(std::string_view text) {
+  const auto parsed = ParseLocations(text);
+  EXPECT_FALSE(parsed) << text;
+  return parsed ? "" : parsed.error().message;
+}
+
+TEST(Locations, ListsServersOfEachPath) {
+  const auto one = ParseLocations("/data@server");
+  ASSERT_TRUE(one);
+  EXPECT_EQ(*one, (std::vector<Location>{{"/data", {"server"}}}));
+  const auto several = ParseLocations("/a//b/@one.example+192.0.2.7:/@two");
+  ASSERT_TRUE(several);
+  EXPECT_EQ(*several, (std::vector<Location>{{"/a/b", {"one.example", "192.0.2.7"}}, {"/", {"two"}}}));
+}
+
+TEST(Locations, AcceptsAddressesOfIpVersion6InBrackets) {
+  const auto parsed = ParseLocations("/a@[2001:db8::1]+[::1.8.1]:/b@host");
+  ASSERT_TRUE(parsed);
+  EXPECT_EQ(*parsed, (std::vector<Location>{{"/a", {"2001:db8::1", "::1.8.1"}}, {"/b", {"host"}}}));
+}
+
+TEST(Locations, ReportsEachError) {
+  EXPECT_EQ(ErrorOf(""), "a location is missing: write PATH@HOST[+HOST]");
+  EXPECT_EQ(ErrorOf("/a@one:"), "a location is missing: write PATH@HOST[+HOST]");
+  EXPECT_EQ(ErrorOf("/a"), "\"/a\" names no host: write PATH@HOST[+HOST]");
+  EXPECT_EQ(ErrorOf("/a@"), "\"/a@\" names no host: write PATH@HOST[+HOST]");
+  EXPECT_EQ(ErrorOf("/a@one::/b@two"), "\"\" names no host: write PATH@HOST[+HOST]");
+  EXPECT_EQ(ErrorOf("a@one"), "export path \"a\" does not begin with a slash");
+  EXPECT_EQ(ErrorOf("/a/../b@one"), "export path \"/a/../b\" has a component \"..\"");
+  EXPECT_EQ(ErrorOf("/a@one+"), "a host is missing after \"+\"");
+  EXPECT_EQ(ErrorOf("/a@one++two"), "\"\" is not a host name or an address");
+  EXPECT_EQ(ErrorOf("/a@o ne"), "\"o ne\" is not a host name or an address");
+  EXPECT_EQ(ErrorOf("/a@one@two"), "\"one@two\" is not a host name or an address");
+  EXPECT_EQ(ErrorOf("/a@[one]"), "\"[one]\" is not a host name or an address");
+  EXPECT_EQ(ErrorOf("/a@[::1"), "\"[::1\" is not a host name or an address");
+  EXPECT_EQ(ErrorOf("/a@" + std::string(4096, 'h')), "the list is longer than 4096 octets");
+}
+
+}  // namespace
+}  // namespace penstock::nfs
