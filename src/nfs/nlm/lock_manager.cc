@@ -3,6 +3,8 @@
 #include <utility>
 
 #include "base/host.h"
+#include "base/local_port.h"
+#include "base/log.h"
 #include "nfs/caller.h"
 #include "nfs/export_options.h"
 #include "nfs/padded_handle.h"
@@ -302,6 +304,11 @@ Task<Status> LockManager::RemoveShare(const rpc::CallContext& call, CalledShare 
 }
 
 Task<> LockManager::EndHost(const rpc::CallContext& call, std::string_view name) {
+  if (call.peer.address.port() >= kFirstUnreservedPort) {
+    log::warn("{}:{} says that its host has started again: ignored, since the port is not below {}",
+              call.peer.address.address().to_string(), call.peer.address.port(), kFirstUnreservedPort);
+    co_return;
+  }
   co_await GoHome();
   const std::vector<v4::LockHostName> ended = locks_.EndHosts(home_, Unmapped(call.peer.address.address()), name);
   waiting_.RemoveHosts(ended);

@@ -61,6 +61,7 @@ class LockManager {
   Task<Status> SetShare(const rpc::CallContext& call, CalledShare share, bool reclaim);
   Task<Status> RemoveShare(const rpc::CallContext& call, CalledShare share);
   // FREE_ALL, and SM_NOTIFY of the status monitor: the host has started again, and has forgotten its locks.
+  // Ignored from ports above 1023: no other program than one of the host's system may end the host's locks.
   Task<> EndHost(const rpc::CallContext& call, std::string_view name);
 
   // Sends results that an asynchronous call (_MSG) asked for, once. Any thread.

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <utility>
 
-#include "base/local_port.h"
 #include "base/log.h"
 #include "protocol/nsm.h"
 #include "rpc/handle.h"
@@ -30,18 +29,11 @@ Task<rpc::AcceptStatus> StatusMonitor::Call(rpc::CallContext& context, xdr::Deco
         return sm_stat_res{.res_stat = STAT_SUCC, .state = state_};
       });
     case SM_NOTIFY::kNumber:
-      return rpc::Handle<SM_NOTIFY>(
-          context, arguments, results, [this](rpc::CallContext& call, const stat_chge& change) -> Task<xdr::Void> {
-            if (call.peer.address.port() >= kFirstUnreservedPort) {
-              log::warn(
-                  "{}:{} says that its host has started again: ignored, since the "
-                  "port is not below {}",
-                  call.peer.address.address().to_string(), call.peer.address.port(), kFirstUnreservedPort);
-              co_return xdr::Void();
-            }
-            co_await manager_.EndHost(call, change.mon_name);
-            co_return xdr::Void();
-          });
+      return rpc::Handle<SM_NOTIFY>(context, arguments, results,
+                                    [this](rpc::CallContext& call, const stat_chge& change) -> Task<xdr::Void> {
+                                      co_await manager_.EndHost(call, change.mon_name);
+                                      co_return xdr::Void();
+                                    });
     default:
       return rpc::Refuse(rpc::AcceptStatus::PROC_UNAVAIL);
   }

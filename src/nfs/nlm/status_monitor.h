@@ -19,8 +19,7 @@ namespace penstock::nfs::nlm {
 // earlier run. `instance` is that of v4::RecoveryStore::Restart.
 inline int32_t StateOf(uint32_t instance) { return static_cast<int32_t>((instance << 1 | 1) & 0x7fffffff); }
 
-// The program. It takes SM_NOTIFY from ports below 1024 only: no other program than the host's own status monitor may
-// end the host's locks.
+// The program. See LockManager::EndHost for SM_NOTIFY.
 class StatusMonitor final : public rpc::Program {
  public:
   StatusMonitor(LockManager& manager, int32_t state) : manager_(manager), state_(state) {}

@@ -191,17 +191,13 @@ Task<> WaitingLocks::Run(Shared entry) {
 
 Task<> WaitingLocks::TryToLock(const Shared& entry) {
   const WaitingLock& lock = entry->lock;
-  const HostLocks::Answer answer = co_await locks_.Lock(home_, lock.file, lock.by, lock.request);
+  // If the process stops waiting meanwhile, it must not get a lock that it does not know of. Nor may the lock be
+  // released afterwards: the process may have got it by another call.
+  HostLocks::Request request = lock.request;
+  request.given_up = &entry->gone;
+  const HostLocks::Answer answer = co_await locks_.Lock(home_, lock.file, lock.by, request);
   const TimePoint now = timers_.Now();
-  if (entry->gone) {
-    // The process no longer waits: it must not get a lock that it does not know of.
-    if (answer.status == HostLocks::Status::kGranted) {
-      co_await locks_.Unlock(home_, lock.file.name, lock.by, lock.request.range);
-    } else {
-      locks_.StopWaiting(lock.file.name, lock.by, lock.request.range);
-    }
-    co_return;
-  }
+  if (entry->gone) co_return;
   switch (answer.status) {
     case HostLocks::Status::kGranted:
       entry->granted = true;

@@ -137,6 +137,7 @@ Task<HostLocks::Answer> HostLocks::Repeat(Loop* loop, const LockedFile& file, bo
 
 HostLocks::Attempt HostLocks::TryLock(StateTables& state, const LockedFile& file, const Process& by,
                                       const Request& request, const LocalLocks& local) const {
+  if (request.given_up && *request.given_up) return {.answer = {.status = Status::kDenied}};
   const TimePoint now = services_.clock.Now();
   const LockHost* const host = state.GetLockHost(by.host, now);
   if (!host || !host->recorded) return {.answer = {.status = Status::kNoRoom}};

@@ -46,6 +46,9 @@ class HostLocks {
     // A process that does not ask again within a lease time loses its place among those that wait.
     bool waits = false;
     bool reclaim = false;
+    // Becomes true, on the loop of the call, when the process no longer wants the lock. Then the request is denied, and
+    // neither takes the lock nor waits. The request refers to it until the call has returned.
+    const bool* given_up = nullptr;
   };
   // The lock that a request conflicts with.
   struct Holder {
