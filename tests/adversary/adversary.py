@@ -9,8 +9,10 @@ import client_cases  # noqa: E402
 import datagram_cases  # noqa: E402
 import flow_cases  # noqa: E402
 import iwarp_cases  # noqa: E402
+import lock_cases  # noqa: E402
 import memory_cases  # noqa: E402
 import mpa_cases  # noqa: E402
+import namespaces  # noqa: E402
 import nfs4_cases  # noqa: E402
 import nfs4_state_cases  # noqa: E402
 import nfs_cases  # noqa: E402
@@ -45,6 +47,9 @@ GROUPS = {
     "iwarp": on_a_server(iwarp_cases.cases),
     "record_marking": records,
     "datagrams": datagram_cases.datagrams,
+    "host_locks": lock_cases.hostile,
+    "host_locks_storm": lock_cases.storms,
+    "host_locks_stop": lock_cases.stopped,
     "nfs": on_a_server(nfs_cases.cases),
     "nfs4": on_a_server(nfs4_cases.cases, options=["--grace=0"]),
     "nfs4_state": on_a_server(nfs4_state_cases.cases, options=["--grace=0"]),
@@ -71,4 +76,6 @@ GROUPS = {
 }
 
 if __name__ == "__main__":
+    if any(name.startswith("host_locks") for name in sys.argv[1:] or GROUPS):
+        namespaces.enter()
     cases.main(GROUPS)

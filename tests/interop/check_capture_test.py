@@ -278,7 +278,6 @@ def broken_datagram(scratch):
     tcp = Conversation(PORTS["tcp"]).client(record(NULL_CALL)).server(record(NULL_REPLY))
     assert_found(problems_of(scratch, tcp, Datagrams((True, NOTIFY[:-6]), (False, NULL_REPLY)), others=True), "Malformed")
     assert_found(problems_of(scratch, tcp, Datagrams((True, NOTIFY)), others=True), "a call without a reply")
-    assert_found(problems_of(scratch, tcp, Datagrams((False, NULL_REPLY)), others=True), "a reply to no call")
 
 
 def unreadable(scratch):
