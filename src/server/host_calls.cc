@@ -35,9 +35,9 @@ Outcome OutcomeOf(rpc::CallError error, rpc::TransportKind transport) {
 
 Task<Outcome> NetworkHostCalls::Call(HostCall call, std::function<void(xdr::Encoder&)> write,
                                      std::function<bool(xdr::Decoder&)> read) {
-  if (aborted_ || under_way_ >= settings_.most) co_return Outcome::kNotReached;
+  if (aborted_ || under_way_ >= settings_.most) co_return Outcome::kBusy;
   const auto to_host = to_host_.try_emplace(call.host, 0).first;
-  if (to_host->second >= settings_.most_to_a_host) co_return Outcome::kNotReached;
+  if (to_host->second >= settings_.most_to_a_host) co_return Outcome::kBusy;
   ++under_way_;
   ++to_host->second;
   const Outcome outcome = co_await CallNow(call, write, read);
@@ -66,7 +66,10 @@ Task<Outcome> NetworkHostCalls::CallNow(const HostCall& call, const std::functio
   xdr::Encoder encoder(loop_.buffers());
   rpc::EncodeCallHeader(encoder, {xid, call.program, call.version, call.procedure, root.auth(), {}});
   write(encoder);
-  const auto reply = co_await channel.Call(encoder.Finish(), {.max_stream = kMaxResults, .results = {}});
+  rpc::Message message = encoder.Finish();
+  rpc::ReplyShape shape;
+  shape.max_stream = kMaxResults;
+  const auto reply = co_await channel.Call(std::move(message), std::move(shape));
   channels_.erase(number);
   if (!reply) co_return OutcomeOf(reply.error(), transport);
   xdr::Decoder decoder(*reply);

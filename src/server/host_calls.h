@@ -25,11 +25,11 @@ class NetworkHostCalls final : public nfs::nlm::HostCalls {
   // The loop outlives the instance, and all calls. No call is under way when the instance is destroyed.
   NetworkHostCalls(Loop& loop, const Settings& settings) : loop_(loop), settings_(settings) {}
 
-  // A call beyond the limits is kNotReached at once.
+  // A call beyond the limits is kBusy at once.
   Task<Outcome> Call(nfs::nlm::HostCall call, std::function<void(xdr::Encoder&)> write,
                      std::function<bool(xdr::Decoder&)> read) override;
 
-  // From now on, every call is kNotReached. Calls under way end soon: at once, or with their connection's set-up.
+  // From now on, every call is kBusy. Calls under way end soon: at once, or with their connection's set-up.
   void Abort();
 
  private:

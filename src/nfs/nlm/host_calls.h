@@ -31,6 +31,7 @@ class HostCalls {
     kAnswered,
     kRefused,     // the host has answered, but has not executed the call, or the results are malformed
     kNotReached,  // the host has not got the call: its port is unknown or it accepts no connection
+    kBusy,        // nothing was sent: too many calls are under way
     kNoAnswer,    // the host may have got the call
   };
   // Finds the port of the program on the host, and sends one call; over UDP it may send it several times. `write`

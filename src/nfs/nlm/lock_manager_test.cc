@@ -322,6 +322,18 @@ TEST_F(WaitingLockTest, AHostThatCannotBeReachedLosesTheLockInTheEnd) {
   EXPECT_EQ(hosts.calls.size(), calls) << "it is left alone";
 }
 
+TEST_F(WaitingLockTest, AHostThatWasNotCalledForLackOfRoomKeepsTheLock) {
+  hosts.outcome = HostCalls::Outcome::kBusy;
+  Unlock(alice, {});
+  Pass(std::chrono::minutes(5));
+  EXPECT_TRUE(BobHasTheLock());
+  hosts.outcome = HostCalls::Outcome::kAnswered;
+  Pass(std::chrono::seconds(10));
+  const size_t calls = hosts.calls.size();
+  Pass(std::chrono::minutes(1));
+  EXPECT_EQ(hosts.calls.size(), calls) << "it has confirmed";
+}
+
 TEST_F(WaitingLockTest, AHostThatDoesNotAnswerKeepsTheLockAndIsLeftAloneInTheEnd) {
   hosts.outcome = HostCalls::Outcome::kNoAnswer;
   Unlock(alice, {});

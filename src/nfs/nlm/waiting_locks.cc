@@ -250,6 +250,10 @@ Task<> WaitingLocks::Grant(const Shared& entry) {
     case Outcome::kRefused:
       unwanted = !entry->may_have_heard;
       break;
+    case Outcome::kBusy:
+      // The host had no chance yet to answer.
+      entry->granted_at += settings_.again;
+      co_return;
     case Outcome::kNotReached:
       if (now - entry->granted_at < settings_.give_up) co_return;
       unwanted = !entry->may_have_heard;

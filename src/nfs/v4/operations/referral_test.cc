@@ -147,14 +147,14 @@ TEST_F(ReferralTest, ReaddirShowsTheReferralByTheRequestedAttributes) {
   const AttributeSet set{FATTR4_FSID, FATTR4_SIZE, FATTR4_RDATTR_ERROR, FATTR4_MOUNTED_ON_FILEID};
   const fattr4 moved = attributes_of(read(set), "far");
   EXPECT_EQ(AttributeSet(moved.attrmask), (AttributeSet{FATTR4_FSID, FATTR4_RDATTR_ERROR, FATTR4_MOUNTED_ON_FILEID}));
-  EXPECT_EQ(LoadBig<uint32_t>(moved.attr_vals.data() + sizeof(fsid4)), NFS4ERR_MOVED);
+  EXPECT_EQ(static_cast<nfsstat4>(LoadBig<uint32_t>(moved.attr_vals.data() + sizeof(fsid4))), NFS4ERR_MOVED);
   EXPECT_EQ(AttributeSet(attributes_of(read(set), "near").attrmask), set);
 
   AttributeSet with_locations = set;
   with_locations.Add(FATTR4_FS_LOCATIONS);
   const fattr4 told = attributes_of(read(with_locations), "far");
   EXPECT_EQ(AttributeSet(told.attrmask), with_locations - AttributeSet{FATTR4_SIZE});
-  EXPECT_EQ(LoadBig<uint32_t>(told.attr_vals.data() + sizeof(fsid4)), NFS4_OK);
+  EXPECT_EQ(static_cast<nfsstat4>(LoadBig<uint32_t>(told.attr_vals.data() + sizeof(fsid4))), NFS4_OK);
   EXPECT_EQ(AttributeSet(attributes_of(read(with_locations), "near").attrmask), set);
 }
 
