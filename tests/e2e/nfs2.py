@@ -188,7 +188,7 @@ def large_files(scratch):
         assert file.read(1) == b"\0"
 
 
-COUNT = 20000
+COUNT = 5000
 
 
 def large_directory(scratch):

@@ -19,7 +19,7 @@ from script import hashes  # noqa: E402
 
 TRANSPORTS = ("rdma", "tcp")
 # A directory of the host with many names, each in several replies of 8 KiB at most.
-CROWD = 5000
+CROWD = 3000
 MOUNT = """
 mkdir -p /mnt/%(transport)s
 kernel_mount %(host)s:/export /mnt/%(transport)s \
