@@ -28,8 +28,8 @@ struct Sent {
   size_t session;  // an index
   uint32_t stream;
   rpc::Message call;
-  uint64_t over_first = 0;  // the connection over which it was sent first
-  bool retried = false;     // so the client has lost that connection, and gets no answer over it
+  uint64_t over_first = 0;                        // the connection over which it was sent first
+  bool retried = false;                           // so the client has lost that connection, and gets no answer over it
   std::optional<std::vector<std::byte>> reply{};  // the first one of an execution
   bool over = false;                              // the client has had an answer
 };

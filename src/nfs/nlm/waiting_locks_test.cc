@@ -1,0 +1,206 @@
+// Lock requests of hosts that wait until the lock is free.
+#include "nfs/nlm/nlm_test.h"
+
+namespace penstock::nfs::nlm {
+namespace {
+
+using nfs4::NFS4_OK;
+using testing::IsEmpty;
+using testing::SizeIs;
+using v4::kBoth;
+
+class WaitingLockTest : public NlmTest {
+ protected:
+  WaitingLockTest() {
+    EXPECT_EQ(Lock(alice, {}), NLM4_GRANTED);
+    EXPECT_EQ(Lock(bob, {.offset = 2, .length = 3, .process = 8}, true), NLM4_BLOCKED);
+    EXPECT_THAT(hosts.calls, IsEmpty());
+  }
+  // Whether bob's lock, and only that, is in the way of carol's.
+  bool BobHasTheLock() { return Lock(carol, {.offset = 2, .length = 3}) == NLM4_DENIED; }
+};
+
+class CrowdedTest : public NlmTest {
+ protected:
+  CrowdedTest() : NlmTest({.most = 5, .most_per_host = 3}) {}
+};
+
+TEST_F(WaitingLockTest, TheHostIsToldWhenItHasTheLock) {
+  Unlock(alice, {});
+  ASSERT_THAT(hosts.calls, SizeIs(1));
+  const SentCall& call = hosts.calls[0];
+  EXPECT_EQ(call.to.host, asio::ip::make_address("192.0.2.2"));
+  EXPECT_EQ(call.to.program, NLM4_PROGRAM);
+  EXPECT_EQ(call.to.version, NLM4_VERS);
+  EXPECT_EQ(call.to.procedure, NLMPROC4_GRANTED::kNumber);
+  EXPECT_EQ(call.caller_name, "bob");
+  EXPECT_EQ(call.fh, AsText(file.bytes()));
+  EXPECT_EQ(call.oh, "owner");
+  EXPECT_EQ(call.process, 8);
+  EXPECT_EQ(call.offset, 2u);
+  EXPECT_EQ(call.length, 3u);
+  EXPECT_TRUE(call.exclusive);
+  EXPECT_TRUE(BobHasTheLock());
+  Pass(std::chrono::minutes(1));
+  EXPECT_THAT(hosts.calls, SizeIs(1)) << "it is told once";
+}
+
+TEST_F(WaitingLockTest, AClientOfVersion4GivesALockToAHost) {
+  const nfs4::stateid4 open = OpenBy(Client(), "file", kBoth);
+  EXPECT_EQ(Lock4(open, 100, 10), NFS4_OK);
+  EXPECT_EQ(Lock(carol, {.offset = 100}, true), NLM4_BLOCKED);
+  EXPECT_EQ(Run(v4::PutFh(file), v4::Closing(open)).status, NFS4_OK);
+  ASSERT_THAT(hosts.calls, SizeIs(1));
+  EXPECT_EQ(hosts.calls[0].caller_name, "carol");
+}
+
+TEST_F(WaitingLockTest, TheOneThatHasWaitedLongestComesFirst) {
+  EXPECT_EQ(Lock(carol, {.offset = 2, .length = 3}, true), NLM4_BLOCKED);
+  Unlock(alice, {});
+  ASSERT_THAT(hosts.calls, SizeIs(1));
+  EXPECT_EQ(hosts.calls[0].caller_name, "bob");
+  Unlock(bob, {.offset = 2, .length = 3, .process = 8});
+  ASSERT_THAT(hosts.calls, SizeIs(2));
+  EXPECT_EQ(hosts.calls[1].caller_name, "carol");
+}
+
+TEST_F(WaitingLockTest, ARequestKeepsItsPlaceLongerThanALeaseTime) {
+  for (int i = 0; i < 200; ++i) Pass(std::chrono::seconds(1));
+  EXPECT_EQ(Lock(carol, {.offset = 2, .length = 3}, true), NLM4_BLOCKED);
+  Unlock(alice, {});
+  ASSERT_THAT(hosts.calls, SizeIs(1));
+  EXPECT_EQ(hosts.calls[0].caller_name, "bob");
+}
+
+TEST_F(WaitingLockTest, ACancelledRequestGetsNoLock) {
+  EXPECT_EQ(Cancel(bob, {.offset = 2, .length = 3, .process = 8}), NLM4_GRANTED);
+  EXPECT_EQ(Cancel(bob, {.offset = 2, .length = 3, .process = 8}), NLM4_DENIED) << "it is gone";
+  Unlock(alice, {});
+  EXPECT_THAT(hosts.calls, IsEmpty());
+  EXPECT_FALSE(BobHasTheLock());
+}
+
+TEST_F(WaitingLockTest, ARequestThatIsCancelledBeforeTheHostHasConfirmedLosesItsLock) {
+  OneShot<> held;
+  hosts.hold = &held;
+  Unlock(alice, {});
+  ASSERT_THAT(hosts.calls, SizeIs(1));
+  EXPECT_EQ(Cancel(bob, {.offset = 2, .length = 3, .process = 8}), NLM4_GRANTED);
+  hosts.hold = nullptr;
+  held.Set();
+  EXPECT_FALSE(BobHasTheLock());
+}
+
+TEST_F(WaitingLockTest, ARepeatedRequestThatIsGrantedEndsTheWait) {
+  hosts.outcome = HostCalls::Outcome::kNoAnswer;
+  Unlock(alice, {});
+  ASSERT_THAT(hosts.calls, SizeIs(1));
+  EXPECT_EQ(Lock(bob, {.offset = 2, .length = 3, .process = 8}, true), NLM4_GRANTED);
+  Pass(std::chrono::minutes(1));
+  EXPECT_THAT(hosts.calls, SizeIs(1));
+  EXPECT_TRUE(BobHasTheLock());
+}
+
+TEST_F(WaitingLockTest, AHostThatNoLongerWaitsLosesTheLock) {
+  hosts.status = NLM4_DENIED;
+  Unlock(alice, {});
+  EXPECT_THAT(hosts.calls, SizeIs(1));
+  EXPECT_FALSE(BobHasTheLock());
+}
+
+// Its answer to an earlier call may have been lost. Then it has the lock, and denies a second one.
+TEST_F(WaitingLockTest, AHostThatMayHaveTheLockKeepsIt) {
+  hosts.outcome = HostCalls::Outcome::kNoAnswer;
+  Unlock(alice, {});
+  ASSERT_THAT(hosts.calls, SizeIs(1));
+  hosts.outcome = HostCalls::Outcome::kAnswered;
+  hosts.status = NLM4_DENIED;
+  Pass(std::chrono::seconds(10));
+  EXPECT_THAT(hosts.calls, SizeIs(2));
+  EXPECT_TRUE(BobHasTheLock());
+}
+
+TEST_F(WaitingLockTest, AHostThatCannotBeReachedLosesTheLockInTheEnd) {
+  hosts.outcome = HostCalls::Outcome::kNotReached;
+  Unlock(alice, {});
+  Pass(std::chrono::seconds(60));
+  EXPECT_TRUE(BobHasTheLock());
+  Pass(std::chrono::seconds(60));
+  EXPECT_FALSE(BobHasTheLock());
+  const size_t calls = hosts.calls.size();
+  Pass(std::chrono::minutes(5));
+  EXPECT_EQ(hosts.calls.size(), calls) << "it is left alone";
+}
+
+TEST_F(WaitingLockTest, AHostThatWasNotCalledForLackOfRoomKeepsTheLock) {
+  hosts.outcome = HostCalls::Outcome::kBusy;
+  Unlock(alice, {});
+  Pass(std::chrono::minutes(5));
+  EXPECT_TRUE(BobHasTheLock());
+  hosts.outcome = HostCalls::Outcome::kAnswered;
+  Pass(std::chrono::seconds(10));
+  const size_t calls = hosts.calls.size();
+  Pass(std::chrono::minutes(1));
+  EXPECT_EQ(hosts.calls.size(), calls) << "it has confirmed";
+}
+
+TEST_F(WaitingLockTest, AHostThatDoesNotAnswerKeepsTheLockAndIsLeftAloneInTheEnd) {
+  hosts.outcome = HostCalls::Outcome::kNoAnswer;
+  Unlock(alice, {});
+  Pass(std::chrono::minutes(20));
+  EXPECT_TRUE(BobHasTheLock());
+  const size_t calls = hosts.calls.size();
+  Pass(std::chrono::minutes(5));
+  EXPECT_EQ(hosts.calls.size(), calls);
+}
+
+TEST_F(WaitingLockTest, AHostInItsOwnGracePeriodIsToldAgain) {
+  hosts.status = NLM4_DENIED_GRACE_PERIOD;
+  Unlock(alice, {});
+  ASSERT_THAT(hosts.calls, SizeIs(1));
+  hosts.status = NLM4_GRANTED;
+  Pass(std::chrono::seconds(10));
+  EXPECT_THAT(hosts.calls, SizeIs(2));
+  EXPECT_TRUE(BobHasTheLock());
+}
+
+TEST_F(CrowdedTest, TooManyRequestsOfOneHostOrOfAllAreDenied) {
+  EXPECT_EQ(Lock(alice, {}), NLM4_GRANTED);
+  for (int process = 1; process <= 3; ++process) EXPECT_EQ(Lock(bob, {.process = process}, true), NLM4_BLOCKED);
+  EXPECT_EQ(Lock(bob, {.process = 4}, true), NLM4_DENIED_NOLOCKS);
+  EXPECT_EQ(Lock(bob, {.process = 3}, true), NLM4_BLOCKED) << "it waits already";
+  EXPECT_EQ(Lock(carol, {.process = 1}, true), NLM4_BLOCKED);
+  EXPECT_EQ(Lock(carol, {.process = 2}, true), NLM4_BLOCKED);
+  EXPECT_EQ(Lock(carol, {.process = 3}, true), NLM4_DENIED_NOLOCKS);
+}
+
+TEST_F(WaitingLockTest, AnEndedHostWaitsNoMore) {
+  Call<NLMPROC4_FREE_ALL>(bob, {.name = "bob", .state = 3});
+  Unlock(alice, {});
+  EXPECT_THAT(hosts.calls, IsEmpty());
+  EXPECT_FALSE(BobHasTheLock());
+}
+
+TEST_F(WaitingLockTest, NothingIsLeftWhenNobodyWaitsAnyMore) {
+  EXPECT_EQ(Lock(carol, {.offset = 2, .length = 3}, true), NLM4_BLOCKED);
+  Cancel(bob, {.offset = 2, .length = 3, .process = 8});
+  Unlock(carol, {.offset = 2, .length = 3});
+  Unlock(alice, {});
+  server.state.Run([&](v4::StateTables& state) { EXPECT_EQ(state.files.size(), 0u); });
+}
+
+TEST_F(WaitingLockTest, ProcessesThatWouldWaitForEachOtherAreToldSo) {
+  EXPECT_EQ(Lock(bob, {.offset = 50, .process = 8}), NLM4_GRANTED);
+  EXPECT_EQ(Lock(alice, {.offset = 50}, true), NLM4_DEADLCK);
+  EXPECT_EQ(Lock(alice, {.offset = 50, .process = 2}, true), NLM4_BLOCKED) << "another process waits for nobody";
+}
+
+TEST_F(WaitingLockTest, ALongerCircleIsFoundAsWell) {
+  EXPECT_EQ(Lock(bob, {.offset = 50, .process = 8}), NLM4_GRANTED);
+  EXPECT_EQ(Lock(carol, {.offset = 70}), NLM4_GRANTED);
+  EXPECT_EQ(Lock(carol, {.offset = 50}, true), NLM4_BLOCKED);
+  EXPECT_EQ(Lock(alice, {.offset = 70}, true), NLM4_DEADLCK);
+}
+
+}  // namespace
+}  // namespace penstock::nfs::nlm
