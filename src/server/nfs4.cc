@@ -143,10 +143,10 @@ void Nfs4::Start() {
 }
 
 Task<> Nfs4::KeepLeases() {
-  ++under_way_;
+  under_way_.Begin();
   co_await nfs::v4::KeepLeases(MakeServices(), &home_);
   if (!stopping_) timer_->ExpireAfter(kLook);
-  EndWork();
+  under_way_.End();
 }
 
 void Nfs4::LookAtLocalLeases() {
@@ -156,15 +156,11 @@ void Nfs4::LookAtLocalLeases() {
 
 // The loop runs again if a lease may have been broken after it was checked.
 Task<> Nfs4::LookAgain() {
-  ++under_way_;
+  under_way_.Begin();
   looking_ = true;
   while (std::exchange(look_again_, false)) co_await nfs::v4::LookAtLocalLeases(MakeServices(), &home_);
   looking_ = false;
-  EndWork();
-}
-
-void Nfs4::EndWork() {
-  if (--under_way_ == 0 && all_ended_) all_ended_->Set();
+  under_way_.End();
 }
 
 Task<> Nfs4::Stop() {
@@ -172,10 +168,7 @@ Task<> Nfs4::Stop() {
   timer_->Cancel();
   caller_.Stop();
   co_await nfs::v4::StopCopies(state_, home_);
-  if (under_way_ == 0) co_return;
-  OneShot<> all_ended;
-  all_ended_ = &all_ended;
-  co_await all_ended;
+  co_await under_way_.Ended();
 }
 
 }  // namespace penstock::server

@@ -11,6 +11,7 @@
 #include "base/loop.h"
 #include "base/result.h"
 #include "base/task.h"
+#include "base/under_way.h"
 #include "base/workers.h"
 #include "nfs/exports.h"
 #include "nfs/v4/attributes/owner_names.h"
@@ -77,7 +78,6 @@ class Nfs4 {
   nfs::v4::Services MakeServices();
   Task<> KeepLeases();
   Task<> LookAgain();
-  void EndWork();
 
   const nfs::v4::Settings settings_;
   const uint32_t instance_;
@@ -96,8 +96,7 @@ class Nfs4 {
   std::unique_ptr<Timer> timer_;
 
   // How many checks of leases are running, of clients or of file systems. Stop() waits for their end.
-  unsigned under_way_ = 0;
-  OneShot<>* all_ended_ = nullptr;
+  UnderWay under_way_;
   bool looking_ = false;
   bool look_again_ = false;
   bool stopping_ = false;

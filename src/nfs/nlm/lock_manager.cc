@@ -278,7 +278,7 @@ Task<Status> LockManager::Unlock(const rpc::CallContext& call, CalledLock lock) 
 
 Task<Status> LockManager::SetShare(const rpc::CallContext& call, CalledShare share, bool reclaim) {
   co_await GoHome();
-  // Whoever may neither read nor write must not keep others from it.
+  // A user who may not read the file must not deny others the access to it.
   const bool reads = share.share.reads() || !share.share.writes();
   auto file = co_await FindPermitted(call, share.fh, reads, share.share.writes());
   Status status = NLM4_GRANTED;
@@ -330,21 +330,17 @@ void LockManager::SendResults(const rpc::CallContext& call, uint32_t procedure,
 
 Task<> LockManager::Send(HostCall call, std::function<void(xdr::Encoder&)> write) {
   co_await GoHome();
-  if (pauses_.ended() || sending_ >= kMostSending) co_return;
-  ++sending_;
+  if (pauses_.ended() || sending_.count() >= kMostSending) co_return;
+  sending_.Begin();
   const std::function<bool(xdr::Decoder&)> read = [](xdr::Decoder&) { return true; };
   (void)co_await calls_.Call(call, write, read);
-  if (--sending_ == 0 && all_sent_) all_sent_->Set();
+  sending_.End();
 }
 
 Task<> LockManager::Stop() {
   pauses_.EndAll();
   co_await waiting_.Stop();
-  if (sending_ == 0) co_return;
-  OneShot<> all_sent;
-  all_sent_ = &all_sent;
-  co_await all_sent;
-  all_sent_ = nullptr;
+  co_await sending_.Ended();
 }
 
 }  // namespace penstock::nfs::nlm

@@ -12,6 +12,7 @@
 #include "base/pauses.h"
 #include "base/result.h"
 #include "base/task.h"
+#include "base/under_way.h"
 #include "nfs/exports.h"
 #include "nfs/nlm/host_calls.h"
 #include "nfs/nlm/waiting_locks.h"
@@ -100,8 +101,7 @@ class LockManager {
   WaitingLocks waiting_;
   // On the home loop.
   Pauses pauses_;
-  size_t sending_ = 0;
-  OneShot<>* all_sent_ = nullptr;
+  UnderWay sending_;
 };
 
 }  // namespace penstock::nfs::nlm

@@ -48,7 +48,7 @@ void RestartNotices::Send(std::vector<v4::RememberedHost> hosts) {
 
 Task<> RestartNotices::Tell(v4::RememberedHost host) {
   constexpr Duration kTurn = std::chrono::milliseconds(100);
-  ++under_way_;
+  under_way_.Begin();
   const TimePoint end = clock_.Now() + settings_.limit;
   std::vector<std::string> names;
   if (!host.ours.is_unspecified()) names.push_back(host.ours.to_string());
@@ -71,7 +71,7 @@ Task<> RestartNotices::Tell(v4::RememberedHost host) {
     log::warn("{} ({}) held locks before the restart, and does not answer: it may not know that it must reclaim them",
               host.name.name, host.name.address.to_string());
   }
-  if (--under_way_ == 0 && all_ended_) all_ended_->Set();
+  under_way_.End();
 }
 
 Task<bool> RestartNotices::TellOnce(const v4::RememberedHost& host, std::string name) {
@@ -93,11 +93,7 @@ Task<bool> RestartNotices::TellOnce(const v4::RememberedHost& host, std::string 
 
 Task<> RestartNotices::Stop() {
   pauses_.EndAll();
-  if (under_way_ == 0) co_return;
-  OneShot<> all_ended;
-  all_ended_ = &all_ended;
-  co_await all_ended;
-  all_ended_ = nullptr;
+  co_await under_way_.Ended();
 }
 
 }  // namespace penstock::nfs::nlm

@@ -8,6 +8,7 @@
 #include "base/pauses.h"
 #include "base/task.h"
 #include "base/timer.h"
+#include "base/under_way.h"
 #include "nfs/nlm/host_calls.h"
 #include "nfs/nlm/lock_manager.h"
 #include "nfs/v4/state/clients/lock_hosts.h"
@@ -57,7 +58,7 @@ class RestartNotices {
   // Ends all calls.
   Task<> Stop();
 
-  size_t under_way() const { return under_way_; }
+  size_t under_way() const { return under_way_.count(); }
 
  private:
   Task<> Tell(v4::RememberedHost host);
@@ -68,9 +69,8 @@ class RestartNotices {
   const TimerService& clock_;
   const Settings settings_;
   Pauses pauses_;
-  size_t under_way_ = 0;
+  UnderWay under_way_;
   size_t calling_ = 0;
-  OneShot<>* all_ended_ = nullptr;
 };
 
 }  // namespace penstock::nfs::nlm

@@ -68,7 +68,7 @@ WaitingLocks::WaitingLocks(HostLocks& locks, HostCalls& calls, Loop* home, Timer
                            const Settings& settings)
     : locks_(locks), calls_(calls), home_(home), timers_(timers), settings_(settings) {}
 
-WaitingLocks::~WaitingLocks() { assert(running_ == 0); }
+WaitingLocks::~WaitingLocks() { assert(runs_.count() == 0); }
 
 bool WaitingLocks::Add(WaitingLock lock) {
   if (stopping_) return false;
@@ -149,7 +149,7 @@ void WaitingLocks::Tell(const v4::LockNotice& notice) {
 void WaitingLocks::TellHere(const v4::LockNotice& notice) {
   const auto told = locks_.ProcessOf(notice);
   if (stopping_ || !told) return;
-  const auto found = by_process_.find({told->host, told->number});
+  const auto found = by_process_.find(KeyOf(*told));
   if (found == by_process_.end()) return;
   const std::vector<Shared> all = found->second;
   for (const Shared& entry : all) {
@@ -179,14 +179,14 @@ Task<> WaitingLocks::Run(Shared entry) {
   }
   if (entry->gone || stopping_) co_return;
   entry->busy = true;
-  ++running_;
+  runs_.Begin();
   do {
     entry->again = false;
     if (!entry->granted) co_await TryToLock(entry);
     if (entry->granted && !entry->gone && !stopping_) co_await Grant(entry);
   } while (entry->again && !entry->granted && !entry->gone && !stopping_);
   entry->busy = false;
-  if (--running_ == 0 && all_ended_) all_ended_->Set();
+  runs_.End();
 }
 
 Task<> WaitingLocks::TryToLock(const Shared& entry) {
@@ -273,11 +273,7 @@ Task<> WaitingLocks::Grant(const Shared& entry) {
 Task<> WaitingLocks::Stop() {
   stopping_ = true;
   timer_.reset();
-  if (running_ == 0) co_return;
-  OneShot<> all_ended;
-  all_ended_ = &all_ended;
-  co_await all_ended;
-  all_ended_ = nullptr;
+  co_await runs_.Ended();
 }
 
 }  // namespace penstock::nfs::nlm

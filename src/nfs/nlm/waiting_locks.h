@@ -15,6 +15,7 @@
 
 #include "base/loop.h"
 #include "base/timer.h"
+#include "base/under_way.h"
 #include "nfs/nlm/host_calls.h"
 #include "nfs/v4/operations/host_locks.h"
 #include "nfs/v4/state/owed.h"
@@ -102,8 +103,7 @@ class WaitingLocks {
   std::map<v4::LockHostName, size_t> of_host_;
   std::unique_ptr<Timer> timer_;
   bool stopping_ = false;
-  size_t running_ = 0;
-  OneShot<>* all_ended_ = nullptr;
+  UnderWay runs_;
 };
 
 }  // namespace penstock::nfs::nlm

@@ -181,7 +181,7 @@ TEST_F(WaitingLockTest, AnEndedHostWaitsNoMore) {
   EXPECT_FALSE(BobHasTheLock());
 }
 
-TEST_F(WaitingLockTest, NothingIsLeftWhenNobodyWaitsAnyMore) {
+TEST_F(WaitingLockTest, TheTablesAreEmptyWhenNoProcessWaits) {
   EXPECT_EQ(Lock(carol, {.offset = 2, .length = 3}, true), NLM4_BLOCKED);
   Cancel(bob, {.offset = 2, .length = 3, .process = 8});
   Unlock(carol, {.offset = 2, .length = 3});
