@@ -19,6 +19,7 @@
 #include "client/nfs4/open_file.h"
 #include "client/nfs4/sess01/bound_session.h"
 #include "client/set_up.h"
+#include "rpc/client.h"
 #include "sess01_measurements.h"
 
 namespace penstock::bench {
@@ -162,7 +163,7 @@ class Holder final : private client::v4::CallbackReceiver {
   client::v4::sess01::UrlConnector connector_;
   std::optional<BoundSession> session_;
   client::ReconnectingChannel channel_;
-  const rpc::Xid first_xid_ = client::RandomXid();
+  const rpc::Xid first_xid_ = rpc::RandomXid();
   rpc::Client client_;
   uint64_t opens_ = 0;
   Handle file_;

@@ -4,11 +4,8 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <random>
 
 namespace penstock::client {
-
-rpc::Xid RandomXid() { return rpc::Xid(std::random_device()()); }
 
 std::string HostName() {
   char name[256] = "localhost";

@@ -11,7 +11,6 @@
 
 namespace penstock::client {
 
-rpc::Xid RandomXid();
 // Makes an AUTH_SYS credential with the identity of the URL, or of the process if the URL has none.
 rpc::ClientCredential CredentialOf(const Url& url);
 std::string HostName();

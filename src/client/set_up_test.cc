@@ -58,7 +58,5 @@ TEST(CredentialOf, PresentsTheIdentityOfTheProcessByDefault) {
   EXPECT_EQ(CredentialIn(Url()).gid, ::getegid());
 }
 
-TEST(RandomXid, DiffersEachTime) { EXPECT_FALSE(RandomXid() == RandomXid() && RandomXid() == RandomXid()); }
-
 }  // namespace
 }  // namespace penstock::client

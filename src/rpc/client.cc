@@ -2,7 +2,17 @@
 
 #include <fmt/core.h>
 
+#include <span>
+
+#include "base/random.h"
+
 namespace penstock::rpc {
+
+Xid RandomXid() {
+  uint32_t number = 0;
+  FillRandomly(std::as_writable_bytes(std::span(&number, 1)));
+  return Xid(number);
+}
 
 Error Client::ErrorOf(const ReplyHeader& header) {
   using Kind = Error::Kind;

@@ -50,6 +50,9 @@ struct ReplyBounds {
   std::vector<ResultSink> results;
 };
 
+// Returns a random XID, for the first call of a client. Thread-safe.
+Xid RandomXid();
+
 // Makes calls over a channel. Belongs to the channel's loop. All programs on one channel share one Client, which
 // assigns the XIDs. A BackChannel assigns its own XIDs.
 class Client {

@@ -10,7 +10,6 @@
 #include <utility>
 
 #include "base/log.h"
-#include "base/random.h"
 #include "protocol/rpcb.h"
 
 namespace penstock::rpcbind {
@@ -36,12 +35,6 @@ T Finish(Task<T> task) {
   return *std::move(result);
 }
 
-rpc::Xid RandomXid() {
-  uint32_t number;
-  FillRandomly(std::as_writable_bytes(std::span(&number, 1)));
-  return rpc::Xid(number);
-}
-
 // Replaces all but printable characters: rpcbind passes on what any local user has registered.
 std::string Quoted(std::string_view text) {
   std::string quoted(text.substr(0, kLongestQuote));
@@ -63,7 +56,7 @@ class Registrar::Session {
     rpc::Error last{};
     for (const std::string& path : options_.sockets) {
       channel_ = options_.connect({.kind = Destination::Kind::kLocalSocket, .path = path}, pool_);
-      client_.emplace(*channel_, pool_, RandomXid());
+      client_.emplace(*channel_, pool_, rpc::RandomXid());
       auto entries = DumpBy<RPCB4PROC_DUMP>();
       if (!entries && entries.error().kind == rpc::Error::Kind::kProgramMismatch) {
         is_version_3_ = true;
@@ -209,7 +202,7 @@ bool Registrar::IsAlive(const Entry& entry, BufferPool& pool) const {
   const auto channel =
       options_.connect({.kind = is_udp ? Destination::Kind::kUdp : Destination::Kind::kTcp, .address = *address}, pool);
   xdr::Encoder encoder(pool);
-  const rpc::Xid xid = RandomXid();
+  const rpc::Xid xid = rpc::RandomXid();
   rpc::EncodeCallHeader(encoder, {xid, entry.program, entry.version, 0, {}, {}});
   const auto reply = Finish(channel->Call(encoder.Finish(), {.max_stream = rpc::kMaxReplyHeader, .results = {}}));
   if (!reply) return reply.error() != CallError::kRefused;

@@ -5,7 +5,6 @@
 #include <utility>
 
 #include "base/host.h"
-#include "base/random.h"
 #include "protocol/rpcb.h"
 #include "rpc/client.h"
 #include "rpc/tcp/channel.h"
@@ -21,12 +20,6 @@ namespace {
 
 // A reply of the small programs over TCP.
 constexpr size_t kMaxRecord = 64 << 10;
-
-rpc::Xid RandomXid() {
-  uint32_t number;
-  FillRandomly(std::as_writable_bytes(std::span(&number, 1)));
-  return rpc::Xid(number);
-}
 
 // Port 0 means that the program is not registered.
 Result<SocketAddress, RemoteError> AddressOf(const IpAddress& host, uint32_t port) {
@@ -44,7 +37,7 @@ Task<Result<SocketAddress, RemoteError>> FindRemote(Loop& loop, RemoteProgram pr
   const SocketAddress port_mapper(host, options.port_mapper_port);
   auto channel = co_await OpenRemoteAt(loop, port_mapper, program.transport, asking);
   if (!channel) co_return std::unexpected(channel.error());
-  rpc::Client client(**channel, loop.buffers(), RandomXid());
+  rpc::Client client(**channel, loop.buffers(), rpc::RandomXid());
   const bool is_tcp = program.transport == TransportKind::kTcp;
   if (host.is_v4()) {
     mapping asked;

@@ -1,10 +1,9 @@
 #include "server/host_calls.h"
 
-#include <span>
 #include <utility>
 
-#include "base/random.h"
 #include "rpc/auth.h"
+#include "rpc/client.h"
 #include "rpc/header.h"
 #include "rpcbind/remote_program.h"
 #include "xdr/decoder.h"
@@ -18,12 +17,6 @@ using Outcome = nfs::nlm::HostCalls::Outcome;
 namespace {
 
 constexpr size_t kMaxResults = 8 << 10;  // octets; the longest results have a cookie of 1024
-
-rpc::Xid RandomXid() {
-  uint32_t number = 0;
-  FillRandomly(std::as_writable_bytes(std::span(&number, 1)));
-  return rpc::Xid(number);
-}
 
 Outcome OutcomeOf(rpc::CallError error, rpc::TransportKind transport) {
   // Over UDP, this means that nothing listens at the port.
@@ -61,7 +54,7 @@ Task<Outcome> NetworkHostCalls::CallNow(const HostCall& call, const std::functio
   if (!opened || aborted_) co_return Outcome::kNotReached;
   const uint64_t number = ++last_channel_;
   rpc::Channel& channel = *channels_.emplace(number, *std::move(opened)).first->second;
-  const rpc::Xid xid = RandomXid();
+  const rpc::Xid xid = rpc::RandomXid();
   const rpc::ClientCredential root(rpc::SystemIdentity{.machine = "penstock", .uid = 0, .gid = 0, .groups = {}});
   xdr::Encoder encoder(loop_.buffers());
   rpc::EncodeCallHeader(encoder, {xid, call.program, call.version, call.procedure, root.auth(), {}});

@@ -40,7 +40,7 @@ class Mount final : public client::Mount {
       : client::Mount(loop, std::move(url)),
         retry_(Limited(options.retry, url_)),
         channel_(loop, std::move(opener), retry_),
-        client_(channel_, loop.buffers(), RandomXid(), CredentialOf(url_)) {}
+        client_(channel_, loop.buffers(), rpc::RandomXid(), CredentialOf(url_)) {}
 
   Task<Result<void>> SetUp(Workers& workers);
 
@@ -142,7 +142,7 @@ Task<Result<void>> Mount::MountExport(Workers& workers) {
   url.port = url_.mount_port;
   auto channel = co_await OpenChannel(loop_, workers, url, nullptr);
   if (!channel) co_return std::unexpected(Error{fmt::format("MOUNT: {}", channel.error()), std::nullopt});
-  rpc::Client mount_client(**channel, loop_.buffers(), RandomXid(), CredentialOf(url_));
+  rpc::Client mount_client(**channel, loop_.buffers(), rpc::RandomXid(), CredentialOf(url_));
 
   // The protocol does not bound the list of exports, so the client does.
   constexpr size_t kLargestList = 256 << 10;

@@ -144,7 +144,7 @@ class Mount final : public client::Mount, public FileOwner, private CallbackRece
   CallbackProgram callbacks_;
   std::optional<sess01::UrlConnector> connector_;
   ReconnectingChannel channel_;
-  const rpc::Xid first_xid_ = RandomXid();
+  const rpc::Xid first_xid_ = rpc::RandomXid();
   rpc::Client client_;
   std::unique_ptr<CompoundCaller> caller_;
   // caller_ as what it is, or null
@@ -195,7 +195,7 @@ Task<Mount::Channel> Mount::OpenBound(Workers& workers, rdma::Provider* provider
   if (session_) options.back_channel = &dispatcher_;
   Channel channel = co_await OpenChannel(loop_, workers, url_, provider, options);
   if (channel && session_ && session_->lease().ready()) {
-    rpc::Client client(**channel, loop_.buffers(), RandomXid(), CredentialOf(url_));
+    rpc::Client client(**channel, loop_.buffers(), rpc::RandomXid(), CredentialOf(url_));
     co_await session_->Bind(client);
     // This code may run inside of the channel, which must not be used in the same turn.
     co_await Sleep(loop_, Duration::zero());
