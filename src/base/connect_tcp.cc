@@ -1,7 +1,6 @@
 #include "base/connect_tcp.h"
 
 #include <cerrno>
-#include <random>
 
 #include "base/host.h"
 #include "base/signal.h"
@@ -10,10 +9,6 @@ namespace penstock {
 namespace {
 
 using asio::ip::tcp;
-
-// rresvport(3) uses the same ports. Lower ports belong to services.
-constexpr uint16_t kFirst = 600;
-constexpr uint16_t kCount = kFirstUnreservedPort - kFirst;
 
 Task<std::error_code> Connect(tcp::socket& socket, const SocketAddress& server) {
   OneShot<asio::error_code> connected;
@@ -31,16 +26,16 @@ tcp::endpoint LocalEnd(const LocalSide& from, const SocketAddress& server, uint1
 
 // Returns an error for which IsTaken() is true if no reserved port is available at the address.
 Task<std::error_code> ConnectFromReserved(tcp::socket& socket, const SocketAddress& server, const LocalSide& from) {
-  // Starts at a random port. An earlier connection may have left a port in TIME_WAIT: bind() accepts it, but connect()
-  // to the same server does not.
-  const unsigned start = std::random_device()();
+  // An earlier connection may have left a port in TIME_WAIT: bind() accepts it, but connect() to the same server does
+  // not.
+  const ReservedPorts ports;
   std::error_code error;
-  for (unsigned i = 0; i < kCount; ++i) {
+  for (unsigned i = 0; i < ReservedPorts::kCount; ++i) {
     socket.open(server.protocol(), error);
     if (error) co_return error;
     // A closed connection keeps its port for a minute. This allows it for connections to other servers.
     socket.set_option(tcp::socket::reuse_address(true), error);
-    socket.bind(LocalEnd(from, server, static_cast<uint16_t>(kFirst + (start + i) % kCount)), error);
+    socket.bind(LocalEnd(from, server, ports[i]), error);
     const bool is_permitted = error.value() != EACCES && error.value() != EPERM;
     if (!error) error = co_await Connect(socket, server);
     if (is_permitted && !IsTaken(error)) co_return error;

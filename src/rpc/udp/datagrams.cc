@@ -9,7 +9,6 @@
 #include <cassert>
 #include <cerrno>
 #include <cstring>
-#include <random>
 #include <vector>
 
 #include "base/host.h"
@@ -125,15 +124,11 @@ bool Bind(int fd, const SocketAddress& local) {
   return ::bind(fd, local.data(), static_cast<socklen_t>(local.size())) == 0;
 }
 
-// Binds the socket to a free reserved port if there is one that this process may use. Starts at a random one, so that
-// calls of several processes do not meet. rresvport(3) uses the same ports; lower ones belong to services.
+// Binds the socket to a free reserved port if there is one that this process may use.
 void BindReserved(int fd, const IpAddress& address) {
-  constexpr uint16_t kFirst = 600;
-  constexpr unsigned kCount = kFirstUnreservedPort - kFirst;
-  const unsigned start = std::random_device()();
-  for (unsigned i = 0; i < kCount; ++i) {
-    const auto port = static_cast<uint16_t>(kFirst + (start + i) % kCount);
-    const SocketAddress local(address, port);
+  const ReservedPorts ports;
+  for (unsigned i = 0; i < ReservedPorts::kCount; ++i) {
+    const SocketAddress local(address, ports[i]);
     if (Bind(fd, local) || errno != EADDRINUSE) return;
   }
 }
