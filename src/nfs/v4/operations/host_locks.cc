@@ -94,12 +94,7 @@ HostLocks::Attempt HostLocks::DeniedBy(StateTables& state, const Locks::LockConf
 }
 
 // The record makes the server tell the host after a restart that it must reclaim. Without it, no lock is granted.
-Task<bool> HostLocks::Record(Loop* loop, Process by) {
-  const bool needed = services_.state.Run([&](StateTables& state) {
-    const LockHost* const known = state.GetLockHost(by.host, services_.clock.Now());
-    return known && !known->recorded;
-  });
-  if (!needed) co_return true;
+Task<bool> HostLocks::Record(Loop* loop, const Process& by) {
   const RecoveryRecord record = LockHostRecord(by.host, by.ours);
   if (!co_await services_.recovery.Record(loop, record)) co_return false;
   services_.state.Run([&](StateTables& state) {
@@ -115,10 +110,15 @@ Task<HostLocks::LocalLocks> HostLocks::OpenLocal(Loop* loop, const LockedFile& f
 }
 
 template <class Try>
-Task<HostLocks::Answer> HostLocks::Repeat(Loop* loop, const LockedFile& file, bool exclusive, Try attempt) {
+Task<HostLocks::Answer> HostLocks::Repeat(Loop* loop, const LockedFile& file, const Process& by, bool exclusive,
+                                          Try attempt) {
   LocalLocks local;
   for (;;) {
     Attempt made = services_.state.Run([&](StateTables& state) { return attempt(state, local); });
+    if (made.needs_record) {
+      if (co_await Record(loop, by)) continue;
+      co_return Answer{.status = Status::kNoRoom};
+    }
     if (made.needs_local) {
       local = co_await OpenLocal(loop, file, exclusive);
       if (*local) continue;
@@ -140,7 +140,8 @@ HostLocks::Attempt HostLocks::TryLock(StateTables& state, const LockedFile& file
   if (request.given_up && *request.given_up) return {.answer = {.status = Status::kDenied}};
   const TimePoint now = services_.clock.Now();
   const LockHost* const host = state.GetLockHost(by.host, now);
-  if (!host || !host->recorded) return {.answer = {.status = Status::kNoRoom}};
+  if (!host) return {.answer = {.status = Status::kNoRoom}};
+  if (!host->recorded) return {.needs_record = true};
   if (auto refused = CheckNew(state, file, by.host, request.reclaim, request.exclusive)) return *std::move(refused);
   const OwnerName owner(by.number);
   Files& files = state.files;
@@ -176,8 +177,7 @@ HostLocks::Attempt HostLocks::TryLock(StateTables& state, const LockedFile& file
 }
 
 Task<HostLocks::Answer> HostLocks::Lock(Loop* loop, LockedFile file, Process by, Request request) {
-  if (!co_await Record(loop, by)) co_return Answer{.status = Status::kNoRoom};
-  co_return co_await Repeat(loop, file, request.exclusive, [&](StateTables& state, const LocalLocks& local) {
+  co_return co_await Repeat(loop, file, by, request.exclusive, [&](StateTables& state, const LocalLocks& local) {
     return TryLock(state, file, by, request, local);
   });
 }
@@ -202,7 +202,7 @@ HostLocks::Attempt HostLocks::TryTest(StateTables& state, const LockedFile& file
 }
 
 Task<HostLocks::Answer> HostLocks::Test(Loop* loop, LockedFile file, Process by, Request request) {
-  co_return co_await Repeat(loop, file, false, [&](StateTables& state, const LocalLocks& local) {
+  co_return co_await Repeat(loop, file, by, false, [&](StateTables& state, const LocalLocks& local) {
     return TryTest(state, file, by, request, local);
   });
 }
@@ -233,11 +233,11 @@ Task<HostLocks::Answer> HostLocks::Unlock(Loop* loop, NamedFile file, Process by
   }
 }
 
-std::optional<HostLocks::Told> HostLocks::ProcessOf(const LockNotice& notice) const {
-  return services_.state.Run([&](StateTables& state) -> std::optional<Told> {
+std::optional<HostLocks::Process> HostLocks::ProcessOf(const LockNotice& notice) const {
+  return services_.state.Run([&](StateTables& state) -> std::optional<Process> {
     const LockHost* const host = state.lock_hosts.Find(notice.client);
     if (!host) return std::nullopt;
-    return Told{host->name, ProcessIn(notice.owner)};
+    return Process{.host = host->name, .ours = {}, .number = ProcessIn(notice.owner)};
   });
 }
 
@@ -262,9 +262,10 @@ void HostLocks::EndWait(StateTables& state, const LockHost& host, const NamedFil
 HostLocks::Attempt HostLocks::TryShare(StateTables& state, const LockedFile& file, const LockHostName& by,
                                        std::string_view owner, const Share& share, bool reclaim) const {
   const TimePoint now = services_.clock.Now();
+  const LockHost* const host = state.GetLockHost(by, now);
+  if (!host) return {.answer = {.status = Status::kNoRoom}};
+  if (!host->recorded) return {.needs_record = true};
   if (auto refused = CheckNew(state, file, by, reclaim, share.writes() || share.deny != 0)) return *std::move(refused);
-  LockHost* const host = state.GetLockHost(by, now);
-  if (!host || !host->recorded) return {.answer = {.status = Status::kNoRoom}};
   Files& files = state.files;
   const std::string name = OpenerOfShare(owner);
   OpenOwner* opener = files.owners.GetOpenOwner(host->id, AsBytes(name), now);
@@ -292,8 +293,7 @@ HostLocks::Attempt HostLocks::TryShare(StateTables& state, const LockedFile& fil
 
 Task<HostLocks::Answer> HostLocks::SetShare(Loop* loop, LockedFile file, Process by, std::string owner, Share share,
                                             bool reclaim) {
-  if (!co_await Record(loop, by)) co_return Answer{.status = Status::kNoRoom};
-  co_return co_await Repeat(loop, file, false, [&](StateTables& state, const LocalLocks&) {
+  co_return co_await Repeat(loop, file, by, false, [&](StateTables& state, const LocalLocks&) {
     return TryShare(state, file, by.host, owner, share, reclaim);
   });
 }

@@ -79,12 +79,8 @@ class HostLocks {
   Task<Answer> Unlock(Loop* loop, NamedFile file, Process by, LockRange range);
   // The process no longer waits for this lock.
   void StopWaiting(const NamedFile& file, const Process& by, const LockRange& range);
-  // The process that a LockNotice is for. Nothing if its host has ended.
-  struct Told {
-    LockHostName host;
-    uint32_t number = 0;
-  };
-  std::optional<Told> ProcessOf(const LockNotice& notice) const;
+  // The process that a LockNotice is for, without `ours`. Nothing if its host has ended.
+  std::optional<Process> ProcessOf(const LockNotice& notice) const;
 
   // Sets the share of an owner of the host on a file, in place of its earlier one. The number of the process does not
   // matter.
@@ -104,6 +100,7 @@ class HostLocks {
   using LocalLocks = std::optional<fs::Result<std::shared_ptr<fs::LocalLocks>>>;
   struct Attempt {
     Answer answer{};
+    bool needs_record = false;            // record the host, and try again
     bool needs_local = false;             // open the locks for local programs, and try again
     std::vector<ClientId> blockers = {};  // clients in the way: if their lease is over, try again
   };
@@ -120,11 +117,11 @@ class HostLocks {
   void EndWait(StateTables& state, const LockHost& host, const NamedFile& file, uint32_t process,
                const LockRange& range) const;
   Attempt DeniedBy(StateTables& state, const Locks::LockConflict& conflict) const;
-  Task<bool> Record(Loop* loop, Process by);
+  Task<bool> Record(Loop* loop, const Process& by);
   Task<LocalLocks> OpenLocal(Loop* loop, const LockedFile& file, bool exclusive) const;
   // Repeats `attempt(state, local)` as long as something is done about its obstacle.
   template <class Try>
-  Task<Answer> Repeat(Loop* loop, const LockedFile& file, bool exclusive, Try attempt);
+  Task<Answer> Repeat(Loop* loop, const LockedFile& file, const Process& by, bool exclusive, Try attempt);
 
   const Services services_;
 };
