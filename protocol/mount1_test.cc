@@ -5,6 +5,7 @@
 
 #include <string>
 
+#include "encoding_test.h"
 #include "protocol/mount.h"
 #include "xdr/testing.h"
 #include "xdr/xdr.h"
@@ -13,18 +14,8 @@ namespace penstock::mount1 {
 namespace {
 
 using xdr::testing::EncodedHex;
-using xdr::testing::Octets;
 
-class Mount1 : public ::testing::Test {
- protected:
-  template <class T>
-  void ExpectEncoding(const T& value, const std::string& hex) {
-    EXPECT_EQ(EncodedHex(pool_, value), hex);
-    const xdr::Message bytes = xdr::Message::Whole(Octets(pool_, hex));
-    EXPECT_EQ(xdr::DecodeWhole<T>(bytes), value);
-  }
-  BufferPool pool_;
-};
+class Mount1 : public EncodingTest {};
 
 TEST_F(Mount1, EncodesAHandleWithoutALength) {
   fhandle handle{};

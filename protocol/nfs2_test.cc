@@ -8,6 +8,7 @@
 #include <string_view>
 #include <vector>
 
+#include "encoding_test.h"
 #include "xdr/testing.h"
 #include "xdr/xdr.h"
 
@@ -16,19 +17,9 @@ namespace {
 
 using ::testing::ElementsAre;
 using xdr::testing::Encoded;
-using xdr::testing::EncodedHex;
 using xdr::testing::Octets;
 
-class Nfs2 : public ::testing::Test {
- protected:
-  template <class T>
-  void ExpectEncoding(const T& value, const std::string& hex) {
-    EXPECT_EQ(EncodedHex(pool_, value), hex);
-    const xdr::Message bytes = xdr::Message::Whole(Octets(pool_, hex));
-    EXPECT_EQ(xdr::DecodeWhole<T>(bytes), value);
-  }
-  BufferPool pool_;
-};
+class Nfs2 : public EncodingTest {};
 
 fhandle Handle() {
   fhandle handle{};

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "encoding_test.h"
 #include "xdr/testing.h"
 #include "xdr/xdr.h"
 
@@ -15,19 +16,9 @@ namespace {
 
 using ::testing::ElementsAre;
 using xdr::testing::Encoded;
-using xdr::testing::EncodedHex;
 using xdr::testing::Octets;
 
-class Nfs3 : public ::testing::Test {
- protected:
-  template <class T>
-  void ExpectEncoding(const T& value, const std::string& hex) {
-    EXPECT_EQ(EncodedHex(pool_, value), hex);
-    const xdr::Message bytes = xdr::Message::Whole(Octets(pool_, hex));
-    EXPECT_EQ(xdr::DecodeWhole<T>(bytes), value);
-  }
-  BufferPool pool_;
-};
+class Nfs3 : public EncodingTest {};
 
 TEST_F(Nfs3, EncodesAReadCall) {
   READ3args args{.offset = 0x100000000, .count = 0x1000};

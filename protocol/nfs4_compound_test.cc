@@ -10,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include "encoding_test.h"
 #include "protocol/nfs4.h"
 #include "xdr/testing.h"
 #include "xdr/xdr.h"
@@ -19,7 +20,6 @@ namespace {
 
 using ::testing::ElementsAre;
 using xdr::testing::Encoded;
-using xdr::testing::EncodedHex;
 using xdr::testing::Octets;
 
 // Greater than the number of each operation except ILLEGAL.
@@ -91,14 +91,8 @@ std::string LowerCase(std::string_view text) {
   return lower;
 }
 
-class Nfs4Compound : public ::testing::Test {
+class Nfs4Compound : public EncodingTest {
  protected:
-  template <class T>
-  void ExpectEncoding(const T& value, const std::string& hex) {
-    EXPECT_EQ(EncodedHex(pool_, value), hex);
-    const xdr::Message bytes = xdr::Message::Whole(Octets(pool_, hex));
-    EXPECT_EQ(xdr::DecodeWhole<T>(bytes), value);
-  }
   template <class T>
   void ExpectRoundTrip(const T& value) {
     const xdr::Message message = Encoded(pool_, value);
@@ -106,7 +100,6 @@ class Nfs4Compound : public ::testing::Test {
     EXPECT_EQ(xdr::DecodeWhole<T>(message), value);
     EXPECT_FALSE(xdr::Print(value).empty());
   }
-  BufferPool pool_;
 };
 
 // A client sends this to revalidate a cached file: RFC 8881 §16.2.1, §18.46, §18.19, §18.7.

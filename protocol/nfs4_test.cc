@@ -7,6 +7,7 @@
 #include <array>
 #include <string>
 
+#include "encoding_test.h"
 #include "protocol/nfs4_callback.h"
 #include "xdr/testing.h"
 #include "xdr/xdr.h"
@@ -14,7 +15,6 @@
 namespace penstock::nfs4 {
 namespace {
 
-using xdr::testing::EncodedHex;
 using xdr::testing::Octets;
 
 template <size_t N>
@@ -24,13 +24,8 @@ std::array<std::byte, N> Filled(uint8_t octet) {
   return bytes;
 }
 
-class Nfs4 : public ::testing::Test {
+class Nfs4 : public EncodingTest {
  protected:
-  template <class T>
-  void ExpectEncoding(const T& value, const std::string& hex) {
-    EXPECT_EQ(EncodedHex(pool_, value), hex);
-    EXPECT_EQ(xdr::DecodeWhole<T>(Message(hex)), value);
-  }
   // Returns the error of decoding the octets as a T, or kNone.
   template <class T>
   xdr::Error ErrorOf(const std::string& hex) {
@@ -39,8 +34,6 @@ class Nfs4 : public ::testing::Test {
     return value ? xdr::Error::kNone : value.error();
   }
   xdr::Message Message(const std::string& hex) { return xdr::Message::Whole(Octets(pool_, hex)); }
-
-  BufferPool pool_;
 };
 
 std::string Repeated(const std::string& hex, int times) {

@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include "encoding_test.h"
 #include "xdr/testing.h"
 #include "xdr/xdr.h"
 
@@ -12,15 +13,7 @@ namespace {
 using xdr::testing::EncodedHex;
 using xdr::testing::Octets;
 
-class RpcMessage : public ::testing::Test {
- protected:
-  void ExpectEncoding(const rpc_msg& message, const std::string& hex) {
-    EXPECT_EQ(EncodedHex(pool_, message), hex);
-    const xdr::Message bytes = xdr::Message::Whole(Octets(pool_, hex));
-    EXPECT_EQ(xdr::DecodeWhole<rpc_msg>(bytes), message);
-  }
-  BufferPool pool_;
-};
+class RpcMessage : public EncodingTest {};
 
 TEST_F(RpcMessage, EncodesACall) {
   rpc_msg call{.xid = 0x11223344, .body = message_body(CALL)};

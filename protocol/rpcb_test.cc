@@ -3,25 +3,13 @@
 
 #include <gtest/gtest.h>
 
-#include "xdr/testing.h"
+#include "encoding_test.h"
 #include "xdr/xdr.h"
 
 namespace penstock::pmap {
 namespace {
 
-using xdr::testing::EncodedHex;
-using xdr::testing::Octets;
-
-class Rpcb : public ::testing::Test {
- protected:
-  template <class T>
-  void ExpectEncoding(const T& value, const std::string& hex) {
-    EXPECT_EQ(EncodedHex(pool_, value), hex);
-    const xdr::Message bytes = xdr::Message::Whole(Octets(pool_, hex));
-    EXPECT_EQ(xdr::DecodeWhole<T>(bytes), value);
-  }
-  BufferPool pool_;
-};
+class Rpcb : public EncodingTest {};
 
 TEST_F(Rpcb, EncodesMappingsAsAList) {
   pmaplist list;

@@ -3,24 +3,15 @@
 
 #include <gtest/gtest.h>
 
-#include "xdr/testing.h"
+#include "encoding_test.h"
 #include "xdr/xdr.h"
 
 namespace penstock::rpcrdma1 {
 namespace {
 
-using xdr::testing::EncodedHex;
-using xdr::testing::Octets;
-
-class RpcRdmaHeader : public ::testing::Test {
+class RpcRdmaHeader : public EncodingTest {
  protected:
-  void ExpectEncoding(const rdma_msg& header, const std::string& hex) {
-    EXPECT_EQ(EncodedHex(pool_, header), hex);
-    const xdr::Message bytes = xdr::Message::Whole(Octets(pool_, hex));
-    EXPECT_EQ(xdr::DecodeWhole<rdma_msg>(bytes), header);
-  }
   rdma_msg header_{.rdma_xid = 0xabcd, .rdma_vers = RPCRDMA_VERSION, .rdma_credit = 32};
-  BufferPool pool_;
 };
 
 TEST_F(RpcRdmaHeader, HasTwentyEightOctetsWithoutChunks) {
