@@ -1,7 +1,6 @@
 // Makes sequences of NFSv2 calls, and of calls of MOUNT version 2, on a file system in memory. The input gives a
 // procedure, a handle (so that calls reach objects), and arbitrary arguments. Each call must get a reply that decodes
 // as the procedure's results. Each handle in a reply must be in the form of version 2.
-#include <cstdio>
 #include <cstdlib>
 #include <memory>
 #include <optional>
@@ -14,6 +13,7 @@
 #include "nfs/exports.h"
 #include "nfs/mount/program.h"
 #include "nfs/v2/program.h"
+#include "program_calls.h"
 #include "protocol/mount1.h"
 #include "protocol/nfs2.h"
 #include "rpc/dispatch.h"
@@ -23,12 +23,8 @@
 namespace {
 
 using namespace penstock;  // NOLINT: a program of its own
+using fuzz::Die;
 using fuzz::Input;
-
-[[noreturn]] void Die(std::string_view procedure, const char* what) {
-  std::fprintf(stderr, "%.*s: %s\n", static_cast<int>(procedure.size()), procedure.data(), what);
-  std::abort();
-}
 
 class Server {
  public:
@@ -59,35 +55,23 @@ class Server {
     rpc::EncodeCallHeader(encoder, {rpc::Xid(++xid_), program, 2, procedure, {}, {}});
     if (takes_handle) encoder.Fixed(handle);
     encoder.Fixed(arguments);
-    std::optional<rpc::Message> reply;
-    Spawn(Run(encoder.Finish(), reply));
-    if (!reply) Die("a call", "did not end");
+    const rpc::Message reply = fuzz::Answer(dispatcher_, encoder.Finish(), peer_);
 
     const auto check = [&]<class Procedure>(std::type_identity<Procedure>) {
-      if (Procedure::kNumber == procedure) Check<Procedure>(*reply);
+      if (Procedure::kNumber == procedure) Check<Procedure>(reply);
     };
     is_mount ? mount1::MOUNT_V2_procedures::ForEach(check) : nfs2::NFS_VERSION_procedures::ForEach(check);
   }
 
  private:
-  Task<> Run(rpc::Message call, std::optional<rpc::Message>& reply) {
-    reply.emplace(co_await dispatcher_.HandleCall(std::move(call), peer_));
-  }
-
   template <class Procedure>
   void Check(const rpc::Message& reply) {
-    xdr::Decoder decoder(reply);
-    rpc::ReplyHeader header;
-    if (!rpc::DecodeReplyHeader(decoder, header) || !header.body.is_areply()) Die(Procedure::kName, "no reply");
-    const auto status = header.body.areply().reply_data.discriminant();
-    if (status == rpc::AcceptStatus::GARBAGE_ARGS) return;
-    if (status != rpc::AcceptStatus::SUCCESS) Die(Procedure::kName, "not executed");
-    typename Procedure::Results results{};
-    if (!xdr::Decode(decoder, results) || !decoder.Finish()) Die(Procedure::kName, "undecodable results");
+    const auto results = fuzz::ResultsOf<Procedure>(reply);
+    if (!results) return;
     if constexpr (std::is_same_v<typename Procedure::Results, nfs2::diropres>) {
-      if (results.is_ok()) Remember(results.ok().file);
+      if (results->is_ok()) Remember(results->ok().file);
     } else if constexpr (std::is_same_v<typename Procedure::Results, mount1::fhstatus>) {
-      if (results.is_directory()) Remember(results.directory());
+      if (results->is_directory()) Remember(results->directory());
     }
   }
 

@@ -1,7 +1,6 @@
 // Makes sequences of NFSv3 calls on a file system in memory. The input gives a procedure, a handle (so that calls reach
 // objects), and arbitrary arguments. Each call must get a reply that decodes as the procedure's results.
 #include <algorithm>
-#include <cstdio>
 #include <cstdlib>
 #include <memory>
 #include <optional>
@@ -13,6 +12,7 @@
 #include "input.h"
 #include "nfs/exports.h"
 #include "nfs/v3/program.h"
+#include "program_calls.h"
 #include "protocol/nfs3.h"
 #include "rpc/dispatch.h"
 #include "xdr/decode.h"
@@ -21,12 +21,8 @@
 namespace {
 
 using namespace penstock;  // NOLINT: a program of its own
+using fuzz::Die;
 using fuzz::Input;
-
-[[noreturn]] void Die(std::string_view procedure, const char* what) {
-  std::fprintf(stderr, "%.*s: %s\n", static_cast<int>(procedure.size()), procedure.data(), what);
-  std::abort();
-}
 
 class Server {
  public:
@@ -50,32 +46,20 @@ class Server {
     rpc::EncodeCallHeader(encoder, {rpc::Xid(++xid_), nfs3::NFS_PROGRAM, nfs3::NFS_V3, procedure, {}, {}});
     if (procedure != 0) encoder.Opaque(handle);
     encoder.Fixed(arguments);
-    std::optional<rpc::Message> reply;
-    Spawn(Run(encoder.Finish(), reply));
-    if (!reply) Die("a call", "did not end");
+    const rpc::Message reply = fuzz::Answer(dispatcher_, encoder.Finish(), peer_);
 
     nfs3::NFS_V3_procedures::ForEach([&]<class Procedure>(std::type_identity<Procedure>) {
-      if (Procedure::kNumber == procedure) Check<Procedure>(*reply);
+      if (Procedure::kNumber == procedure) Check<Procedure>(reply);
     });
   }
 
  private:
-  Task<> Run(rpc::Message call, std::optional<rpc::Message>& reply) {
-    reply.emplace(co_await dispatcher_.HandleCall(std::move(call), peer_));
-  }
-
   template <class Procedure>
   void Check(const rpc::Message& reply) {
-    xdr::Decoder decoder(reply);
-    rpc::ReplyHeader header;
-    if (!rpc::DecodeReplyHeader(decoder, header) || !header.body.is_areply()) Die(Procedure::kName, "no reply");
-    const auto status = header.body.areply().reply_data.discriminant();
-    if (status == rpc::AcceptStatus::GARBAGE_ARGS) return;
-    if (status != rpc::AcceptStatus::SUCCESS) Die(Procedure::kName, "not executed");
-    typename Procedure::Results results{};
-    if (!xdr::Decode(decoder, results) || !decoder.Finish()) Die(Procedure::kName, "undecodable results");
-    if constexpr (requires { results.resok().obj->data; }) {
-      if (results.status() == nfs3::NFS3_OK) Remember(*results.resok().obj);
+    const auto results = fuzz::ResultsOf<Procedure>(reply);
+    if (!results) return;
+    if constexpr (requires { results->resok().obj->data; }) {
+      if (results->status() == nfs3::NFS3_OK) Remember(*results->resok().obj);
     }
   }
 

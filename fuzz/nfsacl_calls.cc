@@ -2,7 +2,6 @@
 // input gives a version and a procedure, an object, and arbitrary arguments. Each call must get a reply that decodes as
 // the procedure's results. Lists that the server returns must be lists that it accepts, with the mode that it reports.
 #include <algorithm>
-#include <cstdlib>
 #include <memory>
 #include <optional>
 #include <type_traits>
@@ -15,6 +14,7 @@
 #include "nfs/exports.h"
 #include "nfs/padded_handle.h"
 #include "nfs/v2/program.h"
+#include "program_calls.h"
 #include "protocol/nfsacl.h"
 #include "rpc/dispatch.h"
 #include "xdr/decode.h"
@@ -52,11 +52,9 @@ class Server {
     if (procedure != 0 && version == nfsacl::NFS_ACL_V3) encoder.Opaque(nfs::EncodedHandle(object).bytes());
     if (procedure != 0 && version == nfsacl::NFS_ACL_V2) encoder.Fixed(*nfs::ToPadded(object));
     encoder.Fixed(arguments);
-    std::optional<rpc::Message> reply;
-    Spawn(Run(encoder.Finish(), reply));
-    if (!reply) Die("a call did not end");
+    const rpc::Message reply = fuzz::Answer(dispatcher_, encoder.Finish(), peer_);
     const auto check = [&]<class Procedure>(std::type_identity<Procedure>) {
-      if (Procedure::kNumber == procedure) Check<Procedure>(*reply);
+      if (Procedure::kNumber == procedure) Check<Procedure>(reply);
     };
     version == nfsacl::NFS_ACL_V3 ? nfsacl::NFS_ACL_V3_procedures::ForEach(check)
                                   : nfsacl::NFS_ACL_V2_procedures::ForEach(check);
@@ -72,10 +70,6 @@ class Server {
       objects_.push_back({exports_.all()[0]->id(), each});
     }
   }
-  Task<> Run(rpc::Message call, std::optional<rpc::Message>& reply) {
-    reply.emplace(co_await dispatcher_.HandleCall(std::move(call), peer_));
-  }
-
   // Arguments of SETACL: either arbitrary octets, or well-formed lists of arbitrary entries, so that calls set lists.
   ConstBytes Lists(Input& input) {
     if (input.Octet() % 4 == 0) return input.Take(input.Octet());
@@ -97,18 +91,12 @@ class Server {
 
   template <class Procedure>
   void Check(const rpc::Message& reply) {
-    xdr::Decoder decoder(reply);
-    rpc::ReplyHeader header;
-    if (!rpc::DecodeReplyHeader(decoder, header) || !header.body.is_areply()) Die("no reply");
-    const auto status = header.body.areply().reply_data.discriminant();
-    if (status == rpc::AcceptStatus::GARBAGE_ARGS) return;
-    if (status != rpc::AcceptStatus::SUCCESS) Die("not executed");
-    typename Procedure::Results results{};
-    if (!xdr::Decode(decoder, results) || !decoder.Finish()) Die("undecodable results");
+    const auto results = fuzz::ResultsOf<Procedure>(reply);
+    if (!results) return;
     if constexpr (std::is_same_v<Procedure, nfsacl::ACLPROC3_GETACL>) {
-      if (results.is_resok() && results.resok().attr) CheckLists(results.resok().acl, results.resok().attr->mode);
+      if (results->is_resok() && results->resok().attr) CheckLists(results->resok().acl, results->resok().attr->mode);
     } else if constexpr (std::is_same_v<Procedure, nfsacl::ACLPROC2_GETACL>) {
-      if (results.is_resok()) CheckLists(results.resok().acl, results.resok().attr.mode);
+      if (results->is_resok()) CheckLists(results->resok().acl, results->resok().attr.mode);
     }
   }
 

@@ -16,6 +16,7 @@
 #include "nfs/exports.h"
 #include "nfs/mount/program.h"
 #include "nfs/quota/program.h"
+#include "program_calls.h"
 #include "protocol/mount.h"
 #include "protocol/rpcb.h"
 #include "protocol/rquota.h"
@@ -57,12 +58,10 @@ class Server {
     xdr::Encoder encoder(buffers_);
     rpc::EncodeCallHeader(encoder, {rpc::Xid(++xid_), program, version, procedure, credential_.auth(), {}});
     encoder.Fixed(arguments);
-    std::optional<rpc::Message> reply;
-    Spawn(Run(encoder.Finish(), reply));
-    if (!reply) Die("a call did not end");
+    const rpc::Message reply = fuzz::Answer(dispatcher_, encoder.Finish(), peer_);
     const auto check = [&]<class Procedure>(std::type_identity<Procedure>) {
       if (Procedure::kProgram == program && Procedure::kVersion == version && Procedure::kNumber == procedure) {
-        Check<Procedure>(*reply);
+        Check<Procedure>(reply);
       }
     };
     mount3::MOUNT_V3_procedures::ForEach(check);
@@ -74,20 +73,9 @@ class Server {
   }
 
  private:
-  Task<> Run(rpc::Message call, std::optional<rpc::Message>& reply) {
-    reply.emplace(co_await dispatcher_.HandleCall(std::move(call), peer_));
-  }
-
   template <class Procedure>
   void Check(const rpc::Message& reply) {
-    xdr::Decoder decoder(reply);
-    rpc::ReplyHeader header;
-    if (!rpc::DecodeReplyHeader(decoder, header) || !header.body.is_areply()) Die("no reply");
-    const auto status = header.body.areply().reply_data.discriminant();
-    if (status == rpc::AcceptStatus::GARBAGE_ARGS) return;
-    if (status != rpc::AcceptStatus::SUCCESS) Die("not executed");
-    typename Procedure::Results results{};
-    if (!xdr::Decode(decoder, results) || !decoder.Finish()) Die("undecodable results");
+    fuzz::ResultsOf<Procedure>(reply);
   }
 
   BufferPool buffers_;
