@@ -163,7 +163,7 @@ TEST_F(PortMapperTest, TellsTheTime) {
 
 // ---- what is refused ----
 
-TEST_F(PortMapperTest, NobodyChangesTheTable) {
+TEST_F(PortMapperTest, RefusesSetAndUnset) {
   const auto before = services;
   EXPECT_FALSE(Call<PMAPPROC_SET>({100003, 2, 6, 4711})->results);
   EXPECT_FALSE(Call<PMAPPROC_UNSET>({100003, 3, 6, 2049})->results);

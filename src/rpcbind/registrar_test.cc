@@ -167,7 +167,7 @@ TEST_P(RegistrarTest, ARefreshOfACompleteRegistrationChangesNothing) {
   EXPECT_LE(table_.calls() - before, 2u) << "it lists, in version 4 and then in version 3";
 }
 
-TEST_P(RegistrarTest, NothingIsRegisteredAfterTheEnd) {
+TEST_P(RegistrarTest, RegistersNothingAfterWithdraw) {
   StartRpcbind();
   Registrar registrar = MakeRegistrar();
   registrar.Refresh();

@@ -1,6 +1,6 @@
-// MOUNT as an RPC program, over TCP and UDP, from which a client gets its first file handle: version 3 (RFC 1813,
-// appendix I), and versions 1 and 2 for clients of NFS version 2 (RFC 1094, appendix A). The versions differ in the form
-// of MNT's results. Version 2 adds PATHCONF.
+// MOUNT as an RPC program, over TCP and UDP. A client gets its first file handle from it: version 3 (RFC 1813,
+// appendix I), and versions 1 and 2 for clients of NFS version 2 (RFC 1094, appendix A). The versions differ in the
+// form of MNT's results. Version 2 adds PATHCONF.
 #pragma once
 
 #include <cstdint>

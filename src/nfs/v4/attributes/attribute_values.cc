@@ -282,9 +282,9 @@ constexpr Row kRows[] = {
     {FATTR4_CLONE_BLKSIZE, "clone_blksize", Revision::kRfc7862, Use::kRead,
      [](Encoder& to, const Values& v) { to.U32(v.properties.clone_block_size); }, nullptr,
      [](const fs::Properties& properties) { return properties.clone_block_size != 0; }},
-    // The change attribute is time_metadata in nanoseconds, and a counter where the kernel's clock is too coarse for two
-    // changes. It may decrease: the counters end with the server (fs/posix/change_counters.h), and the host's clock may
-    // be set back. So it is not NFS4_CHANGE_TYPE_IS_MONOTONIC_INCR.
+    // The change attribute is time_metadata in nanoseconds, and a counter where the kernel's clock is too coarse for
+    // two changes. It may decrease: the counters end with the server (fs/posix/change_counters.h), and the host's clock
+    // may be set back. So it is not NFS4_CHANGE_TYPE_IS_MONOTONIC_INCR.
     {FATTR4_CHANGE_ATTR_TYPE, "change_attr_type", Revision::kRfc7862, Use::kRead,
      [](Encoder& to, const Values&) { xdr::Encode(to, NFS4_CHANGE_TYPE_IS_TIME_METADATA); }},
     {FATTR4_MODE_UMASK, "mode_umask", Revision::kRfc7862, Use::kWrite, nullptr, TakeModeUmask},
