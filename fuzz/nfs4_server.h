@@ -19,6 +19,7 @@
 #include "nfs/v4/engine/namespace.h"
 #include "nfs/v4/engine/program.h"
 #include "nfs/v4/operations/lease.h"
+#include "nfs/v4/operations/test_copy_sources.h"
 #include "nfs/v4/state/stable/recovery_queue.h"
 #include "nfs/v4/state/stable/reply_writer.h"
 #include "nfs/v4/state/state.h"
@@ -44,6 +45,7 @@ class Nfs4Server {
     auto tree = std::make_shared<fs::memory::FileSystem>(fs::memory::Options{
         .capacity = 1 << 20, .root_mode = 0777, .clock = [this] { return fs::Timestamp{++ticks_, 0}; }});
     if (!exports_.Add("/", tree, {.squash = nfs::Squash::kNone, .security = flavors})) Die("no export");
+    copy_sources_.contents = "the file of another server";
     auto names = nfs::v4::Namespace::Make(exports_, {1000, 0});
     if (!names) Die("no namespace");
     names_ = *std::move(names);
@@ -75,6 +77,7 @@ class Nfs4Server {
             .callbacks = callbacks_,
             .recovery = *recovery_,
             .clock = clock_,
+            .copy_sources = &copy_sources_,
             .replies = &replies_};
   }
 
@@ -145,6 +148,7 @@ class Nfs4Server {
   std::unique_ptr<const nfs::v4::Namespace> names_;
   nfs::v4::OwnerNames owners_;
   nfs::v4::NoCallbacks callbacks_;
+  nfs::v4::TestCopySources copy_sources_;
   nfs::v4::MemoryRecoveryStore* store_ = nullptr;  // owned by recovery_
   std::optional<nfs::v4::RecoveryQueue> recovery_;
   nfs::v4::MemoryReplyStore reply_store_;

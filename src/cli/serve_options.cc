@@ -104,6 +104,10 @@ void AddNfs4Options(CLI::App& command, ServeOptions& options) {
       ->capture_default_str();
   command.add_flag("--no-delegations", options.no_delegations,
                    "NFSv4: give no delegations; for hosts whose programs change files that clients have open");
+  command.add_flag(
+      "--inter-server-copy", options.inter_server_copy,
+      "NFSv4.2: copy files from other servers for clients that ask for it, and let other servers copy files of this\n"
+      "one. The server then connects to addresses that its clients name");
   command.add_option("--nfs4-domain", options.nfs4_domain,
                      "NFSv4: send owners as name@DOMAIN; without this option, as numbers");
 }
@@ -217,6 +221,7 @@ SetupResult<server::Options> ServerOptionsOf(const ServeOptions& options) {
   server.nfs4.grace = seconds(options.grace_seconds);
   if (options.kept_octets) server.nfs4.max_kept_octets = *options.kept_octets;
   server.nfs4.delegations = !options.no_delegations;
+  server.nfs4.inter_server_copy = options.inter_server_copy;
   server.nfs4.domain = options.nfs4_domain;
   server.nfs4.bound_sessions = options.sess01 != "off";
   server.step_up = options.sess01 == "rdma";

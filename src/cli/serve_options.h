@@ -42,6 +42,7 @@ struct ServeOptions {
   double lease_seconds = 90;
   double grace_seconds = 90;
   bool no_delegations = false;
+  bool inter_server_copy = false;
   std::string nfs4_domain;
   std::string sess01 = "off";  // the sessions of 2004: off, tcp or rdma
   uint32_t sess01_pad = 0;

@@ -74,6 +74,7 @@ TEST(ServeOptions, EachOptionReachesTheServersSettings) {
                              "--lease=12",
                              "--grace=0",
                              "--no-delegations",
+                             "--inter-server-copy",
                              "--nfs4-domain=example.org",
                              "--keytab=/keys",
                              "--ccm-from=10.0.0.0/8,fd00::/8",
@@ -104,6 +105,7 @@ TEST(ServeOptions, EachOptionReachesTheServersSettings) {
   EXPECT_EQ(server->nfs4.lease, 12s);
   EXPECT_EQ(server->nfs4.grace, 0s);
   EXPECT_FALSE(server->nfs4.delegations);
+  EXPECT_TRUE(server->nfs4.inter_server_copy);
   EXPECT_EQ(server->nfs4.domain, "example.org");
   EXPECT_EQ(server->keytab, "/keys");
   ASSERT_EQ(server->ccm_from.size(), 3u);

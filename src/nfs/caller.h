@@ -67,6 +67,14 @@ class Caller {
     return *this;
   }
 
+  // The same user, whose call now comes from `peer`.
+  Caller Over(const rpc::Peer& peer) const {
+    Caller caller = *this;
+    caller.context_.loop = peer.loop;
+    caller.context_.client = rpc::ClientKeyOf(peer);
+    return caller;
+  }
+
   const fs::RequestContext& context() const { return context_; }
 
  private:

@@ -121,6 +121,7 @@ Nfs4::Nfs4(nfs::v4::Settings settings, const Surroundings& surroundings,
       recovery_(std::move(memory.clients)),
       caller_(state_, &home_, home_, home_.buffers(), nfs::v4::ConnectByTcp(home_, settings_.callback_limit()),
               {.patience = settings_.lease}),
+      copy_sources_({}, surroundings.tcp_port),
       program_(MakeServices()),
       claims_(MakeServices()),
       timer_(home_.MakeTimer([this] { Spawn(KeepLeases()); })) {
@@ -135,6 +136,7 @@ nfs::v4::Services Nfs4::MakeServices() {
           .callbacks = caller_,
           .recovery = recovery_,
           .clock = home_,
+          .copy_sources = settings_.inter_server_copy ? &copy_sources_ : nullptr,
           .replies = &replies_};
 }
 
@@ -167,7 +169,9 @@ Task<> Nfs4::Stop() {
   stopping_ = true;
   timer_->Cancel();
   caller_.Stop();
+  copy_sources_.Abort();
   co_await nfs::v4::StopCopies(state_, home_);
+  co_await copy_sources_.Stop(home_);
   co_await under_way_.Ended();
 }
 

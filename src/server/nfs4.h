@@ -24,6 +24,7 @@
 #include "nfs/v4/state/stable/recovery_queue.h"
 #include "nfs/v4/state/stable/reply_writer.h"
 #include "nfs/v4/state/state.h"
+#include "server/copy_sources.h"
 
 namespace penstock::server {
 
@@ -34,6 +35,7 @@ class Nfs4 {
     Workers& pool;                // runs calls that block
     Loop& home;                   // sends the callbacks and keeps the leases
     std::filesystem::path state_directory;
+    uint16_t tcp_port;  // for NFS
   };
   // Begins a run of the server: clients of the previous run may reclaim their state. The surroundings must outlive the
   // result.
@@ -91,6 +93,7 @@ class Nfs4 {
   nfs::v4::State state_;
   nfs::v4::RecoveryQueue recovery_;
   nfs::v4::CallbackSender caller_;
+  NetworkCopySources copy_sources_;
   nfs::v4::Program program_;
   nfs::v4::Claims claims_;
   std::unique_ptr<Timer> timer_;

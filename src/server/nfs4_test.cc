@@ -36,8 +36,8 @@ class Nfs4RestartTest : public testing::Test {
   // Starts a server on the state directory. As after SIGKILL, the previous server gets no notice.
   void Start() {
     server_.reset();
-    auto made =
-        Nfs4::Make({}, {.exports = exports_, .pool = pool_, .home = home_, .state_directory = state_directory_});
+    auto made = Nfs4::Make(
+        {}, {.exports = exports_, .pool = pool_, .home = home_, .state_directory = state_directory_, .tcp_port = 2049});
     ASSERT_TRUE(made) << made.error().message;
     server_ = *std::move(made);
   }
@@ -125,8 +125,8 @@ TEST_F(Nfs4RestartTest, RejectsADamagedServerId) {
                                          "penstock-0123456789abcdef0123456789abcdef and more"}) {
     server_.reset();
     std::ofstream(file) << content;
-    const auto made =
-        Nfs4::Make({}, {.exports = exports_, .pool = pool_, .home = home_, .state_directory = state_directory_});
+    const auto made = Nfs4::Make(
+        {}, {.exports = exports_, .pool = pool_, .home = home_, .state_directory = state_directory_, .tcp_port = 2049});
     ASSERT_FALSE(made) << content;
     EXPECT_THAT(made.error().message, testing::HasSubstr(file.string() + " is damaged"));
   }

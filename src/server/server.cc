@@ -187,10 +187,11 @@ SetupResult<void> Server::Listen() {
     dispatcher_->Offer(*acceptor_);
   }
   const auto set_up = [&]() -> SetupResult<void> {
-    PENSTOCK_TRY(
-        nfs4_,
-        Nfs4::Make(options_.nfs4,
-                   {.exports = exports_, .pool = *pool_, .home = home, .state_directory = state_directory_.path()}));
+    PENSTOCK_TRY(nfs4_, Nfs4::Make(options_.nfs4, {.exports = exports_,
+                                                   .pool = *pool_,
+                                                   .home = home,
+                                                   .state_directory = state_directory_.path(),
+                                                   .tcp_port = addresses_.tcp.port()}));
     nfs3_.emplace(exports_, nfs::v3::Settings{}, &nfs4_->claims());
     Serve(*nfs3_);
     if (options_.nfs2) ServeVersion2();

@@ -10,16 +10,17 @@ from rpc_messages import take_opaque, words
 from tcp_peer import TcpClient, fragment
 
 CB_NULL, CB_COMPOUND = 0, 1
-CB_RECALL, CB_SEQUENCE = 4, 11
+CB_RECALL, CB_SEQUENCE, CB_OFFLOAD = 4, 11, 15
 
 
 class CalledClient(TcpClient):
     """Answers callbacks while it waits for a reply or for a callback. `recalls` has the stateids and handles of
-    recalled delegations, in order."""
+    recalled delegations, in order. `copies` has the stateid, status and octets of each asynchronous copy that has
+    ended."""
 
     def __init__(self, port):
         super().__init__(port)
-        self.recalls = []
+        self.recalls, self.copies = [], []
 
     def take_reply(self, seconds=SECONDS):
         deadline = time.monotonic() + seconds
@@ -31,12 +32,18 @@ class CalledClient(TcpClient):
             self._answer(message)
 
     def take_recall(self, seconds=SECONDS):
+        return self._take(self.recalls, seconds)
+
+    def take_copy(self, seconds=SECONDS):
+        return self._take(self.copies, seconds)
+
+    def _take(self, calls, seconds):
         deadline = time.monotonic() + seconds
-        while not self.recalls:
+        while not calls:
             message = self.record(deadline - time.monotonic())
             assert struct.unpack_from(">I", message, 4) == (0,), "a reply without a pending call"
             self._answer(message)
-        return self.recalls.pop(0)
+        return calls.pop(0)
 
     def _answer(self, message):
         reader = Words(message)
@@ -60,6 +67,16 @@ class CalledClient(TcpClient):
                     for _ in range(reader.word()):
                         reader.word(), reader.word()
                 results.append(words(number, OK) + session + words(sequence, slot, highest, highest))
+            elif number == CB_OFFLOAD:
+                take_opaque(reader)
+                stateid, status = self._stateid(reader), reader.word()
+                if status == OK:
+                    for _ in range(reader.word()):
+                        self._stateid(reader)
+                count = reader.word() << 32 | reader.word()
+                reader.at += 12 if status == OK else 0
+                self.copies.append((stateid, status, count))
+                results.append(words(number, OK))
             else:
                 assert number == CB_RECALL, f"the server calls {number}"
                 stateid = self._stateid(reader)

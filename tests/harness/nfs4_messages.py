@@ -114,9 +114,19 @@ def write_op(stateid, offset, data, stable=2):
     return op(WRITE, stateid, hyper(offset), words(stable), opaque(data))
 
 
-def copy_op(source, target, count, number=COPY):
-    rest = words(1, 1, 0) if number == COPY else b""  # consecutive, synchronous, from this server
+def copy_op(source, target, count, number=COPY, servers=(), synchronous=True):
+    """`servers` are the locations that COPY_NOTIFY has given."""
+    rest = words(1, int(synchronous), len(servers)) + b"".join(servers) if number == COPY else b""
     return op(number, source, target, hyper(0), hyper(0), hyper(count), rest)
+
+
+def location(port, address="127.0.0.1", netid=b"tcp"):
+    """A netloc4 with an address (RFC 7862 §4.7)."""
+    return words(3) + opaque(netid) + opaque(f"{address}.{port >> 8}.{port & 255}".encode())
+
+
+def copy_notify_op(stateid, destination):
+    return op(COPY_NOTIFY, stateid, destination)
 
 
 def sequence_op(session, slot, sequence, keep=True, highest=0):
@@ -215,18 +225,24 @@ def _create(reader):
     return _bitmap(reader)
 
 
-def _write_response(reader):
-    for _ in range(reader.word()):
-        _stateid(reader)
-    count = _hyper(reader)
-    reader.at += 12
-    return count
-
-
 def _copy(reader):
-    count = _write_response(reader)
-    reader.at += 8
-    return count
+    """Returns the stateid of the copy if it goes on, otherwise the number of octets."""
+    stateids = [_stateid(reader) for _ in range(reader.word())]
+    count = _hyper(reader)
+    reader.at += 20
+    return stateids[0] if stateids else count
+
+
+def _copy_notify(reader):
+    """Returns the stateid, and the locations as they are sent."""
+    reader.at += 12
+    stateid, locations = _stateid(reader), []
+    for _ in range(reader.word()):
+        begin = reader.at
+        assert reader.word() == 3, "no address"
+        take_opaque(reader), take_opaque(reader)
+        locations.append(reader.data[begin:reader.at])
+    return stateid, locations
 
 
 def _attributes(reader):
@@ -244,7 +260,7 @@ _RESULTS = {ACCESS: _skip(8), CLOSE: _stateid, COMMIT: _skip(8), CREATE: _create
             READ: lambda reader: (reader.word(), take_opaque(reader)), REMOVE: _change_info, RENAME: _skip(40),
             SETCLIENTID: lambda reader: (_hyper(reader), reader.data[reader.at:reader.at + 8], _skip(8)(reader)),
             WRITE: _skip(16), EXCHANGE_ID: _exchange_id, CREATE_SESSION: _create_session, SEQUENCE: _skip(36),
-            BIND_CONN_TO_SESSION: _skip(24), COPY: _copy, SETXATTR: _change_info, REMOVEXATTR: _change_info,
+            BIND_CONN_TO_SESSION: _skip(24), COPY: _copy, COPY_NOTIFY: _copy_notify, SETXATTR: _change_info, REMOVEXATTR: _change_info,
             TEST_STATEID: lambda reader: [reader.word() for _ in range(reader.word())], READLINK: take_opaque}
 
 

@@ -1,12 +1,35 @@
 #include "client/nfs4/compound_caller.h"
 
+#include <fmt/core.h>
+#include <unistd.h>
+
 #include <algorithm>
 #include <cassert>
 
 #include "base/log.h"
+#include "base/random.h"
 #include "client/set_up.h"
 
 namespace penstock::client::v4 {
+
+namespace {
+
+Verifier RandomVerifier() {
+  Verifier verifier;
+  FillRandomly(verifier);
+  return verifier;
+}
+
+}  // namespace
+
+CallerOptions UniqueCaller(const Dialect& dialect) {
+  CallerOptions options;
+  options.dialect = &dialect;
+  options.verifier = RandomVerifier();
+  options.owner =
+      fmt::format("penstock {} {} {:016x}", HostName(), ::getpid(), LoadBig<uint64_t>(RandomVerifier().data()));
+  return options;
+}
 
 Error ErrorOf(nfs4::nfsstat4 status, std::string_view what) {
   return client::ErrorOf(static_cast<Status>(status), what);

@@ -37,6 +37,10 @@ struct CallerOptions {
   Duration give_up_after = std::chrono::minutes(10);
 };
 
+// Options with an owner that no other client has, now or later. The next run of the process, which has no state of this
+// one, has another owner.
+CallerOptions UniqueCaller(const Dialect& dialect);
+
 Error ErrorOf(nfs4::nfsstat4 status, std::string_view what);
 Error ErrorOf(const rpc::Error& error, std::string_view what);
 

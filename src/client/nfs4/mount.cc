@@ -1,10 +1,6 @@
 #include "client/nfs4/mount.h"
 
-#include <fmt/core.h>
-#include <unistd.h>
-
 #include <algorithm>
-#include <random>
 #include <set>
 
 #include "client/connect.h"
@@ -26,22 +22,8 @@ constexpr uint32_t kLargestDirectory = 64 << 10;
 // Room for the parts of a call or reply around its payload.
 constexpr uint32_t kOverhead = 2 << 10;
 
-Verifier RandomVerifier() {
-  std::random_device random;
-  Verifier verifier;
-  StoreBig<uint32_t>(verifier.data(), random());
-  StoreBig<uint32_t>(verifier.data() + 4, random());
-  return verifier;
-}
-
-// RFC 8881 §2.4: the owner must be unique. It may differ in the next run of the process, which has no state of this
-// one.
 CallerOptions OptionsOf(const Url& url, const Dialect& dialect) {
-  CallerOptions options;
-  options.dialect = &dialect;
-  options.verifier = RandomVerifier();
-  options.owner =
-      fmt::format("penstock {} {} {:016x}", HostName(), ::getpid(), LoadBig<uint64_t>(RandomVerifier().data()));
+  CallerOptions options = UniqueCaller(dialect);
   options.persist = url.session.persist;
   options.give_up_after = std::chrono::seconds(url.timeout);
   return options;

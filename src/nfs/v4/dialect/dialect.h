@@ -144,6 +144,8 @@ class Dialect {
   // RFC 9754: the holder of a delegation may be the authority for the file's times, and OPEN may give a delegation
   // without an open.
   bool has_open_arguments() const { return since(Revision::kRfc7862); }
+  // COPY, also from other servers.
+  bool has_copy() const { return since(Revision::kRfc7862); }
   // EXCHANGE_ID takes EXCHGID4_FLAG_SUPP_FENCE_OPS.
   bool has_fence_operations() const { return since(Revision::kRfc7862); }
 

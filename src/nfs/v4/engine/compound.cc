@@ -107,6 +107,7 @@ nfsstat4 Compound::CheckFlavor(const Export& in, const fs::Handle& object) const
 
 void Compound::Enter(const Export& in, const fs::Handle& object, const fs::Identity* identity, Standing how) {
   current.emplace(in, object, call, identity);
+  foreign.reset();
   standing = how;
   current_stateid.reset();
   // Only listed calls have a subject.

@@ -22,6 +22,7 @@
 namespace penstock::nfs::v4 {
 
 class Callbacks;
+class CopySources;
 class Namespace;
 class OwnerNames;
 class RecoveryQueue;
@@ -36,6 +37,8 @@ struct Services {
   Callbacks& callbacks;
   RecoveryQueue& recovery;
   const TimerService& clock;  // any thread may call Now()
+  // Reads files of other servers, for COPY. If null, the server neither copies from other servers nor lets them copy.
+  CopySources* copy_sources = nullptr;
   // Stores the replies of persistent sessions. If null, no session is persistent.
   ReplyWriter* replies = nullptr;
   // Draws a number that a client cannot guess, on any thread.
@@ -54,7 +57,15 @@ class Object {
     if (identity) name_ = {{in.id(), object}, *identity};
   }
 
+  // The same object, used by another caller.
+  Object UsedBy(const nfs::Caller& caller) const {
+    Object object = *this;
+    object.caller_ = caller;
+    return object;
+  }
+
   const Export& in() const { return *export_; }
+  const nfs::Caller& caller() const { return caller_; }
   fs::FileSystem& file_system() const { return export_->file_system(); }
   const fs::RequestContext& context() const { return caller_.context(); }
   const fs::Handle& object() const { return object_; }
@@ -70,6 +81,12 @@ class Object {
   fs::Handle object_;
   nfs::Caller caller_;
   mutable std::optional<NamedFile> name_;  // empty until someone asks: many operations do without
+};
+
+// A filehandle of another server, as the source of a COPY (RFC 7862 §15.2.3).
+struct ForeignHandle {
+  nfs4::nfs_fh4 handle;
+  nfs4::nfsstat4 status{};  // why it is no filehandle of this server: the result of any operation but COPY
 };
 
 // The session of a COMPOUND, once the opener has found it.
@@ -95,6 +112,9 @@ struct Compound {
   // them.
   std::optional<Object> current{};
   std::optional<Object> saved{};
+  // Stand in place of the two if they are filehandles of another server.
+  std::optional<ForeignHandle> foreign{};
+  std::optional<ForeignHandle> saved_foreign{};
   // The stateids that belong to the two filehandles (RFC 8881 §16.2.3.1.2), in dialects with a current stateid. An
   // operation that returns a stateid sets the current one.
   std::optional<nfs4::stateid4> current_stateid{};
@@ -122,9 +142,8 @@ struct Compound {
   // The files that the current operation changes. The engine ends the uses with the operation.
   FileUses uses{};
 
-  // The owner's name, to which the result of a denied LOCK or LOCKT refers. Such a result is the last one of a
-  // COMPOUND.
-  std::string denied_owner{};
+  // A text to which the result of the current operation refers until it is encoded.
+  std::string result_text{};
 
   BufferPool& buffers() const { return *call.peer.buffers; }
   TimePoint now() const { return services.clock.Now(); }

@@ -147,13 +147,21 @@ nfsstat4 Execution::Check(uint32_t index, nfs_opnum4 number, const Operation* op
   if (const nfsstat4 status = CheckOrder(index, *operation); status != NFS4_OK) return status;
   if (!operation->supported()) return NFS4ERR_NOTSUPP;
   if (const auto* slot = std::get_if<SlotRequest>(&request_); slot && slot->uncached) return NFS4ERR_RETRY_UNCACHED_REP;
-  if (operation->needs_current && !compound_.current) return NFS4ERR_NOFILEHANDLE;
-  if (operation->needs_saved && !compound_.saved) return NFS4ERR_NOFILEHANDLE;
+  if (operation->needs_current && !compound_.current) {
+    if (!compound_.foreign) return NFS4ERR_NOFILEHANDLE;
+    if (number != OP_SAVEFH) return compound_.foreign->status;
+  }
+  if (operation->needs_saved && !compound_.saved) {
+    if (!compound_.saved_foreign) return NFS4ERR_NOFILEHANDLE;
+    if (number != OP_COPY) return compound_.saved_foreign->status;
+  }
   // RFC 8881 §2.6.3.1.1.7: only operations that put a filehandle return NFS4ERR_WRONGSEC.
-  if (operation->needs_current && !compound_.MayUseCurrent(number)) return NFS4ERR_ACCESS;
+  if (compound_.current && operation->needs_current && !compound_.MayUseCurrent(number)) return NFS4ERR_ACCESS;
   // RFC 8881 §11.3: these operations decide themselves, by the attributes.
   const bool may_be_absent = number == OP_GETATTR || number == OP_VERIFY || number == OP_NVERIFY;
-  if (operation->needs_current && !may_be_absent && compound_.current->in().is_referral()) return NFS4ERR_MOVED;
+  if (compound_.current && operation->needs_current && !may_be_absent && compound_.current->in().is_referral()) {
+    return NFS4ERR_MOVED;
+  }
   // An operation that changes something must not be executed if its result might not fit in the reply.
   if (!operation->may_change()) return NFS4_OK;
   const size_t size = results_.size() + 4 + operation->max_result;

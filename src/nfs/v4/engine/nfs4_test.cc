@@ -151,6 +151,7 @@ Services Nfs4Server::MakeServices() {
           .callbacks = callbacks,
           .recovery = recovery,
           .clock = clock,
+          .copy_sources = copy_sources,
           .replies = &replies,
           .time_of_day = [] { return fs::Timestamp{2'000'000, 0}; }};  // later than the clocks of the file systems
 }

@@ -251,6 +251,7 @@ class Nfs4Server {
   const std::shared_ptr<StreamStore> stream_store;
   ReplyWriter replies{*reply_store, *stream_store};
   State state;
+  CopySources* copy_sources = nullptr;  // set it before the first call
   rpc::ReplyCache cache;
   rpc::Peer peer;
   uint32_t last_xid = 0;

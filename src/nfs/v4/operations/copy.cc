@@ -1,10 +1,12 @@
-// COPY within the server, CLONE, OFFLOAD_STATUS and OFFLOAD_CANCEL.
+// COPY, within the server and from another one, CLONE, OFFLOAD_STATUS and OFFLOAD_CANCEL.
 #include "nfs/v4/operations/copy.h"
 
 #include <algorithm>
 #include <optional>
 
+#include "nfs/v4/attributes/convert.h"
 #include "nfs/v4/callback/callbacks.h"
+#include "nfs/v4/operations/copy_sources.h"
 #include "nfs/v4/operations/file_status.h"
 #include "nfs/v4/operations/io_state.h"
 #include "nfs/v4/operations/operations.h"
@@ -18,7 +20,7 @@ namespace {
 // The number of octets that are copied before the reply to COPY. A longer copy continues afterwards if the client can
 // be notified. Otherwise it is a short copy, and the client continues from there.
 constexpr uint64_t kSynchronousAtMost = 32 << 20;
-// The size of a step of a copy through memory, between two file systems.
+// The size of a step of a copy through memory, between two file systems or two servers.
 constexpr uint32_t kThroughMemory = 1 << 20;
 
 struct Range {
@@ -29,20 +31,41 @@ struct Range {
   Range After(uint64_t done) const { return {from + done, to + done, count - done}; }
 };
 
+// The file that a copy reads: either one of this server or one of another server.
+struct Origin {
+  std::optional<Object> file{};
+  std::unique_ptr<CopySource> remote{};
+  fs::Pinned pinned{};  // the file, for a copy that outlives its call
+};
+
 using Step = fs::Result<fs::CopyReply>;
 
-// Copies a part of the range. Files of two exports are copied through memory.
-Task<Step> CopySome(const Object& from, const Object& to, Range range) {
+Task<fs::Result<Data>> ReadSome(const Origin& from, BufferPool& buffers, uint64_t offset, uint32_t count) {
+  if (from.file) {
+    const Object& file = *from.file;
+    auto read = co_await file.file_system().Read(file.context(), file.object(), offset, count);
+    if (!read.result) co_return std::unexpected(read.result.error());
+    co_return std::move(read.result->data);
+  }
+  const BufferRef buffer = buffers.Allocate(count);
+  const auto read = co_await from.remote->ReadAt(offset, buffer->bytes().first(count));
+  if (!read) co_return std::unexpected(fs::Error::kIo);
+  co_return Data(Slice(buffer, buffer->bytes().first(read->count)));
+}
+
+// Copies a part of the range. The data go through memory unless one file system has both files.
+Task<Step> CopySome(const Origin& from, const Object& to, BufferPool& buffers, Range range) {
   fs::FileSystem& target = to.file_system();
-  if (&from.file_system() == &target) {
-    auto copied = co_await target.Copy(to.context(), from.object(), range.from, to.object(), range.to, range.count);
+  if (from.file && &from.file->file_system() == &target) {
+    auto copied =
+        co_await target.Copy(to.context(), from.file->object(), range.from, to.object(), range.to, range.count);
     co_return copied.result;
   }
   const auto count = static_cast<uint32_t>(std::min<uint64_t>(range.count, kThroughMemory));
-  const auto read = co_await from.file_system().Read(from.context(), from.object(), range.from, count);
-  if (!read.result) co_return std::unexpected(read.result.error());
-  const auto written =
-      co_await target.Write(to.context(), to.object(), range.to, read.result->data, fs::Stability::kUnstable);
+  const auto read = co_await ReadSome(from, buffers, range.from, count);
+  if (!read) co_return std::unexpected(read.error());
+  if (read->empty()) co_return fs::CopyReply{};
+  const auto written = co_await target.Write(to.context(), to.object(), range.to, *read, fs::Stability::kUnstable);
   if (!written.result) co_return std::unexpected(written.result.error());
   co_return fs::CopyReply{written.result->count, written.result->verifier};
 }
@@ -68,22 +91,22 @@ struct Copied {
   }
 };
 
-Task<Copied> CopyNow(const Object& from, const Object& to, Range range) {
+Task<Copied> CopyNow(const Origin& from, const Object& to, BufferPool& buffers, Range range) {
   Copied copied;
   range.count = std::min(range.count, kSynchronousAtMost);
-  while (copied.count < range.count && copied.Add(co_await CopySome(from, to, range.After(copied.count)))) {
+  while (copied.count < range.count && copied.Add(co_await CopySome(from, to, buffers, range.After(copied.count)))) {
   }
   co_return copied;
 }
 
 // The data of a copy that continues after the reply.
 struct Offloaded {
-  Object from;
+  Origin from;
   Object to;
+  BufferPool& buffers;
   Range range;
   ClientId client;
   stateid4 stateid;
-  fs::Pinned pinned_source;
   fs::Pinned pinned_target;
   FileUses uses;  // of the target, whose open may be closed before the copy ends
 };
@@ -99,7 +122,7 @@ bool End(const Services& services, const stateid4& stateid, nfsstat4 result) {
 Task<void> CopyToTheEnd(const Services& services, const Offloaded& job) {
   Copied copied;
   while (copied.count < job.range.count) {
-    if (!copied.Add(co_await CopySome(job.from, job.to, job.range.After(copied.count)))) break;
+    if (!copied.Add(co_await CopySome(job.from, job.to, job.buffers, job.range.After(copied.count)))) break;
     if (!Advance(services, job.stateid, copied.count)) co_return;
   }
   if (!End(services, job.stateid, copied.status)) co_return;
@@ -114,16 +137,19 @@ Task<void> CopyLater(Services services, Offloaded job) {
   services.state.Run([&](StateTables& state) { state.offloads.Leave(); });
 }
 
-// Starts a copy that continues after the reply. Returns nothing if the client cannot be notified, or if there are too
-// many copies.
-Task<std::optional<stateid4>> StartOffload(Compound& compound, Range range) {
-  const Object& from = *compound.saved;
+// Starts a copy that continues after the reply, and takes `from`. Returns nothing if the client cannot be notified, or
+// if there are too many copies.
+Task<std::optional<stateid4>> StartOffload(Compound& compound, Origin& from, Range range) {
   const Object& to = *compound.current;
   if (!compound.session) co_return std::nullopt;
   const ClientId client = compound.session->client;
-  auto source = co_await from.file_system().Pin(from.context(), from.object());
+  if (from.file) {
+    auto pinned = co_await from.file->file_system().Pin(from.file->context(), from.file->object());
+    if (!pinned) co_return std::nullopt;
+    from.pinned = *std::move(pinned);
+  }
   auto target = co_await to.file_system().Pin(to.context(), to.object());
-  if (!source || !target) co_return std::nullopt;
+  if (!target) co_return std::nullopt;
   FileUses uses;
   const auto stateid = compound.services.state.Run([&](StateTables& state) -> std::optional<stateid4> {
     if (!state.CanCall(client)) return std::nullopt;
@@ -132,39 +158,41 @@ Task<std::optional<stateid4>> StartOffload(Compound& compound, Range range) {
     return started;
   });
   if (stateid) {
-    Offloaded job{from, to, range, client, *stateid, std::move(*source), std::move(*target), std::move(uses)};
+    Offloaded job{std::move(from), to,       compound.buffers(), range,
+                  client,          *stateid, *std::move(target), std::move(uses)};
     Spawn(CopyLater(compound.services, std::move(job)));
   }
   co_return stateid;
 }
 
-// Returns the two files, or an error if one of them is not a file.
-struct Sizes {
-  nfsstat4 status = NFS4_OK;
-  uint64_t source = 0;
-};
-
-Task<Sizes> LookAtFiles(const Object& from, const Object& to) {
-  Sizes sizes;
-  for (const Object* object : {&from, &to}) {
-    const auto attributes = co_await object->file_system().GetAttributes(object->context(), object->object());
-    if (!attributes) co_return Sizes{ToStatus(attributes.error())};
-    if (attributes->type != fs::FileType::kRegular) co_return Sizes{NFS4ERR_WRONG_TYPE};
-    if (object == &from) sizes.source = attributes->size;
-  }
-  co_return sizes;
+// Returns the size of a regular file.
+Task<Result<uint64_t, nfsstat4>> SizeOf(const Object& file) {
+  const auto attributes = co_await file.file_system().GetAttributes(file.context(), file.object());
+  if (!attributes) co_return std::unexpected(ToStatus(attributes.error()));
+  if (attributes->type != fs::FileType::kRegular) co_return std::unexpected(NFS4ERR_WRONG_TYPE);
+  co_return attributes->size;
 }
 
-// The common checks of COPY and CLONE (RFC 7862 §15.2.3, §15.13.3). A count of zero means up to the end of the source.
+Task<nfsstat4> CheckTarget(const Object& to) {
+  if (to.read_only()) co_return NFS4ERR_ROFS;
+  const auto size = co_await SizeOf(to);
+  co_return size ? NFS4_OK : size.error();
+}
+
+// Replaces a count of zero by that of the octets up to the end of the source (RFC 7862 §15.2.3, §15.13.3).
+nfsstat4 FitRange(Range& range, uint64_t source_size) {
+  if (range.from > source_size || range.count > source_size - range.from) return NFS4ERR_INVAL;
+  if (range.count == 0) range.count = source_size - range.from;
+  return NFS4_OK;
+}
+
+// The common checks of COPY and CLONE within the server.
 Task<nfsstat4> CheckRange(Compound& compound, Range& range) {
-  if (compound.current->read_only()) co_return NFS4ERR_ROFS;
   // Operations that use a saved filehandle do not return NFS4ERR_WRONGSEC (RFC 8881 §2.6.3.1.1.7).
   if (compound.CheckFlavor(*compound.saved) != NFS4_OK) co_return NFS4ERR_ACCESS;
-  const Sizes sizes = co_await LookAtFiles(*compound.saved, *compound.current);
-  if (sizes.status != NFS4_OK) co_return sizes.status;
-  if (range.from > sizes.source || range.count > sizes.source - range.from) co_return NFS4ERR_INVAL;
-  if (range.count == 0) range.count = sizes.source - range.from;
-  co_return NFS4_OK;
+  if (const nfsstat4 status = co_await CheckTarget(*compound.current); status != NFS4_OK) co_return status;
+  const auto size = co_await SizeOf(*compound.saved);
+  co_return size ? FitRange(range, *size) : size.error();
 }
 
 Task<nfsstat4> CheckStateIds(Compound& compound, const stateid4& source, const stateid4& target) {
@@ -173,29 +201,69 @@ Task<nfsstat4> CheckStateIds(Compound& compound, const stateid4& source, const s
   co_return co_await CheckWrite(compound, target, *compound.current);
 }
 
-}  // namespace
+Range RangeOf(const COPY4args& arguments) {
+  return {arguments.ca_src_offset, arguments.ca_dst_offset, arguments.ca_count};
+}
 
-// RFC 7862 §15.2. The server copies in order, so it accepts ca_consecutive. It does not copy from other servers.
-Task<COPY4res> Copy(Compound& compound, const COPY4args& arguments) {
-  if (!arguments.ca_source_server.empty()) co_return COPY4res(NFS4ERR_NOTSUPP);
-  if (compound.saved->name() == compound.current->name()) co_return COPY4res(NFS4ERR_INVAL);
-  Range range{arguments.ca_src_offset, arguments.ca_dst_offset, arguments.ca_count};
-  if (const nfsstat4 status = co_await CheckRange(compound, range); status != NFS4_OK) co_return COPY4res(status);
-  const nfsstat4 status = co_await CheckStateIds(compound, arguments.ca_src_stateid, arguments.ca_dst_stateid);
-  if (status != NFS4_OK) co_return COPY4res(status);
-
-  if (!arguments.ca_synchronous && range.count > kSynchronousAtMost) {
-    if (const std::optional<stateid4> stateid = co_await StartOffload(compound, range)) {
+// The server copies in order, so it accepts ca_consecutive.
+Task<COPY4res> CopyRange(Compound& compound, Origin from, Range range, bool synchronous) {
+  if (!synchronous && range.count > kSynchronousAtMost) {
+    if (const std::optional<stateid4> stateid = co_await StartOffload(compound, from, range)) {
       write_response4 response = Copied{}.Response();
       response.wr_callback_id = *stateid;
       co_return COPY4res(NFS4_OK, COPY4resok{.cr_response = response,
                                              .cr_requirements = {.cr_consecutive = true, .cr_synchronous = false}});
     }
   }
-  const Copied copied = co_await CopyNow(*compound.saved, *compound.current, range);
+  const Copied copied = co_await CopyNow(from, *compound.current, compound.buffers(), range);
   if (copied.status != NFS4_OK && copied.count == 0) co_return COPY4res(copied.status);
   co_return COPY4res(NFS4_OK, COPY4resok{.cr_response = copied.Response(),
                                          .cr_requirements = {.cr_consecutive = true, .cr_synchronous = true}});
+}
+
+Task<COPY4res> CopyWithin(Compound& compound, const COPY4args& arguments) {
+  if (!compound.saved) co_return COPY4res(compound.saved_foreign->status);
+  if (compound.saved->name() == compound.current->name()) co_return COPY4res(NFS4ERR_INVAL);
+  Range range = RangeOf(arguments);
+  if (const nfsstat4 status = co_await CheckRange(compound, range); status != NFS4_OK) co_return COPY4res(status);
+  const nfsstat4 status = co_await CheckStateIds(compound, arguments.ca_src_stateid, arguments.ca_dst_stateid);
+  if (status != NFS4_OK) co_return COPY4res(status);
+  co_return co_await CopyRange(compound, {.file = *compound.saved}, range, arguments.ca_synchronous);
+}
+
+// The source server judges the filehandle and the stateid of the source.
+Task<COPY4res> CopyFromServer(Compound& compound, const COPY4args& arguments) {
+  CopySources* const sources = compound.services.copy_sources;
+  if (!sources) co_return COPY4res(NFS4ERR_NOTSUPP);
+  if (const nfsstat4 status = co_await CheckTarget(*compound.current); status != NFS4_OK) co_return COPY4res(status);
+  // The other server takes this one's word for the user, so only a stateid that it has given may reach it.
+  const stateid4& source_stateid = arguments.ca_src_stateid;
+  if (IsAnonymous(source_stateid) || IsReadBypass(source_stateid) || IsCurrent(source_stateid)) {
+    co_return COPY4res(NFS4ERR_BAD_STATEID);
+  }
+  const nfsstat4 status = co_await CheckWrite(compound, arguments.ca_dst_stateid);
+  if (status != NFS4_OK) co_return COPY4res(status);
+  // The other server may be this one, under another address.
+  const nfs_fh4 file = compound.saved ? ToFileHandle(compound.saved->handle()) : compound.saved_foreign->handle;
+  auto source = co_await sources->Open(compound.call.peer, {.servers = arguments.ca_source_server,
+                                                            .file = file,
+                                                            .stateid = arguments.ca_src_stateid,
+                                                            .user = compound.current->context().credentials});
+  // The client then copies the data itself (RFC 7862 §11.1.2.1). The error does not tell why no server can be reached,
+  // so that a client learns nothing of networks that only this server can reach.
+  if (!source) co_return COPY4res(NFS4ERR_OFFLOAD_DENIED);
+  Range range = RangeOf(arguments);
+  const nfsstat4 fits = FitRange(range, source->size());
+  if (fits != NFS4_OK) co_return COPY4res(fits);
+  co_return co_await CopyRange(compound, {.remote = std::move(source)}, range, arguments.ca_synchronous);
+}
+
+}  // namespace
+
+// RFC 7862 §15.2
+Task<COPY4res> Copy(Compound& compound, const COPY4args& arguments) {
+  if (arguments.ca_source_server.empty()) return CopyWithin(compound, arguments);
+  return CopyFromServer(compound, arguments);
 }
 
 // RFC 7862 §15.13
@@ -229,7 +297,12 @@ OFFLOAD_STATUS4res OffloadStatus(Compound& compound, const OFFLOAD_STATUS4args& 
 OFFLOAD_CANCEL4res CancelOffload(Compound& compound, const OFFLOAD_CANCEL4args& arguments) {
   if (!compound.session) return {NFS4ERR_OP_NOT_IN_SESSION};
   const bool cancelled = compound.services.state.Run([&](StateTables& state) {
-    return state.offloads.Cancel(compound.session->client, compound.current->handle(), arguments.oca_stateid);
+    const ClientId client = compound.session->client;
+    const FileHandle file = compound.current->handle();
+    if (CopyNotices::IsOne(arguments.oca_stateid)) {
+      return state.copy_notices.Cancel(client, file, arguments.oca_stateid);
+    }
+    return state.offloads.Cancel(client, file, arguments.oca_stateid);
   });
   return {cancelled ? NFS4_OK : NFS4ERR_BAD_STATEID};
 }

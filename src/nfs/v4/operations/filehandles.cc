@@ -9,6 +9,15 @@ using namespace nfs4;  // NOLINT: the protocol's own names, RFC 8881
 
 namespace {
 
+// RFC 7862 §15.2.3: a PUTFH that a SAVEFH follows must not fail, because the filehandle may be that of a file of
+// another server, for COPY.
+bool MayBeForeign(const Compound& compound) {
+  if (!compound.services.copy_sources || !compound.dialect.has_copy()) return false;
+  if (!compound.following) return false;
+  const xdr::Message rest = xdr::Message::Whole(Slice::Borrowed(compound.following->rest()));
+  return xdr::Decoder(rest).PeekU32() == static_cast<uint32_t>(OP_SAVEFH);
+}
+
 nfsstat4 PutRoot(Compound& compound) {
   const Place root = compound.services.names.Root(compound.call.peer);
   return compound.PutCurrent(*root.in, root.object);
@@ -20,8 +29,12 @@ nfsstat4 PutRoot(Compound& compound) {
 // it.
 Task<PUTFH4res> PutFileHandle(Compound& compound, const PUTFH4args& arguments) {
   const auto parsed = FileHandle::Parse(arguments.object.bytes());
-  if (!parsed) co_return PUTFH4res{.status = NFS4ERR_BADHANDLE};
-  const nfsstat4 status = compound.PutCurrent(*parsed);
+  const nfsstat4 status = parsed ? compound.PutCurrent(*parsed) : NFS4ERR_BADHANDLE;
+  if ((status == NFS4ERR_BADHANDLE || status == NFS4ERR_STALE) && MayBeForeign(compound)) {
+    compound.current.reset();
+    compound.foreign = {.handle = arguments.object, .status = status};
+    co_return PUTFH4res{.status = NFS4_OK};
+  }
   // In an absent file system, GETATTR may follow in another COMPOUND.
   const bool is_referral = status == NFS4_OK && compound.current->in().is_referral();
   if (status != NFS4_OK || compound.following || is_referral) co_return PUTFH4res{.status = status};
@@ -44,12 +57,14 @@ GETFH4res GetFileHandle(Compound& compound) {
 // RFC 8881 §18.28; the current stateid is saved with it (§16.2.3.1.2).
 SAVEFH4res SaveFileHandle(Compound& compound) {
   compound.saved = compound.current;
+  compound.saved_foreign = compound.foreign;
   compound.saved_stateid = compound.current_stateid;
   return {.status = NFS4_OK};
 }
 
 // RFC 8881 §18.27
 RESTOREFH4res RestoreFileHandle(Compound& compound) {
+  if (compound.saved_foreign) return {.status = compound.saved_foreign->status};
   if (!compound.saved) return {.status = compound.dialect.errors().no_saved_filehandle};
   const nfsstat4 status = compound.PutCurrent(compound.saved->in(), compound.saved->object());
   if (status == NFS4_OK) compound.current_stateid = compound.saved_stateid;

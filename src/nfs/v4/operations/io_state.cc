@@ -92,6 +92,28 @@ Task<nfsstat4> CheckWrite(Compound& compound, const stateid4& given, const Objec
   return CheckIo(AskerOf(compound), ResolveStateId(compound, given), file.name(), true);
 }
 
+Task<nfsstat4> CheckRead(Compound& compound, const stateid4& given, std::optional<Object>& on_behalf) {
+  const Object& file = *compound.current;
+  if (!compound.services.copy_sources || !compound.session || !CopyNotices::IsOne(given)) {
+    co_return co_await CheckRead(compound, given, file);
+  }
+  struct Allowed {
+    Presenter who;
+    stateid4 state;
+    Caller user;
+  };
+  const auto allowed = compound.services.state.Run([&](StateTables& state) -> std::optional<Allowed> {
+    const auto* const notice = state.copy_notices.Use(given, file.handle(), compound.now());
+    const Client* const client = notice ? state.clients.Find(notice->client) : nullptr;
+    if (!client) return std::nullopt;
+    return Allowed{{client->dialect, client->id}, notice->source, notice->user};
+  });
+  if (!allowed) co_return NFS4ERR_PARTNER_NO_AUTH;
+  on_behalf = file.UsedBy(allowed->user.Over(compound.call.peer));
+  const Asker asker{compound.services, compound.call.peer.loop, allowed->who, compound.uses};
+  co_return co_await CheckIo(asker, allowed->state, file.name(), false);
+}
+
 Task<nfsstat4> RecallBeforeChange(Compound& compound, const NamedFile& file) {
   return Recall(AskerOf(compound), file, std::nullopt, Delegations::Use::kChange);
 }

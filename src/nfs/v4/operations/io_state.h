@@ -16,6 +16,10 @@ namespace penstock::nfs::v4 {
 Task<nfs4::nfsstat4> CheckRead(Compound& compound, const nfs4::stateid4& given, const Object& file);
 Task<nfs4::nfsstat4> CheckWrite(Compound& compound, const nfs4::stateid4& given, const Object& file);
 
+// For READ and READ_PLUS of the current file. Another server that copies the file presents the stateid of a COPY_NOTIFY
+// (RFC 7862 §15.3): `on_behalf` then becomes the file as the user of COPY_NOTIFY uses it, and must be read instead.
+Task<nfs4::nfsstat4> CheckRead(Compound& compound, const nfs4::stateid4& given, std::optional<Object>& on_behalf);
+
 // For the current file.
 inline Task<nfs4::nfsstat4> CheckRead(Compound& compound, const nfs4::stateid4& given) {
   return CheckRead(compound, given, *compound.current);

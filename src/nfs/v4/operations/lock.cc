@@ -20,12 +20,12 @@ bool IsNoRoom(nfsstat4 status) { return status == NFS4ERR_RESOURCE || status == 
 
 // The COMPOUND keeps the owner's name, because the result is a view of it.
 LOCK4denied ToDenied(Compound& compound, const Locks::LockConflict& conflict) {
-  compound.denied_owner = conflict.owner;
+  compound.result_text = conflict.owner;
   return {.offset = conflict.held.range.first,
           .length = conflict.held.range.length(),
           .locktype = conflict.held.exclusive ? WRITE_LT : READ_LT,
           .owner = {.clientid = IsLockHost(conflict.client) ? 0 : conflict.client.value(),
-                    .owner = AsBytes(compound.denied_owner)}};
+                    .owner = AsBytes(compound.result_text)}};
 }
 
 // One attempt at LOCK, with the tables locked.
@@ -62,14 +62,14 @@ class LockAttempt {
 
 LOCK4res LockAttempt::Replay(const LOCK4res& results, const OwnerSequence& sequence) {
   if (!results.is_denied()) return results;
-  compound_.denied_owner = sequence.last().denied_owner;
+  compound_.result_text = sequence.last().denied_owner;
   LOCK4denied denied = results.denied();
-  denied.owner.owner = AsBytes(compound_.denied_owner);
+  denied.owner.owner = AsBytes(compound_.result_text);
   return LOCK4res(NFS4ERR_DENIED, denied);
 }
 
 void LockAttempt::Finish(OwnerSequence& sequence, seqid4 given, const LOCK4res& results) {
-  sequence.Finish(SequenceId(given), results, std::nullopt, results.is_denied() ? compound_.denied_owner : "");
+  sequence.Finish(SequenceId(given), results, std::nullopt, results.is_denied() ? compound_.result_text : "");
 }
 
 // The common part of both forms of LOCK. `lock` requests the lock from the table.

@@ -260,7 +260,7 @@ constexpr Operation kAddedByRfc8881[] = {
 constexpr Operation kAddedByRfc7862[] = {
     Row<&Allocate>(OP_ALLOCATE, kObjectLasts),
     Row<&Copy>(OP_COPY, kObjectsLast),
-    Bare(OP_COPY_NOTIFY),
+    Row<&NotifyOfCopy>(OP_COPY_NOTIFY, kObject),
     Row<&Deallocate>(OP_DEALLOCATE, kObjectLasts),
     Row<&Advise>(OP_IO_ADVISE, kObject),
     Bare(OP_LAYOUTERROR),

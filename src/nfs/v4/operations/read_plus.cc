@@ -127,12 +127,13 @@ Task<Told> Tell(const Object& file, Extent wanted, Segments& segments) {
 }  // namespace
 
 Task<nfsstat4> ReadPlus(Compound& compound, const READ_PLUS4args& arguments, xdr::Encoder& results) {
-  nfsstat4 status = co_await CheckRead(compound, arguments.rpa_stateid);
+  std::optional<Object> on_behalf;
+  nfsstat4 status = co_await CheckRead(compound, arguments.rpa_stateid, on_behalf);
   const xdr::Encoder::Mark mark = results.mark();
   xdr::Encode(results, status);
   if (status != NFS4_OK) co_return status;
 
-  const Object& file = *compound.current;
+  const Object& file = on_behalf ? *on_behalf : *compound.current;
   const uint64_t limit = file.file_system().GetProperties().max_file_size;
   const uint64_t offset = std::min(arguments.rpa_offset, limit);
   const uint64_t asked = std::min<uint64_t>(arguments.rpa_count, limit - offset);

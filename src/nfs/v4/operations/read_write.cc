@@ -28,11 +28,12 @@ bool MustBeLoaded(const Compound& compound) { return compound.following || compo
 // RFC 8881 §18.22. If no operation follows, the file system's data, in memory or as a range of a file, becomes the
 // payload without a copy.
 Task<READ4res> Read(Compound& compound, const READ4args& arguments) {
-  if (const nfsstat4 status = co_await CheckRead(compound, arguments.stateid); status != NFS4_OK)
-    co_return READ4res(status);
+  std::optional<Object> on_behalf;
+  const nfsstat4 status = co_await CheckRead(compound, arguments.stateid, on_behalf);
+  if (status != NFS4_OK) co_return READ4res(status);
 
   // No file is larger than the maximum size, so a read beyond it is a read at the end.
-  const Object& file = *compound.current;
+  const Object& file = on_behalf ? *on_behalf : *compound.current;
   const uint64_t limit = file.file_system().GetProperties().max_file_size;
   const uint64_t offset = std::min(arguments.offset, limit);
   const auto count =

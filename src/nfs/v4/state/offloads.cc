@@ -2,20 +2,9 @@
 
 #include <algorithm>
 
+#include "nfs/v4/state/copy_state_ids.h"
+
 namespace penstock::nfs::v4 {
-namespace {
-
-// Makes the stateid of a copy: its `other` is a mark of 4 octets, then 8 random octets. Other stateids begin with the
-// server's instance (see StateIdTable), so they differ from it as long as the instance is not equal to the mark.
-nfs4::stateid4 MakeStateId(uint64_t random) {
-  constexpr uint32_t kMark = 0x636f7079;
-  nfs4::stateid4 id{.seqid = 1, .other = {}};  // the seqid is never zero (RFC 7862 §4.8)
-  StoreBig<uint32_t>(id.other.data(), kMark);
-  StoreBig<uint64_t>(id.other.data() + 4, random);
-  return id;
-}
-
-}  // namespace
 
 std::optional<nfs4::stateid4> Offloads::Start(ClientId client, const FileHandle& file, uint64_t random, TimePoint now) {
   std::erase_if(offloads_,
@@ -23,7 +12,7 @@ std::optional<nfs4::stateid4> Offloads::Start(ClientId client, const FileHandle&
   if (stopping_) return std::nullopt;
   const auto of_client = std::ranges::count(offloads_, client, &Offload::client);
   if (offloads_.size() >= limits_.of_all || static_cast<size_t>(of_client) >= limits_.per_client) return std::nullopt;
-  const nfs4::stateid4 stateid = MakeStateId(random);
+  const nfs4::stateid4 stateid = MakeCopyStateId(CopyStateKind::kOffload, random);
   offloads_.push_back({.client = client, .file = file, .stateid = stateid});
   ++running_;
   return stateid;

@@ -66,6 +66,9 @@ struct Settings {
 
   // Whether delegations are given. If not, delegations that are reclaimed after a restart must be returned at once.
   bool delegations = true;
+  // Whether the server copies from other servers, and lets other servers copy from it (RFC 7862 §4.5). If it does, its
+  // clients make it connect to addresses of their choice.
+  bool inter_server_copy = false;
   // Owners and groups are written as name@domain, or as plain numbers if the domain is empty (RFC 8881 §5.9).
   std::string domain{};
 };

@@ -38,6 +38,7 @@ void StateTables::End(ClientId id, TimePoint now) {
   if (client && client->bound_session) bound_sessions.End(uint64_t{*client->bound_session});
   files.ForgetClient(id, Ending::kExpired, now);
   offloads.ForgetClient(id);
+  copy_notices.ForgetClient(id);
   if (client) clients.Remove(*client, HoldingsForgotten());
 }
 

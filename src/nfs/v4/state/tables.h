@@ -14,6 +14,7 @@
 #include "nfs/v4/dialect/dialect.h"
 #include "nfs/v4/state/clients/clients.h"
 #include "nfs/v4/state/clients/lock_hosts.h"
+#include "nfs/v4/state/copy_notices.h"
 #include "nfs/v4/state/files/files.h"
 #include "nfs/v4/state/offloads.h"
 #include "nfs/v4/state/owed.h"
@@ -105,6 +106,7 @@ struct StateTables {
   sess01::BoundSessions bound_sessions;  // the sessions of 2004
   Files files;                           // opens, locks and delegations, by file
   Offloads offloads;                     // asynchronous copies
+  CopyNotices copy_notices;              // permissions for other servers to read files
   std::vector<SlotRecall> slot_recalls;  // queued until TakeOwed()
 
   // ---- client IDs of minor version 0 (clients_0.cc, RFC 7530 §16.33, §16.34)

@@ -1,0 +1,50 @@
+// Opens files of other servers over the network, for COPY (nfs/v4/operations/copy_sources.h).
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <mutex>
+
+#include "base/address.h"
+#include "base/loop.h"
+#include "base/task.h"
+#include "nfs/v4/operations/copy_sources.h"
+
+namespace penstock::server {
+
+// Any thread. Serving ends before Stop() is called, and Stop() before the instance is destroyed.
+class NetworkCopySources final : public nfs::v4::CopySources {
+ public:
+  struct Settings {
+    size_t most = 64;          // open files of other servers
+    size_t most_of_host = 16;  // those that the clients on one host have asked for
+    size_t most_servers = 4;   // of a list, in its order
+    Duration connect_limit = std::chrono::seconds(3);
+    Duration call_limit = std::chrono::seconds(30);
+  };
+  // `tcp_port`: the port of this server for NFS over TCP.
+  NetworkCopySources(const Settings& settings, uint16_t tcp_port);
+  ~NetworkCopySources() override;
+
+  // Connects over TCP, and has a session of version 4.2 with the other server until the file is closed.
+  Task<std::unique_ptr<nfs::v4::CopySource>> Open(const rpc::Peer& peer, Request request) override;
+  // The address of the client's connection, with the port for TCP.
+  SocketAddress AddressFor(const rpc::Peer& peer) const override { return {peer.local.address(), tcp_port_}; }
+
+  // Refuses to open files from now on, and closes all connections, so that copies end soon.
+  void Abort();
+  // Waits until every file is closed. After Abort(), when the copies have ended. The loops of the files must run.
+  Task<> Stop(TimerService& timers);
+
+ private:
+  class OpenFile;
+  class Source;
+  struct Table;
+
+  const Settings settings_;
+  const uint16_t tcp_port_;
+  const std::shared_ptr<Table> table_;
+};
+
+}  // namespace penstock::server
