@@ -75,7 +75,7 @@ Task<void> ReconnectingChannel::Reconnect(TimePoint give_up) {
     }
     log::debug("no connection yet: {}", opened.error());
     trouble_ = std::move(opened).error();
-    if (std::exchange(refused_, false)) {
+    if (std::exchange(refused_, false) || closing_) {
       ++refusals_;
       delay_ = Duration::zero();
       break;

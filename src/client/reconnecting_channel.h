@@ -42,6 +42,10 @@ class ReconnectingChannel final : public rpc::Channel {
   // connection then fail with kRefused. Later calls make an attempt again.
   void HandleRefusal() { refused_ = true; }
 
+  // Call it before the last calls, which tell the server that this client ends. From then on each failed attempt counts
+  // as refused: nobody waits for a server that is gone.
+  void HandleClosing() { closing_ = true; }
+
   // Counts the lost connections that were replaced.
   uint64_t reconnections() const { return reconnections_; }
   // Says why calls have no reply, as a text for users: the failure of the last connection or connection attempt. Empty
@@ -60,7 +64,8 @@ class ReconnectingChannel final : public rpc::Channel {
   std::shared_ptr<rpc::Channel> channel_;  // null while there is no connection
   std::shared_ptr<rpc::Channel> lost_;     // the previous channel, kept until none of its code is running
   bool reconnecting_ = false;
-  bool refused_ = false;               // by the attempt under way
+  bool refused_ = false;  // by the attempt under way
+  bool closing_ = false;
   uint64_t refusals_ = 0;              // attempts that were refused
   Duration delay_ = Duration::zero();  // before the next attempt
   uint64_t reconnections_ = 0;

@@ -173,5 +173,17 @@ TEST_F(ReconnectingChannelTest, ReportsWhyItCannotConnectAgain) {
   EXPECT_EQ(channel.trouble(), "nobody there");
 }
 
+TEST_F(ReconnectingChannelTest, MakesOneAttemptOnlyWhileItIsClosing) {
+  script_.failures = {rpc::CallError::kDisconnected, rpc::CallError::kDisconnected};
+  script_.opens = {true, true, false};
+  ReconnectingChannel channel(loop_, Opener(), policy_);
+  channel.HandleClosing();
+  const auto answer = Call(channel, "last");
+  ASSERT_FALSE(answer->has_value());
+  EXPECT_EQ(answer->error(), rpc::CallError::kRefused);
+  EXPECT_THAT(script_.calls, testing::ElementsAre("last", "last"));
+  EXPECT_EQ(script_.attempts, 3u);
+}
+
 }  // namespace
 }  // namespace penstock::client

@@ -58,6 +58,7 @@ class Mount final : public client::Mount, public FileOwner, private CallbackRece
   const std::string& trouble() const override { return bound_ ? bound_->trouble() : channel_.trouble(); }
   Task<void> Unmount() override {
     // A server that does not answer forgets this client when the lease expires.
+    channel_.HandleClosing();
     if (caller_->answered()) delegations_->ReturnAll();
     co_await caller_->Close();
   }
