@@ -6,6 +6,7 @@
 #include <optional>
 
 #include "base/signal.h"
+#include "cli/printable.h"
 #include "rdma/trace/provider.h"
 
 namespace penstock::cli {
@@ -75,7 +76,7 @@ int RunOnMounts(const std::vector<std::string>& urls, const ClientOptions& optio
 }
 
 int PrintError(const std::string& message) {
-  fmt::print(stderr, "penstock: {}\n", message);
+  fmt::print(stderr, "penstock: {}\n", Printable(message));
   return 1;
 }
 

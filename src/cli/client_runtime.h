@@ -51,7 +51,8 @@ SetupResult<client::Url> ParseUrl(const std::string& text, const std::string& ve
 using UseMount = std::function<Task<client::Result<void>>(ClientRuntime&, client::Mount&)>;
 int RunOnMounts(const std::vector<std::string>& urls, const ClientOptions& options, const UseMount& use);
 
-// Prints one line on stderr, with the program's name. Returns the exit code of a command that fails, 1.
+// Prints one line on stderr, with the program's name. A server can choose a part of the message, so it is made
+// Printable(). Returns the exit code of a command that fails, 1.
 int PrintError(const std::string& message);
 
 }  // namespace penstock::cli

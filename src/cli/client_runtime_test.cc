@@ -35,6 +35,11 @@ TEST(ClientRuntime, PrintErrorPrintsOneLineAndReturnsOne) {
   EXPECT_EQ(code, 1);
 }
 
+TEST(ClientRuntime, PrintErrorLetsNoServerControlTheTerminal) {
+  int code = 0;
+  EXPECT_EQ(ErrorsOf([] { return PrintError("/\x1b[2J\nfile: gone"); }, code), "penstock: /?[2J?file: gone\n");
+}
+
 TEST(ClientRuntime, ACommandThatSucceedsPrintsNoErrorAndReturnsZero) {
   bool ran = false;
   int code = 1;

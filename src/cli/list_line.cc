@@ -3,12 +3,11 @@
 #include <fmt/chrono.h>
 #include <fmt/core.h>
 
-#include <cstdint>
 #include <ctime>
 #include <string>
 #include <string_view>
 
-#include "base/utf8.h"
+#include "cli/printable.h"
 
 namespace penstock::cli {
 namespace {
@@ -46,21 +45,6 @@ std::string ModeText(const client::Attributes& attributes) {
   special(02000, 6, 's');
   special(01000, 9, 't');
   return text;
-}
-
-// Returns the text with '?' for each control character: C0, DEL and C1 (U+0080 to U+009F, in UTF-8 C2 80 to C2 9F). If
-// the text is not UTF-8, also with '?' for each octet that is not ASCII.
-std::string Printable(std::string_view text) {
-  const bool utf8 = IsUtf8(text);
-  std::string printable;
-  for (size_t i = 0; i < text.size(); ++i) {
-    const auto octet = static_cast<uint8_t>(text[i]);
-    const bool c1 = utf8 && octet == 0xc2 && static_cast<uint8_t>(text[i + 1]) < 0xa0;
-    const bool control = octet < 0x20 || octet == 0x7f || c1 || (!utf8 && octet >= 0x80);
-    printable += control ? '?' : text[i];
-    if (c1) ++i;
-  }
-  return printable;
 }
 
 // The local time, or the seconds since 1970 if the calendar has no such year.

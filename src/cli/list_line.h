@@ -8,8 +8,8 @@
 namespace penstock::cli {
 
 // Returns the line for an entry, without a line break. The long format shows mode, links, owner, group, size and the
-// time of the last change in the local time zone before the name. Control characters, and octets that are not UTF-8,
-// are replaced by '?', so that the server cannot control the user's terminal.
+// time of the last change in the local time zone before the name.
+// Names and owners are Printable().
 std::string ListLine(const client::Entry& entry, bool long_format);
 
 }  // namespace penstock::cli
