@@ -59,10 +59,10 @@ def penstock_refused(*arguments, mentions=(), warnings=(), **how):
     return check_refusal(done.returncode, done.stderr, mentions, warnings)
 
 
-def serving(ports, *arguments):
+def serving(ports, *arguments, address=ADDRESS):
     """Returns the command of a server on these ports: for TCP, RDMA and MOUNT."""
     tcp, rdma, mount = ports
-    return ["serve", *arguments, f"--listen={ADDRESS}", f"--tcp-port={tcp}", f"--rdma-port={rdma}", f"--mount-port={mount}"]
+    return ["serve", *arguments, f"--listen={address}", f"--tcp-port={tcp}", f"--rdma-port={rdma}", f"--mount-port={mount}"]
 
 
 def serve_refused(scratch, *arguments, ports=None, mentions=()):
@@ -90,12 +90,12 @@ class Server:
     """Runs `penstock serve` during a with statement: ready at the beginning; stopped, with its exit code checked, at
     the end."""
 
-    def __init__(self, exports, options=(), ports=None, environment=None):
+    def __init__(self, exports, options=(), ports=None, environment=None, address=ADDRESS):
         """`exports` is {exported path: "directory[:options]"}."""
         self.environment = environment
         self.tcp, self.rdma, self.mount = ports or free_ports(3)
         self.arguments = serving(self.ports, *(f"--export={path}={directory}" for path, directory in exports.items()),
-                                 *(["--rdma=verbs"] if INSIDE else []), *options)
+                                 *(["--rdma=verbs"] if INSIDE else []), *options, address=address)
         self.lines = []
 
     def __enter__(self):

@@ -11,14 +11,14 @@ import fcntl
 import os
 import signal
 import struct
-import subprocess
 import sys
 import time
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "harness"))
 import namespaces  # noqa: E402
+import tap  # noqa: E402
 from capture import Capture  # noqa: E402
-from cases import Skip, main  # noqa: E402
+from cases import main  # noqa: E402
 from guest import Guest  # noqa: E402
 from guest_programs import carried  # noqa: E402
 from linux import require  # noqa: E402
@@ -26,14 +26,14 @@ from mounts import exported  # noqa: E402
 from patience import BUSY  # noqa: E402
 from penstock import Server  # noqa: E402
 
-OURS, GUESTS, TAP = "10.9.0.1", "10.9.0.2", "tap0"
+OURS = "10.9.0.1"
 LEASE = 15  # Linux renews its lease every five seconds at most
 
 # The status monitor runs as the owner of its folder.
 CLIENT = f"""
-ip addr add {GUESTS}/24 dev eth1 && ip link set eth1 up && rdma link add siw1 type siw netdev eth1 || exit 1
+{tap.UP}{tap.RDMA}
 hostname client
-mkdir -p /tmp/statd/sm /tmp/statd/sm.bak; echo {GUESTS} client >>/etc/hosts
+mkdir -p /tmp/statd/sm /tmp/statd/sm.bak; echo {tap.GUEST} client >>/etc/hosts
 rpcbind && rpc.statd -P /tmp/statd || exit 1
 mkdir -p /mnt /other
 mount -t nfs -o vers=3,proto=%(transport)s {OURS}:/export /mnt || exit 1
@@ -64,14 +64,6 @@ read go
 """
 
 
-def network():
-    namespaces.require()
-    if not os.access("/dev/net/tun", os.R_OK | os.W_OK):
-        raise Skip("no /dev/net/tun")
-    for command in (f"tuntap add dev {TAP} mode tap", f"addr add {OURS}/24 dev {TAP}", f"link set {TAP} up"):
-        subprocess.run(["ip", *command.split()], check=True)
-
-
 def is_locked(path):
     """Whether a program on the server's host is refused a lock of the file."""
     whole = struct.pack("hhqqi4x", fcntl.F_WRLCK, os.SEEK_SET, 0, 0, 0)
@@ -90,13 +82,12 @@ def until(done, what, seconds=60):
 def lock(transport):
     def run(scratch, name):
         require()
-        network()
+        tap.make(OURS)
         folder = exported(scratch)
         server = Server({"/export": f"{folder}:no_root_squash"}, ["--portmap", f"--lease={LEASE}", f"--grace={LEASE}"],
-                        ports=(2049, 20049, 20048))
-        server.arguments = [f"--listen={OURS}" if each.startswith("--listen=") else each for each in server.arguments]
-        with server, Capture(name, server, restarted=True, interface=TAP, filter="tcp or udp"), \
-                Guest(CLIENT % {"transport": transport} + WORK, files=carried("locks"), taps=[TAP]) as guest:
+                        ports=(2049, 20049, 20048), address=OURS)
+        with server, Capture(name, server, restarted=True, interface=tap.TAP, filter="tcp or udp"), \
+                Guest(CLIENT % {"transport": transport} + WORK, files=carried("locks"), taps=[tap.TAP]) as guest:
             guest.wait_for("holds the lock", 300)
             assert is_locked(f"{folder}/held"), "a program on the host sees the client's lock"
             server.stop(signal.SIGKILL)
