@@ -12,6 +12,7 @@
 #include "callback_reply.h"
 #include "client/nfs4/attributes.h"
 #include "client/nfs4/callback.h"
+#include "client/nfs4/locations.h"
 #include "input.h"
 #include "rpc/dispatch.h"
 #include "xdr/decode.h"
@@ -113,6 +114,20 @@ class Server {
   std::array<uint32_t, kSlots + 1> sequences_{};
 };
 
+// The client connects to these servers and looks up these names.
+void CheckLocations(const std::vector<client::v4::Location>& locations) {
+  if (locations.size() > client::v4::kMostLocations) Die("too many locations");
+  for (const client::v4::Location& each : locations) {
+    if (each.port && (*each.port == 0 || each.host.empty())) Die("a port without sense");
+    for (const char c : each.host) {
+      if (c <= ' ' || c > '~') Die("a host that is no text");
+    }
+    for (const std::string& name : each.path) {
+      if (name.empty() || name == "." || name == ".." || name.find('/') != name.npos) Die("a name without sense");
+    }
+  }
+}
+
 void DecodeAttributes(Input& input) {
   const ConstBytes octets = input.Take(4096);
   const xdr::Message message = xdr::Message::Whole(Slice::Borrowed(octets));
@@ -121,6 +136,8 @@ void DecodeAttributes(Input& input) {
   if (!xdr::Decode(decoder, attributes)) return;
   (void)client::v4::DecodeAttributes(attributes);
   (void)client::v4::DecodeLimits(attributes);
+  (void)client::v4::DecodeError(attributes);
+  if (const auto locations = client::v4::DecodeLocations(attributes)) CheckLocations(*locations);
 }
 
 }  // namespace

@@ -60,7 +60,7 @@ std::string TimeText(int64_t seconds) {
 std::string ListLine(const client::Entry& entry, bool long_format) {
   std::string name = Printable(entry.name);
   if (!long_format) return name;
-  if (!entry.attributes) return fmt::format("{:<57}{}", "??????????", name);
+  if (!entry.attributes) return fmt::format("{:<57}{}", entry.is_referral ? "d?????????" : "??????????", name);
   const client::Attributes& a = *entry.attributes;
   return fmt::format("{} {:>3} {:>5} {:>5} {:>12} {} {}", ModeText(a), a.links, Printable(a.owner), Printable(a.group),
                      a.size, TimeText(a.modified), name);

@@ -80,6 +80,12 @@ TEST_F(ListLineTest, TheLongFormatNamesAnEntryWithoutAttributes) {
   EXPECT_EQ(line.size(), other.size()) << "the names are not in the same column";
 }
 
+TEST_F(ListLineTest, ShowsAReferralAsADirectory) {
+  const client::Entry entry{.name = "far", .attributes = std::nullopt, .is_referral = true};
+  EXPECT_TRUE(ListLine(entry, true).starts_with("d????????? "));
+  EXPECT_EQ(ListLine(entry, false), "far");
+}
+
 TEST_F(ListLineTest, ReplacesEachControlCharacterOfAName) {
   const std::string name = std::string("\x1b[31mred\r\n\t\x7f\x01", 12) + '\0' + "end";
   EXPECT_EQ(ListLine(File(name), false), "?[31mred?????end");

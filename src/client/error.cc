@@ -51,7 +51,7 @@ constexpr auto kTexts = std::to_array<std::pair<int32_t, std::string_view>>({
     {NumberOf(nfs4::NFS4ERR_EXPIRED), "the lease expired and the server released the open files and locks"},
     {NumberOf(nfs4::NFS4ERR_GRACE), "the server has restarted and waits until its clients reclaim their state"},
     {NumberOf(nfs4::NFS4ERR_WRONGSEC), "the server requires another security flavor"},
-    {NumberOf(nfs4::NFS4ERR_MOVED), "moved to another server"},
+    {NumberOf(nfs4::NFS4ERR_MOVED), "is on another server"},
     {NumberOf(nfs4::NFS4ERR_CLID_INUSE), "another user of the server has a client with the same name"},
     {NumberOf(nfs4::NFS4ERR_SYMLINK), "is a symbolic link"},
     {NumberOf(nfs4::NFS4ERR_BADNAME), "the server does not accept this name"},

@@ -18,6 +18,7 @@ enum class Status : int32_t {
   kNotFound = 2,
   kAccess = 13,
   kExists = 17,
+  kCrossDevice = 18,
   kNotDirectory = 20,
   kIsDirectory = 21,
   kInvalid = 22,
@@ -29,6 +30,7 @@ enum class Status : int32_t {
   kNotSupported = 10004,
   kDenied = 10010,           // NFS4ERR_DENIED: another owner holds a conflicting lock
   kExpired = 10011,          // NFS4ERR_EXPIRED: the server has forgotten the locks
+  kMoved = 10019,            // NFS4ERR_MOVED: in a file system that is absent from the server
   kVersionMismatch = 10021,  // NFS4ERR_MINOR_VERS_MISMATCH: no version 4, or not this minor version
 };
 // Returns a text for users.

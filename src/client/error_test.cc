@@ -32,7 +32,7 @@ TEST(Describe, ExplainsTheErrorsOfVersion4ThatConcernAUser) {
   EXPECT_EQ(DescriptionOf(nfs4::NFS4ERR_LOCKED), "locked by another client");
   EXPECT_EQ(DescriptionOf(nfs4::NFS4ERR_EXPIRED), "the lease expired and the server released the open files and locks");
   EXPECT_EQ(DescriptionOf(nfs4::NFS4ERR_DELAY), "not available now, try again later");
-  EXPECT_EQ(DescriptionOf(nfs4::NFS4ERR_MOVED), "moved to another server");
+  EXPECT_EQ(DescriptionOf(nfs4::NFS4ERR_MOVED), "is on another server");
   EXPECT_EQ(DescriptionOf(nfs4::NFS4ERR_SYMLINK), "is a symbolic link");
 }
 

@@ -21,7 +21,19 @@
 namespace penstock::client {
 
 // A file handle. It has room for the longest handle of any version.
-using Handle = xdr::Opaque<128>;
+struct Handle : xdr::Opaque<128> {
+  using Opaque::Opaque;
+  Handle() = default;
+  Handle(const Opaque& octets) : Opaque(octets) {}  // NOLINT: implicit, as handles come in replies
+
+  // Tells which part of the mount's tree the object belongs to, since two servers may use the same octets. Zero: the
+  // server that the URL names. Others are behind referrals (client/nfs4/tree.h).
+  uint32_t part = 0;
+
+  bool operator==(const Handle&) const = default;
+  bool operator==(const Opaque& octets) const { return *this == Handle(octets); }
+  std::strong_ordering operator<=>(const Handle&) const = default;
+};
 
 enum class FileType : uint8_t {
   kRegular,
@@ -84,7 +96,10 @@ Result<void> CheckRegular(const Node& node, std::string_view what);
 // An entry of a directory.
 struct Entry {
   std::string name;
+  // Absent if the server cannot read them, and for a referral.
   std::optional<Attributes> attributes;
+  // The entry is the root of a file system of another server. Listing does not ask that server; Lookup() does.
+  bool is_referral = false;
 };
 
 // The write verifier of WRITE and COMMIT replies. If it changes, the server has restarted and may have lost uncommitted
@@ -184,6 +199,9 @@ class File {
 
 // Belongs to its loop. Any number of calls may run at the same time; the mount must outlive them. `what` is the name at
 // the beginning of error messages.
+//
+// In version 4 the tree may go on at other servers, where Lookup() follows a referral. Then version(), sizes(),
+// transport(), trouble() and Ping() concern the server that the URL names. Errors of other servers tell their trouble.
 class Mount {
  public:
   // `loop`, `workers` and options.provider outlive the mount. `workers` look up the host name.

@@ -3,7 +3,7 @@
 #include "base/workers.h"
 #include "client/mount.h"
 #include "client/nfs3/mount.h"
-#include "client/nfs4/mount.h"
+#include "client/nfs4/tree.h"
 
 namespace penstock::client {
 namespace {

@@ -9,7 +9,9 @@
 #include "base/siphash.h"
 #include "base/test_loop.h"
 #include "fs/memory/file_system.h"
+#include "nfs/absent_file_system.h"
 #include "nfs/exports.h"
+#include "nfs/locations.h"
 #include "nfs/mount/program.h"
 #include "nfs/v3/program.h"
 #include "nfs/v4/attributes/owner_names.h"
@@ -191,6 +193,12 @@ class TestService::Server final : public rpc::CallHandler {
     if (options_.nfs4) run.dispatcher.Add(run.nfs4.emplace(loop_, exports_, store_, options_).program());
   }
 
+  void AddReferral(const std::string& path, std::string_view locations) {
+    nfs::ExportOptions options;
+    options.locations = {.referral = true, .list = *nfs::ParseLocations(locations)};
+    EXPECT_TRUE(exports_.Add(path, std::make_shared<nfs::AbsentFileSystem>(), std::move(options)));
+  }
+
   Task<rpc::Message> HandleCall(rpc::Message call, const rpc::Peer& peer) override {
     const SeenCall seen = Look(call);
     seen_.push_back(seen);
@@ -258,6 +266,10 @@ TestService::~TestService() = default;
 uint16_t TestService::port() const { return server_->port(); }
 fs::faulty::FileSystem& TestService::files() { return server_->files(); }
 void TestService::Restart() { server_->Start(); }
+void TestService::AddReferral(const std::string& path, std::string_view locations) {
+  server_->AddReferral(path, locations);
+  server_->Start();
+}
 
 size_t TestService::CountCalls(const CallMatcher& matches) const {
   return static_cast<size_t>(std::ranges::count_if(server_->seen(), matches));

@@ -6,6 +6,7 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -66,6 +67,8 @@ class TestService {
   fs::faulty::FileSystem& files();
   // Loses all state of version 4, like a server that is killed and started again. Its clients may reclaim their state.
   void Restart();
+  // Exports a referral at `path`, in the syntax of the export option refer=, and then does the same as Restart().
+  void AddReferral(const std::string& path, std::string_view locations);
   // Counts the matching calls that have arrived.
   size_t CountCalls(const CallMatcher& matches) const;
 

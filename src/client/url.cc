@@ -215,7 +215,7 @@ SetupResult<Url> Url::Parse(std::string_view text, std::optional<Version> versio
   if (const auto why = Contradiction(url, session_option)) {
     return fail(is_replaced ? *why + ", and --vers replaces the version of the URL" : *why);
   }
-  url.port = port.value_or(url.protocol == Protocol::kRdma ? 20049 : 2049);
+  url.port = port.value_or(DefaultPort(url.protocol));
   return url;
 }
 

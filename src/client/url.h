@@ -65,11 +65,14 @@ struct Url {
   // Only for Version::kSess01, except `persist`.
   BoundSessionOptions session;
 
+  // The port of a server that names none: 2049, and 20049 over RDMA (RFC 8267 §4).
+  static uint16_t DefaultPort(Protocol protocol) { return protocol == Protocol::kRdma ? 20049 : 2049; }
+
   static bool LooksLikeOne(std::string_view text) { return text.starts_with("nfs://"); }
 
   // Options: vers, proto, port or nfsport, mountport, uid, gid, crc=on|off, resvport or noresvport (as in nfs(5)),
   // timeout (seconds), inline (inline_below), persist=on|off; with vers=4.1-sess01 also channels, back=own|shared|off,
-  // pad, chain=on|off. The default ports are 2049 over TCP, 20049 over RDMA (RFC 8267 §4) and 20048 for MOUNT. A
+  // pad, chain=on|off. The default port is DefaultPort(), and 20048 for MOUNT. A
   // present `version` replaces that of the URL. The error names the text and its mistake.
   static SetupResult<Url> Parse(std::string_view text, std::optional<Version> version = {});
 };

@@ -13,6 +13,7 @@ constexpr AttributeSet kFileAttributes{nfs4::FATTR4_TYPE,        nfs4::FATTR4_CH
                                        nfs4::FATTR4_MODE,        nfs4::FATTR4_NUMLINKS,   nfs4::FATTR4_OWNER,
                                        nfs4::FATTR4_OWNER_GROUP, nfs4::FATTR4_TIME_MODIFY};
 constexpr AttributeSet kEntryAttributes = kFileAttributes | AttributeSet{nfs4::FATTR4_RDATTR_ERROR};
+constexpr AttributeSet kLocationsAttribute{nfs4::FATTR4_FS_LOCATIONS};
 constexpr AttributeSet kLimitAttributes{nfs4::FATTR4_LEASE_TIME, nfs4::FATTR4_MAXREAD, nfs4::FATTR4_MAXWRITE};
 
 // Calls `decode(number, decoder)` for each attribute in `encoded`, in the order of the numbers. Returns false if a call
@@ -91,6 +92,11 @@ const nfs4::bitmap4& EntryAttributes() {
   return kMap;
 }
 
+const nfs4::bitmap4& LocationsAttribute() {
+  static const nfs4::bitmap4 kMap = kLocationsAttribute.ToBitmap();
+  return kMap;
+}
+
 const nfs4::bitmap4& LimitAttributes() {
   static const nfs4::bitmap4 kMap = kLimitAttributes.ToBitmap();
   return kMap;
@@ -134,6 +140,24 @@ std::optional<Attributes> DecodeAttributes(const nfs4::fattr4& encoded) {
   });
   if (!good) return std::nullopt;
   return attributes;
+}
+
+std::optional<nfs4::nfsstat4> DecodeError(const nfs4::fattr4& encoded) {
+  nfs4::nfsstat4 status{};
+  const bool good = ForEach(encoded, [&](uint32_t number, xdr::Decoder& decoder) {
+    return number == nfs4::FATTR4_RDATTR_ERROR && xdr::Decode(decoder, status);
+  });
+  if (!good || encoded.attrmask.empty()) return std::nullopt;
+  return status;
+}
+
+std::optional<std::vector<Location>> DecodeLocations(const nfs4::fattr4& encoded) {
+  nfs4::fs_locations4 locations;
+  const bool good = ForEach(encoded, [&](uint32_t number, xdr::Decoder& decoder) {
+    return number == nfs4::FATTR4_FS_LOCATIONS && xdr::Decode(decoder, locations);
+  });
+  if (!good) return std::nullopt;
+  return LocationsOf(locations);
 }
 
 std::optional<ServerLimits> DecodeLimits(const nfs4::fattr4& encoded) {

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "client/mount.h"
+#include "client/nfs4/locations.h"
 #include "protocol/nfs4_attributes.h"
 #include "protocol/nfs4_types.h"
 
@@ -18,6 +19,16 @@ const nfs4::bitmap4& FileAttributes();
 const nfs4::bitmap4& EntryAttributes();
 // Returns nothing if `encoded` is malformed, has attributes that EntryAttributes() does not request, or has an error.
 std::optional<Attributes> DecodeAttributes(const nfs4::fattr4& encoded);
+// Returns the error of an entry that has nothing else, as EntryAttributes() requests it.
+std::optional<nfs4::nfsstat4> DecodeError(const nfs4::fattr4& encoded);
+
+// Requests fs_locations. Each server that answers NFS4ERR_MOVED has it, in every version (RFC 8881 §11.3). The client
+// does not need fs_locations_info, which adds priorities, the age of copies and flags: it tries the servers in the
+// order of the list.
+const nfs4::bitmap4& LocationsAttribute();
+// Returns what LocationsOf() makes of the attribute; no locations if the server did not return it. Returns nothing if
+// `encoded` is malformed or has other attributes.
+std::optional<std::vector<Location>> DecodeLocations(const nfs4::fattr4& encoded);
 
 struct ServerLimits {
   uint32_t lease_seconds = 0;

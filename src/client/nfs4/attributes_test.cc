@@ -67,6 +67,49 @@ TEST_F(AttributesTest, GivesNoAttributesForAnEntryWithAnError) {
   EXPECT_TRUE(DecodeAttributes(Encoded({1u << 1 | 1u << 11})));
 }
 
+TEST_F(AttributesTest, TellsTheErrorOfAnEntryThatHasNothingElse) {
+  encoder.U32(10019);
+  EXPECT_EQ(DecodeError(Encoded({1u << 11})), nfs4::nfsstat4::NFS4ERR_MOVED);
+  encoder.U32(1);
+  encoder.U32(0);
+  EXPECT_FALSE(DecodeError(Encoded({1u << 1 | 1u << 11})));
+  EXPECT_FALSE(DecodeError(Encoded({})));
+}
+
+// RFC 8881 §11.16
+TEST_F(AttributesTest, DecodesLocations) {
+  EXPECT_EQ(LocationsAttribute(), (nfs4::bitmap4{1u << 24}));
+  encoder.U32(1);  // fs_root
+  encoder.String("far");
+  encoder.U32(1);  // locations
+  encoder.U32(1);
+  encoder.String("192.0.2.7.8.2");
+  encoder.U32(2);
+  encoder.String("srv");
+  encoder.String("a");
+  const auto decoded = DecodeLocations(Encoded({1u << 24}));
+  ASSERT_TRUE(decoded);
+  EXPECT_EQ(*decoded, std::vector{(Location{.host = "192.0.2.7", .port = 2050, .path = {"srv", "a"}})});
+}
+
+TEST_F(AttributesTest, AServerWithoutTheAttributeHasNoLocations) {
+  const auto decoded = DecodeLocations(Encoded({}));
+  ASSERT_TRUE(decoded);
+  EXPECT_TRUE(decoded->empty());
+}
+
+TEST_F(AttributesTest, RejectsMalformedLocations) {
+  encoder.U32(0);
+  encoder.U32(0xffffffff);
+  EXPECT_FALSE(DecodeLocations(Encoded({1u << 24})));
+  encoder.U32(0);
+  encoder.U32(0);
+  encoder.U32(0);
+  EXPECT_FALSE(DecodeLocations(Encoded({1u << 24}))) << "an extra word";
+  encoder.U32(1);
+  EXPECT_FALSE(DecodeLocations(Encoded({1u << 1})));
+}
+
 TEST_F(AttributesTest, RejectsAttributesThatWereNotRequested) {
   encoder.U64(1);
   EXPECT_FALSE(DecodeAttributes(Encoded({1u << 8})));  // fsid

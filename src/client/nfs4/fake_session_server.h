@@ -65,6 +65,7 @@ class FakeServer final : public rpc::Channel {
   int closes = 0;
   int lookups = 0;
   int exchanges = 0;
+  uint32_t exchange_flags = 0;  // of the last EXCHANGE_ID
   int creations = 0;
   uint32_t create_flags = 0;  // of the last CREATE_SESSION
   int sequences = 0;
@@ -144,7 +145,7 @@ class FakeServer final : public rpc::Channel {
     switch (operation) {
       case nfs_opnum4::OP_EXCHANGE_ID: {
         ++exchanges;
-        Arguments<nfs4::EXCHANGE_ID4args>(in);
+        exchange_flags = Arguments<nfs4::EXCHANGE_ID4args>(in).eia_flags;
         if (client_ == 0) client_ = ++last_client_;
         nfs4::EXCHANGE_ID4resok result;
         result.eir_clientid = client_;

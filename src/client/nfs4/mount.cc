@@ -29,10 +29,10 @@ CallerOptions OptionsOf(const Url& url, const Dialect& dialect) {
   return options;
 }
 
-class Mount final : public client::Mount, public FileOwner, private CallbackReceiver {
+class Mount final : public ServerMount, public FileOwner, private CallbackReceiver {
  public:
   Mount(Loop& loop, Workers& workers, Url url, const Dialect& dialect, MountOptions options)
-      : client::Mount(loop, std::move(url)),
+      : ServerMount(loop, std::move(url)),
         callbacks_(kBackSlots, *this),
         channel_(
             loop,
@@ -66,6 +66,9 @@ class Mount final : public client::Mount, public FileOwner, private CallbackRece
   Task<Result<void>> Ping() override;
   Task<Result<Node>> Lookup(const Handle& directory, std::string_view name) override {
     return v4::Lookup(*caller_, directory, name);
+  }
+  Task<Result<std::vector<Location>>> GetLocations(const Handle& directory, std::string_view name) override {
+    return v4::GetLocations(*caller_, directory, name);
   }
   Task<Result<Attributes>> GetAttributes(const Handle& object, std::string_view what) override;
   Task<Result<void>> SetAttributes(const Handle& object, std::string_view what,
@@ -303,7 +306,9 @@ Task<Result<void>> Mount::List(const Handle& directory, std::string_view what, s
     const nfs4::nfs_cookie4 before = arguments.cookie;
     for (const nfs4::entry4& found : listed.reply.entries) {
       arguments.cookie = found.cookie;
-      entry({std::string(found.name), DecodeAttributes(found.attrs)});
+      entry({.name = std::string(found.name),
+             .attributes = DecodeAttributes(found.attrs),
+             .is_referral = DecodeError(found.attrs) == nfs4::nfsstat4::NFS4ERR_MOVED});
     }
     arguments.cookieverf = listed.cookieverf;
     if (listed.reply.eof) co_return Result<void>();
@@ -347,8 +352,8 @@ Task<Result<std::unique_ptr<client::File>>> Mount::CreateFile(const Handle& dire
 
 }  // namespace
 
-Task<Result<std::unique_ptr<client::Mount>>> Open(Loop& loop, Workers& workers, const Url& url, const Dialect& dialect,
-                                                  MountOptions options) {
+Task<Result<std::unique_ptr<ServerMount>>> OpenServer(Loop& loop, Workers& workers, const Url& url,
+                                                      const Dialect& dialect, MountOptions options) {
   auto mount = std::make_unique<Mount>(loop, workers, url, dialect, options);
   Result<void> ready = co_await mount->SetUp();
   if (ready) co_return mount;

@@ -1,15 +1,32 @@
-// Mounts a server's name space by NFS version 4.0, 4.1 or 4.2 (RFC 7530, RFC 8881, RFC 7862).
+// Mounts the tree of one server by NFS version 4.0, 4.1 or 4.2 (RFC 7530, RFC 8881, RFC 7862). tree.h adds the file
+// systems of other servers.
 #pragma once
+
+#include <memory>
+#include <string_view>
+#include <vector>
 
 #include "base/workers.h"
 #include "client/mount.h"
 #include "client/nfs4/dialect.h"
+#include "client/nfs4/locations.h"
 
 namespace penstock::client::v4 {
 
+// A mount of one server. Status::kMoved says that an object is in a file system that is absent from this server. All of
+// its handles have Handle::part zero.
+class ServerMount : public client::Mount {
+ public:
+  // Returns the locations of the absent file system whose root is `name` in `directory` (RFC 8881 §11.4.1).
+  virtual Task<Result<std::vector<Location>>> GetLocations(const Handle& directory, std::string_view name) = 0;
+
+ protected:
+  using client::Mount::Mount;
+};
+
 // Establishes a session, or a client id in version 4.0, and learns the server's root and limits. If the server does
 // not speak this dialect, the error has Status::kVersionMismatch.
-Task<Result<std::unique_ptr<client::Mount>>> Open(Loop& loop, Workers& workers, const Url& url, const Dialect& dialect,
-                                                  MountOptions options);
+Task<Result<std::unique_ptr<ServerMount>>> OpenServer(Loop& loop, Workers& workers, const Url& url,
+                                                      const Dialect& dialect, MountOptions options);
 
 }  // namespace penstock::client::v4

@@ -74,6 +74,21 @@ Task<Result<Node>> Lookup(CompoundCaller& caller, const Handle& directory, std::
   return FindNode(caller, directory, nfs4::LOOKUP4args{name}, name);
 }
 
+// The root of an absent file system has no filehandle (RFC 8881 §11.3), so the client looks it up again.
+Task<Result<std::vector<Location>>> GetLocations(CompoundCaller& caller, const Handle& directory,
+                                                 std::string_view name) {
+  auto reply = co_await caller.Call(
+      [&] {
+        return std::tuple(nfs4::PUTFH4args{directory}, nfs4::LOOKUP4args{name},
+                          nfs4::GETATTR4args{LocationsAttribute()});
+      },
+      name);
+  if (!reply) co_return std::unexpected(std::move(reply).error());
+  auto decoded = DecodeLocations(std::get<2>(reply->results).resok4().obj_attributes);
+  if (!decoded) co_return std::unexpected(MalformedAttributes(name));
+  co_return *std::move(decoded);
+}
+
 Task<Result<Attributes>> GetAttributes(CompoundCaller& caller, const Handle& object, std::string_view what) {
   auto reply = co_await caller.Call(
       [&] { return std::tuple(nfs4::PUTFH4args{object}, nfs4::GETATTR4args{FileAttributes()}); }, what);

@@ -9,6 +9,7 @@
 #include <type_traits>
 #include <vector>
 
+#include "nfs_protocol/number_set.h"
 #include "nfs_protocol/path_limit.h"
 #include "protocol/nfs4.h"
 #include "protocol/nfs4_sess01.h"
@@ -126,6 +127,8 @@ struct Operation<nfs4::DESTROY_CLIENTID4args> : OperationIs<nfs4::OP_DESTROY_CLI
 
 // Room for the requested attributes. They include the names of two owners, which RFC 8881 §5.9 does not bound.
 inline constexpr uint32_t kMaxAttributes = 1024;
+// Room for fs_locations, which RFC 8881 does not bound.
+inline constexpr uint32_t kMaxLocations = 64 << 10;
 // The longest transportattrs of a result of SESSION_BIND.
 inline constexpr uint32_t kMaxTransportAttributes = 1024;
 
@@ -150,8 +153,11 @@ void AddBounds(const Arguments& arguments, Bytes destination, rpc::ReplyShape& s
     shape.max_stream += static_cast<uint32_t>(4 * arguments.ts_stateids.size());
   } else if constexpr (std::same_as<Arguments, nfs4::SESSIONBIND4args>) {
     shape.max_stream += kMaxTransportAttributes;
-  } else if constexpr (kIsOneOf<Arguments, nfs4::GETATTR4args, nfs4::EXCHANGE_ID4args, nfs4::OPEN4args,
-                                nfs4::CREATE4args, nfs4::SETATTR4args, nfs4::SETCLIENTID4args>) {
+  } else if constexpr (std::same_as<Arguments, nfs4::GETATTR4args>) {
+    const nfs_protocol::NumberSet<uint32_t> asked(arguments.attr_request);
+    shape.max_stream += asked.Has(nfs4::FATTR4_FS_LOCATIONS) ? kMaxLocations : kMaxAttributes;
+  } else if constexpr (kIsOneOf<Arguments, nfs4::EXCHANGE_ID4args, nfs4::OPEN4args, nfs4::CREATE4args,
+                                nfs4::SETATTR4args, nfs4::SETCLIENTID4args>) {
     // These results have attributes, sets of attributes, names of an implementation, an access control entry or an
     // address.
     shape.max_stream += kMaxAttributes;

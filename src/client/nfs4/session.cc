@@ -54,7 +54,8 @@ Task<Result<void>> Session::ExchangeId(std::string_view what) {
   nfs4::EXCHANGE_ID4args arguments;
   arguments.eia_clientowner.co_verifier = options_.verifier;
   arguments.eia_clientowner.co_ownerid = AsBytes(options_.owner);
-  arguments.eia_flags = nfs4::EXCHGID4_FLAG_USE_NON_PNFS;
+  // RFC 8881 §18.35.3: the client follows referrals.
+  arguments.eia_flags = nfs4::EXCHGID4_FLAG_USE_NON_PNFS | nfs4::EXCHGID4_FLAG_SUPP_MOVED_REFER;
   auto reply = co_await Bare(client_, std::move(arguments), what);
   if (!reply) co_return std::unexpected(std::move(reply).error());
   const nfs4::EXCHANGE_ID4res& result = std::get<0>(reply->results);

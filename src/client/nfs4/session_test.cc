@@ -23,6 +23,12 @@ TEST_F(SessionTest, EstablishesAndDestroysASession) {
   EXPECT_EQ(server.destroyed, 2);
 }
 
+// RFC 8881 §18.35.3
+TEST_F(SessionTest, TellsTheServerThatItFollowsReferrals) {
+  Establish();
+  EXPECT_EQ(server.exchange_flags, nfs4::EXCHGID4_FLAG_USE_NON_PNFS | nfs4::EXCHGID4_FLAG_SUPP_MOVED_REFER);
+}
+
 // RFC 8881 §18.36.3
 class PersistenceTest : public SessionTest, public testing::WithParamInterface<bool> {
  protected:

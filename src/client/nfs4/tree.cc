@@ -1,0 +1,421 @@
+#include "client/nfs4/tree.h"
+
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <map>
+#include <tuple>
+#include <utility>
+#include <vector>
+
+#include "client/connect.h"
+#include "client/nfs4/locations.h"
+#include "client/nfs4/mount.h"
+#include "client/set_up.h"
+#include "protocol/nfs4.h"
+
+namespace penstock::client::v4 {
+namespace {
+
+// The most referrals that one lookup follows. More of them lead to one another.
+constexpr unsigned kMostReferrals = 8;
+// The time limit for the first answer of a server, in seconds, if another one has the same file system.
+constexpr uint32_t kProbeLimit = 15;
+// The most failures that one error lists.
+constexpr size_t kMostReasons = 3;
+
+std::string Describe(const Error& error) { return error.status ? client::Describe(*error.status) : error.message; }
+
+std::string PathText(const std::vector<std::string>& path) {
+  std::string text;
+  for (const std::string& name : path) text += "/" + name;
+  return text.empty() ? "/" : text;
+}
+
+std::string ServerText(const Url& url) { return fmt::format("{} port {}", url.host, url.port); }
+
+// A file of another server. Its node has the handles of the tree, and its errors tell why the server did not answer.
+class ReferredFile final : public client::File {
+ public:
+  ReferredFile(std::unique_ptr<client::File> file, Node node, const ServerMount& server)
+      : client::File(std::move(node), file->name()), file_(std::move(file)), server_(server) {}
+
+  Task<Result<ReadReply>> Read(uint64_t offset, Bytes into) override { return Explain(file_->Read(offset, into)); }
+  Task<Result<WriteReply>> Write(uint64_t offset, ConstBytes from) override {
+    return Explain(file_->Write(offset, from));
+  }
+  Task<Result<Verifier>> Commit() override { return Explain(file_->Commit()); }
+  Task<Result<void>> Lock(std::string owner, ByteRange range, LockKind kind, Duration patience) override {
+    return Explain(file_->Lock(std::move(owner), range, kind, patience));
+  }
+  Task<Result<void>> Unlock(std::string owner, ByteRange range) override {
+    return Explain(file_->Unlock(std::move(owner), range));
+  }
+  Task<Result<std::optional<LockConflict>>> TestLock(std::string owner, ByteRange range, LockKind kind) override {
+    return Explain(file_->TestLock(std::move(owner), range, kind));
+  }
+  Task<Result<void>> Close() override { return Explain(file_->Close()); }
+
+ private:
+  template <class T>
+  Task<Result<T>> Explain(Task<Result<T>> call) {
+    Result<T> result = co_await std::move(call);
+    if (!result) co_return std::unexpected(WithTrouble(std::move(result).error(), server_.trouble()));
+    co_return result;
+  }
+
+  const std::unique_ptr<client::File> file_;
+  const ServerMount& server_;
+};
+
+// A tree of several servers. Handles of different servers may have the same octets, so each handle that this class
+// gives to its users has a number in Handle::part. The servers' mounts get the handles without it.
+class Tree final : public client::Mount {
+ public:
+  Tree(Loop& loop, Workers& workers, const Dialect& dialect, const MountOptions& options,
+       std::unique_ptr<ServerMount> home)
+      : client::Mount(loop, home->url()), workers_(workers), dialect_(dialect), options_(options), home_(*home) {
+    root_ = home->root();
+    path_ = home->path();
+    sizes_ = home->sizes();
+    parts_.push_back({.server = home.get(), .root = {}, .above = {}});
+    servers_[KeyOf(url_)].mount = std::move(home);
+  }
+
+  Task<void> Unmount() override;
+
+  std::string_view version() const override { return home_.version(); }
+  Protocol transport() const override { return home_.transport(); }
+  uint64_t reconnections() const override;
+  const std::string& trouble() const override { return home_.trouble(); }
+  Task<Result<void>> Ping() override { return home_.Ping(); }
+
+  Task<Result<Node>> Lookup(const Handle& directory, std::string_view name) override;
+  Task<Result<Attributes>> GetAttributes(const Handle& object, std::string_view what) override {
+    return At(object, [what](ServerMount& server, const Handle& bare) { return server.GetAttributes(bare, what); });
+  }
+  Task<Result<std::string>> ReadLink(const Handle& symlink, std::string_view what) override {
+    return At(symlink, [what](ServerMount& server, const Handle& bare) { return server.ReadLink(bare, what); });
+  }
+  Task<Result<std::unique_ptr<client::File>>> OpenFile(const Node& file, std::string_view what, Access access) override;
+  Task<Result<std::unique_ptr<client::File>>> CreateFile(const Handle& directory, std::string_view name,
+                                                         uint32_t mode) override {
+    return At(directory,
+              [name, mode](ServerMount& server, const Handle& bare) { return server.CreateFile(bare, name, mode); });
+  }
+  Task<Result<void>> SetAttributes(const Handle& object, std::string_view what,
+                                   const NewAttributes& attributes) override {
+    return At(object, [what, &attributes](ServerMount& server, const Handle& bare) {
+      return server.SetAttributes(bare, what, attributes);
+    });
+  }
+  Task<Result<Node>> MakeDirectory(const Handle& directory, std::string_view name, uint32_t mode) override {
+    return At(directory,
+              [name, mode](ServerMount& server, const Handle& bare) { return server.MakeDirectory(bare, name, mode); });
+  }
+  Task<Result<Node>> MakeSymlink(const Handle& directory, std::string_view name, std::string_view target) override {
+    return At(directory, [name, target](ServerMount& server, const Handle& bare) {
+      return server.MakeSymlink(bare, name, target);
+    });
+  }
+  Task<Result<void>> Link(const Handle& file, const Handle& directory, std::string_view name) override {
+    return AtBoth(file, directory, name, [name](ServerMount& server, const Handle& from, const Handle& to) {
+      return server.Link(from, to, name);
+    });
+  }
+  Task<Result<void>> Rename(const Handle& from_directory, std::string_view from, const Handle& to_directory,
+                            std::string_view to) override {
+    return AtBoth(from_directory, to_directory, from,
+                  [from, to](ServerMount& server, const Handle& from_bare, const Handle& to_bare) {
+                    return server.Rename(from_bare, from, to_bare, to);
+                  });
+  }
+  Task<Result<void>> Remove(const Handle& directory, std::string_view name) override {
+    return At(directory, [name](ServerMount& server, const Handle& bare) { return server.Remove(bare, name); });
+  }
+  Task<Result<void>> RemoveDirectory(const Handle& directory, std::string_view name) override {
+    return At(directory,
+              [name](ServerMount& server, const Handle& bare) { return server.RemoveDirectory(bare, name); });
+  }
+  Task<Result<void>> List(const Handle& directory, std::string_view what, std::function<void(Entry)> entry) override {
+    return At(directory, [what, entry = std::move(entry)](ServerMount& server, const Handle& bare) {
+      return server.List(bare, what, entry);
+    });
+  }
+
+ private:
+  // A server that is mounted, is being mounted, or could not be mounted.
+  struct Server {
+    std::unique_ptr<ServerMount> mount{};
+    bool opening = false;
+    Error failure{};  // of the last attempt
+    Signal changed{};
+  };
+  using Key = std::pair<std::string, uint16_t>;
+  static Key KeyOf(const Url& url) { return {url.host, url.port}; }
+
+  // A file system behind a referral, as it is seen from there. Part 0 is the tree of the server that the URL names.
+  struct Part {
+    ServerMount* server = nullptr;
+    Handle root;   // as the server knows it
+    Handle above;  // the directory that has the referral: `..` leads from the root to it
+  };
+  // An object with its server. The handles in `node` are those that the server knows.
+  struct Place {
+    ServerMount* server = nullptr;
+    Node node;
+  };
+
+  // Calls the mount that a handle belongs to.
+  template <class Call>
+  auto At(Handle object, Call call) -> std::invoke_result_t<Call&, ServerMount&, const Handle&>;
+  template <class Call>
+  Task<Result<void>> AtBoth(Handle first, Handle second, std::string_view name, Call call);
+  // Turns what the server of `part` has returned into what the users of the tree know.
+  template <class T>
+  Result<T> Outward(Result<T> result, uint32_t part) const;
+
+  // Follows the referral `name` in `directory`. `followed` counts the referrals of one lookup.
+  Task<Result<Node>> Cross(Handle directory, std::string_view name);
+  Task<Result<Place>> Follow(ServerMount& from, const Handle& directory, std::string_view name, unsigned& followed);
+  // Finds the file system at a location that a referral of `from` names.
+  Task<Result<Place>> Reach(const ServerMount& from, const Location& location, bool is_last, unsigned& followed);
+  Task<Result<Place>> Walk(ServerMount& server, const std::vector<std::string>& path, unsigned& followed);
+
+  // Returns the mount of the server that `url` names. `is_last`: no other server has the file system.
+  Task<Result<ServerMount*>> MountOf(Url url, bool is_last);
+  Task<Result<void>> Probe(Url url);
+  uint32_t PartOf(const Handle& above, const Place& root);
+
+  Workers& workers_;
+  const Dialect& dialect_;
+  const MountOptions options_;
+  ServerMount& home_;  // of the server that the URL names
+  std::map<Key, Server> servers_;
+  std::vector<Part> parts_;
+  std::map<std::tuple<Handle, ServerMount*, Handle>, uint32_t> part_numbers_;  // by above, server and root
+};
+
+// ---- calls ----
+
+template <class T>
+Result<T> Tree::Outward(Result<T> result, uint32_t part) const {
+  if (part == 0) return result;
+  ServerMount& server = *parts_[part].server;
+  if (!result) return std::unexpected(WithTrouble(std::move(result).error(), server.trouble()));
+  const auto number = [part](Node node) {
+    node.handle.part = node.directory.part = part;
+    return node;
+  };
+  if constexpr (std::same_as<T, Node>) {
+    return number(*std::move(result));
+  } else if constexpr (std::same_as<T, std::unique_ptr<client::File>>) {
+    Node node = number((*result)->node());
+    return std::make_unique<ReferredFile>(*std::move(result), std::move(node), server);
+  } else {
+    return result;
+  }
+}
+
+template <class Call>
+auto Tree::At(Handle object, Call call) -> std::invoke_result_t<Call&, ServerMount&, const Handle&> {
+  const uint32_t part = std::exchange(object.part, 0);
+  auto result = co_await call(*parts_[part].server, object);
+  co_return Outward(std::move(result), part);
+}
+
+template <class Call>
+Task<Result<void>> Tree::AtBoth(Handle first, Handle second, std::string_view name, Call call) {
+  const uint32_t part = std::exchange(first.part, 0);
+  ServerMount* const server = parts_[part].server;
+  if (parts_[std::exchange(second.part, 0)].server != server) {
+    co_return std::unexpected(client::ErrorOf(Status::kCrossDevice, name));
+  }
+  Result<void> result = co_await call(*server, first, second);
+  co_return Outward(std::move(result), part);
+}
+
+Task<Result<std::unique_ptr<client::File>>> Tree::OpenFile(const Node& file, std::string_view what, Access access) {
+  Node bare = file;
+  bare.directory.part = 0;
+  const auto open = [bare = std::move(bare), what, access](ServerMount& server, const Handle& handle) mutable {
+    bare.handle = handle;
+    return server.OpenFile(bare, what, access);
+  };
+  co_return co_await At(file.handle, open);
+}
+
+Task<Result<Node>> Tree::Lookup(const Handle& directory, std::string_view name) {
+  if (name == ".." && directory.part != 0) {
+    const Part part = parts_[directory.part];
+    Handle bare = directory;
+    bare.part = 0;
+    if (bare == part.root) co_return co_await Lookup(part.above, ".");
+  }
+  const auto lookup = [name](ServerMount& server, const Handle& bare) { return server.Lookup(bare, name); };
+  Result<Node> found = co_await At(directory, lookup);
+  if (found || found.error().status != Status::kMoved) co_return found;
+  co_return co_await Cross(directory, name);
+}
+
+uint64_t Tree::reconnections() const {
+  uint64_t sum = 0;
+  for (const auto& [key, server] : servers_) sum += server.mount ? server.mount->reconnections() : 0;
+  return sum;
+}
+
+// A server that does not answer keeps none of the others waiting.
+Task<void> Tree::Unmount() {
+  size_t left = 1;
+  OneShot<> done;
+  const auto ended = [&] {
+    if (--left == 0) done.Set();
+  };
+  const auto unmount = [](ServerMount& server, const auto& then) -> Task<void> {
+    co_await server.Unmount();
+    then();
+  };
+  for (auto& [key, server] : servers_) {
+    if (!server.mount) continue;
+    ++left;
+    Spawn(unmount(*server.mount, ended));
+  }
+  ended();
+  co_await done;
+}
+
+// ---- referrals ----
+
+Task<Result<Node>> Tree::Cross(Handle directory, std::string_view name) {
+  const Handle above = directory;
+  ServerMount& from = *parts_[std::exchange(directory.part, 0)].server;
+  unsigned followed = 0;
+  auto reached = co_await Follow(from, directory, name, followed);
+  if (!reached && followed > kMostReferrals) {
+    co_return std::unexpected(
+        Error{fmt::format("{}: more than {} referrals lead to one another", name, kMostReferrals), std::nullopt});
+  }
+  if (!reached) co_return std::unexpected(std::move(reached).error());
+  const uint32_t part = PartOf(above, *reached);
+  // The root of a file system has no directory and no name.
+  Node root{.handle = reached->node.handle, .attributes = reached->node.attributes};
+  root.handle.part = part;
+  co_return root;
+}
+
+Task<Result<Tree::Place>> Tree::Follow(ServerMount& from, const Handle& directory, std::string_view name,
+                                       unsigned& followed) {
+  if (++followed > kMostReferrals) co_return std::unexpected(client::ErrorOf(Status::kMoved, name));
+  auto told = co_await from.GetLocations(directory, name);
+  if (!told) co_return std::unexpected(WithTrouble(std::move(told).error(), from.trouble()));
+  const std::vector<Location>& locations = *told;
+  if (locations.empty()) {
+    co_return std::unexpected(Error{fmt::format("{}: is on another server, but {} names no location that makes sense",
+                                                name, ServerText(from.url())),
+                                    std::nullopt});
+  }
+  std::string reasons;
+  for (size_t i = 0; i < locations.size(); ++i) {
+    auto reached = co_await Reach(from, locations[i], i + 1 == locations.size(), followed);
+    if (reached) co_return reached;
+    if (i < kMostReasons) reasons += (i > 0 ? "; " : "") + reached.error().message;
+  }
+  if (locations.size() > kMostReasons) reasons += fmt::format("; and {} more", locations.size() - kMostReasons);
+  co_return std::unexpected(Error{fmt::format("{}: cannot follow the referral: {}", name, reasons), std::nullopt});
+}
+
+Task<Result<Tree::Place>> Tree::Reach(const ServerMount& from, const Location& location, bool is_last,
+                                      unsigned& followed) {
+  Url url = url_;
+  url.path = "/";
+  if (location.host.empty()) {
+    url.host = from.url().host;
+    url.port = from.url().port;
+  } else {
+    url.host = location.host;
+    url.port = location.port.value_or(Url::DefaultPort(url.protocol));
+  }
+  PENSTOCK_CO_TRY(ServerMount* const server, co_await MountOf(url, is_last));
+  auto reached = co_await Walk(*server, location.path, followed);
+  if (reached) co_return reached;
+  const Error why = WithTrouble(std::move(reached).error(), server->trouble());
+  co_return std::unexpected(
+      Error{fmt::format("{}: {}: {}", ServerText(url), PathText(location.path), Describe(why)), std::nullopt});
+}
+
+// Servers below may refer on.
+Task<Result<Tree::Place>> Tree::Walk(ServerMount& server, const std::vector<std::string>& path, unsigned& followed) {
+  Place place{.server = &server, .node = {.handle = server.root(), .attributes = {}}};
+  if (path.empty()) {
+    PENSTOCK_CO_TRY(place.node.attributes, co_await server.GetAttributes(server.root(), "the root of the tree"));
+  }
+  for (const std::string& name : path) {
+    auto found = co_await place.server->Lookup(place.node.handle, name);
+    if (found) {
+      place.node = *std::move(found);
+    } else if (found.error().status == Status::kMoved) {
+      PENSTOCK_CO_TRY(place, co_await Follow(*place.server, place.node.handle, name, followed));
+    } else {
+      co_return std::unexpected(std::move(found).error());
+    }
+  }
+  if (place.node.attributes.type != FileType::kDirectory) {
+    co_return std::unexpected(client::ErrorOf(Status::kNotDirectory, PathText(path)));
+  }
+  co_return place;
+}
+
+Task<Result<ServerMount*>> Tree::MountOf(Url url, bool is_last) {
+  Server& server = servers_[KeyOf(url)];
+  if (server.opening) {
+    co_await server.changed;
+  } else if (!server.mount) {
+    server.opening = true;
+    Result<void> answers;
+    if (!is_last) answers = co_await Probe(url);
+    if (answers) {
+      auto opened = co_await OpenServer(loop_, workers_, url, dialect_, options_);
+      if (opened) {
+        server.mount = *std::move(opened);
+      } else {
+        answers = std::unexpected(std::move(opened).error());
+      }
+    }
+    if (!answers) server.failure = std::move(answers).error();
+    server.opening = false;
+    server.changed.Notify();
+  }
+  if (!server.mount) co_return std::unexpected(server.failure);
+  co_return server.mount.get();
+}
+
+// A call of the mount may wait for minutes until a silent server answers. That is too long if another server can be
+// tried.
+Task<Result<void>> Tree::Probe(Url url) {
+  url.timeout = std::min(url.timeout, kProbeLimit);
+  auto channel = co_await OpenChannel(loop_, workers_, url, options_.provider);
+  if (!channel) co_return std::unexpected(Error{std::move(channel).error(), std::nullopt});
+  rpc::Client client(**channel, loop_.buffers(), rpc::RandomXid(), CredentialOf(url));
+  auto answered = co_await client.Call<nfs4::NFSPROC4_NULL>({});
+  // The channel must outlive the turn of the loop that delivered its reply.
+  co_await Sleep(loop_, Duration::zero());
+  if (!answered) co_return std::unexpected(ErrorOf(answered.error(), ServerText(url)));
+  co_return Result<void>();
+}
+
+uint32_t Tree::PartOf(const Handle& above, const Place& root) {
+  const auto [at, is_new] =
+      part_numbers_.try_emplace({above, root.server, root.node.handle}, static_cast<uint32_t>(parts_.size()));
+  if (is_new) parts_.push_back({.server = root.server, .root = root.node.handle, .above = above});
+  return at->second;
+}
+
+}  // namespace
+
+Task<Result<std::unique_ptr<client::Mount>>> Open(Loop& loop, Workers& workers, const Url& url, const Dialect& dialect,
+                                                  MountOptions options) {
+  PENSTOCK_CO_TRY(auto home, co_await OpenServer(loop, workers, url, dialect, options));
+  co_return std::make_unique<Tree>(loop, workers, dialect, options, std::move(home));
+}
+
+}  // namespace penstock::client::v4
