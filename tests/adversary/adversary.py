@@ -17,6 +17,7 @@ import nfs4_cases  # noqa: E402
 import nfs4_state_cases  # noqa: E402
 import nfs_cases  # noqa: E402
 import record_cases  # noqa: E402
+import referral_cases  # noqa: E402
 import rpcrdma_cases  # noqa: E402
 import sess01_attack  # noqa: E402  (before the others: it knows where tests/sess01 is)
 import sess01_cases  # noqa: E402
@@ -58,6 +59,7 @@ GROUPS = {
     "client_rpc": client_cases.group(client_cases.rpc_cases),
     "client_wire": client_cases.group(client_cases.wire_cases),
     "client_memory": client_cases.group(client_cases.memory_cases),
+    "referrals": referral_cases.referrals,
     "stalls": flow_cases.stalls,
     "floods": flow_cases.floods,
     "crowds": flow_cases.crowds,
