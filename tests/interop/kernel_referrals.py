@@ -1,5 +1,5 @@
 #!/usr/bin/python3
-"""A Linux client of version 4 follows referrals from one server to another.
+"""A Linux client of version 4 follows referrals from one server to another, and so does ours at the default ports.
 
 Linux mounts a referral by itself when a program enters its directory. It asks the other server at the default ports: first for RDMA,
 then over TCP, whatever the first mount uses, and whatever port the location has. So both servers need addresses of their own. The
@@ -16,7 +16,7 @@ from capture import Capture  # noqa: E402
 from cases import main  # noqa: E402
 from guest import Guest  # noqa: E402
 from linux import require  # noqa: E402
-from penstock import Server  # noqa: E402
+from penstock import Server, penstock_ok  # noqa: E402
 
 OURS, OTHERS = "10.9.0.1", "10.9.0.3"
 NOBODY = "10.9.0.4"  # no server has this address
@@ -75,6 +75,9 @@ def referrals(transport):
         with Server(ours, ports=PORTS, address=OURS) as server, Server(others, ports=PORTS, address=OTHERS), \
                 Capture(name, server, interface=tap.TAP), Guest(body, taps=[tap.TAP]) as guest:
             lines = guest.finish(300)
+            for version in VERSIONS:  # our own client, at the same default ports
+                url = f"nfs://{OURS}/chain/host?vers={version}&proto={transport}"
+                assert penstock_ok("cat", url) == b"end", url
         for version in VERSIONS:
             for said in (f"far {version} far", f"chain {version} end", f"two {version} far", f"here {version} here",
                          f"up {version} chain end far here nowhere two "):

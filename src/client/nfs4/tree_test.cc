@@ -264,6 +264,14 @@ TEST_P(TreeTest, TriesTheLocationsInTheirOrder) {
   Unmount();
 }
 
+TEST_P(TreeTest, ALocationMayHaveAnAddressOfIpv6) {
+  const std::string v4 = At(far, "/data");
+  Refer("/six", "/data@[::ffff:" + v4.substr(v4.find('@') + 1) + "]");
+  Open();
+  Make("far", "file", "contents");
+  EXPECT_EQ(Read("six/file"), "contents");
+}
+
 TEST_P(TreeTest, FollowsAChainOfReferrals) {
   TestService third(loop, {.exports = {"/data"}});
   far.AddReferral("/next/one", At(third, "/data"));
