@@ -39,6 +39,14 @@ def is_clear(error):
     return why.startswith("penstock: ") and 10 < len(why) < 300 and len(warned) <= 2 and all(" warning " in line for line in warned)
 
 
+def wrong_exit(code, error, works):
+    """Returns a reason if the client has not ended with 0 or 1, or if `works` (True or False) says that it should have ended
+    with the other one; otherwise nothing."""
+    if code not in (0, 1):
+        return f"exit code {code}: {error[-3000:]}"
+    return f"exit code {code}: {error}" if works is not None and works != (code == 0) else None
+
+
 def run(case, scratch):
     """Returns the reason of a failure, or nothing."""
     server = HostileServer(case.behave, case.greet)
@@ -54,11 +62,9 @@ def run(case, scratch):
         server.close()
     error = done.stderr.decode(errors="replace") if isinstance(done.stderr, bytes) else done.stderr
     output = done.stdout if isinstance(done.stdout, bytes) else done.stdout.encode()
-    if done.returncode not in (0, 1):
-        return f"exit code {done.returncode}: {error[-3000:]}"
+    if why := wrong_exit(done.returncode, error, case.works):
+        return f"after {time.monotonic() - began:.1f} s: {why} {output[:200]}"
     worked = done.returncode == 0
-    if case.works is not None and worked != case.works:
-        return f"exit code {done.returncode} after {time.monotonic() - began:.1f} s: {error} {output[:200]}"
     if case.works and case.command == CAT and output != CONTENTS:
         return f"{len(output)} octets of output are not the file"
     if not worked and not is_clear(error):

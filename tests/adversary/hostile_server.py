@@ -101,6 +101,16 @@ class Peer(Endpoint):
         return results + words(len(data))
 
 
+def serve_each(listener, serve):
+    """Calls serve(socket) for each connection, on a thread of its own, until the listener is closed."""
+    while True:
+        try:
+            sock, _ = listener.accept()
+        except OSError:
+            return
+        threading.Thread(target=serve, args=(sock,), daemon=True).start()
+
+
 class HostileServer:
     """`behave` maps procedures to function(peer, call); `greet`, function(peer), replaces the MPA reply."""
 
@@ -112,16 +122,8 @@ class HostileServer:
     def listen(self, serve):
         listener = socket.create_server(("127.0.0.1", 0))
         self.sockets.append(listener)
-        threading.Thread(target=self.accept, args=(listener, serve), daemon=True).start()
+        threading.Thread(target=serve_each, args=(listener, serve), daemon=True).start()
         return listener.getsockname()[1]
-
-    def accept(self, listener, serve):
-        while True:
-            try:
-                sock, _ = listener.accept()
-            except OSError:
-                return
-            threading.Thread(target=serve, args=(sock,), daemon=True).start()
 
     def serve_rdma(self, sock):
         self.connections += 1

@@ -11,8 +11,8 @@ import time
 from typing import Callable, NamedTuple
 
 import nfs4_messages as nfs4
-from client_cases import BOUND, SECONDS, SIDE_BY_SIDE, is_clear
-from hostile_server import Call, accepted
+from client_cases import BOUND, SECONDS, SIDE_BY_SIDE, is_clear, wrong_exit
+from hostile_server import Call, accepted, serve_each
 from iwarp_cases import MAX32
 from iwarp_peer import Ended, Endpoint, Silence
 from penstock import penstock
@@ -56,15 +56,7 @@ class Referrer:
         self.kept.bind(("127.0.0.1", 0))
         self.closed = self.kept.getsockname()[1]
         for listener, serve in zip(self.open, (self.serve, lambda sock: time.sleep(BOUND), lambda sock: sock.close())):
-            threading.Thread(target=self.accept, args=(listener, serve), daemon=True).start()
-
-    def accept(self, listener, serve):
-        while True:
-            try:
-                sock, _ = listener.accept()
-            except OSError:
-                return
-            threading.Thread(target=serve, args=(sock,), daemon=True).start()
+            threading.Thread(target=serve_each, args=(listener, serve), daemon=True).start()
 
     def serve(self, sock):
         endpoint = Endpoint(sock)
@@ -257,12 +249,10 @@ def run(case):
         return "it hangs"
     finally:
         referrer.close()
-    if done.returncode not in (0, 1):
-        return f"exit code {done.returncode}: {done.stderr[-3000:]}"
     worked = done.returncode == 0
     print(f"  {case.name}: exit code {done.returncode} {done.stderr.strip()[:250]}", flush=True)
-    if case.works is not None and worked != case.works:
-        return f"exit code {done.returncode}: {done.stderr}"
+    if why := wrong_exit(done.returncode, done.stderr, case.works):
+        return why
     if referrer.looked_up > MOST_LOOKUPS:
         return f"it has looked up {referrer.looked_up} names"
     if b"\x1b" in done.stdout or "\x1b" in done.stderr:

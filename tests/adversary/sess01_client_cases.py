@@ -13,7 +13,7 @@ sys.path.insert(1, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."
 import rpc_messages as rpc  # noqa: E402
 import server as python_server  # noqa: E402
 import wire  # noqa: E402
-from client_cases import BOUND, SECONDS, SIDE_BY_SIDE, is_clear  # noqa: E402
+from client_cases import BOUND, SECONDS, SIDE_BY_SIDE, is_clear, wrong_exit  # noqa: E402
 from iwarp_cases import MAX32  # noqa: E402
 from iwarp_peer import CRC, REJECTED, REPLY_KEY, REQUEST_KEY, Ended, Silence, mpa_frame  # noqa: E402
 from callbacks import Unreachable  # noqa: E402
@@ -222,12 +222,10 @@ def run(case, model):
         return "it hangs"
     finally:
         server.stop()
-    if done.returncode not in (0, 1):
-        return f"exit code {done.returncode}: {done.stderr[-3000:]}"
     worked = done.returncode == 0
     print(f"  {model:7} {case.name}: exit code {done.returncode} {done.stderr.strip()[:250]}", flush=True)
-    if case.works is not None and worked != case.works:
-        return f"exit code {done.returncode}: {done.stderr}"
+    if why := wrong_exit(done.returncode, done.stderr, case.works):
+        return why
     if worked and done.stdout != CONTENTS:
         return f"{len(done.stdout)} octets of output are not the file"
     said = "\n".join(done.stderr.splitlines()[-1:]) if case.noisy else done.stderr
