@@ -72,8 +72,8 @@ struct Url {
 
   // Options: vers, proto, port or nfsport, mountport, uid, gid, crc=on|off, resvport or noresvport (as in nfs(5)),
   // timeout (seconds), inline (inline_below), persist=on|off; with vers=4.1-sess01 also channels, back=own|shared|off,
-  // pad, chain=on|off. The default port is DefaultPort(), and 20048 for MOUNT. A
-  // present `version` replaces that of the URL. The error names the text and its mistake.
+  // pad, chain=on|off. The default port is DefaultPort(), and 20048 for MOUNT. A present `version` replaces that of the
+  // URL. The error names the text and its mistake.
   static SetupResult<Url> Parse(std::string_view text, std::optional<Version> version = {});
 };
 

@@ -37,6 +37,14 @@ struct CallerOptions {
   Duration give_up_after = std::chrono::minutes(10);
 };
 
+// The client sends and asks for payloads of this size, in octets, even if a server says that it takes less.
+inline constexpr uint32_t kSmallestPayload = 512;
+// The largest payload of a call or reply of `message` octets: the rest is for the parts around it.
+inline uint32_t PayloadWithin(uint32_t message) {
+  constexpr uint32_t kOverhead = 2 << 10;
+  return std::max(message, kOverhead + kSmallestPayload) - kOverhead;
+}
+
 // Options with an owner that no other client has, now or later. The next run of the process, which has no state of this
 // one, has another owner.
 CallerOptions UniqueCaller(const Dialect& dialect);

@@ -3,11 +3,16 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 
 #include "client/mount.h"
 #include "client/nfs4/open_file.h"
 
 namespace penstock::client::v4 {
+
+// Puts the data of a READ for into.size() octets into `into`, if the transport has not done so. Returns nothing if the
+// reply contradicts itself: more data than requested, or none before the end of the file.
+std::optional<client::File::ReadReply> TakeData(const nfs4::READ4resok& read, Bytes into);
 
 class File final : public client::File {
  public:

@@ -5,14 +5,12 @@
 #include <algorithm>
 
 #include "client/nfs4/attributes.h"
+#include "client/nfs4/file.h"
 #include "client/nfs4/names.h"
 #include "rpc/universal_address.h"
 
 namespace penstock::client::v4 {
 namespace {
-
-// Room for the parts of a reply around the data.
-constexpr uint32_t kOverhead = 2 << 10;
 
 CallerOptions OptionsFor(const ForeignFile::Limits& limits) {
   CallerOptions options = UniqueCaller(kVersion42);
@@ -59,19 +57,14 @@ Task<Result<void>> ForeignFile::Open() {
 }
 
 Task<Result<File::ReadReply>> ForeignFile::Read(uint64_t offset, Bytes into) {
-  const uint32_t room = std::max(session_.max_response(), 2 * kOverhead) - kOverhead;
-  const auto count = static_cast<uint32_t>(std::min<size_t>(into.size(), room));
+  const auto count = static_cast<uint32_t>(std::min<size_t>(into.size(), PayloadWithin(session_.max_response())));
   auto reply = co_await session_.Call(
       [&] { return std::tuple(nfs4::PUTFH4args{target_.file}, nfs4::READ4args{target_.stateid, offset, count}); },
       name_, into.first(count));
   if (!reply) co_return std::unexpected(std::move(reply).error());
-  const nfs4::READ4resok& read = std::get<1>(reply->results).resok4();
-  const ConstBytes data = read.data.bytes();
-  if (data.size() > count || (data.empty() && !read.eof && count > 0)) {
-    co_return std::unexpected(Error{fmt::format("{}: the reply to READ contradicts itself", name_), std::nullopt});
-  }
-  if (data.data() != into.data()) CopyBytes(into, data);
-  co_return File::ReadReply{static_cast<uint32_t>(data.size()), read.eof};
+  const auto taken = TakeData(std::get<1>(reply->results).resok4(), into.first(count));
+  if (taken) co_return *taken;
+  co_return std::unexpected(Error{fmt::format("{}: the reply to READ contradicts itself", name_), std::nullopt});
 }
 
 Task<void> ForeignFile::Close() {

@@ -30,7 +30,7 @@ class ForeignFile {
   };
   struct Limits {
     Duration connect = std::chrono::seconds(5);
-    // Of one call, and of the time that the server may put a call off.
+    // The most time for one call, also while the server answers NFS4ERR_DELAY.
     Duration call = std::chrono::seconds(30);
   };
 

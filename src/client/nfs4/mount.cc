@@ -19,8 +19,6 @@ namespace {
 
 constexpr uint32_t kLargestTransfer = 1 << 20;
 constexpr uint32_t kLargestDirectory = 64 << 10;
-// Room for the parts of a call or reply around its payload.
-constexpr uint32_t kOverhead = 2 << 10;
 
 CallerOptions OptionsOf(const Url& url, const Dialect& dialect) {
   CallerOptions options = UniqueCaller(dialect);
@@ -220,8 +218,7 @@ Task<Result<void>> Mount::LearnLimits() {
   if (!limits) co_return std::unexpected(MalformedAttributes(url_.host));
   path_ = *Below(url_.path, "");
   const auto choose = [](uint64_t most, uint32_t message, uint32_t ours) {
-    const uint64_t room = message > kOverhead ? message - kOverhead : 0;
-    return static_cast<uint32_t>(std::clamp<uint64_t>(std::min(most, room), 512, ours));
+    return std::clamp(static_cast<uint32_t>(std::min<uint64_t>(most, PayloadWithin(message))), kSmallestPayload, ours);
   };
   sizes_.read = choose(limits->max_read, caller_->max_response(), kLargestTransfer);
   sizes_.write = choose(limits->max_write, caller_->max_request(), kLargestTransfer);
@@ -306,9 +303,9 @@ Task<Result<void>> Mount::List(const Handle& directory, std::string_view what, s
     const nfs4::nfs_cookie4 before = arguments.cookie;
     for (const nfs4::entry4& found : listed.reply.entries) {
       arguments.cookie = found.cookie;
-      entry({.name = std::string(found.name),
-             .attributes = DecodeAttributes(found.attrs),
-             .is_referral = DecodeError(found.attrs) == nfs4::nfsstat4::NFS4ERR_MOVED});
+      Entry each{.name = std::string(found.name), .attributes = DecodeAttributes(found.attrs)};
+      each.is_referral = !each.attributes && DecodeError(found.attrs) == nfs4::nfsstat4::NFS4ERR_MOVED;
+      entry(std::move(each));
     }
     arguments.cookieverf = listed.cookieverf;
     if (listed.reply.eof) co_return Result<void>();

@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/under_way.h"
 #include "client/connect.h"
 #include "client/nfs4/locations.h"
 #include "client/nfs4/mount.h"
@@ -266,22 +267,17 @@ uint64_t Tree::reconnections() const {
 
 // A server that does not answer keeps none of the others waiting.
 Task<void> Tree::Unmount() {
-  size_t left = 1;
-  OneShot<> done;
-  const auto ended = [&] {
-    if (--left == 0) done.Set();
-  };
-  const auto unmount = [](ServerMount& server, const auto& then) -> Task<void> {
+  UnderWay unmounts;
+  const auto unmount = [](ServerMount& server, UnderWay& all) -> Task<void> {
     co_await server.Unmount();
-    then();
+    all.End();
   };
   for (auto& [key, server] : servers_) {
     if (!server.mount) continue;
-    ++left;
-    Spawn(unmount(*server.mount, ended));
+    unmounts.Begin();
+    Spawn(unmount(*server.mount, unmounts));
   }
-  ended();
-  co_await done;
+  co_await unmounts.Ended();
 }
 
 // ---- referrals ----
