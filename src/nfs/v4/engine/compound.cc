@@ -115,6 +115,12 @@ void Compound::Enter(const Export& in, const fs::Handle& object, const fs::Ident
   if (order && !order->empty()) order->NoteSubject(call.xid, NamedFileHash()(current->name()));
 }
 
+void Compound::PutForeign(const ForeignHandle& handle) {
+  current.reset();
+  foreign = handle;
+  current_stateid.reset();
+}
+
 nfsstat4 Compound::PutCurrent(const FileHandle& handle) {
   // RFC 8881 §15.1.2.9: a handle is stale if its export is gone or does not admit this client any more.
   const Export* in = services.names.Find(handle.export_id, call.peer);

@@ -157,6 +157,8 @@ struct Compound {
   // The same for operations that find an object: NFS4ERR_WRONGSEC whenever calls of this flavor are not taken there.
   nfs4::nfsstat4 MoveTo(const FileHandle& handle);
   nfs4::nfsstat4 MoveTo(const Export& in, const fs::Handle& object) { return MoveTo(in, object, nullptr); }
+  // Makes a filehandle of another server the current one, for COPY, and forgets the current stateid.
+  void PutForeign(const ForeignHandle& handle);
   // Returns NFS4ERR_WRONGSEC if calls of this flavor are not taken.
   nfs4::nfsstat4 CheckFlavor(const Export& in, const fs::Handle& object) const;
   nfs4::nfsstat4 CheckFlavor(const Object& object) const { return CheckFlavor(object.in(), object.object()); }

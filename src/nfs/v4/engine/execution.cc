@@ -155,13 +155,12 @@ nfsstat4 Execution::Check(uint32_t index, nfs_opnum4 number, const Operation* op
     if (!compound_.saved_foreign) return NFS4ERR_NOFILEHANDLE;
     if (number != OP_COPY) return compound_.saved_foreign->status;
   }
+  const bool uses_current = operation->needs_current && compound_.current;
   // RFC 8881 §2.6.3.1.1.7: only operations that put a filehandle return NFS4ERR_WRONGSEC.
-  if (compound_.current && operation->needs_current && !compound_.MayUseCurrent(number)) return NFS4ERR_ACCESS;
+  if (uses_current && !compound_.MayUseCurrent(number)) return NFS4ERR_ACCESS;
   // RFC 8881 §11.3: these operations decide themselves, by the attributes.
   const bool may_be_absent = number == OP_GETATTR || number == OP_VERIFY || number == OP_NVERIFY;
-  if (compound_.current && operation->needs_current && !may_be_absent && compound_.current->in().is_referral()) {
-    return NFS4ERR_MOVED;
-  }
+  if (uses_current && !may_be_absent && compound_.current->in().is_referral()) return NFS4ERR_MOVED;
   // An operation that changes something must not be executed if its result might not fit in the reply.
   if (!operation->may_change()) return NFS4_OK;
   const size_t size = results_.size() + 4 + operation->max_result;

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <optional>
 
+#include "base/signal.h"
 #include "nfs/v4/attributes/convert.h"
 #include "nfs/v4/callback/callbacks.h"
 #include "nfs/v4/operations/copy_sources.h"
@@ -316,18 +317,11 @@ size_t CountRunning(State& state) {
   return state.Run([&](StateTables& tables) { return tables.offloads.running(); });
 }
 
-Task<> Wait(TimerService& timers, Duration duration) {
-  OneShot<> over;
-  const auto timer = timers.MakeTimer([&over] { over.Set(); });
-  timer->ExpireAfter(duration);
-  co_await over;
-}
-
 }  // namespace
 
 Task<> StopCopies(State& state, TimerService& timers) {
   state.Run([&](StateTables& tables) { tables.offloads.StopAll(); });
-  while (CountRunning(state) > 0) co_await Wait(timers, std::chrono::milliseconds(10));
+  while (CountRunning(state) > 0) co_await Sleep(timers, std::chrono::milliseconds(10));
 }
 
 }  // namespace penstock::nfs::v4

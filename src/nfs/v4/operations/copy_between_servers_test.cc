@@ -1,6 +1,6 @@
 // COPY from another server, and COPY_NOTIFY (RFC 7862 §4.5, §15.2, §15.3).
 #include "nfs/v4/engine/nfs4_test.h"
-#include "nfs/v4/operations/copy.h"
+#include "nfs/v4/operations/copy_test.h"
 #include "nfs/v4/operations/stateful_test.h"
 #include "nfs/v4/operations/test_copy_sources.h"
 #include "nfs/v4/state/clients/test_clients.h"
@@ -18,14 +18,8 @@ class CopyFromServerTest : public Nfs4Test {
     sources.contents = "0123456789";
   }
   static COPY4args Args(uint64_t from, uint64_t to, uint64_t count) {
-    COPY4args arguments{.ca_src_stateid = kGiven,
-                        .ca_dst_stateid = {},
-                        .ca_src_offset = from,
-                        .ca_dst_offset = to,
-                        .ca_count = count,
-                        .ca_consecutive = true,
-                        .ca_synchronous = true,
-                        .ca_source_server = {}};
+    COPY4args arguments = CopyArguments(from, to, count);
+    arguments.ca_src_stateid = kGiven;
     arguments.ca_source_server.push_back(netloc4(NL4_NAME, utf8str_cis("server")));
     return arguments;
   }

@@ -1,6 +1,7 @@
 #include "nfs/v4/operations/copy.h"
 
 #include "nfs/v4/engine/nfs4_test.h"
+#include "nfs/v4/operations/copy_test.h"
 #include "nfs/v4/state/clients/test_clients.h"
 
 namespace penstock::nfs::v4 {
@@ -10,16 +11,7 @@ constexpr stateid4 kAnonymous{};
 
 class CopyTest : public Nfs4Test {
  protected:
-  static COPY4args Args(uint64_t from, uint64_t to, uint64_t count) {
-    return {.ca_src_stateid = kAnonymous,
-            .ca_dst_stateid = kAnonymous,
-            .ca_src_offset = from,
-            .ca_dst_offset = to,
-            .ca_count = count,
-            .ca_consecutive = true,
-            .ca_synchronous = true,
-            .ca_source_server = {}};
-  }
+  static COPY4args Args(uint64_t from, uint64_t to, uint64_t count) { return CopyArguments(from, to, count); }
   template <class Arguments>
   CompoundReply RunOn(const nfs_fh4& from, const nfs_fh4& to, nfs_opnum4 number, const Arguments& arguments) {
     return Run(PutFh(from), SaveFh(), PutFh(to), Op(number, arguments));

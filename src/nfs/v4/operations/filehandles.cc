@@ -12,10 +12,8 @@ namespace {
 // RFC 7862 §15.2.3: a PUTFH that a SAVEFH follows must not fail, because the filehandle may be that of a file of
 // another server, for COPY.
 bool MayBeForeign(const Compound& compound) {
-  if (!compound.services.copy_sources || !compound.dialect.has_copy()) return false;
-  if (!compound.following) return false;
-  const xdr::Message rest = xdr::Message::Whole(Slice::Borrowed(compound.following->rest()));
-  return xdr::Decoder(rest).PeekU32() == static_cast<uint32_t>(OP_SAVEFH);
+  if (!compound.services.copy_sources || !compound.dialect.has_copy() || !compound.following) return false;
+  return compound.following->PeekU32() == static_cast<uint32_t>(OP_SAVEFH);
 }
 
 nfsstat4 PutRoot(Compound& compound) {
@@ -31,8 +29,7 @@ Task<PUTFH4res> PutFileHandle(Compound& compound, const PUTFH4args& arguments) {
   const auto parsed = FileHandle::Parse(arguments.object.bytes());
   const nfsstat4 status = parsed ? compound.PutCurrent(*parsed) : NFS4ERR_BADHANDLE;
   if ((status == NFS4ERR_BADHANDLE || status == NFS4ERR_STALE) && MayBeForeign(compound)) {
-    compound.current.reset();
-    compound.foreign = {.handle = arguments.object, .status = status};
+    compound.PutForeign({.handle = arguments.object, .status = status});
     co_return PUTFH4res{.status = NFS4_OK};
   }
   // In an absent file system, GETATTR may follow in another COMPOUND.

@@ -92,11 +92,11 @@ Task<nfsstat4> CheckWrite(Compound& compound, const stateid4& given, const Objec
   return CheckIo(AskerOf(compound), ResolveStateId(compound, given), file.name(), true);
 }
 
-Task<nfsstat4> CheckRead(Compound& compound, const stateid4& given, std::optional<Object>& on_behalf) {
+namespace {
+
+// A READ under a stateid of COPY_NOTIFY.
+Task<nfsstat4> CheckNoticedRead(Compound& compound, stateid4 given, std::optional<Object>& on_behalf) {
   const Object& file = *compound.current;
-  if (!compound.services.copy_sources || !compound.session || !CopyNotices::IsOne(given)) {
-    co_return co_await CheckRead(compound, given, file);
-  }
   struct Allowed {
     Presenter who;
     stateid4 state;
@@ -112,6 +112,13 @@ Task<nfsstat4> CheckRead(Compound& compound, const stateid4& given, std::optiona
   on_behalf = file.UsedBy(allowed->user.Over(compound.call.peer));
   const Asker asker{compound.services, compound.call.peer.loop, allowed->who, compound.uses};
   co_return co_await CheckIo(asker, allowed->state, file.name(), false);
+}
+
+}  // namespace
+
+Task<nfsstat4> CheckRead(Compound& compound, const stateid4& given, std::optional<Object>& on_behalf) {
+  const bool is_notice = compound.services.copy_sources && compound.session && CopyNotices::IsOne(given);
+  return is_notice ? CheckNoticedRead(compound, given, on_behalf) : CheckRead(compound, given);
 }
 
 Task<nfsstat4> RecallBeforeChange(Compound& compound, const NamedFile& file) {

@@ -39,18 +39,22 @@ std::optional<nfs4::stateid4> CopyNotices::Give(Notice notice, uint64_t random, 
 
 bool CopyNotices::IsOne(const nfs4::stateid4& stateid) { return NumberOf(CopyStateKind::kNotice, stateid).has_value(); }
 
-const CopyNotices::Notice* CopyNotices::Use(const nfs4::stateid4& stateid, const FileHandle& file, TimePoint now) {
+CopyNotices::Table::iterator CopyNotices::Find(const nfs4::stateid4& stateid, const FileHandle& file) {
   const auto number = NumberOf(CopyStateKind::kNotice, stateid);
   const auto found = number ? notices_.find(*number) : notices_.end();
-  if (found == notices_.end() || found->second.file != file || HasExpired(found->second, now)) return nullptr;
+  return found == notices_.end() || found->second.file != file ? notices_.end() : found;
+}
+
+const CopyNotices::Notice* CopyNotices::Use(const nfs4::stateid4& stateid, const FileHandle& file, TimePoint now) {
+  const auto found = Find(stateid, file);
+  if (found == notices_.end() || HasExpired(found->second, now)) return nullptr;
   found->second.begun = true;
   return &found->second;
 }
 
 bool CopyNotices::Cancel(ClientId client, const FileHandle& file, const nfs4::stateid4& stateid) {
-  const auto number = NumberOf(CopyStateKind::kNotice, stateid);
-  const auto found = number ? notices_.find(*number) : notices_.end();
-  if (found == notices_.end() || found->second.client != client || found->second.file != file) return false;
+  const auto found = Find(stateid, file);
+  if (found == notices_.end() || found->second.client != client) return false;
   notices_.erase(found);
   return true;
 }

@@ -57,6 +57,9 @@ class CopyNotices {
  private:
   using Table = std::unordered_map<uint64_t, Notice>;  // by the random part of the stateid
 
+  // Returns the end of the table if there is no such notice for the file.
+  Table::iterator Find(const nfs4::stateid4& stateid, const FileHandle& file);
+
   Limits limits_;
   Table notices_;
 };
