@@ -139,7 +139,7 @@ NetworkCopySources::NetworkCopySources(const Settings& settings, uint16_t tcp_po
 NetworkCopySources::~NetworkCopySources() = default;
 
 Task<std::unique_ptr<nfs::v4::CopySource>> NetworkCopySources::Open(const rpc::Peer& peer, Request request) {
-  const IpAddress host = Unmapped(peer.address.address());
+  const IpAddress host = HostOf(peer.address.address());
   Loop& loop = *peer.loop;
   if (!table_->Enter(host, settings_)) co_return nullptr;
   for (const SocketAddress& server : AddressesOf(request.servers, settings_.most_servers)) {
