@@ -218,6 +218,20 @@ TEST_F(CopyNotifyTest, EndsWithTheClient) {
   EXPECT_EQ(Read(given, file_), NFS4ERR_PARTNER_NO_AUTH);
 }
 
+TEST_F(CopyNotifyTest, AClientWithTooManyPermissionsNeedNotWait) {
+  AsOwner();
+  COPY_NOTIFY4args arguments = ArgsOf(open_);
+  const auto notify = [&](size_t number) {
+    const std::string name = std::to_string(number);
+    arguments.cna_destination_server = netloc4(NL4_NAME, utf8str_cis(name));
+    return Run(PutFh(file_), Op(OP_COPY_NOTIFY, arguments)).status;
+  };
+  const size_t most = CopyNotices::Limits().per_client;
+  for (size_t i = 0; i < most; ++i) ASSERT_EQ(notify(i), NFS4_OK);
+  EXPECT_EQ(notify(most), NFS4ERR_PARTNER_NO_AUTH);
+  EXPECT_EQ(notify(0), NFS4_OK) << "renews a permission";
+}
+
 TEST_F(CopyNotifyTest, NeedsAnOpenALockOrADelegation) {
   AsOwner();
   EXPECT_EQ(Notify(stateid4{}).status, NFS4ERR_BAD_STATEID);

@@ -57,7 +57,8 @@ Task<COPY_NOTIFY4res> NotifyOfCopy(Compound& compound, const COPY_NOTIFY4args& a
     };
     return state.copy_notices.Give(std::move(notice), compound.services.random(), compound.now(), lasts);
   });
-  if (!stateid) co_return COPY_NOTIFY4res(NFS4ERR_DELAY);
+  // Other clients may have taken all the room, so the client must not wait for it: it copies the data itself.
+  if (!stateid) co_return COPY_NOTIFY4res(NFS4ERR_PARTNER_NO_AUTH);
   const auto lease = std::chrono::ceil<std::chrono::seconds>(compound.services.settings.lease);
   COPY_NOTIFY4resok result{
       .cnr_lease_time = {.seconds = lease.count(), .nseconds = 0}, .cnr_stateid = *stateid, .cnr_source_server = {}};
