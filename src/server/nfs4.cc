@@ -165,12 +165,21 @@ Task<> Nfs4::LookAgain() {
   under_way_.End();
 }
 
+bool Nfs4::IsCopying() {
+  return state_.Run([](nfs::v4::StateTables& state) { return state.offloads.running() > 0; });
+}
+
+Task<> Nfs4::EndCopies(Duration limit) {
+  copy_sources_.Abort();
+  co_await nfs::v4::EndCopies(state_, home_, limit);
+}
+
 Task<> Nfs4::Stop() {
   stopping_ = true;
   timer_->Cancel();
   caller_.Stop();
   copy_sources_.Abort();
-  co_await nfs::v4::StopCopies(state_, home_);
+  co_await nfs::v4::EndCopies(state_, home_, Duration::max());
   co_await copy_sources_.Stop(home_);
   co_await under_way_.Ended();
 }

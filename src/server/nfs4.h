@@ -60,6 +60,10 @@ class Nfs4 {
   // Looks for leases that a local program has broken (fs/local_lease.h), and recalls their delegations. On the home
   // loop.
   void LookAtLocalLeases();
+  // Whether asynchronous copies are under way. Any thread.
+  bool IsCopying();
+  // Ends copies while their clients can still be told, until `limit`. On the home loop, before Stop().
+  Task<> EndCopies(Duration limit);
   // Ends callbacks, the checks of leases, and copies. On the home loop, once. The loops must run until all serving has
   // ended.
   Task<> Stop();

@@ -7,6 +7,7 @@
 #include <cassert>
 #include <fstream>
 #include <functional>
+#include <future>
 #include <optional>
 #include <thread>
 
@@ -288,16 +289,30 @@ void Server::LookAtLocalLeases() {
   loops_.front()->loop().Post([this] { nfs4_->LookAtLocalLeases(); });
 }
 
+void Server::EndCopies(Duration limit) {
+  if (!nfs4_->IsCopying()) return;
+  std::promise<void> ended;
+  loops_.front()->loop().Post([this, limit, &ended] {
+    Spawn([](Nfs4& nfs4, Duration until, std::promise<void>& done) -> Task<> {
+      co_await nfs4.EndCopies(until);
+      done.set_value();
+    }(*nfs4_, limit, ended));
+  });
+  ended.get_future().wait();
+}
+
 void Server::Stop() {
+  const TimePoint began = loops_.front()->loop().Now();
   discovery_.Withdraw();
   if (nfs2_) nfs2_->StopWaiting();
+  EndCopies(options_.drain_limit * 2 / 5);
   std::atomic<size_t> serving = loops_.size() + 1;
   const std::function<void()> ended = [this, &serving] {
     if (--serving > 0) return;
     for (auto& each : loops_) each->Stop();
   };
   // The last fifth is for the work that follows when the connections are closed.
-  const Duration for_peers = options_.drain_limit * 4 / 5;
+  const Duration for_peers = options_.drain_limit * 4 / 5 - (loops_.front()->loop().Now() - began);
   for (auto& each : loops_) each->StopServing(for_peers, ended);
   loops_.front()->loop().Post([this, ended] {
     close_unused_.reset();

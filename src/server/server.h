@@ -74,6 +74,8 @@ class Server {
 
  private:
   Server(const Options& options, Parts parts);
+  // Ends asynchronous copies, and tells their clients, until `limit`.
+  void EndCopies(Duration limit);
   SetupResult<void> OpenKeytab();
   SetupResult<void> AddExports(std::vector<Export> exports);
   SetupResult<void> Listen();

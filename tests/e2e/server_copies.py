@@ -11,6 +11,7 @@ from cases import main  # noqa: E402
 from files import MIB, digest, make  # noqa: E402
 from nfs4_callbacks import CalledClient  # noqa: E402
 from nfs4_messages import between, copy_notify_op, copy_op, location, op, putfh  # noqa: E402
+from patience import SECONDS  # noqa: E402
 from penstock import ADDRESS, Server  # noqa: E402
 from rpc_messages import hyper, words  # noqa: E402
 from valve import Valve  # noqa: E402
@@ -169,11 +170,17 @@ def source_fails(scratch):
 
 
 def target_stops_beside_a_source_that_hangs(scratch):
+    """The client learns how much was copied, and need not copy it again."""
     with two_servers(scratch, 80 * MIB) as (source, target), Valve(source.server.tcp, 40 * MIB) as valve:
         stateid, _ = permission(source, target)
-        copy(source, target, stateid, [location(valve.port)], synchronous=False)
+        copied = copy(source, target, stateid, [location(valve.port)], synchronous=False).value(nfs4.COPY)
         valve.wait()
-        assert target.server.stop() == 0
+        target.server.process.terminate()
+        stateid, status, count = target.client.take_copy()
+        assert stateid == copied and status == nfs4.OK and 30 * MIB < count < 40 * MIB, (status, count)
+        assert target.server.process.wait(SECONDS) == 0
+        with open(source.path, "rb") as right, open(target.path, "rb") as got:
+            assert right.read(count) == got.read()
 
 
 assert ADDRESS == "127.0.0.1"

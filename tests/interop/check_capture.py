@@ -49,6 +49,11 @@ OCCURRENCES = {
     "tcp-recall": ("records", "nfs.cb.operation", "4"),
     "rdma-notify-lock": ("messages", "nfs.cb.operation", "13"),
     "tcp-notify-lock": ("records", "nfs.cb.operation", "13"),
+    # COPY, and its end if it continued after its reply.
+    "rdma-copy": ("messages", "nfs.opcode", "60"),
+    "tcp-copy": ("records", "nfs.opcode", "60"),
+    "rdma-offload": ("messages", "nfs.cb.operation", "15"),
+    "tcp-offload": ("records", "nfs.cb.operation", "15"),
     # Calls under RPCSEC_GSS, and clients whose state only their machine may change (SP4_MACH_CRED).
     "rdma-gss": ("messages", "rpc.auth.flavor", "6"),
     "tcp-gss": ("records", "rpc.auth.flavor", "6"),

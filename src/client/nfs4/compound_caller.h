@@ -33,6 +33,8 @@ struct CallerOptions {
   uint32_t max_message = (1 << 20) + (64 << 10);
   // Ask for a session whose replies survive a restart of the server (RFC 8881 §18.36.3, CREATE_SESSION4_FLAG_PERSIST).
   bool persist = true;
+  // Whether the client answers calls of the server: ask for a session with a backchannel.
+  bool callbacks = true;
   // How long the client repeats an operation that the server delays (NFS4ERR_DELAY).
   Duration give_up_after = std::chrono::minutes(10);
 };

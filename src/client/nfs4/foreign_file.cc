@@ -16,6 +16,7 @@ CallerOptions OptionsFor(const ForeignFile::Limits& limits) {
   CallerOptions options = UniqueCaller(kVersion42);
   options.slots = 1;
   options.persist = false;  // all calls may be repeated
+  options.callbacks = false;
   options.give_up_after = limits.call;
   return options;
 }

@@ -81,7 +81,7 @@ Task<Result<void>> Session::CreateSession(std::string_view what) {
   arguments.csa_clientid = lease_.client();
   arguments.csa_sequence = lease_.create_sequence();
   // A server with persistent sessions keeps its replies over a restart. Other servers clear the flag.
-  arguments.csa_flags = nfs4::CREATE_SESSION4_FLAG_CONN_BACK_CHAN;
+  if (options_.callbacks) arguments.csa_flags |= nfs4::CREATE_SESSION4_FLAG_CONN_BACK_CHAN;
   if (options_.persist) arguments.csa_flags |= nfs4::CREATE_SESSION4_FLAG_PERSIST;
   arguments.csa_fore_chan_attrs = {.ca_headerpadsize = 0,
                                    .ca_maxrequestsize = options_.max_message,
@@ -251,7 +251,7 @@ Session::Fate Session::HandleSequenceReply(SlotUse use, uint64_t generation, Tim
       slots_.HandleLimits(said.sr_highest_slotid, said.sr_target_highest_slotid);
       lease_.HandleSequence(said.sr_status_flags, generation, sent);
       HandleRevoked((said.sr_status_flags & kSomeStateRevoked) != 0);
-      if (lease_.back_channel_down() && !binding_ && !closing() && timers_.Now() >= bind_again_) {
+      if (options_.callbacks && lease_.back_channel_down() && !binding_ && !closing() && timers_.Now() >= bind_again_) {
         SpawnBackground(BindAgain());
       }
       fate = Fate::kDone;

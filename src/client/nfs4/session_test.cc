@@ -41,6 +41,16 @@ TEST_P(PersistenceTest, AsksForAPersistentSessionIfTheUserWantsIt) {
   EXPECT_NE(server.create_flags & nfs4::CREATE_SESSION4_FLAG_CONN_BACK_CHAN, 0u);
 }
 
+class NoCallbacksTest : public SessionTest {
+ protected:
+  NoCallbacksTest() : SessionTest(kTestPatience / 2, true, false) {}
+};
+
+TEST_F(NoCallbacksTest, AsksForNoBackchannelIfTheClientAnswersNoCalls) {
+  Establish();
+  EXPECT_EQ(server.create_flags & nfs4::CREATE_SESSION4_FLAG_CONN_BACK_CHAN, 0u);
+}
+
 INSTANTIATE_TEST_SUITE_P(All, PersistenceTest, testing::Bool(),
                          [](const auto& test) { return test.param ? "wanted" : "unwanted"; });
 

@@ -24,8 +24,8 @@ using namespace std::chrono_literals;
 
 class SessionTest : public testing::Test {
  protected:
-  explicit SessionTest(Duration give_up_after = kTestPatience / 2, bool persist = true)
-      : options{.owner = "client", .persist = persist, .give_up_after = give_up_after} {}
+  explicit SessionTest(Duration give_up_after = kTestPatience / 2, bool persist = true, bool callbacks = true)
+      : options{.owner = "client", .persist = persist, .callbacks = callbacks, .give_up_after = give_up_after} {}
   ~SessionTest() override {
     Run(session.Close());
     Turn(1ms);

@@ -136,10 +136,13 @@ void CallbackSender::RecallSlots(ClientId client, const SessionId& session, Slot
 
 void CallbackSender::RecallCredits(const CreditRecall& recall) { Run(DeliverCreditRecall(recall)); }
 
-void CallbackSender::OffloadDone(ClientId client, const FileHandle& file, const stateid4& copy,
-                                 const offload_info4& information) {
+Task<> CallbackSender::OffloadDone(ClientId client, FileHandle file, stateid4 copy, offload_info4 information) {
   const CB_OFFLOAD4args arguments{.coa_fh = HandleOf(file), .coa_stateid = copy, .coa_offload_info = information};
-  Run(Deliver(client, CallbackOperation::Of(OP_CB_OFFLOAD, arguments), [] { return true; }));
+  if (stopping_) co_return;
+  if (home_) co_await SwitchTo(*home_);
+  std::function<bool()> always = [] { return true; };
+  Task<> delivery = Deliver(client, CallbackOperation::Of(OP_CB_OFFLOAD, arguments), std::move(always));
+  co_await Count(std::move(delivery));
 }
 
 Task<HolderAttributes> CallbackSender::GetAttributes(Loop* loop, ClientId client, const FileHandle& file,

@@ -64,8 +64,7 @@ class CallbackSender : public Callbacks {
   void NotifyHostsBy(std::function<void(const LockNotice&)> notify) { notify_host_ = std::move(notify); }
   void RecallSlots(ClientId client, const SessionId& session, SlotId target_highest) override;
   void RecallCredits(const CreditRecall& recall) override;
-  void OffloadDone(ClientId client, const FileHandle& file, const nfs4::stateid4& copy,
-                   const nfs4::offload_info4& information) override;
+  Task<> OffloadDone(ClientId client, FileHandle file, nfs4::stateid4 copy, nfs4::offload_info4 information) override;
 
   // The number of calls under way, including the calls that wait for their next attempt.
   size_t under_way() const { return under_way_; }

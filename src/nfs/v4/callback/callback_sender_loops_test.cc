@@ -144,7 +144,7 @@ class CallbackSenderLoopsTest : public testing::Test {
     });
   }
   void OffloadDone() {
-    caller_.OffloadDone(client_, kFile, stateid4{}, offload_info4(NFS4ERR_IO, length4{5}));
+    Spawn(caller_.OffloadDone(client_, kFile, stateid4{}, offload_info4(NFS4ERR_IO, length4{5})));
     EXPECT_EQ(service_.offloads.get_future().wait_for(kTestPatience), std::future_status::ready);
   }
 

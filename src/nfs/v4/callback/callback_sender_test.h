@@ -128,7 +128,7 @@ class CallbackSenderTest : public testing::Test {
   PathState Path() {
     return state_.Run([&](StateTables& state) { return state.clients.Find(client_)->path; });
   }
-  void OffloadDone() { caller_.OffloadDone(client_, kFile, stateid4{}, offload_info4(NFS4ERR_IO, length4{5})); }
+  void OffloadDone() { Spawn(caller_.OffloadDone(client_, kFile, stateid4{}, offload_info4(NFS4ERR_IO, length4{5}))); }
 
   rdma::sim::World world_{1};
   BufferPool buffers_;

@@ -61,9 +61,10 @@ class Callbacks : public Notices {
   // client to use fewer streamids. Returns at once; sess01::BoundSessions learns the answer.
   virtual void RecallCredits(const CreditRecall& /*recall*/) {}
 
-  // CB_OFFLOAD (RFC 7862 §16.1): tells a client that an asynchronous COPY has ended. Returns at once.
-  virtual void OffloadDone(ClientId client, const FileHandle& file, const nfs4::stateid4& copy,
-                           const nfs4::offload_info4& information) = 0;
+  // CB_OFFLOAD (RFC 7862 §16.1): tells a client that an asynchronous COPY has ended. The task ends, on any thread, when
+  // the client has answered or the call was given up.
+  virtual Task<> OffloadDone(ClientId client, FileHandle file, nfs4::stateid4 copy,
+                             nfs4::offload_info4 information) = 0;
 
   // Notices: sends the notices that State::Run() has taken from the tables.
   void Send(const Owed& owed) final {

@@ -13,7 +13,7 @@ class NoCallbacks final : public Callbacks {
     co_return HolderAttributes{};
   }
   void NotifyLock(ClientId, const FileHandle&, ConstBytes) override {}
-  void OffloadDone(ClientId, const FileHandle&, const nfs4::stateid4&, const nfs4::offload_info4&) override {}
+  Task<> OffloadDone(ClientId, FileHandle, nfs4::stateid4, nfs4::offload_info4) override { co_return; }
 };
 
 }  // namespace penstock::nfs::v4

@@ -39,9 +39,9 @@ void RecordedCallbacks::RecallSlots(ClientId, const SessionId& session, SlotId t
 
 void RecordedCallbacks::RecallCredits(const CreditRecall& recall) { credits.push_back(recall); }
 
-void RecordedCallbacks::OffloadDone(ClientId client, const FileHandle& file, const stateid4& copy,
-                                    const offload_info4& information) {
+Task<> RecordedCallbacks::OffloadDone(ClientId client, FileHandle file, stateid4 copy, offload_info4 information) {
   copies.push_back({client, file, copy, information});
+  co_return;
 }
 
 std::vector<std::string> TestRecoveryStore::Reclaimers() {

@@ -73,8 +73,7 @@ class RecordedCallbacks : public Callbacks {
   void NotifyHost(const v4::LockNotice& notice) override;
   void RecallSlots(ClientId, const SessionId& session, SlotId target_highest) override;
   void RecallCredits(const CreditRecall& recall) override;
-  void OffloadDone(ClientId client, const FileHandle& file, const stateid4& copy,
-                   const offload_info4& information) override;
+  Task<> OffloadDone(ClientId client, FileHandle file, stateid4 copy, offload_info4 information) override;
 
   std::vector<ClientId> probes;
   std::vector<std::pair<SessionId, std::shared_ptr<rpc::BackChannel>>> session_probes;

@@ -112,7 +112,7 @@ struct Offloaded {
   FileUses uses;  // of the target, whose open may be closed before the copy ends
 };
 
-bool Advance(const Services& services, const stateid4& stateid, uint64_t done) {
+Offloads::Order Advance(const Services& services, const stateid4& stateid, uint64_t done) {
   return services.state.Run([&](StateTables& state) { return state.offloads.Advance(stateid, done); });
 }
 bool End(const Services& services, const stateid4& stateid, nfsstat4 result) {
@@ -120,21 +120,49 @@ bool End(const Services& services, const stateid4& stateid, nfsstat4 result) {
       [&](StateTables& state) { return state.offloads.End(stateid, result, services.clock.Now()); });
 }
 
-Task<void> CopyToTheEnd(const Services& services, const Offloaded& job) {
-  Copied copied;
-  while (copied.count < job.range.count) {
-    if (!copied.Add(co_await CopySome(job.from, job.to, job.buffers, job.range.After(copied.count)))) break;
-    if (!Advance(services, job.stateid, copied.count)) co_return;
-  }
-  if (!End(services, job.stateid, copied.status)) co_return;
-  const offload_info4 information =
-      copied.status == NFS4_OK ? offload_info4(NFS4_OK, copied.Response()) : offload_info4(copied.status, copied.count);
-  services.callbacks.OffloadDone(job.client, job.to.handle(), job.stateid, information);
+offload_info4 InformationOn(const Copied& copied) {
+  if (copied.status != NFS4_OK) return {copied.status, copied.count};
+  return {NFS4_OK, copied.Response()};
 }
 
-// This coroutine outlives the call, whose reply was sent before.
+// The result of a copy that the server's stop ends early: a short copy, from whose end the client goes on. Its data are
+// stable, or else the client would copy all of it again when it finds another write verifier. Returns nothing if
+// nothing was copied, because a copy of no octets means the end of the source.
+Task<std::optional<offload_info4>> CutShort(const Object& to, Copied copied) {
+  if (copied.count == 0) co_return std::nullopt;
+  const auto stable = co_await to.file_system().Commit(to.context(), to.object());
+  copied.status = FileStatus(stable);
+  if (stable.result && *stable.result != copied.verifier) copied.status = NFS4ERR_IO;  // a part of the data was lost
+  if (copied.status != NFS4_OK) co_return InformationOn(copied);
+  write_response4 response = copied.Response();
+  response.wr_committed = FILE_SYNC4;
+  co_return offload_info4(NFS4_OK, response);
+}
+
+// Returns what the client is to be told, if anything.
+Task<std::optional<offload_info4>> CopyToTheEnd(Services services, Offloaded job) {
+  Copied copied;
+  for (bool more = true; more;) {
+    more = copied.Add(co_await CopySome(job.from, job.to, job.buffers, job.range.After(copied.count))) &&
+           copied.count < job.range.count;
+    const Offloads::Order order = Advance(services, job.stateid, copied.count);
+    if (order == Offloads::Order::kAbandon) co_return std::nullopt;
+    // A server that stops ends its connections to other servers, which is no failure of theirs.
+    if (order == Offloads::Order::kEnd && (copied.status == NFS4_OK || job.from.remote)) {
+      co_return co_await CutShort(job.to, copied);
+    }
+  }
+  if (!End(services, job.stateid, copied.status)) co_return std::nullopt;
+  co_return InformationOn(copied);
+}
+
+// This coroutine outlives the call, whose reply was sent before. The files are free before the client is told.
 Task<void> CopyLater(Services services, Offloaded job) {
-  co_await CopyToTheEnd(services, job);
+  const ClientId client = job.client;
+  const FileHandle file = job.to.handle();
+  const stateid4 stateid = job.stateid;
+  const std::optional<offload_info4> information = co_await CopyToTheEnd(services, std::move(job));
+  if (information) co_await services.callbacks.OffloadDone(client, file, stateid, *information);
   services.state.Run([&](StateTables& state) { state.offloads.Leave(); });
 }
 
@@ -319,9 +347,11 @@ size_t CountRunning(State& state) {
 
 }  // namespace
 
-Task<> StopCopies(State& state, TimerService& timers) {
-  state.Run([&](StateTables& tables) { tables.offloads.StopAll(); });
-  while (CountRunning(state) > 0) co_await Sleep(timers, std::chrono::milliseconds(10));
+Task<> EndCopies(State& state, TimerService& timers, Duration limit) {
+  state.Run([&](StateTables& tables) { tables.offloads.EndAll(); });
+  const bool forever = limit == Duration::max();
+  const TimePoint end = forever ? TimePoint::max() : timers.Now() + limit;
+  while (CountRunning(state) > 0 && timers.Now() < end) co_await Sleep(timers, std::chrono::milliseconds(10));
 }
 
 }  // namespace penstock::nfs::v4

@@ -7,7 +7,9 @@
 
 namespace penstock::nfs::v4 {
 
-// Ends all copies, and waits until none uses a file any more. Each copy ends after its current step, on its own loop.
-Task<> StopCopies(State& state, TimerService& timers);
+// Ends all copies after their current step, on their own loops, and tells their clients how much was copied. What was
+// copied is stable. Waits until no copy uses a file and all clients have answered, or until `limit` has passed.
+// Duration::max() is no limit.
+Task<> EndCopies(State& state, TimerService& timers, Duration limit);
 
 }  // namespace penstock::nfs::v4

@@ -1,9 +1,9 @@
 // COPY from another server, and COPY_NOTIFY (RFC 7862 §4.5, §15.2, §15.3).
 #include "nfs/v4/engine/nfs4_test.h"
+#include "nfs/v4/operations/copy.h"
 #include "nfs/v4/operations/copy_test.h"
 #include "nfs/v4/operations/stateful_test.h"
 #include "nfs/v4/operations/test_copy_sources.h"
-#include "nfs/v4/state/clients/test_clients.h"
 
 namespace penstock::nfs::v4 {
 namespace {
@@ -122,6 +122,69 @@ TEST_F(CopyFromServerTest, WithoutTheOptionNothingIsForeign) {
   SessionClient client(other, "client");
   EXPECT_EQ(client.Run(PutFh(kForeign), SaveFh()).status, NFS4ERR_BADHANDLE);
   EXPECT_EQ(client.Run(PutRoot(), Op(OP_COPY_NOTIFY, COPY_NOTIFY4args{})).status, NFS4ERR_NOTSUPP);
+}
+
+// The server stops while a copy is under way that has been answered.
+class CopyAtTheStopTest : public CopyFromServerTest {
+ protected:
+  static constexpr size_t kStep = 1 << 20;
+
+  CopyAtTheStopTest() {
+    GiveBackChannel(server, Client().session());
+    sources.contents.assign(40 * kStep, 'x');
+  }
+  // The server stops when the copy has come to this offset.
+  void CopyUntilTheStop(uint64_t offset, bool source_is_lost = false) {
+    sources.before_read = [this, offset, source_is_lost](uint64_t now) {
+      if (now != offset) return;
+      server.state.Run([](StateTables& state) { state.offloads.EndAll(); });
+      if (source_is_lost) sources.readable = offset;
+    };
+    COPY4args arguments = Args(0, 0, 0);
+    arguments.ca_synchronous = false;
+    EXPECT_TRUE(CopyOk(MakeFile("to"), arguments).cr_response.wr_callback_id);
+    EXPECT_EQ(server.state.Run([](StateTables& state) { return state.offloads.running(); }), 0u);
+    EXPECT_EQ(sources.open, 0u);
+  }
+  void ExpectShortCopy(uint64_t count) {
+    ASSERT_EQ(server.callbacks.copies.size(), 1u);
+    const offload_info4& told = server.callbacks.copies.front().information;
+    ASSERT_EQ(told.coa_status(), NFS4_OK);
+    EXPECT_EQ(told.coa_resok4().wr_count, count);
+    EXPECT_EQ(told.coa_resok4().wr_committed, FILE_SYNC4) << "the client would copy it again after the restart";
+    EXPECT_EQ(AttributesOf("to")->size, count);
+  }
+};
+
+TEST_F(CopyAtTheStopTest, IsAShortCopyWhoseDataAreStable) {
+  CopyUntilTheStop(3 * kStep);
+  ExpectShortCopy(4 * kStep);
+}
+
+TEST_F(CopyAtTheStopTest, IsAShortCopyIfTheServerClosesTheConnectionToTheSource) {
+  CopyUntilTheStop(3 * kStep, true);
+  ExpectShortCopy(3 * kStep);
+}
+
+TEST_F(CopyAtTheStopTest, IsACopyToTheEndIfItWasTheLastStep) {
+  CopyUntilTheStop(39 * kStep);
+  ExpectShortCopy(40 * kStep);
+}
+
+// A copy of no octets would mean the end of the source.
+TEST_F(CopyAtTheStopTest, IsNotReportedIfNothingWasCopied) {
+  CopyUntilTheStop(0, true);
+  EXPECT_TRUE(server.callbacks.copies.empty());
+}
+
+TEST_F(CopyAtTheStopTest, IsAFailureIfTheDataCannotBeMadeStable) {
+  server.faults->Add(
+      {.operation = fs::faulty::Operation::kCommit, .effect = fs::faulty::FailWith(fs::Error::kNoSpace)});
+  CopyUntilTheStop(3 * kStep);
+  ASSERT_EQ(server.callbacks.copies.size(), 1u);
+  const offload_info4& told = server.callbacks.copies.front().information;
+  EXPECT_EQ(told.coa_status(), NFS4ERR_NOSPC);
+  EXPECT_EQ(told.coa_bytes_copied(), 4 * kStep);
 }
 
 class CopyNotifyTest : public CopyFromServerTest {

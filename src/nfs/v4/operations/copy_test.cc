@@ -135,12 +135,7 @@ TEST_F(CopyTest, ReturnsAShortCopyIfTheClientCannotBeNotified) {
 // A client with a backchannel, to which the server reports the end of a copy.
 class OffloadTest : public CopyTest {
  protected:
-  OffloadTest() {
-    const SessionId session = Client().session();
-    const auto channel = std::make_shared<TestBackChannel>(server.buffers);
-    EXPECT_TRUE(server.state.Run(
-        [&](StateTables& state) { return state.sessions.Bind(session, {99, channel}, CDFC4_BACK, {}); }));
-  }
+  OffloadTest() { GiveBackChannel(server, Client().session()); }
   static constexpr uint64_t kSize = 100 << 20;
   stateid4 StartCopy(const nfs_fh4& from, const nfs_fh4& to) {
     COPY4args arguments = Args(0, 0, 0);
@@ -221,10 +216,11 @@ TEST_F(OffloadTest, StoppingTheServerWaitsForCopies) {
   ManualTimers timers;
   bool stopped = false;
   Spawn([](State& state, ManualTimers& waiting, bool& done) -> Task<> {
-    co_await StopCopies(state, waiting);
+    co_await EndCopies(state, waiting, Duration::max());
     done = true;
   }(server.state, timers, stopped));
-  EXPECT_FALSE(server.state.Run([&](StateTables& state) { return state.offloads.Advance(*running, 1); }));
+  EXPECT_EQ(server.state.Run([&](StateTables& state) { return state.offloads.Advance(*running, 1); }),
+            Offloads::Order::kEnd);
   timers.Expire();
   EXPECT_FALSE(stopped);
   server.state.Run([&](StateTables& state) { state.offloads.Leave(); });
@@ -232,8 +228,8 @@ TEST_F(OffloadTest, StoppingTheServerWaitsForCopies) {
   EXPECT_TRUE(stopped);
 }
 
-TEST_F(OffloadTest, StoppingTheServerEndsCopies) {
-  Spawn(StopCopies(server.state, server.clock));
+TEST_F(OffloadTest, AServerThatStopsStartsNoCopy) {
+  Spawn(EndCopies(server.state, server.clock, Duration::max()));
   COPY4args arguments = Args(0, 0, 0);
   arguments.ca_synchronous = false;
   EXPECT_TRUE(CopyOk(MakeLong("from", kSize), MakeFile("to"), arguments).cr_requirements.cr_synchronous);

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <algorithm>
+#include <functional>
 #include <memory>
 #include <string>
 
@@ -14,7 +15,8 @@ class TestCopySources final : public CopySources {
   std::string contents;  // of every file
   bool reachable = true;
   size_t readable = SIZE_MAX;  // octets; reading further fails
-  nfs4::nfs_fh4 file{};        // of the last Open()
+  std::function<void(uint64_t offset)> before_read{};
+  nfs4::nfs_fh4 file{};  // of the last Open()
   nfs4::stateid4 stateid{};
   uint32_t uid = 0;
   size_t open = 0;  // files that are open now
@@ -34,6 +36,7 @@ class TestCopySources final : public CopySources {
     explicit File(TestCopySources& all) : CopySource(all.contents.size()), all_(all) { ++all_.open; }
     ~File() override { --all_.open; }
     Task<std::optional<Read>> ReadAt(uint64_t offset, Bytes into) override {
+      if (all_.before_read) all_.before_read(offset);
       if (offset >= all_.readable) co_return std::nullopt;
       const size_t begin = std::min<uint64_t>(offset, all_.contents.size());
       const size_t count = std::min({into.size(), all_.contents.size() - begin, all_.readable - begin});

@@ -30,11 +30,11 @@ const Offloads::Offload* Offloads::Find(ClientId client, const FileHandle& file,
   return found == offloads_.end() ? nullptr : &*found;
 }
 
-bool Offloads::Advance(const nfs4::stateid4& stateid, uint64_t done) {
+Offloads::Order Offloads::Advance(const nfs4::stateid4& stateid, uint64_t done) {
   Offload* const offload = Find(stateid);
-  if (!offload) return false;
+  if (!offload) return Order::kAbandon;
   offload->done = done;
-  return true;
+  return stopping_ ? Order::kEnd : Order::kContinue;
 }
 
 bool Offloads::End(const nfs4::stateid4& stateid, nfs4::nfsstat4 result, TimePoint now) {

@@ -1,6 +1,7 @@
 // Asynchronous copies, which go on after the reply to COPY (RFC 7862 §4.8): their progress and their results.
 //
-// A plain table. The copying coroutine reports each step and learns when to stop; clients ask for the progress.
+// A plain table. The copying coroutine reports each step and learns when to stop; clients ask for the progress. A copy
+// ends with the server, because its stateid does (§4.8).
 #pragma once
 
 #include <cstdint>
@@ -36,9 +37,14 @@ class Offloads {
   // Starts a copy. `random` makes the stateid hard to guess. Returns nothing if too many copies are under way; the
   // caller then copies before it replies.
   std::optional<nfs4::stateid4> Start(ClientId client, const FileHandle& file, uint64_t random, TimePoint now);
-  // Reports progress. Returns false if the copy must stop without a callback: it was cancelled, or its client has gone.
-  bool Advance(const nfs4::stateid4& stateid, uint64_t done);
-  // Reports the result. Returns false in the same cases.
+  enum class Order : uint8_t {
+    kContinue,
+    kEnd,      // the server is about to stop: the client is told what has been copied until now
+    kAbandon,  // without a callback: the copy was cancelled, or its client has gone
+  };
+  // Reports progress.
+  Order Advance(const nfs4::stateid4& stateid, uint64_t done);
+  // Reports the result. Returns false if the copy was cancelled, or its client has gone.
   bool End(const nfs4::stateid4& stateid, nfs4::nfsstat4 result, TimePoint now);
 
   // Returns null if the client has no such copy to this file (NFS4ERR_BAD_STATEID).
@@ -46,13 +52,10 @@ class Offloads {
   // OFFLOAD_CANCEL (RFC 7862 §15.8). Returns false if there is no such copy.
   bool Cancel(ClientId client, const FileHandle& file, const nfs4::stateid4& stateid);
   void ForgetClient(ClientId client);
-  // The copying coroutine has ended. Call it once for each Start().
+  // The copying coroutine has ended, and has told the client. Call it once for each Start().
   void Leave() { --running_; }
-  // The server is about to stop: ends all copies, and lets no other start.
-  void StopAll() {
-    offloads_.clear();
-    stopping_ = true;
-  }
+  // The server is about to stop: all copies end after their current step, and no other starts.
+  void EndAll() { stopping_ = true; }
 
   // The number of coroutines that copy and have not left.
   size_t running() const { return running_; }

@@ -10,6 +10,8 @@ constexpr ClientId kOther{2};
 
 FileHandle FileOf(std::string_view name) { return {ExportId(1), *fs::Handle::FromBytes(AsBytes(name))}; }
 
+using Order = Offloads::Order;
+
 class OffloadsTest : public testing::Test {
  protected:
   std::optional<nfs4::stateid4> Start(ClientId client = kClient) {
@@ -33,7 +35,7 @@ TEST_F(OffloadsTest, FindsACopyByStateidFileAndClient) {
 
 TEST_F(OffloadsTest, RecordsTheProgressAndTheResult) {
   const nfs4::stateid4 id = *Start();
-  EXPECT_TRUE(offloads_.Advance(id, 100));
+  EXPECT_EQ(offloads_.Advance(id, 100), Order::kContinue);
   EXPECT_EQ(offloads_.Find(kClient, file_, id)->done, 100u);
   EXPECT_FALSE(offloads_.Find(kClient, file_, id)->result);
   EXPECT_TRUE(offloads_.End(id, nfs4::NFS4ERR_NOSPC, now_));
@@ -43,9 +45,9 @@ TEST_F(OffloadsTest, RecordsTheProgressAndTheResult) {
 TEST_F(OffloadsTest, ACancelledCopyMustStop) {
   const nfs4::stateid4 id = *Start();
   EXPECT_FALSE(offloads_.Cancel(kOther, file_, id));
-  EXPECT_TRUE(offloads_.Advance(id, 1));
+  EXPECT_EQ(offloads_.Advance(id, 1), Order::kContinue);
   EXPECT_TRUE(offloads_.Cancel(kClient, file_, id));
-  EXPECT_FALSE(offloads_.Advance(id, 2));
+  EXPECT_EQ(offloads_.Advance(id, 2), Order::kAbandon);
   EXPECT_FALSE(offloads_.End(id, nfs4::NFS4_OK, now_));
   EXPECT_FALSE(offloads_.Cancel(kClient, file_, id));
 }
@@ -54,19 +56,21 @@ TEST_F(OffloadsTest, CopiesEndWithTheirClient) {
   const nfs4::stateid4 id = *Start();
   const nfs4::stateid4 other = *Start(kOther);
   offloads_.ForgetClient(kClient);
-  EXPECT_FALSE(offloads_.Advance(id, 1));
-  EXPECT_TRUE(offloads_.Advance(other, 1));
+  EXPECT_EQ(offloads_.Advance(id, 1), Order::kAbandon);
+  EXPECT_EQ(offloads_.Advance(other, 1), Order::kContinue);
 }
 
-TEST_F(OffloadsTest, StopAllEndsAllCopiesAndStartsNoMore) {
+TEST_F(OffloadsTest, EndAllEndsAllCopiesAndStartsNoMore) {
   const nfs4::stateid4 id = *Start();
   const nfs4::stateid4 other = *Start(kOther);
   EXPECT_EQ(offloads_.running(), 2u);
   EXPECT_TRUE(offloads_.End(other, nfs4::NFS4_OK, now_));
   offloads_.Leave();
-  offloads_.StopAll();
+  offloads_.EndAll();
   EXPECT_EQ(offloads_.running(), 1u);
-  EXPECT_FALSE(offloads_.Advance(id, 1));
+  EXPECT_EQ(offloads_.Advance(id, 1), Order::kEnd);
+  EXPECT_TRUE(offloads_.Cancel(kClient, file_, id));
+  EXPECT_EQ(offloads_.Advance(id, 2), Order::kAbandon);
   offloads_.Leave();
   EXPECT_EQ(offloads_.running(), 0u);
   EXPECT_FALSE(Start());
