@@ -104,6 +104,13 @@ void AddNfs4Options(CLI::App& command, ServeOptions& options) {
       ->capture_default_str();
   command.add_flag("--no-delegations", options.no_delegations,
                    "NFSv4: give no delegations; for hosts whose programs change files that clients have open");
+  command
+      .add_option(
+          "--max-delegations", options.max_delegations,
+          "NFSv4: give at most this many delegations, which take up to 1.4 KiB each. From seven eighths on, the\n"
+          "clients that have the most must return some")
+      ->check(CLI::Range(1u, nfs::v4::Settings::kMostDelegations))
+      ->capture_default_str();
   command.add_flag(
       "--inter-server-copy", options.inter_server_copy,
       "NFSv4.2: copy files from other servers for clients that ask for it, and let other servers copy files of this\n"
@@ -221,6 +228,7 @@ SetupResult<server::Options> ServerOptionsOf(const ServeOptions& options) {
   server.nfs4.grace = seconds(options.grace_seconds);
   if (options.kept_octets) server.nfs4.max_kept_octets = *options.kept_octets;
   server.nfs4.delegations = !options.no_delegations;
+  server.nfs4.max_delegations = options.max_delegations;
   server.nfs4.inter_server_copy = options.inter_server_copy;
   server.nfs4.domain = options.nfs4_domain;
   server.nfs4.bound_sessions = options.sess01 != "off";

@@ -42,6 +42,7 @@ struct ServeOptions {
   double lease_seconds = 90;
   double grace_seconds = 90;
   bool no_delegations = false;
+  uint32_t max_delegations = nfs::v4::Settings().max_delegations;
   bool inter_server_copy = false;
   std::string nfs4_domain;
   std::string sess01 = "off";  // the sessions of 2004: off, tcp or rdma

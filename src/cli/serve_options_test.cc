@@ -48,6 +48,7 @@ TEST(ServeOptions, TheDefaultsServeThisHostOnTheStandardPorts) {
   EXPECT_EQ(server->nfs4.lease, 90s);
   EXPECT_EQ(server->nfs4.grace, 90s);
   EXPECT_TRUE(server->nfs4.delegations);
+  EXPECT_EQ(server->nfs4.max_delegations, 131072u);
   EXPECT_TRUE(server->iwarp.crc);
   EXPECT_FALSE(server->manage_gids);
   EXPECT_TRUE(server->ccm_from.empty());
@@ -74,6 +75,7 @@ TEST(ServeOptions, EachOptionReachesTheServersSettings) {
                              "--lease=12",
                              "--grace=0",
                              "--no-delegations",
+                             "--max-delegations=4711",
                              "--inter-server-copy",
                              "--nfs4-domain=example.org",
                              "--keytab=/keys",
@@ -105,6 +107,7 @@ TEST(ServeOptions, EachOptionReachesTheServersSettings) {
   EXPECT_EQ(server->nfs4.lease, 12s);
   EXPECT_EQ(server->nfs4.grace, 0s);
   EXPECT_FALSE(server->nfs4.delegations);
+  EXPECT_EQ(server->nfs4.max_delegations, 4711u);
   EXPECT_TRUE(server->nfs4.inter_server_copy);
   EXPECT_EQ(server->nfs4.domain, "example.org");
   EXPECT_EQ(server->keytab, "/keys");
@@ -137,6 +140,7 @@ TEST(ServeOptions, RefusesNumbersOutsideTheirRange) {
       {"--stall-limit", {"0", "0.09", "86401", "nan"}},
       {"--lease", {"0", "0.9", "3601", "nan", "inf"}},
       {"--grace", {"-1", "3601", "-nan"}},
+      {"--max-delegations", {"0", "-1", "786433", "4294967296"}},
       {"--sess01-pad", {"-1", "1", "32", "100", "8192", "4294967296", "64k", ""}},
   };
   for (const auto& [option, values] : ranges) {
@@ -147,10 +151,10 @@ TEST(ServeOptions, RefusesNumbersOutsideTheirRange) {
 TEST(ServeOptions, AcceptsBothEndsOfEachRange) {
   const std::vector<std::string> ends[] = {
       {"--workers=1", "--max-connections=1", "--max-connections-per-address=0", "--idle-limit=0", "--memory=32MiB",
-       "--stall-limit=0.1", "--lease=1", "--grace=0", "--sess01-pad=64"},
+       "--stall-limit=0.1", "--lease=1", "--grace=0", "--max-delegations=1", "--sess01-pad=64"},
       {"--threads=1024", "--workers=1024", "--max-connections=1048576", "--max-connections-per-address=1048576",
        "--idle-limit=86400", "--memory=1024TiB", "--stall-limit=86400", "--lease=3600", "--grace=3600",
-       "--sess01-pad=4096"},
+       "--max-delegations=786432", "--sess01-pad=4096"},
   };
   for (const std::vector<std::string>& arguments : ends) {
     const auto parsed = Parse(arguments);

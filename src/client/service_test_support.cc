@@ -15,6 +15,7 @@
 #include "nfs/mount/program.h"
 #include "nfs/v3/program.h"
 #include "nfs/v4/attributes/owner_names.h"
+#include "nfs/v4/callback/callback_sender.h"
 #include "nfs/v4/callback/test_callbacks.h"
 #include "nfs/v4/engine/namespace.h"
 #include "nfs/v4/engine/program.h"
@@ -55,7 +56,8 @@ class Nfs4Run {
                   .grace = options.lease,
                   .max_read = options.max_transfer,
                   .max_write = options.max_transfer,
-                  .delegations = false},
+                  .delegations = options.delegations > 0,
+                  .max_delegations = options.delegations},
         recovery_(std::make_unique<SharedStore>(store)),
         state_(BeginTables(store)),
         timer_(loop.MakeTimer([this] { KeepLeases(); })) {
@@ -64,7 +66,13 @@ class Nfs4Run {
   }
 
   rpc::Program& program() { return program_; }
-  void Stop() { timer_->Cancel(); }
+  void Stop() {
+    timer_->Cancel();
+    sender_.Stop();
+  }
+  size_t delegations() {
+    return state_.Run([](nfs::v4::StateTables& state) { return state.files.delegations.count(); });
+  }
 
  private:
   static constexpr Duration kLeaseInterval = std::chrono::milliseconds(50);
@@ -75,7 +83,7 @@ class Nfs4Run {
     return {.settings = settings_,
             .instance = restart->instance,
             .secret = SipKey{1, 2},
-            .limits = {.lease = settings_.lease},
+            .limits = {.delegations = settings_.max_delegations, .lease = settings_.lease},
             .grace = nfs::v4::Grace(*restart, settings_.grace, loop_.Now())};
   }
   void KeepLeases() {
@@ -87,9 +95,16 @@ class Nfs4Run {
   const std::unique_ptr<const nfs::v4::Namespace> names_;
   const nfs::v4::Settings settings_;
   nfs::v4::OwnerNames owners_;
-  nfs::v4::NoCallbacks callbacks_;  // so the server grants no delegations
   nfs::v4::RecoveryQueue recovery_;
   nfs::v4::State state_;
+  nfs::v4::NoCallbacks no_callbacks_;
+  nfs::v4::CallbackSender sender_{state_,
+                                  &loop_,
+                                  loop_,
+                                  loop_.buffers(),
+                                  [](SocketAddress) -> Task<std::shared_ptr<rpc::Channel>> { co_return nullptr; },
+                                  {.patience = settings_.lease}};
+  nfs::v4::Callbacks& callbacks_ = settings_.delegations ? static_cast<nfs::v4::Callbacks&>(sender_) : no_callbacks_;
   const nfs::v4::Services services_{.names = *names_,
                                     .settings = settings_,
                                     .owners = owners_,
@@ -228,6 +243,7 @@ class TestService::Server final : public rpc::CallHandler {
   Task<void> WaitForRelease() {
     while (!released_) co_await release_;
   }
+  size_t delegations() { return runs_.back()->nfs4 ? runs_.back()->nfs4->delegations() : 0; }
   BufferPool& buffers() { return loop_.buffers(); }
   uint16_t port() const { return port_; }
   fs::faulty::FileSystem& files() { return *files_; }
@@ -271,6 +287,8 @@ void TestService::AddReferral(const std::string& path, std::string_view location
   server_->Start();
 }
 
+size_t TestService::delegations() const { return server_->delegations(); }
+
 size_t TestService::CountCalls(const CallMatcher& matches) const {
   return static_cast<size_t>(std::ranges::count_if(server_->seen(), matches));
 }
@@ -290,6 +308,15 @@ void TestService::LoseReply(CallMatcher matches, size_t times, size_t skip) {
     co_return rpc::Message();
   };
   Intercept(std::move(matches), handle, times, skip);
+}
+
+void TestService::DelayReply(CallMatcher matches, std::function<Task<void>()> until) {
+  const auto handle = [this, until = std::move(until)](rpc::Message call, const rpc::Peer& peer) -> Task<rpc::Message> {
+    rpc::Message reply = co_await server_->Execute(std::move(call), peer);
+    co_await until();
+    co_return reply;
+  };
+  Intercept(std::move(matches), handle);
 }
 
 void TestService::TruncateReply(CallMatcher matches, size_t times) {

@@ -52,6 +52,8 @@ class TestService {
     std::vector<std::string> exports = {"/"};
     // The lease time and the grace period of version 4.
     Duration lease = std::chrono::seconds(90);
+    // The most delegations that version 4 gives (Settings::max_delegations). Without any, it makes no callbacks.
+    uint32_t delegations = 0;
     uint32_t max_transfer = 1 << 20;
     uint32_t max_directory = 1 << 20;  // of version 3
   };
@@ -69,6 +71,8 @@ class TestService {
   void Restart();
   // Exports a referral at `path`, in the syntax of the export option refer=, and then does the same as Restart().
   void AddReferral(const std::string& path, std::string_view locations);
+  // The number of delegations that clients hold.
+  size_t delegations() const;
   // Counts the matching calls that have arrived.
   size_t CountCalls(const CallMatcher& matches) const;
 
@@ -80,6 +84,8 @@ class TestService {
   // LoseCall() ends the connection before the call is executed, LoseReply() after it.
   void LoseCall(CallMatcher matches, size_t times = 1, size_t skip = 0);
   void LoseReply(CallMatcher matches, size_t times = 1, size_t skip = 0);
+  // Executes the call, and sends the reply when the task that `until` makes has ended.
+  void DelayReply(CallMatcher matches, std::function<Task<void>()> until);
   // Executes the call and removes the last word of the reply.
   void TruncateReply(CallMatcher matches, size_t times = 1);
   // Gives no reply until the service is destroyed.

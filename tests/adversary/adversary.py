@@ -7,6 +7,7 @@ sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."
 import cases  # noqa: E402
 import client_cases  # noqa: E402
 import datagram_cases  # noqa: E402
+import delegation_cases  # noqa: E402
 import flow_cases  # noqa: E402
 import iwarp_cases  # noqa: E402
 import lock_cases  # noqa: E402
@@ -48,6 +49,7 @@ GROUPS = {
     "iwarp": on_a_server(iwarp_cases.cases),
     "record_marking": records,
     "datagrams": datagram_cases.datagrams,
+    "delegations": delegation_cases.delegations,
     "host_locks": lock_cases.hostile,
     "host_locks_storm": lock_cases.storms,
     "host_locks_stop": lock_cases.stopped,

@@ -10,17 +10,17 @@ from rpc_messages import take_opaque, words
 from tcp_peer import TcpClient, fragment
 
 CB_NULL, CB_COMPOUND = 0, 1
-CB_RECALL, CB_SEQUENCE, CB_OFFLOAD = 4, 11, 15
+CB_RECALL, CB_RECALL_ANY, CB_SEQUENCE, CB_OFFLOAD = 4, 8, 11, 15
 
 
 class CalledClient(TcpClient):
     """Answers callbacks while it waits for a reply or for a callback. `recalls` has the stateids and handles of
-    recalled delegations, in order. `copies` has the stateid, status and octets of each asynchronous copy that has
-    ended."""
+    recalled delegations, in order. `recalls_of_any` has the number to keep and the type mask of each CB_RECALL_ANY.
+    `copies` has the stateid, status and octets of each asynchronous copy that has ended."""
 
     def __init__(self, port):
         super().__init__(port)
-        self.recalls, self.copies = [], []
+        self.recalls, self.recalls_of_any, self.copies = [], [], []
 
     def take_reply(self, seconds=SECONDS):
         deadline = time.monotonic() + seconds
@@ -76,6 +76,10 @@ class CalledClient(TcpClient):
                 count = reader.word() << 32 | reader.word()
                 reader.at += 12 if status == OK else 0
                 self.copies.append((stateid, status, count))
+                results.append(words(number, OK))
+            elif number == CB_RECALL_ANY:
+                keep = reader.word()
+                self.recalls_of_any.append((keep, [reader.word() for _ in range(reader.word())]))
                 results.append(words(number, OK))
             else:
                 assert number == CB_RECALL, f"the server calls {number}"

@@ -70,6 +70,25 @@ nfsstat4 AnswerGetAttributes(CallbackReceiver& receiver, xdr::Decoder& arguments
   return nfsstat4::NFS4_OK;
 }
 
+namespace {
+
+// Whether a document defines all of these types of recallable objects (RFC 8881 §20.6.1; 16 and 17 are layouts of
+// flexible files, RFC 8435 §13.1). A client without such objects must not refuse them (RFC 8881 §20.6.3).
+bool AreDefinedTypes(const nfs4::bitmap4& mask) {
+  const auto range = [](uint32_t first, uint32_t last) { return (uint32_t{2} << last) - (uint32_t{1} << first); };
+  constexpr uint32_t kFlexibleFileLayoutMin = 16, kFlexibleFileLayoutMax = 17;
+  const uint32_t defined = range(nfs4::RCA4_TYPE_MASK_RDATA_DLG, nfs4::RCA4_TYPE_MASK_BLK_LAYOUT) |
+                           range(nfs4::RCA4_TYPE_MASK_OBJ_LAYOUT_MIN, nfs4::RCA4_TYPE_MASK_OBJ_LAYOUT_MAX) |
+                           range(nfs4::RCA4_TYPE_MASK_OTHER_LAYOUT_MIN, nfs4::RCA4_TYPE_MASK_OTHER_LAYOUT_MAX) |
+                           range(kFlexibleFileLayoutMin, kFlexibleFileLayoutMax);
+  for (size_t word = 0; word < mask.size(); ++word) {
+    if (mask[word] & ~(word == 0 ? defined : 0)) return false;
+  }
+  return true;
+}
+
+}  // namespace
+
 Task<nfsstat4> CallbackProgram::Execute(nfs_cb_opnum4 operation, xdr::Decoder& arguments, xdr::Encoder& results) {
   switch (operation) {
     case nfs_cb_opnum4::OP_CB_SEQUENCE:
@@ -86,6 +105,7 @@ Task<nfsstat4> CallbackProgram::Execute(nfs_cb_opnum4 operation, xdr::Decoder& a
       co_return AnswerGetAttributes(receiver_, arguments, results);
     case nfs_cb_opnum4::OP_CB_RECALL_ANY:
       co_return Answer<nfs4::CB_RECALL_ANY4args>(arguments, results, operation, [&](const auto& recall) {
+        if (!AreDefinedTypes(recall.craa_type_mask)) return nfsstat4::NFS4ERR_INVAL;
         receiver_.HandleRecallAny(recall);
         return nfsstat4::NFS4_OK;
       });

@@ -23,7 +23,7 @@ class CallbackReceiver {
   virtual void HandleSlotTarget(uint32_t target) = 0;
   // CB_RECALL. Returns the status of the operation.
   virtual nfs4::nfsstat4 HandleRecall(const nfs4::CB_RECALL4args& recall) = 0;
-  // CB_RECALL_ANY
+  // CB_RECALL_ANY. Its type mask names defined types only.
   virtual void HandleRecallAny(const nfs4::CB_RECALL_ANY4args& recall) = 0;
   // CB_GETATTR. Returns the write delegation of the file, or null.
   virtual DelegationTable::Pointer DelegationOf(const Handle& file) = 0;

@@ -4,6 +4,7 @@
 
 #include <functional>
 #include <optional>
+#include <set>
 
 #include "client/nfs4/attributes.h"
 #include "xdr/decode.h"
@@ -202,6 +203,25 @@ TEST_F(CallbackTest, ForwardsRecallAnyAndLockNotices) {
   const Handle file(AsBytes(std::string_view("file")));
   EXPECT_EQ(Execute(nfs_cb_opnum4::OP_CB_NOTIFY_LOCK, nfs4::CB_NOTIFY_LOCK4args{file, {}}), nfsstat4::NFS4_OK);
   EXPECT_EQ(available, file);
+}
+
+// RFC 8881 §20.6.3. The last two defined types are those of RFC 8435 §13.1.
+TEST_F(CallbackTest, RefusesRecallAnyOfUndefinedTypesOnly) {
+  const std::set<uint32_t> defined = {0, 1, 2, 3, 4, 8, 9, 12, 13, 14, 15, 16, 17};
+  for (uint32_t type = 0; type < 64; ++type) {
+    keep.reset();
+    nfs4::bitmap4 mask(type / 32 + 1);
+    mask.back() = 1u << type % 32;
+    mask.front() |= 1;
+    const bool is_defined = defined.contains(type);
+    EXPECT_EQ(Execute(nfs_cb_opnum4::OP_CB_RECALL_ANY, nfs4::CB_RECALL_ANY4args{5, mask}),
+              is_defined ? nfsstat4::NFS4_OK : nfsstat4::NFS4ERR_INVAL)
+        << "type " << type;
+    EXPECT_EQ(keep.has_value(), is_defined) << "type " << type;
+  }
+  EXPECT_EQ(Execute(nfs_cb_opnum4::OP_CB_RECALL_ANY, nfs4::CB_RECALL_ANY4args{5, {1, 0, 0}}), nfsstat4::NFS4_OK);
+  EXPECT_EQ(Execute(nfs_cb_opnum4::OP_CB_RECALL_ANY, nfs4::CB_RECALL_ANY4args{6, {}}), nfsstat4::NFS4_OK);
+  EXPECT_EQ(keep, 6u);
 }
 
 // RFC 8881 §2.10.6.3

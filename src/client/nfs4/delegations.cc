@@ -56,6 +56,8 @@ void Delegations::HandleOpened(const Asking& asking, const Handle& file, Access 
   // A write delegation is useless without the size, which CB_GETATTR asks for.
   const bool useful = asking.wanted() && !grant->recall && (known || !grant->writes);
   if (!useful) StartReturn(delegation);
+  // The server may have counted this delegation when it sent CB_RECALL_ANY.
+  if (asking.recalls_before_ != recalls_of_any_) ReturnSurplus();
   if (table_.size() <= most_) return;
   for (const Pointer& each : table_.Surplus(most_, DelegationTable::Kind::kAny)) {
     if (each->users().empty()) StartReturn(each);
@@ -141,7 +143,24 @@ void Delegations::HandleRecallAny(const nfs4::CB_RECALL_ANY4args& recall) {
   if (!reads && !writes) return;
   using Kind = DelegationTable::Kind;
   const Kind kind = reads && writes ? Kind::kAny : reads ? Kind::kRead : Kind::kWrite;
-  for (const Pointer& each : table_.Surplus(recall.craa_objects_to_keep, kind)) StartReturn(each);
+  ++recalls_of_any_;
+  // A later call with a higher number does not cancel an earlier one (§20.6.3).
+  std::optional<uint32_t>& kept = kept_[static_cast<size_t>(kind)];
+  kept = std::min(kept.value_or(UINT32_MAX), recall.craa_objects_to_keep);
+  ReturnSurplus();
+  if (asking_ == 0) kept_ = {};
+}
+
+// Returns the delegations that CB_RECALL_ANY does not let the client keep. Those of an earlier client id are gone
+// already, and do not count.
+void Delegations::ReturnSurplus() {
+  for (const Pointer& each : table_.all()) {
+    if (each->epoch() != caller_.epoch()) Drop(*each);
+  }
+  for (size_t kind = 0; kind < kept_.size(); ++kind) {
+    if (!kept_[kind]) continue;
+    for (const Pointer& each : table_.Surplus(*kept_[kind], DelegationTable::Kind(kind))) StartReturn(each);
+  }
 }
 
 bool Delegations::HandleLost(const nfs4::stateid4& stateid) {

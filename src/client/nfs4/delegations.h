@@ -7,6 +7,8 @@
 // delegations, but not the delegations.
 #pragma once
 
+#include <array>
+#include <cstdint>
 #include <memory>
 #include <optional>
 
@@ -32,10 +34,13 @@ class Delegations {
   // (RFC 8881 §2.10.6.3).
   class Asking {
    public:
-    explicit Asking(Delegations& delegations) : delegations_(delegations), before_(delegations.counts_) {
+    explicit Asking(Delegations& delegations)
+        : delegations_(delegations), before_(delegations.counts_), recalls_before_(delegations.recalls_of_any_) {
       ++delegations_.asking_;
     }
-    ~Asking() { --delegations_.asking_; }
+    ~Asking() {
+      if (--delegations_.asking_ == 0) delegations_.kept_ = {};
+    }
     Asking(const Asking&) = delete;
     Asking& operator=(const Asking&) = delete;
     bool wanted() const { return delegations_.most_ > 0; }
@@ -44,6 +49,7 @@ class Delegations {
     friend Delegations;
     Delegations& delegations_;
     const ChangeCounts before_;
+    const uint64_t recalls_before_;
   };
   // The OPEN succeeded under the client id of `epoch`. GETATTR behind it in the same COMPOUND gave the attributes.
   void HandleOpened(const Asking& asking, const Handle& file, Access access, const nfs4::open_delegation4& given,
@@ -97,6 +103,7 @@ class Delegations {
   // Whether the server cannot have granted a conflicting access to another client (RFC 8881 §8.3).
   bool AreCertain() const { return !some_revoked_ && caller_.holds_lease(); }
   void Drop(Delegation& delegation);
+  void ReturnSurplus();
   void StartReturn(const Pointer& delegation);
   Task<void> Return(Pointer delegation);
   // Sends FREE_STATEID for a revoked delegation.
@@ -107,6 +114,10 @@ class Delegations {
   CompoundCaller& caller_;
   const size_t most_;
   size_t asking_ = 0;
+  uint64_t recalls_of_any_ = 0;  // CB_RECALL_ANY calls so far
+  // What those calls let the client keep, while an OPEN is under way that may still grant a delegation: for each
+  // DelegationTable::Kind, nothing if they did not say.
+  std::array<std::optional<uint32_t>, 3> kept_;
   DelegationTable table_;
   ChangeCounts counts_;
   bool some_revoked_ = false;

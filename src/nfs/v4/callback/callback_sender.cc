@@ -117,6 +117,26 @@ Task<void> CallbackSender::DeliverRecall(ClientId client, stateid4 delegation, C
   recalled_.erase({client, delegation.other});
 }
 
+void CallbackSender::RecallAny(const v4::RecallAny& recall) { Run(DeliverRecallAny(recall)); }
+
+// Does nothing if another CB_RECALL_ANY to the client is under way.
+Task<void> CallbackSender::DeliverRecallAny(v4::RecallAny recall) {
+  if (asked_for_any_.size() >= options_.max_recall_anys) co_return;
+  const auto asked = asked_for_any_.insert(recall.client);
+  if (!asked.second) co_return;
+  constexpr uint32_t kBothKinds = 1 << RCA4_TYPE_MASK_RDATA_DLG | 1 << RCA4_TYPE_MASK_WDATA_DLG;
+  const CB_RECALL_ANY4args arguments{.craa_objects_to_keep = recall.keep, .craa_type_mask = {kBothKinds}};
+  const auto operation = CallbackOperation::Of(OP_CB_RECALL_ANY, arguments);
+  std::function<bool()> owes = [this, recall] {
+    return state_.Run([&](StateTables& state) { return state.files.delegations.IsOwed(recall); });
+  };
+  const TimePoint end = timers_.Now() + options_.patience;
+  const auto status = co_await DeliverUntil(end, recall.client, operation, std::move(owes));
+  asked_for_any_.erase(recall.client);
+  if (!status || *status == NFS4_OK) co_return;
+  state_.Run([&](StateTables& state) { state.files.delegations.HandleRecallAnyRefused(recall.client); });
+}
+
 void CallbackSender::NotifyLock(ClientId client, const FileHandle& file, ConstBytes owner) {
   const CB_NOTIFY_LOCK4args arguments{.cnla_fh = HandleOf(file),
                                       .cnla_lock_owner = {.clientid = client.value(), .owner = owner}};

@@ -6,6 +6,9 @@
 // §2.10.6.2); SEQUENCE tells the client to bind one. For a client without sessions, the server connects to the address
 // that the client has given.
 //
+// A client that does not answer keeps calls under way for as long as the sender is patient. So the kinds of calls that
+// many clients may cause at once have limits of their own.
+//
 // All state of the sender belongs to one loop, the home loop. A call over a backchannel switches to the connection's
 // loop and comes back.
 #pragma once
@@ -41,6 +44,8 @@ class CallbackSender : public Callbacks {
     // The largest number of probes among the calls under way. A client may cause any number of probes; they must not
     // displace calls.
     size_t max_probes = 1024;
+    // The same for CB_RECALL_ANY: clients that do not answer it must not keep recalls from others.
+    size_t max_recall_anys = 1024;
   };
 
   // `home` is the loop of `timers` and `buffers`; it is null in a simulation. All arguments outlive the sender.
@@ -55,6 +60,7 @@ class CallbackSender : public Callbacks {
   void ProbeSession(const SessionId& session, std::shared_ptr<rpc::BackChannel> channel) override;
   void Recall(ClientId client, const nfs4::stateid4& delegation, const FileHandle& file,
               const std::optional<RequestName>& given_by) override;
+  void RecallAny(const v4::RecallAny& recall) override;
   Task<HolderAttributes> GetAttributes(Loop* loop, ClientId client, const FileHandle& file, bool with_times) override;
   void NotifyLock(ClientId client, const FileHandle& file, ConstBytes owner) override;
   void NotifyHost(const LockNotice& notice) override {
@@ -99,6 +105,7 @@ class CallbackSender : public Callbacks {
   Task<std::optional<nfs4::nfsstat4>> DeliverUntil(TimePoint end, ClientId client, const CallbackOperation& operation,
                                                    std::function<bool()> wanted, OnlySession only = std::nullopt);
   Task<void> DeliverRecall(ClientId client, nfs4::stateid4 delegation, CallbackOperation operation);
+  Task<void> DeliverRecallAny(v4::RecallAny recall);
   Task<Answer> CallOnce(ClientId client, const CallbackOperation& operation, TimePoint end,
                         OnlySession only = std::nullopt);
 
@@ -129,8 +136,9 @@ class CallbackSender : public Callbacks {
   // All members below belong to the home loop.
   size_t under_way_ = 0;
   Pauses pauses_;
-  std::set<Delegation> recalled_;  // delegations whose recall is under way
-  std::set<Way> probed_;           // connections whose probe is under way; the probes hold the channels
+  std::set<Delegation> recalled_;     // delegations whose recall is under way
+  std::set<ClientId> asked_for_any_;  // clients whose CB_RECALL_ANY is under way
+  std::set<Way> probed_;              // connections whose probe is under way; the probes hold the channels
   std::map<ClientId, AddressPath> addresses_;
   rpc::XidSequence xids_;
 };

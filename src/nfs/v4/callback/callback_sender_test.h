@@ -8,6 +8,7 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -80,10 +81,10 @@ class CallbackSenderTest : public testing::Test {
     return channels_.back();
   }
   // Adds a client of minor version 1 with a session over the connection.
-  void Open(const std::shared_ptr<ScriptedChannel>& channel) {
+  void Open(const std::shared_ptr<ScriptedChannel>& channel, std::string_view owner = "owner") {
     state_.Run([&](StateTables& state) {
       const auto made =
-          state.Exchange({.verifier = Verifier(1), .owner = "owner", .dialect = DialectOf(1)}, User(0), world_.Now());
+          state.Exchange({.verifier = Verifier(1), .owner = owner, .dialect = DialectOf(1)}, User(0), world_.Now());
       client_ = made->id;
       session_ = AddSession(state, made->sequence, channel);
     });
@@ -130,10 +131,12 @@ class CallbackSenderTest : public testing::Test {
   }
   void OffloadDone() { Spawn(caller_.OffloadDone(client_, kFile, stateid4{}, offload_info4(NFS4ERR_IO, length4{5}))); }
 
+  static constexpr size_t kDelegations = 16;  // of all clients
+
   rdma::sim::World world_{1};
   BufferPool buffers_;
   Settings settings_{};
-  State state_{{.settings = settings_, .instance = 0x65000000}};
+  State state_{{.settings = settings_, .instance = 0x65000000, .limits = {.delegations = kDelegations}}};
   uint64_t connections_ = 0;
   ClientId client_;
   SessionId session_{};
@@ -152,7 +155,8 @@ class CallbackSenderTest : public testing::Test {
                           .patience = std::chrono::seconds(90),
                           .for_attributes = std::chrono::seconds(3),
                           .max_calls = 8,
-                          .max_probes = 4}};
+                          .max_probes = 4,
+                          .max_recall_anys = 3}};
 };
 
 }  // namespace penstock::nfs::v4

@@ -41,6 +41,10 @@ class Callbacks : public Notices {
   virtual void Recall(ClientId client, const nfs4::stateid4& delegation, const FileHandle& file,
                       const std::optional<RequestName>& given_by) = 0;
 
+  // CB_RECALL_ANY (RFC 8881 §20.6): asks a client to return delegations of its choice. Returns at once. Does nothing if
+  // such a call to the client is under way.
+  virtual void RecallAny(const v4::RecallAny& /*recall*/) {}
+
   // CB_GETATTR to the holder of a write delegation (RFC 8881 §20.1). The result is empty if the client does not answer
   // in time. `with_times`: asks for the times as well, if the holder is the authority for them (RFC 9754 §5). The task
   // resumes on `loop`, the loop of the caller (null in a simulation).
@@ -69,6 +73,7 @@ class Callbacks : public Notices {
   // Notices: sends the notices that State::Run() has taken from the tables.
   void Send(const Owed& owed) final {
     for (const auto& recall : owed.recalls) Recall(recall.client, recall.stateid, recall.file, recall.given_by);
+    for (const auto& recall : owed.recall_anys) RecallAny(recall);
     for (const auto& notice : owed.notices) NotifyLock(notice.client, notice.file, AsBytes(notice.owner));
     for (const auto& notice : owed.host_notices) NotifyHost(notice);
     for (const auto& recall : owed.slot_recalls) RecallSlots(recall.client, recall.session, recall.target_highest);

@@ -20,6 +20,7 @@ struct ReceivedCallback {
   std::optional<nfs4::OPERATIONCONTROL4args> control{};
   nfs4::nfs_cb_opnum4 operation{};  // zero for CB_NULL
   nfs4::CB_RECALL4args recall{};
+  nfs4::CB_RECALL_ANY4args recall_any{};
   nfs4::CB_GETATTR4args get_attributes{};
   nfs4::CB_RECALL_SLOT4args recall_slot{};
   nfs4::CB_CREDITRECALLargs recall_credits{};
@@ -42,6 +43,8 @@ inline ReceivedCallback Receive(const rpc::Message& call) {
       EXPECT_TRUE(xdr::Decode(decoder, received.control.emplace()));
     } else if (received.operation == nfs4::OP_CB_RECALL) {
       EXPECT_TRUE(xdr::Decode(decoder, received.recall));
+    } else if (received.operation == nfs4::OP_CB_RECALL_ANY) {
+      EXPECT_TRUE(xdr::Decode(decoder, received.recall_any));
     } else if (received.operation == nfs4::OP_CB_GETATTR) {
       EXPECT_TRUE(xdr::Decode(decoder, received.get_attributes));
     } else if (received.operation == nfs4::OP_CB_RECALL_SLOT) {

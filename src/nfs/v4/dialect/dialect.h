@@ -133,6 +133,8 @@ class Dialect {
   bool reports_preserved_files() const { return since(Revision::kRfc8881); }
   // The server tells a client when it may try a denied lock again (CB_NOTIFY_LOCK).
   bool has_lock_notices() const { return since(Revision::kRfc8881); }
+  // The server may ask a client to choose the delegations that it returns (CB_RECALL_ANY).
+  bool has_recall_any() const { return since(Revision::kRfc8881); }
   // A stateid's seqid of zero means the latest one (RFC 8881 §8.2.2).
   bool zero_seqid_is_latest() const { return since(Revision::kRfc8881); }
   // FREE_STATEID: a client acknowledges the loss of state (RFC 8881 §18.38).

@@ -68,6 +68,7 @@ class RecordedCallbacks : public Callbacks {
   void ProbeSession(const SessionId& session, std::shared_ptr<rpc::BackChannel> channel) override;
   void Recall(ClientId client, const stateid4& delegation, const FileHandle& file,
               const std::optional<RequestName>& given_by) override;
+  void RecallAny(const v4::RecallAny& recall) override { recall_anys.push_back(recall); }
   Task<HolderAttributes> GetAttributes(Loop*, ClientId, const FileHandle&, bool with_times) override;
   void NotifyLock(ClientId client, const FileHandle& file, ConstBytes owner) override;
   void NotifyHost(const v4::LockNotice& notice) override;
@@ -78,6 +79,7 @@ class RecordedCallbacks : public Callbacks {
   std::vector<ClientId> probes;
   std::vector<std::pair<SessionId, std::shared_ptr<rpc::BackChannel>>> session_probes;
   std::vector<RecallOf> recalls;
+  std::vector<v4::RecallAny> recall_anys;
   std::vector<LockNotice> notices;
   std::function<void(const v4::LockNotice&)> on_host_notice;
   std::vector<CopyDone> copies;

@@ -70,6 +70,7 @@ Task<void> EndGraceIfDue(const Services& services, Loop* loop) {
 
 Task<void> KeepLeases(const Services& services, Loop* loop) {
   co_await EndGraceIfDue(services, loop);
+  services.state.Run([&](StateTables& state) { state.ReduceDelegations(services.clock.Now()); });
   std::vector<ClientId> over;
   std::vector<std::shared_ptr<SessionReplies>> ended;
   std::vector<std::shared_ptr<StreamStorage>> ended_bound;

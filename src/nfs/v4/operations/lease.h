@@ -26,9 +26,9 @@ Task<bool> MakeRoomForState(const Services& services, Loop* loop);
 // the store has removed the clients that did not reclaim.
 Task<void> EndGraceIfDue(const Services& services, Loop* loop);
 
-// Call it periodically. Ends the grace period when it is due. Removes clients after their courtesy period, replies of
-// ended sessions, and delegations that local programs wait for. Clients whose locks local programs see get no courtesy
-// period.
+// Call it periodically. Ends the grace period when it is due. Takes back delegations if there are too many. Removes
+// clients after their courtesy period, replies of ended sessions, and delegations that local programs wait for. Clients
+// whose locks local programs see get no courtesy period.
 Task<void> KeepLeases(const Services& services, Loop* loop);
 
 }  // namespace penstock::nfs::v4

@@ -5,6 +5,7 @@
 // State::Run() takes them when the operation is done and passes them to Notices once the lock is released.
 #pragma once
 
+#include <cstdint>
 #include <memory>
 #include <optional>
 #include <string>
@@ -23,6 +24,13 @@ struct DelegationRecall {
   nfs4::stateid4 stateid;
   FileHandle file;                      // the handle that the client knows the file by
   std::optional<RequestName> given_by;  // see Callbacks::Recall
+};
+
+// CB_RECALL_ANY: the client is to return delegations of its choice until it has at most `keep`.
+struct RecallAny {
+  ClientId client;
+  uint32_t keep = 0;
+  bool operator==(const RecallAny&) const = default;
 };
 
 // CB_NOTIFY_LOCK: a lock that the client, or a process of a host (LockHosts), waits for may be free now.
@@ -55,6 +63,7 @@ struct CreditRecall {
 
 struct Owed {
   std::vector<DelegationRecall> recalls{};
+  std::vector<RecallAny> recall_anys{};
   std::vector<LockNotice> notices{};
   std::vector<LockNotice> host_notices{};  // to hosts that lock through NLM
   std::vector<SlotRecall> slot_recalls{};

@@ -66,6 +66,11 @@ struct Settings {
 
   // Whether delegations are given. If not, delegations that are reclaimed after a restart must be returned at once.
   bool delegations = true;
+  // The most delegations that are given, of all clients together. From seven eighths on, clients must return some: see
+  // DelegationPressure. docs/nfs4.md says how much memory one takes.
+  uint32_t max_delegations = 1 << 17;
+  // A larger limit has no effect: the last quarter of StateLimits::states is for opens and locks only.
+  static constexpr uint32_t kMostDelegations = (1 << 20) / 4 * 3;
   // Whether the server copies from other servers, and lets other servers copy from it (RFC 7862 §4.5). If it does, its
   // clients make it connect to addresses of their choice.
   bool inter_server_copy = false;

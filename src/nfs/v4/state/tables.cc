@@ -92,7 +92,8 @@ std::vector<ClientId> StateTables::Sweep(TimePoint now) {
     if (client->doomed || Clients::HasRequests(*client)) continue;
     if (!client->confirmed) {
       stale.push_back(client);
-    } else if (clients.IsCrowded() || clients.IsBeyondCourtesy(*client, now) || !may_stay(client->id)) {
+    } else if (clients.IsCrowded() || clients.IsBeyondCourtesy(*client, now) || !may_stay(client->id) ||
+               files.delegations.HasSurplus(client->id)) {
       over.push_back(client->id);
     }
   }
@@ -116,6 +117,15 @@ void StateTables::BalanceReplies(TimePoint now) {
   bound_sessions.RecallCredits(slot_limit.get(), sessions.session_count());
 }
 
+void StateTables::ReduceDelegations(TimePoint now) {
+  using Reach = Delegations::Reach;
+  files.delegations.ReduceSurplus(now, [&](ClientId id) {
+    const Client* const client = clients.Find(id);
+    if (!client || clients.IsExpired(id, now)) return Reach::kNone;  // Sweep() ends the client
+    return client->dialect.has_recall_any() ? Reach::kRecallAny : Reach::kRecall;
+  });
+}
+
 std::optional<ClientId> StateTables::LongestSilent(TimePoint now) const {
   for (const Client* client : clients.by_renewal()) {
     if (!clients.IsSilent(*client, now)) break;
@@ -134,11 +144,13 @@ std::vector<ClientId> StateTables::Unrecorded() const {
 }
 
 bool StateTables::owes() const {
-  return files.delegations.has_recalls() || files.locks.has_notices() || !slot_recalls.empty() || bound_sessions.owes();
+  return files.delegations.has_recalls() || files.delegations.has_recall_anys() || files.locks.has_notices() ||
+         !slot_recalls.empty() || bound_sessions.owes();
 }
 
 Owed StateTables::TakeOwed() {
   return {.recalls = files.delegations.TakeRecalls(),
+          .recall_anys = files.delegations.TakeRecallAnys(),
           .notices = files.locks.TakeNotices(),
           .host_notices = files.locks.TakeHostNotices(),
           .slot_recalls = std::exchange(slot_recalls, {}),

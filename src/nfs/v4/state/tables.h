@@ -173,8 +173,12 @@ struct StateTables {
   // Adapts the numbers of slots and streamids to the memory that the kept replies of all sessions need, and queues the
   // recalls. Call it regularly.
   void BalanceReplies(TimePoint now);
+  // If there are too many delegations, asks clients for some, recalls and revokes some (Delegations::ReduceSurplus).
+  // Call it regularly.
+  void ReduceDelegations(TimePoint now);
   // Ends unconfirmed clients that are older than a lease. Returns the silent clients that the caller must end: they
-  // have been silent for longer than Settings::courtesy, or hold no state that may stay, or there are too many clients.
+  // have been silent for longer than Settings::courtesy, or hold no state that may stay, or hold more than their share
+  // of the delegations while there are too many, or there are too many clients.
   std::vector<ClientId> Sweep(TimePoint now);
   // Returns the client that has been silent longest among the clients that hold state and whose lease is over. If there
   // is no room, it ends first (RFC 8881 §8.4.3).

@@ -219,7 +219,7 @@ const char* Delegations::FindInconsistency() const {
   }
   if (leased != leased_.size() || broken != broken_.size())
     return "the list of intact leases or of broken leases has a wrong length";
-  size_t all = 0, unrecalled = 0;
+  size_t all = 0, unrecalled = 0, holders = 0;
   for (const auto& [id, client] : records_.clients()) {
     size_t delegations = 0, revoked = 0;
     for (const StateRecord* record : client->states) {
@@ -230,9 +230,12 @@ const char* Delegations::FindInconsistency() const {
       return "the number of delegations or of revoked delegations of a client is wrong";
     }
     all += delegations;
+    if (delegations > 0) ++holders;
+    if (client->asked_for_any.keep && !client->asked_for_any.at)
+      return "a client owes delegations for a CB_RECALL_ANY that was never sent";
     unrecalled += client->unrecalled.size();
   }
-  if (all != count_) return "the total number of delegations is wrong";
+  if (all != count_ || holders != holders_) return "the total number of delegations or of their holders is wrong";
   return unrecalled == unrecalled_.size() && all == unrecalled + recalled_.size()
              ? nullptr
              : "the list of recalled or of unrecalled delegations has a wrong length";

@@ -60,7 +60,8 @@ size_t WithoutDelegations(size_t limit) { return limit - limit / 4; }
 }  // namespace
 
 bool Delegations::HasRoomForDelegation(const ClientFiles& client) const {
-  return count_ < records_.limits().delegations && records_.size() < WithoutDelegations(records_.limits().states) &&
+  return pressure_.Admits(client.delegations, count_) &&
+         records_.size() < WithoutDelegations(records_.limits().states) &&
          client.states.size() < WithoutDelegations(records_.limits().states_per_client);
 }
 
@@ -138,7 +139,8 @@ DelegationState& Delegations::AddDelegation(ClientFiles& client, const NamedFile
   delegation.in_unrecalled = client.unrecalled.insert(client.unrecalled.end(), &delegation);
   delegation.in_all = unrecalled_.insert(unrecalled_.end(), &delegation);
   ++count_;
-  ++client.delegations;
+  if (++client.delegations == 1) ++holders_;
+  pressure_.HandleGiven(count_, holders_);
   return delegation;
 }
 
@@ -154,7 +156,7 @@ void Delegations::Detach(DelegationState& delegation) {
   if (!delegation.recall_sent) delegation.client->unrecalled.erase(delegation.in_unrecalled);
   (delegation.recall_sent ? recalled_ : unrecalled_).erase(delegation.in_all);
   --count_;
-  --delegation.client->delegations;
+  if (--delegation.client->delegations == 0) --holders_;
   records_.ForgetFileIfUnused(file);
 }
 
@@ -191,6 +193,10 @@ Duration Delegations::PatienceWith(const DelegationState& delegation) const {
   return delegation.dialect.has_sessions() ? records_.limits().lease : 2 * records_.limits().lease;
 }
 
+bool Delegations::IsOverdue(const DelegationState& delegation, TimePoint now) const {
+  return delegation.recalled_at && now - *delegation.recalled_at >= PatienceWith(delegation);
+}
+
 Delegations::RecallResult Delegations::RecallFor(const NamedFile& name, std::optional<ClientId> except, Use use,
                                                  TimePoint now) {
   RecallResult result;
@@ -205,7 +211,7 @@ Delegations::RecallResult Delegations::RecallFor(const NamedFile& name, std::opt
   }
   for (DelegationState* delegation : in_the_way) {
     if (own == PartyOf(*delegation)) continue;
-    if (delegation->recalled_at && now - *delegation->recalled_at >= PatienceWith(*delegation)) {
+    if (IsOverdue(*delegation, now)) {
       Revoke(*delegation);
       continue;
     }
@@ -238,10 +244,8 @@ void Delegations::RecallOldest(std::list<DelegationState*>& unrecalled, TimePoin
 }
 
 void Delegations::RemoveOverdue(TimePoint now) {
-  while (!recalled_.empty()) {
-    DelegationState& first = *recalled_.front();
-    if (now - *first.recalled_at < PatienceWith(first)) return;
-    RemoveDelegation(first, Ending::kRevoked);
+  while (!recalled_.empty() && IsOverdue(*recalled_.front(), now)) {
+    RemoveDelegation(*recalled_.front(), Ending::kRevoked);
   }
 }
 

@@ -5,11 +5,12 @@
 // The invariants: each delegation that is not revoked is either in the list of recalled delegations or in the list of
 // unrecalled ones, and its file lists it. A file has a lease of the file system only while it has a read delegation.
 //
-// Files by subject: delegations.cc, local_leases.cc (leases of the file system), delegation_policy.cc (which client
-// gets a delegation).
+// Files by subject: delegations.cc, surplus_delegations.cc (what happens if there are too many), local_leases.cc
+// (leases of the file system), delegation_policy.cc (which client gets a delegation).
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <list>
 #include <memory>
 #include <optional>
@@ -21,6 +22,7 @@
 #include "fs/file_system.h"
 #include "nfs/v4/dialect/dialect.h"
 #include "nfs/v4/state/files/delegation_policy.h"
+#include "nfs/v4/state/files/delegation_pressure.h"
 #include "nfs/v4/state/files/state_records.h"
 #include "nfs/v4/state/files/write_held.h"
 #include "nfs/v4/state/ids.h"
@@ -32,7 +34,8 @@ namespace penstock::nfs::v4 {
 class Delegations {
  public:
   // The records outlive this table.
-  explicit Delegations(StateRecords& records) : records_(records), conflicts_(records.limits().conflict_memory) {}
+  explicit Delegations(StateRecords& records)
+      : records_(records), pressure_(records.limits().delegations), conflicts_(records.limits().conflict_memory) {}
 
   // ---- giving and returning
 
@@ -102,6 +105,28 @@ class Delegations {
   void RemoveOverdue(TimePoint now);
   void RemoveDelegation(DelegationState& delegation, Ending ending);
 
+  // ---- too many delegations (surplus_delegations.cc, RFC 8881 §20.6)
+
+  // The callbacks that a client can get.
+  enum class Reach : uint8_t {
+    kNone,       // none: the client is about to end
+    kRecall,     // CB_RECALL only
+    kRecallAny,  // CB_RECALL_ANY as well
+  };
+  // While the delegations are under pressure, brings each client that has more of them than the level
+  // (DelegationPressure) down to it. CB_RECALL_ANY asks the client first, which chooses the delegations that it
+  // returns. If it has not come down a lease time later, or cannot be asked, its oldest delegations are recalled.
+  // Recalled delegations that are not returned in time are revoked. Call it regularly: each call does a limited amount
+  // of work.
+  void ReduceSurplus(TimePoint now, const std::function<Reach(ClientId)>& reach);
+  // Whether the client has more delegations than the level, under pressure.
+  bool HasSurplus(ClientId client) const;
+  // Whether the client still has to follow this CB_RECALL_ANY.
+  bool IsOwed(const RecallAny& asked) const;
+  // The client does not execute CB_RECALL_ANY. Its delegations are recalled one by one.
+  void HandleRecallAnyRefused(ClientId client);
+  const DelegationPressure& pressure() const { return pressure_; }
+
   // ---- attributes of a file that is delegated for writing (CB_GETATTR, RFC 8881 §10.4.3)
 
   // The holder of a write delegation, which knows the file's size and change attribute better than the server.
@@ -146,6 +171,8 @@ class Delegations {
   // Whether recalls are to be sent, and takes them.
   bool has_recalls() const { return !recalls_.empty(); }
   std::vector<DelegationRecall> TakeRecalls() { return std::exchange(recalls_, {}); }
+  bool has_recall_anys() const { return !recall_anys_.empty(); }
+  std::vector<RecallAny> TakeRecallAnys() { return std::exchange(recall_anys_, {}); }
   // The number of delegations that can be recalled.
   size_t count() const { return count_; }
   // Describes the first inconsistency; returns null if there is none (consistency.cc).
@@ -163,10 +190,19 @@ class Delegations {
   void Revoke(DelegationState& delegation);
   void SendRecall(DelegationState& delegation, TimePoint now);
   void RecallOldest(std::list<DelegationState*>& unrecalled, TimePoint now);
+  bool IsOverdue(const DelegationState& delegation, TimePoint now) const;
+  // surplus_delegations.cc
+  std::vector<ClientFiles*> AdaptPressure();
+  void RevokeOverdue(TimePoint now);
+  bool MayAsk(const ClientFiles& client, TimePoint now) const;
+  void Ask(ClientFiles& client, TimePoint now);
+  void RecallDownTo(ClientFiles& client, size_t keep, TimePoint now);
   Duration PatienceWith(const DelegationState& delegation) const;
 
   StateRecords& records_;
   size_t count_ = 0;
+  size_t holders_ = 0;  // the clients that have one of them or more
+  DelegationPressure pressure_;
   std::list<DelegationState*> unrecalled_;  // the oldest first
   std::list<DelegationState*> recalled_;    // in the order of their recalls
   std::list<FileState*> leased_;            // files with a lease, in the order of their last checks
@@ -175,6 +211,7 @@ class Delegations {
   std::unordered_map<NamedFile, uint32_t, NamedFileHash> changing_;
   RecentConflicts conflicts_;
   std::vector<DelegationRecall> recalls_;
+  std::vector<RecallAny> recall_anys_;
 };
 
 }  // namespace penstock::nfs::v4

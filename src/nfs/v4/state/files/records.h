@@ -145,6 +145,13 @@ struct PrincipalOrder {
   }
 };
 
+// The CB_RECALL_ANY calls to one client: see Delegations::ReduceSurplus().
+struct AskedForAny {
+  std::optional<TimePoint> at;   // the time of the last one
+  std::optional<uint32_t> keep;  // its argument, until the client has no more delegations than that
+  bool refused = false;          // the client does not execute the operation
+};
+
 struct ClientFiles {
   explicit ClientFiles(ClientId of) : id(of) {}
   const ClientId id;
@@ -158,6 +165,7 @@ struct ClientFiles {
   size_t ranges = 0;
   size_t local_ranges = 0;  // the ranges among them that local programs see
   size_t delegations = 0;   // delegations that can be recalled
+  AskedForAny asked_for_any;
   size_t revoked = 0;
   size_t closed = 0;  // closed opens whose stateids are still known
 };
