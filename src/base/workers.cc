@@ -24,14 +24,21 @@ size_t IndexOf(WorkKind work) { return static_cast<size_t>(work); }
 
 }  // namespace
 
-class Workers::Pool {
+class Workers::Pool : public std::enable_shared_from_this<Workers::Pool> {
  public:
   explicit Pool(size_t count) : count_(count), for_data_(count - (count + 2) / 4) {
     assert(count > 0);
     threads_.reserve(count);
+  }
+
+  // Starts the first thread.
+  void Begin() {
+    const std::lock_guard lock(mutex_);
     Start();
   }
-  ~Pool() {
+
+  // Destroys the functions that have not started, and ends the threads.
+  void End(AtEnd at_end) {
     std::list<Turns::Function> unrun;  // destroyed without the lock, because a destructor may call Post()
     {
       const std::lock_guard lock(mutex_);
@@ -41,7 +48,10 @@ class Workers::Pool {
       wake_.notify_all();
     }
     unrun.clear();
-    JoinThreads();
+    if (at_end == AtEnd::kWait) return JoinThreads();
+    for (std::thread& thread : threads_) {
+      if (thread.joinable()) thread.detach();
+    }
   }
 
   void Post(Turns::Function function, const ClientKey& client, WorkKind work) {
@@ -93,7 +103,7 @@ class Workers::Pool {
     return std::nullopt;
   }
   void Start() {
-    threads_.emplace_back([this] { Run(); });
+    threads_.emplace_back([self = shared_from_this()] { self->Run(); });
   }
   // Gets another thread to work if it would find a function to run. If no thread is idle, starts one. Otherwise returns
   // true: the caller then notifies a thread after releasing the lock, which that thread needs first.
@@ -156,8 +166,10 @@ class Workers::Pool {
   bool ends_ = false;
 };
 
-Workers::Workers(size_t threads) : pool_(std::make_unique<Pool>(threads)) {}
-Workers::~Workers() = default;
+Workers::Workers(size_t threads, AtEnd at_end) : pool_(std::make_shared<Pool>(threads)), at_end_(at_end) {
+  pool_->Begin();
+}
+Workers::~Workers() { pool_->End(at_end_); }
 
 void Workers::Post(std::move_only_function<void()> function, const ClientKey& client, WorkKind work) {
   pool_->Post(std::move(function), client, work);

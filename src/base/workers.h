@@ -28,10 +28,15 @@ enum class WorkKind : uint8_t {
 // for a kind of work, so that hanging functions of one client leave threads for others. See Turns.
 class Workers {
  public:
+  // What the destructor does with functions that are running.
+  enum class AtEnd : uint8_t {
+    kWait,   // waits until they return
+    kLeave,  // returns at once; they may run on, and must not refer to anything that ends before the process
+  };
+
   // `threads` is at least one. The pool starts threads on demand.
-  explicit Workers(size_t threads);
-  // Waits for the running functions, and destroys the functions that have not started. Only the pool's own threads may
-  // still be in Post() or Join().
+  explicit Workers(size_t threads, AtEnd at_end = AtEnd::kWait);
+  // Destroys the functions that have not started. Only the pool's own threads may still be in Post() or Join().
   ~Workers();
 
   // Runs `function` on a thread of the pool, later. Thread-safe. Destroys functions that are posted after Join().
@@ -49,7 +54,8 @@ class Workers {
 
  private:
   class Pool;
-  const std::unique_ptr<Pool> pool_;
+  const std::shared_ptr<Pool> pool_;  // the threads share it, since some may outlive this object
+  const AtEnd at_end_;
 };
 
 // co_await Offload(loop, workers, f) runs f() on a thread of `workers` while `loop` serves others, and resumes on

@@ -70,6 +70,27 @@ TEST(Workers, DestructorDestroysFunctionsThatHaveNotStarted) {
   EXPECT_FALSE(ran);
 }
 
+TEST(Workers, LeavesRunningFunctionsToThemselves) {
+  struct Shared {
+    std::latch begun{1}, may_end{1}, ended{1};
+  };
+  const auto shared = std::make_shared<Shared>();
+  const auto owned = std::make_shared<int>(7);
+  {
+    Workers workers(1, Workers::AtEnd::kLeave);
+    workers.Post([shared] {
+      shared->begun.count_down();
+      shared->may_end.wait();
+      shared->ended.count_down();
+    });
+    shared->begun.wait();
+    workers.Post([owned] {});
+  }
+  EXPECT_EQ(owned.use_count(), 1);  // the pool has destroyed the function that had not started
+  shared->may_end.count_down();
+  shared->ended.wait();
+}
+
 TEST(Workers, DestroysFunctionsPostedAfterJoin) {
   Workers workers(2);
   workers.Join();

@@ -4,6 +4,8 @@
 
 #include <CLI/CLI.hpp>
 
+#include "idmap/owner_text.h"
+
 namespace penstock::cli {
 
 void AddRdmaOptions(CLI::App& command, RdmaOptions& options) {
@@ -31,6 +33,15 @@ void AddClientOptions(CLI::App& command, ClientOptions& options) {
   AddVersionOption(command, options.vers);
   AddTraceOption(command, options.trace);
   AddRdmaOptions(command, options.rdma);
+}
+
+SetupResult<std::optional<std::string>> ParseDomain(const std::optional<std::string>& option) {
+  if (option == "none") return "";
+  if (option && !idmap::IsDomain(*option)) {
+    return std::unexpected(SetupError{
+        fmt::format("--nfs4-domain {}: neither none nor the name of a domain such as example.org", *option)});
+  }
+  return option;
 }
 
 CLI::Validator SecondsBetween(double least, double most) {

@@ -1,8 +1,10 @@
 // Options that several commands have in common.
 #pragma once
 
+#include <optional>
 #include <string>
 
+#include "base/result.h"
 #include "rdma/choice/choice.h"
 
 namespace CLI {
@@ -32,6 +34,10 @@ void AddRdmaOptions(CLI::App& command, RdmaOptions& options);
 void AddVersionOption(CLI::App& command, std::string& vers);
 void AddTraceOption(CLI::App& command, std::string& file);
 void AddClientOptions(CLI::App& command, ClientOptions& options);
+
+// Parses the value of --nfs4-domain. Absent: the domain is to be found (idmap::FindDomain). Empty: "none", no domain.
+// The error names the option.
+SetupResult<std::optional<std::string>> ParseDomain(const std::optional<std::string>& option);
 
 // Accepts a number of seconds from `least` to `most`. Unlike CLI::Range, it rejects "nan".
 CLI::Validator SecondsBetween(double least, double most);

@@ -3,6 +3,7 @@
 #include <fmt/chrono.h>
 #include <fmt/core.h>
 
+#include <algorithm>
 #include <ctime>
 #include <string>
 #include <string_view>
@@ -57,13 +58,32 @@ std::string TimeText(int64_t seconds) {
 
 }  // namespace
 
-std::string ListLine(const client::Entry& entry, bool long_format) {
+ListColumns ColumnsFor(const std::vector<client::Entry>& entries) {
+  // Counts the characters of UTF-8: their first octets.
+  const auto widen = [](size_t& column, const std::string& text) {
+    const auto begins = [](char octet) { return (octet & 0xc0) != 0x80; };
+    const auto width = static_cast<size_t>(std::ranges::count_if(text, begins));
+    if (width <= kMostColumn) column = std::max(column, width);
+  };
+  ListColumns columns;
+  for (const client::Entry& entry : entries) {
+    if (!entry.attributes) continue;
+    widen(columns.owner, Printable(entry.attributes->owner));
+    widen(columns.group, Printable(entry.attributes->group));
+  }
+  return columns;
+}
+
+std::string ListLine(const client::Entry& entry, bool long_format, const ListColumns& columns) {
   std::string name = Printable(entry.name);
   if (!long_format) return name;
-  if (!entry.attributes) return fmt::format("{:<57}{}", entry.is_referral ? "d?????????" : "??????????", name);
+  if (!entry.attributes) {
+    const size_t width = 47 + columns.owner + columns.group;  // of the other columns with their spaces
+    return fmt::format("{:<{}}{}", entry.is_referral ? "d?????????" : "??????????", width, name);
+  }
   const client::Attributes& a = *entry.attributes;
-  return fmt::format("{} {:>3} {:>5} {:>5} {:>12} {} {}", ModeText(a), a.links, Printable(a.owner), Printable(a.group),
-                     a.size, TimeText(a.modified), name);
+  return fmt::format("{} {:>3} {:>{}} {:>{}} {:>12} {} {}", ModeText(a), a.links, Printable(a.owner), columns.owner,
+                     Printable(a.group), columns.group, a.size, TimeText(a.modified), name);
 }
 
 }  // namespace penstock::cli

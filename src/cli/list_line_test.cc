@@ -9,6 +9,7 @@
 #include <optional>
 #include <string>
 #include <utility>
+#include <vector>
 
 namespace penstock::cli {
 namespace {
@@ -124,6 +125,25 @@ TEST_F(ListLineTest, DoesNotShortenValuesThatAreWiderThanTheirColumns) {
             "2001-09-09 01:46 " +
                 std::string(255, 'n'));
   EXPECT_EQ(ListLine(entry, false), std::string(255, 'n'));
+}
+
+TEST_F(ListLineTest, NamesInColumnsThatFitAllOwners) {
+  std::vector<client::Entry> entries{File("one"), File("two"), {"three", std::nullopt}};
+  entries[0].attributes->owner = "somebody";
+  entries[1].attributes->owner = "gr\u00fcner";
+  entries[1].attributes->group = "everybody";
+  const ListColumns columns = ColumnsFor(entries);
+  EXPECT_EQ(ListLine(entries[0], true, columns), "-rw-r--r--   1 somebody       100         4096 2001-09-09 01:46 one");
+  EXPECT_EQ(ListLine(entries[1], true, columns),
+            "-rw-r--r--   1   gr\u00fcner everybody         4096 2001-09-09 01:46 two");
+  EXPECT_EQ(ListLine(entries[2], true, columns).find("three"), ListLine(entries[0], true, columns).find("one"));
+}
+
+// A server must not fill the screen with spaces.
+TEST_F(ListLineTest, AVeryLongOwnerDoesNotWidenItsColumn) {
+  std::vector<client::Entry> entries{File("one")};
+  entries[0].attributes->owner = std::string(10000, 'o');
+  EXPECT_EQ(ColumnsFor(entries).owner, ListColumns().owner);
 }
 
 TEST_F(ListLineTest, ShowsEachTypeByItsLetter) {

@@ -23,6 +23,7 @@
 #include "fs/faulty/process.h"
 #include "fs/posix/identity.h"
 #include "fs/posix/served_directories.h"
+#include "idmap/domain.h"
 #include "server/server.h"
 
 template <>
@@ -96,6 +97,11 @@ void PrintHowToMount(const server::Server& server, const server::Options& option
   if (options.port_mapper) fmt::print("Port mapper over TCP and UDP: port {}\n", options.port_mapper_port);
   if (server.offers_gss()) fmt::print("Kerberos: offered (RPCSEC_GSS)\n");
   if (options.nfs2) fmt::print("NFS version 2: offered\n");
+  const bool sends_names = options.nfs4.names_for_all || server.offers_gss();
+  if (sends_names && !options.nfs4.domain.empty()) {
+    fmt::print("Owners in NFSv4: name@{}{}\n", options.nfs4.domain,
+               options.nfs4.names_for_all ? "" : " with Kerberos, numbers otherwise");
+  }
   if (options.nfs4.bound_sessions) {
     fmt::print("Sessions of 2004 (vers=4.1-sess01): offered; TCP connections {} become RDMA connections\n",
                options.step_up ? "may" : "do not");
@@ -143,12 +149,13 @@ bool StopWithin(std::unique_ptr<server::Server> server, Duration limit) {
 }
 
 int Serve(const ServeOptions& arguments) {
-  const auto options = ServerOptionsOf(arguments);
+  auto options = ServerOptionsOf(arguments);
   if (!options) return PrintError(options.error().message);
   // Made before any thread exists that could take the signals.
   asio::io_context context{1};
   StopSignals signals(context);
   LeaseSignals lease_signals(context);
+  if (!arguments.nfs4_domain) options->nfs4.domain = idmap::FindDomain().name;
   auto made = MakeServer(arguments, *options);
   if (!made) return PrintError(made.error().message);
   server::Server& server = *made->server;

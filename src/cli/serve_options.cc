@@ -115,8 +115,12 @@ void AddNfs4Options(CLI::App& command, ServeOptions& options) {
       "--inter-server-copy", options.inter_server_copy,
       "NFSv4.2: copy files from other servers for clients that ask for it, and let other servers copy files of this\n"
       "one. The server then connects to addresses that its clients name");
-  command.add_option("--nfs4-domain", options.nfs4_domain,
-                     "NFSv4: send owners as name@DOMAIN; without this option, as numbers");
+  command.add_option(
+      "--nfs4-domain", options.nfs4_domain,
+      "NFSv4: the domain of owners, which Kerberos clients get and send as name@DOMAIN. The default is the Domain of\n"
+      "/etc/idmapd.conf, or else the DNS domain of this host, or else localdomain. none: all clients get numbers");
+  command.add_flag("--nfs4-names", options.nfs4_names,
+                   "NFSv4: send names to clients without Kerberos as well; without this option they get numbers");
 }
 
 void AddBoundSessionOptions(CLI::App& command, ServeOptions& options) {
@@ -204,6 +208,10 @@ SetupResult<server::Options> ServerOptionsOf(const ServeOptions& options) {
   if (options.port_mapper && options.rpcbind == "required") {
     return std::unexpected(SetupError{"--portmap takes the place of rpcbind: use it without --rpcbind required"});
   }
+  PENSTOCK_TRY(const std::optional<std::string> domain, ParseDomain(options.nfs4_domain));
+  if (domain == "" && options.nfs4_names) {
+    return std::unexpected(SetupError{"--nfs4-names needs a domain, and --nfs4-domain is none"});
+  }
   server::Options server;
   asio::error_code error;
   server.listen = asio::ip::make_address(options.listen, error);
@@ -230,7 +238,8 @@ SetupResult<server::Options> ServerOptionsOf(const ServeOptions& options) {
   server.nfs4.delegations = !options.no_delegations;
   server.nfs4.max_delegations = options.max_delegations;
   server.nfs4.inter_server_copy = options.inter_server_copy;
-  server.nfs4.domain = options.nfs4_domain;
+  server.nfs4.domain = domain.value_or("");
+  server.nfs4.names_for_all = options.nfs4_names;
   server.nfs4.bound_sessions = options.sess01 != "off";
   server.step_up = options.sess01 == "rdma";
   server.one_receive_first = server.step_up;

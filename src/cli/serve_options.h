@@ -44,7 +44,8 @@ struct ServeOptions {
   bool no_delegations = false;
   uint32_t max_delegations = nfs::v4::Settings().max_delegations;
   bool inter_server_copy = false;
-  std::string nfs4_domain;
+  std::optional<std::string> nfs4_domain;  // see ParseDomain()
+  bool nfs4_names = false;
   std::string sess01 = "off";  // the sessions of 2004: off, tcp or rdma
   uint32_t sess01_pad = 0;
   std::string keytab;
@@ -56,7 +57,8 @@ struct ServeOptions {
 // Adds the options to the command `serve`, which fill `options` when the command line is parsed.
 void AddServeOptions(CLI::App& command, ServeOptions& options);
 
-// The server's settings. The error names the option that is wrong.
+// The server's settings. The error names the option that is wrong. Without --nfs4-domain the domain is empty: the
+// caller finds it, since that may take a while.
 SetupResult<server::Options> ServerOptionsOf(const ServeOptions& options);
 
 // All directories to export, with their paths normalized. An error if there are none.

@@ -78,6 +78,7 @@ TEST(ServeOptions, EachOptionReachesTheServersSettings) {
                              "--max-delegations=4711",
                              "--inter-server-copy",
                              "--nfs4-domain=example.org",
+                             "--nfs4-names",
                              "--keytab=/keys",
                              "--ccm-from=10.0.0.0/8,fd00::/8",
                              "--ccm-from=192.0.2.1",
@@ -110,6 +111,7 @@ TEST(ServeOptions, EachOptionReachesTheServersSettings) {
   EXPECT_EQ(server->nfs4.max_delegations, 4711u);
   EXPECT_TRUE(server->nfs4.inter_server_copy);
   EXPECT_EQ(server->nfs4.domain, "example.org");
+  EXPECT_TRUE(server->nfs4.names_for_all);
   EXPECT_EQ(server->keytab, "/keys");
   ASSERT_EQ(server->ccm_from.size(), 3u);
   EXPECT_EQ(server->ccm_from[0].ToString(), "10.0.0.0/8");
@@ -119,6 +121,28 @@ TEST(ServeOptions, EachOptionReachesTheServersSettings) {
   EXPECT_EQ(server->rdma.kind, rdma::Kind::kIwarp);
   EXPECT_EQ(server->rdma.device, "siw0");
   EXPECT_EQ(server->padding, 512u);
+}
+
+TEST(ServeOptions, NoDomainDiffersFromOneThatIsToBeFound) {
+  EXPECT_EQ(*ParseDomain(Parse({"/srv"}).options.nfs4_domain), std::nullopt);
+  const auto parsed = Parse({"/srv", "--nfs4-domain=none"});
+  ASSERT_EQ(parsed.code, 0) << parsed.message;
+  EXPECT_EQ(*ParseDomain(parsed.options.nfs4_domain), "");
+  const auto server = ServerOptionsOf(parsed.options);
+  ASSERT_TRUE(server);
+  EXPECT_EQ(server->nfs4.domain, "");
+  EXPECT_FALSE(server->nfs4.names_for_all);
+}
+
+TEST(ServeOptions, RejectsDomainsThatAreNone) {
+  for (const char* domain : {"me@example.org", "example org", "example.org\n", ""}) {
+    const auto server = ServerOptionsOf(Parse({"/srv", "--nfs4-domain", domain}).options);
+    ASSERT_FALSE(server) << domain;
+    EXPECT_THAT(server.error().message, HasSubstr("--nfs4-domain"));
+  }
+  const auto none = ServerOptionsOf(Parse({"/srv", "--nfs4-domain=none", "--nfs4-names"}).options);
+  ASSERT_FALSE(none);
+  EXPECT_THAT(none.error().message, HasSubstr("--nfs4-names"));
 }
 
 TEST(ServeOptions, ZeroThreadsMeansOneForEachProcessor) {

@@ -56,6 +56,7 @@ constexpr auto kTexts = std::to_array<std::pair<int32_t, std::string_view>>({
     {NumberOf(nfs4::NFS4ERR_SYMLINK), "is a symbolic link"},
     {NumberOf(nfs4::NFS4ERR_BADNAME), "the server does not accept this name"},
     {NumberOf(nfs4::NFS4ERR_BADCHAR), "the server does not accept this name"},
+    {NumberOf(nfs4::NFS4ERR_BADOWNER), "the server does not know this owner or group"},
     {NumberOf(nfs4::NFS4ERR_SESS01_BADSESSION), "the server does not know the session"},
     {NumberOf(nfs4::NFS4ERR_SESS01_BADSTREAM), "the server does not know the stream of the request"},
     {NumberOf(nfs4::NFS4ERR_SESS01_CHAIN_INVALID), "the server does not accept the request in its chain"},

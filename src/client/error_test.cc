@@ -34,6 +34,7 @@ TEST(Describe, ExplainsTheErrorsOfVersion4ThatConcernAUser) {
   EXPECT_EQ(DescriptionOf(nfs4::NFS4ERR_DELAY), "not available now, try again later");
   EXPECT_EQ(DescriptionOf(nfs4::NFS4ERR_MOVED), "is on another server");
   EXPECT_EQ(DescriptionOf(nfs4::NFS4ERR_SYMLINK), "is a symbolic link");
+  EXPECT_EQ(DescriptionOf(nfs4::NFS4ERR_BADOWNER), "the server does not know this owner or group");
 }
 
 TEST(Describe, ExplainsEachErrorOfTheSessionsOf2004) {

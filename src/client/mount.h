@@ -15,6 +15,7 @@
 #include "client/error.h"
 #include "client/reconnecting_channel.h"
 #include "client/url.h"
+#include "idmap/mapper.h"
 #include "rdma/provider.h"
 #include "xdr/types.h"
 
@@ -72,7 +73,8 @@ struct ServerTime {};
 // Attributes to set. Absent values stay as they are.
 struct NewAttributes {
   std::optional<uint32_t> mode{};  // the twelve mode bits of POSIX
-  // A number. In version 4 also a name that the server knows.
+  // A number. In version 4 also name@domain, if the server knows the name. If the server does not accept numbers, the
+  // client sends names that it finds by MountOptions::owners (RFC 7530 §5.9).
   std::optional<std::string> owner{};
   std::optional<std::string> group{};
   std::optional<uint64_t> size{};  // truncates a regular file or extends it with zeros
@@ -114,6 +116,9 @@ struct MountOptions {
   // client opens a delegated file and knows its attributes without a call, until the server recalls the delegation or
   // newer ones replace it. The return of a delegation costs one call. Only from version 4.1 on.
   size_t delegations = 1024;
+  // Finds the names of owners and groups for a server of version 4 that does not accept numbers. It outlives the mount.
+  // Null: the client does not send names in place of numbers.
+  const idmap::Mapper* owners = nullptr;
 };
 
 // The sizes of one READ, WRITE or listing: the server's preference, limited by the client.

@@ -9,12 +9,12 @@
 #include "base/siphash.h"
 #include "base/test_loop.h"
 #include "fs/memory/file_system.h"
+#include "idmap/mapper.h"
 #include "nfs/absent_file_system.h"
 #include "nfs/exports.h"
 #include "nfs/locations.h"
 #include "nfs/mount/program.h"
 #include "nfs/v3/program.h"
-#include "nfs/v4/attributes/owner_names.h"
 #include "nfs/v4/callback/callback_sender.h"
 #include "nfs/v4/callback/test_callbacks.h"
 #include "nfs/v4/engine/namespace.h"
@@ -58,6 +58,7 @@ class Nfs4Run {
                   .max_write = options.max_transfer,
                   .delegations = options.delegations > 0,
                   .max_delegations = options.delegations},
+        owners_(options.owners),
         recovery_(std::make_unique<SharedStore>(store)),
         state_(BeginTables(store)),
         timer_(loop.MakeTimer([this] { KeepLeases(); })) {
@@ -94,7 +95,7 @@ class Nfs4Run {
   Loop& loop_;
   const std::unique_ptr<const nfs::v4::Namespace> names_;
   const nfs::v4::Settings settings_;
-  nfs::v4::OwnerNames owners_;
+  const idmap::Mapper owners_;
   nfs::v4::RecoveryQueue recovery_;
   nfs::v4::State state_;
   nfs::v4::NoCallbacks no_callbacks_;

@@ -13,6 +13,7 @@
 #include "base/loop.h"
 #include "base/signal.h"
 #include "fs/faulty/file_system.h"
+#include "idmap/mapper.h"
 #include "protocol/nfs4_compound.h"
 #include "rpc/header.h"
 #include "rpc/transport.h"
@@ -56,6 +57,7 @@ class TestService {
     uint32_t delegations = 0;
     uint32_t max_transfer = 1 << 20;
     uint32_t max_directory = 1 << 20;  // of version 3
+    idmap::Mapper owners{};            // of version 4
   };
 
   // `loop` outlives the service.

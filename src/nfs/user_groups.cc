@@ -3,6 +3,7 @@
 #include <grp.h>
 
 #include "base/users.h"
+#include "rpc/client_key.h"
 
 namespace penstock::nfs {
 namespace {
@@ -12,12 +13,13 @@ constexpr int kMostGroups = 64 << 10;  // NGROUPS_MAX
 }  // namespace
 
 std::vector<uint32_t> UserGroups::OfSystem(uint32_t uid) {
-  const auto user = FindUser(uid);
-  if (!user) return {};
+  const Found<User> found = FindUser(uid);
+  if (!found || !*found) return {};
+  const User& user = **found;
   std::vector<gid_t> groups(64);
   for (;;) {
     int count = static_cast<int>(groups.size());
-    if (::getgrouplist(user->name.c_str(), user->gid, groups.data(), &count) >= 0) {
+    if (::getgrouplist(user.name.c_str(), user.gid, groups.data(), &count) >= 0) {
       groups.resize(static_cast<size_t>(count));
       return {groups.begin(), groups.end()};
     }
@@ -38,9 +40,9 @@ UserGroups::List UserGroups::Of(uint32_t uid) const {
   return found == known_.end() ? nullptr : found->second.groups;
 }
 
-Task<> UserGroups::Load(Loop* loop, uint32_t uid) {
+Task<> UserGroups::Load(Loop* loop, uint32_t uid, ClientKey client) {
   const auto look_up = [this, uid] { return std::make_shared<const std::vector<uint32_t>>(look_up_(uid)); };
-  const auto groups = co_await Offload(loop, pool_, look_up);
+  const auto groups = co_await Offload(loop, pool_, look_up, client);
   Keep(uid, groups);
 }
 
@@ -53,7 +55,10 @@ void UserGroups::Keep(uint32_t uid, List groups) {
 Task<rpc::AcceptStatus> WithGroups::Call(rpc::CallContext& context, xdr::Decoder& arguments, xdr::Encoder& results) {
   const rpc::Credential& credential = context.credential;
   const bool asks = context.procedure != 0 && groups_.AreOf(credential);
-  if (asks && !groups_.Knows(credential.uid)) co_await groups_.Load(context.peer.loop, credential.uid);
+  if (asks && !groups_.Knows(credential.uid)) {
+    const ClientKey client = rpc::ClientKeyOf(context.peer);
+    co_await groups_.Load(context.peer.loop, credential.uid, client);
+  }
   co_return co_await inner().Call(context, arguments, results);
 }
 

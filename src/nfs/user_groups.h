@@ -10,6 +10,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "base/client_key.h"
 #include "base/loop.h"
 #include "base/task.h"
 #include "base/workers.h"
@@ -47,7 +48,8 @@ class UserGroups {
 
   // Returns true if Of() has a recent entry for the user. Otherwise call Load() first.
   bool Knows(uint32_t uid) const;
-  Task<> Load(Loop* loop, uint32_t uid);
+  // `client` shares the pool with others.
+  Task<> Load(Loop* loop, uint32_t uid, ClientKey client = {});
   // Returns null if there is no entry.
   List Of(uint32_t uid) const;
 

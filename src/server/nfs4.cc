@@ -20,10 +20,6 @@ namespace stdfs = std::filesystem;
 // How often leases are checked.
 constexpr Duration kLook = std::chrono::seconds(1);
 
-nfs::v4::OwnerNames MakeOwnerNames(const nfs::v4::Settings& settings, const TimerService& clock, Workers& pool) {
-  return {settings.domain, nfs::v4::IdentityDatabase::OfSystem(), clock, &pool};
-}
-
 nfs::v4::StateTables::Beginning BeginTables(const nfs::v4::Settings& settings,
                                             const nfs::v4::RecoveryStore::Restart& restart,
                                             nfs::v4::ReplyStore& replies, nfs::v4::StreamStore& streams,
@@ -113,7 +109,8 @@ Nfs4::Nfs4(nfs::v4::Settings settings, const Surroundings& surroundings,
       remembered_hosts_(std::move(memory.hosts)),
       home_(surroundings.home),
       names_(std::move(names)),
-      owners_(MakeOwnerNames(settings_, home_, surroundings.pool)),
+      lookups_(&idmap::AskHost, home_, idmap::Lookups::OnThreads()),
+      owners_(settings_.domain, lookups_),
       reply_store_(std::move(memory.replies)),
       stream_store_(std::move(memory.streams)),
       replies_(*reply_store_, *stream_store_, &surroundings.pool),

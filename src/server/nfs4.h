@@ -13,8 +13,9 @@
 #include "base/task.h"
 #include "base/under_way.h"
 #include "base/workers.h"
+#include "idmap/lookups.h"
+#include "idmap/mapper.h"
 #include "nfs/exports.h"
-#include "nfs/v4/attributes/owner_names.h"
 #include "nfs/v4/callback/callback_sender.h"
 #include "nfs/v4/engine/namespace.h"
 #include "nfs/v4/engine/program.h"
@@ -90,7 +91,8 @@ class Nfs4 {
   std::vector<nfs::v4::RememberedHost> remembered_hosts_;
   Loop& home_;
   std::unique_ptr<const nfs::v4::Namespace> names_;
-  nfs::v4::OwnerNames owners_;
+  idmap::Lookups lookups_;
+  const idmap::Mapper owners_;
   std::unique_ptr<nfs::v4::ReplyStore> reply_store_;
   std::unique_ptr<nfs::v4::StreamStore> stream_store_;
   nfs::v4::ReplyWriter replies_;

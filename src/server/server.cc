@@ -29,6 +29,8 @@ namespace {
 constexpr size_t kRoomForConnections = 64;
 // How often unused descriptors for writing are closed.
 constexpr Duration kCloseUnusedInterval = std::chrono::seconds(1);
+// At most; they are started when they are needed.
+constexpr size_t kGroupThreads = 32;
 
 // Whether this host reserves ports below 1024 for root.
 bool PortsAreReserved() {
@@ -123,9 +125,10 @@ SetupResult<void> Server::OpenKeytab() {
 
 SetupResult<void> Server::AddExports(std::vector<Export> exports) {
   if (options_.manage_gids || offers_gss()) {
-    groups_ =
-        std::make_shared<nfs::UserGroups>(&nfs::UserGroups::OfSystem, &std::chrono::steady_clock::now, pool_.get(),
-                                          nfs::UserGroups::Settings{.of_everybody = options_.manage_gids});
+    group_threads_ = std::make_unique<Workers>(kGroupThreads);
+    groups_ = std::make_shared<nfs::UserGroups>(&nfs::UserGroups::OfSystem, &std::chrono::steady_clock::now,
+                                                group_threads_.get(),
+                                                nfs::UserGroups::Settings{.of_everybody = options_.manage_gids});
   }
   const auto takes_ccm = [](const Export& each) { return each.options.security.Has(nfs::SecurityFlavor::kCcm); };
   if (!options_.ccm_from.empty() && std::ranges::none_of(exports, takes_ccm)) {
@@ -327,7 +330,8 @@ void Server::Stop() {
   // NFSv4's state holds files, which are closed on the pool.
   locking_.reset();
   nfs4_.reset();
-  // A thread of the pool may still be in a loop's Post(), although no call waits for it; so the loops go last.
+  // A thread of a pool may still be in a loop's Post(), although no call waits for it; so the loops go last.
+  if (group_threads_) group_threads_->Join();
   pool_->Join();
   loops_.clear();
 }

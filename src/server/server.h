@@ -11,6 +11,7 @@
 #include "base/descriptor_shortage.h"
 #include "base/result.h"
 #include "base/timer.h"
+#include "base/workers.h"
 #include "nfs/acl/program.h"
 #include "nfs/exports.h"
 #include "nfs/mount/program.h"
@@ -100,7 +101,9 @@ class Server {
   const std::shared_ptr<DescriptorShortage> shortage_;
   std::unique_ptr<rpc::gss::Kerberos> kerberos_;  // null if RPCSEC_GSS is not offered
   std::string no_kerberos_;                       // the reason why RPCSEC_GSS is not offered
-  std::shared_ptr<nfs::UserGroups> groups_;       // null if groups come from the credentials
+  // Look up groups, so that a directory service that hangs takes no thread from disks. Null without groups_.
+  std::unique_ptr<Workers> group_threads_;
+  std::shared_ptr<nfs::UserGroups> groups_;  // null if groups come from the credentials
   nfs::Exports exports_;
   nfs::mount::Program mount_{exports_,
                              options_.nfs2 ? nfs::mount::Versions::kOneToThree : nfs::mount::Versions::kThree};

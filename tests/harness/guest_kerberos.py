@@ -6,17 +6,28 @@ a stranger. A script that begins with join() has the functions:
 
     ticket alice            gets a ticket for alice
     as alice COMMAND        runs a shell command as alice
+
+Under Kerberos, the owners of files are names of the host's users and groups, in DOMAIN. The guest's kernel maps them by
+nfsidmap. So the guest has these users and groups as well, before the users of the realm, who have the same uids.
 """
 
+import grp
+import os
 import pwd
 
-from guest_programs import built_library
+from cases import Skip
+from guest_programs import built_library, with_libraries
 from kerberos import USERS, Realm
 
 SERVER = "server"  # the host's name in mounts
 MACHINE = "nfs/client1"
 STRANGER = "carol"  # a user without a ticket
 STRANGERS_UID = 4711
+
+DOMAIN = "names.example"  # of owners in version 4, on both sides
+NFSIDMAP_PLUGIN = "/usr/lib/x86_64-linux-gnu/libnfsidmap/nsswitch.so"
+IDMAPD_CONF = f"[General]\nDomain = {DOMAIN}\n"
+REQUEST_KEY_CONF = "create id_resolver * * /usr/sbin/nfsidmap -t 600 %k %d\n"
 
 HOSTS = """127.0.0.1 localhost
 127.0.1.1 client1
@@ -56,12 +67,28 @@ def keytab_of_server(kerberos):
     return kerberos.keytab(f"nfs/{SERVER}")
 
 
+def idmapping():
+    """Returns {path in the guest: file}: what the kernel calls to map names of owners."""
+    for program in "/usr/sbin/request-key", "/usr/sbin/nfsidmap", NFSIDMAP_PLUGIN:
+        if not os.path.exists(program):
+            raise Skip(f"{program} is not installed (packages keyutils, nfs-common, libnfsidmap1)")
+    programs = {"sbin/request-key": "/usr/sbin/request-key", "usr/sbin/nfsidmap": "/usr/sbin/nfsidmap",
+                NFSIDMAP_PLUGIN.lstrip("/"): NFSIDMAP_PLUGIN}
+    found = {}
+    for path, program in programs.items():
+        found |= with_libraries(path, program, folder="")
+    return found | {"etc/idmapd.conf": IDMAPD_CONF.encode(), "etc/request-key.conf": REQUEST_KEY_CONF.encode()}
+
+
 def files(kerberos):
     """Returns {path in the guest: file}, for Guest(files=...)."""
     users = (*USERS, STRANGER)
-    passwd = "root:x:0:0::/:/bin/sh\n" + "".join(f"{user}:x:{uid(user)}:{uid(user)}::/:/bin/sh\n" for user in users)
-    group = "root:x:0:\n" + "".join(f"{user}:x:{uid(user)}:\n" for user in users)
-    return {"etc/krb5.conf": kerberos.configuration(kdc="10.0.2.2").encode(),
+    of_host = [pwd.getpwnam(name) for name in USERS.values()]
+    passwd = "root:x:0:0::/:/bin/sh\n" + "".join(f"{each.pw_name}:x:{each.pw_uid}:{each.pw_gid}::/:/bin/sh\n" for each in of_host)
+    passwd += "".join(f"{user}:x:{uid(user)}:{uid(user)}::/:/bin/sh\n" for user in users)
+    group = "root:x:0:\n" + "".join(f"{grp.getgrgid(each.pw_gid).gr_name}:x:{each.pw_gid}:\n" for each in of_host)
+    group += "".join(f"{user}:x:{uid(user)}:\n" for user in users)
+    return {**idmapping(), "etc/krb5.conf": kerberos.configuration(kdc="10.0.2.2").encode(),
             "etc/krb5.keytab": kerberos.keytab(MACHINE),
             "etc/passwd": passwd.encode(), "etc/group": group.encode(), "etc/hosts": (HOSTS % SERVER).encode(),
             "lib/gssd_port.so": built_library("gssd_port"),

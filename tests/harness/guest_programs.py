@@ -40,8 +40,8 @@ def carried(*names):
     return {f"bin/{name}": built(name) for name in names}
 
 
-def with_libraries(name, program):
+def with_libraries(name, program, folder="bin/"):
     """Returns {path in the guest: file}, for Guest(files=...): a program of the build, and every library that it needs."""
     if not os.path.exists(program):
         raise Skip(f"{program} is not built")
-    return {f"bin/{name}": program} | {path.lstrip("/"): path for path in guest_image.shared_libraries(program)}
+    return {f"{folder}{name}": program} | {path.lstrip("/"): path for path in guest_image.shared_libraries(program)}

@@ -1,12 +1,14 @@
 #!/usr/bin/python3
 """A stock Linux kernel, a machine of a Kerberos realm, mounts an export of `penstock serve` for Kerberos only. Its
-users have tickets.
+users have tickets. The owners of its files are names.
 
 Each case leaves a capture of its traffic for check_capture.py.
 """
 
 import contextlib
+import grp
 import os
+import pwd
 import sys
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "harness"))
@@ -15,8 +17,9 @@ from capture import Capture  # noqa: E402
 from cases import main  # noqa: E402
 from files import MIB, assert_same, digests  # noqa: E402
 from guest import Guest  # noqa: E402
-from guest_kerberos import SERVER, STRANGER, join, uid  # noqa: E402
+from guest_kerberos import DOMAIN, SERVER, STRANGER, join, uid  # noqa: E402
 from guest_programs import carried  # noqa: E402
+from kerberos import USERS  # noqa: E402
 from linux import require  # noqa: E402
 from mounts import SHELL, Mount, exported  # noqa: E402
 from penstock import Server  # noqa: E402
@@ -24,6 +27,7 @@ from script import hashes  # noqa: E402
 
 SIZES = {"0": 0, "1": 1, "3": 3, "4095": 4095, "4097": 4097, "300k1": 300001, "1m3": MIB + 3}
 SECONDS = 300
+GROUP = grp.getgrgid(pwd.getpwnam(USERS["alice"]).pw_gid).gr_name  # of alice, on the host
 
 
 @contextlib.contextmanager
@@ -32,7 +36,8 @@ def secured(folder):
     require()
     with guest_kerberos.realm() as realm:
         os.environ.update(realm.environment)
-        options = [f"--keytab={guest_kerberos.keytab_of_server(realm)}", "--lease=15", "--grace=15"]
+        options = [f"--keytab={guest_kerberos.keytab_of_server(realm)}", "--lease=15", "--grace=15",
+                   f"--nfs4-domain={DOMAIN}"]
         with Server({"/export": f"{folder}:sec=krb5:krb5i:krb5p"}, options) as server:
             yield realm, server
 
@@ -57,7 +62,14 @@ as bob 'rm -f files/3 2>&1' && exit 1
 as %(stranger)s 'ls . 2>&1' && exit 1
 as %(stranger)s 'ls . 2>&1' | grep -q 'Permission denied' || exit 1
 as alice 'cat secret; chmod 640 secret; mv secret told; stat -c "told through %(name)s: %%U %%u %%a" told' || exit 1
-cd /; umount /mnt || exit 1
+%(names)scd /; umount /mnt || exit 1
+"""
+# Names in both directions, in version 4. The server takes no numbers.
+NAMES = """
+as alice 'chgrp %(group)s told && nfs4_setfacl -a A::%(bob)s@%(domain)s:r told && nfs4_getfacl told' | sed 's/^/acl %(name)s: /'
+as alice 'nfs4_setfacl -a A::unknown@%(domain)s:r told 2>&1' && exit 1
+as alice 'nfs4_setfacl -a A::%(bob)s@elsewhere.example:r told 2>&1' && exit 1
+stat -c 'owners %(name)s: %%U %%G' told
 """
 SYS_REFUSED = """
 mount -t nfs -o %(options)s,sec=sys %(server)s:/export /mnt >/tmp/refused 2>&1 && exit 1
@@ -82,7 +94,9 @@ def files(scratch, name, mounts):
         script = join(server) + SHELL + MADE % {"sizes": " ".join(f"{name}={size}" for name, size in SIZES.items())}
         for mount in mounts:
             script += mount.command(server, host=SERVER)
-            script += WORK % {"security": mount.security, "name": mount.name, "stranger": STRANGER}
+            words = {"security": mount.security, "name": mount.name, "stranger": STRANGER, "domain": DOMAIN,
+                     "group": GROUP, "bob": USERS["bob"]}
+            script += WORK % (words | {"names": NAMES % words if mount.version != "3" else ""})
         for mount in mounts[:2]:
             script += (SYS_REFUSED + NEGOTIATED) % {"options": mount.options(server), "server": SERVER,
                                                     "version": mount.version, "folder": mount.name}
@@ -93,8 +107,13 @@ def files(scratch, name, mounts):
     for mount in mounts:
         assert_same(hashes(lines, mount.name), made, f"read back through {mount.name}")
         check_folder(f"{folder}/{mount.name}", made)
-        told = f"told through {mount.name}: alice {uid('alice')} 640"
+        told = f"told through {mount.name}: {USERS['alice']} {uid('alice')} 640"
         assert told in lines, f"the guest did not say {told!r}"
+        if mount.version == "3":
+            continue
+        assert f"owners {mount.name}: {USERS['alice']} {GROUP}" in lines, f"{mount.name}: the owners in the guest"
+        entry = f"acl {mount.name}: A::{USERS['bob']}@{DOMAIN}:r"
+        assert any(line.startswith(entry) for line in lines), f"{mount.name}: no entry {entry}"
     assert lines.count("mine") == len(mounts), "not exactly one user per mount has read alice's secret"
     for mount in mounts[:2]:
         assert any(line.startswith(f"refused {mount.version}: mount") for line in lines), f"{mount.name}, sec=sys"

@@ -6,7 +6,7 @@
 #include <memory>
 
 #include "dying_stream_store.h"
-#include "nfs/v4/attributes/owner_names.h"
+#include "idmap/mapper.h"
 #include "nfs/v4/callback/callback_sender.h"
 #include "nfs/v4/callback/test_callbacks.h"
 #include "nfs/v4/engine/namespace.h"
@@ -77,7 +77,7 @@ class Nfs4Service {
   Nfs4Memory& memory_;
   std::unique_ptr<const nfs::v4::Namespace> names_;
   const nfs::v4::Settings settings_;
-  nfs::v4::OwnerNames owners_;
+  idmap::Mapper owners_;
   nfs::v4::NoCallbacks no_callbacks_;
   DyingStreamStore streams_;
   nfs::v4::RecoveryQueue recovery_;

@@ -13,6 +13,7 @@
 #include "client/nfs4/sess01/bound_session.h"
 #include "client/nfs4/session.h"
 #include "client/set_up.h"
+#include "idmap/owner_text.h"
 
 namespace penstock::client::v4 {
 namespace {
@@ -38,7 +39,8 @@ class Mount final : public ServerMount, public FileOwner, private CallbackReceiv
               return OpenBound(workers, provider, time_limit);
             },
             Limited(options.retry, url_)),
-        client_(channel_, loop.buffers(), first_xid_, CredentialOf(url_)) {
+        client_(channel_, loop.buffers(), first_xid_, CredentialOf(url_)),
+        owners_(options.owners) {
     MakeCaller(workers, OptionsOf(url_, dialect), options);
     delegations_.emplace(*caller_, options.delegations);
     caller_->set_reclaim([this] { return ReclaimFiles(); });
@@ -101,6 +103,8 @@ class Mount final : public ServerMount, public FileOwner, private CallbackReceiv
   Task<Result<void>> CheckVersion();
   Task<Result<void>> LearnLimits();
   Task<void> ReclaimFiles();
+  Task<Result<void>> SendAttributes(const Handle& object, std::string_view what, const NewAttributes& attributes);
+  Task<NewAttributes> WithNames(NewAttributes attributes);
 
   // FileOwner
   CompoundCaller& caller() override { return *caller_; }
@@ -136,6 +140,8 @@ class Mount final : public ServerMount, public FileOwner, private CallbackReceiv
   sess01::BoundSession* bound_ = nullptr;
   std::optional<Delegations> delegations_;
   std::set<v4::OpenFile*> files_;
+  const idmap::Mapper* const owners_;
+  bool sends_names_ = false;  // the server has refused a number, and has accepted a name
   uint64_t next_owner_ = 1;
 };
 
@@ -263,9 +269,38 @@ Task<Result<Attributes>> Mount::GetAttributes(const Handle& object, std::string_
 
 Task<Result<void>> Mount::SetAttributes(const Handle& object, std::string_view what, const NewAttributes& attributes) {
   delegations_->HandleNewAttributes(object, attributes);
-  Result<void> set = co_await v4::SetAttributes(*caller_, object, what, attributes);
+  Result<void> set = co_await SendAttributes(object, what, attributes);
   delegations_->HandleChange(object);
   co_return set;
+}
+
+// RFC 7530 §5.9: the client sends numbers first, as Linux does. If the server refuses them, it sends names.
+Task<Result<void>> Mount::SendAttributes(const Handle& object, std::string_view what, const NewAttributes& attributes) {
+  if (!sends_names_) {
+    Result<void> set = co_await v4::SetAttributes(*caller_, object, what, attributes);
+    if (set || set.error().status != Status::kBadOwner) co_return set;
+    const NewAttributes named = co_await WithNames(attributes);
+    if (named.owner == attributes.owner && named.group == attributes.group) co_return set;
+    set = co_await v4::SetAttributes(*caller_, object, what, named);
+    sends_names_ = set.has_value();
+    co_return set;
+  }
+  const NewAttributes named = co_await WithNames(attributes);
+  co_return co_await v4::SetAttributes(*caller_, object, what, named);
+}
+
+// Replaces numbers by names. A number without a name stays.
+Task<NewAttributes> Mount::WithNames(NewAttributes attributes) {
+  if (!owners_) co_return attributes;
+  idmap::Caller caller{.loop = &loop_};
+  for (const idmap::Kind kind : {idmap::Kind::kUser, idmap::Kind::kGroup}) {
+    std::optional<std::string>& text = kind == idmap::Kind::kUser ? attributes.owner : attributes.group;
+    const auto number = text ? idmap::NumberIn(*text) : std::nullopt;
+    if (!number) continue;
+    auto name = co_await owners_->TextOf(kind, *number, caller);
+    if (name) text = *std::move(name);
+  }
+  co_return attributes;
 }
 
 Task<Result<void>> Mount::Link(const Handle& file, const Handle& directory, std::string_view name) {

@@ -7,7 +7,9 @@
 #include <array>
 
 #include "client/mount_test_support.h"
+#include "idmap/test_database.h"
 #include "protocol/nfs4.h"
+#include "rdma/sim/world.h"
 
 namespace penstock::client::v4 {
 namespace {
@@ -31,6 +33,83 @@ class Nfs4MountTest : public MountTestBase, public testing::WithParamInterface<V
 };
 INSTANTIATE_TEST_SUITE_P(Version, Nfs4MountTest, testing::Values(Version::k40, Version::k41, Version::k42),
                          [](const auto& test) { return NameOf(test.param); });
+
+// The server and the client have the same users, and names in one domain.
+struct Names {
+  rdma::sim::World world{1};
+  idmap::TestDatabase database;
+  idmap::Lookups lookups{database.database(), world, database.run()};
+  const idmap::Mapper mapper{"example.org", lookups};
+};
+
+class OwnersTest : public Names, public Nfs4MountTest {
+ protected:
+  OwnersTest() : Nfs4MountTest({.owners = mapper}) {
+    options.owners = &mapper;
+    Open(UrlOf(GetParam()));
+    Do(Create("file")->Close());
+    file = Do(mount->Lookup(root(), "file")).handle;
+  }
+  Result<void> Set(const NewAttributes& attributes) { return Run(mount->SetAttributes(file, "file", attributes)); }
+  Attributes Now() { return Do(mount->GetAttributes(file, "file")); }
+  void RefuseOwners(size_t times) { service.FailOperation(nfs_opnum4::OP_SETATTR, nfsstat4::NFS4ERR_BADOWNER, times); }
+
+  Handle file;
+};
+INSTANTIATE_TEST_SUITE_P(Version, OwnersTest, testing::Values(Version::k40, Version::k41, Version::k42),
+                         [](const auto& test) { return NameOf(test.param); });
+
+// ---- owners ----
+
+TEST_P(OwnersTest, SendsNumbersFirst) {
+  EXPECT_TRUE(Set({.owner = "7", .group = "8"}));
+  EXPECT_EQ(Now().owner, "7");
+  EXPECT_EQ(Now().group, "8");
+  EXPECT_EQ(Count(nfs_opnum4::OP_SETATTR), 1u);
+  EXPECT_EQ(database.asked, 0u);
+}
+
+// RFC 7530 §5.9
+TEST_P(OwnersTest, SendsNamesToAServerThatRefusesNumbers) {
+  RefuseOwners(1);
+  EXPECT_TRUE(Set({.mode = 0640, .owner = "7", .group = "8"}));
+  EXPECT_EQ(Now().owner, "7");
+  EXPECT_EQ(Now().group, "8");
+  EXPECT_EQ(Now().mode, 0640u);
+  EXPECT_EQ(Count(nfs_opnum4::OP_SETATTR), 2u);
+  EXPECT_EQ(database.asked, 4u);  // by the client for two names, and by the server for their ids
+  // Later the client sends names at once.
+  EXPECT_TRUE(Set({.owner = "0"}));
+  EXPECT_EQ(Now().owner, "0");
+  EXPECT_EQ(Count(nfs_opnum4::OP_SETATTR), 3u);
+  EXPECT_EQ(database.asked, 6u);
+}
+
+TEST_P(OwnersTest, SendsNamesAsTheyAreGiven) {
+  EXPECT_TRUE(Set({.owner = "anna@example.org"}));
+  EXPECT_EQ(Now().owner, "7");
+  const Result<void> unknown = Set({.owner = "carl@example.org"});
+  ASSERT_FALSE(unknown);
+  EXPECT_EQ(unknown.error().status, Status::kBadOwner);
+  EXPECT_EQ(unknown.error().message, "file: the server does not know this owner or group");
+  EXPECT_EQ(Count(nfs_opnum4::OP_SETATTR), 2u);
+}
+
+TEST_P(OwnersTest, ARefusedNumberWithoutANameIsAnError) {
+  RefuseOwners(1);
+  const Result<void> set = Set({.owner = "99"});
+  ASSERT_FALSE(set);
+  EXPECT_EQ(set.error().status, Status::kBadOwner);
+  EXPECT_EQ(Count(nfs_opnum4::OP_SETATTR), 1u);
+}
+
+TEST_P(OwnersTest, GoesOnWithNumbersIfTheServerRefusesTheNameAsWell) {
+  RefuseOwners(2);
+  EXPECT_FALSE(Set({.owner = "7"}));
+  EXPECT_EQ(Count(nfs_opnum4::OP_SETATTR), 2u);
+  EXPECT_TRUE(Set({.owner = "99"}));
+  EXPECT_EQ(Now().owner, "99");
+}
 
 // ---- names ----
 

@@ -68,9 +68,9 @@ class Kerberos::KerberosContext final : public MechanismContext {
     // A principal may not map to a user: machines do not, nor users of other realms, unless the host's configuration
     // maps them.
     if (gss_localname(&minor, initiator_.get(), KerberosOid(), local.out()) == GSS_S_COMPLETE) {
-      if (const auto user = owner_.look_up_(local.text())) {
-        initiator.uid = user->uid;
-        initiator.gid = user->gid;
+      if (const Found<User> user = owner_.look_up_(local.text()); user && *user) {
+        initiator.uid = (*user)->uid;
+        initiator.gid = (*user)->gid;
       }
     }
     return initiator;

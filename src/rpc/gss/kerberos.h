@@ -18,7 +18,7 @@ namespace penstock::rpc::gss {
 class Kerberos final : public Mechanism {
  public:
   // Looks up a user of this host by name. May block; thread-safe.
-  using LookUp = std::function<std::optional<User>(const std::string& name)>;
+  using LookUp = std::function<Found<User>(const std::string& name)>;
 
   // Uses the keytab `path`. If that is empty, uses the one of the environment (KRB5_KTNAME) or of the host's
   // configuration. The error is a message to the operator.

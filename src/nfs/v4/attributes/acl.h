@@ -19,7 +19,7 @@
 
 namespace penstock::nfs::v4 {
 
-class OwnerNames;
+class OwnerTexts;
 
 // The value of the attribute aclsupport.
 inline constexpr uint32_t kAclSupport = nfs4::ACL4_SUPPORT_ALLOW_ACL | nfs4::ACL4_SUPPORT_DENY_ACL;
@@ -58,9 +58,9 @@ inline constexpr nfs4::aclflag4 kListFlags = nfs4::ACL4_PROTECTED;
 // NFS4ERR_ATTRNOTSUPP for the flags of automatic inheritance; NFS4ERR_INVAL for undefined flags.
 nfs4::nfsstat4 CheckListFlags(nfs4::aclflag4 flags);
 
-// Loads the names of all users and groups in the lists, for EncodeAcl().
-Task<> LoadNames(OwnerNames& owners, Loop* loop, const fs::Acls& acls);
-void EncodeAcl(xdr::Encoder& to, const fs::Acls& acls, bool directory, const OwnerNames& owners);
+// Loads the texts of all users and groups in the lists, for EncodeAcl().
+Task<> LoadTexts(OwnerTexts& owners, const fs::Acls& acls);
+void EncodeAcl(xdr::Encoder& to, const fs::Acls& acls, bool directory, const OwnerTexts& owners);
 
 // An entry as a client sends it. The name is a view of the decoded message.
 struct GivenEntry {
@@ -71,8 +71,8 @@ struct GivenEntry {
 // (RFC 8881 §6.2.1.1); NFS4ERR_INVAL for undefined flags or rights, for a name that is not UTF-8, and for too many
 // entries.
 nfs4::nfsstat4 DecodeAcl(xdr::Decoder& from, std::vector<GivenEntry>& entries);
-// Looks up the ids of users and groups. Returns NFS4ERR_BADOWNER for an unknown name.
-Task<Result<std::vector<AccessControlEntry>, nfs4::nfsstat4>> FindIds(OwnerNames& owners, Loop* loop,
+// Looks up the ids of users and groups. Errors: those of OwnerTexts::UserOf().
+Task<Result<std::vector<AccessControlEntry>, nfs4::nfsstat4>> FindIds(OwnerTexts& owners,
                                                                       std::vector<GivenEntry> entries);
 
 }  // namespace penstock::nfs::v4

@@ -2,7 +2,7 @@
 #include "base/utf8.h"
 #include "nfs/v4/attributes/acl.h"
 #include "nfs/v4/attributes/convert.h"
-#include "nfs/v4/attributes/owner_names.h"
+#include "nfs/v4/attributes/owner_texts.h"
 #include "xdr/decode.h"
 
 namespace penstock::nfs::v4 {
@@ -29,7 +29,7 @@ constexpr uint32_t kKnownRights = ACE4_READ_DATA | ACE4_WRITE_DATA | ACE4_APPEND
                                   ACE4_WRITE_ATTRIBUTES | ACE4_WRITE_RETENTION | ACE4_WRITE_RETENTION_HOLD |
                                   ACE4_DELETE | ACE4_READ_ACL | ACE4_WRITE_ACL | ACE4_WRITE_OWNER | ACE4_SYNCHRONIZE;
 
-void EncodeWho(xdr::Encoder& to, const Trustee& who, const OwnerNames& owners) {
+void EncodeWho(xdr::Encoder& to, const Trustee& who, const OwnerTexts& owners) {
   switch (who.kind) {
     case Kind::kOwner:
       return to.String(kOwner);
@@ -70,20 +70,16 @@ nfsstat4 CheckListFlags(aclflag4 flags) {
   return (flags & ~kListFlags) == 0 ? NFS4_OK : NFS4ERR_ATTRNOTSUPP;
 }
 
-Task<> LoadNames(OwnerNames& owners, Loop* loop, const fs::Acls& acls) {
+Task<> LoadTexts(OwnerTexts& owners, const fs::Acls& acls) {
   for (const fs::Acl* acl : {&acls.access, &acls.defaults}) {
     for (const fs::AclEntry& entry : *acl) {
-      const bool user = entry.tag == fs::AclTag::kUser;
-      if (!user && entry.tag != fs::AclTag::kGroup) continue;
-      // OwnerNames loads a user and a group together. The other id of the pair does not matter here.
-      const uint32_t uid = user ? entry.id : 0;
-      const uint32_t gid = user ? 0 : entry.id;
-      if (!owners.Knows(uid, gid)) co_await owners.Load(loop, uid, gid);
+      if (entry.tag == fs::AclTag::kUser) co_await owners.LoadUser(entry.id);
+      if (entry.tag == fs::AclTag::kGroup) co_await owners.LoadGroup(entry.id);
     }
   }
 }
 
-void EncodeAcl(xdr::Encoder& to, const fs::Acls& acls, bool directory, const OwnerNames& owners) {
+void EncodeAcl(xdr::Encoder& to, const fs::Acls& acls, bool directory, const OwnerTexts& owners) {
   const std::vector<AccessControlEntry> entries = ToNfs(acls, directory);
   to.Length(entries.size());
   for (const AccessControlEntry& entry : entries) {
@@ -113,15 +109,14 @@ nfsstat4 DecodeAcl(xdr::Decoder& from, std::vector<GivenEntry>& entries) {
   return NFS4_OK;
 }
 
-Task<Result<std::vector<AccessControlEntry>, nfsstat4>> FindIds(OwnerNames& owners, Loop* loop,
-                                                                std::vector<GivenEntry> entries) {
+Task<Result<std::vector<AccessControlEntry>, nfsstat4>> FindIds(OwnerTexts& owners, std::vector<GivenEntry> entries) {
   std::vector<AccessControlEntry> found;
   for (GivenEntry& given : entries) {
     Trustee& who = given.entry.who;
     if (who.kind == Kind::kUser || who.kind == Kind::kGroup) {
-      const std::optional<uint32_t> id = who.kind == Kind::kUser ? co_await owners.UserOf(given.user_or_group, loop)
-                                                                 : co_await owners.GroupOf(given.user_or_group, loop);
-      if (!id) co_return std::unexpected(NFS4ERR_BADOWNER);
+      const auto id = who.kind == Kind::kUser ? co_await owners.UserOf(given.user_or_group)
+                                              : co_await owners.GroupOf(given.user_or_group);
+      if (!id) co_return std::unexpected(id.error());
       who.id = *id;
     }
     found.push_back(given.entry);

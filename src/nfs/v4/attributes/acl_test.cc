@@ -4,7 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "nfs/test_server.h"
-#include "nfs/v4/attributes/owner_names.h"
+#include "nfs/v4/attributes/owner_texts.h"
 #include "xdr/message.h"
 
 namespace penstock::nfs::v4 {
@@ -192,7 +192,7 @@ class AclAttributeTest : public testing::Test {
     xdr::Decoder decoder(message);
     std::vector<GivenEntry> given;
     if (const nfsstat4 status = DecodeAcl(decoder, given); status != NFS4_OK) return std::unexpected(status);
-    return Now(FindIds(owners_, nullptr, std::move(given)));
+    return Now(FindIds(owners_, std::move(given)));
   }
   nfsstat4 Refusal(const nfsace4& entry) {
     const auto decoded = Decoded(Encoded({entry}));
@@ -200,7 +200,7 @@ class AclAttributeTest : public testing::Test {
   }
 
   BufferPool buffers_;
-  OwnerNames owners_;
+  OwnerTexts owners_;
 };
 
 TEST_F(AclAttributeTest, DecodesAnEncodedList) {

@@ -7,7 +7,7 @@
 
 #include "base/utf8.h"
 #include "nfs/v4/attributes/convert.h"
-#include "nfs/v4/attributes/owner_names.h"
+#include "nfs/v4/attributes/owner_texts.h"
 #include "xdr/decode.h"
 #include "xdr/encode.h"
 #include "xdr/message.h"

@@ -20,12 +20,12 @@
 
 namespace penstock::nfs::v4 {
 
-class OwnerNames;
+class OwnerTexts;
 
 // The sources of the values of one object's attributes.
 struct AttributeValues {
   const Settings& settings;
-  const OwnerNames& owners;
+  const OwnerTexts& owners;
   const fs::Properties& properties;
   const Dialect& dialect;
   FileHandle handle;

@@ -7,8 +7,10 @@
 
 #include "base/timer.h"
 #include "fs/file_system.h"
+#include "idmap/mapper.h"
 #include "nfs/caller.h"
 #include "nfs/exports.h"
+#include "nfs/v4/attributes/owner_texts.h"
 #include "nfs/v4/dialect/dialect.h"
 #include "nfs/v4/engine/file_uses.h"
 #include "nfs/v4/engine/time_of_day.h"
@@ -24,7 +26,6 @@ namespace penstock::nfs::v4 {
 class Callbacks;
 class CopySources;
 class Namespace;
-class OwnerNames;
 class RecoveryQueue;
 class ReplyWriter;
 
@@ -32,7 +33,7 @@ class ReplyWriter;
 struct Services {
   const Namespace& names;
   const Settings& settings;
-  OwnerNames& owners;
+  const idmap::Mapper& owners;
   State& state;
   Callbacks& callbacks;
   RecoveryQueue& recovery;
@@ -141,6 +142,9 @@ struct Compound {
 
   // The files that the current operation changes. The engine ends the uses with the operation.
   FileUses uses{};
+
+  // The owners of this COMPOUND as text.
+  OwnerTexts owners{services.owners, services.settings, call};
 
   // A text to which the result of the current operation refers until it is encoded.
   std::string result_text{};

@@ -25,10 +25,10 @@
 #include "base/address.h"
 #include "fs/memory/file_system.h"
 #include "fs/test_files.h"
+#include "idmap/mapper.h"
 #include "nfs/test_server.h"
 #include "nfs/v4/attributes/attribute_set.h"
 #include "nfs/v4/attributes/convert.h"
-#include "nfs/v4/attributes/owner_names.h"
 #include "nfs/v4/callback/callbacks.h"
 #include "nfs/v4/engine/namespace.h"
 #include "nfs/v4/engine/program.h"
@@ -243,7 +243,7 @@ class Nfs4Server {
   const Settings settings;
   Exports exports;
   std::unique_ptr<const Namespace> names;
-  OwnerNames owners;
+  idmap::Mapper owners;
   RecordedCallbacks callbacks;
   TestRecoveryStore* const recovery_store = new TestRecoveryStore;  // owned by `recovery`
   RecoveryQueue recovery{std::unique_ptr<RecoveryStore>(recovery_store)};

@@ -6,7 +6,7 @@
 #include <optional>
 
 #include "nfs/v4/attributes/convert.h"
-#include "nfs/v4/attributes/owner_names.h"
+#include "nfs/v4/attributes/owner_texts.h"
 #include "nfs/v4/engine/namespace.h"
 #include "nfs/v4/operations/given_attributes.h"
 #include "nfs/v4/operations/io_state.h"
@@ -69,7 +69,7 @@ AttributeValues ValuesOf(const Compound& compound, const Object& object) {
     locations.emplace(FileSystemLocations{options.locations, object.in().path(), options.read_only});
   }
   return {.settings = compound.services.settings,
-          .owners = compound.services.owners,
+          .owners = compound.owners,
           .properties = object.file_system().GetProperties(),
           .dialect = compound.dialect,
           .handle = object.handle(),
@@ -106,15 +106,15 @@ Task<nfsstat4> LoadAttributes(Compound& compound, const Object& object, const At
     if (!quota) co_return ToStatus(quota.error());
     values.quota = *quota;
   }
-  OwnerNames& owners = compound.services.owners;
+  OwnerTexts& owners = compound.owners;
   if (set.Intersects(kAclAttributes)) {
     const auto acls = co_await file_system.GetAcls(object.context(), object.object());
     if (!acls.result) co_return ToStatus(acls.result.error());
     values.acls = *acls.result;
-    co_await LoadNames(owners, object.context().loop, values.acls);
+    co_await LoadTexts(owners, values.acls);
   }
-  if (set.Intersects(kOwnerAttributes) && !owners.Knows(attributes->uid, attributes->gid)) {
-    co_await owners.Load(object.context().loop, attributes->uid, attributes->gid);
+  if (set.Intersects(kOwnerAttributes) && !owners.LoadAtOnce(attributes->uid, attributes->gid)) {
+    co_await owners.Load(attributes->uid, attributes->gid);
   }
   co_return NFS4_OK;
 }
@@ -136,8 +136,10 @@ Task<nfsstat4> Compare(Compound& compound, const fattr4& given) {
   const nfsstat4 status = co_await LoadAttributes(compound, object, set, values);
   if (status != NFS4_OK) co_return status;
   if (set.Intersects(AttributesWithoutValue(values))) co_return NFS4ERR_NOT_SAME;
+  // A number in place of a name differs from the name although the owner may be the same.
+  if (set.Intersects(kOwnerAttributes | kAclAttributes) && compound.owners.lacks_answers()) co_return NFS4ERR_DELAY;
 
-  // Each value has only one encoding.
+  // Each value has only one encoding: that of GETATTR.
   xdr::Encoder encoder(compound.buffers());
   EncodeAttributes(encoder, set, values);
   const xdr::Message encoded = encoder.Finish();

@@ -6,7 +6,7 @@
 #include <utility>
 
 #include "nfs/v4/attributes/convert.h"
-#include "nfs/v4/attributes/owner_names.h"
+#include "nfs/v4/attributes/owner_texts.h"
 #include "nfs/v4/engine/namespace.h"
 #include "nfs/v4/operations/attributes.h"
 #include "nfs/v4/operations/operations.h"
@@ -56,9 +56,10 @@ struct SuppliedList {
 class Entries : public fs::EntrySink {
  public:
   // `room` limits the octets of entries. `names` limits them without attributes, as dircount does; zero means no limit.
-  Entries(const AttributeSet& wanted, const AttributeValues& directory, const std::vector<Entrance>& entrances,
-          BufferPool& buffers, size_t room, uint32_t names)
+  Entries(const AttributeSet& wanted, const AttributeValues& directory, OwnerTexts& owners,
+          const std::vector<Entrance>& entrances, BufferPool& buffers, size_t room, uint32_t names)
       : wanted_(wanted),
+        owners_(owners),
         directory_(directory),
         entrances_(entrances),
         room_(room),
@@ -121,7 +122,7 @@ class Entries : public fs::EntrySink {
 
   bool Lacks(AttributeValues& values) {
     const fs::Attributes& of = values.attributes;
-    const bool lacks_names = wanted_.Intersects(kOwnerAttributes) && !directory_.owners.Knows(of.uid, of.gid);
+    const bool lacks_names = wanted_.Intersects(kOwnerAttributes) && !owners_.LoadAtOnce(of.uid, of.gid);
     const bool has_acl = supplied_ && supplied_->of == values.handle.object;
     if (lacks_names || (wanted_.Intersects(kAclAttributes) && !has_acl)) {
       missing_ = Missing{values.handle.object, of.uid, of.gid};
@@ -163,6 +164,7 @@ class Entries : public fs::EntrySink {
   }
 
   const AttributeSet wanted_;
+  OwnerTexts& owners_;
   const AttributeValues directory_;
   const std::vector<Entrance>& entrances_;
   const size_t room_;
@@ -207,13 +209,12 @@ Task<Result<std::vector<Entrance>, nfsstat4>> FindEntrances(Compound& compound, 
 
 // Loads the access control list that an entry lacks.
 Task<> Supply(Compound& compound, const Object& directory, bool with_acl, Missing missing, Entries& entries) {
-  Loop* loop = directory.context().loop;
-  OwnerNames& owners = compound.services.owners;
-  if (!owners.Knows(missing.uid, missing.gid)) co_await owners.Load(loop, missing.uid, missing.gid);
+  OwnerTexts& owners = compound.owners;
+  if (!owners.LoadAtOnce(missing.uid, missing.gid)) co_await owners.Load(missing.uid, missing.gid);
   if (!with_acl) co_return;
   auto acls = co_await directory.file_system().GetAcls(directory.context(), missing.object);
   SuppliedList list{missing.object, std::move(acls.result)};
-  if (list.acls) co_await LoadNames(owners, loop, *list.acls);
+  if (list.acls) co_await LoadTexts(owners, *list.acls);
   entries.Supply(std::move(list));
 }
 
@@ -291,8 +292,8 @@ Task<nfsstat4> ReadDirectory(Compound& compound, const READDIR4args& arguments, 
   // maxcount does not count the status.
   const rpc::ReplyRoom room(compound.call.peer,
                             std::min<size_t>(arguments.maxcount, compound.room - std::min(compound.room, size_t{4})));
-  Entries entries(known, values, *entrances, compound.buffers(), room.octets() - std::min(room.octets(), kOverhead),
-                  arguments.dircount);
+  Entries entries(known, values, compound.owners, *entrances, compound.buffers(),
+                  room.octets() - std::min(room.octets(), kOverhead), arguments.dircount);
   const Outcome outcome = co_await ReadInto(compound, directory, arguments, known, entries);
   xdr::Encode(results, outcome.status);
   if (outcome.status != NFS4_OK) co_return outcome.status;

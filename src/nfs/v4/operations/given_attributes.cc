@@ -2,7 +2,7 @@
 
 #include "nfs/v4/attributes/attribute_values.h"
 #include "nfs/v4/attributes/convert.h"
-#include "nfs/v4/attributes/owner_names.h"
+#include "nfs/v4/attributes/owner_texts.h"
 #include "nfs/v4/operations/attributes.h"
 
 namespace penstock::nfs::v4 {
@@ -42,18 +42,15 @@ Task<Result<GivenAttributes, nfsstat4>> ReadAttributes(Compound& compound, const
                          .acl = {},
                          .delegated = decoded.delegated,
                          .set = set};
-  OwnerNames& owners = compound.services.owners;
-  Loop* loop = object.context().loop;
+  OwnerTexts& owners = compound.owners;
   if (decoded.owner) {
-    result.values.uid = co_await owners.UserOf(*decoded.owner, loop);
-    if (!result.values.uid) co_return std::unexpected(NFS4ERR_BADOWNER);
+    PENSTOCK_CO_TRY(result.values.uid, co_await owners.UserOf(*decoded.owner));
   }
   if (decoded.owner_group) {
-    result.values.gid = co_await owners.GroupOf(*decoded.owner_group, loop);
-    if (!result.values.gid) co_return std::unexpected(NFS4ERR_BADOWNER);
+    PENSTOCK_CO_TRY(result.values.gid, co_await owners.GroupOf(*decoded.owner_group));
   }
   if (decoded.acl) {
-    auto entries = co_await FindIds(owners, loop, *std::move(decoded.acl));
+    auto entries = co_await FindIds(owners, *std::move(decoded.acl));
     if (!entries) co_return std::unexpected(entries.error());
     result.acl = *std::move(entries);
   }

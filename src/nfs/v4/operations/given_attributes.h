@@ -34,7 +34,7 @@ enum class AttributeUse : uint8_t {
 
 // Decodes and checks attributes for the current filehandle's file system. Errors: NFS4ERR_ATTRNOTSUPP for an
 // unsupported attribute. NFS4ERR_INVAL for an attribute that may not be set, or an invalid value. NFS4ERR_BADXDR for
-// values that cannot be decoded, or whose total length is wrong. NFS4ERR_BADOWNER for an unknown owner.
+// values that cannot be decoded, or whose total length is wrong. For owners, those of OwnerTexts::UserOf().
 Task<Result<GivenAttributes, nfs4::nfsstat4>> ReadAttributes(Compound& compound, const nfs4::fattr4& given,
                                                              AttributeUse use);
 

@@ -74,8 +74,10 @@ struct Settings {
   // Whether the server copies from other servers, and lets other servers copy from it (RFC 7862 §4.5). If it does, its
   // clients make it connect to addresses of their choice.
   bool inter_server_copy = false;
-  // Owners and groups are written as name@domain, or as plain numbers if the domain is empty (RFC 8881 §5.9).
+  // The domain of owners and groups, which are then written as name@domain (RFC 8881 §5.9). Empty: all are numbers.
   std::string domain{};
+  // Whether all clients get names. Otherwise only those get them that use RPCSEC_GSS, as from Linux.
+  bool names_for_all = false;
 };
 
 }  // namespace penstock::nfs::v4
