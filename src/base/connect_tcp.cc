@@ -37,7 +37,11 @@ Task<std::error_code> ConnectFromReserved(tcp::socket& socket, const SocketAddre
     socket.set_option(tcp::socket::reuse_address(true), error);
     socket.bind(LocalEnd(from, server, ports[i]), error);
     const bool is_permitted = error.value() != EACCES && error.value() != EPERM;
-    if (!error) error = co_await Connect(socket, server);
+    if (!error) {
+      error = co_await Connect(socket, server);
+      // The caller has closed it, although the connection had failed just before: no other port is tried.
+      if (!socket.is_open()) co_return asio::error::operation_aborted;
+    }
     if (is_permitted && !IsTaken(error)) co_return error;
     std::error_code ignored;
     socket.close(ignored);

@@ -1,9 +1,7 @@
 // Pauses of coroutines that can be ended early, all at once, when their owner stops.
 #pragma once
 
-#include <algorithm>
-#include <vector>
-
+#include "base/cancellation.h"
 #include "base/task.h"
 #include "base/timer.h"
 
@@ -16,31 +14,23 @@ class Pauses {
 
   // Resumes after `duration`; at once if EndAll() was called, or when it is called.
   Task<> For(Duration duration) {
-    if (ended_) co_return;
+    if (ended()) co_return;
     OneShot<> over;
-    waiting_.push_back(&over);
-    const auto timer = timers_.MakeTimer([&over] {
+    const auto end = [&over] {
       if (!over.is_set()) over.Set();
-    });
+    };
+    const auto timer = timers_.MakeTimer(end);
+    const Cancellation::Entry entry(&cancellation_, end);
     timer->ExpireAfter(duration);
     co_await over;
-    std::erase(waiting_, &over);
   }
 
-  void EndAll() {
-    ended_ = true;
-    // A coroutine that resumes removes its pause.
-    const std::vector<OneShot<>*> waiting = waiting_;
-    for (OneShot<>* pause : waiting) {
-      if (std::ranges::find(waiting_, pause) != waiting_.end() && !pause->is_set()) pause->Set();
-    }
-  }
-  bool ended() const { return ended_; }
+  void EndAll() { cancellation_.Cancel(); }
+  bool ended() const { return cancellation_.cancelled(); }
 
  private:
   TimerService& timers_;
-  std::vector<OneShot<>*> waiting_;
-  bool ended_ = false;
+  Cancellation cancellation_;
 };
 
 }  // namespace penstock

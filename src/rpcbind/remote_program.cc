@@ -37,6 +37,8 @@ Task<Result<SocketAddress, RemoteError>> FindRemote(Loop& loop, RemoteProgram pr
   const SocketAddress port_mapper(host, options.port_mapper_port);
   auto channel = co_await OpenRemoteAt(loop, port_mapper, program.transport, asking);
   if (!channel) co_return std::unexpected(channel.error());
+  // Closing the channel ends its call.
+  const Cancellation::Entry entry(options.cancellation, [&channel] { const auto closing = std::move(*channel); });
   rpc::Client client(**channel, loop.buffers(), rpc::RandomXid());
   const bool is_tcp = program.transport == TransportKind::kTcp;
   if (host.is_v4()) {
@@ -68,6 +70,7 @@ Task<Result<std::unique_ptr<rpc::Channel>, RemoteError>> OpenRemote(Loop& loop, 
 
 Task<Result<std::unique_ptr<rpc::Channel>, RemoteError>> OpenRemoteAt(Loop& loop, SocketAddress address,
                                                                       TransportKind transport, RemoteOptions options) {
+  if (IsCancelled(options.cancellation)) co_return std::unexpected(RemoteError::kUnreachable);
   if (transport == TransportKind::kTcp) {
     rpc::tcp::ChannelOptions tcp;
     tcp.max_record = kMaxRecord;
@@ -75,6 +78,7 @@ Task<Result<std::unique_ptr<rpc::Channel>, RemoteError>> OpenRemoteAt(Loop& loop
     tcp.call_limit = options.limit;
     tcp.local_port = options.local_port;
     tcp.local_address = options.local_address;
+    tcp.cancellation = options.cancellation;
     auto channel = co_await rpc::tcp::Channel::Connect(loop, address, tcp);
     if (!channel) co_return std::unexpected(RemoteError::kUnreachable);
     co_return std::unique_ptr<rpc::Channel>(*std::move(channel));

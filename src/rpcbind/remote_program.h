@@ -12,6 +12,7 @@
 #include <memory>
 
 #include "base/address.h"
+#include "base/cancellation.h"
 #include "base/local_port.h"
 #include "base/loop.h"
 #include "base/result.h"
@@ -36,6 +37,9 @@ struct RemoteOptions {
   // The host may know this one by one address only. Unspecified for any: see LocalSide.
   IpAddress local_address{};
   uint16_t port_mapper_port = 111;
+  // Ends the search and the connection's set-up early, with kUnreachable; not the calls over the channel. Null: nothing
+  // does.
+  Cancellation* cancellation = nullptr;
 };
 
 enum class RemoteError : uint8_t {

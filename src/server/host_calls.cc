@@ -1,5 +1,6 @@
 #include "server/host_calls.h"
 
+#include <optional>
 #include <utility>
 
 #include "rpc/auth.h"
@@ -28,32 +29,38 @@ Outcome OutcomeOf(rpc::CallError error, rpc::TransportKind transport) {
 
 Task<Outcome> NetworkHostCalls::Call(HostCall call, std::function<void(xdr::Encoder&)> write,
                                      std::function<bool(xdr::Decoder&)> read) {
-  if (aborted_ || under_way_ >= settings_.most) co_return Outcome::kBusy;
-  const auto to_host = to_host_.try_emplace(call.host, 0).first;
-  if (to_host->second >= settings_.most_to_a_host) co_return Outcome::kBusy;
-  ++under_way_;
-  ++to_host->second;
+  if (cancellation_.cancelled() || IsCancelled(call.cancellation)) co_return Outcome::kEnded;
+  Cancellation either;
+  const auto end = [&either] { either.Cancel(); };
+  const Cancellation::Entry all(&cancellation_, end), only(call.cancellation, end);
+  call.cancellation = &either;
+  const auto place = co_await places_.Enter(call.host, &either);
+  if (!place) co_return either.cancelled() ? Outcome::kEnded : Outcome::kNotReached;
   const Outcome outcome = co_await CallNow(call, write, read);
-  --under_way_;
-  if (--to_host->second == 0) to_host_.erase(to_host);
-  co_return outcome;
+  std::optional<bool> answered;
+  if (!either.cancelled()) answered = outcome == Outcome::kAnswered || outcome == Outcome::kRefused;
+  places_.Leave(*place, answered);
+  co_return either.cancelled() ? Outcome::kEnded : outcome;
 }
 
-Task<Outcome> NetworkHostCalls::CallNow(const HostCall& call, const std::function<void(xdr::Encoder&)>& write,
+Task<Outcome> NetworkHostCalls::CallNow(HostCall call, const std::function<void(xdr::Encoder&)>& write,
                                         const std::function<bool(xdr::Decoder&)>& read) {
   const auto transport = call.by_udp ? rpc::TransportKind::kUdp : rpc::TransportKind::kTcp;
-  const rpcbind::RemoteOptions options{.limit = settings_.limit,
-                                       .local_port = LocalPort::kReserved,
-                                       .local_address = call.ours,
-                                       .port_mapper_port = settings_.port_mapper_port};
+  rpcbind::RemoteOptions options{.limit = settings_.limit,
+                                 .local_port = LocalPort::kReserved,
+                                 .local_address = call.ours,
+                                 .port_mapper_port = settings_.port_mapper_port,
+                                 .cancellation = call.cancellation};
   const rpcbind::RemoteProgram program{
       .host = call.host, .program = call.program, .version = call.version, .transport = transport};
   const auto address = co_await rpcbind::FindRemote(loop_, program, options);
-  if (!address || aborted_) co_return Outcome::kNotReached;
-  auto opened = co_await rpcbind::OpenRemoteAt(loop_, *address, transport, options);
-  if (!opened || aborted_) co_return Outcome::kNotReached;
-  const uint64_t number = ++last_channel_;
-  rpc::Channel& channel = *channels_.emplace(number, *std::move(opened)).first->second;
+  if (!address) co_return Outcome::kNotReached;
+  // A call whose first datagram got no answer in time is not sent again.
+  if (call.only_once) options.first_pause = settings_.limit;
+  auto channel = co_await rpcbind::OpenRemoteAt(loop_, *address, transport, options);
+  if (!channel) co_return Outcome::kNotReached;
+  // Closing the channel ends its call.
+  const Cancellation::Entry entry(call.cancellation, [&channel] { const auto closing = std::move(*channel); });
   const rpc::Xid xid = rpc::RandomXid();
   const rpc::ClientCredential root(rpc::SystemIdentity{.machine = "penstock", .uid = 0, .gid = 0, .groups = {}});
   xdr::Encoder encoder(loop_.buffers());
@@ -62,8 +69,7 @@ Task<Outcome> NetworkHostCalls::CallNow(const HostCall& call, const std::functio
   rpc::Message message = encoder.Finish();
   rpc::ReplyShape shape;
   shape.max_stream = kMaxResults;
-  const auto reply = co_await channel.Call(std::move(message), std::move(shape));
-  channels_.erase(number);
+  const auto reply = co_await (*channel)->Call(std::move(message), std::move(shape));
   if (!reply) co_return OutcomeOf(reply.error(), transport);
   xdr::Decoder decoder(*reply);
   rpc::ReplyHeader header;
@@ -71,12 +77,6 @@ Task<Outcome> NetworkHostCalls::CallNow(const HostCall& call, const std::functio
   const bool executed =
       header.body.is_areply() && header.body.areply().reply_data.discriminant() == rpc::AcceptStatus::SUCCESS;
   co_return executed&& read(decoder) ? Outcome::kAnswered : Outcome::kRefused;
-}
-
-void NetworkHostCalls::Abort() {
-  aborted_ = true;
-  // Closing a channel ends its call, which removes the channel from the table.
-  const auto closing = std::exchange(channels_, {});
 }
 
 }  // namespace penstock::server

@@ -2,13 +2,12 @@
 #pragma once
 
 #include <cstdint>
-#include <map>
-#include <memory>
+#include <functional>
 
-#include "base/address.h"
+#include "base/cancellation.h"
 #include "base/loop.h"
 #include "nfs/nlm/host_calls.h"
-#include "rpc/transport.h"
+#include "server/call_places.h"
 
 namespace penstock::server {
 
@@ -16,33 +15,28 @@ namespace penstock::server {
 class NetworkHostCalls final : public nfs::nlm::HostCalls {
  public:
   struct Settings {
-    size_t most = 64;
-    size_t most_to_a_host = 4;                 // a host that does not answer must not take the calls of others
+    CallPlaces::Limits places{};
     Duration limit = std::chrono::seconds(4);  // of each step: the port mapper, the connection, the call
     uint16_t port_mapper_port = 111;
   };
 
   // The loop outlives the instance, and all calls. No call is under way when the instance is destroyed.
-  NetworkHostCalls(Loop& loop, const Settings& settings) : loop_(loop), settings_(settings) {}
+  NetworkHostCalls(Loop& loop, const Settings& settings) : loop_(loop), settings_(settings), places_(settings.places) {}
 
-  // A call beyond the limits is kBusy at once.
   Task<Outcome> Call(nfs::nlm::HostCall call, std::function<void(xdr::Encoder&)> write,
                      std::function<bool(xdr::Decoder&)> read) override;
 
-  // From now on, every call is kBusy. Calls under way end soon: at once, or with their connection's set-up.
-  void Abort();
+  // From now on, every call ends at once. Calls under way end soon, without waiting for any host.
+  void Abort() { cancellation_.Cancel(); }
 
  private:
-  Task<Outcome> CallNow(const nfs::nlm::HostCall& call, const std::function<void(xdr::Encoder&)>& write,
+  Task<Outcome> CallNow(nfs::nlm::HostCall call, const std::function<void(xdr::Encoder&)>& write,
                         const std::function<bool(xdr::Decoder&)>& read);
 
   Loop& loop_;
   const Settings settings_;
-  bool aborted_ = false;
-  size_t under_way_ = 0;
-  uint64_t last_channel_ = 0;
-  std::map<uint64_t, std::unique_ptr<rpc::Channel>> channels_;
-  std::map<IpAddress, size_t> to_host_;
+  CallPlaces places_;
+  Cancellation cancellation_;
 };
 
 }  // namespace penstock::server

@@ -1,5 +1,7 @@
 #include "nfs/nlm/lock_manager.h"
 
+#include <algorithm>
+#include <set>
 #include <utility>
 
 #include "base/host.h"
@@ -8,6 +10,7 @@
 #include "nfs/caller.h"
 #include "nfs/export_options.h"
 #include "nfs/padded_handle.h"
+#include "nfs/patience.h"
 
 namespace penstock::nfs::nlm {
 
@@ -16,9 +19,8 @@ using v4::HostLocks;
 
 namespace {
 
-constexpr Duration kPause = std::chrono::milliseconds(50);
 // The most results of asynchronous calls that are being sent. More are dropped: the host sends its call again.
-constexpr size_t kMostSending = 256;
+constexpr HostShares::Limits kMostSending{.all = 256, .per_host = 64};
 // The longest chain of processes that wait for each other.
 constexpr int kLongestChain = 16;
 
@@ -81,6 +83,31 @@ Caller CallerOf(const Export& in, const rpc::CallContext& call) {
   return {with_sys, call.credential, call.peer};
 }
 
+// The names of owners in HostRequests.
+std::string OwnerOf(const HostLocks::Process& process) { return std::to_string(process.number); }
+std::string OwnerOfShare(std::string_view owner) { return "share " + std::string(owner); }
+
+// Whether `given` and `known` are the same name of a host, if one of them may lack the domain.
+bool IsSameHost(std::string_view given, std::string_view known) {
+  if (given == known) return true;
+  const auto first = [](std::string_view name) { return name.substr(0, name.find('.')); };
+  const bool one_is_short = first(given) == given || first(known) == known;
+  return one_is_short && first(given) == first(known);
+}
+
+// The hosts, all at one address, that a message from there with this name is about. The name that a host locks by may
+// be another form of it, with or without its domain. If none has such a name, and there is one host only, that one is
+// meant.
+std::vector<v4::LockHostName> HostsMeant(std::vector<v4::LockHostName> hosts, std::string_view name) {
+  const auto is_other = [&](const v4::LockHostName& host) { return !IsSameHost(name, host.name); };
+  if (!std::ranges::all_of(hosts, is_other)) {
+    std::erase_if(hosts, is_other);
+  } else if (hosts.size() > 1) {
+    hosts.clear();
+  }
+  return hosts;
+}
+
 std::vector<std::byte> Copy(ConstBytes bytes) { return {bytes.begin(), bytes.end()}; }
 
 }  // namespace
@@ -93,7 +120,7 @@ LockManager::LockManager(const Exports& exports, HostLocks& locks, HostCalls& ca
       home_(home),
       timers_(timers),
       waiting_(locks, calls, home, timers, settings),
-      pauses_(timers) {}
+      being_sent_(kMostSending) {}
 
 Task<> LockManager::GoHome() {
   if (home_) co_await SwitchTo(*home_);
@@ -119,34 +146,31 @@ LockManager::Found LockManager::Find(const rpc::CallContext& call, ConstBytes fh
   return v4::LockedFile{.in = in, .name = in->Name(parsed->object), .caller = CallerOf(*in, call)};
 }
 
-Task<LockManager::Found> LockManager::FindPermitted(const rpc::CallContext& call, ConstBytes fh, bool reads,
-                                                    bool writes) {
-  PENSTOCK_CO_TRY(v4::LockedFile file, Find(call, fh));
-  if (writes && file.in->options().read_only) co_return std::unexpected(NLM4_ROFS);
+Task<Status> LockManager::Permit(const v4::LockedFile& file, bool reads, bool writes) const {
+  if (writes && file.in->options().read_only) co_return NLM4_ROFS;
   fs::RequestContext context = file.caller.context();
   context.loop = home_;
   fs::FileSystem& tree = file.in->file_system();
   const fs::Handle& object = file.name.handle.object;
   const auto attributes = co_await tree.GetAttributes(context, object);
-  if (!attributes) co_return std::unexpected(ToStatus(attributes.error()));
-  if (attributes->type != fs::FileType::kRegular) co_return std::unexpected(NLM4_FAILED);
+  if (!attributes) co_return ToStatus(attributes.error());
+  if (attributes->type != fs::FileType::kRegular) co_return NLM4_FAILED;
   // As for READ and WRITE, the owner may do it whatever the mode says: the client has checked the mode when it opened
   // the file.
-  if (attributes->uid == context.credentials.uid) co_return file;
+  if (attributes->uid == context.credentials.uid) co_return NLM4_GRANTED;
   const fs::AccessMask wanted = (reads ? fs::kAccessRead : 0) | (writes ? fs::kAccessModify : 0);
   const auto access = co_await tree.Access(context, object, wanted);
-  if (!access.result) co_return std::unexpected(ToStatus(access.result.error()));
-  if ((*access.result & wanted) != wanted) co_return std::unexpected(NLM4_DENIED);
-  co_return file;
+  if (!access.result) co_return ToStatus(access.result.error());
+  co_return (*access.result & wanted) == wanted ? NLM4_GRANTED : NLM4_DENIED;
 }
 
-Task<HostLocks::Answer> LockManager::Patiently(const Attempt& attempt, Duration patience) {
-  const TimePoint end = timers_.Now() + patience;
+Task<HostLocks::Answer> LockManager::Patiently(const Attempt& attempt, Duration limit) {
+  Patience patience(&timers_, limit, stops_);
   for (;;) {
     HostLocks::Answer answer = co_await attempt();
-    const bool may_come = answer.status == HostLocks::Status::kRecalled && !pauses_.ended() && timers_.Now() < end;
-    if (!may_come) co_return answer;
-    co_await pauses_.For(kPause);
+    if (answer.status != HostLocks::Status::kRecalled) co_return answer;
+    const bool again = co_await patience.Wait();
+    if (!again) co_return answer;
   }
 }
 
@@ -154,25 +178,27 @@ Task<HostLocks::Answer> LockManager::Patiently(const Attempt& attempt, Duration 
 
 Task<LockManager::Tested> LockManager::Test(const rpc::CallContext& call, CalledLock lock) {
   co_await GoHome();
-  Tested tested;
-  auto file = co_await FindPermitted(call, lock.fh, !lock.exclusive, lock.exclusive);
-  if (!file) {
-    tested.status = file.error();
-  } else if (!lock.range) {
-    tested.status = NLM4_FBIG;
-  } else {
-    const HostLocks::Process by = ProcessOf(call, lock.caller_name, lock.process);
-    const HostLocks::Request request{.range = *lock.range, .exclusive = lock.exclusive};
-    const Attempt attempt = [&] { return locks_.Test(home_, *file, by, request); };
-    HostLocks::Answer answer = co_await Patiently(attempt);
-    tested.status = ToStatus(answer.status);
-    if (tested.status == NLM4_DENIED) {
-      // A client of NFSv4 that does not return its delegation may have locked anything.
-      tested.holder = answer.holder ? *std::move(answer.holder)
-                                    : HostLocks::Holder{.range = *lock.range, .exclusive = true, .name = "NFSv4"};
-    }
-  }
+  Tested tested = co_await TestHere(call, lock);
   co_await GoBack(call);
+  co_return tested;
+}
+
+Task<LockManager::Tested> LockManager::TestHere(const rpc::CallContext& call, CalledLock lock) {
+  auto file = Find(call, lock.fh);
+  if (!file) co_return Tested{file.error()};
+  if (!lock.range) co_return Tested{NLM4_FBIG};
+  const Status permitted = co_await Permit(*file, !lock.exclusive, lock.exclusive);
+  if (permitted != NLM4_GRANTED) co_return Tested{permitted};
+  const HostLocks::Process by = ProcessOf(call, lock.caller_name, lock.process);
+  const HostLocks::Request request{.range = *lock.range, .exclusive = lock.exclusive};
+  const Attempt attempt = [&] { return locks_.Test(home_, *file, by, request); };
+  HostLocks::Answer answer = co_await Patiently(attempt);
+  Tested tested{ToStatus(answer.status)};
+  if (tested.status == NLM4_DENIED) {
+    // A client of NFSv4 that does not return its delegation may have locked anything.
+    tested.holder = answer.holder ? *std::move(answer.holder)
+                                  : HostLocks::Holder{.range = *lock.range, .exclusive = true, .name = "NFSv4"};
+  }
   co_return tested;
 }
 
@@ -184,12 +210,19 @@ Task<Status> LockManager::Lock(const rpc::CallContext& call, CalledLock lock, bo
 }
 
 Task<Status> LockManager::LockHere(const rpc::CallContext& call, CalledLock lock, bool block, bool reclaim) {
-  auto file = co_await FindPermitted(call, lock.fh, !lock.exclusive, lock.exclusive);
+  auto file = Find(call, lock.fh);
   if (!file) co_return file.error();
   if (!lock.range) co_return NLM4_FBIG;
   const HostLocks::Process by = ProcessOf(call, lock.caller_name, lock.process);
-  const HostLocks::Request request{
-      .range = *lock.range, .exclusive = lock.exclusive, .waits = block && !reclaim, .reclaim = reclaim};
+  HostRequests::Request under_way(requests_, by.host, OwnerOf(by), file->name);
+  co_await under_way.Turn();
+  const Status permitted = co_await Permit(*file, !lock.exclusive, lock.exclusive);
+  if (permitted != NLM4_GRANTED) co_return permitted;
+  const HostLocks::Request request{.range = *lock.range,
+                                   .exclusive = lock.exclusive,
+                                   .waits = block && !reclaim,
+                                   .reclaim = reclaim,
+                                   .given_up = &under_way.is_void()};
   const Attempt attempt = [&] { return locks_.Lock(home_, *file, by, request); };
   // A request that waits for its lock is repeated anyway.
   const HostLocks::Answer answer = co_await Patiently(attempt, request.waits ? Duration::zero() : kPatience);
@@ -204,15 +237,17 @@ Task<Status> LockManager::LockHere(const rpc::CallContext& call, CalledLock lock
     locks_.StopWaiting(file->name, by, *lock.range);
     co_return NLM4_DEADLCK;
   }
+  if (under_way.is_void()) co_return NLM4_DENIED;
   const NamedFile name = file->name;
-  const bool added = waiting_.Add({.file = *std::move(file),
-                                   .by = by,
-                                   .request = request,
-                                   .version = call.version,
-                                   .by_udp = call.peer.transport == rpc::TransportKind::kUdp,
-                                   .fh = Copy(lock.fh),
-                                   .oh = Copy(lock.oh)});
-  if (added) co_return NLM4_BLOCKED;
+  WaitingLock waiting{.file = *std::move(file),
+                      .by = by,
+                      .request = request,
+                      .version = call.version,
+                      .by_udp = call.peer.transport == rpc::TransportKind::kUdp,
+                      .fh = Copy(lock.fh),
+                      .oh = Copy(lock.oh)};
+  waiting.request.given_up = nullptr;
+  if (waiting_.Add(std::move(waiting))) co_return NLM4_BLOCKED;
   locks_.StopWaiting(name, by, *lock.range);
   co_return NLM4_DENIED_NOLOCKS;
 }
@@ -234,85 +269,124 @@ Task<bool> LockManager::WouldDeadlock(HostLocks::Process process, HostLocks::Hol
 
 Task<Status> LockManager::Cancel(const rpc::CallContext& call, CalledLock lock) {
   co_await GoHome();
-  const auto file = Find(call, lock.fh);
-  Status status = NLM4_DENIED;  // no such request
-  if (!file) {
-    status = file.error();
-  } else if (lock.range) {
-    const HostLocks::Process by = ProcessOf(call, lock.caller_name, lock.process);
-    switch (waiting_.Remove(by, file->name, *lock.range)) {
-      case WaitingLocks::Found::kNone:
-        break;
-      case WaitingLocks::Found::kWaiting:
-        locks_.StopWaiting(file->name, by, *lock.range);
-        status = NLM4_GRANTED;
-        break;
-      case WaitingLocks::Found::kGranted:
-        status = co_await UnlockHere(file->name, by, *lock.range);
-        break;
-    }
-  }
+  const Status status = co_await CancelHere(call, lock);
   co_await GoBack(call);
   co_return status;
 }
 
-Task<Status> LockManager::UnlockHere(const NamedFile& file, const HostLocks::Process& by, const v4::LockRange& range) {
+Task<Status> LockManager::CancelHere(const rpc::CallContext& call, CalledLock lock) {
+  const auto file = Find(call, lock.fh);
+  if (!file) co_return file.error();
+  if (!lock.range) co_return NLM4_DENIED;  // no such request
+  const HostLocks::Process by = ProcessOf(call, lock.caller_name, lock.process);
+  HostRequests::Request under_way(requests_, by.host, OwnerOf(by), file->name);
+  co_await under_way.Turn();
+  switch (waiting_.Remove(by, file->name, *lock.range)) {
+    case WaitingLocks::Found::kNone:
+      break;
+    case WaitingLocks::Found::kWaiting:
+      locks_.StopWaiting(file->name, by, *lock.range);
+      co_return NLM4_GRANTED;
+    case WaitingLocks::Found::kGranted:
+      co_return co_await Release(file->name, by, *lock.range);
+  }
+  co_return NLM4_DENIED;  // no such request
+}
+
+Task<Status> LockManager::Release(const NamedFile& file, const HostLocks::Process& by, const v4::LockRange& range) {
   const HostLocks::Answer answer = co_await locks_.Unlock(home_, file, by, range);
   co_return ToStatus(answer.status);
 }
 
 Task<Status> LockManager::Unlock(const rpc::CallContext& call, CalledLock lock) {
   co_await GoHome();
-  const auto file = Find(call, lock.fh);
-  Status status = NLM4_FBIG;
-  if (!file) {
-    status = file.error();
-  } else if (lock.range) {
-    const HostLocks::Process by = ProcessOf(call, lock.caller_name, lock.process);
-    waiting_.RemoveOverlapping(by, file->name, *lock.range);
-    status = co_await UnlockHere(file->name, by, *lock.range);
-  }
+  const Status status = co_await UnlockHere(call, lock);
   co_await GoBack(call);
   co_return status;
+}
+
+Task<Status> LockManager::UnlockHere(const rpc::CallContext& call, CalledLock lock) {
+  const auto file = Find(call, lock.fh);
+  if (!file) co_return file.error();
+  if (!lock.range) co_return NLM4_FBIG;
+  const HostLocks::Process by = ProcessOf(call, lock.caller_name, lock.process);
+  HostRequests::Request under_way(requests_, by.host, OwnerOf(by), file->name);
+  co_await under_way.Turn();
+  const auto exact = waiting_.RemoveUnlocked(by, file->name, *lock.range);
+  if (exact == WaitingLocks::Found::kWaiting) locks_.StopWaiting(file->name, by, *lock.range);
+  co_return co_await Release(file->name, by, *lock.range);
 }
 
 Task<Status> LockManager::SetShare(const rpc::CallContext& call, CalledShare share, bool reclaim) {
   co_await GoHome();
-  // A user who may not read the file must not deny others the access to it.
-  const bool reads = share.share.reads() || !share.share.writes();
-  auto file = co_await FindPermitted(call, share.fh, reads, share.share.writes());
-  Status status = NLM4_GRANTED;
-  if (!file) {
-    status = file.error();
-  } else {
-    const HostLocks::Process by = ProcessOf(call, share.caller_name);
-    const std::string owner(AsText(share.oh));
-    const Attempt attempt = [&] { return locks_.SetShare(home_, *file, by, owner, share.share, reclaim); };
-    const HostLocks::Answer answer = co_await Patiently(attempt);
-    status = ToStatus(answer.status);
-  }
+  const Status status = co_await SetShareHere(call, share, reclaim);
   co_await GoBack(call);
   co_return status;
 }
 
+Task<Status> LockManager::SetShareHere(const rpc::CallContext& call, CalledShare share, bool reclaim) {
+  auto file = Find(call, share.fh);
+  if (!file) co_return file.error();
+  const HostLocks::Process by = ProcessOf(call, share.caller_name);
+  const std::string owner(AsText(share.oh));
+  HostRequests::Request under_way(requests_, by.host, OwnerOfShare(owner), file->name);
+  co_await under_way.Turn();
+  // A user who may not read the file must not deny others the access to it.
+  const bool reads = share.share.reads() || !share.share.writes();
+  const Status permitted = co_await Permit(*file, reads, share.share.writes());
+  if (permitted != NLM4_GRANTED) co_return permitted;
+  const Attempt attempt = [&] {
+    return locks_.SetShare(home_, *file, by, owner, share.share, reclaim, &under_way.is_void());
+  };
+  const HostLocks::Answer answer = co_await Patiently(attempt);
+  co_return ToStatus(answer.status);
+}
+
 Task<Status> LockManager::RemoveShare(const rpc::CallContext& call, CalledShare share) {
   co_await GoHome();
-  const auto file = Find(call, share.fh);
-  if (file) locks_.RemoveShare(file->name, ProcessOf(call, share.caller_name).host, AsText(share.oh));
+  const Status status = co_await RemoveShareHere(call, share);
   co_await GoBack(call);
-  co_return file ? NLM4_GRANTED : file.error();
+  co_return status;
 }
+
+Task<Status> LockManager::RemoveShareHere(const rpc::CallContext& call, CalledShare share) {
+  const auto file = Find(call, share.fh);
+  if (!file) co_return file.error();
+  const v4::LockHostName host = ProcessOf(call, share.caller_name).host;
+  HostRequests::Request under_way(requests_, host, OwnerOfShare(AsText(share.oh)), file->name);
+  co_await under_way.Turn();
+  locks_.RemoveShare(file->name, host, AsText(share.oh));
+  co_return NLM4_GRANTED;
+}
+
+// ---- restarts of hosts
 
 Task<> LockManager::EndHost(const rpc::CallContext& call, std::string_view name) {
   if (call.peer.address.port() >= kFirstUnreservedPort) {
-    log::warn("{}:{} says that its host has started again: ignored, since the port is not below {}",
-              call.peer.address.address().to_string(), call.peer.address.port(), kFirstUnreservedPort);
+    if (told_of_port_.Allows(timers_.Now())) {
+      log::warn("{}:{} says that its host has started again: ignored, since the port is not below {}",
+                call.peer.address.address().to_string(), call.peer.address.port(), kFirstUnreservedPort);
+    }
     co_return;
   }
   co_await GoHome();
-  const std::vector<v4::LockHostName> ended = locks_.EndHosts(home_, Unmapped(call.peer.address.address()), name);
-  waiting_.RemoveHosts(ended);
+  const IpAddress address = Unmapped(call.peer.address.address());
+  EndHosts(HostsMeant(HostsAt(address), name));
   co_await GoBack(call);
+}
+
+std::vector<v4::LockHostName> LockManager::HostsAt(const IpAddress& address) const {
+  std::set<v4::LockHostName> names;
+  for (const auto& some : {locks_.HostsAt(address), waiting_.HostsAt(address), requests_.HostsAt(address)}) {
+    names.insert(some.begin(), some.end());
+  }
+  return {names.begin(), names.end()};
+}
+
+void LockManager::EndHosts(const std::vector<v4::LockHostName>& hosts) {
+  requests_.End(hosts);
+  waiting_.RemoveHosts(hosts);
+  locks_.EndHosts(home_, hosts);
 }
 
 // ---- results of asynchronous calls
@@ -330,15 +404,16 @@ void LockManager::SendResults(const rpc::CallContext& call, uint32_t procedure,
 
 Task<> LockManager::Send(HostCall call, std::function<void(xdr::Encoder&)> write) {
   co_await GoHome();
-  if (pauses_.ended() || sending_.count() >= kMostSending) co_return;
+  if (stops_ || !being_sent_.Take(call.host)) co_return;
   sending_.Begin();
   const std::function<bool(xdr::Decoder&)> read = [](xdr::Decoder&) { return true; };
   (void)co_await calls_.Call(call, write, read);
+  being_sent_.Return(call.host);
   sending_.End();
 }
 
 Task<> LockManager::Stop() {
-  pauses_.EndAll();
+  stops_ = true;
   co_await waiting_.Stop();
   co_await sending_.Ended();
 }

@@ -2,19 +2,22 @@
 // XNFS). Program converts the messages of each version.
 #pragma once
 
+#include <atomic>
 #include <functional>
 #include <optional>
 #include <string>
 #include <string_view>
 
 #include "base/bytes.h"
+#include "base/host_shares.h"
+#include "base/log_limit.h"
 #include "base/loop.h"
-#include "base/pauses.h"
 #include "base/result.h"
 #include "base/task.h"
 #include "base/under_way.h"
 #include "nfs/exports.h"
 #include "nfs/nlm/host_calls.h"
+#include "nfs/nlm/host_requests.h"
 #include "nfs/nlm/waiting_locks.h"
 #include "nfs/v4/operations/host_locks.h"
 #include "protocol/nlm4.h"
@@ -79,18 +82,27 @@ class LockManager {
   using Found = Result<v4::LockedFile, Status>;
 
   Found Find(const rpc::CallContext& call, ConstBytes fh) const;
-  // Also checks the caller's rights: the rights to read and to write, as far as the lock or share needs them.
-  Task<Found> FindPermitted(const rpc::CallContext& call, ConstBytes fh, bool reads, bool writes);
+  // Checks the caller's rights: the rights to read and to write, as far as the lock or share needs them.
+  Task<Status> Permit(const v4::LockedFile& file, bool reads, bool writes) const;
+  Task<Tested> TestHere(const rpc::CallContext& call, CalledLock lock);
   Task<Status> LockHere(const rpc::CallContext& call, CalledLock lock, bool block, bool reclaim);
+  Task<Status> CancelHere(const rpc::CallContext& call, CalledLock lock);
+  Task<Status> UnlockHere(const rpc::CallContext& call, CalledLock lock);
+  Task<Status> SetShareHere(const rpc::CallContext& call, CalledShare share, bool reclaim);
+  Task<Status> RemoveShareHere(const rpc::CallContext& call, CalledShare share);
   Task<> GoHome();
   Task<> GoBack(const rpc::CallContext& call);
   Task<bool> WouldDeadlock(v4::HostLocks::Process process, v4::HostLocks::Holder holder);
   using Attempt = std::function<Task<v4::HostLocks::Answer>()>;
   // A call waits so long for a delegation to come back, since NLM has no status for "try again".
   static constexpr Duration kPatience = std::chrono::seconds(10);
-  // Repeats `attempt` for a while if a delegation is in the way.
-  Task<v4::HostLocks::Answer> Patiently(const Attempt& attempt, Duration patience = kPatience);
-  Task<Status> UnlockHere(const NamedFile& file, const v4::HostLocks::Process& by, const v4::LockRange& range);
+  // Repeats `attempt` for a while (nfs/patience.h) if a delegation is in the way.
+  Task<v4::HostLocks::Answer> Patiently(const Attempt& attempt, Duration limit = kPatience);
+  Task<Status> Release(const NamedFile& file, const v4::HostLocks::Process& by, const v4::LockRange& range);
+  // The hosts at this address that have locks or requests.
+  std::vector<v4::LockHostName> HostsAt(const IpAddress& address) const;
+  // These hosts have started again.
+  void EndHosts(const std::vector<v4::LockHostName>& hosts);
   Task<> Send(HostCall call, std::function<void(xdr::Encoder&)> write);
 
   const Exports& exports_;
@@ -99,8 +111,11 @@ class LockManager {
   Loop* const home_;
   TimerService& timers_;
   WaitingLocks waiting_;
+  std::atomic<bool> stops_ = false;
+  LogLimit told_of_port_;  // that EndHost() was called from a port that may not do so
   // On the home loop.
-  Pauses pauses_;
+  HostRequests requests_;
+  HostShares being_sent_;  // results
   UnderWay sending_;
 };
 

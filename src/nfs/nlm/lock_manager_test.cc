@@ -1,4 +1,8 @@
 // Locks and shares of hosts, against each other, against clients of version 4 and against local programs.
+#include <atomic>
+#include <semaphore>
+
+#include "base/test_loop.h"
 #include "fs/test_locks.h"
 #include "nfs/nlm/nlm_test.h"
 #include "nfs/v3/program.h"
@@ -191,6 +195,36 @@ TEST_F(LockManagerTest, ALockWaitsForTheReturnOfAWriteDelegation) {
   EXPECT_THAT(hosts.calls, SizeIs(1));
 }
 
+// NLM has no status that says "try again", and the process does not wait for the lock.
+TEST_F(LockManagerTest, ACallWaitsForTheReturnOfAWriteDelegation) {
+  LetCall(Client());
+  const auto opened = TryOpen(Client(), "file", kBoth);
+  const bool& ended = BeginLock(alice, {.exclusive = false});
+  EXPECT_FALSE(ended);
+  const auto& id = opened.resok4().delegation.write().stateid;
+  EXPECT_EQ(Run(v4::PutFh(file), v4::Op(nfs4::OP_DELEGRETURN, nfs4::DELEGRETURN4args{id})).status, NFS4_OK);
+  EXPECT_FALSE(ended);
+  Pass(std::chrono::milliseconds(500));
+  EXPECT_TRUE(ended);
+  EXPECT_EQ(Lock(bob, {}), NLM4_DENIED);
+}
+
+TEST_F(LockManagerTest, NoCallWaitsLongForADelegationOrWhenTheServerStops) {
+  LetCall(Client());
+  TryOpen(Client(), "file", kBoth);
+  const bool& locked = BeginLock(alice, {});
+  Pass(std::chrono::seconds(9));
+  EXPECT_FALSE(locked);
+  Pass(std::chrono::seconds(2));
+  EXPECT_TRUE(locked);
+  const bool& another = BeginLock(alice, {});
+  Pass(std::chrono::seconds(1));
+  EXPECT_FALSE(another);
+  Spawn(manager.Stop());
+  Pass(std::chrono::seconds(1));
+  EXPECT_TRUE(another);
+}
+
 TEST_F(LockManagerTest, ALockedFileIsNotDelegated) {
   LetCall(Client());
   Lock(alice, {.exclusive = false});
@@ -313,6 +347,159 @@ TEST_F(LockManagerTest, AHostMayTellItsNameWithItsDomain) {
   EXPECT_EQ(Lock(bob, {.offset = 100}), NLM4_DENIED);
   Call<NLMPROC4_FREE_ALL>(alice, {.name = "another name", .state = 3});
   EXPECT_EQ(Lock(bob, {.offset = 100}), NLM4_GRANTED) << "the only host at its address";
+}
+
+// The requests of alice that begin now wait for a disk, until Release().
+class HangingDiskTest : public NlmTest {
+ protected:
+  HangingDiskTest() {
+    server.GetServices();
+    server.faults->Add({.operation = fs::faulty::Operation::kGetAttributes, .effect = {.kind = Hang}});
+  }
+  ~HangingDiskTest() override { server.faults->ForbidWaiting(); }
+
+  // Other hosts' requests do not wait.
+  void LetOthersGoOn() { server.faults->Clear(); }
+  void Release() { server.faults->Release(); }
+  void Restart(const Host& host) { Call<NLMPROC4_FREE_ALL>(host, {.name = host.name, .state = 3}); }
+
+  static constexpr auto Hang = fs::faulty::Effect::Kind::kHang;
+};
+
+TEST_F(HangingDiskTest, ALockOfAHostThatHasStartedAgainMeanwhileIsNotGranted) {
+  const bool& ended = BeginLock(alice, {});
+  LetOthersGoOn();
+  EXPECT_FALSE(ended);
+  Restart(alice);
+  Release();
+  EXPECT_TRUE(ended);
+  EXPECT_EQ(Lock(bob, {}), NLM4_GRANTED);
+}
+
+TEST_F(HangingDiskTest, ALockIsGrantedIfAnotherHostHasStartedAgain) {
+  BeginLock(alice, {});
+  LetOthersGoOn();
+  EXPECT_EQ(Lock({"guest", "192.0.2.1"}, {.offset = 100}), NLM4_GRANTED);
+  Restart({"guest", "192.0.2.1"});
+  Restart(bob);
+  Release();
+  EXPECT_EQ(Lock(bob, {}), NLM4_DENIED);
+}
+
+TEST_F(HangingDiskTest, ARequestOfAHostThatHasStartedAgainMeanwhileDoesNotWaitForTheLock) {
+  BeginLock(alice, {}, true);
+  LetOthersGoOn();
+  EXPECT_EQ(Lock(bob, {}), NLM4_GRANTED);
+  Restart(alice);
+  Release();
+  EXPECT_EQ(Unlock(bob, {}), NLM4_GRANTED);
+  EXPECT_THAT(hosts.calls, IsEmpty());
+  EXPECT_EQ(Lock(bob, {}), NLM4_GRANTED);
+}
+
+TEST_F(HangingDiskTest, AShareOfAHostThatHasStartedAgainMeanwhileIsNotSet) {
+  Begin<NLMPROC4_SHARE>(
+      alice,
+      {.cookie = {},
+       .share = {.caller_name = "alice", .fh = file.bytes(), .oh = AsBytes("a"), .mode = fsm4_DRW, .access = fsa4_RW},
+       .reclaim = false});
+  LetOthersGoOn();
+  Restart(alice);
+  Release();
+  EXPECT_EQ(SetShare(bob, "b", fsa4_RW, fsm4_DRW), NLM4_GRANTED);
+}
+
+TEST_F(HangingDiskTest, AHostThatHasStartedAgainDoesNotWaitForItsOldRequests) {
+  BeginLock(alice, {});
+  LetOthersGoOn();
+  Restart(alice);
+  EXPECT_EQ(Lock(alice, {}), NLM4_GRANTED);
+  Release();
+  EXPECT_EQ(Lock(bob, {}), NLM4_DENIED) << "the new lock stays";
+  EXPECT_EQ(Unlock(alice, {}), NLM4_GRANTED);
+  EXPECT_EQ(Lock(bob, {}), NLM4_GRANTED);
+}
+
+// Otherwise the process would have a lock that it has given up.
+TEST_F(HangingDiskTest, AnUnlockComesAfterTheLockBeforeIt) {
+  const bool& locked = BeginLock(alice, {});
+  LetOthersGoOn();
+  const bool& unlocked = Begin<NLMPROC4_UNLOCK>(alice, {.cookie = {}, .alock = LockOf(alice, {})});
+  EXPECT_FALSE(unlocked);
+  EXPECT_EQ(Unlock(alice, {.process = 2}), NLM4_GRANTED) << "another process does not wait";
+  Release();
+  EXPECT_TRUE(locked && unlocked);
+  EXPECT_EQ(Lock(bob, {}), NLM4_GRANTED);
+}
+
+TEST_F(HangingDiskTest, ACancelComesAfterTheLockBeforeIt) {
+  BeginLock(alice, {}, true);
+  LetOthersGoOn();
+  EXPECT_EQ(Lock(bob, {}), NLM4_GRANTED);
+  Begin<NLMPROC4_CANCEL>(alice, {.cookie = {}, .block = true, .exclusive = true, .alock = LockOf(alice, {})});
+  Release();
+  EXPECT_EQ(Unlock(bob, {}), NLM4_GRANTED);
+  EXPECT_THAT(hosts.calls, IsEmpty());
+}
+
+TEST_F(HangingDiskTest, TheEndOfAShareComesAfterTheShareBeforeIt) {
+  const nlm4_share share{
+      .caller_name = "alice", .fh = file.bytes(), .oh = AsBytes("a"), .mode = fsm4_DRW, .access = fsa4_RW};
+  Begin<NLMPROC4_SHARE>(alice, {.cookie = {}, .share = share, .reclaim = false});
+  LetOthersGoOn();
+  Begin<NLMPROC4_UNSHARE>(alice, {.cookie = {}, .share = share, .reclaim = false});
+  Release();
+  EXPECT_EQ(SetShare(bob, "b", fsa4_RW, fsm4_DRW), NLM4_GRANTED);
+}
+
+// The tables may have forgotten a host whose request has not reached them yet.
+TEST_F(LockManagerTest, ARestartEndsAWaitingRequestOfAHostThatTheTablesDoNotKnow) {
+  LetCall(Client());
+  const auto opened = TryOpen(Client(), "file", kBoth);
+  EXPECT_EQ(Lock(alice, {}, true), NLM4_BLOCKED);
+  server.state.Run([&](v4::StateTables& state) {
+    state.EndLockHost(*state.lock_hosts.by_use().front(), server.clock.now);
+    EXPECT_EQ(state.lock_hosts.size(), 0u);
+  });
+  Call<NLMPROC4_FREE_ALL>(alice, {.name = "alice", .state = 3});
+  const auto& id = opened.resok4().delegation.write().stateid;
+  EXPECT_EQ(Run(v4::PutFh(file), v4::Op(nfs4::OP_DELEGRETURN, nfs4::DELEGRETURN4args{id})).status, NFS4_OK);
+  Pass(std::chrono::seconds(5));
+  EXPECT_THAT(hosts.calls, IsEmpty());
+}
+
+// The host has ended while its record was being written, and has come back. The old record has been removed.
+TEST_F(LockManagerTest, ARecordFromBeforeARestartDoesNotCountAfterIt) {
+  Loop loop;
+  std::binary_semaphore go(0);
+  std::atomic<int> records = 0;
+  server.recovery_store->before_record = [&] {
+    if (++records == 1) go.acquire();
+    server.recovery_store->full = records > 1;
+  };
+  const Export& in = *server.exports.all().front();
+  const rpc::Credential nobody{};
+  const v4::LockedFile what{.in = &in,
+                            .name = in.Name(FileHandle::Parse(file.bytes())->object),
+                            .caller = {in.options(), nobody, server.peer}};
+  const v4::HostLocks::Process by{.host = {asio::ip::make_address("192.0.2.1"), "alice"},
+                                  .ours = asio::ip::make_address("192.0.2.100"),
+                                  .number = 1};
+  std::vector<v4::HostLocks::Status> got;
+  const auto lock = [&] {
+    Spawn([](v4::HostLocks& in, Loop& on, v4::LockedFile of, v4::HostLocks::Process process,
+             std::vector<v4::HostLocks::Status>& into) -> Task<> {
+      const v4::HostLocks::Request request{.range = *v4::LockRange::From(0, 10), .exclusive = true};
+      const v4::HostLocks::Answer answer = co_await in.Lock(&on, std::move(of), std::move(process), request);
+      into.push_back(answer.status);
+    }(locks, loop, what, by, got));
+  };
+  lock();
+  locks.EndHosts(&loop, {by.host});
+  lock();
+  go.release();
+  EXPECT_TRUE(TurnUntil(loop, [&] { return got.size() == 2; }));
+  EXPECT_THAT(got, ElementsAre(v4::HostLocks::Status::kNoRoom, v4::HostLocks::Status::kNoRoom));
 }
 
 // ---- the grace period

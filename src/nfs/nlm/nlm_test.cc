@@ -58,13 +58,34 @@ Task<HostCalls::Outcome> TestHosts::Call(HostCall call, std::function<void(xdr::
   xdr::Decoder decoder(sent);
   calls.push_back(Decode(call, decoder));
   calls.back().to = call;
-  if (hold) co_await *hold;
+  if (hold) {
+    OneShot<> over;
+    const Cancellation::Entry entry(call.cancellation, [&over] {
+      if (!over.is_set()) over.Set();
+    });
+    held_.push_back(&over);
+    co_await over;
+    std::erase(held_, &over);
+  }
+  if (IsCancelled(call.cancellation)) co_return Outcome::kEnded;
   if (outcome != Outcome::kAnswered) co_return outcome;
   xdr::Encoder encoder(buffers_);
   if (call.procedure == NLMPROC4_GRANTED::kNumber) xdr::Encode(encoder, nlm4_res{.cookie = {}, .stat = status});
   const xdr::Message results = encoder.Finish();
   xdr::Decoder reply(results);
   co_return read(reply) ? Outcome::kAnswered : Outcome::kRefused;
+}
+
+void TestHosts::Release() {
+  hold = false;
+  ReleaseHeld();
+}
+
+void TestHosts::ReleaseHeld() {
+  const std::vector<OneShot<>*> held = held_;
+  for (OneShot<>* each : held) {
+    if (std::ranges::find(held_, each) != held_.end()) each->Set();
+  }
 }
 
 NlmTest::NlmTest(const WaitingLocks::Settings& settings)

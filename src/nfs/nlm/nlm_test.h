@@ -43,10 +43,15 @@ class TestHosts : public HostCalls {
   std::vector<SentCall> calls;
   Outcome outcome = Outcome::kAnswered;
   nlm4_stats status = NLM4_GRANTED;
-  // If set, a call waits until the test sets it.
-  OneShot<>* hold = nullptr;
+  // While true, calls wait for Release() or for their cancellation.
+  bool hold = false;
+  void Release();
+  // The same for those that wait now.
+  void ReleaseHeld();
+  size_t held() const { return held_.size(); }
 
  private:
+  std::vector<OneShot<>*> held_;
   BufferPool buffers_;
 };
 
@@ -80,6 +85,15 @@ class NlmTest : public v4::StatefulTest {
   }
   template <class Procedure>
   const Answer& Ask(const Host& by, const typename Procedure::Arguments& arguments) {
+    return server.Ask(MessageOf<Procedure>(by, arguments));
+  }
+  // Begins a call that may have to wait: see Nfs4Server::Begin().
+  template <class Procedure>
+  const bool& Begin(const Host& by, const typename Procedure::Arguments& arguments) {
+    return server.Begin(MessageOf<Procedure>(by, arguments));
+  }
+  template <class Procedure>
+  rpc::Message MessageOf(const Host& by, const typename Procedure::Arguments& arguments) {
     xdr::Encoder encoder(server.buffers);
     const rpc::ClientCredential caller({.machine = by.name, .uid = uid, .gid = uid, .groups = {}});
     rpc::EncodeCallHeader(
@@ -87,7 +101,7 @@ class NlmTest : public v4::StatefulTest {
         {rpc::Xid(++server.last_xid), Procedure::kProgram, Procedure::kVersion, Procedure::kNumber, caller.auth(), {}});
     xdr::Encode(encoder, arguments);
     server.peer.address = {asio::ip::make_address(by.address), port};
-    return server.Ask(encoder.Finish());
+    return encoder.Finish();
   }
 
   nlm4_lock LockOf(const Host& by, const Spec& spec) const {
@@ -106,6 +120,10 @@ class NlmTest : public v4::StatefulTest {
                                     .reclaim = reclaim,
                                     .state = 1})
         .stat;
+  }
+  const bool& BeginLock(const Host& by, const Spec& spec, bool block = false) {
+    return Begin<NLMPROC4_LOCK>(
+        by, {.cookie = {}, .block = block, .exclusive = spec.exclusive, .alock = LockOf(by, spec), .state = 1});
   }
   nlm4_stats Unlock(const Host& by, const Spec& spec) {
     return Call<NLMPROC4_UNLOCK>(by, {.cookie = AsBytes("cookie"), .alock = LockOf(by, spec)}).stat;

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "base/host.h"
 #include "base/log.h"
 #include "protocol/nsm.h"
 #include "rpc/handle.h"
@@ -40,59 +41,108 @@ Task<rpc::AcceptStatus> StatusMonitor::Call(rpc::CallContext& context, xdr::Deco
 }
 
 RestartNotices::RestartNotices(HostCalls& calls, TimerService& timers, Settings settings)
-    : calls_(calls), clock_(timers), settings_(std::move(settings)), pauses_(timers) {}
+    : calls_(calls), clock_(timers), settings_(std::move(settings)), timer_(timers.MakeTimer([this] { Start(); })) {}
 
-void RestartNotices::Send(std::vector<v4::RememberedHost> hosts) {
-  for (v4::RememberedHost& host : hosts) Spawn(Tell(std::move(host)));
+std::deque<RestartNotices::Notice> RestartNotices::NoticesFor(const std::vector<v4::RememberedHost>& hosts) const {
+  std::vector<Notice> notices;
+  std::map<IpAddress, size_t> by_address;  // indices
+  for (const v4::RememberedHost& host : hosts) {
+    const auto [place, is_new] = by_address.try_emplace(host.name.address, notices.size());
+    if (is_new) notices.push_back({.host = host.name, .messages = {}});
+    std::vector<Notice::Message>& messages = notices[place->second].messages;
+    if (std::ranges::find(messages, host.ours, &Notice::Message::ours) != messages.end()) continue;
+    if (!host.ours.is_unspecified()) messages.push_back({host.ours, host.ours.to_string()});
+    messages.push_back({host.ours, settings_.name});
+  }
+  std::map<IpAddress, size_t> of_host;
+  std::multimap<size_t, Notice> by_turn;
+  for (Notice& notice : notices) {
+    const size_t turn = of_host[HostOf(notice.host.address)]++;
+    by_turn.emplace(turn, std::move(notice));
+  }
+  std::deque<Notice> in_order;
+  for (auto& [turn, notice] : by_turn) in_order.push_back(std::move(notice));
+  return in_order;
 }
 
-Task<> RestartNotices::Tell(v4::RememberedHost host) {
-  constexpr Duration kTurn = std::chrono::milliseconds(100);
+void RestartNotices::Send(const std::vector<v4::RememberedHost>& hosts) {
+  end_ = clock_.Now() + settings_.limit;
+  new_ = NoticesFor(hosts);
+  Start();
+}
+
+void RestartNotices::Start() {
+  // A call that ends at once comes back to here.
+  if (std::exchange(starting_, true)) return;
+  while (under_way_.count() < settings_.at_once) {
+    if (!new_.empty()) {
+      Notice next = std::move(new_.front());
+      new_.pop_front();
+      Spawn(Tell(std::move(next)));
+      continue;
+    }
+    if (again_.empty() || calling_again_ >= settings_.again_at_once) break;
+    const auto first = again_.begin();
+    const TimePoint now = clock_.Now();
+    if (first->first > now) {
+      timer_->ExpireAfter(first->first - now);
+      break;
+    }
+    Notice next = std::move(first->second);
+    again_.erase(first);
+    Spawn(Tell(std::move(next)));
+  }
+  starting_ = false;
+}
+
+Task<> RestartNotices::Tell(Notice notice) {
+  const bool is_again = notice.pause > Duration::zero();
   under_way_.Begin();
-  const TimePoint end = clock_.Now() + settings_.limit;
-  std::vector<std::string> names;
-  if (!host.ours.is_unspecified()) names.push_back(host.ours.to_string());
-  names.push_back(settings_.name);
-  Duration pause = settings_.first_pause;
-  while (!names.empty() && !pauses_.ended() && clock_.Now() < end) {
-    if (calling_ >= settings_.at_once) {
-      co_await pauses_.For(kTurn);
-      continue;
-    }
-    const bool told = co_await TellOnce(host, names.back());
-    if (told) {
-      names.pop_back();
-      continue;
-    }
-    co_await pauses_.For(pause);
-    pause = std::min(pause * 2, settings_.longest_pause);
+  if (is_again) ++calling_again_;
+  while (!notice.messages.empty()) {
+    const bool told = co_await TellOnce(notice.host.address, notice.messages.back());
+    if (!told) break;
+    notice.messages.pop_back();
   }
-  if (!names.empty() && !pauses_.ended()) {
-    log::warn("{} ({}) held locks before the restart, and does not answer: it may not know that it must reclaim them",
-              host.name.name, host.name.address.to_string());
-  }
+  if (is_again) --calling_again_;
+  if (!cancellation_.cancelled() && !notice.messages.empty()) CallAgainLater(std::move(notice));
   under_way_.End();
+  if (!cancellation_.cancelled()) Start();
 }
 
-Task<bool> RestartNotices::TellOnce(const v4::RememberedHost& host, std::string name) {
-  ++calling_;
-  const HostCall call{.host = host.name.address,
-                      .ours = host.ours,
+void RestartNotices::CallAgainLater(Notice notice) {
+  const bool is_first = notice.pause == Duration::zero();
+  notice.pause = is_first ? settings_.first_pause : std::min(notice.pause * 2, settings_.longest_pause);
+  const TimePoint next = clock_.Now() + notice.pause;
+  if (next < end_) {
+    again_.emplace(next, std::move(notice));
+    return;
+  }
+  log::warn("{} ({}) held locks before the restart, and does not answer: it may not know that it must reclaim them",
+            notice.host.name, notice.host.address.to_string());
+}
+
+Task<bool> RestartNotices::TellOnce(const IpAddress& host, const Notice::Message& message) {
+  const HostCall call{.host = host,
+                      .ours = message.ours,
                       .program = SM_PROG,
                       .version = SM_VERS,
                       .procedure = SM_NOTIFY::kNumber,
-                      .by_udp = true};
+                      .by_udp = true,
+                      .cancellation = &cancellation_};
   const std::function<void(xdr::Encoder&)> write = [&](xdr::Encoder& encoder) {
-    xdr::Encode(encoder, stat_chge{.mon_name = name, .state = settings_.state});
+    xdr::Encode(encoder, stat_chge{.mon_name = message.name, .state = settings_.state});
   };
   const std::function<bool(xdr::Decoder&)> read = [](xdr::Decoder&) { return true; };
   const HostCalls::Outcome outcome = co_await calls_.Call(call, write, read);
-  --calling_;
   co_return outcome == HostCalls::Outcome::kAnswered;
 }
 
 Task<> RestartNotices::Stop() {
-  pauses_.EndAll();
+  new_.clear();
+  again_.clear();
+  timer_->Cancel();
+  cancellation_.Cancel();
   co_await under_way_.Ended();
 }
 

@@ -2,10 +2,14 @@
 // locks, and learns from hosts that they have started again, so that their locks end.
 #pragma once
 
+#include <deque>
+#include <map>
+#include <memory>
 #include <string>
 #include <vector>
 
-#include "base/pauses.h"
+#include "base/address.h"
+#include "base/cancellation.h"
 #include "base/task.h"
 #include "base/timer.h"
 #include "base/under_way.h"
@@ -38,12 +42,17 @@ class StatusMonitor final : public rpc::Program {
 
 // Sends SM_NOTIFY to the hosts that had locks before the server's restart, until they answer or the time is over. All
 // methods belong to the loop of `timers`.
+//
+// Each address is called for the first time before any is called again: one address of each host (IPv4 address or IPv6
+// /64) comes first, then a second one of each, and so on. Addresses that have not answered are called again behind
+// them, after growing pauses.
 class RestartNotices {
  public:
   struct Settings {
     std::string name;  // of this host
     int32_t state = 1;
-    size_t at_once = 16;                             // hosts that are called at a time
+    size_t at_once = 64;                             // addresses that are called at a time
+    size_t again_at_once = 16;                       // those among them that have not answered before
     Duration first_pause = std::chrono::seconds(2);  // after a call without an answer; it doubles each time
     Duration longest_pause = std::chrono::seconds(60);
     Duration limit = std::chrono::minutes(15);
@@ -53,24 +62,46 @@ class RestartNotices {
   RestartNotices(HostCalls& calls, TimerService& timers, Settings settings);
 
   // A host is told twice: of this host's name, and of the address that it used. It knows the server by one of them, or
-  // by a name that it can resolve to that address.
-  void Send(std::vector<v4::RememberedHost> hosts);
+  // by a name that it can resolve to that address. Hosts at one address have one status monitor, and are told together.
+  // Call it once.
+  void Send(const std::vector<v4::RememberedHost>& hosts);
   // Ends all calls.
   Task<> Stop();
 
-  size_t under_way() const { return under_way_.count(); }
+  // The number of addresses that have not been told yet.
+  size_t left() const { return new_.size() + again_.size() + under_way_.count(); }
 
  private:
-  Task<> Tell(v4::RememberedHost host);
+  // What an address is still to be told.
+  struct Notice {
+    struct Message {
+      IpAddress ours;  // the sender's address
+      std::string name;
+    };
+    v4::LockHostName host;          // the first host at the address
+    std::vector<Message> messages;  // the last one is sent first
+    Duration pause{};               // zero before the first call
+  };
+
+  std::deque<Notice> NoticesFor(const std::vector<v4::RememberedHost>& hosts) const;
+  // Begins the calls that may begin now.
+  void Start();
+  Task<> Tell(Notice notice);
   // Returns whether the host has answered.
-  Task<bool> TellOnce(const v4::RememberedHost& host, std::string name);
+  Task<bool> TellOnce(const IpAddress& host, const Notice::Message& message);
+  void CallAgainLater(Notice notice);
 
   HostCalls& calls_;
   const TimerService& clock_;
   const Settings settings_;
-  Pauses pauses_;
+  TimePoint end_{};
+  std::deque<Notice> new_;
+  std::multimap<TimePoint, Notice> again_;  // by the time of the next call
+  const std::unique_ptr<Timer> timer_;      // expires at that time
+  Cancellation cancellation_;
   UnderWay under_way_;
-  size_t calling_ = 0;
+  size_t calling_again_ = 0;
+  bool starting_ = false;
 };
 
 }  // namespace penstock::nfs::nlm

@@ -2,8 +2,10 @@
 
 #include <algorithm>
 #include <cassert>
+#include <optional>
 #include <utility>
 
+#include "base/cancellation.h"
 #include "base/log.h"
 #include "protocol/nlm.h"
 #include "protocol/nlm4.h"
@@ -27,6 +29,8 @@ struct WaitingLocks::Entry {
   bool gone = false;            // not in the list any more
   TimePoint next{};             // of the next request or call
   TimePoint granted_at{};
+  std::optional<TimePoint> unreached_since{};  // the time of the first call that has not reached the host
+  Cancellation call{};                         // ends the call under way
 };
 
 namespace {
@@ -59,7 +63,7 @@ bool ReadStatus(xdr::Decoder& decoder, uint32_t& status) {
   return true;
 }
 
-constexpr uint32_t kDenied = static_cast<uint32_t>(nlm4::NLM4_DENIED);
+constexpr uint32_t kGranted = static_cast<uint32_t>(nlm4::NLM4_GRANTED);
 constexpr uint32_t kGracePeriod = static_cast<uint32_t>(nlm4::NLM4_DENIED_GRACE_PERIOD);
 
 }  // namespace
@@ -97,6 +101,8 @@ void WaitingLocks::Erase(Entry& entry) {
   std::erase_if(of_process->second, [&](const Shared& one) { return one.get() == &entry; });
   if (of_process->second.empty()) by_process_.erase(of_process);
   entries_.erase(entry.place);
+  // The process may ask for the lock again, and must not take a late call for the answer.
+  entry.call.Cancel();
 }
 
 template <class Matches>
@@ -120,9 +126,22 @@ WaitingLocks::Found WaitingLocks::Remove(const HostLocks::Process& by, const Nam
   return found;
 }
 
-void WaitingLocks::RemoveOverlapping(const HostLocks::Process& by, const NamedFile& file, const v4::LockRange& range) {
-  EraseIf(KeyOf(by),
-          [&](const Entry& entry) { return entry.lock.file.name == file && entry.lock.request.range.Overlaps(range); });
+WaitingLocks::Found WaitingLocks::RemoveUnlocked(const HostLocks::Process& by, const NamedFile& file,
+                                                 const v4::LockRange& range) {
+  const Found exact = Remove(by, file, range);
+  EraseIf(KeyOf(by), [&](const Entry& entry) {
+    return entry.granted && entry.lock.file.name == file && entry.lock.request.range.Overlaps(range);
+  });
+  return exact;
+}
+
+std::vector<v4::LockHostName> WaitingLocks::HostsAt(const IpAddress& address) const {
+  std::vector<v4::LockHostName> hosts;
+  for (auto each = of_host_.lower_bound({address, {}}); each != of_host_.end() && each->first.address == address;
+       ++each) {
+    hosts.push_back(each->first);
+  }
+  return hosts;
 }
 
 void WaitingLocks::RemoveHosts(const std::vector<v4::LockHostName>& hosts) {
@@ -221,14 +240,16 @@ Task<> WaitingLocks::TryToLock(const Shared& entry) {
 
 Task<> WaitingLocks::Grant(const Shared& entry) {
   const WaitingLock& lock = entry->lock;
-  uint32_t status = kDenied;
+  uint32_t status = 0;
   const bool is_4 = lock.version == nlm4::NLM4_VERS;
   const HostCall call{.host = lock.by.host.address,
                       .ours = lock.by.ours,
                       .program = nlm4::NLM4_PROGRAM,
                       .version = lock.version,
                       .procedure = nlm4::NLMPROC4_GRANTED::kNumber,
-                      .by_udp = lock.by_udp};
+                      .by_udp = lock.by_udp,
+                      .only_once = true,
+                      .cancellation = &entry->call};
   const std::function<void(xdr::Encoder&)> write = [&](xdr::Encoder& encoder) {
     is_4 ? WriteGranted<nlm4::nlm4_testargs>(encoder, lock) : WriteGranted<nlm1::nlm_testargs>(encoder, lock);
   };
@@ -239,31 +260,33 @@ Task<> WaitingLocks::Grant(const Shared& entry) {
   if (entry->gone || stopping_) co_return;
 
   const TimePoint now = timers_.Now();
-  entry->next = now + settings_.again;
+  // A call that was lost is repeated at once.
+  const bool may_be_lost = outcome == Outcome::kNoAnswer && !entry->may_have_heard;
+  entry->next = may_be_lost ? now : now + settings_.again;
   bool unwanted = false;
   switch (outcome) {
     case Outcome::kAnswered:
       if (status == kGracePeriod) co_return;
       // If the host may have heard an earlier call, it may have the lock, and denies because it no longer waits.
-      unwanted = status == kDenied && !entry->may_have_heard;
+      unwanted = status != kGranted && !entry->may_have_heard;
       break;
     case Outcome::kRefused:
       unwanted = !entry->may_have_heard;
       break;
-    case Outcome::kBusy:
-      // The host had no chance yet to answer.
-      entry->granted_at += settings_.again;
+    case Outcome::kEnded:
       co_return;
     case Outcome::kNotReached:
-      if (now - entry->granted_at < settings_.give_up) co_return;
+      if (!entry->unreached_since) entry->unreached_since = now;
+      if (now - *entry->unreached_since < settings_.give_up) co_return;
       unwanted = !entry->may_have_heard;
       break;
     case Outcome::kNoAnswer:
       entry->may_have_heard = true;
+      entry->unreached_since.reset();
       if (now - entry->granted_at < settings_.forget) co_return;
       break;
   }
-  if (unwanted) {
+  if (unwanted && told_of_unwanted_.Allows(now)) {
     log::info("{} ({}) does not take the lock that it waited for", lock.by.host.name, lock.by.host.address.to_string());
   }
   Erase(*entry);

@@ -13,6 +13,7 @@
 #include <optional>
 #include <vector>
 
+#include "base/log_limit.h"
 #include "base/loop.h"
 #include "base/timer.h"
 #include "base/under_way.h"
@@ -61,8 +62,13 @@ class WaitingLocks {
   };
   // Removes the request for exactly this range.
   Found Remove(const v4::HostLocks::Process& by, const NamedFile& file, const v4::LockRange& range);
-  // Removes the requests for ranges that overlap with this one: the process has unlocked it.
-  void RemoveOverlapping(const v4::HostLocks::Process& by, const NamedFile& file, const v4::LockRange& range);
+  // The process unlocks the range: removes the requests whose locks the server has taken, and that overlap with it.
+  // Also removes a request for exactly this range, as a host does that gives up a request without CANCEL; but another
+  // thread of the process may wait for a lock while this one unlocks all. Returns kWaiting if the latter request has
+  // waited.
+  Found RemoveUnlocked(const v4::HostLocks::Process& by, const NamedFile& file, const v4::LockRange& range);
+  // The hosts at this address that have requests.
+  std::vector<v4::LockHostName> HostsAt(const IpAddress& address) const;
   // Removes the requests of hosts that have ended.
   void RemoveHosts(const std::vector<v4::LockHostName>& hosts);
 
@@ -102,6 +108,7 @@ class WaitingLocks {
   std::map<Key, std::vector<Shared>> by_process_;
   std::map<v4::LockHostName, size_t> of_host_;
   std::unique_ptr<Timer> timer_;
+  LogLimit told_of_unwanted_;  // that a host does not take its lock
   bool stopping_ = false;
   UnderWay runs_;
 };

@@ -1,4 +1,5 @@
 // Lock requests of hosts that wait until the lock is free.
+#include "base/test_log.h"
 #include "nfs/nlm/nlm_test.h"
 
 namespace penstock::nfs::nlm {
@@ -80,15 +81,63 @@ TEST_F(WaitingLockTest, ACancelledRequestGetsNoLock) {
   EXPECT_FALSE(BobHasTheLock());
 }
 
+// A thread of a process may close the file, which unlocks all, while another one waits.
+TEST_F(WaitingLockTest, AnUnlockOfMoreThanTheRequestDoesNotEndTheWait) {
+  EXPECT_EQ(Lock(bob, {.offset = 100, .process = 8}), NLM4_GRANTED);
+  EXPECT_EQ(Unlock(bob, {.offset = 0, .length = 0, .process = 8}), NLM4_GRANTED);
+  EXPECT_EQ(Unlock(bob, {.offset = 0, .length = 0, .process = 8}), NLM4_GRANTED) << "without any lock";
+  EXPECT_EQ(Lock(carol, {.offset = 2, .length = 3}, true), NLM4_BLOCKED);
+  Unlock(alice, {});
+  ASSERT_THAT(hosts.calls, SizeIs(1));
+  EXPECT_EQ(hosts.calls[0].caller_name, "bob") << "it has kept its place";
+}
+
+TEST_F(WaitingLockTest, AnUnlockOfTheSameRangeEndsTheWait) {
+  EXPECT_EQ(Unlock(bob, {.offset = 2, .length = 3, .process = 8}), NLM4_GRANTED);
+  Unlock(alice, {});
+  EXPECT_THAT(hosts.calls, IsEmpty());
+  EXPECT_FALSE(BobHasTheLock());
+}
+
+TEST_F(WaitingLockTest, AnUnlockEndsARequestWhoseLockTheServerHasTaken) {
+  hosts.hold = true;
+  Unlock(alice, {});
+  EXPECT_EQ(hosts.held(), 1u);
+  EXPECT_EQ(Unlock(bob, {.offset = 0, .length = 0, .process = 8}), NLM4_GRANTED);
+  EXPECT_EQ(hosts.held(), 0u);
+  EXPECT_FALSE(BobHasTheLock());
+}
+
+TEST_F(WaitingLockTest, ManyRequestsOfOneHostDoNotKeepAnotherFromTheQueue) {
+  for (int process = 100; process < 200; ++process) EXPECT_EQ(Lock(bob, {.process = process}, true), NLM4_BLOCKED);
+  EXPECT_EQ(Lock(carol, {}, true), NLM4_BLOCKED);
+  // Each process gives its lock back as soon as it has it.
+  Unlock(alice, {});
+  const auto has_called_carol = [&] { return !hosts.calls.empty() && hosts.calls.back().caller_name == "carol"; };
+  for (int i = 0; i < 100 && !has_called_carol(); ++i) {
+    const SentCall last = hosts.calls.back();
+    Unlock(bob, {.offset = last.offset, .length = last.length, .process = last.process});
+    // And waits again.
+    Lock(bob, {.process = last.process}, true);
+  }
+  EXPECT_TRUE(has_called_carol());
+}
+
 TEST_F(WaitingLockTest, ARequestThatIsCancelledBeforeTheHostHasConfirmedLosesItsLock) {
-  OneShot<> held;
-  hosts.hold = &held;
+  hosts.hold = true;
   Unlock(alice, {});
   ASSERT_THAT(hosts.calls, SizeIs(1));
   EXPECT_EQ(Cancel(bob, {.offset = 2, .length = 3, .process = 8}), NLM4_GRANTED);
-  hosts.hold = nullptr;
-  held.Set();
   EXPECT_FALSE(BobHasTheLock());
+}
+
+// The process may ask for the lock once more. A late GRANTED would tell it that it has the lock.
+TEST_F(WaitingLockTest, ACancelledRequestEndsItsCall) {
+  hosts.hold = true;
+  Unlock(alice, {});
+  EXPECT_EQ(hosts.held(), 1u);
+  EXPECT_EQ(Cancel(bob, {.offset = 2, .length = 3, .process = 8}), NLM4_GRANTED);
+  EXPECT_EQ(hosts.held(), 0u);
 }
 
 TEST_F(WaitingLockTest, ARepeatedRequestThatIsGrantedEndsTheWait) {
@@ -106,6 +155,44 @@ TEST_F(WaitingLockTest, AHostThatNoLongerWaitsLosesTheLock) {
   Unlock(alice, {});
   EXPECT_THAT(hosts.calls, SizeIs(1));
   EXPECT_FALSE(BobHasTheLock());
+}
+
+// The lock would stay with a process that does not know of it.
+TEST_F(WaitingLockTest, AHostThatFailsToTakeTheLockLosesIt) {
+  for (const nlm4_stats status : {NLM4_DENIED_NOLOCKS, NLM4_BLOCKED, NLM4_STALE_FH, NLM4_FAILED}) {
+    hosts.status = status;
+    EXPECT_EQ(Lock(bob, {.offset = 2, .length = 3, .process = 8}, true), NLM4_BLOCKED);
+    Unlock(alice, {});
+    EXPECT_FALSE(BobHasTheLock()) << static_cast<int>(status);
+    EXPECT_EQ(Unlock(carol, {}), NLM4_GRANTED);
+    EXPECT_EQ(Lock(alice, {}), NLM4_GRANTED);
+  }
+}
+
+// A host that gets the same call twice takes the lock, and then denies it since it no longer waits.
+TEST_F(WaitingLockTest, ACallIsSentOnlyOnce) {
+  Unlock(alice, {});
+  ASSERT_THAT(hosts.calls, SizeIs(1));
+  EXPECT_TRUE(hosts.calls[0].to.only_once);
+}
+
+TEST_F(WaitingLockTest, ACallThatMayBeLostIsRepeatedSoon) {
+  hosts.outcome = HostCalls::Outcome::kNoAnswer;
+  Unlock(alice, {});
+  EXPECT_THAT(hosts.calls, SizeIs(1));
+  Pass(std::chrono::seconds(1));
+  EXPECT_THAT(hosts.calls, SizeIs(2));
+  Pass(std::chrono::seconds(3));
+  EXPECT_THAT(hosts.calls, SizeIs(2));
+}
+
+TEST_F(WaitingLockTest, LocksThatHostsDoNotTakeAreLoggedNowAndThen) {
+  const CapturedLog log;
+  hosts.status = NLM4_DENIED;
+  EXPECT_EQ(Lock(carol, {.offset = 2, .length = 3}, true), NLM4_BLOCKED);
+  Unlock(alice, {});
+  EXPECT_THAT(hosts.calls, SizeIs(2));
+  EXPECT_EQ(log.text(), "info: bob (192.0.2.2) does not take the lock that it waited for\n");
 }
 
 // Its answer to an earlier call may have been lost. Then it has the lock, and denies a second one.
@@ -132,16 +219,18 @@ TEST_F(WaitingLockTest, AHostThatCannotBeReachedLosesTheLockInTheEnd) {
   EXPECT_EQ(hosts.calls.size(), calls) << "it is left alone";
 }
 
-TEST_F(WaitingLockTest, AHostThatWasNotCalledForLackOfRoomKeepsTheLock) {
-  hosts.outcome = HostCalls::Outcome::kBusy;
+// A call may wait for others before it is made.
+TEST_F(WaitingLockTest, AHostIsGivenUpOnlyAfterTheTimeSinceItsFirstCall) {
+  hosts.hold = true;
   Unlock(alice, {});
   Pass(std::chrono::minutes(5));
+  hosts.outcome = HostCalls::Outcome::kNotReached;
+  hosts.Release();
   EXPECT_TRUE(BobHasTheLock());
-  hosts.outcome = HostCalls::Outcome::kAnswered;
-  Pass(std::chrono::seconds(10));
-  const size_t calls = hosts.calls.size();
-  Pass(std::chrono::minutes(1));
-  EXPECT_EQ(hosts.calls.size(), calls) << "it has confirmed";
+  Pass(std::chrono::seconds(60));
+  EXPECT_TRUE(BobHasTheLock());
+  Pass(std::chrono::seconds(60));
+  EXPECT_FALSE(BobHasTheLock());
 }
 
 TEST_F(WaitingLockTest, AHostThatDoesNotAnswerKeepsTheLockAndIsLeftAloneInTheEnd) {

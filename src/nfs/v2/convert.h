@@ -10,7 +10,7 @@
 
 namespace penstock::nfs::v2 {
 
-// Errors without a counterpart in RFC 1094 §2.3.1 become NFSERR_IO. kDelay has none: see patience.h.
+// Errors without a counterpart in RFC 1094 §2.3.1 become NFSERR_IO. kDelay has none: see nfs/patience.h.
 nfs2::nfsstat ToStatus(fs::Error error);
 
 // The largest size of a file that fattr can express.

@@ -1,6 +1,6 @@
 // The procedures of NFSv2 (RFC 1094 §2.2), one function each. Arguments are the types of protocol/nfs2.x; views in them
 // are valid during the call. A function returns the part of the reply that follows NFS_OK, or the error. With kDelay it
-// has done nothing, and is called again (patience.h). NULL, ROOT and WRITECACHE do nothing: program.cc.
+// has done nothing, and is called again (nfs/patience.h). NULL, ROOT and WRITECACHE do nothing: program.cc.
 #pragma once
 
 #include <cstdint>

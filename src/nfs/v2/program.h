@@ -32,7 +32,7 @@ class Program final : public rpc::Program {
   // version 2. The result refers to this program and to `context`.
   Execution ExecutionOf(rpc::CallContext& context);
 
-  // Makes calls that wait (patience.h) end soon, without a reply. Later calls do not wait. Any thread may call it.
+  // Makes calls that wait (nfs/patience.h) end soon, without a reply. Later calls do not wait. Any thread may call it.
   void StopWaiting() { stops_ = true; }
 
  private:

@@ -1,13 +1,13 @@
 // Executes a call of a procedure that returns its value or an error (procedures.h), and repeats it while it cannot be
-// executed (patience.h). NFSACL version 2 uses this for its procedures as well.
+// executed (nfs/patience.h). NFSACL version 2 uses this for its procedures as well.
 #pragma once
 
 #include <type_traits>
 
 #include "base/log.h"
 #include "base/task.h"
+#include "nfs/patience.h"
 #include "nfs/v2/convert.h"
-#include "nfs/v2/patience.h"
 #include "nfs/v2/procedures.h"
 #include "rpc/dispatch.h"
 #include "xdr/decode.h"
@@ -40,7 +40,9 @@ inline void EncodeOk(xdr::Encoder& results, const Listing& listing) {
   xdr::Encode(results, ok);
 }
 
-// Decodes the arguments, calls `function`, and encodes the results. A call that has waited for too long gets no reply.
+// Decodes the arguments, calls `function`, and encodes the results. A call that has waited for longer than
+// Settings::patience gets no reply and its connection ends: the client sends the call again over a new one, as it does
+// when a server restarts.
 template <class Procedure, class T>
 Task<rpc::AcceptStatus> Run(Execution execution, xdr::Decoder& arguments, xdr::Encoder& results,
                             Function<typename Procedure::Arguments, T> function) {

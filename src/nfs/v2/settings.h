@@ -9,7 +9,8 @@
 namespace penstock::nfs::v2 {
 
 struct Settings {
-  // How long a call waits for something temporary to end, such as a delegation that is being recalled: see patience.h.
+  // How long a call waits for something temporary to end, such as a delegation that is being recalled: see
+  // nfs/patience.h.
   Duration patience = std::chrono::seconds(30);
   // The limits of the table of directory cookies: see cookie_table.h.
   size_t cookie_clients = 64;

@@ -116,18 +116,24 @@ class Channel::OpenConnection final : public std::enable_shared_from_this<OpenCo
 
 Task<Result<std::unique_ptr<Channel>, std::error_code>> Channel::Connect(Loop& loop, tcp::endpoint server,
                                                                          ChannelOptions options) {
+  if (IsCancelled(options.cancellation)) co_return std::unexpected(std::make_error_code(std::errc::operation_canceled));
   tcp::socket socket(loop.context());
   bool timed_out = false;
-  auto limit = loop.MakeTimer([&] {
-    timed_out = true;
+  const auto close = [&socket] {
     asio::error_code ignored;
     socket.close(ignored);
+  };
+  auto limit = loop.MakeTimer([&] {
+    timed_out = true;
+    close();
   });
   limit->ExpireAfter(options.connect_limit);
+  const Cancellation::Entry entry(options.cancellation, close);
   asio::error_code error =
       co_await ConnectTcp(socket, server, {.port = options.local_port, .address = options.local_address});
   limit->Cancel();
   if (timed_out) co_return std::unexpected(std::make_error_code(std::errc::timed_out));
+  if (IsCancelled(options.cancellation)) co_return std::unexpected(std::make_error_code(std::errc::operation_canceled));
   if (error) co_return std::unexpected(Portable(error));
   Configure(socket);
   auto connection = std::make_shared<OpenConnection>(loop, std::move(socket), server, options);

@@ -7,6 +7,7 @@
 #include <system_error>
 
 #include "base/address.h"
+#include "base/cancellation.h"
 #include "base/local_port.h"
 #include "base/loop.h"
 #include "base/result.h"
@@ -26,6 +27,8 @@ struct ChannelOptions {
   Duration call_limit = std::chrono::seconds(60);
   LocalPort local_port = LocalPort::kAny;
   IpAddress local_address{};  // unspecified for any: see LocalSide
+  // Ends the set-up of the connection early. Null: nothing does.
+  Cancellation* cancellation = nullptr;
   // Executes the calls of the server. A server makes calls only after the protocol above has allowed that (RFC 8881
   // §2.10.3.1). The handler must outlive the channel and every call that it has received. Null: the channel drops these
   // calls.

@@ -5,10 +5,10 @@
 #include <compare>
 #include <cstddef>
 #include <cstdint>
-#include <map>
 #include <set>
 
 #include "base/address.h"
+#include "base/host_shares.h"
 #include "rpc/xid.h"
 
 namespace penstock::rpc::udp {
@@ -20,9 +20,6 @@ class CallsUnderWay {
     size_t calls = 512;    // of all hosts
     size_t per_host = 16;  // of one IPv4 address or IPv6 /64
   };
-  // A host with n calls may have another one only if 3n more are free. So calls of one host always leave room for the
-  // next host.
-  static constexpr size_t kFreeForOne = 3;
 
   enum class Verdict : uint8_t {
     kStart,
@@ -30,7 +27,7 @@ class CallsUnderWay {
     kTooMany,    // the client will send the call again
   };
 
-  explicit CallsUnderWay(Limits limits) : limits_(limits) {}
+  explicit CallsUnderWay(Limits limits) : shares_({.all = limits.calls, .per_host = limits.per_host}) {}
 
   // After kStart the call is under way until End() with the same arguments.
   Verdict Begin(const SocketAddress& from, Xid xid);
@@ -45,9 +42,8 @@ class CallsUnderWay {
     bool operator<(const Key& other) const { return from == other.from ? xid < other.xid : from < other.from; }
   };
 
-  const Limits limits_;
+  HostShares shares_;
   std::set<Key> calls_;
-  std::map<IpAddress, size_t> by_host_;
 };
 
 }  // namespace penstock::rpc::udp

@@ -182,13 +182,17 @@ class CompoundReply {
 // A recovery store on a disk that may be full.
 class TestRecoveryStore : public MemoryRecoveryStore {
  public:
-  bool Record(const RecoveryRecord& client) override { return !full && MemoryRecoveryStore::Record(client); }
+  bool Record(const RecoveryRecord& client) override {
+    if (before_record) before_record();
+    return !full && MemoryRecoveryStore::Record(client);
+  }
   bool Remove(const std::string& owner) override { return !full && MemoryRecoveryStore::Remove(owner); }
   bool EndGrace() override { return !full && MemoryRecoveryStore::EndGrace(); }
   // The owners of the clients that could reclaim if the server restarted now.
   std::vector<std::string> Reclaimers();
 
   bool full = false;
+  std::function<void()> before_record;  // on the thread that writes
 };
 
 // A server and the identity of its caller. A test makes the exports before the first call.

@@ -50,14 +50,6 @@ void RemoveUnusedOpen(StateTables& state, OpenState& open, TimePoint now) {
   if (open.locks.empty() && !waits) state.files.opens.Remove(open, Ending::kReleased, now);
 }
 
-// Whether `given` and `known` are the same name of a host, if one of them may lack the domain.
-bool IsSameHost(std::string_view given, std::string_view known) {
-  if (given == known) return true;
-  const auto first = [](std::string_view name) { return name.substr(0, name.find('.')); };
-  const bool one_is_short = first(given) == given || first(known) == known;
-  return one_is_short && first(given) == first(known);
-}
-
 }  // namespace
 
 // ---- what all requests have in common
@@ -94,11 +86,12 @@ HostLocks::Attempt HostLocks::DeniedBy(StateTables& state, const Locks::LockConf
 }
 
 // The record makes the server tell the host after a restart that it must reclaim. Without it, no lock is granted.
-Task<bool> HostLocks::Record(Loop* loop, const Process& by) {
+Task<bool> HostLocks::Record(Loop* loop, const Process& by, ClientId host) {
   const RecoveryRecord record = LockHostRecord(by.host, by.ours);
   if (!co_await services_.recovery.Record(loop, record)) co_return false;
   services_.state.Run([&](StateTables& state) {
-    if (LockHost* const known = state.lock_hosts.Find(by.host)) known->recorded = true;
+    // If the host has ended meanwhile, its record has been removed again. It has another ID if it has come back.
+    if (LockHost* const known = state.lock_hosts.Find(host)) known->recorded = true;
   });
   co_return true;
 }
@@ -115,8 +108,8 @@ Task<HostLocks::Answer> HostLocks::Repeat(Loop* loop, const LockedFile& file, co
   LocalLocks local;
   for (;;) {
     Attempt made = services_.state.Run([&](StateTables& state) { return attempt(state, local); });
-    if (made.needs_record) {
-      if (co_await Record(loop, by)) continue;
+    if (made.unrecorded) {
+      if (co_await Record(loop, by, *made.unrecorded)) continue;
       co_return Answer{.status = Status::kNoRoom};
     }
     if (made.needs_local) {
@@ -141,7 +134,7 @@ HostLocks::Attempt HostLocks::TryLock(StateTables& state, const LockedFile& file
   const TimePoint now = services_.clock.Now();
   const LockHost* const host = state.GetLockHost(by.host, now);
   if (!host) return {.answer = {.status = Status::kNoRoom}};
-  if (!host->recorded) return {.needs_record = true};
+  if (!host->recorded) return {.unrecorded = host->id};
   if (auto refused = CheckNew(state, file, by.host, request.reclaim, request.exclusive)) return *std::move(refused);
   const OwnerName owner(by.number);
   Files& files = state.files;
@@ -214,10 +207,7 @@ Task<HostLocks::Answer> HostLocks::Unlock(Loop* loop, NamedFile file, Process by
     state.lock_hosts.Use(*host, services_.clock.Now());
     const TimePoint now = services_.clock.Now();
     LockState* const locks = state.files.locks.FindLocks(file, host->id, OwnerName(by.number).bytes());
-    if (!locks) {
-      EndWait(state, *host, file, by.number, range);
-      return Status::kGranted;
-    }
+    if (!locks) return Status::kGranted;
     const nfs4::nfsstat4 status = state.files.locks.Unlock(*locks, range, TableDialect(), now);
     if (status != nfs4::NFS4_OK) return Status::kNoRoom;
     if (!locks->ranges.empty()) return Status::kGranted;
@@ -244,27 +234,25 @@ std::optional<HostLocks::Process> HostLocks::ProcessOf(const LockNotice& notice)
 void HostLocks::StopWaiting(const NamedFile& file, const Process& by, const LockRange& range) {
   services_.state.Run([&](StateTables& state) {
     const LockHost* const host = state.lock_hosts.Find(by.host);
-    if (host) EndWait(state, *host, file, by.number, range);
+    if (!host) return;
+    const TimePoint now = services_.clock.Now();
+    state.files.locks.StopWaiting(file, host->id, OwnerName(by.number).bytes(), range, now);
+    OpenOwner* const opener = state.files.owners.FindOpenOwner(host->id, OpenerOfLocks());
+    OpenState* const open = opener ? state.files.opens.Find(*opener, file) : nullptr;
+    if (open) RemoveUnusedOpen(state, *open, now);
   });
-}
-
-void HostLocks::EndWait(StateTables& state, const LockHost& host, const NamedFile& file, uint32_t process,
-                        const LockRange& range) const {
-  const TimePoint now = services_.clock.Now();
-  state.files.locks.StopWaiting(file, host.id, OwnerName(process).bytes(), range, now);
-  OpenOwner* const opener = state.files.owners.FindOpenOwner(host.id, OpenerOfLocks());
-  OpenState* const open = opener ? state.files.opens.Find(*opener, file) : nullptr;
-  if (open) RemoveUnusedOpen(state, *open, now);
 }
 
 // ---- shares
 
 HostLocks::Attempt HostLocks::TryShare(StateTables& state, const LockedFile& file, const LockHostName& by,
-                                       std::string_view owner, const Share& share, bool reclaim) const {
+                                       std::string_view owner, const Share& share, bool reclaim,
+                                       const bool* given_up) const {
+  if (given_up && *given_up) return {.answer = {.status = Status::kDenied}};
   const TimePoint now = services_.clock.Now();
   const LockHost* const host = state.GetLockHost(by, now);
   if (!host) return {.answer = {.status = Status::kNoRoom}};
-  if (!host->recorded) return {.needs_record = true};
+  if (!host->recorded) return {.unrecorded = host->id};
   if (auto refused = CheckNew(state, file, by, reclaim, share.writes() || share.deny != 0)) return *std::move(refused);
   Files& files = state.files;
   const std::string name = OpenerOfShare(owner);
@@ -292,9 +280,9 @@ HostLocks::Attempt HostLocks::TryShare(StateTables& state, const LockedFile& fil
 }
 
 Task<HostLocks::Answer> HostLocks::SetShare(Loop* loop, LockedFile file, Process by, std::string owner, Share share,
-                                            bool reclaim) {
+                                            bool reclaim, const bool* given_up) {
   co_return co_await Repeat(loop, file, by, false, [&](StateTables& state, const LocalLocks&) {
-    return TryShare(state, file, by.host, owner, share, reclaim);
+    return TryShare(state, file, by.host, owner, share, reclaim, given_up);
   });
 }
 
@@ -311,24 +299,21 @@ void HostLocks::RemoveShare(const NamedFile& file, const LockHostName& by, std::
 
 // ---- hosts
 
-std::vector<LockHostName> HostLocks::EndHosts(Loop* loop, const IpAddress& address, std::string_view name) {
-  const std::vector<LockHostName> ended = services_.state.Run([&](StateTables& state) {
-    std::vector<LockHost*> hosts = state.lock_hosts.At(address);
-    const auto is_other = [&](const LockHost* host) { return !IsSameHost(name, host->name.name); };
-    if (!std::ranges::all_of(hosts, is_other)) {
-      std::erase_if(hosts, is_other);
-    } else if (hosts.size() > 1) {
-      hosts.clear();
-    }
+std::vector<LockHostName> HostLocks::HostsAt(const IpAddress& address) const {
+  return services_.state.Run([&](StateTables& state) {
     std::vector<LockHostName> names;
-    for (LockHost* host : hosts) {
-      names.push_back(host->name);
-      state.EndLockHost(*host, services_.clock.Now());
-    }
+    for (const LockHost* host : state.lock_hosts.At(address)) names.push_back(host->name);
     return names;
   });
-  for (const LockHostName& host : ended) services_.recovery.RemoveLater(loop, LockHostKey(host));
-  return ended;
+}
+
+void HostLocks::EndHosts(Loop* loop, const std::vector<LockHostName>& hosts) {
+  services_.state.Run([&](StateTables& state) {
+    for (const LockHostName& host : hosts) {
+      if (LockHost* const known = state.lock_hosts.Find(host)) state.EndLockHost(*known, services_.clock.Now());
+    }
+  });
+  for (const LockHostName& host : hosts) services_.recovery.RemoveLater(loop, LockHostKey(host));
 }
 
 void HostLocks::Sweep(Loop* loop) {

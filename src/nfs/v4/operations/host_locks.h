@@ -46,8 +46,9 @@ class HostLocks {
     // A process that does not ask again within a lease time loses its place among those that wait.
     bool waits = false;
     bool reclaim = false;
-    // Becomes true, on the loop of the call, when the process no longer wants the lock. Then the request is denied, and
-    // neither takes the lock nor waits. The request refers to it until the call has returned.
+    // Becomes true, on the loop of the call, when the process no longer wants the lock, or its host has started again.
+    // Then the request is denied, and neither takes the lock nor waits. The request refers to it until the call has
+    // returned.
     const bool* given_up = nullptr;
   };
   // The lock that a request conflicts with.
@@ -76,22 +77,23 @@ class HostLocks {
   // Any thread. They resume on `loop`, which is null in a simulation. They do not check the rights of the caller.
   Task<Answer> Lock(Loop* loop, LockedFile file, Process by, Request request);
   Task<Answer> Test(Loop* loop, LockedFile file, Process by, Request request);
+  // Processes that wait go on waiting.
   Task<Answer> Unlock(Loop* loop, NamedFile file, Process by, LockRange range);
-  // The process no longer waits for this lock.
+  // The process no longer waits for locks in this range.
   void StopWaiting(const NamedFile& file, const Process& by, const LockRange& range);
   // The process that a LockNotice is for, without `ours`. Nothing if its host has ended.
   std::optional<Process> ProcessOf(const LockNotice& notice) const;
 
   // Sets the share of an owner of the host on a file, in place of its earlier one. The number of the process does not
-  // matter.
-  Task<Answer> SetShare(Loop* loop, LockedFile file, Process by, std::string owner, Share share, bool reclaim);
+  // matter. `given_up` is that of Request.
+  Task<Answer> SetShare(Loop* loop, LockedFile file, Process by, std::string owner, Share share, bool reclaim,
+                        const bool* given_up = nullptr);
   void RemoveShare(const NamedFile& file, const LockHostName& host, std::string_view owner);
 
-  // A host has started again: releases everything that it held. `address` is that of the message that says so, and
-  // `name` is the name in it. The name that the host locks by may be another form of it (with or without its domain);
-  // if no host at the address has such a name, and there is one host only, that one is meant. Returns the hosts that
-  // were meant.
-  std::vector<LockHostName> EndHosts(Loop* loop, const IpAddress& address, std::string_view name);
+  // The hosts at this address that have locked files, or may have.
+  std::vector<LockHostName> HostsAt(const IpAddress& address) const;
+  // These hosts have started again: releases everything that they held.
+  void EndHosts(Loop* loop, const std::vector<LockHostName>& hosts);
 
   // Removes hosts that have held no lock for a while. Call it periodically.
   void Sweep(Loop* loop);
@@ -100,9 +102,9 @@ class HostLocks {
   using LocalLocks = std::optional<fs::Result<std::shared_ptr<fs::LocalLocks>>>;
   struct Attempt {
     Answer answer{};
-    bool needs_record = false;            // record the host, and try again
-    bool needs_local = false;             // open the locks for local programs, and try again
-    std::vector<ClientId> blockers = {};  // clients in the way: if their lease is over, try again
+    std::optional<ClientId> unrecorded{};  // record this host, and try again
+    bool needs_local = false;              // open the locks for local programs, and try again
+    std::vector<ClientId> blockers = {};   // clients in the way: if their lease is over, try again
   };
 
   Attempt TryLock(StateTables& state, const LockedFile& file, const Process& by, const Request& request,
@@ -110,14 +112,12 @@ class HostLocks {
   Attempt TryTest(StateTables& state, const LockedFile& file, const Process& by, const Request& request,
                   const LocalLocks& local) const;
   Attempt TryShare(StateTables& state, const LockedFile& file, const LockHostName& host, std::string_view owner,
-                   const Share& share, bool reclaim) const;
+                   const Share& share, bool reclaim, const bool* given_up) const;
   // Checks what all requests for new locks and shares have in common.
   std::optional<Attempt> CheckNew(StateTables& state, const LockedFile& file, const LockHostName& host, bool reclaim,
                                   bool exclusive) const;
-  void EndWait(StateTables& state, const LockHost& host, const NamedFile& file, uint32_t process,
-               const LockRange& range) const;
   Attempt DeniedBy(StateTables& state, const Locks::LockConflict& conflict) const;
-  Task<bool> Record(Loop* loop, const Process& by);
+  Task<bool> Record(Loop* loop, const Process& by, ClientId host);
   Task<LocalLocks> OpenLocal(Loop* loop, const LockedFile& file, bool exclusive) const;
   // Repeats `attempt(state, local)` as long as something is done about its obstacle.
   template <class Try>

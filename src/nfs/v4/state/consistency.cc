@@ -1,5 +1,5 @@
-// Checks the invariants of clients and sessions. files/consistency.cc checks those of files. Debug builds, tests and
-// fuzzers run the checks.
+// Checks the invariants of clients, hosts that lock, and sessions. files/consistency.cc checks those of files. Debug
+// builds, tests and fuzzers run the checks.
 #include "nfs/v4/state/tables.h"
 
 namespace penstock::nfs::v4 {
@@ -60,12 +60,29 @@ const char* Sessions::FindInconsistency() const {
              : "the number of persistent sessions or of kept octets is wrong";
 }
 
+const char* LockHosts::FindInconsistency() const {
+  size_t at_addresses = 0;
+  for (const auto& [address, count] : at_) at_addresses += count;
+  if (by_name_.size() != by_id_.size() || by_use_.size() != by_id_.size() || at_addresses != by_id_.size())
+    return "the lists of hosts that lock have different lengths";
+  for (const auto& [id, host] : by_id_) {
+    const auto named = by_name_.find(host.name);
+    if (host.id != id || !IsLockHost(id) || named == by_name_.end() || named->second != &host)
+      return "a host that locks is listed under another ID or name";
+  }
+  return nullptr;
+}
+
 const char* StateTables::FindInconsistency() const {
-  for (const char* wrong : {clients.FindInconsistency(), sessions.FindInconsistency(),
+  for (const char* wrong : {clients.FindInconsistency(), lock_hosts.FindInconsistency(), sessions.FindInconsistency(),
                             bound_sessions.FindInconsistency(), files.FindInconsistency()}) {
     if (wrong) return wrong;
   }
-  return nullptr;
+  const char* wrong = nullptr;
+  files.ForEachClient([&](ClientId id) {
+    if (IsLockHost(id) && !lock_hosts.Has(id)) wrong = "a host that is not known has locks, shares or owners of them";
+  });
+  return wrong;
 }
 
 }  // namespace penstock::nfs::v4

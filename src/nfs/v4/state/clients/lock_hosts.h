@@ -71,6 +71,7 @@ class LockHosts {
   // Return null if the host is not known.
   LockHost* Find(const LockHostName& name);
   LockHost* Find(ClientId id);
+  bool Has(ClientId id) const { return by_id_.contains(id); }
   // Adds a host. Requires that it is not known, and that there is room.
   LockHost& Add(const LockHostName& name, TimePoint now);
   bool HasRoom(const IpAddress& address) const {
@@ -85,6 +86,8 @@ class LockHosts {
   // All hosts. The host that was used longest ago comes first.
   const std::list<LockHost*>& by_use() const { return by_use_; }
   size_t size() const { return by_id_.size(); }
+  // Describes the first inconsistency; returns null if there is none (consistency.cc).
+  const char* FindInconsistency() const;
 
  private:
   size_t CountAt(const IpAddress& address) const;

@@ -50,6 +50,11 @@ class Files {
   void ForgetClient(ClientId client, Ending ending, TimePoint now);
   // Whether the client has opens, locks or delegations (RFC 8881 §18.50: NFS4ERR_CLIENTID_BUSY).
   bool HasState(ClientId client) const;
+  // Calls `look` with the ID of each client, or host that locks through NLM, that has a record here.
+  template <class Look>
+  void ForEachClient(Look look) const {
+    for (const auto& [id, files] : records_.clients()) look(id);
+  }
 
   // ---- stateids
 

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <algorithm>
+#include <iterator>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -30,7 +31,7 @@ struct LockWaiter {
 
 class LockQueue {
  public:
-  static constexpr size_t kMaxWaiters = 64;  // further clients are not queued
+  static constexpr size_t kMaxWaiters = 64;
 
   const std::vector<LockWaiter>& waiters() const { return waiters_; }
   std::vector<LockWaiter>& waiters() { return waiters_; }
@@ -40,14 +41,15 @@ class LockQueue {
     return std::ranges::any_of(waiters_, [&](const LockWaiter& one) { return one.client == client; });
   }
 
-  // Adds a waiter. A waiter that asks again keeps its place.
+  // Adds a waiter. A waiter that asks again keeps its place. If the queue is full, the last waiter of the client with
+  // the most waiters gives its place to one of a client with fewer. A waiter without a place must ask again by itself.
   void Add(const LockWaiter& waiter) {
     const auto known = std::ranges::find_if(waiters_, [&](const LockWaiter& one) {
       return one.IsOf(waiter.client, waiter.owner) && one.range == waiter.range;
     });
     if (known != waiters_.end()) {
       *known = waiter;
-    } else if (waiters_.size() < kMaxWaiters) {
+    } else if (waiters_.size() < kMaxWaiters || MakePlace(waiter.client)) {
       waiters_.push_back(waiter);
     }
   }
@@ -65,6 +67,20 @@ class LockQueue {
   }
 
  private:
+  size_t CountOf(ClientId client) const {
+    const auto is_of = [&](const LockWaiter& one) { return one.client == client; };
+    return static_cast<size_t>(std::ranges::count_if(waiters_, is_of));
+  }
+  // Returns false if no other client has so many waiters that it must give up one for this client.
+  bool MakePlace(ClientId client) {
+    const auto count = [&](const LockWaiter& one) { return CountOf(one.client); };
+    const ClientId most = std::ranges::max_element(waiters_, {}, count)->client;
+    if (CountOf(most) <= CountOf(client) + 1) return false;
+    const auto is_of = [&](const LockWaiter& one) { return one.client == most; };
+    waiters_.erase(std::prev(std::find_if(waiters_.rbegin(), waiters_.rend(), is_of).base()));
+    return true;
+  }
+
   std::vector<LockWaiter> waiters_;
 };
 

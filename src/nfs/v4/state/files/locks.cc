@@ -261,7 +261,8 @@ nfsstat4 Locks::Unlock(LockState& locks, const LockRange& range, const Dialect& 
   Apply(locks, locks.ranges.Unlock(range));
   if (locks.local) locks.local->Unlock(range.first, range.last);
   locks.Advance();
-  locks.file->queue.Remove(client.id, locks.owner->name, range);
+  // A host says by CANCEL that a process no longer waits: another thread of it may unlock meanwhile.
+  if (!IsLockHost(client.id)) locks.file->queue.Remove(client.id, locks.owner->name, range);
   TellWaiters(*locks.file, now);
   return nfs4::NFS4_OK;
 }
