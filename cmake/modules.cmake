@@ -66,6 +66,7 @@ endfunction()
 function(penstock_unit_test name executable)
   cmake_parse_arguments(ARG "" "SHARDS" "HEADERS" ${ARGN})
   target_link_libraries(${executable} PRIVATE GTest::gmock GTest::gtest_main)
+  penstock_trust_tests(${executable})
   penstock_precompile(${executable} TEST HEADERS ${ARG_HEADERS})
   if(NOT ARG_SHARDS)
     set(ARG_SHARDS 1)
@@ -93,11 +94,20 @@ function(penstock_kerberos_test name)
   list(TRANSFORM ARG_DEPENDS PREPEND penstock_)
   add_executable(${executable} ${ARG_SOURCES})
   target_link_libraries(${executable} PRIVATE ${ARG_DEPENDS} GTest::gmock GTest::gtest_main)
+  penstock_trust_tests(${executable})
   penstock_precompile(${executable} TEST)
   set(test ${name}.kerberos)
   add_test(NAME ${test} COMMAND /usr/bin/python3 -B ${PROJECT_SOURCE_DIR}/tests/harness/kerberos.py run --
     $<TARGET_FILE:${executable}> --gtest_output=xml:${PROJECT_BINARY_DIR}/results/${test}.xml)
   set_tests_properties(${test} PROPERTIES LABELS "unit;gate" TIMEOUT 1200 SKIP_RETURN_CODE 77)
+endfunction()
+
+# penstock_trust_tests(executable): compiles the tests themselves without UBSan, which saves a quarter of their compilation time. The
+# libraries that they test have it.
+function(penstock_trust_tests executable)
+  if(PENSTOCK_SANITIZE MATCHES "undefined")
+    target_compile_options(${executable} PRIVATE -fno-sanitize=undefined)
+  endif()
 endfunction()
 
 # penstock_guide_fuzzers(target): instruments the target, so that libFuzzer sees its coverage. Tests are built without it, which saves a

@@ -1,7 +1,7 @@
 // NFSACL version 2, beside NFS version 2. lists_test.cc has the lists themselves.
 #include "nfs/acl/acl_test.h"
+#include "nfs/test_claims.h"
 #include "nfs/v2/nfs_test.h"
-#include "nfs/v2/test_claims.h"
 #include "protocol/nfs2.h"
 
 namespace penstock::nfs::acl {
@@ -222,7 +222,7 @@ class Acl2ClaimsTest : public Acl2Test {
     return claims_.uses;
   }
 
-  v2::Claimed claims_;
+  Claimed claims_;
   v2::Program version2_{memory.exports, {}, &claims_};
   Program acl_{memory.exports, &claims_, &version2_};
   rpc::Dispatcher dispatcher_{memory.cache, memory.clock};

@@ -5,8 +5,8 @@
 #include "base/loop.h"
 #include "base/test_loop.h"
 #include "fs/faulty/file_system.h"
+#include "nfs/test_claims.h"
 #include "nfs/v2/nfs_test.h"
-#include "nfs/v2/test_claims.h"
 
 namespace penstock::nfs::v2 {
 namespace {

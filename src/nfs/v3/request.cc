@@ -1,10 +1,35 @@
 #include "nfs/v3/request.h"
 
+#include <atomic>
+#include <chrono>
+
+#include "nfs/patience.h"
 #include "nfs/v3/convert.h"
 
 namespace penstock::nfs::v3 {
 
 using namespace nfs3;  // NOLINT: the protocol's own names, RFC 1813
+
+namespace {
+
+// How long a call waits for a delegation before the client is told to try again. Most delegations come back within
+// milliseconds, and Linux's client tries again after five seconds.
+constexpr Duration kForDelegation = std::chrono::milliseconds(300);
+constexpr std::atomic<bool> kNeverEnds{false};
+
+// `file`: the arguments of CheckUse() that name it.
+template <class... File>
+Task<nfsstat3> CheckPatiently(Target& target, FileClaims::Use use, File... file) {
+  Patience patience(target.context().loop, kForDelegation, kNeverEnds);
+  for (bool again = true; again;) {
+    const fs::Result<void> checked = co_await target.CheckUse(file..., use);
+    if (checked || checked.error() != fs::Error::kDelay) co_return StatusOf(checked);
+    again = co_await patience.Wait();
+  }
+  co_return NFS3ERR_JUKEBOX;
+}
+
+}  // namespace
 
 nfsstat3 Target::status() const { return *this ? NFS3_OK : ToStatus(error()); }
 
@@ -28,13 +53,11 @@ wcc_data Target::ConsistencyData(const fs::WeakCacheData& data) const {
 }
 
 Task<nfsstat3> Target::CheckClaims(fs::Handle object, FileClaims::Use use) {
-  const fs::Result<void> checked = co_await CheckUse(object, use);
-  co_return StatusOf(checked);
+  return CheckPatiently(*this, use, object);
 }
 
 Task<nfsstat3> Target::CheckClaims(fs::Handle directory, std::string_view name, FileClaims::Use use) {
-  const fs::Result<void> checked = co_await CheckUse(directory, name, use);
-  co_return StatusOf(checked);
+  return CheckPatiently(*this, use, directory, name);
 }
 
 Task<fs::WeakCacheData> Target::Unchanged(const fs::Handle& object) const {

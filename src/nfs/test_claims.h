@@ -6,7 +6,7 @@
 
 #include "nfs/file_claims.h"
 
-namespace penstock::nfs::v2 {
+namespace penstock::nfs {
 
 // Files on which another client has a claim, for the next `conflicts` checks.
 class Claimed final : public FileClaims {
@@ -29,4 +29,4 @@ class Claimed final : public FileClaims {
   std::atomic<size_t> count_{1};
 };
 
-}  // namespace penstock::nfs::v2
+}  // namespace penstock::nfs
