@@ -40,8 +40,6 @@ Group ToGroup(const group& entry) { return {.name = entry.gr_name, .gid = entry.
 Found<User> FindUser(uint32_t uid) { return Find<passwd>(&::getpwuid_r, uid, ToUser); }
 Found<User> FindUserNamed(const std::string& name) { return Find<passwd>(&::getpwnam_r, name.c_str(), ToUser); }
 Found<Group> FindGroup(uint32_t gid) { return Find<group>(&::getgrgid_r, gid, ToGroup); }
-Found<Group> FindGroupNamed(const std::string& name) {
-  return Find<group>(&::getgrnam_r, name.c_str(), ToGroup);
-}
+Found<Group> FindGroupNamed(const std::string& name) { return Find<group>(&::getgrnam_r, name.c_str(), ToGroup); }
 
 }  // namespace penstock
