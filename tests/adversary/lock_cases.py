@@ -138,7 +138,7 @@ def dead_hosts(server, witness):
     hosts += [LockHost(f"127.0.2.{index + 1}", grant=lambda _, answer=answer: answer) for index, answer in enumerate(garbage)]
     good = LockHost(GOOD)
     try:
-        for protocol in (TCP, UDP):
+        for restart, protocol in enumerate((TCP, UDP)):
             evil = Caller(server.mount, EVIL, protocol)
             assert evil.lock_call(LOCK, Lock("evil", big, length=0)) == GRANTED_IT
             for number, host in enumerate(hosts):
@@ -156,7 +156,7 @@ def dead_hosts(server, witness):
             # The hosts start again, and their requests end with them.
             for number, host in enumerate(hosts):
                 monitor = Caller(server.mount, host.address, UDP)
-                monitor.call(SM_NOTIFY, opaque(f"dead {number}\n\x1b[31m".encode()) + words(3), NSM, 1)
+                monitor.call(SM_NOTIFY, opaque(f"dead {number}\n\x1b[31m".encode()) + words(3 + 2 * restart), NSM, 1)
                 monitor.close()
             assert witness.caller.lock_call(LOCK, Lock("good", big, offset=0, length=0)) == GRANTED_IT
             assert witness.caller.lock_call(UNLOCK, Lock("good", big, offset=0, length=0)) == GRANTED_IT

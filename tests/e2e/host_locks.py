@@ -257,14 +257,16 @@ def restart(scratch):
             time.sleep(0.1)
         assert status == DENIED
         assert theirs.lock_call(LOCK, rival, reclaim=True) == GRACE, "too late"
-        # The host starts again, and says so over either transport.
-        for protocol in (TCP, UDP):
+        # The host starts again, and says so over either transport. A repeated message does not end its new locks.
+        for number, protocol in ((5, TCP), (7, UDP)):
             monitor = Caller(server.mount, HERE, protocol)
-            assert monitor.call(SM_NOTIFY, opaque(b"here.example.org") + words(5), NSM, 1) == b""
-            monitor.close()
+            assert monitor.call(SM_NOTIFY, opaque(b"here.example.org") + words(number), NSM, 1) == b""
             assert theirs.lock_call(LOCK, rival) == GRANTED_IT
             assert theirs.lock_call(UNLOCK, rival) == GRANTED_IT
             assert mine.lock_call(LOCK, lock) == GRANTED_IT
+            assert monitor.call(SM_NOTIFY, opaque(b"here") + words(number), NSM, 1) == b""
+            assert theirs.lock_call(LOCK, rival) == DENIED
+            monitor.close()
         mine.close(), theirs.close()
 
 

@@ -361,7 +361,7 @@ Task<Status> LockManager::RemoveShareHere(const rpc::CallContext& call, CalledSh
 
 // ---- restarts of hosts
 
-Task<> LockManager::EndHost(const rpc::CallContext& call, std::string_view name) {
+Task<> LockManager::EndHost(const rpc::CallContext& call, std::string_view name, std::optional<int32_t> state) {
   if (call.peer.address.port() >= kFirstUnreservedPort) {
     if (told_of_port_.Allows(timers_.Now())) {
       log::warn("{}:{} says that its host has started again: ignored, since the port is not below {}",
@@ -371,7 +371,8 @@ Task<> LockManager::EndHost(const rpc::CallContext& call, std::string_view name)
   }
   co_await GoHome();
   const IpAddress address = Unmapped(call.peer.address.address());
-  EndHosts(HostsMeant(HostsAt(address), name));
+  const bool is_new = !state || restarts_.IsNew(address, name, *state, timers_.Now());
+  if (is_new) EndHosts(HostsMeant(HostsAt(address), name));
   co_await GoBack(call);
 }
 

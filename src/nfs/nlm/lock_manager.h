@@ -18,6 +18,7 @@
 #include "nfs/exports.h"
 #include "nfs/nlm/host_calls.h"
 #include "nfs/nlm/host_requests.h"
+#include "nfs/nlm/known_restarts.h"
 #include "nfs/nlm/waiting_locks.h"
 #include "nfs/v4/operations/host_locks.h"
 #include "protocol/nlm4.h"
@@ -65,8 +66,9 @@ class LockManager {
   Task<Status> SetShare(const rpc::CallContext& call, CalledShare share, bool reclaim);
   Task<Status> RemoveShare(const rpc::CallContext& call, CalledShare share);
   // FREE_ALL, and SM_NOTIFY of the status monitor: the host has started again, and has forgotten its locks.
-  // Ignored from ports above 1023: no other program than one of the host's system may end the host's locks.
-  Task<> EndHost(const rpc::CallContext& call, std::string_view name);
+  // Ignored from ports above 1023: no other program than one of the host's system may end the host's locks. `state` is
+  // the number of the restart in SM_NOTIFY; each restart counts once.
+  Task<> EndHost(const rpc::CallContext& call, std::string_view name, std::optional<int32_t> state = {});
 
   // Sends results that an asynchronous call (_MSG) asked for, once. Any thread.
   void SendResults(const rpc::CallContext& call, uint32_t procedure, std::function<void(xdr::Encoder&)> write);
@@ -115,6 +117,7 @@ class LockManager {
   LogLimit told_of_port_;  // that EndHost() was called from a port that may not do so
   // On the home loop.
   HostRequests requests_;
+  KnownRestarts restarts_;
   HostShares being_sent_;  // results
   UnderWay sending_;
 };

@@ -32,7 +32,7 @@ Task<rpc::AcceptStatus> StatusMonitor::Call(rpc::CallContext& context, xdr::Deco
     case SM_NOTIFY::kNumber:
       return rpc::Handle<SM_NOTIFY>(context, arguments, results,
                                     [this](rpc::CallContext& call, const stat_chge& change) -> Task<xdr::Void> {
-                                      co_await manager_.EndHost(call, change.mon_name);
+                                      co_await manager_.EndHost(call, change.mon_name, change.state);
                                       co_return xdr::Void();
                                     });
     default:

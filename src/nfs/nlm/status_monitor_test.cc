@@ -26,6 +26,17 @@ TEST_F(StatusMonitorTest, AHostThatHasStartedAgainLosesItsLocks) {
   EXPECT_EQ(Lock(bob, {}), NLM4_GRANTED);
 }
 
+// Linux tells of each restart by its name with the domain, and then without.
+TEST_F(StatusMonitorTest, ARestartThatIsToldTwiceDoesNotEndNewLocks) {
+  Lock(alice, {});
+  Call<nsm::SM_NOTIFY>(alice, {.mon_name = "alice.example.org", .state = 5});
+  EXPECT_EQ(Lock(alice, {.offset = 100}), NLM4_GRANTED);
+  Call<nsm::SM_NOTIFY>(alice, {.mon_name = "alice", .state = 5});
+  EXPECT_EQ(Lock(bob, {.offset = 100}), NLM4_DENIED);
+  Call<nsm::SM_NOTIFY>(alice, {.mon_name = "alice", .state = 7});
+  EXPECT_EQ(Lock(bob, {.offset = 100}), NLM4_GRANTED);
+}
+
 TEST_F(StatusMonitorTest, AnotherHostOrAnotherUserCannotTakeItsLocks) {
   Lock(alice, {});
   Call<nsm::SM_NOTIFY>(bob, {.mon_name = "alice", .state = 5});

@@ -29,8 +29,9 @@ struct WaitingLocks::Entry {
   bool gone = false;            // not in the list any more
   TimePoint next{};             // of the next request or call
   TimePoint granted_at{};
-  std::optional<TimePoint> unreached_since{};  // the time of the first call that has not reached the host
-  Cancellation call{};                         // ends the call under way
+  std::optional<TimePoint> unreached_since{};        // the time of the first call that has not reached the host
+  Cancellation call{};                               // ends the call under way
+  std::optional<std::list<Shared>::iterator> due{};  // if other calls to the host come before its call
 };
 
 namespace {
@@ -70,16 +71,19 @@ constexpr uint32_t kGracePeriod = static_cast<uint32_t>(nlm4::NLM4_DENIED_GRACE_
 
 WaitingLocks::WaitingLocks(HostLocks& locks, HostCalls& calls, Loop* home, TimerService& timers,
                            const Settings& settings)
-    : locks_(locks), calls_(calls), home_(home), timers_(timers), settings_(settings) {}
+    : locks_(locks),
+      calls_(calls),
+      home_(home),
+      timers_(timers),
+      settings_(settings),
+      shares_({.all = settings.most, .per_host = settings.most_per_host}) {}
 
 WaitingLocks::~WaitingLocks() { assert(runs_.count() == 0); }
 
 bool WaitingLocks::Add(WaitingLock lock) {
   if (stopping_) return false;
   Remove(lock.by, lock.file.name, lock.request.range);
-  if (entries_.size() >= settings_.most) return false;
-  const auto of_host = of_host_.find(lock.by.host);
-  if (of_host != of_host_.end() && of_host->second >= settings_.most_per_host) return false;
+  if (!shares_.Take(lock.by.host.address)) return false;
   auto entry = std::make_shared<Entry>(std::move(lock));
   ++of_host_[entry->lock.by.host];
   by_process_[KeyOf(entry->lock.by)].push_back(entry);
@@ -97,10 +101,12 @@ void WaitingLocks::Erase(Entry& entry) {
   if (std::exchange(entry.gone, true)) return;
   const auto of_host = of_host_.find(entry.lock.by.host);
   if (--of_host->second == 0) of_host_.erase(of_host);
+  shares_.Return(entry.lock.by.host.address);
   const auto of_process = by_process_.find(KeyOf(entry.lock.by));
   std::erase_if(of_process->second, [&](const Shared& one) { return one.get() == &entry; });
   if (of_process->second.empty()) by_process_.erase(of_process);
   entries_.erase(entry.place);
+  TakeFromDue(entry);
   // The process may ask for the lock again, and must not take a late call for the answer.
   entry.call.Cancel();
 }
@@ -181,7 +187,7 @@ void WaitingLocks::Look() {
   const TimePoint now = timers_.Now();
   std::vector<Shared> due;
   for (const Shared& entry : entries_) {
-    if (!entry->busy && entry->next <= now) due.push_back(entry);
+    if (!entry->busy && !entry->due && entry->next <= now) due.push_back(entry);
   }
   for (const Shared& entry : due) Start(entry);
   if (entries_.empty()) {
@@ -238,9 +244,31 @@ Task<> WaitingLocks::TryToLock(const Shared& entry) {
   }
 }
 
-Task<> WaitingLocks::Grant(const Shared& entry) {
-  const WaitingLock& lock = entry->lock;
+Task<> WaitingLocks::Grant(Shared entry) {
+  const IpAddress host = entry->lock.by.host.address;
+  Callee& callee = callees_[host];
+  if (callee.calling >= settings_.calls_to_address) {
+    entry->due = callee.due.insert(callee.due.end(), entry);
+    co_return;
+  }
+  ++callee.calling;
   uint32_t status = 0;
+  const Outcome outcome = co_await CallHost(entry, status);
+  co_await Conclude(entry, outcome, status);
+  if (outcome == Outcome::kNotReached || outcome == Outcome::kNoAnswer) {
+    // The others would not reach it either.
+    while (!callee.due.empty()) {
+      const Shared next = callee.due.front();
+      TakeFromDue(*next);
+      co_await Conclude(next, Outcome::kNotReached, 0);
+    }
+  }
+  --callee.calling;  // only now: the callee stays in the table while it has calls
+  CallNext(host);
+}
+
+Task<Outcome> WaitingLocks::CallHost(Shared entry, uint32_t& status) {
+  const WaitingLock& lock = entry->lock;
   const bool is_4 = lock.version == nlm4::NLM4_VERS;
   const HostCall call{.host = lock.by.host.address,
                       .ours = lock.by.ours,
@@ -256,13 +284,41 @@ Task<> WaitingLocks::Grant(const Shared& entry) {
   const std::function<bool(xdr::Decoder&)> read = [&](xdr::Decoder& decoder) {
     return is_4 ? ReadStatus<nlm4::nlm4_res>(decoder, status) : ReadStatus<nlm1::nlm_res>(decoder, status);
   };
-  const Outcome outcome = co_await calls_.Call(call, write, read);
-  if (entry->gone || stopping_) co_return;
+  co_return co_await calls_.Call(call, write, read);
+}
 
+void WaitingLocks::TakeFromDue(Entry& entry) {
+  if (!entry.due) return;
+  callees_.at(entry.lock.by.host.address).due.erase(*entry.due);
+  entry.due.reset();
+}
+
+// A call that ends at once comes back to here. Without the flag, each would run within the one before.
+void WaitingLocks::CallNext(const IpAddress& host) {
+  const auto callee = callees_.find(host);
+  if (callee == callees_.end() || callee->second.starting) return;
+  callee->second.starting = true;
+  while (!stopping_ && !callee->second.due.empty() && callee->second.calling < settings_.calls_to_address) {
+    const Shared next = callee->second.due.front();
+    TakeFromDue(*next);
+    Start(next);
+  }
+  callee->second.starting = false;
+  if (callee->second.calling == 0 && callee->second.due.empty()) callees_.erase(callee);
+}
+
+Task<> WaitingLocks::Conclude(Shared entry, Outcome outcome, uint32_t status) {
+  if (entry->gone || stopping_) co_return;
+  const WaitingLock& lock = entry->lock;
   const TimePoint now = timers_.Now();
   // A call that was lost is repeated at once.
   const bool may_be_lost = outcome == Outcome::kNoAnswer && !entry->may_have_heard;
   entry->next = may_be_lost ? now : now + settings_.again;
+  if (outcome == Outcome::kNotReached) {
+    if (!entry->unreached_since) entry->unreached_since = now;
+  } else {
+    entry->unreached_since.reset();
+  }
   bool unwanted = false;
   switch (outcome) {
     case Outcome::kAnswered:
@@ -276,13 +332,11 @@ Task<> WaitingLocks::Grant(const Shared& entry) {
     case Outcome::kEnded:
       co_return;
     case Outcome::kNotReached:
-      if (!entry->unreached_since) entry->unreached_since = now;
       if (now - *entry->unreached_since < settings_.give_up) co_return;
       unwanted = !entry->may_have_heard;
       break;
     case Outcome::kNoAnswer:
       entry->may_have_heard = true;
-      entry->unreached_since.reset();
       if (now - entry->granted_at < settings_.forget) co_return;
       break;
   }
@@ -296,6 +350,8 @@ Task<> WaitingLocks::Grant(const Shared& entry) {
 Task<> WaitingLocks::Stop() {
   stopping_ = true;
   timer_.reset();
+  const std::list<Shared> all = entries_;
+  for (const Shared& entry : all) entry->call.Cancel();
   co_await runs_.Ended();
 }
 

@@ -13,6 +13,7 @@
 #include <optional>
 #include <vector>
 
+#include "base/host_shares.h"
 #include "base/log_limit.h"
 #include "base/loop.h"
 #include "base/timer.h"
@@ -38,7 +39,8 @@ class WaitingLocks {
  public:
   struct Settings {
     size_t most = 1 << 14;
-    size_t most_per_host = 1 << 12;
+    size_t most_per_host = 1 << 12;               // of one IPv4 address or IPv6 /64: see HostShares
+    size_t calls_to_address = 4;                  // at a time
     Duration look = std::chrono::seconds(1);      // between requests for a lock that a local program holds
     Duration repeat = std::chrono::seconds(20);   // between other requests: shorter than a lease time
     Duration again = std::chrono::seconds(5);     // between two GRANTED calls
@@ -86,12 +88,24 @@ class WaitingLocks {
  private:
   struct Entry;
   using Shared = std::shared_ptr<Entry>;
+  // An address with GRANTED calls.
+  struct Callee {
+    size_t calling = 0;
+    std::list<Shared> due;  // in the order of their calls
+    bool starting = false;
+  };
 
   void Look();
   void Start(const Shared& entry) { Spawn(Run(entry)); }
   Task<> Run(Shared entry);
   Task<> TryToLock(const Shared& entry);
-  Task<> Grant(const Shared& entry);
+  // Tells the host that it has the lock, or lets the entry wait among those that are due.
+  Task<> Grant(Shared entry);
+  Task<HostCalls::Outcome> CallHost(Shared entry, uint32_t& status);
+  // Draws the conclusions of a call.
+  Task<> Conclude(Shared entry, HostCalls::Outcome outcome, uint32_t status);
+  void CallNext(const IpAddress& host);
+  void TakeFromDue(Entry& entry);
   void Erase(Entry& entry);
   using Key = std::pair<v4::LockHostName, uint32_t>;
   // Erases the requests of a process for which `matches` is true.
@@ -107,6 +121,8 @@ class WaitingLocks {
   std::list<Shared> entries_;  // the oldest first
   std::map<Key, std::vector<Shared>> by_process_;
   std::map<v4::LockHostName, size_t> of_host_;
+  HostShares shares_;
+  std::map<IpAddress, Callee> callees_;
   std::unique_ptr<Timer> timer_;
   LogLimit told_of_unwanted_;  // that a host does not take its lock
   bool stopping_ = false;

@@ -23,7 +23,7 @@ class WaitingLockTest : public NlmTest {
 
 class CrowdedTest : public NlmTest {
  protected:
-  CrowdedTest() : NlmTest({.most = 5, .most_per_host = 3}) {}
+  CrowdedTest() : NlmTest({.most = 12, .most_per_host = 2}) {}
 };
 
 TEST_F(WaitingLockTest, TheHostIsToldWhenItHasTheLock) {
@@ -150,6 +150,50 @@ TEST_F(WaitingLockTest, ARepeatedRequestThatIsGrantedEndsTheWait) {
   EXPECT_TRUE(BobHasTheLock());
 }
 
+class ManyWaitingLocksTest : public NlmTest {
+ protected:
+  static constexpr size_t kMany = 200;
+  // Bob waits for many locks, which alice holds and then gives up.
+  void FreeMany() {
+    EXPECT_EQ(Lock(alice, {.offset = 0, .length = 0}), NLM4_GRANTED);
+    for (size_t i = 0; i < kMany; ++i) {
+      EXPECT_EQ(Lock(bob, {.offset = 10 * i, .process = static_cast<int32_t>(i % 50)}, true), NLM4_BLOCKED);
+    }
+    EXPECT_EQ(Unlock(alice, {.offset = 0, .length = 0}), NLM4_GRANTED);
+    // The tables tell some of the processes at once. The others ask again.
+    Pass(std::chrono::minutes(2));
+  }
+};
+
+TEST_F(ManyWaitingLocksTest, AHostIsToldOfAllOfThemAFewAtATime) {
+  hosts.hold = true;
+  FreeMany();
+  EXPECT_EQ(hosts.held(), 4u);
+  EXPECT_THAT(hosts.calls, SizeIs(4));
+  hosts.ReleaseHeld();
+  EXPECT_EQ(hosts.held(), 4u);
+  EXPECT_THAT(hosts.calls, SizeIs(8));
+  hosts.Release();
+  EXPECT_THAT(hosts.calls, SizeIs(kMany));
+}
+
+TEST_F(ManyWaitingLocksTest, AHostThatCannotBeReachedLosesThemAllInTime) {
+  hosts.outcome = HostCalls::Outcome::kNotReached;
+  FreeMany();
+  Pass(std::chrono::minutes(2));
+  EXPECT_EQ(Lock(carol, {.offset = 0, .length = 0}), NLM4_GRANTED);
+}
+
+TEST_F(ManyWaitingLocksTest, ARequestThatWaitsForItsCallCanBeCancelled) {
+  hosts.hold = true;
+  FreeMany();
+  for (size_t i = 0; i < kMany; ++i) {
+    EXPECT_EQ(Cancel(bob, {.offset = 10 * i, .process = static_cast<int32_t>(i % 50)}), NLM4_GRANTED);
+  }
+  EXPECT_EQ(hosts.held(), 0u);
+  EXPECT_EQ(Lock(carol, {.offset = 0, .length = 0}), NLM4_GRANTED);
+}
+
 TEST_F(WaitingLockTest, AHostThatNoLongerWaitsLosesTheLock) {
   hosts.status = NLM4_DENIED;
   Unlock(alice, {});
@@ -255,12 +299,14 @@ TEST_F(WaitingLockTest, AHostInItsOwnGracePeriodIsToldAgain) {
 
 TEST_F(CrowdedTest, TooManyRequestsOfOneHostOrOfAllAreDenied) {
   EXPECT_EQ(Lock(alice, {}), NLM4_GRANTED);
-  for (int process = 1; process <= 3; ++process) EXPECT_EQ(Lock(bob, {.process = process}, true), NLM4_BLOCKED);
-  EXPECT_EQ(Lock(bob, {.process = 4}, true), NLM4_DENIED_NOLOCKS);
-  EXPECT_EQ(Lock(bob, {.process = 3}, true), NLM4_BLOCKED) << "it waits already";
-  EXPECT_EQ(Lock(carol, {.process = 1}, true), NLM4_BLOCKED);
-  EXPECT_EQ(Lock(carol, {.process = 2}, true), NLM4_BLOCKED);
-  EXPECT_EQ(Lock(carol, {.process = 3}, true), NLM4_DENIED_NOLOCKS);
+  for (int process = 1; process <= 2; ++process) EXPECT_EQ(Lock(bob, {.process = process}, true), NLM4_BLOCKED);
+  EXPECT_EQ(Lock(bob, {.process = 3}, true), NLM4_DENIED_NOLOCKS);
+  EXPECT_EQ(Lock({"another name of bob", bob.address}, {}, true), NLM4_DENIED_NOLOCKS);
+  EXPECT_EQ(Lock(bob, {.process = 2}, true), NLM4_BLOCKED) << "it waits already";
+  for (int i = 10; i < 20; ++i) EXPECT_EQ(Lock({"host", "192.0.2." + std::to_string(i)}, {}, true), NLM4_BLOCKED);
+  EXPECT_EQ(Lock(carol, {}, true), NLM4_DENIED_NOLOCKS);
+  EXPECT_EQ(Cancel(bob, {.process = 1}), NLM4_GRANTED);
+  EXPECT_EQ(Lock(carol, {}, true), NLM4_BLOCKED);
 }
 
 TEST_F(WaitingLockTest, AnEndedHostWaitsNoMore) {

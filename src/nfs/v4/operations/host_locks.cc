@@ -299,6 +299,14 @@ void HostLocks::RemoveShare(const NamedFile& file, const LockHostName& by, std::
 
 // ---- hosts
 
+std::set<IpAddress> HostLocks::Addresses() const {
+  return services_.state.Run([&](StateTables& state) {
+    std::set<IpAddress> addresses;
+    for (const LockHost* host : state.lock_hosts.by_use()) addresses.insert(host->name.address);
+    return addresses;
+  });
+}
+
 std::vector<LockHostName> HostLocks::HostsAt(const IpAddress& address) const {
   return services_.state.Run([&](StateTables& state) {
     std::vector<LockHostName> names;

@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -90,6 +91,8 @@ class HostLocks {
                         const bool* given_up = nullptr);
   void RemoveShare(const NamedFile& file, const LockHostName& host, std::string_view owner);
 
+  // The addresses of the hosts that have locked files, or may have.
+  std::set<IpAddress> Addresses() const;
   // The hosts at this address that have locked files, or may have.
   std::vector<LockHostName> HostsAt(const IpAddress& address) const;
   // These hosts have started again: releases everything that they held.

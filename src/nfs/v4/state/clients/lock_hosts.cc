@@ -44,6 +44,7 @@ LockHost& LockHosts::Add(const LockHostName& name, TimePoint now) {
   LockHost& host = by_id_.emplace(id, LockHost{.name = name, .id = id, .used = now}).first->second;
   by_name_.emplace(name, &host);
   ++at_[name.address];
+  shares_.Take(name.address);
   host.by_use = by_use_.insert(by_use_.end(), &host);
   return host;
 }
@@ -57,6 +58,7 @@ void LockHosts::Remove(LockHost& host) {
   by_use_.erase(host.by_use);
   const auto at = at_.find(host.name.address);
   if (--at->second == 0) at_.erase(at);
+  shares_.Return(host.name.address);
   by_name_.erase(host.name);
   by_id_.erase(ClientId(host.id));
 }

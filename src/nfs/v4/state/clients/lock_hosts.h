@@ -17,6 +17,7 @@
 #include <vector>
 
 #include "base/address.h"
+#include "base/host_shares.h"
 #include "base/timer.h"
 #include "nfs/v4/state/ids.h"
 #include "nfs/v4/state/stable/recovery.h"
@@ -59,12 +60,12 @@ struct LockHost {
 class LockHosts {
  public:
   struct Limits {
-    size_t hosts = 1 << 14;
+    size_t hosts = 1 << 14;  // see HostShares for those of one IPv6 /64
     size_t hosts_per_address = 64;
   };
 
-  LockHosts() = default;
-  explicit LockHosts(const Limits& limits) : limits_(limits) {}
+  LockHosts() : LockHosts(Limits()) {}
+  explicit LockHosts(const Limits& limits) : limits_(limits), shares_({limits.hosts, limits.hosts}) {}
   LockHosts(const LockHosts&) = delete;
   LockHosts& operator=(const LockHosts&) = delete;
 
@@ -75,7 +76,7 @@ class LockHosts {
   // Adds a host. Requires that it is not known, and that there is room.
   LockHost& Add(const LockHostName& name, TimePoint now);
   bool HasRoom(const IpAddress& address) const {
-    return by_id_.size() < limits_.hosts && CountAt(address) < limits_.hosts_per_address;
+    return shares_.HasRoom(address) && CountAt(address) < limits_.hosts_per_address;
   }
   void Use(LockHost& host, TimePoint now);
   // Requires that the host has no locks and no shares.
@@ -93,6 +94,7 @@ class LockHosts {
   size_t CountAt(const IpAddress& address) const;
 
   Limits limits_;
+  HostShares shares_;
   uint32_t last_ = 0;
   std::unordered_map<ClientId, LockHost> by_id_;
   std::map<LockHostName, LockHost*> by_name_;

@@ -28,6 +28,21 @@ TEST_F(LockHostsTest, AHostThatEndsLeavesNothing) {
   EXPECT_EQ(tables_.files.size(), 0u);
 }
 
+TEST_F(LockHostsTest, OneAddressAndOneIpv6NetworkMayNotHaveAllPlaces) {
+  LockHosts hosts({.hosts = 64, .hosts_per_address = 4});
+  size_t count = 0;
+  for (; hosts.HasRoom(Name("").address); ++count) hosts.Add(Name(std::to_string(count)), now_);
+  EXPECT_EQ(count, 4u);
+  for (count = 0; hosts.HasRoom(Name("", "2001:db8::" + std::to_string(count)).address); ++count) {
+    hosts.Add(Name("host", "2001:db8::" + std::to_string(count)), now_);
+  }
+  EXPECT_EQ(count, 15u) << "a quarter of what the other host has left";
+  EXPECT_TRUE(hosts.HasRoom(Name("", "2001:db8:0:1::1").address));
+  EXPECT_STREQ(hosts.FindInconsistency(), nullptr);
+  hosts.Remove(*hosts.Find(Name("host", "2001:db8::3")));
+  EXPECT_TRUE(hosts.HasRoom(Name("", "2001:db8::3").address));
+}
+
 TEST_F(LockHostsTest, RecordsOfAnUnknownHostAreAnInconsistency) {
   LockHost& host = *tables_.GetLockHost(Name("alice"), now_);
   const ClientId id = host.id;
