@@ -163,7 +163,7 @@ Task<void> CopyLater(Services services, Offloaded job) {
   const stateid4 stateid = job.stateid;
   const std::optional<offload_info4> information = co_await CopyToTheEnd(services, std::move(job));
   if (information) co_await services.callbacks.OffloadDone(client, file, stateid, *information);
-  services.state.Run([&](StateTables& state) { state.offloads.Leave(); });
+  services.state.Run([&](StateTables& state) { state.offloads.Leave(stateid); });
 }
 
 // Starts a copy that continues after the reply, and takes `from`. Returns nothing if the client cannot be notified, or

@@ -223,7 +223,7 @@ TEST_F(OffloadTest, StoppingTheServerWaitsForCopies) {
             Offloads::Order::kEnd);
   timers.Expire();
   EXPECT_FALSE(stopped);
-  server.state.Run([&](StateTables& state) { state.offloads.Leave(); });
+  server.state.Run([&](StateTables& state) { state.offloads.Leave(*running); });
   timers.Expire();
   EXPECT_TRUE(stopped);
 }

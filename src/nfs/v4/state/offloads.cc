@@ -1,31 +1,31 @@
 #include "nfs/v4/state/offloads.h"
 
 #include <algorithm>
+#include <cassert>
+#include <utility>
 
 #include "nfs/v4/state/copy_state_ids.h"
 
 namespace penstock::nfs::v4 {
 
 std::optional<nfs4::stateid4> Offloads::Start(ClientId client, const FileHandle& file, uint64_t random, TimePoint now) {
-  std::erase_if(offloads_,
-                [&](const Offload& offload) { return offload.result && now - offload.ended >= limits_.memory; });
-  if (stopping_) return std::nullopt;
-  const auto of_client = std::ranges::count(offloads_, client, &Offload::client);
-  if (offloads_.size() >= limits_.of_all || static_cast<size_t>(of_client) >= limits_.per_client) return std::nullopt;
+  std::erase_if(offloads_, [&](const Offload& each) { return each.left && now - each.ended >= limits_.memory; });
+  if (stopping_ || running() >= limits_.of_all) return std::nullopt;
+  const auto is_running = [client](const Offload& each) { return each.client == client && !each.left; };
+  if (static_cast<size_t>(std::ranges::count_if(offloads_, is_running)) >= limits_.per_client) return std::nullopt;
   const nfs4::stateid4 stateid = MakeCopyStateId(CopyStateKind::kOffload, random);
   offloads_.push_back({.client = client, .file = file, .stateid = stateid});
-  ++running_;
   return stateid;
 }
 
 Offloads::Offload* Offloads::Find(const nfs4::stateid4& stateid) {
   const auto found = std::ranges::find(offloads_, stateid, &Offload::stateid);
-  return found == offloads_.end() ? nullptr : &*found;
+  return found == offloads_.end() || found->abandoned ? nullptr : &*found;
 }
 
 const Offloads::Offload* Offloads::Find(ClientId client, const FileHandle& file, const nfs4::stateid4& stateid) const {
   const auto found = std::ranges::find_if(offloads_, [&](const Offload& offload) {
-    return offload.stateid == stateid && offload.client == client && offload.file == file;
+    return offload.stateid == stateid && offload.client == client && offload.file == file && !offload.abandoned;
   });
   return found == offloads_.end() ? nullptr : &*found;
 }
@@ -46,14 +46,47 @@ bool Offloads::End(const nfs4::stateid4& stateid, nfs4::nfsstat4 result, TimePoi
 }
 
 bool Offloads::Cancel(ClientId client, const FileHandle& file, const nfs4::stateid4& stateid) {
-  const Offload* const found = Find(client, file, stateid);
-  if (!found) return false;
-  offloads_.erase(offloads_.begin() + (found - offloads_.data()));
+  if (!std::as_const(*this).Find(client, file, stateid)) return false;
+  Offload& found = *Find(stateid);
+  if (found.left) {
+    offloads_.erase(offloads_.begin() + (&found - offloads_.data()));
+  } else {
+    found.abandoned = true;
+  }
   return true;
 }
 
 void Offloads::ForgetClient(ClientId client) {
-  std::erase_if(offloads_, [&](const Offload& offload) { return offload.client == client; });
+  std::erase_if(offloads_, [&](const Offload& offload) { return offload.client == client && offload.left; });
+  for (Offload& each : offloads_) each.abandoned |= each.client == client;
 }
+
+void Offloads::Leave(const nfs4::stateid4& stateid) {
+  const auto found = std::ranges::find(offloads_, stateid, &Offload::stateid);
+  assert(found != offloads_.end() && !found->left);
+  if (found->abandoned || !found->result) {
+    offloads_.erase(found);
+    return;
+  }
+  found->left = true;
+  const ClientId client = found->client;
+  const auto left = [](const Offload& each) { return each.left; };
+  const auto left_of_client = [client](const Offload& each) { return each.left && each.client == client; };
+  if (static_cast<size_t>(std::ranges::count_if(offloads_, left_of_client)) > limits_.results_per_client) {
+    ForgetOldest(client);
+  }
+  if (static_cast<size_t>(std::ranges::count_if(offloads_, left)) > limits_.results_of_all) ForgetOldest(std::nullopt);
+}
+
+void Offloads::ForgetOldest(std::optional<ClientId> client) {
+  auto oldest = offloads_.end();
+  for (auto each = offloads_.begin(); each != offloads_.end(); ++each) {
+    if (!each->left || (client && each->client != *client)) continue;
+    if (oldest == offloads_.end() || each->ended < oldest->ended) oldest = each;
+  }
+  if (oldest != offloads_.end()) offloads_.erase(oldest);
+}
+
+size_t Offloads::running() const { return static_cast<size_t>(std::ranges::count(offloads_, false, &Offload::left)); }
 
 }  // namespace penstock::nfs::v4

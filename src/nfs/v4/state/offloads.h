@@ -17,10 +17,15 @@ namespace penstock::nfs::v4 {
 class Offloads {
  public:
   struct Limits {
+    // Copies whose coroutines have not left, cancelled ones among them: a client that starts and cancels copies must
+    // not have more of them than one that waits.
     size_t per_client = 16;
     size_t of_all = 256;
-    // The result of a copy is kept for this time, for a client that missed the callback.
+    // The result of a copy is kept for this time, for a client that missed the callback, unless newer results take its
+    // place.
     Duration memory = std::chrono::seconds(90);
+    size_t results_per_client = 16;
+    size_t results_of_all = 1024;
   };
   Offloads() : Offloads(Limits{}) {}
   explicit Offloads(const Limits& limits) : limits_(limits) {}
@@ -32,6 +37,8 @@ class Offloads {
     uint64_t done = 0;                       // octets
     std::optional<nfs4::nfsstat4> result{};  // set once the copy has ended
     TimePoint ended{};
+    bool abandoned = false;  // cancelled, or its client has gone: clients do not find it
+    bool left = false;       // see Leave(); only the result remains
   };
 
   // Starts a copy. `random` makes the stateid hard to guess. Returns nothing if too many copies are under way; the
@@ -53,19 +60,21 @@ class Offloads {
   bool Cancel(ClientId client, const FileHandle& file, const nfs4::stateid4& stateid);
   void ForgetClient(ClientId client);
   // The copying coroutine has ended, and has told the client. Call it once for each Start().
-  void Leave() { --running_; }
+  void Leave(const nfs4::stateid4& stateid);
   // The server is about to stop: all copies end after their current step, and no other starts.
   void EndAll() { stopping_ = true; }
 
   // The number of coroutines that copy and have not left.
-  size_t running() const { return running_; }
+  size_t running() const;
 
  private:
+  // Returns null if the copy is abandoned.
   Offload* Find(const nfs4::stateid4& stateid);
+  // Forgets the oldest result, of this client or, without one, of any.
+  void ForgetOldest(std::optional<ClientId> client);
 
   Limits limits_;
   std::vector<Offload> offloads_;  // few, so a search visits all
-  size_t running_ = 0;
   bool stopping_ = false;
 };
 

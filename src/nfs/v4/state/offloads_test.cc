@@ -18,7 +18,16 @@ class OffloadsTest : public testing::Test {
     return offloads_.Start(client, file_, ++random_, now_);
   }
 
-  Offloads offloads_{{.per_client = 2, .of_all = 3, .memory = std::chrono::seconds(90)}};
+  // A copy runs to its end.
+  nfs4::stateid4 RunOne(ClientId client = kClient) {
+    const nfs4::stateid4 id = *Start(client);
+    EXPECT_TRUE(offloads_.End(id, nfs4::NFS4_OK, now_));
+    offloads_.Leave(id);
+    return id;
+  }
+
+  Offloads offloads_{
+      {.per_client = 2, .of_all = 3, .memory = std::chrono::seconds(90), .results_per_client = 2, .results_of_all = 3}};
   const FileHandle file_ = FileOf("file");
   TimePoint now_{};
   uint64_t random_ = 0;
@@ -65,13 +74,14 @@ TEST_F(OffloadsTest, EndAllEndsAllCopiesAndStartsNoMore) {
   const nfs4::stateid4 other = *Start(kOther);
   EXPECT_EQ(offloads_.running(), 2u);
   EXPECT_TRUE(offloads_.End(other, nfs4::NFS4_OK, now_));
-  offloads_.Leave();
+  offloads_.Leave(other);
   offloads_.EndAll();
   EXPECT_EQ(offloads_.running(), 1u);
   EXPECT_EQ(offloads_.Advance(id, 1), Order::kEnd);
   EXPECT_TRUE(offloads_.Cancel(kClient, file_, id));
   EXPECT_EQ(offloads_.Advance(id, 2), Order::kAbandon);
-  offloads_.Leave();
+  EXPECT_EQ(offloads_.running(), 1u);
+  offloads_.Leave(id);
   EXPECT_EQ(offloads_.running(), 0u);
   EXPECT_FALSE(Start());
   EXPECT_EQ(offloads_.running(), 0u);
@@ -84,17 +94,56 @@ TEST_F(OffloadsTest, LimitsTheCopiesOfAClientAndOfAllClients) {
   EXPECT_FALSE(Start(kOther));
 }
 
-TEST_F(OffloadsTest, RemembersTheResultOfACopyForALimitedTime) {
+// The copying coroutine goes on to the end of its step, and uses the files and the disk.
+TEST_F(OffloadsTest, ACancelledCopyKeepsItsPlaceUntilItLeaves) {
   const nfs4::stateid4 id = *Start();
-  const nfs4::stateid4 running = *Start();
-  offloads_.End(id, nfs4::NFS4_OK, now_);
-  now_ += std::chrono::seconds(89);
+  EXPECT_TRUE(Start());
+  EXPECT_TRUE(offloads_.Cancel(kClient, file_, id));
+  EXPECT_FALSE(offloads_.Find(kClient, file_, id));
   EXPECT_FALSE(Start());
+  offloads_.Leave(id);
+  EXPECT_TRUE(Start());
+}
+
+TEST_F(OffloadsTest, ACopyKeepsItsPlaceWhenItsClientHasGone) {
+  const nfs4::stateid4 id = *Start();
+  EXPECT_TRUE(Start() && Start(kOther));
+  offloads_.ForgetClient(kClient);
+  EXPECT_FALSE(offloads_.Find(kClient, file_, id));
+  EXPECT_EQ(offloads_.running(), 3u);
+  EXPECT_FALSE(Start(kOther));
+  offloads_.Leave(id);
+  EXPECT_TRUE(Start(kOther));
+}
+
+TEST_F(OffloadsTest, RemembersTheResultOfACopyForALimitedTime) {
+  const nfs4::stateid4 id = RunOne();
+  const nfs4::stateid4 running = *Start();
+  now_ += std::chrono::seconds(89);
+  EXPECT_TRUE(Start(kOther));
   EXPECT_TRUE(offloads_.Find(kClient, file_, id));
   now_ += std::chrono::seconds(1);
   EXPECT_TRUE(Start());
   EXPECT_FALSE(offloads_.Find(kClient, file_, id));
   EXPECT_TRUE(offloads_.Find(kClient, file_, running));
+}
+
+// A client that copies one file after the other never waits for the end of its results.
+TEST_F(OffloadsTest, NewResultsTakeThePlaceOfTheOldest) {
+  const nfs4::stateid4 first = RunOne();
+  now_ += std::chrono::seconds(1);
+  const nfs4::stateid4 second = RunOne();
+  const nfs4::stateid4 of_other = RunOne(kOther);
+  now_ += std::chrono::seconds(1);
+  const nfs4::stateid4 third = RunOne();
+  EXPECT_FALSE(offloads_.Find(kClient, file_, first));
+  EXPECT_TRUE(offloads_.Find(kClient, file_, second));
+  EXPECT_TRUE(offloads_.Find(kClient, file_, third));
+  EXPECT_TRUE(offloads_.Find(kOther, file_, of_other));
+  RunOne(kOther);
+  EXPECT_FALSE(offloads_.Find(kClient, file_, second)) << "the oldest of all";
+  EXPECT_TRUE(offloads_.Find(kOther, file_, of_other));
+  EXPECT_TRUE(Start() && Start());
 }
 
 }  // namespace
