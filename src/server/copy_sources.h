@@ -7,9 +7,14 @@
 #include <mutex>
 
 #include "base/address.h"
+#include "base/host.h"
 #include "base/loop.h"
 #include "base/task.h"
 #include "nfs/v4/operations/copy_sources.h"
+
+namespace penstock::client::v4 {
+class ForeignFile;
+}
 
 namespace penstock::server {
 
@@ -29,10 +34,11 @@ class NetworkCopySources final : public nfs::v4::CopySources {
 
   // Connects over TCP, and has a session of version 4.2 with the other server until the file is closed.
   Task<std::unique_ptr<nfs::v4::CopySource>> Open(const rpc::Peer& peer, Request request) override;
-  // The address of the client's connection, with the port for TCP.
-  SocketAddress AddressFor(const rpc::Peer& peer) const override { return {peer.local.address(), tcp_port_}; }
+  // The address of the client's connection, with the port for TCP. It is an IPv4 address if the client uses IPv4, so
+  // that a server without IPv6 can use it.
+  SocketAddress AddressFor(const rpc::Peer& peer) const override { return {Unmapped(peer.local.address()), tcp_port_}; }
 
-  // Refuses to open files from now on, and closes all connections, so that copies end soon.
+  // Refuses to open files from now on, and ends all connections and attempts to connect, so that copies end soon.
   void Abort();
   // Waits until every file is closed. After Abort(), when the copies have ended. The loops of the files must run.
   Task<> Stop(TimerService& timers);
@@ -40,7 +46,11 @@ class NetworkCopySources final : public nfs::v4::CopySources {
  private:
   class OpenFile;
   class Source;
+  struct Attempt;
   struct Table;
+
+  // Connects to the first server of the list that can be reached. Returns null if there is none.
+  Task<std::unique_ptr<client::v4::ForeignFile>> Connect(const rpc::Peer& peer, const Request& request);
 
   const Settings settings_;
   const uint16_t tcp_port_;

@@ -32,8 +32,10 @@ ForeignFile::ForeignFile(Loop& loop, Target target, Limits limits, std::unique_p
       session_(loop, client_, OptionsFor(limits)) {}
 
 Task<Result<std::unique_ptr<ForeignFile>>> ForeignFile::Connect(Loop& loop, Target target, Limits limits) {
-  const rpc::tcp::ChannelOptions options{
-      .connect_limit = limits.connect, .call_limit = limits.call, .local_port = target.local_port};
+  const rpc::tcp::ChannelOptions options{.connect_limit = limits.connect,
+                                         .call_limit = limits.call,
+                                         .local_port = target.local_port,
+                                         .cancellation = limits.cancellation};
   auto channel = co_await rpc::tcp::Channel::Connect(loop, target.server, options);
   if (!channel) {
     co_return std::unexpected(

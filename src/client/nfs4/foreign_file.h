@@ -7,6 +7,7 @@
 #include <string>
 
 #include "base/address.h"
+#include "base/cancellation.h"
 #include "base/local_port.h"
 #include "base/loop.h"
 #include "client/mount.h"
@@ -32,6 +33,8 @@ class ForeignFile {
     Duration connect = std::chrono::seconds(5);
     // The most time for one call, also while the server answers NFS4ERR_DELAY.
     Duration call = std::chrono::seconds(30);
+    // Ends Connect() early. Null: nothing does.
+    Cancellation* cancellation = nullptr;
   };
 
   // Connects to the server. `loop` outlives the result.
