@@ -28,12 +28,12 @@ nfsstat4 PutRoot(Compound& compound) {
 Task<PUTFH4res> PutFileHandle(Compound& compound, const PUTFH4args& arguments) {
   const auto parsed = FileHandle::Parse(arguments.object.bytes());
   const nfsstat4 status = parsed ? compound.PutCurrent(*parsed) : NFS4ERR_BADHANDLE;
-  if ((status == NFS4ERR_BADHANDLE || status == NFS4ERR_STALE) && MayBeForeign(compound)) {
-    compound.PutForeign({.handle = arguments.object, .status = status});
+  const bool is_referral = status == NFS4_OK && compound.current->in().is_referral();
+  if ((status == NFS4ERR_BADHANDLE || status == NFS4ERR_STALE || is_referral) && MayBeForeign(compound)) {
+    compound.PutForeign({.handle = arguments.object, .status = is_referral ? NFS4ERR_MOVED : status});
     co_return PUTFH4res{.status = NFS4_OK};
   }
   // In an absent file system, GETATTR may follow in another COMPOUND.
-  const bool is_referral = status == NFS4_OK && compound.current->in().is_referral();
   if (status != NFS4_OK || compound.following || is_referral) co_return PUTFH4res{.status = status};
   const Object& file = *compound.current;
   const auto attributes = co_await file.file_system().GetAttributes(file.context(), file.object());
