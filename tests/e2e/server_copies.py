@@ -3,7 +3,9 @@
 
 import contextlib
 import os
+import socket
 import sys
+import time
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "harness"))
 import nfs4_messages as nfs4  # noqa: E402
@@ -75,6 +77,15 @@ def copies(scratch):
         assert source.run(putfh(source.file), op(nfs4.OFFLOAD_CANCEL, stateid)).status == nfs4.OK
         assert copy(source, target, stateid, locations).status == OFFLOAD_DENIED
         assert copy(source, target, *permission(source, target)).value(nfs4.COPY) == 3 * MIB + 7
+
+
+def address_of_both_families(scratch):
+    """A server that takes IPv4 over a socket of IPv6 tells clients of IPv4 an address of IPv4."""
+    os.makedirs(f"{scratch}/source")
+    make(f"{scratch}/source/file", MIB)
+    with Server({"/": f"{scratch}/source:no_root_squash"}, ("--inter-server-copy",), address="::") as server:
+        source = Side(server, f"{scratch}/source")
+        permission(source, source)
 
 
 def copies_within_a_server(scratch):
@@ -169,6 +180,44 @@ def source_fails(scratch):
         source.server.start()  # the test checks its end
 
 
+def has_connection(process, port):
+    """Whether this process has a connection to the port, or makes one."""
+    own = set()
+    for number in os.listdir(f"/proc/{process.pid}/fd"):
+        with contextlib.suppress(OSError):
+            own.add(os.readlink(f"/proc/{process.pid}/fd/{number}"))
+    with open("/proc/net/tcp") as table:
+        rows = [line.split() for line in list(table)[1:]]
+    return any(row[2].endswith(f":{port:04X}") and f"socket:[{row[9]}]" in own for row in rows)
+
+
+def wait_until(condition):
+    deadline = time.monotonic() + SECONDS
+    while not condition():
+        assert time.monotonic() < deadline, "it does not come"
+        time.sleep(0.02)
+
+
+def a_cancelled_copy_writes_no_more(scratch):
+    """The client writes itself, once it has cancelled the copy."""
+    with two_servers(scratch, 80 * MIB) as (source, target), Valve(source.server.tcp, 40 * MIB) as valve:
+        stateid, _ = permission(source, target)
+        copied = copy(source, target, stateid, [location(valve.port)], synchronous=False).value(nfs4.COPY)
+        valve.wait()
+        wait_until(lambda: os.stat(target.path).st_size >= 38 * MIB)
+        assert target.run(putfh(target.file), op(nfs4.OFFLOAD_CANCEL, copied)).status == nfs4.OK
+        own = b"mine" * 1000
+        for mib in range(37, 41):
+            assert target.run(putfh(target.file), nfs4.write_op(target.stateid, mib * MIB, own)).status == nfs4.OK
+        valve.open()
+        wait_until(lambda: not has_connection(target.server.process, valve.port))
+        with open(target.path, "rb") as file:
+            for mib in range(37, 41):
+                file.seek(mib * MIB)
+                assert file.read(len(own)) == own, f"the copy has overwritten the data at {mib} MiB"
+        assert os.stat(target.path).st_size == 40 * MIB + len(own)
+
+
 def target_stops_beside_a_source_that_hangs(scratch):
     """The client learns how much was copied, and need not copy it again."""
     with two_servers(scratch, 80 * MIB) as (source, target), Valve(source.server.tcp, 40 * MIB) as valve:
@@ -183,6 +232,49 @@ def target_stops_beside_a_source_that_hangs(scratch):
             assert right.read(count) == got.read()
 
 
+def unspecified_address(scratch):
+    """It names no server, but a connection to it would reach this host, from a port that only root may use."""
+    with two_servers(scratch, MIB) as (source, target), socket.create_server(("", 0)) as listener:
+        stateid, _ = permission(source, target)
+        port = listener.getsockname()[1]
+        for address, netid in (("0.0.0.0", b"tcp"), ("::ffff:0.0.0.0", b"tcp6")):
+            assert copy(source, target, stateid, [location(port, address, netid)]).status == OFFLOAD_DENIED, address
+        listener.setblocking(False)
+        try:
+            raise AssertionError(f"a connection from {listener.accept()[1]}")
+        except BlockingIOError:
+            pass
+
+
+@contextlib.contextmanager
+def silent_address():
+    """Yields a port to which connections neither succeed nor fail, because its queue is full."""
+    with socket.socket() as listener, contextlib.ExitStack() as queue:
+        listener.bind((ADDRESS, 0))
+        listener.listen(0)
+        port = listener.getsockname()[1]
+        for _ in range(4):
+            client = queue.enter_context(socket.socket())
+            client.setblocking(False)
+            client.connect_ex((ADDRESS, port))
+        yield port
+
+
+def target_stops_while_it_connects(scratch):
+    """A list of servers that do not answer delays the stop by no time."""
+    with two_servers(scratch, MIB) as (source, target), silent_address() as port:
+        stateid, _ = permission(source, target)
+        request = target.session.request(
+            between(source.file, target.file, copy_op(stateid, target.stateid, 0, servers=[location(port)] * 4)), 1, False)
+        target.client.send_call(request)
+        wait_until(lambda: has_connection(target.server.process, port))
+        target.server.process.terminate()
+        assert target.server.process.wait(SECONDS) == 0
+        late = [line for line in target.server.lines if "still being executed" in line]
+        assert not late, late
+
+
 assert ADDRESS == "127.0.0.1"
-main({case.__name__: case for case in (copies, copies_within_a_server, goes_on_after_the_reply, reads_as_the_user, refusals, off_by_default,
-                                       source_fails, target_stops_beside_a_source_that_hangs)})
+main({case.__name__: case for case in (copies, address_of_both_families, copies_within_a_server, goes_on_after_the_reply, reads_as_the_user,
+                                       refusals, off_by_default, source_fails, a_cancelled_copy_writes_no_more,
+                                       target_stops_beside_a_source_that_hangs, target_stops_while_it_connects, unspecified_address)})

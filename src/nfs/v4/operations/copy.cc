@@ -2,6 +2,7 @@
 #include "nfs/v4/operations/copy.h"
 
 #include <algorithm>
+#include <functional>
 #include <optional>
 
 #include "base/signal.h"
@@ -21,6 +22,11 @@ namespace {
 // The number of octets that are copied before the reply to COPY. A longer copy continues afterwards if the client can
 // be notified. Otherwise it is a short copy, and the client continues from there.
 constexpr uint64_t kSynchronousAtMost = 32 << 20;
+// No further step begins before the reply to COPY after this time, so that a slow disk or server does not make the
+// client believe that its call is lost.
+constexpr Duration kSynchronousFor = std::chrono::seconds(10);
+// How long OFFLOAD_CANCEL waits for the part that is being written, before the client must ask again.
+constexpr Duration kCancelWithin = std::chrono::seconds(5);
 // The size of a step of a copy through memory, between two file systems or two servers.
 constexpr uint32_t kThroughMemory = 1 << 20;
 
@@ -54,10 +60,13 @@ Task<fs::Result<Data>> ReadSome(const Origin& from, BufferPool& buffers, uint64_
   co_return Data(Slice(buffer, buffer->bytes().first(read->count)));
 }
 
-// Copies a part of the range. The data go through memory unless one file system has both files.
-Task<Step> CopySome(const Origin& from, const Object& to, BufferPool& buffers, Range range) {
+// Copies a part of the range. The data go through memory unless one file system has both files. Writes nothing, as at
+// the end of the source, if `may_write()` returns false just before.
+Task<Step> CopySome(const Origin& from, const Object& to, BufferPool& buffers, Range range,
+                    const std::function<bool()>& may_write) {
   fs::FileSystem& target = to.file_system();
   if (from.file && &from.file->file_system() == &target) {
+    if (!may_write()) co_return fs::CopyReply{};
     auto copied =
         co_await target.Copy(to.context(), from.file->object(), range.from, to.object(), range.to, range.count);
     co_return copied.result;
@@ -65,7 +74,7 @@ Task<Step> CopySome(const Origin& from, const Object& to, BufferPool& buffers, R
   const auto count = static_cast<uint32_t>(std::min<uint64_t>(range.count, kThroughMemory));
   const auto read = co_await ReadSome(from, buffers, range.from, count);
   if (!read) co_return std::unexpected(read.error());
-  if (read->empty()) co_return fs::CopyReply{};
+  if (read->empty() || !may_write()) co_return fs::CopyReply{};
   const auto written = co_await target.Write(to.context(), to.object(), range.to, *read, fs::Stability::kUnstable);
   if (!written.result) co_return std::unexpected(written.result.error());
   co_return fs::CopyReply{written.result->count, written.result->verifier};
@@ -92,10 +101,15 @@ struct Copied {
   }
 };
 
-Task<Copied> CopyNow(const Origin& from, const Object& to, BufferPool& buffers, Range range) {
+Task<Copied> CopyNow(Compound& compound, const Origin& from, Range range) {
   Copied copied;
   range.count = std::min(range.count, kSynchronousAtMost);
-  while (copied.count < range.count && copied.Add(co_await CopySome(from, to, buffers, range.After(copied.count)))) {
+  const TimePoint end = compound.now() + kSynchronousFor;
+  const std::function<bool()> may_write = [] { return true; };
+  while (copied.count < range.count && compound.now() < end) {
+    const Step step =
+        co_await CopySome(from, *compound.current, compound.buffers(), range.After(copied.count), may_write);
+    if (!copied.Add(step)) break;
   }
   co_return copied;
 }
@@ -142,9 +156,12 @@ Task<std::optional<offload_info4>> CutShort(const Object& to, Copied copied) {
 // Returns what the client is to be told, if anything.
 Task<std::optional<offload_info4>> CopyToTheEnd(Services services, Offloaded job) {
   Copied copied;
+  const std::function<bool()> may_write = [&] {
+    return services.state.Run([&](StateTables& state) { return state.offloads.BeginWrite(job.stateid); });
+  };
   for (bool more = true; more;) {
-    more = copied.Add(co_await CopySome(job.from, job.to, job.buffers, job.range.After(copied.count))) &&
-           copied.count < job.range.count;
+    const Step step = co_await CopySome(job.from, job.to, job.buffers, job.range.After(copied.count), may_write);
+    more = copied.Add(step) && copied.count < job.range.count;
     const Offloads::Order order = Advance(services, job.stateid, copied.count);
     if (order == Offloads::Order::kAbandon) co_return std::nullopt;
     // A server that stops ends its connections to other servers, which is no failure of theirs.
@@ -245,7 +262,7 @@ Task<COPY4res> CopyRange(Compound& compound, Origin from, Range range, bool sync
                                              .cr_requirements = {.cr_consecutive = true, .cr_synchronous = false}});
     }
   }
-  const Copied copied = co_await CopyNow(from, *compound.current, compound.buffers(), range);
+  const Copied copied = co_await CopyNow(compound, from, range);
   if (copied.status != NFS4_OK && copied.count == 0) co_return COPY4res(copied.status);
   co_return COPY4res(NFS4_OK, COPY4resok{.cr_response = copied.Response(),
                                          .cr_requirements = {.cr_consecutive = true, .cr_synchronous = true}});
@@ -325,18 +342,29 @@ OFFLOAD_STATUS4res OffloadStatus(Compound& compound, const OFFLOAD_STATUS4args& 
   });
 }
 
-// RFC 7862 §15.8
-OFFLOAD_CANCEL4res CancelOffload(Compound& compound, const OFFLOAD_CANCEL4args& arguments) {
-  if (!compound.session) return {NFS4ERR_OP_NOT_IN_SESSION};
-  const bool cancelled = compound.services.state.Run([&](StateTables& state) {
+// RFC 7862 §15.8. After a successful reply the copy writes nothing more, so that it cannot overwrite what the client
+// then writes.
+Task<OFFLOAD_CANCEL4res> CancelOffload(Compound& compound, const OFFLOAD_CANCEL4args& arguments) {
+  using Cancelled = Offloads::Cancelled;
+  if (!compound.session) co_return OFFLOAD_CANCEL4res{NFS4ERR_OP_NOT_IN_SESSION};
+  const auto cancel = [&](StateTables& state) {
     const ClientId client = compound.session->client;
     const FileHandle file = compound.current->handle();
     if (CopyNotices::IsOne(arguments.oca_stateid)) {
-      return state.copy_notices.Cancel(client, file, arguments.oca_stateid);
+      return state.copy_notices.Cancel(client, file, arguments.oca_stateid) ? Cancelled::kYes : Cancelled::kUnknown;
     }
     return state.offloads.Cancel(client, file, arguments.oca_stateid);
-  });
-  return {cancelled ? NFS4_OK : NFS4ERR_BAD_STATEID};
+  };
+  Loop* const loop = compound.call.peer.loop;
+  const TimePoint end = compound.now() + kCancelWithin;
+  Cancelled cancelled = compound.services.state.Run(cancel);
+  if (cancelled == Cancelled::kUnknown) co_return OFFLOAD_CANCEL4res{NFS4ERR_BAD_STATEID};
+  while (cancelled == Cancelled::kWriting) {
+    if (!loop || compound.now() >= end) co_return OFFLOAD_CANCEL4res{NFS4ERR_DELAY};
+    co_await Sleep(*loop, std::chrono::milliseconds(10));
+    cancelled = compound.services.state.Run(cancel);  // unknown if the copy has left
+  }
+  co_return OFFLOAD_CANCEL4res{NFS4_OK};
 }
 
 namespace {

@@ -1,4 +1,5 @@
 // COPY from another server, and COPY_NOTIFY (RFC 7862 §4.5, §15.2, §15.3).
+#include "nfs/absent_file_system.h"
 #include "nfs/v4/engine/nfs4_test.h"
 #include "nfs/v4/operations/copy.h"
 #include "nfs/v4/operations/copy_test.h"
@@ -73,6 +74,17 @@ TEST_F(CopyFromServerTest, ReportsTheOctetsBeforeAFailure) {
   EXPECT_EQ(ContentsOf("other"), "");
 }
 
+// The client's call must not last so long that the client takes it for lost.
+TEST_F(CopyFromServerTest, ASlowCopyBeforeTheReplyIsAShortOne) {
+  constexpr size_t kStep = 1 << 20;
+  sources.contents.assign(8 * kStep, 'x');
+  sources.before_read = [this](uint64_t) { server.clock.now += std::chrono::seconds(4); };
+  const COPY4resok copied = CopyOk(MakeFile("to"), Args(0, 0, 0));
+  EXPECT_EQ(copied.cr_response.wr_count, 3 * kStep);
+  EXPECT_TRUE(copied.cr_requirements.cr_synchronous);
+  EXPECT_EQ(AttributesOf("to")->size, 3 * kStep);
+}
+
 TEST_F(CopyFromServerTest, AnUnreachableSourceSendsTheClientBackToReadingAndWriting) {
   sources.reachable = false;
   EXPECT_EQ(Copy(MakeFile("to"), Args(0, 0, 0)).status, NFS4ERR_OFFLOAD_DENIED);
@@ -114,6 +126,17 @@ TEST_F(CopyFromServerTest, AForeignFilehandleIsGoodForCopyOnly) {
   EXPECT_EQ(status(PutFh(to), Op(OP_COPY, within)), NFS4ERR_BADHANDLE);
   // A later SAVEFH replaces it.
   EXPECT_EQ(status(PutRoot(), SaveFh(), RestoreFh()), NFS4_OK);
+}
+
+// Two servers may give handles of the same form: what this one would refer elsewhere is a file there.
+TEST_F(CopyFromServerTest, AFilehandleThatIsAReferralHereMayBeAFileThere) {
+  ExportOptions options;
+  options.locations = {.referral = true, .list = *ParseLocations("/srv@one")};
+  EXPECT_TRUE(server.exports.Add("/far", std::make_shared<AbsentFileSystem>(), std::move(options)));
+  const nfs_fh4 far = ToFileHandle(server.exports.Resolve("/far").found->root());
+  EXPECT_EQ(CopyOk(MakeFile("to"), Args(0, 0, 0), far).cr_response.wr_count, 10u);
+  EXPECT_EQ(sources.file, far);
+  EXPECT_EQ(Run(PutFh(far), SaveFh(), RestoreFh()).status, NFS4ERR_MOVED);
 }
 
 TEST_F(CopyFromServerTest, WithoutTheOptionNothingIsForeign) {
@@ -185,6 +208,20 @@ TEST_F(CopyAtTheStopTest, IsAFailureIfTheDataCannotBeMadeStable) {
   const offload_info4& told = server.callbacks.copies.front().information;
   EXPECT_EQ(told.coa_status(), NFS4ERR_NOSPC);
   EXPECT_EQ(told.coa_bytes_copied(), 4 * kStep);
+}
+
+// The client may write to the file itself once the copy has ended for it.
+TEST_F(CopyAtTheStopTest, WritesNothingThatWasReadBeforeTheCopyWasAbandoned) {
+  sources.before_read = [this](uint64_t now) {
+    if (now != 3 * kStep) return;
+    server.state.Run([this](StateTables& state) { state.offloads.ForgetClient(Client().client()); });
+  };
+  COPY4args arguments = Args(0, 0, 0);
+  arguments.ca_synchronous = false;
+  EXPECT_TRUE(CopyOk(MakeFile("to"), arguments).cr_response.wr_callback_id);
+  EXPECT_EQ(AttributesOf("to")->size, 3 * kStep);
+  EXPECT_TRUE(server.callbacks.copies.empty());
+  EXPECT_EQ(server.state.Run([](StateTables& state) { return state.offloads.running(); }), 0u);
 }
 
 class CopyNotifyTest : public CopyFromServerTest {

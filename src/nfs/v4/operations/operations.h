@@ -111,7 +111,7 @@ Task<nfs4::IO_ADVISE4res> Advise(Compound& compound, const nfs4::IO_ADVISE4args&
 Task<nfs4::COPY_NOTIFY4res> NotifyOfCopy(Compound& compound, const nfs4::COPY_NOTIFY4args& arguments);
 // copy.cc: RFC 7862 §15.2 COPY, §15.8 OFFLOAD_CANCEL, §15.9 OFFLOAD_STATUS, §15.13 CLONE
 Task<nfs4::COPY4res> Copy(Compound& compound, const nfs4::COPY4args& arguments);
-nfs4::OFFLOAD_CANCEL4res CancelOffload(Compound& compound, const nfs4::OFFLOAD_CANCEL4args& arguments);
+Task<nfs4::OFFLOAD_CANCEL4res> CancelOffload(Compound& compound, const nfs4::OFFLOAD_CANCEL4args& arguments);
 nfs4::OFFLOAD_STATUS4res OffloadStatus(Compound& compound, const nfs4::OFFLOAD_STATUS4args& arguments);
 Task<nfs4::CLONE4res> Clone(Compound& compound, const nfs4::CLONE4args& arguments);
 

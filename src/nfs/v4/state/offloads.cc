@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cassert>
-#include <utility>
 
 #include "nfs/v4/state/copy_state_ids.h"
 
@@ -30,9 +29,17 @@ const Offloads::Offload* Offloads::Find(ClientId client, const FileHandle& file,
   return found == offloads_.end() ? nullptr : &*found;
 }
 
-Offloads::Order Offloads::Advance(const nfs4::stateid4& stateid, uint64_t done) {
+bool Offloads::BeginWrite(const nfs4::stateid4& stateid) {
   Offload* const offload = Find(stateid);
-  if (!offload) return Order::kAbandon;
+  if (offload) offload->writing = true;
+  return offload;
+}
+
+Offloads::Order Offloads::Advance(const nfs4::stateid4& stateid, uint64_t done) {
+  const auto offload = std::ranges::find(offloads_, stateid, &Offload::stateid);
+  if (offload == offloads_.end()) return Order::kAbandon;
+  offload->writing = false;
+  if (offload->abandoned) return Order::kAbandon;
   offload->done = done;
   return stopping_ ? Order::kEnd : Order::kContinue;
 }
@@ -45,15 +52,15 @@ bool Offloads::End(const nfs4::stateid4& stateid, nfs4::nfsstat4 result, TimePoi
   return true;
 }
 
-bool Offloads::Cancel(ClientId client, const FileHandle& file, const nfs4::stateid4& stateid) {
-  if (!std::as_const(*this).Find(client, file, stateid)) return false;
-  Offload& found = *Find(stateid);
-  if (found.left) {
-    offloads_.erase(offloads_.begin() + (&found - offloads_.data()));
-  } else {
-    found.abandoned = true;
+Offloads::Cancelled Offloads::Cancel(ClientId client, const FileHandle& file, const nfs4::stateid4& stateid) {
+  const auto found = std::ranges::find(offloads_, stateid, &Offload::stateid);
+  if (found == offloads_.end() || found->client != client || found->file != file) return Cancelled::kUnknown;
+  if (found->left) {
+    offloads_.erase(found);
+    return Cancelled::kYes;
   }
-  return true;
+  found->abandoned = true;
+  return found->writing ? Cancelled::kWriting : Cancelled::kYes;
 }
 
 void Offloads::ForgetClient(ClientId client) {

@@ -38,6 +38,7 @@ class Offloads {
     std::optional<nfs4::nfsstat4> result{};  // set once the copy has ended
     TimePoint ended{};
     bool abandoned = false;  // cancelled, or its client has gone: clients do not find it
+    bool writing = false;    // see BeginWrite()
     bool left = false;       // see Leave(); only the result remains
   };
 
@@ -49,15 +50,23 @@ class Offloads {
     kEnd,      // the server is about to stop: the client is told what has been copied until now
     kAbandon,  // without a callback: the copy was cancelled, or its client has gone
   };
-  // Reports progress.
+  // A part is about to be written. Returns false if the copy is abandoned: it must not write any more, because the
+  // client may have written the same part since.
+  bool BeginWrite(const nfs4::stateid4& stateid);
+  // Reports progress. Nothing is being written.
   Order Advance(const nfs4::stateid4& stateid, uint64_t done);
   // Reports the result. Returns false if the copy was cancelled, or its client has gone.
   bool End(const nfs4::stateid4& stateid, nfs4::nfsstat4 result, TimePoint now);
 
   // Returns null if the client has no such copy to this file (NFS4ERR_BAD_STATEID).
   const Offload* Find(ClientId client, const FileHandle& file, const nfs4::stateid4& stateid) const;
-  // OFFLOAD_CANCEL (RFC 7862 §15.8). Returns false if there is no such copy.
-  bool Cancel(ClientId client, const FileHandle& file, const nfs4::stateid4& stateid);
+  enum class Cancelled : uint8_t {
+    kUnknown,  // the client has no such copy to this file
+    kWriting,  // the copy is abandoned, and ends after the part that it is writing: ask again
+    kYes,      // the copy writes no more
+  };
+  // OFFLOAD_CANCEL (RFC 7862 §15.8).
+  Cancelled Cancel(ClientId client, const FileHandle& file, const nfs4::stateid4& stateid);
   void ForgetClient(ClientId client);
   // The copying coroutine has ended, and has told the client. Call it once for each Start().
   void Leave(const nfs4::stateid4& stateid);

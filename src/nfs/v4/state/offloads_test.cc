@@ -11,6 +11,7 @@ constexpr ClientId kOther{2};
 FileHandle FileOf(std::string_view name) { return {ExportId(1), *fs::Handle::FromBytes(AsBytes(name))}; }
 
 using Order = Offloads::Order;
+using Cancelled = Offloads::Cancelled;
 
 class OffloadsTest : public testing::Test {
  protected:
@@ -53,12 +54,24 @@ TEST_F(OffloadsTest, RecordsTheProgressAndTheResult) {
 
 TEST_F(OffloadsTest, ACancelledCopyMustStop) {
   const nfs4::stateid4 id = *Start();
-  EXPECT_FALSE(offloads_.Cancel(kOther, file_, id));
+  EXPECT_EQ(offloads_.Cancel(kOther, file_, id), Cancelled::kUnknown);
   EXPECT_EQ(offloads_.Advance(id, 1), Order::kContinue);
-  EXPECT_TRUE(offloads_.Cancel(kClient, file_, id));
+  EXPECT_EQ(offloads_.Cancel(kClient, file_, id), Cancelled::kYes);
+  EXPECT_FALSE(offloads_.BeginWrite(id));
   EXPECT_EQ(offloads_.Advance(id, 2), Order::kAbandon);
   EXPECT_FALSE(offloads_.End(id, nfs4::NFS4_OK, now_));
-  EXPECT_FALSE(offloads_.Cancel(kClient, file_, id));
+  offloads_.Leave(id);
+  EXPECT_EQ(offloads_.Cancel(kClient, file_, id), Cancelled::kUnknown);
+}
+
+// The client may write to the file once the copy is cancelled.
+TEST_F(OffloadsTest, ACopyIsCancelledWhenItWritesNoMore) {
+  const nfs4::stateid4 id = *Start();
+  EXPECT_TRUE(offloads_.BeginWrite(id));
+  EXPECT_EQ(offloads_.Cancel(kClient, file_, id), Cancelled::kWriting);
+  EXPECT_EQ(offloads_.Cancel(kClient, file_, id), Cancelled::kWriting);
+  EXPECT_EQ(offloads_.Advance(id, 1), Order::kAbandon);
+  EXPECT_EQ(offloads_.Cancel(kClient, file_, id), Cancelled::kYes);
 }
 
 TEST_F(OffloadsTest, CopiesEndWithTheirClient) {
@@ -78,7 +91,7 @@ TEST_F(OffloadsTest, EndAllEndsAllCopiesAndStartsNoMore) {
   offloads_.EndAll();
   EXPECT_EQ(offloads_.running(), 1u);
   EXPECT_EQ(offloads_.Advance(id, 1), Order::kEnd);
-  EXPECT_TRUE(offloads_.Cancel(kClient, file_, id));
+  EXPECT_EQ(offloads_.Cancel(kClient, file_, id), Cancelled::kYes);
   EXPECT_EQ(offloads_.Advance(id, 2), Order::kAbandon);
   EXPECT_EQ(offloads_.running(), 1u);
   offloads_.Leave(id);
@@ -98,7 +111,7 @@ TEST_F(OffloadsTest, LimitsTheCopiesOfAClientAndOfAllClients) {
 TEST_F(OffloadsTest, ACancelledCopyKeepsItsPlaceUntilItLeaves) {
   const nfs4::stateid4 id = *Start();
   EXPECT_TRUE(Start());
-  EXPECT_TRUE(offloads_.Cancel(kClient, file_, id));
+  EXPECT_EQ(offloads_.Cancel(kClient, file_, id), Cancelled::kYes);
   EXPECT_FALSE(offloads_.Find(kClient, file_, id));
   EXPECT_FALSE(Start());
   offloads_.Leave(id);
