@@ -9,20 +9,19 @@
 #include <unordered_map>
 
 #include "base/client_key.h"
+#include "base/host_shares.h"
 
 namespace penstock {
 
 // Keeps a queue of functions for each client, serves the clients in turn, and counts the threads of each. The caller
 // holds a lock.
 //
-// A client with n threads gets another one only if more than 3n are free. The last free thread goes to a host that has
-// none. So one client alone gets a quarter of the threads. Functions cannot be interrupted: the free threads are for
-// clients that arrive while functions of others hang.
+// A client with n threads gets another one only if more than 3n are free (kFreeForOne). The last free thread goes to a
+// host that has none. So one client alone gets a quarter of the threads. Functions cannot be interrupted: the free
+// threads are for clients that arrive while functions of others hang.
 class Turns {
  public:
   using Function = std::move_only_function<void()>;
-
-  static constexpr size_t kFreeForOne = 3;
 
   Turns() = default;
   Turns(const Turns&) = delete;

@@ -28,7 +28,7 @@ enum class WorkKind : uint8_t {
 // for a kind of work, so that hanging functions of one client leave threads for others. See Turns.
 class Workers {
  public:
-  // What the destructor does with functions that are running.
+  // How the destructor treats functions that are running.
   enum class AtEnd : uint8_t {
     kWait,   // waits until they return
     kLeave,  // returns at once; they may run on, and must not refer to anything that ends before the process

@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/host_shares.h"
 #include "base/log.h"
 #include "base/log_limit.h"
 #include "base/result.h"
@@ -31,7 +32,11 @@ struct Lookups::Waiting {
 class Lookups::State {
  public:
   State(Database database, TimerService& clock, const Settings& settings)
-      : database_(std::move(database)), clock_(clock), settings_(settings), cache_(settings.known, settings.unknown) {}
+      : database_(std::move(database)),
+        clock_(clock),
+        settings_(settings),
+        cache_(settings.known, settings.unknown),
+        shares_({.all = settings.under_way, .per_host = settings.under_way}) {}
 
   // How a call of Find() goes on: with an answer, or with a wait of at most `limit`.
   struct Beginning {
@@ -47,10 +52,9 @@ class Lookups::State {
     auto found = pending_.find(query);
     Beginning beginning;
     if (found == pending_.end()) {
-      if (!HasRoomFor(caller.client.host)) return {.answer = WithoutDatabase(query, now, {EBUSY})};
+      if (!shares_.Take(caller.client.host)) return {.answer = WithoutDatabase(query, now, {EBUSY})};
       if (pending_.empty()) last_sign_ = now;
       found = pending_.emplace(query, Pending{.began = now, .host = caller.client.host, .callers = {}}).first;
-      ++hosts_[caller.client.host];
       beginning.is_new = true;
     }
     const Duration patience = Hangs(now) ? settings_.patience / 20 : settings_.patience;
@@ -98,8 +102,7 @@ class Lookups::State {
           on_this_thread.push_back(waiting);
         }
       }
-      const auto host = hosts_.find(found->second.host);
-      if (--host->second == 0) hosts_.erase(host);
+      shares_.Return(found->second.host);
       pending_.erase(found);
     }
     for (const auto& waiting : on_this_thread) waiting->Set(answer);
@@ -150,12 +153,6 @@ class Lookups::State {
 
   // The following methods require the lock.
 
-  // The rule of Turns in base/turns.h.
-  bool HasRoomFor(uint64_t host) const {
-    const auto found = hosts_.find(host);
-    const size_t has = found == hosts_.end() ? 0 : found->second;
-    return settings_.under_way > pending_.size() && settings_.under_way - pending_.size() > 3 * has;
-  }
   // Whether no look-up has ended for so long that others will hardly end.
   bool Hangs(TimePoint now) const { return now - last_sign_ >= settings_.patience; }
 
@@ -172,8 +169,8 @@ class Lookups::State {
   std::mutex mutex_;  // guards the following members; held briefly
   AnswerCache cache_;
   std::unordered_map<Query, Pending, Hash> pending_;
-  std::unordered_map<uint64_t, size_t> hosts_;  // the number of pending look-ups of each
-  TimePoint last_sign_{};                       // the last answer, or the begin of the first pending look-up
+  Shares<uint64_t> shares_;  // pending look-ups, by ClientKey::host
+  TimePoint last_sign_{};    // the last answer, or the begin of the first pending look-up
   bool ended_ = false;
 };
 

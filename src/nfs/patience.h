@@ -1,8 +1,9 @@
 // Repeats a call that cannot be executed at the moment.
 //
-// Version 3 of NFS answers such a call with NFS3ERR_JUKEBOX, and its client tries again. Version 2 and the lock manager
-// (NLM) have no such error, and an application would see any other one. So the server itself waits and tries again,
-// while a delegation is recalled or the descriptors run out.
+// Version 3 of NFS answers such a call with NFS3ERR_JUKEBOX, and its client tries again; but it may wait for seconds
+// first, so the server waits for a moment. Version 2 and the lock manager (NLM) have no such error, and an application
+// would see any other one. So the server itself waits and tries again, while a delegation is recalled or the
+// descriptors run out.
 #pragma once
 
 #include <algorithm>

@@ -3,6 +3,7 @@
 #include <fmt/core.h>
 
 #include <algorithm>
+#include <mutex>
 #include <optional>
 #include <set>
 #include <span>
@@ -10,8 +11,8 @@
 #include <utility>
 #include <vector>
 
-#include "base/cancellation.h"
 #include "base/host.h"
+#include "base/host_shares.h"
 #include "base/log.h"
 #include "client/nfs4/foreign_file.h"
 #include "client/set_up.h"
@@ -22,90 +23,65 @@ namespace penstock::server {
 
 using client::v4::ForeignFile;
 
-// The search for a server that can be reached.
-struct NetworkCopySources::Attempt {
+// What is done for one COPY, from the search for its source to the end of the connection. Belongs to the loop.
+struct NetworkCopySources::Work {
   Loop& loop;
+  const IpAddress client;
   Cancellation cancellation{};
 };
 
-// The files that are open, and those that are about to be opened or closed.
+// The works that are under way.
 struct NetworkCopySources::Table {
-  std::mutex mutex;  // guards the members, for the time of one access
-  std::map<IpAddress, size_t> of_host;
-  size_t count = 0;
-  bool aborted = false;
-  std::set<std::shared_ptr<OpenFile>> files;
-  std::set<std::shared_ptr<Attempt>> attempts;
+  explicit Table(const Settings& settings)
+      : shares({.all = settings.most, .per_host = settings.most_of_host, .free_for_one = 0}) {}
 
-  bool Enter(const IpAddress& host, const Settings& settings) {
+  std::mutex mutex;  // guards the members, for the time of one access
+  HostShares shares;
+  bool aborted = false;
+  std::set<std::shared_ptr<Work>> works;
+
+  // Returns null after Abort(), and if there is no room.
+  std::shared_ptr<Work> Begin(const rpc::Peer& peer) {
     const std::scoped_lock lock(mutex);
-    if (aborted || count >= settings.most) return false;
-    const auto entry = of_host.try_emplace(host, 0).first;
-    if (entry->second >= settings.most_of_host) return false;
-    ++entry->second;
-    ++count;
-    return true;
+    const IpAddress client = peer.address.address();
+    if (aborted || !shares.Take(client)) return nullptr;
+    return *works.insert(std::make_shared<Work>(*peer.loop, client)).first;
   }
-  void Leave(const IpAddress& host) {
+  void End(const std::shared_ptr<Work>& work) {
     const std::scoped_lock lock(mutex);
-    const auto entry = of_host.find(host);
-    if (--entry->second == 0) of_host.erase(entry);
-    --count;
-  }
-  // Returns false after Abort(): the caller then closes the file at once.
-  bool Add(const std::shared_ptr<OpenFile>& file) {
-    const std::scoped_lock lock(mutex);
-    if (!aborted) files.insert(file);
-    return !aborted;
-  }
-  void Remove(const std::shared_ptr<OpenFile>& file) {
-    const std::scoped_lock lock(mutex);
-    files.erase(file);
-  }
-  // Returns false after Abort(): the caller then does not begin.
-  bool Add(const std::shared_ptr<Attempt>& attempt) {
-    const std::scoped_lock lock(mutex);
-    if (!aborted) attempts.insert(attempt);
-    return !aborted;
-  }
-  void Remove(const std::shared_ptr<Attempt>& attempt) {
-    const std::scoped_lock lock(mutex);
-    attempts.erase(attempt);
+    works.erase(work);
+    shares.Return(work->client);
   }
   bool empty() {
     const std::scoped_lock lock(mutex);
-    return count == 0;
+    return works.empty();
   }
 };
 
 // An open file, shared by its Source and by the coroutine that closes it.
 class NetworkCopySources::OpenFile {
  public:
-  OpenFile(Loop& loop, std::unique_ptr<ForeignFile> file, IpAddress host, std::shared_ptr<Table> table)
-      : loop_(loop), file_(std::move(file)), host_(host), table_(std::move(table)) {}
+  OpenFile(std::unique_ptr<ForeignFile> file, std::shared_ptr<Work> work, std::shared_ptr<Table> table)
+      : file_(std::move(file)), work_(std::move(work)), table_(std::move(table)) {}
 
-  Loop& loop() const { return loop_; }
   ForeignFile& file() { return *file_; }
 
   static Task<> Close(std::shared_ptr<OpenFile> self) {
     co_await self->file_->Close();
     self->file_.reset();
     const auto table = self->table_;
-    const IpAddress host = self->host_;
-    table->Remove(self);
+    const auto work = self->work_;
     self.reset();
-    table->Leave(host);
-  }
-  // On the loop.
-  void Abort() {
-    if (file_) file_->Abort();
+    table->End(work);
   }
 
  private:
-  Loop& loop_;
   std::unique_ptr<ForeignFile> file_;  // null once it is closed
-  const IpAddress host_;
+  const std::shared_ptr<Work> work_;
   const std::shared_ptr<Table> table_;
+  const Cancellation::Entry entry_{&work_->cancellation, [this] {
+                                     if (file_) file_->Abort();
+                                   }};
 };
 
 class NetworkCopySources::Source final : public nfs::v4::CopySource {
@@ -163,13 +139,11 @@ std::string CopyOf(const rpc::Peer& peer) {
 }  // namespace
 
 NetworkCopySources::NetworkCopySources(const Settings& settings, uint16_t tcp_port)
-    : settings_(settings), tcp_port_(tcp_port), table_(std::make_shared<Table>()) {}
+    : settings_(settings), tcp_port_(tcp_port), table_(std::make_shared<Table>(settings)) {}
 NetworkCopySources::~NetworkCopySources() = default;
 
-Task<std::unique_ptr<ForeignFile>> NetworkCopySources::Connect(const rpc::Peer& peer, const Request& request) {
-  const auto attempt = std::make_shared<Attempt>(*peer.loop);
-  if (!table_->Add(attempt)) co_return nullptr;
-  std::unique_ptr<ForeignFile> file;
+Task<std::unique_ptr<ForeignFile>> NetworkCopySources::Connect(const rpc::Peer& peer, const Request& request,
+                                                               Cancellation& cancellation) {
   for (const SocketAddress& server : AddressesOf(request.servers, settings_.most_servers)) {
     ForeignFile::Target target{.server = server,
                                .file = client::Handle(request.file.bytes()),
@@ -178,25 +152,24 @@ Task<std::unique_ptr<ForeignFile>> NetworkCopySources::Connect(const rpc::Peer& 
                                .local_port = PortTowards(server)};
     auto connected = co_await ForeignFile::Connect(
         *peer.loop, std::move(target),
-        {.connect = settings_.connect_limit, .call = settings_.call_limit, .cancellation = &attempt->cancellation});
-    if (connected) file = *std::move(connected);
-    if (connected || attempt->cancellation.cancelled()) break;
+        {.connect = settings_.connect_limit, .call = settings_.call_limit, .cancellation = &cancellation});
+    if (connected) co_return *std::move(connected);
+    if (cancellation.cancelled()) break;
     log::info("{} has no source: {}", CopyOf(peer), connected.error().message);
   }
-  table_->Remove(attempt);
-  co_return file;
+  co_return nullptr;
 }
 
 Task<std::unique_ptr<nfs::v4::CopySource>> NetworkCopySources::Open(const rpc::Peer& peer, Request request) {
-  const IpAddress host = HostOf(peer.address.address());
-  if (!table_->Enter(host, settings_)) co_return nullptr;
-  auto connected = co_await Connect(peer, request);
+  const std::shared_ptr<Work> work = table_->Begin(peer);
+  if (!work) co_return nullptr;
+  auto connected = co_await Connect(peer, request, work->cancellation);
   if (!connected) {
-    table_->Leave(host);
+    table_->End(work);
     co_return nullptr;
   }
-  auto file = std::make_shared<OpenFile>(*peer.loop, std::move(connected), host, table_);
-  if (table_->Add(file)) {
+  auto file = std::make_shared<OpenFile>(std::move(connected), work, table_);
+  if (!work->cancellation.cancelled()) {
     const auto opened = co_await file->file().Open();
     if (opened) co_return std::make_unique<Source>(std::move(file), CopyOf(peer));
     log::info("{} has no source: {}", CopyOf(peer), opened.error().message);
@@ -208,11 +181,8 @@ Task<std::unique_ptr<nfs::v4::CopySource>> NetworkCopySources::Open(const rpc::P
 void NetworkCopySources::Abort() {
   const std::scoped_lock lock(table_->mutex);
   table_->aborted = true;
-  for (const auto& file : table_->files) {
-    file->loop().Post([file] { file->Abort(); });
-  }
-  for (const auto& attempt : table_->attempts) {
-    attempt->loop.Post([attempt] { attempt->cancellation.Cancel(); });
+  for (const auto& work : table_->works) {
+    work->loop.Post([work] { work->cancellation.Cancel(); });
   }
 }
 

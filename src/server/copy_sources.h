@@ -2,11 +2,10 @@
 #pragma once
 
 #include <cstdint>
-#include <map>
 #include <memory>
-#include <mutex>
 
 #include "base/address.h"
+#include "base/cancellation.h"
 #include "base/host.h"
 #include "base/loop.h"
 #include "base/task.h"
@@ -44,13 +43,14 @@ class NetworkCopySources final : public nfs::v4::CopySources {
   Task<> Stop(TimerService& timers);
 
  private:
+  struct Work;
+  struct Table;
   class OpenFile;
   class Source;
-  struct Attempt;
-  struct Table;
 
   // Connects to the first server of the list that can be reached. Returns null if there is none.
-  Task<std::unique_ptr<client::v4::ForeignFile>> Connect(const rpc::Peer& peer, const Request& request);
+  Task<std::unique_ptr<client::v4::ForeignFile>> Connect(const rpc::Peer& peer, const Request& request,
+                                                         Cancellation& cancellation);
 
   const Settings settings_;
   const uint16_t tcp_port_;

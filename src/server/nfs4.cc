@@ -168,7 +168,7 @@ bool Nfs4::IsCopying() {
 
 Task<> Nfs4::EndCopies(Duration limit) {
   copy_sources_.Abort();
-  co_await nfs::v4::EndCopies(state_, home_, limit);
+  co_await nfs::v4::EndCopies(state_, home_, home_.Now() + limit);
 }
 
 Task<> Nfs4::Stop() {
@@ -176,7 +176,7 @@ Task<> Nfs4::Stop() {
   timer_->Cancel();
   caller_.Stop();
   copy_sources_.Abort();
-  co_await nfs::v4::EndCopies(state_, home_, Duration::max());
+  co_await nfs::v4::EndCopies(state_, home_);
   co_await copy_sources_.Stop(home_);
   co_await under_way_.Ended();
 }

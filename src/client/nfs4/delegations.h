@@ -115,8 +115,8 @@ class Delegations {
   const size_t most_;
   size_t asking_ = 0;
   uint64_t recalls_of_any_ = 0;  // CB_RECALL_ANY calls so far
-  // What those calls let the client keep, while an OPEN is under way that may still grant a delegation: for each
-  // DelegationTable::Kind, nothing if they did not say.
+  // The most delegations that CB_RECALL_ANY lets the client keep, for each DelegationTable::Kind. Kept while an OPEN is
+  // under way, because its reply may bring a delegation that the server had counted.
   std::array<std::optional<uint32_t>, 3> kept_;
   DelegationTable table_;
   ChangeCounts counts_;

@@ -177,10 +177,7 @@ Task<HostLocks::Answer> LockManager::Patiently(const Attempt& attempt, Duration 
 // ---- procedures
 
 Task<LockManager::Tested> LockManager::Test(const rpc::CallContext& call, CalledLock lock) {
-  co_await GoHome();
-  Tested tested = co_await TestHere(call, lock);
-  co_await GoBack(call);
-  co_return tested;
+  return AtHome(call, TestHere(call, lock));
 }
 
 Task<LockManager::Tested> LockManager::TestHere(const rpc::CallContext& call, CalledLock lock) {
@@ -203,10 +200,7 @@ Task<LockManager::Tested> LockManager::TestHere(const rpc::CallContext& call, Ca
 }
 
 Task<Status> LockManager::Lock(const rpc::CallContext& call, CalledLock lock, bool block, bool reclaim) {
-  co_await GoHome();
-  const Status status = co_await LockHere(call, lock, block, reclaim);
-  co_await GoBack(call);
-  co_return status;
+  return AtHome(call, LockHere(call, lock, block, reclaim));
 }
 
 Task<Status> LockManager::LockHere(const rpc::CallContext& call, CalledLock lock, bool block, bool reclaim) {
@@ -268,10 +262,7 @@ Task<bool> LockManager::WouldDeadlock(HostLocks::Process process, HostLocks::Hol
 }
 
 Task<Status> LockManager::Cancel(const rpc::CallContext& call, CalledLock lock) {
-  co_await GoHome();
-  const Status status = co_await CancelHere(call, lock);
-  co_await GoBack(call);
-  co_return status;
+  return AtHome(call, CancelHere(call, lock));
 }
 
 Task<Status> LockManager::CancelHere(const rpc::CallContext& call, CalledLock lock) {
@@ -299,10 +290,7 @@ Task<Status> LockManager::Release(const NamedFile& file, const HostLocks::Proces
 }
 
 Task<Status> LockManager::Unlock(const rpc::CallContext& call, CalledLock lock) {
-  co_await GoHome();
-  const Status status = co_await UnlockHere(call, lock);
-  co_await GoBack(call);
-  co_return status;
+  return AtHome(call, UnlockHere(call, lock));
 }
 
 Task<Status> LockManager::UnlockHere(const rpc::CallContext& call, CalledLock lock) {
@@ -318,10 +306,7 @@ Task<Status> LockManager::UnlockHere(const rpc::CallContext& call, CalledLock lo
 }
 
 Task<Status> LockManager::SetShare(const rpc::CallContext& call, CalledShare share, bool reclaim) {
-  co_await GoHome();
-  const Status status = co_await SetShareHere(call, share, reclaim);
-  co_await GoBack(call);
-  co_return status;
+  return AtHome(call, SetShareHere(call, share, reclaim));
 }
 
 Task<Status> LockManager::SetShareHere(const rpc::CallContext& call, CalledShare share, bool reclaim) {
@@ -343,10 +328,7 @@ Task<Status> LockManager::SetShareHere(const rpc::CallContext& call, CalledShare
 }
 
 Task<Status> LockManager::RemoveShare(const rpc::CallContext& call, CalledShare share) {
-  co_await GoHome();
-  const Status status = co_await RemoveShareHere(call, share);
-  co_await GoBack(call);
-  co_return status;
+  return AtHome(call, RemoveShareHere(call, share));
 }
 
 Task<Status> LockManager::RemoveShareHere(const rpc::CallContext& call, CalledShare share) {

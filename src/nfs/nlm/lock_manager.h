@@ -94,6 +94,14 @@ class LockManager {
   Task<Status> RemoveShareHere(const rpc::CallContext& call, CalledShare share);
   Task<> GoHome();
   Task<> GoBack(const rpc::CallContext& call);
+  // Runs `task` on the home loop, and comes back to the loop of the call.
+  template <class T>
+  Task<T> AtHome(const rpc::CallContext& call, Task<T> task) {
+    co_await GoHome();
+    T result = co_await std::move(task);
+    co_await GoBack(call);
+    co_return result;
+  }
   Task<bool> WouldDeadlock(v4::HostLocks::Process process, v4::HostLocks::Holder holder);
   using Attempt = std::function<Task<v4::HostLocks::Answer>()>;
   // A call waits so long for a delegation to come back, since NLM has no status for "try again".

@@ -72,7 +72,7 @@ class RestartNotices {
   size_t left() const { return new_.size() + again_.size() + under_way_.count(); }
 
  private:
-  // What an address is still to be told.
+  // The messages that an address has not got yet.
   struct Notice {
     struct Message {
       IpAddress ours;  // the sender's address

@@ -2,10 +2,9 @@
 // system lacks a resource. Version 2 has no error that says so.
 #include <climits>
 
-#include "base/loop.h"
-#include "base/test_loop.h"
 #include "fs/faulty/file_system.h"
 #include "nfs/test_claims.h"
+#include "nfs/test_waiting.h"
 #include "nfs/v2/nfs_test.h"
 
 namespace penstock::nfs::v2 {
@@ -17,8 +16,6 @@ class WaitingTest : public testing::Test {
     memory.Export("/");
     const Export& found = *memory.exports.Resolve("/").found;
     root = *found.PaddedHandleOf(found.file_system().Root());
-    memory.peer.loop = &loop;
-    memory.peer.buffers = &loop.buffers();
     Serve({});
     const auto made = Call<NFSPROC_CREATE>({{root, "file"}, Mode(0644)});
     file = made.ok().file;
@@ -27,29 +24,14 @@ class WaitingTest : public testing::Test {
 
   void Serve(Settings settings) {
     program.emplace(memory.exports, settings, &claims);
-    dispatcher.emplace(cache, clock);
-    dispatcher->Add(*program);
+    calls.Serve(*program);
   }
 
-  void Start(rpc::Message call, std::optional<rpc::Message>& reply) {
-    Spawn([](rpc::Dispatcher& to, rpc::Message message, const rpc::Peer& peer,
-             std::optional<rpc::Message>& into) -> Task<> {
-      into.emplace(co_await to.HandleCall(std::move(message), peer));
-    }(*dispatcher, std::move(call), memory.peer, reply));
-  }
-  // Returns an empty message if there is no reply.
-  rpc::Message Ask(rpc::Message call) {
-    std::optional<rpc::Message> reply;
-    Start(std::move(call), reply);
-    EXPECT_TRUE(TurnUntil(loop, [&] { return reply.has_value(); }));
-    return reply ? std::move(*reply) : rpc::Message();
-  }
+  void Start(rpc::Message call, std::optional<rpc::Message>& reply) { calls.Start(std::move(call), reply); }
+  rpc::Message Ask(rpc::Message call) { return calls.Ask(std::move(call)); }
   template <class Procedure>
   typename Procedure::Results Call(const typename Procedure::Arguments& arguments) {
-    Answer answer{.message = Ask(memory.EncodeCall<Procedure>(arguments)), .header = {}};
-    xdr::Decoder decoder(answer.message);
-    EXPECT_TRUE(rpc::DecodeReplyHeader(decoder, answer.header));
-    return memory.ResultsOf<Procedure>(std::move(answer));
+    return calls.Call<Procedure>(arguments);
   }
   nfsstat Write() {
     return Call<NFSPROC_WRITE>({file, 0, 0, 0, xdr::Payload<NFS_MAXDATA>::Borrowed(std::string_view("text"))}).status();
@@ -58,13 +40,10 @@ class WaitingTest : public testing::Test {
     return memory.Encode(rpc::Xid(xid), NFS_PROGRAM, NFS_VERSION, NFSPROC_REMOVE::kNumber, diropargs{root, "file"});
   }
 
-  Loop loop;
   TestServer memory;
   Claimed claims;
-  StoppedClock clock;
-  rpc::ReplyCache cache;
+  WaitingCalls calls{memory};
   std::optional<Program> program;
-  std::optional<rpc::Dispatcher> dispatcher;
   fhandle root;
   fhandle file;
 };
@@ -114,10 +93,10 @@ TEST_F(WaitingTest, ADeniedUseIsAnErrorAtOnce) {
 TEST_F(WaitingTest, ACallThatHasWaitedLongEnoughGetsNoReplyAndIsNotRemembered) {
   Serve({.patience = std::chrono::milliseconds(20)});
   claims.conflicts = INT_MAX;
-  const size_t remembered = cache.entries();
+  const size_t remembered = calls.cache.entries();
   EXPECT_TRUE(Ask(RemoveCall(77)).empty());
   EXPECT_GE(claims.uses.size(), 2u);
-  EXPECT_EQ(cache.entries(), remembered);
+  EXPECT_EQ(calls.cache.entries(), remembered);
   claims.conflicts = 0;
   const rpc::Message reply = Ask(RemoveCall(77));  // sent again
   EXPECT_FALSE(reply.empty());
@@ -130,7 +109,7 @@ TEST_F(WaitingTest, NoCallWaitsWhenTheServerStops) {
   Start(RemoveCall(1), reply);
   EXPECT_FALSE(reply);
   program->StopWaiting();
-  EXPECT_TRUE(TurnUntil(loop, [&] { return reply.has_value(); }));
+  EXPECT_TRUE(TurnUntil(calls.loop, [&] { return reply.has_value(); }));
   EXPECT_TRUE(reply->empty());
   const size_t before = claims.uses.size();
   EXPECT_TRUE(Ask(RemoveCall(2)).empty());
@@ -143,7 +122,7 @@ TEST_F(WaitingTest, ADuplicateWaitsWithTheFirstCall) {
   std::optional<rpc::Message> first, second;
   Start(RemoveCall(5), first);
   Start(RemoveCall(5), second);
-  ASSERT_TRUE(TurnUntil(loop, [&] { return first && second; }));
+  ASSERT_TRUE(TurnUntil(calls.loop, [&] { return first && second; }));
   EXPECT_TRUE(Equal(first->stream.bytes(), second->stream.bytes()));
   EXPECT_EQ(claims.uses.size(), 4u);
 }

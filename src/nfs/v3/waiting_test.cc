@@ -1,9 +1,8 @@
 // Calls that meet a delegation of a client of version 4.
 #include <climits>
 
-#include "base/loop.h"
-#include "base/test_loop.h"
 #include "nfs/test_claims.h"
+#include "nfs/test_waiting.h"
 #include "nfs/v3/nfs_test.h"
 
 namespace penstock::nfs::v3 {
@@ -11,33 +10,15 @@ namespace {
 
 class WaitingTest : public NfsTest {
  protected:
-  WaitingTest() : file(MakeFile("file")) {
-    program.emplace(memory.exports, Settings{}, &claims);
-    dispatcher.Add(*program);
-    memory.peer.loop = &loop;
-    memory.peer.buffers = &loop.buffers();
-  }
+  WaitingTest() : file(MakeFile("file")) { calls.Serve(program); }
   nfsstat3 Write() {
-    std::optional<rpc::Message> reply;
-    Spawn([](rpc::Dispatcher& to, rpc::Message message, const rpc::Peer& peer, std::optional<rpc::Message>& into)
-              -> Task<> { into.emplace(co_await to.HandleCall(std::move(message), peer)); }(
-                  dispatcher,
-                  memory.EncodeCall<NFSPROC3_WRITE>(
-                      {file, 0, 4, UNSTABLE, xdr::Payload<>::Borrowed(std::string_view("text"))}),
-                  memory.peer, reply));
-    EXPECT_TRUE(TurnUntil(loop, [&] { return reply.has_value(); }));
-    Answer answer{.message = std::move(*reply), .header = {}};
-    xdr::Decoder decoder(answer.message);
-    EXPECT_TRUE(rpc::DecodeReplyHeader(decoder, answer.header));
-    return memory.ResultsOf<NFSPROC3_WRITE>(std::move(answer)).status();
+    const auto text = xdr::Payload<>::Borrowed(std::string_view("text"));
+    return calls.Call<NFSPROC3_WRITE>({file, 0, 4, UNSTABLE, text}).status();
   }
 
-  Loop loop;
   Claimed claims;
-  StoppedClock clock;
-  rpc::ReplyCache cache;
-  std::optional<Program> program;
-  rpc::Dispatcher dispatcher{cache, clock};
+  WaitingCalls calls{memory};
+  Program program{memory.exports, Settings{}, &claims};
   nfs_fh3 file;
 };
 

@@ -11,12 +11,19 @@ namespace penstock::nfs::v4 {
 using nfs4::nfsstat4;
 
 OwnerTexts::OwnerTexts(const idmap::Mapper& mapper, const Settings& settings, const rpc::CallContext& call)
-    : mapper_(&mapper) {
+    : mapper_(&mapper), peer_(&call.peer) {
   const bool is_gss = call.credential.flavor == rpc::AuthFlavor::RPCSEC_GSS;
   sends_names_ = mapper.has_names() && (is_gss || settings.names_for_all);
   // Otherwise a client could set owners by number and evade the mapping of names (RFC 8881 §5.9, RFC 7530 §5.9).
   accepts_numbers_ = !(mapper.has_names() && is_gss);
-  caller_ = {.loop = call.peer.loop, .client = rpc::ClientKeyOf(call.peer)};
+}
+
+idmap::Caller& OwnerTexts::caller() {
+  if (!caller_) {
+    caller_.emplace();
+    if (peer_) *caller_ = {.loop = peer_->loop, .client = rpc::ClientKeyOf(*peer_)};
+  }
+  return *caller_;
 }
 
 bool OwnerTexts::LoadAtOnce(uint32_t uid, uint32_t gid) {
@@ -38,7 +45,7 @@ Task<> OwnerTexts::Load(uint32_t uid, uint32_t gid) {
 
 Task<> OwnerTexts::Load(idmap::Kind kind, Texts& texts, uint32_t id) {
   if (!sends_names_ || texts.contains(id)) co_return;
-  auto text = co_await mapper_->TextOf(kind, id, caller_);
+  auto text = co_await mapper_->TextOf(kind, id, caller());
   if (!text) lacks_answers_ = true;
   texts.emplace(id, text ? *std::move(text) : std::to_string(id));
 }
@@ -52,7 +59,7 @@ void OwnerTexts::Encode(xdr::Encoder& to, const Texts& texts, uint32_t id) {
 
 Task<Result<uint32_t, nfsstat4>> OwnerTexts::IdOf(idmap::Kind kind, std::string_view text) {
   const idmap::Mapper numbers;
-  const auto id = co_await (mapper_ ? *mapper_ : numbers).IdOf(kind, text, accepts_numbers_, caller_);
+  const auto id = co_await (mapper_ ? *mapper_ : numbers).IdOf(kind, text, accepts_numbers_, caller());
   if (!id) co_return std::unexpected(nfs4::NFS4ERR_DELAY);
   if (!*id) co_return std::unexpected(nfs4::NFS4ERR_BADOWNER);
   co_return **id;

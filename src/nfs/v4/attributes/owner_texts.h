@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <unordered_map>
@@ -24,7 +25,7 @@ class OwnerTexts {
  public:
   // Numbers.
   OwnerTexts() = default;
-  // `mapper` outlives the object.
+  // `mapper` and `call` outlive the object.
   OwnerTexts(const idmap::Mapper& mapper, const Settings& settings, const rpc::CallContext& call);
 
   // Loads the texts if that needs no wait. Otherwise returns false. Numbers need no loading.
@@ -54,11 +55,15 @@ class OwnerTexts {
   static void Encode(xdr::Encoder& to, const Texts& texts, uint32_t id);
   Task<Result<uint32_t, nfs4::nfsstat4>> IdOf(idmap::Kind kind, std::string_view text);
 
+  // Made by the first look-up, so that a request without names does no work for it.
+  idmap::Caller& caller();
+
   const idmap::Mapper* mapper_ = nullptr;
+  const rpc::Peer* peer_ = nullptr;
   bool sends_names_ = false;
   bool accepts_numbers_ = true;
   bool lacks_answers_ = false;
-  idmap::Caller caller_{};
+  std::optional<idmap::Caller> caller_{};
   Texts users_;
   Texts groups_;
 };

@@ -49,7 +49,7 @@ class RecallAnyTest : public CallbackSenderTest {
     });
     held_.pop_back();
   }
-  // What KeepLeases() does once a second. The client keeps its lease.
+  // Lets `count` seconds pass, each with the work of KeepLeases(). The client keeps its lease.
   void Pass(int count) {
     for (int i = 0; i < count; ++i) {
       world_.RunFor(seconds(1));

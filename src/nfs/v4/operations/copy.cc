@@ -375,10 +375,8 @@ size_t CountRunning(State& state) {
 
 }  // namespace
 
-Task<> EndCopies(State& state, TimerService& timers, Duration limit) {
+Task<> EndCopies(State& state, TimerService& timers, TimePoint end) {
   state.Run([&](StateTables& tables) { tables.offloads.EndAll(); });
-  const bool forever = limit == Duration::max();
-  const TimePoint end = forever ? TimePoint::max() : timers.Now() + limit;
   while (CountRunning(state) > 0 && timers.Now() < end) co_await Sleep(timers, std::chrono::milliseconds(10));
 }
 

@@ -8,8 +8,7 @@
 namespace penstock::nfs::v4 {
 
 // Ends all copies after their current step, on their own loops, and tells their clients how much was copied. What was
-// copied is stable. Waits until no copy uses a file and all clients have answered, or until `limit` has passed.
-// Duration::max() is no limit.
-Task<> EndCopies(State& state, TimerService& timers, Duration limit);
+// copied is stable. Waits until no copy uses a file and all clients have answered, or until `end`.
+Task<> EndCopies(State& state, TimerService& timers, TimePoint end = TimePoint::max());
 
 }  // namespace penstock::nfs::v4

@@ -216,7 +216,7 @@ TEST_F(OffloadTest, StoppingTheServerWaitsForCopies) {
   ManualTimers timers;
   bool stopped = false;
   Spawn([](State& state, ManualTimers& waiting, bool& done) -> Task<> {
-    co_await EndCopies(state, waiting, Duration::max());
+    co_await EndCopies(state, waiting);
     done = true;
   }(server.state, timers, stopped));
   EXPECT_EQ(server.state.Run([&](StateTables& state) { return state.offloads.Advance(*running, 1); }),
@@ -229,7 +229,7 @@ TEST_F(OffloadTest, StoppingTheServerWaitsForCopies) {
 }
 
 TEST_F(OffloadTest, AServerThatStopsStartsNoCopy) {
-  Spawn(EndCopies(server.state, server.clock, Duration::max()));
+  Spawn(EndCopies(server.state, server.clock));
   COPY4args arguments = Args(0, 0, 0);
   arguments.ca_synchronous = false;
   EXPECT_TRUE(CopyOk(MakeLong("from", kSize), MakeFile("to"), arguments).cr_requirements.cr_synchronous);

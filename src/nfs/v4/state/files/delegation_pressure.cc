@@ -20,7 +20,7 @@ size_t FairLevel(std::vector<size_t> held, size_t room) {
 }
 
 void DelegationPressure::HandleGiven(size_t count, size_t holders) {
-  // Of fewer than four delegations, low() takes none away.
+  // Below a limit of four, low() is the limit itself: no client could return enough.
   if (on() || count < high() || count <= low()) return;
   level_ = std::max<size_t>(low() / holders, 1);
 }

@@ -1,5 +1,5 @@
-// What happens while the delegations are under pressure: clients are asked for some (CB_RECALL_ANY), others are
-// recalled one by one, and those that do not come back are revoked.
+// Takes delegations back while there are too many: asks clients for some (CB_RECALL_ANY), recalls others one by one,
+// and revokes those that do not come back.
 #include <algorithm>
 
 #include "nfs/v4/state/files/delegations.h"

@@ -1,4 +1,4 @@
-// What the server does while there are too many delegations (RFC 8881 §20.6): tests of Delegations::ReduceSurplus().
+// Delegations::ReduceSurplus() takes delegations back while there are too many (RFC 8881 §20.6).
 #include <algorithm>
 #include <deque>
 #include <map>
@@ -46,7 +46,7 @@ class SurplusTest : public FilesTest {
   void Return(const stateid4& id, const FileHandle& of) {
     files.delegations.Return(**files.Find<DelegationState>(Presenter{DialectOf(1), std::nullopt}, id, of), now);
   }
-  // What the server does once a second. Returns the CB_RECALL_ANY calls; `recalls` gets the CB_RECALL calls.
+  // Takes delegations back once. Returns the CB_RECALL_ANY calls; `recalls` gets the CB_RECALL calls.
   std::vector<RecallAny> Reduce() {
     files.delegations.ReduceSurplus(now, [&](ClientId client) { return ReachOf(client); });
     recalls = files.delegations.TakeRecalls();
