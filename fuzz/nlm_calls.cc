@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "nfs/nlm/local_monitor.h"
 #include "nfs/nlm/lock_manager.h"
 #include "nfs/nlm/program.h"
 #include "nfs/nlm/status_monitor.h"
@@ -25,21 +26,36 @@ using nfs::nlm::HostCalls;
 
 class Hosts : public HostCalls {
  public:
-  Task<Outcome> Call(nfs::nlm::HostCall, std::function<void(xdr::Encoder&)> write,
+  Task<Outcome> Call(nfs::nlm::HostCall call, std::function<void(xdr::Encoder&)> write,
                      std::function<bool(xdr::Decoder&)> read) override {
     BufferPool buffers;
     xdr::Encoder arguments(buffers);
     write(arguments);
-    arguments.Finish();
+    const xdr::Message sent = arguments.Finish();
+    const bool watches = call.program == nsm::SM_PROG && call.procedure == nsm::SM_MON::kNumber;
+    if (watches) {
+      xdr::Decoder decoder(sent);
+      nsm::mon asked;
+      if (!xdr::Decode(decoder, asked)) Die("a malformed SM_MON");
+      cookie = asked.priv;
+    }
     if (outcome != Outcome::kAnswered) co_return outcome;
     xdr::Encoder results(buffers);
-    xdr::Encode(results, nlm4::nlm4_res{.cookie = {}, .stat = status});
+    if (watches) {
+      const bool agrees = status == nlm4::NLM4_GRANTED;
+      xdr::Encode(results, nsm::sm_stat_res{.res_stat = agrees ? nsm::STAT_SUCC : nsm::STAT_FAIL, .state = 1});
+    } else if (call.program == nsm::SM_PROG) {
+      xdr::Encode(results, nsm::sm_stat{.state = 1});
+    } else {
+      xdr::Encode(results, nlm4::nlm4_res{.cookie = {}, .stat = status});
+    }
     const xdr::Message reply = results.Finish();
     xdr::Decoder decoder(reply);
     co_return read(decoder) ? Outcome::kAnswered : Outcome::kRefused;
   }
   Outcome outcome = Outcome::kAnswered;
   nlm4::nlm4_stats status = nlm4::NLM4_GRANTED;
+  std::array<std::byte, nsm::SM_PRIV_SIZE> cookie{};  // of the last SM_MON
 };
 
 class Server : fuzz::Nfs4Server {
@@ -60,11 +76,14 @@ class Server : fuzz::Nfs4Server {
       hosts_.status = static_cast<nlm4::nlm4_stats>(input.Octet() % 10);
       return;
     }
+    if (what >= 230) return local_monitor_->Use(input.Octet() % 2 == 1);
     constexpr std::array<uint32_t, 4> kVersions{4, 3, 1, 4};
-    const uint32_t version = kVersions[what % 4];
-    const uint32_t procedure = input.Octet() % 25;
+    const bool is_passed_on = what >= 220 && what < 225;  // by the status monitor of the server's host
+    const uint32_t version = is_passed_on ? nlm4::NLM4_VERS : kVersions[what % 4];
+    const uint32_t procedure = is_passed_on ? nlm4::NLMPROC4_SM_NOTIFY::kNumber : input.Octet() % 25;
     const uint8_t by = input.Octet();
     peer_.address = {asio::ip::make_address(by % 3 == 2 ? "192.0.2.2" : "192.0.2.1"), static_cast<uint16_t>(600 + by)};
+    if (is_passed_on) peer_.address.address(asio::ip::address_v4::loopback());
     const std::string name = by % 3 == 0 ? "alice" : by % 3 == 1 ? "alice.example.org" : "bob";
 
     xdr::Encoder encoder(buffers_);
@@ -77,6 +96,8 @@ class Server : fuzz::Nfs4Server {
                                     {}});
     if (is_monitor) {
       xdr::Encode(encoder, nsm::stat_chge{.mon_name = name, .state = 3});
+    } else if (is_passed_on) {
+      xdr::Encode(encoder, nlm4::nlm4_sm_status{.mon_name = name, .state = by, .priv = hosts_.cookie});
     } else if (what % 8 == 7) {
       encoder.Fixed(input.Take(input.Octet()));
     } else if (version == 4) {
@@ -150,7 +171,9 @@ class Server : fuzz::Nfs4Server {
     StopManager();
     Start();
     locks_.emplace(MakeServices());
-    manager_.emplace(exports_, *locks_, hosts_, nullptr, world_);
+    local_monitor_.emplace(hosts_, world_, "server");
+    local_monitor_->Use(true);
+    manager_.emplace(exports_, *locks_, hosts_, *local_monitor_, nullptr, world_);
     peer_.buffers = &buffers_;
     dispatcher_.emplace();
     for (const uint32_t version : {1, 3, 4}) {
@@ -162,6 +185,7 @@ class Server : fuzz::Nfs4Server {
   }
   void StopManager() {
     if (!manager_) return;
+    Spawn(local_monitor_->Stop());
     Spawn(manager_->Stop());
     world_.RunFor(std::chrono::minutes(1));
     dispatcher_.reset();
@@ -190,6 +214,7 @@ class Server : fuzz::Nfs4Server {
   rpc::Peer peer_;
   uint32_t xid_ = 0;
   std::optional<nfs::v4::HostLocks> locks_;
+  std::optional<nfs::nlm::LocalMonitor> local_monitor_;
   std::optional<nfs::nlm::LockManager> manager_;
   std::vector<std::unique_ptr<nfs::nlm::Program>> programs_;
   std::optional<nfs::nlm::StatusMonitor> monitor_;

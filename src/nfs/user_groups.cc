@@ -2,7 +2,9 @@
 
 #include <grp.h>
 
-#include "base/users.h"
+#include <cerrno>
+
+#include "base/log.h"
 #include "rpc/client_key.h"
 
 namespace penstock::nfs {
@@ -12,18 +14,19 @@ constexpr int kMostGroups = 64 << 10;  // NGROUPS_MAX
 
 }  // namespace
 
-std::vector<uint32_t> UserGroups::OfSystem(uint32_t uid) {
+Result<std::vector<uint32_t>, NoAnswer> UserGroups::OfSystem(uint32_t uid) {
   const Found<User> found = FindUser(uid);
-  if (!found || !*found) return {};
+  if (!found) return std::unexpected(found.error());
+  if (!*found) return std::vector<uint32_t>();
   const User& user = **found;
   std::vector<gid_t> groups(64);
   for (;;) {
     int count = static_cast<int>(groups.size());
     if (::getgrouplist(user.name.c_str(), user.gid, groups.data(), &count) >= 0) {
       groups.resize(static_cast<size_t>(count));
-      return {groups.begin(), groups.end()};
+      return std::vector<uint32_t>(groups.begin(), groups.end());
     }
-    if (groups.size() >= kMostGroups) return {};
+    if (groups.size() >= kMostGroups) return std::unexpected(NoAnswer{ERANGE});
     groups.resize(groups.size() * 4);
   }
 }
@@ -41,15 +44,24 @@ UserGroups::List UserGroups::Of(uint32_t uid) const {
 }
 
 Task<> UserGroups::Load(Loop* loop, uint32_t uid, ClientKey client) {
-  const auto look_up = [this, uid] { return std::make_shared<const std::vector<uint32_t>>(look_up_(uid)); };
-  const auto groups = co_await Offload(loop, pool_, look_up, client);
-  Keep(uid, groups);
+  const auto look_up = [this, uid] { return look_up_(uid); };
+  const auto found = co_await Offload(loop, pool_, look_up, client);
+  Keep(uid, found);
 }
 
-void UserGroups::Keep(uint32_t uid, List groups) {
+void UserGroups::Keep(uint32_t uid, const Result<std::vector<uint32_t>, NoAnswer>& found) {
+  const TimePoint now = now_();
+  if (!found && told_.Allows(now)) {
+    log::warn("the groups of user {} cannot be looked up ({}): users have the groups that were known, or none", uid,
+              DescribeErrno(found.error().error));
+  }
   const std::lock_guard lock(mutex_);
   if (known_.size() >= settings_.users && !known_.contains(uid)) known_.erase(known_.begin());
-  known_[uid] = {std::move(groups), now_() + settings_.known_for};
+  Entry& entry = known_[uid];
+  entry.until = now + (found ? settings_.known_for : settings_.again_after);
+  if (found || !entry.groups) {
+    entry.groups = std::make_shared<const std::vector<uint32_t>>(found ? *found : std::vector<uint32_t>());
+  }
 }
 
 Task<rpc::AcceptStatus> WithGroups::Call(rpc::CallContext& context, xdr::Decoder& arguments, xdr::Encoder& results) {

@@ -11,8 +11,11 @@
 #include <vector>
 
 #include "base/client_key.h"
+#include "base/log_limit.h"
 #include "base/loop.h"
+#include "base/result.h"
 #include "base/task.h"
+#include "base/users.h"
 #include "base/workers.h"
 #include "rpc/forwarding_program.h"
 
@@ -23,9 +26,10 @@ class UserGroups {
  public:
   using List = std::shared_ptr<const std::vector<uint32_t>>;
   // Looks up a user's groups. May block. Returns no groups for an unknown user.
-  using LookUp = std::function<std::vector<uint32_t>(uint32_t uid)>;
+  using LookUp = std::function<Result<std::vector<uint32_t>, NoAnswer>(uint32_t uid)>;
   struct Settings {
     Duration known_for = std::chrono::minutes(5);
+    Duration again_after = std::chrono::seconds(5);  // a look-up without an answer
     size_t users = 16384;
     // Whether to look up users of AUTH_SYS, too. Their credentials already name groups.
     bool of_everybody = true;
@@ -38,7 +42,7 @@ class UserGroups {
       : look_up_(std::move(look_up)), now_(std::move(now)), pool_(pool), settings_(settings) {}
 
   // getgrouplist(3)
-  static std::vector<uint32_t> OfSystem(uint32_t uid);
+  static Result<std::vector<uint32_t>, NoAnswer> OfSystem(uint32_t uid);
 
   // Returns true if the groups of this credential's user come from this object.
   bool AreOf(const rpc::Credential& credential) const {
@@ -48,7 +52,8 @@ class UserGroups {
 
   // Returns true if Of() has a recent entry for the user. Otherwise call Load() first.
   bool Knows(uint32_t uid) const;
-  // `client` shares the pool with others.
+  // `client` shares the pool with others. If the databases do not answer, the user keeps the groups that were known, or
+  // has none, until the next attempt.
   Task<> Load(Loop* loop, uint32_t uid, ClientKey client = {});
   // Returns null if there is no entry.
   List Of(uint32_t uid) const;
@@ -58,7 +63,7 @@ class UserGroups {
     List groups;
     TimePoint until;
   };
-  void Keep(uint32_t uid, List groups);
+  void Keep(uint32_t uid, const Result<std::vector<uint32_t>, NoAnswer>& found);
 
   const LookUp look_up_;
   const std::function<TimePoint()> now_;
@@ -66,6 +71,7 @@ class UserGroups {
   const Settings settings_;
   mutable std::mutex mutex_;  // guards the following members; held briefly
   std::unordered_map<uint32_t, Entry> known_;
+  LogLimit told_;
 };
 
 // Looks up the caller's groups before it calls a program: see ExportOptions::groups.

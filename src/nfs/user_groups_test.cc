@@ -3,9 +3,11 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cerrno>
 #include <map>
 #include <optional>
 
+#include "base/test_log.h"
 #include "nfs/caller.h"
 #include "nfs/test_server.h"
 
@@ -29,10 +31,12 @@ class UserGroupsTest : public testing::Test {
 
   std::map<uint32_t, std::vector<uint32_t>> host{{1000, {100, 27}}};
   int look_ups = 0;
+  bool fails = false;
   TimePoint time{};
   const std::shared_ptr<UserGroups> groups_ = std::make_shared<UserGroups>(
-      [this](uint32_t uid) {
+      [this](uint32_t uid) -> Result<std::vector<uint32_t>, NoAnswer> {
         ++look_ups;
+        if (fails) return std::unexpected(NoAnswer{EIO});
         return host[uid];
       },
       [this] { return time; }, nullptr, UserGroups::Settings{.known_for = std::chrono::minutes(5), .users = 4});
@@ -55,6 +59,29 @@ TEST_F(UserGroupsTest, CachesGroupsForALimitedTime) {
   EXPECT_THAT(Groups(1000), ElementsAre(5));
 }
 
+TEST_F(UserGroupsTest, AUserKeepsTheGroupsThatWereKnownWhileTheDatabaseFails) {
+  const CapturedLog log;
+  Groups(1000);
+  fails = true;
+  time += std::chrono::minutes(5);
+  EXPECT_THAT(Groups(1000), ElementsAre(100, 27));
+  EXPECT_THAT(Groups(7), IsEmpty());
+  EXPECT_EQ(
+      log.text(),
+      "warning: the groups of user 1000 cannot be looked up (Input/output error): users have the groups that were "
+      "known, or none\n");
+}
+
+TEST_F(UserGroupsTest, AFailedLookUpIsSoonRepeated) {
+  const CapturedLog log;
+  fails = true;
+  EXPECT_THAT(Groups(1000), IsEmpty());
+  fails = false;
+  EXPECT_THAT(Groups(1000), IsEmpty());
+  time += std::chrono::seconds(5);
+  EXPECT_THAT(Groups(1000), ElementsAre(100, 27));
+}
+
 TEST_F(UserGroupsTest, LimitsTheNumberOfCachedUsers) {
   for (uint32_t uid = 0; uid < 100; ++uid) Groups(uid);
   int known = 0;
@@ -62,8 +89,8 @@ TEST_F(UserGroupsTest, LimitsTheNumberOfCachedUsers) {
   EXPECT_EQ(known, 4);
 }
 
-TEST(SystemGroups, RootHasGroups) { EXPECT_THAT(UserGroups::OfSystem(0), testing::Contains(0u)); }
-TEST(SystemGroups, UnknownUserHasNoGroups) { EXPECT_THAT(UserGroups::OfSystem(4'000'000'001), IsEmpty()); }
+TEST(SystemGroups, RootHasGroups) { EXPECT_THAT(*UserGroups::OfSystem(0), testing::Contains(0u)); }
+TEST(SystemGroups, UnknownUserHasNoGroups) { EXPECT_THAT(*UserGroups::OfSystem(4'000'000'001), IsEmpty()); }
 
 // ---- replacing the groups of a credential ----
 

@@ -151,7 +151,8 @@ void Registrar::RegisterProgram(Session& session, uint32_t program, const std::v
     const auto is_ours = [&](const Service& service) { return IsOurs(each, service); };
     if (each.program != program || std::ranges::any_of(services_, is_ours)) continue;
     if (IsAlive(each, pool)) {
-      report.problems[program] = fmt::format(
+      const bool may = options_.may_be_elsewhere.contains(program);
+      (may ? report.elsewhere : report.problems)[program] = fmt::format(
           "{} is registered with rpcbind by another server that runs (version {}, {}, address {}, owner {})",
           DescribeProgram(program), each.version, Quoted(each.netid), Quoted(each.address), Quoted(each.owner));
       return;
@@ -221,6 +222,7 @@ SetupResult<void> Registrar::Require() {
     return std::unexpected(SetupError{fmt::format("no rpcbind answers at {}", fmt::join(options_.sockets, " or "))});
   }
   if (!report.problems.empty()) return std::unexpected(SetupError{report.problems.begin()->second});
+  TellElsewhere(report);
   return {};
 }
 
@@ -241,6 +243,19 @@ void Registrar::Tell(const Report& report) {
     log::warn("{}: clients that ask rpcbind do not find this server", problem);
   }
   told_ = report.problems;
+  TellElsewhere(report);
+}
+
+void Registrar::TellElsewhere(const Report& report) {
+  for (const auto& [program, what] : report.elsewhere) {
+    if (!elsewhere_.contains(program)) log::info("{}: it is left to that server", what);
+  }
+  elsewhere_ = report.elsewhere;
+}
+
+bool Registrar::IsElsewhere(uint32_t program) {
+  std::lock_guard lock(mutex_);
+  return elsewhere_.contains(program);
 }
 
 bool Registrar::has_all() {

@@ -13,6 +13,7 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -32,6 +33,8 @@ class Registrar {
     // rpcbind's local socket is the first of these that something listens at. rpcbind knows the user of a caller there,
     // and accepts registrations only there.
     std::vector<std::string> sockets{"/run/rpcbind.sock", "/var/run/rpcbind.sock"};
+    // Programs that another server of this host may have: it is no problem, see IsElsewhere().
+    std::set<uint32_t> may_be_elsewhere{};
     // Tests replace it.
     Connect connect = &ConnectBlocking;
   };
@@ -39,13 +42,15 @@ class Registrar {
   explicit Registrar(std::vector<Service> services) : Registrar(std::move(services), Options()) {}
   Registrar(std::vector<Service> services, Options options);
 
-  // Registers all services. Fails unless all of them are registered.
+  // Registers all services. Fails unless all of them are registered, or may be elsewhere.
   SetupResult<void> Require();
   // Registers the services that rpcbind does not have, and logs what has changed: rpcbind may have been started again
   // since the last call, or another server may have ended. Does nothing after Withdraw().
   void Refresh();
-  // Whether the last attempt has found or made all registrations.
+  // Whether the last attempt has found or made all registrations, but for those that may be elsewhere.
   bool has_all();
+  // Whether the last attempt has left the program to another server, as it may.
+  bool IsElsewhere(uint32_t program);
   // Removes the registrations that Require() and Refresh() have made, unless they lead elsewhere by now.
   void Withdraw();
 
@@ -61,8 +66,9 @@ class Registrar {
   // The outcome of an attempt to register everything.
   struct Report {
     bool reached = false;
-    std::vector<uint32_t> added;               // programs
-    std::map<uint32_t, std::string> problems;  // for each program that is not registered completely
+    std::vector<uint32_t> added;                // programs
+    std::map<uint32_t, std::string> problems;   // for each program that is not registered completely
+    std::map<uint32_t, std::string> elsewhere;  // for each one that another server has, as it may
   };
   class Session;
 
@@ -74,6 +80,7 @@ class Registrar {
   // Returns true if the program at the address of the entry may still run.
   bool IsAlive(const Entry& entry, BufferPool& pool) const;
   void Tell(const Report& report);
+  void TellElsewhere(const Report& report);
 
   const std::vector<Service> services_;
   const Options options_;
@@ -82,6 +89,7 @@ class Registrar {
   // Guarded by mutex_.
   std::vector<Service> registered_;       // by this registrar
   std::map<uint32_t, std::string> told_;  // the problems that were logged
+  std::map<uint32_t, std::string> elsewhere_;
   bool told_missing_ = false;
   bool reached_ = false;  // by the last attempt
 };

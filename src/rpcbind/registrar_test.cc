@@ -195,6 +195,25 @@ TEST_P(RegistrarTest, LeavesAProgramThatAnotherServerOffers) {
   EXPECT_FALSE(MakeRegistrar().Require());
 }
 
+TEST_P(RegistrarTest, AProgramThatMayBeElsewhereIsNoProblem) {
+  StartRpcbind();
+  std::optional<OtherServer> other(100005);
+  table_.Add({100005, 3, "udp", other->address()});
+  Registrar registrar(Services(), {.sockets = {path()}, .may_be_elsewhere = {100005}});
+  EXPECT_TRUE(registrar.Require());
+  EXPECT_TRUE(registrar.IsElsewhere(100005));
+  EXPECT_FALSE(registrar.IsElsewhere(100003));
+  EXPECT_THAT(log_.text(), HasSubstr("it is left to that server"));
+  const size_t octets = log_.text().size();
+  registrar.Refresh();
+  EXPECT_TRUE(registrar.has_all());
+  EXPECT_EQ(log_.text().size(), octets) << "it is told once";
+  other.reset();
+  registrar.Refresh();
+  EXPECT_FALSE(registrar.IsElsewhere(100005));
+  EXPECT_THAT(table_.entries(), ElementsAre(kRdma, kTcp, kMount));
+}
+
 TEST_P(RegistrarTest, LeavesAProgramThatAnotherServerOffersOverUdp) {
   StartRpcbind();
   OtherServer other(100005);

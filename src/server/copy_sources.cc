@@ -142,6 +142,10 @@ NetworkCopySources::NetworkCopySources(const Settings& settings, uint16_t tcp_po
     : settings_(settings), tcp_port_(tcp_port), table_(std::make_shared<Table>(settings)) {}
 NetworkCopySources::~NetworkCopySources() = default;
 
+void NetworkCopySources::TellNoSource(const rpc::Peer& peer, const std::string& why) {
+  if (told_.Allows(peer.loop->Now())) log::info("{} has no source: {}", CopyOf(peer), why);
+}
+
 Task<std::unique_ptr<ForeignFile>> NetworkCopySources::Connect(const rpc::Peer& peer, const Request& request,
                                                                Cancellation& cancellation) {
   for (const SocketAddress& server : AddressesOf(request.servers, settings_.most_servers)) {
@@ -155,7 +159,7 @@ Task<std::unique_ptr<ForeignFile>> NetworkCopySources::Connect(const rpc::Peer& 
         {.connect = settings_.connect_limit, .call = settings_.call_limit, .cancellation = &cancellation});
     if (connected) co_return *std::move(connected);
     if (cancellation.cancelled()) break;
-    log::info("{} has no source: {}", CopyOf(peer), connected.error().message);
+    TellNoSource(peer, connected.error().message);
   }
   co_return nullptr;
 }
@@ -172,7 +176,7 @@ Task<std::unique_ptr<nfs::v4::CopySource>> NetworkCopySources::Open(const rpc::P
   if (!work->cancellation.cancelled()) {
     const auto opened = co_await file->file().Open();
     if (opened) co_return std::make_unique<Source>(std::move(file), CopyOf(peer));
-    log::info("{} has no source: {}", CopyOf(peer), opened.error().message);
+    TellNoSource(peer, opened.error().message);
   }
   co_await OpenFile::Close(std::move(file));
   co_return nullptr;

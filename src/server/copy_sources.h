@@ -3,10 +3,12 @@
 
 #include <cstdint>
 #include <memory>
+#include <string>
 
 #include "base/address.h"
 #include "base/cancellation.h"
 #include "base/host.h"
+#include "base/log_limit.h"
 #include "base/loop.h"
 #include "base/task.h"
 #include "nfs/v4/operations/copy_sources.h"
@@ -48,6 +50,7 @@ class NetworkCopySources final : public nfs::v4::CopySources {
   class OpenFile;
   class Source;
 
+  void TellNoSource(const rpc::Peer& peer, const std::string& why);
   // Connects to the first server of the list that can be reached. Returns null if there is none.
   Task<std::unique_ptr<client::v4::ForeignFile>> Connect(const rpc::Peer& peer, const Request& request,
                                                          Cancellation& cancellation);
@@ -55,6 +58,7 @@ class NetworkCopySources final : public nfs::v4::CopySources {
   const Settings settings_;
   const uint16_t tcp_port_;
   const std::shared_ptr<Table> table_;
+  LogLimit told_;  // that a copy has no source
 };
 
 }  // namespace penstock::server

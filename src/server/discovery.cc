@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "base/log.h"
+#include "protocol/nsm.h"
 #include "rpc/udp/datagrams.h"
 #include "server/wall_clock.h"
 
@@ -67,17 +68,34 @@ SetupResult<void> Discovery::Start(std::vector<rpcbind::Service> services, Servi
     log::debug("not registered with rpcbind: the server listens on {} only", options_.listen.to_string());
     return {};
   }
-  registrar_ = std::make_unique<rpcbind::Registrar>(std::move(services));
+  rpcbind::Registrar::Options with;
+  with.may_be_elsewhere = {nsm::SM_PROG};  // see nfs::nlm::LocalMonitor
+  registrar_ = std::make_unique<rpcbind::Registrar>(std::move(services), std::move(with));
   if (options_.rpcbind == Registration::kRequired) {
     auto registered = registrar_->Require();
     if (!registered) {
       registrar_->Withdraw();
       registered.error().message.insert(0, "--rpcbind required: ");
+      return registered;
     }
-    return registered;
+  } else {
+    registrar_->Refresh();
   }
-  registrar_->Refresh();
+  LookForOtherMonitor();
   return {};
+}
+
+void Discovery::LookForOtherMonitor() {
+  // It finds the lock manager by rpcbind, so that must be this server's.
+  const bool exists = registrar_->has_all() && registrar_->IsElsewhere(nsm::SM_PROG);
+  const bool is_reachable = options_.listen.is_unspecified() || options_.listen.is_loopback();
+  if (exists && !is_reachable && !std::exchange(told_unreachable_, true)) {
+    log::warn(
+        "hosts that start again tell the status monitor of this host (rpc.statd), which speaks to 127.0.0.1 and not to "
+        "{}: their locks of versions 2 and 3 stay. Listen on all addresses, or stop rpc.statd",
+        options_.listen.to_string());
+  }
+  has_other_monitor_ = exists && is_reachable;
 }
 
 SetupResult<void> Discovery::ServePortMapper(std::vector<rpcbind::Service> services, ServingLoop& loop) {
@@ -110,6 +128,7 @@ void Discovery::KeepRegistered(Loop& loop, Workers& pool) {
     if (is_looking_.exchange(true)) return;
     pool.Post([this] {
       registrar_->Refresh();
+      LookForOtherMonitor();
       is_looking_ = false;
     });
   });

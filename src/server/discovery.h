@@ -58,16 +58,22 @@ class Discovery {
   void StopLooking() { timer_.reset(); }
   // Whether clients can find the ports: the server has a port mapper, or has registered all services.
   bool ports_can_be_found() const { return port_mapper2_ || (registrar_ && registrar_->has_all()); }
+  // Whether another program is the status monitor (NSM) of this host, and can tell the server's lock manager of
+  // restarts. Any thread.
+  bool has_other_monitor() const { return has_other_monitor_; }
   // Removes the registrations. Blocks like Start(). Clients that know a port are not affected.
   void Withdraw();
 
  private:
   SetupResult<void> ServePortMapper(std::vector<rpcbind::Service> services, ServingLoop& loop);
+  void LookForOtherMonitor();
 
   const Options& options_;
   std::unique_ptr<rpcbind::Registrar> registrar_;  // null if the server does not register
   std::unique_ptr<Timer> timer_;
   std::atomic<bool> is_looking_ = false;
+  std::atomic<bool> has_other_monitor_ = false;
+  bool told_unreachable_ = false;  // that it cannot reach the server
   // These are set if the server has a port mapper.
   std::vector<rpcbind::Service> services_;
   std::unique_ptr<rpcbind::PortMapper2> port_mapper2_;

@@ -18,11 +18,13 @@ std::string NameOfThisHost() {
 
 }  // namespace
 
-Locking::Locking(const nfs::Exports& exports, Nfs4& nfs4, Loop& home, bool nfs2)
+Locking::Locking(const nfs::Exports& exports, Nfs4& nfs4, const Discovery& discovery, Loop& home, bool nfs2)
     : nfs4_(nfs4),
+      discovery_(discovery),
       calls_(home, {}),
       locks_(nfs4.services()),
-      manager_(exports, locks_, calls_, &home, home),
+      local_monitor_(calls_, home, NameOfThisHost()),
+      manager_(exports, locks_, calls_, local_monitor_, &home, home),
       nfs2_(nfs2),
       status_monitor_(manager_, nfs::nlm::StateOf(nfs4.instance())),
       restart_notices_(calls_, home, {.name = NameOfThisHost(), .state = nfs::nlm::StateOf(nfs4.instance())}),
@@ -39,10 +41,12 @@ std::vector<rpc::Program*> Locking::lock_managers() {
 
 void Locking::Start() {
   restart_notices_.Send(nfs4_.TakeRememberedHosts());
+  local_monitor_.Use(discovery_.has_other_monitor());
   sweep_->ExpireAfter(kSweepInterval);
 }
 
 void Locking::Sweep() {
+  local_monitor_.Use(discovery_.has_other_monitor());
   manager_.Sweep();
   sweep_->ExpireAfter(kSweepInterval);
 }
@@ -51,6 +55,7 @@ Task<> Locking::Stop() {
   sweep_.reset();
   calls_.Abort();
   co_await restart_notices_.Stop();
+  co_await local_monitor_.Stop();
   co_await manager_.Stop();
 }
 

@@ -8,10 +8,12 @@
 #include "base/loop.h"
 #include "base/task.h"
 #include "nfs/exports.h"
+#include "nfs/nlm/local_monitor.h"
 #include "nfs/nlm/lock_manager.h"
 #include "nfs/nlm/program.h"
 #include "nfs/nlm/status_monitor.h"
 #include "nfs/v4/operations/host_locks.h"
+#include "server/discovery.h"
 #include "server/host_calls.h"
 #include "server/nfs4.h"
 
@@ -19,8 +21,9 @@ namespace penstock::server {
 
 class Locking {
  public:
-  // `nfs4` has the table of locks. All arguments outlive the instance. `nfs2`: version 2 of NFS is served as well.
-  Locking(const nfs::Exports& exports, Nfs4& nfs4, Loop& home, bool nfs2);
+  // `nfs4` has the table of locks, `discovery` tells whether another program is the status monitor of this host. All
+  // arguments outlive the instance. `nfs2`: version 2 of NFS is served as well.
+  Locking(const nfs::Exports& exports, Nfs4& nfs4, const Discovery& discovery, Loop& home, bool nfs2);
   ~Locking();
 
   // The programs. Those of NLM need the users' groups.
@@ -36,8 +39,10 @@ class Locking {
   void Sweep();
 
   Nfs4& nfs4_;
+  const Discovery& discovery_;
   NetworkHostCalls calls_;
   nfs::v4::HostLocks locks_;
+  nfs::nlm::LocalMonitor local_monitor_;
   nfs::nlm::LockManager manager_;
   const bool nfs2_;
   nfs::nlm::Program nlm1_{manager_, 1}, nlm3_{manager_, 3};  // for version 2 of NFS

@@ -30,7 +30,7 @@ constexpr size_t kRoomForConnections = 64;
 // How often unused descriptors for writing are closed.
 constexpr Duration kCloseUnusedInterval = std::chrono::seconds(1);
 // At most; they are started when they are needed.
-constexpr size_t kGroupThreads = 32;
+constexpr size_t kUserThreads = 32;
 
 // Whether this host reserves ports below 1024 for root.
 bool PortsAreReserved() {
@@ -125,9 +125,9 @@ SetupResult<void> Server::OpenKeytab() {
 
 SetupResult<void> Server::AddExports(std::vector<Export> exports) {
   if (options_.manage_gids || offers_gss()) {
-    group_threads_ = std::make_unique<Workers>(kGroupThreads);
+    user_threads_ = std::make_unique<Workers>(kUserThreads);
     groups_ = std::make_shared<nfs::UserGroups>(&nfs::UserGroups::OfSystem, &std::chrono::steady_clock::now,
-                                                group_threads_.get(),
+                                                user_threads_.get(),
                                                 nfs::UserGroups::Settings{.of_everybody = options_.manage_gids});
   }
   const auto takes_ccm = [](const Export& each) { return each.options.security.Has(nfs::SecurityFlavor::kCcm); };
@@ -184,6 +184,7 @@ SetupResult<void> Server::Listen() {
         .clock = home,
         .random = &FillRandomly,
         .pool = pool_.get(),
+        .negotiators = user_threads_.get(),
         .is_protected = [this](const IpAddress& address) {
           return std::ranges::any_of(options_.ccm_from,
                                      [&](const nfs::Network& network) { return network.Contains(address); });
@@ -204,7 +205,7 @@ SetupResult<void> Server::Listen() {
     Serve(nfs4_->program());
     ServeBeside(mount_);
     ServeBeside(WithGroups(rquota_));
-    locking_ = std::make_unique<Locking>(exports_, *nfs4_, home, options_.nfs2);
+    locking_ = std::make_unique<Locking>(exports_, *nfs4_, discovery_, home, options_.nfs2);
     for (rpc::Program* each : locking_->lock_managers()) ServeBeside(WithGroups(*each));
     ServeBeside(locking_->status_monitor());
     PENSTOCK_TRY(std::unique_ptr<rdma::Listener> rdma,
@@ -331,7 +332,7 @@ void Server::Stop() {
   locking_.reset();
   nfs4_.reset();
   // A thread of a pool may still be in a loop's Post(), although no call waits for it; so the loops go last.
-  if (group_threads_) group_threads_->Join();
+  if (user_threads_) user_threads_->Join();
   pool_->Join();
   loops_.clear();
 }

@@ -101,8 +101,9 @@ class Server {
   const std::shared_ptr<DescriptorShortage> shortage_;
   std::unique_ptr<rpc::gss::Kerberos> kerberos_;  // null if RPCSEC_GSS is not offered
   std::string no_kerberos_;                       // the reason why RPCSEC_GSS is not offered
-  // Look up groups, so that a directory service that hangs takes no thread from disks. Null without groups_.
-  std::unique_ptr<Workers> group_threads_;
+  // Look up users and their groups, so that a directory service that hangs takes no thread from disks. Null without
+  // groups_.
+  std::unique_ptr<Workers> user_threads_;
   std::shared_ptr<nfs::UserGroups> groups_;  // null if groups come from the credentials
   nfs::Exports exports_;
   nfs::mount::Program mount_{exports_,

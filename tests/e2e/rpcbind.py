@@ -5,63 +5,19 @@ showmount ask, tshark reads what they and the server say."""
 import contextlib
 import os
 import re
-import shutil
 import signal
 import subprocess
 import sys
-import time
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "harness"))
 import namespaces  # noqa: E402
-from cases import Skip, main  # noqa: E402
+from cases import main  # noqa: E402
 from dissected import dissected, said  # noqa: E402
-from patience import BUSY  # noqa: E402
 from penstock import Server, serve_refused  # noqa: E402
+from port_mapping import (  # noqa: E402
+    HOST, MOUNT, NFS, NFSACL, NLM, NSM, PORTMAPPER, RQUOTA, addresses, ports, prepare, rpcbind, until)
 
-SECONDS = 60 * BUSY
-HOST = "127.0.0.1"
-PORTMAPPER, NFS, MOUNT, RQUOTA, NLM, NSM, NFSACL = 100000, 100003, 100005, 100011, 100021, 100024, 100227
 LAYERS = ("portmap", "mount", "rquota")
-
-
-def prepare(*programs):
-    for program in ("rpcinfo", *programs):
-        if not shutil.which(program) and not shutil.which(program, path="/usr/sbin:/sbin"):
-            raise Skip(f"{program} is not installed")
-    os.environ["PATH"] += ":/usr/sbin:/sbin"
-    namespaces.require()
-
-
-def ports(host=HOST):
-    """What version 2 lists: {(program, version, protocol): port}, without the port mapper."""
-    rows = (line.split() for line in said("rpcinfo", "-p", host).splitlines()[1:])
-    return {(int(row[0]), int(row[1]), row[2]): int(row[3]) for row in rows if int(row[0]) != PORTMAPPER}
-
-
-def addresses(host=HOST):
-    """What version 4 lists: {(program, version, netid): address}, without the port mapper."""
-    rows = (line.split() for line in said("rpcinfo", host).splitlines()[1:])
-    return {(int(row[0]), int(row[1]), row[2]): row[3] for row in rows if int(row[0]) != PORTMAPPER}
-
-
-def until(done, what):
-    deadline = time.monotonic() + SECONDS
-    while not done():
-        assert time.monotonic() < deadline, f"not within {SECONDS} s: {what}"
-        time.sleep(0.2)
-
-
-@contextlib.contextmanager
-def rpcbind():
-    os.makedirs("/run/rpcbind", mode=0o777, exist_ok=True)
-    os.chmod("/run/rpcbind", 0o777)
-    with subprocess.Popen(["rpcbind", "-f"], stdin=subprocess.DEVNULL) as process:
-        try:
-            until(lambda: subprocess.run(["rpcinfo", "-p", HOST], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL).returncode == 0,
-                  "rpcbind answers")
-            yield
-        finally:
-            process.terminate()
 
 
 def server_of(scratch, *options, listen="0.0.0.0"):

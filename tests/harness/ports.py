@@ -5,8 +5,10 @@ import os
 import socket
 
 POOL = range(20000, 32000)
-# Penstock's default ports: a user may start a server on them while tests run.
-LEFT_OUT = (20048, 20049)
+# Penstock's default ports: a user may start a server on them while tests run. And ports where tshark expects another protocol
+# (`tshark -G decodes`), so that it would not look for RPC.
+LEFT_OUT = {20048, 20049, 20000, 20256, 20561, 21064, 22222, 23272, 24576, 24577, 24800, 25826, 26000, 27017, 27036, 27500, 27910,
+            *range(27950, 27970), 29418, *range(30000, 30201)}
 # Each reserves a port for the lifetime of this process. Child processes do not inherit them.
 claims = []
 

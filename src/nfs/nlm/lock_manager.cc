@@ -112,11 +112,12 @@ std::vector<std::byte> Copy(ConstBytes bytes) { return {bytes.begin(), bytes.end
 
 }  // namespace
 
-LockManager::LockManager(const Exports& exports, HostLocks& locks, HostCalls& calls, Loop* home, TimerService& timers,
-                         const WaitingLocks::Settings& settings)
+LockManager::LockManager(const Exports& exports, HostLocks& locks, HostCalls& calls, LocalMonitor& local_monitor,
+                         Loop* home, TimerService& timers, const WaitingLocks::Settings& settings)
     : exports_(exports),
       locks_(locks),
       calls_(calls),
+      local_monitor_(local_monitor),
       home_(home),
       timers_(timers),
       waiting_(locks, calls, home, timers, settings),
@@ -223,6 +224,7 @@ Task<Status> LockManager::LockHere(const rpc::CallContext& call, CalledLock lock
   if (answer.status == HostLocks::Status::kGranted) {
     // The process no longer waits for this lock.
     waiting_.Remove(by, file->name, *lock.range);
+    local_monitor_.Watch(by.host.address);
     co_return NLM4_GRANTED;
   }
   const bool may_wait = answer.status == HostLocks::Status::kDenied || answer.status == HostLocks::Status::kRecalled;
@@ -241,7 +243,10 @@ Task<Status> LockManager::LockHere(const rpc::CallContext& call, CalledLock lock
                       .fh = Copy(lock.fh),
                       .oh = Copy(lock.oh)};
   waiting.request.given_up = nullptr;
-  if (waiting_.Add(std::move(waiting))) co_return NLM4_BLOCKED;
+  if (waiting_.Add(std::move(waiting))) {
+    local_monitor_.Watch(by.host.address);
+    co_return NLM4_BLOCKED;
+  }
   locks_.StopWaiting(name, by, *lock.range);
   co_return NLM4_DENIED_NOLOCKS;
 }
@@ -324,6 +329,7 @@ Task<Status> LockManager::SetShareHere(const rpc::CallContext& call, CalledShare
     return locks_.SetShare(home_, *file, by, owner, share.share, reclaim, &under_way.is_void());
   };
   const HostLocks::Answer answer = co_await Patiently(attempt);
+  if (answer.status == HostLocks::Status::kGranted) local_monitor_.Watch(by.host.address);
   co_return ToStatus(answer.status);
 }
 
@@ -358,6 +364,29 @@ Task<> LockManager::EndHost(const rpc::CallContext& call, std::string_view name,
   co_await GoBack(call);
 }
 
+Task<> LockManager::EndWatchedHost(const rpc::CallContext& call, ConstBytes cookie, int32_t state) {
+  const IpAddress from = Unmapped(call.peer.address.address());
+  if (!from.is_loopback() || call.peer.address.port() >= kFirstUnreservedPort) {
+    if (told_of_sender_.Allows(timers_.Now())) {
+      log::warn("{}:{} says that another host has started again: ignored, since it is not this host's status monitor",
+                from.to_string(), call.peer.address.port());
+    }
+    co_return;
+  }
+  co_await GoHome();
+  // An unknown cookie is one of an earlier run.
+  if (const auto address = local_monitor_.Find(cookie)) {
+    const std::vector<v4::LockHostName> hosts = HostsAt(*address);
+    if (hosts.size() > 1 && told_of_names_.Allows(timers_.Now())) {
+      log::warn("a host at {} has started again, but {} hosts lock files from there: their locks stay",
+                address->to_string(), hosts.size());
+    }
+    // The host may have told the server as well.
+    if (hosts.size() == 1 && restarts_.IsNew(*address, hosts.front().name, state, timers_.Now())) EndHosts(hosts);
+  }
+  co_await GoBack(call);
+}
+
 std::vector<v4::LockHostName> LockManager::HostsAt(const IpAddress& address) const {
   std::set<v4::LockHostName> names;
   for (const auto& some : {locks_.HostsAt(address), waiting_.HostsAt(address), requests_.HostsAt(address)}) {
@@ -370,6 +399,11 @@ void LockManager::EndHosts(const std::vector<v4::LockHostName>& hosts) {
   requests_.End(hosts);
   waiting_.RemoveHosts(hosts);
   locks_.EndHosts(home_, hosts);
+}
+
+void LockManager::Sweep() {
+  locks_.Sweep(home_);
+  local_monitor_.Keep(locks_.Addresses());
 }
 
 // ---- results of asynchronous calls

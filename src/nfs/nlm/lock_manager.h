@@ -19,6 +19,7 @@
 #include "nfs/nlm/host_calls.h"
 #include "nfs/nlm/host_requests.h"
 #include "nfs/nlm/known_restarts.h"
+#include "nfs/nlm/local_monitor.h"
 #include "nfs/nlm/waiting_locks.h"
 #include "nfs/v4/operations/host_locks.h"
 #include "protocol/nlm4.h"
@@ -49,8 +50,8 @@ class LockManager {
  public:
   // `home` is the loop of `timers`, on which all the work is done; null in a simulation. All arguments outlive the
   // manager.
-  LockManager(const Exports& exports, v4::HostLocks& locks, HostCalls& calls, Loop* home, TimerService& timers,
-              const WaitingLocks::Settings& settings = {});
+  LockManager(const Exports& exports, v4::HostLocks& locks, HostCalls& calls, LocalMonitor& local_monitor, Loop* home,
+              TimerService& timers, const WaitingLocks::Settings& settings = {});
 
   // Any thread may call the following methods. They return on the loop of the call's connection.
 
@@ -69,6 +70,9 @@ class LockManager {
   // Ignored from ports above 1023: no other program than one of the host's system may end the host's locks. `state` is
   // the number of the restart in SM_NOTIFY; each restart counts once.
   Task<> EndHost(const rpc::CallContext& call, std::string_view name, std::optional<int32_t> state = {});
+  // SM_NOTIFY of this program: the status monitor of this host passes on that the host with this cookie has started
+  // again. Ignored unless it comes from this host, from a port below 1024.
+  Task<> EndWatchedHost(const rpc::CallContext& call, ConstBytes cookie, int32_t state);
 
   // Sends results that an asynchronous call (_MSG) asked for, once. Any thread.
   void SendResults(const rpc::CallContext& call, uint32_t procedure, std::function<void(xdr::Encoder&)> write);
@@ -76,7 +80,7 @@ class LockManager {
   // For v4::LockNotice. Any thread.
   void Tell(const v4::LockNotice& notice) { waiting_.Tell(notice); }
   // On the home loop: forgets hosts that have no locks. Call it periodically.
-  void Sweep() { locks_.Sweep(home_); }
+  void Sweep();
   // On the home loop, once, before it ends.
   Task<> Stop();
 
@@ -118,11 +122,14 @@ class LockManager {
   const Exports& exports_;
   v4::HostLocks& locks_;
   HostCalls& calls_;
+  LocalMonitor& local_monitor_;
   Loop* const home_;
   TimerService& timers_;
   WaitingLocks waiting_;
   std::atomic<bool> stops_ = false;
-  LogLimit told_of_port_;  // that EndHost() was called from a port that may not do so
+  LogLimit told_of_port_;    // that EndHost() was called from a port that may not do so
+  LogLimit told_of_sender_;  // the same for EndWatchedHost()
+  LogLimit told_of_names_;   // that EndWatchedHost() cannot tell which host is meant
   // On the home loop.
   HostRequests requests_;
   KnownRestarts restarts_;

@@ -41,8 +41,49 @@ SentCall NoticeOf(xdr::Decoder& decoder) {
   return {.to = {}, .name = std::string(sent.mon_name), .state = sent.state};
 }
 
+void ExpectLockManager(const nsm::my_id& id) {
+  EXPECT_EQ(id.my_name, "server");
+  EXPECT_EQ(id.my_prog, NLM4_PROGRAM);
+  EXPECT_EQ(id.my_vers, NLM4_VERS);
+  EXPECT_EQ(id.my_proc, NLMPROC4_SM_NOTIFY::kNumber);
+}
+
+SentCall WatchOf(xdr::Decoder& decoder) {
+  nsm::mon sent;
+  EXPECT_TRUE(xdr::Decode(decoder, sent) && decoder.Finish());
+  ExpectLockManager(sent.id.id);
+  return {.to = {}, .cookie = std::string(AsText(sent.priv)), .name = std::string(sent.id.mon_name)};
+}
+
+SentCall EndOf(xdr::Decoder& decoder) {
+  nsm::mon_id sent;
+  EXPECT_TRUE(xdr::Decode(decoder, sent) && decoder.Finish());
+  ExpectLockManager(sent.id);
+  return {.to = {}, .name = std::string(sent.mon_name)};
+}
+
+SentCall EndOfAll(xdr::Decoder& decoder) {
+  nsm::my_id sent;
+  EXPECT_TRUE(xdr::Decode(decoder, sent) && decoder.Finish());
+  ExpectLockManager(sent);
+  return {.to = {}};
+}
+
+SentCall DecodeNsm(uint32_t procedure, xdr::Decoder& decoder) {
+  switch (procedure) {
+    case nsm::SM_MON::kNumber:
+      return WatchOf(decoder);
+    case nsm::SM_UNMON::kNumber:
+      return EndOf(decoder);
+    case nsm::SM_UNMON_ALL::kNumber:
+      return EndOfAll(decoder);
+    default:
+      return NoticeOf(decoder);
+  }
+}
+
 SentCall Decode(const HostCall& to, xdr::Decoder& decoder) {
-  if (to.program == nsm::SM_PROG) return NoticeOf(decoder);
+  if (to.program == nsm::SM_PROG) return DecodeNsm(to.procedure, decoder);
   if (to.procedure == NLMPROC4_TEST_RES::kNumber) return TestResultsOf(decoder);
   if (to.procedure != NLMPROC4_GRANTED::kNumber) return ResultsOf(decoder);
   return to.version == NLM4_VERS ? GrantedOf<nlm4_testargs>(decoder) : GrantedOf<nlm1::nlm_testargs>(decoder);
@@ -70,7 +111,15 @@ Task<HostCalls::Outcome> TestHosts::Call(HostCall call, std::function<void(xdr::
   if (IsCancelled(call.cancellation)) co_return Outcome::kEnded;
   if (outcome != Outcome::kAnswered) co_return outcome;
   xdr::Encoder encoder(buffers_);
-  if (call.procedure == NLMPROC4_GRANTED::kNumber) xdr::Encode(encoder, nlm4_res{.cookie = {}, .stat = status});
+  if (call.program == nsm::SM_PROG) {
+    if (call.procedure == nsm::SM_MON::kNumber) {
+      xdr::Encode(encoder, nsm::sm_stat_res{.res_stat = monitoring, .state = 1});
+    } else if (call.procedure != nsm::SM_NOTIFY::kNumber) {
+      xdr::Encode(encoder, nsm::sm_stat{.state = 1});
+    }
+  } else if (call.procedure == NLMPROC4_GRANTED::kNumber) {
+    xdr::Encode(encoder, nlm4_res{.cookie = {}, .stat = status});
+  }
   const xdr::Message results = encoder.Finish();
   xdr::Decoder reply(results);
   co_return read(reply) ? Outcome::kAnswered : Outcome::kRefused;
@@ -89,7 +138,7 @@ void TestHosts::ReleaseHeld() {
 }
 
 NlmTest::NlmTest(const WaitingLocks::Settings& settings)
-    : manager(server.exports, locks, hosts, nullptr, world, settings) {
+    : manager(server.exports, locks, hosts, local_monitor, nullptr, world, settings) {
   server.Serve(program4);
   server.Serve(program3);
   server.Serve(program1);
@@ -97,6 +146,7 @@ NlmTest::NlmTest(const WaitingLocks::Settings& settings)
 }
 
 NlmTest::~NlmTest() {
+  Spawn(local_monitor.Stop());
   Spawn(manager.Stop());
   world.Run();
   server.callbacks.on_host_notice = nullptr;

@@ -12,6 +12,7 @@
 #include "nfs/v4/operations/stateful_test.h"
 #include "protocol/nlm.h"
 #include "protocol/nlm4.h"
+#include "protocol/nsm.h"
 #include "rdma/sim/world.h"
 
 namespace penstock::nfs::nlm {
@@ -24,8 +25,8 @@ struct SentCall {
   std::string caller_name{};
   std::string fh{};
   std::string oh{};
-  std::string cookie{};
-  std::string name{};  // SM_NOTIFY
+  std::string cookie{};  // of NLM; the private data of SM_MON
+  std::string name{};    // SM_NOTIFY, SM_MON, SM_UNMON
   int32_t process = 0;
   int32_t state = 0;
   uint64_t offset = 0;
@@ -43,6 +44,7 @@ class TestHosts : public HostCalls {
   std::vector<SentCall> calls;
   Outcome outcome = Outcome::kAnswered;
   nlm4_stats status = NLM4_GRANTED;
+  nsm::sm_res monitoring = nsm::STAT_SUCC;  // the answer to SM_MON
   // While true, calls wait for Release() or for their cancellation.
   bool hold = false;
   void Release();
@@ -174,6 +176,7 @@ class NlmTest : public v4::StatefulTest {
   rdma::sim::World world{1};
   TestHosts hosts;
   v4::HostLocks locks{server.GetServices()};
+  LocalMonitor local_monitor{hosts, world, "server"};
   LockManager manager;
   Program program4{manager, 4};
   Program program3{manager, 3};

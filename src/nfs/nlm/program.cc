@@ -175,6 +175,13 @@ class Execution {
     co_return rpc::AcceptStatus::SUCCESS;
   }
 
+  Done EndWatchedHost() {
+    nlm4::nlm4_sm_status arguments;
+    if (!Decode(arguments)) co_return rpc::AcceptStatus::GARBAGE_ARGS;
+    co_await manager_.EndWatchedHost(call_, arguments.priv, arguments.state);
+    co_return rpc::AcceptStatus::SUCCESS;
+  }
+
   Done FreeAll() {
     typename V::Notify arguments;
     if (!Decode(arguments)) co_return rpc::AcceptStatus::GARBAGE_ARGS;
@@ -239,6 +246,9 @@ Done Execute(LockManager& manager, rpc::CallContext& context, xdr::Decoder& argu
       co_return co_await execution.Cancel(nlm4::NLMPROC4_CANCEL_RES::kNumber);
     case nlm4::NLMPROC4_UNLOCK_MSG::kNumber:
       co_return co_await execution.Unlock(nlm4::NLMPROC4_UNLOCK_RES::kNumber);
+    case nlm4::NLMPROC4_SM_NOTIFY::kNumber:
+      if (context.version == nlm4::NLM4_VERS) co_return co_await execution.EndWatchedHost();
+      break;
     case nlm4::NLMPROC4_SHARE::kNumber:
       if (has_shares) co_return co_await execution.SetShare();
       break;

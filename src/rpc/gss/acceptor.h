@@ -22,8 +22,10 @@ class Acceptor final : public SecurityFlavor {
     Mechanism& mechanism;
     const TimerService& clock;  // Now() is called on any thread
     ContextTable::Random random;
-    // Runs operations that block or take long. If null, they run at once.
+    // Runs operations that take long. If null, they run at once.
     Workers* pool = nullptr;
+    // Establishes contexts, which may block: the mechanism looks up users. The same for null.
+    Workers* negotiators = nullptr;
     ContextTable::Limits limits{};
     // Returns true if the connections of a peer with this address are protected by other means than RPCSEC_GSS: clients
     // there may make CCM contexts. If empty, no client may. Called on any thread.
@@ -34,6 +36,7 @@ class Acceptor final : public SecurityFlavor {
       : mechanism_(parts.mechanism),
         clock_(parts.clock),
         pool_(parts.pool),
+        negotiators_(parts.negotiators),
         is_protected_(std::move(parts.is_protected)),
         contexts_(parts.limits, std::move(parts.random)) {}
 
@@ -70,6 +73,7 @@ class Acceptor final : public SecurityFlavor {
   Mechanism& mechanism_;
   const TimerService& clock_;
   Workers* const pool_;
+  Workers* const negotiators_;
   const std::function<bool(const IpAddress&)> is_protected_;
   ContextTable contexts_;
 };

@@ -67,11 +67,17 @@ class Kerberos::KerberosContext final : public MechanismContext {
     if (lifetime_ != GSS_C_INDEFINITE) initiator.lifetime = std::chrono::seconds(lifetime_);
     // A principal may not map to a user: machines do not, nor users of other realms, unless the host's configuration
     // maps them.
-    if (gss_localname(&minor, initiator_.get(), KerberosOid(), local.out()) == GSS_S_COMPLETE) {
-      if (const Found<User> user = owner_.look_up_(local.text()); user && *user) {
-        initiator.uid = (*user)->uid;
-        initiator.gid = (*user)->gid;
-      }
+    if (gss_localname(&minor, initiator_.get(), KerberosOid(), local.out()) != GSS_S_COMPLETE) return initiator;
+    const std::string name = local.text();
+    const Found<User> user = owner_.look_up_(name);
+    if (!user) {
+      // The context would act as nobody for hours.
+      return std::unexpected(Failure{.text = fmt::format("user {} cannot be looked up on this host: {}", name,
+                                                         DescribeErrno(user.error().error))});
+    }
+    if (*user) {
+      initiator.uid = (*user)->uid;
+      initiator.gid = (*user)->gid;
     }
     return initiator;
   }

@@ -3,8 +3,10 @@
 
 #include <unistd.h>
 
+#include <cerrno>
 #include <iostream>
 
+#include "base/test_log.h"
 #include "rpc/gss/test_acceptor.h"
 #include "rpc/gss/test_kerberos.h"
 
@@ -49,6 +51,31 @@ TEST_F(KerberosTest, AcceptsCallsOfAUserUnderEveryService) {
   EXPECT_EQ(program.last.initiator->display, "alice@PENSTOCK.TEST");
   EXPECT_THAT(program.last.initiator->name, HasSubstr("alice@PENSTOCK.TEST"));
   EXPECT_EQ(program.last.initiator->name.substr(0, 2), std::string("\x04\x01", 2)) << "RFC 2743 §3.2";
+}
+
+class NoDirectoryTest : public FlavorTest {
+ protected:
+  NoDirectoryTest() : FlavorTest(Open()) {}
+
+  static std::shared_ptr<Mechanism> Open() {
+    auto opened = Kerberos::Open("", [](const std::string&) -> Found<User> { return std::unexpected(NoAnswer{EIO}); });
+    EXPECT_TRUE(opened) << opened.error().message;
+    return *std::move(opened);
+  }
+};
+
+TEST_F(NoDirectoryTest, AUserWhoCannotBeLookedUpGetsNoContext) {
+  const CapturedLog log;
+  KerberosInitiator mechanism(Environment("PENSTOCK_CACHE_ALICE"));
+  testing::Initiator alice(mechanism, pool);
+  EXPECT_EQ(alice.HandleCreated(Reply(alice.Create(Xid(5), To(0))))->gss_major, kFailure);
+  EXPECT_THAT(log.text(), HasSubstr("user daemon cannot be looked up on this host: Input/output error"));
+}
+
+TEST_F(NoDirectoryTest, AMachineIsNobodyWithoutALookUp) {
+  KerberosInitiator mechanism(Environment("PENSTOCK_CACHE_HOST_CLIENT1"));
+  testing::Initiator machine(mechanism, pool);
+  EXPECT_EQ(Establish(machine), 1);
 }
 
 TEST_F(KerberosTest, MapsAMachineToNobody) {

@@ -98,7 +98,7 @@ Task<Message> Acceptor::Negotiate(const Incoming& incoming) {
     negotiated = co_await Conjoin(peer, handle, *conjunction);
   } else {
     const auto take = [&] { return TakeToken(std::move(mechanism), handle, *token); };
-    negotiated = co_await Offload(peer.loop, pool_, take, ClientKeyOf(peer));
+    negotiated = co_await Offload(peer.loop, negotiators_, take, ClientKeyOf(peer));
   }
   if (!negotiated) {
     contexts_.Abandon(handle);

@@ -110,6 +110,7 @@ class FlavorTest : public ::testing::Test {
                      .clock = clock,
                      .random = [this](Bytes room) { std::ranges::fill(room, std::byte{next_handle++}); },
                      .pool = workers_,
+                     .negotiators = workers_,
                      .is_protected = [this](const IpAddress& host) { return host == protected_host; }}};
   Dispatcher dispatcher{cache, clock};
   Peer peer;

@@ -169,7 +169,8 @@ class TransportsTest : public ::testing::TestWithParam<std::tuple<Over, GssServi
   Acceptor acceptor{{.mechanism = *kerberos,
                      .clock = loop,
                      .random = [this](Bytes room) { std::ranges::fill(room, std::byte{++handles}); },
-                     .pool = &workers}};
+                     .pool = &workers,
+                     .negotiators = &workers}};
   Dispatcher dispatcher{cache, loop};
   Message last;
   uint8_t handles = 0;

@@ -4,6 +4,7 @@
 // A plain table.
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <functional>
 #include <optional>
@@ -22,6 +23,8 @@ class CopyNotices {
   struct Limits {
     size_t per_client = 1024;
     size_t of_all = 16 << 10;
+    // If there is no room, notices of other clients that are over make some, at most so often.
+    Duration between_searches = std::chrono::seconds(1);
   };
   CopyNotices() : CopyNotices(Limits{}) {}
   explicit CopyNotices(const Limits& limits) : limits_(limits) {}
@@ -52,16 +55,20 @@ class CopyNotices {
   bool Cancel(ClientId client, const FileHandle& file, const nfs4::stateid4& stateid);
   void ForgetClient(ClientId client);
 
-  size_t size() const { return notices_.size(); }
+  size_t size() const { return clients_.size(); }
 
  private:
-  using Table = std::unordered_map<uint64_t, Notice>;  // by the random part of the stateid
-
-  // Returns the end of the table if there is no such notice for the file.
-  Table::iterator Find(const nfs4::stateid4& stateid, const FileHandle& file);
+  // Returns null if there is no such notice for the file.
+  Notice* Find(const nfs4::stateid4& stateid, const FileHandle& file);
+  // Removes the client's notices that are over.
+  void EraseOf(ClientId client, const std::function<bool(const Notice&)>& is_over);
+  void EraseOfAll(const std::function<bool(const Notice&)>& is_over);
 
   Limits limits_;
-  Table notices_;
+  // Both by the random part of the stateid. A call looks at the notices of its own client only.
+  std::unordered_map<uint64_t, ClientId> clients_;
+  std::unordered_map<ClientId, std::unordered_map<uint64_t, Notice>> by_client_;
+  TimePoint next_search_ = TimePoint::min();
 };
 
 }  // namespace penstock::nfs::v4

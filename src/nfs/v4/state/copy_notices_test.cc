@@ -82,7 +82,18 @@ TEST(CopyNoticesTest, LimitsEachClientAndMakesRoomForNewNoticesByThoseWithoutSta
   const auto is_closed = [](const CopyNotices::Notice& notice) { return notice.destination != "a"; };
   EXPECT_TRUE(notices.Give(NoticeOf(1, "c"), 6, kNow, is_closed));
   EXPECT_FALSE(notices.Use(*old, kFile, kNow));
-  EXPECT_EQ(notices.size(), 2u);
+  EXPECT_EQ(notices.size(), 3u);
+}
+
+TEST(CopyNoticesTest, TheSearchForRoomAmongOtherClientsIsRare) {
+  CopyNotices notices({.per_client = 2, .of_all = 2, .between_searches = seconds(1)});
+  EXPECT_TRUE(notices.Give(NoticeOf(1), 1, kNow, Lasts));
+  EXPECT_TRUE(notices.Give(NoticeOf(2), 2, kNow, Lasts));
+  EXPECT_FALSE(notices.Give(NoticeOf(3), 3, kNow, Lasts));
+  const auto lasts_no_more = [](const CopyNotices::Notice& notice) { return notice.client == ClientId(3); };
+  EXPECT_FALSE(notices.Give(NoticeOf(3), 4, kNow, lasts_no_more));
+  EXPECT_TRUE(notices.Give(NoticeOf(3), 5, kNow + seconds(1), lasts_no_more));
+  EXPECT_EQ(notices.size(), 1u);
 }
 
 TEST(CopyNoticesTest, OtherStateIdsAreNone) {
