@@ -171,7 +171,7 @@ class Server : fuzz::Nfs4Server {
     StopManager();
     Start();
     locks_.emplace(MakeServices());
-    local_monitor_.emplace(hosts_, world_, "server");
+    local_monitor_.emplace(hosts_, world_);
     local_monitor_->Use(true);
     manager_.emplace(exports_, *locks_, hosts_, *local_monitor_, nullptr, world_);
     peer_.buffers = &buffers_;

@@ -51,13 +51,18 @@ SetupResult<MadeServer> MakeServer(const ServeOptions& arguments, const server::
   server::Parts parts{.state_directory = std::move(state_directory),
                       .pool = std::make_shared<Workers>(arguments.workers)};
   std::vector<fs::posix::DirectoryToServe> directories;
-  directories.reserve(exports.size());
+  std::vector<std::filesystem::path> of_referrals;
   for (const nfs::ExportSpec& spec : exports) {
-    if (!spec.options.locations.referral) directories.push_back({spec.path, spec.directory});
+    if (spec.options.locations.referral) {
+      of_referrals.push_back(spec.directory);
+    } else {
+      directories.push_back({spec.path, spec.directory});
+    }
   }
   PENSTOCK_TRY(auto served, fs::posix::OpenDirectories(directories, *parts.pool,
                                                        {.state_directory = parts.state_directory.path(),
                                                         .leases = options.nfs4.delegations,
+                                                        .hidden = std::move(of_referrals),
                                                         .other_descriptors = options.connections.connections}));
   parts.open_files = std::move(served.open_files);
   size_t opened = 0;

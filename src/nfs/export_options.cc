@@ -63,8 +63,11 @@ SetupResult<void> ApplyValue(std::string_view key, std::string_view value, Expor
     options.security = *flavors;
   } else if (key == "refer" || key == "replicas") {
     const bool referral = key == "refer";
-    if (!options.locations.list.empty() && options.locations.referral != referral) {
-      return Fail("the export options refer= and replicas= exclude each other");
+    if (!options.locations.list.empty()) {
+      if (options.locations.referral != referral) {
+        return Fail("the export options refer= and replicas= exclude each other");
+      }
+      return Fail("the export option {}= is given twice: write all locations in one, with \":\" between them", key);
     }
     auto list = ParseLocations(value);
     if (!list) return Fail("export option {}={:.60}: {}", key, value, list.error().message);

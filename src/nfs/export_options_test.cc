@@ -110,6 +110,8 @@ TEST(ExportSpec, HasLocationsOnOtherServers) {
   EXPECT_EQ(replicas->options.locations.list, (std::vector<Location>{{"/data", {"other"}}}));
   EXPECT_EQ(ErrorOf("/far=/none:refer=/a"), "export option refer=/a: \"/a\" names no host: write PATH@HOST[+HOST]");
   EXPECT_EQ(ErrorOf("/far=/none:refer"), "unknown export option \"refer\"");
+  EXPECT_EQ(ErrorOf("/far=/none:refer=/a@one,refer=/a@two"),
+            "the export option refer= is given twice: write all locations in one, with \":\" between them");
   EXPECT_EQ(ErrorOf("/far=/none:refer=/a@one,replicas=/a@two"),
             "the export options refer= and replicas= exclude each other");
   EXPECT_EQ(ErrorOf("/=/none:refer=/a@one"),

@@ -20,10 +20,10 @@ ExportId IdOf(std::string_view path) {
 }
 
 // Returns the rest of `path` after `prefix`, a normal export path, or nullopt if `path` is not within it. A client's
-// path may have any number of slashes.
+// path may have any number of slashes, and names of a directory itself (".").
 std::optional<std::string_view> RestBelow(std::string_view path, std::string_view prefix) {
   const auto skip_slashes = [](std::string_view& text) {
-    text.remove_prefix(std::min(text.find_first_not_of('/'), text.size()));
+    while (text.starts_with('/') || text.starts_with("./") || text == ".") text.remove_prefix(1);
   };
   skip_slashes(path);
   skip_slashes(prefix);

@@ -68,6 +68,9 @@ TEST_F(ExportsTest, ResolvesAPathToTheDeepestExport) {
   EXPECT_EQ(Resolve("/other/file"), "/ + other/file");
   EXPECT_EQ(Resolve("/data"), "/data + ");
   EXPECT_EQ(Resolve("//data//"), "/data + ");
+  EXPECT_EQ(Resolve("/./data/."), "/data + ");
+  EXPECT_EQ(Resolve("/data/./deep/./sub"), "/data/deep + sub");
+  EXPECT_EQ(Resolve("/data/.deep"), "/data + .deep");
   EXPECT_EQ(Resolve("/data/sub"), "/data + sub");
   EXPECT_EQ(Resolve("/data/deep/sub"), "/data/deep + sub");
   EXPECT_EQ(Resolve("/data/deeper"), "/data + deeper");

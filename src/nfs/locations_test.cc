@@ -40,6 +40,18 @@ TEST(Locations, ReportsEachError) {
   EXPECT_EQ(ErrorOf("/a@one@two"), "\"one@two\" is not a host name or an address");
   EXPECT_EQ(ErrorOf("/a@[one]"), "\"[one]\" is not a host name or an address");
   EXPECT_EQ(ErrorOf("/a@[::1"), "\"[::1\" is not a host name or an address");
+  const std::string long_name =
+      std::string(63, 'a') + "." + std::string(63, 'b') + "." + std::string(63, 'c') + "." + std::string(62, 'd');
+  for (const std::string& host : {std::string("[:]"), std::string("[...:]"), std::string("[1:2:3:4:5:6:7:8:9:10]"),
+                                  std::string("[fe80::1%eth0]"), std::string("."), std::string(".."), std::string("-"),
+                                  std::string("_"), std::string("a..b"), std::string("999.1.1.1"), std::string("1.2.3"),
+                                  std::string("1.2.3.4.999.1"), std::string(64, 'a'), long_name}) {
+    EXPECT_EQ(ErrorOf("/a@" + host), "\"" + host + "\" is not a host name or an address");
+  }
+  for (const char* path : {"/a\n", "/\x07", "/\x7f", "/\xff\xfe"}) {
+    EXPECT_EQ(ErrorOf(std::string(path) + "@host"),
+              "the path on the other server is not UTF-8, or has control characters");
+  }
   EXPECT_EQ(ErrorOf("/a@" + std::string(4096, 'h')), "the list is longer than 4096 octets");
 }
 

@@ -29,7 +29,9 @@ class UserGroups {
   using LookUp = std::function<Result<std::vector<uint32_t>, NoAnswer>(uint32_t uid)>;
   struct Settings {
     Duration known_for = std::chrono::minutes(5);
-    Duration again_after = std::chrono::seconds(5);  // a look-up without an answer
+    // After a look-up without an answer: the next attempt for a user whose groups are known, and for others.
+    Duration kept_for = std::chrono::minutes(1);
+    Duration again_after = std::chrono::seconds(5);
     size_t users = 16384;
     // Whether to look up users of AUTH_SYS, too. Their credentials already name groups.
     bool of_everybody = true;
@@ -52,8 +54,9 @@ class UserGroups {
 
   // Returns true if Of() has a recent entry for the user. Otherwise call Load() first.
   bool Knows(uint32_t uid) const;
-  // `client` shares the pool with others. If the databases do not answer, the user keeps the groups that were known, or
-  // has none, until the next attempt.
+  // `client` shares the pool with others. Meanwhile other calls of a user whose groups are known use those. If the
+  // database of users does not answer, the user keeps the groups that were known, or has none, until the next attempt.
+  // (getgrouplist(3) does not tell whether the database of groups has answered.)
   Task<> Load(Loop* loop, uint32_t uid, ClientKey client = {});
   // Returns null if there is no entry.
   List Of(uint32_t uid) const;

@@ -253,9 +253,11 @@ void Registrar::TellElsewhere(const Report& report) {
   elsewhere_ = report.elsewhere;
 }
 
-bool Registrar::IsElsewhere(uint32_t program) {
+Registrar::Place Registrar::PlaceOf(uint32_t program) {
   std::lock_guard lock(mutex_);
-  return elsewhere_.contains(program);
+  if (!reached_) return Place::kUnknown;
+  if (elsewhere_.contains(program)) return Place::kElsewhere;
+  return told_.contains(program) ? Place::kNeither : Place::kHere;
 }
 
 bool Registrar::has_all() {

@@ -33,7 +33,7 @@ class Registrar {
     // rpcbind's local socket is the first of these that something listens at. rpcbind knows the user of a caller there,
     // and accepts registrations only there.
     std::vector<std::string> sockets{"/run/rpcbind.sock", "/var/run/rpcbind.sock"};
-    // Programs that another server of this host may have: it is no problem, see IsElsewhere().
+    // Programs that another server of this host may have, which is no problem.
     std::set<uint32_t> may_be_elsewhere{};
     // Tests replace it.
     Connect connect = &ConnectBlocking;
@@ -49,8 +49,14 @@ class Registrar {
   void Refresh();
   // Whether the last attempt has found or made all registrations, but for those that may be elsewhere.
   bool has_all();
-  // Whether the last attempt has left the program to another server, as it may.
-  bool IsElsewhere(uint32_t program);
+  // What the last attempt has found about a program. It is unknown if rpcbind has not answered.
+  enum class Place : uint8_t {
+    kUnknown,
+    kHere,       // all its services are registered
+    kElsewhere,  // another server has it, as it may
+    kNeither,    // there is a problem
+  };
+  Place PlaceOf(uint32_t program);
   // Removes the registrations that Require() and Refresh() have made, unless they lead elsewhere by now.
   void Withdraw();
 

@@ -190,6 +190,8 @@ TEST_P(RegistrarTest, LeavesAProgramThatAnotherServerOffers) {
   const size_t octets = log_.text().size();
   registrar.Refresh();
   EXPECT_EQ(log_.text().size(), octets) << "the warning comes once";
+  EXPECT_EQ(registrar.PlaceOf(100003), Registrar::Place::kNeither);
+  EXPECT_EQ(registrar.PlaceOf(100005), Registrar::Place::kHere);
   registrar.Withdraw();
   EXPECT_THAT(table_.entries(), ElementsAre(theirs));
   EXPECT_FALSE(MakeRegistrar().Require());
@@ -201,8 +203,8 @@ TEST_P(RegistrarTest, AProgramThatMayBeElsewhereIsNoProblem) {
   table_.Add({100005, 3, "udp", other->address()});
   Registrar registrar(Services(), {.sockets = {path()}, .may_be_elsewhere = {100005}});
   EXPECT_TRUE(registrar.Require());
-  EXPECT_TRUE(registrar.IsElsewhere(100005));
-  EXPECT_FALSE(registrar.IsElsewhere(100003));
+  EXPECT_EQ(registrar.PlaceOf(100005), Registrar::Place::kElsewhere);
+  EXPECT_EQ(registrar.PlaceOf(100003), Registrar::Place::kHere);
   EXPECT_THAT(log_.text(), HasSubstr("it is left to that server"));
   const size_t octets = log_.text().size();
   registrar.Refresh();
@@ -210,8 +212,11 @@ TEST_P(RegistrarTest, AProgramThatMayBeElsewhereIsNoProblem) {
   EXPECT_EQ(log_.text().size(), octets) << "it is told once";
   other.reset();
   registrar.Refresh();
-  EXPECT_FALSE(registrar.IsElsewhere(100005));
+  EXPECT_EQ(registrar.PlaceOf(100005), Registrar::Place::kHere);
   EXPECT_THAT(table_.entries(), ElementsAre(kRdma, kTcp, kMount));
+  StopRpcbind();
+  registrar.Refresh();
+  EXPECT_EQ(registrar.PlaceOf(100005), Registrar::Place::kUnknown);
 }
 
 TEST_P(RegistrarTest, LeavesAProgramThatAnotherServerOffersOverUdp) {

@@ -4,10 +4,12 @@
 #include <netinet/in.h>
 #include <sys/socket.h>
 
+#include <algorithm>
 #include <chrono>
 #include <utility>
 
 #include "base/log.h"
+#include "protocol/nlm4.h"
 #include "protocol/nsm.h"
 #include "rpc/udp/datagrams.h"
 #include "server/wall_clock.h"
@@ -68,6 +70,11 @@ SetupResult<void> Discovery::Start(std::vector<rpcbind::Service> services, Servi
     log::debug("not registered with rpcbind: the server listens on {} only", options_.listen.to_string());
     return {};
   }
+  hears_loopback_ = std::ranges::any_of(services, [](const rpcbind::Service& each) {
+    const IpAddress& address = each.address.address();
+    return each.program == nlm4::NLM4_PROGRAM && each.netid.transport == TransportKind::kUdp && !each.netid.v6 &&
+           (address.is_unspecified() || address == asio::ip::address_v4::loopback());
+  });
   rpcbind::Registrar::Options with;
   with.may_be_elsewhere = {nsm::SM_PROG};  // see nfs::nlm::LocalMonitor
   registrar_ = std::make_unique<rpcbind::Registrar>(std::move(services), std::move(with));
@@ -86,16 +93,18 @@ SetupResult<void> Discovery::Start(std::vector<rpcbind::Service> services, Servi
 }
 
 void Discovery::LookForOtherMonitor() {
-  // It finds the lock manager by rpcbind, so that must be this server's.
-  const bool exists = registrar_->has_all() && registrar_->IsElsewhere(nsm::SM_PROG);
-  const bool is_reachable = options_.listen.is_unspecified() || options_.listen.is_loopback();
-  if (exists && !is_reachable && !std::exchange(told_unreachable_, true)) {
+  using Place = rpcbind::Registrar::Place;
+  const Place monitor = registrar_->PlaceOf(nsm::SM_PROG);
+  if (monitor == Place::kUnknown) return;
+  // It finds the lock manager by rpcbind.
+  const bool exists = monitor == Place::kElsewhere && registrar_->PlaceOf(nlm4::NLM4_PROGRAM) == Place::kHere;
+  if (exists && !hears_loopback_ && !std::exchange(told_unreachable_, true)) {
     log::warn(
         "hosts that start again tell the status monitor of this host (rpc.statd), which speaks to 127.0.0.1 and not to "
         "{}: their locks of versions 2 and 3 stay. Listen on all addresses, or stop rpc.statd",
         options_.listen.to_string());
   }
-  has_other_monitor_ = exists && is_reachable;
+  has_other_monitor_ = exists && hears_loopback_;
 }
 
 SetupResult<void> Discovery::ServePortMapper(std::vector<rpcbind::Service> services, ServingLoop& loop) {

@@ -73,7 +73,8 @@ class Discovery {
   std::unique_ptr<Timer> timer_;
   std::atomic<bool> is_looking_ = false;
   std::atomic<bool> has_other_monitor_ = false;
-  bool told_unreachable_ = false;  // that it cannot reach the server
+  bool hears_loopback_ = false;    // the lock manager, over UDP at 127.0.0.1
+  bool told_unreachable_ = false;  // that the other monitor cannot reach it
   // These are set if the server has a port mapper.
   std::vector<rpcbind::Service> services_;
   std::unique_ptr<rpcbind::PortMapper2> port_mapper2_;

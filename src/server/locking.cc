@@ -3,7 +3,9 @@
 #include <unistd.h>
 
 #include <array>
+#include <set>
 #include <string>
+#include <vector>
 
 namespace penstock::server {
 namespace {
@@ -23,7 +25,7 @@ Locking::Locking(const nfs::Exports& exports, Nfs4& nfs4, const Discovery& disco
       discovery_(discovery),
       calls_(home, {}),
       locks_(nfs4.services()),
-      local_monitor_(calls_, home, NameOfThisHost()),
+      local_monitor_(calls_, home),
       manager_(exports, locks_, calls_, local_monitor_, &home, home),
       nfs2_(nfs2),
       status_monitor_(manager_, nfs::nlm::StateOf(nfs4.instance())),
@@ -40,8 +42,12 @@ std::vector<rpc::Program*> Locking::lock_managers() {
 }
 
 void Locking::Start() {
-  restart_notices_.Send(nfs4_.TakeRememberedHosts());
+  const std::vector<nfs::v4::RememberedHost> hosts = nfs4_.TakeRememberedHosts();
+  std::set<IpAddress> addresses;
+  for (const nfs::v4::RememberedHost& each : hosts) addresses.insert(each.name.address);
   local_monitor_.Use(discovery_.has_other_monitor());
+  local_monitor_.EndEarlier(addresses);
+  restart_notices_.Send(hosts);
   sweep_->ExpireAfter(kSweepInterval);
 }
 
@@ -53,9 +59,9 @@ void Locking::Sweep() {
 
 Task<> Locking::Stop() {
   sweep_.reset();
+  co_await local_monitor_.Stop();
   calls_.Abort();
   co_await restart_notices_.Stop();
-  co_await local_monitor_.Stop();
   co_await manager_.Stop();
 }
 

@@ -7,7 +7,6 @@ import os
 import socket
 import subprocess
 import sys
-import time
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "harness"))
 import namespaces  # noqa: E402
@@ -77,13 +76,36 @@ def watches(scratch):
         restarts(HERE, 5)
         until(lambda: theirs.lock_call(LOCK, rival) == GRANTED_IT, "the locks of the host that has started again end")
         assert mine.lock_call(LOCK, lock._replace(offset=50)) == DENIED, "those of the other host stay"
-        # The message of the same restart comes again: new locks stay.
+        # The host tells the server of the same restart: new locks stay.
         assert theirs.lock_call(UNLOCK, rival) == GRANTED_IT
         assert mine.lock_call(LOCK, lock) == GRANTED_IT
-        restarts(HERE, 5)
-        time.sleep(1)
+        assert mine.call(SM_NOTIFY, opaque(b"here") + words(5), NSM, 1) == b""
         assert theirs.lock_call(LOCK, rival) == DENIED
         mine.close(), theirs.close()
+        assert server.stop() == 0
+        assert not watched(folder), "nothing is left for the next start of this host"
+
+
+def one_name(scratch):
+    """Addresses with one name are watched one by one, so that each restart is told."""
+    prepare("rpcbind", "rpc.statd")
+    with open(f"{scratch}/hosts", "w") as hosts:
+        hosts.write(f"127.0.0.1 localhost\n{HERE} twin\n{THERE} twin\n")
+    subprocess.run(["mount", "--bind", f"{scratch}/hosts", "/etc/hosts"], check=True)
+    with rpcbind(), statd(scratch), server_of(scratch) as server:
+        handle = file_handle(server, b"file")
+        callers = {host: Caller(server.mount, host) for host in (HERE, THERE)}
+        third = Caller(server.mount, "127.0.0.4")
+        for number, host in ((5, HERE), (7, THERE)):
+            for offset, (each, caller) in enumerate(callers.items()):
+                assert caller.lock_call(LOCK, Lock(each, handle, offset=100 * offset)) == GRANTED_IT
+            rival = Lock("third", handle, offset=100 * (host == THERE))
+            assert third.lock_call(LOCK, rival) == DENIED
+            restarts(host, number)
+            until(lambda: third.lock_call(LOCK, rival) == GRANTED_IT, f"the locks of {host} end")
+            assert third.lock_call(UNLOCK, rival) == GRANTED_IT
+        for each in (*callers.values(), third):
+            each.close()
 
 
 def starts_again(scratch):
@@ -122,4 +144,4 @@ def cannot_reach_the_server(scratch):
 
 if __name__ == "__main__":
     namespaces.enter()
-    main({case.__name__: case for case in (watches, starts_again, cannot_reach_the_server)})
+    main({case.__name__: case for case in (watches, one_name, starts_again, cannot_reach_the_server)})

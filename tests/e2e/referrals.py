@@ -123,6 +123,21 @@ def refuses(scratch):
             refused("ls", servers.url("/far", "3", f"&mountport={servers.ports[0][2]}"), mentions=["/far"])
 
 
+def hides_its_directory(scratch):
+    """The directory of a referral is below another export: no version of NFS reaches what is in it."""
+    os.makedirs(f"{scratch}/export/far")
+    make(f"{scratch}/export/far/secret", 10)
+    exports = {"/": f"{scratch}/export:no_root_squash", "/far": f"{scratch}/export/far:refer=/data@{ADDRESS}.0.1"}
+    with Server(exports) as server:
+        for path in ("/far/secret", "/./far/secret"):
+            url = f"nfs://{ADDRESS}:{server.tcp}{path}?vers=3&proto=tcp&mountport={server.mount}"
+            refused("cat", url, mentions=["far"])
+        root = f"nfs://{ADDRESS}:{server.tcp}/?vers=3&proto=tcp&mountport={server.mount}"
+        assert ok("ls", root).decode().split() == ["far"]
+        refused("mv", f"nfs://{ADDRESS}:{server.tcp}/far?vers=3&proto=tcp&mountport={server.mount}", "/other", mentions=["far"])
+        assert os.listdir(f"{scratch}/export/far") == ["secret"]
+
+
 def survives_restarts(scratch):
     """A referred server that is killed and started again in the middle of a copy loses nothing."""
     size, passing = 24 * MIB, 3 * MIB
@@ -142,7 +157,7 @@ def survives_restarts(scratch):
             assert got.read() == source.read()
 
 
-CASES = {case.__name__: case for case in (follows, shows, refuses, survives_restarts)}
+CASES = {case.__name__: case for case in (follows, shows, refuses, hides_its_directory, survives_restarts)}
 
 if __name__ == "__main__":
     main(CASES)

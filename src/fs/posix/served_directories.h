@@ -26,6 +26,8 @@ struct ServedDirectoriesOptions {
   std::filesystem::path state_directory;
   // See Options::leases. The host calls Server::LookAtLocalLeases() on each SIGIO.
   bool leases = false;
+  // Further directories that no client reaches through one that is served (Covers).
+  std::vector<std::filesystem::path> hidden{};
   // Descriptors that the process needs for connections and other uses, see OpenObjects::MaxDescriptors.
   size_t other_descriptors = 0;
 };

@@ -1,9 +1,12 @@
 #include "nfs/nlm/local_monitor.h"
 
+#include <chrono>
 #include <concepts>
 #include <functional>
 #include <string>
+#include <utility>
 
+#include "base/host.h"
 #include "base/log.h"
 #include "base/random.h"
 #include "protocol/nlm4.h"
@@ -16,42 +19,101 @@ using namespace nsm;  // NOLINT: the protocol's own names, X/Open XNFS
 
 namespace {
 
-// After so many calls without an answer, the monitor is left alone until Keep() or Watch().
+// After so many calls without an answer, the monitor is left alone for a while.
 constexpr int kMostUnanswered = 3;
+// Of those that are watched, and those whose end the monitor has not answered. Beyond, the latter are forgotten.
+constexpr size_t kMostAddresses = 1 << 15;
+constexpr Duration kTimeToStop = std::chrono::seconds(1);
+
+// What SM_MON and SM_UNMON call the address and the program that asks. rpc.statd has one entry for all addresses with
+// one name in the name service, if the names of those that ask are equivalent as well. So each address is asked for
+// under a name of its own, which means nothing: rpc.statd looks it up, and the domain "invalid" has no names (RFC 6761
+// §6.4).
+class Names {
+ public:
+  explicit Names(const IpAddress& address) : address_(address.to_string()), asker_(address_) {
+    for (char& each : asker_) {
+      if (each == '.' || each == ':' || each == '%') each = '-';
+    }
+    asker_ += ".penstock.invalid.";
+  }
+  Names(const Names&) = delete;
+  Names& operator=(const Names&) = delete;
+
+  // A view.
+  mon_id id() const {
+    return {.mon_name = address_,
+            .id = {.my_name = asker_,
+                   .my_prog = nlm4::NLM4_PROGRAM,
+                   .my_vers = nlm4::NLM4_VERS,
+                   .my_proc = nlm4::NLMPROC4_SM_NOTIFY::kNumber}};
+  }
+
+ private:
+  const std::string address_;
+  std::string asker_;
+};
 
 }  // namespace
+
+LocalMonitor::LocalMonitor(HostCalls& calls, TimerService& timers) : calls_(calls), timers_(timers) {}
 
 void LocalMonitor::Use(bool exists) {
   if (std::exchange(exists_, exists) == exists) return;
   watched_.clear();
   by_cookie_.clear();
   waiting_.clear();
-  has_ended_all_ = false;
 }
 
-void LocalMonitor::Watch(const IpAddress& address) {
-  if (!exists_) return;
-  Add(address);
+LocalMonitor::Watched& LocalMonitor::Get(const IpAddress& address) {
+  const auto [at, is_new] = watched_.try_emplace(address);
+  if (is_new) {
+    FillRandomly(at->second.cookie);
+    by_cookie_.emplace(at->second.cookie, address);
+  }
+  return at->second;
+}
+
+LocalMonitor::Addresses::iterator LocalMonitor::Forget(Addresses::iterator address) {
+  by_cookie_.erase(address->second.cookie);
+  return watched_.erase(address);
+}
+
+void LocalMonitor::AskLater(const IpAddress& address) { waiting_[HostOf(address)].insert(address); }
+
+void LocalMonitor::EndEarlier(const std::set<IpAddress>& addresses) {
+  if (!exists_ || stops_) return;
+  for (const IpAddress& each : addresses) {
+    Watched& watched = Get(each);
+    if (watched.is_watched) continue;
+    watched.is_wanted = false;
+    watched.may_be_known = true;
+    AskLater(each);
+  }
   Start();
 }
 
-void LocalMonitor::Add(const IpAddress& address) {
-  const auto [at, is_new] = watched_.try_emplace(address);
-  Watched& watched = at->second;
-  if (is_new) {
-    FillRandomly(watched.cookie);
-    by_cookie_.emplace(watched.cookie, address);
-  }
-  if (is_new || !watched.is_wanted) waiting_.insert(address);
-  watched.is_wanted = true;
+void LocalMonitor::Watch(const IpAddress& address) {
+  if (!exists_ || stops_) return;
+  const bool is_new = !watched_.contains(address);
+  Watched& watched = Get(address);
+  if (!is_new && std::exchange(watched.is_wanted, true)) return;
+  AskLater(address);
+  Start();
 }
 
 void LocalMonitor::Keep(const std::set<IpAddress>& addresses) {
-  if (!exists_) return;
-  for (const IpAddress& each : addresses) Add(each);
-  for (auto& [address, watched] : watched_) {
-    watched.is_wanted = addresses.contains(address);
-    if (!watched.is_wanted || !watched.is_watched) waiting_.insert(address);
+  if (!exists_ || stops_) return;
+  for (const IpAddress& each : addresses) Get(each);
+  for (auto at = watched_.begin(); at != watched_.end();) {
+    Watched& watched = at->second;
+    watched.is_wanted = addresses.contains(at->first);
+    if (!watched.is_wanted && (!watched.may_be_known || watched_.size() > kMostAddresses)) {
+      at = Forget(at);
+      continue;
+    }
+    if (!watched.is_wanted || !watched.is_watched) AskLater(at->first);
+    ++at;
   }
   Start();
 }
@@ -66,7 +128,7 @@ std::optional<IpAddress> LocalMonitor::Find(ConstBytes cookie) const {
 }
 
 void LocalMonitor::Start() {
-  if (asking_.count() == 0 && !cancellation_.cancelled()) Spawn(AskForAll());
+  if (asking_.count() == 0) Spawn(AskForAll());
 }
 
 Task<> LocalMonitor::AskForAll() {
@@ -75,20 +137,17 @@ Task<> LocalMonitor::AskForAll() {
   while (!waiting_.empty() && unanswered < kMostUnanswered && !cancellation_.cancelled()) {
     auto next = waiting_.upper_bound(last_);
     if (next == waiting_.end()) next = waiting_.begin();
-    last_ = *next;
-    waiting_.erase(next);
-    const Answer answer = co_await AskFor(last_);
+    last_ = next->first;
+    std::set<IpAddress>& addresses = next->second;
+    const IpAddress address = addresses.extract(addresses.begin()).value();
+    if (addresses.empty()) waiting_.erase(next);
+    const Answer answer = co_await AskFor(address);
     unanswered = answer == Answer::kNone ? unanswered + 1 : 0;
   }
   asking_.End();
 }
 
 Task<LocalMonitor::Answer> LocalMonitor::AskFor(IpAddress address) {
-  if (!has_ended_all_) {
-    const Answer answer = co_await EndAll();
-    if (answer == Answer::kNone) co_return answer;
-    has_ended_all_ = exists_;
-  }
   const auto found = watched_.find(address);
   if (found == watched_.end()) co_return Answer::kYes;
   if (found->second.is_wanted) co_return co_await Begin(address, found->second);
@@ -104,15 +163,15 @@ Task<LocalMonitor::Answer> LocalMonitor::Begin(IpAddress address, Watched& befor
   if (before.is_watched) co_return Answer::kYes;
   before.may_be_known = true;
   const Cookie cookie = before.cookie;
-  const std::string name = address.to_string();
-  const mon arguments{.id = {.mon_name = name, .id = Id()}, .priv = cookie};
+  const Names names(address);
+  const mon arguments{.id = names.id(), .priv = cookie};
   const Answer answer = co_await Call<SM_MON>(arguments);
   Watched* const watched = StillThere(address, cookie);
   if (!watched) co_return answer;
   watched->is_watched = answer == Answer::kYes;
   if (answer == Answer::kNo) watched->may_be_known = false;
   if (answer != Answer::kYes) Warn(address, answer);
-  if (!watched->is_wanted) waiting_.insert(address);
+  if (!watched->is_wanted) AskLater(address);
   co_return answer;
 }
 
@@ -120,42 +179,31 @@ Task<LocalMonitor::Answer> LocalMonitor::End(IpAddress address, Watched& before)
   const Cookie cookie = before.cookie;
   Answer answer = Answer::kYes;
   if (before.may_be_known) {
-    const std::string name = address.to_string();
-    const mon_id arguments{.mon_name = name, .id = Id()};
+    before.is_watched = false;  // even if the answer does not come
+    const Names names(address);
+    const mon_id arguments = names.id();
     answer = co_await Call<SM_UNMON>(arguments);
   }
   Watched* const watched = StillThere(address, cookie);
-  if (!watched || answer == Answer::kNone) co_return answer;
-  watched->is_watched = watched->may_be_known = false;
+  if (!watched) co_return answer;
   if (watched->is_wanted) {
-    waiting_.insert(address);
-  } else {
-    by_cookie_.erase(cookie);
-    watched_.erase(address);
+    AskLater(address);
+  } else if (answer != Answer::kNone) {
+    Forget(watched_.find(address));
   }
   co_return answer;
 }
 
-my_id LocalMonitor::Id() const {
-  return {.my_name = own_name_,
-          .my_prog = nlm4::NLM4_PROGRAM,
-          .my_vers = nlm4::NLM4_VERS,
-          .my_proc = nlm4::NLMPROC4_SM_NOTIFY::kNumber};
-}
-
-Task<LocalMonitor::Answer> LocalMonitor::EndAll() {
-  const my_id arguments = Id();
-  co_return co_await Call<SM_UNMON_ALL>(arguments);
-}
-
 template <class Procedure>
 Task<LocalMonitor::Answer> LocalMonitor::Call(const typename Procedure::Arguments& arguments) {
+  // A monitor that is slow would do the work for each copy of a datagram.
   const HostCall call{.host = asio::ip::address_v4::loopback(),
                       .ours = {},
                       .program = SM_PROG,
                       .version = SM_VERS,
                       .procedure = Procedure::kNumber,
                       .by_udp = true,
+                      .only_once = true,
                       .cancellation = &cancellation_};
   typename Procedure::Results results{};
   const std::function<void(xdr::Encoder&)> write = [&](xdr::Encoder& encoder) { xdr::Encode(encoder, arguments); };
@@ -176,7 +224,7 @@ Task<LocalMonitor::Answer> LocalMonitor::Call(const typename Procedure::Argument
 }
 
 void LocalMonitor::Warn(const IpAddress& address, Answer answer) {
-  if (cancellation_.cancelled() || !told_.Allows(clock_.Now())) return;
+  if (stops_ || !told_.Allows(timers_.Now())) return;
   log::warn(
       "this host's status monitor (rpc.statd) {} to watch {}, which locks files: if that host starts again, its locks "
       "stay. The server asks again every 30 s",
@@ -184,9 +232,12 @@ void LocalMonitor::Warn(const IpAddress& address, Answer answer) {
 }
 
 Task<> LocalMonitor::Stop() {
-  waiting_.clear();
-  cancellation_.Cancel();
+  const std::unique_ptr<Timer> limit = timers_.MakeTimer([this] { cancellation_.Cancel(); });
+  limit->ExpireAfter(kTimeToStop);
+  Keep({});
+  stops_ = true;
   co_await asking_.Ended();
+  cancellation_.Cancel();
 }
 
 }  // namespace penstock::nfs::nlm

@@ -1,19 +1,19 @@
-// The status monitor (statd) of the server's own host, where it is another program than the server. It has the place in
-// rpcbind, so hosts tell it that they have started again. The server asks it, by SM_MON for the address of each host
+// The status monitor of the server's own host, where it is another program than the server: rpc.statd. It has the place
+// in rpcbind, so hosts tell it that they have started again. The server asks it, by SM_MON for the address of each host
 // that locks files, to pass that on. It does so by the procedure SM_NOTIFY of the lock manager (X/Open XNFS).
 //
-// Hosts are named by their addresses, as Linux's lock manager names them: hosts may give themselves any name, and two
-// of them the same one. The monitor finds the address for the name in a host's message by the host's name service.
+// rpc.statd believes every message, and finds the address for it by the names of the host's name service or by the
+// sender's address. So everybody who can send it datagrams can end locks: the server cannot know better.
 #pragma once
 
 #include <array>
 #include <cstddef>
 #include <cstdint>
 #include <map>
+#include <memory>
 #include <optional>
 #include <set>
-#include <string>
-#include <utility>
+#include <vector>
 
 #include "base/address.h"
 #include "base/bytes.h"
@@ -28,38 +28,44 @@
 namespace penstock::nfs::nlm {
 
 // All methods belong to the loop of `calls`. The monitor gets one call at a time: rpc.statd resolves addresses
-// meanwhile, and does nothing else.
+// meanwhile, and does nothing else. Hosts take turns.
 class LocalMonitor {
  public:
-  // `own_name` is the name of this host. The other arguments outlive the instance.
-  LocalMonitor(HostCalls& calls, const TimerService& clock, std::string own_name)
-      : calls_(calls), clock_(clock), own_name_(std::move(own_name)) {}
+  // The arguments outlive the instance.
+  LocalMonitor(HostCalls& calls, TimerService& timers);
 
   // Whether there is such a monitor. Before the first call there is none. While there is none, nothing is asked.
   void Use(bool exists);
-  // A host with this address has got a lock or a share.
+  // An earlier run of the server has asked for these: the monitor is to watch them no more, unless they are asked for
+  // again.
+  void EndEarlier(const std::set<IpAddress>& addresses);
+  // A host with this address has got a lock, a share or a place in a queue.
   void Watch(const IpAddress& address);
-  // No other hosts may have locks or shares: the monitor is to watch these, and no others. Asks again for those that it
-  // does not watch yet. Call it periodically.
+  // Only hosts with these addresses may have locks or shares: the monitor is to watch them, and no others. Asks again
+  // for those that it does not watch yet. Call it periodically.
   void Keep(const std::set<IpAddress>& addresses);
   // The address that the monitor names by this cookie.
   std::optional<IpAddress> Find(ConstBytes cookie) const;
-  // Ends the call under way, and asks nothing more. The monitor goes on watching; the next run of the server ends that.
+  // The monitor is to watch nothing any more, so that it does not tell hosts of a restart in the server's place. Gives
+  // up after a second. From then on nothing is asked.
   Task<> Stop();
 
  private:
-  // Random, so that no other program of this host can name a host.
+  // Tells this run from earlier ones, and one address from another.
   using Cookie = std::array<std::byte, nsm::SM_PRIV_SIZE>;
   struct Watched {
     Cookie cookie{};
     bool is_wanted = true;
     bool is_watched = false;    // the monitor has agreed
-    bool may_be_known = false;  // the monitor may watch the address, though it has not answered
+    bool may_be_known = false;  // the monitor may watch the address
   };
+  using Addresses = std::map<IpAddress, Watched>;
   enum class Answer : uint8_t { kYes, kNo, kNone };
 
-  void Add(const IpAddress& address);
-  // Asks for each address that is waiting, unless this happens already.
+  Watched& Get(const IpAddress& address);
+  Addresses::iterator Forget(Addresses::iterator address);
+  void AskLater(const IpAddress& address);
+  // Asks for each address that waits, unless this happens already.
   void Start();
   Task<> AskForAll();
   Task<Answer> AskFor(IpAddress address);
@@ -68,23 +74,19 @@ class LocalMonitor {
   Task<Answer> End(IpAddress address, Watched& before);
   // Returns the entry if it is still there after a call, and null otherwise.
   Watched* StillThere(const IpAddress& address, const Cookie& cookie);
-  // Ends what an earlier run of the server has asked for.
-  Task<Answer> EndAll();
-  nsm::my_id Id() const;
-  // The answer is yes if the results do not say anything else.
+  // Calls the monitor. The answer is yes if the results do not say anything else.
   template <class Procedure>
   Task<Answer> Call(const typename Procedure::Arguments& arguments);
   void Warn(const IpAddress& address, Answer answer);
 
   HostCalls& calls_;
-  const TimerService& clock_;
-  const std::string own_name_;
+  TimerService& timers_;
   bool exists_ = false;
-  bool has_ended_all_ = false;
-  std::map<IpAddress, Watched> watched_;
+  bool stops_ = false;
+  Addresses watched_;
   std::map<Cookie, IpAddress> by_cookie_;
-  std::set<IpAddress> waiting_;
-  IpAddress last_;  // that was asked for
+  std::map<IpAddress, std::set<IpAddress>> waiting_;  // the addresses of each host
+  IpAddress last_;                                    // the host that was asked for last
   Cancellation cancellation_;
   UnderWay asking_;
   LogLimit told_;  // that a host is not watched

@@ -25,9 +25,8 @@ std::vector<std::string> Asked(const TestHosts& hosts) {
   for (const SentCall& call : hosts.calls) {
     if (call.to.program != nsm::SM_PROG) continue;
     EXPECT_EQ(call.to.host, AddressOf("127.0.0.1"));
-    const bool is_all = call.to.procedure == nsm::SM_UNMON_ALL::kNumber;
     const bool is_watch = call.to.procedure == nsm::SM_MON::kNumber;
-    asked.push_back(is_all ? "end all" : (is_watch ? "watch " : "end ") + call.name);
+    asked.push_back((is_watch ? "watch " : "end ") + call.name);
   }
   return asked;
 }
@@ -55,22 +54,22 @@ class LocalMonitorTest : public NlmTest {
 
 TEST_F(LocalMonitorTest, WatchesAHostThatGetsALock) {
   Lock(alice, {});
-  EXPECT_THAT(Asked(), ElementsAre("end all", "watch 192.0.2.1"));
+  EXPECT_THAT(Asked(), ElementsAre("watch 192.0.2.1"));
   Lock(alice, {.offset = 100});
-  EXPECT_THAT(Asked(), ElementsAre("end all", "watch 192.0.2.1"));
+  EXPECT_THAT(Asked(), ElementsAre("watch 192.0.2.1"));
 }
 
 TEST_F(LocalMonitorTest, WatchesHostsThatWaitOrHaveAShare) {
   Lock(alice, {});
   Lock(bob, {}, true);
   SetShare(carol, "owner", fsa4_R, fsm4_DN);
-  EXPECT_THAT(Asked(), ElementsAre("end all", "watch 192.0.2.1", "watch 192.0.2.2", "watch 192.0.2.3"));
+  EXPECT_THAT(Asked(), ElementsAre("watch 192.0.2.1", "watch 192.0.2.2", "watch 192.0.2.3"));
 }
 
 TEST_F(LocalMonitorTest, DoesNotWatchAHostThatGetsNothing) {
   Lock(alice, {});
   EXPECT_EQ(Lock(bob, {}), NLM4_DENIED);
-  EXPECT_THAT(Asked(), ElementsAre("end all", "watch 192.0.2.1"));
+  EXPECT_THAT(Asked(), ElementsAre("watch 192.0.2.1"));
 }
 
 TEST_F(LocalMonitorTest, ARestartThatTheMonitorTellsEndsTheHostsLocks) {
@@ -119,20 +118,27 @@ TEST_F(LocalMonitorTest, ARestartOfOneOfSeveralHostsAtAnAddressEndsNoLocks) {
   const Host neighbour{"neighbour", alice.address};
   Lock(alice, {});
   Lock(neighbour, {.offset = 100});
-  EXPECT_THAT(Asked(), ElementsAre("end all", "watch 192.0.2.1"));
+  EXPECT_THAT(Asked(), ElementsAre("watch 192.0.2.1"));
   Tell(Cookie());
   EXPECT_EQ(Lock(bob, {}), NLM4_DENIED);
-  EXPECT_THAT(log.text(), HasSubstr("a host at 192.0.2.1 has started again, but 2 hosts lock files from there"));
+  EXPECT_THAT(log.text(), HasSubstr("a host at 192.0.2.1 has started again, but 2 hosts have locked files from there"));
+}
+
+TEST_F(LocalMonitorTest, ARestartEndsTheLocksUnderAllFormsOfTheHostsName) {
+  Lock(alice, {});
+  Lock({"alice.example.org", alice.address}, {.offset = 100});
+  Tell(Cookie());
+  EXPECT_EQ(Lock(bob, {.offset = 0, .length = 1000}), NLM4_GRANTED);
 }
 
 TEST_F(LocalMonitorTest, WatchesNoMoreWhatHasNoLocks) {
   Lock(alice, {});
   const std::string cookie = Cookie();
   local_monitor.Keep({AddressOf("192.0.2.2")});
-  EXPECT_THAT(Asked(), ElementsAre("end all", "watch 192.0.2.1", "watch 192.0.2.2", "end 192.0.2.1"));
+  EXPECT_THAT(Asked(), ElementsAre("watch 192.0.2.1", "watch 192.0.2.2", "end 192.0.2.1"));
   EXPECT_FALSE(local_monitor.Find(AsBytes(cookie)));
   local_monitor.Keep({AddressOf("192.0.2.2")});
-  EXPECT_THAT(Asked(), ElementsAre("end all", "watch 192.0.2.1", "watch 192.0.2.2", "end 192.0.2.1"));
+  EXPECT_THAT(Asked(), ElementsAre("watch 192.0.2.1", "watch 192.0.2.2", "end 192.0.2.1"));
 }
 
 TEST_F(LocalMonitorTest, WatchesAgainWhatGetsALockWhileItsEndIsAsked) {
@@ -141,7 +147,7 @@ TEST_F(LocalMonitorTest, WatchesAgainWhatGetsALockWhileItsEndIsAsked) {
   local_monitor.Keep({});
   Lock(alice, {.offset = 100});
   hosts.Release();
-  EXPECT_THAT(Asked(), ElementsAre("end all", "watch 192.0.2.1", "end 192.0.2.1", "watch 192.0.2.1"));
+  EXPECT_THAT(Asked(), ElementsAre("watch 192.0.2.1", "end 192.0.2.1", "watch 192.0.2.1"));
   EXPECT_EQ(local_monitor.Find(AsBytes(Cookie())), AddressOf(alice.address));
 }
 
@@ -150,12 +156,33 @@ TEST_F(LocalMonitorTest, EndsWhatIsNoLongerWantedWhenTheMonitorHasAgreed) {
   Lock(alice, {});
   local_monitor.Keep({});
   hosts.Release();
-  EXPECT_THAT(Asked(), ElementsAre("end all")) << "nothing is wanted any more";
-  hosts.hold = true;
-  Lock(alice, {.offset = 100});
+  EXPECT_THAT(Asked(), ElementsAre("watch 192.0.2.1", "end 192.0.2.1"));
+}
+
+// The monitor may have got the call.
+TEST_F(LocalMonitorTest, WatchesAgainIfTheEndWasNotAnswered) {
+  Lock(alice, {});
+  hosts.outcome = HostCalls::Outcome::kNoAnswer;
   local_monitor.Keep({});
-  hosts.Release();
-  EXPECT_THAT(Asked(), ElementsAre("end all", "watch 192.0.2.1", "end 192.0.2.1"));
+  hosts.outcome = HostCalls::Outcome::kAnswered;
+  Lock(alice, {.offset = 100});
+  EXPECT_THAT(Asked(), ElementsAre("watch 192.0.2.1", "end 192.0.2.1", "watch 192.0.2.1"));
+}
+
+TEST_F(LocalMonitorTest, EndsWhatAnEarlierRunHasAskedFor) {
+  Lock(alice, {});
+  local_monitor.EndEarlier({AddressOf(alice.address), AddressOf(bob.address), AddressOf(carol.address)});
+  EXPECT_THAT(Asked(), ElementsAre("watch 192.0.2.1", "end 192.0.2.2", "end 192.0.2.3"));
+  Lock(bob, {.offset = 100});
+  EXPECT_THAT(Asked(), ElementsAre("watch 192.0.2.1", "end 192.0.2.2", "end 192.0.2.3", "watch 192.0.2.2"));
+}
+
+// Else a host with many addresses would make all others wait.
+TEST_F(LocalMonitorTest, HostsTakeTurns) {
+  local_monitor.Keep(
+      {AddressOf("2001:db8::1"), AddressOf("2001:db8::2"), AddressOf("2001:db8::3"), AddressOf("2001:db8:0:1::1")});
+  EXPECT_THAT(Asked(),
+              ElementsAre("watch 2001:db8::1", "watch 2001:db8:0:1::1", "watch 2001:db8::2", "watch 2001:db8::3"));
 }
 
 TEST_F(LocalMonitorTest, AsksAgainIfTheMonitorRefuses) {
@@ -166,7 +193,7 @@ TEST_F(LocalMonitorTest, AsksAgainIfTheMonitorRefuses) {
   hosts.monitoring = nsm::STAT_SUCC;
   manager.Sweep();
   manager.Sweep();
-  EXPECT_THAT(Asked(), ElementsAre("end all", "watch 192.0.2.1", "watch 192.0.2.1"));
+  EXPECT_THAT(Asked(), ElementsAre("watch 192.0.2.1", "watch 192.0.2.1"));
 }
 
 TEST_F(LocalMonitorTest, AMonitorThatHasNotAnsweredMayWatchAllTheSame) {
@@ -186,7 +213,7 @@ TEST_F(LocalMonitorTest, NothingIsEndedThatTheMonitorHasRefused) {
   Lock(alice, {});
   const std::string cookie = Cookie();
   local_monitor.Keep({});
-  EXPECT_THAT(Asked(), ElementsAre("end all", "watch 192.0.2.1"));
+  EXPECT_THAT(Asked(), ElementsAre("watch 192.0.2.1"));
   EXPECT_FALSE(local_monitor.Find(AsBytes(cookie)));
 }
 
@@ -205,19 +232,36 @@ TEST_F(LocalMonitorTest, AMonitorThatDoesNotAnswerIsAskedThreeTimesAndThenLater)
       << "those that have not been asked come first";
 }
 
-TEST_F(LocalMonitorTest, EndsTheCallUnderWayWhenTheServerStops) {
+class StoppedLocalMonitorTest : public LocalMonitorTest {
+ protected:
+  void Stop() {
+    Spawn([](LocalMonitor& monitor, bool& done) -> Task<> {
+      co_await monitor.Stop();
+      done = true;
+    }(local_monitor, stopped));
+  }
+  bool stopped = false;
+};
+
+TEST_F(StoppedLocalMonitorTest, NothingIsWatchedAfterTheServerStops) {
+  Lock(alice, {});
+  Lock(bob, {.offset = 100});
+  Stop();
+  EXPECT_TRUE(stopped);
+  Lock(carol, {.offset = 200});
+  EXPECT_THAT(Asked(), ElementsAre("watch 192.0.2.1", "watch 192.0.2.2", "end 192.0.2.1", "end 192.0.2.2"));
+}
+
+TEST_F(StoppedLocalMonitorTest, AMonitorThatDoesNotAnswerDelaysTheStopForASecondAtMost) {
+  const CapturedLog log;
   hosts.hold = true;
   Lock(alice, {});
-  EXPECT_EQ(hosts.held(), 1u);
-  bool stopped = false;
-  Spawn([](LocalMonitor& monitor, bool& done) -> Task<> {
-    co_await monitor.Stop();
-    done = true;
-  }(local_monitor, stopped));
+  Stop();
+  EXPECT_FALSE(stopped);
+  Pass(std::chrono::seconds(1));
   EXPECT_TRUE(stopped);
   EXPECT_EQ(hosts.held(), 0u);
-  Lock(bob, {.offset = 100});
-  EXPECT_THAT(Asked(), ElementsAre("end all"));
+  EXPECT_EQ(log.text(), "");
 }
 
 class NoLocalMonitorTest : public LocalMonitorTest {
@@ -231,7 +275,7 @@ TEST_F(NoLocalMonitorTest, NothingIsAskedUntilThereIsOne) {
   EXPECT_THAT(Asked(), IsEmpty());
   local_monitor.Use(true);
   manager.Sweep();
-  EXPECT_THAT(Asked(), ElementsAre("end all", "watch 192.0.2.1")) << "for the locks that are there already";
+  EXPECT_THAT(Asked(), ElementsAre("watch 192.0.2.1")) << "for the locks that are there already";
   const std::string cookie = Cookie();
   local_monitor.Use(false);
   Tell(cookie);

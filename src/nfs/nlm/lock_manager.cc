@@ -73,7 +73,11 @@ std::optional<FileHandle> ParseHandle(uint32_t version, ConstBytes fh) {
 }
 
 // Clients call their server's lock manager with AUTH_SYS, even if they use RPCSEC_GSS for the export. A lock changes
-// no data, so AUTH_SYS is enough for it; Linux's server accepts it, too.
+// no data, so AUTH_SYS is enough for it; Linux's server accepts it, too. Other flavors must be the export's.
+bool AcceptsFlavor(const Export& in, const rpc::CallContext& call) {
+  return call.credential.flavor == rpc::AuthFlavor::AUTH_SYS || in.options().security.Admits(call.credential);
+}
+
 Caller CallerOf(const Export& in, const rpc::CallContext& call) {
   const ExportOptions& options = in.options();
   const bool is_sys = call.credential.flavor == rpc::AuthFlavor::AUTH_SYS;
@@ -141,6 +145,7 @@ LockManager::Found LockManager::Find(const rpc::CallContext& call, ConstBytes fh
     exports_.Refuse(call.peer.address, *in);
     return std::unexpected(NLM4_STALE_FH);
   }
+  if (!AcceptsFlavor(*in, call)) return std::unexpected(NLM4_FAILED);
   if (const auto known = in->file_system().Identify(parsed->object); !known) {
     return std::unexpected(ToStatus(known.error()));
   }
@@ -317,6 +322,8 @@ Task<Status> LockManager::SetShare(const rpc::CallContext& call, CalledShare sha
 Task<Status> LockManager::SetShareHere(const rpc::CallContext& call, CalledShare share, bool reclaim) {
   auto file = Find(call, share.fh);
   if (!file) co_return file.error();
+  // A share may keep others from opening the file, so AUTH_SYS is not always enough.
+  if (!file->in->options().security.Admits(call.credential)) co_return NLM4_FAILED;
   const HostLocks::Process by = ProcessOf(call, share.caller_name);
   const std::string owner(AsText(share.oh));
   HostRequests::Request under_way(requests_, by.host, OwnerOfShare(owner), file->name);
@@ -376,15 +383,29 @@ Task<> LockManager::EndWatchedHost(const rpc::CallContext& call, ConstBytes cook
   co_await GoHome();
   // An unknown cookie is one of an earlier run.
   if (const auto address = local_monitor_.Find(cookie)) {
-    const std::vector<v4::LockHostName> hosts = HostsAt(*address);
-    if (hosts.size() > 1 && told_of_names_.Allows(timers_.Now())) {
-      log::warn("a host at {} has started again, but {} hosts lock files from there: their locks stay",
-                address->to_string(), hosts.size());
-    }
-    // The host may have told the server as well.
-    if (hosts.size() == 1 && restarts_.IsNew(*address, hosts.front().name, state, timers_.Now())) EndHosts(hosts);
+    EndHostsAt(*address, state);
   }
   co_await GoBack(call);
+}
+
+void LockManager::EndHostsAt(const IpAddress& address, int32_t state) {
+  const std::vector<v4::LockHostName> hosts = HostsAt(address);
+  if (hosts.empty()) return;
+  const auto is_first = [&](const v4::LockHostName& host) { return IsSameHost(host.name, hosts.front().name); };
+  if (!std::ranges::all_of(hosts, is_first)) {
+    if (told_of_names_.Allows(timers_.Now())) {
+      log::warn("a host at {} has started again, but {} hosts have locked files from there: their locks stay",
+                address.to_string(), hosts.size());
+    }
+    return;
+  }
+  // The host may have told the server as well.
+  if (!restarts_.IsNew(address, hosts.front().name, state, timers_.Now())) return;
+  if (told_of_end_.Allows(timers_.Now())) {
+    log::info("{} ({}) has started again, says this host's status monitor: its locks end", hosts.front().name,
+              address.to_string());
+  }
+  EndHosts(hosts);
 }
 
 std::vector<v4::LockHostName> LockManager::HostsAt(const IpAddress& address) const {

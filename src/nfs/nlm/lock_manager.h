@@ -115,6 +115,8 @@ class LockManager {
   Task<Status> Release(const NamedFile& file, const v4::HostLocks::Process& by, const v4::LockRange& range);
   // The hosts at this address that have locks or requests.
   std::vector<v4::LockHostName> HostsAt(const IpAddress& address) const;
+  // A host at this address has started again. If it is one of several, its locks stay.
+  void EndHostsAt(const IpAddress& address, int32_t state);
   // These hosts have started again.
   void EndHosts(const std::vector<v4::LockHostName>& hosts);
   Task<> Send(HostCall call, std::function<void(xdr::Encoder&)> write);
@@ -129,7 +131,8 @@ class LockManager {
   std::atomic<bool> stops_ = false;
   LogLimit told_of_port_;    // that EndHost() was called from a port that may not do so
   LogLimit told_of_sender_;  // the same for EndWatchedHost()
-  LogLimit told_of_names_;   // that EndWatchedHost() cannot tell which host is meant
+  LogLimit told_of_names_;   // that EndHostsAt() cannot tell which host is meant
+  LogLimit told_of_end_;     // that EndHostsAt() ends locks
   // On the home loop.
   HostRequests requests_;
   KnownRestarts restarts_;

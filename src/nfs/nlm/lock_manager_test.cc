@@ -29,6 +29,44 @@ TEST_F(LockManagerTest, AnotherHostDoesNotGetALockedRange) {
   EXPECT_EQ(Lock(bob, {.offset = 9, .length = 1}), NLM4_GRANTED);
 }
 
+TEST_F(LockManagerTest, AuthNoneLocksNothing) {
+  as = rpc::AuthFlavor::AUTH_NONE;
+  EXPECT_EQ(Lock(alice, {}), NLM4_FAILED);
+  EXPECT_EQ(Test(alice, {}).discriminant(), NLM4_FAILED);
+  EXPECT_EQ(SetShare(alice, "owner", fsa4_R, fsm4_DRW), NLM4_FAILED);
+}
+
+class KerberosExportTest : public NlmTest {
+ protected:
+  KerberosExportTest() {
+    ExportOptions options;
+    options.security = {SecurityFlavor::kKrb5};
+    secured_ = MakeFileIn(server.Export("/secured", options), "/secured");
+  }
+  nfs4::nfs_fh4 MakeFileIn(fs::memory::FileSystem& tree, std::string_view path) {
+    const fs::RequestContext root{.credentials = {.uid = 0, .gid = 0, .groups = {}}};
+    fs::NewAttributes attributes;
+    attributes.mode = 0666;
+    fs::CreateHow how;
+    how.attributes = attributes;
+    const auto made = Now(tree.Create(root, tree.Root(), "file", how));
+    return v4::ToFileHandle({server.exports.Resolve(path).found->id(), made.result->handle});
+  }
+  nfs4::nfs_fh4 secured_;
+};
+
+// As with Linux's server: its clients lock by AUTH_SYS, whatever the export demands. A share could keep users of
+// Kerberos from opening the file.
+TEST_F(KerberosExportTest, AuthSysLocksButSetsNoShares) {
+  nlm4_lock lock = LockOf(alice, {});
+  lock.fh = secured_.bytes();
+  EXPECT_EQ(
+      Call<NLMPROC4_LOCK>(alice, {.cookie = {}, .block = false, .exclusive = true, .alock = lock, .state = 1}).stat,
+      NLM4_GRANTED);
+  const nlm4_share share{.caller_name = "alice", .fh = secured_.bytes(), .oh = {}, .mode = fsm4_DRW, .access = fsa4_R};
+  EXPECT_EQ(Call<NLMPROC4_SHARE>(alice, {.cookie = {}, .share = share, .reclaim = false}).stat, NLM4_FAILED);
+}
+
 TEST_F(LockManagerTest, SharedLocksExcludeOnlyExclusiveOnes) {
   EXPECT_EQ(Lock(alice, {.exclusive = false}), NLM4_GRANTED);
   EXPECT_EQ(Lock(bob, {.exclusive = false}), NLM4_GRANTED);

@@ -1,5 +1,8 @@
 #include "nfs/nlm/nlm_test.h"
 
+#include <algorithm>
+#include <string>
+
 #include "protocol/nsm.h"
 #include "xdr/decode.h"
 #include "xdr/encode.h"
@@ -41,8 +44,11 @@ SentCall NoticeOf(xdr::Decoder& decoder) {
   return {.to = {}, .name = std::string(sent.mon_name), .state = sent.state};
 }
 
-void ExpectLockManager(const nsm::my_id& id) {
-  EXPECT_EQ(id.my_name, "server");
+// Each address is asked for under a name of its own.
+void ExpectAskerFor(std::string_view name, const nsm::my_id& id) {
+  std::string own(name);
+  std::ranges::replace_if(own, [](char c) { return c == '.' || c == ':'; }, '-');
+  EXPECT_EQ(id.my_name, own + ".penstock.invalid.");
   EXPECT_EQ(id.my_prog, NLM4_PROGRAM);
   EXPECT_EQ(id.my_vers, NLM4_VERS);
   EXPECT_EQ(id.my_proc, NLMPROC4_SM_NOTIFY::kNumber);
@@ -51,22 +57,15 @@ void ExpectLockManager(const nsm::my_id& id) {
 SentCall WatchOf(xdr::Decoder& decoder) {
   nsm::mon sent;
   EXPECT_TRUE(xdr::Decode(decoder, sent) && decoder.Finish());
-  ExpectLockManager(sent.id.id);
+  ExpectAskerFor(sent.id.mon_name, sent.id.id);
   return {.to = {}, .cookie = std::string(AsText(sent.priv)), .name = std::string(sent.id.mon_name)};
 }
 
 SentCall EndOf(xdr::Decoder& decoder) {
   nsm::mon_id sent;
   EXPECT_TRUE(xdr::Decode(decoder, sent) && decoder.Finish());
-  ExpectLockManager(sent.id);
+  ExpectAskerFor(sent.mon_name, sent.id);
   return {.to = {}, .name = std::string(sent.mon_name)};
-}
-
-SentCall EndOfAll(xdr::Decoder& decoder) {
-  nsm::my_id sent;
-  EXPECT_TRUE(xdr::Decode(decoder, sent) && decoder.Finish());
-  ExpectLockManager(sent);
-  return {.to = {}};
 }
 
 SentCall DecodeNsm(uint32_t procedure, xdr::Decoder& decoder) {
@@ -75,8 +74,6 @@ SentCall DecodeNsm(uint32_t procedure, xdr::Decoder& decoder) {
       return WatchOf(decoder);
     case nsm::SM_UNMON::kNumber:
       return EndOf(decoder);
-    case nsm::SM_UNMON_ALL::kNumber:
-      return EndOfAll(decoder);
     default:
       return NoticeOf(decoder);
   }

@@ -98,9 +98,9 @@ class NlmTest : public v4::StatefulTest {
   rpc::Message MessageOf(const Host& by, const typename Procedure::Arguments& arguments) {
     xdr::Encoder encoder(server.buffers);
     const rpc::ClientCredential caller({.machine = by.name, .uid = uid, .gid = uid, .groups = {}});
+    const rpc::OpaqueAuth auth = as == rpc::AuthFlavor::AUTH_NONE ? rpc::OpaqueAuth() : caller.auth();
     rpc::EncodeCallHeader(
-        encoder,
-        {rpc::Xid(++server.last_xid), Procedure::kProgram, Procedure::kVersion, Procedure::kNumber, caller.auth(), {}});
+        encoder, {rpc::Xid(++server.last_xid), Procedure::kProgram, Procedure::kVersion, Procedure::kNumber, auth, {}});
     xdr::Encode(encoder, arguments);
     server.peer.address = {asio::ip::make_address(by.address), port};
     return encoder.Finish();
@@ -173,10 +173,11 @@ class NlmTest : public v4::StatefulTest {
   const nfs4::nfs_fh4 file = MakeFile("file", "data", 0666);
   uint32_t uid = 0;
   uint16_t port = 700;
+  rpc::AuthFlavor as = rpc::AuthFlavor::AUTH_SYS;
   rdma::sim::World world{1};
   TestHosts hosts;
   v4::HostLocks locks{server.GetServices()};
-  LocalMonitor local_monitor{hosts, world, "server"};
+  LocalMonitor local_monitor{hosts, world};
   LockManager manager;
   Program program4{manager, 4};
   Program program3{manager, 3};

@@ -38,7 +38,7 @@ bool IsByName(xdr::Decoder& open) {
 // machine may not be able to use the flavor that the export requires. Linux (6.1) sends a GETATTR before such
 // operations. As its machine, with integrity, it also asks the root for the lease time alone, which is a property of
 // the server. If that fails, an idle Linux client does not renew its lease.
-Compound::Standing Compound::Forgive() const {
+Compound::Standing Compound::Forgive(const FileHandle& handle) const {
   const auto for_machine = [&](nfs_opnum4 operation) {
     return MachineMay(operation) ? Standing::kForgivenMachine : Standing::kRefused;
   };
@@ -66,14 +66,45 @@ Compound::Standing Compound::Forgive() const {
       case OP_GETATTR: {
         GETATTR4args arguments{};
         if (!xdr::Decode(decoder, arguments)) return Standing::kRefused;
-        const auto after = decoder.PeekU32();
-        if (after) return for_machine(static_cast<nfs_opnum4>(*after));
+        uint32_t after;
+        if (decoder.U32(after)) {
+          const auto returns = static_cast<nfs_opnum4>(after);
+          return ReturnsState(returns, decoder, handle) ? for_machine(returns) : Standing::kRefused;
+        }
         const bool of_server = AttributeSet(arguments.attr_request) == AttributeSet{FATTR4_LEASE_TIME};
         return of_server ? Standing::kForgivenMachine : Standing::kRefused;
       }
       default:
         return for_machine(next);
     }
+  }
+}
+
+bool Compound::ReturnsState(nfs_opnum4 operation, xdr::Decoder& arguments, const FileHandle& handle) const {
+  if (!session) return false;
+  const auto has = [&](const stateid4& id) {
+    const Presenter who{dialect, session->client};
+    return services.state.Run([&](StateTables& state) { return state.files.Has(who, id, handle); });
+  };
+  switch (operation) {
+    case OP_CLOSE: {
+      CLOSE4args close{};
+      return xdr::Decode(arguments, close) && has(close.open_stateid);
+    }
+    case OP_LOCKU: {
+      LOCKU4args unlock{};
+      return xdr::Decode(arguments, unlock) && has(unlock.lock_stateid);
+    }
+    case OP_OPEN_DOWNGRADE: {
+      OPEN_DOWNGRADE4args downgrade{};
+      return xdr::Decode(arguments, downgrade) && has(downgrade.open_stateid);
+    }
+    case OP_DELEGRETURN: {
+      DELEGRETURN4args give_back{};
+      return xdr::Decode(arguments, give_back) && has(give_back.deleg_stateid);
+    }
+    default:
+      return false;
   }
 }
 
@@ -124,13 +155,13 @@ void Compound::PutForeign(const ForeignHandle& handle) {
 nfsstat4 Compound::PutCurrent(const FileHandle& handle) {
   // RFC 8881 §15.1.2.9: a handle is stale if its export is gone or does not admit this client any more.
   const Export* in = services.names.Find(handle.export_id, call.peer);
-  if (!in) return NFS4ERR_STALE;
+  if (!in || !services.names.Shows(*in, handle.object, call.peer)) return NFS4ERR_STALE;
   const auto identity = in->file_system().Identify(handle.object);
   return identity ? PutCurrent(*in, handle.object, &*identity) : ToStatus(identity.error());
 }
 
 nfsstat4 Compound::PutCurrent(const Export& in, const fs::Handle& object, const fs::Identity* identity) {
-  const Standing how = CheckFlavor(in, object) == NFS4_OK ? Standing::kTaken : Forgive();
+  const Standing how = CheckFlavor(in, object) == NFS4_OK ? Standing::kTaken : Forgive({in.id(), object});
   if (how == Standing::kRefused) return NFS4ERR_WRONGSEC;
   Enter(in, object, identity, how);
   return NFS4_OK;

@@ -184,7 +184,9 @@ struct Compound {
   nfs4::nfsstat4 PutCurrent(const Export& in, const fs::Handle& object, const fs::Identity* identity);
   nfs4::nfsstat4 MoveTo(const Export& in, const fs::Handle& object, const fs::Identity* identity);
   void Enter(const Export& in, const fs::Handle& object, const fs::Identity* identity, Standing how);
-  Standing Forgive() const;
+  Standing Forgive(const FileHandle& handle) const;
+  // Whether an operation, whose arguments come next, gives back state that the session's client has on this file.
+  bool ReturnsState(nfs4::nfs_opnum4 operation, xdr::Decoder& arguments, const FileHandle& handle) const;
   bool MayUseForgiven(nfs4::nfs_opnum4 operation) const;
 };
 

@@ -76,6 +76,12 @@ const Export* Namespace::Find(ExportId id, const Client& client) const {
   return nullptr;
 }
 
+bool Namespace::Shows(const Export& in, const fs::Handle& object, const Client& client) const {
+  if (&in != &pseudo_) return true;
+  const Node* const node = directories_->Find(object);
+  return node == &directories_->root() || (node && IsVisible(*node, client));
+}
+
 const Export* Namespace::At(const Node& node, const Client& client) const {
   const auto found = at_.find(&node);
   return found != at_.end() && found->second->Admits(client) ? found->second : nullptr;
@@ -126,7 +132,12 @@ Task<fs::Result<fs::Handle>> Namespace::Walk(const Export& from, std::string_vie
   co_return at;
 }
 
-Task<std::vector<Junction>> Namespace::JunctionsIn(const Object& directory, const Client& client,
+Task<bool> Namespace::IsJunction(const Object& directory, std::string_view name) const {
+  const auto junctions = co_await JunctionsIn(directory, nullptr, name);
+  co_return !junctions.empty();
+}
+
+Task<std::vector<Junction>> Namespace::JunctionsIn(const Object& directory, const Client* client,
                                                    std::string_view only) const {
   std::vector<Junction> junctions;
   const Export& in = directory.in();
@@ -135,13 +146,13 @@ Task<std::vector<Junction>> Namespace::JunctionsIn(const Object& directory, cons
     if (!node) co_return junctions;
     for (const Node* child : node->children) {
       if (!only.empty() && child->name != only) continue;
-      const Export* leads_to = At(*child, client);
-      if (leads_to || !IsVisible(*child, client)) junctions.push_back({child->name, leads_to, child->id});
+      const Export* leads_to = client ? At(*child, *client) : nullptr;
+      if (!client || leads_to || !IsVisible(*child, *client)) junctions.push_back({child->name, leads_to, child->id});
     }
     co_return junctions;
   }
   for (const auto& exported : exports_.all()) {
-    if (!IsBelow(in.path(), exported->path()) || !exported->Admits(client)) continue;
+    if (!IsBelow(in.path(), exported->path()) || (client && !exported->Admits(*client))) continue;
     const std::string_view name = LastName(exported->path());
     if (!only.empty() && name != only) continue;
     std::string_view parent = Below(in.path(), exported->path());

@@ -52,9 +52,16 @@ class Namespace {
   // The root of a client's tree.
   Place Root(const Client& client) const;
 
-  // The junctions in a directory: all of them, or the one with the name `only`.
+  // The junctions in a directory that the client sees: all of them, or the one with the name `only`.
   Task<std::vector<Junction>> JunctionsIn(const Object& directory, const Client& client,
-                                          std::string_view only = {}) const;
+                                          std::string_view only = {}) const {
+    return JunctionsIn(directory, &client, only);
+  }
+  // Whether another export has this place in a directory, whichever clients it admits.
+  Task<bool> IsJunction(const Object& directory, std::string_view name) const;
+  // Whether a client that has a handle of this object may use it: not if it is a directory above exports, of which none
+  // admits the client.
+  bool Shows(const Export& in, const fs::Handle& object, const Client& client) const;
   // Whether the object is the root of an export or a directory above exports. ParentOfTop() finds the parent of such an
   // object; it fails with kNoEnt for the root of the tree.
   bool IsTop(const Object& object) const;
@@ -64,6 +71,8 @@ class Namespace {
   Task<uint64_t> MountedOnFileId(const Object& root, uint64_t own, const Client& client) const;
 
  private:
+  // Null: all clients.
+  Task<std::vector<Junction>> JunctionsIn(const Object& directory, const Client* client, std::string_view only) const;
   using Node = PseudoFileSystem::Node;
 
   Namespace(const Exports& exports, fs::Timestamp started);

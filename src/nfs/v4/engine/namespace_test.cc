@@ -97,6 +97,27 @@ TEST_F(NamespaceTest, AnExportReplacesADirectoryOfAnotherExport) {
   EXPECT_EQ(server.Run(0, PutRoot(), Op(OP_REMOVE, REMOVE4args{"inner"})).status, NFS4ERR_ACCESS);
 }
 
+TEST_F(NamespaceTest, AClientThatAnExportDoesNotAdmitCannotRemoveItsPlace) {
+  fs::memory::FileSystem& tree = server.Export("/");
+  AddDirectory(tree, "inner");
+  AddDirectory(tree, "other");
+  server.Export("/inner", ForOthers());
+  EXPECT_EQ(server.Run(0, PutRoot(), Op(OP_REMOVE, REMOVE4args{"inner"})).status, NFS4ERR_ACCESS);
+  EXPECT_EQ(server.Run(0, PutRoot(), Op(OP_SAVEFH, xdr::Void()), Op(OP_RENAME, RENAME4args{"other", "inner"})).status,
+            NFS4ERR_ACCESS);
+}
+
+TEST_F(NamespaceTest, AHandleOfADirectoryAboveHiddenExportsIsStale) {
+  Nfs4Server open;
+  open.Export("/others/c");
+  const nfs_fh4 guessed = HandleAfter(open.Run(0, PutRoot(), LookUp("others"), GetFh()));
+  server.Export("/srv/a");
+  server.Export("/others/c", ForOthers());
+  EXPECT_EQ(server.Run(0, PutFh(guessed), GetAttr({FATTR4_TYPE})).status, NFS4ERR_STALE);
+  const nfs_fh4 top = HandleAfter(server.Run(0, PutRoot(), GetFh()));
+  EXPECT_EQ(server.Run(0, PutFh(top)).status, NFS4_OK);
+}
+
 // RFC 8881 §5.8.2.23
 TEST_F(NamespaceTest, MountedOnFileidIsTheFileidOfTheReplacedDirectory) {
   fs::memory::FileSystem& tree = server.Export("/");

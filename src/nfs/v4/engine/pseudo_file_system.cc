@@ -69,7 +69,7 @@ fs::Attributes PseudoFileSystem::AttributesOf(const Node& node) const {
   constexpr uint64_t kNanosecondsPerSecond = 1'000'000'000;
   return {.type = fs::FileType::kDirectory,
           .mode = 0555,
-          .nlink = static_cast<uint32_t>(2 + node.children.size()),
+          .nlink = 1,  // a number of directories would tell of exports that are hidden from the client
           .uid = 0,
           .gid = 0,
           .size = 0,

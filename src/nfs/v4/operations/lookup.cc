@@ -104,10 +104,7 @@ Task<READLINK4res> ReadLink(Compound& compound) {
 
 // RFC 8881 §18.29
 Task<SECINFO4res> SecurityInformation(Compound& compound, const SECINFO4args& arguments) {
-  // The client's machine may ask on behalf of users, in directories that are closed to it.
-  const bool for_others = compound.MachineMay(OP_SECINFO);
-  const fs::RequestContext caller = for_others ? OwnContext(compound.call.peer.loop) : compound.current->context();
-  const auto found = co_await Find(compound, arguments.name, caller);
+  const auto found = co_await Find(compound, arguments.name, compound.current->context());
   co_return AnswerFlavors(compound, found);
 }
 

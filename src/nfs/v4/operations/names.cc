@@ -23,9 +23,8 @@ Task<nfsstat4> CheckTarget(Compound& compound, Target target) {
   if (const nfsstat4 status = CheckName(target.name); status != NFS4_OK) co_return status;
   if (target.directory.read_only()) co_return NFS4ERR_ROFS;
   // The entry belongs to another export, so clients may not change it.
-  const auto junctions =
-      co_await compound.services.names.JunctionsIn(target.directory, compound.call.peer, target.name);
-  co_return junctions.empty() ? NFS4_OK : NFS4ERR_ACCESS;
+  const bool is_junction = co_await compound.services.names.IsJunction(target.directory, target.name);
+  co_return is_junction ? NFS4ERR_ACCESS : NFS4_OK;
 }
 
 nfsstat4 StatusInDirectory(fs::Error error, const fs::WeakCacheData& directory) {

@@ -181,6 +181,16 @@ TEST_F(StateProtectionTest, MachineReadsAttributesBeforeItReturnsADelegation) {
   EXPECT_EQ(Client().Run(PutFh(file), GetAttr({FATTR4_CHANGE})).status, NFS4ERR_WRONGSEC);
 }
 
+TEST_F(StateProtectionTest, MachineReadsNoAttributesOfAFileWithoutStateToReturn) {
+  const stateid4 open = OpenByAlice();
+  AsMachine();
+  const nfs_fh4 other = ToFileHandle({server.exports.Resolve("/").found->id(), tree.Root()});
+  EXPECT_EQ(Client().Run(PutFh(file), GetAttr({FATTR4_CHANGE}), Closing({})).status, NFS4ERR_WRONGSEC);
+  EXPECT_EQ(Client().Run(PutFh(other), GetAttr({FATTR4_CHANGE}), Closing(open)).status, NFS4ERR_WRONGSEC);
+  EXPECT_EQ(Client().Run(PutFh(file), GetAttr({FATTR4_CHANGE}), Op(OP_SECINFO, SECINFO4args{"inside"})).status,
+            NFS4ERR_WRONGSEC);
+}
+
 TEST_F(StateProtectionTest, MachineMayOnlyReturnStateInARefusedFlavor) {
   const stateid4 open = OpenByAlice();
   AsMachine();
@@ -209,8 +219,8 @@ TEST_F(StateProtectionTest, MachineNeedsPermissionForARefusedFlavor) {
   EXPECT_EQ(plain.Run(PutFh(file), Closing(open)).status, NFS4ERR_WRONGSEC);
 }
 
-// The machine has no permission to search the directory.
-TEST_F(StateProtectionTest, MachineMayCallSecinfoInClosedDirectories) {
+// RFC 8881 §18.29.3: SECINFO gives nobody names that LOOKUP does not give.
+TEST_F(StateProtectionTest, MachineMayNotCallSecinfoInClosedDirectories) {
   const fs::RequestContext context{.credentials = {.uid = 0, .gid = 0, .groups = {}}};
   fs::NewAttributes attributes;
   attributes.mode = 0700;
@@ -219,7 +229,7 @@ TEST_F(StateProtectionTest, MachineMayCallSecinfoInClosedDirectories) {
   const nfs_fh4 directory = ToFileHandle({server.exports.Resolve("/").found->id(), made.result->handle});
   const auto ask = Op(OP_SECINFO, SECINFO4args{"inside"});
   Client();
-  EXPECT_EQ(Client().Run(PutFh(directory), ask).status, NFS4_OK);
+  EXPECT_EQ(Client().Run(PutFh(directory), ask).status, NFS4ERR_ACCESS);
   AsMachine(rpc::GssService::kNone);
   EXPECT_EQ(Client().Run(PutFh(directory), ask).status, NFS4ERR_ACCESS);
 }
