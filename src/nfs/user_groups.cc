@@ -46,7 +46,9 @@ UserGroups::List UserGroups::Of(uint32_t uid) const {
 Task<> UserGroups::Load(Loop* loop, uint32_t uid, ClientKey client) {
   {
     const std::lock_guard lock(mutex_);
-    if (const auto known = known_.find(uid); known != known_.end()) known->second.until = now_() + settings_.kept_for;
+    const auto known = known_.find(uid);
+    const bool has_old_list = known != known_.end() && known->second.has_failed && !known->second.groups->empty();
+    if (has_old_list) known->second.until = now_() + settings_.kept_for;
   }
   const auto look_up = [this, uid] { return look_up_(uid); };
   const auto found = co_await Offload(loop, pool_, look_up, client);
@@ -63,6 +65,7 @@ void UserGroups::Keep(uint32_t uid, const Result<std::vector<uint32_t>, NoAnswer
   if (known_.size() >= settings_.users && !known_.contains(uid)) known_.erase(known_.begin());
   Entry& entry = known_[uid];
   const bool is_known = entry.groups && !entry.groups->empty();
+  entry.has_failed = !found;
   entry.until = now + (found ? settings_.known_for : is_known ? settings_.kept_for : settings_.again_after);
   if (found || !is_known) {
     entry.groups = std::make_shared<const std::vector<uint32_t>>(found ? *found : std::vector<uint32_t>());

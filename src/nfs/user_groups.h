@@ -54,9 +54,9 @@ class UserGroups {
 
   // Returns true if Of() has a recent entry for the user. Otherwise call Load() first.
   bool Knows(uint32_t uid) const;
-  // `client` shares the pool with others. Meanwhile other calls of a user whose groups are known use those. If the
-  // database of users does not answer, the user keeps the groups that were known, or has none, until the next attempt.
-  // (getgrouplist(3) does not tell whether the database of groups has answered.)
+  // `client` shares the pool with others. If the database of users does not answer, the user keeps the groups that were
+  // known, or has none, until the next attempt; other calls of the user do not wait for that one. (getgrouplist(3) does
+  // not tell whether the database of groups has answered.)
   Task<> Load(Loop* loop, uint32_t uid, ClientKey client = {});
   // Returns null if there is no entry.
   List Of(uint32_t uid) const;
@@ -65,6 +65,7 @@ class UserGroups {
   struct Entry {
     List groups;
     TimePoint until;
+    bool has_failed = false;  // the last look-up
   };
   void Keep(uint32_t uid, const Result<std::vector<uint32_t>, NoAnswer>& found);
 

@@ -32,10 +32,12 @@ class UserGroupsTest : public testing::Test {
   std::map<uint32_t, std::vector<uint32_t>> host{{1000, {100, 27}}};
   int look_ups = 0;
   bool fails = false;
+  bool known_meanwhile = false;  // during the last look-up: other calls of the user do not wait
   TimePoint time{};
   const std::shared_ptr<UserGroups> groups_ = std::make_shared<UserGroups>(
       [this](uint32_t uid) -> Result<std::vector<uint32_t>, NoAnswer> {
         ++look_ups;
+        known_meanwhile = groups_->Knows(uid);
         if (fails) return std::unexpected(NoAnswer{EIO});
         return host[uid];
       },
@@ -70,6 +72,30 @@ TEST_F(UserGroupsTest, AUserKeepsTheGroupsThatWereKnownWhileTheDatabaseFails) {
       log.text(),
       "warning: the groups of user 1000 cannot be looked up (Input/output error): users have the groups that were "
       "known, or none\n");
+}
+
+TEST_F(UserGroupsTest, OnlyWhileTheDatabaseFailsAnOldListServesOtherCalls) {
+  const CapturedLog log;
+  Groups(1000);
+  time += std::chrono::minutes(5);
+  Groups(1000);
+  EXPECT_FALSE(known_meanwhile) << "the user may have left a group since";
+  fails = true;
+  time += std::chrono::minutes(5);
+  Groups(1000);
+  EXPECT_FALSE(known_meanwhile);
+  time += std::chrono::minutes(1);
+  EXPECT_THAT(Groups(1000), ElementsAre(100, 27));
+  EXPECT_TRUE(known_meanwhile);
+}
+
+TEST_F(UserGroupsTest, AUserWithoutKnownGroupsWaitsForTheNextLookUp) {
+  const CapturedLog log;
+  fails = true;
+  Groups(1000);
+  time += std::chrono::seconds(5);
+  Groups(1000);
+  EXPECT_FALSE(known_meanwhile);
 }
 
 TEST_F(UserGroupsTest, AFailedLookUpIsSoonRepeated) {

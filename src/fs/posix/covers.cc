@@ -64,36 +64,42 @@ FileDescriptor SeenFrom(int root, int directory) {
 
 }  // namespace
 
-Covers::Covers(int root, const Volume& volume, std::span<const std::filesystem::path> others) : volume_(volume) {
-  const auto top = IdentityOf(root);
-  for (const std::filesystem::path& other : others) {
-    FileDescriptor fd(::open(other.c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC));
-    const auto identity = fd ? IdentityOf(fd.get()) : std::nullopt;
-    if (!identity || identity == top) continue;
-    const auto is_top = [&](int, const Identity& above) { return above == top; };
-    if (!AnyUpwards(fd.get(), is_top).value_or(false)) {
-      // Subvolumes of btrfs have devices of their own, and the kernel's handles are valid for the whole file system.
-      // Only then is /proc read for each of the other exports.
-      const bool has_subvolumes = volume.superblock != volume.device;
-      const bool same_file_system =
-          identity->device == top->device || (has_subvolumes && SuperblockOf(fd.get()) == volume.superblock);
-      FileDescriptor seen = same_file_system ? SeenFrom(root, fd.get()) : FileDescriptor(-1);
-      if (!seen || !AnyUpwards(seen.get(), is_top).value_or(false)) continue;
-      fd = std::move(seen);
-    }
-    const Result<Stat> stat = posix::StatOf(fd.get(), volume_);
-    const FileDescriptor parent = OpenParent(fd.get());
-    const Result<Stat> above = parent ? posix::StatOf(parent.get(), volume_) : std::unexpected(Error::kIo);
-    if (!stat || !above) continue;
-    std::error_code error;
-    const auto path = std::filesystem::read_symlink(std::string(ProcPath(fd.get()).c_str()), error);
-    covered_.push_back({.device = stat->device,
-                        .inode = stat->attributes.fileid,
-                        .parent_device = above->device,
-                        .parent_inode = above->attributes.fileid,
-                        .name = path.filename().string()});
-  }
+Covers::Covers(int root, const Volume& volume, std::span<const std::filesystem::path> others,
+               std::span<const std::filesystem::path> hidden)
+    : volume_(volume) {
+  for (const std::filesystem::path& each : others) Add(root, each, true);
+  for (const std::filesystem::path& each : hidden) Add(root, each, false);
   std::ranges::sort(covered_, {}, [](const Covered& each) { return std::pair(each.device, each.inode); });
+}
+
+void Covers::Add(int root, const std::filesystem::path& directory, bool is_served) {
+  const auto top = IdentityOf(root);
+  FileDescriptor fd(::open(directory.c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC));
+  const auto identity = fd ? IdentityOf(fd.get()) : std::nullopt;
+  if (!identity || identity == top) return;
+  const auto is_top = [&](int, const Identity& above) { return above == top; };
+  if (!AnyUpwards(fd.get(), is_top).value_or(false)) {
+    // Subvolumes of btrfs have devices of their own, and the kernel's handles are valid for the whole file system.
+    // Only then is /proc read for each of the other exports.
+    const bool has_subvolumes = volume_.superblock != volume_.device;
+    const bool same_file_system =
+        identity->device == top->device || (has_subvolumes && SuperblockOf(fd.get()) == volume_.superblock);
+    FileDescriptor seen = same_file_system ? SeenFrom(root, fd.get()) : FileDescriptor(-1);
+    if (!seen || !AnyUpwards(seen.get(), is_top).value_or(false)) return;
+    fd = std::move(seen);
+  }
+  const Result<Stat> stat = posix::StatOf(fd.get(), volume_);
+  const FileDescriptor parent = OpenParent(fd.get());
+  const Result<Stat> above = parent ? posix::StatOf(parent.get(), volume_) : std::unexpected(Error::kIo);
+  if (!stat || !above) return;
+  std::error_code error;
+  const auto path = std::filesystem::read_symlink(std::string(ProcPath(fd.get()).c_str()), error);
+  covered_.push_back({.device = stat->device,
+                      .inode = stat->attributes.fileid,
+                      .parent_device = above->device,
+                      .parent_inode = above->attributes.fileid,
+                      .name = path.filename().string(),
+                      .is_served = is_served});
 }
 
 bool Covers::Has(const Stat& found) const {
@@ -125,10 +131,12 @@ Result<bool> Covers::Hold(int directory, int root) const {
 }
 
 std::vector<std::byte> Covers::identity() const {
-  std::vector<std::byte> octets(covered_.size() * 16);
-  for (size_t i = 0; i < covered_.size(); ++i) {
-    StoreBig(octets.data() + 16 * i, covered_[i].device);
-    StoreBig(octets.data() + 16 * i + 8, covered_[i].inode);
+  std::vector<std::byte> octets;
+  for (const Covered& each : covered_) {
+    if (!each.is_served) continue;
+    octets.resize(octets.size() + 16);
+    StoreBig(octets.data() + octets.size() - 16, each.device);
+    StoreBig(octets.data() + octets.size() - 8, each.inode);
   }
   return octets;
 }

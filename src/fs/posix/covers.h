@@ -25,8 +25,10 @@ class Covers {
  public:
   Covers() = default;
   // Covers those of `others` that lie below `root`, also if one of the two is a bind mount. Directories that cannot
-  // be opened are left out, because their export fails.
-  Covers(int root, const Volume& volume, std::span<const std::filesystem::path> others);
+  // be opened are left out, because their export fails. The same for `hidden`, which nobody serves: they may be
+  // missing.
+  Covers(int root, const Volume& volume, std::span<const std::filesystem::path> others,
+         std::span<const std::filesystem::path> hidden = {});
 
   bool empty() const { return covered_.empty(); }
   // Whether the object that was found in `directory` as `name` is covered. HasPlace() also works if no object was
@@ -36,7 +38,8 @@ class Covers {
   // Whether the directory is covered or lies below a covered one. Walks up to the root; the error is that of a step,
   // and may be transient.
   Result<bool> Hold(int directory, int root) const;
-  // Octets that differ for each set of directories. Empty if none is covered.
+  // Octets that differ for each set of directories that others serve. Empty if there is none. Hidden directories do not
+  // matter: they come and go, and handles of what is in them give access to nothing that others protect.
   std::vector<std::byte> identity() const;
 
  private:
@@ -44,7 +47,10 @@ class Covers {
     uint64_t device = 0, inode = 0;
     uint64_t parent_device = 0, parent_inode = 0;
     std::string name;
+    bool is_served = true;  // by another export
   };
+
+  void Add(int root, const std::filesystem::path& directory, bool is_served);
 
   Volume volume_;
   std::vector<Covered> covered_;  // by device and inode

@@ -49,6 +49,23 @@ TEST(CoversTest, CoversAMovedDirectoryAndItsFormerPlace) {
   std::filesystem::remove_all(top);
 }
 
+// A referral's directory may be made, or vanish, between two starts. Handles stay valid.
+TEST(CoversTest, AHiddenDirectoryIsCoveredWithoutAnEffectOnHandles) {
+  std::string top = "/var/tmp/penstock-test-XXXXXX";
+  ASSERT_NE(::mkdtemp(top.data()), nullptr);
+  std::filesystem::create_directory(top + "/sub");
+  const FileDescriptor fd(::open(top.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  const auto volume = VolumeOf(fd.get(), std::make_shared<ChangeCounters>());
+  ASSERT_TRUE(volume);
+  const std::vector<std::filesystem::path> directories = {top + "/sub", top + "/missing"};
+  const Covers hidden(fd.get(), *volume, {}, directories);
+  EXPECT_TRUE(hidden.HasPlace(fd.get(), "sub"));
+  EXPECT_FALSE(hidden.HasPlace(fd.get(), "missing"));
+  EXPECT_TRUE(hidden.identity().empty());
+  EXPECT_FALSE(Covers(fd.get(), *volume, directories).identity().empty());
+  std::filesystem::remove_all(top);
+}
+
 // The subvolume has another device than the export above it, and its ".." entries do not lead there.
 TEST(CoversTest, CoversASubvolumeThatIsExportedThroughABindMount) {
   std::string folder = "/var/tmp/penstock-test-XXXXXX";

@@ -31,6 +31,8 @@ struct Options {
   std::string export_name{};
   // The directories that other exports serve. This export does not serve them, see Covers.
   std::vector<std::filesystem::path> others{};
+  // Further directories that clients do not reach through this export. They may be missing.
+  std::vector<std::filesystem::path> hidden{};
   // Whether changes of names and attributes reach the disk before their reply, as RFC 1813 §4.8 requires.
   bool sync_metadata = true;
   // Data of at least this size is returned as a range of the open file, which transports send without a copy.

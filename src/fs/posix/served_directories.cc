@@ -18,7 +18,7 @@ SetupResult<ServedDirectories> OpenDirectories(std::span<const DirectoryToServe>
     of_one.leases = options.leases;
     of_one.changes = changes;
     of_one.objects = served.open_files;
-    of_one.others = options.hidden;
+    of_one.hidden = options.hidden;
     for (const DirectoryToServe& other : directories) {
       if (&other != &each) of_one.others.push_back(other.directory);
     }

@@ -134,7 +134,7 @@ SetupResult<std::unique_ptr<FileSystem>> FileSystem::Open(const stdfs::path& roo
   if (!volume) return Failure("cannot read the attributes of {}: {}", root.string(), ToString(volume.error()));
 
   Tree::Parts parts{std::move(fd), *volume, nullptr, options.objects, options.sync_metadata, WriteVerifier(), {}};
-  parts.covers = Covers(parts.root.get(), *volume, options.others);
+  parts.covers = Covers(parts.root.get(), *volume, options.others, options.hidden);
   PENSTOCK_TRY(parts.handles, MakeHandles(root, parts.root.get(), *volume, parts.covers, options));
   if (!parts.objects) parts.objects = std::make_shared<OpenObjects>(OpenObjects::MaxDescriptors(0));
   uint64_t verifier = 0;

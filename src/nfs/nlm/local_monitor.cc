@@ -60,6 +60,10 @@ LocalMonitor::LocalMonitor(HostCalls& calls, TimerService& timers) : calls_(call
 
 void LocalMonitor::Use(bool exists) {
   if (std::exchange(exists_, exists) == exists) return;
+  if (exists) return EndEarlier(std::exchange(earlier_, {}));
+  for (const auto& [address, watched] : watched_) {
+    if (watched.may_be_known) earlier_.insert(address);
+  }
   watched_.clear();
   by_cookie_.clear();
   waiting_.clear();
@@ -76,16 +80,24 @@ LocalMonitor::Watched& LocalMonitor::Get(const IpAddress& address) {
 
 LocalMonitor::Addresses::iterator LocalMonitor::Forget(Addresses::iterator address) {
   by_cookie_.erase(address->second.cookie);
+  if (const auto of_host = waiting_.find(HostOf(address->first)); of_host != waiting_.end()) {
+    of_host->second.erase(address->first);
+    if (of_host->second.empty()) waiting_.erase(of_host);
+  }
   return watched_.erase(address);
 }
 
 void LocalMonitor::AskLater(const IpAddress& address) { waiting_[HostOf(address)].insert(address); }
 
 void LocalMonitor::EndEarlier(const std::set<IpAddress>& addresses) {
-  if (!exists_ || stops_) return;
+  if (stops_) return;
+  if (!exists_) {
+    earlier_.insert(addresses.begin(), addresses.end());
+    return;
+  }
   for (const IpAddress& each : addresses) {
+    if (watched_.contains(each)) continue;
     Watched& watched = Get(each);
-    if (watched.is_watched) continue;
     watched.is_wanted = false;
     watched.may_be_known = true;
     AskLater(each);

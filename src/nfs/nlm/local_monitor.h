@@ -36,8 +36,8 @@ class LocalMonitor {
 
   // Whether there is such a monitor. Before the first call there is none. While there is none, nothing is asked.
   void Use(bool exists);
-  // An earlier run of the server has asked for these: the monitor is to watch them no more, unless they are asked for
-  // again.
+  // An earlier run of the server may have asked for these: the monitor, if there is one now or later, is to watch them
+  // no more, unless they are asked for again.
   void EndEarlier(const std::set<IpAddress>& addresses);
   // A host with this address has got a lock, a share or a place in a queue.
   void Watch(const IpAddress& address);
@@ -83,6 +83,7 @@ class LocalMonitor {
   TimerService& timers_;
   bool exists_ = false;
   bool stops_ = false;
+  std::set<IpAddress> earlier_;  // to be ended when there is a monitor
   Addresses watched_;
   std::map<Cookie, IpAddress> by_cookie_;
   std::map<IpAddress, std::set<IpAddress>> waiting_;  // the addresses of each host

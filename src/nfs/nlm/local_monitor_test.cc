@@ -282,5 +282,16 @@ TEST_F(NoLocalMonitorTest, NothingIsAskedUntilThereIsOne) {
   EXPECT_EQ(Lock(bob, {}), NLM4_DENIED) << "that monitor is no more";
 }
 
+TEST_F(NoLocalMonitorTest, WhatEarlierRunsHaveAskedForEndsWhenThereIsOne) {
+  local_monitor.EndEarlier({AddressOf(bob.address)});
+  EXPECT_THAT(Asked(), IsEmpty());
+  local_monitor.Use(true);
+  Lock(alice, {});
+  EXPECT_THAT(Asked(), ElementsAre("end 192.0.2.2", "watch 192.0.2.1"));
+  local_monitor.Use(false);
+  local_monitor.Use(true);
+  EXPECT_THAT(Asked(), ElementsAre("end 192.0.2.2", "watch 192.0.2.1", "end 192.0.2.1"));
+}
+
 }  // namespace
 }  // namespace penstock::nfs::nlm

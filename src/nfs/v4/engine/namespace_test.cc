@@ -103,6 +103,8 @@ TEST_F(NamespaceTest, AClientThatAnExportDoesNotAdmitCannotRemoveItsPlace) {
   AddDirectory(tree, "other");
   server.Export("/inner", ForOthers());
   EXPECT_EQ(server.Run(0, PutRoot(), Op(OP_REMOVE, REMOVE4args{"inner"})).status, NFS4ERR_ACCESS);
+  EXPECT_EQ(server.Run(0, PutRoot(), Op(OP_CREATE, CREATE4args{createtype4(NF4DIR), "inner", {}})).status,
+            NFS4ERR_ACCESS);
   EXPECT_EQ(server.Run(0, PutRoot(), Op(OP_SAVEFH, xdr::Void()), Op(OP_RENAME, RENAME4args{"other", "inner"})).status,
             NFS4ERR_ACCESS);
 }

@@ -104,7 +104,15 @@ Task<READLINK4res> ReadLink(Compound& compound) {
 
 // RFC 8881 §18.29
 Task<SECINFO4res> SecurityInformation(Compound& compound, const SECINFO4args& arguments) {
-  const auto found = co_await Find(compound, arguments.name, compound.current->context());
+  fs::RequestContext caller = compound.current->context();
+  // The client's machine asks on behalf of users, also in directories that are closed to it (RFC 8881 §18.35.3). It
+  // learns which exports there are, as from MOUNT, but no other name (§18.29.3).
+  if (compound.MachineMay(OP_SECINFO)) {
+    const auto junctions =
+        co_await compound.services.names.JunctionsIn(*compound.current, compound.call.peer, arguments.name);
+    if (!junctions.empty()) caller = OwnContext(compound.call.peer.loop);
+  }
+  const auto found = co_await Find(compound, arguments.name, caller);
   co_return AnswerFlavors(compound, found);
 }
 

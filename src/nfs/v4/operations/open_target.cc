@@ -144,8 +144,11 @@ Task<Found> FindNamed(Compound& compound, std::string_view name, const openflag4
   // The root of another export is a directory.
   const auto junctions = co_await compound.services.names.JunctionsIn(*compound.current, compound.call.peer, name);
   if (!junctions.empty()) co_return std::unexpected(NFS4ERR_ISDIR);
-  if (how.opentype() == OPEN4_CREATE) co_return co_await Create(compound, name, how.how());
-  co_return co_await FindExisting(compound, name);
+  if (how.opentype() != OPEN4_CREATE) co_return co_await FindExisting(compound, name);
+  // The place of an export that does not admit the client.
+  const bool is_junction = co_await compound.services.names.IsJunction(*compound.current, name);
+  if (is_junction) co_return std::unexpected(NFS4ERR_ACCESS);
+  co_return co_await Create(compound, name, how.how());
 }
 
 Task<Found> FindCurrent(Compound& compound) {

@@ -234,6 +234,22 @@ TEST_F(StateProtectionTest, MachineMayNotCallSecinfoInClosedDirectories) {
   EXPECT_EQ(Client().Run(PutFh(directory), ask).status, NFS4ERR_ACCESS);
 }
 
+// RFC 8881 §18.35.3: else Linux could not lead a user from one export to the next there.
+TEST_F(StateProtectionTest, MachineMayCallSecinfoForExportsInClosedDirectories) {
+  const fs::RequestContext context{.credentials = {.uid = 0, .gid = 0, .groups = {}}};
+  fs::NewAttributes attributes;
+  attributes.mode = 0700;
+  const auto made = Now(tree.MakeDirectory(context, tree.Root(), "private", attributes));
+  Now(tree.MakeDirectory(context, made.result->handle, "inner", {}));
+  server.Export("/private/inner");
+  const nfs_fh4 directory = ToFileHandle({server.exports.Resolve("/").found->id(), made.result->handle});
+  const auto ask = Op(OP_SECINFO, SECINFO4args{"inner"});
+  Client();
+  EXPECT_EQ(Client().Run(PutFh(directory), ask).status, NFS4_OK);
+  AsMachine(rpc::GssService::kNone);
+  EXPECT_EQ(Client().Run(PutFh(directory), ask).status, NFS4ERR_ACCESS);
+}
+
 // ---- callbacks ----
 
 callback_sec_parms4 InAContext() { return callback_sec_parms4(rpcmsg::RPCSEC_GSS, gss_cb_handles4{}); }

@@ -66,10 +66,10 @@ class Files {
     if (auto* const found = dynamic_cast<Record*>(record)) return found;
     return std::unexpected(nfs4::NFS4ERR_BAD_STATEID);
   }
-  // Whether the stateid names a record of any kind for `file`, even one that was revoked.
+  // Whether the stateid names a record of any kind for `file`, be it a delegation that was revoked.
   bool Has(const Presenter& who, const nfs4::stateid4& id, const FileHandle& file) const {
     const auto found = records_.FindRecord(who, id, &file);
-    return found || found.error() == nfs4::NFS4ERR_DELEG_REVOKED || found.error() == nfs4::NFS4ERR_ADMIN_REVOKED;
+    return found || found.error() == nfs4::NFS4ERR_DELEG_REVOKED;
   }
   nfs4::nfsstat4 CheckSeqid(const Presenter& who, const StateRecord& record, const nfs4::stateid4& id) const {
     return StateIdTable::CheckSeqid(who, record, id.seqid);
