@@ -34,8 +34,9 @@ bool OwnerTexts::LoadAtOnce(uint32_t uid, uint32_t gid) {
 bool OwnerTexts::LoadAtOnce(idmap::Kind kind, Texts& texts, uint32_t id) const {
   if (texts.contains(id)) return true;
   auto text = mapper_->KnownTextOf(kind, id);
-  if (text) texts.emplace(id, *std::move(text));
-  return text.has_value();
+  if (!text) return false;
+  texts.emplace(id, *std::move(text));
+  return true;
 }
 
 Task<> OwnerTexts::Load(uint32_t uid, uint32_t gid) {

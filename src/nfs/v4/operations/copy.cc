@@ -275,7 +275,7 @@ Task<COPY4res> CopyWithin(Compound& compound, const COPY4args& arguments) {
   if (const nfsstat4 status = co_await CheckRange(compound, range); status != NFS4_OK) co_return COPY4res(status);
   const nfsstat4 status = co_await CheckStateIds(compound, arguments.ca_src_stateid, arguments.ca_dst_stateid);
   if (status != NFS4_OK) co_return COPY4res(status);
-  Origin from{.file = *compound.saved};
+  Origin from{.file = compound.saved};
   co_return co_await CopyRange(compound, std::move(from), range, arguments.ca_synchronous);
 }
 

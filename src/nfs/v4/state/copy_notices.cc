@@ -58,6 +58,7 @@ void CopyNotices::EraseOf(ClientId client, const std::function<bool(const Notice
 
 void CopyNotices::EraseOfAll(const std::function<bool(const Notice&)>& is_over) {
   std::vector<ClientId> all;
+  all.reserve(by_client_.size());
   for (const auto& [client, notices] : by_client_) all.push_back(client);
   for (const ClientId client : all) EraseOf(client, is_over);
 }
