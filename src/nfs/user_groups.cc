@@ -3,6 +3,7 @@
 #include <grp.h>
 
 #include <cerrno>
+#include <utility>
 
 #include "base/log.h"
 #include "rpc/client_key.h"
@@ -47,15 +48,15 @@ Task<> UserGroups::Load(Loop* loop, uint32_t uid, ClientKey client) {
   {
     const std::lock_guard lock(mutex_);
     const auto known = known_.find(uid);
-    const bool has_old_list = known != known_.end() && known->second.has_failed && !known->second.groups->empty();
-    if (has_old_list) known->second.until = now_() + settings_.kept_for;
+    const bool serves_others = known != known_.end() && known->second.has_failed && known->second.has_groups();
+    if (serves_others) known->second.until = now_() + settings_.kept_for;
   }
   const auto look_up = [this, uid] { return look_up_(uid); };
-  const auto found = co_await Offload(loop, pool_, look_up, client);
-  Keep(uid, found);
+  auto found = co_await Offload(loop, pool_, look_up, client);
+  Keep(uid, std::move(found));
 }
 
-void UserGroups::Keep(uint32_t uid, const Result<std::vector<uint32_t>, NoAnswer>& found) {
+void UserGroups::Keep(uint32_t uid, Result<std::vector<uint32_t>, NoAnswer> found) {
   const TimePoint now = now_();
   if (!found && told_.Allows(now)) {
     log::warn("the groups of user {} cannot be looked up ({}): users have the groups that were known, or none", uid,
@@ -64,11 +65,15 @@ void UserGroups::Keep(uint32_t uid, const Result<std::vector<uint32_t>, NoAnswer
   const std::lock_guard lock(mutex_);
   if (known_.size() >= settings_.users && !known_.contains(uid)) known_.erase(known_.begin());
   Entry& entry = known_[uid];
-  const bool is_known = entry.groups && !entry.groups->empty();
   entry.has_failed = !found;
-  entry.until = now + (found ? settings_.known_for : is_known ? settings_.kept_for : settings_.again_after);
-  if (found || !is_known) {
-    entry.groups = std::make_shared<const std::vector<uint32_t>>(found ? *found : std::vector<uint32_t>());
+  if (found) {
+    entry.until = now + settings_.known_for;
+    entry.groups = std::make_shared<const std::vector<uint32_t>>(*std::move(found));
+  } else if (entry.has_groups()) {
+    entry.until = now + settings_.kept_for;
+  } else {
+    entry.until = now + settings_.again_after;
+    entry.groups = std::make_shared<const std::vector<uint32_t>>();
   }
 }
 

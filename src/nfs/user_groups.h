@@ -66,8 +66,10 @@ class UserGroups {
     List groups;
     TimePoint until;
     bool has_failed = false;  // the last look-up
+
+    bool has_groups() const { return groups && !groups->empty(); }
   };
-  void Keep(uint32_t uid, const Result<std::vector<uint32_t>, NoAnswer>& found);
+  void Keep(uint32_t uid, Result<std::vector<uint32_t>, NoAnswer> found);
 
   const LookUp look_up_;
   const std::function<TimePoint()> now_;

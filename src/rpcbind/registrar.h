@@ -49,9 +49,9 @@ class Registrar {
   void Refresh();
   // Whether the last attempt has found or made all registrations, but for those that may be elsewhere.
   bool has_all();
-  // What the last attempt has found about a program. It is unknown if rpcbind has not answered.
+  // Where the last attempt has found a program.
   enum class Place : uint8_t {
-    kUnknown,
+    kUnknown,    // rpcbind has not answered
     kHere,       // all its services are registered
     kElsewhere,  // another server has it, as it may
     kNeither,    // there is a problem

@@ -23,7 +23,7 @@ namespace penstock::server {
 
 using client::v4::ForeignFile;
 
-// What is done for one COPY, from the search for its source to the end of the connection. Belongs to the loop.
+// The work for one COPY, from the search for its source to the end of the connection. Belongs to the loop.
 struct NetworkCopySources::Work {
   Loop& loop;
   const IpAddress client;

@@ -4,7 +4,6 @@ they have started again, and it passes that on to the server. The test plays the
 
 import contextlib
 import os
-import socket
 import subprocess
 import sys
 
@@ -14,7 +13,7 @@ from cases import main  # noqa: E402
 from dissected import dissected  # noqa: E402
 from lock_host import DENIED, GRANTED_IT, NSM, SM_NOTIFY, UDP, UNLOCK, LOCK, Caller, Lock, file_handle  # noqa: E402
 from penstock import Server  # noqa: E402
-from port_mapping import ports, prepare, rpcbind, until  # noqa: E402
+from port_mapping import listening, ports, prepare, rpcbind, until  # noqa: E402
 from rpc_messages import opaque, words  # noqa: E402
 
 HERE, THERE = "127.0.0.2", "127.0.0.3"
@@ -24,9 +23,7 @@ def server_of(scratch, listen="0.0.0.0"):
     os.makedirs(f"{scratch}/export", exist_ok=True)
     with open(f"{scratch}/export/file", "wb") as file:
         file.write(bytes(100))
-    server = Server({"/": f"{scratch}/export:no_root_squash"}, ["--grace=0"])
-    server.arguments = [f"--listen={listen}" if each.startswith("--listen=") else each for each in server.arguments]
-    return server
+    return listening(Server({"/": f"{scratch}/export:no_root_squash"}, ["--grace=0"]), listen)
 
 
 def statd_port():
@@ -35,7 +32,7 @@ def statd_port():
 
 @contextlib.contextmanager
 def statd(scratch):
-    """Runs rpc.statd. What it watches is a file of the folder that this yields."""
+    """Runs rpc.statd. It has a file for each address that it watches, in the folder that this yields."""
     kept = f"{scratch}/statd"
     for folder in (kept, f"{kept}/sm", f"{kept}/sm.bak"):
         os.makedirs(folder, exist_ok=True)

@@ -15,16 +15,14 @@ from cases import main  # noqa: E402
 from dissected import dissected, said  # noqa: E402
 from penstock import Server, serve_refused  # noqa: E402
 from port_mapping import (  # noqa: E402
-    HOST, MOUNT, NFS, NFSACL, NLM, NSM, PORTMAPPER, RQUOTA, addresses, ports, prepare, rpcbind, until)
+    HOST, MOUNT, NFS, NFSACL, NLM, NSM, PORTMAPPER, RQUOTA, addresses, listening, ports, prepare, rpcbind, until)
 
 LAYERS = ("portmap", "mount", "rquota")
 
 
 def server_of(scratch, *options, listen="0.0.0.0"):
     os.makedirs(f"{scratch}/export", exist_ok=True)
-    server = Server({"/data": f"{scratch}/export"}, options)
-    server.arguments = [f"--listen={listen}" if each.startswith("--listen=") else each for each in server.arguments]
-    return server
+    return listening(Server({"/data": f"{scratch}/export"}, options), listen)
 
 
 def expected_ports(server):

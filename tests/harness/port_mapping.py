@@ -43,6 +43,12 @@ def until(done, what):
         time.sleep(0.2)
 
 
+def listening(server, address):
+    """Lets the server, which does not run yet, listen at this address. The test still uses the server's own one."""
+    server.arguments = [f"--listen={address}" if each.startswith("--listen=") else each for each in server.arguments]
+    return server
+
+
 @contextlib.contextmanager
 def rpcbind():
     os.makedirs("/run/rpcbind", mode=0o777, exist_ok=True)

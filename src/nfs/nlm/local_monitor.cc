@@ -21,14 +21,15 @@ namespace {
 
 // After so many calls without an answer, the monitor is left alone for a while.
 constexpr int kMostUnanswered = 3;
-// Of those that are watched, and those whose end the monitor has not answered. Beyond, the latter are forgotten.
+// The most addresses in the table. If there are more, those that need no watch any more are removed, although the
+// monitor has not answered the request to end it.
 constexpr size_t kMostAddresses = 1 << 15;
 constexpr Duration kTimeToStop = std::chrono::seconds(1);
 
-// What SM_MON and SM_UNMON call the address and the program that asks. rpc.statd has one entry for all addresses with
-// one name in the name service, if the names of those that ask are equivalent as well. So each address is asked for
-// under a name of its own, which means nothing: rpc.statd looks it up, and the domain "invalid" has no names (RFC 6761
-// §6.4).
+// The two names in SM_MON and SM_UNMON: that of the watched address (mon_name), and that of the program that asks
+// (my_name). rpc.statd merges two requests if the name service gives both addresses one name, and both programs one
+// name. So each address has a my_name of its own, which means nothing. rpc.statd looks it up; the domain "invalid" has
+// no names (RFC 6761 §6.4).
 class Names {
  public:
   explicit Names(const IpAddress& address) : address_(address.to_string()), asker_(address_) {

@@ -19,7 +19,7 @@ using testing::IsEmpty;
 
 IpAddress AddressOf(std::string_view text) { return asio::ip::make_address(text); }
 
-// What the server has asked of the monitor.
+// The requests that the server has sent to the monitor.
 std::vector<std::string> Asked(const TestHosts& hosts) {
   std::vector<std::string> asked;
   for (const SentCall& call : hosts.calls) {
@@ -131,7 +131,7 @@ TEST_F(LocalMonitorTest, ARestartEndsTheLocksUnderAllFormsOfTheHostsName) {
   EXPECT_EQ(Lock(bob, {.offset = 0, .length = 1000}), NLM4_GRANTED);
 }
 
-TEST_F(LocalMonitorTest, WatchesNoMoreWhatHasNoLocks) {
+TEST_F(LocalMonitorTest, EndsTheWatchOfAHostWithoutLocks) {
   Lock(alice, {});
   const std::string cookie = Cookie();
   local_monitor.Keep({AddressOf("192.0.2.2")});
@@ -151,7 +151,7 @@ TEST_F(LocalMonitorTest, WatchesAgainWhatGetsALockWhileItsEndIsAsked) {
   EXPECT_EQ(local_monitor.Find(AsBytes(Cookie())), AddressOf(alice.address));
 }
 
-TEST_F(LocalMonitorTest, EndsWhatIsNoLongerWantedWhenTheMonitorHasAgreed) {
+TEST_F(LocalMonitorTest, EndsAWatchThatWasNotNeededAnyMoreWhenTheMonitorAgreed) {
   hosts.hold = true;
   Lock(alice, {});
   local_monitor.Keep({});
@@ -169,7 +169,7 @@ TEST_F(LocalMonitorTest, WatchesAgainIfTheEndWasNotAnswered) {
   EXPECT_THAT(Asked(), ElementsAre("watch 192.0.2.1", "end 192.0.2.1", "watch 192.0.2.1"));
 }
 
-TEST_F(LocalMonitorTest, EndsWhatAnEarlierRunHasAskedFor) {
+TEST_F(LocalMonitorTest, EndsTheWatchesOfAnEarlierRun) {
   Lock(alice, {});
   local_monitor.EndEarlier({AddressOf(alice.address), AddressOf(bob.address), AddressOf(carol.address)});
   EXPECT_THAT(Asked(), ElementsAre("watch 192.0.2.1", "end 192.0.2.2", "end 192.0.2.3"));
@@ -208,7 +208,7 @@ TEST_F(LocalMonitorTest, AMonitorThatHasNotAnsweredMayWatchAllTheSame) {
   EXPECT_FALSE(local_monitor.Find(AsBytes(cookie)));
 }
 
-TEST_F(LocalMonitorTest, NothingIsEndedThatTheMonitorHasRefused) {
+TEST_F(LocalMonitorTest, AWatchThatTheMonitorRefusedIsNotEnded) {
   hosts.monitoring = nsm::STAT_FAIL;
   Lock(alice, {});
   const std::string cookie = Cookie();
@@ -243,7 +243,7 @@ class StoppedLocalMonitorTest : public LocalMonitorTest {
   bool stopped = false;
 };
 
-TEST_F(StoppedLocalMonitorTest, NothingIsWatchedAfterTheServerStops) {
+TEST_F(StoppedLocalMonitorTest, TheServerEndsAllWatchesWhenItStops) {
   Lock(alice, {});
   Lock(bob, {.offset = 100});
   Stop();
@@ -269,7 +269,7 @@ class NoLocalMonitorTest : public LocalMonitorTest {
   NoLocalMonitorTest() : LocalMonitorTest(false) {}
 };
 
-TEST_F(NoLocalMonitorTest, NothingIsAskedUntilThereIsOne) {
+TEST_F(NoLocalMonitorTest, TheServerSendsNoRequestWithoutAMonitor) {
   Lock(alice, {});
   manager.Sweep();
   EXPECT_THAT(Asked(), IsEmpty());
@@ -282,7 +282,7 @@ TEST_F(NoLocalMonitorTest, NothingIsAskedUntilThereIsOne) {
   EXPECT_EQ(Lock(bob, {}), NLM4_DENIED) << "that monitor is no more";
 }
 
-TEST_F(NoLocalMonitorTest, WhatEarlierRunsHaveAskedForEndsWhenThereIsOne) {
+TEST_F(NoLocalMonitorTest, WatchesOfEarlierRunsEndWhenAMonitorAppears) {
   local_monitor.EndEarlier({AddressOf(bob.address)});
   EXPECT_THAT(Asked(), IsEmpty());
   local_monitor.Use(true);

@@ -78,10 +78,10 @@ bool AcceptsFlavor(const Export& in, const rpc::CallContext& call) {
   return call.credential.flavor == rpc::AuthFlavor::AUTH_SYS || in.options().security.Admits(call.credential);
 }
 
+// Requires AcceptsFlavor().
 Caller CallerOf(const Export& in, const rpc::CallContext& call) {
   const ExportOptions& options = in.options();
-  const bool is_sys = call.credential.flavor == rpc::AuthFlavor::AUTH_SYS;
-  if (!is_sys || options.security.Admits(call.credential)) return {options, call.credential, call.peer};
+  if (options.security.Admits(call.credential)) return {options, call.credential, call.peer};
   ExportOptions with_sys = options;
   with_sys.security.Add(SecurityFlavor::kSys);
   return {with_sys, call.credential, call.peer};
@@ -382,9 +382,7 @@ Task<> LockManager::EndWatchedHost(const rpc::CallContext& call, ConstBytes cook
   }
   co_await GoHome();
   // An unknown cookie is one of an earlier run.
-  if (const auto address = local_monitor_.Find(cookie)) {
-    EndHostsAt(*address, state);
-  }
+  if (const auto address = local_monitor_.Find(cookie)) EndHostsAt(*address, state);
   co_await GoBack(call);
 }
 

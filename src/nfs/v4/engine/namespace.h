@@ -71,11 +71,11 @@ class Namespace {
   Task<uint64_t> MountedOnFileId(const Object& root, uint64_t own, const Client& client) const;
 
  private:
-  // Null: all clients.
-  Task<std::vector<Junction>> JunctionsIn(const Object& directory, const Client* client, std::string_view only) const;
   using Node = PseudoFileSystem::Node;
 
   Namespace(const Exports& exports, fs::Timestamp started);
+  // Without a client: all junctions.
+  Task<std::vector<Junction>> JunctionsIn(const Object& directory, const Client* client, std::string_view only) const;
   const Export* At(const Node& node, const Client& client) const;
   bool IsVisible(const Node& node, const Client& client) const;
   void AddFlavors(const Node& node, const Client& client, SecurityFlavors& flavors) const;
