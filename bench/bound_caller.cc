@@ -31,7 +31,8 @@ Task<client::Result<std::unique_ptr<BoundCaller>>> BoundCaller::Open(Loop& loop,
 void BoundCaller::Use(std::unique_ptr<rpc::Channel> channel) {
   client_.reset();
   transport_ = std::move(channel);
-  client_ = std::make_unique<rpc::Client>(*transport_, loop_.buffers(), rpc::RandomXid(), client::CredentialOf(url_));
+  client_ =
+      std::make_unique<rpc::Client>(*transport_, loop_.buffers(), rpc::RandomXid(), client::SystemCredentialOf(url_));
 }
 
 Task<client::Result<void>> BoundCaller::Create(bool persist, uint32_t requests) {

@@ -43,10 +43,10 @@ class Holder final : private client::v4::CallbackReceiver {
         connector_(where.loop, where.workers, url_, &where.provider),
         channel_(
             where.loop, [this](Duration limit) { return session_->first().Open(limit); }, client::Limited({}, url_)),
-        client_(channel_, where.loop.buffers(), first_xid_, client::CredentialOf(url_)) {
+        client_(channel_, where.loop.buffers(), first_xid_, client::SystemCredentialOf(url_)) {
     const BoundSession::Parts parts{.timers = where.loop,
                                     .buffers = where.loop.buffers(),
-                                    .credential = client::CredentialOf(url_),
+                                    .credential = client::SystemCredentialOf(url_),
                                     .connector = connector_,
                                     .state = *this,
                                     .retry = client::Limited({}, url_),

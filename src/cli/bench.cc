@@ -23,14 +23,13 @@
 namespace penstock::cli {
 namespace {
 
-struct BenchOptions {
+struct BenchOptions : AccessOptions {
   std::string url;  // of a directory
   std::vector<std::string> operations = {"null", "getattr", "read1m", "write1m", "read4k", "write4k"};
   std::vector<unsigned> depths = {1, 8, 32};
   double seconds = 1;  // for each measurement
   uint64_t file_size = 64 << 20;
   std::string json;  // the name of a file; empty: none
-  std::string vers;  // see ClientOptions
   RdmaOptions rdma;
   int32_t server_pid = 0;  // 0: do not measure the server's CPU time
 };
@@ -227,7 +226,7 @@ Task<client::Result<void>> BenchTask(client::Mount& mount, const BenchOptions& o
 }
 
 int Bench(const BenchOptions& options) {
-  const auto url = ParseUrl(options.url, options.vers);
+  const auto url = ParseUrl(options.url, options);
   if (!url) return PrintError(url.error().message);
   std::vector<Measurement> measurements;
   for (const std::string& name : options.operations) {
@@ -240,7 +239,7 @@ int Bench(const BenchOptions& options) {
   if (options.server_pid != 0 && !CpuSecondsOf(options.server_pid)) {
     return PrintError(fmt::format("--server-pid {}: no such process on this machine", options.server_pid));
   }
-  ClientRuntime runtime({}, options.rdma);
+  ClientRuntime runtime({}, options.rdma, options.kerberos);
   client::Protocol transport = url->protocol;
   const auto use = [&](client::Mount& mount) {
     transport = mount.transport();
@@ -282,7 +281,7 @@ Command AddBench(CLI::App& program) {
       ->capture_default_str();
   command->add_option("--json", options->json, "Write the results to this file as well");
   command->add_option("--server-pid", options->server_pid, "Report the CPU time of this process as well");
-  AddVersionOption(*command, options->vers);
+  AddAccessOptions(*command, *options);
   AddRdmaOptions(*command, options->rdma);
   return {command, [options] { return Bench(*options); }};
 }

@@ -11,7 +11,8 @@
 
 namespace penstock::cli {
 
-ClientRuntime::ClientRuntime(const std::string& trace, const RdmaOptions& rdma) : choice_(ChoiceOf(rdma)) {
+ClientRuntime::ClientRuntime(const std::string& trace, const RdmaOptions& rdma, client::KerberosOptions kerberos)
+    : choice_(ChoiceOf(rdma)), kerberos_(std::move(kerberos)) {
   if (!trace.empty()) trace_ = rdma::trace::File::Open(trace, rdma::trace::File::RealEpoch());
 }
 ClientRuntime::~ClientRuntime() { workers_.Join(); }
@@ -32,7 +33,9 @@ Task<client::Result<void>> ClientRuntime::WithMount(const client::Url& url, Use 
     return provider;
   };
   providers_.push_back(std::make_unique<rdma::ChoosingProvider>(choice_, loop_, make));
-  const client::MountOptions mount_options{.retry = {}, .provider = providers_.back().get()};
+  client::MountOptions mount_options;
+  mount_options.provider = providers_.back().get();
+  mount_options.initiators = client::KerberosInitiators(kerberos_);
   PENSTOCK_CO_TRY(const auto mount, co_await client::Mount::Open(loop_, workers_, url, mount_options));
   client::Result<void> result = co_await use(*mount);
   if (!result) result = std::unexpected(client::WithTrouble(std::move(result).error(), mount->trouble()));
@@ -55,18 +58,19 @@ int ClientRuntime::Run(Task<client::Result<void>> command) {
   return PrintError(result->error().message);
 }
 
-SetupResult<client::Url> ParseUrl(const std::string& text, const std::string& vers) {
-  return client::Url::Parse(text, client::ParseVersion(vers));
+SetupResult<client::Url> ParseUrl(const std::string& text, const AccessOptions& options) {
+  return client::Url::Parse(
+      text, {.version = client::ParseVersion(options.vers), .security = client::ParseSecurity(options.sec)});
 }
 
 int RunOnMounts(const std::vector<std::string>& urls, const ClientOptions& options, const UseMount& use) {
   std::vector<client::Url> parsed;
   for (const std::string& text : urls) {
-    auto url = ParseUrl(text, options.vers);
+    auto url = ParseUrl(text, options);
     if (!url) return PrintError(url.error().message);
     parsed.push_back(*std::move(url));
   }
-  ClientRuntime runtime(options.trace, options.rdma);
+  ClientRuntime runtime(options.trace, options.rdma, options.kerberos);
   return runtime.Run([](ClientRuntime& where, const std::vector<client::Url>& each,
                         const UseMount& what) -> Task<client::Result<void>> {
     const ClientRuntime::Use use_one = [&](client::Mount& mount) { return what(where, mount); };

@@ -20,7 +20,8 @@ namespace penstock::cli {
 class ClientRuntime {
  public:
   // `trace`: the capture file of the RDMA connections; empty: none.
-  explicit ClientRuntime(const std::string& trace = {}, const RdmaOptions& rdma = {});
+  explicit ClientRuntime(const std::string& trace = {}, const RdmaOptions& rdma = {},
+                         client::KerberosOptions kerberos = {});
   ~ClientRuntime();
 
   Loop& loop() { return loop_; }
@@ -38,13 +39,14 @@ class ClientRuntime {
   Loop loop_;
   Workers workers_{16};  // a single user of a pool gets a quarter of the threads
   const rdma::Choice choice_;
+  const client::KerberosOptions kerberos_;
   const std::shared_ptr<rdma::verbs::Registry> registry_ = std::make_shared<rdma::verbs::Registry>();
   SetupResult<std::unique_ptr<rdma::trace::File>> trace_;   // null without a trace
   std::vector<std::unique_ptr<rdma::Provider>> providers_;  // one for each mount
 };
 
-// Parses a URL of the command line. `vers`, unless empty, replaces the version that the URL names.
-SetupResult<client::Url> ParseUrl(const std::string& text, const std::string& vers);
+// Parses a URL of the command line. The version and the flavor of `options`, unless empty, replace those of the URL.
+SetupResult<client::Url> ParseUrl(const std::string& text, const AccessOptions& options);
 
 // For each URL in turn, until one fails: mounts the export that the URL leads into, and runs `use` with the mount.
 // Returns the exit code. If one of the texts is not a URL, none is mounted.

@@ -18,11 +18,22 @@ void AddRdmaOptions(CLI::App& command, RdmaOptions& options) {
   command.add_option("--rdma-device", options.device, "Use only this RDMA device, as `penstock devices` names it");
 }
 
-void AddVersionOption(CLI::App& command, std::string& vers) {
+void AddAccessOptions(CLI::App& command, AccessOptions& options) {
   command
-      .add_option("--vers", vers,
+      .add_option("--vers", options.vers,
                   "Use only this version of NFS: 3, 4.0, 4.1, 4.2, or 4.1-sess01 for the sessions draft of 2004")
       ->check(CLI::IsMember({"3", "4", "4.0", "4.1", "4.2", "4.1-sess01"}));
+  command
+      .add_option("--sec", options.sec,
+                  "Use only this security flavor. krb5: Kerberos proves who the user is; krb5i: and protects all data\n"
+                  "from changes; krb5p: and encrypts them. Without it, the server's preference decides")
+      ->check(CLI::IsMember({"none", "sys", "krb5", "krb5i", "krb5p"}));
+  CLI::Option* const keytab = command.add_option(
+      "--keytab", options.kerberos.keytab,
+      "Get Kerberos tickets with a key in this file, instead of using the tickets that kinit has got (KRB5CCNAME)");
+  command
+      .add_option("--principal", options.kerberos.principal, "The principal in the keytab; by default the first one")
+      ->needs(keytab);
 }
 
 void AddTraceOption(CLI::App& command, std::string& file) {
@@ -30,7 +41,7 @@ void AddTraceOption(CLI::App& command, std::string& file) {
 }
 
 void AddClientOptions(CLI::App& command, ClientOptions& options) {
-  AddVersionOption(command, options.vers);
+  AddAccessOptions(command, options);
   AddTraceOption(command, options.trace);
   AddRdmaOptions(command, options.rdma);
 }

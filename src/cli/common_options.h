@@ -5,6 +5,7 @@
 #include <string>
 
 #include "base/result.h"
+#include "client/call_security.h"
 #include "rdma/choice/choice.h"
 
 namespace CLI {
@@ -20,10 +21,16 @@ struct RdmaOptions {
   std::string device;
 };
 
-// The options of each command that is an NFS client.
-struct ClientOptions {
-  // The version of NFS that the command insists on, as in a URL; empty: the URL decides.
+// How a command uses the servers that its URLs name.
+struct AccessOptions {
+  // The version of NFS and the security flavor that the command insists on, as in a URL; empty: the URL decides.
   std::string vers;
+  std::string sec;
+  client::KerberosOptions kerberos;
+};
+
+// The options of each command that is an NFS client.
+struct ClientOptions : AccessOptions {
   // The command writes its RDMA connections to this capture file; empty: it writes none.
   std::string trace;
   RdmaOptions rdma;
@@ -31,7 +38,7 @@ struct ClientOptions {
 
 // These add the options to a command, which fill `options` when the command line is parsed.
 void AddRdmaOptions(CLI::App& command, RdmaOptions& options);
-void AddVersionOption(CLI::App& command, std::string& vers);
+void AddAccessOptions(CLI::App& command, AccessOptions& options);
 void AddTraceOption(CLI::App& command, std::string& file);
 void AddClientOptions(CLI::App& command, ClientOptions& options);
 

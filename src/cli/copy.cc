@@ -143,12 +143,12 @@ int Copy(const CopyCommandOptions& options) {
   if (download == client::Url::LooksLikeOne(options.to)) {
     return PrintError("cp: one of the two must be an nfs:// URL, the other a local file");
   }
-  const auto url = ParseUrl(download ? options.from : options.to, options.vers);
+  const auto url = ParseUrl(download ? options.from : options.to, options);
   if (!url) return PrintError(url.error().message);
   // Before the first call to the server.
   const FileDescriptor from(download ? -1 : ::open(options.from.c_str(), O_RDONLY | O_CLOEXEC));
   if (!download && !from) return PrintError(Failure(options.from, errno).error().message);
-  ClientRuntime runtime(options.trace, options.rdma);
+  ClientRuntime runtime(options.trace, options.rdma, options.kerberos);
   return runtime.Run(runtime.WithMount(*url, [&](client::Mount& mount) {
     return download ? DownloadTask(runtime, mount, options) : UploadTask(runtime, mount, options, from);
   }));

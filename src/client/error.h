@@ -31,6 +31,7 @@ enum class Status : int32_t {
   kDenied = 10010,           // NFS4ERR_DENIED: another owner holds a conflicting lock
   kExpired = 10011,          // NFS4ERR_EXPIRED: the server has forgotten the locks
   kMoved = 10019,            // NFS4ERR_MOVED: in a file system that is absent from the server
+  kWrongSecurity = 10016,    // NFS4ERR_WRONGSEC: the server requires another security flavor
   kVersionMismatch = 10021,  // NFS4ERR_MINOR_VERS_MISMATCH: no version 4, or not this minor version
   kBadOwner = 10039,         // NFS4ERR_BADOWNER: the server does not know the owner or group, or accepts no numbers
 };

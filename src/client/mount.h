@@ -12,6 +12,7 @@
 #include "base/loop.h"
 #include "base/task.h"
 #include "base/workers.h"
+#include "client/call_security.h"
 #include "client/error.h"
 #include "client/reconnecting_channel.h"
 #include "client/url.h"
@@ -119,6 +120,8 @@ struct MountOptions {
   // Finds the names of owners and groups for a server of version 4 that does not accept numbers. It outlives the mount.
   // Null: the client does not send names in place of numbers.
   const idmap::Mapper* owners = nullptr;
+  // Makes the initiators of security contexts for sec=krb5, krb5i and krb5p. Empty: KerberosInitiators({}).
+  MakeInitiator initiators{};
 };
 
 // The sizes of one READ, WRITE or listing: the server's preference, limited by the client.

@@ -13,7 +13,7 @@ std::string HostName() {
   return name;
 }
 
-rpc::ClientCredential CredentialOf(const Url& url) {
+rpc::ClientCredential SystemCredentialOf(const Url& url) {
   return rpc::ClientCredential({.machine = HostName(),
                                 .uid = url.uid.value_or(::geteuid()),
                                 .gid = url.gid.value_or(::getegid()),

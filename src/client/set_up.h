@@ -12,7 +12,7 @@
 namespace penstock::client {
 
 // Makes an AUTH_SYS credential with the identity of the URL, or of the process if the URL has none.
-rpc::ClientCredential CredentialOf(const Url& url);
+rpc::ClientCredential SystemCredentialOf(const Url& url);
 std::string HostName();
 // Limits `policy` to the timeout of the URL.
 RetryPolicy Limited(RetryPolicy policy, const Url& url);

@@ -36,7 +36,7 @@ TEST(Limited, TakesTheShorterOfPolicyAndUrl) {
 }
 
 rpc::Credential CredentialIn(const Url& url) {
-  const rpc::ClientCredential credential = CredentialOf(url);
+  const rpc::ClientCredential credential = SystemCredentialOf(url);
   rpc::CallHeader header;
   header.credential = credential.auth();
   rpc::Credential decoded;

@@ -128,11 +128,20 @@ std::optional<std::string> Contradiction(const Url& url, std::string_view sessio
     if (url.protocol == Protocol::kStepUp) return "proto=stepup needs vers=4.1-sess01";
   }
   if (!url.session.persist && !CanPersist(url.version)) return "persist=off needs vers=4.1, 4.2 or 4.1-sess01";
+  if (url.version == Version::kSess01 && url.security && !ServicesOf(*url.security).empty()) {
+    return "vers=4.1-sess01 needs sec=sys or sec=none";
+  }
   if (url.session.padding > 0 && url.protocol == Protocol::kTcp) return "pad needs proto=rdma or proto=stepup";
   return std::nullopt;
 }
 
 }  // namespace
+
+std::optional<nfs_protocol::SecurityFlavor> ParseSecurity(std::string_view text) {
+  const auto flavor = nfs_protocol::FlavorNamed(text);
+  // The client does not speak CCM.
+  return flavor == nfs_protocol::SecurityFlavor::kCcm ? std::nullopt : flavor;
+}
 
 std::optional<Version> ParseVersion(std::string_view text) {
   if (text == "3") return Version::k3;
@@ -143,7 +152,7 @@ std::optional<Version> ParseVersion(std::string_view text) {
   return std::nullopt;
 }
 
-SetupResult<Url> Url::Parse(std::string_view text, std::optional<Version> version) {
+SetupResult<Url> Url::Parse(std::string_view text, const Overrides& overrides) {
   const auto fail = [text](std::string_view why) {
     return std::unexpected(SetupError{fmt::format("{}: {}", text, why)});
   };
@@ -180,6 +189,9 @@ SetupResult<Url> Url::Parse(std::string_view text, std::optional<Version> versio
     } else if (key == "vers" || key == "version") {
       url.version = ParseVersion(value);
       if (!url.version) return fail("vers must be 3, 4.0, 4.1, 4.2 or 4.1-sess01");
+    } else if (key == "sec") {
+      url.security = ParseSecurity(value);
+      if (!url.security) return fail("sec must be none, sys, krb5, krb5i or krb5p");
     } else if (key == "port" || key == "nfsport") {
       if (!is_port) return fail(fmt::format("{} must be a port number", key));
       port = static_cast<uint16_t>(*number);
@@ -210,10 +222,14 @@ SetupResult<Url> Url::Parse(std::string_view text, std::optional<Version> versio
       return fail(fmt::format("unknown option '{}'", key));
     }
   }
-  const bool is_replaced = version && url.version && url.version != version;
-  if (version) url.version = version;
+  const bool replaces_version = overrides.version && url.version && url.version != overrides.version;
+  const bool replaces_security = overrides.security && url.security && url.security != overrides.security;
+  if (overrides.version) url.version = overrides.version;
+  if (overrides.security) url.security = overrides.security;
   if (const auto why = Contradiction(url, session_option)) {
-    return fail(is_replaced ? *why + ", and --vers replaces the version of the URL" : *why);
+    if (replaces_version) return fail(*why + ", and --vers replaces the version of the URL");
+    if (replaces_security) return fail(*why + ", and --sec replaces the flavor of the URL");
+    return fail(*why);
   }
   url.port = port.value_or(DefaultPort(url.protocol));
   return url;

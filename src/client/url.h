@@ -1,5 +1,5 @@
-// nfs://host[:port]/path?vers=3|4.0|4.1|4.2|4.1-sess01&proto=rdma|tcp|stepup names a file on a server and the way to
-// reach it. The form follows libnfs.
+// nfs://host[:port]/path?vers=3|4.0|4.1|4.2|4.1-sess01&proto=rdma|tcp|stepup&sec=... names a file on a server and the
+// way to reach it. The form follows libnfs.
 #pragma once
 
 #include <cstdint>
@@ -8,6 +8,7 @@
 #include <string_view>
 
 #include "base/result.h"
+#include "nfs_protocol/security_flavors.h"
 
 namespace penstock::client {
 
@@ -18,6 +19,9 @@ enum class Protocol : uint8_t { kTcp, kRdma, kStepUp };
 enum class Version : uint8_t { k3, k40, k41, k42, kSess01 };
 // Parses "3", "4" (which means 4.1), "4.0", "4.1", "4.2" or "4.1-sess01".
 std::optional<Version> ParseVersion(std::string_view text);
+
+// Parses "none", "sys", "krb5", "krb5i" or "krb5p".
+std::optional<nfs_protocol::SecurityFlavor> ParseSecurity(std::string_view text);
 
 // Where the server's calls to a client with a session of 2004 arrive (draft-talpey-nfsv4-rdma-sess-01 §2.6).
 enum class BackChannelPlace : uint8_t {
@@ -46,6 +50,9 @@ struct Url {
   // Absent: 4.1 if the server speaks it, otherwise 3.
   std::optional<Version> version;
   uint16_t mount_port = 20048;
+  // The security flavor of all calls: none, sys, krb5, krb5i or krb5p. Absent: the first flavor of the server's
+  // preference that the client can use, which is AUTH_SYS if the server does not say.
+  std::optional<nfs_protocol::SecurityFlavor> security;
   // The AUTH_SYS identity to present. Absent: the identity of the process.
   std::optional<uint32_t> uid;
   std::optional<uint32_t> gid;
@@ -68,13 +75,19 @@ struct Url {
   // The port of a server that names none: 2049, and 20049 over RDMA (RFC 8267 §4).
   static uint16_t DefaultPort(Protocol protocol) { return protocol == Protocol::kRdma ? 20049 : 2049; }
 
+  struct Overrides {
+    std::optional<Version> version{};
+    std::optional<nfs_protocol::SecurityFlavor> security{};
+  };
+
   static bool LooksLikeOne(std::string_view text) { return text.starts_with("nfs://"); }
 
-  // Options: vers, proto, port or nfsport, mountport, uid, gid, crc=on|off, resvport or noresvport (as in nfs(5)),
+  // Options: vers, proto, sec, port or nfsport, mountport, uid, gid, crc=on|off, resvport or noresvport (as in nfs(5)),
   // timeout (seconds), inline (inline_below), persist=on|off; with vers=4.1-sess01 also channels, back=own|shared|off,
-  // pad, chain=on|off. The default port is DefaultPort(), and 20048 for MOUNT. A present `version` replaces that of the
-  // URL. The error names the text and its mistake.
-  static SetupResult<Url> Parse(std::string_view text, std::optional<Version> version = {});
+  // pad, chain=on|off. The default port is DefaultPort(), and 20048 for MOUNT. What `overrides` has replaces what the
+  // URL says. The error names the text and its mistake.
+  static SetupResult<Url> Parse(std::string_view text, const Overrides& overrides);
+  static SetupResult<Url> Parse(std::string_view text) { return Parse(text, {}); }
 };
 
 }  // namespace penstock::client

@@ -299,10 +299,10 @@ TEST(Url, OtherVersionsDoNotStepUp) {
 
 TEST(Url, TheVersionOfTheCommandLineDecidesOnTheOptions) {
   const std::string text = "nfs://h/?proto=stepup&channels=2";
-  const auto url = Url::Parse(text, Version::kSess01);
+  const auto url = Url::Parse(text, {.version = Version::kSess01});
   ASSERT_TRUE(url) << url.error().message;
   EXPECT_EQ(url->session.channels, 2u);
-  const auto refused = Url::Parse("nfs://h/?vers=4.1-sess01&channels=2", Version::k42);
+  const auto refused = Url::Parse("nfs://h/?vers=4.1-sess01&channels=2", {.version = Version::k42});
   ASSERT_FALSE(refused);
   EXPECT_EQ(refused.error().message,
             "nfs://h/?vers=4.1-sess01&channels=2: channels needs vers=4.1-sess01, and --vers replaces the version of "

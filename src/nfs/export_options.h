@@ -10,9 +10,12 @@
 #include "base/result.h"
 #include "nfs/locations.h"
 #include "nfs/network.h"
-#include "nfs/security_flavors.h"
+#include "nfs_protocol/security_flavors.h"
 
 namespace penstock::nfs {
+
+using nfs_protocol::SecurityFlavor;
+using nfs_protocol::SecurityFlavors;
 
 class UserGroups;
 

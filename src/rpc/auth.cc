@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <string_view>
 
+#include "protocol/rpcsec_gss.h"
 #include "xdr/decode.h"
 #include "xdr/encode.h"
 
@@ -61,6 +62,36 @@ AuthStatus Authenticate(const CallHeader& header, Credential& credential) {
   return header.verifier.flavor == AuthFlavor::AUTH_NONE ? AuthStatus::AUTH_OK : AuthStatus::AUTH_BADVERF;
 }
 
+namespace {
+
+template <class T>
+std::vector<std::byte> Encoded(const T& value) {
+  BufferPool pool;
+  xdr::Encoder encoder(pool);
+  xdr::Encode(encoder, value);
+  const Message message = encoder.Finish();
+  return {message.stream.bytes().begin(), message.stream.bytes().end()};
+}
+
+std::vector<std::byte> Template(rpcsecgss::rpc_gss_proc_t procedure, GssService service) {
+  rpcsecgss::rpc_gss_cred_vers_1_t credential;
+  credential.gss_proc = procedure;
+  credential.service = static_cast<rpcsecgss::rpc_gss_service_t>(service);
+  return Encoded(rpcsecgss::rpc_gss_cred_t(rpcsecgss::RPCSEC_GSS_VERS_1, credential));
+}
+
+}  // namespace
+
+ClientCredential::ClientCredential(GssService service)
+    : flavor_(AuthFlavor::RPCSEC_GSS), body_(Template(rpcsecgss::RPCSEC_GSS_DATA, service)) {}
+
+ClientCredential ClientCredential::EndOfContext() {
+  ClientCredential credential;
+  credential.flavor_ = AuthFlavor::RPCSEC_GSS;
+  credential.body_ = Template(rpcsecgss::RPCSEC_GSS_DESTROY, GssService::kNone);
+  return credential;
+}
+
 ClientCredential::ClientCredential(const SystemIdentity& identity) : flavor_(AuthFlavor::AUTH_SYS) {
   rpcmsg::authsys_parms parameters;
   parameters.machinename = std::string_view(identity.machine).substr(0, kMaxMachineName);
@@ -68,11 +99,7 @@ ClientCredential::ClientCredential(const SystemIdentity& identity) : flavor_(Aut
   parameters.gid = identity.gid;
   const size_t groups = std::min(identity.groups.size(), decltype(parameters.gids)::kMax);
   parameters.gids.assign(identity.groups.begin(), identity.groups.begin() + static_cast<ptrdiff_t>(groups));
-  BufferPool pool;
-  xdr::Encoder encoder(pool);
-  xdr::Encode(encoder, parameters);
-  const Message message = encoder.Finish();
-  body_.assign(message.stream.bytes().begin(), message.stream.bytes().end());
+  body_ = Encoded(parameters);
 }
 
 }  // namespace penstock::rpc

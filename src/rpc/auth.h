@@ -73,6 +73,11 @@ class ClientCredential {
   ClientCredential() = default;
   // AUTH_SYS. Truncates names and lists of groups that are too long for the protocol.
   explicit ClientCredential(const SystemIdentity& identity);
+  // RPCSEC_GSS with this protection. It has no context: a gss::SecuredChannel adds the one that it uses.
+  explicit ClientCredential(GssService service);
+  // RPCSEC_GSS. A call of procedure 0 with this credential tells the gss::SecuredChannel to give its context back to
+  // the server, if it has one (RFC 2203 §5.4).
+  static ClientCredential EndOfContext();
 
   // The result refers to this object.
   OpaqueAuth auth() const { return {flavor_, ConstBytes(body_)}; }

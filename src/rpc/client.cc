@@ -14,7 +14,7 @@ Xid RandomXid() {
   return Xid(number);
 }
 
-Error Client::ErrorOf(const ReplyHeader& header) {
+Error ErrorOf(const ReplyHeader& header) {
   using Kind = Error::Kind;
   if (header.body.is_rreply()) {
     const rpcmsg::rejected_reply& rejected = header.body.rreply();
@@ -57,6 +57,10 @@ std::string Describe(const Error& error) {
           return "the server's reply is malformed";
         case CallError::kUnreadable:
           return "the data to be sent cannot be read from its file";
+        case CallError::kNoContext:
+          return "there is no security context";
+        case CallError::kNotAuthentic:
+          return "the reply is not authentic: it is not from the server, or was changed on its way";
       }
       break;
     case Error::Kind::kProgramUnavailable:

@@ -34,6 +34,8 @@ struct Error {
 };
 // Returns a description for the user.
 std::string Describe(const Error& error);
+// The error of a reply without results.
+Error ErrorOf(const ReplyHeader& header);
 
 // The results of a call, and the message that their views refer to.
 template <class Results>
@@ -71,6 +73,9 @@ class Client {
   Client(const Client&) = delete;
   Client& operator=(const Client&) = delete;
 
+  // The credential of later calls.
+  void set_credential(ClientCredential credential) { credential_ = std::move(credential); }
+
   // `arguments`, and the memory that they refer to, must stay unchanged until the call ends.
   template <class Procedure>
   Task<Result<Reply<typename Procedure::Results>, Error>> Call(const typename Procedure::Arguments& arguments,
@@ -82,8 +87,6 @@ class Client {
   Task<Result<Message, Error>> CallWith(Encode encode, ReplyShape shape, Decode decode);
 
  private:
-  static Error ErrorOf(const ReplyHeader& header);
-
   Channel& channel_;
   BufferPool& buffers_;
   XidSequence own_xids_{Xid(0)};

@@ -49,10 +49,12 @@ enum class CallError : uint8_t {
   kDisconnected,  // the connection was lost; whether the call was executed is unknown
   kTimedOut,
   kCancelled,
-  kTooLarge,    // the call or its reply is too large for the transport or the peer
-  kRefused,     // the peer's transport did not understand the call (ERR_VERS, ERR_CHUNK)
-  kMalformed,   // the reply cannot be decoded
-  kUnreadable,  // a payload of the call is in a file that cannot be read
+  kTooLarge,      // the call or its reply is too large for the transport or the peer
+  kRefused,       // the peer's transport did not understand the call (ERR_VERS, ERR_CHUNK)
+  kMalformed,     // the reply cannot be decoded
+  kUnreadable,    // a payload of the call is in a file that cannot be read
+  kNoContext,     // there is no security context for the call: see gss::ClientContext::trouble()
+  kNotAuthentic,  // the reply does not prove that the server has sent it
 };
 
 class Channel {

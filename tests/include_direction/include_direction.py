@@ -40,7 +40,7 @@ ALLOWED = {
     "nfs/v4/engine": ["nfs/v4/attributes", "nfs/v4/state", "nfs/v4/dialect", "nfs", "nfs_protocol", "rpc", "fs", "xdr", "protocol", "idmap", "base"],
     "nfs/v4/operations": ["nfs/v4/engine", "nfs/v4/callback", "nfs/v4/attributes", "nfs/v4/state", "nfs/v4/dialect", "nfs", "nfs_protocol", "rpc", "fs", "xdr", "protocol", "idmap", "base"],
     "nfs/nlm": ["nfs/v4/operations", "nfs/v4/engine", "nfs/v4/state", "nfs", "rpc", "fs", "xdr", "protocol", "idmap", "base"],
-    "client": ["rpc", "rpcrdma", "rdma", "nfs_protocol", "xdr", "protocol", "idmap", "base"],
+    "client": ["rpc", "rpc/gss", "rpcrdma", "rdma", "nfs_protocol", "xdr", "protocol", "idmap", "base"],
     "server": ["client", "nfs", "nfs/acl", "nfs/nlm", "nfs/v4/operations", "nfs/v4/engine", "nfs/v4/callback", "nfs/v4/attributes", "nfs/v4/state", "nfs/v4/dialect", "fs", "rpc", "rpc/gss", "rpcbind", "rpcrdma", "rdma", "rdma/sim", "rdma/iwarp", "rdma/verbs", "rdma/choice", "rdma/trace", "xdr", "protocol", "idmap", "base"],
     "cli": ["server", "client", "fs/faulty", "fs/posix", "fs", "rdma", "rdma/iwarp", "rdma/verbs", "rdma/choice", "rdma/trace", "idmap", "base"],
 }

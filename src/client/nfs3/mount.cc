@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "base/log.h"
 #include "client/connect.h"
 #include "client/nfs3/call.h"
 #include "client/nfs3/convert.h"
@@ -14,6 +15,8 @@
 
 namespace penstock::client::v3 {
 namespace {
+
+using nfs_protocol::SecurityFlavor;
 
 constexpr uint32_t kLargestTransfer = 1 << 20;
 constexpr uint32_t kLargestDirectory = 64 << 10;
@@ -34,15 +37,26 @@ std::string_view Describe(mount3::mountstat3 status) {
   }
 }
 
+// Whether the call may succeed with another credential.
+bool IsSecurityProblem(const rpc::Error& error) {
+  return error.kind == rpc::Error::Kind::kAuthentication ||
+         (error.kind == rpc::Error::Kind::kTransport && error.transport == rpc::CallError::kNoContext);
+}
+
 class Mount final : public client::Mount {
  public:
-  Mount(Loop& loop, Url url, MountOptions options, ReconnectingChannel::Opener opener)
+  Mount(Loop& loop, Workers& workers, Url url, const MountOptions& options)
       : client::Mount(loop, std::move(url)),
+        workers_(workers),
+        initiators_(options.initiators),
+        provider_(options.provider),
         retry_(Limited(options.retry, url_)),
-        channel_(loop, std::move(opener), retry_),
-        client_(channel_, loop.buffers(), rpc::RandomXid(), CredentialOf(url_)) {}
+        security_(loop, workers, url_, options.initiators),
+        channel_(
+            loop, [this](Duration time_limit) { return OpenProtected(time_limit); }, retry_),
+        client_(channel_, loop.buffers(), rpc::RandomXid(), security_.credential()) {}
 
-  Task<Result<void>> SetUp(Workers& workers);
+  Task<Result<void>> SetUp();
 
   // See v3::Call() in call.h.
   template <class Procedure>
@@ -53,9 +67,11 @@ class Mount final : public client::Mount {
 
   std::string_view version() const override { return "3"; }
   uint64_t reconnections() const override { return channel_.reconnections(); }
-  const std::string& trouble() const override { return channel_.trouble(); }
-  // The server keeps no state of this mount: UMNT was sent when the mount was opened.
-  Task<void> Unmount() override { co_return; }
+  const std::string& trouble() const override {
+    return security_.trouble().empty() ? channel_.trouble() : security_.trouble();
+  }
+  // UMNT was sent when the mount was opened. The server keeps nothing but a security context.
+  Task<void> Unmount() override;
 
   Task<Result<void>> Ping() override;
   Task<Result<Node>> Lookup(const Handle& directory, std::string_view name) override {
@@ -96,10 +112,18 @@ class Mount final : public client::Mount {
   Task<Result<void>> List(const Handle& directory, std::string_view what, std::function<void(Entry)> entry) override;
 
  private:
-  Task<Result<void>> MountExport(Workers& workers);
+  Task<Result<std::unique_ptr<rpc::Channel>, std::string>> OpenProtected(Duration time_limit);
+  // Returns the flavors that the export accepts, as far as the server says.
+  Task<Result<std::vector<SecurityFlavor>>> MountExport();
+  Task<Result<void>> FindExport(rpc::Client& mount_client);
+  Task<Result<void>> ChooseFlavor(const std::vector<SecurityFlavor>& accepted);
   Task<Result<void>> LearnSizes();
 
+  Workers& workers_;
+  const MakeInitiator initiators_;
+  rdma::Provider* const provider_;
   const RetryPolicy retry_;
+  CallSecurity security_;
   ReconnectingChannel channel_;
   rpc::Client client_;
   const Caller caller_{client_, loop_, retry_.give_up_after};
@@ -129,24 +153,42 @@ class File final : public client::File {
 
 // ---- the mount ----
 
-Task<Result<void>> Mount::SetUp(Workers& workers) {
-  auto connected = co_await channel_.Connect();
-  if (!connected) co_return std::unexpected(Error{std::move(connected).error(), std::nullopt});
-  PENSTOCK_CO_CHECK(co_await MountExport(workers));
-  co_return co_await LearnSizes();
+Task<Result<std::unique_ptr<rpc::Channel>, std::string>> Mount::OpenProtected(Duration time_limit) {
+  ChannelOptions options;
+  options.time_limit = time_limit;
+  auto channel = co_await OpenChannel(loop_, workers_, url_, provider_, std::move(options));
+  if (!channel) co_return std::unexpected(std::move(channel).error());
+  co_return security_.Protect(*std::move(channel));
 }
 
-Task<Result<void>> Mount::MountExport(Workers& workers) {
-  Url url = url_;
-  url.protocol = Protocol::kTcp;
-  url.port = url_.mount_port;
-  auto channel = co_await OpenChannel(loop_, workers, url, nullptr);
-  if (!channel) co_return std::unexpected(Error{fmt::format("MOUNT: {}", channel.error()), std::nullopt});
-  rpc::Client mount_client(**channel, loop_.buffers(), rpc::RandomXid(), CredentialOf(url_));
+Task<Result<void>> Mount::SetUp() {
+  auto connected = co_await channel_.Connect();
+  if (!connected) co_return std::unexpected(Error{std::move(connected).error(), std::nullopt});
+  PENSTOCK_CO_TRY(const std::vector<SecurityFlavor> accepted, co_await MountExport());
+  co_return co_await ChooseFlavor(accepted);
+}
 
+Task<void> Mount::Unmount() {
+  if (!security_.has_context()) co_return;
+  channel_.HandleClosing();
+  client_.set_credential(rpc::ClientCredential::EndOfContext());
+  (void)co_await client_.Call<nfs3::NFSPROC3_NULL>({});
+}
+
+// Finds the export that holds url.path.
+Task<Result<void>> Mount::FindExport(rpc::Client& mount_client) {
   // The protocol does not bound the list of exports, so the client does.
   constexpr size_t kLargestList = 256 << 10;
-  auto exports = co_await mount_client.Call<mount3::MOUNTPROC3_EXPORT>({}, {.open = kLargestList, .results = {}});
+  const rpc::ReplyBounds bounds{.open = kLargestList, .results = {}};
+  auto exports = co_await mount_client.Call<mount3::MOUNTPROC3_EXPORT>({}, bounds);
+  if (!exports && IsSecurityProblem(exports.error()) && security_.flavor() != SecurityFlavor::kSys) {
+    // Linux's mountd, for example, takes no RPCSEC_GSS. The handle that it returns is of use only in calls of NFS,
+    // which have the flavor that was asked for.
+    log::info("{}: MOUNT does not take sec={}, so its calls go without: {}", url_.host, NameOf(security_.flavor()),
+              rpc::Describe(exports.error()));
+    mount_client.set_credential(SystemCredentialOf(url_));
+    exports = co_await mount_client.Call<mount3::MOUNTPROC3_EXPORT>({}, bounds);
+  }
   if (!exports) co_return std::unexpected(ErrorOf(exports.error(), url_.host));
   for (const mount3::exportnode& node : exports->results) {
     const auto below = Below(url_.path, node.ex_dir);
@@ -159,6 +201,20 @@ Task<Result<void>> Mount::MountExport(Workers& workers) {
     co_return std::unexpected(
         Error{fmt::format("{}: {} is not in any of the server's exports", url_.host, url_.path), std::nullopt});
   }
+  co_return Result<void>();
+}
+
+Task<Result<std::vector<SecurityFlavor>>> Mount::MountExport() {
+  Url url = url_;
+  url.protocol = Protocol::kTcp;
+  url.port = url_.mount_port;
+  auto opened = co_await OpenChannel(loop_, workers_, url, nullptr);
+  if (!opened) co_return std::unexpected(Error{fmt::format("MOUNT: {}", opened.error()), std::nullopt});
+  // MOUNT may be another process than NFS, so that it has a context of its own.
+  CallSecurity security(loop_, workers_, url_, initiators_);
+  const std::unique_ptr<rpc::Channel> channel = security.Protect(*std::move(opened));
+  rpc::Client mount_client(*channel, loop_.buffers(), rpc::RandomXid(), security.credential());
+  PENSTOCK_CO_CHECK(co_await FindExport(mount_client));
   auto mounted = co_await mount_client.Call<mount3::MOUNTPROC3_MNT>(root_path_, {.open = 1024, .results = {}});
   if (!mounted) co_return std::unexpected(ErrorOf(mounted.error(), url_.host));
   if (mounted->results.fhs_status() != mount3::mountstat3::MNT3_OK) {
@@ -166,12 +222,47 @@ Task<Result<void>> Mount::MountExport(Workers& workers) {
         Error{fmt::format("{}: {}", root_path_, Describe(mounted->results.fhs_status())), std::nullopt});
   }
   root_.Assign(mounted->results.mountinfo().fhandle.bytes());
+  std::vector<SecurityFlavor> flavors;
+  for (const int32_t number : mounted->results.mountinfo().auth_flavors) {
+    if (const auto flavor = nfs_protocol::FlavorNumbered(static_cast<uint32_t>(number))) flavors.push_back(*flavor);
+  }
   // The server's list of mounts is a courtesy (RFC 1813 §5.2.3). This client has nothing mounted on its host, so it
   // leaves the list.
   (void)co_await mount_client.Call<mount3::MOUNTPROC3_UMNT>(root_path_);
+  if (security.has_context()) {
+    mount_client.set_credential(rpc::ClientCredential::EndOfContext());
+    (void)co_await mount_client.Call<mount3::MOUNTPROC3_NULL>({});
+  }
   // The channel must outlive the turn of the loop that delivered its last reply.
   co_await Sleep(loop_, Duration::zero());
-  co_return Result<void>();
+  co_return flavors;
+}
+
+// RFC 1813 §5.2.1, RFC 2623 §2.7: the list of flavors in the reply of MNT, in the server's order of preference.
+Task<Result<void>> Mount::ChooseFlavor(const std::vector<SecurityFlavor>& accepted) {
+  const auto none_in_common = [&] {
+    std::string names;
+    for (const SecurityFlavor flavor : accepted)
+      names += fmt::format("{}{}", names.empty() ? "" : ", ", NameOf(flavor));
+    return std::unexpected(Error{fmt::format("{}: the server accepts only sec={}", root_path_, names), std::nullopt});
+  };
+  if (accepted.empty()) co_return co_await LearnSizes();
+  if (url_.security) {
+    if (std::ranges::find(accepted, *url_.security) == accepted.end()) co_return none_in_common();
+    co_return co_await LearnSizes();
+  }
+  Result<void> ready = none_in_common();
+  for (const SecurityFlavor flavor : accepted) {
+    if (flavor == SecurityFlavor::kCcm) continue;
+    security_.set_flavor(flavor);
+    client_.set_credential(security_.credential());
+    ready = co_await LearnSizes();
+    if (ready || ready.error().status) break;
+    // The user may have no ticket.
+    ready = std::unexpected(WithTrouble(std::move(ready).error(), trouble()));
+    log::info("{} by sec={}", ready.error().message, NameOf(flavor));
+  }
+  co_return ready;
 }
 
 // Calls FSINFO (RFC 1813 §3.3.19).
@@ -271,11 +362,8 @@ Task<Result<Verifier>> File::Commit() {
 }  // namespace
 
 Task<Result<std::unique_ptr<client::Mount>>> Open(Loop& loop, Workers& workers, const Url& url, MountOptions options) {
-  ReconnectingChannel::Opener opener = [&loop, &workers, url, provider = options.provider](Duration time_limit) {
-    return OpenChannel(loop, workers, url, provider, {.time_limit = time_limit});
-  };
-  auto mount = std::make_unique<Mount>(loop, url, options, std::move(opener));
-  Result<void> ready = co_await mount->SetUp(workers);
+  auto mount = std::make_unique<Mount>(loop, workers, url, options);
+  Result<void> ready = co_await mount->SetUp();
   if (!ready) co_return std::unexpected(WithTrouble(std::move(ready).error(), mount->trouble()));
   co_return mount;
 }

@@ -33,13 +33,14 @@ class Mount final : public ServerMount, public FileOwner, private CallbackReceiv
   Mount(Loop& loop, Workers& workers, Url url, const Dialect& dialect, MountOptions options)
       : ServerMount(loop, std::move(url)),
         callbacks_(kBackSlots, *this),
+        security_(loop, workers, url_, options.initiators),
         channel_(
             loop,
             [this, &workers, provider = options.provider](Duration time_limit) {
               return OpenBound(workers, provider, time_limit);
             },
             Limited(options.retry, url_)),
-        client_(channel_, loop.buffers(), first_xid_, CredentialOf(url_)),
+        client_(channel_, loop.buffers(), first_xid_, security_.credential()),
         owners_(options.owners) {
     MakeCaller(workers, OptionsOf(url_, dialect), options);
     delegations_.emplace(*caller_, options.delegations);
@@ -55,12 +56,18 @@ class Mount final : public ServerMount, public FileOwner, private CallbackReceiv
     return bound_->first().is_rdma() ? Protocol::kRdma : Protocol::kTcp;
   }
   uint64_t reconnections() const override { return bound_ ? bound_->reconnections() : channel_.reconnections(); }
-  const std::string& trouble() const override { return bound_ ? bound_->trouble() : channel_.trouble(); }
+  const std::string& trouble() const override {
+    if (!security_.trouble().empty()) return security_.trouble();
+    return bound_ ? bound_->trouble() : channel_.trouble();
+  }
   Task<void> Unmount() override {
     // A server that does not answer forgets this client when the lease expires.
     channel_.HandleClosing();
     if (caller_->answered()) delegations_->ReturnAll();
     co_await caller_->Close();
+    if (!security_.has_context()) co_return;
+    client_.set_credential(rpc::ClientCredential::EndOfContext());
+    (void)co_await client_.Call<nfs4::NFSPROC4_NULL>({});
   }
 
   Task<Result<void>> Ping() override;
@@ -131,6 +138,7 @@ class Mount final : public ServerMount, public FileOwner, private CallbackReceiv
   rpc::Dispatcher dispatcher_;
   CallbackProgram callbacks_;
   std::optional<sess01::UrlConnector> connector_;
+  CallSecurity security_;
   ReconnectingChannel channel_;
   const rpc::Xid first_xid_ = rpc::RandomXid();
   rpc::Client client_;
@@ -163,7 +171,7 @@ void Mount::MakeCaller(Workers& workers, CallerOptions caller_options, const Mou
       connector_.emplace(loop_, workers, url_, options.provider);
       const sess01::BoundSession::Parts parts{.timers = loop_,
                                               .buffers = loop_.buffers(),
-                                              .credential = CredentialOf(url_),
+                                              .credential = security_.credential(),
                                               .connector = *connector_,
                                               .state = *this,
                                               .retry = Limited(options.retry, url_),
@@ -184,8 +192,9 @@ Task<Mount::Channel> Mount::OpenBound(Workers& workers, rdma::Provider* provider
   options.time_limit = time_limit;
   if (session_) options.back_channel = &dispatcher_;
   Channel channel = co_await OpenChannel(loop_, workers, url_, provider, options);
+  if (channel) channel = security_.Protect(*std::move(channel));
   if (channel && session_ && session_->lease().ready()) {
-    rpc::Client client(**channel, loop_.buffers(), rpc::RandomXid(), CredentialOf(url_));
+    rpc::Client client(**channel, loop_.buffers(), rpc::RandomXid(), security_.credential());
     co_await session_->Bind(client);
     // This code may run inside of the channel, which must not be used in the same turn.
     co_await Sleep(loop_, Duration::zero());

@@ -138,7 +138,7 @@ Task<Result<Program::Place, mountstat3>> Program::Find(rpc::CallContext& context
   }
   // Any flavor but AUTH_NONE is accepted for each export: the reply has only a handle and the export's flavors.
   // Linux 6.1 always mounts this way.
-  const SecurityFlavor flavor = FlavorOf(context.credential);
+  const SecurityFlavor flavor = nfs_protocol::FlavorOf(context.credential);
   if (flavor == SecurityFlavor::kNone && !found.options().security.Has(flavor)) {
     context.denial = rpc::AuthStatus::AUTH_TOOWEAK;
     co_return std::unexpected(MNT3ERR_ACCES);

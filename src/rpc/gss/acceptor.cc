@@ -127,7 +127,7 @@ Task<SecurityFlavor::Admission> Acceptor::AdmitData(const Incoming& incoming) {
     co_return Denied(peer, header.xid, AuthStatus::RPCSEC_GSS_CREDPROBLEM);
   }
   const auto verify = [&] { return Verify(incoming, *found.context); };
-  const Verdict verdict = co_await InTurn(found.context, peer.loop, pool_, false, verify);
+  const Verdict verdict = co_await InTurn(*found.context, peer.loop, pool_, false, verify);
   switch (verdict) {
     case Verdict::kAccepted:
       break;

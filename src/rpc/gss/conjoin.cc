@@ -47,7 +47,7 @@ Task<Result<Acceptor::Negotiated>> Acceptor::Conjoin(const Peer& peer, const Han
 
   const xdr::Message confirmation = ConjunctionConfirmation(*peer.buffers, handle, token.claim);
   const auto confirm = [&] { return Confirm(*found.context, token, confirmation.stream.bytes()); };
-  const Result<Mic> mic = co_await InTurn(found.context, peer.loop, pool_, false, confirm);
+  const Result<Mic> mic = co_await InTurn(*found.context, peer.loop, pool_, false, confirm);
   if (!mic) co_return std::unexpected(mic.error());
 
   const SecurityContext& inner = *found.context;

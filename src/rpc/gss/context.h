@@ -1,4 +1,4 @@
-// An established security context, which verifies a client's calls and seals the replies.
+// An established security context, which protects the calls of a client and their replies.
 #pragma once
 
 #include <array>
@@ -29,31 +29,36 @@ struct Conjunction {
   HostPair hosts;
 };
 
-// Shared by its calls, which may run on different loops.
-struct SecurityContext {
-  Handle handle;
-  Initiator initiator;
-  TimePoint expires = TimePoint::max();
-  std::optional<Conjunction> conjunction{};  // for a CCM context only
+// The protection of messages under a context, at either end. Shared by its calls, which may run on different loops, so
+// a shared_ptr must own it.
+struct ProtectedContext : std::enable_shared_from_this<ProtectedContext> {
   // The octets that the mechanism needs for a checksum, and around a wrapped message.
   size_t mic_size = 0;
   WrapRoom wrap_room;
 
-  // Guards the following members, which only InTurn() uses. GSS-API libraries do not promise that two threads may use
-  // one context.
+  // Guards the mechanism, which only InTurn() uses. GSS-API libraries do not promise that two threads may use one
+  // context.
   Strand strand;
   std::unique_ptr<MessageProtection> mechanism;
-  SequenceWindow window;
+};
+
+// A context of the server.
+struct SecurityContext : ProtectedContext {
+  Handle handle;
+  Initiator initiator;
+  TimePoint expires = TimePoint::max();
+  std::optional<Conjunction> conjunction{};  // for a CCM context only
+  SequenceWindow window;                     // guarded by the strand
 };
 
 // co_await InTurn(context, loop, pool, takes_long, f) runs f() with exclusive use of `context`, and returns its result.
 // A short f() runs at once on the loop if the context is free. Otherwise f() runs on a thread of `pool` in its turn,
 // and the loop serves others meanwhile. If `loop` or `pool` is null, there is only one thread, and f() runs at once.
 template <class Function>
-auto InTurn(std::shared_ptr<SecurityContext> context, Loop* loop, Workers* pool, bool takes_long, Function function) {
+auto InTurn(ProtectedContext& context, Loop* loop, Workers* pool, bool takes_long, Function function) {
   using T = std::invoke_result_t<Function&>;
   struct Awaiter {
-    std::shared_ptr<SecurityContext> context;
+    std::shared_ptr<ProtectedContext> context;
     Loop* loop;
     Workers* pool;
     bool takes_long;
@@ -79,7 +84,7 @@ auto InTurn(std::shared_ptr<SecurityContext> context, Loop* loop, Workers* pool,
     }
     T await_resume() { return std::move(*result); }
   };
-  return Awaiter{std::move(context), loop, pool, takes_long, std::move(function), {}};
+  return Awaiter{context.shared_from_this(), loop, pool, takes_long, std::move(function), {}};
 }
 
 }  // namespace penstock::rpc::gss

@@ -5,14 +5,13 @@
 #include <utility>
 
 #include "base/log.h"
-#include "base/loop.h"
 #include "rpc/client_key.h"
 
 namespace penstock::rpc::gss {
 namespace {
 
-bool HasFiles(const Message& message) {
-  return std::ranges::any_of(message.items, [](const xdr::Item& item) { return item.data.is_file(); });
+SealingPlace PlaceOf(const Peer& peer, Workers* pool) {
+  return {.buffers = *peer.buffers, .loop = peer.loop, .pool = pool, .client = ClientKeyOf(peer)};
 }
 
 }  // namespace
@@ -39,64 +38,40 @@ Task<bool> DataCall::Unseal(const Message& call, size_t arguments_at, const Peer
   }
   // RFC 8166 §8.2.2.3: sealed data is not reduced.
   if (!behind.items.empty()) co_return false;
-  const size_t size = behind.stream.size();
-  const bool is_private = credential_.service == GssService::kPrivacy;
-  const BufferRef room = is_private ? peer.buffers->Allocate(size) : BufferRef();
-  const auto unseal = [&] {
-    return is_private ? UnsealPrivacy(*context_, sequence_, behind, room)
-                      : UnsealIntegrity(*context_, sequence_, behind);
-  };
-  std::optional<Message> unsealed = co_await InTurn(context_, peer.loop, pool_, size >= kLong, unseal);
-  if (!unsealed) co_return false;
+  const SealingPlace place = PlaceOf(peer, pool_);
+  Result<Message> unsealed = co_await gss::Unseal(*context_, credential_.service, sequence_, behind, 0, place);
+  if (!unsealed) {
+    log::debug("arguments of {}: {}", context_->initiator.names.display, unsealed.error().text);
+    co_return false;
+  }
   arguments_ = *std::move(unsealed);
   co_return true;
 }
 
-DataCall::Prepared DataCall::Prepare(const Message& plain) const {
-  // RFC 2203 §5.3.3.2: the verifier covers the sequence number of this call.
+// RFC 2203 §5.3.3.2: the verifier covers the sequence number of this call.
+Result<Mic> DataCall::MakeVerifier() const {
   std::array<std::byte, 4> number;
   StoreBig(number.data(), sequence_);
   Mic mic;
-  if (const auto signed_ = context_->mechanism->GetMic(number, mic); !signed_) {
-    return {.verifier = std::unexpected(signed_.error()), .plan = SealPlan()};
-  }
-  if (credential_.service == GssService::kNone || !HasResults(plain)) return {.verifier = mic, .plan = SealPlan()};
-  return {.verifier = mic, .plan = PlanSeal(*context_, credential_.service, plain, mic)};
+  PENSTOCK_CHECK(context_->mechanism->GetMic(number, mic));
+  return mic;
 }
 
 Task<Message> DataCall::Seal(Message plain, const Peer& peer) {
   if (!IsAccepted(plain)) co_return plain;  // a denial has no seal (RFC 2203 §5.3.3.3)
-  const auto prepare = [&] { return Prepare(plain); };
-  const Prepared prepared = co_await InTurn(context_, peer.loop, pool_, false, prepare);
-  const auto& [verifier, plan] = prepared;
+  const SealingPlace place = PlaceOf(peer, pool_);
+  const auto make_verifier = [&] { return MakeVerifier(); };
+  const Result<Mic> verifier = co_await InTurn(*context_, place.loop, place.pool, false, make_verifier);
   if (!verifier) {
     // RFC 2203 §5.3.3.4.1
     xdr::Encoder denial(*peer.buffers);
     EncodeAuthError(denial, xid_, AuthStatus::RPCSEC_GSS_CTXPROBLEM);
     co_return denial.Finish();
   }
-  if (credential_.service == GssService::kNone || !HasResults(plain)) {
-    co_return WithVerifier(*peer.buffers, plain, *verifier);
-  }
-  Result<Message> sealed = std::unexpected(plan ? Failure() : plan.error());
-  if (plan) {
-    const BufferRef room = peer.buffers->Allocate(plan->size);
-    const bool takes_long = plan->size >= kLong;
-    const auto write = [&] { return WriteResults(*plan, sequence_, plain, *verifier, room); };
-    // Reads files without the context's turn, so that its other calls do not wait for the disk.
-    const bool reads = HasFiles(plain);
-    Result<void> written;
-    if (reads) written = co_await Offload(peer.loop, pool_, write, ClientKeyOf(peer), WorkKind::kData);
-    const auto seal = [&]() -> Result<Message> {
-      if (!reads) PENSTOCK_CHECK(write());
-      return SealResults(*context_, *plan, *verifier, room);
-    };
-    if (!written) {
-      sealed = std::unexpected(written.error());
-    } else {
-      sealed = co_await InTurn(context_, peer.loop, pool_, takes_long, seal);
-    }
-  }
+  const Head head = ReplyHead(plain, *verifier);
+  const Message results = BehindHead(plain);
+  if (credential_.service == GssService::kNone || !HasResults(plain)) co_return Joined(*peer.buffers, head, results);
+  Result<Message> sealed = co_await gss::Seal(*context_, credential_.service, sequence_, head, results, place);
   if (sealed) co_return *std::move(sealed);
   // RFC 2203 §5.3.3.4.1, §5.3.3.4.4: the server sends no reply.
   log::warn("the reply to {} cannot be sealed: {}", context_->initiator.names.display, sealed.error().text);

@@ -10,10 +10,6 @@
 
 namespace penstock::rpc::gss {
 
-// Messages from this size on are processed by the pool, not by the loop. Processing them takes longer than switching to
-// another thread and back.
-inline constexpr size_t kLong = 32 << 10;
-
 class DataCall final : public SecuredCall {
  public:
   DataCall(std::shared_ptr<SecurityContext> context, GssService service, uint32_t sequence, Xid xid, Workers* pool);
@@ -25,12 +21,8 @@ class DataCall final : public SecuredCall {
   Task<Message> Seal(Message plain, const Peer& peer) override;
 
  private:
-  // The data that Seal() gets from the mechanism before it knows the size of the reply.
-  struct Prepared {
-    Result<Mic> verifier;
-    Result<SealPlan> plan;  // if the results are sealed
-  };
-  Prepared Prepare(const Message& plain) const;
+  // Returns the verifier of the reply.
+  Result<Mic> MakeVerifier() const;
 
   const std::shared_ptr<SecurityContext> context_;
   const uint32_t sequence_;

@@ -27,4 +27,8 @@ Failure FailureOf(OM_uint32 major, OM_uint32 minor, gss_OID mechanism) {
   return {.major = major, .minor = minor, .text = std::move(text)};
 }
 
+Failure FailureOf(OM_uint32 minor, gss_OID mechanism) {
+  return {.major = GSS_S_FAILURE, .minor = minor, .text = TextOf(minor, GSS_C_MECH_CODE, mechanism)};
+}
+
 }  // namespace penstock::rpc::gss

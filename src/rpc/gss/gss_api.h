@@ -64,7 +64,8 @@ class ApiBuffer {
 // Lends our octets to the library, which only reads them.
 inline gss_buffer_desc Lent(ConstBytes octets) { return {octets.size(), const_cast<std::byte*>(octets.data())}; }
 
-// Returns the library's description of a failure of a mechanism.
+// Return the library's description of a failure of a mechanism; the second one if GSS_S_FAILURE says nothing more.
 Failure FailureOf(OM_uint32 major, OM_uint32 minor, gss_OID mechanism);
+Failure FailureOf(OM_uint32 minor, gss_OID mechanism);
 
 }  // namespace penstock::rpc::gss

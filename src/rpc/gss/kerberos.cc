@@ -8,27 +8,14 @@
 #include <utility>
 
 #include "rpc/gss/gss_api.h"
+#include "rpc/gss/kerberos_messages.h"
 
 namespace penstock::rpc::gss {
 namespace {
 
-gss_OID KerberosOid() { return const_cast<gss_OID>(gss_mech_krb5); }
-
 std::unexpected<Failure> Fail(OM_uint32 major, OM_uint32 minor) {
-  return std::unexpected(FailureOf(major, minor, KerberosOid()));
+  return std::unexpected(KerberosFailure(major, minor));
 }
-
-// The parts around a wrapped text, in their order in memory.
-struct Layout {
-  enum Part : uint8_t { kHeader, kText, kPadding, kTrailer, kParts };
-  std::array<gss_iov_buffer_desc, kParts> parts{{{.type = GSS_IOV_BUFFER_TYPE_HEADER, .buffer = {}},
-                                                 {.type = GSS_IOV_BUFFER_TYPE_DATA, .buffer = {}},
-                                                 {.type = GSS_IOV_BUFFER_TYPE_PADDING, .buffer = {}},
-                                                 {.type = GSS_IOV_BUFFER_TYPE_TRAILER, .buffer = {}}}};
-
-  size_t length(Part part) const { return parts[part].buffer.length; }
-  WrapRoom room() const { return {.before = length(kHeader), .behind = length(kPadding) + length(kTrailer)}; }
-};
 
 }  // namespace
 
@@ -36,7 +23,7 @@ struct Kerberos::Credential {
   ApiCredential handle;
 };
 
-class Kerberos::KerberosContext final : public MechanismContext {
+class Kerberos::KerberosContext final : public WithKerberosMessages<MechanismContext> {
  public:
   explicit KerberosContext(const Kerberos& owner) : owner_(owner) {}
 
@@ -82,84 +69,8 @@ class Kerberos::KerberosContext final : public MechanismContext {
     return initiator;
   }
 
-  Result<void> VerifyMic(ConstBytes message, ConstBytes mic) override {
-    gss_buffer_desc text = Lent(message);
-    gss_buffer_desc token = Lent(mic);
-    OM_uint32 minor;
-    gss_qop_t quality = GSS_C_QOP_DEFAULT;
-    const OM_uint32 major = gss_verify_mic(&minor, context_.get(), &text, &token, &quality);
-    if (major != GSS_S_COMPLETE) return Fail(major, minor);
-    return CheckQuality(quality);
-  }
-
-  Result<void> GetMic(ConstBytes message, Mic& mic) override {
-    gss_buffer_desc text = Lent(message);
-    ApiBuffer token;
-    OM_uint32 minor;
-    const OM_uint32 major = gss_get_mic(&minor, context_.get(), GSS_C_QOP_DEFAULT, &text, token.out());
-    if (major != GSS_S_COMPLETE) return Fail(major, minor);
-    if (token.bytes().size() > mic.room.size()) return Fail(GSS_S_FAILURE, 0);
-    CopyBytes(mic.room, token.bytes());
-    mic.size = token.bytes().size();
-    return {};
-  }
-
-  Result<WrapRoom> RoomToWrap(size_t octets) override {
-    PENSTOCK_TRY(const Layout layout, LayoutFor(octets));
-    return layout.room();
-  }
-
-  Result<void> Wrap(Bytes message, const WrapRoom& room) override {
-    PENSTOCK_TRY(Layout layout, LayoutFor(message.size() - room.before - room.behind));
-    if (layout.room().before != room.before || layout.room().behind != room.behind) return Fail(GSS_S_FAILURE, 0);
-    std::byte* at = message.data();
-    for (gss_iov_buffer_desc& part : layout.parts) {
-      part.buffer.value = at;
-      at += part.buffer.length;
-    }
-    OM_uint32 minor;
-    int encrypted = 0;
-    const OM_uint32 major = gss_wrap_iov(&minor, context_.get(), 1, GSS_C_QOP_DEFAULT, &encrypted, layout.parts.data(),
-                                         static_cast<int>(layout.parts.size()));
-    if (major != GSS_S_COMPLETE) return Fail(major, minor);
-    if (!encrypted) return Fail(GSS_S_UNAVAILABLE, 0);
-    return {};
-  }
-
-  Result<Bytes> Unwrap(Bytes message) override {
-    std::array<gss_iov_buffer_desc, 2> parts{
-        {{.type = GSS_IOV_BUFFER_TYPE_STREAM, .buffer = {message.size(), message.data()}},
-         {.type = GSS_IOV_BUFFER_TYPE_DATA, .buffer = {}}}};
-    OM_uint32 minor;
-    int encrypted = 0;
-    gss_qop_t quality = GSS_C_QOP_DEFAULT;
-    const OM_uint32 major = gss_unwrap_iov(&minor, context_.get(), &encrypted, &quality, parts.data(), parts.size());
-    if (major != GSS_S_COMPLETE) return Fail(major, minor);
-    // RFC 2203 §5.3.2.3: under privacy the text must be encrypted, not only signed.
-    if (!encrypted) return Fail(GSS_S_DEFECTIVE_TOKEN, 0);
-    PENSTOCK_CHECK(CheckQuality(quality));
-    return Bytes(static_cast<std::byte*>(parts[1].buffer.value), parts[1].buffer.length);
-  }
-
  private:
-  // RFC 2203 §5.3.3.1: a call uses one quality of protection throughout. We accept only the default.
-  static Result<void> CheckQuality(gss_qop_t quality) {
-    if (quality != GSS_C_QOP_DEFAULT) return Fail(GSS_S_BAD_QOP, 0);
-    return {};
-  }
-
-  Result<Layout> LayoutFor(size_t octets) {
-    Layout layout;
-    layout.parts[Layout::kText].buffer.length = octets;
-    OM_uint32 minor;
-    const OM_uint32 major = gss_wrap_iov_length(&minor, context_.get(), 1, GSS_C_QOP_DEFAULT, nullptr,
-                                                layout.parts.data(), static_cast<int>(layout.parts.size()));
-    if (major != GSS_S_COMPLETE) return Fail(major, minor);
-    return layout;
-  }
-
   const Kerberos& owner_;
-  ApiContext context_;
   ApiName initiator_;
   OM_uint32 lifetime_ = 0;
 };
@@ -178,7 +89,7 @@ SetupResult<std::unique_ptr<Kerberos>> Kerberos::Open(const std::string& path, L
   gss_OID_set_desc mechanisms{.count = 1, .elements = KerberosOid()};
   const auto fail = [&path](const char* what, OM_uint32 major, OM_uint32 minor) {
     return std::unexpected(SetupError{fmt::format("{}: {}: {}", path.empty() ? "the host's keytab" : "keytab " + path,
-                                                  what, FailureOf(major, minor, KerberosOid()).text)});
+                                                  what, KerberosFailure(major, minor).text)});
   };
   const auto acquire = [&](const ApiName& name, ApiCredential& credential, OM_uint32& minor) {
     return gss_acquire_cred_from(&minor, name.get(), GSS_C_INDEFINITE, &mechanisms, GSS_C_ACCEPT,

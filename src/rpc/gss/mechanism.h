@@ -33,7 +33,9 @@ inline constexpr uint32_t kFailure = 0x000d'0000;
 struct Failure {
   uint32_t major = kFailure;
   uint32_t minor = 0;
-  std::string text;  // for the log
+  std::string text{};  // for the log
+  // Another attempt may succeed, because a service in the network did not answer.
+  bool may_pass = false;
 };
 
 template <class T>
@@ -93,6 +95,36 @@ class MechanismContext : public MessageProtection {
 
   // May block.
   virtual Result<Initiator> GetInitiator() = 0;
+};
+
+// One context of an initiator. Any thread may use it, one at a time.
+class InitiatingContext : public MessageProtection {
+ public:
+  struct Step {
+    bool complete = false;  // the context needs no more tokens of the acceptor
+    // For the acceptor. Empty: the acceptor needs none.
+    std::vector<std::byte> token;
+  };
+  // Processes a token of the acceptor and makes the next one. The first call has no token. May block. The error's text
+  // is for users: it says which step failed, and what they can try.
+  virtual Result<Step> Initiate(ConstBytes token) = 0;
+
+  // The functions of MessageProtection require that Initiate() has completed.
+
+  // The time for which the context can be used. nullopt means no limit. Requires that Initiate() has completed.
+  virtual std::optional<Duration> lifetime() const = 0;
+};
+
+// Makes the contexts of one initiator with one acceptor. Thread-safe. It outlives the contexts.
+class InitiatingMechanism {
+ public:
+  virtual ~InitiatingMechanism() = default;
+  virtual std::unique_ptr<InitiatingContext> Begin() = 0;
+  // The initiator and the acceptor for users, such as "alice@EXAMPLE.ORG" and "nfs@server.example.org".
+  virtual std::string Initiator() const = 0;
+  virtual std::string Acceptor() const = 0;
+  // Returns a text for users about an acceptor that has refused a token with these codes (RFC 2203 §5.2.3).
+  virtual std::string Explain(uint32_t major, uint32_t minor) const = 0;
 };
 
 // Makes contexts. Thread-safe.

@@ -118,6 +118,74 @@ class ToyMechanism : public Mechanism {
   };
 };
 
+// The initiator's side for gss::ClientContext.
+class ToyInitiatingMechanism : public InitiatingMechanism {
+ public:
+  explicit ToyInitiatingMechanism(std::string name) : name_(std::move(name)) {}
+
+  std::unique_ptr<InitiatingContext> Begin() override {
+    ++begun;
+    return std::make_unique<ToyContext>(*this);
+  }
+  std::string Initiator() const override { return name_; }
+  std::string Acceptor() const override { return "toy@server"; }
+  std::string Explain(uint32_t major, uint32_t) const override {
+    return major == 0x9'0000 ? "it does not like the token" : "unknown";
+  }
+
+  int legs = 1;  // the number of tokens for a context
+  std::optional<Duration> lifetime;
+  std::vector<Failure> failures;  // of the next contexts
+  size_t mics_to_give = ~size_t{0};
+  int begun = 0;
+
+ private:
+  class ToyContext : public InitiatingContext {
+   public:
+    explicit ToyContext(ToyInitiatingMechanism& owner) : owner_(owner), seal_(owner.name_) {}
+
+    Result<Step> Initiate(ConstBytes token) override {
+      if (!owner_.failures.empty()) {
+        Failure failure = owner_.failures.front();
+        owner_.failures.erase(owner_.failures.begin());
+        return std::unexpected(std::move(failure));
+      }
+      if (sent_ > 0 && AsText(token) != "welcome") return std::unexpected(Failure{.text = "a wrong token"});
+      if (sent_++ == owner_.legs) return Step{.complete = true, .token = {}};
+      return Step{.complete = false, .token = Copied(AsBytes(owner_.name_))};
+    }
+    std::optional<Duration> lifetime() const override { return owner_.lifetime; }
+    Result<void> VerifyMic(ConstBytes message, ConstBytes mic) override {
+      if (!Equal(seal_.Sum(message), mic)) return std::unexpected(Failure{.major = 0x6'0000, .text = "bad MIC"});
+      return {};
+    }
+    Result<void> GetMic(ConstBytes message, Mic& mic) override {
+      if (owner_.mics_to_give == 0) return std::unexpected(Failure{.text = "does not sign"});
+      --owner_.mics_to_give;
+      const Octets sum = seal_.Sum(message);
+      CopyBytes(mic.room, sum);
+      mic.size = sum.size();
+      return {};
+    }
+    Result<WrapRoom> RoomToWrap(size_t) override { return ToySeal::kRoom; }
+    Result<void> Wrap(Bytes message, const WrapRoom&) override {
+      seal_.Wrap(message);
+      return {};
+    }
+    Result<Bytes> Unwrap(Bytes message) override {
+      const auto text = seal_.Unwrap(message);
+      if (!text) return std::unexpected(Failure{.text = "not wrapped"});
+      return *text;
+    }
+
+   private:
+    ToyInitiatingMechanism& owner_;
+    const ToySeal seal_;
+    int sent_ = 0;
+  };
+  const std::string name_;
+};
+
 class ToyInitiator : public InitiatorMechanism {
  public:
   explicit ToyInitiator(std::string name) : name_(std::move(name)), seal_(name_) {}

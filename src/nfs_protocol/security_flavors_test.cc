@@ -1,9 +1,9 @@
-#include "nfs/security_flavors.h"
+#include "nfs_protocol/security_flavors.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-namespace penstock::nfs {
+namespace penstock::nfs_protocol {
 namespace {
 
 using enum SecurityFlavor;
@@ -91,4 +91,4 @@ TEST(SecurityFlavors, UnionHasEachFlavorOnce) {
 }
 
 }  // namespace
-}  // namespace penstock::nfs
+}  // namespace penstock::nfs_protocol

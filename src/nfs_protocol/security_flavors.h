@@ -1,10 +1,11 @@
-// The security flavors of an export: "sec=" of exports(5).
+// The security flavors of NFS: "sec=" of exports(5) and nfs(5).
 #pragma once
 
 #include <algorithm>
 #include <array>
 #include <cstdint>
 #include <initializer_list>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -12,7 +13,7 @@
 #include "base/result.h"
 #include "rpc/auth.h"
 
-namespace penstock::nfs {
+namespace penstock::nfs_protocol {
 
 // The flavors of Kerberos 5 are RPCSEC_GSS with a service (RFC 8881 §2.2.1.1.1.2.1). kCcm is the Channel Conjunction
 // Mechanism with any service, because the channel gives the same protection under every service.
@@ -27,6 +28,9 @@ rpc::GssMechanism MechanismOf(SecurityFlavor flavor);
 std::span<const rpc::GssService> ServicesOf(SecurityFlavor flavor);
 // Returns the name in "sec=".
 std::string_view NameOf(SecurityFlavor flavor);
+// Return the flavor with this name or number, or nothing.
+std::optional<SecurityFlavor> FlavorNamed(std::string_view name);
+std::optional<SecurityFlavor> FlavorNumbered(uint32_t number);
 
 // A list of flavors without duplicates, in the operator's order of preference.
 class SecurityFlavors {
@@ -74,4 +78,4 @@ class SecurityFlavors {
   uint8_t count_ = 0;
 };
 
-}  // namespace penstock::nfs
+}  // namespace penstock::nfs_protocol

@@ -1,8 +1,8 @@
-#include "nfs/security_flavors.h"
+#include "nfs_protocol/security_flavors.h"
 
 #include <fmt/core.h>
 
-namespace penstock::nfs {
+namespace penstock::nfs_protocol {
 namespace {
 
 using rpc::GssMechanism;
@@ -60,18 +60,30 @@ std::span<const GssService> ServicesOf(SecurityFlavor flavor) { return RowOf(fla
 
 std::string_view NameOf(SecurityFlavor flavor) { return RowOf(flavor).name; }
 
+std::optional<SecurityFlavor> FlavorNamed(std::string_view name) {
+  const auto row = std::ranges::find(kRows, name, &Row::name);
+  if (row == kRows.end()) return std::nullopt;
+  return row->flavor;
+}
+
+std::optional<SecurityFlavor> FlavorNumbered(uint32_t number) {
+  const auto row = std::ranges::find(kRows, number, &Row::number);
+  if (row == kRows.end()) return std::nullopt;
+  return row->flavor;
+}
+
 SetupResult<SecurityFlavors> SecurityFlavors::Parse(std::string_view text) {
   SecurityFlavors flavors;
   for (bool more = true; more;) {
     const size_t colon = text.find(':');
     const std::string_view name = text.substr(0, colon);
-    const auto row = std::ranges::find(kRows, name, &Row::name);
-    if (row == kRows.end()) {
+    const auto flavor = FlavorNamed(name);
+    if (!flavor) {
       return std::unexpected(
           SetupError{fmt::format("\"{}\" is no security flavor: choose of sys, krb5, krb5i, krb5p, ccm, none", name)});
     }
-    if (flavors.Has(row->flavor)) return std::unexpected(SetupError{fmt::format("\"{}\" is named twice", name)});
-    flavors.Add(row->flavor);
+    if (flavors.Has(*flavor)) return std::unexpected(SetupError{fmt::format("\"{}\" is named twice", name)});
+    flavors.Add(*flavor);
     more = colon != std::string_view::npos;
     if (more) text.remove_prefix(colon + 1);
   }
@@ -91,4 +103,4 @@ std::string SecurityFlavors::ToString() const {
   return text;
 }
 
-}  // namespace penstock::nfs
+}  // namespace penstock::nfs_protocol

@@ -1,0 +1,48 @@
+#include "client/call_security.h"
+
+#include <utility>
+
+#include "client/set_up.h"
+#include "rpc/gss/kerberos_client.h"
+#include "rpc/gss/secured_channel.h"
+
+namespace penstock::client {
+
+using nfs_protocol::SecurityFlavor;
+using rpc::gss::ClientContext;
+
+MakeInitiator KerberosInitiators(KerberosOptions options) {
+  return [options = std::move(options)](const std::string& host) {
+    return std::make_unique<rpc::gss::KerberosClient>(
+        rpc::gss::KerberosClientOptions{.host = host, .keytab = options.keytab, .principal = options.principal});
+  };
+}
+
+CallSecurity::CallSecurity(Loop& loop, Workers& workers, const Url& url, const MakeInitiator& make_initiator)
+    : url_(url),
+      flavor_(url.security.value_or(SecurityFlavor::kSys)),
+      initiator_(make_initiator ? make_initiator(url.host) : KerberosInitiators({})(url.host)),
+      context_(std::make_shared<ClientContext>(
+          ClientContext::Parts{.mechanism = *initiator_,
+                               .timers = loop,
+                               .place = {.buffers = loop.buffers(), .loop = &loop, .pool = &workers},
+                               .patience = std::chrono::seconds(url.timeout)})) {}
+
+rpc::ClientCredential CallSecurity::credential() const {
+  switch (flavor_) {
+    case SecurityFlavor::kNone:
+      return {};
+    case SecurityFlavor::kSys:
+      return SystemCredentialOf(url_);
+    default:
+      return rpc::ClientCredential(ServicesOf(flavor_).front());
+  }
+}
+
+bool CallSecurity::seals() const { return flavor_ == SecurityFlavor::kKrb5i || flavor_ == SecurityFlavor::kKrb5p; }
+
+std::unique_ptr<rpc::Channel> CallSecurity::Protect(std::unique_ptr<rpc::Channel> channel) const {
+  return std::make_unique<rpc::gss::SecuredChannel>(std::move(channel), context_);
+}
+
+}  // namespace penstock::client

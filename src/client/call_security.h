@@ -1,0 +1,60 @@
+// The protection of the calls of a mount to one server: its security flavor, and the security context of Kerberos.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string>
+
+#include "base/loop.h"
+#include "base/workers.h"
+#include "client/url.h"
+#include "nfs_protocol/security_flavors.h"
+#include "rpc/auth.h"
+#include "rpc/gss/client_context.h"
+#include "rpc/transport.h"
+
+namespace penstock::client {
+
+// Where a client gets its Kerberos tickets.
+struct KerberosOptions {
+  // The keytab from which the client gets tickets, and renews them. Empty: it uses the user's tickets (KRB5CCNAME).
+  std::string keytab{};
+  // With a keytab: the principal. Empty: the first one of the keytab.
+  std::string principal{};
+};
+
+// Makes the initiator of the security contexts with the service nfs of a host.
+using MakeInitiator = std::function<std::unique_ptr<rpc::gss::InitiatingMechanism>(const std::string& host)>;
+// Returns a function that makes initiators of Kerberos.
+MakeInitiator KerberosInitiators(KerberosOptions options);
+
+// All connections of a mount to one server share it. Belongs to one loop, and outlives the connections.
+class CallSecurity {
+ public:
+  // `loop` and `workers` outlive it. `workers` make the tokens of Kerberos, and seal long messages.
+  CallSecurity(Loop& loop, Workers& workers, const Url& url, const MakeInitiator& make_initiator);
+
+  // The flavor of the URL, or AUTH_SYS if it names none.
+  nfs_protocol::SecurityFlavor flavor() const { return flavor_; }
+  void set_flavor(nfs_protocol::SecurityFlavor flavor) { flavor_ = flavor; }
+  // The credential of this flavor.
+  rpc::ClientCredential credential() const;
+  // Whether integrity or privacy protects all calls.
+  bool seals() const;
+
+  // Returns a channel over which calls have the protection of their credential.
+  std::unique_ptr<rpc::Channel> Protect(std::unique_ptr<rpc::Channel> channel) const;
+
+  // Whether calls have a security context, which EndOfContext() gives back (see rpc::ClientCredential).
+  bool has_context() const { return context_->established(); }
+  // Says why there is no security context, as a text for users; empty if there is one, or if none was needed.
+  const std::string& trouble() const { return context_->trouble(); }
+
+ private:
+  const Url& url_;
+  nfs_protocol::SecurityFlavor flavor_;
+  const std::unique_ptr<rpc::gss::InitiatingMechanism> initiator_;
+  const std::shared_ptr<rpc::gss::ClientContext> context_;
+};
+
+}  // namespace penstock::client

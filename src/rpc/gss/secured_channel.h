@@ -1,0 +1,47 @@
+// A channel whose calls RPCSEC_GSS protects. The layers above see plain calls and replies.
+#pragma once
+
+#include <memory>
+
+#include "protocol/rpcsec_gss.h"
+#include "rpc/gss/client_context.h"
+#include "rpc/transport.h"
+
+namespace penstock::rpc::gss {
+
+// Protects each call with a credential of RPCSEC_GSS (see rpc::ClientCredential), and passes other calls on as they
+// are. A call is sealed for each time that it is sent: a repeated one must have another sequence number (RFC 2203
+// §5.3.3.1). So this channel belongs to one connection, below the layer that repeats calls over another connection.
+//
+// A call that the server denies because it does not know the context is repeated with another one. A reply that is not
+// authentic fails with kNotAuthentic. Belongs to its loop.
+class SecuredChannel final : public Channel {
+ public:
+  SecuredChannel(std::unique_ptr<Channel> channel, std::shared_ptr<ClientContext> context)
+      : channel_(std::move(channel)), context_(std::move(context)) {}
+
+  Task<penstock::Result<Message, CallError>> Call(Message call, ReplyShape shape) override;
+
+ private:
+  // A call without its protection.
+  struct Plain {
+    const CallHeader& header;
+    GssService service;
+    const Message& arguments;
+  };
+  struct Outcome {
+    penstock::Result<Message, CallError> reply;
+    bool forgotten = false;  // the server does not accept the context any more
+  };
+  // Makes the head of a call, signed (RFC 2203 §5.3.1).
+  Task<Result<Head>> MakeHead(const ClientContext::Use& use, const CallHeader& header,
+                              rpcsecgss::rpc_gss_proc_t procedure, GssService service);
+  Task<Outcome> CallUnder(const ClientContext::Use& use, const Plain& plain, ReplyShape shape);
+  Task<Outcome> Open(const ClientContext::Use& use, const Plain& plain, Message answer);
+  Task<void> GiveBack(ClientContext::Use use, const CallHeader& header);
+
+  const std::unique_ptr<Channel> channel_;
+  const std::shared_ptr<ClientContext> context_;
+};
+
+}  // namespace penstock::rpc::gss
