@@ -60,8 +60,10 @@ Task<Result<Node>> Mount::Resolve(std::string path, bool follow) {
     rest.erase(0, name.size());
     auto found = co_await Lookup(node.handle, name);
     if (!found) {
-      if (found.error().status) co_return std::unexpected(ErrorOf(*found.error().status, path));
-      co_return std::unexpected(std::move(found).error());
+      Error error = std::move(found).error();
+      // The message begins with the name.
+      if (error.status && error.message.starts_with(name)) error.message.replace(0, name.size(), path);
+      co_return std::unexpected(std::move(error));
     }
     const bool last = rest.find_first_not_of('/') == rest.npos;
     if (found->attributes.type != FileType::kSymlink || (last && !follow)) {

@@ -48,7 +48,8 @@ class Mount final : public ServerMount, public FileOwner, private CallbackReceiv
     caller_->set_revoked([this](bool some) { delegations_->HandleRevoked(some); });
   }
 
-  Task<Result<void>> SetUp();
+  // See OpenServer().
+  Task<Result<void>> SetUp(Flavors& accepted, const Entrance* entrance);
 
   std::string_view version() const override { return caller_->dialect().name; }
   Protocol transport() const override {
@@ -76,6 +77,9 @@ class Mount final : public ServerMount, public FileOwner, private CallbackReceiv
   }
   Task<Result<std::vector<Location>>> GetLocations(const Handle& directory, std::string_view name) override {
     return v4::GetLocations(*caller_, directory, name);
+  }
+  Task<Result<Flavors>> GetFlavors(const Handle& directory, std::string_view name) override {
+    return v4::GetFlavors(*caller_, directory, name);
   }
   Task<Result<Attributes>> GetAttributes(const Handle& object, std::string_view what) override;
   Task<Result<void>> SetAttributes(const Handle& object, std::string_view what,
@@ -108,7 +112,8 @@ class Mount final : public ServerMount, public FileOwner, private CallbackReceiv
   Task<Channel> OpenBound(Workers& workers, rdma::Provider* provider, Duration time_limit);
   // Makes sure that the server speaks version 4.
   Task<Result<void>> CheckVersion();
-  Task<Result<void>> LearnLimits();
+  Task<Result<void>> LearnLimits(const Entrance* entrance);
+  Result<void> HandleLimits(const nfs4::GETFH4res& root, const nfs4::GETATTR4res& attributes);
   Task<void> ReclaimFiles();
   Task<Result<void>> SendAttributes(const Handle& object, std::string_view what, const NewAttributes& attributes);
   Task<NewAttributes> WithNames(NewAttributes attributes);
@@ -213,24 +218,42 @@ Task<Result<void>> Mount::CheckVersion() {
   co_return std::unexpected(std::move(error));
 }
 
-Task<Result<void>> Mount::SetUp() {
+Task<Result<void>> Mount::SetUp(Flavors& accepted, const Entrance* entrance) {
   auto connected = co_await channel_.Connect();
   if (!connected) co_return std::unexpected(Error{std::move(connected).error(), std::nullopt});
   // A session of 2004 must be the subject of the first exchange (draft-talpey-nfsv4-rdma-sess-01 §2.2.2).
   if (!bound_) PENSTOCK_CO_CHECK(co_await CheckVersion());
   PENSTOCK_CO_CHECK(co_await caller_->Establish(url_.host));
-  Result<void> learned = co_await LearnLimits();
-  if (!learned) co_await caller_->Close();
+  Result<void> learned = co_await LearnLimits(entrance);
+  if (learned) co_return learned;
+  if (learned.error().status == Status::kWrongSecurity) {
+    auto flavors = co_await GetRootFlavors(*caller_, url_.host);
+    if (flavors) accepted = *std::move(flavors);
+  }
+  co_await caller_->Close();
   co_return learned;
 }
 
-Task<Result<void>> Mount::LearnLimits() {
-  auto reply = co_await caller_->Call(
-      [] { return std::tuple(PutRootHandle(), GetHandle(), nfs4::GETATTR4args{LimitAttributes()}); }, url_.host);
+Task<Result<void>> Mount::LearnLimits(const Entrance* entrance) {
+  const nfs4::GETATTR4args limits{LimitAttributes()};
+  if (entrance) {
+    const auto build = [&] {
+      return std::tuple(nfs4::PUTFH4args{entrance->directory}, nfs4::LOOKUP4args{entrance->name}, GetHandle(), limits);
+    };
+    auto reply = co_await caller_->Call(build, entrance->name);
+    if (!reply) co_return std::unexpected(std::move(reply).error());
+    co_return HandleLimits(std::get<2>(reply->results), std::get<3>(reply->results));
+  }
+  const auto build = [&] { return std::tuple(PutRootHandle(), GetHandle(), limits); };
+  auto reply = co_await caller_->Call(build, url_.host);
   if (!reply) co_return std::unexpected(std::move(reply).error());
-  root_ = std::get<1>(reply->results).resok4().object;
-  const auto limits = DecodeLimits(std::get<2>(reply->results).resok4().obj_attributes);
-  if (!limits) co_return std::unexpected(MalformedAttributes(url_.host));
+  co_return HandleLimits(std::get<1>(reply->results), std::get<2>(reply->results));
+}
+
+Result<void> Mount::HandleLimits(const nfs4::GETFH4res& root, const nfs4::GETATTR4res& attributes) {
+  root_ = root.resok4().object;
+  const auto limits = DecodeLimits(attributes.resok4().obj_attributes);
+  if (!limits) return std::unexpected(MalformedAttributes(url_.host));
   path_ = *Below(url_.path, "");
   const auto choose = [](uint64_t most, uint32_t message, uint32_t ours) {
     return std::clamp(static_cast<uint32_t>(std::min<uint64_t>(most, PayloadWithin(message))), kSmallestPayload, ours);
@@ -239,7 +262,7 @@ Task<Result<void>> Mount::LearnLimits() {
   sizes_.write = choose(limits->max_write, caller_->max_request(), kLargestTransfer);
   sizes_.directory = choose(kLargestDirectory, caller_->max_response(), kLargestDirectory);
   if (limits->lease_seconds > 0) caller_->set_lease_time(std::chrono::seconds(limits->lease_seconds));
-  co_return Result<void>();
+  return {};
 }
 
 Task<void> Mount::ReclaimFiles() {
@@ -394,9 +417,10 @@ Task<Result<std::unique_ptr<client::File>>> Mount::CreateFile(const Handle& dire
 }  // namespace
 
 Task<Result<std::unique_ptr<ServerMount>>> OpenServer(Loop& loop, Workers& workers, const Url& url,
-                                                      const Dialect& dialect, MountOptions options) {
+                                                      const Dialect& dialect, MountOptions options, Flavors& accepted,
+                                                      const Entrance* entrance) {
   auto mount = std::make_unique<Mount>(loop, workers, url, dialect, options);
-  Result<void> ready = co_await mount->SetUp();
+  Result<void> ready = co_await mount->SetUp(accepted, entrance);
   if (ready) co_return mount;
   // Closed connections need one more turn of the loop before they are destroyed.
   co_await Sleep(loop, Duration::zero());

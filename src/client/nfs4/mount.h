@@ -3,12 +3,14 @@
 #pragma once
 
 #include <memory>
+#include <string>
 #include <string_view>
 #include <vector>
 
 #include "base/workers.h"
 #include "client/mount.h"
 #include "client/nfs4/dialect.h"
+#include "client/nfs4/flavors.h"
 #include "client/nfs4/locations.h"
 
 namespace penstock::client::v4 {
@@ -19,14 +21,25 @@ class ServerMount : public client::Mount {
  public:
   // Returns the locations of the absent file system whose root is `name` in `directory` (RFC 8881 §11.4.1).
   virtual Task<Result<std::vector<Location>>> GetLocations(const Handle& directory, std::string_view name) = 0;
+  // Returns the security flavors that the server accepts for `name` in `directory`.
+  virtual Task<Result<Flavors>> GetFlavors(const Handle& directory, std::string_view name) = 0;
 
  protected:
   using client::Mount::Mount;
 };
 
+// The object at which a mount begins: `name` in `directory`.
+struct Entrance {
+  Handle directory;
+  std::string name;
+};
+
 // Establishes a session, or a client id in version 4.0, and learns the server's root and limits. If the server does
-// not speak this dialect, the error has Status::kVersionMismatch.
+// not speak this dialect, the error has Status::kVersionMismatch. If it accepts other flavors for its root than that of
+// `url`, the error has Status::kWrongSecurity, and `accepted` gets them, as far as the server tells. With an
+// `entrance`, that is the root of the mount, and the mount can be used although the server's root needs another flavor.
 Task<Result<std::unique_ptr<ServerMount>>> OpenServer(Loop& loop, Workers& workers, const Url& url,
-                                                      const Dialect& dialect, MountOptions options);
+                                                      const Dialect& dialect, MountOptions options, Flavors& accepted,
+                                                      const Entrance* entrance = nullptr);
 
 }  // namespace penstock::client::v4

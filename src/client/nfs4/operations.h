@@ -109,6 +109,10 @@ template <>
 struct Operation<nfs4::BIND_CONN_TO_SESSION4args>
     : OperationIs<nfs4::OP_BIND_CONN_TO_SESSION, nfs4::BIND_CONN_TO_SESSION4res> {};
 template <>
+struct Operation<nfs4::SECINFO4args> : OperationIs<nfs4::OP_SECINFO, nfs4::SECINFO4res> {};
+template <>
+struct Operation<nfs4::SECINFO_NO_NAME4args> : OperationIs<nfs4::OP_SECINFO_NO_NAME, nfs4::SECINFO4res> {};
+template <>
 struct Operation<nfs4::SEQUENCE4args> : OperationIs<nfs4::OP_SEQUENCE, nfs4::SEQUENCE4res> {};
 template <>
 struct Operation<nfs4::RECLAIM_COMPLETE4args> : OperationIs<nfs4::OP_RECLAIM_COMPLETE, nfs4::RECLAIM_COMPLETE4res> {};
@@ -129,6 +133,8 @@ struct Operation<nfs4::DESTROY_CLIENTID4args> : OperationIs<nfs4::OP_DESTROY_CLI
 inline constexpr uint32_t kMaxAttributes = 1024;
 // Room for fs_locations, which RFC 8881 does not bound.
 inline constexpr uint32_t kMaxLocations = 64 << 10;
+// Room for a list of security flavors, which RFC 8881 does not bound.
+inline constexpr uint32_t kMaxFlavors = 4 << 10;
 // The longest transportattrs of a result of SESSION_BIND.
 inline constexpr uint32_t kMaxTransportAttributes = 1024;
 
@@ -156,6 +162,8 @@ void AddBounds(const Arguments& arguments, Bytes destination, rpc::ReplyShape& s
   } else if constexpr (std::same_as<Arguments, nfs4::GETATTR4args>) {
     const nfs_protocol::NumberSet<uint32_t> asked(arguments.attr_request);
     shape.max_stream += asked.Has(nfs4::FATTR4_FS_LOCATIONS) ? kMaxLocations : kMaxAttributes;
+  } else if constexpr (kIsOneOf<Arguments, nfs4::SECINFO4args, nfs4::SECINFO_NO_NAME4args>) {
+    shape.max_stream += kMaxFlavors;
   } else if constexpr (kIsOneOf<Arguments, nfs4::EXCHANGE_ID4args, nfs4::OPEN4args, nfs4::CREATE4args,
                                 nfs4::SETATTR4args, nfs4::SETCLIENTID4args>) {
     // These results have attributes, sets of attributes, names of an implementation, an access control entry or an

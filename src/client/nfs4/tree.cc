@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/log.h"
 #include "base/under_way.h"
 #include "client/connect.h"
 #include "client/nfs4/locations.h"
@@ -18,12 +19,17 @@
 namespace penstock::client::v4 {
 namespace {
 
+using nfs_protocol::SecurityFlavor;
+
 // The most referrals that one lookup follows. More of them lead to one another.
 constexpr unsigned kMostReferrals = 8;
 // The time limit for the first answer of a server, in seconds, if another one has the same file system.
 constexpr uint32_t kProbeLimit = 15;
 // The most failures that one error lists.
 constexpr size_t kMostReasons = 3;
+
+// Whether the object of a lookup may be reached by another mount.
+bool LeadsOn(const Error& error) { return error.status == Status::kMoved || error.status == Status::kWrongSecurity; }
 
 std::string Describe(const Error& error) { return error.status ? client::Describe(*error.status) : error.message; }
 
@@ -34,6 +40,38 @@ std::string PathText(const std::vector<std::string>& path) {
 }
 
 std::string ServerText(const Url& url) { return fmt::format("{} port {}", url.host, url.port); }
+
+// The flavors to try for the root of a server that does not tell which ones it accepts.
+constexpr SecurityFlavor kUsualFlavors[] = {SecurityFlavor::kKrb5, SecurityFlavor::kKrb5i, SecurityFlavor::kKrb5p,
+                                            SecurityFlavor::kNone};
+
+SecurityFlavor FlavorOf(const Url& url) { return url.security.value_or(SecurityFlavor::kSys); }
+
+Error NoCommonFlavor(std::string_view what, const Flavors& accepted) {
+  Error error = client::ErrorOf(Status::kWrongSecurity, what);
+  if (!accepted.empty()) error.message += fmt::format(": sec={}", TextOf(accepted));
+  return error;
+}
+
+using Opened = Result<std::unique_ptr<ServerMount>>;
+
+// Mounts the server. If `url` names no flavor, and the server does not accept AUTH_SYS for its root, tries the flavors
+// that it accepts.
+Task<Opened> OpenNegotiated(Loop& loop, Workers& workers, Url url, const Dialect& dialect, MountOptions options) {
+  Flavors accepted;
+  Opened opened = co_await OpenServer(loop, workers, url, dialect, options, accepted);
+  if (opened || opened.error().status != Status::kWrongSecurity) co_return opened;
+  if (url.security) co_return std::unexpected(NoCommonFlavor(url.host, accepted));
+  if (accepted.empty()) accepted.assign(std::begin(kUsualFlavors), std::end(kUsualFlavors));
+  for (const SecurityFlavor flavor : accepted) {
+    url.security = flavor;
+    Flavors ignored;
+    opened = co_await OpenServer(loop, workers, url, dialect, options, ignored);
+    if (opened) co_return opened;
+    log::info("{} by sec={}", opened.error().message, NameOf(flavor));
+  }
+  co_return opened;
+}
 
 // A file of another server. Its node has the handles of the tree, and its errors tell why the server did not answer.
 class ReferredFile final : public client::File {
@@ -73,9 +111,15 @@ class ReferredFile final : public client::File {
 // gives to its users has a number in Handle::part. The servers' mounts get the handles without it.
 class Tree final : public client::Mount {
  public:
+  // `negotiates`: objects for which the server does not accept the flavor of `home` are reached by another one.
   Tree(Loop& loop, Workers& workers, const Dialect& dialect, const MountOptions& options,
-       std::unique_ptr<ServerMount> home)
-      : client::Mount(loop, home->url()), workers_(workers), dialect_(dialect), options_(options), home_(*home) {
+       std::unique_ptr<ServerMount> home, bool negotiates)
+      : client::Mount(loop, home->url()),
+        workers_(workers),
+        dialect_(dialect),
+        options_(options),
+        negotiates_(negotiates),
+        home_(*home) {
     root_ = home->root();
     path_ = home->path();
     sizes_ = home->sizes();
@@ -152,14 +196,18 @@ class Tree final : public client::Mount {
     Error failure{};  // of the last attempt
     Signal changed{};
   };
-  using Key = std::pair<std::string, uint16_t>;
-  static Key KeyOf(const Url& url) { return {url.host, url.port}; }
+  // The last part: whether the mount begins at an entrance, so that its root is not the server's.
+  using Key = std::tuple<std::string, uint16_t, SecurityFlavor, bool>;
+  static Key KeyOf(const Url& url, const Entrance* entrance = nullptr) {
+    return {url.host, url.port, FlavorOf(url), entrance != nullptr};
+  }
 
-  // A file system behind a referral, as it is seen from there. Part 0 is the tree of the server that the URL names.
+  // A file system behind a referral, or under another security flavor, as it is seen from there. Part 0 is the tree of
+  // the server that the URL names.
   struct Part {
     ServerMount* server = nullptr;
     Handle root;   // as the server knows it
-    Handle above;  // the directory that has the referral: `..` leads from the root to it
+    Handle above;  // the directory before it: `..` leads from the root to it
   };
   // An object with its server. The handles in `node` are those that the server knows.
   struct Place {
@@ -176,21 +224,28 @@ class Tree final : public client::Mount {
   template <class T>
   Result<T> Outward(Result<T> result, uint32_t part) const;
 
-  // Follows the referral `name` in `directory`. `followed` counts the referrals of one lookup.
+  // Reaches `name` in `directory`, which is a referral, or needs another flavor. `followed` counts the referrals of one
+  // lookup.
   Task<Result<Node>> Cross(Handle directory, std::string_view name);
+  Task<Result<Place>> Step(ServerMount& from, const Handle& directory, std::string_view name, unsigned& followed);
+  // Looks `name` up by a flavor that the server accepts for it.
+  Task<Result<Place>> Secure(ServerMount& from, const Handle& directory, std::string_view name);
   Task<Result<Place>> Follow(ServerMount& from, const Handle& directory, std::string_view name, unsigned& followed);
   // Finds the file system at a location that a referral of `from` names.
   Task<Result<Place>> Reach(const ServerMount& from, const Location& location, bool is_last, unsigned& followed);
   Task<Result<Place>> Walk(ServerMount& server, const std::vector<std::string>& path, unsigned& followed);
 
-  // Returns the mount of the server that `url` names. `is_last`: no other server has the file system.
-  Task<Result<ServerMount*>> MountOf(Url url, bool is_last);
+  // Returns the mount of the server that `url` names. `is_last`: no other server has the file system. All entrances of
+  // a server share a mount for each flavor.
+  Task<Result<ServerMount*>> MountOf(Url url, bool is_last, const Entrance* entrance = nullptr);
+  Task<Opened> OpenAt(const Url& url, const Entrance* entrance);
   Task<Result<void>> Probe(Url url);
   uint32_t PartOf(const Handle& above, const Place& root);
 
   Workers& workers_;
   const Dialect& dialect_;
   const MountOptions options_;
+  const bool negotiates_;
   ServerMount& home_;  // of the server that the URL names
   std::map<Key, Server> servers_;
   std::vector<Part> parts_;
@@ -255,7 +310,7 @@ Task<Result<Node>> Tree::Lookup(const Handle& directory, std::string_view name) 
   }
   const auto lookup = [name](ServerMount& server, const Handle& bare) { return server.Lookup(bare, name); };
   Result<Node> found = co_await At(directory, lookup);
-  if (found || found.error().status != Status::kMoved) co_return found;
+  if (found || !LeadsOn(found.error())) co_return found;
   co_return co_await Cross(directory, name);
 }
 
@@ -286,7 +341,7 @@ Task<Result<Node>> Tree::Cross(Handle directory, std::string_view name) {
   const Handle above = directory;
   ServerMount& from = *parts_[std::exchange(directory.part, 0)].server;
   unsigned followed = 0;
-  auto reached = co_await Follow(from, directory, name, followed);
+  auto reached = co_await Step(from, directory, name, followed);
   if (!reached && followed > kMostReferrals) {
     co_return std::unexpected(
         Error{fmt::format("{}: more than {} referrals lead to one another", name, kMostReferrals), std::nullopt});
@@ -297,6 +352,40 @@ Task<Result<Node>> Tree::Cross(Handle directory, std::string_view name) {
   Node root{.handle = reached->node.handle, .attributes = reached->node.attributes};
   root.handle.part = part;
   co_return root;
+}
+
+Task<Result<Tree::Place>> Tree::Step(ServerMount& from, const Handle& directory, std::string_view name,
+                                     unsigned& followed) {
+  Result<Node> found = co_await from.Lookup(directory, name);
+  if (found) co_return Place{.server = &from, .node = *std::move(found)};
+  if (found.error().status == Status::kMoved) co_return co_await Follow(from, directory, name, followed);
+  if (found.error().status == Status::kWrongSecurity) co_return co_await Secure(from, directory, name);
+  co_return std::unexpected(std::move(found).error());
+}
+
+// A file handle of one mount is good in every mount of the same server.
+Task<Result<Tree::Place>> Tree::Secure(ServerMount& from, const Handle& directory, std::string_view name) {
+  auto accepted = co_await from.GetFlavors(directory, name);
+  if (!accepted) co_return std::unexpected(client::ErrorOf(Status::kWrongSecurity, name));
+  Error failure = NoCommonFlavor(name, *accepted);
+  if (!negotiates_) co_return std::unexpected(std::move(failure));
+  const Entrance entrance{.directory = directory, .name = std::string(name)};
+  for (const SecurityFlavor flavor : *accepted) {
+    if (flavor == FlavorOf(from.url())) continue;
+    Url url = from.url();
+    url.path = "/";
+    url.security = flavor;
+    auto server = co_await MountOf(url, true, &entrance);
+    if (server) {
+      Result<Node> found = co_await (*server)->Lookup(directory, name);
+      if (found) co_return Place{.server = *server, .node = *std::move(found)};
+      failure = WithTrouble(std::move(found).error(), (*server)->trouble());
+    } else {
+      failure = std::move(server).error();
+    }
+    log::info("{} by sec={}", failure.message, NameOf(flavor));
+  }
+  co_return std::unexpected(std::move(failure));
 }
 
 Task<Result<Tree::Place>> Tree::Follow(ServerMount& from, const Handle& directory, std::string_view name,
@@ -324,6 +413,7 @@ Task<Result<Tree::Place>> Tree::Reach(const ServerMount& from, const Location& l
                                       unsigned& followed) {
   Url url = url_;
   url.path = "/";
+  if (negotiates_) url.security.reset();
   if (location.host.empty()) {
     url.host = from.url().host;
     url.port = from.url().port;
@@ -346,14 +436,7 @@ Task<Result<Tree::Place>> Tree::Walk(ServerMount& server, const std::vector<std:
     PENSTOCK_CO_TRY(place.node.attributes, co_await server.GetAttributes(server.root(), "the root of the tree"));
   }
   for (const std::string& name : path) {
-    auto found = co_await place.server->Lookup(place.node.handle, name);
-    if (found) {
-      place.node = *std::move(found);
-    } else if (found.error().status == Status::kMoved) {
-      PENSTOCK_CO_TRY(place, co_await Follow(*place.server, place.node.handle, name, followed));
-    } else {
-      co_return std::unexpected(std::move(found).error());
-    }
+    PENSTOCK_CO_TRY(place, co_await Step(*place.server, place.node.handle, name, followed));
   }
   if (place.node.attributes.type != FileType::kDirectory) {
     co_return std::unexpected(client::ErrorOf(Status::kNotDirectory, PathText(path)));
@@ -361,8 +444,14 @@ Task<Result<Tree::Place>> Tree::Walk(ServerMount& server, const std::vector<std:
   co_return place;
 }
 
-Task<Result<ServerMount*>> Tree::MountOf(Url url, bool is_last) {
-  Server& server = servers_[KeyOf(url)];
+Task<Opened> Tree::OpenAt(const Url& url, const Entrance* entrance) {
+  if (!entrance) co_return co_await OpenNegotiated(loop_, workers_, url, dialect_, options_);
+  Flavors ignored;
+  co_return co_await OpenServer(loop_, workers_, url, dialect_, options_, ignored, entrance);
+}
+
+Task<Result<ServerMount*>> Tree::MountOf(Url url, bool is_last, const Entrance* entrance) {
+  Server& server = servers_[KeyOf(url, entrance)];
   if (server.opening) {
     co_await server.changed;
   } else if (!server.mount) {
@@ -370,7 +459,7 @@ Task<Result<ServerMount*>> Tree::MountOf(Url url, bool is_last) {
     Result<void> answers;
     if (!is_last) answers = co_await Probe(url);
     if (answers) {
-      auto opened = co_await OpenServer(loop_, workers_, url, dialect_, options_);
+      Opened opened = co_await OpenAt(url, entrance);
       if (opened) {
         server.mount = *std::move(opened);
       } else {
@@ -410,8 +499,8 @@ uint32_t Tree::PartOf(const Handle& above, const Place& root) {
 
 Task<Result<std::unique_ptr<client::Mount>>> Open(Loop& loop, Workers& workers, const Url& url, const Dialect& dialect,
                                                   MountOptions options) {
-  PENSTOCK_CO_TRY(auto home, co_await OpenServer(loop, workers, url, dialect, options));
-  co_return std::make_unique<Tree>(loop, workers, dialect, options, std::move(home));
+  PENSTOCK_CO_TRY(auto home, co_await OpenNegotiated(loop, workers, url, dialect, options));
+  co_return std::make_unique<Tree>(loop, workers, dialect, options, std::move(home), !url.security);
 }
 
 }  // namespace penstock::client::v4

@@ -103,11 +103,10 @@ class KerberosClient::Context final : public WithKerberosMessages<InitiatingCont
 
  private:
   std::unexpected<Failure> Fail(OM_uint32 major, OM_uint32 minor) const {
-    return std::unexpected(
-        Failure{.major = major,
-                .minor = minor,
-                .text = fmt::format("{} with {}: {}", owner_.Initiator(), owner_.Acceptor(), TextOf(major, minor)),
-                .may_pass = MayPass(minor)});
+    return std::unexpected(Failure{.major = major,
+                                   .minor = minor,
+                                   .text = fmt::format("{}: {}", owner_.Acceptor(), TextOf(major, minor)),
+                                   .may_pass = MayPass(minor)});
   }
 
   static OM_uint32 Import(OM_uint32& minor, const std::string& text, gss_OID type, ApiName& name) {
