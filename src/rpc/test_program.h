@@ -60,7 +60,9 @@ class TestProgram : public Program {
   }
 
   Task<AcceptStatus> Call(CallContext& context, xdr::Decoder& decoder, xdr::Encoder& encoder) override {
+    ++calls;
     last = context.credential;
+    last_peer = context.peer;
     last_call_octets = decoder.flat_size() + context.call_overhead;
     last_reply_overhead = context.reply_overhead;
     context.denial = denial;
@@ -101,8 +103,10 @@ class TestProgram : public Program {
   bool no_reply = false;                    // the calls get no reply
   bool judges = false;                      // see Classification::is_judged; the program then judges no call
   mutable std::vector<uint32_t> previews;   // the XIDs of previewed calls
+  size_t calls = 0;                         // the number of executed calls
   // These describe the last call.
   Credential last;
+  Peer last_peer;
   size_t last_call_octets = 0;
   size_t last_reply_overhead = 0;
 

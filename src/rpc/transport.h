@@ -71,10 +71,20 @@ class Channel {
 
 enum class TransportKind : uint8_t { kTcp, kRdma, kUdp };
 
+// How TLS protects a connection (RFC 9289 §4.2).
+enum class Protection : uint8_t {
+  kNone,
+  kTls,        // the server has authenticated itself, the client has not
+  kMutualTls,  // both have
+};
+
 class BackChannel;
 class CallOrder;
 class ConnectionControl;
 class MemoryAccount;
+namespace tls {
+struct Certificate;
+}
 
 // The sender of a call, and its connection.
 struct Peer {
@@ -84,6 +94,10 @@ struct Peer {
   SocketAddress address;
   SocketAddress local;
   uint64_t connection = 0;  // unique in the process; 0 over UDP, which has none
+  Protection protection = Protection::kNone;
+  // The verified certificate of the peer: with kMutualTls on the server, and with any TLS on the client. Null
+  // otherwise.
+  std::shared_ptr<const tls::Certificate> certificate{};
   // The memory for replies: the pool of the connection's loop.
   BufferPool* buffers = nullptr;
   // The connection's loop; null in a simulation.

@@ -7,9 +7,12 @@
 #include "base/connect_tcp.h"
 #include "base/log.h"
 #include "base/released_socket.h"
+#include "rpc/client.h"
 #include "rpc/header.h"
 #include "rpc/tcp/record_socket.h"
 #include "rpc/tcp/requester.h"
+#include "rpc/tcp/secure_client.h"
+#include "xdr/encode.h"
 
 namespace penstock::rpc::tcp {
 namespace {
@@ -28,11 +31,15 @@ std::error_code Portable(const asio::error_code& error) {
 // The connection of a channel. Its coroutines keep it alive after the channel has been destroyed.
 class Channel::OpenConnection final : public std::enable_shared_from_this<OpenConnection>, public RecordSocket::Owner {
  public:
-  OpenConnection(Loop& loop, tcp::socket socket, const tcp::endpoint& server, const ChannelOptions& options)
+  // `session` may be null.
+  OpenConnection(Loop& loop, tcp::socket socket, const tcp::endpoint& server, const ChannelOptions& options,
+                 std::unique_ptr<tls::Session> session)
       : options_(options),
         socket_(std::make_shared<RecordSocket>(loop, std::move(socket), options.max_record, *this)),
-        peer_(PeerOf(loop, server, socket_->local())),
-        requester_(loop, *socket_, options.call_limit) {}
+        peer_(PeerOf(loop, server, socket_->local(), session.get())),
+        requester_(loop, *socket_, options.call_limit) {
+    if (session) socket_->Secure(std::move(session));
+  }
   ~OpenConnection() { socket_->Abandon(); }
 
   static Task<void> Run(Loop& loop, std::shared_ptr<OpenConnection> self) {
@@ -58,6 +65,7 @@ class Channel::OpenConnection final : public std::enable_shared_from_this<OpenCo
   Task<Result<Message, CallError>> Call(Message call) { return requester_.Call(std::move(call)); }
   bool connected() const { return !socket_->closed(); }
   const tcp::endpoint& local() const { return peer_.local; }
+  const tls::Session* tls() const { return socket_->tls(); }
   void Close() {
     auto self = shared_from_this();
     socket_->Close();
@@ -68,8 +76,12 @@ class Channel::OpenConnection final : public std::enable_shared_from_this<OpenCo
   }
 
  private:
-  static Peer PeerOf(Loop& loop, const tcp::endpoint& server, const tcp::endpoint& local) {
+  static Peer PeerOf(Loop& loop, const tcp::endpoint& server, const tcp::endpoint& local, const tls::Session* session) {
     Peer peer;
+    if (session) {
+      peer.protection = session->facts().mutual ? Protection::kMutualTls : Protection::kTls;
+      peer.certificate = session->facts().peer;
+    }
     peer.transport = TransportKind::kTcp;
     peer.address = server;
     peer.local = local;
@@ -114,8 +126,8 @@ class Channel::OpenConnection final : public std::enable_shared_from_this<OpenCo
   std::deque<uint64_t> answers_;  // the numbers of their replies in the socket, until these are sent
 };
 
-Task<Result<std::unique_ptr<Channel>, std::error_code>> Channel::Connect(Loop& loop, tcp::endpoint server,
-                                                                         ChannelOptions options) {
+Task<Result<tcp::socket, std::error_code>> Channel::Dial(Loop& loop, tcp::endpoint server,
+                                                         const ChannelOptions& options) {
   if (IsCancelled(options.cancellation)) co_return std::unexpected(std::make_error_code(std::errc::operation_canceled));
   tcp::socket socket(loop.context());
   bool timed_out = false;
@@ -136,9 +148,51 @@ Task<Result<std::unique_ptr<Channel>, std::error_code>> Channel::Connect(Loop& l
   if (IsCancelled(options.cancellation)) co_return std::unexpected(std::make_error_code(std::errc::operation_canceled));
   if (error) co_return std::unexpected(Portable(error));
   Configure(socket);
-  auto connection = std::make_shared<OpenConnection>(loop, std::move(socket), server, options);
+  co_return std::move(socket);
+}
+
+Task<Result<std::unique_ptr<Channel>, std::error_code>> Channel::Connect(Loop& loop, tcp::endpoint server,
+                                                                         ChannelOptions options) {
+  auto socket = co_await Dial(loop, server, options);
+  if (!socket) co_return std::unexpected(socket.error());
+  auto connection = std::make_shared<OpenConnection>(loop, *std::move(socket), server, options, nullptr);
   Spawn(OpenConnection::Run(loop, connection));
   co_return std::unique_ptr<Channel>(new Channel(std::move(connection)));
+}
+
+Task<Result<std::unique_ptr<Channel>, std::string>> Channel::ConnectSecurely(Loop& loop, tcp::endpoint server,
+                                                                             ChannelOptions options,
+                                                                             ClientSecurity security) {
+  auto socket = co_await Dial(loop, server, options);
+  if (!socket) co_return std::unexpected(socket.error().message());
+  const SecureLimits limits{.time = options.connect_limit, .cancellation = options.cancellation};
+  auto session = co_await SecureClient(loop, *socket, security, limits);
+  if (!session) co_return std::unexpected(std::move(session).error());
+  const bool confirm = *session && security.terms.mutual;
+  auto connection = std::make_shared<OpenConnection>(loop, *std::move(socket), server, options, *std::move(session));
+  Spawn(OpenConnection::Run(loop, connection));
+  std::unique_ptr<Channel> channel(new Channel(std::move(connection)));
+  if (confirm) {
+    auto confirmed = co_await Confirm(loop, *channel, security);
+    // The channel must outlive the turn of the loop in which it was lost.
+    co_await NextTurn(loop);
+    if (!confirmed) co_return std::unexpected(std::move(confirmed).error());
+  }
+  co_return std::move(channel);
+}
+
+// Waits for the reply to a NULL call within TLS.
+Task<Result<void, std::string>> Channel::Confirm(Loop& loop, Channel& channel, const ClientSecurity& security) {
+  xdr::Encoder encoder(loop.buffers());
+  EncodeCallHeader(encoder, {RandomXid(), security.program, security.version, 0, {}, {}});
+  Message call = encoder.Finish();
+  ReplyShape shape;
+  shape.max_stream = kMaxReplyHeader;
+  const auto reply = co_await channel.Call(std::move(call), std::move(shape));
+  if (reply) co_return Result<void, std::string>();
+  const std::string& why = channel.connection_->tls()->failure();
+  co_return std::unexpected("the server did not accept this client's certificate: " +
+                            (why.empty() ? std::string("it closed the connection") : why));
 }
 
 Channel::~Channel() { Close(); }
@@ -149,6 +203,10 @@ Task<Result<Message, CallError>> Channel::Call(Message call, ReplyShape /*shape*
 
 bool Channel::connected() const { return connection_->connected(); }
 tcp::endpoint Channel::local() const { return connection_->local(); }
+const tls::Facts* Channel::tls() const {
+  const tls::Session* session = connection_->tls();
+  return session ? &session->facts() : nullptr;
+}
 void Channel::Close() { connection_->Close(); }
 std::optional<ReleasedSocket> Channel::Release() { return connection_->Release(); }
 

@@ -1,9 +1,11 @@
 // The client side of RPC over TCP: a channel that sends calls to a server over one connection.
 #pragma once
 
+#include <asio/ip/tcp.hpp>
 #include <functional>
 #include <memory>
 #include <optional>
+#include <string>
 #include <system_error>
 
 #include "base/address.h"
@@ -17,7 +19,13 @@ namespace penstock {
 struct ReleasedSocket;
 }
 
+namespace penstock::rpc::tls {
+struct Facts;
+}
+
 namespace penstock::rpc::tcp {
+
+struct ClientSecurity;
 
 struct ChannelOptions {
   // The largest record that the server may send. The default suffices for a reply with 1 MiB of payload.
@@ -48,6 +56,12 @@ class Channel final : public rpc::Channel {
   // `loop` must outlive the channel.
   static Task<Result<std::unique_ptr<Channel>, std::error_code>> Connect(Loop& loop, SocketAddress server,
                                                                          ChannelOptions options = {});
+  // The same with TLS (RFC 9289), within options.connect_limit once more. With mutual authentication it also waits
+  // until the server has accepted this client's certificate: a server refuses one only after the client's handshake.
+  // The error is a text for users.
+  static Task<Result<std::unique_ptr<Channel>, std::string>> ConnectSecurely(Loop& loop, SocketAddress server,
+                                                                             ChannelOptions options,
+                                                                             ClientSecurity security);
   // Closes the connection. See Close().
   ~Channel() override;
 
@@ -57,6 +71,8 @@ class Channel final : public rpc::Channel {
 
   bool connected() const;
   SocketAddress local() const;
+  // Null without TLS.
+  const tls::Facts* tls() const;
   // Closes the connection. Before this returns, all pending calls fail with kDisconnected. Later calls fail in the same
   // way.
   void Close();
@@ -66,6 +82,9 @@ class Channel final : public rpc::Channel {
 
  private:
   class OpenConnection;
+  static Task<Result<asio::ip::tcp::socket, std::error_code>> Dial(Loop& loop, SocketAddress server,
+                                                                   const ChannelOptions& options);
+  static Task<Result<void, std::string>> Confirm(Loop& loop, Channel& channel, const ClientSecurity& security);
   explicit Channel(std::shared_ptr<OpenConnection> connection) : connection_(std::move(connection)) {}
 
   std::shared_ptr<OpenConnection> connection_;

@@ -72,6 +72,7 @@ std::optional<Slice> RecordSocket::TakeReceived() {
 }
 
 RecordSocket::Io RecordSocket::ReceiveSome() {
+  if (tls_) return ReceiveSealed();
   const Bytes want = reader_.Want();
   for (;;) {
     const ssize_t n = ::recv(socket_.native_handle(), want.data(), want.size(), MSG_DONTWAIT);
@@ -109,7 +110,7 @@ uint64_t RecordSocket::Send(Message message) {
 
 void RecordSocket::Flush() {
   batching_ = false;
-  if (closed_ || sending_ || writer_.empty()) return;
+  if (closed_ || sending_ || queued_octets() == 0) return;
   switch (SendSome()) {
     case Io::kProgress:
       if (owner_) owner_->OnSent();
@@ -146,6 +147,7 @@ void RecordSocket::CountSent(size_t octets) {
 
 // Returns kProgress if all messages have been sent.
 RecordSocket::Io RecordSocket::SendSome() {
+  if (tls_ && !tls_->kernel_sends()) return SendSealed();
   while (!writer_.empty()) {
     const auto file = writer_.NextFile();
     const Io io = file ? SendFile(*file) : SendMemory();
@@ -191,12 +193,7 @@ RecordSocket::Io RecordSocket::SendFile(const RecordWriter::FileRange& range) {
 RecordSocket::Io RecordSocket::SendCopy(const RecordWriter::FileRange& range) {
   const size_t length = std::min(range.length, kCopyPiece);
   const BufferRef buffer = loop_.buffers().Allocate(length);
-  if (const auto read = range.data->Sub(range.offset, length).CopyTo(buffer->bytes().first(length)); !read) {
-    // The reply's status of success has already left. The client repeats the call over another connection and gets the
-    // error.
-    log::warn("cannot read the rest of a reply from its file, so its connection is closed: {}", read.error().message());
-    return Io::kEnd;
-  }
+  if (!ReadFile(range, buffer->bytes().first(length))) return Io::kEnd;
   const bool more = range.more || length < range.length;
   for (;;) {
     const ssize_t n =
@@ -206,6 +203,17 @@ RecordSocket::Io RecordSocket::SendCopy(const RecordWriter::FileRange& range) {
     CountSent(static_cast<size_t>(n));
     return Io::kProgress;
   }
+}
+
+// Reads the beginning of `range`.
+bool RecordSocket::ReadFile(const RecordWriter::FileRange& range, Bytes to) {
+  const auto read = range.data->Sub(range.offset, to.size()).CopyTo(to);
+  // The reply's status of success may have left already. The client repeats the call over another connection and gets
+  // the error.
+  if (!read) {
+    log::warn("cannot read the rest of a reply from its file, so its connection is closed: {}", read.error().message());
+  }
+  return read.has_value();
 }
 
 void RecordSocket::StopReceiving() {
@@ -219,20 +227,21 @@ void RecordSocket::Close() {
   closed_ = true;
   ended_ = true;
   writer_.Clear();
+  if (tls_) tls_->Close();
   asio::error_code ignored;
   socket_.close(ignored);
   if (owner_) owner_->OnClosed();
 }
 
 bool RecordSocket::quiet() {
-  if (closed_ || !writer_.empty() || reader_.mid_record()) return false;
+  if (closed_ || tls_ || !writer_.empty() || reader_.mid_record()) return false;
   std::byte next;
   const ssize_t n = ::recv(socket_.native_handle(), &next, sizeof next, MSG_DONTWAIT | MSG_PEEK);
   return n < 0 && WouldBlock(errno);
 }
 
 std::optional<ReleasedSocket> RecordSocket::Release() {
-  if (closed_ || !writer_.empty() || reader_.failed() || reader_.in_record()) return std::nullopt;
+  if (closed_ || tls_ || !writer_.empty() || reader_.failed() || reader_.in_record()) return std::nullopt;
   closed_ = ended_ = true;
   const ConstBytes unparsed = reader_.unparsed();
   asio::error_code ignored;
@@ -252,7 +261,8 @@ int RecordSocket::StalledIntervals() {
   sent_seen_ = writer_.sent();
   receive_stalled_ = receive_stalled ? receive_stalled_ + 1 : 0;
   send_stalled_ = send_stalled ? send_stalled_ + 1 : 0;
-  return std::max(receive_stalled_, send_stalled_);
+  handshake_stalled_ = handshaking_ ? handshake_stalled_ + 1 : 0;
+  return std::max({receive_stalled_, send_stalled_, handshake_stalled_});
 }
 
 }  // namespace penstock::rpc::tcp

@@ -1,5 +1,6 @@
 // A connected TCP socket that carries records, for both servers and clients. It makes its own system calls to receive
-// and send; asio only tells when the socket is ready.
+// and send; asio only tells when the socket is ready. From some record on, it may carry them within a TLS session
+// (RFC 9289 §5.1.1).
 #pragma once
 
 #include <asio/ip/tcp.hpp>
@@ -12,6 +13,7 @@
 #include "base/loop.h"
 #include "base/released_socket.h"
 #include "rpc/record_marking.h"
+#include "rpc/tls/session.h"
 #include "rpc/transport.h"
 
 namespace penstock::rpc::tcp {
@@ -31,6 +33,16 @@ class RecordSocket : public std::enable_shared_from_this<RecordSocket> {
 
   // `socket` must be connected. `owner` must outlive the RecordSocket, or call Abandon().
   RecordSocket(Loop& loop, asio::ip::tcp::socket socket, size_t max_record, Owner& owner);
+
+  // Carries all further octets within `session`, whose handshake is done. Requires that nothing was received and that
+  // nothing is queued.
+  void Secure(std::unique_ptr<tls::Session> session);
+  // Waits for a client's ClientHello, does the handshake of `session`, and secures the socket with it. Requires
+  // quiet(). Returns false if that fails: then the socket is closed, or receives nothing more. Octets that are no TLS
+  // get no answer (RFC 9289 §5.1.1). The time counts as a stall of the peer.
+  Task<bool> AcceptTls(std::unique_ptr<tls::Session> session);
+  // Null without TLS.
+  const tls::Session* tls() const { return tls_.get(); }
 
   // Returns the next record, and waits for it if necessary. Before it waits, it flushes the messages that Send() has
   // queued. Returns none at the end of the stream: either side has closed the connection, a record is too large, or an
@@ -53,11 +65,13 @@ class RecordSocket : public std::enable_shared_from_this<RecordSocket> {
   // Messages that are queued at other times leave in the next turn of the loop.
   uint64_t Send(Message message);
   void Flush();
-  // Returns true if all octets of the message with this number have been passed to the kernel.
+  // Returns true if all octets of the message with this number have been passed to the kernel, or sealed for it. The
+  // socket then reads the memory of the message no more.
   bool IsSent(uint64_t number) const { return writer_.sent() >= number; }
-  size_t queued_octets() const { return writer_.queued_octets(); }
+  // Includes sealed octets that have not left.
+  size_t queued_octets() const { return writer_.queued_octets() + sealed_octets(); }
   // See RecordWriter::queued_memory().
-  size_t queued_memory() const { return writer_.queued_memory(); }
+  size_t queued_memory() const { return writer_.queued_memory() + (tls_ ? tls_->pending_memory() : 0); }
 
   // Receive() returns no more records. Queued messages are still sent.
   void StopReceiving();
@@ -66,28 +80,34 @@ class RecordSocket : public std::enable_shared_from_this<RecordSocket> {
   void Close();
   bool closed() const { return closed_; }
   // Returns true if all messages are sent, and no octet has arrived behind the last record that was taken. Also looks
-  // at the octets that wait in the kernel.
+  // at the octets that wait in the kernel. Always false with TLS.
   bool quiet();
   // Gives the socket away, for another protocol on the same connection. Returns nothing, and changes nothing, if the
-  // socket is closed, if a message is not sent completely, or if a record has begun to arrive. Afterwards the
-  // RecordSocket is closed, without a call of OnClosed(): a waiting Receive() returns none.
+  // socket is closed or has TLS, if a message is not sent completely, or if a record has begun to arrive. Afterwards
+  // the RecordSocket is closed, without a call of OnClosed(): a waiting Receive() returns none.
   std::optional<ReleasedSocket> Release();
   SocketAddress local() const;
+  int fd() { return socket_.native_handle(); }
   void Abandon() { owner_ = nullptr; }
 
   // Must be called at regular intervals. Returns the number of consecutive intervals in which the peer has not finished
-  // a record that it is sending or reading.
+  // a record that it is sending or reading, or the TLS handshake.
   int StalledIntervals();
 
  private:
   enum class Io : uint8_t { kProgress, kWouldBlock, kEnd };
 
   Io ReceiveSome();
+  Io ReceiveSealed();
   void CountSent(size_t octets);
   Io SendSome();
   Io SendMemory();
   Io SendFile(const RecordWriter::FileRange& range);
   Io SendCopy(const RecordWriter::FileRange& range);
+  Io SendSealed();
+  bool SealSome(Bytes scratch);
+  bool ReadFile(const RecordWriter::FileRange& range, Bytes to);
+  size_t sealed_octets() const { return tls_ ? tls_->pending() : 0; }
   static Task<void> SendRest(std::shared_ptr<RecordSocket> self);
 
   Loop& loop_;
@@ -95,6 +115,7 @@ class RecordSocket : public std::enable_shared_from_this<RecordSocket> {
   Owner* owner_;
   RecordReader reader_;
   RecordWriter writer_;
+  std::unique_ptr<tls::Session> tls_;
 
   bool ended_ = false;  // the socket receives nothing more
   bool closed_ = false;
@@ -108,8 +129,10 @@ class RecordSocket : public std::enable_shared_from_this<RecordSocket> {
   uint64_t received_ = 0;
   uint64_t received_seen_ = 0;
   uint64_t sent_seen_ = 0;
+  bool handshaking_ = false;
   int receive_stalled_ = 0;
   int send_stalled_ = 0;
+  int handshake_stalled_ = 0;
 };
 
 // Makes the socket non-blocking, disables Nagle's algorithm, and enables keep-alive, which detects a peer that has

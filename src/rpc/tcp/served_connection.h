@@ -1,5 +1,5 @@
 // A connection of a TCP server: it receives calls, executes them within the limits of the server, and sends the
-// replies. A call may change it into an RDMA connection (rpc/connection_control.h).
+// replies. A call may change it into an RDMA connection (rpc/connection_control.h), or begin TLS on it (RFC 9289).
 #pragma once
 
 #include <asio/ip/tcp.hpp>
@@ -67,6 +67,12 @@ class ServedConnection final : public RecordSocket::Owner, public ConnectionCont
   bool MayTakeCall();
   // Returns true if the server may receive the large record that has begun. Memory for it is then reserved.
   bool MayTakeRecord();
+
+  // Answers the probe for TLS, and does the handshake that follows. The secured connection is a new one for programs:
+  // its number and its back channel are new, so that nothing that came in plain text has an effect on it. Returns false
+  // if the connection has ended. It ends if anything but the probe is under way.
+  Task<bool> BeginTls(Slice probe);
+  bool IsTlsBegin(const Slice& record) const;
 
   // Whether Run() may accept calls.
   bool accepting() const { return !draining_ && !stepping_; }

@@ -22,6 +22,10 @@ namespace penstock {
 class DescriptorShortage;
 }
 
+namespace penstock::rpc::tls {
+class Credentials;
+}
+
 namespace penstock::rpc::tcp {
 
 class ServedConnection;
@@ -52,6 +56,8 @@ struct ServerOptions {
   std::function<void(SteppingConnection)> step_up{};
   // The most that an RDMA connection of `step_up` can have.
   AgreedLimits step_up_limits{};
+  // Clients may ask for TLS on their connections (RFC 9289). Null: the server has no TLS.
+  std::shared_ptr<tls::Credentials> tls{};
 };
 
 // A listening socket. Several servers, each on its own loop, may accept connections from it in turn.
