@@ -59,8 +59,22 @@ int ClientRuntime::Run(Task<client::Result<void>> command) {
 }
 
 SetupResult<client::Url> ParseUrl(const std::string& text, const AccessOptions& options) {
-  return client::Url::Parse(
-      text, {.version = client::ParseVersion(options.vers), .security = client::ParseSecurity(options.sec)});
+  const auto fail = [](std::string_view why) { return std::unexpected(SetupError{std::string(why)}); };
+  const TlsOptions& tls = options.tls;
+  PENSTOCK_TRY(client::Url url,
+               client::Url::Parse(text, {.version = client::ParseVersion(options.vers),
+                                         .security = client::ParseSecurity(options.sec),
+                                         .transport_security = client::ParseTransportSecurity(tls.xprtsec)}));
+  const rpc::tls::Files& files = tls.files;
+  if (files.certificate.empty() != files.key.empty()) {
+    return fail("--tls-cert and --tls-key belong together: give both");
+  }
+  const bool has_files = !files.certificate.empty() || !files.authorities.empty();
+  if (has_files && url.transport_security == client::TransportSecurity::kNone) {
+    return fail("--tls-ca, --tls-cert and --tls-key are without effect: add --xprtsec tls, or xprtsec=tls to the URL");
+  }
+  if (has_files) url.tls = std::make_shared<client::TlsClient>(files);
+  return url;
 }
 
 int RunOnMounts(const std::vector<std::string>& urls, const ClientOptions& options, const UseMount& use) {

@@ -8,6 +8,25 @@
 
 namespace penstock::cli {
 
+namespace {
+
+void AddTlsOptions(CLI::App& command, TlsOptions& options) {
+  command
+      .add_option(
+          "--xprtsec", options.xprtsec,
+          "The protection of connections over TCP. tls: TLS, in which the server shows a certificate; mtls: this\n"
+          "client as well; opportunistic: TLS if the server has it; none: plain text. The default is that of\n"
+          "the URL, or else none")
+      ->check(CLI::IsMember({"none", "opportunistic", "tls", "mtls"}));
+  command.add_option(
+      "--tls-ca", options.files.authorities,
+      "Trust servers whose certificates these authorities have signed; the default is those of the system");
+  command.add_option("--tls-cert", options.files.certificate, "The certificate of this client (PEM), for xprtsec=mtls");
+  command.add_option("--tls-key", options.files.key, "The key of the certificate, without a password");
+}
+
+}  // namespace
+
 void AddRdmaOptions(CLI::App& command, RdmaOptions& options) {
   command
       .add_option("--rdma", options.rdma,
@@ -34,6 +53,7 @@ void AddAccessOptions(CLI::App& command, AccessOptions& options) {
   command
       .add_option("--principal", options.kerberos.principal, "The principal in the keytab; by default the first one")
       ->needs(keytab);
+  AddTlsOptions(command, options.tls);
 }
 
 void AddTraceOption(CLI::App& command, std::string& file) {

@@ -7,6 +7,7 @@
 #include "base/result.h"
 #include "client/call_security.h"
 #include "rdma/choice/choice.h"
+#include "rpc/tls/context.h"
 
 namespace CLI {
 class App;
@@ -21,12 +22,19 @@ struct RdmaOptions {
   std::string device;
 };
 
+// The protection of a client's connections by TLS.
+struct TlsOptions {
+  std::string xprtsec;  // as in a URL; empty: the URL decides
+  rpc::tls::Files files;
+};
+
 // How a command uses the servers that its URLs name.
 struct AccessOptions {
   // The version of NFS and the security flavor that the command insists on, as in a URL; empty: the URL decides.
   std::string vers;
   std::string sec;
   client::KerberosOptions kerberos;
+  TlsOptions tls;
 };
 
 // The options of each command that is an NFS client.

@@ -101,6 +101,7 @@ void PrintHowToMount(const server::Server& server, const server::Options& option
              server.rdma_description(), at.rdma, at.tcp, at.mount);
   if (options.port_mapper) fmt::print("Port mapper over TCP and UDP: port {}\n", options.port_mapper_port);
   if (server.offers_gss()) fmt::print("Kerberos: offered (RPCSEC_GSS)\n");
+  if (server.offers_tls()) fmt::print("TLS over TCP (xprtsec=tls): offered; SIGHUP renews the certificates\n");
   if (options.nfs2) fmt::print("NFS version 2: offered\n");
   const bool sends_names = options.nfs4.names_for_all || server.offers_gss();
   if (sends_names && !options.nfs4.domain.empty()) {
@@ -140,6 +141,14 @@ void PrintHowToMount(const server::Server& server, const server::Options& option
   std::fflush(stdout);
 }
 
+void RenewCertificates(server::Server& server) {
+  if (const auto renewed = server.ReloadTls()) {
+    log::warn("SIGHUP: the server uses the certificates that are now in the files");
+  } else {
+    log::error("SIGHUP: the server goes on with its old certificates: {}", renewed.error().message);
+  }
+}
+
 // Stops the server on a thread of its own. Returns false if that takes longer than `limit`; the thread then goes on.
 bool StopWithin(std::unique_ptr<server::Server> server, Duration limit) {
   const auto ended = std::make_shared<std::binary_semaphore>(0);
@@ -167,8 +176,10 @@ int Serve(const ServeOptions& arguments) {
   if (!made->acts_as_callers) WarnOfMissingRights();
   server.Start();
   lease_signals.TellTo(server);
+  if (server.offers_tls()) signals.RenewBy([&server] { RenewCertificates(server); });
   PrintHowToMount(server, *options);
   context.run();
+  signals.RenewBy({});
   // A second signal ends the program at once.
   signals.Forget();
   if (StopWithin(std::move(made->server), options->drain_limit)) return 0;

@@ -19,7 +19,10 @@ void AddExportOptions(CLI::App& command, ServeOptions& options) {
       "(with none of these three, root is squashed, except root of this host over loopback, from a port below 1024),\n"
       "anonuid=N, anongid=N, client=NETWORK, secure (only ports below 1024, for connections that begin over TCP), "
       "insecure (the default),\n"
-      "sec=FLAVOR[:FLAVOR...] with the flavors sys (the default), krb5, krb5i, krb5p, ccm, none. May be repeated.\n"
+      "sec=FLAVOR[:FLAVOR...] with the flavors sys (the default), krb5, krb5i, krb5p, ccm, none,\n"
+      "xprtsec=PROTECTION[:PROTECTION...] with none, tls, mtls (the default is all of them), cert=NAME (with "
+      "xprtsec=mtls:\n"
+      "a name in the client's certificate, or \"address\" for its own address). May be repeated.\n"
       "If DIR lies below the directory of another export, clients reach it only through its own export");
   exports->allow_extra_args(false);  // The word after PATH=DIR may be the argument DIR.
 }
@@ -149,6 +152,13 @@ void AddSecurityOptions(CLI::App& command, ServeOptions& options) {
       "--keytab", options.keytab,
       "Offer Kerberos (RPCSEC_GSS) with the keys of the service nfs in this file; the default is the host's keytab\n"
       "(KRB5_KTNAME), if the host has one");
+  command.add_option("--tls-cert", options.tls.certificate,
+                     "Offer TLS over TCP with the certificate in this file (PEM, authorities in between behind it)");
+  command.add_option("--tls-key", options.tls.key, "The key of the certificate, without a password");
+  command.add_option(
+      "--tls-ca", options.tls.authorities,
+      "Trust the clients' certificates that these authorities have signed; the file may have their revocation lists.\n"
+      "SIGHUP reads all three files again");
   command
       .add_option(
           "--ccm-from", options.ccm_from,
@@ -246,6 +256,13 @@ SetupResult<server::Options> ServerOptionsOf(const ServeOptions& options) {
   server.padding = options.sess01_pad;
   server.keytab = options.keytab;
   for (const std::string& list : options.ccm_from) PENSTOCK_CHECK(AddNetworks(list, server.ccm_from));
+  if (options.tls.certificate.empty() != options.tls.key.empty()) {
+    return std::unexpected(SetupError{"--tls-cert and --tls-key belong together: give both"});
+  }
+  if (options.tls.certificate.empty() && !options.tls.authorities.empty()) {
+    return std::unexpected(SetupError{"--tls-ca needs a certificate of the server: --tls-cert and --tls-key"});
+  }
+  server.tls = options.tls;
   server.manage_gids = options.manage_gids;
   server.rdma = ChoiceOf(options.rdma);
   return server;

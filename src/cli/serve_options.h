@@ -49,6 +49,7 @@ struct ServeOptions {
   std::string sess01 = "off";  // the sessions of 2004: off, tcp or rdma
   uint32_t sess01_pad = 0;
   std::string keytab;
+  rpc::tls::Files tls;
   std::vector<std::string> ccm_from;
   bool manage_gids = false;
   RdmaOptions rdma;

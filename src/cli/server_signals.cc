@@ -26,7 +26,11 @@ void StopSignals::Wait() {
   signals_.async_wait([this](const asio::error_code& error, int signal) {
     if (error) return;
     if (signal != SIGHUP) return context_.stop();
-    if (!std::exchange(told_, true)) log::warn("SIGHUP: there is no configuration to read again; the server goes on");
+    if (renew_) {
+      renew_();
+    } else if (!std::exchange(told_, true)) {
+      log::warn("SIGHUP: there is no configuration to read again; the server goes on");
+    }
     Wait();
   });
 }

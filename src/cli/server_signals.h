@@ -3,18 +3,23 @@
 
 #include <asio/io_context.hpp>
 #include <asio/signal_set.hpp>
+#include <functional>
+#include <utility>
 
 #include "server/server.h"
 
 namespace penstock::cli {
 
-// SIGINT and SIGTERM stop the context. SIGHUP has no effect except for one message: a terminal sends it when it closes,
-// and service managers send it to have a configuration file read again, but there is none.
+// SIGINT and SIGTERM stop the context. SIGHUP renews the certificates of the server, if it has any. Otherwise SIGHUP
+// has no effect except for one message: a terminal sends it when it closes, and service managers send it to have a
+// configuration file read again, but there is none.
 class StopSignals {
  public:
   explicit StopSignals(asio::io_context& context) : context_(context), signals_(context, SIGINT, SIGTERM, SIGHUP) {
     Wait();
   }
+  // From now on SIGHUP calls `renew` instead, on this thread. `renew` must live as long as this.
+  void RenewBy(std::function<void()> renew) { renew_ = std::move(renew); }
   // Gives SIGINT and SIGTERM their default effect again. SIGHUP stays ignored.
   void Forget();
 
@@ -23,6 +28,7 @@ class StopSignals {
 
   asio::io_context& context_;
   asio::signal_set signals_;
+  std::function<void()> renew_;
   bool told_ = false;
 };
 

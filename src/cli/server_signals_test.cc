@@ -68,6 +68,17 @@ TEST_F(StopSignalsTest, AHangUpIsLoggedOnceAndDoesNotStopTheContext) {
   EXPECT_TRUE(context_.stopped());
 }
 
+TEST_F(StopSignalsTest, AHangUpRenews) {
+  StopSignals signals(context_);
+  int renewals = 0;
+  signals.RenewBy([&] { ++renewals; });
+  Raise(SIGHUP);
+  Raise(SIGHUP);
+  EXPECT_EQ(renewals, 2);
+  EXPECT_FALSE(context_.stopped());
+  EXPECT_THAT(messages_, IsEmpty());
+}
+
 TEST_F(StopSignalsTest, ForgetRestoresTheDefaultEffectOfStopSignalsAndIgnoresHangUps) {
   StopSignals signals(context_);
   EXPECT_NE(HandlerOf(SIGTERM), SIG_DFL);

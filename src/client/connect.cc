@@ -11,11 +11,13 @@
 #include <vector>
 
 #include "base/address.h"
+#include "base/log.h"
 #include "base/released_socket.h"
 #include "base/result.h"
 #include "protocol/nfs3.h"
 #include "rpc/header.h"
 #include "rpc/tcp/channel.h"
+#include "rpc/tcp/secure_client.h"
 #include "rpcrdma/client.h"
 
 namespace penstock::client {
@@ -108,6 +110,43 @@ Task<Opened> OpenRdma(Loop& loop, rdma::Provider& provider, SocketAddress server
   rpcrdma::ClientOptions options = RdmaOptions(loop, provider, url, channel);
   auto connected = co_await rpcrdma::Connect(provider, server, std::move(options), loop);
   if (!connected) co_return std::unexpected(Explain(connected.error()));
+  log::info("connection to {} port {}: over RDMA, without TLS", url.host, url.port);
+  co_return *std::move(connected);
+}
+
+// Returns the terms of TLS for a connection to the server of `url`.
+Result<rpc::tcp::ClientSecurity, std::string> SecurityFor(const Url& url) {
+  auto context = url.tls->Context();
+  if (!context) return std::unexpected(std::move(context).error().message);
+  const bool mutual = url.transport_security == TransportSecurity::kMutualTls;
+  if (mutual && !(*context)->has_certificate()) {
+    return std::unexpected(
+        std::string("xprtsec=mtls needs a certificate of this client: name it with --tls-cert and --tls-key"));
+  }
+  // RFC 9289 §6.1.1: a server that had TLS does not lose it silently.
+  const bool required =
+      url.transport_security != TransportSecurity::kOpportunistic || url.tls->HadTls(url.host, url.port);
+  return rpc::tcp::ClientSecurity{.context = *std::move(context),
+                                  .terms = {.host = url.host, .mutual = mutual},
+                                  .required = required,
+                                  .program = nfs3::NFSPROC3_NULL::kProgram,
+                                  .version = nfs3::NFSPROC3_NULL::kVersion};
+}
+
+Task<Opened> OpenSecurely(Loop& loop, SocketAddress server, const Url& url, rpc::tcp::ChannelOptions options) {
+  auto security = SecurityFor(url);
+  if (!security) co_return std::unexpected(std::move(security).error());
+  auto connected = co_await rpc::tcp::Channel::ConnectSecurely(loop, server, options, *security);
+  if (!connected) co_return std::unexpected(std::move(connected).error());
+  // RFC 9289 §6.1 requires a log of the chosen security.
+  if (const rpc::tls::Facts* facts = (*connected)->tls()) {
+    url.tls->NoteTls(url.host, url.port);
+    log::info("connection to {} port {}: {}; the server's certificate: {}", url.host, url.port, facts->ToString(),
+              facts->peer->ToString());
+  } else {
+    log::warn("connection to {} port {}: in plain text, because the server has no TLS (xprtsec=opportunistic)",
+              url.host, url.port);
+  }
   co_return *std::move(connected);
 }
 
@@ -118,8 +157,11 @@ Task<Opened> OpenTcp(Loop& loop, SocketAddress server, const Url& url, ChannelOp
   options.call_limit = ReplyLimit(url);
   options.back_channel = channel.back_channel;
   options.on_closed = channel.on_lost;
+  if (url.transport_security != TransportSecurity::kNone)
+    co_return co_await OpenSecurely(loop, server, url, std::move(options));
   auto connected = co_await rpc::tcp::Channel::Connect(loop, server, options);
   if (!connected) co_return std::unexpected(connected.error().message());
+  log::info("connection to {} port {}: in plain text (xprtsec=none)", url.host, url.port);
   co_return *std::move(connected);
 }
 

@@ -8,6 +8,9 @@
 
 #include "base/test_loop.h"
 #include "rpc/connection_table.h"
+#include "rpc/dispatch.h"
+#include "rpc/tcp/server.h"
+#include "rpc/tls/test_certificates.h"
 #include "rpcrdma/private_data.h"
 
 namespace penstock::client {
@@ -146,6 +149,93 @@ TEST_F(ConnectTest, LimitsATcpConnectionAttemptToTheTimeoutOfTheUrl) {
   ASSERT_TRUE(TurnUntil(loop_, [this] { return error_.has_value(); }));
   EXPECT_NE(error_->find("timed out"), error_->npos) << *error_;
   EXPECT_FALSE(late);
+}
+
+// ---- TLS ----
+
+// A server with the program of NFS that answers NULL calls only, with or without TLS. `port` 0: the system chooses.
+class TlsServer {
+ public:
+  TlsServer(Loop& loop, std::shared_ptr<rpc::tls::Credentials> credentials, uint16_t port)
+      : listener_(*rpc::tcp::Listener::Open({asio::ip::address_v4::loopback(), port})),
+        loop_(loop),
+        server_(loop, dispatcher_, {.tls = std::move(credentials)}) {
+    EXPECT_TRUE(server_.Start(listener_));
+  }
+  ~TlsServer() {
+    bool stopped = false;
+    Spawn([](rpc::tcp::Server& server, bool& done) -> Task<void> {
+      co_await server.Stop(1s);
+      done = true;
+    }(server_, stopped));
+    EXPECT_TRUE(TurnUntil(loop_, [&] { return stopped; }));
+  }
+  uint16_t port() const { return listener_.local().port(); }
+
+ private:
+  rpc::Dispatcher dispatcher_;
+  rpc::tcp::Listener listener_;
+  Loop& loop_;
+  rpc::tcp::Server server_;
+};
+
+class TlsConnectTest : public ConnectTest {
+ protected:
+  TlsConnectTest() : files_(certificates_.Issue("server", {.names = "DNS:localhost,IP:127.0.0.1"})) {
+    files_.authorities.clear();
+    url_.host = "127.0.0.1";
+    url_.transport_security = TransportSecurity::kOpportunistic;
+    url_.tls = std::make_shared<TlsClient>(rpc::tls::Files{{}, {}, certificates_.authority()});
+  }
+  std::string Connect() {
+    error_.reset();
+    Spawn(Open(url_, nullptr));
+    EXPECT_TRUE(TurnUntil(loop_, [this] { return error_.has_value(); }));
+    TurnFor(loop_, 1ms);
+    return *error_;
+  }
+  std::shared_ptr<rpc::tls::Credentials> WithTls() { return *rpc::tls::Credentials::Load(files_); }
+
+  rpc::tls::testing::TestCertificates certificates_;
+  rpc::tls::Files files_;
+  Url url_;
+};
+
+TEST_F(TlsConnectTest, AnOpportunisticClientTakesPlainTextFromAServerThatNeverHadTls) {
+  TlsServer plain(loop_, nullptr, 0);
+  url_.port = plain.port();
+  EXPECT_EQ(Connect(), "");
+  EXPECT_EQ(Connect(), "");
+}
+
+// RFC 9289 §6.1.1
+TEST_F(TlsConnectTest, AnOpportunisticClientRequiresTlsOfAServerThatHadIt) {
+  auto server = std::make_unique<TlsServer>(loop_, WithTls(), 0);
+  const uint16_t port = url_.port = server->port();
+  EXPECT_EQ(Connect(), "");
+  server.reset();
+  server = std::make_unique<TlsServer>(loop_, nullptr, port);
+  const Url copy = url_;  // copies of a URL share the memory
+  url_ = copy;
+  EXPECT_NE(Connect().find("the server has no TLS at this port"), std::string::npos);
+  // Another server is another matter.
+  TlsServer other(loop_, nullptr, 0);
+  url_.port = other.port();
+  EXPECT_EQ(Connect(), "");
+}
+
+TEST_F(TlsConnectTest, ReportsFilesThatCannotBeRead) {
+  TlsServer server(loop_, WithTls(), 0);
+  url_.port = server.port();
+  url_.tls = std::make_shared<TlsClient>(rpc::tls::Files{{}, {}, "/nonexistent.pem"});
+  EXPECT_NE(Connect().find("/nonexistent.pem"), std::string::npos);
+}
+
+TEST_F(TlsConnectTest, MutualAuthenticationNeedsACertificate) {
+  TlsServer server(loop_, WithTls(), 0);
+  url_.port = server.port();
+  url_.transport_security = TransportSecurity::kMutualTls;
+  EXPECT_NE(Connect().find("xprtsec=mtls needs a certificate of this client"), std::string::npos);
 }
 
 }  // namespace

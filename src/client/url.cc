@@ -127,6 +127,9 @@ std::optional<std::string> Contradiction(const Url& url, std::string_view sessio
     if (!session_option.empty()) return fmt::format("{} needs vers=4.1-sess01", session_option);
     if (url.protocol == Protocol::kStepUp) return "proto=stepup needs vers=4.1-sess01";
   }
+  if (url.transport_security != TransportSecurity::kNone && url.protocol != Protocol::kTcp) {
+    return fmt::format("xprtsec={} needs proto=tcp: RDMA has no TLS", NameOf(url.transport_security));
+  }
   if (!url.session.persist && !CanPersist(url.version)) return "persist=off needs vers=4.1, 4.2 or 4.1-sess01";
   if (url.version == Version::kSess01 && url.security && !ServicesOf(*url.security).empty()) {
     return "vers=4.1-sess01 needs sec=sys or sec=none";
@@ -215,6 +218,10 @@ SetupResult<Url> Url::Parse(std::string_view text, const Overrides& overrides) {
       const auto crc = OnOrOff(value);
       if (!crc) return fail("crc must be on or off");
       url.crc = *crc;
+    } else if (key == "xprtsec") {
+      const auto security = ParseTransportSecurity(value);
+      if (!security) return fail("xprtsec must be none, opportunistic, tls or mtls");
+      url.transport_security = *security;
     } else if (IsSessionOption(key)) {
       if (const auto mistake = SetSessionOption(url.session, key, value)) return fail(*mistake);
       if (key != "persist") session_option = key;
@@ -226,8 +233,11 @@ SetupResult<Url> Url::Parse(std::string_view text, const Overrides& overrides) {
   const bool replaces_security = overrides.security && url.security && url.security != overrides.security;
   if (overrides.version) url.version = overrides.version;
   if (overrides.security) url.security = overrides.security;
+  const bool replaces_transport = overrides.transport_security.has_value();
+  if (replaces_transport) url.transport_security = *overrides.transport_security;
   if (const auto why = Contradiction(url, session_option)) {
     if (replaces_version) return fail(*why + ", and --vers replaces the version of the URL");
+    if (replaces_transport) return fail(*why + ", and --xprtsec replaces the protection of the URL");
     if (replaces_security) return fail(*why + ", and --sec replaces the flavor of the URL");
     return fail(*why);
   }

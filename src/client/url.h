@@ -3,11 +3,13 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
 
 #include "base/result.h"
+#include "client/transport_security.h"
 #include "nfs_protocol/security_flavors.h"
 
 namespace penstock::client {
@@ -66,6 +68,11 @@ struct Url {
   // and Write. From 1 to 65536.
   uint32_t inline_below = 4096;
 
+  // Only over TCP. It holds for every connection of the mount, also to MOUNT and to servers of referrals.
+  TransportSecurity transport_security = TransportSecurity::kNone;
+  // Copies of the URL share it. Never null.
+  std::shared_ptr<TlsClient> tls = std::make_shared<TlsClient>();
+
   // The time limit of a call in seconds, over any number of connections.
   uint32_t timeout = 600;
 
@@ -78,14 +85,15 @@ struct Url {
   struct Overrides {
     std::optional<Version> version{};
     std::optional<nfs_protocol::SecurityFlavor> security{};
+    std::optional<TransportSecurity> transport_security{};
   };
 
   static bool LooksLikeOne(std::string_view text) { return text.starts_with("nfs://"); }
 
   // Options: vers, proto, sec, port or nfsport, mountport, uid, gid, crc=on|off, resvport or noresvport (as in nfs(5)),
-  // timeout (seconds), inline (inline_below), persist=on|off; with vers=4.1-sess01 also channels, back=own|shared|off,
-  // pad, chain=on|off. The default port is DefaultPort(), and 20048 for MOUNT. What `overrides` has replaces what the
-  // URL says. The error names the text and its mistake.
+  // timeout (seconds), inline (inline_below), xprtsec=none|opportunistic|tls|mtls, persist=on|off; with vers=4.1-sess01
+  // also channels, back=own|shared|off, pad, chain=on|off. The default port is DefaultPort(), and 20048 for MOUNT. What
+  // `overrides` has replaces what the URL says. The error names the text and its mistake.
   static SetupResult<Url> Parse(std::string_view text, const Overrides& overrides);
   static SetupResult<Url> Parse(std::string_view text) { return Parse(text, {}); }
 };

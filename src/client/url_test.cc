@@ -326,5 +326,20 @@ TEST(ParseVersion, KnowsTheVersionsThatTheClientSpeaks) {
     EXPECT_EQ(ParseVersion(text), std::nullopt) << text;
 }
 
+TEST(Url, ParsesTheProtectionOfConnections) {
+  EXPECT_EQ(Parsed("nfs://h/").transport_security, TransportSecurity::kNone);
+  EXPECT_EQ(Parsed("nfs://h/?xprtsec=none").transport_security, TransportSecurity::kNone);
+  EXPECT_EQ(Parsed("nfs://h/?xprtsec=opportunistic").transport_security, TransportSecurity::kOpportunistic);
+  EXPECT_EQ(Parsed("nfs://h/?xprtsec=tls").transport_security, TransportSecurity::kTls);
+  EXPECT_EQ(Parsed("nfs://h/?xprtsec=mtls&vers=3").transport_security, TransportSecurity::kMutualTls);
+  for (const char* const value : {"xprtsec", "xprtsec=", "xprtsec=TLS", "xprtsec=on"}) {
+    const std::string text = std::string("nfs://h/?") + value;
+    EXPECT_EQ(ErrorOf(text), text + ": xprtsec must be none, opportunistic, tls or mtls");
+  }
+  EXPECT_EQ(ErrorOf("nfs://h/?proto=rdma&xprtsec=tls"),
+            "nfs://h/?proto=rdma&xprtsec=tls: xprtsec=tls needs proto=tcp: RDMA has no TLS");
+  EXPECT_EQ(Parsed("nfs://h/?proto=rdma&xprtsec=none").transport_security, TransportSecurity::kNone);
+}
+
 }  // namespace
 }  // namespace penstock::client

@@ -61,6 +61,19 @@ SetupResult<void> ApplyValue(std::string_view key, std::string_view value, Expor
     auto flavors = SecurityFlavors::Parse(value);
     if (!flavors) return Fail("export option sec={}: {}", value, flavors.error().message);
     options.security = *flavors;
+  } else if (key == "xprtsec") {
+    auto protections = Protections::Parse(value);
+    if (!protections) return Fail("export option xprtsec={}: {}", value, protections.error().message);
+    options.protections = *protections;
+  } else if (key == "cert") {
+    if (value.empty() || value.find('*') != std::string_view::npos) {
+      return Fail("export option cert={}: neither a host name, nor an address, nor \"address\"", value);
+    }
+    if (value == "address") {
+      options.certificate_of_address = true;
+    } else {
+      options.certificates.emplace_back(value);
+    }
   } else if (key == "refer" || key == "replicas") {
     const bool referral = key == "refer";
     if (!options.locations.list.empty()) {
@@ -134,6 +147,10 @@ SetupResult<ExportSpec> ParseExportSpec(std::string_view text) {
     const bool has_value = option.find('=') != std::string_view::npos;
     const std::string_view key = TakeUntil(option, '=');
     PENSTOCK_CHECK(has_value ? ApplyValue(key, option, spec.options) : ApplyFlag(key, spec.options));
+  }
+  if ((!spec.options.certificates.empty() || spec.options.certificate_of_address) &&
+      !spec.options.protections.IsOnlyMutualTls()) {
+    return Fail("export \"{}\" with cert= needs xprtsec=mtls: other clients show no certificate", spec.path);
   }
   if (spec.options.locations.referral && spec.path == "/") {
     return Fail("export \"/\" cannot have the option refer=: clients find the other exports below it");

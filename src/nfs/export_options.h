@@ -10,6 +10,7 @@
 #include "base/result.h"
 #include "nfs/locations.h"
 #include "nfs/network.h"
+#include "nfs/protections.h"
 #include "nfs_protocol/security_flavors.h"
 
 namespace penstock::nfs {
@@ -36,6 +37,12 @@ struct ExportOptions {
   std::vector<Network> clients{};  // empty: every host
   bool privileged_ports = false;   // calls over TCP must come from ports below 1024
   SecurityFlavors security{SecurityFlavor::kSys};
+  Protections protections{};
+  // Names and addresses of which a client's certificate must have one (subjectAltName). Empty: every verified
+  // certificate will do. Only if `protections` admits nothing but mutual authentication.
+  std::vector<std::string> certificates{};
+  // The client's certificate must have the address from which the client connects. Under the same condition.
+  bool certificate_of_address = false;
   // The source of users' groups, if UserGroups::AreOf() is true; otherwise, or if it is null, the groups are those of
   // the credential. If it is set, programs must be called through WithGroups.
   std::shared_ptr<const UserGroups> groups{};
@@ -56,6 +63,9 @@ SetupResult<std::string> NormalizeExportPath(std::string_view path);
 // Parses "PATH=DIR[:option,option,...]" with the options
 //   ro  rw  root_squash  no_root_squash  all_squash (default: kForeignRoot)  anonuid=N  anongid=N
 //   client=NETWORK (may be repeated)  secure  insecure (ports, over TCP)
+//   xprtsec=PROTECTION[:PROTECTION]... of none, tls, mtls (the default is all of them)
+//   cert=NAME (may be repeated, with xprtsec=mtls): a host name or an address in a client's certificate; cert=address:
+//     the address from which the client connects
 //   sec=FLAVOR[:FLAVOR]... of sys (the default), krb5, krb5i, krb5p, ccm, none; preferred ones first
 //   refer=LOCATIONS  replicas=LOCATIONS (at most one of them, see ParseLocations())
 // In DIR, write a colon as "\:".

@@ -118,6 +118,23 @@ TEST(ExportSpec, HasLocationsOnOtherServers) {
             "export \"/\" cannot have the option refer=: clients find the other exports below it");
 }
 
+TEST(ExportSpec, AsksForTls) {
+  EXPECT_EQ(ParseExportSpec("/data=/srv")->options.protections, Protections());
+  const auto spec = ParseExportSpec("/data=/srv:ro,xprtsec=mtls,cert=a.example,cert=192.0.2.1,cert=address");
+  ASSERT_TRUE(spec);
+  EXPECT_TRUE(spec->options.protections.IsOnlyMutualTls());
+  EXPECT_EQ(spec->options.certificates, (std::vector<std::string>{"a.example", "192.0.2.1"}));
+  EXPECT_TRUE(spec->options.certificate_of_address);
+  EXPECT_EQ(ErrorOf("/data=/srv:xprtsec=ssl"),
+            "export option xprtsec=ssl: \"ssl\" is unknown: choose of none, tls, mtls");
+  EXPECT_EQ(ErrorOf("/data=/srv:xprtsec=mtls,cert=*.example"),
+            "export option cert=*.example: neither a host name, nor an address, nor \"address\"");
+  for (const char* const rest : {"cert=a.example", "xprtsec=tls:mtls,cert=a.example", "cert=address"}) {
+    EXPECT_EQ(ErrorOf(std::string("/data=/srv:") + rest),
+              "export \"/data\" with cert= needs xprtsec=mtls: other clients show no certificate");
+  }
+}
+
 TEST(ExportSpec, ReportsEachError) {
   EXPECT_EQ(ErrorOf("/data"), "export \"/data\": write PATH=DIR[:options], for example /data=/srv/data:ro");
   EXPECT_EQ(ErrorOf("data=/srv"), "export path \"data\" does not begin with a slash");

@@ -8,6 +8,7 @@
 
 #include "base/local_port.h"
 #include "base/log.h"
+#include "rpc/tls/certificate.h"
 
 namespace penstock::nfs {
 namespace {
@@ -46,6 +47,15 @@ bool Export::Admits(const rpc::Peer& client) const {
   const bool has_port = client.transport != rpc::TransportKind::kRdma || client.stepped_up;
   if (options_.privileged_ports && has_port && client.address.port() >= kFirstUnreservedPort) return false;
   return AdmitsHost(client.address.address());
+}
+
+bool Export::AdmitsProtection(const rpc::Peer& client) const {
+  if (!options_.protections.Admits(client.protection)) return false;
+  if (options_.certificates.empty() && !options_.certificate_of_address) return true;
+  if (!client.certificate) return false;
+  return (options_.certificate_of_address && client.certificate->Names(client.address.address())) ||
+         std::ranges::any_of(options_.certificates,
+                             [&](const std::string& name) { return client.certificate->Names(name); });
 }
 
 bool Export::AdmitsHost(const IpAddress& client) const {
@@ -99,6 +109,26 @@ void Exports::Refuse(const SocketAddress& client, const Export& refused) const {
   const std::string_view why = named ? "its port is not below 1024, which the export's option secure asks for"
                                      : "no option client= of the export names it";
   refusals_->Tell(client.address(), fmt::format("is refused the export {}: {}", refused.path(), why));
+}
+
+void Exports::RefuseProtection(const rpc::Peer& client, const Export& refused) const {
+  const Protections& asked = refused.options().protections;
+  std::string why;
+  if (asked.Admits(client.protection)) {
+    why = fmt::format("its certificate, which has {}, is not among those of the export's option cert=",
+                      client.certificate ? client.certificate->NamesToString() : "no names");
+  } else if (client.transport == rpc::TransportKind::kRdma) {
+    why = fmt::format("RDMA has no TLS, and the export has xprtsec={}; mount it with proto=tcp and xprtsec=",
+                      asked.ToString());
+  } else if (client.protection == rpc::Protection::kNone) {
+    why = fmt::format("its connection has no TLS, and the export has xprtsec={}; mount it with xprtsec=",
+                      asked.ToString());
+  } else {
+    why = fmt::format("its connection is {}, and the export has xprtsec={}",
+                      client.protection == rpc::Protection::kTls ? "without a certificate of the client" : "with TLS",
+                      asked.ToString());
+  }
+  refusals_->Tell(client.address.address(), fmt::format("is refused the export {}: {}", refused.path(), why));
 }
 
 void Exports::RefuseAll(const SocketAddress& client) const {

@@ -44,7 +44,10 @@ class Export {
   // Returns true if the client's host and port may use this export. Over RDMA any port is accepted: Linux's client lets
   // the RDMA connection manager choose the port, which is above 1023 (and Linux's server requires no other).
   bool Admits(const rpc::Peer& client) const;
-  // The same for the host alone.
+  // Returns true if TLS protects the client's connection as the export's options xprtsec= and cert= ask (RFC 9289).
+  // Otherwise calls are refused like those of a flavor that the export does not take.
+  bool AdmitsProtection(const rpc::Peer& client) const;
+  // Admits() for the host alone.
   bool AdmitsHost(const IpAddress& client) const;
 
  private:
@@ -72,6 +75,8 @@ class Exports {
 
   // Log, once, that this export or that every export refuses the client, and why.
   void Refuse(const SocketAddress& client, const Export& refused) const;
+  // Logs, once, why AdmitsProtection() is false.
+  void RefuseProtection(const rpc::Peer& client, const Export& refused) const;
   void RefuseAll(const SocketAddress& client) const;
   // Logs, once, that the directory of an export is gone.
   void Miss(const SocketAddress& client, const Export& missed) const;

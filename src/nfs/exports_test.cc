@@ -1,5 +1,6 @@
 #include "nfs/exports.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include "fs/memory/file_system.h"

@@ -20,6 +20,12 @@ Target::Target(const TargetCall& of, const std::optional<FileHandle>& handle, Fl
     return;
   }
 
+  if (!export_->AdmitsProtection(of.call.peer)) {
+    of.exports.RefuseProtection(of.call.peer, *export_);
+    of.call.denial = rpc::AuthStatus::AUTH_TOOWEAK;
+    error_ = fs::Error::kAccess;
+    return;
+  }
   const bool any = flavors == Flavors::kAnyAtRoot && handle->object == export_->file_system().Root();
   if (!any && !export_->options().security.Admits(of.call.credential)) {
     of.call.denial = rpc::AuthStatus::AUTH_TOOWEAK;

@@ -36,7 +36,8 @@ class Target {
 
   explicit operator bool() const { return !error_; }
   // The error is kBadHandle if the handle is malformed, and kStale if its export is gone or refuses this client. If the
-  // export does not accept the call's flavor, it is kAccess, and the call is denied. Requires an invalid target.
+  // export does not accept the call's flavor or its connection, it is kAccess, and the call is denied. Requires an
+  // invalid target.
   fs::Error error() const { return *error_; }
 
   // The following functions require a valid target (operator bool).

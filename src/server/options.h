@@ -14,6 +14,7 @@
 #include "rdma/iwarp/options.h"
 #include "rpc/connection_control.h"
 #include "rpc/connection_table.h"
+#include "rpc/tls/context.h"
 
 namespace penstock::server {
 
@@ -49,6 +50,9 @@ struct Options {
   // The networks whose connections are protected by other means than RPCSEC_GSS, as by IPsec. Only clients there may
   // make contexts of the Channel Conjunction Mechanism (rpc/gss/conjunction.h).
   std::vector<nfs::Network> ccm_from;
+  // The server's certificate and key, and the authorities of clients' certificates: clients may ask for TLS over TCP
+  // (RFC 9289). Without a certificate the server has no TLS.
+  rpc::tls::Files tls{};
   // Take users' groups from this host instead of from their credentials, which carry at most sixteen.
   bool manage_gids = false;
   // Serve NFS version 2 as well, with versions 1 and 2 of MOUNT.

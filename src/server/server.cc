@@ -105,6 +105,7 @@ SetupResult<std::unique_ptr<Server>> Server::Make(const Options& options, Parts 
     PENSTOCK_TRY(server->trace_, rdma::trace::File::Open(options.trace, rdma::trace::File::RealEpoch()));
   }
   PENSTOCK_CHECK(server->OpenKeytab());
+  PENSTOCK_CHECK(server->OpenTls());
   PENSTOCK_CHECK(server->AddExports(std::move(exports)));
   PENSTOCK_CHECK(server->Listen());
   return server;
@@ -122,6 +123,14 @@ SetupResult<void> Server::OpenKeytab() {
   log::debug("RPCSEC_GSS is not offered: {}", no_kerberos_);
   return {};
 }
+
+SetupResult<void> Server::OpenTls() {
+  if (options_.tls.certificate.empty()) return {};
+  PENSTOCK_TRY(tls_, rpc::tls::Credentials::Load(options_.tls));
+  return {};
+}
+
+SetupResult<void> Server::ReloadTls() { return tls_ ? tls_->Reload() : SetupResult<void>(); }
 
 SetupResult<void> Server::AddExports(std::vector<Export> exports) {
   if (options_.manage_gids || offers_gss()) {
@@ -152,6 +161,16 @@ SetupResult<void> Server::AddExports(std::vector<Export> exports) {
       return std::unexpected(
           SetupError{fmt::format("export \"{}\" with sec={} needs the protected networks (--ccm-from)", each.path,
                                  terms.security.ToString())});
+    }
+    if (terms.protections.AsksForTls() && !offers_tls()) {
+      return std::unexpected(SetupError{
+          fmt::format("export \"{}\" with xprtsec={} needs a certificate of the server (--tls-cert and --tls-key)",
+                      each.path, terms.protections.ToString())});
+    }
+    if (terms.protections.AsksForMutualTls() && !tls_->has_authorities()) {
+      return std::unexpected(SetupError{
+          fmt::format("export \"{}\" with xprtsec={} needs the authorities of clients' certificates (--tls-ca)",
+                      each.path, terms.protections.ToString())});
     }
     terms.groups = groups_;
     if (terms.squash == nfs::Squash::kForeignRoot && !ports_are_reserved) terms.squash = nfs::Squash::kRoot;
@@ -218,7 +237,8 @@ SetupResult<void> Server::Listen() {
     }
     listeners.push_back(std::move(rdma));
     for (auto& each : loops_) {
-      PENSTOCK_CHECK(each->Prepare(*dispatcher_, connections_, memory_, tcp, mount.tcp, std::move(listeners.back())));
+      PENSTOCK_CHECK(
+          each->Prepare(*dispatcher_, connections_, memory_, tls_, tcp, mount.tcp, std::move(listeners.back())));
       listeners.pop_back();
     }
     // A mount takes a few datagrams, so one loop is enough.

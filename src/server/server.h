@@ -63,6 +63,11 @@ class Server {
   bool ports_can_be_found() const { return discovery_.ports_can_be_found(); }
   // Whether clients may use RPCSEC_GSS.
   bool offers_gss() const { return kerberos_ != nullptr; }
+  // Whether clients may use TLS over TCP.
+  bool offers_tls() const { return tls_ != nullptr; }
+  // Reads the files of the certificate, the key and the authorities again, for new connections. If one of them is not
+  // usable, returns the reason and changes nothing. Does nothing without TLS. Any thread; blocks.
+  SetupResult<void> ReloadTls();
 
   // Accepts and serves connections from now on, on threads of the server's own.
   void Start();
@@ -78,6 +83,7 @@ class Server {
   // Ends asynchronous copies, and tells their clients, until `limit`.
   void EndCopies(Duration limit);
   SetupResult<void> OpenKeytab();
+  SetupResult<void> OpenTls();
   SetupResult<void> AddExports(std::vector<Export> exports);
   SetupResult<void> Listen();
   SetupResult<void> TellPorts(const rpc::tcp::Listener& tcp);
@@ -101,6 +107,7 @@ class Server {
   const std::shared_ptr<DescriptorShortage> shortage_;
   std::unique_ptr<rpc::gss::Kerberos> kerberos_;  // null if RPCSEC_GSS is not offered
   std::string no_kerberos_;                       // the reason why RPCSEC_GSS is not offered
+  std::shared_ptr<rpc::tls::Credentials> tls_;    // null if TLS is not offered
   // Look up users and their groups, so that a directory service that hangs takes no thread from disks. Null without
   // groups_.
   std::unique_ptr<Workers> user_threads_;

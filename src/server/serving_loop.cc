@@ -49,7 +49,8 @@ rdma::Provider& ServingLoop::StepUpProvider() {
 
 SetupResult<void> ServingLoop::Prepare(rpc::CallHandler& handler,
                                        const std::shared_ptr<rpc::ConnectionTable>& connections,
-                                       const std::shared_ptr<rpc::MemoryBudget>& memory, const rpc::tcp::Listener& tcp,
+                                       const std::shared_ptr<rpc::MemoryBudget>& memory,
+                                       std::shared_ptr<rpc::tls::Credentials> tls, const rpc::tcp::Listener& tcp,
                                        const rpc::tcp::Listener& mount, std::unique_ptr<rdma::Listener> rdma) {
   const size_t idle = memory->limits().octets / kIdlePart / options_.threads;
   for (BufferPool* pool : {&loop_.buffers(), &provider_->buffers()}) {
@@ -61,6 +62,7 @@ SetupResult<void> ServingLoop::Prepare(rpc::CallHandler& handler,
   tcp_options.stall_limit = options_.stall_limit;
   tcp_options.back_call_limit = options_.nfs4.callback_limit();
   tcp_options.shortage = shortage_;
+  tcp_options.tls = std::move(tls);
   stream_options_ = tcp_options;
   mount_.emplace(loop_, handler, tcp_options);
   rpcrdma::ServerOptions options;

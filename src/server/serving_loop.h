@@ -32,11 +32,12 @@ class ServingLoop {
   Loop& loop() { return loop_; }
   rdma::Provider& provider() { return *provider_; }
 
-  // The functions below are called once each, in this order, if they do not say otherwise.
+  // The functions below are called once each, in this order, if they do not say otherwise. `tls` may be null.
   SetupResult<void> MakeProvider(const rdma::Chosen& rdma, std::shared_ptr<rdma::verbs::Registry> registry,
                                  rdma::trace::File* trace);
   SetupResult<void> Prepare(rpc::CallHandler& handler, const std::shared_ptr<rpc::ConnectionTable>& connections,
-                            const std::shared_ptr<rpc::MemoryBudget>& memory, const rpc::tcp::Listener& tcp,
+                            const std::shared_ptr<rpc::MemoryBudget>& memory,
+                            std::shared_ptr<rpc::tls::Credentials> tls, const rpc::tcp::Listener& tcp,
                             const rpc::tcp::Listener& mount, std::unique_ptr<rdma::Listener> rdma);
   // Any number of times after Prepare(): serves calls of another port as well. A handler for datagrams offers only
   // programs whose replies are short and have no file data.

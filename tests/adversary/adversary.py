@@ -25,6 +25,7 @@ import sess01_cases  # noqa: E402
 import sess01_client_cases  # noqa: E402
 import sess01_crowds  # noqa: E402
 import sess01_wire_cases  # noqa: E402
+import tls_cases  # noqa: E402
 from client import RDMA, STEP_UP  # noqa: E402
 from attack import MIB, Attacked, Dialled  # noqa: E402
 from tcp_peer import TcpClient  # noqa: E402
@@ -77,6 +78,7 @@ GROUPS = {
     "sess01_client": sess01_client_cases.client,
     "sess01_client_quick": sess01_client_cases.quick_client,
     "sess01_great_crowd": sess01_crowds.great_crowd,
+    **tls_cases.GROUPS,
 }
 
 if __name__ == "__main__":

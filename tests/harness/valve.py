@@ -40,6 +40,13 @@ class Valve:
         """Waits until the valve holds back octets."""
         assert self.is_closed.wait(SECONDS), "nobody has sent that much"
 
+    def cut(self):
+        """Ends all connections. New ones are possible."""
+        with self.lock:
+            for each in self.sockets:
+                with contextlib.suppress(OSError):
+                    each.shutdown(socket.SHUT_RDWR)
+
     def open(self):
         self.is_open.set()
 

@@ -16,7 +16,8 @@ ALLOWED = {
     "base": [],
     "xdr": ["base"],
     "protocol": ["xdr", "base"],
-    "rpc": ["xdr", "protocol", "base"],
+    "rpc": ["rpc/tls", "xdr", "protocol", "base"],
+    "rpc/tls": ["base"],
     "rpcbind": ["rpc", "xdr", "protocol", "base"],
     "rpc/gss": ["rpc", "xdr", "protocol", "base"],
     "rdma": ["base"],
@@ -31,7 +32,7 @@ ALLOWED = {
     "fs/faulty": ["fs", "base"],
     "fs/posix": ["fs", "base"],
     "nfs_protocol": ["rpc", "xdr", "protocol", "base"],
-    "nfs": ["nfs_protocol", "rpc", "fs", "xdr", "protocol", "base"],
+    "nfs": ["nfs_protocol", "rpc", "rpc/tls", "fs", "xdr", "protocol", "base"],
     "nfs/acl": ["nfs", "nfs_protocol", "rpc", "fs", "xdr", "protocol", "base"],
     "nfs/v4/dialect": ["xdr", "protocol", "base"],
     "nfs/v4/state": ["nfs/v4/dialect", "nfs", "nfs_protocol", "rpc", "fs", "xdr", "protocol", "base"],
@@ -40,9 +41,9 @@ ALLOWED = {
     "nfs/v4/engine": ["nfs/v4/attributes", "nfs/v4/state", "nfs/v4/dialect", "nfs", "nfs_protocol", "rpc", "fs", "xdr", "protocol", "idmap", "base"],
     "nfs/v4/operations": ["nfs/v4/engine", "nfs/v4/callback", "nfs/v4/attributes", "nfs/v4/state", "nfs/v4/dialect", "nfs", "nfs_protocol", "rpc", "fs", "xdr", "protocol", "idmap", "base"],
     "nfs/nlm": ["nfs/v4/operations", "nfs/v4/engine", "nfs/v4/state", "nfs", "rpc", "fs", "xdr", "protocol", "idmap", "base"],
-    "client": ["rpc", "rpc/gss", "rpcrdma", "rdma", "nfs_protocol", "xdr", "protocol", "idmap", "base"],
-    "server": ["client", "nfs", "nfs/acl", "nfs/nlm", "nfs/v4/operations", "nfs/v4/engine", "nfs/v4/callback", "nfs/v4/attributes", "nfs/v4/state", "nfs/v4/dialect", "fs", "rpc", "rpc/gss", "rpcbind", "rpcrdma", "rdma", "rdma/sim", "rdma/iwarp", "rdma/verbs", "rdma/choice", "rdma/trace", "xdr", "protocol", "idmap", "base"],
-    "cli": ["server", "client", "fs/faulty", "fs/posix", "fs", "rdma", "rdma/iwarp", "rdma/verbs", "rdma/choice", "rdma/trace", "idmap", "base"],
+    "client": ["rpc", "rpc/gss", "rpc/tls", "rpcrdma", "rdma", "nfs_protocol", "xdr", "protocol", "idmap", "base"],
+    "server": ["client", "nfs", "nfs/acl", "nfs/nlm", "nfs/v4/operations", "nfs/v4/engine", "nfs/v4/callback", "nfs/v4/attributes", "nfs/v4/state", "nfs/v4/dialect", "fs", "rpc", "rpc/gss", "rpc/tls", "rpcbind", "rpcrdma", "rdma", "rdma/sim", "rdma/iwarp", "rdma/verbs", "rdma/choice", "rdma/trace", "xdr", "protocol", "idmap", "base"],
+    "cli": ["server", "client", "rpc/tls", "fs/faulty", "fs/posix", "fs", "rdma", "rdma/iwarp", "rdma/verbs", "rdma/choice", "rdma/trace", "idmap", "base"],
 }
 ANYTHING = re.compile(r"^test_\w+\.h$|(_test|_suite|_test_support|_bench)\.(cc|h)$")  # tests may include anything
 INCLUDE = re.compile(r'^\s*#\s*include\s*"([^"]+)"', re.MULTILINE)

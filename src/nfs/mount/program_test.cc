@@ -141,6 +141,22 @@ TEST_F(MountTest, ReturnsTheFlavorsOfTheExportInOrderOfPreference) {
   EXPECT_THAT(Mount("/any").mountinfo().auth_flavors, ElementsAre(390003, 1, 0));
 }
 
+// Linux's client mounts in plain text, whatever xprtsec= says.
+TEST_F(MountTest, MountsAnExportWithTlsInPlainText) {
+  server.Export("/sealed", {.protections = *Protections::Parse("tls")});
+  EXPECT_EQ(StatusOf("/sealed"), MNT3_OK);
+  server.peer.transport = rpc::TransportKind::kUdp;
+  EXPECT_EQ(StatusOf("/sealed"), MNT3_OK);
+}
+
+TEST_F(MountTest, RefusesToMountAnExportWithTlsOverRdma) {
+  server.Export("/sealed", {.protections = *Protections::Parse("tls:mtls")});
+  server.Export("/any");
+  server.peer.transport = rpc::TransportKind::kRdma;
+  EXPECT_EQ(server.Ask(server.EncodeCall<MOUNTPROC3_MNT>("/sealed")).auth_status(), rpcmsg::AUTH_TOOWEAK);
+  EXPECT_EQ(StatusOf("/any"), MNT3_OK);
+}
+
 TEST_F(MountTest, AcceptsEveryFlavorButAuthNone) {
   server.Export("/kerberos", {.security = {SecurityFlavor::kKrb5p}});
   server.Export("/open", {.security = {SecurityFlavor::kNone}});

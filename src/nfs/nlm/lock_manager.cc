@@ -73,7 +73,8 @@ std::optional<FileHandle> ParseHandle(uint32_t version, ConstBytes fh) {
 }
 
 // Clients call their server's lock manager with AUTH_SYS, even if they use RPCSEC_GSS for the export. A lock changes
-// no data, so AUTH_SYS is enough for it; Linux's server accepts it, too. Other flavors must be the export's.
+// no data, so AUTH_SYS is enough for it; Linux's server accepts it, too. Other flavors must be the export's. For the
+// same reason plain connections are enough: clients have no TLS for these calls.
 bool AcceptsFlavor(const Export& in, const rpc::CallContext& call) {
   return call.credential.flavor == rpc::AuthFlavor::AUTH_SYS || in.options().security.Admits(call.credential);
 }
@@ -324,6 +325,7 @@ Task<Status> LockManager::SetShareHere(const rpc::CallContext& call, CalledShare
   if (!file) co_return file.error();
   // A share may keep others from opening the file, so AUTH_SYS is not always enough.
   if (!file->in->options().security.Admits(call.credential)) co_return NLM4_FAILED;
+  if (!file->in->AdmitsProtection(call.peer)) co_return NLM4_FAILED;
   const HostLocks::Process by = ProcessOf(call, share.caller_name);
   const std::string owner(AsText(share.oh));
   HostRequests::Request under_way(requests_, by.host, OwnerOfShare(owner), file->name);

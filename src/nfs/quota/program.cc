@@ -67,7 +67,10 @@ Task<rpc::AcceptStatus> Program::Get(rpc::CallContext& context, Question questio
   // A client that no export admits must not learn which paths exist.
   if (!place.found) co_return answer(quota_rslt(std::ranges::any_of(exports_.all(), admits) ? Q_NOQUOTA : Q_EPERM));
   const Export& found = *place.found;
-  if (!admits(&found) || !found.options().security.Admits(context.credential)) co_return answer(quota_rslt(Q_EPERM));
+  if (!admits(&found) || !found.options().security.Admits(context.credential) ||
+      !found.AdmitsProtection(context.peer)) {
+    co_return answer(quota_rslt(Q_EPERM));
+  }
 
   const Caller caller(found.options(), context.credential, context.peer);
   const std::optional<uint32_t> id = IdFor(question, found, context, caller.context().credentials);

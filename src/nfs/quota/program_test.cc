@@ -182,6 +182,14 @@ TEST_F(QuotaTest, AFlavorThatTheExportDoesNotAcceptMayNotAsk) {
   EXPECT_THAT(asked, IsEmpty());
 }
 
+TEST_F(QuotaTest, AConnectionWithoutTheExportsProtectionMayNotAsk) {
+  Export("/data", {.protections = *Protections::Parse("tls")});
+  EXPECT_EQ(UserQuota("/data", 1000).status(), Q_EPERM);
+  EXPECT_THAT(asked, IsEmpty());
+  server.peer.protection = rpc::Protection::kTls;
+  EXPECT_EQ(UserQuota("/data", 1000).status(), Q_OK);
+}
+
 TEST_F(QuotaTest, ACallerWithoutIdentityIsRefused) {
   Export("/data");
   server.SetNoIdentity();

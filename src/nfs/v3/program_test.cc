@@ -3,6 +3,7 @@
 
 #include "base/address.h"
 #include "nfs/v3/nfs_test.h"
+#include "rpc/tls/certificate.h"
 
 namespace penstock::nfs::v3 {
 namespace {
@@ -163,6 +164,62 @@ TEST_F(ProgramTest, CachesOnlyNonIdempotentProcedures) {
         << XdrName(static_cast<P>(procedure));
     EXPECT_EQ(keep == rpc::Keep::kWrite, procedure == NFSPROC3_WRITE::kNumber) << XdrName(static_cast<P>(procedure));
   }
+}
+
+// ---- protection by TLS ----
+
+class ProtectionTest : public testing::Test {
+ protected:
+  rpc::AuthStatus StatusOfFsinfo(std::string_view path) {
+    const Answer answer = server.Ask(server.EncodeCall<NFSPROC3_FSINFO>({server.RootOf(path)}));
+    return answer.header.body.is_areply() ? rpc::AuthStatus::AUTH_OK : answer.auth_status();
+  }
+  static std::shared_ptr<const rpc::tls::Certificate> With(std::vector<std::string> hosts, const char* address) {
+    rpc::tls::Certificate certificate;
+    certificate.hosts = std::move(hosts);
+    certificate.addresses = {asio::ip::make_address(address)};
+    return std::make_shared<const rpc::tls::Certificate>(std::move(certificate));
+  }
+  TestServer server;
+};
+
+TEST_F(ProtectionTest, DeniesCallsOverConnectionsWithoutTheExportsProtection) {
+  server.Export("/tls", {.protections = *Protections::Parse("tls")});
+  server.Export("/mtls", {.protections = *Protections::Parse("mtls")});
+  server.Export("/none", {.protections = *Protections::Parse("none")});
+  server.Export("/any");
+  using enum rpc::AuthStatus;
+  const auto expect = [&](rpc::AuthStatus tls, rpc::AuthStatus mtls, rpc::AuthStatus none) {
+    EXPECT_EQ(StatusOfFsinfo("/tls"), tls);
+    EXPECT_EQ(StatusOfFsinfo("/mtls"), mtls);
+    EXPECT_EQ(StatusOfFsinfo("/none"), none);
+    EXPECT_EQ(StatusOfFsinfo("/any"), AUTH_OK);
+  };
+  expect(AUTH_TOOWEAK, AUTH_TOOWEAK, AUTH_OK);
+  server.peer.transport = rpc::TransportKind::kRdma;
+  expect(AUTH_TOOWEAK, AUTH_TOOWEAK, AUTH_OK);
+  server.peer.transport = rpc::TransportKind::kTcp;
+  server.peer.protection = rpc::Protection::kTls;
+  expect(AUTH_OK, AUTH_TOOWEAK, AUTH_TOOWEAK);
+  server.peer.protection = rpc::Protection::kMutualTls;
+  expect(AUTH_OK, AUTH_OK, AUTH_TOOWEAK);
+}
+
+TEST_F(ProtectionTest, ComparesTheNamesOfCertificates) {
+  server.Export("/named", {.protections = *Protections::Parse("mtls"), .certificates = {"a.example", "192.0.2.7"}});
+  server.Export("/address", {.protections = *Protections::Parse("mtls"), .certificate_of_address = true});
+  using enum rpc::AuthStatus;
+  server.peer.protection = rpc::Protection::kMutualTls;
+  server.peer.certificate = With({"A.EXAMPLE"}, "192.0.2.1");
+  EXPECT_EQ(StatusOfFsinfo("/named"), AUTH_OK);
+  EXPECT_EQ(StatusOfFsinfo("/address"), AUTH_OK);
+  server.peer.certificate = With({"b.example"}, "192.0.2.7");
+  EXPECT_EQ(StatusOfFsinfo("/named"), AUTH_OK);
+  EXPECT_EQ(StatusOfFsinfo("/address"), AUTH_TOOWEAK);
+  server.peer.certificate = With({"b.example"}, "192.0.2.8");
+  EXPECT_EQ(StatusOfFsinfo("/named"), AUTH_TOOWEAK);
+  server.peer.certificate = nullptr;
+  EXPECT_EQ(StatusOfFsinfo("/named"), AUTH_TOOWEAK);
 }
 
 }  // namespace

@@ -132,7 +132,8 @@ bool Compound::MachineMay(nfs_opnum4 operation) const {
 }
 
 nfsstat4 Compound::CheckFlavor(const Export& in, const fs::Handle& object) const {
-  const bool taken = services.names.FlavorsOf(in, object, call.peer).Admits(call.credential);
+  const bool taken = services.names.FlavorsOf(in, object, call.peer).Admits(call.credential) &&
+                     services.names.AdmitsProtection(in, object, call.peer);
   return taken ? NFS4_OK : NFS4ERR_WRONGSEC;
 }
 
@@ -161,7 +162,11 @@ nfsstat4 Compound::PutCurrent(const FileHandle& handle) {
 }
 
 nfsstat4 Compound::PutCurrent(const Export& in, const fs::Handle& object, const fs::Identity* identity) {
-  const Standing how = CheckFlavor(in, object) == NFS4_OK ? Standing::kTaken : Forgive({in.id(), object});
+  Standing how = CheckFlavor(in, object) == NFS4_OK ? Standing::kTaken : Forgive({in.id(), object});
+  // The rights of a client's machine depend on its flavor, and not on TLS.
+  if (how == Standing::kForgivenMachine && !services.names.AdmitsProtection(in, object, call.peer)) {
+    how = Standing::kRefused;
+  }
   if (how == Standing::kRefused) return NFS4ERR_WRONGSEC;
   Enter(in, object, identity, how);
   return NFS4_OK;

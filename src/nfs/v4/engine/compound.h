@@ -154,8 +154,8 @@ struct Compound {
 
   // Makes `handle` the current filehandle, and forgets the current stateid. For operations that put a filehandle.
   // Errors: NFS4ERR_STALE if the export is gone or does not admit the client; NFS4ERR_BADHANDLE if the export never
-  // gave this handle; NFS4ERR_WRONGSEC if the export does not take calls of this flavor and the following operations do
-  // not excuse it.
+  // gave this handle; NFS4ERR_WRONGSEC if the export does not take calls of this flavor or over this connection and the
+  // following operations do not excuse it.
   nfs4::nfsstat4 PutCurrent(const FileHandle& handle);
   nfs4::nfsstat4 PutCurrent(const Export& in, const fs::Handle& object) { return PutCurrent(in, object, nullptr); }
   // The same for operations that find an object: NFS4ERR_WRONGSEC whenever calls of this flavor are not taken there.
@@ -163,7 +163,8 @@ struct Compound {
   nfs4::nfsstat4 MoveTo(const Export& in, const fs::Handle& object) { return MoveTo(in, object, nullptr); }
   // Makes a filehandle of another server the current one, for COPY, and forgets the current stateid.
   void PutForeign(const ForeignHandle& handle);
-  // Returns NFS4ERR_WRONGSEC if calls of this flavor are not taken.
+  // Returns NFS4ERR_WRONGSEC if calls of this flavor are not taken, or if TLS does not protect the connection as the
+  // export asks (RFC 9289).
   nfs4::nfsstat4 CheckFlavor(const Export& in, const fs::Handle& object) const;
   nfs4::nfsstat4 CheckFlavor(const Object& object) const { return CheckFlavor(object.in(), object.object()); }
   // Whether an operation may use the current filehandle. If the export does not take calls of this flavor, only

@@ -171,6 +171,70 @@ TEST_F(FlavorTest, ReaddirSucceedsWithEntriesOfOtherFlavors) {
   EXPECT_EQ(StatusOf(PutRoot(), Op(OP_READDIR, READDIR4args{0, {}, 0, 65536, wanted.ToBitmap()})), NFS4_OK);
 }
 
+// ---- protection by TLS ----
+
+// The export "/" takes every connection, "/sealed" only those with TLS.
+class ProtectionTest : public testing::Test {
+ protected:
+  ProtectionTest() {
+    server.Export("/open", {.squash = Squash::kNone});
+    server.Export("/sealed", {.squash = Squash::kNone, .protections = *Protections::Parse("tls")});
+    sealed = ToFileHandle(server.exports.Resolve("/sealed").found->root());
+  }
+  template <class... Arguments>
+  nfsstat4 StatusOf(const Sent<Arguments>&... operations) {
+    return server.Run(0, operations...).status;
+  }
+  Nfs4Server server;
+  nfs_fh4 sealed;
+};
+
+TEST_F(ProtectionTest, RefusesAnExportWithTlsOverPlainConnections) {
+  EXPECT_EQ(StatusOf(PutFh(sealed), GetFh()), NFS4ERR_WRONGSEC);
+  EXPECT_EQ(StatusOf(PutFh(sealed), GetAttr({FATTR4_TYPE})), NFS4ERR_WRONGSEC);
+  EXPECT_EQ(StatusOf(PutRoot(), LookUp("sealed")), NFS4ERR_WRONGSEC);
+  EXPECT_EQ(StatusOf(PutRoot(), LookUp("open"), GetFh()), NFS4_OK);
+  server.peer.transport = rpc::TransportKind::kRdma;
+  EXPECT_EQ(StatusOf(PutFh(sealed), GetFh()), NFS4ERR_WRONGSEC);
+}
+
+TEST_F(ProtectionTest, AdmitsConnectionsWithTls) {
+  for (const auto protection : {rpc::Protection::kTls, rpc::Protection::kMutualTls}) {
+    server.peer.protection = protection;
+    EXPECT_EQ(StatusOf(PutFh(sealed), GetFh()), NFS4_OK);
+    EXPECT_EQ(StatusOf(PutRoot(), LookUp("sealed"), GetFh()), NFS4_OK);
+  }
+}
+
+TEST_F(ProtectionTest, ReaddirReportsWrongsecForAnExportWithTls) {
+  const AttributeSet wanted{FATTR4_RDATTR_ERROR, FATTR4_SIZE};
+  auto reply = server.Run(0, PutRoot(), Op(OP_READDIR, READDIR4args{0, {}, 0, 65536, wanted.ToBitmap()}));
+  ASSERT_EQ(reply.status, NFS4_OK);
+  const auto read = reply.Skip().Next<READDIR4res>();
+  size_t refused = 0;
+  for (const entry4& entry : read.resok4().reply.entries) {
+    if (AttributeSet(entry.attrs.attrmask) == AttributeSet{FATTR4_RDATTR_ERROR}) {
+      EXPECT_EQ(entry.name, "sealed");
+      ++refused;
+    }
+  }
+  EXPECT_EQ(refused, 1u);
+}
+
+TEST_F(ProtectionTest, SecinfoStaysPossible) {
+  EXPECT_EQ(StatusOf(PutRoot(), Op(OP_SECINFO, SECINFO4args{"sealed"})), NFS4_OK);
+}
+
+TEST(ProtectionOfPseudoDirectories, IsThatOfTheExportsBelow) {
+  Nfs4Server server;
+  server.Export("/a/sealed", {.squash = Squash::kNone, .protections = *Protections::Parse("mtls")});
+  EXPECT_EQ(server.Run(0, PutRoot(), GetFh()).status, NFS4ERR_WRONGSEC);
+  server.peer.protection = rpc::Protection::kTls;
+  EXPECT_EQ(server.Run(0, PutRoot(), GetFh()).status, NFS4ERR_WRONGSEC);
+  server.peer.protection = rpc::Protection::kMutualTls;
+  EXPECT_EQ(server.Run(0, PutRoot(), LookUp("a"), LookUp("sealed"), GetFh()).status, NFS4_OK);
+}
+
 // ---- results of SECINFO ----
 
 // 2.25.117384473133603138457143322886369148965

@@ -106,6 +106,34 @@ SecurityFlavors Namespace::FlavorsOf(const Export& in, const fs::Handle& object,
   return flavors;
 }
 
+// Finds whether an export at or below the node that admits the client also admits its connection, and one that does
+// not.
+void Namespace::AddProtected(const Node& node, const Client& client, bool& admits, const Export*& refused) const {
+  if (const Export* exported = At(node, client)) {
+    if (exported->AdmitsProtection(client)) {
+      admits = true;
+    } else {
+      refused = exported;
+    }
+  }
+  for (const Node* child : node.children) AddProtected(*child, client, admits, refused);
+}
+
+bool Namespace::AdmitsProtection(const Export& in, const fs::Handle& object, const Client& client) const {
+  bool admits = false;
+  const Export* refused = nullptr;
+  if (&in != &pseudo_) {
+    admits = in.AdmitsProtection(client);
+    refused = &in;
+  } else if (const Node* node = directories_->Find(object)) {
+    AddProtected(*node, client, admits, refused);
+  }
+  // Without visible exports below, a directory needs no protection.
+  if (admits || !refused) return true;
+  exports_.RefuseProtection(client, *refused);
+  return false;
+}
+
 Place Namespace::Root(const Client& client) const {
   const Export* exported = At(directories_->root(), client);
   if (!exported) {
