@@ -156,7 +156,8 @@ CompoundStart StartOf(const rpc::Message& call) {
 SeenCall Look(const rpc::Message& call) {
   const rpc::CallHeader header = HeaderOf(call);
   SeenCall seen{.program = header.program, .version = header.version, .procedure = header.procedure};
-  if (CallsOf<nfs4::NFSPROC4_COMPOUND>()(seen)) seen.operations = StartOf(call).operations;
+  const bool is_secured = header.credential.flavor == rpc::AuthFlavor::RPCSEC_GSS;
+  if (!is_secured && CallsOf<nfs4::NFSPROC4_COMPOUND>()(seen)) seen.operations = StartOf(call).operations;
   return seen;
 }
 
@@ -177,7 +178,12 @@ class TestService::Server final : public rpc::CallHandler {
  public:
   Server(Loop& loop, Options options) : loop_(loop), options_(std::move(options)) {
     for (const std::string& path : options_.exports) {
-      EXPECT_TRUE(exports_.Add(path, files_, {.squash = nfs::Squash::kNone}));
+      const auto own = options_.sec_of.find(path);
+      const std::string& sec = own == options_.sec_of.end() ? options_.sec : own->second;
+      nfs::ExportOptions export_options;
+      export_options.squash = nfs::Squash::kNone;
+      export_options.security = *nfs::SecurityFlavors::Parse(sec);
+      EXPECT_TRUE(exports_.Add(path, files_, std::move(export_options)));
     }
     Start();
     auto listener = rpc::tcp::Listener::Open({asio::ip::make_address("127.0.0.1"), 0});
@@ -204,6 +210,7 @@ class TestService::Server final : public rpc::CallHandler {
   void Start() {
     if (!runs_.empty() && runs_.back()->nfs4) runs_.back()->nfs4->Stop();
     Run& run = *runs_.emplace_back(std::make_unique<Run>(loop_));
+    if (options_.gss) run.dispatcher.Offer(*options_.gss);
     if (options_.nfs3) run.dispatcher.Add(nfs3_);
     if (options_.mount) run.dispatcher.Add(mount_);
     if (options_.nfs4) run.dispatcher.Add(run.nfs4.emplace(loop_, exports_, store_, options_).program());

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <functional>
+#include <map>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -16,6 +17,7 @@
 #include "idmap/mapper.h"
 #include "protocol/nfs4_compound.h"
 #include "rpc/header.h"
+#include "rpc/security_flavor.h"
 #include "rpc/transport.h"
 #include "xdr/encode.h"
 
@@ -26,7 +28,8 @@ struct SeenCall {
   uint32_t program = 0;
   uint32_t version = 0;
   uint32_t procedure = 0;
-  // The first operations of a COMPOUND: SEQUENCE if the client has a session, then PUTFH or PUTROOTFH, then one more.
+  // Not known under RPCSEC_GSS. The first operations of a COMPOUND: SEQUENCE if the client has a session, then PUTFH or
+  // PUTROOTFH, then one more.
   std::vector<nfs4::nfs_opnum4> operations{};
 };
 
@@ -51,6 +54,11 @@ class TestService {
     bool mount = true;
     // The server exports one file system under all of these paths.
     std::vector<std::string> exports = {"/"};
+    // The flavors that the exports accept (sec=), and those of exports of their own.
+    std::string sec = "sys";
+    std::map<std::string, std::string> sec_of{};
+    // Admits calls under RPCSEC_GSS, if it is not null. It outlives the service.
+    rpc::SecurityFlavor* gss = nullptr;
     // The lease time and the grace period of version 4.
     Duration lease = std::chrono::seconds(90);
     // The most delegations that version 4 gives (Settings::max_delegations). Without any, it makes no callbacks.

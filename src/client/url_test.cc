@@ -316,6 +316,38 @@ TEST(Url, PaddingNeedsRdma) {
   EXPECT_EQ(ErrorOf(text), text + ": pad needs proto=rdma or proto=stepup");
 }
 
+TEST(Url, NamesASecurityFlavor) {
+  using nfs_protocol::SecurityFlavor;
+  EXPECT_EQ(Parsed("nfs://h/").security, std::nullopt);
+  EXPECT_EQ(Parsed("nfs://h/?sec=none").security, SecurityFlavor::kNone);
+  EXPECT_EQ(Parsed("nfs://h/?sec=sys").security, SecurityFlavor::kSys);
+  EXPECT_EQ(Parsed("nfs://h/?sec=krb5&vers=3&proto=rdma").security, SecurityFlavor::kKrb5);
+  EXPECT_EQ(Parsed("nfs://h/?sec=krb5i").security, SecurityFlavor::kKrb5i);
+  EXPECT_EQ(Parsed("nfs://h/?sec=krb5p&vers=4.0").security, SecurityFlavor::kKrb5p);
+  for (const std::string flavor : {"", "krb", "KRB5", "krb5:krb5i", "ccm", "gss"}) {
+    const std::string text = "nfs://h/?sec=" + flavor;
+    EXPECT_EQ(ErrorOf(text), text + ": sec must be none, sys, krb5, krb5i or krb5p");
+  }
+}
+
+TEST(Url, SessionsOf2004HaveNoKerberos) {
+  const std::string text = "nfs://h/?vers=4.1-sess01&sec=krb5i";
+  EXPECT_EQ(ErrorOf(text), text + ": vers=4.1-sess01 needs sec=sys or sec=none");
+  Parsed("nfs://h/?vers=4.1-sess01&sec=sys");
+}
+
+TEST(Url, TheFlavorOfTheCommandLineReplacesThatOfTheUrl) {
+  using nfs_protocol::SecurityFlavor;
+  EXPECT_EQ(Url::Parse("nfs://h/?sec=sys", {.security = SecurityFlavor::kKrb5p})->security, SecurityFlavor::kKrb5p);
+  EXPECT_EQ(Url::Parse("nfs://h/?sec=sys", {})->security, SecurityFlavor::kSys);
+  const auto refused = Url::Parse("nfs://h/?sec=sys&vers=4.1-sess01", {.security = SecurityFlavor::kKrb5});
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(
+      refused.error().message,
+      "nfs://h/?sec=sys&vers=4.1-sess01: vers=4.1-sess01 needs sec=sys or sec=none, and --sec replaces the flavor "
+      "of the URL");
+}
+
 TEST(ParseVersion, KnowsTheVersionsThatTheClientSpeaks) {
   EXPECT_EQ(ParseVersion("3"), Version::k3);
   EXPECT_EQ(ParseVersion("4"), Version::k41);

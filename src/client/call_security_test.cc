@@ -1,0 +1,245 @@
+// Mounts under RPCSEC_GSS, with a mechanism that needs no KDC. tests/e2e has Kerberos.
+#include "client/call_security.h"
+
+#include <gmock/gmock.h>
+
+#include <algorithm>
+
+#include "client/mount_test_support.h"
+#include "rpc/gss/acceptor.h"
+#include "rpc/gss/test_mechanism.h"
+
+namespace penstock::client {
+namespace {
+
+using namespace std::chrono_literals;
+using nfs_protocol::SecurityFlavor;
+using rpc::gss::testing::ToyInitiatingMechanism;
+using rpc::gss::testing::ToyMechanism;
+using testing::EndsWith;
+using testing::HasSubstr;
+using testing::UnorderedElementsAre;
+
+// An acceptor that can lose all contexts.
+class ForgetfulAcceptor final : public rpc::SecurityFlavor {
+ public:
+  explicit ForgetfulAcceptor(const TimerService& clock) : clock_(clock) { Forget(); }
+
+  Task<Admission> Admit(const rpc::Message& call, const rpc::CallHeader& header, size_t arguments_at,
+                        const rpc::Peer& peer) override {
+    return acceptors_.back()->Admit(call, header, arguments_at, peer);
+  }
+  void Forget() {
+    acceptors_.push_back(std::make_unique<rpc::gss::Acceptor>(
+        rpc::gss::Acceptor::Parts{.mechanism = mechanism_, .clock = clock_, .random = [this](Bytes room) {
+                                    std::ranges::fill(room, std::byte{++last_handle_});
+                                  }}));
+  }
+  // The number of contexts.
+  size_t contexts() const { return acceptors_.back()->contexts().established(); }
+
+ private:
+  const TimerService& clock_;
+  ToyMechanism mechanism_;
+  uint8_t last_handle_ = 0;
+  std::vector<std::unique_ptr<rpc::gss::Acceptor>> acceptors_;  // calls of earlier ones may be under way
+};
+
+// The initiator of all mounts of a test.
+class SharedInitiator final : public rpc::gss::InitiatingMechanism {
+ public:
+  explicit SharedInitiator(ToyInitiatingMechanism& mechanism) : mechanism_(mechanism) {}
+  std::unique_ptr<rpc::gss::InitiatingContext> Begin() override { return mechanism_.Begin(); }
+  std::string Initiator() const override { return mechanism_.Initiator(); }
+  std::string Acceptor() const override { return mechanism_.Acceptor(); }
+  std::string Explain(uint32_t major, uint32_t minor) const override { return mechanism_.Explain(major, minor); }
+
+ private:
+  ToyInitiatingMechanism& mechanism_;
+};
+
+class CallSecurityTest : public testing::TestWithParam<Version> {
+ protected:
+  // Serves exports, and mounts one of them.
+  class Bench : public MountTestBase {
+   public:
+    explicit Bench(TestService::Options service_options) : MountTestBase(std::move(service_options)) {
+      options.initiators = [this](const std::string&) { return std::make_unique<SharedInitiator>(initiator); };
+    }
+    void TestBody() override {}
+    Url UrlWith(std::optional<SecurityFlavor> flavor, std::string path = "/") const {
+      Url url = UrlOf(GetParam(), std::move(path));
+      url.security = flavor;
+      return url;
+    }
+    using MountTestBase::Create;
+    using MountTestBase::Do;
+    using MountTestBase::ErrorOfOpening;
+    using MountTestBase::List;
+    using MountTestBase::mount;
+    using MountTestBase::Open;
+    using MountTestBase::Read;
+    using MountTestBase::root;
+    using MountTestBase::Run;
+    using MountTestBase::service;
+    using MountTestBase::Unmount;
+    using MountTestBase::Write;
+    ToyInitiatingMechanism initiator{"alice"};
+  };
+
+  Bench& Serve(std::string sec, std::map<std::string, std::string> sec_of = {}) {
+    TestService::Options options;
+    options.sec = std::move(sec);
+    for (const auto& [path, own] : sec_of) options.exports.push_back(path);
+    options.sec_of = std::move(sec_of);
+    options.gss = &acceptor;
+    return bench.emplace(std::move(options));
+  }
+  static bool is_version_3() { return GetParam() == Version::k3; }
+
+  Loop clock;
+  ForgetfulAcceptor acceptor{clock};
+  std::optional<Bench> bench;
+};
+INSTANTIATE_TEST_SUITE_P(Version, CallSecurityTest,
+                         testing::Values(Version::k3, Version::k40, Version::k41, Version::k42),
+                         [](const auto& test) { return NameOf(test.param); });
+
+constexpr SecurityFlavor kKerberos[] = {SecurityFlavor::kKrb5, SecurityFlavor::kKrb5i, SecurityFlavor::kKrb5p};
+
+TEST_P(CallSecurityTest, ReadsAndWritesUnderEveryFlavor) {
+  Bench& it = Serve("krb5:krb5i:krb5p");
+  for (const SecurityFlavor flavor : kKerberos) {
+    it.Open(it.UrlWith(flavor));
+    const std::string contents = "written by " + std::string(NameOf(flavor));
+    const auto file = it.Create(NameOf(flavor), contents);
+    EXPECT_EQ(it.Read(*file), contents);
+    EXPECT_EQ(it.Do(it.mount->GetAttributes(file->node().handle, "file")).owner, "1000");
+    it.Do(file->Close());
+    it.Unmount();
+  }
+}
+
+TEST_P(CallSecurityTest, MovesLongData) {
+  Bench& it = Serve("krb5i:krb5p");
+  std::string contents(300'001, 'x');
+  for (size_t i = 0; i < contents.size(); ++i) contents[i] = static_cast<char>(i * 31 + i / 253);
+  for (const SecurityFlavor flavor : {SecurityFlavor::kKrb5i, SecurityFlavor::kKrb5p}) {
+    it.Open(it.UrlWith(flavor));
+    const auto file = it.Create(NameOf(flavor), contents);
+    EXPECT_EQ(it.Read(*file, contents.size() + 1), contents);
+    it.Do(file->Close());
+    it.Unmount();
+  }
+}
+
+TEST_P(CallSecurityTest, GivesContextsBackAtTheEnd) {
+  Bench& it = Serve("krb5i");
+  it.Open(it.UrlWith(SecurityFlavor::kKrb5i));
+  EXPECT_EQ(acceptor.contexts(), 1u);
+  it.Unmount();
+  EXPECT_EQ(acceptor.contexts(), 0u);
+}
+
+TEST_P(CallSecurityTest, UsesAFlavorThatTheServerAcceptsIfTheUrlNamesNone) {
+  Bench& it = Serve("krb5i:krb5p");
+  it.Open(it.UrlWith(std::nullopt));
+  const auto file = it.Create("file", "contents");
+  EXPECT_EQ(it.Read(*file), "contents");
+  it.Do(file->Close());
+}
+
+TEST_P(CallSecurityTest, UsesAuthSysIfTheServerAcceptsItFirst) {
+  Bench& it = Serve("sys:krb5");
+  it.Open(it.UrlWith(std::nullopt));
+  EXPECT_EQ(it.initiator.begun, 0);
+}
+
+TEST_P(CallSecurityTest, TriesTheNextFlavorIfThereIsNoTicket) {
+  Bench& it = Serve("krb5:sys");
+  it.initiator.failures.assign(100, rpc::gss::Failure{.text = "there is no ticket"});
+  it.Open(it.UrlWith(std::nullopt));
+  const auto file = it.Create("file", "contents");
+  it.Do(file->Close());
+}
+
+TEST_P(CallSecurityTest, NamesTheFlavorsOfTheServerIfItRefusesThatOfTheUrl) {
+  Bench& it = Serve("krb5i:krb5p");
+  for (const SecurityFlavor flavor : {SecurityFlavor::kSys, SecurityFlavor::kKrb5}) {
+    const Error error = it.ErrorOfOpening(it.UrlWith(flavor));
+    // Minor version 0 cannot tell.
+    if (GetParam() != Version::k40) EXPECT_THAT(error.message, EndsWith("sec=krb5i, krb5p"));
+    if (!is_version_3()) EXPECT_EQ(error.status, Status::kWrongSecurity);
+  }
+}
+
+TEST_P(CallSecurityTest, TellsWhyThereIsNoContext) {
+  Bench& it = Serve("krb5");
+  it.initiator.failures.assign(100, rpc::gss::Failure{.text = "the ticket has expired"});
+  const Error error = it.ErrorOfOpening(it.UrlWith(SecurityFlavor::kKrb5));
+  EXPECT_THAT(error.message, EndsWith("there is no security context: the ticket has expired"));
+}
+
+TEST_P(CallSecurityTest, GoesOnIfTheServerForgetsTheContext) {
+  Bench& it = Serve("krb5i");
+  it.Open(it.UrlWith(SecurityFlavor::kKrb5i));
+  const auto file = it.Create("file", "contents");
+  acceptor.Forget();
+  EXPECT_EQ(it.Read(*file), "contents");
+  acceptor.Forget();
+  EXPECT_TRUE(it.Write(*file, "CONT"));
+  EXPECT_EQ(it.Read(*file), "CONTents");
+  it.Do(file->Close());
+}
+
+// A repeated call has another sequence number (RFC 2203 §5.3.3.1), and is executed once.
+TEST_P(CallSecurityTest, RepeatsCallsOverAnotherConnection) {
+  Bench& it = Serve("krb5p");
+  it.Open(it.UrlWith(SecurityFlavor::kKrb5p));
+  it.service.LoseReply(AllCalls());
+  EXPECT_TRUE(it.Do(it.mount->MakeDirectory(it.root(), "directory", 0755)).attributes.type == FileType::kDirectory);
+  it.service.LoseCall(AllCalls());
+  EXPECT_THAT(it.List(), UnorderedElementsAre("directory"));
+  EXPECT_EQ(it.mount->reconnections(), 2u);
+}
+
+TEST_P(CallSecurityTest, GoesOnAfterARestartOfTheServer) {
+  Bench& it = Serve("krb5p");
+  it.Open(it.UrlWith(SecurityFlavor::kKrb5p));
+  const auto file = it.Create("file", "contents");
+  acceptor.Forget();
+  it.service.Restart();
+  EXPECT_EQ(it.Read(*file), "contents");
+  it.Do(file->Close());
+}
+
+// Version 3 mounts one export.
+TEST_P(CallSecurityTest, ChangesTheFlavorWhereTheServerRequiresAnother) {
+  if (is_version_3()) GTEST_SKIP() << "version 3 mounts one export";
+  Bench& it = Serve("sys", {{"/secret", "krb5p"}});
+  it.Open(it.UrlWith(std::nullopt));
+  EXPECT_EQ(it.initiator.begun, 0);
+  const Node secret = it.Do(it.mount->Resolve("secret"));
+  EXPECT_EQ(it.initiator.begun, 1);
+  const auto file = it.Do(it.mount->CreateFile(secret.handle, "file", 0644));
+  EXPECT_TRUE(it.Write(*file, "contents"));
+  EXPECT_EQ(it.Read(*file), "contents");
+  it.Do(file->Close());
+  EXPECT_EQ(it.Do(it.mount->Resolve("secret/..")).handle, it.root());
+  EXPECT_EQ(it.Do(it.mount->Resolve("secret/file")).attributes.size, 8u);
+  it.Do(it.mount->MakeDirectory(it.root(), "plain", 0755));
+  EXPECT_EQ(it.initiator.begun, 1) << "one mount for all objects of a flavor";
+}
+
+TEST_P(CallSecurityTest, KeepsTheFlavorThatTheUrlNames) {
+  if (is_version_3()) GTEST_SKIP() << "version 3 mounts one export";
+  Bench& it = Serve("sys:krb5", {{"/secret", "krb5p"}});
+  it.Open(it.UrlWith(SecurityFlavor::kKrb5));
+  const auto refused = it.Run(it.mount->Resolve("secret"));
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.error().status, Status::kWrongSecurity);
+  EXPECT_THAT(refused.error().message, HasSubstr("sec=krb5p"));
+}
+
+}  // namespace
+}  // namespace penstock::client
