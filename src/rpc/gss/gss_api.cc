@@ -16,7 +16,8 @@ std::string TextOf(OM_uint32 status, int kind, gss_OID mechanism) {
     if (!text.empty()) text += "; ";
     text += line.text();
   } while (more != 0);
-  return text;
+  // The library describes only the minor statuses that it has returned in this process, not those of a peer.
+  return text.empty() ? fmt::format("status {:#x}", status) : text;
 }
 
 }  // namespace

@@ -21,6 +21,7 @@ struct Advice {
   uint32_t code;
   std::string_view text;
 };
+constexpr std::string_view kNoSuchName = "the server's keytab has no key for this name: use the name in its keytab";
 constexpr auto kAdvice = std::to_array<Advice>({
     {CodeOf(KRB5_FCC_NOFILE), "there is no Kerberos ticket: get one with kinit, or name a keytab"},
     {CodeOf(KRB5_CC_NOTFOUND), "there is no Kerberos ticket: get one with kinit, or name a keytab"},
@@ -44,7 +45,9 @@ constexpr auto kAdvice = std::to_array<Advice>({
     {CodeOf(KRB5KRB_AP_ERR_BADKEYVER),
      "the server's keytab has an older key than the KDC: let the administrator make a "
      "new one"},
-    {CodeOf(KRB5KRB_AP_WRONG_PRINC), "the server's keytab has no key for this name: use the name in its keytab"},
+    {CodeOf(KRB5KRB_AP_WRONG_PRINC), kNoSuchName},
+    {CodeOf(KRB5KRB_AP_ERR_NOT_US), kNoSuchName},
+    {CodeOf(KRB5KRB_AP_ERR_NOKEY), kNoSuchName},
 });
 
 std::string_view AdviceFor(uint32_t major, uint32_t minor) {
