@@ -116,8 +116,20 @@ class Realm:
         """Returns the name of a credential cache with a ticket of the principal, from the KDC."""
         path = self._path("cache", (principal, lifetime))
         if not os.path.exists(path):
-            self._run("kinit", "-k", "-t", self.keytab(principal), "-c", f"FILE:{path}", "-l", lifetime, principal)
+            self.renew(f"FILE:{path}", principal, lifetime)
         return f"FILE:{path}"
+
+    def renew(self, cache, principal, lifetime="1d"):
+        """Replaces the content of a credential cache by a new ticket of the principal."""
+        self._run("kinit", "-k", "-t", self.keytab(principal), "-c", cache, "-l", lifetime, principal)
+
+    def limit_lifetime(self, principal, seconds):
+        """The principal gets only tickets that last so long."""
+        self._administer(f'modprinc -maxlife "{seconds} seconds" {principal}')
+
+    def change_key(self, principal):
+        """Gives the principal another key. Keytabs that were made before have the old one."""
+        self._administer(f"cpw -randkey {principal}")
 
     def stop(self):
         self.kdc.kill()

@@ -1,4 +1,5 @@
-"""A relay in front of a server's port that holds back the octets of one side after a limit, until it is opened."""
+"""A relay in front of a server's port that holds back the octets of one side after a limit, until it is opened. It can keep a copy
+of all octets."""
 
 import contextlib
 import socket
@@ -11,11 +12,13 @@ PIECE = 1 << 16
 
 
 class Valve:
-    def __init__(self, port, limit=1 << 62, holds_clients=False):
-        """Passes `limit` octets of the server at `port`, or of its clients, summed over all connections."""
+    def __init__(self, port, limit=1 << 62, holds_clients=False, records=False):
+        """Passes `limit` octets of the server at `port`, or of its clients, summed over all connections. With `records`, see
+        octets()."""
         self.server, self.left, self.holds_clients = port, limit, holds_clients
         self.is_closed, self.is_open = threading.Event(), threading.Event()
         self.lock, self.sockets = threading.Lock(), []
+        self.recorded = [] if records else None  # a bytearray for each direction of each connection
 
     def __enter__(self):
         self.listener = socket.create_server((ADDRESS, 0))
@@ -50,6 +53,10 @@ class Valve:
     def open(self):
         self.is_open.set()
 
+    def octets(self):
+        """Returns what it has passed on: the octets of each direction of each connection, one after the other."""
+        return b"".join(map(bytes, list(self.recorded)))
+
     def _accept(self):
         with contextlib.suppress(OSError):
             while True:
@@ -74,9 +81,14 @@ class Valve:
         self.is_open.wait()
 
     def _pass_on(self, source, target, before=lambda octets: None):
+        record = bytearray()
+        if self.recorded is not None:
+            self.recorded.append(record)
         with contextlib.suppress(OSError):
             while piece := source.recv(PIECE):
                 before(len(piece))
+                if self.recorded is not None:
+                    record += piece
                 target.sendall(piece)
         with contextlib.suppress(OSError):
             target.shutdown(socket.SHUT_WR)
