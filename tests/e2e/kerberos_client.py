@@ -11,11 +11,12 @@ import time
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "harness"))
 from cases import main  # noqa: E402
-from files import CORE_SIZES, MIB, assert_same, digest, digests, make, make_sizes  # noqa: E402
+from files import CORE_SIZES, assert_same, digest, digests, make, make_sizes  # noqa: E402
 from guest_programs import built_library  # noqa: E402
+from held_copy import SIZE, HeldCopy  # noqa: E402
 from kerberos import USERS, Realm  # noqa: E402
 from patience import SECONDS, wait_until  # noqa: E402
-from penstock import PENSTOCK, TRANSPORTS, Server, check_refusal, penstock, penstock_ok as ok, penstock_refused as refused  # noqa: E402
+from penstock import PENSTOCK, TRANSPORTS, Server, penstock, penstock_ok as ok, penstock_refused as refused  # noqa: E402
 from valve import Valve  # noqa: E402
 
 VERSIONS = ("3", "4.0", "4.1", "4.2")
@@ -25,8 +26,6 @@ KERBEROS = "sec=krb5:krb5i:krb5p"
 HOST, SERVICE = "localhost", "nfs/localhost"
 OTHER_SERVICE = "nfs/other"
 ALICE = pwd.getpwnam(USERS["alice"]).pw_uid
-# LARGE is more than a client requests at a time. So a copy that is held after PASSING octets has calls that it has not yet sent.
-LARGE, PASSING = 24 * MIB, 3 * MIB
 # Of a ticket that expires during a test.
 LIFETIME = 10
 # A line of -vv for each security context.
@@ -159,60 +158,26 @@ def wire(scratch):
 
 # ---- copies that last ----
 
-class Held:
-    """A copy that a valve has stopped in the middle, until it is opened."""
+class Held(HeldCopy):
+    """A copy from or to the export that is held in the middle."""
 
     def __init__(self, scratch, name, server, version, transport, protection, options=(), upload=False, environment=None):
-        self.scratch, self.name, self.server, self.upload = scratch, name, server, upload
-        self.valve = Valve(server.rdma if transport == "rdma" else server.tcp, PASSING, holds_clients=upload)
-        self.version, self.transport, self.protection = version, transport, protection
-        self.options, self.environment = options, os.environ | (environment or {})
-        self.local, self.remote = f"{scratch}/local-{name}", f"{scratch}/export/{name}"
+        super().__init__(server.rdma if transport == "rdma" else server.tcp,
+                         lambda port: url(server, f"/{name}", version, transport, protection, port=port),
+                         f"{scratch}/local-{name}", upload, options, environment)
+        self.name, self.remote = name, f"{scratch}/export/{name}"
 
     def __enter__(self):
-        make(self.local if self.upload else self.remote, LARGE)
-        self.wanted = digest(self.local if self.upload else self.remote)
-        if not self.upload:
-            with open(self.local, "wb") as old:
-                old.write(b"old")
-        self.valve.__enter__()
-        remote = url(self.server, f"/{self.name}", self.version, self.transport, self.protection, port=self.valve.port)
-        ends = [self.local, remote] if self.upload else [remote, self.local]
-        self.process = subprocess.Popen([PENSTOCK, "cp", "-q", *self.options, *ends], stdin=subprocess.DEVNULL,
-                                        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=self.environment)
-        try:
-            self.valve.wait()
-            assert self.process.poll() is None
-        except BaseException:
-            self.__exit__()
-            raise
-        return self
-
-    def __exit__(self, *_):
-        self.process.kill()
-        self.process.communicate()
-        self.valve.__exit__()
-
-    def let_go(self):
-        """Opens the valve, and waits for the end of the copy. Returns the exit code and the lines on stderr."""
-        self.valve.open()
-        _, said = self.process.communicate(timeout=SECONDS)
-        return self.process.returncode, said
+        source = self.local if self.upload else self.remote
+        make(source, SIZE)
+        self.wanted = digest(source)
+        return super().__enter__()
 
     def finish(self):
         """The copy must be whole. Returns the lines on stderr."""
-        code, said = self.let_go()
-        assert code == 0, f"{self.name}: exit code {code}: {said[-2000:]}"
+        lines = super().finish()
         assert digest(self.remote if self.upload else self.local) == self.wanted, f"{self.name}: wrong contents"
-        return said.splitlines()
-
-    def fail(self, *mentions):
-        """The copy must fail with one line on stderr. The local target is as it was before."""
-        check_refusal(*self.let_go(), mentions)
-        if not self.upload:
-            with open(self.local, "rb") as old:
-                assert old.read() == b"old", f"{self.name}: the old file is damaged"
-        assert not [name for name in os.listdir(self.scratch) if name.startswith(f"local-{self.name}.")], os.listdir(self.scratch)
+        return lines
 
 
 def restart(scratch, transport):
