@@ -65,7 +65,9 @@ class FakeServer final : public rpc::Channel {
   int closes = 0;
   int lookups = 0;
   int exchanges = 0;
-  uint32_t exchange_flags = 0;  // of the last EXCHANGE_ID
+  // Of the last EXCHANGE_ID.
+  uint32_t exchange_flags = 0;
+  nfs4::state_protect4_a exchange_protection;
   int creations = 0;
   uint32_t create_flags = 0;  // of the last CREATE_SESSION
   int sequences = 0;
@@ -145,7 +147,9 @@ class FakeServer final : public rpc::Channel {
     switch (operation) {
       case nfs_opnum4::OP_EXCHANGE_ID: {
         ++exchanges;
-        exchange_flags = Arguments<nfs4::EXCHANGE_ID4args>(in).eia_flags;
+        auto asked = Arguments<nfs4::EXCHANGE_ID4args>(in);
+        exchange_flags = asked.eia_flags;
+        exchange_protection = std::move(asked.eia_state_protect);
         if (client_ == 0) client_ = ++last_client_;
         nfs4::EXCHANGE_ID4resok result;
         result.eir_clientid = client_;

@@ -21,8 +21,9 @@ namespace {
 constexpr uint32_t kLargestTransfer = 1 << 20;
 constexpr uint32_t kLargestDirectory = 64 << 10;
 
-CallerOptions OptionsOf(const Url& url, const Dialect& dialect) {
+CallerOptions OptionsOf(const Url& url, const Dialect& dialect, const CallSecurity& security) {
   CallerOptions options = UniqueCaller(dialect);
+  options.protects_state = security.seals();
   options.persist = url.session.persist;
   options.give_up_after = std::chrono::seconds(url.timeout);
   return options;
@@ -42,7 +43,7 @@ class Mount final : public ServerMount, public FileOwner, private CallbackReceiv
             Limited(options.retry, url_)),
         client_(channel_, loop.buffers(), first_xid_, security_.credential()),
         owners_(options.owners) {
-    MakeCaller(workers, OptionsOf(url_, dialect), options);
+    MakeCaller(workers, OptionsOf(url_, dialect, security_), options);
     delegations_.emplace(*caller_, options.delegations);
     caller_->set_reclaim([this] { return ReclaimFiles(); });
     caller_->set_revoked([this](bool some) { delegations_->HandleRevoked(some); });

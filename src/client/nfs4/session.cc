@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/log.h"
+#include "nfs_protocol/number_set.h"
 
 namespace penstock::client::v4 {
 
@@ -12,6 +13,11 @@ using nfs4::nfsstat4;
 constexpr uint32_t kSomeStateRevoked = nfs4::SEQ4_STATUS_EXPIRED_SOME_STATE_REVOKED |
                                        nfs4::SEQ4_STATUS_ADMIN_STATE_REVOKED |
                                        nfs4::SEQ4_STATUS_RECALLABLE_STATE_REVOKED;
+
+// The operations that only the principal of the client id may call: those that Linux names as well.
+const nfs_protocol::NumberSet<nfs4::nfs_opnum4> kProtected{nfs4::OP_BIND_CONN_TO_SESSION, nfs4::OP_EXCHANGE_ID,
+                                                           nfs4::OP_CREATE_SESSION, nfs4::OP_DESTROY_SESSION,
+                                                           nfs4::OP_DESTROY_CLIENTID};
 
 Session::Session(TimerService& timers, rpc::Client& client, CallerOptions options)
     : CompoundCaller(timers, client, std::move(options)) {}
@@ -56,10 +62,18 @@ Task<Result<void>> Session::ExchangeId(std::string_view what) {
   arguments.eia_clientowner.co_ownerid = AsBytes(options_.owner);
   // RFC 8881 §18.35.3: the client follows referrals.
   arguments.eia_flags = nfs4::EXCHGID4_FLAG_USE_NON_PNFS | nfs4::EXCHGID4_FLAG_SUPP_MOVED_REFER;
+  if (options_.protects_state) {
+    nfs4::state_protect_ops4 operations;
+    operations.spo_must_enforce = kProtected.ToBitmap();
+    arguments.eia_state_protect = nfs4::state_protect4_a(nfs4::SP4_MACH_CRED, std::move(operations));
+  }
   auto reply = co_await Bare(client_, std::move(arguments), what);
   if (!reply) co_return std::unexpected(std::move(reply).error());
   const nfs4::EXCHANGE_ID4res& result = std::get<0>(reply->results);
   if (result.is_eir_resok4()) {
+    if (options_.protects_state && !result.eir_resok4().eir_state_protect.is_spr_mach_ops()) {
+      log::warn("{}: the server does not protect this client's session (SP4_MACH_CRED)", what);
+    }
     lease_.HandleExchangeId(result.eir_resok4());
   } else if (result.eir_status() != nfsstat4::NFS4ERR_DELAY) {
     co_return std::unexpected(v4::ErrorOf(result.eir_status(), what));

@@ -10,6 +10,7 @@
 
 #include "base/signal.h"
 #include "client/nfs4/session_test_fixture.h"
+#include "nfs_protocol/number_set.h"
 
 namespace penstock::client::v4 {
 namespace {
@@ -27,6 +28,41 @@ TEST_F(SessionTest, EstablishesAndDestroysASession) {
 TEST_F(SessionTest, TellsTheServerThatItFollowsReferrals) {
   Establish();
   EXPECT_EQ(server.exchange_flags, nfs4::EXCHGID4_FLAG_USE_NON_PNFS | nfs4::EXCHGID4_FLAG_SUPP_MOVED_REFER);
+}
+
+// RFC 8881 §18.35.3
+TEST_F(SessionTest, AsksForNoProtectionOfItsStateIfItsCallsHaveNone) {
+  Establish();
+  EXPECT_EQ(server.exchange_protection.spa_how(), nfs4::SP4_NONE);
+}
+
+class ProtectedSessionTest : public SessionTest {
+ protected:
+  CallerOptions Protecting() {
+    CallerOptions protecting = options;
+    protecting.protects_state = true;
+    return protecting;
+  }
+  ~ProtectedSessionTest() override { Run(protected_session.Close()); }
+  Session protected_session{loop, client, Protecting()};
+};
+
+// RFC 8881 §2.10.8.3
+TEST_F(ProtectedSessionTest, LetsOnlyItsPrincipalManageItsState) {
+  bool established = false;
+  Run([](Session& session, bool& out) -> Task<void> {
+    const auto result = co_await session.Establish("server");
+    out = result.has_value();
+  }(protected_session, established));
+  EXPECT_TRUE(established);
+  ASSERT_TRUE(server.exchange_protection.is_spa_mach_ops());
+  const nfs4::state_protect_ops4& asked = server.exchange_protection.spa_mach_ops();
+  const nfs_protocol::NumberSet<nfs4::nfs_opnum4> enforced(asked.spo_must_enforce);
+  const nfs_protocol::NumberSet<nfs4::nfs_opnum4> wanted{nfs4::OP_BIND_CONN_TO_SESSION, nfs4::OP_EXCHANGE_ID,
+                                                         nfs4::OP_CREATE_SESSION, nfs4::OP_DESTROY_SESSION,
+                                                         nfs4::OP_DESTROY_CLIENTID};
+  EXPECT_EQ(enforced, wanted);
+  EXPECT_TRUE(asked.spo_must_allow.empty());
 }
 
 // RFC 8881 §18.36.3
