@@ -68,14 +68,16 @@ TEST(ClientRuntime, DoesNotRunACommandWhoseTraceCannotBeWritten) {
 }
 
 TEST(ClientRuntime, TheVersionOptionReplacesTheVersionOfTheUrl) {
-  EXPECT_EQ(ParseUrl("nfs://host/?vers=3", {.vers = "4.2", .sec = {}, .kerberos = {}})->version, client::Version::k42);
-  EXPECT_EQ(ParseUrl("nfs://host/", {.vers = "4", .sec = {}, .kerberos = {}})->version, client::Version::k41);
+  EXPECT_EQ(ParseUrl("nfs://host/?vers=3", {.vers = "4.2", .sec = {}, .kerberos = {}, .tls = {}})->version,
+            client::Version::k42);
+  EXPECT_EQ(ParseUrl("nfs://host/", {.vers = "4", .sec = {}, .kerberos = {}, .tls = {}})->version,
+            client::Version::k41);
   EXPECT_EQ(ParseUrl("nfs://host/?vers=3", {})->version, client::Version::k3);
   EXPECT_EQ(ParseUrl("nfs://host/", {})->version, std::nullopt);
 }
 
 TEST(ClientRuntime, TheVersionOptionDoesNotHideAMalformedVersionOfTheUrl) {
-  const auto url = ParseUrl("nfs://host/?vers=5", {.vers = "4.2", .sec = {}, .kerberos = {}});
+  const auto url = ParseUrl("nfs://host/?vers=5", {.vers = "4.2", .sec = {}, .kerberos = {}, .tls = {}});
   ASSERT_FALSE(url);
   EXPECT_EQ(url.error().message, "nfs://host/?vers=5: vers must be 3, 4.0, 4.1, 4.2 or 4.1-sess01");
 }

@@ -26,7 +26,8 @@ CallSecurity::CallSecurity(Loop& loop, Workers& workers, const Url& url, const M
           ClientContext::Parts{.mechanism = *initiator_,
                                .timers = loop,
                                .place = {.buffers = loop.buffers(), .loop = &loop, .pool = &workers},
-                               .patience = std::chrono::seconds(url.timeout)})) {}
+                               .patience = std::chrono::seconds(url.timeout)})),
+      callbacks_(loop, &workers) {}
 
 rpc::ClientCredential CallSecurity::credential() const {
   switch (flavor_) {
@@ -40,6 +41,22 @@ rpc::ClientCredential CallSecurity::credential() const {
 }
 
 bool CallSecurity::seals() const { return flavor_ == SecurityFlavor::kKrb5i || flavor_ == SecurityFlavor::kKrb5p; }
+
+std::optional<CallSecurity::CallbackContext> CallSecurity::OfferCallbackContext() {
+  const ClientContext::Established* const context = context_->current();
+  const auto services = ServicesOf(flavor_);
+  if (!context || services.empty()) return std::nullopt;
+  if (adopted_ != context_->made()) {
+    const auto handle = callbacks_.Adopt(*context, initiator_->Acceptor());
+    if (!handle) return std::nullopt;
+    adopted_ = context_->made();
+    adopted_handle_ = *handle;
+  }
+  return CallbackContext{.number = adopted_,
+                         .handle_from_server = context->handle,
+                         .handle_from_client = adopted_handle_,
+                         .service = services.front()};
+}
 
 std::unique_ptr<rpc::Channel> CallSecurity::Protect(std::unique_ptr<rpc::Channel> channel) const {
   return std::make_unique<rpc::gss::SecuredChannel>(std::move(channel), context_);

@@ -3,13 +3,16 @@
 
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
+#include <vector>
 
 #include "base/loop.h"
 #include "base/workers.h"
 #include "client/url.h"
 #include "nfs_protocol/security_flavors.h"
 #include "rpc/auth.h"
+#include "rpc/gss/callback_acceptor.h"
 #include "rpc/gss/client_context.h"
 #include "rpc/transport.h"
 
@@ -45,8 +48,20 @@ class CallSecurity {
   // Returns a channel over which calls have the protection of their credential.
   std::unique_ptr<rpc::Channel> Protect(std::unique_ptr<rpc::Channel> channel) const;
 
+  // Admits the server's calls under the contexts of this client, for the dispatcher of its callbacks.
+  rpc::SecurityFlavor& callback_flavor() { return callbacks_.flavor(); }
+  // A context under which the server may call back (RFC 8881 §18.36.3, gss_cb_handles4).
+  struct CallbackContext {
+    uint64_t number = 0;  // counts the contexts
+    std::vector<std::byte> handle_from_server;
+    rpc::gss::Handle handle_from_client{};
+    rpc::GssService service{};
+  };
+  // Returns the context that calls use now; nothing if there is none, or if the flavor has no contexts.
+  std::optional<CallbackContext> OfferCallbackContext();
+
   // Whether calls have a security context, which EndOfContext() gives back (see rpc::ClientCredential).
-  bool has_context() const { return context_->established(); }
+  bool has_context() const { return context_->current() != nullptr; }
   // Says why there is no security context, as a text for users; empty if there is one, or if none was needed.
   const std::string& trouble() const { return context_->trouble(); }
 
@@ -55,6 +70,9 @@ class CallSecurity {
   nfs_protocol::SecurityFlavor flavor_;
   const std::unique_ptr<rpc::gss::InitiatingMechanism> initiator_;
   const std::shared_ptr<rpc::gss::ClientContext> context_;
+  rpc::gss::CallbackAcceptor callbacks_;
+  uint64_t adopted_ = 0;  // the number of the context that `callbacks_` has adopted last
+  rpc::gss::Handle adopted_handle_{};
 };
 
 }  // namespace penstock::client

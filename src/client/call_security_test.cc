@@ -29,6 +29,13 @@ class ForgetfulAcceptor final : public rpc::SecurityFlavor {
                         const rpc::Peer& peer) override {
     return acceptors_.back()->Admit(call, header, arguments_at, peer);
   }
+  std::shared_ptr<rpc::ReverseProtection> Reverse(ConstBytes handle, ConstBytes reverse_handle,
+                                                  const rpc::GssInitiator& initiator) override {
+    auto protection = acceptors_.back()->Reverse(handle, reverse_handle, initiator);
+    if (!protection) return nullptr;
+    ++reverse_contexts;
+    return std::make_shared<Counted>(std::move(protection), *this);
+  }
   void Forget() {
     acceptors_.push_back(std::make_unique<rpc::gss::Acceptor>(
         rpc::gss::Acceptor::Parts{.mechanism = mechanism_, .clock = clock_, .random = [this](Bytes room) {
@@ -38,7 +45,26 @@ class ForgetfulAcceptor final : public rpc::SecurityFlavor {
   // The number of contexts.
   size_t contexts() const { return acceptors_.back()->contexts().established(); }
 
+  int reverse_contexts = 0;
+  int callbacks = 0;  // under RPCSEC_GSS, with an authentic reply
+
  private:
+  class Counted final : public rpc::ReverseProtection {
+   public:
+    Counted(std::shared_ptr<rpc::ReverseProtection> protection, ForgetfulAcceptor& owner)
+        : protection_(std::move(protection)), owner_(owner) {}
+    Task<penstock::Result<rpc::Message, rpc::CallError>> Call(rpc::BackChannel& channel, rpc::Message call,
+                                                              rpc::ReplyShape shape) override {
+      auto reply = co_await protection_->Call(channel, std::move(call), std::move(shape));
+      if (reply) ++owner_.callbacks;
+      co_return reply;
+    }
+
+   private:
+    const std::shared_ptr<rpc::ReverseProtection> protection_;
+    ForgetfulAcceptor& owner_;
+  };
+
   const TimerService& clock_;
   ToyMechanism mechanism_;
   uint8_t last_handle_ = 0;
@@ -76,24 +102,41 @@ class CallSecurityTest : public testing::TestWithParam<Version> {
     using MountTestBase::Do;
     using MountTestBase::ErrorOfOpening;
     using MountTestBase::List;
+    using MountTestBase::loop;
     using MountTestBase::mount;
     using MountTestBase::Open;
+    using MountTestBase::OpenFile;
+    using MountTestBase::options;
     using MountTestBase::Read;
     using MountTestBase::root;
     using MountTestBase::Run;
     using MountTestBase::service;
     using MountTestBase::Unmount;
+    using MountTestBase::workers;
     using MountTestBase::Write;
     ToyInitiatingMechanism initiator{"alice"};
   };
 
   Bench& Serve(std::string sec, std::map<std::string, std::string> sec_of = {}) {
     TestService::Options options;
+    options.delegations = 100;
     options.sec = std::move(sec);
     for (const auto& [path, own] : sec_of) options.exports.push_back(path);
     options.sec_of = std::move(sec_of);
     options.gss = &acceptor;
-    return bench.emplace(std::move(options));
+    Bench& it = bench.emplace(std::move(options));
+    OpenRootToAll(it);
+    return it;
+  }
+  // Alice is no root.
+  static void OpenRootToAll(Bench& it) {
+    it.Run([](fs::FileSystem& files, Loop& loop) -> Task<void> {
+      const fs::RequestContext root{.credentials = {}, .loop = &loop};
+      fs::NewAttributes attributes;
+      attributes.mode = 0777;
+      const auto set = co_await files.SetAttributes(root, files.Root(), attributes, std::nullopt);
+      EXPECT_TRUE(set.result);
+    }(it.service.files(), it.loop));
   }
   static bool is_version_3() { return GetParam() == Version::k3; }
 
@@ -211,6 +254,43 @@ TEST_P(CallSecurityTest, GoesOnAfterARestartOfTheServer) {
   it.service.Restart();
   EXPECT_EQ(it.Read(*file), "contents");
   it.Do(file->Close());
+}
+
+// RFC 8881 §2.10.8.2
+TEST_P(CallSecurityTest, TheServerProtectsItsCallbacks) {
+  if (is_version_3() || GetParam() == Version::k40) GTEST_SKIP() << "there are no sessions";
+  Bench& it = Serve("krb5:krb5i:krb5p");
+  for (const SecurityFlavor flavor : kKerberos) {
+    it.Open(it.UrlWith(flavor));
+    const int before = acceptor.callbacks;
+    const auto file = it.Create(NameOf(flavor), "contents");
+    it.Do(file->Close());
+    const auto reader = it.OpenFile(NameOf(flavor), Access::kRead);
+    ASSERT_GT(it.service.delegations(), 0u);
+    auto other = it.Do(Mount::Open(it.loop, it.workers, it.UrlWith(flavor), it.options));
+    const Node found = it.Do(other->Resolve(std::string(NameOf(flavor))));
+    const auto writer = it.Do(other->OpenFile(found, NameOf(flavor), Access::kWrite));
+    EXPECT_GT(acceptor.callbacks, before) << "the recall was not protected by " << NameOf(flavor);
+    it.Do(writer->Close());
+    it.Run(other->Unmount());
+    TurnFor(it.loop, Duration::zero());
+    other.reset();
+    it.Do(reader->Close());
+    it.Unmount();
+  }
+}
+
+// RFC 8881 §18.33
+TEST_P(CallSecurityTest, GivesTheServerTheNextContextForItsCallbacks) {
+  if (is_version_3() || GetParam() == Version::k40) GTEST_SKIP() << "there are no sessions";
+  Bench& it = Serve("krb5i");
+  it.Open(it.UrlWith(SecurityFlavor::kKrb5i));
+  const int before = acceptor.reverse_contexts;
+  EXPECT_GT(before, 0);
+  acceptor.Forget();
+  EXPECT_TRUE(it.List().empty());
+  EXPECT_TRUE(it.List().empty());
+  EXPECT_TRUE(TurnUntil(it.loop, [&] { return acceptor.reverse_contexts > before; }));
 }
 
 // Version 3 mounts one export.

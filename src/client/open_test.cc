@@ -277,7 +277,9 @@ TEST_F(OpenTest, ReportsAMalformedReplyAboutTheLimits) {
 
 TEST_F(OpenTest, GivesBackTheSessionIfTheRootIsRefused) {
   service.FailOperation(nfs_opnum4::OP_PUTROOTFH, nfsstat4::NFS4ERR_WRONGSEC);
-  EXPECT_EQ(ErrorOfOpening(UrlOf(Version::k41)).message, "127.0.0.1: the server requires another security flavor");
+  Url url = UrlOf(Version::k41);
+  url.security = nfs_protocol::SecurityFlavor::kSys;
+  EXPECT_EQ(ErrorOfOpening(url).message, "127.0.0.1: the server requires another security flavor: sec=sys");
   EXPECT_EQ(service.CountCalls(CompoundsWith(nfs_opnum4::OP_DESTROY_SESSION)), 1u);
 }
 

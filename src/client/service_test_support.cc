@@ -59,6 +59,7 @@ class Nfs4Run {
                   .delegations = options.delegations > 0,
                   .max_delegations = options.delegations},
         owners_(options.owners),
+        gss_(options.gss),
         recovery_(std::make_unique<SharedStore>(store)),
         state_(BeginTables(store)),
         timer_(loop.MakeTimer([this] { KeepLeases(); })) {
@@ -96,6 +97,7 @@ class Nfs4Run {
   const std::unique_ptr<const nfs::v4::Namespace> names_;
   const nfs::v4::Settings settings_;
   const idmap::Mapper owners_;
+  rpc::SecurityFlavor* const gss_;
   nfs::v4::RecoveryQueue recovery_;
   nfs::v4::State state_;
   nfs::v4::NoCallbacks no_callbacks_;
@@ -112,7 +114,8 @@ class Nfs4Run {
                                     .state = state_,
                                     .callbacks = callbacks_,
                                     .recovery = recovery_,
-                                    .clock = loop_};
+                                    .clock = loop_,
+                                    .gss = gss_};
   nfs::v4::Program program_{services_};
   std::unique_ptr<Timer> timer_;
 };

@@ -85,6 +85,11 @@ std::vector<std::byte> Template(rpcsecgss::rpc_gss_proc_t procedure, GssService 
 ClientCredential::ClientCredential(GssService service)
     : flavor_(AuthFlavor::RPCSEC_GSS), body_(Template(rpcsecgss::RPCSEC_GSS_DATA, service)) {}
 
+ClientCredential::ClientCredential(GssService service, std::shared_ptr<ReverseProtection> protection)
+    : ClientCredential(service) {
+  protection_ = std::move(protection);
+}
+
 ClientCredential ClientCredential::EndOfContext() {
   ClientCredential credential;
   credential.flavor_ = AuthFlavor::RPCSEC_GSS;

@@ -7,6 +7,7 @@
 
 #include <array>
 #include <cstdint>
+#include <memory>
 #include <span>
 #include <string>
 #include <vector>
@@ -14,6 +15,8 @@
 #include "rpc/header.h"
 
 namespace penstock::rpc {
+
+class ReverseProtection;
 
 inline constexpr uint32_t kNobody = 65534;
 
@@ -75,16 +78,21 @@ class ClientCredential {
   explicit ClientCredential(const SystemIdentity& identity);
   // RPCSEC_GSS with this protection. It has no context: a gss::SecuredChannel adds the one that it uses.
   explicit ClientCredential(GssService service);
+  // The same for calls to a client: `protection` makes them.
+  ClientCredential(GssService service, std::shared_ptr<ReverseProtection> protection);
   // RPCSEC_GSS. A call of procedure 0 with this credential tells the gss::SecuredChannel to give its context back to
   // the server, if it has one (RFC 2203 §5.4).
   static ClientCredential EndOfContext();
 
   // The result refers to this object.
   OpaqueAuth auth() const { return {flavor_, ConstBytes(body_)}; }
+  // Null if calls need no protection in the reverse direction.
+  const std::shared_ptr<ReverseProtection>& protection() const { return protection_; }
 
  private:
   AuthFlavor flavor_ = AuthFlavor::AUTH_NONE;
   std::vector<std::byte> body_;
+  std::shared_ptr<ReverseProtection> protection_;
 };
 
 }  // namespace penstock::rpc

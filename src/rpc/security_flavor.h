@@ -36,9 +36,23 @@ class SecuredCall {
   Message arguments_;
 };
 
+// Protects calls to a client under a context that the client has made. Thread-safe.
+class ReverseProtection {
+ public:
+  virtual ~ReverseProtection() = default;
+  // Makes `call`, whose credential is that of ClientCredential(GssService), over `channel`, on the channel's loop.
+  // Fails with kNotAuthentic or kNoContext as well. This object outlives the task.
+  virtual Task<Result<Message, CallError>> Call(BackChannel& channel, Message call, ReplyShape shape) = 0;
+};
+
 class SecurityFlavor {
  public:
   virtual ~SecurityFlavor() = default;
+
+  // Returns the protection for calls to `initiator`, under the context that the initiator knows by `handle`. The calls
+  // carry `reverse_handle`. Returns null if the initiator has no such context. Thread-safe.
+  virtual std::shared_ptr<ReverseProtection> Reverse(ConstBytes handle, ConstBytes reverse_handle,
+                                                     const GssInitiator& initiator) = 0;
 
   // Either a call to be executed, or, if `call` is null, the reply to send in its place. An empty reply means none.
   struct Admission {

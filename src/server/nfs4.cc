@@ -108,6 +108,7 @@ Nfs4::Nfs4(nfs::v4::Settings settings, const Surroundings& surroundings,
       instance_(memory.restart.instance),
       remembered_hosts_(std::move(memory.hosts)),
       home_(surroundings.home),
+      gss_(surroundings.gss),
       names_(std::move(names)),
       lookups_(&idmap::AskHost, home_, idmap::Lookups::OnThreads()),
       owners_(settings_.domain, lookups_),
@@ -134,6 +135,7 @@ nfs::v4::Services Nfs4::MakeServices() {
           .recovery = recovery_,
           .clock = home_,
           .copy_sources = settings_.inter_server_copy ? &copy_sources_ : nullptr,
+          .gss = gss_,
           .replies = &replies_};
 }
 

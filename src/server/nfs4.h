@@ -36,7 +36,8 @@ class Nfs4 {
     Workers& pool;                // runs calls that block
     Loop& home;                   // sends the callbacks and keeps the leases
     std::filesystem::path state_directory;
-    uint16_t tcp_port;  // for NFS
+    uint16_t tcp_port;                   // for NFS
+    rpc::SecurityFlavor* gss = nullptr;  // null if RPCSEC_GSS is not offered
   };
   // Begins a run of the server: clients of the previous run may reclaim their state. The surroundings must outlive the
   // result.
@@ -90,6 +91,7 @@ class Nfs4 {
   const uint32_t instance_;
   std::vector<nfs::v4::RememberedHost> remembered_hosts_;
   Loop& home_;
+  rpc::SecurityFlavor* const gss_;
   std::unique_ptr<const nfs::v4::Namespace> names_;
   idmap::Lookups lookups_;
   const idmap::Mapper owners_;

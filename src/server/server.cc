@@ -215,7 +215,8 @@ SetupResult<void> Server::Listen() {
                                                    .pool = *pool_,
                                                    .home = home,
                                                    .state_directory = state_directory_.path(),
-                                                   .tcp_port = addresses_.tcp.port()}));
+                                                   .tcp_port = addresses_.tcp.port(),
+                                                   .gss = acceptor_.get()}));
     nfs3_.emplace(exports_, nfs::v3::Settings{}, &nfs4_->claims());
     Serve(*nfs3_);
     if (options_.nfs2) ServeVersion2();

@@ -11,6 +11,7 @@ using nfs4::nfsstat4;
 
 Task<rpc::AcceptStatus> CallbackCompounds::Call(rpc::CallContext& context, xdr::Decoder& arguments,
                                                 xdr::Encoder& results) {
+  if (context.credential.flavor == rpc::AuthFlavor::RPCSEC_GSS) is_protected_ = true;
   switch (context.procedure) {
     case nfs4::CB_NULL::kNumber:
       co_return arguments.Finish() ? rpc::AcceptStatus::SUCCESS : rpc::AcceptStatus::GARBAGE_ARGS;

@@ -14,8 +14,11 @@ class CallbackCompounds : public rpc::Program {
  public:
   uint32_t number() const final { return nfs4::NFS4_CALLBACK; }
   rpc::VersionRange versions() const final { return {1, 1}; }
-  // The session recognizes duplicates.
-  rpc::Classification Classify(rpc::CallContext& /*context*/, xdr::Decoder& /*arguments*/) const final { return {}; }
+  // The session recognizes duplicates. A server that protects its callbacks makes none without protection, so such
+  // calls are somebody else's.
+  rpc::Classification Classify(rpc::CallContext& context, xdr::Decoder& /*arguments*/) const final {
+    return {.accepts_flavor = !is_protected_ || context.credential.flavor == rpc::AuthFlavor::RPCSEC_GSS};
+  }
   Task<rpc::AcceptStatus> Call(rpc::CallContext& context, xdr::Decoder& arguments, xdr::Encoder& results) final;
 
  protected:
@@ -43,6 +46,8 @@ class CallbackCompounds : public rpc::Program {
 
  private:
   Task<rpc::AcceptStatus> Compound(rpc::Xid xid, xdr::Decoder& arguments, xdr::Encoder& results);
+
+  bool is_protected_ = false;  // a callback under RPCSEC_GSS has arrived
 };
 
 }  // namespace penstock::client::v4

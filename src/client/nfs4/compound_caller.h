@@ -14,6 +14,7 @@
 
 #include "base/signal.h"
 #include "base/timer.h"
+#include "client/call_security.h"
 #include "client/mount.h"
 #include "client/nfs4/dialect.h"
 #include "client/nfs4/operations.h"
@@ -33,9 +34,10 @@ struct CallerOptions {
   uint32_t max_message = (1 << 20) + (64 << 10);
   // Ask for a session whose replies survive a restart of the server (RFC 8881 §18.36.3, CREATE_SESSION4_FLAG_PERSIST).
   bool persist = true;
-  // Let only the principal of this client manage its client id, session and connections: ask for SP4_MACH_CRED (RFC
-  // 8881 §2.10.8.3, §18.35.3). Integrity or privacy must protect all calls.
-  bool protects_state = false;
+  // The protection of all calls; it outlives the caller. Null: nothing protects them. Under integrity and privacy only
+  // the principal of this client may manage its client id, session and connections (SP4_MACH_CRED, RFC 8881 §2.10.8.3),
+  // and under RPCSEC_GSS the server may protect its callbacks.
+  CallSecurity* security = nullptr;
   // Whether the client answers calls of the server: ask for a session with a backchannel.
   bool callbacks = true;
   // How long the client repeats an operation that the server delays (NFS4ERR_DELAY).

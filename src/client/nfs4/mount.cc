@@ -21,9 +21,9 @@ namespace {
 constexpr uint32_t kLargestTransfer = 1 << 20;
 constexpr uint32_t kLargestDirectory = 64 << 10;
 
-CallerOptions OptionsOf(const Url& url, const Dialect& dialect, const CallSecurity& security) {
+CallerOptions OptionsOf(const Url& url, const Dialect& dialect, CallSecurity& security) {
   CallerOptions options = UniqueCaller(dialect);
-  options.protects_state = security.seals();
+  options.security = &security;
   options.persist = url.session.persist;
   options.give_up_after = std::chrono::seconds(url.timeout);
   return options;
@@ -171,6 +171,7 @@ void Mount::MakeCaller(Workers& workers, CallerOptions caller_options, const Mou
       session_ = session.get();
       caller_ = std::move(session);
       dispatcher_.Add(callbacks_);
+      dispatcher_.Offer(security_.callback_flavor());
       break;
     }
     case SessionKind::kBound: {

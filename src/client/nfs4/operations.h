@@ -109,6 +109,8 @@ template <>
 struct Operation<nfs4::BIND_CONN_TO_SESSION4args>
     : OperationIs<nfs4::OP_BIND_CONN_TO_SESSION, nfs4::BIND_CONN_TO_SESSION4res> {};
 template <>
+struct Operation<nfs4::BACKCHANNEL_CTL4args> : OperationIs<nfs4::OP_BACKCHANNEL_CTL, nfs4::BACKCHANNEL_CTL4res> {};
+template <>
 struct Operation<nfs4::SECINFO4args> : OperationIs<nfs4::OP_SECINFO, nfs4::SECINFO4res> {};
 template <>
 struct Operation<nfs4::SECINFO_NO_NAME4args> : OperationIs<nfs4::OP_SECINFO_NO_NAME, nfs4::SECINFO4res> {};

@@ -62,7 +62,8 @@ Task<Result<void>> Session::ExchangeId(std::string_view what) {
   arguments.eia_clientowner.co_ownerid = AsBytes(options_.owner);
   // RFC 8881 §18.35.3: the client follows referrals.
   arguments.eia_flags = nfs4::EXCHGID4_FLAG_USE_NON_PNFS | nfs4::EXCHGID4_FLAG_SUPP_MOVED_REFER;
-  if (options_.protects_state) {
+  const bool protects_state = options_.security && options_.security->seals();
+  if (protects_state) {
     nfs4::state_protect_ops4 operations;
     operations.spo_must_enforce = kProtected.ToBitmap();
     arguments.eia_state_protect = nfs4::state_protect4_a(nfs4::SP4_MACH_CRED, std::move(operations));
@@ -71,7 +72,7 @@ Task<Result<void>> Session::ExchangeId(std::string_view what) {
   if (!reply) co_return std::unexpected(std::move(reply).error());
   const nfs4::EXCHANGE_ID4res& result = std::get<0>(reply->results);
   if (result.is_eir_resok4()) {
-    if (options_.protects_state && !result.eir_resok4().eir_state_protect.is_spr_mach_ops()) {
+    if (protects_state && !result.eir_resok4().eir_state_protect.is_spr_mach_ops()) {
       log::warn("{}: the server does not protect this client's session (SP4_MACH_CRED)", what);
     }
     lease_.HandleExchangeId(result.eir_resok4());
@@ -112,7 +113,8 @@ Task<Result<void>> Session::CreateSession(std::string_view what) {
                                    .ca_maxrequests = kBackSlots,
                                    .ca_rdma_ird = {}};
   arguments.csa_cb_program = kCallbackProgram;
-  arguments.csa_sec_parms.resize(1);  // AUTH_NONE
+  const auto protection = OfferCallbackProtection();
+  arguments.csa_sec_parms = protection.parameters;
   auto reply = co_await Bare(client_, std::move(arguments), what);
   if (!reply) co_return std::unexpected(std::move(reply).error());
   const nfs4::CREATE_SESSION4res& result = std::get<0>(reply->results);
@@ -121,6 +123,7 @@ Task<Result<void>> Session::CreateSession(std::string_view what) {
     slots_ = SlotTable(std::min(agreed.ca_maxrequests, options_.slots));
     max_request_ = agreed.ca_maxrequestsize;
     max_response_ = agreed.ca_maxresponsesize;
+    callback_context_ = protection.context;
     slots_changed_.Notify();
     co_return Result<void>();
   }
@@ -132,6 +135,22 @@ Task<Result<void>> Session::CreateSession(std::string_view what) {
     default:
       co_return std::unexpected(v4::ErrorOf(result.csr_status(), what));
   }
+}
+
+// The server uses the first entry that it can. AUTH_NONE is for servers that do not protect callbacks, like Linux's.
+Session::CallbackProtection Session::OfferCallbackProtection() const {
+  CallbackProtection protection;
+  if (options_.security) protection.offer = options_.security->OfferCallbackContext();
+  if (protection.offer) {
+    nfs4::gss_cb_handles4 handles;
+    handles.gcbp_service = static_cast<nfs4::rpc_gss_svc_t>(protection.offer->service);
+    handles.gcbp_handle_from_server = ConstBytes(protection.offer->handle_from_server);
+    handles.gcbp_handle_from_client = ConstBytes(protection.offer->handle_from_client);
+    protection.parameters.emplace_back(rpcmsg::RPCSEC_GSS, handles);
+    protection.context = protection.offer->number;
+  }
+  protection.parameters.emplace_back(rpcmsg::AUTH_NONE);
+  return protection;
 }
 
 // RFC 8881 §18.51
@@ -268,6 +287,7 @@ Session::Fate Session::HandleSequenceReply(SlotUse use, uint64_t generation, Tim
       if (options_.callbacks && lease_.back_channel_down() && !binding_ && !closing() && timers_.Now() >= bind_again_) {
         SpawnBackground(BindAgain());
       }
+      if (options_.callbacks && NeedsCallbackProtection()) SpawnBackground(ProtectCallbacks());
       fate = Fate::kDone;
       break;
     }
@@ -313,6 +333,27 @@ Task<void> Session::Bind(rpc::Client& connection) {
   auto reply = co_await Bare(connection, arguments, "binding the connection");
   // The next call notices if the session is lost.
   if (reply && generation == lease_.generation()) lease_.HandleBound();
+}
+
+bool Session::NeedsCallbackProtection() const {
+  if (!options_.security || protecting_ || closing()) return false;
+  const auto offer = options_.security->OfferCallbackContext();
+  return offer && offer->number != callback_context_;
+}
+
+// RFC 8881 §18.33: the client has made another context.
+Task<void> Session::ProtectCallbacks() {
+  protecting_ = true;
+  const uint64_t generation = lease_.generation();
+  const auto protection = OfferCallbackProtection();
+  nfs4::BACKCHANNEL_CTL4args arguments;
+  arguments.bca_cb_program = kCallbackProgram;
+  arguments.bca_sec_parms = protection.parameters;
+  auto reply = co_await Call([&] { return std::tuple(arguments); }, "protecting callbacks");
+  if (!reply) log::warn("{}", reply.error().message);
+  // Whatever the server has said, the next context is the next reason to try.
+  if (generation == lease_.generation()) callback_context_ = protection.context;
+  protecting_ = false;
 }
 
 Task<void> Session::BindAgain() {

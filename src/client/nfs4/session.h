@@ -71,13 +71,25 @@ class Session final : public CompoundCaller {
   Task<void> RenewLease() override;
   void HandleLeaseTime(Duration time) override { lease_.set_lease_time(time); }
   Task<void> BindAgain();
+  // How the server may protect its callbacks. The parameters refer to the offer.
+  struct CallbackProtection {
+    std::optional<CallSecurity::CallbackContext> offer{};
+    uint64_t context = 0;  // the number of the offered context
+    decltype(nfs4::CREATE_SESSION4args::csa_sec_parms) parameters{};
+  };
+  CallbackProtection OfferCallbackProtection() const;
+  // Whether calls have another context than the server's callbacks.
+  bool NeedsCallbackProtection() const;
+  Task<void> ProtectCallbacks();
 
   Lease lease_;
   SlotTable slots_{1};
   uint32_t max_request_ = 0;
   uint32_t max_response_ = 0;
   bool binding_ = false;
-  TimePoint bind_again_{};  // the next attempt to bind; limits the attempts if the server can never call back
+  bool protecting_ = false;
+  uint64_t callback_context_ = 0;  // the number of the context that the server has for its callbacks; 0: none
+  TimePoint bind_again_{};         // the next attempt to bind; limits the attempts if the server can never call back
   Signal slots_changed_;
 };
 

@@ -40,10 +40,22 @@ class ProtectedSessionTest : public SessionTest {
  protected:
   CallerOptions Protecting() {
     CallerOptions protecting = options;
-    protecting.protects_state = true;
+    protecting.security = &security;
     return protecting;
   }
-  ~ProtectedSessionTest() override { Run(protected_session.Close()); }
+  static Url Protected() {
+    Url url;
+    url.security = nfs_protocol::SecurityFlavor::kKrb5i;
+    return url;
+  }
+  ~ProtectedSessionTest() override {
+    Run(protected_session.Close());
+    workers.Join();
+  }
+
+  Workers workers{1};
+  const Url url = Protected();
+  CallSecurity security{loop, workers, url, {}};
   Session protected_session{loop, client, Protecting()};
 };
 

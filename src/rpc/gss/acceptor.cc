@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "rpc/gss/data_call.h"
+#include "rpc/gss/reverse_context.h"
 #include "xdr/decode.h"
 
 namespace penstock::rpc::gss {
@@ -80,6 +81,30 @@ Message Accepted(const Peer& peer, Xid xid, AcceptStatus status) {
 
 }  // namespace
 
+std::shared_ptr<ReverseProtection> Acceptor::Reverse(ConstBytes handle, ConstBytes reverse_handle,
+                                                     const GssInitiator& initiator) {
+  const ContextTable::Found found = contexts_.Find(handle, clock_.Now());
+  const bool is_own = found.context && found.context->initiator.names.name == initiator.name;
+  // A CCM context has no cryptography of its own.
+  if (!is_own || found.expired || found.context->conjunction) return nullptr;
+  CallingContext context{.protection = found.context->protection,
+                         .handle = {reverse_handle.begin(), reverse_handle.end()}};
+  return std::make_shared<ReverseContext>(std::move(context), pool_);
+}
+
+std::optional<Handle> Acceptor::Adopt(std::shared_ptr<ProtectedContext> protection, Initiator caller) {
+  const TimePoint now = clock_.Now();
+  const auto handle = contexts_.Begin(IpAddress(), now);
+  if (!handle) return std::nullopt;
+  auto context = std::make_shared<SecurityContext>();
+  context->protection = std::move(protection);
+  context->handle = *handle;
+  if (caller.lifetime) context->expires = now + *caller.lifetime;
+  context->initiator = std::move(caller);
+  contexts_.Establish(std::move(context), now);
+  return handle;
+}
+
 Task<SecurityFlavor::Admission> Acceptor::Admit(const Message& call, const CallHeader& header, size_t arguments_at,
                                                 const Peer& peer) {
   const auto credential = ReadCredential(header.credential.body.bytes());
@@ -107,7 +132,7 @@ Acceptor::Verdict Acceptor::Verify(const Incoming& incoming, SecurityContext& co
   if (!context.window.IsNew(sequence)) return Verdict::kDropped;
   if (header.verifier.flavor != AuthFlavor::RPCSEC_GSS) return Verdict::kBadVerifier;
   const auto verified =
-      context.mechanism->VerifyMic(VerifiedOctets(incoming.call, header), header.verifier.body.bytes());
+      context.protection->mechanism->VerifyMic(VerifiedOctets(incoming.call, header), header.verifier.body.bytes());
   if (!verified) return verified.error().major == kContextExpired ? Verdict::kContextOver : Verdict::kNotOfContext;
   if (sequence >= rpcsecgss::MAXSEQ) return Verdict::kContextOver;
   context.window.Take(sequence);
@@ -127,7 +152,7 @@ Task<SecurityFlavor::Admission> Acceptor::AdmitData(const Incoming& incoming) {
     co_return Denied(peer, header.xid, AuthStatus::RPCSEC_GSS_CREDPROBLEM);
   }
   const auto verify = [&] { return Verify(incoming, *found.context); };
-  const Verdict verdict = co_await InTurn(*found.context, peer.loop, pool_, false, verify);
+  const Verdict verdict = co_await InTurn(*found.context->protection, peer.loop, pool_, false, verify);
   switch (verdict) {
     case Verdict::kAccepted:
       break;

@@ -40,6 +40,12 @@ class Acceptor final : public SecurityFlavor {
         is_protected_(std::move(parts.is_protected)),
         contexts_(parts.limits, std::move(parts.random)) {}
 
+  std::shared_ptr<ReverseProtection> Reverse(ConstBytes handle, ConstBytes reverse_handle,
+                                             const GssInitiator& initiator) override;
+  // Accepts calls under `protection`, which belongs to a context that this end has made, and returns the handle for
+  // them. Nothing if there is no room.
+  std::optional<Handle> Adopt(std::shared_ptr<ProtectedContext> protection, Initiator caller);
+
   Task<Admission> Admit(const Message& call, const CallHeader& header, size_t arguments_at, const Peer& peer) override;
 
   const ContextTable& contexts() const { return contexts_; }

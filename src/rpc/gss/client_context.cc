@@ -162,19 +162,20 @@ Task<ClientContext::Made> ClientContext::Make(Channel& channel, const CallHeader
     context->expires = now + *lifetime;
     context->renew_at = context->expires - std::min<Duration>(kRenewBefore, *lifetime / 4);
   }
-  context->mechanism = std::move(mechanism);
+  ProtectedContext& protection = *context->protection;
+  protection.mechanism = std::move(mechanism);
   // RFC 2203 §5.2.3.1: the verifier covers the size of the window as the server has sent it.
   std::array<std::byte, 4> window;
   StoreBig(window.data(), answer.window);
   const auto complete = [&]() -> gss::Result<void> {
-    PENSTOCK_CHECK(context->mechanism->VerifyMic(window, answer.verifier));
+    PENSTOCK_CHECK(protection.mechanism->VerifyMic(window, answer.verifier));
     Mic own;
-    PENSTOCK_CHECK(context->mechanism->GetMic(window, own));
-    context->mic_size = std::max(own.size, answer.verifier.size());
-    PENSTOCK_TRY(context->wrap_room, context->mechanism->RoomToWrap(kLong));
+    PENSTOCK_CHECK(protection.mechanism->GetMic(window, own));
+    protection.mic_size = std::max(own.size, answer.verifier.size());
+    PENSTOCK_TRY(protection.wrap_room, protection.mechanism->RoomToWrap(kLong));
     return {};
   };
-  const gss::Result<void> completed = co_await InTurn(*context, place.loop, place.pool, false, complete);
+  const gss::Result<void> completed = co_await InTurn(protection, place.loop, place.pool, false, complete);
   if (!completed) {
     co_return fail(
         fmt::format("the answer of {} is not authentic: {}", parts_.mechanism.Acceptor(), completed.error().text));

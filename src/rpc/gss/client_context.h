@@ -16,6 +16,7 @@
 #include "rpc/gss/context.h"
 #include "rpc/gss/mechanism.h"
 #include "rpc/gss/sealing.h"
+#include "rpc/gss/secured_call.h"
 #include "rpc/header.h"
 #include "rpc/transport.h"
 
@@ -41,8 +42,7 @@ class ClientContext {
   ClientContext& operator=(const ClientContext&) = delete;
 
   // An established context.
-  struct Established : ProtectedContext {
-    std::vector<std::byte> handle;
+  struct Established : CallingContext {
     // The most calls that may be under way (RFC 2203 §5.2.3.1: seq_window).
     uint32_t window = 1;
     TimePoint renew_at = TimePoint::max();
@@ -75,8 +75,8 @@ class ClientContext {
   const SealingPlace& place() const { return parts_.place; }
   // Says why there is no context, as a text for users. Empty if the last attempt to make one has succeeded.
   const std::string& trouble() const { return trouble_; }
-  // Whether there is a context that calls may use.
-  bool established() const { return current_ != nullptr; }
+  // The context that calls use; null if there is none.
+  const Established* current() const { return current_.get(); }
   // The number of contexts that were made.
   uint64_t made() const { return made_; }
 

@@ -16,10 +16,10 @@ std::unexpected<Failure> Refuse(uint32_t major, std::string why) {
 // Takes the token's number, and returns the checksum of `confirmation`. Requires the turn of `inner`.
 Result<Mic> Confirm(SecurityContext& inner, const ConjunctionToken& token, ConstBytes confirmation) {
   if (!inner.window.IsNew(token.number)) return Refuse(kFailure | kDuplicateToken, "the token was used before");
-  PENSTOCK_CHECK(inner.mechanism->VerifyMic(token.claim, token.mic));
+  PENSTOCK_CHECK(inner.protection->mechanism->VerifyMic(token.claim, token.mic));
   if (token.number >= rpcsecgss::MAXSEQ) return Refuse(kContextExpired, "the inner context has no number left");
   Mic mic;
-  PENSTOCK_CHECK(inner.mechanism->GetMic(confirmation, mic));
+  PENSTOCK_CHECK(inner.protection->mechanism->GetMic(confirmation, mic));
   inner.window.Take(token.number);
   return mic;
 }
@@ -47,7 +47,7 @@ Task<Result<Acceptor::Negotiated>> Acceptor::Conjoin(const Peer& peer, const Han
 
   const xdr::Message confirmation = ConjunctionConfirmation(*peer.buffers, handle, token.claim);
   const auto confirm = [&] { return Confirm(*found.context, token, confirmation.stream.bytes()); };
-  const Result<Mic> mic = co_await InTurn(*found.context, peer.loop, pool_, false, confirm);
+  const Result<Mic> mic = co_await InTurn(*found.context->protection, peer.loop, pool_, false, confirm);
   if (!mic) co_return std::unexpected(mic.error());
 
   const SecurityContext& inner = *found.context;
@@ -56,7 +56,7 @@ Task<Result<Acceptor::Negotiated>> Acceptor::Conjoin(const Peer& peer, const Han
   context->initiator = inner.initiator;
   context->expires = inner.expires;
   context->conjunction.emplace(inner.handle, hosts);
-  context->mechanism = std::make_unique<ChannelProtection>();
+  context->protection->mechanism = std::make_unique<ChannelProtection>();
   const ConstBytes answer = mic->bytes();
   Negotiated negotiated;
   negotiated.step.token.assign(answer.begin(), answer.end());

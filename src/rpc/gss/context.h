@@ -29,8 +29,8 @@ struct Conjunction {
   HostPair hosts;
 };
 
-// The protection of messages under a context, at either end. Shared by its calls, which may run on different loops, so
-// a shared_ptr must own it.
+// The protection of messages under a context, at either end and in both directions. Shared by its calls, which may run
+// on different loops, so a shared_ptr must own it.
 struct ProtectedContext : std::enable_shared_from_this<ProtectedContext> {
   // The octets that the mechanism needs for a checksum, and around a wrapped message.
   size_t mic_size = 0;
@@ -42,13 +42,14 @@ struct ProtectedContext : std::enable_shared_from_this<ProtectedContext> {
   std::unique_ptr<MessageProtection> mechanism;
 };
 
-// A context of the server.
-struct SecurityContext : ProtectedContext {
+// A context for calls that this end executes.
+struct SecurityContext {
+  std::shared_ptr<ProtectedContext> protection = std::make_shared<ProtectedContext>();
   Handle handle;
   Initiator initiator;
   TimePoint expires = TimePoint::max();
   std::optional<Conjunction> conjunction{};  // for a CCM context only
-  SequenceWindow window;                     // guarded by the strand
+  SequenceWindow window;                     // guarded by the strand of the protection
 };
 
 // co_await InTurn(context, loop, pool, takes_long, f) runs f() with exclusive use of `context`, and returns its result.

@@ -39,7 +39,8 @@ Task<bool> DataCall::Unseal(const Message& call, size_t arguments_at, const Peer
   // RFC 8166 §8.2.2.3: sealed data is not reduced.
   if (!behind.items.empty()) co_return false;
   const SealingPlace place = PlaceOf(peer, pool_);
-  Result<Message> unsealed = co_await gss::Unseal(*context_, credential_.service, sequence_, behind, 0, place);
+  Result<Message> unsealed =
+      co_await gss::Unseal(*context_->protection, credential_.service, sequence_, behind, 0, place);
   if (!unsealed) {
     log::debug("arguments of {}: {}", context_->initiator.names.display, unsealed.error().text);
     co_return false;
@@ -53,7 +54,7 @@ Result<Mic> DataCall::MakeVerifier() const {
   std::array<std::byte, 4> number;
   StoreBig(number.data(), sequence_);
   Mic mic;
-  PENSTOCK_CHECK(context_->mechanism->GetMic(number, mic));
+  PENSTOCK_CHECK(context_->protection->mechanism->GetMic(number, mic));
   return mic;
 }
 
@@ -61,7 +62,7 @@ Task<Message> DataCall::Seal(Message plain, const Peer& peer) {
   if (!IsAccepted(plain)) co_return plain;  // a denial has no seal (RFC 2203 §5.3.3.3)
   const SealingPlace place = PlaceOf(peer, pool_);
   const auto make_verifier = [&] { return MakeVerifier(); };
-  const Result<Mic> verifier = co_await InTurn(*context_, place.loop, place.pool, false, make_verifier);
+  const Result<Mic> verifier = co_await InTurn(*context_->protection, place.loop, place.pool, false, make_verifier);
   if (!verifier) {
     // RFC 2203 §5.3.3.4.1
     xdr::Encoder denial(*peer.buffers);
@@ -71,7 +72,8 @@ Task<Message> DataCall::Seal(Message plain, const Peer& peer) {
   const Head head = ReplyHead(plain, *verifier);
   const Message results = BehindHead(plain);
   if (credential_.service == GssService::kNone || !HasResults(plain)) co_return Joined(*peer.buffers, head, results);
-  Result<Message> sealed = co_await gss::Seal(*context_, credential_.service, sequence_, head, results, place);
+  Result<Message> sealed =
+      co_await gss::Seal(*context_->protection, credential_.service, sequence_, head, results, place);
   if (sealed) co_return *std::move(sealed);
   // RFC 2203 §5.3.3.4.1, §5.3.3.4.4: the server sends no reply.
   log::warn("the reply to {} cannot be sealed: {}", context_->initiator.names.display, sealed.error().text);

@@ -17,7 +17,7 @@ class DataCall final : public SecuredCall {
   // Unseals the arguments, which begin at `arguments_at` of `call`. Returns false if the seal is wrong.
   Task<bool> Unseal(const Message& call, size_t arguments_at, const Peer& peer);
 
-  size_t reply_overhead() const override { return SealOverhead(*context_, credential_.service); }
+  size_t reply_overhead() const override { return SealOverhead(*context_->protection, credential_.service); }
   Task<Message> Seal(Message plain, const Peer& peer) override;
 
  private:

@@ -54,9 +54,9 @@ Result<Acceptor::Negotiated> Acceptor::TakeToken(std::unique_ptr<MechanismContex
   std::array<std::byte, 4> window;
   StoreBig(window.data(), SequenceWindow::kSize);
   PENSTOCK_CHECK(mechanism->GetMic(window, negotiated.verifier));
-  context->mic_size = negotiated.verifier.size;
-  PENSTOCK_TRY(context->wrap_room, mechanism->RoomToWrap(kLong));
-  context->mechanism = std::move(mechanism);
+  context->protection->mic_size = negotiated.verifier.size;
+  PENSTOCK_TRY(context->protection->wrap_room, mechanism->RoomToWrap(kLong));
+  context->protection->mechanism = std::move(mechanism);
   negotiated.context = std::move(context);
   return negotiated;
 }

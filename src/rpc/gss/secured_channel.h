@@ -2,8 +2,8 @@
 #pragma once
 
 #include <memory>
+#include <utility>
 
-#include "protocol/rpcsec_gss.h"
 #include "rpc/gss/client_context.h"
 #include "rpc/transport.h"
 
@@ -23,21 +23,7 @@ class SecuredChannel final : public Channel {
   Task<penstock::Result<Message, CallError>> Call(Message call, ReplyShape shape) override;
 
  private:
-  // A call without its protection.
-  struct Plain {
-    const CallHeader& header;
-    GssService service;
-    const Message& arguments;
-  };
-  struct Outcome {
-    penstock::Result<Message, CallError> reply;
-    bool forgotten = false;  // the server does not accept the context any more
-  };
-  // Makes the head of a call, signed (RFC 2203 §5.3.1).
-  Task<Result<Head>> MakeHead(const ClientContext::Use& use, const CallHeader& header,
-                              rpcsecgss::rpc_gss_proc_t procedure, GssService service);
-  Task<Outcome> CallUnder(const ClientContext::Use& use, const Plain& plain, ReplyShape shape);
-  Task<Outcome> Open(const ClientContext::Use& use, const Plain& plain, Message answer);
+  // Gives a context back to the server (RFC 2203 §5.4), by a call with the XID, program and version of `header`.
   Task<void> GiveBack(ClientContext::Use use, const CallHeader& header);
 
   const std::unique_ptr<Channel> channel_;

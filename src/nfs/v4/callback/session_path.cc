@@ -32,7 +32,9 @@ Task<void> CallbackSender::DeliverProbe(SessionId session, std::shared_ptr<rpc::
   if (!probed.second) co_return;
   const auto called_as = state_.Run([&](StateTables& state) { return state.sessions.FindCallbackProgram(session); });
   if (called_as) {
-    const CallbackCall call{.program = called_as->number, .credential = called_as->credential.auth()};
+    const CallbackCall call{.program = called_as->number,
+                            .credential = called_as->credential.auth(),
+                            .protection = called_as->credential.protection().get()};
     if (channel->loop()) co_await SwitchTo(*channel->loop());
     const auto answer = co_await CallOver(*channel, channel->xids().Next(), call);
     if (home_) co_await SwitchTo(*home_);
@@ -56,6 +58,7 @@ Task<CallbackSender::Answer> CallbackSender::CallBySession(ClientId client, cons
   }
   CallbackCall call{.program = started->program,
                     .credential = started->credential.auth(),
+                    .protection = started->credential.protection().get(),
                     .minor_version = started->minor_version,
                     .sequence = CB_SEQUENCE4args{.csa_sessionid = started->session,
                                                  .csa_sequenceid = started->slot.sequence.value(),

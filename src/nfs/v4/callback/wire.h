@@ -43,6 +43,8 @@ CallbackOperation MakeGetAttributes(const FileHandle& file, bool with_times);
 struct CallbackCall {
   uint32_t program = 0;
   rpc::OpaqueAuth credential{};
+  // Makes the call, if it is not null: see rpc::ClientCredential::protection(). It outlives the call.
+  rpc::ReverseProtection* protection = nullptr;
   MinorVersion minor_version{};
   uint32_t identifier = 0;                               // callback_ident, for clients without sessions
   std::optional<nfs4::CB_SEQUENCE4args> sequence{};      // for clients with sessions of RFC 8881

@@ -40,6 +40,8 @@ struct Services {
   const TimerService& clock;  // any thread may call Now()
   // Reads files of other servers, for COPY. If null, the server neither copies from other servers nor lets them copy.
   CopySources* copy_sources = nullptr;
+  // Protects callbacks under RPCSEC_GSS. If null, the server makes none under it.
+  rpc::SecurityFlavor* gss = nullptr;
   // Stores the replies of persistent sessions. If null, no session is persistent.
   ReplyWriter* replies = nullptr;
   // Draws a number that a client cannot guess, on any thread.

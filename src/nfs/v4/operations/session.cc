@@ -55,18 +55,36 @@ rpc::ClientCredential CredentialOf(const rpcmsg::authsys_parms& asked) {
                                                    .groups = {asked.gids.begin(), asked.gids.end()}});
 }
 
-// Chooses the credential of callbacks: the first supported one that the client lists. An empty list means AUTH_NONE.
-// The server makes no callbacks under RPCSEC_GSS, so a client that lists nothing else gets no callbacks (RFC 8881
-// §2.10.8.2). If such a client uses no RPCSEC_GSS itself, its handles are unknown (NFS4ERR_NOENT, §18.36.3).
-Result<std::optional<rpc::ClientCredential>, nfsstat4> CallbackCredential(
-    const decltype(CREATE_SESSION4args::csa_sec_parms)& offered, const rpc::Credential& caller) {
-  for (const callback_sec_parms4& each : offered) {
-    if (each.cb_secflavor() == rpcmsg::AUTH_NONE) return rpc::ClientCredential();
-    if (each.cb_secflavor() == rpcmsg::AUTH_SYS) return CredentialOf(each.cbsp_sys_cred());
+// Returns the credential of callbacks in this flavor. NFS4ERR_NOENT if the caller has made no such context.
+Result<rpc::ClientCredential, nfsstat4> CredentialOf(const callback_sec_parms4& offer, const Compound& compound) {
+  switch (offer.cb_secflavor()) {
+    case rpcmsg::AUTH_SYS:
+      return CredentialOf(offer.cbsp_sys_cred());
+    case rpcmsg::RPCSEC_GSS:
+      break;
+    default:
+      return rpc::ClientCredential();
   }
-  if (offered.empty()) return rpc::ClientCredential();
-  if (caller.flavor != rpc::AuthFlavor::RPCSEC_GSS) return std::unexpected(NFS4ERR_NOENT);
-  return std::nullopt;
+  rpc::SecurityFlavor* const gss = compound.services.gss;
+  const rpc::GssInitiator* const initiator = compound.call.credential.initiator;
+  if (!gss || !initiator) return std::unexpected(NFS4ERR_NOENT);
+  const gss_cb_handles4& handles = offer.cbsp_gss_handles();
+  auto protection =
+      gss->Reverse(handles.gcbp_handle_from_server.bytes(), handles.gcbp_handle_from_client.bytes(), *initiator);
+  if (!protection) return std::unexpected(NFS4ERR_NOENT);
+  return rpc::ClientCredential(static_cast<rpc::GssService>(handles.gcbp_service), std::move(protection));
+}
+
+// Chooses the credential of callbacks (RFC 8881 §18.36.3): the first one that the client lists and that the server can
+// use. An empty list means AUTH_NONE.
+Result<rpc::ClientCredential, nfsstat4> CallbackCredential(const decltype(CREATE_SESSION4args::csa_sec_parms)& offered,
+                                                           const Compound& compound) {
+  Result<rpc::ClientCredential, nfsstat4> chosen;
+  for (const callback_sec_parms4& each : offered) {
+    chosen = CredentialOf(each, compound);
+    if (chosen) break;
+  }
+  return chosen;
 }
 
 }  // namespace
@@ -131,7 +149,7 @@ Task<CREATE_SESSION4res> CreateSession(Compound& compound, const CREATE_SESSION4
   if (!fore) co_return CREATE_SESSION4res(fore.error());
   const auto back = NegotiateBack(arguments.csa_back_chan_attrs);
   if (!back) co_return CREATE_SESSION4res(back.error());
-  auto credential = CallbackCredential(arguments.csa_sec_parms, compound.call.credential);
+  auto credential = CallbackCredential(arguments.csa_sec_parms, compound);
   if (!credential) co_return CREATE_SESSION4res(credential.error());
 
   Sessions::CreateRequest asked{.client = ClientId(arguments.csa_clientid),
@@ -188,10 +206,11 @@ BIND_CONN_TO_SESSION4res BindConnection(Compound& compound, const BIND_CONN_TO_S
 // RFC 8881 §18.33: all listed RPCSEC_GSS handles must be known. A client without contexts has no known handle.
 BACKCHANNEL_CTL4res ControlBackChannel(Compound& compound, const BACKCHANNEL_CTL4args& arguments) {
   const rpc::Credential& caller = compound.call.credential;
-  const auto of_gss = [](const callback_sec_parms4& each) { return each.cb_secflavor() == rpcmsg::RPCSEC_GSS; };
-  const bool has_contexts = caller.flavor == rpc::AuthFlavor::RPCSEC_GSS;
-  if (!has_contexts && std::ranges::any_of(arguments.bca_sec_parms, of_gss)) return {NFS4ERR_NOENT};
-  auto credential = CallbackCredential(arguments.bca_sec_parms, caller);
+  // Unlike CREATE_SESSION, this operation fails if one of the contexts is unknown (RFC 8881 §18.33.3).
+  for (const callback_sec_parms4& each : arguments.bca_sec_parms) {
+    if (const auto known = CredentialOf(each, compound); !known) return {known.error()};
+  }
+  auto credential = CallbackCredential(arguments.bca_sec_parms, compound);
   if (!credential) return {credential.error()};
   return {compound.services.state.Run([&](StateTables& state) {
     return state.sessions.ControlBackChannel(compound.session->name->session, arguments.bca_cb_program,

@@ -58,7 +58,7 @@ Result<Sessions::CallbackStart, Sessions::NoCallback> Sessions::StartCallback(Cl
                          .highest_slot = session.callback_slots.highest_busy(),
                          .minor_version = session.minor_version,
                          .program = session.callback_program,
-                         .credential = *session.callback_credential,
+                         .credential = session.callback_credential,
                          .channel = session.connections.BackChannel()};
   }
   return std::unexpected(reason);
@@ -66,8 +66,8 @@ Result<Sessions::CallbackStart, Sessions::NoCallback> Sessions::StartCallback(Cl
 
 std::optional<Sessions::CallbackProgram> Sessions::FindCallbackProgram(const SessionId& id) const {
   const Session* session = Find(id);
-  if (!session || !session->callback_credential) return std::nullopt;
-  return CallbackProgram{session->callback_program, *session->callback_credential};
+  if (!session) return std::nullopt;
+  return CallbackProgram{session->callback_program, session->callback_credential};
 }
 
 bool Sessions::HasSeenReply(const RequestName& request) const {

@@ -56,10 +56,9 @@ struct Session {
   ReplySlots slots;
   BoundConnections connections;
 
-  // The backchannel: the client's program, and the credential that it expects; none if the server has no credential
-  // that the client accepts.
+  // The backchannel: the client's program, and the credential that it expects.
   uint32_t callback_program;
-  std::optional<rpc::ClientCredential> callback_credential;
+  rpc::ClientCredential callback_credential;
   CallbackSlots callback_slots;
   // The client has given a connection to the backchannel, so it expects callbacks.
   bool has_back_channel = false;
@@ -73,7 +72,7 @@ struct Session {
 
   // All slots of the backchannel are lost (SEQ4_STATUS_BACKCHANNEL_FAULT).
   bool back_channel_fault() const { return callback_slots.all_lost(); }
-  bool back_channel_works() const { return callback_credential && !back_channel_fault() && connections.HasBack(); }
+  bool back_channel_works() const { return !back_channel_fault() && connections.HasBack(); }
 };
 
 }  // namespace penstock::nfs::v4

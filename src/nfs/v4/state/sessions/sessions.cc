@@ -105,7 +105,7 @@ Sessions::CreateResult Sessions::Create(Client& client, CreateRequest asked, con
   Session& session = Add(client, std::move(asked), random);
   session.connections.JoinFore(connection);
   uint32_t flags = 0;
-  if (back_channel && session.callback_credential && session.connections.JoinBack(connection)) {
+  if (back_channel && session.connections.JoinBack(connection)) {
     session.has_back_channel = true;
     flags |= nfs4::CREATE_SESSION4_FLAG_CONN_BACK_CHAN;
   }
@@ -196,16 +196,13 @@ Result<nfs4::channel_dir_from_server4, nfs4::nfsstat4> Sessions::Bind(const Sess
   }
   Session* session = Find(id);
   if (!session || session->client->doomed) return std::unexpected(nfs4::NFS4ERR_BADSESSION);
-  // If the server has no credential for callbacks, the connection cannot join the backchannel.
-  const SessionConnection without{.number = connection.number};
-  PENSTOCK_TRY(const auto bound,
-               session->connections.Bind(session->callback_credential ? connection : without, direction));
+  PENSTOCK_TRY(const auto bound, session->connections.Bind(connection, direction));
   if (bound != nfs4::CDFS4_FORE) session->has_back_channel = true;
   return bound;
 }
 
 nfs4::nfsstat4 Sessions::ControlBackChannel(const SessionId& id, uint32_t callback_program,
-                                            std::optional<rpc::ClientCredential> credential, const Sender& sender) {
+                                            rpc::ClientCredential credential, const Sender& sender) {
   if (const auto status = CheckProtection(id, nfs4::OP_BACKCHANNEL_CTL, sender); status != nfs4::NFS4_OK) return status;
   Session* session = Find(id);
   if (!session) return nfs4::NFS4ERR_DEADSESSION;  // another connection has destroyed it since SEQUENCE

@@ -42,8 +42,7 @@ class Sessions {
     nfs4::channel_attrs4 fore;      // negotiated attributes
     nfs4::channel_attrs4 back;
     uint32_t callback_program = 0;
-    // Empty if the client accepts no flavor that the server can use.
-    std::optional<rpc::ClientCredential> callback_credential{std::in_place};
+    rpc::ClientCredential callback_credential{};
   };
   struct CreateResult {
     nfs4::CREATE_SESSION4res reply{};  // the new reply, or the repeated one
@@ -72,9 +71,9 @@ class Sessions {
   Result<nfs4::channel_dir_from_server4, nfs4::nfsstat4> Bind(const SessionId& id, const SessionConnection& connection,
                                                               nfs4::channel_dir_from_client4 direction,
                                                               const Sender& sender);
-  // Sets the program and the credential of later callbacks (BACKCHANNEL_CTL). See CreateRequest for `credential`.
-  nfs4::nfsstat4 ControlBackChannel(const SessionId& id, uint32_t callback_program,
-                                    std::optional<rpc::ClientCredential> credential, const Sender& sender);
+  // Sets the program and the credential of later callbacks (BACKCHANNEL_CTL).
+  nfs4::nfsstat4 ControlBackChannel(const SessionId& id, uint32_t callback_program, rpc::ClientCredential credential,
+                                    const Sender& sender);
   // Ends all sessions of a client.
   void EndAll(const Client& client);
 
