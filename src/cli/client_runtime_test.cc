@@ -112,5 +112,35 @@ TEST(ClientRuntime, RunOnMountsMountsNothingIfOneTextIsNoUrl) {
   EXPECT_FALSE(used);
 }
 
+SetupResult<client::Url> ParsedWith(const std::string& url, const TlsOptions& tls) {
+  AccessOptions options;
+  options.tls = tls;
+  return ParseUrl(url, options);
+}
+std::string ErrorOf(const std::string& url, const TlsOptions& tls) {
+  const auto parsed = ParsedWith(url, tls);
+  return parsed ? "no error" : parsed.error().message;
+}
+
+TEST(ParseUrl, TheOptionOfProtectionReplacesThatOfTheUrl) {
+  using enum client::TransportSecurity;
+  EXPECT_EQ(ParsedWith("nfs://host/?xprtsec=tls", {})->transport_security, kTls);
+  EXPECT_EQ(ParsedWith("nfs://host/?xprtsec=tls", {.xprtsec = "none", .files = {}})->transport_security, kNone);
+  EXPECT_EQ(ParsedWith("nfs://host/", {.xprtsec = "mtls", .files = {}})->transport_security, kMutualTls);
+  EXPECT_EQ(ErrorOf("nfs://host/?proto=rdma", {.xprtsec = "tls", .files = {}}),
+            "nfs://host/?proto=rdma: xprtsec=tls needs proto=tcp: RDMA has no TLS, and --xprtsec replaces the "
+            "protection of the URL");
+}
+
+TEST(ParseUrl, RejectsFilesOfTlsThatHaveNoEffectOrLackTheirOther) {
+  const rpc::tls::Files authorities{.certificate = {}, .key = {}, .authorities = "ca.pem"};
+  EXPECT_EQ(ErrorOf("nfs://host/?xprtsec=tls", {.xprtsec = {}, .files = authorities}), "no error");
+  EXPECT_EQ(ErrorOf("nfs://host/", {.xprtsec = {}, .files = authorities}),
+            "--tls-ca, --tls-cert and --tls-key are without effect: add --xprtsec tls, or xprtsec=tls to the URL");
+  const rpc::tls::Files half{.certificate = "own.pem", .key = {}, .authorities = {}};
+  EXPECT_EQ(ErrorOf("nfs://host/?xprtsec=mtls", {.xprtsec = {}, .files = half}),
+            "--tls-cert and --tls-key belong together: give both");
+}
+
 }  // namespace
 }  // namespace penstock::cli

@@ -131,7 +131,7 @@ class CallSecurityTest : public testing::TestWithParam<Version> {
   // Alice is no root.
   static void OpenRootToAll(Bench& it) {
     it.Run([](fs::FileSystem& files, Loop& loop) -> Task<void> {
-      const fs::RequestContext root{.credentials = {}, .loop = &loop};
+      const fs::RequestContext root{.credentials = {.uid = 0, .gid = 0, .groups = {}}, .loop = &loop};
       fs::NewAttributes attributes;
       attributes.mode = 0777;
       const auto set = co_await files.SetAttributes(root, files.Root(), attributes, std::nullopt);

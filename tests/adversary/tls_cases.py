@@ -151,7 +151,7 @@ def sealed_cases(server, authority):
     yield Case("RPC record that is too large", "RFC 5531 §11", act(rpc_record_too_large), Passed())
     yield Case("end without close_notify", "RFC 8446 §6.1", act(truncated), Passed())
     for name, how in (("TLS 1.2", {"versions": (ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_2)}),
-                      ("no ALPN", {"alpn": ()}), ("another ALPN", {"alpn": ("h2",)})):
+                      ("another ALPN", {"alpn": ("h2",)})):
         def refused(_, how=how):
             try:
                 peer = TlsSocket(server.tcp, authority, **how)

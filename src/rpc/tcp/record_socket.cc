@@ -255,7 +255,8 @@ SocketAddress RecordSocket::local() const {
 }
 
 int RecordSocket::StalledIntervals() {
-  const bool receive_stalled = receiving_ && reader_.mid_record() && received_ == received_seen_;
+  const bool mid_record = reader_.mid_record() || (tls_ && tls_->mid_record());
+  const bool receive_stalled = receiving_ && mid_record && received_ == received_seen_;
   const bool send_stalled = sending_ && writer_.sent() == sent_seen_;
   received_seen_ = received_;
   sent_seen_ = writer_.sent();

@@ -7,11 +7,13 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <string>
 #include <utility>
 
 #include "base/address.h"
 #include "base/loop.h"
 #include "base/released_socket.h"
+#include "base/result.h"
 #include "rpc/record_marking.h"
 #include "rpc/tls/session.h"
 #include "rpc/transport.h"
@@ -38,9 +40,9 @@ class RecordSocket : public std::enable_shared_from_this<RecordSocket> {
   // nothing is queued.
   void Secure(std::unique_ptr<tls::Session> session);
   // Waits for a client's ClientHello, does the handshake of `session`, and secures the socket with it. Requires
-  // quiet(). Returns false if that fails: then the socket is closed, or receives nothing more. Octets that are no TLS
+  // quiet(). If that fails, the socket is closed, or receives nothing more; the error says why. Octets that are no TLS
   // get no answer (RFC 9289 §5.1.1). The time counts as a stall of the peer.
-  Task<bool> AcceptTls(std::unique_ptr<tls::Session> session);
+  Task<Result<void, std::string>> AcceptTls(std::unique_ptr<tls::Session> session);
   // Null without TLS.
   const tls::Session* tls() const { return tls_.get(); }
 

@@ -23,8 +23,9 @@ void RecordSocket::Secure(std::unique_ptr<tls::Session> session) {
   tls_ = std::move(session);
 }
 
-Task<bool> RecordSocket::AcceptTls(std::unique_ptr<tls::Session> session) {
+Task<Result<void, std::string>> RecordSocket::AcceptTls(std::unique_ptr<tls::Session> session) {
   using TlsIo = tls::Session::Io;
+  std::string why = "the connection was closed";
   handshaking_ = true;
   bool begun = false;
   while (!ended_) {
@@ -34,10 +35,10 @@ Task<bool> RecordSocket::AcceptTls(std::unique_ptr<tls::Session> session) {
       if (io == TlsIo::kDone) {
         handshaking_ = false;
         Secure(std::move(session));
-        co_return true;
+        co_return Result<void, std::string>();
       }
       if (io == TlsIo::kFailed) {
-        log::info("a TLS handshake with a client has failed: {}", session->failure());
+        why = session->failure();
         break;
       }
     }
@@ -46,9 +47,9 @@ Task<bool> RecordSocket::AcceptTls(std::unique_ptr<tls::Session> session) {
     if (!ended_ && !begun) {
       std::byte first{};
       const ssize_t n = ::recv(socket_.native_handle(), &first, sizeof first, MSG_DONTWAIT | MSG_PEEK);
-      if (n < 0 && errno == EAGAIN) continue;
+      if (n < 0 && (errno == EAGAIN || errno == EINTR)) continue;
       if (n <= 0 || first != kHandshakeRecord) {
-        log::debug("closed a connection: the client does not begin the TLS handshake that it has asked for");
+        why = "it does not begin the handshake that it has asked for";
         break;
       }
       begun = true;
@@ -56,7 +57,7 @@ Task<bool> RecordSocket::AcceptTls(std::unique_ptr<tls::Session> session) {
   }
   handshaking_ = false;
   if (!ended_) Close();
-  co_return false;
+  co_return std::unexpected(std::move(why));
 }
 
 RecordSocket::Io RecordSocket::ReceiveSealed() {

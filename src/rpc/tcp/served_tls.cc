@@ -42,8 +42,11 @@ Task<bool> ServedConnection::BeginTls(Slice probe) {
   if (socket_->closed() || !accepting()) co_return false;
   // The connection stays idle for the table of connections, which may close it for another one.
   auto session = tls::Session::ForServer(options_.tls->current(), socket_->fd(), loop_.buffers());
-  const bool secured = co_await socket_->AcceptTls(std::move(session));
-  if (!secured) co_return false;
+  const auto secured = co_await socket_->AcceptTls(std::move(session));
+  if (!secured) {
+    options_.tls->LogRefusal(peer_.address.address(), secured.error(), loop_.Now());
+    co_return false;
+  }
 
   const tls::Facts& facts = socket_->tls()->facts();
   peer_.protection = facts.mutual ? Protection::kMutualTls : Protection::kTls;

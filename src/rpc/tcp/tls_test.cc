@@ -1,4 +1,5 @@
 // Tests of TLS on RPC connections: the probe, the rules about plain text around it, and calls within TLS.
+#include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <openssl/ssl.h>
@@ -252,6 +253,22 @@ TEST_F(TlsTest, EndsHandshakesThatStall) {
   EXPECT_EQ(ReadFrom(fd, 36), StartTlsReply(5));
   Write(fd, std::string("\x16\x03\x01\x00", 4));
   EXPECT_TRUE(ClosedByServer(fd));
+}
+
+// A peer that sends half a TLS record within an established session.
+TEST_F(TlsTest, EndsSessionsThatStallInATlsRecord) {
+  StartTlsServer({.stall_limit = 200ms});
+  const FileDescriptor fd = RawConnection();
+  Write(fd, TlsCall(5));
+  EXPECT_EQ(ReadFrom(fd, 36), StartTlsReply(5));
+  auto session = tls::Session::ForClient(security_.context, fd.get(), loop.buffers(), security_.terms);
+  ASSERT_EQ(::fcntl(fd.get(), F_SETFL, O_NONBLOCK), 0);
+  TurnUntil([&] { return session->Handshake() == tls::Session::Io::kDone; });
+  ASSERT_TRUE(session->established());
+  Turn(500ms);
+  EXPECT_EQ(server->connections(), 1u) << "an idle connection may stay";
+  Write(fd, std::string("\x17\x03\x03\x01\x00 half", 10));
+  TurnUntil([this] { return server->connections() == 0; });
 }
 
 TEST_F(TlsTest, StopsDuringAHandshake) {

@@ -12,6 +12,7 @@
 #include <string_view>
 #include <utility>
 
+#include "base/host.h"
 #include "base/log.h"
 #include "rpc/tls/certificate.h"
 
@@ -177,6 +178,12 @@ SetupResult<std::shared_ptr<Credentials>> Credentials::Load(Files files) {
 std::shared_ptr<const Context> Credentials::current() const {
   const std::lock_guard lock(mutex_);
   return current_;
+}
+
+void Credentials::LogRefusal(const IpAddress& client, std::string_view why, TimePoint now) {
+  const log::Level level = told_.Allows(now) ? log::Level::kWarn : log::Level::kInfo;
+  const std::string host = Unmapped(client).to_string();
+  log::Write(level, "the TLS handshake with {} has failed: {}", fmt::make_format_args(host, why));
 }
 
 SetupResult<void> Credentials::Reload() {

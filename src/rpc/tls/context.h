@@ -5,8 +5,13 @@
 #include <memory>
 #include <mutex>
 #include <string>
+#include <string_view>
+#include <utility>
 
+#include "base/address.h"
+#include "base/log_limit.h"
 #include "base/result.h"
+#include "base/timer.h"
 
 struct ssl_ctx_st;
 
@@ -58,6 +63,9 @@ class Credentials {
   std::shared_ptr<const Context> current() const;
   // Reads the files again. If one of them is not usable, returns the reason, and changes nothing.
   SetupResult<void> Reload();
+  // Logs a handshake with a client that has failed, and why: warnings at a limited rate, so that strangers do not fill
+  // the log; all others at the level of information.
+  void LogRefusal(const IpAddress& client, std::string_view why, TimePoint now);
   bool has_authorities() const { return !files_.authorities.empty(); }
 
  private:
@@ -67,6 +75,7 @@ class Credentials {
   const Files files_;
   mutable std::mutex mutex_;  // guards current_
   std::shared_ptr<const Context> current_;
+  LogLimit told_{std::chrono::seconds(10)};
 };
 
 }  // namespace penstock::rpc::tls

@@ -74,8 +74,9 @@ std::string Facts::ToString() const {
   const char* kernel = kernel_sends && kernel_receives ? "kernel"
                        : kernel_sends                  ? "kernel for sending, user space for receiving"
                                                        : "user space";
-  return fmt::format("{}, {}, {}, TLS in the {}", version, cipher,
-                     mutual ? "both sides authenticated" : "only the server authenticated", kernel);
+  return fmt::format("{}, {}, {}, TLS in the {}{}", version, cipher,
+                     mutual ? "both sides authenticated" : "only the server authenticated", kernel,
+                     named_protocol ? "" : ", no protocol named (ALPN)");
 }
 
 void Session::Free::operator()(ssl_st* ssl) const { SSL_free(ssl); }
@@ -221,10 +222,11 @@ Session::Io Session::Establish() {
   const unsigned char* protocol = nullptr;
   unsigned size = 0;
   SSL_get0_alpn_selected(ssl_.get(), &protocol, &size);
-  // RFC 9289 §5: both sides must name the protocol.
-  if (std::string_view(reinterpret_cast<const char*>(protocol), size) != kProtocol) {
+  // RFC 9289 §5: both sides must name the protocol. Linux names none (tlshd of ktls-utils 1.0), so that silence must be
+  // tolerated. Another protocol is not.
+  if (size > 0 && std::string_view(reinterpret_cast<const char*>(protocol), size) != kProtocol) {
     return refuse(
-        fmt::format("the {} does not name the protocol sunrpc (ALPN)", context_->for_server() ? "client" : "server"));
+        fmt::format("the {} names another protocol than sunrpc (ALPN)", context_->for_server() ? "client" : "server"));
   }
   if (terms_.mutual && !asked_for_certificate_) {
     return refuse("the server does not ask for this client's certificate, which xprtsec=mtls requires");
@@ -236,6 +238,7 @@ Session::Io Session::Establish() {
   facts_.kernel_sends = kernel_sends_ = BIO_get_ktls_send(SSL_get_wbio(ssl_.get()));
   facts_.kernel_receives = BIO_get_ktls_recv(SSL_get_rbio(ssl_.get()));
   if (peer) facts_.peer = std::make_shared<const Certificate>(Certificate::Of(peer));
+  facts_.named_protocol = size > 0;
   facts_.mutual = context_->for_server() ? peer != nullptr : terms_.mutual;
   SSL_set_default_read_buffer_len(ssl_.get(), kReadBuffer);
   established_ = true;
@@ -252,6 +255,8 @@ Session::Io Session::Read(Bytes into, size_t& received) {
   messages_ = 0;
   return Io::kDone;
 }
+
+bool Session::mid_record() const { return established_ && SSL_has_pending(ssl_.get()) == 1; }
 
 bool Session::Seal(ConstBytes plain) {
   assert(established_ && !kernel_sends_ && has_room() && !plain.empty() && plain.size() <= kPiece);

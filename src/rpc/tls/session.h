@@ -38,6 +38,8 @@ struct Facts {
   std::shared_ptr<const Certificate> peer{};
   // Whether both sides have authenticated each other.
   bool mutual = false;
+  // Whether the peer has named the protocol sunrpc (ALPN). RFC 9289 §5 demands it, and tlshd of Linux does not do it.
+  bool named_protocol = true;
 
   // Returns one line for people, without the peer's names.
   std::string ToString() const;
@@ -70,6 +72,9 @@ class Session {
   // Receives up to into.size() octets. kDone: at least one octet was received, and their number is in `received`.
   // Afterwards octets may be pending that the session itself has to say.
   Io Read(Bytes into, size_t& received);
+
+  // Returns true if a TLS record has begun to arrive and has not ended. Never true if the kernel receives.
+  bool mid_record() const;
 
   // Seals at most kPiece octets and collects them for Flush(). Requires has_room() and not kernel_sends(). Returns
   // false if the session is unusable.
