@@ -39,7 +39,7 @@ class ContextTableTest : public testing::Test {
     context->handle = handle;
     context->expires = expires;
     context->conjunction = std::move(conjunction);
-    context->mechanism = std::make_unique<CountedContext>(contexts);
+    context->protection->mechanism = std::make_unique<CountedContext>(contexts);
     table.Establish(std::move(context), now);
     return handle;
   }

@@ -152,6 +152,7 @@ Services Nfs4Server::MakeServices() {
           .recovery = recovery,
           .clock = clock,
           .copy_sources = copy_sources,
+          .gss = gss,
           .replies = &replies,
           .time_of_day = [] { return fs::Timestamp{2'000'000, 0}; }};  // later than the clocks of the file systems
 }

@@ -256,7 +256,9 @@ class Nfs4Server {
   const std::shared_ptr<StreamStore> stream_store;
   ReplyWriter replies{*reply_store, *stream_store};
   State state;
-  CopySources* copy_sources = nullptr;  // set it before the first call
+  // Set these before the first call.
+  CopySources* copy_sources = nullptr;
+  rpc::SecurityFlavor* gss = nullptr;
   rpc::ReplyCache cache;
   rpc::Peer peer;
   uint32_t last_xid = 0;

@@ -252,10 +252,40 @@ TEST_F(StateProtectionTest, MachineMayCallSecinfoForExportsInClosedDirectories) 
 
 // ---- callbacks ----
 
-callback_sec_parms4 InAContext() { return callback_sec_parms4(rpcmsg::RPCSEC_GSS, gss_cb_handles4{}); }
+// Has a context of the machine, with the handle "fore".
+class OneContext final : public rpc::SecurityFlavor {
+ public:
+  Task<Admission> Admit(const rpc::Message&, const rpc::CallHeader&, size_t, const rpc::Peer&) override {
+    co_return Admission();
+  }
+  std::shared_ptr<rpc::ReverseProtection> Reverse(ConstBytes handle, ConstBytes reverse_handle,
+                                                  const rpc::GssInitiator& initiator) override {
+    if (AsText(handle) != "fore" || initiator.name != Machine().With({}).initiator->name) return nullptr;
+    handles.emplace_back(AsText(reverse_handle));
+    return std::make_shared<Silent>();
+  }
+  std::vector<std::string> handles;
+
+ private:
+  class Silent final : public rpc::ReverseProtection {
+    Task<Result<rpc::Message, rpc::CallError>> Call(rpc::BackChannel&, rpc::Message, rpc::ReplyShape) override {
+      co_return std::unexpected(rpc::CallError::kDisconnected);
+    }
+  };
+};
+
+callback_sec_parms4 InContext(std::string_view handle) {
+  gss_cb_handles4 handles;
+  handles.gcbp_service = RPC_GSS_SVC_INTEGRITY;
+  handles.gcbp_handle_from_server = AsBytes(handle);
+  handles.gcbp_handle_from_client = AsBytes(std::string_view("back"));
+  return callback_sec_parms4(rpcmsg::RPCSEC_GSS, handles);
+}
+callback_sec_parms4 Plain() { return callback_sec_parms4(rpcmsg::AUTH_NONE); }
 
 class CallbackSecurityTest : public StateProtectionTest {
  protected:
+  CallbackSecurityTest() { server.gss = &contexts; }
   CREATE_SESSION4res Create(decltype(CREATE_SESSION4args::csa_sec_parms) offered) {
     const auto known = Exchange(state_protect4_a(SP4_NONE));
     client_ = ClientId(known.eir_resok4().eir_clientid);
@@ -273,51 +303,65 @@ class CallbackSecurityTest : public StateProtectionTest {
     return server.state.Run([&](StateTables& state) { return state.CanCall(client_); });
   }
 
+  OneContext contexts;
   ClientId client_;
 };
 
 // RFC 8881 §2.10.8.2
-TEST_F(CallbackSecurityTest, DoesNotCallAClientThatAcceptsOnlyRpcsecGss) {
-  const auto created = Create({InAContext()});
+TEST_F(CallbackSecurityTest, UsesAContextThatTheClientHasMade) {
+  const auto created = Create({InContext("fore"), Plain()});
   ASSERT_EQ(created.csr_status(), NFS4_OK);
-  EXPECT_EQ(created.csr_resok4().csr_flags, 0u);
-  const auto bind = [&](channel_dir_from_client4 direction) {
-    const BIND_CONN_TO_SESSION4args asked{created.csr_resok4().csr_sessionid, direction, false};
-    server.peer.connection += 1;
-    return server.Run(1, Op(OP_BIND_CONN_TO_SESSION, asked)).Next<BIND_CONN_TO_SESSION4res>();
-  };
-  EXPECT_EQ(bind(CDFC4_BACK).bctsr_status(), NFS4ERR_INVAL);
-  EXPECT_EQ(bind(CDFC4_FORE_OR_BOTH).bctsr_resok4().bctsr_dir, CDFS4_FORE);
-  EXPECT_FALSE(CanCall());
+  EXPECT_EQ(created.csr_resok4().csr_flags, CREATE_SESSION4_FLAG_CONN_BACK_CHAN);
+  const auto program = server.state.Run(
+      [&](StateTables& state) { return state.sessions.FindCallbackProgram(created.csr_resok4().csr_sessionid); });
+  ASSERT_TRUE(program);
+  EXPECT_TRUE(program->credential.protection());
+  EXPECT_EQ(program->credential.auth().flavor, rpc::AuthFlavor::RPCSEC_GSS);
+  EXPECT_EQ(contexts.handles, std::vector<std::string>{"back"});
 }
 
-TEST_F(CallbackSecurityTest, UsesAnotherFlavorThatTheClientAccepts) {
-  const auto created = Create({InAContext(), callback_sec_parms4(rpcmsg::AUTH_NONE)});
+TEST_F(CallbackSecurityTest, UsesTheOrderOfTheClient) {
+  ASSERT_EQ(Create({Plain(), InContext("fore")}).csr_status(), NFS4_OK);
+  EXPECT_TRUE(contexts.handles.empty());
+}
+
+TEST_F(CallbackSecurityTest, UsesAnotherFlavorIfTheContextIsUnknown) {
+  const auto created = Create({InContext("unknown"), Plain()});
   ASSERT_EQ(created.csr_status(), NFS4_OK);
   EXPECT_EQ(created.csr_resok4().csr_flags, CREATE_SESSION4_FLAG_CONN_BACK_CHAN);
   EXPECT_TRUE(CanCall());
 }
 
+// RFC 8881 §18.36.3
+TEST_F(CallbackSecurityTest, MakesNoSessionIfTheOnlyContextIsUnknown) {
+  EXPECT_EQ(Create({InContext("unknown")}).csr_status(), NFS4ERR_NOENT);
+}
+
+TEST_F(CallbackSecurityTest, DoesNotUseTheContextOfAnotherPrincipal) {
+  AsAlice();
+  EXPECT_EQ(Create({InContext("fore")}).csr_status(), NFS4ERR_NOENT);
+}
+
 // RFC 8881 §18.33
-TEST_F(CallbackSecurityTest, BackchannelCtlChangesTheFlavor) {
+TEST_F(CallbackSecurityTest, BackchannelCtlChangesTheContext) {
   SessionClient client(server, "another", 1);
-  server.peer.back_channel = std::make_shared<TestBackChannel>(server.buffers);
-  const BIND_CONN_TO_SESSION4args both{client.session(), CDFC4_BACK_OR_BOTH, false};
-  server.peer.connection += 1;
-  ASSERT_EQ(server.Run(1, Op(OP_BIND_CONN_TO_SESSION, both)).status, NFS4_OK);
-  client_ = client.client();
-  ASSERT_TRUE(CanCall());
-  const auto control = [&](callback_sec_parms4 way) {
+  const auto control = [&](std::vector<callback_sec_parms4> ways) {
     BACKCHANNEL_CTL4args asked{.bca_cb_program = 0x40000000, .bca_sec_parms = {}};
-    asked.bca_sec_parms.push_back(std::move(way));
+    for (callback_sec_parms4& way : ways) asked.bca_sec_parms.push_back(std::move(way));
     return client.Run(Op(OP_BACKCHANNEL_CTL, asked)).status;
   };
-  EXPECT_EQ(control(InAContext()), NFS4_OK);
-  EXPECT_FALSE(CanCall());
-  auto reply = server.Run(1, client.Sequence());
-  EXPECT_NE(reply.Next<SEQUENCE4res>().sr_resok4().sr_status_flags & SEQ4_STATUS_CB_PATH_DOWN, 0u);
-  EXPECT_EQ(control(callback_sec_parms4(rpcmsg::AUTH_NONE)), NFS4_OK);
-  EXPECT_TRUE(CanCall());
+  const auto is_protected = [&] {
+    const auto program =
+        server.state.Run([&](StateTables& state) { return state.sessions.FindCallbackProgram(client.session()); });
+    return program && program->credential.protection() != nullptr;
+  };
+  EXPECT_FALSE(is_protected());
+  EXPECT_EQ(control({InContext("fore"), Plain()}), NFS4_OK);
+  EXPECT_TRUE(is_protected());
+  EXPECT_EQ(control({Plain(), InContext("unknown")}), NFS4ERR_NOENT);
+  EXPECT_TRUE(is_protected());
+  EXPECT_EQ(control({Plain()}), NFS4_OK);
+  EXPECT_FALSE(is_protected());
 }
 
 // RFC 7530 §3.3.3
