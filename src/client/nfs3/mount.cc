@@ -221,6 +221,7 @@ Task<Result<std::vector<SecurityFlavor>>> Mount::MountExport() {
     co_return std::unexpected(
         Error{fmt::format("{}: {}", root_path_, Describe(mounted->results.fhs_status())), std::nullopt});
   }
+  log::info("{}: MOUNT has given {}", url_.host, root_path_);
   root_.Assign(mounted->results.mountinfo().fhandle.bytes());
   std::vector<SecurityFlavor> flavors;
   for (const int32_t number : mounted->results.mountinfo().auth_flavors) {
@@ -275,6 +276,7 @@ Task<Result<void>> Mount::LearnSizes() {
   sizes_.read = choose(limits.rtmax, kLargestTransfer);
   sizes_.write = choose(limits.wtmax, kLargestTransfer);
   sizes_.directory = choose(limits.dtpref, kLargestDirectory);
+  log::info("{}: NFS version 3 by sec={}", url_.host, NameOf(security_.flavor()));
   co_return Result<void>();
 }
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <set>
 
+#include "base/log.h"
 #include "client/connect.h"
 #include "client/nfs4/attributes.h"
 #include "client/nfs4/callback.h"
@@ -227,7 +228,10 @@ Task<Result<void>> Mount::SetUp(Flavors& accepted, const Entrance* entrance) {
   if (!bound_) PENSTOCK_CO_CHECK(co_await CheckVersion());
   PENSTOCK_CO_CHECK(co_await caller_->Establish(url_.host));
   Result<void> learned = co_await LearnLimits(entrance);
-  if (learned) co_return learned;
+  if (learned) {
+    log::info("{}: NFS version {} by sec={}", url_.host, version(), NameOf(security_.flavor()));
+    co_return learned;
+  }
   if (learned.error().status == Status::kWrongSecurity) {
     auto flavors = co_await GetRootFlavors(*caller_, url_.host);
     if (flavors) accepted = *std::move(flavors);

@@ -162,6 +162,7 @@ Task<ClientContext::Made> ClientContext::Make(Channel& channel, const CallHeader
     context->expires = now + *lifetime;
     context->renew_at = context->expires - std::min<Duration>(kRenewBefore, *lifetime / 4);
   }
+  const std::string initiator = mechanism->initiator();
   ProtectedContext& protection = *context->protection;
   protection.mechanism = std::move(mechanism);
   // RFC 2203 §5.2.3.1: the verifier covers the size of the window as the server has sent it.
@@ -180,7 +181,9 @@ Task<ClientContext::Made> ClientContext::Make(Channel& channel, const CallHeader
     co_return fail(
         fmt::format("the answer of {} is not authentic: {}", parts_.mechanism.Acceptor(), completed.error().text));
   }
-  log::debug("RPCSEC_GSS context of {} with {}", parts_.mechanism.Initiator(), parts_.mechanism.Acceptor());
+  const auto minutes = lifetime ? std::chrono::duration_cast<std::chrono::minutes>(*lifetime).count() : 0;
+  log::info("security context of {} with {}{}", initiator, parts_.mechanism.Acceptor(),
+            lifetime ? fmt::format(" for {} min", minutes) : std::string());
   co_return context;
 }
 

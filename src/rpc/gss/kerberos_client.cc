@@ -103,6 +103,16 @@ class KerberosClient::Context final : public WithKerberosMessages<InitiatingCont
     if (lifetime_ == GSS_C_INDEFINITE) return std::nullopt;
     return std::chrono::seconds(lifetime_);
   }
+  std::string initiator() const override {
+    OM_uint32 minor;
+    ApiName name;
+    ApiBuffer text;
+    if (gss_inquire_context(&minor, context_.get(), name.out(), nullptr, nullptr, nullptr, nullptr, nullptr, nullptr) ||
+        gss_display_name(&minor, name.get(), text.out(), nullptr)) {
+      return "unknown";
+    }
+    return text.text();
+  }
 
  private:
   std::unexpected<Failure> Fail(OM_uint32 major, OM_uint32 minor) const {

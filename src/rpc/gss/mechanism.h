@@ -113,6 +113,8 @@ class InitiatingContext : public MessageProtection {
 
   // The time for which the context can be used. nullopt means no limit. Requires that Initiate() has completed.
   virtual std::optional<Duration> lifetime() const = 0;
+  // The printable name of the initiator, such as "alice@EXAMPLE.ORG". Requires that Initiate() has completed.
+  virtual std::string initiator() const = 0;
 };
 
 // Makes the contexts of one initiator with one acceptor. Thread-safe. It outlives the contexts.
@@ -120,7 +122,8 @@ class InitiatingMechanism {
  public:
   virtual ~InitiatingMechanism() = default;
   virtual std::unique_ptr<InitiatingContext> Begin() = 0;
-  // The initiator and the acceptor for users, such as "alice@EXAMPLE.ORG" and "nfs@server.example.org".
+  // The initiator, as far as it is known before a context is made, and the acceptor, such as "nfs@server.example.org",
+  // for users.
   virtual std::string Initiator() const = 0;
   virtual std::string Acceptor() const = 0;
   // Returns a text for users about an acceptor that has refused a token with these codes (RFC 2203 §5.2.3).

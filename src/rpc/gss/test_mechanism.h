@@ -155,6 +155,7 @@ class ToyInitiatingMechanism : public InitiatingMechanism {
       return Step{.complete = false, .token = Copied(AsBytes(owner_.name_))};
     }
     std::optional<Duration> lifetime() const override { return owner_.lifetime; }
+    std::string initiator() const override { return owner_.name_; }
     Result<void> VerifyMic(ConstBytes message, ConstBytes mic) override {
       if (!Equal(seal_.Sum(message), mic)) return std::unexpected(Failure{.major = 0x6'0000, .text = "bad MIC"});
       return {};
