@@ -3,10 +3,12 @@
 #include <gtest/gtest.h>
 
 #include <functional>
+#include <memory>
 #include <optional>
 #include <set>
 
 #include "client/nfs4/attributes.h"
+#include "rpc/security_flavor.h"
 #include "xdr/decode.h"
 #include "xdr/encode.h"
 
@@ -106,6 +108,56 @@ class CallbackTest : public testing::Test, protected CallbackReceiver {
   nfs4::CB_COMPOUND4res_head head;
   std::vector<std::byte> rest;
 };
+
+// Admits every call under RPCSEC_GSS, as if it were authentic.
+class Trusting final : public rpc::SecurityFlavor {
+ public:
+  Task<Admission> Admit(const rpc::Message& call, const rpc::CallHeader&, size_t arguments_at,
+                        const rpc::Peer&) override {
+    Admission admission;
+    admission.call = std::make_unique<Admitted>(call.stream.Sub(arguments_at, call.stream.size() - arguments_at));
+    co_return admission;
+  }
+  std::shared_ptr<rpc::ReverseProtection> Reverse(ConstBytes, ConstBytes, const rpc::GssInitiator&) override {
+    return nullptr;
+  }
+
+ private:
+  class Admitted final : public rpc::SecuredCall {
+   public:
+    explicit Admitted(Slice arguments) {
+      credential_.flavor = rpc::AuthFlavor::RPCSEC_GSS;
+      arguments_ = rpc::Message::Whole(std::move(arguments));
+    }
+    size_t reply_overhead() const override { return 0; }
+    Task<rpc::Message> Seal(rpc::Message plain, const rpc::Peer&) override { co_return plain; }
+  };
+};
+
+// A server that protects its callbacks makes no others. Those are of somebody between server and client.
+TEST_F(CallbackTest, RefusesUnprotectedCallsAfterAProtectedOne) {
+  Trusting trusting;
+  dispatcher.Offer(trusting);
+  EXPECT_EQ(RecallSlot(1, 5), nfsstat4::NFS4_OK) << "no call was protected yet";
+  const auto answer = [&](rpc::AuthFlavor flavor, uint32_t procedure) {
+    xdr::Encoder encoder(pool);
+    const rpc::OpaqueAuth credential{.flavor = flavor, .body = {}};
+    rpc::EncodeCallHeader(encoder, {rpc::Xid(++xid), nfs4::NFS4_CALLBACK, 1, procedure, credential, {}});
+    if (procedure == 1) {
+      xdr::Encode(encoder, nfs4::CB_COMPOUND4args_head{"tag", 1, 0, 1});
+      EncodeSequence(encoder, 1, ++last_sequence);
+    }
+    Deliver(encoder.Finish());
+    xdr::Decoder decoder(reply);
+    rpc::ReplyHeader header;
+    EXPECT_TRUE(rpc::DecodeReplyHeader(decoder, header));
+    return header.body.is_areply() ? rpc::AuthStatus::AUTH_OK : header.body.rreply().why();
+  };
+  EXPECT_EQ(answer(rpc::AuthFlavor::RPCSEC_GSS, 1), rpc::AuthStatus::AUTH_OK);
+  EXPECT_EQ(answer(rpc::AuthFlavor::AUTH_NONE, 1), rpc::AuthStatus::AUTH_TOOWEAK);
+  EXPECT_EQ(answer(rpc::AuthFlavor::AUTH_NONE, 0), rpc::AuthStatus::AUTH_OK) << "CB_NULL takes every flavor";
+  EXPECT_EQ(answer(rpc::AuthFlavor::RPCSEC_GSS, 1), rpc::AuthStatus::AUTH_OK);
+}
 
 // RFC 8881 §19.1
 TEST_F(CallbackTest, AnswersCbNull) {
