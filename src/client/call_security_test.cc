@@ -155,10 +155,11 @@ TEST_P(CallSecurityTest, ReadsAndWritesUnderEveryFlavor) {
   for (const SecurityFlavor flavor : kKerberos) {
     it.Open(it.UrlWith(flavor));
     const std::string contents = "written by " + std::string(NameOf(flavor));
-    const auto file = it.Create(NameOf(flavor), contents);
+    auto file = it.Create(NameOf(flavor), contents);
     EXPECT_EQ(it.Read(*file), contents);
     EXPECT_EQ(it.Do(it.mount->GetAttributes(file->node().handle, "file")).owner, "1000");
     it.Do(file->Close());
+    file.reset();
     it.Unmount();
   }
 }
@@ -169,9 +170,10 @@ TEST_P(CallSecurityTest, MovesLongData) {
   for (size_t i = 0; i < contents.size(); ++i) contents[i] = static_cast<char>(i * 31 + i / 253);
   for (const SecurityFlavor flavor : {SecurityFlavor::kKrb5i, SecurityFlavor::kKrb5p}) {
     it.Open(it.UrlWith(flavor));
-    const auto file = it.Create(NameOf(flavor), contents);
+    auto file = it.Create(NameOf(flavor), contents);
     EXPECT_EQ(it.Read(*file, contents.size() + 1), contents);
     it.Do(file->Close());
+    file.reset();
     it.Unmount();
   }
 }
@@ -263,19 +265,22 @@ TEST_P(CallSecurityTest, TheServerProtectsItsCallbacks) {
   for (const SecurityFlavor flavor : kKerberos) {
     it.Open(it.UrlWith(flavor));
     const int before = acceptor.callbacks;
-    const auto file = it.Create(NameOf(flavor), "contents");
+    auto file = it.Create(NameOf(flavor), "contents");
     it.Do(file->Close());
-    const auto reader = it.OpenFile(NameOf(flavor), Access::kRead);
+    auto reader = it.OpenFile(NameOf(flavor), Access::kRead);
     ASSERT_GT(it.service.delegations(), 0u);
     auto other = it.Do(Mount::Open(it.loop, it.workers, it.UrlWith(flavor), it.options));
     const Node found = it.Do(other->Resolve(std::string(NameOf(flavor))));
-    const auto writer = it.Do(other->OpenFile(found, NameOf(flavor), Access::kWrite));
+    auto writer = it.Do(other->OpenFile(found, NameOf(flavor), Access::kWrite));
     EXPECT_GT(acceptor.callbacks, before) << "the recall was not protected by " << NameOf(flavor);
     it.Do(writer->Close());
+    writer.reset();
     it.Run(other->Unmount());
     TurnFor(it.loop, Duration::zero());
     other.reset();
     it.Do(reader->Close());
+    file.reset();
+    reader.reset();
     it.Unmount();
   }
 }
