@@ -40,6 +40,11 @@ rpc::ClientCredential CallSecurity::credential() const {
   }
 }
 
+const std::string& CallSecurity::trouble() const {
+  static const std::string kNone;
+  return ServicesOf(flavor_).empty() ? kNone : context_->trouble();
+}
+
 bool CallSecurity::seals() const { return flavor_ == SecurityFlavor::kKrb5i || flavor_ == SecurityFlavor::kKrb5p; }
 
 std::optional<CallSecurity::CallbackContext> CallSecurity::OfferCallbackContext() {

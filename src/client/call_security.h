@@ -62,8 +62,8 @@ class CallSecurity {
 
   // Whether calls have a security context, which EndOfContext() gives back (see rpc::ClientCredential).
   bool has_context() const { return context_->current() != nullptr; }
-  // Says why there is no security context, as a text for users; empty if there is one, or if none was needed.
-  const std::string& trouble() const { return context_->trouble(); }
+  // Says why there is no security context, as a text for users; empty if there is one, or if the flavor needs none.
+  const std::string& trouble() const;
 
  private:
   const Url& url_;

@@ -60,6 +60,8 @@ class ForgetfulAcceptor final : public rpc::SecurityFlavor {
       co_return reply;
     }
 
+    TimePoint expires() const override { return protection_->expires(); }
+
    private:
     const std::shared_ptr<rpc::ReverseProtection> protection_;
     ForgetfulAcceptor& owner_;

@@ -1,4 +1,6 @@
 // Chooses the version of NFS that a mount speaks.
+#include <fmt/core.h>
+
 #include "base/log.h"
 #include "base/workers.h"
 #include "client/mount.h"
@@ -27,6 +29,12 @@ Task<Result<std::unique_ptr<Mount>>> Mount::Open(Loop& loop, Workers& workers, c
   if (url.version == Version::k3) co_return co_await v3::Open(loop, workers, url, options);
   auto mount = co_await v4::Open(loop, workers, url, DialectOf(url), options);
   if (mount || url.version || mount.error().status != Status::kVersionMismatch) co_return mount;
+  if (url.security && !ServicesOf(*url.security).empty()) {
+    // Nothing protects an answer without results, and version 3 protects less: its MOUNT may have no security.
+    Error error = std::move(mount).error();
+    error.message += fmt::format("; with sec={}, vers=3 must be named to use version 3", NameOf(*url.security));
+    co_return std::unexpected(std::move(error));
+  }
   log::debug("{}: falling back to version 3", mount.error().message);
   co_return co_await v3::Open(loop, workers, url, options);
 }

@@ -43,6 +43,8 @@ class ReverseProtection {
   // Makes `call`, whose credential is that of ClientCredential(GssService), over `channel`, on the channel's loop.
   // Fails with kNotAuthentic or kNoContext as well. This object outlives the task.
   virtual Task<Result<Message, CallError>> Call(BackChannel& channel, Message call, ReplyShape shape) = 0;
+  // When the context ends.
+  virtual TimePoint expires() const = 0;
 };
 
 class SecurityFlavor {
@@ -50,7 +52,8 @@ class SecurityFlavor {
   virtual ~SecurityFlavor() = default;
 
   // Returns the protection for calls to `initiator`, under the context that the initiator knows by `handle`. The calls
-  // carry `reverse_handle`. Returns null if the initiator has no such context. Thread-safe.
+  // carry `reverse_handle`. Returns null if the initiator has no such context, or if the second handle is too long for
+  // a credential. Thread-safe.
   virtual std::shared_ptr<ReverseProtection> Reverse(ConstBytes handle, ConstBytes reverse_handle,
                                                      const GssInitiator& initiator) = 0;
 

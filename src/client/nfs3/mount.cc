@@ -115,6 +115,7 @@ class Mount final : public client::Mount {
   Task<Result<std::unique_ptr<rpc::Channel>, std::string>> OpenProtected(Duration time_limit);
   // Returns the flavors that the export accepts, as far as the server says.
   Task<Result<std::vector<SecurityFlavor>>> MountExport();
+  Task<Result<std::vector<SecurityFlavor>>> CallMount(rpc::Client& mount_client);
   Task<Result<void>> FindExport(rpc::Client& mount_client);
   Task<Result<void>> ChooseFlavor(const std::vector<SecurityFlavor>& accepted);
   Task<Result<void>> LearnSizes();
@@ -184,8 +185,8 @@ Task<Result<void>> Mount::FindExport(rpc::Client& mount_client) {
   if (!exports && IsSecurityProblem(exports.error()) && security_.flavor() != SecurityFlavor::kSys) {
     // Linux's mountd, for example, takes no RPCSEC_GSS. The handle that it returns is of use only in calls of NFS,
     // which have the flavor that was asked for.
-    log::info("{}: MOUNT does not take sec={}, so its calls go without: {}", url_.host, NameOf(security_.flavor()),
-              rpc::Describe(exports.error()));
+    log::warn("{}: MOUNT does not take sec={}, so its calls go without protection: {}", url_.host,
+              NameOf(security_.flavor()), rpc::Describe(exports.error()));
     mount_client.set_credential(SystemCredentialOf(url_));
     exports = co_await mount_client.Call<mount3::MOUNTPROC3_EXPORT>({}, bounds);
   }
@@ -214,6 +215,18 @@ Task<Result<std::vector<SecurityFlavor>>> Mount::MountExport() {
   CallSecurity security(loop_, workers_, url_, initiators_);
   const std::unique_ptr<rpc::Channel> channel = security.Protect(*std::move(opened));
   rpc::Client mount_client(*channel, loop_.buffers(), rpc::RandomXid(), security.credential());
+  auto mounted = co_await CallMount(mount_client);
+  if (!mounted) mounted = std::unexpected(WithTrouble(std::move(mounted).error(), security.trouble()));
+  if (security.has_context()) {
+    mount_client.set_credential(rpc::ClientCredential::EndOfContext());
+    (void)co_await mount_client.Call<mount3::MOUNTPROC3_NULL>({});
+  }
+  // The channel must outlive the turn of the loop that delivered its last reply.
+  co_await Sleep(loop_, Duration::zero());
+  co_return mounted;
+}
+
+Task<Result<std::vector<SecurityFlavor>>> Mount::CallMount(rpc::Client& mount_client) {
   PENSTOCK_CO_CHECK(co_await FindExport(mount_client));
   auto mounted = co_await mount_client.Call<mount3::MOUNTPROC3_MNT>(root_path_, {.open = 1024, .results = {}});
   if (!mounted) co_return std::unexpected(ErrorOf(mounted.error(), url_.host));
@@ -230,12 +243,6 @@ Task<Result<std::vector<SecurityFlavor>>> Mount::MountExport() {
   // The server's list of mounts is a courtesy (RFC 1813 §5.2.3). This client has nothing mounted on its host, so it
   // leaves the list.
   (void)co_await mount_client.Call<mount3::MOUNTPROC3_UMNT>(root_path_);
-  if (security.has_context()) {
-    mount_client.set_credential(rpc::ClientCredential::EndOfContext());
-    (void)co_await mount_client.Call<mount3::MOUNTPROC3_NULL>({});
-  }
-  // The channel must outlive the turn of the loop that delivered its last reply.
-  co_await Sleep(loop_, Duration::zero());
   co_return flavors;
 }
 

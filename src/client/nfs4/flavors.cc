@@ -10,7 +10,11 @@ namespace {
 using nfs_protocol::SecurityFlavor;
 
 std::optional<SecurityFlavor> FlavorOf(const nfs4::secinfo4& entry) {
-  if (!entry.is_flavor_info()) return nfs_protocol::FlavorNumbered(static_cast<uint32_t>(entry.flavor()));
+  if (!entry.is_flavor_info()) {
+    // Numbers of pseudo flavors have no place here (RFC 8881 §18.29.3).
+    if (entry.flavor() == rpc::AuthFlavor::AUTH_SYS) return SecurityFlavor::kSys;
+    return entry.flavor() == rpc::AuthFlavor::AUTH_NONE ? std::optional(SecurityFlavor::kNone) : std::nullopt;
+  }
   const nfs4::rpcsec_gss_info& info = entry.flavor_info();
   for (const SecurityFlavor flavor : {SecurityFlavor::kKrb5, SecurityFlavor::kKrb5i, SecurityFlavor::kKrb5p}) {
     const bool has_service = static_cast<uint32_t>(ServicesOf(flavor).front()) == static_cast<uint32_t>(info.service);

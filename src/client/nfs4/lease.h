@@ -23,6 +23,8 @@ class Lease {
 
   Step next() const { return next_; }
   bool ready() const { return next_ == Step::kReady; }
+  // Whether there is a session, as far as the client knows: perhaps its state is not reclaimed yet.
+  bool has_session() const { return ready() || next_ == Step::kReclaim || next_ == Step::kReclaimComplete; }
 
   // The server has given a client id.
   void HandleExchangeId(const nfs4::EXCHANGE_ID4resok& result);

@@ -68,9 +68,7 @@ class Mount final : public ServerMount, public FileOwner, private CallbackReceiv
     channel_.HandleClosing();
     if (caller_->answered()) delegations_->ReturnAll();
     co_await caller_->Close();
-    if (!security_.has_context()) co_return;
-    client_.set_credential(rpc::ClientCredential::EndOfContext());
-    (void)co_await client_.Call<nfs4::NFSPROC4_NULL>({});
+    co_await GiveContextBack();
   }
 
   Task<Result<void>> Ping() override;
@@ -112,6 +110,7 @@ class Mount final : public ServerMount, public FileOwner, private CallbackReceiv
   void MakeCaller(Workers& workers, CallerOptions caller_options, const MountOptions& options);
   // Opens a connection and binds it to the session, so that the server can call back.
   Task<Channel> OpenBound(Workers& workers, rdma::Provider* provider, Duration time_limit);
+  Task<void> GiveContextBack();
   // Makes sure that the server speaks version 4.
   Task<Result<void>> CheckVersion();
   Task<Result<void>> LearnLimits(const Entrance* entrance);
@@ -201,7 +200,7 @@ Task<Mount::Channel> Mount::OpenBound(Workers& workers, rdma::Provider* provider
   if (session_) options.back_channel = &dispatcher_;
   Channel channel = co_await OpenChannel(loop_, workers, url_, provider, options);
   if (channel) channel = security_.Protect(*std::move(channel));
-  if (channel && session_ && session_->lease().ready()) {
+  if (channel && session_ && session_->lease().has_session()) {
     rpc::Client client(**channel, loop_.buffers(), rpc::RandomXid(), security_.credential());
     co_await session_->Bind(client);
     // This code may run inside of the channel, which must not be used in the same turn.
@@ -237,7 +236,14 @@ Task<Result<void>> Mount::SetUp(Flavors& accepted, const Entrance* entrance) {
     if (flavors) accepted = *std::move(flavors);
   }
   co_await caller_->Close();
+  co_await GiveContextBack();
   co_return learned;
+}
+
+Task<void> Mount::GiveContextBack() {
+  if (!security_.has_context()) co_return;
+  client_.set_credential(rpc::ClientCredential::EndOfContext());
+  (void)co_await client_.Call<nfs4::NFSPROC4_NULL>({});
 }
 
 Task<Result<void>> Mount::LearnLimits(const Entrance* entrance) {

@@ -19,6 +19,9 @@ const nfs_protocol::NumberSet<nfs4::nfs_opnum4> kProtected{nfs4::OP_BIND_CONN_TO
                                                            nfs4::OP_CREATE_SESSION, nfs4::OP_DESTROY_SESSION,
                                                            nfs4::OP_DESTROY_CLIENTID};
 
+// How often a request has its connection bound before the session counts as lost.
+constexpr int kMostBinds = 3;
+
 Session::Session(TimerService& timers, rpc::Client& client, CallerOptions options)
     : CompoundCaller(timers, client, std::move(options)) {}
 
@@ -72,9 +75,14 @@ Task<Result<void>> Session::ExchangeId(std::string_view what) {
   if (!reply) co_return std::unexpected(std::move(reply).error());
   const nfs4::EXCHANGE_ID4res& result = std::get<0>(reply->results);
   if (result.is_eir_resok4()) {
-    if (protects_state && !result.eir_resok4().eir_state_protect.is_spr_mach_ops()) {
-      log::warn("{}: the server does not protect this client's session (SP4_MACH_CRED)", what);
+    const nfs4::state_protect4_r& granted = result.eir_resok4().eir_state_protect;
+    const bool is_protected =
+        granted.is_spr_mach_ops() &&
+        nfs_protocol::NumberSet<nfs4::nfs_opnum4>(granted.spr_mach_ops().spo_must_enforce).Contains(kProtected);
+    if (protects_state && !is_protected) {
+      log::warn("{}: the server does not let this client alone manage its session (SP4_MACH_CRED)", what);
     }
+    must_bind_ = granted.is_spr_mach_ops();
     lease_.HandleExchangeId(result.eir_resok4());
   } else if (result.eir_status() != nfsstat4::NFS4ERR_DELAY) {
     co_return std::unexpected(v4::ErrorOf(result.eir_status(), what));
@@ -113,8 +121,8 @@ Task<Result<void>> Session::CreateSession(std::string_view what) {
                                    .ca_maxrequests = kBackSlots,
                                    .ca_rdma_ird = {}};
   arguments.csa_cb_program = kCallbackProgram;
-  const auto protection = OfferCallbackProtection();
-  arguments.csa_sec_parms = protection.parameters;
+  const auto offer = OfferCallbackContext();
+  arguments.csa_sec_parms = ParametersFor(offer);
   auto reply = co_await Bare(client_, std::move(arguments), what);
   if (!reply) co_return std::unexpected(std::move(reply).error());
   const nfs4::CREATE_SESSION4res& result = std::get<0>(reply->results);
@@ -123,7 +131,7 @@ Task<Result<void>> Session::CreateSession(std::string_view what) {
     slots_ = SlotTable(std::min(agreed.ca_maxrequests, options_.slots));
     max_request_ = agreed.ca_maxrequestsize;
     max_response_ = agreed.ca_maxresponsesize;
-    callback_context_ = protection.context;
+    callback_context_ = offer ? offer->number : 0;
     slots_changed_.Notify();
     co_return Result<void>();
   }
@@ -137,20 +145,23 @@ Task<Result<void>> Session::CreateSession(std::string_view what) {
   }
 }
 
+std::optional<CallSecurity::CallbackContext> Session::OfferCallbackContext() const {
+  return options_.security ? options_.security->OfferCallbackContext() : std::nullopt;
+}
+
 // The server uses the first entry that it can. AUTH_NONE is for servers that do not protect callbacks, like Linux's.
-Session::CallbackProtection Session::OfferCallbackProtection() const {
-  CallbackProtection protection;
-  if (options_.security) protection.offer = options_.security->OfferCallbackContext();
-  if (protection.offer) {
+// The entries refer to `offer`.
+Session::SecurityParameters Session::ParametersFor(const std::optional<CallSecurity::CallbackContext>& offer) {
+  SecurityParameters parameters;
+  if (offer) {
     nfs4::gss_cb_handles4 handles;
-    handles.gcbp_service = static_cast<nfs4::rpc_gss_svc_t>(protection.offer->service);
-    handles.gcbp_handle_from_server = ConstBytes(protection.offer->handle_from_server);
-    handles.gcbp_handle_from_client = ConstBytes(protection.offer->handle_from_client);
-    protection.parameters.emplace_back(rpcmsg::RPCSEC_GSS, handles);
-    protection.context = protection.offer->number;
+    handles.gcbp_service = static_cast<nfs4::rpc_gss_svc_t>(offer->service);
+    handles.gcbp_handle_from_server = ConstBytes(offer->handle_from_server);
+    handles.gcbp_handle_from_client = ConstBytes(offer->handle_from_client);
+    parameters.emplace_back(rpcmsg::RPCSEC_GSS, handles);
   }
-  protection.parameters.emplace_back(rpcmsg::AUTH_NONE);
-  return protection;
+  parameters.emplace_back(rpcmsg::AUTH_NONE);
+  return parameters;
 }
 
 // RFC 8881 §18.51
@@ -220,6 +231,7 @@ Task<Result<Session::Answer>> Session::CallInSlot(SlotUse use, uint64_t generati
   nfs4::SEQUENCE4res result;
   const auto decode_all = [&](xdr::Decoder& decoder) { return decode(decoder, result); };
   Retries retries(timers_.Now() + options_.give_up_after);
+  int binds = 0;
   for (;;) {
     const TimePoint sent = timers_.Now();
     auto message = co_await client_.CallWith<nfs4::NFSPROC4_COMPOUND>(encode, shape, decode_all);
@@ -227,6 +239,13 @@ Task<Result<Session::Answer>> Session::CallInSlot(SlotUse use, uint64_t generati
     if (!message) {
       HandleNoReply(use, generation);
       co_return std::unexpected(v4::ErrorOf(message.error(), what));
+    }
+    // The connection was replaced, and could not be bound (RFC 8881 §2.10.8.3). Another session would lose the reply of
+    // a request that was executed already.
+    if (result.sr_status() == nfsstat4::NFS4ERR_CONN_NOT_BOUND_TO_SESSION && must_bind_ && binds++ < kMostBinds &&
+        generation == lease_.generation()) {
+      co_await Bind(client_);
+      continue;
     }
     if (result.sr_status() != nfsstat4::NFS4ERR_DELAY) {
       co_return Answer{*std::move(message), HandleSequenceReply(use, generation, sent, result)};
@@ -326,33 +345,36 @@ Task<void> Session::RenewLease() {
 }
 
 Task<void> Session::Bind(rpc::Client& connection) {
-  if (!lease_.ready()) co_return;
+  if (!lease_.has_session()) co_return;
   const uint64_t generation = lease_.generation();
   const nfs4::BIND_CONN_TO_SESSION4args arguments{lease_.session(), nfs4::channel_dir_from_client4::CDFC4_FORE_OR_BOTH,
                                                   false};
   auto reply = co_await Bare(connection, arguments, "binding the connection");
   // The next call notices if the session is lost.
-  if (reply && generation == lease_.generation()) lease_.HandleBound();
+  if (reply && reply->status == nfsstat4::NFS4_OK && generation == lease_.generation()) lease_.HandleBound();
 }
 
 bool Session::NeedsCallbackProtection() const {
-  if (!options_.security || protecting_ || closing()) return false;
-  const auto offer = options_.security->OfferCallbackContext();
+  if (protecting_ || closing() || timers_.Now() < protect_again_) return false;
+  const auto offer = OfferCallbackContext();
   return offer && offer->number != callback_context_;
 }
 
 // RFC 8881 §18.33: the client has made another context.
 Task<void> Session::ProtectCallbacks() {
   protecting_ = true;
+  protect_again_ = timers_.Now() + lease_.lease_time() / 2;
   const uint64_t generation = lease_.generation();
-  const auto protection = OfferCallbackProtection();
+  const auto offer = OfferCallbackContext();
   nfs4::BACKCHANNEL_CTL4args arguments;
   arguments.bca_cb_program = kCallbackProgram;
-  arguments.bca_sec_parms = protection.parameters;
+  arguments.bca_sec_parms = ParametersFor(offer);
   auto reply = co_await Call([&] { return std::tuple(arguments); }, "protecting callbacks");
-  if (!reply) log::warn("{}", reply.error().message);
-  // Whatever the server has said, the next context is the next reason to try.
-  if (generation == lease_.generation()) callback_context_ = protection.context;
+  if (!reply) {
+    log::warn("{}; the client tries again", reply.error().message);
+  } else if (generation == lease_.generation()) {
+    callback_context_ = offer ? offer->number : 0;
+  }
   protecting_ = false;
 }
 

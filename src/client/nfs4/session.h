@@ -71,13 +71,10 @@ class Session final : public CompoundCaller {
   Task<void> RenewLease() override;
   void HandleLeaseTime(Duration time) override { lease_.set_lease_time(time); }
   Task<void> BindAgain();
-  // How the server may protect its callbacks. The parameters refer to the offer.
-  struct CallbackProtection {
-    std::optional<CallSecurity::CallbackContext> offer{};
-    uint64_t context = 0;  // the number of the offered context
-    decltype(nfs4::CREATE_SESSION4args::csa_sec_parms) parameters{};
-  };
-  CallbackProtection OfferCallbackProtection() const;
+  // The context under which the server may call back; nothing if calls have none.
+  std::optional<CallSecurity::CallbackContext> OfferCallbackContext() const;
+  using SecurityParameters = decltype(nfs4::CREATE_SESSION4args::csa_sec_parms);
+  static SecurityParameters ParametersFor(const std::optional<CallSecurity::CallbackContext>& offer);
   // Whether calls have another context than the server's callbacks.
   bool NeedsCallbackProtection() const;
   Task<void> ProtectCallbacks();
@@ -87,7 +84,9 @@ class Session final : public CompoundCaller {
   uint32_t max_request_ = 0;
   uint32_t max_response_ = 0;
   bool binding_ = false;
+  bool must_bind_ = false;  // the server accepts requests only over connections that were bound (SP4_MACH_CRED)
   bool protecting_ = false;
+  TimePoint protect_again_{};      // the next attempt of ProtectCallbacks()
   uint64_t callback_context_ = 0;  // the number of the context that the server has for its callbacks; 0: none
   TimePoint bind_again_{};         // the next attempt to bind; limits the attempts if the server can never call back
   Signal slots_changed_;

@@ -480,7 +480,7 @@ Task<Result<void>> Tree::Probe(Url url) {
   url.timeout = std::min(url.timeout, kProbeLimit);
   auto channel = co_await OpenChannel(loop_, workers_, url, options_.provider);
   if (!channel) co_return std::unexpected(Error{std::move(channel).error(), std::nullopt});
-  rpc::Client client(**channel, loop_.buffers(), rpc::RandomXid(), SystemCredentialOf(url));
+  rpc::Client client(**channel, loop_.buffers(), rpc::RandomXid());
   auto answered = co_await client.Call<nfs4::NFSPROC4_NULL>({});
   // The channel must outlive the turn of the loop that delivered its reply.
   co_await Sleep(loop_, Duration::zero());

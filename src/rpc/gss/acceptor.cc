@@ -86,10 +86,10 @@ std::shared_ptr<ReverseProtection> Acceptor::Reverse(ConstBytes handle, ConstByt
   const ContextTable::Found found = contexts_.Find(handle, clock_.Now());
   const bool is_own = found.context && found.context->initiator.names.name == initiator.name;
   // A CCM context has no cryptography of its own.
-  if (!is_own || found.expired || found.context->conjunction) return nullptr;
+  if (!is_own || found.expired || found.context->conjunction || reverse_handle.size() > kLongestHandle) return nullptr;
   CallingContext context{.protection = found.context->protection,
                          .handle = {reverse_handle.begin(), reverse_handle.end()}};
-  return std::make_shared<ReverseContext>(std::move(context), pool_);
+  return std::make_shared<ReverseContext>(std::move(context), found.context->expires, pool_);
 }
 
 std::optional<Handle> Acceptor::Adopt(std::shared_ptr<ProtectedContext> protection, Initiator caller) {

@@ -5,6 +5,9 @@
 namespace penstock::rpc::gss {
 namespace {
 
+// The contexts that are accepted: the present one, and those before it, whose calls may be on their way.
+constexpr size_t kContexts = 4;
+
 std::unexpected<Failure> Refuse() {
   return std::unexpected(Failure{.major = kBadMechanism, .text = "a server makes no contexts with its client"});
 }
@@ -26,8 +29,12 @@ std::unique_ptr<MechanismContext> CallbackAcceptor::NoMechanism::Begin() { retur
 
 CallbackAcceptor::CallbackAcceptor(const TimerService& clock, Workers* pool)
     : clock_(clock),
-      acceptor_(
-          {.mechanism = no_mechanism_, .clock = clock, .random = &FillRandomly, .pool = pool, .negotiators = pool}) {}
+      acceptor_({.mechanism = no_mechanism_,
+                 .clock = clock,
+                 .random = &FillRandomly,
+                 .pool = pool,
+                 .negotiators = pool,
+                 .limits = {.established = kContexts}}) {}
 
 std::optional<Handle> CallbackAcceptor::Adopt(const ClientContext::Established& context, const std::string& server) {
   Initiator caller;

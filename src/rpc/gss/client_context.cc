@@ -22,8 +22,6 @@ using rpcsecgss::rpc_gss_cred_vers_1_t;
 constexpr int kMostTokens = 10;
 // The longest results of a token that the client accepts.
 constexpr size_t kLongestAnswer = 16 << 10;
-// The longest handle that fits into a credential (RFC 5531 §8.2).
-constexpr size_t kLongestHandle = rpcmsg::MAX_AUTH_BYTES - 5 * 4;
 // Another context is made so long before the end of the current one, or after three quarters of its lifetime.
 constexpr Duration kRenewBefore = std::chrono::minutes(5);
 // The pause between two attempts to renew a context that can still be used.
@@ -88,7 +86,12 @@ std::optional<ClientContext::Use> ClientContext::End(Use use) {
   if (use.context != current_) {
     if (auto last = LastUse(use.context)) return last;
   }
-  return LastUse(std::exchange(previous_, nullptr));
+  while (!previous_.empty()) {
+    const std::shared_ptr<Established> previous = std::move(previous_.back());
+    previous_.pop_back();
+    if (auto last = LastUse(previous)) return last;
+  }
+  return std::nullopt;
 }
 
 void ClientContext::Forget(const Use& use) {
@@ -106,7 +109,8 @@ Task<penstock::Result<void, CallError>> ClientContext::MakeCurrent(Channel& chan
   for (;;) {
     Made made = co_await Make(channel, header);
     if (made) {
-      previous_ = std::exchange(current_, *std::move(made));
+      if (current_ && current_->under_way == 0) previous_.push_back(current_);
+      current_ = *std::move(made);
       ++made_;
       trouble_.clear();
       break;
@@ -137,7 +141,9 @@ Task<penstock::Result<void, CallError>> ClientContext::MakeCurrent(Channel& chan
 // RFC 2203 §5.2.
 Task<ClientContext::Made> ClientContext::Make(Channel& channel, const CallHeader& header) {
   const SealingPlace& place = parts_.place;
-  const auto fail = [](std::string why) { return std::unexpected(Refusal{.failure = {.text = std::move(why)}}); };
+  const auto fail = [&](std::string_view why) {
+    return std::unexpected(Refusal{.failure = {.text = fmt::format("{}: {}", parts_.mechanism.Acceptor(), why)}});
+  };
   auto context = std::make_shared<Established>();
   std::unique_ptr<InitiatingContext> mechanism = parts_.mechanism.Begin();
   Answer answer;
@@ -158,11 +164,17 @@ Task<ClientContext::Made> ClientContext::Make(Channel& channel, const CallHeader
   context->window = std::max<uint32_t>(answer.window, 1);
   const std::optional<Duration> lifetime = mechanism->lifetime();
   if (lifetime) {
+    if (*lifetime <= Duration::zero()) co_return fail("the ticket ends now");
     const TimePoint now = parts_.timers.Now();
     context->expires = now + *lifetime;
-    context->renew_at = context->expires - std::min<Duration>(kRenewBefore, *lifetime / 4);
+    // Tickets that are not renewed end at the same time as before, so that renewals would come ever faster.
+    context->renew_at = std::max(now + kRenewPause, context->expires - std::min<Duration>(kRenewBefore, *lifetime / 4));
   }
   const std::string initiator = mechanism->initiator();
+  // The files that are open belong to this user.
+  if (!initiator_.empty() && initiator != initiator_) {
+    co_return fail(fmt::format("the tickets are of {}, and the mount is of {}", initiator, initiator_));
+  }
   ProtectedContext& protection = *context->protection;
   protection.mechanism = std::move(mechanism);
   // RFC 2203 §5.2.3.1: the verifier covers the size of the window as the server has sent it.
@@ -178,9 +190,9 @@ Task<ClientContext::Made> ClientContext::Make(Channel& channel, const CallHeader
   };
   const gss::Result<void> completed = co_await InTurn(protection, place.loop, place.pool, false, complete);
   if (!completed) {
-    co_return fail(
-        fmt::format("the answer of {} is not authentic: {}", parts_.mechanism.Acceptor(), completed.error().text));
+    co_return fail(fmt::format("the answer is not authentic: {}", completed.error().text));
   }
+  initiator_ = initiator;
   const auto minutes = lifetime ? std::chrono::duration_cast<std::chrono::minutes>(*lifetime).count() : 0;
   log::info("security context of {} with {}{}", initiator, parts_.mechanism.Acceptor(),
             lifetime ? fmt::format(" for {} min", minutes) : std::string());
@@ -191,8 +203,10 @@ Task<penstock::Result<ClientContext::Answer, ClientContext::Refusal>> ClientCont
                                                                                                const CallHeader& header,
                                                                                                ConstBytes handle,
                                                                                                ConstBytes token) {
-  const auto fail = [](std::string why) { return std::unexpected(Refusal{.failure = {.text = std::move(why)}}); };
   const std::string server = parts_.mechanism.Acceptor();
+  const auto fail = [&](std::string_view why) {
+    return std::unexpected(Refusal{.failure = {.text = fmt::format("{}: {}", server, why)}});
+  };
   rpc_gss_cred_vers_1_t credential;
   credential.gss_proc = handle.empty() ? rpcsecgss::RPCSEC_GSS_INIT : rpcsecgss::RPCSEC_GSS_CONTINUE_INIT;
   credential.service = rpcsecgss::rpc_gss_svc_none;
@@ -211,19 +225,26 @@ Task<penstock::Result<ClientContext::Answer, ClientContext::Refusal>> ClientCont
 
   xdr::Decoder decoder(*reply);
   ReplyHeader head;
-  if (!DecodeReplyHeader(decoder, head) || head.xid != header.xid) {
+  if (reply->stream.size() > kLongestAnswer || !DecodeReplyHeader(decoder, head) || head.xid != header.xid) {
     co_return fail("the server's answer to RPCSEC_GSS is malformed");
   }
   if (!head.body.is_areply() || head.body.areply().reply_data.discriminant() != AcceptStatus::SUCCESS) {
-    co_return fail(fmt::format("the server does not offer RPCSEC_GSS: {}", Describe(ErrorOf(head))));
+    const Error error = ErrorOf(head);
+    const bool is_denied = error.kind == Error::Kind::kAuthentication;
+    co_return fail(fmt::format("{}: {}", is_denied ? "the server does not offer RPCSEC_GSS" : "no security context",
+                               Describe(error)));
   }
   rpcsecgss::rpc_gss_init_res results;
   if (!xdr::Decode(decoder, results) || !decoder.Finish()) {
     co_return fail("the server's answer to RPCSEC_GSS is malformed");
   }
   if (results.gss_major != kComplete && results.gss_major != kContinueNeeded) {
-    co_return fail(fmt::format("{} refuses {}: {}", server, parts_.mechanism.Initiator(),
-                               parts_.mechanism.Explain(results.gss_major, results.gss_minor)));
+    // Without a reason of the mechanism, the server may be busy, or may wait for its directory of users.
+    const bool may_pass = results.gss_major == kFailure && results.gss_minor == 0;
+    co_return std::unexpected(
+        Refusal{.failure = {.text = fmt::format("{} refuses {}: {}", server, parts_.mechanism.Initiator(),
+                                                parts_.mechanism.Explain(results.gss_major, results.gss_minor)),
+                            .may_pass = may_pass}});
   }
   if (results.handle.empty() || results.handle.size() > kLongestHandle) {
     co_return fail("the server's handle for the security context is malformed");
@@ -235,7 +256,7 @@ Task<penstock::Result<ClientContext::Answer, ClientContext::Refusal>> ClientCont
                 .token = Copied(results.gss_token.bytes())};
   if (answer.complete) {
     const OpaqueAuth& verifier = head.body.areply().verf;
-    if (verifier.flavor != AuthFlavor::RPCSEC_GSS) co_return fail(server + " does not prove who it is");
+    if (verifier.flavor != AuthFlavor::RPCSEC_GSS) co_return fail("the server does not prove who it is");
     answer.verifier = Copied(verifier.body.bytes());
   }
   co_return answer;

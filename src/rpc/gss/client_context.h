@@ -99,7 +99,8 @@ class ClientContext {
 
   const Parts parts_;
   std::shared_ptr<Established> current_;
-  std::shared_ptr<Established> previous_;  // replaced while no call was under way, and not given back yet
+  std::vector<std::shared_ptr<Established>> previous_;  // replaced while no call was under way, and not given back yet
+  std::string initiator_;                               // of the first context
   bool making_ = false;
   uint64_t attempts_ = 0;  // that have ended
   CallError last_error_ = CallError::kNoContext;

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <array>
+#include <atomic>
 #include <cassert>
 #include <coroutine>
 #include <cstddef>
@@ -40,6 +41,10 @@ struct ProtectedContext : std::enable_shared_from_this<ProtectedContext> {
   // context.
   Strand strand;
   std::unique_ptr<MessageProtection> mechanism;
+
+  // The last sequence number of a call in the reverse direction. All users of that direction share it, since the other
+  // end may know them by one handle.
+  std::atomic<uint32_t> last_reverse_number{0};
 };
 
 // A context for calls that this end executes.

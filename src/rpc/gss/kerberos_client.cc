@@ -156,7 +156,15 @@ class KerberosClient::Context final : public WithKerberosMessages<InitiatingCont
 KerberosClient::KerberosClient(KerberosClientOptions options)
     : options_(std::move(options)), memory_(NewMemoryCache()) {}
 
-KerberosClient::~KerberosClient() = default;
+// The library keeps caches in memory until they are destroyed.
+KerberosClient::~KerberosClient() {
+  if (options_.keytab.empty()) return;
+  krb5_context library = nullptr;
+  if (krb5_init_context(&library)) return;
+  krb5_ccache cache = nullptr;
+  if (!krb5_cc_resolve(library, memory_.c_str(), &cache)) krb5_cc_destroy(library, cache);
+  krb5_free_context(library);
+}
 
 std::unique_ptr<InitiatingContext> KerberosClient::Begin() { return std::make_unique<Context>(*this); }
 

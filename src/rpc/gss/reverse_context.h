@@ -1,9 +1,9 @@
 // Calls in the reverse direction, under a context that the other end has made (RFC 8881 §2.10.8.2, §18.36.3).
 #pragma once
 
-#include <atomic>
-#include <memory>
+#include <utility>
 
+#include "base/timer.h"
 #include "base/workers.h"
 #include "rpc/gss/secured_call.h"
 #include "rpc/security_flavor.h"
@@ -14,14 +14,16 @@ namespace penstock::rpc::gss {
 class ReverseContext final : public ReverseProtection {
  public:
   // `context` has the handle by which the other end knows the reverse direction. `pool` outlives it, or is null.
-  ReverseContext(CallingContext context, Workers* pool) : context_(std::move(context)), pool_(pool) {}
+  ReverseContext(CallingContext context, TimePoint expires, Workers* pool)
+      : context_(std::move(context)), expires_(expires), pool_(pool) {}
 
   Task<penstock::Result<Message, CallError>> Call(BackChannel& channel, Message call, ReplyShape shape) override;
+  TimePoint expires() const override { return expires_; }
 
  private:
   const CallingContext context_;
+  const TimePoint expires_;
   Workers* const pool_;
-  std::atomic<uint32_t> last_number_{0};
 };
 
 }  // namespace penstock::rpc::gss

@@ -15,10 +15,13 @@
 
 namespace penstock::rpc::gss {
 
+// The longest handle that fits into a credential (RFC 5531 §8.2).
+inline constexpr size_t kLongestHandle = rpcmsg::MAX_AUTH_BYTES - 5 * 4;
+
 // A context for calls that this end makes.
 struct CallingContext {
   std::shared_ptr<ProtectedContext> protection = std::make_shared<ProtectedContext>();
-  std::vector<std::byte> handle;  // that the other end knows
+  std::vector<std::byte> handle;  // that the other end knows: at most kLongestHandle octets
 };
 
 // A call without its protection. The header and the arguments refer to the message.

@@ -16,7 +16,7 @@ Task<penstock::Result<Message, CallError>> SecuredChannel::Call(Message call, Re
   const auto plain = ReadPlainCall(call);
   if (!plain) co_return co_await channel_->Call(std::move(call), std::move(shape));
   if (plain->procedure == rpcsecgss::RPCSEC_GSS_DESTROY) {
-    if (auto use = context_->Close()) co_await GiveBack(*std::move(use), plain->header);
+    co_await GiveBack(context_->Close(), plain->header);
     xdr::Encoder done(context_->place().buffers);
     EncodeAccepted(done, plain->header.xid, AcceptStatus::SUCCESS);
     co_return done.Finish();
@@ -27,23 +27,26 @@ Task<penstock::Result<Message, CallError>> SecuredChannel::Call(Message call, Re
     CallOutcome outcome = co_await CallUnder(*channel_, *use->context, use->number, *plain, shape, context_->place());
     if (!outcome.why.empty()) log::warn("a call or reply under RPCSEC_GSS: {}", outcome.why);
     if (outcome.forgotten) context_->Forget(*use);
-    if (auto last = context_->End(*use)) co_await GiveBack(*std::move(last), plain->header);
+    auto unneeded = context_->End(*use);
+    if (unneeded) co_await GiveBack(std::move(unneeded), plain->header);
     if (!outcome.forgotten || contexts == kMostContexts) co_return std::move(outcome.reply);
   }
 }
 
-// The client does not depend on the answer.
-Task<void> SecuredChannel::GiveBack(ClientContext::Use use, const CallHeader& header) {
+// The client does not depend on the answers.
+Task<void> SecuredChannel::GiveBack(std::optional<ClientContext::Use> use, const CallHeader& header) {
   PlainCall destruction;
   destruction.header.xid = header.xid;
   destruction.header.program = header.program;
   destruction.header.version = header.version;
   destruction.procedure = rpcsecgss::RPCSEC_GSS_DESTROY;
   destruction.service = GssService::kNone;
-  ReplyShape shape{.max_stream = kMaxReplyHeader, .results = {}};
-  (void)co_await CallUnder(*channel_, *use.context, use.number, destruction, std::move(shape), context_->place());
-  context_->Forget(use);
-  context_->End(std::move(use));
+  while (use) {
+    ReplyShape shape{.max_stream = kMaxReplyHeader, .results = {}};
+    (void)co_await CallUnder(*channel_, *use->context, use->number, destruction, std::move(shape), context_->place());
+    context_->Forget(*use);
+    use = context_->End(*std::move(use));
+  }
 }
 
 }  // namespace penstock::rpc::gss

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <utility>
 
 #include "rpc/gss/client_context.h"
@@ -23,8 +24,9 @@ class SecuredChannel final : public Channel {
   Task<penstock::Result<Message, CallError>> Call(Message call, ReplyShape shape) override;
 
  private:
-  // Gives a context back to the server (RFC 2203 §5.4), by a call with the XID, program and version of `header`.
-  Task<void> GiveBack(ClientContext::Use use, const CallHeader& header);
+  // Gives contexts back to the server, the one of `use` and others that are no longer needed (RFC 2203 §5.4), by calls
+  // with the XID, program and version of `header`.
+  Task<void> GiveBack(std::optional<ClientContext::Use> use, const CallHeader& header);
 
   const std::unique_ptr<Channel> channel_;
   const std::shared_ptr<ClientContext> context_;

@@ -271,6 +271,7 @@ class OneContext final : public rpc::SecurityFlavor {
     Task<Result<rpc::Message, rpc::CallError>> Call(rpc::BackChannel&, rpc::Message, rpc::ReplyShape) override {
       co_return std::unexpected(rpc::CallError::kDisconnected);
     }
+    TimePoint expires() const override { return TimePoint::max(); }
   };
 };
 

@@ -10,6 +10,7 @@
 #include <cassert>
 
 #include "nfs/v4/state/sessions/channel_attributes.h"
+#include "rpc/security_flavor.h"
 
 namespace penstock::nfs::v4 {
 namespace {
@@ -253,7 +254,7 @@ Result<Sessions::StartedRequest, nfs4::nfsstat4> Sessions::StartRequest(const nf
                                      .sr_slotid = arguments.sa_slotid,
                                      .sr_highest_slotid = session->slots.highest().value(),
                                      .sr_target_highest_slotid = session->slots.target_highest().value(),
-                                     .sr_status_flags = StatusFlags(*session)},
+                                     .sr_status_flags = StatusFlags(*session, now)},
                         .max_reply = session->fore.ca_maxresponsesize,
                         .max_kept_reply = session->fore.ca_maxresponsesize_cached,
                         .reply = std::move(started.reply)};
@@ -280,7 +281,7 @@ void Sessions::FinishRequest(const SessionId& id, SlotId slot, SequenceId sequen
 }
 
 // Reports a backchannel that is down only to a client that has asked for a backchannel.
-uint32_t Sessions::StatusFlags(const Session& session) const {
+uint32_t Sessions::StatusFlags(const Session& session, TimePoint now) const {
   const Client& client = *session.client;
   uint32_t flags = 0;
   bool wanted = false, works = false;
@@ -292,6 +293,14 @@ uint32_t Sessions::StatusFlags(const Session& session) const {
   if (wanted && !works) flags |= nfs4::SEQ4_STATUS_CB_PATH_DOWN;
   if (session.has_back_channel && !session.back_channel_works()) flags |= nfs4::SEQ4_STATUS_CB_PATH_DOWN_SESSION;
   if (session.back_channel_fault()) flags |= nfs4::SEQ4_STATUS_BACKCHANNEL_FAULT;
+  if (const auto& protection = session.callback_credential.protection(); protection && session.has_back_channel) {
+    const TimePoint end = protection->expires();
+    if (now >= end) {
+      flags |= nfs4::SEQ4_STATUS_CB_GSS_CONTEXTS_EXPIRED;
+    } else if (end - now <= settings_.lease) {
+      flags |= nfs4::SEQ4_STATUS_CB_GSS_CONTEXTS_EXPIRING;
+    }
+  }
   if (clients_.InGrace() && !client.reclaim_complete && clients_.grace().MayReclaim(client.key(), client.principal)) {
     flags |= nfs4::SEQ4_STATUS_RESTART_RECLAIM_NEEDED;
   }

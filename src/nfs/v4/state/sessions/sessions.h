@@ -188,7 +188,7 @@ class Sessions {
   // Checks the state protection of the session's client. NFS4_OK if the session does not exist.
   nfs4::nfsstat4 CheckProtection(const SessionId& id, nfs4::nfs_opnum4 operation, const Sender& sender) const;
   uint32_t SlotTarget(const Session& session) const;
-  uint32_t StatusFlags(const Session& session) const;
+  uint32_t StatusFlags(const Session& session, TimePoint now) const;
   Result<StartedRequest, nfs4::nfsstat4> RetryInDeadSession(const nfs4::SEQUENCE4args& arguments,
                                                             const RequestFacts& facts, TimePoint now);
 
