@@ -6,6 +6,7 @@
 #include <algorithm>
 
 #include "client/mount_test_support.h"
+#include "rpc/dispatch.h"
 #include "rpc/gss/acceptor.h"
 #include "rpc/gss/test_mechanism.h"
 
@@ -141,6 +142,12 @@ class CallSecurityTest : public testing::TestWithParam<Version> {
     }(it.service.files(), it.loop));
   }
   static bool is_version_3() { return GetParam() == Version::k3; }
+  // Executes the call by a server without programs.
+  Task<rpc::Message> WithoutProgram(rpc::Message call, const rpc::Peer& peer) {
+    rpc::Dispatcher nothing;
+    nothing.Offer(acceptor);
+    co_return co_await nothing.HandleCall(std::move(call), peer);
+  }
 
   Loop clock;
   ForgetfulAcceptor acceptor{clock};
@@ -258,6 +265,28 @@ TEST_P(CallSecurityTest, GoesOnAfterARestartOfTheServer) {
   it.service.Restart();
   EXPECT_EQ(it.Read(*file), "contents");
   it.Do(file->Close());
+}
+
+// Nothing protects the accept_stat of a reply. Version 3 would protect less.
+TEST_P(CallSecurityTest, StaysWithVersion4IfTheUrlNamesKerberos) {
+  if (GetParam() != Version::k41) GTEST_SKIP() << "the version is named";
+  Bench& it = Serve("sys:krb5p");
+  const auto deny = [](auto& to, auto xid) { rpc::EncodeAccepted(to, xid, rpc::AcceptStatus::PROG_UNAVAIL); };
+  Url url = it.UrlWith(SecurityFlavor::kSys);
+  url.version.reset();
+  it.service.Reply(CallsOf<nfs4::NFSPROC4_NULL>(), deny);
+  it.Open(url);
+  EXPECT_EQ(it.mount->version(), "3");
+  it.Unmount();
+  // A program that does not exist; the verifier of RPCSEC_GSS is that of the server.
+  Bench& other = Serve("krb5p");
+  url = other.UrlWith(SecurityFlavor::kKrb5p);
+  url.version.reset();
+  other.service.Intercept(CallsOf<nfs4::NFSPROC4_NULL>(), [this](rpc::Message call, const rpc::Peer& peer) {
+    return WithoutProgram(std::move(call), peer);
+  });
+  const Error error = other.ErrorOfOpening(url);
+  EXPECT_THAT(error.message, HasSubstr("vers=3 must be named"));
 }
 
 // RFC 8881 §2.10.8.2

@@ -72,6 +72,8 @@ class FakeServer final : public rpc::Channel {
   uint32_t create_flags = 0;  // of the last CREATE_SESSION
   int sequences = 0;
   int binds = 0;
+  int unbound = 0;        // so many SEQUENCEs come over a connection that is not bound
+  bool protects = false;  // grants SP4_MACH_CRED
   int reclaims_completed = 0;
   int destroyed = 0;
   size_t most_running = 0;
@@ -155,6 +157,9 @@ class FakeServer final : public rpc::Channel {
         result.eir_clientid = client_;
         result.eir_sequenceid = create_sequence_;
         result.eir_server_impl_id = implementation;
+        if (protects && exchange_protection.is_spa_mach_ops()) {
+          result.eir_state_protect = nfs4::state_protect4_r(nfs4::SP4_MACH_CRED, exchange_protection.spa_mach_ops());
+        }
         xdr::Encode(out, nfs4::EXCHANGE_ID4res(nfsstat4::NFS4_OK, result));
         return nfsstat4::NFS4_OK;
       }
@@ -254,6 +259,10 @@ class FakeServer final : public rpc::Channel {
       xdr::Encode(out, nfs4::SEQUENCE4res(nfsstat4::NFS4_OK, result));
       return nfsstat4::NFS4_OK;
     };
+    if (unbound > 0) {
+      --unbound;
+      return fail(nfsstat4::NFS4ERR_CONN_NOT_BOUND_TO_SESSION);
+    }
     const auto session = sessions_.find(arguments.sa_sessionid);
     if (session == sessions_.end()) return fail(nfsstat4::NFS4ERR_BADSESSION);
     if (arguments.sa_slotid >= session->second.size()) return fail(nfsstat4::NFS4ERR_BADSLOT);

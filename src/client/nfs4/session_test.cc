@@ -77,6 +77,35 @@ TEST_F(ProtectedSessionTest, LetsOnlyItsPrincipalManageItsState) {
   EXPECT_TRUE(asked.spo_must_allow.empty());
 }
 
+// RFC 8881 §2.10.8.3: another session would lose the reply of a request that the server has executed.
+TEST_F(ProtectedSessionTest, BindsAConnectionThatIsNotBoundAndRepeatsTheRequest) {
+  server.protects = true;
+  bool removed = false;
+  Run([](Session& session, FakeServer& fake, bool& out) -> Task<void> {
+    (void)co_await session.Establish("server");
+    fake.unbound = 2;
+    const auto reply = co_await session.Call([] { return std::tuple(nfs4::REMOVE4args{"name"}); }, "name");
+    out = reply.has_value();
+  }(protected_session, server, removed));
+  EXPECT_TRUE(removed);
+  EXPECT_EQ(server.binds, 2);
+  EXPECT_EQ(server.creations, 1);
+  EXPECT_EQ(server.removes, 1);
+}
+
+TEST_F(ProtectedSessionTest, MakesAnotherSessionIfTheServerBindsNoConnection) {
+  server.protects = true;
+  bool removed = false;
+  Run([](Session& session, FakeServer& fake, bool& out) -> Task<void> {
+    (void)co_await session.Establish("server");
+    fake.unbound = 4;
+    const auto reply = co_await session.Call([] { return std::tuple(nfs4::REMOVE4args{"name"}); }, "name");
+    out = reply.has_value();
+  }(protected_session, server, removed));
+  EXPECT_TRUE(removed);
+  EXPECT_EQ(server.creations, 2);
+}
+
 // RFC 8881 §18.36.3
 class PersistenceTest : public SessionTest, public testing::WithParamInterface<bool> {
  protected:

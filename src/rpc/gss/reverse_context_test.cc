@@ -125,6 +125,39 @@ TEST_F(ReverseContextTest, BelongsToTheInitiatorOfTheContext) {
   EXPECT_FALSE(acceptor.Reverse(AsBytes(std::string_view("unknown")), {}, {.name = "toy:alice", .display = {}}));
 }
 
+// The client takes one that comes again for a replay, and closes the connection.
+TEST_F(ReverseContextTest, GoesOnWithTheNumbersOfAnEarlierSession) {
+  const auto handle = callbacks.Adopt(*context->current(), "server");
+  ASSERT_TRUE(handle);
+  const GssInitiator alice_{.name = "toy:alice", .display = {}};
+  for (int session = 0; session < 3; ++session) {
+    const auto protection = acceptor.Reverse(context->current()->handle, *handle, alice_);
+    ASSERT_TRUE(protection);
+    EXPECT_TRUE(CallClient(*protection, NewCall(WhoAmI::kNumber, {}, GssService::kIntegrity))) << session;
+  }
+}
+
+// RFC 5531 §8.2: a credential has at most 400 octets.
+TEST_F(ReverseContextTest, RefusesHandlesThatFitIntoNoCredential) {
+  const GssInitiator alice_{.name = "toy:alice", .display = {}};
+  const std::vector<std::byte> handle(kLongestHandle + 1);
+  const ConstBytes all(handle);
+  EXPECT_FALSE(acceptor.Reverse(context->current()->handle, all, alice_));
+  const auto protection = acceptor.Reverse(context->current()->handle, all.first(kLongestHandle), alice_);
+  ASSERT_TRUE(protection);
+  const auto reply = CallClient(*protection, NewCall(WhoAmI::kNumber, {}, GssService::kPrivacy));
+  EXPECT_FALSE(reply) << "the client does not know the handle";
+}
+
+TEST_F(ReverseContextTest, KnowsWhenTheContextEnds) {
+  initiator.lifetime = mechanism.lifetime = 1h;
+  context->Close();
+  EXPECT_EQ(Asked(), 1000u);
+  const auto protection = Reverse();
+  ASSERT_TRUE(protection);
+  EXPECT_EQ(protection->expires(), clock.now + 1h);
+}
+
 TEST_F(ReverseContextTest, EndsWithTheContext) {
   initiator.lifetime = mechanism.lifetime = 1h;
   context->Close();

@@ -249,6 +249,49 @@ TEST_F(SecuredChannelTest, UsesTheContextToItsEndIfItCannotBeRenewed) {
   EXPECT_EQ(context->trouble(), "");
 }
 
+TEST_F(SecuredChannelTest, RefusesATicketThatEndsNow) {
+  initiator.lifetime = 0s;
+  const auto asked = Asked();
+  ASSERT_FALSE(asked);
+  EXPECT_TRUE(IsTransport(asked.error(), CallError::kNoContext));
+  EXPECT_EQ(initiator.begun, 1);
+  EXPECT_THAT(context->trouble(), HasSubstr("the ticket ends now"));
+}
+
+// The files that are open belong to the first user.
+TEST_F(SecuredChannelTest, RefusesTheTicketsOfAnotherUser) {
+  EXPECT_EQ(Asked(), 1000u);
+  wire.alter = [&](Message reply, size_t number) {
+    return wire.gss_procedure(number) == 0 ? Denial(reply, RPCSEC_GSS_CREDPROBLEM) : reply;
+  };
+  initiator.other_user = "bob";
+  const auto asked = Asked();
+  ASSERT_FALSE(asked);
+  EXPECT_TRUE(IsTransport(asked.error(), CallError::kNoContext));
+  EXPECT_THAT(context->trouble(), HasSubstr("the tickets are of bob, and the mount is of alice"));
+}
+
+TEST_F(SecuredChannelTest, GivesEveryOldContextBack) {
+  initiator.lifetime = mechanism.lifetime = 1h;
+  for (int i = 0; i < 4; ++i) {
+    EXPECT_EQ(Asked(), 1000u);
+    Advance(56min);
+  }
+  EXPECT_EQ(context->made(), 4u);
+  EXPECT_EQ(wire.Count(rpcsecgss::RPCSEC_GSS_DESTROY), 3u);
+}
+
+TEST_F(SecuredChannelTest, RejectsAnAnswerToATokenThatIsTooLong) {
+  wire.alter = [&](const Message& reply, size_t) {
+    const BufferRef buffer = pool.Allocate(20'000);
+    std::ranges::fill(buffer->bytes(), std::byte{0});
+    CopyBytes(buffer->bytes(), reply.stream.bytes());
+    return Message::Whole(Slice(buffer, buffer->bytes().first(20'000)));
+  };
+  EXPECT_FALSE(Asked());
+  EXPECT_THAT(context->trouble(), HasSubstr("malformed"));
+}
+
 TEST_F(SecuredChannelTest, WaitsForAServiceThatDoesNotAnswer) {
   const Failure silent{.text = "no KDC answers", .may_pass = true};
   initiator.failures = {silent};

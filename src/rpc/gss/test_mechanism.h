@@ -135,7 +135,8 @@ class ToyInitiatingMechanism : public InitiatingMechanism {
 
   int legs = 1;  // the number of tokens for a context
   std::optional<Duration> lifetime;
-  std::vector<Failure> failures;  // of the next contexts
+  std::vector<Failure> failures;          // of the next contexts
+  std::optional<std::string> other_user;  // the initiator's name of the next contexts
   size_t mics_to_give = ~size_t{0};
   int begun = 0;
 
@@ -155,7 +156,7 @@ class ToyInitiatingMechanism : public InitiatingMechanism {
       return Step{.complete = false, .token = Copied(AsBytes(owner_.name_))};
     }
     std::optional<Duration> lifetime() const override { return owner_.lifetime; }
-    std::string initiator() const override { return owner_.name_; }
+    std::string initiator() const override { return owner_.other_user.value_or(owner_.name_); }
     Result<void> VerifyMic(ConstBytes message, ConstBytes mic) override {
       if (!Equal(seal_.Sum(message), mic)) return std::unexpected(Failure{.major = 0x6'0000, .text = "bad MIC"});
       return {};
