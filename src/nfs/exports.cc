@@ -113,20 +113,23 @@ void Exports::Refuse(const SocketAddress& client, const Export& refused) const {
 
 void Exports::RefuseProtection(const rpc::Peer& client, const Export& refused) const {
   const Protections& asked = refused.options().protections;
+  const char* const least = asked.IsOnlyMutualTls() ? "mtls" : "tls";
   std::string why;
   if (asked.Admits(client.protection)) {
     why = fmt::format("its certificate, which has {}, is not among those of the export's option cert=",
                       client.certificate ? client.certificate->NamesToString() : "no names");
   } else if (client.transport == rpc::TransportKind::kRdma) {
-    why = fmt::format("RDMA has no TLS, and the export has xprtsec={}; mount it with proto=tcp and xprtsec=",
-                      asked.ToString());
+    why = fmt::format("RDMA has no TLS, and the export has xprtsec={}; mount it with proto=tcp,xprtsec={}",
+                      asked.ToString(), least);
   } else if (client.protection == rpc::Protection::kNone) {
-    why = fmt::format("its connection has no TLS, and the export has xprtsec={}; mount it with xprtsec=",
-                      asked.ToString());
+    why = fmt::format("its connection has no TLS, and the export has xprtsec={}; mount it with xprtsec={}",
+                      asked.ToString(), least);
+  } else if (client.protection == rpc::Protection::kTls && asked.IsOnlyMutualTls()) {
+    why =
+        "its connection is without a certificate of the client, and the export has xprtsec=mtls; mount it with "
+        "xprtsec=mtls";
   } else {
-    why = fmt::format("its connection is {}, and the export has xprtsec={}",
-                      client.protection == rpc::Protection::kTls ? "without a certificate of the client" : "with TLS",
-                      asked.ToString());
+    why = fmt::format("its connection has TLS, and the export has xprtsec={}", asked.ToString());
   }
   refusals_->Tell(client.address.address(), fmt::format("is refused the export {}: {}", refused.path(), why));
 }

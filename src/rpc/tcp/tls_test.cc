@@ -13,6 +13,7 @@
 #include <thread>
 #include <utility>
 
+#include "base/failing_disk.h"
 #include "rpc/starttls.h"
 #include "rpc/tcp/secure_client.h"
 #include "rpc/tcp/tcp_test.h"
@@ -115,6 +116,28 @@ TEST_F(TlsTest, SendsPayloadsFromMemoryAndFiles) {
   // A file that is truncated before the reply leaves: zeros replace the missing octets.
   ASSERT_EQ(::ftruncate(file->get(), 1000), 0);
   EXPECT_EQ(Call<testing::Read>(300'001)->results.text(), bytes.substr(0, 1000) + std::string(299'001, '\0'));
+}
+
+// The reply's status of success has left before.
+TEST_F(TlsTest, AFileThatCannotBeReadEndsTheConnection) {
+  StartTlsServer();
+  const std::string bytes = Pattern(1'000'003);
+  char path[] = "/var/tmp/penstock-tls-test-XXXXXX";
+  auto file = std::make_shared<FileDescriptor>(::mkstemp(path));
+  ASSERT_EQ(::write(file->get(), bytes.data(), bytes.size()), static_cast<ssize_t>(bytes.size()));
+  program.data = Data(file, 0, bytes.size());
+  FailingDisk disk;
+  for (const uint64_t good : {0u, 300'000u}) {
+    disk.Fail({.call = DiskCall::kRead, .path = path, .error = EIO, .from = good});
+    ConnectSecurely();
+    const auto failed = Call<testing::Read>(1'000'003);
+    ASSERT_FALSE(failed) << good;
+    EXPECT_EQ(failed.error().transport, CallError::kDisconnected) << good;
+    disk.Mend();
+    ConnectSecurely();
+    EXPECT_EQ(Call<testing::Read>(1'000'003)->results.text(), bytes) << "the disk works again";
+  }
+  ::unlink(path);
 }
 
 TEST_F(TlsTest, ManyCallsShareTheConnection) {
