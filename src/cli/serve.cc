@@ -95,6 +95,13 @@ std::string ClientsNameFor(const IpAddress& address) {
   return name;
 }
 
+// The mount option of an export that refuses connections without TLS, after a comma; empty for other exports.
+std::string_view TlsOptionFor(const nfs::Export& exported) {
+  const nfs::Protections& protections = exported.options().protections;
+  if (protections.Admits(rpc::Protection::kNone)) return "";
+  return protections.IsOnlyMutualTls() ? ",xprtsec=mtls" : ",xprtsec=tls";
+}
+
 void PrintHowToMount(const server::Server& server, const server::Options& options) {
   const server::Addresses& at = server.addresses();
   fmt::print("NFS over RDMA ({}): {}\nNFS over TCP: {}\nMOUNT, NLM, NSM and RQUOTA over TCP and UDP: {}\n",
@@ -115,15 +122,18 @@ void PrintHowToMount(const server::Server& server, const server::Options& option
   const std::string host = ClientsNameFor(at.rdma.address());
   fmt::print("On a Linux client, as root:\n");
   for (const auto& exported : server.exports().all()) {
+    const std::string_view tls = TlsOptionFor(*exported);
     for (const auto& [protocol, port] : {std::pair("rdma", at.rdma.port()), std::pair("tcp", at.tcp.port())}) {
-      fmt::print("  mount -t nfs -o vers=4.2,proto={},port={} {}:{} /mnt\n", protocol, port, host, exported->path());
+      if (!tls.empty() && port == at.rdma.port()) continue;
+      fmt::print("  mount -t nfs -o vers=4.2,proto={},port={}{} {}:{} /mnt\n", protocol, port, tls, host,
+                 exported->path());
       if (exported->is_referral()) continue;
       if (server.ports_can_be_found()) {
-        fmt::print("  mount -t nfs -o vers=3,proto={} {}:{} /mnt\n", protocol, host, exported->path());
+        fmt::print("  mount -t nfs -o vers=3,proto={}{} {}:{} /mnt\n", protocol, tls, host, exported->path());
       } else {
         // Without a port mapper a client does not find the lock manager.
-        fmt::print("  mount -t nfs -o vers=3,proto={},port={},nolock,mountproto=tcp,mountport={} {}:{} /mnt\n",
-                   protocol, port, at.mount.port(), host, exported->path());
+        fmt::print("  mount -t nfs -o vers=3,proto={},port={},nolock,mountproto=tcp,mountport={}{} {}:{} /mnt\n",
+                   protocol, port, at.mount.port(), tls, host, exported->path());
       }
     }
   }
@@ -132,11 +142,14 @@ void PrintHowToMount(const server::Server& server, const server::Options& option
   const std::string program = error ? "penstock" : std::filesystem::proximate(self, error).string();
   const auto& exports = server.exports().all();
   const auto served = std::ranges::find_if(exports, [](const auto& each) { return !each->is_referral(); });
-  const std::string path = (served == exports.end() ? exports.front() : *served)->path();
+  const nfs::Export& shown = *(served == exports.end() ? exports.front() : *served);
+  const std::string path = shown.path();
+  const std::string_view tls = TlsOptionFor(shown);
+  const uint16_t port = tls.empty() ? at.rdma.port() : at.tcp.port();
+  const std::string how = tls.empty() ? "proto=rdma" : fmt::format("proto=tcp&{}", tls.substr(1));
   fmt::print("With this program, as any user:\n");
-  fmt::print("  {} ls 'nfs://{}:{}{}?proto=rdma'\n", program, host, at.rdma.port(), path);
-  fmt::print("  {} cp FILE 'nfs://{}:{}{}{}FILE?proto=rdma'\n", program, host, at.rdma.port(), path,
-             path.ends_with('/') ? "" : "/");
+  fmt::print("  {} ls 'nfs://{}:{}{}?{}'\n", program, host, port, path, how);
+  fmt::print("  {} cp FILE 'nfs://{}:{}{}{}FILE?{}'\n", program, host, port, path, path.ends_with('/') ? "" : "/", how);
   fmt::print("ready\n");
   std::fflush(stdout);
 }

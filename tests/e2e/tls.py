@@ -89,6 +89,8 @@ def exports_ask_for_tls(scratch):
         for version in VERSIONS:
             refused("ls", url(server, "/", version), mentions=["AUTH_TOOWEAK" if version == "3" else "security"])
         server.expect_line("its connection has no TLS, and the export has xprtsec=tls")
+        shown = [line for line in server.lines if line.startswith("  mount ")]
+        assert shown and all(",xprtsec=tls " in line and "proto=tcp" in line for line in shown), shown
         refused("ls", server.url("/", "rdma"), mentions=["AUTH_TOOWEAK"])
         refused("ls", server.url("/", "rdma").replace("vers=3", "vers=4.2"), mentions=["security"])
         server.expect_line("RDMA has no TLS, and the export has xprtsec=tls")
