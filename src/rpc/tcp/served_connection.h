@@ -30,7 +30,7 @@ class ServedConnection final : public RecordSocket::Owner, public ConnectionCont
   // `loop`, `handler` and `options` must outlive the connection.
   ServedConnection(Loop& loop, CallHandler& handler, const ServerOptions& options, asio::ip::tcp::socket socket,
                    Peer peer, std::unique_ptr<ConnectionTable::Place> place);
-  ~ServedConnection();
+  ~ServedConnection() override;
   ServedConnection(const ServedConnection&) = delete;
   ServedConnection& operator=(const ServedConnection&) = delete;
 
