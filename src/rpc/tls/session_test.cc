@@ -19,8 +19,8 @@
 namespace penstock::rpc::tls {
 namespace {
 
-using testing::CertificateFields;
 using ::testing::AnyOf;
+using testing::CertificateFields;
 using ::testing::HasSubstr;
 using testing::TestCertificates;
 using Io = Session::Io;
