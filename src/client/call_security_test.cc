@@ -282,9 +282,11 @@ TEST_P(CallSecurityTest, StaysWithVersion4IfTheUrlNamesKerberos) {
   Bench& other = Serve("krb5p");
   url = other.UrlWith(SecurityFlavor::kKrb5p);
   url.version.reset();
-  other.service.Intercept(CallsOf<nfs4::NFSPROC4_NULL>(), [this](rpc::Message call, const rpc::Peer& peer) {
+  const auto without_program = [this](rpc::Message call, const rpc::Peer& peer) {
     return WithoutProgram(std::move(call), peer);
-  });
+  };
+  // The first call of procedure 0 makes the context.
+  other.service.Intercept(CallsOf<nfs4::NFSPROC4_NULL>(), without_program, 1, 1);
   const Error error = other.ErrorOfOpening(url);
   EXPECT_THAT(error.message, HasSubstr("vers=3 must be named"));
 }
