@@ -1,10 +1,11 @@
 """A `penstock cp` that a valve stops in the middle, so that a test can change something before the copy goes on."""
 
+import contextlib
 import os
 import subprocess
 
 from files import MIB
-from patience import SECONDS
+from patience import SECONDS, wait_until
 from penstock import PENSTOCK, check_refusal
 from valve import Valve
 
@@ -31,8 +32,8 @@ class HeldCopy:
         self.process = subprocess.Popen([PENSTOCK, "cp", "-q", *self.options, *ends], stdin=subprocess.DEVNULL,
                                         stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=self.environment)
         try:
-            self.valve.wait()
-            assert self.process.poll() is None, "the copy is over already"
+            wait_until(lambda: self.valve.is_closed.is_set() or self.process.poll() is not None, "the copy is not held")
+            assert self.process.poll() is None, f"{self.local}: the copy is over: {self.process.communicate()}"
         except BaseException:
             self.__exit__()
             raise
@@ -40,7 +41,8 @@ class HeldCopy:
 
     def __exit__(self, *_):
         self.process.kill()
-        self.process.communicate()
+        with contextlib.suppress(ValueError):  # if its output was read before
+            self.process.communicate()
         self.valve.__exit__()
 
     def let_go(self):
