@@ -37,10 +37,11 @@ std::string_view Describe(mount3::mountstat3 status) {
   }
 }
 
-// Whether the call may succeed with another credential.
+// Whether the call may succeed with another credential. Linux's mountd takes no RPCSEC_GSS if it cannot read the
+// keytab. If it can, it takes calls under integrity and privacy, and does not seal its results.
 bool IsSecurityProblem(const rpc::Error& error) {
-  return error.kind == rpc::Error::Kind::kAuthentication ||
-         (error.kind == rpc::Error::Kind::kTransport && error.transport == rpc::CallError::kNoContext);
+  if (error.kind != rpc::Error::Kind::kTransport) return error.kind == rpc::Error::Kind::kAuthentication;
+  return error.transport == rpc::CallError::kNoContext || error.transport == rpc::CallError::kNotAuthentic;
 }
 
 class Mount final : public client::Mount {
@@ -183,8 +184,7 @@ Task<Result<void>> Mount::FindExport(rpc::Client& mount_client) {
   const rpc::ReplyBounds bounds{.open = kLargestList, .results = {}};
   auto exports = co_await mount_client.Call<mount3::MOUNTPROC3_EXPORT>({}, bounds);
   if (!exports && IsSecurityProblem(exports.error()) && security_.flavor() != SecurityFlavor::kSys) {
-    // Linux's mountd, for example, takes no RPCSEC_GSS. The handle that it returns is of use only in calls of NFS,
-    // which have the flavor that was asked for.
+    // The handle that MOUNT returns is of use only in calls of NFS, which have the flavor that was asked for.
     log::warn("{}: MOUNT does not take sec={}, so its calls go without protection: {}", url_.host,
               NameOf(security_.flavor()), rpc::Describe(exports.error()));
     mount_client.set_credential(SystemCredentialOf(url_));

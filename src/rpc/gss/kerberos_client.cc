@@ -21,11 +21,12 @@ struct Advice {
   uint32_t code;
   std::string_view text;
 };
+constexpr std::string_view kNoTicket = "there is no Kerberos ticket: get one with kinit, or name a keytab";
 constexpr std::string_view kNoSuchName = "the server's keytab has no key for this name: use the name in its keytab";
 constexpr auto kAdvice = std::to_array<Advice>({
-    {CodeOf(KRB5_FCC_NOFILE), "there is no Kerberos ticket: get one with kinit, or name a keytab"},
-    {CodeOf(KRB5_CC_NOTFOUND), "there is no Kerberos ticket: get one with kinit, or name a keytab"},
-    {CodeOf(KRB5_CC_END), "there is no Kerberos ticket: get one with kinit, or name a keytab"},
+    {CodeOf(KRB5_FCC_NOFILE), kNoTicket},
+    {CodeOf(KRB5_CC_NOTFOUND), kNoTicket},
+    {CodeOf(KRB5_CC_END), kNoTicket},
     {CodeOf(KRB5KRB_AP_ERR_TKT_EXPIRED), "the Kerberos ticket has expired: get another one with kinit"},
     {CodeOf(KRB5KDC_ERR_S_PRINCIPAL_UNKNOWN),
      "the KDC does not know this service: use the server's full name, or let the administrator add the principal"},
@@ -55,7 +56,7 @@ std::string_view AdviceFor(uint32_t major, uint32_t minor) {
     if (each.code == minor) return each.text;
   }
   if (GSS_ROUTINE_ERROR(major) == GSS_S_CREDENTIALS_EXPIRED) return kAdvice[3].text;
-  if (GSS_ROUTINE_ERROR(major) == GSS_S_NO_CRED && minor == 0) return kAdvice[0].text;
+  if (GSS_ROUTINE_ERROR(major) == GSS_S_NO_CRED && minor == 0) return kNoTicket;
   return {};
 }
 
@@ -118,8 +119,16 @@ class KerberosClient::Context final : public WithKerberosMessages<InitiatingCont
   std::unexpected<Failure> Fail(OM_uint32 major, OM_uint32 minor) const {
     return std::unexpected(Failure{.major = major,
                                    .minor = minor,
-                                   .text = fmt::format("{}: {}", owner_.Acceptor(), TextOf(major, minor)),
+                                   .text = fmt::format("{}: {}", owner_.Acceptor(), Explain(major, minor)),
                                    .may_pass = MayPass(minor)});
+  }
+
+  // The library does not tell that it cannot use a keytab: it goes on, and finds no ticket.
+  std::string Explain(OM_uint32 major, OM_uint32 minor) const {
+    const auto& [host, keytab, principal] = owner_.options_;
+    if (keytab.empty() || AdviceFor(major, minor) != kNoTicket) return TextOf(major, minor);
+    return fmt::format("the keytab {} cannot be read, or has no key for {}", keytab,
+                       principal.empty() ? "a principal" : principal);
   }
 
   static OM_uint32 Import(OM_uint32& minor, const std::string& text, gss_OID type, ApiName& name) {
