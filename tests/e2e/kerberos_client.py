@@ -110,17 +110,27 @@ def every_command(scratch):
 
 
 def negotiates(scratch):
-    """Without sec= the client takes the flavor that the server prefers among those that it has tickets for."""
-    with realm_with_alice() as realm, serve(scratch, realm, "sec=krb5i:sys") as server:
-        make(f"{scratch}/mine", 5)
+    """Without sec= the client uses a flavor that each export accepts, and for which it has a ticket."""
+    for name in "private", "open":
+        os.makedirs(f"{scratch}/{name}")
+        os.chmod(f"{scratch}/{name}", 0o777)
+    make(f"{scratch}/mine", 5)
+    with realm_with_alice() as realm, Server({"/private": f"{scratch}/private:sec=krb5i:krb5p", "/open": f"{scratch}/open:sec=krb5:sys"},
+                                             [f"--keytab={realm.keytab(SERVICE)}"]) as server:
+        without_ticket = os.environ | {"KRB5CCNAME": f"FILE:{scratch}/absent"}
         for version in VERSIONS:
-            ok("cp", f"{scratch}/mine", url(server, f"/{version}", version, TRANSPORTS[-1]))
-        done = penstock("cp", f"{scratch}/mine", url(server, "/without", "3", TRANSPORTS[-1]),
-                        env=os.environ | {"KRB5CCNAME": f"FILE:{scratch}/absent"})
-        assert done.returncode == 0, done.stderr
-        owners = {name: os.stat(f"{scratch}/export/{name}").st_uid for name in VERSIONS}
-        # MOUNT of version 3 lists flavors in the server's order. Version 4 lists them for a caller that is refused.
-        assert owners["3"] == ALICE, owners
+            for transport in TRANSPORTS:
+                name = f"{version}-{transport}"
+                remote = url(server, f"/private/{name}", version, transport)
+                ok("cp", f"{scratch}/mine", remote)
+                assert ok("ls", remote)
+                assert os.stat(f"{scratch}/private/{name}").st_uid == ALICE, name
+                remote = url(server, f"/open/{name}", version, transport)
+                done = penstock("cp", f"{scratch}/mine", remote, env=without_ticket)
+                assert done.returncode == 0, f"{name}: {done.stderr}"
+                assert os.stat(f"{scratch}/open/{name}").st_uid != ALICE, name
+                refused("ls", url(server, f"/private/{name}", version, transport), mentions=["Kerberos ticket", "kinit"],
+                        env=without_ticket)
 
 
 # ---- the wire ----
@@ -262,10 +272,13 @@ def messages(scratch):
             old = "4.1-sess01"
             refused("ls", url(server, "/", old, "tcp", "krb5"), mentions=["vers=4.1-sess01 needs sec=sys or sec=none"])
             refused("ls", "--sec=krb5", url(server, "/", old, "tcp"), mentions=["vers=4.1-sess01 needs sec=sys or sec=none"])
+        # Version 4.0 has no operation that lists the flavors of the root.
+        wanted = dict.fromkeys(VERSIONS, ["another security flavor", "sec=krb5"]) | {
+            "3": ["accepts only sec=krb5"], "4.0": ["another security flavor"]}
         with serve(scratch, realm, "sec=krb5") as server:
             for version in VERSIONS:
-                refused("ls", "--sec=sys", url(server, "/", version, "tcp"), mentions=["sec"])
-                refused("ls", url(server, "/", version, "rdma", "krb5p"), mentions=["sec"])
+                refused("ls", "--sec=sys", url(server, "/", version, "tcp"), mentions=wanted[version])
+                refused("ls", url(server, "/", version, "rdma", "krb5p"), mentions=wanted[version])
         with serve(scratch, realm, keytab=realm.keytab(OTHER_SERVICE)) as server:
             list_root("security context", f"nfs@{HOST}", "keytab", "name")
         with serve(scratch, realm, environment=os.environ | {

@@ -1,6 +1,5 @@
 """A `penstock cp` that a valve stops in the middle, so that a test can change something before the copy goes on."""
 
-import contextlib
 import os
 import subprocess
 
@@ -33,16 +32,17 @@ class HeldCopy:
                                         stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=self.environment)
         try:
             wait_until(lambda: self.valve.is_closed.is_set() or self.process.poll() is not None, "the copy is not held")
-            assert self.process.poll() is None, f"{self.local}: the copy is over: {self.process.communicate()}"
+            assert self.process.poll() is None, f"{self.local}: the copy is over"
         except BaseException:
-            self.__exit__()
+            self.process.kill()
+            print(*self.process.communicate(), flush=True)
+            self.valve.__exit__()
             raise
         return self
 
     def __exit__(self, *_):
         self.process.kill()
-        with contextlib.suppress(ValueError):  # if its output was read before
-            self.process.communicate()
+        self.process.communicate()
         self.valve.__exit__()
 
     def let_go(self):

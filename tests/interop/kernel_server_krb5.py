@@ -37,7 +37,7 @@ LIFETIME = 20
 MADE_CONTEXT = "RPCSEC_GSS context of"  # a line of -vv for each security context
 NO_MOUNT = "MOUNT does not take"  # a line of -v if calls of MOUNT go without RPCSEC_GSS
 
-SECURED = SERVE.replace("(rw,", "(rw,sec=krb5:krb5i:krb5p,").replace("rpcbind && ", """
+SECURED = SERVE.replace("(rw,", "(rw,sec=krb5:krb5i:krb5p,").replace("20049 4;", "20049 16;").replace("rpcbind && ", """
 trap '[ $? = 0 ] || cat /tmp/svcgssd.log' EXIT
 mkdir -p /var/tmp /var/lib/nfs/rpc_pipefs
 rpc.svcgssd -f -vv -n >/tmp/svcgssd.log 2>&1 &
@@ -113,7 +113,7 @@ def files(scratch):
         print(f"with {', '.join(protections)}", flush=True)
         servers = [Kerberized(transport, version, protection, ports)
                    for version in VERSIONS for transport in TRANSPORTS for protection in protections]
-        with Capture("kernel_server_krb5", servers[0]):
+        with Capture("kernel_server_krb5_files", servers[0]):
             for server in servers:
                 run("mkdir", server.url(server.put))
                 for name in SIZES:
@@ -161,9 +161,9 @@ done
 
 
 def held(scratch, server, name, upload, options=(), environment=None):
-    """A copy of /srv/x/NAME that is held in the middle."""
+    """A copy of /srv/x/NAME that is held in the middle. It takes one of the server's threads at most, which could block."""
     return HeldCopy(getattr(server, server.transport), lambda port: server.url(f"/srv/x/{name}", port), f"{scratch}/{name}", upload,
-                    options, environment)
+                    ["--in-flight=1", *options], environment)
 
 
 def restart(scratch):
@@ -191,12 +191,13 @@ def restart(scratch):
             assert digest(f"{scratch}/{'back' if upload else name}") == wanted, f"{name}: wrong contents"
             run("rm", server.url(f"/srv/x/{name}"))
 
-        check("3", "tcp", "krb5", False)
-        check("3", "rdma", "krb5i", True)
+        # Uploads over RDMA are left out: a thread of the kernel's server waits for their data, and cannot be stopped.
+        check("3", "tcp", "krb5", True)
+        check("3", "rdma", "krb5i", False)
         check("4.0", "tcp", "krb5i", True)
         check("4.1", "rdma", "krb5i", False)
         check("4.2", "tcp", "krb5i", False)
-        check("4.2", "rdma", "krb5", True)
+        check("4.2", "rdma", "krb5", False)
         run("cp", f"{scratch}/nothing", Kerberized("tcp", "4.2", "krb5", ports).url("/srv/x/finished"))
         guest.go_on()
         guest.finish(120)
