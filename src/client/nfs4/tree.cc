@@ -224,9 +224,11 @@ class Tree final : public client::Mount {
   template <class T>
   Result<T> Outward(Result<T> result, uint32_t part) const;
 
-  // Reaches `name` in `directory`, which is a referral, or needs another flavor. `followed` counts the referrals of one
-  // lookup.
-  Task<Result<Node>> Cross(Handle directory, std::string_view name);
+  // Reaches `name` in `directory`, whose lookup failed for `why`: it is a referral, or needs another flavor.
+  Task<Result<Node>> Cross(Handle directory, std::string_view name, const Error& why);
+  // `followed` counts the referrals of one lookup.
+  Task<Result<Place>> Onward(ServerMount& from, const Handle& directory, std::string_view name, const Error& why,
+                             unsigned& followed);
   Task<Result<Place>> Step(ServerMount& from, const Handle& directory, std::string_view name, unsigned& followed);
   // Looks `name` up by a flavor that the server accepts for it.
   Task<Result<Place>> Secure(ServerMount& from, const Handle& directory, std::string_view name);
@@ -311,7 +313,7 @@ Task<Result<Node>> Tree::Lookup(const Handle& directory, std::string_view name) 
   const auto lookup = [name](ServerMount& server, const Handle& bare) { return server.Lookup(bare, name); };
   Result<Node> found = co_await At(directory, lookup);
   if (found || !LeadsOn(found.error())) co_return found;
-  co_return co_await Cross(directory, name);
+  co_return co_await Cross(directory, name, found.error());
 }
 
 uint64_t Tree::reconnections() const {
@@ -337,11 +339,11 @@ Task<void> Tree::Unmount() {
 
 // ---- referrals ----
 
-Task<Result<Node>> Tree::Cross(Handle directory, std::string_view name) {
+Task<Result<Node>> Tree::Cross(Handle directory, std::string_view name, const Error& why) {
   const Handle above = directory;
   ServerMount& from = *parts_[std::exchange(directory.part, 0)].server;
   unsigned followed = 0;
-  auto reached = co_await Step(from, directory, name, followed);
+  auto reached = co_await Onward(from, directory, name, why, followed);
   if (!reached && followed > kMostReferrals) {
     co_return std::unexpected(
         Error{fmt::format("{}: more than {} referrals lead to one another", name, kMostReferrals), std::nullopt});
@@ -358,9 +360,14 @@ Task<Result<Tree::Place>> Tree::Step(ServerMount& from, const Handle& directory,
                                      unsigned& followed) {
   Result<Node> found = co_await from.Lookup(directory, name);
   if (found) co_return Place{.server = &from, .node = *std::move(found)};
-  if (found.error().status == Status::kMoved) co_return co_await Follow(from, directory, name, followed);
-  if (found.error().status == Status::kWrongSecurity) co_return co_await Secure(from, directory, name);
-  co_return std::unexpected(std::move(found).error());
+  co_return co_await Onward(from, directory, name, found.error(), followed);
+}
+
+Task<Result<Tree::Place>> Tree::Onward(ServerMount& from, const Handle& directory, std::string_view name,
+                                       const Error& why, unsigned& followed) {
+  if (why.status == Status::kMoved) co_return co_await Follow(from, directory, name, followed);
+  if (why.status == Status::kWrongSecurity) co_return co_await Secure(from, directory, name);
+  co_return std::unexpected(why);
 }
 
 // A file handle of one mount is good in every mount of the same server.

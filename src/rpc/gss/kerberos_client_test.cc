@@ -127,7 +127,7 @@ TEST(KerberosClient, SaysThatTheKdcDoesNotKnowTheService) {
 
 TEST(KerberosClient, SaysThatTheKeytabHasNoKey) {
   EXPECT_THAT(WhyNot({.host = "localhost", .keytab = Environment("PENSTOCK_KEYTAB_BOB"), .principal = "alice"}),
-              HasSubstr("the keytab has no key for this principal"));
+              HasSubstr("has no key for alice"));
 }
 
 TEST(KerberosClient, SaysThatTheKeytabCannotBeRead) {
