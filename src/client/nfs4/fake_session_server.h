@@ -68,6 +68,8 @@ class FakeServer final : public rpc::Channel {
   // Of the last EXCHANGE_ID.
   uint32_t exchange_flags = 0;
   nfs4::state_protect4_a exchange_protection;
+  // The server cannot protect the state of clients.
+  bool cannot_protect = false;
   int creations = 0;
   uint32_t create_flags = 0;  // of the last CREATE_SESSION
   int sequences = 0;
@@ -152,6 +154,10 @@ class FakeServer final : public rpc::Channel {
         auto asked = Arguments<nfs4::EXCHANGE_ID4args>(in);
         exchange_flags = asked.eia_flags;
         exchange_protection = std::move(asked.eia_state_protect);
+        if (cannot_protect && exchange_protection.spa_how() != nfs4::SP4_NONE) {
+          xdr::Encode(out, nfs4::EXCHANGE_ID4res(nfsstat4::NFS4ERR_SERVERFAULT));
+          return nfsstat4::NFS4ERR_SERVERFAULT;
+        }
         if (client_ == 0) client_ = ++last_client_;
         nfs4::EXCHANGE_ID4resok result;
         result.eir_clientid = client_;

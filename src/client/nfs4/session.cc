@@ -65,7 +65,7 @@ Task<Result<void>> Session::ExchangeId(std::string_view what) {
   arguments.eia_clientowner.co_ownerid = AsBytes(options_.owner);
   // RFC 8881 §18.35.3: the client follows referrals.
   arguments.eia_flags = nfs4::EXCHGID4_FLAG_USE_NON_PNFS | nfs4::EXCHGID4_FLAG_SUPP_MOVED_REFER;
-  const bool protects_state = options_.security && options_.security->seals();
+  const bool protects_state = asks_for_protection_ && options_.security && options_.security->seals();
   if (protects_state) {
     nfs4::state_protect_ops4 operations;
     operations.spo_must_enforce = kProtected.ToBitmap();
@@ -84,6 +84,11 @@ Task<Result<void>> Session::ExchangeId(std::string_view what) {
     }
     must_bind_ = granted.is_spr_mach_ops();
     lease_.HandleExchangeId(result.eir_resok4());
+  } else if (protects_state && result.eir_status() == nfsstat4::NFS4ERR_SERVERFAULT) {
+    // Linux's server does not know the principal of a user if rpc.svcgssd has accepted the context.
+    log::info("{}: the server cannot protect this client's session (SP4_MACH_CRED)", what);
+    asks_for_protection_ = false;
+    co_return co_await ExchangeId(what);
   } else if (result.eir_status() != nfsstat4::NFS4ERR_DELAY) {
     co_return std::unexpected(v4::ErrorOf(result.eir_status(), what));
   }

@@ -86,9 +86,10 @@ class Session final : public CompoundCaller {
   bool binding_ = false;
   bool must_bind_ = false;  // the server accepts requests only over connections that were bound (SP4_MACH_CRED)
   bool protecting_ = false;
-  TimePoint protect_again_{};      // the next attempt of ProtectCallbacks()
-  uint64_t callback_context_ = 0;  // the number of the context that the server has for its callbacks; 0: none
-  TimePoint bind_again_{};         // the next attempt to bind; limits the attempts if the server can never call back
+  bool asks_for_protection_ = true;  // until the server says that it cannot protect the state of this client
+  TimePoint protect_again_{};        // the next attempt of ProtectCallbacks()
+  uint64_t callback_context_ = 0;    // the number of the context that the server has for its callbacks; 0: none
+  TimePoint bind_again_{};           // the next attempt to bind; limits the attempts if the server can never call back
   Signal slots_changed_;
 };
 

@@ -53,6 +53,15 @@ class ProtectedSessionTest : public SessionTest {
     workers.Join();
   }
 
+  bool EstablishProtected() {
+    bool established = false;
+    Run([](Session& session, bool& out) -> Task<void> {
+      const auto result = co_await session.Establish("server");
+      out = result.has_value();
+    }(protected_session, established));
+    return established;
+  }
+
   Workers workers{1};
   const Url url = Protected();
   CallSecurity security{loop, workers, url, {}};
@@ -61,12 +70,7 @@ class ProtectedSessionTest : public SessionTest {
 
 // RFC 8881 §2.10.8.3
 TEST_F(ProtectedSessionTest, LetsOnlyItsPrincipalManageItsState) {
-  bool established = false;
-  Run([](Session& session, bool& out) -> Task<void> {
-    const auto result = co_await session.Establish("server");
-    out = result.has_value();
-  }(protected_session, established));
-  EXPECT_TRUE(established);
+  EXPECT_TRUE(EstablishProtected());
   ASSERT_TRUE(server.exchange_protection.is_spa_mach_ops());
   const nfs4::state_protect_ops4& asked = server.exchange_protection.spa_mach_ops();
   const nfs_protocol::NumberSet<nfs4::nfs_opnum4> enforced(asked.spo_must_enforce);
@@ -104,6 +108,14 @@ TEST_F(ProtectedSessionTest, MakesAnotherSessionIfTheServerBindsNoConnection) {
   }(protected_session, server, removed));
   EXPECT_TRUE(removed);
   EXPECT_EQ(server.creations, 2);
+}
+
+// Linux's server fails if it does not know the principal of a context.
+TEST_F(ProtectedSessionTest, GoesWithoutProtectionIfTheServerCannotProtectItsState) {
+  server.cannot_protect = true;
+  EXPECT_TRUE(EstablishProtected());
+  EXPECT_EQ(server.exchanges, 2);
+  EXPECT_EQ(server.exchange_protection.spa_how(), nfs4::SP4_NONE);
 }
 
 // RFC 8881 §18.36.3
