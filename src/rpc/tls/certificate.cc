@@ -4,6 +4,7 @@
 #include <openssl/bio.h>
 #include <openssl/bn.h>
 #include <openssl/crypto.h>
+#include <openssl/sha.h>
 #include <openssl/x509.h>
 #include <openssl/x509v3.h>
 
@@ -69,6 +70,26 @@ bool EqualNames(std::string_view a, std::string_view b) {
   return std::ranges::equal(a, b, [](char x, char y) { return Lower(x) == Lower(y); });
 }
 
+// Returns Certificate::names_key. A letter stands in front of each name for its kind, and its length, so that two lists
+// of names never have the same text.
+std::string KeyOf(const Certificate& certificate) {
+  std::vector<std::string> names;
+  for (const std::string& host : certificate.hosts) {
+    std::string name = "h" + host;
+    std::ranges::transform(name, name.begin(), Lower);
+    names.push_back(std::move(name));
+  }
+  for (const IpAddress& address : certificate.addresses) names.push_back("a" + Unmapped(address).to_string());
+  if (names.empty()) names.push_back("s" + certificate.subject);
+  std::ranges::sort(names);
+  std::string text;
+  for (const std::string& name : names) text += fmt::format("{}:{}", name.size(), name);
+  std::string digest(SHA256_DIGEST_LENGTH, '\0');
+  SHA256(reinterpret_cast<const unsigned char*>(text.data()), text.size(),
+         reinterpret_cast<unsigned char*>(digest.data()));
+  return digest;
+}
+
 std::string Shown(std::string_view text) {
   std::string shown(text.substr(0, kLongestShown));
   std::ranges::replace_if(shown, [](char c) { return c < ' ' || c > '~'; }, '?');
@@ -90,6 +111,7 @@ Certificate Certificate::Of(const x509_st* certificate) {
     AddName(*sk_GENERAL_NAME_value(names, i), made);
   }
   GENERAL_NAMES_free(names);
+  made.names_key = KeyOf(made);
   return made;
 }
 

@@ -20,6 +20,9 @@ struct Certificate {
   // The names of the extension subjectAltName: dNSName and iPAddress. The subject is not a name (RFC 9289 §5.2.1).
   std::vector<std::string> hosts;
   std::vector<IpAddress> addresses;
+  // A digest of these names, without regard to their order; without names, of the subject. A renewed certificate with
+  // the same names has the same one. Of() sets it.
+  std::string names_key{};
 
   // Reads the fields of `certificate`, which must not be null. Ignores names that it cannot decode.
   static Certificate Of(const x509_st* certificate);
