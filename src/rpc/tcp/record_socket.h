@@ -20,6 +20,8 @@
 
 namespace penstock::rpc::tcp {
 
+class HandshakeGate;
+
 // A RecordSocket belongs to its loop. Its owner holds it, and its own coroutines hold it while they run.
 class RecordSocket : public std::enable_shared_from_this<RecordSocket> {
  public:
@@ -40,9 +42,12 @@ class RecordSocket : public std::enable_shared_from_this<RecordSocket> {
   // nothing is queued.
   void Secure(std::unique_ptr<tls::Session> session);
   // Waits for a client's ClientHello, does the handshake of `session`, and secures the socket with it. Requires
-  // quiet(). If that fails, the socket is closed, or receives nothing more; the error says why. Octets that are no TLS
-  // get no answer (RFC 9289 §5.1.1). The time counts as a stall of the peer.
-  Task<Result<void, std::string>> AcceptTls(std::unique_ptr<tls::Session> session);
+  // quiet(). Each step of the handshake waits for its turn at `gate`. If the handshake fails, the socket is closed, or
+  // receives nothing more. The error says why; it is empty if this side has closed the socket or stops receiving.
+  // Octets that are no TLS get no answer (RFC 9289 §5.1.1). The time counts as a stall of the peer.
+  Task<Result<void, std::string>> AcceptTls(std::unique_ptr<tls::Session> session, HandshakeGate& gate);
+  // Whether AcceptTls() is under way.
+  bool handshaking() const { return handshaking_; }
   // Null without TLS.
   const tls::Session* tls() const { return tls_.get(); }
 

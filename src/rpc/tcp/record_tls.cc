@@ -8,6 +8,7 @@
 
 #include "base/log.h"
 #include "base/ready.h"
+#include "rpc/tcp/handshake_gate.h"
 #include "rpc/tcp/record_socket.h"
 
 namespace penstock::rpc::tcp {
@@ -23,14 +24,16 @@ void RecordSocket::Secure(std::unique_ptr<tls::Session> session) {
   tls_ = std::move(session);
 }
 
-Task<Result<void, std::string>> RecordSocket::AcceptTls(std::unique_ptr<tls::Session> session) {
+Task<Result<void, std::string>> RecordSocket::AcceptTls(std::unique_ptr<tls::Session> session, HandshakeGate& gate) {
   using TlsIo = tls::Session::Io;
-  std::string why = "the connection was closed";
+  std::string why;  // empty if this side ends the connection
   handshaking_ = true;
   bool begun = false;
   while (!ended_) {
     TlsIo io = TlsIo::kWantRead;
     if (begun) {
+      co_await gate.Turn();
+      if (ended_) break;
       io = session->Handshake();
       if (io == TlsIo::kDone) {
         handshaking_ = false;

@@ -29,11 +29,12 @@ std::optional<std::vector<std::byte>> RecordOf(BufferPool& buffers, Message mess
 }  // namespace
 
 ServedConnection::ServedConnection(Loop& loop, CallHandler& handler, const ServerOptions& options,
-                                   asio::ip::tcp::socket socket, Peer peer,
+                                   HandshakeGate& handshakes, asio::ip::tcp::socket socket, Peer peer,
                                    std::unique_ptr<ConnectionTable::Place> place)
     : loop_(loop),
       handler_(handler),
       options_(options),
+      handshakes_(handshakes),
       peer_(std::move(peer)),
       place_(std::move(place)),
       memory_(options.memory->Open(peer_.address.address())),

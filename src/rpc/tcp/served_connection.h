@@ -27,9 +27,9 @@ namespace penstock::rpc::tcp {
 // server takes the connection. Belongs to the loop of its server.
 class ServedConnection final : public RecordSocket::Owner, public ConnectionControl {
  public:
-  // `loop`, `handler` and `options` must outlive the connection.
-  ServedConnection(Loop& loop, CallHandler& handler, const ServerOptions& options, asio::ip::tcp::socket socket,
-                   Peer peer, std::unique_ptr<ConnectionTable::Place> place);
+  // `loop`, `handler`, `options` and `handshakes` must outlive the connection.
+  ServedConnection(Loop& loop, CallHandler& handler, const ServerOptions& options, HandshakeGate& handshakes,
+                   asio::ip::tcp::socket socket, Peer peer, std::unique_ptr<ConnectionTable::Place> place);
   ~ServedConnection() override;
   ServedConnection(const ServedConnection&) = delete;
   ServedConnection& operator=(const ServedConnection&) = delete;
@@ -43,6 +43,8 @@ class ServedConnection final : public RecordSocket::Owner, public ConnectionCont
   // May destroy the connection.
   void Close() { socket_->Close(); }
   int StalledIntervals() { return socket_->StalledIntervals(); }
+  // Whether the TLS handshake of the connection is under way.
+  bool handshaking() const { return socket_->handshaking(); }
   // See BackChannel::Withdraw().
   void Withdraw(uint32_t credits);
   const Peer& peer() const { return peer_; }
@@ -101,6 +103,7 @@ class ServedConnection final : public RecordSocket::Owner, public ConnectionCont
   Loop& loop_;
   CallHandler& handler_;
   const ServerOptions& options_;
+  HandshakeGate& handshakes_;
   Peer peer_;
   // HandOver() gives these away.
   std::unique_ptr<ConnectionTable::Place> place_;

@@ -33,7 +33,8 @@ Task<bool> ServedConnection::BeginTls(Slice probe) {
   Message plain = co_await handler_.HandleCall(std::move(call), peer_);
   std::optional<Message> answer = WithStartTls(loop_.buffers(), plain);
   if (!answer) co_return refuse("the NULL call has no answer");
-  if (!accepting() || !alone()) co_return refuse("other messages are under way");
+  if (!accepting()) co_return refuse("the server stops");
+  if (!alone()) co_return refuse("other messages are under way");
   // No call of the program may leave in plain text from now on.
   back_channel_->HandleLost();
   socket_->Send(*std::move(answer));
@@ -42,9 +43,10 @@ Task<bool> ServedConnection::BeginTls(Slice probe) {
   if (socket_->closed() || !accepting()) co_return false;
   // The connection stays idle for the table of connections, which may close it for another one.
   auto session = tls::Session::ForServer(options_.tls->current(), socket_->fd(), loop_.buffers());
-  const auto secured = co_await socket_->AcceptTls(std::move(session));
+  const auto secured = co_await socket_->AcceptTls(std::move(session), handshakes_);
   if (!secured) {
-    options_.tls->LogRefusal(peer_.address.address(), secured.error(), loop_.Now());
+    // Who has closed the connection on this side has logged the reason.
+    if (!secured.error().empty()) options_.tls->LogRefusal(peer_.address.address(), secured.error(), loop_.Now());
     co_return false;
   }
 
@@ -53,6 +55,7 @@ Task<bool> ServedConnection::BeginTls(Slice probe) {
   peer_.certificate = facts.peer;
   peer_.connection = NewConnectionNumber();
   max_calls_ = options_.max_calls;
+  order_ = CallOrder();  // no call is under way; gaps of plain calls must not count
   back_channel_ = std::make_shared<Back>(*this);
   peer_.back_channel = back_channel_;
   // RFC 9289 §6.1 requires a log of the chosen security.

@@ -58,6 +58,7 @@ Server::Server(Loop& loop, CallHandler& handler, ServerOptions options)
     : loop_(loop),
       handler_(handler),
       options_(Complete(std::move(options))),
+      handshakes_(loop),
       acceptor_(loop.context()),
       sweep_(loop.MakeTimer([this] { Sweep(); })),
       accept_again_(loop.MakeTimer([this] { accept_signal_.Notify(); })),
@@ -134,8 +135,8 @@ void Server::Adopt(asio::ip::tcp::socket socket) {
   auto [place, refusal] = options_.connections->Admit(peer.address.address(), loop_.Now());
   if (!place) return;
   if (connections_.empty()) sweep_->ExpireAfter(options_.stall_limit / kSweepsPerLimit);
-  Spawn(RunConnection(std::make_unique<ServedConnection>(loop_, handler_, options_, std::move(socket), std::move(peer),
-                                                         std::move(place))));
+  Spawn(RunConnection(std::make_unique<ServedConnection>(loop_, handler_, options_, handshakes_, std::move(socket),
+                                                         std::move(peer), std::move(place))));
 }
 
 Task<void> Server::RunConnection(std::unique_ptr<ServedConnection> connection) {
@@ -153,8 +154,8 @@ void Server::Sweep() {
   for (ServedConnection* connection : all) {
     // Close() may destroy this connection, but no other one.
     if (connection->StalledIntervals() < kSweepsPerLimit) continue;
-    log::info("closed the connection of {}: it stalled in the middle of a message",
-              connection->peer().address.address().to_string());
+    log::info("closed the connection of {}: {}", connection->peer().address.address().to_string(),
+              connection->handshaking() ? "its TLS handshake took too long" : "it stalled in the middle of a message");
     connection->Close();
   }
 }

@@ -16,6 +16,7 @@
 #include "rpc/connection_table.h"
 #include "rpc/memory_budget.h"
 #include "rpc/step_up.h"
+#include "rpc/tcp/handshake_gate.h"
 #include "rpc/transport.h"
 
 namespace penstock {
@@ -105,6 +106,7 @@ class Server {
   Loop& loop_;
   CallHandler& handler_;
   const ServerOptions options_;
+  HandshakeGate handshakes_;
   asio::ip::tcp::acceptor acceptor_;
   std::unique_ptr<AcceptTurns::Member> turn_;  // only while the server accepts connections
   std::vector<ServedConnection*> connections_;
