@@ -25,6 +25,8 @@ constexpr unsigned char kAlpn[] = {6, 's', 'u', 'n', 'r', 'p', 'c'};
 // (RFC 8446 §9.1).
 constexpr const char* kCipherSuites = "TLS_AES_256_GCM_SHA384:TLS_CHACHA20_POLY1305_SHA256:TLS_AES_128_GCM_SHA256";
 constexpr int kMostAuthorities = 8;  // in one certification path
+// The octets of a peer's certificates together. A peer may send them before it has proved anything.
+constexpr long kLongestPath = 16 << 10;
 
 constexpr const char* kAnyUsage = "2.5.29.37.0";
 constexpr const char* kServerUsages[] = {"1.3.6.1.5.5.7.3.1", "1.3.6.1.5.5.7.3.34"};  // id-kp-rpcTLSServer
@@ -142,6 +144,7 @@ SetupResult<std::shared_ptr<Context>> Context::Make(const Files& files, bool for
   SSL_CTX_set_read_ahead(made, 1);
   SSL_CTX_set_default_passwd_cb(made, &NoPassword);
   SSL_CTX_set_verify(made, SSL_VERIFY_PEER, nullptr);
+  SSL_CTX_set_max_cert_list(made, kLongestPath);
   SSL_CTX_set_verify_depth(made, kMostAuthorities);
   SSL_CTX_set_cert_verify_callback(made, &VerifyPeer, for_server ? made : nullptr);
   if (for_server) {

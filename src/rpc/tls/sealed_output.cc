@@ -50,6 +50,7 @@ struct SealedOutput::Callbacks {
   static long Control(BIO* bio, int command, long number, void* pointer) {
     if (command != BIO_CTRL_FLUSH) return BIO_ctrl(BIO_next(bio), command, number, pointer);
     BIO_clear_retry_flags(bio);
+    if (Of(bio).owner_flushes_) return 1;
     switch (Of(bio).Flush()) {
       case Io::kDone:
         return 1;

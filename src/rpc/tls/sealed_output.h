@@ -14,7 +14,8 @@ namespace penstock::rpc::tls {
 // Belongs to one session and its loop.
 class SealedOutput {
  public:
-  // The room that one more TLS record can take (RFC 8446 §5.2), with its header.
+  // The room that one more TLS record can take (RFC 8446 §5.2), with its header. A real one takes 17 octets of the 256,
+  // so that a KeyUpdate fits as well.
   static constexpr size_t kRecordRoom = 5 + (16 << 10) + 256;
 
   // `fd` is a connected non-blocking socket. It must stay open as long as this is used.
@@ -34,6 +35,9 @@ class SealedOutput {
   size_t memory() const { return buffer_ ? buffer_->capacity() : 0; }
   // Whether one more TLS record has room.
   bool has_room() const { return !buffer_ || buffer_->capacity() - end_ >= kRecordRoom; }
+  // From now on a flush by OpenSSL sends nothing: the owner calls Flush(). Otherwise a change of keys would fail when
+  // the socket is full.
+  void LeaveFlushing() { owner_flushes_ = true; }
   // From now on the session reads an end of the stream.
   void EndReading() { reads_end_ = true; }
 
@@ -48,6 +52,7 @@ class SealedOutput {
   size_t begin_ = 0;
   size_t end_ = 0;
   bool reads_end_ = false;
+  bool owner_flushes_ = false;
 };
 
 }  // namespace penstock::rpc::tls

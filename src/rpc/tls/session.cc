@@ -44,6 +44,15 @@ bool IsAlert(unsigned long error) {
   return ERR_GET_LIB(error) == ERR_LIB_SSL && ERR_GET_REASON(error) >= SSL_AD_REASON_OFFSET;
 }
 
+// Whether a message of TLS changes a key that the kernel uses: a KeyUpdate changes the peer's key, and if it asks for
+// that, this side's (RFC 8446 §4.6.3).
+bool ChangesKernelKey(ConstBytes message, const Facts& facts) {
+  constexpr size_t kRequestAt = 4;
+  if (message[0] != std::byte{SSL3_MT_KEY_UPDATE}) return false;
+  const bool requested = message.size() > kRequestAt && message[kRequestAt] != std::byte{0};
+  return facts.kernel_receives || (facts.kernel_sends && requested);
+}
+
 // The text for the verification result of a peer's certificate. `names` are those of the certificate.
 std::string DescribeRefusal(long result, const std::string& host, const std::string& names, bool of_client) {
   switch (result) {
@@ -57,6 +66,12 @@ std::string DescribeRefusal(long result, const std::string& host, const std::str
     case X509_V_ERR_CERT_NOT_YET_VALID:
       return fmt::format("the {}'s certificate is not valid now ({}): renew it, or correct the clock",
                          of_client ? "client" : "server", X509_verify_cert_error_string(result));
+    case X509_V_ERR_UNABLE_TO_GET_CRL:
+      return fmt::format(
+          "the {}'s certificate cannot be checked, because its authority has no revocation list: if the file of "
+          "--tls-ca "
+          "has a list of one authority, it needs one of each",
+          of_client ? "client" : "server");
     case X509_V_ERR_INVALID_PURPOSE:
       return fmt::format("the {0}'s certificate has an extended key usage that is not for a {0}",
                          of_client ? "client" : "server");
@@ -138,10 +153,13 @@ int Session::SeeRequest(ssl_st* /*ssl*/, void* self) {
 void Session::SeeMessage(int sent, int /*version*/, int type, const void* data, size_t size, ssl_st* /*ssl*/,
                          void* self) {
   auto& session = *static_cast<Session*>(self);
-  if (sent || type != SSL3_RT_HANDSHAKE || size == 0 || !session.established_) return;
+  if (sent) return;
+  if (type == SSL3_RT_HEADER) session.header_seen_ = true;
+  if (type == SSL3_RT_INNER_CONTENT_TYPE) session.header_seen_ = false;  // the record is opened
+  if (type != SSL3_RT_HANDSHAKE || size == 0 || !session.established_) return;
   if (++session.messages_ > kMostMessages) {
     session.forbidden_ = "the peer sends too many TLS messages without data";
-  } else if (*static_cast<const uint8_t*>(data) == SSL3_MT_KEY_UPDATE && session.kernel_sends_) {
+  } else if (ChangesKernelKey(ConstBytes(static_cast<const std::byte*>(data), size), session.facts_)) {
     // OpenSSL would go on with a new key, and the kernel with the old one.
     session.forbidden_ = "the peer changes its TLS key, which kernel TLS cannot follow";
   }
@@ -167,7 +185,8 @@ Session::Io Session::OutcomeOf(int result) {
     case SSL_ERROR_SSL:
       // RFC 8446 §6.1: an end without close_notify is a lost connection.
       if (ERR_GET_REASON(error) == SSL_R_UNEXPECTED_EOF_WHILE_READING) break;
-      if (IsAlert(error)) return Fail(fmt::format("the peer has ended TLS ({})", ReasonOf(error)));
+      refused_by_peer_ = IsAlert(error);
+      if (refused_by_peer_) return Fail(fmt::format("the peer has ended TLS ({})", ReasonOf(error)));
       return Fail(ReasonOf(error));
     default:
       break;
@@ -241,6 +260,7 @@ Session::Io Session::Establish() {
   facts_.named_protocol = size > 0;
   facts_.mutual = context_->for_server() ? peer != nullptr : terms_.mutual;
   SSL_set_default_read_buffer_len(ssl_.get(), kReadBuffer);
+  output_.LeaveFlushing();
   established_ = true;
   return Io::kDone;
 }
@@ -256,12 +276,20 @@ Session::Io Session::Read(Bytes into, size_t& received) {
   return Io::kDone;
 }
 
-bool Session::mid_record() const { return established_ && SSL_has_pending(ssl_.get()) == 1; }
+bool Session::mid_record() const {
+  if (!established_ || facts_.kernel_receives) return false;
+  return header_seen_ || SSL_has_pending(ssl_.get()) == 1;
+}
 
 bool Session::Seal(ConstBytes plain) {
   assert(established_ && !kernel_sends_ && has_room() && !plain.empty() && plain.size() <= kPiece);
   if (failed_) return false;
   ERR_clear_error();
+  // The change is a short record in front of the next one. The room for a record suffices for both.
+  if (++sealed_ > records_per_key_) {
+    SSL_key_update(ssl_.get(), SSL_KEY_UPDATE_NOT_REQUESTED);
+    sealed_ = 1;
+  }
   size_t written = 0;
   const int result = SSL_write_ex(ssl_.get(), plain.data(), plain.size(), &written);
   if (result == 1 && written == plain.size()) return true;

@@ -50,6 +50,8 @@ class Session {
  public:
   // The longest piece that Seal() takes: the content of one TLS record.
   static constexpr size_t kPiece = 16 << 10;
+  // The records that one key seals. AES-GCM is safe up to 2^24.5 records of full size (RFC 8446 §5.5).
+  static constexpr uint64_t kRecordsPerKey = 1 << 23;
 
   // `pool` must outlive the session.
   static std::unique_ptr<Session> ForServer(std::shared_ptr<const Context> context, int fd, BufferPool& pool);
@@ -73,11 +75,14 @@ class Session {
   // Afterwards octets may be pending that the session itself has to say.
   Io Read(Bytes into, size_t& received);
 
+  // Whether the peer has ended the session with an alert: failure() has its text.
+  bool refused_by_peer() const { return refused_by_peer_; }
+
   // Returns true if a TLS record has begun to arrive and has not ended. Never true if the kernel receives.
   bool mid_record() const;
 
   // Seals at most kPiece octets and collects them for Flush(). Requires has_room() and not kernel_sends(). Returns
-  // false if the session is unusable.
+  // false if the session is unusable. Takes a new key after kRecordsPerKey records. The kernel never does (kernel TLS).
   bool Seal(ConstBytes plain);
   bool has_room() const { return output_.has_room(); }
   // Sends the collected octets: kDone, kWantWrite or kEnd.
@@ -88,6 +93,9 @@ class Session {
   // Tells the peer that this side ends the session (close_notify, RFC 9289 §5.1.1), as far as the socket takes it at
   // once. Does nothing before the end of the handshake or after a failure.
   void Close();
+
+  // For tests: replaces kRecordsPerKey.
+  void set_records_per_key(uint64_t records) { records_per_key_ = records; }
 
   bool established() const { return established_; }
   // True if the kernel seals: write plain octets to the socket.
@@ -119,6 +127,11 @@ class Session {
   bool established_ = false;
   bool failed_ = false;
   bool kernel_sends_ = false;
+  bool refused_by_peer_ = false;
+  uint64_t records_per_key_ = kRecordsPerKey;
+  uint64_t sealed_ = 0;  // the records under the present key
+  // The header of a record has arrived, and the record is not complete. OpenSSL counts these octets as processed.
+  bool header_seen_ = false;
   // The handshake messages that have arrived since the last octets of RPC.
   unsigned messages_ = 0;
   const char* forbidden_ = nullptr;  // the reason to end the session, found by SeeMessage()
