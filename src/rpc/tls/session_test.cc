@@ -142,6 +142,8 @@ TEST_F(TlsSessionTest, AuthenticatesTheServerAlone) {
   EXPECT_THAT(client_->facts().cipher, HasSubstr("TLS_"));
   EXPECT_FALSE(client_->facts().mutual);
   EXPECT_TRUE(client_->facts().peer->Names("server.example"));
+  EXPECT_TRUE(client_->facts().named_protocol);
+  EXPECT_TRUE(server_->facts().named_protocol);
   EXPECT_FALSE(server_->facts().mutual);
   EXPECT_EQ(server_->facts().peer, nullptr);
 }
@@ -221,8 +223,21 @@ TEST_F(TlsSessionTest, RefusesAServerWithAnotherAddress) {
   EXPECT_THAT(client_->failure(), HasSubstr("does not name 127.0.0.2"));
 }
 
-TEST_F(TlsSessionTest, IgnoresWildcardsAndSubjects) {
-  server_files_ = certificates_.Issue("wild", {.subject = "server.example", .names = "DNS:*.example"});
+// RFC 9289 §5.2.1: without a dNSName, OpenSSL itself would compare the subject.
+TEST_F(TlsSessionTest, IgnoresTheSubjectOfACertificateWithoutNames) {
+  server_files_ = certificates_.Issue("subject", {.subject = "server.example"});
+  EXPECT_FALSE(Connect());
+  EXPECT_THAT(client_->failure(), HasSubstr("does not name server.example"));
+}
+
+TEST_F(TlsSessionTest, IgnoresTheSubjectOfACertificateWithAnAddress) {
+  server_files_ = certificates_.Issue("address", {.subject = "server.example", .names = "IP:127.0.0.1"});
+  EXPECT_FALSE(Connect());
+  EXPECT_THAT(client_->failure(), HasSubstr("does not name server.example, it names 127.0.0.1"));
+}
+
+TEST_F(TlsSessionTest, IgnoresWildcards) {
+  server_files_ = certificates_.Issue("wild", {.names = "DNS:*.example"});
   EXPECT_FALSE(Connect());
   EXPECT_THAT(client_->failure(), HasSubstr("does not name server.example"));
 }
@@ -244,6 +259,53 @@ TEST_F(TlsSessionTest, RefusesRevokedServers) {
   server_files_ = {.certificate = revoked.certificate, .key = revoked.key, .authorities = {}};
   EXPECT_FALSE(Connect());
   EXPECT_THAT(client_->failure(), HasSubstr("revoked"));
+}
+
+// A client learns of the refusal after its own handshake.
+class RefusedClientTest : public TlsSessionTest {
+ protected:
+  RefusedClientTest() { server_files_.authorities = certificates_.authority(); }
+  void ExpectRefusal(const char* why, const char* alert) {
+    EXPECT_FALSE(Connect({.host = "server.example", .mutual = true}));
+    EXPECT_THAT(server_->failure(), HasSubstr(why));
+    ASSERT_TRUE(client_->established());
+    EXPECT_EQ(ReadEnd(*client_), Io::kFailed);
+    EXPECT_THAT(client_->failure(), HasSubstr(alert));
+    EXPECT_TRUE(client_->refused_by_peer());
+  }
+};
+
+TEST_F(RefusedClientTest, IsExpired) {
+  client_files_ = certificates_.Issue("old", {.names = "DNS:client.example", .valid_from = -7200, .valid_to = -60});
+  ExpectRefusal("the client's certificate is not valid now", "expired");
+}
+
+TEST_F(RefusedClientTest, IsRevoked) {
+  client_files_ = certificates_.Issue("revoked", {.names = "DNS:client.example"});
+  certificates_.Revoke(client_files_.certificate);
+  ExpectRefusal("revoked", "revoked");
+}
+
+// RFC 9289 §5.2.1.1
+TEST_F(RefusedClientTest, HasTheCertificateOfAServer) {
+  client_files_ = certificates_.Issue("not-client", {.names = "DNS:client.example", .usage = "serverAuth"});
+  ExpectRefusal("the client's certificate has an extended key usage that is not for a client", "alert");
+}
+
+TEST_F(RefusedClientTest, BelongsToAnAuthorityWithoutARevocationList) {
+  TestCertificates others("Another authority");
+  client_files_ = others.Issue("stranger", {.names = "DNS:client.example"});
+  client_files_.authorities = certificates_.authority();
+  const Files revoked = certificates_.Issue("revoked", {.names = "DNS:revoked.example"});
+  server_files_.authorities = certificates_.Path("both.pem");
+  std::ofstream both(server_files_.authorities);
+  both << std::ifstream(others.authority()).rdbuf();
+  client_files_.authorities = certificates_.Path("plain.pem");
+  std::ofstream(client_files_.authorities) << std::ifstream(certificates_.authority()).rdbuf();
+  certificates_.Revoke(revoked.certificate);
+  both << std::ifstream(certificates_.authority()).rdbuf();
+  both.close();
+  ExpectRefusal("has no revocation list", "alert");
 }
 
 TEST_F(TlsSessionTest, RefusesClientsOfUnknownAuthorities) {
@@ -418,6 +480,78 @@ TEST_F(ForeignClientTest, EndsASessionThatChangesKeysAllTheTime) {
   EXPECT_THAT(server_->failure(), HasSubstr("too many TLS messages"));
 }
 
+// Counts the changes of keys that a peer receives.
+void CountKeyUpdates(int sent, int, int type, const void* data, size_t size, SSL*, void* count) {
+  if (sent || type != SSL3_RT_HANDSHAKE || size == 0) return;
+  if (*static_cast<const uint8_t*>(data) == SSL3_MT_KEY_UPDATE) ++*static_cast<int*>(count);
+}
+
+TEST_F(ForeignClientTest, GetsANewKeyAfterManyRecords) {
+  if (server_->kernel_sends()) GTEST_SKIP() << "the kernel seals";
+  int changes = 0;
+  SSL_set_msg_callback(peer_->ssl, &CountKeyUpdates);
+  SSL_set_msg_callback_arg(peer_->ssl, &changes);
+  server_->set_records_per_key(3);
+  std::string received;
+  for (int i = 0; i < 10; ++i) {
+    std::string_view word = "word";
+    SendSome(*server_, word);
+    char buffer[8];
+    int n = 0;
+    Until([&] { return (n = SSL_read(peer_->ssl, buffer, sizeof buffer)) > 0; });
+    received.append(buffer, static_cast<size_t>(n));
+  }
+  EXPECT_EQ(received.size(), 40u);
+  EXPECT_EQ(changes, 3) << "before the records 4, 7 and 10";
+}
+
+TEST_F(TlsSessionTest, ChangesKeysWhileThePeerDoesNotRead) {
+  ASSERT_TRUE(Connect());
+  if (client_->kernel_sends()) GTEST_SKIP() << "the kernel seals";
+  client_->set_records_per_key(1);
+  const std::string text(16 << 20, 'z');
+  std::string_view left = text;
+  for (int i = 0; i < 1000; ++i) SendSome(*client_, left);
+  ASSERT_FALSE(left.empty());
+  EXPECT_EQ(Read(*server_, text.size(), 1 << 20, [&] { SendSome(*client_, left); }), text);
+}
+
+TEST_F(TlsSessionTest, KnowsThatARecordHasBegun) {
+  ASSERT_TRUE(Connect());
+  size_t sent = 0;
+  const std::string begun("\x17\x03\x03\x01\x00 half", 10);
+  size_t received = 0;
+  std::byte octet;
+  for (const size_t size : {size_t{1}, size_t{4}, size_t{5}, size_t{6}, size_t{10}}) {
+    // The octets of the record arrive one after the other, and the record never ends.
+    ASSERT_GT(::send(sockets_.client.get(), begun.data() + sent, size - sent, MSG_NOSIGNAL), 0);
+    sent = size;
+    Until([&] {
+      EXPECT_EQ(server_->Read(Bytes(&octet, 1), received), Io::kWantRead);
+      return server_->mid_record();
+    });
+  }
+}
+
+TEST_F(TlsSessionTest, KnowsThatOnlyTheHeaderOfARecordHasCome) {
+  ASSERT_TRUE(Connect());
+  std::string_view word = "word";
+  SendSome(*client_, word);
+  EXPECT_EQ(Read(*server_, 4, 4), "word");
+  EXPECT_FALSE(server_->mid_record());
+  // A complete record, and the header of the next one behind it.
+  word = "more";
+  SendSome(*client_, word);
+  ASSERT_EQ(::send(sockets_.client.get(), "\x17\x03\x03\x01\x00", 5, MSG_NOSIGNAL), 5);
+  EXPECT_EQ(Read(*server_, 4, 4), "more");
+  size_t received = 0;
+  std::byte octet;
+  Until([&] {
+    EXPECT_EQ(server_->Read(Bytes(&octet, 1), received), Io::kWantRead);
+    return server_->mid_record();
+  });
+}
+
 TEST_F(ForeignClientTest, GivesNoTicket) {
   std::string_view answer = "answer";
   SendSome(*server_, answer);
@@ -477,6 +611,21 @@ TEST(TlsCertificateTest, ComparesNamesInBothCasesAndAddressesAsNumbers) {
   EXPECT_TRUE(certificate.Names("2001:DB8:0::1"));
   EXPECT_TRUE(certificate.Names(asio::ip::make_address("::ffff:192.0.2.1")));
   EXPECT_FALSE(certificate.Names("192.0.2.2"));
+}
+
+TEST_F(TlsSessionTest, ARenewedCertificateHasTheSameKeyOfNames) {
+  const auto key_of = [this](const CertificateFields& fields) {
+    const Files files = certificates_.Issue("names", fields);
+    std::unique_ptr<FILE, int (*)(FILE*)> in(std::fopen(files.certificate.c_str(), "r"), &std::fclose);
+    X509* const read = PEM_read_X509(in.get(), nullptr, nullptr, nullptr);
+    const std::string key = Certificate::Of(read).names_key;
+    X509_free(read);
+    return key;
+  };
+  const std::string key = key_of({.subject = "a", .names = "DNS:a.example,DNS:b.example,IP:127.0.0.1"});
+  EXPECT_EQ(key, key_of({.subject = "b", .names = "IP:127.0.0.1,DNS:B.example,DNS:a.example"}));
+  EXPECT_NE(key, key_of({.subject = "a", .names = "DNS:a.example,DNS:b.example"}));
+  EXPECT_NE(key_of({.subject = "a"}), key_of({.subject = "b"}));
 }
 
 TEST(TlsCertificateTest, BoundsAndCleansNamesForLogs) {

@@ -29,10 +29,10 @@ struct CertificateFields {
 // A folder with certificates. The folder disappears with the object.
 class TestCertificates {
  public:
-  TestCertificates() {
+  explicit TestCertificates(const std::string& authority = "Authority of tests") {
     std::string pattern = (std::filesystem::temp_directory_path() / "penstock-tls-XXXXXX").string();
     folder_ = ::mkdtemp(pattern.data());
-    authority_ = Make("authority");
+    authority_ = Write("authority", {.subject = authority}, nullptr);
   }
   ~TestCertificates() {
     std::error_code ignored;
@@ -87,10 +87,6 @@ class TestCertificates {
       EVP_PKEY_free(key);
     }
   };
-
-  std::unique_ptr<Pair> Make(const std::string& name) {
-    return Write(name, {.subject = "Authority of tests"}, nullptr);
-  }
 
   static void AddExtension(X509* to, X509* issuer, int type, const std::string& value) {
     X509V3_CTX context;
