@@ -7,12 +7,22 @@
 #include "base/mix.h"
 #include "rpc/argument_checksum.h"
 #include "rpc/call_order.h"
+#include "rpc/tls/certificate.h"
 
 namespace penstock::rpc {
 namespace {
 
-// Includes the credential in the checksum, so that no user gets a reply for another user of the same machine.
-uint64_t WithCredential(uint64_t checksum, const Credential& credential) {
+// Includes the credential in the checksum, so that no user gets a reply for another user of the same machine. Includes
+// the protection of the connection and the client's certificate, so that nobody gets a reply that was sent within TLS
+// to another one.
+uint64_t WithCaller(uint64_t checksum, const Credential& credential, const Peer& peer) {
+  checksum = Mix(checksum, static_cast<uint64_t>(peer.protection));
+  if (peer.protection == Protection::kMutualTls && peer.certificate) {
+    const std::string& names = peer.certificate->names_key;
+    for (size_t at = 0; at + 8 <= names.size(); at += 8) {
+      checksum = Mix(checksum, LoadBig<uint64_t>(AsBytes(names).data() + at));
+    }
+  }
   checksum = Mix(checksum, static_cast<uint64_t>(credential.flavor) << 32 | credential.uid);
   checksum = Mix(checksum, uint64_t{credential.gid} << 32 | credential.groups().size());
   for (const uint32_t group : credential.groups()) checksum = Mix(checksum, group);
@@ -27,7 +37,7 @@ CallKey KeyOf(const CallHeader& header, const Credential& credential, const Mess
           .version = header.version,
           .procedure = header.procedure,
           .length = static_cast<uint32_t>(call.flat_size() - arguments_at),
-          .checksum = WithCredential(ArgumentChecksum(call, arguments_at), credential),
+          .checksum = WithCaller(ArgumentChecksum(call, arguments_at), credential, peer),
           .initiator = credential.initiator ? credential.initiator->name : std::string()};
 }
 

@@ -9,6 +9,7 @@
 #include "base/address.h"
 #include "rpc/call_order.h"
 #include "rpc/test_program.h"
+#include "rpc/tls/certificate.h"
 
 namespace penstock::rpc {
 namespace {
@@ -197,6 +198,24 @@ TEST_F(DispatcherTest, DistinguishesCallsByXidArgumentsClientAndAge) {
   EXPECT_EQ(Reply(Call(2, {10})).back(), 41u) << "another client";
   clock.now += std::chrono::hours(1);
   EXPECT_EQ(Reply(Call(2, {10})).back(), 51u) << "the cached reply has expired";
+}
+
+TEST_F(DispatcherTest, DoesNotReplayAReplyOverAConnectionWithOtherProtection) {
+  tls::Certificate one, other;
+  one.names_key = std::string(32, 'a');
+  other.names_key = std::string(32, 'b');
+  const auto execute = [&](Protection protection, const tls::Certificate* certificate = nullptr) {
+    peer.protection = protection;
+    peer.certificate = certificate ? std::make_shared<const tls::Certificate>(*certificate) : nullptr;
+    return Reply(Call(2, {1})).back();
+  };
+  EXPECT_EQ(execute(Protection::kNone), 1u);
+  EXPECT_EQ(execute(Protection::kTls), 2u);
+  EXPECT_EQ(execute(Protection::kMutualTls, &one), 3u);
+  EXPECT_EQ(execute(Protection::kMutualTls, &other), 4u);
+  EXPECT_EQ(execute(Protection::kMutualTls, &one), 3u) << "a repeated call of the same client";
+  EXPECT_EQ(execute(Protection::kTls), 2u);
+  EXPECT_EQ(execute(Protection::kNone), 1u);
 }
 
 TEST_F(DispatcherTest, DoesNotReplayAReplyToAnotherUser) {
