@@ -133,14 +133,20 @@ Result<rpc::tcp::ClientSecurity, std::string> SecurityFor(const Url& url) {
                                   .version = nfs3::NFSPROC3_NULL::kVersion};
 }
 
-Task<Opened> OpenSecurely(Loop& loop, SocketAddress server, const Url& url, rpc::tcp::ChannelOptions options) {
+// Sets `has_tls` when the server answers that it has TLS. From then on an opportunistic client requires TLS of it,
+// whatever comes of the handshake (RFC 9289 §6.1.1).
+Task<Opened> OpenSecurely(Loop& loop, SocketAddress server, const Url& url, rpc::tcp::ChannelOptions options,
+                          bool& has_tls) {
   auto security = SecurityFor(url);
   if (!security) co_return std::unexpected(std::move(security).error());
+  security->on_starttls = [&url, &has_tls] {
+    has_tls = true;
+    url.tls->NoteTls(url.host, url.port);
+  };
   auto connected = co_await rpc::tcp::Channel::ConnectSecurely(loop, server, options, *security);
   if (!connected) co_return std::unexpected(std::move(connected).error());
   // RFC 9289 §6.1 requires a log of the chosen security.
   if (const rpc::tls::Facts* facts = (*connected)->tls()) {
-    url.tls->NoteTls(url.host, url.port);
     log::info("connection to {} port {}: {}; the server's certificate: {}", url.host, url.port, facts->ToString(),
               facts->peer->ToString());
   } else {
@@ -150,7 +156,7 @@ Task<Opened> OpenSecurely(Loop& loop, SocketAddress server, const Url& url, rpc:
   co_return *std::move(connected);
 }
 
-Task<Opened> OpenTcp(Loop& loop, SocketAddress server, const Url& url, ChannelOptions channel) {
+Task<Opened> OpenTcp(Loop& loop, SocketAddress server, const Url& url, ChannelOptions channel, bool& has_tls) {
   rpc::tcp::ChannelOptions options;
   options.local_port = PortFor(url);
   options.connect_limit = std::min({options.connect_limit, channel.time_limit, ReplyLimit(url)});
@@ -158,7 +164,7 @@ Task<Opened> OpenTcp(Loop& loop, SocketAddress server, const Url& url, ChannelOp
   options.back_channel = channel.back_channel;
   options.on_closed = channel.on_lost;
   if (url.transport_security != TransportSecurity::kNone)
-    co_return co_await OpenSecurely(loop, server, url, std::move(options));
+    co_return co_await OpenSecurely(loop, server, url, std::move(options), has_tls);
   auto connected = co_await rpc::tcp::Channel::Connect(loop, server, options);
   if (!connected) co_return std::unexpected(connected.error().message());
   log::info("connection to {} port {}: in plain text (xprtsec=none)", url.host, url.port);
@@ -174,6 +180,7 @@ Task<Opened> OpenChannel(Loop& loop, Workers& workers, Url url, rdma::Provider* 
   const auto endpoints = co_await Offload(loop, workers, [&url] { return LookUp(url.host, url.port); });
   if (!endpoints) co_return fail(endpoints.error());
   std::string why = "has no address";
+  bool has_tls = false;  // an address has answered that it has TLS
   for (const SocketAddress& endpoint : *endpoints) {
     Opened opened = std::unexpected(std::string());
     if (url.protocol == Protocol::kRdma) {
@@ -185,10 +192,11 @@ Task<Opened> OpenChannel(Loop& loop, Workers& workers, Url url, rdma::Provider* 
         opened = co_await OpenRdma(loop, **chosen, endpoint, url, options);
       }
     } else {
-      opened = co_await OpenTcp(loop, endpoint, url, options);
+      opened = co_await OpenTcp(loop, endpoint, url, options, has_tls);
     }
     if (opened) co_return opened;
     why = std::move(opened).error();
+    if (has_tls) break;  // a failure of TLS: the user must hear of it, and no other address may hide it
   }
   co_return fail(why);
 }

@@ -39,9 +39,9 @@ struct ChannelOptions {
 };
 
 // Looks up url.host on a thread of `workers`, because that may block, and connects to port url.port of the first
-// address that answers. With url.security the connection has TLS before anything but the probe for it is sent (RFC
-// 9289). Logs at the level of information which protection the connection has. For RDMA `provider` must not be null.
-// The error is a text for users.
+// address that answers. A failure of TLS is not tried again with another address. With url.transport_security the
+// connection has TLS before anything but the probe for it is sent (RFC 9289). Logs at the level of information which
+// protection the connection has. For RDMA `provider` must not be null. The error is a text for users.
 Task<Result<std::unique_ptr<rpc::Channel>, std::string>> OpenChannel(Loop& loop, Workers& workers, Url url,
                                                                      rdma::Provider* provider,
                                                                      ChannelOptions options = {});

@@ -3,8 +3,10 @@
 #include <gtest/gtest.h>
 #include <sys/socket.h>
 
+#include <algorithm>
 #include <asio/io_context.hpp>
 #include <asio/ip/tcp.hpp>
+#include <vector>
 
 #include "base/test_loop.h"
 #include "rpc/connection_table.h"
@@ -156,8 +158,9 @@ TEST_F(ConnectTest, LimitsATcpConnectionAttemptToTheTimeoutOfTheUrl) {
 // A server with the program of NFS that answers NULL calls only, with or without TLS. `port` 0: the system chooses.
 class TlsServer {
  public:
-  TlsServer(Loop& loop, std::shared_ptr<rpc::tls::Credentials> credentials, uint16_t port)
-      : listener_(*rpc::tcp::Listener::Open({asio::ip::address_v4::loopback(), port})),
+  TlsServer(Loop& loop, std::shared_ptr<rpc::tls::Credentials> credentials, uint16_t port,
+            IpAddress address = asio::ip::address_v4::loopback())
+      : listener_(*rpc::tcp::Listener::Open({address, port})),
         loop_(loop),
         server_(loop, dispatcher_, {.tls = std::move(credentials)}) {
     EXPECT_TRUE(server_.Start(listener_));
@@ -222,6 +225,35 @@ TEST_F(TlsConnectTest, AnOpportunisticClientRequiresTlsOfAServerThatHadIt) {
   TlsServer other(loop_, nullptr, 0);
   url_.port = other.port();
   EXPECT_EQ(Connect(), "");
+}
+
+TEST_F(TlsConnectTest, AnOpportunisticClientRequiresTlsAfterAFailedHandshake) {
+  files_ = certificates_.Issue("other", {.names = "DNS:other.example"});
+  auto server = std::make_unique<TlsServer>(loop_, WithTls(), 0);
+  const uint16_t port = url_.port = server->port();
+  EXPECT_NE(Connect().find("TLS handshake"), std::string::npos);
+  server.reset();
+  server = std::make_unique<TlsServer>(loop_, nullptr, port);
+  EXPECT_NE(Connect().find("the server has no TLS at this port"), std::string::npos);
+}
+
+TEST_F(TlsConnectTest, AFailedHandshakeIsNotHiddenByAnotherAddress) {
+  asio::io_context context;
+  asio::ip::tcp::resolver resolver(context);
+  asio::error_code error;
+  std::vector<IpAddress> addresses;
+  for (const auto& entry : resolver.resolve("localhost", "", error)) {
+    const IpAddress address = entry.endpoint().address();
+    if (std::ranges::find(addresses, address) == addresses.end()) addresses.push_back(address);
+  }
+  if (error || addresses.size() < 2) GTEST_SKIP() << "localhost has only one address here";
+  files_ = certificates_.Issue("other", {.names = "DNS:other.example"});
+  TlsServer first(loop_, WithTls(), 0, addresses[0]);
+  files_ = certificates_.Issue("right", {.names = "DNS:localhost"});
+  TlsServer second(loop_, WithTls(), first.port(), addresses[1]);
+  url_.host = "localhost";
+  url_.port = first.port();
+  EXPECT_NE(Connect().find("TLS handshake"), std::string::npos);
 }
 
 TEST_F(TlsConnectTest, ReportsFilesThatCannotBeRead) {

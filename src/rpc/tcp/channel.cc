@@ -1,5 +1,6 @@
 #include "rpc/tcp/channel.h"
 
+#include <algorithm>
 #include <asio/ip/tcp.hpp>
 #include <deque>
 #include <utility>
@@ -163,9 +164,11 @@ Task<Result<std::unique_ptr<Channel>, std::error_code>> Channel::Connect(Loop& l
 Task<Result<std::unique_ptr<Channel>, std::string>> Channel::ConnectSecurely(Loop& loop, tcp::endpoint server,
                                                                              ChannelOptions options,
                                                                              ClientSecurity security) {
+  const TimePoint start = loop.Now();
+  const auto left = [&] { return std::max(Duration::zero(), options.connect_limit - (loop.Now() - start)); };
   auto socket = co_await Dial(loop, server, options);
   if (!socket) co_return std::unexpected(socket.error().message());
-  const SecureLimits limits{.time = options.connect_limit, .cancellation = options.cancellation};
+  const SecureLimits limits{.time = left(), .cancellation = options.cancellation};
   auto session = co_await SecureClient(loop, *socket, security, limits);
   if (!session) co_return std::unexpected(std::move(session).error());
   const bool confirm = *session && security.terms.mutual;
@@ -173,7 +176,7 @@ Task<Result<std::unique_ptr<Channel>, std::string>> Channel::ConnectSecurely(Loo
   Spawn(OpenConnection::Run(loop, connection));
   std::unique_ptr<Channel> channel(new Channel(std::move(connection)));
   if (confirm) {
-    auto confirmed = co_await Confirm(loop, *channel, security);
+    auto confirmed = co_await Confirm(loop, *channel, security, left(), options.cancellation);
     // The channel must outlive the turn of the loop in which it was lost.
     co_await NextTurn(loop);
     if (!confirmed) co_return std::unexpected(std::move(confirmed).error());
@@ -182,17 +185,38 @@ Task<Result<std::unique_ptr<Channel>, std::string>> Channel::ConnectSecurely(Loo
 }
 
 // Waits for the reply to a NULL call within TLS.
-Task<Result<void, std::string>> Channel::Confirm(Loop& loop, Channel& channel, const ClientSecurity& security) {
+Task<Result<void, std::string>> Channel::Confirm(Loop& loop, Channel& channel, const ClientSecurity& security,
+                                                 Duration time, Cancellation* cancellation) {
+  if (IsCancelled(cancellation)) co_return std::unexpected(std::string("cancelled"));
   xdr::Encoder encoder(loop.buffers());
   EncodeCallHeader(encoder, {RandomXid(), security.program, security.version, 0, {}, {}});
   Message call = encoder.Finish();
   ReplyShape shape;
   shape.max_stream = kMaxReplyHeader;
+  bool timed_out = false;
+  auto limit = loop.MakeTimer([&] {
+    timed_out = true;
+    channel.Close();
+  });
+  limit->ExpireAfter(time);
+  const Cancellation::Entry entry(cancellation, [&channel] { channel.Close(); });
   const auto reply = co_await channel.Call(std::move(call), std::move(shape));
-  if (reply) co_return Result<void, std::string>();
-  const std::string& why = channel.connection_->tls()->failure();
-  co_return std::unexpected("the server did not accept this client's certificate: " +
-                            (why.empty() ? std::string("it closed the connection") : why));
+  limit->Cancel();
+  std::string why;
+  if (timed_out || (!reply && reply.error() == CallError::kTimedOut)) {
+    why = "the server did not answer the first call within TLS in time";
+  } else if (reply) {
+    co_return Result<void, std::string>();
+  } else if (IsCancelled(cancellation)) {
+    why = "cancelled";
+  } else if (const tls::Session& session = *channel.connection_->tls(); session.refused_by_peer()) {
+    why = "the server did not accept this client's certificate: " + session.failure();
+  } else {
+    why =
+        "the connection was lost behind the TLS handshake, and the server gave no reason: it may not accept this "
+        "client's certificate, or it may have stopped";
+  }
+  co_return std::unexpected(std::move(why));
 }
 
 Channel::~Channel() { Close(); }

@@ -56,7 +56,7 @@ class Channel final : public rpc::Channel {
   // `loop` must outlive the channel.
   static Task<Result<std::unique_ptr<Channel>, std::error_code>> Connect(Loop& loop, SocketAddress server,
                                                                          ChannelOptions options = {});
-  // The same with TLS (RFC 9289), within options.connect_limit once more. With mutual authentication it also waits
+  // The same with TLS (RFC 9289). options.connect_limit is for the whole. With mutual authentication it also waits
   // until the server has accepted this client's certificate: a server refuses one only after the client's handshake.
   // The error is a text for users.
   static Task<Result<std::unique_ptr<Channel>, std::string>> ConnectSecurely(Loop& loop, SocketAddress server,
@@ -84,7 +84,8 @@ class Channel final : public rpc::Channel {
   class OpenConnection;
   static Task<Result<asio::ip::tcp::socket, std::error_code>> Dial(Loop& loop, SocketAddress server,
                                                                    const ChannelOptions& options);
-  static Task<Result<void, std::string>> Confirm(Loop& loop, Channel& channel, const ClientSecurity& security);
+  static Task<Result<void, std::string>> Confirm(Loop& loop, Channel& channel, const ClientSecurity& security,
+                                                 Duration time, Cancellation* cancellation);
   explicit Channel(std::shared_ptr<OpenConnection> connection) : connection_(std::move(connection)) {}
 
   std::shared_ptr<OpenConnection> connection_;

@@ -68,6 +68,7 @@ Task<Secured> Probe(Loop& loop, tcp::socket& socket, const ClientSecurity& secur
   if (!answer) co_return Fail(std::move(answer).error());
   switch (ParseTlsAnswer(answer->bytes(), xid)) {
     case TlsAnswer::kStartTls:
+      if (security.on_starttls) security.on_starttls();
       co_return tls::Session::ForClient(security.context, socket.native_handle(), loop.buffers(), security.terms);
     case TlsAnswer::kNoTls:
       if (!security.required) co_return nullptr;

@@ -3,6 +3,7 @@
 
 #include <asio/ip/tcp.hpp>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
 
@@ -24,6 +25,8 @@ struct ClientSecurity {
   // The program and version of the probe, a NULL call.
   uint32_t program = 0;
   uint32_t version = 0;
+  // Called when the server has answered that it has TLS, before the handshake. Empty: nobody is told.
+  std::function<void()> on_starttls{};
 };
 
 struct SecureLimits {

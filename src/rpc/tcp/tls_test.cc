@@ -7,13 +7,17 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
 #include <thread>
 #include <utility>
+#include <vector>
 
+#include "base/cancellation.h"
 #include "base/failing_disk.h"
+#include "base/signal.h"
 #include "rpc/starttls.h"
 #include "rpc/tcp/secure_client.h"
 #include "rpc/tcp/tcp_test.h"
@@ -278,20 +282,91 @@ TEST_F(TlsTest, EndsHandshakesThatStall) {
   EXPECT_TRUE(ClosedByServer(fd));
 }
 
-// A peer that sends half a TLS record within an established session.
+// Peers that send a part of a TLS record within an established session. The header of a record has five octets.
 TEST_F(TlsTest, EndsSessionsThatStallInATlsRecord) {
-  StartTlsServer({.stall_limit = 200ms});
-  const FileDescriptor fd = RawConnection();
-  Write(fd, TlsCall(5));
-  EXPECT_EQ(ReadFrom(fd, 36), StartTlsReply(5));
-  auto session = tls::Session::ForClient(security_.context, fd.get(), loop.buffers(), security_.terms);
-  ASSERT_EQ(::fcntl(fd.get(), F_SETFL, O_NONBLOCK), 0);
-  TurnUntil([&] { return session->Handshake() == tls::Session::Io::kDone; });
-  ASSERT_TRUE(session->established());
-  Turn(500ms);
-  EXPECT_EQ(server->connections(), 1u) << "an idle connection may stay";
-  Write(fd, std::string("\x17\x03\x03\x01\x00 half", 10));
-  TurnUntil([this] { return server->connections() == 0; });
+  StartTlsServer({.stall_limit = 2s});
+  const std::string record("\x17\x03\x03\x01\x00 half", 10);
+  for (const size_t size : {5u, 10u}) {
+    const FileDescriptor fd = RawConnection();
+    Write(fd, TlsCall(5));
+    EXPECT_EQ(ReadFrom(fd, 36), StartTlsReply(5));
+    auto session = tls::Session::ForClient(security_.context, fd.get(), loop.buffers(), security_.terms);
+    ASSERT_EQ(::fcntl(fd.get(), F_SETFL, O_NONBLOCK), 0);
+    TurnUntil([&] { return session->Handshake() == tls::Session::Io::kDone; });
+    ASSERT_TRUE(session->established());
+    Turn(3s);
+    EXPECT_EQ(server->connections(), 1u) << "an idle connection may stay";
+    Write(fd, record.substr(0, size));
+    TurnUntil([this] { return server->connections() == 0; });
+  }
+}
+
+// Looks at the sockets of clients when a call arrives, and passes the call on.
+class Lookout : public CallHandler {
+ public:
+  explicit Lookout(CallHandler& to) : to_(to) {}
+  Task<Message> HandleCall(Message call, const Peer& peer) override {
+    answered = 0;
+    for (const int fd : watched) {
+      std::byte first;
+      if (::recv(fd, &first, 1, MSG_DONTWAIT | MSG_PEEK) == 1) ++answered;
+    }
+    return to_.HandleCall(std::move(call), peer);
+  }
+  std::vector<int> watched;
+  size_t answered = 0;  // the watched sockets that had received something at the last call
+
+ private:
+  CallHandler& to_;
+};
+
+TEST_F(TlsTest, AFloodOfHandshakesLetsOtherConnectionsThrough) {
+  constexpr size_t kMany = 40;
+  Lookout lookout(dispatcher);
+  server = std::make_unique<Server>(loop, lookout, ServerOptions{.tls = credentials_});
+  ASSERT_TRUE(server->Start(*listener));
+  const FileDescriptor plain = RawConnection();
+  std::vector<FileDescriptor> sockets;
+  std::vector<std::unique_ptr<tls::Session>> sessions;
+  for (size_t i = 0; i < kMany; ++i) {
+    const FileDescriptor& fd = sockets.emplace_back(RawConnection());
+    Write(fd, TlsCall(5));
+    EXPECT_EQ(ReadFrom(fd, 36), StartTlsReply(5));
+    ASSERT_EQ(::fcntl(fd.get(), F_SETFL, O_NONBLOCK), 0);
+    sessions.push_back(tls::Session::ForClient(security_.context, fd.get(), loop.buffers(), security_.terms));
+    lookout.watched.push_back(fd.get());
+  }
+  // All begin before the loop runs again, and the call comes last.
+  for (const auto& session : sessions) ASSERT_EQ(session->Handshake(), tls::Session::Io::kWantRead);
+  ASSERT_EQ(::send(plain.get(), (Words({0x8000'0028}) + NullCall(6)).data(), 44, MSG_NOSIGNAL), 44);
+  EXPECT_EQ(ReadFrom(plain, 28), NullReply(6));
+  EXPECT_LT(lookout.answered, kMany / 2) << "the call had to wait for the handshakes";
+  // Each handshake gets its turns.
+  size_t done = 0;
+  TurnUntil([&] {
+    for (const auto& session : sessions) {
+      if (!session->established() && session->Handshake() == tls::Session::Io::kDone) ++done;
+    }
+    return done == kMany;
+  });
+  sessions.clear();
+  sockets.clear();
+  StopServer(1s);
+}
+
+TEST_F(TlsTest, StopsWhileHandshakesWaitForTheirTurns) {
+  StartTlsServer();
+  std::vector<FileDescriptor> sockets;
+  std::vector<std::unique_ptr<tls::Session>> sessions;
+  for (size_t i = 0; i < 10; ++i) {
+    const FileDescriptor& fd = sockets.emplace_back(RawConnection());
+    Write(fd, TlsCall(5));
+    EXPECT_EQ(ReadFrom(fd, 36), StartTlsReply(5));
+    ASSERT_EQ(::fcntl(fd.get(), F_SETFL, O_NONBLOCK), 0);
+    sessions.push_back(tls::Session::ForClient(security_.context, fd.get(), loop.buffers(), security_.terms));
+    ASSERT_EQ(sessions.back()->Handshake(), tls::Session::Io::kWantRead);
+  }
+  StopServer(1s);
 }
 
 TEST_F(TlsTest, StopsDuringAHandshake) {
@@ -328,6 +403,80 @@ TEST_F(TlsTest, NewSessionsUseTheReloadedCertificate) {
 }
 
 // ---- the client ----
+
+// Answers calls in plain text, and leaves the calls within TLS to the test.
+class Mute : public CallHandler {
+ public:
+  explicit Mute(CallHandler& to) : to_(to) {}
+  Task<Message> HandleCall(Message call, const Peer& peer) override {
+    if (peer.protection == Protection::kNone) co_return co_await to_.HandleCall(std::move(call), peer);
+    ++waiting;
+    while (!released) co_await release;
+    co_return Message();
+  }
+  size_t waiting = 0;
+  bool released = false;  // calls end without a reply, so that the server closes their connections
+  Signal release;
+
+ private:
+  CallHandler& to_;
+};
+
+class UnconfirmedTest : public TlsTest {
+ protected:
+  UnconfirmedTest() {
+    server_files_.authorities = certificates_.authority();
+    security_.terms.mutual = true;
+    server = std::make_unique<Server>(loop, mute_, ServerOptions{.tls = credentials_});
+    EXPECT_TRUE(server->Start(*listener));
+  }
+  ~UnconfirmedTest() override {
+    Release();
+    StopServer(1s);
+  }
+  void Release() {
+    mute_.released = true;
+    mute_.release.Notify();
+  }
+  std::string Connect(const ChannelOptions& options, const std::function<void()>& when_waiting) {
+    std::optional<Result<std::unique_ptr<Channel>, std::string>> result;
+    Spawn([](Loop& on, SocketAddress to, ChannelOptions with, ClientSecurity security, auto& out) -> Task<void> {
+      out.emplace(co_await Channel::ConnectSecurely(on, to, with, security));
+    }(loop, address, options, security_, result));
+    TurnUntil([&] { return mute_.waiting > 0 || result.has_value(); });
+    EXPECT_FALSE(result);
+    when_waiting();
+    TurnUntil([&] { return result.has_value(); });
+    Turn();
+    return *result ? "no error" : result->error();
+  }
+  Mute mute_{dispatcher};
+};
+
+TEST_F(UnconfirmedTest, TellsATimeoutFromARefusedCertificate) {
+  const TimePoint start = loop.Now();
+  EXPECT_EQ(Connect({.connect_limit = 2s}, [] {}), "the server did not answer the first call within TLS in time");
+  EXPECT_GE(loop.Now() - start, 2s);
+}
+
+TEST_F(UnconfirmedTest, TellsALostConnectionFromARefusedCertificate) {
+  EXPECT_THAT(Connect({}, [this] { Release(); }),
+              HasSubstr("lost behind the TLS handshake, and the server gave no reason"));
+}
+
+TEST_F(UnconfirmedTest, CanBeCancelled) {
+  Cancellation cancellation;
+  EXPECT_EQ(Connect({.cancellation = &cancellation}, [&] { cancellation.Cancel(); }), "cancelled");
+}
+
+TEST_F(TlsTest, TellsThatTheServerHasTlsBeforeTheHandshake) {
+  StartTlsServer();
+  size_t told = 0;
+  security_.on_starttls = [&told] { ++told; };
+  security_.terms.host = "other.example";
+  EXPECT_THAT(ErrorOfConnect(), HasSubstr("TLS handshake"));
+  EXPECT_EQ(told, 1u);
+}
 
 TEST_F(TlsTest, NamesTheStepThatFails) {
   StartTlsServer();
