@@ -129,7 +129,7 @@ void Exports::RefuseProtection(const rpc::Peer& client, const Export& refused) c
         "its connection is without a certificate of the client, and the export has xprtsec=mtls; mount it with "
         "xprtsec=mtls";
   } else {
-    why = fmt::format("its connection has TLS, and the export has xprtsec={}", asked.ToString());
+    why = fmt::format("its connection has TLS, which the export does not take (xprtsec={})", asked.ToString());
   }
   refusals_->Tell(client.address.address(), fmt::format("is refused the export {}: {}", refused.path(), why));
 }

@@ -137,6 +137,12 @@ nfsstat4 Compound::CheckFlavor(const Export& in, const fs::Handle& object) const
   return taken ? NFS4_OK : NFS4ERR_WRONGSEC;
 }
 
+nfsstat4 Compound::RequireFlavor(const Export& in, const fs::Handle& object) const {
+  const nfsstat4 status = CheckFlavor(in, object);
+  if (status != NFS4_OK) services.names.LogRefusal(in, object, call.peer);
+  return status;
+}
+
 void Compound::Enter(const Export& in, const fs::Handle& object, const fs::Identity* identity, Standing how) {
   current.emplace(in, object, call, identity);
   foreign.reset();
@@ -167,7 +173,10 @@ nfsstat4 Compound::PutCurrent(const Export& in, const fs::Handle& object, const 
   if (how == Standing::kForgivenMachine && !services.names.AdmitsProtection(in, object, call.peer)) {
     how = Standing::kRefused;
   }
-  if (how == Standing::kRefused) return NFS4ERR_WRONGSEC;
+  if (how == Standing::kRefused) {
+    services.names.LogRefusal(in, object, call.peer);
+    return NFS4ERR_WRONGSEC;
+  }
   Enter(in, object, identity, how);
   return NFS4_OK;
 }
@@ -180,7 +189,7 @@ nfsstat4 Compound::MoveTo(const FileHandle& handle) {
 }
 
 nfsstat4 Compound::MoveTo(const Export& in, const fs::Handle& object, const fs::Identity* identity) {
-  if (const nfsstat4 status = CheckFlavor(in, object); status != NFS4_OK) return status;
+  if (const nfsstat4 status = RequireFlavor(in, object); status != NFS4_OK) return status;
   Enter(in, object, identity, Standing::kTaken);
   return NFS4_OK;
 }

@@ -169,6 +169,9 @@ struct Compound {
   // export asks (RFC 9289).
   nfs4::nfsstat4 CheckFlavor(const Export& in, const fs::Handle& object) const;
   nfs4::nfsstat4 CheckFlavor(const Object& object) const { return CheckFlavor(object.in(), object.object()); }
+  // The same where the client gets the error: logs a refusal for lack of TLS.
+  nfs4::nfsstat4 RequireFlavor(const Export& in, const fs::Handle& object) const;
+  nfs4::nfsstat4 RequireFlavor(const Object& object) const { return RequireFlavor(object.in(), object.object()); }
   // Whether an operation may use the current filehandle. If the export does not take calls of this flavor, only
   // operations for which PutCurrent() excused the flavor may use it.
   bool MayUseCurrent(nfs4::nfs_opnum4 operation) const {

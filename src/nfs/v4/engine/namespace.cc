@@ -119,7 +119,7 @@ void Namespace::AddProtected(const Node& node, const Client& client, bool& admit
   for (const Node* child : node.children) AddProtected(*child, client, admits, refused);
 }
 
-bool Namespace::AdmitsProtection(const Export& in, const fs::Handle& object, const Client& client) const {
+const Export* Namespace::RefusalOf(const Export& in, const fs::Handle& object, const Client& client) const {
   bool admits = false;
   const Export* refused = nullptr;
   if (&in != &pseudo_) {
@@ -129,9 +129,11 @@ bool Namespace::AdmitsProtection(const Export& in, const fs::Handle& object, con
     AddProtected(*node, client, admits, refused);
   }
   // Without visible exports below, a directory needs no protection.
-  if (admits || !refused) return true;
-  exports_.RefuseProtection(client, *refused);
-  return false;
+  return admits ? nullptr : refused;
+}
+
+void Namespace::LogRefusal(const Export& in, const fs::Handle& object, const Client& client) const {
+  if (const Export* refused = RefusalOf(in, object, client)) exports_.RefuseProtection(client, *refused);
 }
 
 Place Namespace::Root(const Client& client) const {

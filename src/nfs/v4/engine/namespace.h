@@ -50,8 +50,12 @@ class Namespace {
   // export below it that admits the client, so that the client can reach each of them (RFC 8881 §2.6.3.1.1.3).
   SecurityFlavors FlavorsOf(const Export& in, const fs::Handle& object, const Client& client) const;
   // Whether an object may be used over the client's connection: see Export::AdmitsProtection(). For a directory above
-  // exports, whether an export below it that admits the client may be. Logs a refusal.
-  bool AdmitsProtection(const Export& in, const fs::Handle& object, const Client& client) const;
+  // exports, whether an export below it that admits the client may be.
+  bool AdmitsProtection(const Export& in, const fs::Handle& object, const Client& client) const {
+    return !RefusalOf(in, object, client);
+  }
+  // Logs, once, why AdmitsProtection() is false; does nothing if it is true. Call it where the client gets the refusal.
+  void LogRefusal(const Export& in, const fs::Handle& object, const Client& client) const;
   // The root of a client's tree.
   Place Root(const Client& client) const;
 
@@ -81,6 +85,8 @@ class Namespace {
   Task<std::vector<Junction>> JunctionsIn(const Object& directory, const Client* client, std::string_view only) const;
   const Export* At(const Node& node, const Client& client) const;
   bool IsVisible(const Node& node, const Client& client) const;
+  // The export because of which AdmitsProtection() is false; null if it is true.
+  const Export* RefusalOf(const Export& in, const fs::Handle& object, const Client& client) const;
   void AddProtected(const Node& node, const Client& client, bool& admits, const Export*& refused) const;
   void AddFlavors(const Node& node, const Client& client, SecurityFlavors& flavors) const;
   Task<fs::Result<Place>> Resolve(const Node& node, const Client& client, Loop* loop) const;

@@ -235,7 +235,7 @@ nfsstat4 FitRange(Range& range, uint64_t source_size) {
 // The common checks of COPY and CLONE within the server.
 Task<nfsstat4> CheckRange(Compound& compound, Range& range) {
   // Operations that use a saved filehandle do not return NFS4ERR_WRONGSEC (RFC 8881 §2.6.3.1.1.7).
-  if (compound.CheckFlavor(*compound.saved) != NFS4_OK) co_return NFS4ERR_ACCESS;
+  if (compound.RequireFlavor(*compound.saved) != NFS4_OK) co_return NFS4ERR_ACCESS;
   if (const nfsstat4 status = co_await CheckTarget(*compound.current); status != NFS4_OK) co_return status;
   const auto size = co_await SizeOf(*compound.saved);
   co_return size ? FitRange(range, *size) : size.error();

@@ -265,7 +265,8 @@ OPEN4res OpenRequest::Grant(const OpenTarget& target, const Attempt& attempt,
 Task<OPEN4res> OpenRequest::Run() {
   // RFC 8881 §2.6.3.1.1.3: the operation that put the directory's filehandle left this check to OPEN. The file is in
   // the same export.
-  if (const nfsstat4 status = compound_.CheckFlavor(*compound_.current); status != NFS4_OK) co_return OPEN4res(status);
+  if (const nfsstat4 status = compound_.RequireFlavor(*compound_.current); status != NFS4_OK)
+    co_return OPEN4res(status);
   if (const nfsstat4 status = CheckTime(); status != NFS4_OK) co_return OPEN4res(status);
   const auto target = co_await FindOpenTarget(compound_, arguments_, share_);
   if (!target) co_return OPEN4res(target.error());
