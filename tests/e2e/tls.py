@@ -9,11 +9,10 @@ sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."
 from capture import Capture  # noqa: E402
 from cases import Skip, main  # noqa: E402
 from certificates import Authority  # noqa: E402
-from files import make  # noqa: E402
+from files import digest, make  # noqa: E402
+from held_copy import SIZE, HeldCopy  # noqa: E402
 from patience import wait_until  # noqa: E402
-from penstock import (Server, penstock, penstock_ok as ok, penstock_refused as refused, serve_refused,  # noqa: E402
-                      under_way)
-from valve import Valve  # noqa: E402
+from penstock import Server, penstock, penstock_ok as ok, penstock_refused as refused, serve_refused  # noqa: E402
 
 VERSIONS = ("3", "4.0", "4.1", "4.2")
 NAME, DATA = "a-name-that-nobody-may-see", b"a line of data that nobody may see\n"
@@ -40,6 +39,12 @@ class Scene:
 
 def url(server, path="/", version="4.2", more=""):
     return server.url(path, "tcp").replace("vers=3", f"vers={version}") + more
+
+
+def held_upload(scene, server):
+    """The file "big" of the scratch folder is copied to the server with TLS, and is held in the middle."""
+    return HeldCopy(server.tcp, lambda port: url(server, "/big").replace(f":{server.tcp}/", f":{port}/"), f"{scene.scratch}/big",
+                    upload=True, options=scene.tls)
 
 
 def copies(scratch):
@@ -101,7 +106,20 @@ def exports_ask_for_tls(scratch):
         server.expect_line("without a certificate of the client, and the export has xprtsec=mtls")
     with scene.serve("no_root_squash,xprtsec=none") as server:
         refused("ls", *scene.tls, url(server))
+        server.expect_line("its connection has TLS, which the export does not take (xprtsec=none)")
         ok("ls", url(server))
+
+
+def logs_refusals_only(scratch):
+    """A listing of a directory above exports that need TLS is no refusal; the log names only exports that were refused."""
+    scene = Scene(scratch)
+    exports = {f"/{name}": f"{scene.folder}:xprtsec={needs}" for name, needs in (("open", "none"), ("listed", "tls"), ("tried", "tls"))}
+    with Server(exports, scene.server_options) as server:
+        listed = ok("ls", url(server, "/")).decode()
+        assert "listed" in listed and "tried" in listed, listed
+        refused("ls", url(server, "/tried"))
+        server.expect_line("is refused the export /tried")
+        assert not [line for line in server.lines if "export /listed:" in line and "refused" in line], server.lines
 
 
 def exports_ask_for_certificates(scratch):
@@ -116,21 +134,21 @@ def exports_ask_for_certificates(scratch):
     with scene.serve("no_root_squash,xprtsec=mtls,cert=address") as server:
         ok("ls", *scene.mutual, url(server))
         refused("ls", *other, url(server))
+        server.expect_line("its certificate, which has other.example, 192.0.2.1, is not among those")
 
 
 def renews_certificates(scratch):
     """SIGHUP: new connections get the new certificate, old ones go on. A file that cannot be used changes nothing."""
     scene = Scene(scratch)
-    make(f"{scratch}/big", 64 << 20)
+    make(f"{scratch}/big", SIZE)
     with scene.serve() as server:
-        with under_way("cp", "-q", *scene.tls, f"{scratch}/big", url(server, "/big")) as copying:
-            wait_until(lambda: os.path.exists(f"{scene.folder}/big"), "the copy does not begin")
+        with held_upload(scene, server) as copying:
             scene.authority.issue("server", "DNS:renewed.example")
             server.process.send_signal(signal.SIGHUP)
             server.expect_line("SIGHUP: the server uses the certificates")
             refused("ls", *scene.tls, url(server), mentions=["does not name 127.0.0.1, it names renewed.example"])
-            assert copying.wait(600) == 0
-        assert os.path.getsize(f"{scene.folder}/big") == 64 << 20
+            copying.finish()
+        assert digest(f"{scene.folder}/big") == digest(f"{scratch}/big")
         with open(f"{scene.authority.folder}/server.pem", "w") as half:
             half.write("-----BEGIN CERTIFICATE-----\n")
         server.process.send_signal(signal.SIGHUP)
@@ -199,14 +217,12 @@ def shows_the_protection(scratch):
 def reconnects(scratch):
     """A mount whose connections are lost goes on over new ones with TLS."""
     scene = Scene(scratch)
-    make(f"{scratch}/big", 64 << 20)
-    with scene.serve("no_root_squash,xprtsec=tls") as server, Valve(server.tcp) as valve:
-        through = url(server, "/big").replace(f":{server.tcp}/", f":{valve.port}/")
-        with under_way("cp", "-q", *scene.tls, f"{scratch}/big", through) as copying:
-            wait_until(lambda: os.path.exists(f"{scene.folder}/big"), "the copy does not begin")
-            valve.cut()
-            assert copying.wait(600) == 0
-        assert os.path.getsize(f"{scene.folder}/big") == 64 << 20
+    make(f"{scratch}/big", SIZE)
+    with scene.serve("no_root_squash,xprtsec=tls") as server:
+        with held_upload(scene, server) as copying:
+            copying.valve.cut()
+            copying.finish()
+        assert digest(f"{scene.folder}/big") == digest(f"{scratch}/big")
 
 
 def wrong_options(scratch):
@@ -225,5 +241,5 @@ def wrong_options(scratch):
 
 
 main({case.__name__: case for case in (
-    copies, shows_nothing_on_the_wire, exports_ask_for_tls, exports_ask_for_certificates, renews_certificates, names_the_step,
+    copies, shows_nothing_on_the_wire, exports_ask_for_tls, logs_refusals_only, exports_ask_for_certificates, renews_certificates, names_the_step,
     opportunistic, shows_the_protection, reconnects, wrong_options)})
