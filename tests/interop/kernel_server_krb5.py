@@ -25,7 +25,7 @@ from held_copy import SIZE, HeldCopy  # noqa: E402
 from kerberos import NAME, USERS, Realm  # noqa: E402
 from kernel_server import MAKE, PORTS, SERVE, TELL, KernelServer  # noqa: E402
 from linux import require  # noqa: E402
-from penstock import ADDRESS, penstock, penstock_ok as run, penstock_refused as refused  # noqa: E402
+from penstock import ADDRESS, penstock, penstock_ok as run  # noqa: E402
 from ports import free_ports  # noqa: E402
 from script import hashes  # noqa: E402
 
@@ -34,7 +34,7 @@ VERSIONS, TRANSPORTS, PROTECTIONS = ("3", "4.0", "4.1", "4.2"), ("rdma", "tcp"),
 # The client asks the KDC for nfs/ and the host of its URLs.
 HOST, SERVICE = "localhost", "nfs/localhost"
 LIFETIME = 20
-MADE_CONTEXT = "RPCSEC_GSS context of"  # a line of -vv for each security context
+MADE_CONTEXT = "info security context of"  # a line of -v for each security context
 NO_MOUNT = "MOUNT does not take"  # a line of -v if calls of MOUNT go without RPCSEC_GSS
 
 SECURED = SERVE.replace("(rw,", "(rw,sec=krb5:krb5i:krb5p,").replace("20049 4;", "20049 16;").replace("rpcbind && ", """
@@ -133,19 +133,25 @@ def files(scratch):
         assert_same(mine, dict.fromkeys(SIZES, str(uid("alice"))), f"owners: {server.name}")
 
 
+def refused(mention, *arguments, cache=None):
+    """Runs a command that must fail with this in its last line. In version 3 there may be warnings that MOUNT is not protected."""
+    done = penstock(*arguments, env=os.environ | ({"KRB5CCNAME": cache} if cache else {}))
+    assert done.returncode == 1 and mention in done.stderr.splitlines()[-1], done
+
+
 def look_around(scratch, server, realm):
     """Names, rights, and the security contexts. In version 3 there is one more, of MOUNT. It does not seal its results, so that
     calls with krb5i and krb5p are repeated without Kerberos."""
     file = server.url(f"{server.put}/4097")
     run("chmod", "600", file)
-    refused("cat", file, mentions=["permission denied"], env=os.environ | {"KRB5CCNAME": realm.cache("bob")})
+    refused("permission denied", "cat", file, cache=realm.cache("bob"))
     assert run("ls", server.url("/srv/x/made")).decode().split() == sorted(SIZES)
-    done = penstock("-vv", "ls", server.url(server.put))
+    done = penstock("-v", "ls", server.url(server.put))
     assert done.returncode == 0 and done.stdout.decode().split() == sorted(SIZES), done
     assert done.stderr.count(MADE_CONTEXT) == (2 if server.version == "3" else 1), done.stderr
     assert (NO_MOUNT in done.stderr) == (server.version == "3" and server.protection != "krb5"), done.stderr
-    refused("ls", server.url(server.put).replace(f"sec={server.protection}", "sec=sys"), mentions=["sec"] if server.version == "3" else [])
-    refused("ls", server.url(server.put), mentions=["kinit"], env=os.environ | {"KRB5CCNAME": f"FILE:{scratch}/absent"})
+    refused("sec" if server.version == "3" else "", "ls", server.url(server.put).replace(f"sec={server.protection}", "sec=sys"))
+    refused("kinit", "ls", server.url(server.put), cache=f"FILE:{scratch}/absent")
 
 
 RESTARTS = """
@@ -180,7 +186,7 @@ def restart(scratch):
                 os.link(f"{scratch}/source", f"{scratch}/{name}")
             else:
                 run("cp", "-q", f"{scratch}/source", server.url(f"/srv/x/{name}"))
-            with held(scratch, server, name, upload, ["-vv"]) as copy:
+            with held(scratch, server, name, upload, ["-v"]) as copy:
                 seen = len(guest.output())
                 guest.go_on()
                 guest.wait_for("==== restarted", 120, seen)
@@ -221,7 +227,7 @@ def expiry(scratch):
                   for version, transport, protection, fate, upload in (
                       ("3", "tcp", "krb5", "renewed", False), ("3", "rdma", "krb5i", "renewed", True),
                       ("4.1", "rdma", "krb5i", "renewed", False), ("4.2", "tcp", "krb5i", "renewed", True),
-                      ("4.0", "tcp", "krb5", "renewed", False), ("4.1", "tcp", "krb5i", "lost", False), ("3", "rdma", "krb5", "lost", False))]
+                      ("4.0", "tcp", "krb5", "renewed", False), ("4.1", "tcp", "krb5i", "lost", False), ("4.0", "rdma", "krb5", "lost", False))]
         for server, name, _, upload in copies:
             if upload:
                 os.link(f"{scratch}/source", f"{scratch}/{name}")
