@@ -64,6 +64,15 @@ void Delegations::HandleOpened(const Asking& asking, const Handle& file, Access 
   }
 }
 
+void Delegations::HandleReclaimed(const Handle& file, Access access, const nfs4::open_delegation4& given,
+                                  uint64_t epoch) {
+  const std::optional<Grant> grant = GrantOf(given);
+  if (!grant || epoch != caller_.epoch()) return;
+  const auto delegation = std::make_shared<Delegation>(file, grant->stateid, grant->writes, epoch, access);
+  if (const Pointer before = table_.Add(delegation)) StartReturn(before);
+  StartReturn(delegation);
+}
+
 Delegations::Pointer Delegations::Held(const Handle& file) {
   Pointer held = table_.Find(file);
   if (!held || held->epoch() == caller_.epoch()) return held;

@@ -54,6 +54,10 @@ class Delegations {
   // The OPEN succeeded under the client id of `epoch`. GETATTR behind it in the same COMPOUND gave the attributes.
   void HandleOpened(const Asking& asking, const Handle& file, Access access, const nfs4::open_delegation4& given,
                     uint64_t epoch, const Attributes& attributes);
+  // The same for an OPEN that has reclaimed the file after a restart of the server. It has claimed no delegation. If
+  // the server gives one, the client returns it at once: the server cannot always recall it, and other calls wait for
+  // it.
+  void HandleReclaimed(const Handle& file, Access access, const nfs4::open_delegation4& given, uint64_t epoch);
   // Returns a delegation under which the client may open the file, or null.
   Pointer ForOpen(const Handle& file, Access access);
   // Returns the delegation whose stateid I/O should use (RFC 8881 §8.2.5), or null.

@@ -208,8 +208,10 @@ Task<Reclaimed> OpenFile::ReclaimOpen() {
     log::debug("file not reclaimed: {}", v4::ErrorOf(reply->status, name_).message);
     co_return ReclaimedBy(reply->status);
   }
-  stateid_ = std::get<1>(reply->results).resok4().stateid;
+  const nfs4::OPEN4resok& opened = std::get<1>(reply->results).resok4();
+  stateid_ = opened.stateid;
   own_epoch_ = epoch;
+  mount_.delegations().HandleReclaimed(node_.handle, access_, opened.delegation, epoch);
   co_return Reclaimed::kYes;
 }
 

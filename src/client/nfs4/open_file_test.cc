@@ -33,6 +33,8 @@ class FakeCaller final : public CompoundCaller {
   // The status of the reclaim of the open, and of reclaims of locks by their offset. By default they succeed.
   nfsstat4 open_reclaimed = nfsstat4::NFS4_OK;
   std::map<uint64_t, nfsstat4> locks_reclaimed;
+  bool delegates = false;                   // each OPEN gives a write delegation, which is recalled at once
+  std::vector<nfs4::stateid4> delegations;  // that the client has not returned
   // The status of the next LOCK or LOCKU. Later ones succeed.
   nfsstat4 next_lock = nfsstat4::NFS4_OK;
   bool restarts_in_unlock = false;  // the server restarts after it has executed the next LOCKU, before the reply
@@ -104,6 +106,13 @@ class FakeCaller final : public CompoundCaller {
         Arguments<nfs4::OPEN4args>(in);
         nfs4::OPEN4resok result;
         result.stateid = NewStateid();
+        if (delegates) {
+          delegations.push_back(NewStateid());
+          nfs4::open_write_delegation4 given;
+          given.stateid = delegations.back();
+          given.recall = true;
+          result.delegation = nfs4::open_delegation4(nfs4::open_delegation_type4::OPEN_DELEGATE_WRITE, given);
+        }
         xdr::Encode(out, open_reclaimed == nfsstat4::NFS4_OK ? nfs4::OPEN4res(open_reclaimed, result)
                                                              : nfs4::OPEN4res(open_reclaimed));
         return open_reclaimed;
@@ -135,6 +144,12 @@ class FakeCaller final : public CompoundCaller {
             locked, [&](uint64_t offset) { return offset >= unlock.offset && offset - unlock.offset < unlock.length; });
         xdr::Encode(out, status == nfsstat4::NFS4_OK ? nfs4::LOCKU4res(status, NewStateid()) : nfs4::LOCKU4res(status));
         return status;
+      }
+      case nfs_opnum4::OP_DELEGRETURN: {
+        const auto returned = Arguments<nfs4::DELEGRETURN4args>(in);
+        EXPECT_EQ(std::erase(delegations, returned.deleg_stateid), 1u);
+        xdr::Encode(out, nfs4::DELEGRETURN4res{nfsstat4::NFS4_OK});
+        return nfsstat4::NFS4_OK;
       }
       default:
         ADD_FAILURE() << "operation " << static_cast<int>(operation);
@@ -213,6 +228,16 @@ TEST_P(LostLocksTest, ReclaimedLocksAreKeptWithoutAnError) {
   EXPECT_EQ(server.locked, (std::set<uint64_t>{0, 20}));
   EXPECT_EQ(Unlock("one", 0), kDone);
   EXPECT_EQ(Lock("two", 40), kDone);
+}
+
+// Otherwise the server waits for it before it executes other calls, also those of this client.
+TEST_P(LostLocksTest, ReturnsADelegationThatItHasNotReclaimed) {
+  EXPECT_EQ(Lock("one", 0), kDone);
+  server.delegates = true;
+  server.Restart();
+  Recover();
+  EXPECT_TRUE(TurnUntil(loop, [&] { return server.delegations.empty(); }));
+  EXPECT_EQ(Unlock("one", 0), kDone) << "the file stays open";
 }
 
 // RFC 8881 §8.4.2.1, §8.4.3: the owner must learn that it has lost its lock.

@@ -216,7 +216,8 @@ Task<penstock::Result<ClientContext::Answer, ClientContext::Refusal>> ClientCont
   const Message encoded = body.Finish();
   xdr::Encoder call(parts_.place.buffers);
   const OpaqueAuth auth{.flavor = AuthFlavor::RPCSEC_GSS, .body = encoded.stream.bytes()};
-  EncodeCallHeader(call, {header.xid, header.program, header.version, 0, auth, {}});
+  const Xid xid = ControlXid(header.xid);
+  EncodeCallHeader(call, {xid, header.program, header.version, 0, auth, {}});
   xdr::Encode(call, rpcsecgss::rpc_gss_init_arg{.gss_token = token});
   Message message = call.Finish();
   ReplyShape shape{.max_stream = kLongestAnswer, .results = {}};
@@ -225,7 +226,7 @@ Task<penstock::Result<ClientContext::Answer, ClientContext::Refusal>> ClientCont
 
   xdr::Decoder decoder(*reply);
   ReplyHeader head;
-  if (reply->stream.size() > kLongestAnswer || !DecodeReplyHeader(decoder, head) || head.xid != header.xid) {
+  if (reply->stream.size() > kLongestAnswer || !DecodeReplyHeader(decoder, head) || head.xid != xid) {
     co_return fail("the server's answer to RPCSEC_GSS is malformed");
   }
   if (!head.body.is_areply() || head.body.areply().reply_data.discriminant() != AcceptStatus::SUCCESS) {

@@ -22,6 +22,10 @@
 
 namespace penstock::rpc::gss {
 
+// Returns the XID of calls that make a context for the call `xid`, or give one back after it. With the XID of that
+// call, a server that remembers calls would take one for a repetition of the other.
+constexpr Xid ControlXid(Xid xid) { return Xid(xid.value() ^ 1U << 31); }
+
 // The connections of a client to one server share a ClientContext; a context does not belong to a connection. It makes
 // the context with the first call, makes another one shortly before that one ends, and again if the server has
 // forgotten it (RFC 2203 §5.3.3.3). Belongs to one loop.
@@ -60,9 +64,9 @@ class ClientContext {
     std::shared_ptr<Established> context;
     uint32_t number = 0;
   };
-  // Returns a context for one call, and its sequence number. Makes a context over `channel` if necessary, by calls with
-  // the XID, program and version of `header`, which is the header of that call. The call is not yet sent, so its XID is
-  // free. Fails with kNoContext if there can be none: see trouble(). Every Use must end.
+  // Returns a context for one call, and its sequence number. Makes a context over `channel` if necessary, by calls of
+  // the program and version of `header`, which is the header of that call. Fails with kNoContext if there can be none:
+  // see trouble(). Every Use must end.
   Task<penstock::Result<Use, CallError>> Begin(Channel& channel, const CallHeader& header);
   // Ends a Use. Returns another Use, for a call that gives a context back, if there is a context that is no longer
   // needed.

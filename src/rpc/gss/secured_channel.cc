@@ -36,7 +36,7 @@ Task<penstock::Result<Message, CallError>> SecuredChannel::Call(Message call, Re
 // The client does not depend on the answers.
 Task<void> SecuredChannel::GiveBack(std::optional<ClientContext::Use> use, const CallHeader& header) {
   PlainCall destruction;
-  destruction.header.xid = header.xid;
+  destruction.header.xid = ControlXid(header.xid);
   destruction.header.program = header.program;
   destruction.header.version = header.version;
   destruction.procedure = rpcsecgss::RPCSEC_GSS_DESTROY;

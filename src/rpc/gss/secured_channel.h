@@ -25,7 +25,7 @@ class SecuredChannel final : public Channel {
 
  private:
   // Gives contexts back to the server, the one of `use` and others that are no longer needed (RFC 2203 §5.4), by calls
-  // with the XID, program and version of `header`.
+  // of the program and version of `header`, with its ControlXid().
   Task<void> GiveBack(std::optional<ClientContext::Use> use, const CallHeader& header);
 
   const std::unique_ptr<Channel> channel_;

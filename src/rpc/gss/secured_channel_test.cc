@@ -38,6 +38,14 @@ TEST_F(SecuredChannelTest, MakesAContextWithSeveralTokens) {
   EXPECT_EQ(wire.Count(rpcsecgss::RPCSEC_GSS_CONTINUE_INIT), 2u);
 }
 
+// A server that remembers calls would take one for a repetition of the other.
+TEST_F(SecuredChannelTest, CallsThatMakeTheContextHaveXidsOfTheirOwn) {
+  EXPECT_EQ(Asked(), 1000u);
+  const Xid asked(next_xid.value() - 10);
+  EXPECT_NE(wire.xid(0), asked);
+  EXPECT_EQ(wire.xid(1), asked);
+}
+
 TEST_F(SecuredChannelTest, PassesCallsWithOtherCredentialsOn) {
   Client client(*channel, pool, Xid(1), ClientCredential({.machine = "m", .uid = 7, .gid = 8, .groups = {}}));
   std::optional<uint32_t> uid;

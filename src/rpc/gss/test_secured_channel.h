@@ -41,6 +41,7 @@ struct Wire {
   std::vector<CallError> failures;                // of the first calls
   std::function<Message(Message, size_t)> alter;  // changes the reply to the n-th call
 
+  Xid xid(size_t n) const { return Xid(LoadBig<uint32_t>(calls.at(n).stream.data())); }
   // The procedure of RPCSEC_GSS in the n-th call.
   uint32_t gss_procedure(size_t n) const { return LoadBig<uint32_t>(calls.at(n).stream.data() + 36); }
   size_t Count(rpcsecgss::rpc_gss_proc_t procedure) const {
