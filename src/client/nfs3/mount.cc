@@ -129,6 +129,7 @@ class Mount final : public client::Mount {
   ReconnectingChannel channel_;
   rpc::Client client_;
   const Caller caller_{client_, loop_, retry_.give_up_after};
+  std::string unprotected_;  // says that calls of MOUNT were not protected although they should be
 };
 
 // Version 3 has no open files at the server.
@@ -167,7 +168,10 @@ Task<Result<void>> Mount::SetUp() {
   auto connected = co_await channel_.Connect();
   if (!connected) co_return std::unexpected(Error{std::move(connected).error(), std::nullopt});
   PENSTOCK_CO_TRY(const std::vector<SecurityFlavor> accepted, co_await MountExport());
-  co_return co_await ChooseFlavor(accepted);
+  PENSTOCK_CO_CHECK(co_await ChooseFlavor(accepted));
+  // Before this point, an error of NFS under this flavor may say more.
+  if (!unprotected_.empty()) log::warn("{}", unprotected_);
+  co_return Result<void>();
 }
 
 Task<void> Mount::Unmount() {
@@ -185,8 +189,8 @@ Task<Result<void>> Mount::FindExport(rpc::Client& mount_client) {
   auto exports = co_await mount_client.Call<mount3::MOUNTPROC3_EXPORT>({}, bounds);
   if (!exports && IsSecurityProblem(exports.error()) && security_.flavor() != SecurityFlavor::kSys) {
     // The handle that MOUNT returns is of use only in calls of NFS, which have the flavor that was asked for.
-    log::warn("{}: MOUNT does not take sec={}, so its calls go without protection: {}", url_.host,
-              NameOf(security_.flavor()), rpc::Describe(exports.error()));
+    unprotected_ = fmt::format("{}: MOUNT does not take sec={}, so its calls go without protection: {}", url_.host,
+                               NameOf(security_.flavor()), rpc::Describe(exports.error()));
     mount_client.set_credential(SystemCredentialOf(url_));
     exports = co_await mount_client.Call<mount3::MOUNTPROC3_EXPORT>({}, bounds);
   }

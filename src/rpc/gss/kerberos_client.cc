@@ -97,6 +97,8 @@ class KerberosClient::Context final : public WithKerberosMessages<InitiatingCont
     if (complete && !(flags & GSS_C_MUTUAL_FLAG)) {
       return std::unexpected(Failure{.text = owner_.Acceptor() + " does not prove who it is"});
     }
+    // The ticket has expired while the context was made.
+    if (complete && lifetime_ == 0) return Fail(GSS_S_CREDENTIALS_EXPIRED, 0);
     return Step{.complete = complete, .token = {output.bytes().begin(), output.bytes().end()}};
   }
 
