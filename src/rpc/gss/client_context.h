@@ -23,8 +23,9 @@
 namespace penstock::rpc::gss {
 
 // Returns the XID of calls that make a context for the call `xid`, or give one back after it. With the XID of that
-// call, a server that remembers calls would take one for a repetition of the other.
-constexpr Xid ControlXid(Xid xid) { return Xid(xid.value() ^ 1U << 31); }
+// call, a server that remembers calls would take one for a repetition of the other. Neither other calls under way nor
+// the probes of the RPC-over-RDMA transport, 2^31 away from calls, have it.
+constexpr Xid ControlXid(Xid xid) { return Xid(xid.value() ^ 1U << 30); }
 
 // The connections of a client to one server share a ClientContext; a context does not belong to a connection. It makes
 // the context with the first call, makes another one shortly before that one ends, and again if the server has
