@@ -40,7 +40,7 @@ TEST(Flavors, LeaveOutWhatTheClientDoesNotSpeak) {
   EXPECT_THAT(FlavorsIn(list), ElementsAre(SecurityFlavor::kSys));
 }
 
-TEST(Flavors, OfAnEmptyListAreNone) {
+TEST(Flavors, AnEmptyListHasNoFlavor) {
   EXPECT_THAT(FlavorsIn({}), ElementsAre());
   EXPECT_EQ(TextOf({}), "");
 }

@@ -37,7 +37,7 @@ class ReverseContextTest : public SecuredChannelTest {
     EXPECT_EQ(Asked(), 1000u);
   }
 
-  // What the server gets for the context of the client.
+  // The protection that the server gets: the other direction of the client's context.
   std::shared_ptr<ReverseProtection> Reverse(const std::string& initiator = "toy:alice") {
     const auto handle = callbacks.Adopt(*context->current(), "server");
     EXPECT_TRUE(handle);

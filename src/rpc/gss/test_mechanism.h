@@ -55,6 +55,43 @@ class ToySeal {
   std::string key_;
 };
 
+// The protection of messages by either end of a context.
+template <class Context>
+class ToyProtection : public Context {
+ public:
+  Result<void> VerifyMic(ConstBytes message, ConstBytes mic) override {
+    if (!Equal(seal_.Sum(message), mic)) return std::unexpected(Failure{.major = 0x6'0000, .text = "bad MIC"});
+    return {};
+  }
+  Result<void> GetMic(ConstBytes message, Mic& mic) override {
+    if (mics_to_give_ == 0) return std::unexpected(Failure{.text = "does not sign"});
+    --mics_to_give_;
+    const Octets sum = seal_.Sum(message);
+    CopyBytes(mic.room, sum);
+    mic.size = sum.size();
+    return {};
+  }
+  Result<WrapRoom> RoomToWrap(size_t) override { return ToySeal::kRoom; }
+  Result<void> Wrap(Bytes message, const WrapRoom&) override {
+    seal_.Wrap(message);
+    return {};
+  }
+  Result<Bytes> Unwrap(Bytes message) override {
+    const auto text = seal_.Unwrap(message);
+    if (!text) return std::unexpected(Failure{.text = "not wrapped"});
+    return *text;
+  }
+
+ protected:
+  // GetMic() counts `mics_to_give` down, and fails at zero.
+  ToyProtection(std::string key, size_t& mics_to_give) : seal_(std::move(key)), mics_to_give_(mics_to_give) {}
+  void set_key(std::string key) { seal_ = ToySeal(std::move(key)); }
+
+ private:
+  ToySeal seal_;
+  size_t& mics_to_give_;
+};
+
 // A token is the initiator's name. It rejects the name "mallory".
 class ToyMechanism : public Mechanism {
  public:
@@ -67,15 +104,15 @@ class ToyMechanism : public Mechanism {
   std::optional<uint32_t> verify_failure;
 
  private:
-  class ToyContext : public MechanismContext {
+  class ToyContext : public ToyProtection<MechanismContext> {
    public:
-    explicit ToyContext(ToyMechanism& owner) : owner_(owner) {}
+    explicit ToyContext(ToyMechanism& owner) : ToyProtection({}, owner.mics_to_give), owner_(owner) {}
 
     Result<Step> Accept(ConstBytes token) override {
       name_ = AsText(token);
       if (name_ == "mallory")
         return std::unexpected(Failure{.major = 0x9'0000, .minor = 7, .text = "defective\ntoken"});
-      seal_ = ToySeal(name_);
+      set_key(name_);
       const bool complete = ++legs_ >= owner_.legs;
       return Step{.major = complete ? kComplete : kContinueNeeded, .minor = 0, .token = Copied(AsBytes("welcome"))};
     }
@@ -87,33 +124,16 @@ class ToyMechanism : public Mechanism {
     }
     Result<void> VerifyMic(ConstBytes message, ConstBytes mic) override {
       if (owner_.verify_failure) return std::unexpected(Failure{.major = *owner_.verify_failure, .text = "as asked"});
-      if (!Equal(seal_.Sum(message), mic)) return std::unexpected(Failure{.major = 0x6'0000, .text = "bad MIC"});
-      return {};
+      return ToyProtection::VerifyMic(message, mic);
     }
-    Result<void> GetMic(ConstBytes message, Mic& mic) override {
-      if (owner_.mics_to_give == 0) return std::unexpected(Failure{.text = "does not sign"});
-      --owner_.mics_to_give;
-      const Octets sum = seal_.Sum(message);
-      CopyBytes(mic.room, sum);
-      mic.size = sum.size();
-      return {};
-    }
-    Result<WrapRoom> RoomToWrap(size_t) override { return ToySeal::kRoom; }
-    Result<void> Wrap(Bytes message, const WrapRoom&) override {
+    Result<void> Wrap(Bytes message, const WrapRoom& room) override {
       if (!owner_.wraps) return std::unexpected(Failure{.text = "does not wrap"});
-      seal_.Wrap(message);
-      return {};
-    }
-    Result<Bytes> Unwrap(Bytes message) override {
-      const auto text = seal_.Unwrap(message);
-      if (!text) return std::unexpected(Failure{.text = "not wrapped"});
-      return *text;
+      return ToyProtection::Wrap(message, room);
     }
 
    private:
     ToyMechanism& owner_;
     std::string name_;
-    ToySeal seal_{""};
     int legs_ = 0;
   };
 };
@@ -141,9 +161,10 @@ class ToyInitiatingMechanism : public InitiatingMechanism {
   int begun = 0;
 
  private:
-  class ToyContext : public InitiatingContext {
+  class ToyContext : public ToyProtection<InitiatingContext> {
    public:
-    explicit ToyContext(ToyInitiatingMechanism& owner) : owner_(owner), seal_(owner.name_) {}
+    explicit ToyContext(ToyInitiatingMechanism& owner)
+        : ToyProtection(owner.name_, owner.mics_to_give), owner_(owner) {}
 
     Result<Step> Initiate(ConstBytes token) override {
       if (!owner_.failures.empty()) {
@@ -157,32 +178,9 @@ class ToyInitiatingMechanism : public InitiatingMechanism {
     }
     std::optional<Duration> lifetime() const override { return owner_.lifetime; }
     std::string initiator() const override { return owner_.other_user.value_or(owner_.name_); }
-    Result<void> VerifyMic(ConstBytes message, ConstBytes mic) override {
-      if (!Equal(seal_.Sum(message), mic)) return std::unexpected(Failure{.major = 0x6'0000, .text = "bad MIC"});
-      return {};
-    }
-    Result<void> GetMic(ConstBytes message, Mic& mic) override {
-      if (owner_.mics_to_give == 0) return std::unexpected(Failure{.text = "does not sign"});
-      --owner_.mics_to_give;
-      const Octets sum = seal_.Sum(message);
-      CopyBytes(mic.room, sum);
-      mic.size = sum.size();
-      return {};
-    }
-    Result<WrapRoom> RoomToWrap(size_t) override { return ToySeal::kRoom; }
-    Result<void> Wrap(Bytes message, const WrapRoom&) override {
-      seal_.Wrap(message);
-      return {};
-    }
-    Result<Bytes> Unwrap(Bytes message) override {
-      const auto text = seal_.Unwrap(message);
-      if (!text) return std::unexpected(Failure{.text = "not wrapped"});
-      return *text;
-    }
 
    private:
     ToyInitiatingMechanism& owner_;
-    const ToySeal seal_;
     int sent_ = 0;
   };
   const std::string name_;

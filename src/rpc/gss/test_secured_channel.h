@@ -34,7 +34,7 @@ struct HastyClock : TimerService {
   TimePoint now{};
 };
 
-// What the connections of a test have carried, and how they change it.
+// The messages on the connections of a test. The test can change the replies.
 struct Wire {
   std::vector<Message> calls;
   std::vector<ReplyShape> shapes;

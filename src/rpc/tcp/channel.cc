@@ -13,6 +13,7 @@
 #include "rpc/tcp/record_socket.h"
 #include "rpc/tcp/requester.h"
 #include "rpc/tcp/secure_client.h"
+#include "rpc/tcp/wait_limit.h"
 #include "xdr/encode.h"
 
 namespace penstock::rpc::tcp {
@@ -131,22 +132,14 @@ Task<Result<tcp::socket, std::error_code>> Channel::Dial(Loop& loop, tcp::endpoi
                                                          const ChannelOptions& options) {
   if (IsCancelled(options.cancellation)) co_return std::unexpected(std::make_error_code(std::errc::operation_canceled));
   tcp::socket socket(loop.context());
-  bool timed_out = false;
-  const auto close = [&socket] {
+  const WaitLimit limit(loop, options.connect_limit, options.cancellation, [&socket] {
     asio::error_code ignored;
     socket.close(ignored);
-  };
-  auto limit = loop.MakeTimer([&] {
-    timed_out = true;
-    close();
   });
-  limit->ExpireAfter(options.connect_limit);
-  const Cancellation::Entry entry(options.cancellation, close);
   asio::error_code error =
       co_await ConnectTcp(socket, server, {.port = options.local_port, .address = options.local_address});
-  limit->Cancel();
-  if (timed_out) co_return std::unexpected(std::make_error_code(std::errc::timed_out));
-  if (IsCancelled(options.cancellation)) co_return std::unexpected(std::make_error_code(std::errc::operation_canceled));
+  if (limit.timed_out()) co_return std::unexpected(std::make_error_code(std::errc::timed_out));
+  if (limit.cancelled()) co_return std::unexpected(std::make_error_code(std::errc::operation_canceled));
   if (error) co_return std::unexpected(Portable(error));
   Configure(socket);
   co_return std::move(socket);
@@ -193,21 +186,14 @@ Task<Result<void, std::string>> Channel::Confirm(Loop& loop, Channel& channel, c
   Message call = encoder.Finish();
   ReplyShape shape;
   shape.max_stream = kMaxReplyHeader;
-  bool timed_out = false;
-  auto limit = loop.MakeTimer([&] {
-    timed_out = true;
-    channel.Close();
-  });
-  limit->ExpireAfter(time);
-  const Cancellation::Entry entry(cancellation, [&channel] { channel.Close(); });
+  const WaitLimit limit(loop, time, cancellation, [&channel] { channel.Close(); });
   const auto reply = co_await channel.Call(std::move(call), std::move(shape));
-  limit->Cancel();
   std::string why;
-  if (timed_out || (!reply && reply.error() == CallError::kTimedOut)) {
+  if (limit.timed_out() || (!reply && reply.error() == CallError::kTimedOut)) {
     why = "the server did not answer the first call within TLS in time";
   } else if (reply) {
     co_return Result<void, std::string>();
-  } else if (IsCancelled(cancellation)) {
+  } else if (limit.cancelled()) {
     why = "cancelled";
   } else if (const tls::Session& session = *channel.connection_->tls(); session.refused_by_peer()) {
     why = "the server did not accept this client's certificate: " + session.failure();

@@ -11,6 +11,7 @@
 #include "rpc/client.h"
 #include "rpc/record_marking.h"
 #include "rpc/starttls.h"
+#include "rpc/tcp/wait_limit.h"
 
 namespace penstock::rpc::tcp {
 namespace {
@@ -97,27 +98,19 @@ Task<Secured> Handshake(tcp::socket& socket, std::unique_ptr<tls::Session> sessi
 }  // namespace
 
 Task<Secured> SecureClient(Loop& loop, tcp::socket& socket, ClientSecurity security, SecureLimits limits) {
-  bool timed_out = false;
   const char* step = "answer to the TLS probe";
-  const auto close = [&socket] {
+  const WaitLimit limit(loop, limits.time, limits.cancellation, [&socket] {
     asio::error_code ignored;
     socket.close(ignored);
-  };
-  auto limit = loop.MakeTimer([&] {
-    timed_out = true;
-    close();
   });
-  limit->ExpireAfter(limits.time);
-  const Cancellation::Entry entry(limits.cancellation, close);
   Secured outcome = co_await Probe(loop, socket, security);
   if (outcome && *outcome) {
     step = "TLS handshake";
     std::unique_ptr<tls::Session> session = *std::move(outcome);
     outcome = co_await Handshake(socket, std::move(session));
   }
-  limit->Cancel();
-  if (timed_out) co_return Fail(fmt::format("the server did not complete the {} in time", step));
-  if (IsCancelled(limits.cancellation)) co_return Fail("cancelled");
+  if (limit.timed_out()) co_return Fail(fmt::format("the server did not complete the {} in time", step));
+  if (limit.cancelled()) co_return Fail("cancelled");
   co_return outcome;
 }
 

@@ -45,7 +45,7 @@ Task<bool> ServedConnection::BeginTls(Slice probe) {
   auto session = tls::Session::ForServer(options_.tls->current(), socket_->fd(), loop_.buffers());
   const auto secured = co_await socket_->AcceptTls(std::move(session), handshakes_);
   if (!secured) {
-    // Who has closed the connection on this side has logged the reason.
+    // The code that closed the connection at this end has logged the reason.
     if (!secured.error().empty()) options_.tls->LogRefusal(peer_.address.address(), secured.error(), loop_.Now());
     co_return false;
   }
