@@ -78,21 +78,7 @@ TEST_F(TcpTest, ConveysLargeCallsAndReplies) {
 TEST_F(TcpTest, SendsPayloadsFromMemoryAndFiles) {
   StartServer();
   ConnectClient();
-  const std::string bytes = Pattern(1'000'003);
-  program.data = Data(Slice::Borrowed(AsBytes(bytes)));
-  EXPECT_EQ(Call<testing::Read>(999)->results.text(), bytes.substr(0, 999));
-
-  auto file = std::make_shared<FileDescriptor>(::memfd_create("test", 0));
-  ASSERT_EQ(::write(file->get(), bytes.data(), bytes.size()), static_cast<ssize_t>(bytes.size()));
-  program.data = Data(file, 0, bytes.size());
-  for (uint32_t size : {0u, 1u, 3u, 4096u, 1'000'003u}) {
-    const auto reply = Call<testing::Read>(size);
-    ASSERT_TRUE(reply);
-    EXPECT_EQ(reply->results.text(), bytes.substr(0, size));
-  }
-  // A file that is truncated before the reply leaves: zeros replace the missing octets.
-  ASSERT_EQ(::ftruncate(file->get(), 1000), 0);
-  EXPECT_EQ(Call<testing::Read>(300'001)->results.text(), bytes.substr(0, 1000) + std::string(299'001, '\0'));
+  ExpectPayloads();
 }
 
 TEST_F(TcpTest, AThousandCallsShareTheConnection) {

@@ -2,7 +2,9 @@
 #pragma once
 
 #include <gtest/gtest.h>
+#include <sys/mman.h>
 #include <sys/socket.h>
+#include <unistd.h>
 
 #include <asio/io_context.hpp>
 #include <functional>
@@ -112,6 +114,25 @@ class TcpTest : public ::testing::Test {
   template <class Procedure>
   Result<Reply<typename Procedure::Results>, Error> Call(typename Procedure::Arguments arguments = {}) {
     return CallFrom<Procedure>(*client, arguments);
+  }
+
+  // Expects that `client` receives payloads that the server has in memory and in files.
+  void ExpectPayloads() {
+    const std::string bytes = Pattern(1'000'003);
+    program.data = Data(Slice::Borrowed(AsBytes(bytes)));
+    EXPECT_EQ(Call<testing::Read>(999)->results.text(), bytes.substr(0, 999));
+
+    auto file = std::make_shared<FileDescriptor>(::memfd_create("test", 0));
+    ASSERT_EQ(::write(file->get(), bytes.data(), bytes.size()), static_cast<ssize_t>(bytes.size()));
+    program.data = Data(file, 0, bytes.size());
+    for (const uint32_t size : {0u, 1u, 3u, 4096u, 16'384u, 1'000'003u}) {
+      const auto reply = Call<testing::Read>(size);
+      ASSERT_TRUE(reply);
+      EXPECT_EQ(reply->results.text(), bytes.substr(0, size));
+    }
+    // A file that is truncated before the reply leaves: zeros replace the missing octets.
+    ASSERT_EQ(::ftruncate(file->get(), 1000), 0);
+    EXPECT_EQ(Call<testing::Read>(300'001)->results.text(), bytes.substr(0, 1000) + std::string(299'001, '\0'));
   }
 
   // A plain TCP connection, for a peer that the test plays itself.
