@@ -7,7 +7,8 @@ target_compile_options(penstock_options INTERFACE
 if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
   # g++ 12 has false positives in inlined standard containers and coroutine frames.
   target_compile_options(penstock_options INTERFACE -Wno-maybe-uninitialized -Wno-null-dereference -Wno-array-bounds
-    -Wno-stringop-overflow -Wno-stringop-overread -Wno-restrict)
+    -Wno-stringop-overflow -Wno-stringop-overread -Wno-restrict
+    -Wno-dangling-pointer -Wno-subobject-linkage)
 endif()
 if(PENSTOCK_SANITIZE)
   target_compile_options(penstock_options INTERFACE -fsanitize=${PENSTOCK_SANITIZE} -fno-sanitize-recover=all

@@ -8,17 +8,17 @@ namespace penstock {
 namespace {
 
 constexpr size_t kGranule = 128;
-constexpr size_t kClasses = 32;  // frames of up to 4 KiB are recycled
+constexpr size_t kFrameClasses = 32;  // frames of up to 4 KiB are recycled
 #ifdef PENSTOCK_SANITIZED
 constexpr size_t kKeptPerClass = 0;  // so that AddressSanitizer sees when a frame is freed
 #else
 constexpr size_t kKeptPerClass = 512;
 #endif
 
-size_t ClassOf(size_t size) { return (size + kGranule - 1) / kGranule; }
+size_t FrameClassOf(size_t size) { return (size + kGranule - 1) / kGranule; }
 
 struct FreeLists {
-  std::array<std::vector<void*>, kClasses + 1> lists;
+  std::array<std::vector<void*>, kFrameClasses + 1> lists;
   ~FreeLists() {
     for (auto& list : lists) {
       for (void* frame : list) ::operator delete(frame);
@@ -35,8 +35,8 @@ thread_local FreeLists free_lists;
 }  // namespace
 
 void* FrameAllocator::Allocate(size_t size) {
-  const size_t size_class = ClassOf(size);
-  if (size_class > kClasses || !FreeLists::alive) return ::operator new(size_class * kGranule);
+  const size_t size_class = FrameClassOf(size);
+  if (size_class > kFrameClasses || !FreeLists::alive) return ::operator new(size_class * kGranule);
   auto& list = free_lists.lists[size_class];
   if (list.empty()) return ::operator new(size_class * kGranule);
   void* frame = list.back();
@@ -45,8 +45,8 @@ void* FrameAllocator::Allocate(size_t size) {
 }
 
 void FrameAllocator::Free(void* frame, size_t size) noexcept {
-  const size_t size_class = ClassOf(size);
-  if (size_class <= kClasses && FreeLists::alive) {
+  const size_t size_class = FrameClassOf(size);
+  if (size_class <= kFrameClasses && FreeLists::alive) {
     auto& list = free_lists.lists[size_class];
     if (list.capacity() == 0) list.reserve(kKeptPerClass);
     if (list.size() < kKeptPerClass) {

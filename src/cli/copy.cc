@@ -28,8 +28,7 @@ namespace penstock::cli {
 namespace {
 
 using client::Error;
-template <class T>
-using Result = client::Result<T>;
+using client::Result;
 
 struct CopyCommandOptions : ClientOptions {
   std::string from;

@@ -17,8 +17,7 @@ namespace {
 
 using client::Error;
 using client::Mount;
-template <class T>
-using Result = client::Result<T>;
+using client::Result;
 
 // Parses an octal mode like "755".
 std::optional<uint32_t> ParseMode(const std::string& text) {

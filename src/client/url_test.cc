@@ -14,7 +14,7 @@ Url Parsed(std::string_view text) {
   return url ? *std::move(url) : Url();
 }
 
-std::string ErrorOf(std::string_view text) {
+std::string Complaint(std::string_view text) {
   const auto url = Url::Parse(text);
   EXPECT_FALSE(url) << text;
   return url ? "" : url.error().message;
@@ -133,22 +133,22 @@ TEST(Url, NamesTheUrlInEveryError) {
 }
 
 TEST(Url, RejectsATextThatIsNoUrl) {
-  EXPECT_EQ(ErrorOf("/a/b"), "/a/b: not an nfs:// URL");
-  EXPECT_EQ(ErrorOf(""), ": not an nfs:// URL");
-  EXPECT_EQ(ErrorOf("NFS://h/"), "NFS://h/: not an nfs:// URL");
+  EXPECT_EQ(Complaint("/a/b"), "/a/b: not an nfs:// URL");
+  EXPECT_EQ(Complaint(""), ": not an nfs:// URL");
+  EXPECT_EQ(Complaint("NFS://h/"), "NFS://h/: not an nfs:// URL");
 }
 
 TEST(Url, RejectsAMalformedHostOrPort) {
   for (const char* text : {"nfs://", "nfs:///x", "nfs://:1/", "nfs://h:0/", "nfs://h:65536/", "nfs://h:/",
                            "nfs://h:1x/", "nfs://h:-1/", "nfs://h: 1/", "nfs://h:1:2/", "nfs://::1/", "nfs://[]/",
                            "nfs://[::1/", "nfs://[::1]x/", "nfs://[::1]:/", "nfs://[::1]:0/", "nfs://?vers=3"}) {
-    EXPECT_EQ(ErrorOf(text), std::string(text) + ": is not of the form nfs://HOST[:PORT]/PATH");
+    EXPECT_EQ(Complaint(text), std::string(text) + ": is not of the form nfs://HOST[:PORT]/PATH");
   }
 }
 
 TEST(Url, RejectsAMalformedEscape) {
   for (const char* text : {"nfs://h/%", "nfs://h/a%2", "nfs://h/%zz", "nfs://h/%2z", "nfs://h/%+1", "nfs://h/%00"}) {
-    EXPECT_EQ(ErrorOf(text), std::string(text) + ": has a malformed % escape in its path");
+    EXPECT_EQ(Complaint(text), std::string(text) + ": has a malformed % escape in its path");
   }
 }
 
@@ -188,7 +188,7 @@ TEST(Url, RejectsAMalformedOption) {
   };
   for (const auto& [option, message] : cases) {
     const std::string text = std::string("nfs://h/?uid=1&") + option;
-    EXPECT_EQ(ErrorOf(text), text + ": " + message);
+    EXPECT_EQ(Complaint(text), text + ": " + message);
   }
 }
 
@@ -263,7 +263,7 @@ TEST(Url, RejectsAMalformedOptionOfTheSessionsOf2004) {
   };
   for (const auto& [option, message] : cases) {
     const std::string text = std::string("nfs://h/?vers=4.1-sess01&proto=rdma&") + option;
-    EXPECT_EQ(ErrorOf(text), text + ": " + message);
+    EXPECT_EQ(Complaint(text), text + ": " + message);
   }
 }
 
@@ -272,7 +272,7 @@ TEST(Url, OtherVersionsHaveNoOptionOfTheSessionsOf2004) {
     const std::string name = option.substr(0, option.find('='));
     for (const std::string version : {"", "vers=3&", "vers=4.0&", "vers=4.1&", "vers=4.2&"}) {
       const std::string text = "nfs://h/?" + version + option;
-      EXPECT_EQ(ErrorOf(text), text + ": " + name + " needs vers=4.1-sess01");
+      EXPECT_EQ(Complaint(text), text + ": " + name + " needs vers=4.1-sess01");
     }
     Parsed("nfs://h/?" + option + "&vers=4.1-sess01");
   }
@@ -285,7 +285,7 @@ TEST(Url, OnlyVersionsWithSessionsCanDoWithoutPersistence) {
   }
   for (const std::string version : {"", "vers=3&", "vers=4.0&"}) {
     const std::string text = "nfs://h/?" + version + "persist=off";
-    EXPECT_EQ(ErrorOf(text), text + ": persist=off needs vers=4.1, 4.2 or 4.1-sess01");
+    EXPECT_EQ(Complaint(text), text + ": persist=off needs vers=4.1, 4.2 or 4.1-sess01");
     Parsed("nfs://h/?" + version + "persist=on");
   }
 }
@@ -293,7 +293,7 @@ TEST(Url, OnlyVersionsWithSessionsCanDoWithoutPersistence) {
 TEST(Url, OtherVersionsDoNotStepUp) {
   for (const std::string version : {"", "vers=3&", "vers=4.0&", "vers=4.1&", "vers=4.2&"}) {
     const std::string text = "nfs://h/?" + version + "proto=stepup";
-    EXPECT_EQ(ErrorOf(text), text + ": proto=stepup needs vers=4.1-sess01");
+    EXPECT_EQ(Complaint(text), text + ": proto=stepup needs vers=4.1-sess01");
   }
 }
 
@@ -313,7 +313,7 @@ TEST(Url, PaddingNeedsRdma) {
   EXPECT_EQ(Parsed("nfs://h/?vers=4.1-sess01&proto=stepup&pad=64").session.padding, 64u);
   EXPECT_EQ(Parsed("nfs://h/?vers=4.1-sess01&pad=0").session.padding, 0u);
   const std::string text = "nfs://h/?vers=4.1-sess01&pad=64";
-  EXPECT_EQ(ErrorOf(text), text + ": pad needs proto=rdma or proto=stepup");
+  EXPECT_EQ(Complaint(text), text + ": pad needs proto=rdma or proto=stepup");
 }
 
 TEST(Url, NamesASecurityFlavor) {
@@ -326,13 +326,13 @@ TEST(Url, NamesASecurityFlavor) {
   EXPECT_EQ(Parsed("nfs://h/?sec=krb5p&vers=4.0").security, SecurityFlavor::kKrb5p);
   for (const std::string flavor : {"", "krb", "KRB5", "krb5:krb5i", "ccm", "gss"}) {
     const std::string text = "nfs://h/?sec=" + flavor;
-    EXPECT_EQ(ErrorOf(text), text + ": sec must be none, sys, krb5, krb5i or krb5p");
+    EXPECT_EQ(Complaint(text), text + ": sec must be none, sys, krb5, krb5i or krb5p");
   }
 }
 
 TEST(Url, SessionsOf2004HaveNoKerberos) {
   const std::string text = "nfs://h/?vers=4.1-sess01&sec=krb5i";
-  EXPECT_EQ(ErrorOf(text), text + ": vers=4.1-sess01 needs sec=sys or sec=none");
+  EXPECT_EQ(Complaint(text), text + ": vers=4.1-sess01 needs sec=sys or sec=none");
   Parsed("nfs://h/?vers=4.1-sess01&sec=sys");
 }
 
@@ -366,9 +366,9 @@ TEST(Url, ParsesTheProtectionOfConnections) {
   EXPECT_EQ(Parsed("nfs://h/?xprtsec=mtls&vers=3").transport_security, TransportSecurity::kMutualTls);
   for (const char* const value : {"xprtsec", "xprtsec=", "xprtsec=TLS", "xprtsec=on"}) {
     const std::string text = std::string("nfs://h/?") + value;
-    EXPECT_EQ(ErrorOf(text), text + ": xprtsec must be none, opportunistic, tls or mtls");
+    EXPECT_EQ(Complaint(text), text + ": xprtsec must be none, opportunistic, tls or mtls");
   }
-  EXPECT_EQ(ErrorOf("nfs://h/?proto=rdma&xprtsec=tls"),
+  EXPECT_EQ(Complaint("nfs://h/?proto=rdma&xprtsec=tls"),
             "nfs://h/?proto=rdma&xprtsec=tls: xprtsec=tls needs proto=tcp: RDMA has no TLS");
   EXPECT_EQ(Parsed("nfs://h/?proto=rdma&xprtsec=none").transport_security, TransportSecurity::kNone);
 }

@@ -2,11 +2,11 @@
 
 #include <gtest/gtest.h>
 
+#include "idmap/test_database.h"
+
 namespace penstock::idmap {
 namespace {
 
-Query ById(uint32_t id, Kind kind = Kind::kUser) { return {.kind = kind, .of = id}; }
-Query ByName(std::string name, Kind kind = Kind::kUser) { return {.kind = kind, .of = std::move(name)}; }
 AnswerCache::Entry Some(std::string name, uint32_t id) {
   return {.account = Account{.name = std::move(name), .id = id}, .until = {}};
 }

@@ -22,9 +22,6 @@ using std::chrono::milliseconds;
 using std::chrono::minutes;
 using std::chrono::seconds;
 
-Query ById(uint32_t id, Kind kind = Kind::kUser) { return {.kind = kind, .of = id}; }
-Query ByName(std::string name, Kind kind = Kind::kUser) { return {.kind = kind, .of = std::move(name)}; }
-
 class LookupsTest : public testing::Test {
  protected:
   using Result = std::optional<Answer>;  // empty while the caller waits

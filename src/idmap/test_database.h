@@ -14,6 +14,9 @@
 
 namespace penstock::idmap {
 
+inline Query ById(uint32_t id, Kind kind = Kind::kUser) { return {.kind = kind, .of = id}; }
+inline Query ByName(std::string name, Kind kind = Kind::kUser) { return {.kind = kind, .of = std::move(name)}; }
+
 class TestDatabase {
  public:
   TestDatabase() = default;

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "nfs/test_initiator.h"
+#include "nfs/test_values.h"
 
 namespace penstock::nfs {
 namespace {
@@ -19,13 +20,6 @@ rpc::Credential System(uint32_t uid, uint32_t gid, std::initializer_list<uint32_
   for (const uint32_t group : groups) credential.group_ids[credential.group_count++] = group;
   return credential;
 }
-
-rpc::Peer PeerAt(const char* address, uint16_t port) {
-  rpc::Peer peer;
-  peer.address = {asio::ip::make_address(address), port};
-  return peer;
-}
-const rpc::Peer kPeer = PeerAt("192.0.2.1", 700);
 
 ExportOptions Options(Squash squash) { return {.squash = squash, .anonuid = 99, .anongid = 98}; }
 ExportOptions Secure(Squash squash) {

@@ -11,7 +11,7 @@ bool Contains(std::string_view network, const char* address) {
   return Network::Parse(network)->Contains(asio::ip::make_address(address));
 }
 
-std::string ErrorOf(std::string_view spec) {
+std::string ComplaintAboutExport(std::string_view spec) {
   const auto parsed = ParseExportSpec(spec);
   return parsed ? "no error" : parsed.error().message;
 }
@@ -108,13 +108,14 @@ TEST(ExportSpec, HasLocationsOnOtherServers) {
   ASSERT_TRUE(replicas);
   EXPECT_FALSE(replicas->options.locations.referral);
   EXPECT_EQ(replicas->options.locations.list, (std::vector<Location>{{"/data", {"other"}}}));
-  EXPECT_EQ(ErrorOf("/far=/none:refer=/a"), "export option refer=/a: \"/a\" names no host: write PATH@HOST[+HOST]");
-  EXPECT_EQ(ErrorOf("/far=/none:refer"), "unknown export option \"refer\"");
-  EXPECT_EQ(ErrorOf("/far=/none:refer=/a@one,refer=/a@two"),
+  EXPECT_EQ(ComplaintAboutExport("/far=/none:refer=/a"),
+            "export option refer=/a: \"/a\" names no host: write PATH@HOST[+HOST]");
+  EXPECT_EQ(ComplaintAboutExport("/far=/none:refer"), "unknown export option \"refer\"");
+  EXPECT_EQ(ComplaintAboutExport("/far=/none:refer=/a@one,refer=/a@two"),
             "the export option refer= is given twice: write all locations in one, with \":\" between them");
-  EXPECT_EQ(ErrorOf("/far=/none:refer=/a@one,replicas=/a@two"),
+  EXPECT_EQ(ComplaintAboutExport("/far=/none:refer=/a@one,replicas=/a@two"),
             "the export options refer= and replicas= exclude each other");
-  EXPECT_EQ(ErrorOf("/=/none:refer=/a@one"),
+  EXPECT_EQ(ComplaintAboutExport("/=/none:refer=/a@one"),
             "export \"/\" cannot have the option refer=: clients find the other exports below it");
 }
 
@@ -125,27 +126,29 @@ TEST(ExportSpec, AsksForTls) {
   EXPECT_TRUE(spec->options.protections.IsOnlyMutualTls());
   EXPECT_EQ(spec->options.certificates, (std::vector<std::string>{"a.example", "192.0.2.1"}));
   EXPECT_TRUE(spec->options.certificate_of_address);
-  EXPECT_EQ(ErrorOf("/data=/srv:xprtsec=ssl"),
+  EXPECT_EQ(ComplaintAboutExport("/data=/srv:xprtsec=ssl"),
             "export option xprtsec=ssl: \"ssl\" is unknown: choose of none, tls, mtls");
-  EXPECT_EQ(ErrorOf("/data=/srv:xprtsec=mtls,cert=*.example"),
+  EXPECT_EQ(ComplaintAboutExport("/data=/srv:xprtsec=mtls,cert=*.example"),
             "export option cert=*.example: neither a host name, nor an address, nor \"address\"");
   for (const char* const rest : {"cert=a.example", "xprtsec=tls:mtls,cert=a.example", "cert=address"}) {
-    EXPECT_EQ(ErrorOf(std::string("/data=/srv:") + rest),
+    EXPECT_EQ(ComplaintAboutExport(std::string("/data=/srv:") + rest),
               "export \"/data\" with cert= needs xprtsec=mtls: other clients show no certificate");
   }
 }
 
 TEST(ExportSpec, ReportsEachError) {
-  EXPECT_EQ(ErrorOf("/data"), "export \"/data\": write PATH=DIR[:options], for example /data=/srv/data:ro");
-  EXPECT_EQ(ErrorOf("data=/srv"), "export path \"data\" does not begin with a slash");
-  EXPECT_EQ(ErrorOf("/data="), "export \"/data=\" names no directory");
-  EXPECT_EQ(ErrorOf("/data=/srv:fast"), "unknown export option \"fast\"");
-  EXPECT_EQ(ErrorOf("/data=/srv:speed=9"), "unknown export option \"speed=9\"");
-  EXPECT_EQ(ErrorOf("/data=/srv:anonuid=root"), "export option anonuid=root: not a number from 0 to 4294967295");
-  EXPECT_EQ(ErrorOf("/data=/srv:anonuid"), "unknown export option \"anonuid\"");
-  EXPECT_EQ(ErrorOf("/data=/srv:client=10.0.0.0/99"),
+  EXPECT_EQ(ComplaintAboutExport("/data"),
+            "export \"/data\": write PATH=DIR[:options], for example /data=/srv/data:ro");
+  EXPECT_EQ(ComplaintAboutExport("data=/srv"), "export path \"data\" does not begin with a slash");
+  EXPECT_EQ(ComplaintAboutExport("/data="), "export \"/data=\" names no directory");
+  EXPECT_EQ(ComplaintAboutExport("/data=/srv:fast"), "unknown export option \"fast\"");
+  EXPECT_EQ(ComplaintAboutExport("/data=/srv:speed=9"), "unknown export option \"speed=9\"");
+  EXPECT_EQ(ComplaintAboutExport("/data=/srv:anonuid=root"),
+            "export option anonuid=root: not a number from 0 to 4294967295");
+  EXPECT_EQ(ComplaintAboutExport("/data=/srv:anonuid"), "unknown export option \"anonuid\"");
+  EXPECT_EQ(ComplaintAboutExport("/data=/srv:client=10.0.0.0/99"),
             "export option client=10.0.0.0/99: not an address or a network such as 10.0.0.0/8");
-  EXPECT_EQ(ErrorOf("/data=/srv:sec=krb6"),
+  EXPECT_EQ(ComplaintAboutExport("/data=/srv:sec=krb6"),
             "export option sec=krb6: \"krb6\" is no security flavor: choose of sys, krb5, krb5i, krb5p, ccm, none");
 }
 

@@ -4,12 +4,10 @@
 
 #include <string>
 
+#include "nfs/test_values.h"
+
 namespace penstock::nfs {
 namespace {
-
-FileHandle HandleOf(uint32_t export_id, std::string_view object) {
-  return {ExportId(export_id), *fs::Handle::FromBytes(AsBytes(object))};
-}
 
 TEST(FileHandle, RoundTrips) {
   const std::string longest(fs::Handle::kMaxSize, 'h');

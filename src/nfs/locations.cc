@@ -16,7 +16,7 @@ namespace {
 std::unexpected<SetupError> Fail(std::string message) { return std::unexpected(SetupError{std::move(message)}); }
 
 // Removes the text before the first `separator` outside of brackets, and the separator, from `text`; returns that text.
-std::string_view TakeUntil(std::string_view& text, char separator) {
+std::string_view TakeUnbracketed(std::string_view& text, char separator) {
   bool in_brackets = false;
   size_t at = 0;
   for (; at < text.size(); ++at) {
@@ -45,7 +45,7 @@ bool IsName(std::string_view text) {
   if (text.size() > 253) return false;
   std::string_view last;
   while (!text.empty()) {
-    last = TakeUntil(text, '.');
+    last = TakeUnbracketed(text, '.');
     const auto may_be_inside = [](char c) { return IsLetterOrDigit(c) || c == '-' || c == '_'; };
     if (last.empty() || last.size() > 63 || !std::ranges::all_of(last, may_be_inside)) return false;
     if (last.starts_with('-') || last.ends_with('-') || last == "_") return false;
@@ -67,7 +67,7 @@ std::string_view HostIn(std::string_view text) {
 SetupResult<Location> ParseLocation(std::string_view text) {
   Location location;
   std::string_view hosts = text;
-  const std::string_view path = TakeUntil(hosts, '@');
+  const std::string_view path = TakeUnbracketed(hosts, '@');
   if (hosts.empty()) return Fail(fmt::format("\"{}\" names no host: write PATH@HOST[+HOST]", text));
   PENSTOCK_TRY(location.path, NormalizeExportPath(path));
   // A path in version 4 is UTF-8 (RFC 8881 §14).
@@ -77,7 +77,7 @@ SetupResult<Location> ParseLocation(std::string_view text) {
   }
   while (!hosts.empty()) {
     const bool ends_with_plus = hosts.ends_with('+');
-    const std::string_view given = TakeUntil(hosts, '+');
+    const std::string_view given = TakeUnbracketed(hosts, '+');
     const std::string_view host = HostIn(given);
     if (host.empty()) return Fail(fmt::format("\"{}\" is not a host name or an address", given));
     if (hosts.empty() && ends_with_plus) return Fail("a host is missing after \"+\"");
@@ -95,7 +95,7 @@ SetupResult<std::vector<Location>> ParseLocations(std::string_view text) {
   std::vector<Location> list;
   if (text.empty() || text.ends_with(':')) return Fail("a location is missing: write PATH@HOST[+HOST]");
   while (!text.empty()) {
-    PENSTOCK_TRY(Location location, ParseLocation(TakeUntil(text, ':')));
+    PENSTOCK_TRY(Location location, ParseLocation(TakeUnbracketed(text, ':')));
     list.push_back(std::move(location));
   }
   return list;

@@ -5,7 +5,7 @@
 namespace penstock::nfs {
 namespace {
 
-std::string ErrorOf(std::string_view text) {
+std::string ComplaintAboutLocations(std::string_view text) {
   const auto parsed = ParseLocations(text);
   EXPECT_FALSE(parsed) << text;
   return parsed ? "" : parsed.error().message;
@@ -27,32 +27,32 @@ TEST(Locations, AcceptsAddressesOfIpVersion6InBrackets) {
 }
 
 TEST(Locations, ReportsEachError) {
-  EXPECT_EQ(ErrorOf(""), "a location is missing: write PATH@HOST[+HOST]");
-  EXPECT_EQ(ErrorOf("/a@one:"), "a location is missing: write PATH@HOST[+HOST]");
-  EXPECT_EQ(ErrorOf("/a"), "\"/a\" names no host: write PATH@HOST[+HOST]");
-  EXPECT_EQ(ErrorOf("/a@"), "\"/a@\" names no host: write PATH@HOST[+HOST]");
-  EXPECT_EQ(ErrorOf("/a@one::/b@two"), "\"\" names no host: write PATH@HOST[+HOST]");
-  EXPECT_EQ(ErrorOf("a@one"), "export path \"a\" does not begin with a slash");
-  EXPECT_EQ(ErrorOf("/a/../b@one"), "export path \"/a/../b\" has a component \"..\"");
-  EXPECT_EQ(ErrorOf("/a@one+"), "a host is missing after \"+\"");
-  EXPECT_EQ(ErrorOf("/a@one++two"), "\"\" is not a host name or an address");
-  EXPECT_EQ(ErrorOf("/a@o ne"), "\"o ne\" is not a host name or an address");
-  EXPECT_EQ(ErrorOf("/a@one@two"), "\"one@two\" is not a host name or an address");
-  EXPECT_EQ(ErrorOf("/a@[one]"), "\"[one]\" is not a host name or an address");
-  EXPECT_EQ(ErrorOf("/a@[::1"), "\"[::1\" is not a host name or an address");
+  EXPECT_EQ(ComplaintAboutLocations(""), "a location is missing: write PATH@HOST[+HOST]");
+  EXPECT_EQ(ComplaintAboutLocations("/a@one:"), "a location is missing: write PATH@HOST[+HOST]");
+  EXPECT_EQ(ComplaintAboutLocations("/a"), "\"/a\" names no host: write PATH@HOST[+HOST]");
+  EXPECT_EQ(ComplaintAboutLocations("/a@"), "\"/a@\" names no host: write PATH@HOST[+HOST]");
+  EXPECT_EQ(ComplaintAboutLocations("/a@one::/b@two"), "\"\" names no host: write PATH@HOST[+HOST]");
+  EXPECT_EQ(ComplaintAboutLocations("a@one"), "export path \"a\" does not begin with a slash");
+  EXPECT_EQ(ComplaintAboutLocations("/a/../b@one"), "export path \"/a/../b\" has a component \"..\"");
+  EXPECT_EQ(ComplaintAboutLocations("/a@one+"), "a host is missing after \"+\"");
+  EXPECT_EQ(ComplaintAboutLocations("/a@one++two"), "\"\" is not a host name or an address");
+  EXPECT_EQ(ComplaintAboutLocations("/a@o ne"), "\"o ne\" is not a host name or an address");
+  EXPECT_EQ(ComplaintAboutLocations("/a@one@two"), "\"one@two\" is not a host name or an address");
+  EXPECT_EQ(ComplaintAboutLocations("/a@[one]"), "\"[one]\" is not a host name or an address");
+  EXPECT_EQ(ComplaintAboutLocations("/a@[::1"), "\"[::1\" is not a host name or an address");
   const std::string long_name =
       std::string(63, 'a') + "." + std::string(63, 'b') + "." + std::string(63, 'c') + "." + std::string(62, 'd');
   for (const std::string& host : {std::string("[:]"), std::string("[...:]"), std::string("[1:2:3:4:5:6:7:8:9:10]"),
                                   std::string("[fe80::1%eth0]"), std::string("."), std::string(".."), std::string("-"),
                                   std::string("_"), std::string("a..b"), std::string("999.1.1.1"), std::string("1.2.3"),
                                   std::string("1.2.3.4.999.1"), std::string(64, 'a'), long_name}) {
-    EXPECT_EQ(ErrorOf("/a@" + host), "\"" + host + "\" is not a host name or an address");
+    EXPECT_EQ(ComplaintAboutLocations("/a@" + host), "\"" + host + "\" is not a host name or an address");
   }
   for (const char* path : {"/a\n", "/\x07", "/\x7f", "/\xff\xfe"}) {
-    EXPECT_EQ(ErrorOf(std::string(path) + "@host"),
+    EXPECT_EQ(ComplaintAboutLocations(std::string(path) + "@host"),
               "the path on the other server is not UTF-8, or has control characters");
   }
-  EXPECT_EQ(ErrorOf("/a@" + std::string(4096, 'h')), "the list is longer than 4096 octets");
+  EXPECT_EQ(ComplaintAboutLocations("/a@" + std::string(4096, 'h')), "the list is longer than 4096 octets");
 }
 
 }  // namespace

@@ -7,7 +7,7 @@ namespace {
 
 using rpc::Protection;
 
-std::string ErrorOf(std::string_view text) {
+std::string ComplaintAboutProtections(std::string_view text) {
   const auto parsed = Protections::Parse(text);
   return parsed ? "no error" : parsed.error().message;
 }
@@ -47,11 +47,11 @@ TEST(Protections, TlsIncludesMutualAuthentication) {
 }
 
 TEST(Protections, RejectsUnknownAndRepeatedNames) {
-  EXPECT_EQ(ErrorOf("ssl"), "\"ssl\" is unknown: choose of none, tls, mtls");
-  EXPECT_EQ(ErrorOf(""), "\"\" is unknown: choose of none, tls, mtls");
-  EXPECT_EQ(ErrorOf("tls:"), "\"\" is unknown: choose of none, tls, mtls");
-  EXPECT_EQ(ErrorOf("tls:tls"), "\"tls\" is named twice");
-  EXPECT_EQ(ErrorOf("tls:mtls"), "no error");
+  EXPECT_EQ(ComplaintAboutProtections("ssl"), "\"ssl\" is unknown: choose of none, tls, mtls");
+  EXPECT_EQ(ComplaintAboutProtections(""), "\"\" is unknown: choose of none, tls, mtls");
+  EXPECT_EQ(ComplaintAboutProtections("tls:"), "\"\" is unknown: choose of none, tls, mtls");
+  EXPECT_EQ(ComplaintAboutProtections("tls:tls"), "\"tls\" is named twice");
+  EXPECT_EQ(ComplaintAboutProtections("tls:mtls"), "no error");
 }
 
 }  // namespace

@@ -10,6 +10,7 @@
 #include "base/test_log.h"
 #include "nfs/caller.h"
 #include "nfs/test_server.h"
+#include "nfs/test_values.h"
 
 namespace penstock::nfs {
 namespace {
@@ -119,13 +120,6 @@ TEST(SystemGroups, RootHasGroups) { EXPECT_THAT(*UserGroups::OfSystem(0), testin
 TEST(SystemGroups, UnknownUserHasNoGroups) { EXPECT_THAT(*UserGroups::OfSystem(4'000'000'001), IsEmpty()); }
 
 // ---- replacing the groups of a credential ----
-
-rpc::Peer PeerAt(const char* address, uint16_t port) {
-  rpc::Peer peer;
-  peer.address = {asio::ip::make_address(address), port};
-  return peer;
-}
-const rpc::Peer kPeer = PeerAt("192.0.2.1", 700);
 
 class GroupsOfCallerTest : public UserGroupsTest {
  protected:

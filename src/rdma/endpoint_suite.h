@@ -23,6 +23,15 @@
 
 namespace penstock::rdma {
 
+// Gathers of one piece.
+inline Data Borrowed(ConstBytes bytes) { return Slice::Borrowed(bytes); }
+inline Gather One(Data data) {
+  Gather gather;
+  gather.push_back(std::move(data));
+  return gather;
+}
+inline Gather One(ConstBytes bytes) { return One(Borrowed(bytes)); }
+
 // The part of the suite that depends on the provider. All of it runs on one loop, which RunUntil() and Settle() drive.
 class SuiteEnvironment {
  public:

@@ -10,14 +10,8 @@
 namespace penstock::rdma {
 namespace {
 
-constexpr size_t kSize = 64;
+constexpr size_t kTargetSize = 64;
 constexpr std::byte kUntouched{0x77};
-
-Gather One(ConstBytes bytes) {
-  Gather gather;
-  gather.push_back(Slice::Borrowed(bytes));
-  return gather;
-}
 
 }  // namespace
 
@@ -34,9 +28,9 @@ void EndpointSuite::ExpectAccessRefused(const std::function<RemoteSegment(Access
     Context waiting = client.PostReceive(512);
     Context at_server = server.PostReceives(2, 512);
     trial.access = access;
-    trial.memory.assign(3 * kSize, kUntouched);
-    trial.region = Register(server, Bytes(trial.memory).subspan(kSize, kSize), access);
-    trial.whole = trial.region->Segment(0, kSize);
+    trial.memory.assign(3 * kTargetSize, kUntouched);
+    trial.region = Register(server, Bytes(trial.memory).subspan(kTargetSize, kTargetSize), access);
+    trial.whole = trial.region->Segment(0, kTargetSize);
     RemoteSegment remote = spoil(trial);
     env_->Publish();
 
@@ -44,7 +38,7 @@ void EndpointSuite::ExpectAccessRefused(const std::function<RemoteSegment(Access
     Context request =
         access == Access::kRemoteWrite ? client.PostWrite(One(local), remote) : client.PostRead(local, remote);
     ExpectRefused(client, server, request);
-    EXPECT_EQ(trial.memory, std::vector<std::byte>(3 * kSize, kUntouched));
+    EXPECT_EQ(trial.memory, std::vector<std::byte>(3 * kTargetSize, kUntouched));
     EXPECT_EQ(client.StatusOf(waiting), Status::kFlushed);
     EXPECT_EQ(server.StatusOf(at_server + 1), Status::kFlushed);
     EXPECT_FALSE(trial.region && trial.region->valid()) << "the connection is lost";
@@ -86,19 +80,19 @@ TEST_P(EndpointSuite, RefusesOffsetOneOctetTooHigh) {
 
 TEST_P(EndpointSuite, RefusesTheOctetAfterTheRegion) {
   ExpectAccessRefused(
-      [](AccessTrial& trial) { return RemoteSegment{trial.whole.stag, 1, trial.whole.offset + kSize}; });
+      [](AccessTrial& trial) { return RemoteSegment{trial.whole.stag, 1, trial.whole.offset + kTargetSize}; });
 }
 
 TEST_P(EndpointSuite, RefusesOffsetFarOutOfBounds) {
   ExpectAccessRefused([](AccessTrial& trial) {
-    return RemoteSegment{trial.whole.stag, kSize, trial.whole.offset + (uint64_t{1} << 40)};
+    return RemoteSegment{trial.whole.stag, kTargetSize, trial.whole.offset + (uint64_t{1} << 40)};
   });
 }
 
 TEST_P(EndpointSuite, RefusesRangeWhoseEndOverflows) {
   ExpectAccessRefused([](AccessTrial& trial) {
     // If the sum of offset and length overflows, the last octet seems to be in the region.
-    return RemoteSegment{trial.whole.stag, kSize, std::numeric_limits<uint64_t>::max() - kSize / 2};
+    return RemoteSegment{trial.whole.stag, kTargetSize, std::numeric_limits<uint64_t>::max() - kTargetSize / 2};
   });
 }
 
@@ -107,21 +101,21 @@ TEST_P(EndpointSuite, RefusesAccessThatTheRegionDoesNotAllow) {
   if (env_->checks_right_to_read()) accesses.push_back(Access::kRemoteRead);
   const auto other_access = [this](AccessTrial& trial) {
     Access other = trial.access == Access::kRemoteRead ? Access::kRemoteWrite : Access::kRemoteRead;
-    trial.region = Register(*trial.pair.server, Bytes(trial.memory).subspan(kSize, kSize), other);
-    return trial.region->Segment(0, kSize);
+    trial.region = Register(*trial.pair.server, Bytes(trial.memory).subspan(kTargetSize, kTargetSize), other);
+    return trial.region->Segment(0, kTargetSize);
   };
   ExpectAccessRefused(other_access, accesses);
 }
 
 TEST_P(EndpointSuite, RefusesStagOfAnotherConnection) {
   Connect();
-  std::vector<std::byte> memory(kSize, kUntouched);
+  std::vector<std::byte> memory(kTargetSize, kUntouched);
   std::unique_ptr<MemoryRegion> region;
   ExpectAccessRefused([&](AccessTrial& trial) {
     region = Register(*server_, memory, trial.access);
-    return region->Segment(0, kSize);
+    return region->Segment(0, kTargetSize);
   });
-  EXPECT_EQ(memory, std::vector<std::byte>(kSize, kUntouched));
+  EXPECT_EQ(memory, std::vector<std::byte>(kTargetSize, kUntouched));
   EXPECT_TRUE(region->valid()) << "the other connection is still open";
 }
 
@@ -155,7 +149,7 @@ TEST_P(EndpointSuite, RefusesAccessAfterTheRegionIsDestroyed) {
 TEST_P(EndpointSuite, RefusesRemoteInvalidationOfUnknownStag) {
   Connect();
   server_->PostReceive(512);
-  std::vector<std::byte> memory(kSize);
+  std::vector<std::byte> memory(kTargetSize);
   auto region = Register(*server_, memory, Access::kRemoteRead);
   ExpectRefused(*client_, *server_, client_->PostSend(Gather{}, false, Stag(~region->stag().value())));
 }
@@ -163,7 +157,7 @@ TEST_P(EndpointSuite, RefusesRemoteInvalidationOfUnknownStag) {
 TEST_P(EndpointSuite, InvalidatesARegionAgainAfterRemoteInvalidation) {
   if (!server_provider_->remote_invalidation()) GTEST_SKIP() << "no remote invalidation";
   Connect();
-  std::vector<std::byte> memory(kSize);
+  std::vector<std::byte> memory(kTargetSize);
   auto region = Register(*server_, memory, Access::kRemoteRead);
   Context receive = server_->PostReceive(512);
   client_->PostSend(Gather{}, false, region->stag());
@@ -176,11 +170,11 @@ TEST_P(EndpointSuite, InvalidatesARegionAgainAfterRemoteInvalidation) {
 // Two regions may cover the same memory. Invalidating one leaves the other valid.
 TEST_P(EndpointSuite, InvalidationLeavesOtherRegionsOfTheSameMemoryValid) {
   Connect();
-  auto memory = Pattern(kSize);
+  auto memory = Pattern(kTargetSize);
   auto first = Register(*server_, memory, Access::kRemoteRead);
   auto second = Register(*server_, Bytes(memory).subspan(8), Access::kRemoteRead);
   EXPECT_NE(first->stag(), second->stag());
-  EXPECT_EQ(second->length(), kSize - 8);
+  EXPECT_EQ(second->length(), kTargetSize - 8);
   Context invalidate = server_->PostInvalidate(*first);
   RunUntilDone(*server_, invalidate);
   EXPECT_TRUE(second->valid());
@@ -194,7 +188,7 @@ TEST_P(EndpointSuite, InvalidationLeavesOtherRegionsOfTheSameMemoryValid) {
 // RFC 5042 §6.1.1: a stag must not allow a guess at the next one.
 TEST_P(EndpointSuite, StagsAreUnpredictable) {
   Connect();
-  std::vector<std::byte> memory(kSize);
+  std::vector<std::byte> memory(kTargetSize);
   std::set<uint32_t> stags;
   std::set<uint32_t> steps;
   uint32_t last = 0;
@@ -211,7 +205,7 @@ TEST_P(EndpointSuite, StagsAreUnpredictable) {
 
 TEST_P(EndpointSuite, RegionMayOutliveItsEndpoint) {
   Connect();
-  std::vector<std::byte> memory(kSize);
+  std::vector<std::byte> memory(kTargetSize);
   auto region = Register(*server_, memory, Access::kRemoteRead);
   server_->Destroy();
   EXPECT_FALSE(region->valid());

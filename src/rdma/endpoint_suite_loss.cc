@@ -10,12 +10,6 @@ namespace {
 
 using testing::AnyOf;
 
-Gather One(ConstBytes bytes) {
-  Gather gather;
-  gather.push_back(Slice::Borrowed(bytes));
-  return gather;
-}
-
 TEST_P(EndpointSuite, DisconnectTellsBothSidesTheReason) {
   Connect();
   Context receive = server_->PostReceive(512);

@@ -13,14 +13,6 @@
 namespace penstock::rdma {
 namespace {
 
-Data Borrowed(ConstBytes bytes) { return Slice::Borrowed(bytes); }
-
-Gather One(Data data) {
-  Gather gather;
-  gather.push_back(std::move(data));
-  return gather;
-}
-
 // Returns a nameless file with `content`.
 std::shared_ptr<const FileDescriptor> FileOf(ConstBytes content) {
   char name[] = "/tmp/penstock-suite-XXXXXX";

@@ -15,10 +15,10 @@
 namespace penstock::rpc {
 namespace {
 
-using testing::ElementsAre;
-using testing::IsEmpty;
+using ::testing::ElementsAre;
+using ::testing::IsEmpty;
 
-class MemoryBudgetTest : public testing::Test {
+class MemoryBudgetTest : public ::testing::Test {
  protected:
   using Account = std::unique_ptr<MemoryBudget::Account>;
 

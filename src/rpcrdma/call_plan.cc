@@ -9,7 +9,6 @@
 namespace penstock::rpcrdma {
 namespace {
 
-constexpr size_t kSegmentSize = 16;
 constexpr size_t kReadSegmentSize = 24;
 constexpr size_t kWriteChunkOverhead = 8;
 constexpr size_t kMaxLength = std::numeric_limits<uint32_t>::max();

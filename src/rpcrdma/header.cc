@@ -8,7 +8,6 @@ namespace penstock::rpcrdma {
 namespace {
 
 constexpr size_t kWord = 4;
-constexpr size_t kSegmentSize = 16;
 
 // Reads words in order. Each function fails if the message ends before the value does.
 class WordReader {

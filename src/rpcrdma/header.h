@@ -34,6 +34,7 @@ namespace penstock::rpcrdma {
 
 constexpr uint32_t kProtocolVersion = 1;
 constexpr size_t kFixedSize = 16;
+constexpr size_t kSegmentSize = 16;  // of a segment in a chunk
 // The size of a header without chunks. The receiver discards shorter messages other than errors (§4.5).
 constexpr size_t kMinimalHeader = 28;
 // The size of the shortest error, ERR_CHUNK.

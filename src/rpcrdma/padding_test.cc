@@ -13,15 +13,6 @@ namespace {
 
 constexpr uint32_t kBoundaries[] = {64, 128, 256, 512, 1024, 2048, 4096};
 
-ByteVector Flat(const rdma::Gather& gather) {
-  ByteVector out;
-  for (const Data& piece : gather) {
-    const ConstBytes bytes = piece.bytes();
-    out.insert(out.end(), bytes.begin(), bytes.end());
-  }
-  return out;
-}
-
 TEST(Padding, BoundariesArePowersOfTwoBetween64And4096) {
   for (const uint32_t boundary : kBoundaries) {
     EXPECT_EQ(rpc::PaddingWithin(boundary), boundary);

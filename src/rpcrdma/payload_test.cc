@@ -8,16 +8,6 @@
 namespace penstock::rpcrdma {
 namespace {
 
-ByteVector Flat(const rdma::Gather& gather) {
-  ByteVector out;
-  for (const Data& piece : gather) {
-    ByteVector part(piece.size());
-    EXPECT_TRUE(piece.CopyTo(part));
-    out.insert(out.end(), part.begin(), part.end());
-  }
-  return out;
-}
-
 class PayloadTest : public testing::Test {
  protected:
   PayloadTest() {

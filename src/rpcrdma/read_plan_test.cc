@@ -9,7 +9,7 @@ namespace {
 
 using rdma::Stag;
 
-Header Call(Procedure procedure, std::vector<ReadSegment> reads) {
+Header ReadingCall(Procedure procedure, std::vector<ReadSegment> reads) {
   Header header;
   header.fixed.procedure = procedure;
   header.chunks.reads = std::move(reads);
@@ -28,7 +28,7 @@ std::vector<std::pair<size_t, size_t>> OffsetsAndLengths(const Result<ReadPlan, 
 }
 
 TEST(ReadPlan, HasNoReadsForACallWithoutChunks) {
-  Result<ReadPlan, ReadError> plan = PlanReads(Call(Procedure::kMsg, {}), 40, kMax);
+  Result<ReadPlan, ReadError> plan = PlanReads(ReadingCall(Procedure::kMsg, {}), 40, kMax);
   ASSERT_TRUE(plan);
   EXPECT_FALSE(plan->long_call);
   EXPECT_EQ(plan->total, 0u);
@@ -37,7 +37,7 @@ TEST(ReadPlan, HasNoReadsForACallWithoutChunks) {
 
 TEST(ReadPlan, JoinsSegmentsOfOnePositionInListOrder) {
   Result<ReadPlan, ReadError> plan =
-      PlanReads(Call(Procedure::kMsg, {At(80, 100, 1), At(80, 7, 2), At(80, 30, 3)}), 80, kMax);
+      PlanReads(ReadingCall(Procedure::kMsg, {At(80, 100, 1), At(80, 7, 2), At(80, 30, 3)}), 80, kMax);
   EXPECT_EQ(OffsetsAndLengths(plan), (std::vector<std::pair<size_t, size_t>>{{80, 137}}));
   ASSERT_EQ(plan->SegmentsOf(plan->items[0]).size(), 3u);
   EXPECT_EQ(plan->SegmentsOf(plan->items[0])[1].stag, Stag(2));
@@ -46,16 +46,16 @@ TEST(ReadPlan, JoinsSegmentsOfOnePositionInListOrder) {
 
 // The stream has 80 octets, an item of 5 octets with 3 of padding, 8 octets, an item of 16 octets, and 4 octets.
 TEST(ReadPlan, PositionsIncludeEarlierChunksAndTheirPadding) {
-  EXPECT_EQ(OffsetsAndLengths(PlanReads(Call(Procedure::kMsg, {At(80, 5), At(96, 16)}), 92, kMax)),
+  EXPECT_EQ(OffsetsAndLengths(PlanReads(ReadingCall(Procedure::kMsg, {At(80, 5), At(96, 16)}), 92, kMax)),
             (std::vector<std::pair<size_t, size_t>>{{80, 5}, {88, 16}}));
   // The chunk may also include the padding.
-  EXPECT_EQ(OffsetsAndLengths(PlanReads(Call(Procedure::kMsg, {At(80, 8), At(96, 16)}), 92, kMax)),
+  EXPECT_EQ(OffsetsAndLengths(PlanReads(ReadingCall(Procedure::kMsg, {At(80, 8), At(96, 16)}), 92, kMax)),
             (std::vector<std::pair<size_t, size_t>>{{80, 8}, {88, 16}}));
 }
 
 TEST(ReadPlan, AcceptsChunksInAnyOrderAndInterleaved) {
   Result<ReadPlan, ReadError> plan =
-      PlanReads(Call(Procedure::kMsg, {At(96, 10, 3), At(80, 4, 1), At(96, 6, 4), At(80, 1, 2)}), 92, kMax);
+      PlanReads(ReadingCall(Procedure::kMsg, {At(96, 10, 3), At(80, 4, 1), At(96, 6, 4), At(80, 1, 2)}), 92, kMax);
   EXPECT_EQ(OffsetsAndLengths(plan), (std::vector<std::pair<size_t, size_t>>{{80, 5}, {88, 16}}));
   std::vector<uint32_t> stags;
   for (const Segment& segment : plan->segments) stags.push_back(segment.stag.value());
@@ -63,13 +63,13 @@ TEST(ReadPlan, AcceptsChunksInAnyOrderAndInterleaved) {
 }
 
 TEST(ReadPlan, IgnoresChunksOfLengthZero) {
-  EXPECT_EQ(OffsetsAndLengths(PlanReads(Call(Procedure::kMsg, {At(80, 0), At(88, 4)}), 92, kMax)),
+  EXPECT_EQ(OffsetsAndLengths(PlanReads(ReadingCall(Procedure::kMsg, {At(80, 0), At(88, 4)}), 92, kMax)),
             (std::vector<std::pair<size_t, size_t>>{{88, 4}}));
 }
 
 TEST(ReadPlan, TakesTheStreamOfALongCallFromThePositionZeroChunk) {
   Result<ReadPlan, ReadError> plan =
-      PlanReads(Call(Procedure::kNomsg, {At(0, 1000, 1), At(0, 24, 2), At(512, 3, 3)}), 0, kMax);
+      PlanReads(ReadingCall(Procedure::kNomsg, {At(0, 1000, 1), At(0, 24, 2), At(512, 3, 3)}), 0, kMax);
   EXPECT_EQ(OffsetsAndLengths(plan), (std::vector<std::pair<size_t, size_t>>{{512, 3}}));
   EXPECT_TRUE(plan->long_call);
   EXPECT_EQ(plan->stream.length, 1024u);
@@ -78,7 +78,7 @@ TEST(ReadPlan, TakesTheStreamOfALongCallFromThePositionZeroChunk) {
 
 TEST(ReadPlan, RejectsImpossibleReadLists) {
   auto error = [](Procedure procedure, std::vector<ReadSegment> reads, size_t inline_size = 100) {
-    Result<ReadPlan, ReadError> plan = PlanReads(Call(procedure, std::move(reads)), inline_size, kMax);
+    Result<ReadPlan, ReadError> plan = PlanReads(ReadingCall(procedure, std::move(reads)), inline_size, kMax);
     EXPECT_FALSE(plan);
     return plan ? ReadError{} : plan.error();
   };

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "base/bytes.h"
+#include "rdma/provider.h"
 #include "xdr/message.h"
 
 namespace penstock::rpcrdma {
@@ -40,6 +41,16 @@ inline ByteVector Pattern(size_t size, unsigned seed = 1) {
   for (size_t at = 0; at < size; at += sizeof(word)) {
     word = word * 1664525 + 1013904223;
     std::memcpy(out.data() + at, &word, std::min(sizeof(word), size - at));
+  }
+  return out;
+}
+
+// Joins the pieces of `gather`, which are in memory.
+inline ByteVector Flat(const rdma::Gather& gather) {
+  ByteVector out;
+  for (const Data& piece : gather) {
+    const ConstBytes bytes = piece.bytes();
+    out.insert(out.end(), bytes.begin(), bytes.end());
   }
   return out;
 }

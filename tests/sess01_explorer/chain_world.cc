@@ -17,7 +17,7 @@ using nfs4::CHAINCONTINUE;
 using nfs4::CHAINEND;
 using nfs4::ChainFlags;
 using nfs4::NOCHAIN;
-using Kind = ChainEvent::Kind;
+using ChainKind = ChainEvent::Kind;
 using Ruling = ChainRuling::Kind;
 using Turn = nfs::v4::sess01::ChainRun::Turn;
 
@@ -31,18 +31,18 @@ Ruling RulingIn(const Result<nfs::v4::sess01::Chain::Judged, nfs4::nfsstat4>& ju
 std::string Tell(const ChainEvent& event) {
   const int channel = event.channel + 1, place = event.request + 1;
   switch (event.kind) {
-    case Kind::kArrive:
+    case ChainKind::kArrive:
       return fmt::format("A request with {} arrives over channel {}.", XdrName(event.flag), channel);
-    case Kind::kRetry:
+    case ChainKind::kRetry:
       return fmt::format("A retry with {} arrives over channel {}.", XdrName(event.flag), channel);
-    case Kind::kStart:
+    case ChainKind::kStart:
       return fmt::format("The unanswered request {} of channel {} begins to execute.", place, channel);
-    case Kind::kFinish:
+    case ChainKind::kFinish:
       return fmt::format("The unanswered request {} of channel {} ends{}.", place, channel,
                          event.end == RequestEnd::kSuccess ? "" : " incomplete");
-    case Kind::kFlush:
+    case ChainKind::kFlush:
       return fmt::format("The unanswered request {} of channel {} is not executed.", place, channel);
-    case Kind::kLose:
+    case ChainKind::kLose:
       return fmt::format("Channel {} is lost.", channel);
   }
   return {};
@@ -80,23 +80,23 @@ std::vector<ChainEvent> ChainWorld::ListEvents() const {
     if (!channel.lost) {
       for (const ChainFlags flag : kFlags) {
         if (waiting < size_.waiting) {
-          events.push_back({.kind = Kind::kArrive, .channel = number, .flag = flag});
+          events.push_back({.kind = ChainKind::kArrive, .channel = number, .flag = flag});
         }
-        events.push_back({.kind = Kind::kRetry, .channel = number, .flag = flag});
+        events.push_back({.kind = ChainKind::kRetry, .channel = number, .flag = flag});
       }
-      events.push_back({.kind = Kind::kLose, .channel = number});
+      events.push_back({.kind = ChainKind::kLose, .channel = number});
     }
     for (uint8_t place = 0; place < channel.requests.size(); ++place) {
       const Request& request = channel.requests[place];
-      const auto add = [&](Kind kind, RequestEnd end = {}) {
+      const auto add = [&](ChainKind kind, RequestEnd end = {}) {
         events.push_back({.kind = kind, .channel = number, .request = place, .end = end});
       };
       if (request.runs) {
-        for (const RequestEnd end : {RequestEnd::kSuccess, RequestEnd::kFailure}) add(Kind::kFinish, end);
+        for (const RequestEnd end : {RequestEnd::kSuccess, RequestEnd::kFailure}) add(ChainKind::kFinish, end);
       } else if (channel.lost || request.judged.run->TurnOf(request.judged.place) == Turn::kBroken) {
-        add(Kind::kFlush);
+        add(ChainKind::kFlush);
       } else if (request.judged.run->TurnOf(request.judged.place) == Turn::kRun) {
-        add(Kind::kStart);
+        add(ChainKind::kStart);
       }
     }
   }
@@ -107,20 +107,20 @@ std::string ChainWorld::Happen(const ChainEvent& event) {
   Channel& channel = channels_[event.channel];
   std::string wrong;
   switch (event.kind) {
-    case Kind::kArrive:
-    case Kind::kRetry:
+    case ChainKind::kArrive:
+    case ChainKind::kRetry:
       wrong = Arrive(channel, event);
       break;
-    case Kind::kStart:
+    case ChainKind::kStart:
       wrong = Start(channel, event);
       break;
-    case Kind::kFinish:
+    case ChainKind::kFinish:
       Finish(channel, event);
       break;
-    case Kind::kFlush:
+    case ChainKind::kFlush:
       Flush(channel, event);
       break;
-    case Kind::kLose:
+    case ChainKind::kLose:
       Lose(channel);
       break;
   }
@@ -128,7 +128,7 @@ std::string ChainWorld::Happen(const ChainEvent& event) {
 }
 
 std::string ChainWorld::Arrive(Channel& channel, const ChainEvent& event) {
-  const bool retry = event.kind == Kind::kRetry;
+  const bool retry = event.kind == ChainKind::kRetry;
   const ChainRuling expected = RulingOf(channel.state, event.flag, retry);
   auto judged = channel.chain.Judge(event.flag, retry);
   if (RulingIn(judged) != expected.kind) return "the flag is judged against the specification";

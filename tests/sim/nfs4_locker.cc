@@ -20,7 +20,7 @@ uint64_t LengthOf(LockBook::Span span) {
 }
 nfs_lock_type4 TypeOf(LockBook::Grade grade) { return grade == LockBook::Grade::kShared ? READ_LT : WRITE_LT; }
 
-bool IsStateLost(Status status) {
+bool IsLockLost(Status status) {
   const auto number = static_cast<nfsstat4>(status);
   return number == NFS4ERR_BAD_STATEID || number == NFS4ERR_EXPIRED || number == NFS4ERR_STALE_STATEID;
 }
@@ -113,7 +113,7 @@ Task<void> Nfs4Locker::Lock(size_t index) {
       std::fill(file.held.begin() + span.first, file.held.begin() + span.last + 1, grade);
       co_return CheckMet("LOCK", locks_.book.HandleGranted(holder_, index, span, grade));
     }
-    if (IsStateLost(*refused_)) {
+    if (IsLockLost(*refused_)) {
       HandleLost(index);
       co_return co_await Close(index);
     }
@@ -148,7 +148,7 @@ Task<void> Nfs4Locker::Unlock(size_t index) {
       file.stateid = std::get<1>(reply->results).lock_stateid();
       break;
     }
-    if (!IsStateLost(*refused_)) co_return Unexpected("LOCKU", client::Describe(*refused_));
+    if (!IsLockLost(*refused_)) co_return Unexpected("LOCKU", client::Describe(*refused_));
     HandleLost(index);
     co_return co_await Close(index);
   }

@@ -7,7 +7,7 @@
 namespace penstock::client::v4 {
 namespace {
 
-Handle File(uint8_t number) {
+Handle Numbered(uint8_t number) {
   const std::byte octet{number};
   return Handle(ConstBytes(&octet, 1));
 }
@@ -20,14 +20,14 @@ nfs4::stateid4 Stateid(uint8_t number) {
 }
 
 DelegationTable::Pointer Make(uint8_t number, bool writes = false) {
-  return std::make_shared<Delegation>(File(number), Stateid(number), writes, 1, Access::kRead);
+  return std::make_shared<Delegation>(Numbered(number), Stateid(number), writes, 1, Access::kRead);
 }
 
 // A place in memory stands for an open file. The table never looks at it.
 OpenFile& User(int& place) { return reinterpret_cast<OpenFile&>(place); }
 
 TEST(Delegation, ReadDelegationAllowsNoWriter) {
-  Delegation delegation(File(1), Stateid(1), false, 1, Access::kBoth);
+  Delegation delegation(Numbered(1), Stateid(1), false, 1, Access::kBoth);
   EXPECT_TRUE(delegation.LetsOpen(Access::kRead));
   EXPECT_FALSE(delegation.LetsOpen(Access::kWrite));
   EXPECT_FALSE(delegation.LetsOpen(Access::kBoth));
@@ -36,7 +36,7 @@ TEST(Delegation, ReadDelegationAllowsNoWriter) {
 }
 
 TEST(Delegation, WriteDelegationAllowsTheAccessThatTheServerHasGranted) {
-  Delegation delegation(File(1), Stateid(1), true, 1, Access::kWrite);
+  Delegation delegation(Numbered(1), Stateid(1), true, 1, Access::kWrite);
   EXPECT_TRUE(delegation.LetsOpen(Access::kWrite));
   EXPECT_FALSE(delegation.LetsOpen(Access::kBoth)) << "the server has not granted reading";
   delegation.HandleOpened(Access::kRead);
@@ -47,7 +47,7 @@ TEST(Delegation, WriteDelegationAllowsTheAccessThatTheServerHasGranted) {
 }
 
 TEST(Delegation, AllowsNoOpenWhileItIsReturned) {
-  Delegation delegation(File(1), Stateid(1), true, 1, Access::kBoth);
+  Delegation delegation(Numbered(1), Stateid(1), true, 1, Access::kBoth);
   delegation.HandleReturning();
   EXPECT_FALSE(delegation.LetsOpen(Access::kRead));
   EXPECT_FALSE(delegation.gone());
@@ -56,7 +56,7 @@ TEST(Delegation, AllowsNoOpenWhileItIsReturned) {
 // RFC 8881 §10.4.3: the change attribute is the original one until the client changes the file, then a greater one. The
 // size is the current one.
 TEST(Delegation, TellsTheServerWhetherTheFileWasChanged) {
-  Delegation delegation(File(1), Stateid(1), true, 1, Access::kBoth);
+  Delegation delegation(Numbered(1), Stateid(1), true, 1, Access::kBoth);
   delegation.Remember({.size = 100, .change = 7}, 0);
   EXPECT_EQ(delegation.change(), 7u);
   EXPECT_EQ(delegation.size(), 100u);
@@ -75,18 +75,18 @@ TEST(Delegation, TellsTheServerWhetherTheFileWasChanged) {
 TEST(ChangeCounts, IdentifyTheChangedFile) {
   ChangeCounts counts;
   const ChangeCounts before = counts;
-  EXPECT_TRUE(counts.IsSame(File(1), before));
-  counts.Count(File(1));
-  EXPECT_FALSE(counts.IsSame(File(1), before));
+  EXPECT_TRUE(counts.IsSame(Numbered(1), before));
+  counts.Count(Numbered(1));
+  EXPECT_FALSE(counts.IsSame(Numbered(1), before));
   int same = 0;
-  for (uint8_t i = 2; i < 100; ++i) same += counts.IsSame(File(i), before);
+  for (uint8_t i = 2; i < 100; ++i) same += counts.IsSame(Numbered(i), before);
   EXPECT_GT(same, 80) << "few files share a count";
   counts.CountName();
-  for (uint8_t i = 1; i < 100; ++i) EXPECT_FALSE(counts.IsSame(File(i), before));
+  for (uint8_t i = 1; i < 100; ++i) EXPECT_FALSE(counts.IsSame(Numbered(i), before));
 }
 
 TEST(Delegation, ForgetsItsAttributesAfterAChangeOfNames) {
-  Delegation delegation(File(1), Stateid(1), false, 1, Access::kRead);
+  Delegation delegation(Numbered(1), Stateid(1), false, 1, Access::kRead);
   delegation.Remember({.links = 2}, 5);
   ASSERT_TRUE(delegation.AttributesAt(5));
   EXPECT_EQ(delegation.AttributesAt(5)->links, 2u);
@@ -97,15 +97,15 @@ TEST(DelegationTable, HoldsOneDelegationForEachFile) {
   DelegationTable table;
   const auto first = Make(1);
   EXPECT_EQ(table.Add(first), nullptr);
-  EXPECT_EQ(table.Find(File(1)), first);
-  EXPECT_EQ(table.Find(File(2)), nullptr);
-  const auto second = std::make_shared<Delegation>(File(1), Stateid(2), true, 1, Access::kRead);
+  EXPECT_EQ(table.Find(Numbered(1)), first);
+  EXPECT_EQ(table.Find(Numbered(2)), nullptr);
+  const auto second = std::make_shared<Delegation>(Numbered(1), Stateid(2), true, 1, Access::kRead);
   EXPECT_EQ(table.Add(second), first);
   EXPECT_EQ(table.size(), 1u);
   table.Remove(*first);
-  EXPECT_EQ(table.Find(File(1)), second) << "the second delegation is still in the table";
+  EXPECT_EQ(table.Find(Numbered(1)), second) << "the second delegation is still in the table";
   table.Remove(*second);
-  EXPECT_EQ(table.Find(File(1)), nullptr);
+  EXPECT_EQ(table.Find(Numbered(1)), nullptr);
   EXPECT_EQ(table.size(), 0u);
 }
 
@@ -123,9 +123,9 @@ TEST(DelegationTable, ReturnsTheLeastRecentlyUsedDelegationFirst) {
   DelegationTable table;
   for (uint8_t i = 1; i <= 5; ++i) table.Add(Make(i, i > 3));
   int place = 0;
-  const auto used = table.Find(File(2));
+  const auto used = table.Find(Numbered(2));
   used->AddUser(User(place));
-  table.Find(File(1));
+  table.Find(Numbered(1));
   // In the order of their last use: 3, 4, 5, 2, 1. File 2 is open.
   using Kind = DelegationTable::Kind;
   const auto numbers = [&](size_t keep, Kind kind) {
@@ -138,7 +138,7 @@ TEST(DelegationTable, ReturnsTheLeastRecentlyUsedDelegationFirst) {
   EXPECT_EQ(numbers(0, Kind::kAny), (std::vector<int>{3, 4, 5, 1, 2}));
   EXPECT_EQ(numbers(1, Kind::kRead), (std::vector<int>{3, 1}));
   EXPECT_EQ(numbers(0, Kind::kWrite), (std::vector<int>{4, 5}));
-  table.Find(File(4))->HandleReturning();
+  table.Find(Numbered(4))->HandleReturning();
   EXPECT_EQ(numbers(0, Kind::kWrite), (std::vector<int>{5})) << "one is being returned";
   used->RemoveUser(User(place));
 }

@@ -10,6 +10,9 @@
 
 namespace penstock::fs::posix {
 
+// Where the signature is in a handle of any kind: behind the octet that says the kind.
+constexpr size_t kTagAt = 1;
+
 // Loads the key from `directory`, and makes one on first use. Only one server may use the directory: see
 // StateDirectory.
 SetupResult<SipKey> LoadHandleKey(const std::filesystem::path& directory);

@@ -21,7 +21,6 @@ namespace {
 
 // { kind: 1, tag of the rest: 8, digest of the covered directories: 4, the kernel's handle type: 1, the kernel's
 // handle }
-constexpr size_t kTagAt = 1;
 constexpr size_t kSignedAt = 9;
 constexpr size_t kTypeAt = 13;
 constexpr size_t kOctetsAt = 14;

@@ -16,7 +16,6 @@ namespace {
 constexpr int64_t kRootId = 1;
 constexpr int kMaxDepth = 1000;
 // { kind: 1, tag: 8, id: 8, file system: 8, inode: 8, time of birth: 8 }
-constexpr size_t kTagAt = 1;
 constexpr size_t kIdAt = 9;
 constexpr size_t kObjectAt = 17;
 constexpr size_t kHandleSize = 41;

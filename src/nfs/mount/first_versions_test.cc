@@ -30,7 +30,8 @@ class FirstVersionsTest : public testing::Test {
 
   uint32_t StatusOf(std::string_view path) { return server.Call<MOUNTPROC1_MNT>(path).status(); }
   Answer Ask(uint32_t version, uint32_t procedure) {
-    return server.Ask(server.Encode(rpc::Xid(++server.last_xid), MOUNT_PROGRAM, version, procedure, xdr::Void()));
+    return server.Ask(
+        server.Encode(rpc::Xid(++server.last_xid), mount1::MOUNT_PROGRAM, version, procedure, xdr::Void()));
   }
 
   TestServer server{{}, Versions::kOneToThree};

@@ -104,7 +104,7 @@ TEST_F(MountTest, LimitsTheLengthOfNamesAndPaths) {
   longest.append(1024 - longest.size(), '/');
   EXPECT_EQ(StatusOf(longest), MNT3_OK);
   // A longer path is not a valid dirpath (RFC 1813 §5.1.4).
-  const Answer longer = server.Ask(server.Encode(rpc::Xid(1), MOUNT_PROGRAM, MOUNT_V3, MOUNTPROC3_MNT::kNumber,
+  const Answer longer = server.Ask(server.Encode(rpc::Xid(1), mount3::MOUNT_PROGRAM, MOUNT_V3, MOUNTPROC3_MNT::kNumber,
                                                  xdr::StringView<2048>(longest + "/")));
   EXPECT_EQ(longer.accept_status(), rpcmsg::GARBAGE_ARGS);
 }
@@ -204,13 +204,13 @@ TEST_F(MountTest, ListsExportsWithTheirClients) {
 
 TEST_F(MountTest, SupportsOnlyVersion3) {
   for (const uint32_t version : {1u, 2u, 4u}) {
-    const Answer answer =
-        server.Ask(server.Encode(rpc::Xid(1), MOUNT_PROGRAM, version, MOUNTPROC3_MNT::kNumber, dirpath("/data")));
+    const Answer answer = server.Ask(
+        server.Encode(rpc::Xid(1), mount3::MOUNT_PROGRAM, version, MOUNTPROC3_MNT::kNumber, dirpath("/data")));
     EXPECT_EQ(answer.accept_status(), rpcmsg::PROG_MISMATCH);
     EXPECT_EQ(answer.header.body.areply().reply_data.mismatch_info(), (rpcmsg::version_range{3, 3}));
   }
   EXPECT_TRUE(server.Ask(server.EncodeCall<MOUNTPROC3_NULL>({})).succeeded());
-  EXPECT_EQ(server.Ask(server.Encode(rpc::Xid(1), MOUNT_PROGRAM, MOUNT_V3, 6, xdr::Void())).accept_status(),
+  EXPECT_EQ(server.Ask(server.Encode(rpc::Xid(1), mount3::MOUNT_PROGRAM, MOUNT_V3, 6, xdr::Void())).accept_status(),
             rpcmsg::PROC_UNAVAIL);
 }
 

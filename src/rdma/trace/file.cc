@@ -16,7 +16,7 @@
 namespace penstock::rdma::trace {
 namespace {
 
-constexpr std::string_view kComment =
+constexpr std::string_view kOrigin =
     "The requests and completions of this program's RDMA endpoints, written as iWARP over an invented TCP connection "
     "(TCP "
     "checksums are zero). The peer's own Reads and Writes of our memory are not seen here.";
@@ -42,7 +42,7 @@ File::File(FileDescriptor file, std::filesystem::path path, Duration epoch, Opti
   queue_.reserve(options_.max_queued + kReserve);
   writing_.reserve(options_.max_queued + kReserve);
   AppendSectionHeader(queue_, "penstock");
-  AppendInterface(queue_, "rdma", kComment);
+  AppendInterface(queue_, "rdma", kOrigin);
   assert(queue_.size() < kReserve / 2);
   thread_ = std::thread([this] { Run(); });
 }

@@ -32,5 +32,6 @@ std::unique_ptr<Endpoint> BeginEndpoint(ProviderState& state, const std::shared_
 // one, or a call that failed with this value of errno.
 ConnectError ErrorOf(const CmEvent& event);
 ConnectError ErrorOf(int error);
+inline std::unexpected<ConnectError> Unexpected(ConnectError error) { return std::unexpected(std::move(error)); }
 
 }  // namespace penstock::rdma::verbs

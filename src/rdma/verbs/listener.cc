@@ -23,8 +23,6 @@ using Kind = ConnectError::Kind;
 
 constexpr int kBacklog = 256;
 
-std::unexpected<ConnectError> Unexpected(ConnectError error) { return std::unexpected(std::move(error)); }
-
 // The identifier that listens, shared by the listeners of several loops. If its device is removed, it listens again
 // when the device is there again. Any thread.
 class SharedListener {

@@ -22,8 +22,6 @@ using Kind = ConnectError::Kind;
 // The adapter repeats lost packets as often as it can.
 constexpr uint8_t kRetries = 7;
 
-std::unexpected<ConnectError> Unexpected(ConnectError error) { return std::unexpected(std::move(error)); }
-
 ReadDepths Wanted(const ConnectOptions& options) { return {.ird = options.ird, .ord = options.ord}; }
 
 // The peer's read depths, from the event that reports to the connecting side that the connection is established. On

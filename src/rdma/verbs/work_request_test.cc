@@ -7,9 +7,9 @@
 namespace penstock::rdma::verbs {
 namespace {
 
-std::array<std::byte, 64> memory;
+std::array<std::byte, 64> payload_memory;
 
-Data Piece(size_t size) { return Slice::Borrowed(ConstBytes(memory).first(size)); }
+Data Piece(size_t size) { return Slice::Borrowed(ConstBytes(payload_memory).first(size)); }
 
 TEST(WorkRequest, SendWithInvalidateCarriesTheSteeringTag) {
   SendRequest send{.context = 7, .gather = {Piece(3)}, .solicited = true, .invalidate = Stag(9)};
@@ -31,10 +31,10 @@ TEST(WorkRequest, WriteLeavesOutEmptyPieces) {
 }
 
 TEST(WorkRequest, ReadKeepsItsSink) {
-  const WorkRequest work =
-      ToWorkRequest(ReadRequest{.context = 2, .local = Bytes(memory), .owner = {}, .remote = {Stag(5), 64, 100}});
+  const WorkRequest work = ToWorkRequest(
+      ReadRequest{.context = 2, .local = Bytes(payload_memory), .owner = {}, .remote = {Stag(5), 64, 100}});
   EXPECT_EQ(work.opcode, IBV_WR_RDMA_READ);
-  EXPECT_EQ(work.local.data(), memory.data());
+  EXPECT_EQ(work.local.data(), payload_memory.data());
   EXPECT_EQ(work.remote, (RemoteSegment{Stag(5), 64, 100}));
 }
 

@@ -11,14 +11,6 @@
 #include "rpc/gss/kerberos_messages.h"
 
 namespace penstock::rpc::gss {
-namespace {
-
-std::unexpected<Failure> Fail(OM_uint32 major, OM_uint32 minor) {
-  return std::unexpected(KerberosFailure(major, minor));
-}
-
-}  // namespace
-
 struct Kerberos::Credential {
   ApiCredential handle;
 };
@@ -35,7 +27,7 @@ class Kerberos::KerberosContext final : public WithKerberosMessages<MechanismCon
     const OM_uint32 major = gss_accept_sec_context(&minor, context_.out(), owner_.credential_->handle.get(), &input,
                                                    GSS_C_NO_CHANNEL_BINDINGS, initiator.out(), nullptr, output.out(),
                                                    nullptr, &lifetime_, nullptr);
-    if (major != GSS_S_COMPLETE && major != GSS_S_CONTINUE_NEEDED) return Fail(major, minor);
+    if (major != GSS_S_COMPLETE && major != GSS_S_CONTINUE_NEEDED) return KerberosFails(major, minor);
     initiator_ = std::move(initiator);
     return Step{.major = major, .minor = minor, .token = {output.bytes().begin(), output.bytes().end()}};
   }
@@ -46,9 +38,10 @@ class Kerberos::KerberosContext final : public WithKerberosMessages<MechanismCon
     ApiBuffer exported;
     ApiBuffer display;
     ApiBuffer local;
-    if (const OM_uint32 major = gss_export_name(&minor, initiator_.get(), exported.out())) return Fail(major, minor);
+    if (const OM_uint32 major = gss_export_name(&minor, initiator_.get(), exported.out()))
+      return KerberosFails(major, minor);
     if (const OM_uint32 major = gss_display_name(&minor, initiator_.get(), display.out(), nullptr)) {
-      return Fail(major, minor);
+      return KerberosFails(major, minor);
     }
     initiator.names = {.name = exported.text(), .display = display.text()};
     if (lifetime_ != GSS_C_INDEFINITE) initiator.lifetime = std::chrono::seconds(lifetime_);

@@ -8,10 +8,6 @@
 namespace penstock::rpc::gss {
 namespace {
 
-std::unexpected<Failure> Fail(OM_uint32 major, OM_uint32 minor) {
-  return std::unexpected(KerberosFailure(major, minor));
-}
-
 // The parts around a wrapped text, in their order in memory.
 struct Layout {
   enum Part : uint8_t { kHeader, kText, kPadding, kTrailer, kParts };
@@ -26,7 +22,7 @@ struct Layout {
 
 // RFC 2203 §5.3.3.1: a call uses one quality of protection throughout. We accept only the default.
 Result<void> CheckQuality(gss_qop_t quality) {
-  if (quality != GSS_C_QOP_DEFAULT) return Fail(GSS_S_BAD_QOP, 0);
+  if (quality != GSS_C_QOP_DEFAULT) return KerberosFails(GSS_S_BAD_QOP, 0);
   return {};
 }
 
@@ -36,7 +32,7 @@ Result<Layout> LayoutFor(const ApiContext& context, size_t octets) {
   OM_uint32 minor;
   const OM_uint32 major = gss_wrap_iov_length(&minor, context.get(), 1, GSS_C_QOP_DEFAULT, nullptr, layout.parts.data(),
                                               static_cast<int>(layout.parts.size()));
-  if (major != GSS_S_COMPLETE) return Fail(major, minor);
+  if (major != GSS_S_COMPLETE) return KerberosFails(major, minor);
   return layout;
 }
 
@@ -54,7 +50,7 @@ Result<void> VerifyKerberosMic(const ApiContext& context, ConstBytes message, Co
   OM_uint32 minor;
   gss_qop_t quality = GSS_C_QOP_DEFAULT;
   const OM_uint32 major = gss_verify_mic(&minor, context.get(), &text, &token, &quality);
-  if (major != GSS_S_COMPLETE) return Fail(major, minor);
+  if (major != GSS_S_COMPLETE) return KerberosFails(major, minor);
   return CheckQuality(quality);
 }
 
@@ -63,8 +59,8 @@ Result<void> GetKerberosMic(const ApiContext& context, ConstBytes message, Mic& 
   ApiBuffer token;
   OM_uint32 minor;
   const OM_uint32 major = gss_get_mic(&minor, context.get(), GSS_C_QOP_DEFAULT, &text, token.out());
-  if (major != GSS_S_COMPLETE) return Fail(major, minor);
-  if (token.bytes().size() > mic.room.size()) return Fail(GSS_S_FAILURE, 0);
+  if (major != GSS_S_COMPLETE) return KerberosFails(major, minor);
+  if (token.bytes().size() > mic.room.size()) return KerberosFails(GSS_S_FAILURE, 0);
   CopyBytes(mic.room, token.bytes());
   mic.size = token.bytes().size();
   return {};
@@ -77,7 +73,8 @@ Result<WrapRoom> RoomToWrapByKerberos(const ApiContext& context, size_t octets) 
 
 Result<void> WrapByKerberos(const ApiContext& context, Bytes message, const WrapRoom& room) {
   PENSTOCK_TRY(Layout layout, LayoutFor(context, message.size() - room.before - room.behind));
-  if (layout.room().before != room.before || layout.room().behind != room.behind) return Fail(GSS_S_FAILURE, 0);
+  if (layout.room().before != room.before || layout.room().behind != room.behind)
+    return KerberosFails(GSS_S_FAILURE, 0);
   std::byte* at = message.data();
   for (gss_iov_buffer_desc& part : layout.parts) {
     part.buffer.value = at;
@@ -87,8 +84,8 @@ Result<void> WrapByKerberos(const ApiContext& context, Bytes message, const Wrap
   int encrypted = 0;
   const OM_uint32 major = gss_wrap_iov(&minor, context.get(), 1, GSS_C_QOP_DEFAULT, &encrypted, layout.parts.data(),
                                        static_cast<int>(layout.parts.size()));
-  if (major != GSS_S_COMPLETE) return Fail(major, minor);
-  if (!encrypted) return Fail(GSS_S_UNAVAILABLE, 0);
+  if (major != GSS_S_COMPLETE) return KerberosFails(major, minor);
+  if (!encrypted) return KerberosFails(GSS_S_UNAVAILABLE, 0);
   return {};
 }
 
@@ -100,9 +97,9 @@ Result<Bytes> UnwrapByKerberos(const ApiContext& context, Bytes message) {
   int encrypted = 0;
   gss_qop_t quality = GSS_C_QOP_DEFAULT;
   const OM_uint32 major = gss_unwrap_iov(&minor, context.get(), &encrypted, &quality, parts.data(), parts.size());
-  if (major != GSS_S_COMPLETE) return Fail(major, minor);
+  if (major != GSS_S_COMPLETE) return KerberosFails(major, minor);
   // RFC 2203 §5.3.2.3: under privacy the text must be encrypted, not only signed.
-  if (!encrypted) return Fail(GSS_S_DEFECTIVE_TOKEN, 0);
+  if (!encrypted) return KerberosFails(GSS_S_DEFECTIVE_TOKEN, 0);
   PENSTOCK_CHECK(CheckQuality(quality));
   return Bytes(static_cast<std::byte*>(parts[1].buffer.value), parts[1].buffer.length);
 }

@@ -12,6 +12,9 @@ gss_OID KerberosOid();
 Failure KerberosFailure(OM_uint32 major, OM_uint32 minor);
 // The same for a function whose major status only says that it has failed.
 Failure KerberosFailure(OM_uint32 minor);
+inline std::unexpected<Failure> KerberosFails(OM_uint32 major, OM_uint32 minor) {
+  return std::unexpected(KerberosFailure(major, minor));
+}
 
 // The functions of MessageProtection for an established context.
 Result<void> VerifyKerberosMic(const ApiContext& context, ConstBytes message, ConstBytes mic);

@@ -20,8 +20,6 @@ namespace {
 
 using namespace nfs4;  // NOLINT: the protocol's own names, RFC 8881
 
-const FileHandle kFile{ExportId(7), *fs::Handle::FromBytes(AsBytes("file"))};
-
 // The callback program of a client, which runs on the client's loop.
 class CallbackService : public rpc::CallHandler {
  public:

@@ -25,8 +25,6 @@ namespace penstock::nfs::v4 {
 
 using namespace nfs4;  // NOLINT: the protocol's own names, RFC 8881
 
-inline const FileHandle kFile{ExportId(7), *fs::Handle::FromBytes(AsBytes("file"))};
-
 inline const SocketAddress kListener(asio::ip::make_address("127.0.0.1"), 2049);
 
 // A connection whose client replies by the function `answer`. If the function returns no reply, the call waits until

@@ -12,6 +12,9 @@
 
 namespace penstock::nfs::v4 {
 
+// The file of the calls.
+inline const FileHandle kFile{ExportId(7), *fs::Handle::FromBytes(AsBytes("file"))};
+
 // A call that the client has received.
 struct ReceivedCallback {
   rpc::CallHeader header;

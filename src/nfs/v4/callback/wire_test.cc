@@ -10,7 +10,6 @@ namespace {
 
 using namespace nfs4;  // NOLINT: the protocol's own names, RFC 8881
 
-const FileHandle kFile{ExportId(7), *fs::Handle::FromBytes(AsBytes("file"))};
 constexpr rpc::Xid kXid{0x1234};
 
 class CallbackWireTest : public testing::Test {

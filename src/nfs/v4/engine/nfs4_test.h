@@ -41,6 +41,9 @@ namespace penstock::nfs::v4 {
 
 using namespace nfs4;  // NOLINT: the protocol's own names, RFC 8881
 
+// The anonymous stateid needs no open. It is valid unless another open denies the access (RFC 8881 §8.2.3).
+inline constexpr stateid4 kAnonymous{};
+
 // Records the calls that the server would make to its clients.
 class RecordedCallbacks : public Callbacks {
  public:

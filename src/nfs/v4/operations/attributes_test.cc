@@ -5,8 +5,6 @@
 namespace penstock::nfs::v4 {
 namespace {
 
-constexpr stateid4 kAnonymous{};
-
 class AttributesTest : public Nfs4Test {
  protected:
   // Decodes the values of one GETATTR reply, one after the other.

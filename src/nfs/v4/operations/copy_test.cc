@@ -7,8 +7,6 @@
 namespace penstock::nfs::v4 {
 namespace {
 
-constexpr stateid4 kAnonymous{};
-
 class CopyTest : public Nfs4Test {
  protected:
   static COPY4args Args(uint64_t from, uint64_t to, uint64_t count) { return CopyArguments(from, to, count); }

@@ -3,9 +3,6 @@
 namespace penstock::nfs::v4 {
 namespace {
 
-// The anonymous stateid needs no open. It is valid unless another open denies the access (RFC 8881 §8.2.3).
-constexpr stateid4 kAnonymous{};
-
 class ReadTest : public Nfs4Test {
  protected:
   CompoundReply Read(const nfs_fh4& file, uint64_t offset, uint32_t count) {

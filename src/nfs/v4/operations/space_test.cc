@@ -3,7 +3,6 @@
 namespace penstock::nfs::v4 {
 namespace {
 
-constexpr stateid4 kAnonymous{};
 constexpr uint64_t kMegabyte = 1 << 20;
 
 class SpaceTest : public Nfs4Test {

@@ -51,7 +51,6 @@ inline auto TestingLock(ClientId client, std::string_view owner, uint64_t offset
   return Op(OP_LOCKT, LOCKT4args{type, offset, length, {.clientid = client.value(), .owner = AsBytes(owner)}});
 }
 
-inline constexpr stateid4 kAnonymous{};
 inline constexpr stateid4 kCurrent{.seqid = 1, .other = {}};
 
 // A client of minor version 0.

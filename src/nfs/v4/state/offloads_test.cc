@@ -6,7 +6,7 @@ namespace penstock::nfs::v4 {
 namespace {
 
 constexpr ClientId kClient{1};
-constexpr ClientId kOther{2};
+constexpr ClientId kOtherClient{2};
 
 FileHandle FileOf(std::string_view name) { return {ExportId(1), *fs::Handle::FromBytes(AsBytes(name))}; }
 
@@ -38,7 +38,7 @@ TEST_F(OffloadsTest, FindsACopyByStateidFileAndClient) {
   const nfs4::stateid4 id = *Start();
   EXPECT_NE(id.seqid, 0u);
   EXPECT_TRUE(offloads_.Find(kClient, file_, id));
-  EXPECT_FALSE(offloads_.Find(kOther, file_, id));
+  EXPECT_FALSE(offloads_.Find(kOtherClient, file_, id));
   EXPECT_FALSE(offloads_.Find(kClient, FileOf("other"), id));
   EXPECT_FALSE(offloads_.Find(kClient, file_, *Start())->stateid == id);
 }
@@ -54,7 +54,7 @@ TEST_F(OffloadsTest, RecordsTheProgressAndTheResult) {
 
 TEST_F(OffloadsTest, ACancelledCopyMustStop) {
   const nfs4::stateid4 id = *Start();
-  EXPECT_EQ(offloads_.Cancel(kOther, file_, id), Cancelled::kUnknown);
+  EXPECT_EQ(offloads_.Cancel(kOtherClient, file_, id), Cancelled::kUnknown);
   EXPECT_EQ(offloads_.Advance(id, 1), Order::kContinue);
   EXPECT_EQ(offloads_.Cancel(kClient, file_, id), Cancelled::kYes);
   EXPECT_FALSE(offloads_.BeginWrite(id));
@@ -76,7 +76,7 @@ TEST_F(OffloadsTest, ACopyIsCancelledWhenItWritesNoMore) {
 
 TEST_F(OffloadsTest, CopiesEndWithTheirClient) {
   const nfs4::stateid4 id = *Start();
-  const nfs4::stateid4 other = *Start(kOther);
+  const nfs4::stateid4 other = *Start(kOtherClient);
   offloads_.ForgetClient(kClient);
   EXPECT_EQ(offloads_.Advance(id, 1), Order::kAbandon);
   EXPECT_EQ(offloads_.Advance(other, 1), Order::kContinue);
@@ -84,7 +84,7 @@ TEST_F(OffloadsTest, CopiesEndWithTheirClient) {
 
 TEST_F(OffloadsTest, EndAllEndsAllCopiesAndStartsNoMore) {
   const nfs4::stateid4 id = *Start();
-  const nfs4::stateid4 other = *Start(kOther);
+  const nfs4::stateid4 other = *Start(kOtherClient);
   EXPECT_EQ(offloads_.running(), 2u);
   EXPECT_TRUE(offloads_.End(other, nfs4::NFS4_OK, now_));
   offloads_.Leave(other);
@@ -103,8 +103,8 @@ TEST_F(OffloadsTest, EndAllEndsAllCopiesAndStartsNoMore) {
 TEST_F(OffloadsTest, LimitsTheCopiesOfAClientAndOfAllClients) {
   EXPECT_TRUE(Start() && Start());
   EXPECT_FALSE(Start());
-  EXPECT_TRUE(Start(kOther));
-  EXPECT_FALSE(Start(kOther));
+  EXPECT_TRUE(Start(kOtherClient));
+  EXPECT_FALSE(Start(kOtherClient));
 }
 
 // The copying coroutine goes on to the end of its step, and uses the files and the disk.
@@ -120,20 +120,20 @@ TEST_F(OffloadsTest, ACancelledCopyKeepsItsPlaceUntilItLeaves) {
 
 TEST_F(OffloadsTest, ACopyKeepsItsPlaceWhenItsClientHasGone) {
   const nfs4::stateid4 id = *Start();
-  EXPECT_TRUE(Start() && Start(kOther));
+  EXPECT_TRUE(Start() && Start(kOtherClient));
   offloads_.ForgetClient(kClient);
   EXPECT_FALSE(offloads_.Find(kClient, file_, id));
   EXPECT_EQ(offloads_.running(), 3u);
-  EXPECT_FALSE(Start(kOther));
+  EXPECT_FALSE(Start(kOtherClient));
   offloads_.Leave(id);
-  EXPECT_TRUE(Start(kOther));
+  EXPECT_TRUE(Start(kOtherClient));
 }
 
 TEST_F(OffloadsTest, RemembersTheResultOfACopyForALimitedTime) {
   const nfs4::stateid4 id = RunOne();
   const nfs4::stateid4 running = *Start();
   now_ += std::chrono::seconds(89);
-  EXPECT_TRUE(Start(kOther));
+  EXPECT_TRUE(Start(kOtherClient));
   EXPECT_TRUE(offloads_.Find(kClient, file_, id));
   now_ += std::chrono::seconds(1);
   EXPECT_TRUE(Start());
@@ -146,16 +146,16 @@ TEST_F(OffloadsTest, NewResultsTakeThePlaceOfTheOldest) {
   const nfs4::stateid4 first = RunOne();
   now_ += std::chrono::seconds(1);
   const nfs4::stateid4 second = RunOne();
-  const nfs4::stateid4 of_other = RunOne(kOther);
+  const nfs4::stateid4 of_other = RunOne(kOtherClient);
   now_ += std::chrono::seconds(1);
   const nfs4::stateid4 third = RunOne();
   EXPECT_FALSE(offloads_.Find(kClient, file_, first));
   EXPECT_TRUE(offloads_.Find(kClient, file_, second));
   EXPECT_TRUE(offloads_.Find(kClient, file_, third));
-  EXPECT_TRUE(offloads_.Find(kOther, file_, of_other));
-  RunOne(kOther);
+  EXPECT_TRUE(offloads_.Find(kOtherClient, file_, of_other));
+  RunOne(kOtherClient);
   EXPECT_FALSE(offloads_.Find(kClient, file_, second)) << "the oldest of all";
-  EXPECT_TRUE(offloads_.Find(kOther, file_, of_other));
+  EXPECT_TRUE(offloads_.Find(kOtherClient, file_, of_other));
   EXPECT_TRUE(Start() && Start());
 }
 
