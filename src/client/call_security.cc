@@ -11,6 +11,13 @@ namespace penstock::client {
 using nfs_protocol::SecurityFlavor;
 using rpc::gss::ClientContext;
 
+namespace {
+
+// A KDC that does not answer occupies one of them for each token.
+constexpr size_t kTokenThreads = 4;
+
+}  // namespace
+
 MakeInitiator KerberosInitiators(KerberosOptions options) {
   return [options = std::move(options)](const std::string& host) {
     return std::make_unique<rpc::gss::KerberosClient>(
@@ -23,9 +30,10 @@ CallSecurity::CallSecurity(Loop& loop, Workers& workers, const Url& url, const M
       flavor_(url.security.value_or(SecurityFlavor::kSys)),
       initiator_(make_initiator ? make_initiator(url.host) : KerberosInitiators({})(url.host)),
       context_(std::make_shared<ClientContext>(
-          ClientContext::Parts{.mechanism = *initiator_,
+          ClientContext::Parts{.mechanism = initiator_,
                                .timers = loop,
                                .place = {.buffers = loop.buffers(), .loop = &loop, .pool = &workers},
+                               .token_threads = std::make_shared<Workers>(kTokenThreads, Workers::AtEnd::kLeave),
                                .patience = std::chrono::seconds(url.timeout)})),
       callbacks_(loop, &workers) {}
 

@@ -34,7 +34,7 @@ MakeInitiator KerberosInitiators(KerberosOptions options);
 // All connections of a mount to one server share it. Belongs to one loop, and outlives the connections.
 class CallSecurity {
  public:
-  // `loop` and `workers` outlive it. `workers` make the tokens of Kerberos, and seal long messages.
+  // `loop` and `workers` outlive it. `workers` seal long messages.
   CallSecurity(Loop& loop, Workers& workers, const Url& url, const MakeInitiator& make_initiator);
 
   // The flavor of the URL, or AUTH_SYS if it names none.
@@ -68,7 +68,7 @@ class CallSecurity {
  private:
   const Url& url_;
   nfs_protocol::SecurityFlavor flavor_;
-  const std::unique_ptr<rpc::gss::InitiatingMechanism> initiator_;
+  const std::shared_ptr<rpc::gss::InitiatingMechanism> initiator_;
   const std::shared_ptr<rpc::gss::ClientContext> context_;
   rpc::gss::CallbackAcceptor callbacks_;
   uint64_t adopted_ = 0;  // the number of the context that `callbacks_` has adopted last

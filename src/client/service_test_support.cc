@@ -101,12 +101,13 @@ class Nfs4Run {
   nfs::v4::RecoveryQueue recovery_;
   nfs::v4::State state_;
   nfs::v4::NoCallbacks no_callbacks_;
-  nfs::v4::CallbackSender sender_{state_,
-                                  &loop_,
-                                  loop_,
-                                  loop_.buffers(),
-                                  [](SocketAddress) -> Task<std::shared_ptr<rpc::Channel>> { co_return nullptr; },
-                                  {.patience = settings_.lease}};
+  nfs::v4::CallbackSender sender_{
+      state_,
+      &loop_,
+      loop_,
+      loop_.buffers(),
+      [](const nfs::v4::CallbackAddress&) -> Task<std::shared_ptr<rpc::Channel>> { co_return nullptr; },
+      {.patience = settings_.lease}};
   nfs::v4::Callbacks& callbacks_ = settings_.delegations ? static_cast<nfs::v4::Callbacks&>(sender_) : no_callbacks_;
   const nfs::v4::Services services_{.names = *names_,
                                     .settings = settings_,

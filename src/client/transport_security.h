@@ -27,7 +27,7 @@ std::optional<TransportSecurity> ParseTransportSecurity(std::string_view text);
 // The name in "xprtsec=".
 std::string_view NameOf(TransportSecurity security);
 
-// What the connections of a mount have in common for TLS: the files of certificates, and the servers that had TLS.
+// The files of certificates, and the servers that had TLS, for all connections of a mount.
 // Belongs to the loop of the mount.
 class TlsClient {
  public:

@@ -9,13 +9,13 @@
 
 namespace penstock::nfs {
 
-// An initiator with a Kerberos ticket.
+// An initiator with a Kerberos ticket for "nfs/server".
 class TestInitiator {
  public:
   // `uid` is the user of this host to which the initiator maps. A context of `mechanism` carries the calls.
   explicit TestInitiator(std::string_view name, uint32_t uid = rpc::kNobody,
                          rpc::GssMechanism mechanism = rpc::GssMechanism::kKerberos)
-      : initiator_{.name = "krb5:" + std::string(name), .display = std::string(name)},
+      : initiator_{.name = "krb5:" + std::string(name), .display = std::string(name), .acceptor = "nfs/server"},
         uid_(uid),
         mechanism_(mechanism) {}
 

@@ -38,6 +38,8 @@ struct GssInitiator {
   std::string name;
   // The printable name, such as "alice@EXAMPLE.ORG" or "nfs/client.example.org@EXAMPLE.ORG".
   std::string display;
+  // The printable name by which it has called the acceptor; empty if that is unknown.
+  std::string acceptor{};
 };
 
 struct Credential {

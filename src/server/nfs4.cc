@@ -11,6 +11,7 @@
 #include "nfs/v4/operations/lease.h"
 #include "nfs/v4/operations/local_leases.h"
 #include "nfs/v4/state/random.h"
+#include "rpc/gss/kerberos_client.h"
 
 namespace penstock::server {
 namespace {
@@ -102,6 +103,11 @@ SetupResult<Nfs4::Memory> Nfs4::OpenMemory(const stdfs::path& directory, const n
   return memory;
 }
 
+std::optional<std::string> Nfs4::KeytabForCallbacks(const Surroundings& surroundings) {
+  if (!surroundings.gss) return std::nullopt;
+  return surroundings.keytab.empty() ? rpc::gss::DefaultKeytab() : surroundings.keytab;
+}
+
 Nfs4::Nfs4(nfs::v4::Settings settings, const Surroundings& surroundings,
            std::unique_ptr<const nfs::v4::Namespace> names, Memory memory)
     : settings_(std::move(settings)),
@@ -117,7 +123,12 @@ Nfs4::Nfs4(nfs::v4::Settings settings, const Surroundings& surroundings,
       replies_(*reply_store_, *stream_store_, &surroundings.pool),
       state_(BeginTables(settings_, memory.restart, *reply_store_, *stream_store_, home_.Now())),
       recovery_(std::move(memory.clients)),
-      caller_(state_, &home_, home_, home_.buffers(), nfs::v4::ConnectByTcp(home_, settings_.callback_limit()),
+      connections_({.loop = home_,
+                    .pool = surroundings.pool,
+                    .call_limit = settings_.callback_limit(),
+                    .keytab = KeytabForCallbacks(surroundings)}),
+      caller_(state_, &home_, home_, home_.buffers(),
+              [this](const nfs::v4::CallbackAddress& client) { return connections_.To(client); },
               {.patience = settings_.lease}),
       copy_sources_({}, surroundings.tcp_port),
       program_(MakeServices()),

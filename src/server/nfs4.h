@@ -25,6 +25,7 @@
 #include "nfs/v4/state/stable/recovery_queue.h"
 #include "nfs/v4/state/stable/reply_writer.h"
 #include "nfs/v4/state/state.h"
+#include "server/callback_connections.h"
 #include "server/copy_sources.h"
 
 namespace penstock::server {
@@ -38,6 +39,8 @@ class Nfs4 {
     std::filesystem::path state_directory;
     uint16_t tcp_port;                   // for NFS
     rpc::SecurityFlavor* gss = nullptr;  // null if RPCSEC_GSS is not offered
+    // The path of the keytab of Kerberos; empty: the host's.
+    std::string keytab{};
   };
   // Begins a run of the server: clients of the previous run may reclaim their state. The surroundings must outlive the
   // result.
@@ -83,6 +86,7 @@ class Nfs4 {
                                         std::chrono::sys_seconds now);
   Nfs4(nfs::v4::Settings settings, const Surroundings& surroundings, std::unique_ptr<const nfs::v4::Namespace> names,
        Memory memory);
+  static std::optional<std::string> KeytabForCallbacks(const Surroundings& surroundings);
   nfs::v4::Services MakeServices();
   Task<> KeepLeases();
   Task<> LookAgain();
@@ -100,6 +104,7 @@ class Nfs4 {
   nfs::v4::ReplyWriter replies_;
   nfs::v4::State state_;
   nfs::v4::RecoveryQueue recovery_;
+  CallbackConnections connections_;
   nfs::v4::CallbackSender caller_;
   NetworkCopySources copy_sources_;
   nfs::v4::Program program_;

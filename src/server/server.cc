@@ -216,7 +216,8 @@ SetupResult<void> Server::Listen() {
                                                    .home = home,
                                                    .state_directory = state_directory_.path(),
                                                    .tcp_port = addresses_.tcp.port(),
-                                                   .gss = acceptor_.get()}));
+                                                   .gss = acceptor_.get(),
+                                                   .keytab = options_.keytab}));
     nfs3_.emplace(exports_, nfs::v3::Settings{}, &nfs4_->claims());
     Serve(*nfs3_);
     if (options_.nfs2) ServeVersion2();

@@ -18,11 +18,13 @@ from cases import main  # noqa: E402
 from files import MIB, assert_same, digests  # noqa: E402
 from guest import Guest  # noqa: E402
 from guest_kerberos import DOMAIN, SERVER, STRANGER, join, uid  # noqa: E402
-from guest_programs import carried  # noqa: E402
+from guest_programs import carried, with_libraries  # noqa: E402
 from kerberos import USERS  # noqa: E402
+from kernel_clients import CALLED_AT  # noqa: E402
 from linux import require  # noqa: E402
 from mounts import SHELL, Mount, exported  # noqa: E402
 from penstock import Server  # noqa: E402
+from ports import free_ports  # noqa: E402
 from script import hashes  # noqa: E402
 
 SIZES = {"0": 0, "1": 1, "3": 3, "4095": 4095, "4097": 4097, "300k1": 300001, "1m3": MIB + 3}
@@ -162,6 +164,46 @@ def recovery(scratch, name, mount):
     assert_same(digests(f"{folder}/load"), model, "read on the host")
 
 
+# The server makes a context with the guest's acceptor, as the guest has made one with the server's (RFC 7530 §3.3.3).
+CALLED = CALLED_AT + """
+mkdir -p /var/tmp
+rpc.svcgssd -f -vv -n >/tmp/svcgssd.log 2>&1 & svcgssd=$!
+trap '[ $? = 0 ] || cat /tmp/gssd.log /tmp/svcgssd.log' EXIT
+until ls -l /proc/$svcgssd/fd | grep -q auth.rpcsec.init; do kill -0 $svcgssd || exit 1; sleep 0.1; done
+"""
+HOLD = """
+calls() { awk "/ $1:/ {print \\$2}" /proc/self/mountstats; }
+read_again() { before=$(calls OPEN); cat /mnt/file >/dev/null; [ "$(calls OPEN)" = "$before" ]; }
+tries=0
+# With a delegation the guest opens the file without the server.
+until read_again; do tries=$((tries + 1)); [ $tries -lt 100 ] || exit 1; sleep 0.1; done
+cat /mnt/file
+echo "==== holding"
+read line
+echo "==== returned $(calls DELEGRETURN)"
+umount /mnt || exit 1
+"""
+
+
+def callbacks(scratch, _, mount):
+    """The server recalls a delegation from a client of version 4.0, because a program on the host opens the file."""
+    folder = exported(scratch)
+    with open(f"{folder}/file", "w") as file:
+        file.write("==== read\n")
+    (port,) = free_ports(1)
+    with secured(folder) as (realm, server):
+        script = join(server) + CALLED % port + SHELL + mount.command(server, host=SERVER) + HOLD
+        programs = with_libraries("rpc.svcgssd", "/usr/sbin/rpc.svcgssd", "usr/sbin/")
+        with Guest(script, files=guest_kerberos.files(realm) | programs, forwards={port: port}) as guest:
+            guest.wait_for("^==== holding", SECONDS)
+            with open(f"{folder}/file", "r+") as file:  # waits until the delegation is back
+                file.write("mine")
+            guest.go_on()
+            lines = guest.finish(SECONDS)
+    assert "==== read" in lines, lines
+    assert "==== returned 1" in lines, "the guest has not returned a delegation"
+
+
 def cases():
     """Each version and each protection over both transports, but not all combinations."""
     yield "krb5_tcp", files, [Mount("tcp", "3", security="krb5i"), Mount("tcp", "4.2", security="krb5p"),
@@ -169,6 +211,7 @@ def cases():
     yield "krb5_rdma", files, [Mount("rdma", "4.1", security="krb5i"), Mount("rdma", "3", security="krb5p"),
                                Mount("rdma", "4.2", security="krb5"), Mount("rdma", "4.0", security="krb5p")]
     yield "krb5_recovery_tcp", recovery, Mount("tcp", "4.1", security="krb5i")
+    yield "krb5_callbacks", callbacks, Mount("tcp", "4.0", ",clientaddr=127.0.0.1", security="krb5i")
     yield "krb5_recovery_rdma", recovery, Mount("rdma", "4.2", security="krb5p")
 
 

@@ -40,7 +40,7 @@ Nfs4Service::Nfs4Service(rdma::sim::World& world, const nfs::Exports& exports, N
       streams_(memory.streams, std::move(dies)),
       recovery_(std::make_unique<SharedStore>(memory.clients)),
       sender_(state_, nullptr, world, buffers,
-              [](SocketAddress) -> Task<std::shared_ptr<rpc::Channel>> { co_return nullptr; }, {}),
+              [](const nfs::v4::CallbackAddress&) -> Task<std::shared_ptr<rpc::Channel>> { co_return nullptr; }, {}),
       callbacks_(schedule.bound ? static_cast<nfs::v4::Callbacks&>(sender_) : no_callbacks_),
       services_(MakeServices(schedule)),
       // Most schedules end within a second. Those with credit recalls must begin them earlier.

@@ -65,7 +65,7 @@ class FakeServer final : public rpc::Channel {
   int closes = 0;
   int lookups = 0;
   int exchanges = 0;
-  // Of the last EXCHANGE_ID.
+  // The arguments of the last EXCHANGE_ID.
   uint32_t exchange_flags = 0;
   nfs4::state_protect4_a exchange_protection;
   // The server cannot protect the state of clients.

@@ -26,6 +26,8 @@ constexpr size_t kLongestAnswer = 16 << 10;
 constexpr Duration kRenewBefore = std::chrono::minutes(5);
 // The pause between two attempts to renew a context that can still be used.
 constexpr Duration kRenewPause = std::chrono::seconds(10);
+// The oldest token that is sent: acceptors of Kerberos compare its time with their clock.
+constexpr Duration kTokenAge = std::chrono::minutes(1);
 // The pauses between attempts to make a context while a service in the network does not answer.
 constexpr Duration kFirstPause = std::chrono::milliseconds(500);
 constexpr Duration kLongestPause = std::chrono::seconds(10);
@@ -51,7 +53,6 @@ bool ClientContext::IsUsable() const {
 Task<penstock::Result<ClientContext::Use, CallError>> ClientContext::Begin(Channel& channel, const CallHeader& header) {
   for (;;) {
     const bool is_usable = IsUsable();
-    const bool is_due = is_usable && parts_.timers.Now() >= current_->renew_at;
     if (!is_usable && making_) {
       const uint64_t before = attempts_;
       while (attempts_ == before) co_await changed_;
@@ -59,7 +60,8 @@ Task<penstock::Result<ClientContext::Use, CallError>> ClientContext::Begin(Chann
       if (!IsUsable() && last_error_ == CallError::kNoContext) co_return std::unexpected(last_error_);
       continue;
     }
-    if ((!is_usable || is_due) && !making_) {
+    if (is_usable && !making_ && parts_.timers.Now() >= current_->renew_at) BeginToken();
+    if (!making_ && (!is_usable || (first_token_ && first_token_->is_done()))) {
       const auto made = co_await MakeCurrent(channel, header);
       if (!made && !IsUsable()) co_return std::unexpected(made.error());
       continue;
@@ -101,13 +103,26 @@ void ClientContext::Forget(const Use& use) {
 
 std::optional<ClientContext::Use> ClientContext::Close() { return LastUse(std::exchange(current_, nullptr)); }
 
+TokenMaker::Threads ClientContext::Threads() const {
+  return {.loop = parts_.place.loop, .workers = parts_.token_threads, .client = parts_.place.client};
+}
+
+void ClientContext::BeginToken() {
+  const TimePoint now = parts_.timers.Now();
+  if (first_token_ && !(first_token_->is_done() && now >= first_token_begun_ + kTokenAge)) return;
+  first_token_begun_ = now;
+  first_token_ =
+      std::make_unique<TokenMaker>(parts_.mechanism, parts_.mechanism->Begin(), std::vector<std::byte>(), Threads());
+}
+
 Task<penstock::Result<void, CallError>> ClientContext::MakeCurrent(Channel& channel, const CallHeader& header) {
   making_ = true;
-  const TimePoint give_up = parts_.timers.Now() + (made_ > 0 ? parts_.patience : Duration::zero());
+  const TimePoint until = parts_.timers.Now() + parts_.patience;
+  const TimePoint give_up = made_ > 0 ? until : parts_.timers.Now();
   Duration pause = kFirstPause;
   penstock::Result<void, CallError> result;
   for (;;) {
-    Made made = co_await Make(channel, header);
+    Made made = co_await Make(channel, header, until);
     if (made) {
       if (current_ && current_->under_way == 0) previous_.push_back(current_);
       current_ = *std::move(made);
@@ -119,7 +134,7 @@ Task<penstock::Result<void, CallError>> ClientContext::MakeCurrent(Channel& chan
     result = std::unexpected(refusal.error);
     if (refusal.error != CallError::kNoContext) break;
     if (IsUsable()) {
-      log::warn("the security context with {} cannot be renewed yet: {}", parts_.mechanism.Acceptor(),
+      log::warn("the security context with {} cannot be renewed yet: {}", parts_.mechanism->Acceptor(),
                 refusal.failure.text);
       const TimePoint now = parts_.timers.Now();
       current_->renew_at = now + std::max<Duration>(kRenewPause, (current_->expires - now) / 2);
@@ -139,17 +154,27 @@ Task<penstock::Result<void, CallError>> ClientContext::MakeCurrent(Channel& chan
 }
 
 // RFC 2203 §5.2.
-Task<ClientContext::Made> ClientContext::Make(Channel& channel, const CallHeader& header) {
+Task<ClientContext::Made> ClientContext::Make(Channel& channel, const CallHeader& header, TimePoint until) {
   const SealingPlace& place = parts_.place;
   const auto fail = [&](std::string_view why) {
-    return std::unexpected(Refusal{.failure = {.text = fmt::format("{}: {}", parts_.mechanism.Acceptor(), why)}});
+    return std::unexpected(Refusal{.failure = {.text = fmt::format("{}: {}", parts_.mechanism->Acceptor(), why)}});
   };
   auto context = std::make_shared<Established>();
-  std::unique_ptr<InitiatingContext> mechanism = parts_.mechanism.Begin();
+  BeginToken();
+  std::unique_ptr<TokenMaker> maker = std::move(first_token_);
+  std::unique_ptr<InitiatingContext> mechanism;
   Answer answer;
   for (int tokens = 0;; ++tokens) {
-    const auto initiate = [&] { return mechanism->Initiate(answer.token); };
-    const Result<InitiatingContext::Step> step = co_await Offload(place.loop, place.pool, initiate);
+    co_await maker->Wait(parts_.timers, until);
+    if (!maker->is_done()) {
+      if (tokens == 0) first_token_ = std::move(maker);  // for the next attempt
+      co_return std::unexpected(
+          Refusal{.failure = {.text = fmt::format("{}: no KDC has answered in time", parts_.mechanism->Acceptor()),
+                              .may_pass = true}});
+    }
+    TokenMaker::Made made = maker->Take();
+    mechanism = std::move(made.context);
+    const Result<InitiatingContext::Step>& step = made.step;
     if (!step) co_return std::unexpected(Refusal{.failure = step.error()});
     // Either both ends are complete, or each has a token for the other.
     const bool is_last = answer.complete || step->token.empty();
@@ -159,6 +184,7 @@ Task<ClientContext::Made> ClientContext::Make(Channel& channel, const CallHeader
     if (!answered) co_return std::unexpected(std::move(answered).error());
     answer = *std::move(answered);
     if (answer.complete && answer.token.empty() && step->complete) break;
+    maker = std::make_unique<TokenMaker>(parts_.mechanism, std::move(mechanism), answer.token, Threads());
   }
   context->handle = std::move(answer.handle);
   context->window = std::max<uint32_t>(answer.window, 1);
@@ -194,7 +220,7 @@ Task<ClientContext::Made> ClientContext::Make(Channel& channel, const CallHeader
   }
   initiator_ = initiator;
   const auto minutes = lifetime ? std::chrono::duration_cast<std::chrono::minutes>(*lifetime).count() : 0;
-  log::info("security context of {} with {}{}", initiator, parts_.mechanism.Acceptor(),
+  log::info("security context of {} with {}{}", initiator, parts_.mechanism->Acceptor(),
             lifetime ? fmt::format(" for {} min", minutes) : std::string());
   co_return context;
 }
@@ -203,7 +229,7 @@ Task<penstock::Result<ClientContext::Answer, ClientContext::Refusal>> ClientCont
                                                                                                const CallHeader& header,
                                                                                                ConstBytes handle,
                                                                                                ConstBytes token) {
-  const std::string server = parts_.mechanism.Acceptor();
+  const std::string server = parts_.mechanism->Acceptor();
   const auto fail = [&](std::string_view why) {
     return std::unexpected(Refusal{.failure = {.text = fmt::format("{}: {}", server, why)}});
   };
@@ -243,8 +269,8 @@ Task<penstock::Result<ClientContext::Answer, ClientContext::Refusal>> ClientCont
     // Without a reason of the mechanism, the server may be busy, or may wait for its directory of users.
     const bool may_pass = results.gss_major == kFailure && results.gss_minor == 0;
     co_return std::unexpected(
-        Refusal{.failure = {.text = fmt::format("{} refuses {}: {}", server, parts_.mechanism.Initiator(),
-                                                parts_.mechanism.Explain(results.gss_major, results.gss_minor)),
+        Refusal{.failure = {.text = fmt::format("{} refuses {}: {}", server, parts_.mechanism->Initiator(),
+                                                parts_.mechanism->Explain(results.gss_major, results.gss_minor)),
                             .may_pass = may_pass}});
   }
   if (results.handle.empty() || results.handle.size() > kLongestHandle) {

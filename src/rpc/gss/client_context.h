@@ -17,6 +17,7 @@
 #include "rpc/gss/mechanism.h"
 #include "rpc/gss/sealing.h"
 #include "rpc/gss/secured_call.h"
+#include "rpc/gss/token_maker.h"
 #include "rpc/header.h"
 #include "rpc/transport.h"
 
@@ -29,19 +30,22 @@ constexpr Xid ControlXid(Xid xid) { return Xid(xid.value() ^ 1U << 30); }
 
 // The connections of a client to one server share a ClientContext; a context does not belong to a connection. It makes
 // the context with the first call, makes another one shortly before that one ends, and again if the server has
-// forgotten it (RFC 2203 §5.3.3.3). Belongs to one loop.
+// forgotten it (RFC 2203 §5.3.3.3). The token for another one is made while calls use the one before. Belongs to one
+// loop.
 class ClientContext {
  public:
   struct Parts {
-    InitiatingMechanism& mechanism;
+    std::shared_ptr<InitiatingMechanism> mechanism;
     TimerService& timers;
-    // Where messages are sealed, and where the mechanism makes its tokens, which may block.
+    // Where messages are sealed.
     SealingPlace place;
-    // How long a call waits for a context if a service in the network does not answer. The first context is not waited
-    // for.
+    // Where the mechanism makes its tokens: see TokenMaker::Threads.
+    std::shared_ptr<Workers> token_threads{};
+    // How long a call waits for a context if a service in the network does not answer. For the first context it waits
+    // for one answer only.
     Duration patience = Duration::zero();
   };
-  // The objects in `parts` outlive the context.
+  // The loop, the timers and the pool in `parts` outlive the context.
   explicit ClientContext(Parts parts) : parts_(std::move(parts)) {}
   ClientContext(const ClientContext&) = delete;
   ClientContext& operator=(const ClientContext&) = delete;
@@ -93,9 +97,13 @@ class ClientContext {
   };
   using Made = penstock::Result<std::shared_ptr<Established>, Refusal>;
   bool IsUsable() const;
+  // Begins to make the first token of another context, unless there is one that can be sent.
+  void BeginToken();
+  TokenMaker::Threads Threads() const;
   Task<penstock::Result<void, CallError>> MakeCurrent(Channel& channel, const CallHeader& header);
-  Task<Made> Make(Channel& channel, const CallHeader& header);
-  // What the server says of a token.
+  // Waits for tokens until `until`.
+  Task<Made> Make(Channel& channel, const CallHeader& header, TimePoint until);
+  // The results of a call that has carried a token.
   struct Answer;
   Task<penstock::Result<Answer, Refusal>> SendToken(Channel& channel, const CallHeader& header, ConstBytes handle,
                                                     ConstBytes token);
@@ -106,6 +114,8 @@ class ClientContext {
   std::shared_ptr<Established> current_;
   std::vector<std::shared_ptr<Established>> previous_;  // replaced while no call was under way, and not given back yet
   std::string initiator_;                               // of the first context
+  std::unique_ptr<TokenMaker> first_token_;             // of another context
+  TimePoint first_token_begun_{};
   bool making_ = false;
   uint64_t attempts_ = 0;  // that have ended
   CallError last_error_ = CallError::kNoContext;

@@ -11,6 +11,7 @@
 #include "rpc/gss/kerberos_messages.h"
 
 namespace penstock::rpc::gss {
+
 struct Kerberos::Credential {
   ApiCredential handle;
 };
@@ -43,7 +44,16 @@ class Kerberos::KerberosContext final : public WithKerberosMessages<MechanismCon
     if (const OM_uint32 major = gss_display_name(&minor, initiator_.get(), display.out(), nullptr)) {
       return KerberosFails(major, minor);
     }
-    initiator.names = {.name = exported.text(), .display = display.text()};
+    ApiName acceptor;
+    ApiBuffer acceptor_display;
+    if (const OM_uint32 major = gss_inquire_context(&minor, context_.get(), nullptr, acceptor.out(), nullptr, nullptr,
+                                                    nullptr, nullptr, nullptr)) {
+      return KerberosFails(major, minor);
+    }
+    if (const OM_uint32 major = gss_display_name(&minor, acceptor.get(), acceptor_display.out(), nullptr)) {
+      return KerberosFails(major, minor);
+    }
+    initiator.names = {.name = exported.text(), .display = display.text(), .acceptor = acceptor_display.text()};
     if (lifetime_ != GSS_C_INDEFINITE) initiator.lifetime = std::chrono::seconds(lifetime_);
     // A principal may not map to a user: machines do not, nor users of other realms, unless the host's configuration
     // maps them.

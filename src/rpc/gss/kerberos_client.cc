@@ -127,7 +127,7 @@ class KerberosClient::Context final : public WithKerberosMessages<InitiatingCont
 
   // The library does not tell that it cannot use a keytab: it goes on, and finds no ticket.
   std::string Explain(OM_uint32 major, OM_uint32 minor) const {
-    const auto& [host, keytab, principal] = owner_.options_;
+    const auto& [host, acceptor, keytab, principal] = owner_.options_;
     if (keytab.empty() || AdviceFor(major, minor) != kNoTicket) return TextOf(major, minor);
     return fmt::format("the keytab {} cannot be read, or has no key for {}", keytab,
                        principal.empty() ? "a principal" : principal);
@@ -140,7 +140,9 @@ class KerberosClient::Context final : public WithKerberosMessages<InitiatingCont
 
   Result<void> Acquire() {
     OM_uint32 minor;
-    OM_uint32 major = Import(minor, owner_.Acceptor(), GSS_C_NT_HOSTBASED_SERVICE, acceptor_);
+    OM_uint32 major =
+        Import(minor, owner_.Acceptor(),
+               owner_.options_.acceptor.empty() ? GSS_C_NT_HOSTBASED_SERVICE : GSS_C_NT_USER_NAME, acceptor_);
     if (GSS_ERROR(major)) return Fail(major, minor);
     ApiName initiator;
     const std::string& principal = owner_.options_.principal;
@@ -164,6 +166,20 @@ class KerberosClient::Context final : public WithKerberosMessages<InitiatingCont
   OM_uint32 lifetime_ = 0;
 };
 
+std::optional<std::string> DefaultKeytab() {
+  krb5_context library = nullptr;
+  if (krb5_init_context(&library)) return std::nullopt;
+  std::array<char, 4096> name;
+  const bool known = !krb5_kt_default_name(library, name.data(), name.size());
+  krb5_free_context(library);
+  if (!known) return std::nullopt;
+  const std::string_view text = name.data();
+  for (const std::string_view type : {"FILE:", "WRFILE:"}) {
+    if (text.starts_with(type)) return std::string(text.substr(type.size()));
+  }
+  return text.starts_with('/') ? std::optional(std::string(text)) : std::nullopt;
+}
+
 KerberosClient::KerberosClient(KerberosClientOptions options)
     : options_(std::move(options)), memory_(NewMemoryCache()) {}
 
@@ -184,7 +200,9 @@ std::string KerberosClient::Initiator() const {
   return options_.keytab.empty() ? "Kerberos" : "keytab " + options_.keytab;
 }
 
-std::string KerberosClient::Acceptor() const { return "nfs@" + options_.host; }
+std::string KerberosClient::Acceptor() const {
+  return options_.acceptor.empty() ? "nfs@" + options_.host : options_.acceptor;
+}
 
 std::string KerberosClient::Explain(uint32_t major, uint32_t minor) const { return TextOf(major, minor); }
 

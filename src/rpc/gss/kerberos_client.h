@@ -2,6 +2,7 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "base/result.h"
@@ -11,13 +12,19 @@ namespace penstock::rpc::gss {
 
 struct KerberosClientOptions {
   // The server's name; the acceptor is its service nfs. The host's configuration says whether DNS may change the name.
-  std::string host;
+  std::string host{};
+  // The acceptor's principal, if it is not the service nfs of `host`.
+  std::string acceptor{};
   // The keytab from which the client gets its tickets, and renews them. Empty: it uses the tickets of the environment
   // (KRB5CCNAME) or of the host's configuration.
   std::string keytab{};
   // With a keytab: the principal. Empty: the first one of the keytab.
   std::string principal{};
 };
+
+// Returns the path of the keytab of the environment (KRB5_KTNAME) or of the host's configuration; nothing if that is
+// not a file.
+std::optional<std::string> DefaultKeytab();
 
 // Reads the tickets again for each context, so that the user can renew them.
 class KerberosClient final : public InitiatingMechanism {

@@ -18,7 +18,7 @@ namespace penstock::rpc::gss {
 // authentic fails with kNotAuthentic. Belongs to its loop.
 class SecuredChannel final : public Channel {
  public:
-  SecuredChannel(std::unique_ptr<Channel> channel, std::shared_ptr<ClientContext> context)
+  SecuredChannel(std::shared_ptr<Channel> channel, std::shared_ptr<ClientContext> context)
       : channel_(std::move(channel)), context_(std::move(context)) {}
 
   Task<penstock::Result<Message, CallError>> Call(Message call, ReplyShape shape) override;
@@ -28,7 +28,7 @@ class SecuredChannel final : public Channel {
   // of the program and version of `header`, with its ControlXid().
   Task<void> GiveBack(std::optional<ClientContext::Use> use, const CallHeader& header);
 
-  const std::unique_ptr<Channel> channel_;
+  const std::shared_ptr<Channel> channel_;
   const std::shared_ptr<ClientContext> context_;
 };
 

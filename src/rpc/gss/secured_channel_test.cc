@@ -192,7 +192,7 @@ TEST_F(SecuredChannelTest, RejectsAServerThatDoesNotProveTheWindow) {
 }
 
 TEST_F(SecuredChannelTest, TellsWhyTheServerRefusesTheToken) {
-  testing::ToyInitiatingMechanism mallory("mallory");
+  const auto mallory = std::make_shared<testing::ToyInitiatingMechanism>("mallory");
   context = std::make_shared<ClientContext>(
       ClientContext::Parts{.mechanism = mallory, .timers = client_clock, .place = {.buffers = pool}});
   channel = NewChannel();

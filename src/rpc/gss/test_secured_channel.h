@@ -124,9 +124,10 @@ class SecuredChannelTest : public AcceptorTest {
 
   Wire wire;
   HastyClock client_clock;
-  testing::ToyInitiatingMechanism initiator{"alice"};
-  std::shared_ptr<ClientContext> context = std::make_shared<ClientContext>(ClientContext::Parts{
-      .mechanism = initiator, .timers = client_clock, .place = {.buffers = pool}, .patience = 60s});
+  std::shared_ptr<testing::ToyInitiatingMechanism> alice = std::make_shared<testing::ToyInitiatingMechanism>("alice");
+  testing::ToyInitiatingMechanism& initiator = *alice;
+  std::shared_ptr<ClientContext> context = std::make_shared<ClientContext>(
+      ClientContext::Parts{.mechanism = alice, .timers = client_clock, .place = {.buffers = pool}, .patience = 60s});
   std::unique_ptr<SecuredChannel> channel = NewChannel();
   Xid next_xid{100};
 };

@@ -1,51 +1,17 @@
 // Several calls use one context at once, on a loop and on the threads of a pool.
 #include <atomic>
-#include <condition_variable>
-#include <mutex>
 #include <vector>
 
 #include "base/loop.h"
 #include "base/test_loop.h"
 #include "rpc/gss/strand.h"
 #include "rpc/gss/test_acceptor.h"
+#include "rpc/gss/test_gate.h"
 
 namespace penstock::rpc::gss {
 namespace {
 
 using namespace std::chrono_literals;
-
-// A gate at which threads wait until the test opens it.
-class Gate {
- public:
-  void Pass() {
-    std::unique_lock lock(mutex_);
-    ++waiting_;
-    // With a time limit: if the test's own thread waits here, the test must still end.
-    if (!changed_.wait_for(lock, 20s, [this] { return open_; })) forced_ = true;
-    --waiting_;
-  }
-  void Open() {
-    const std::lock_guard lock(mutex_);
-    open_ = true;
-    changed_.notify_all();
-  }
-  // True if a wait has reached the time limit: the test could not open the gate, or an expected thread did not come.
-  bool forced() {
-    const std::lock_guard lock(mutex_);
-    return forced_;
-  }
-  int waiting() {
-    const std::lock_guard lock(mutex_);
-    return waiting_;
-  }
-
- private:
-  std::mutex mutex_;
-  std::condition_variable changed_;
-  int waiting_ = 0;
-  bool open_ = false;
-  bool forced_ = false;
-};
 
 // A toy mechanism that waits at a gate while it checks a long message. It detects concurrent use of a context.
 class HeldMechanism : public testing::ToyMechanism {

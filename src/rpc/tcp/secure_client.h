@@ -14,7 +14,7 @@
 
 namespace penstock::rpc::tcp {
 
-// What a client asks of its connections.
+// The protection that a client wants for its connections.
 struct ClientSecurity {
   std::shared_ptr<const tls::Context> context;  // not null
   // The name in the server's certificate, and whether this client shows a certificate of its own.

@@ -6,17 +6,26 @@
 
 namespace penstock::nfs::v4 {
 
-CallbackSender::Connect ConnectByTcp(Loop& loop, Duration call_limit) {
-  return [&loop, call_limit](SocketAddress client) -> Task<std::shared_ptr<rpc::Channel>> {
-    rpc::tcp::ChannelOptions options;
-    options.max_record = 64 << 10;
-    options.connect_limit = std::min<Duration>(std::chrono::seconds(5), call_limit);
-    options.call_limit = call_limit;
-    auto connected = co_await rpc::tcp::Channel::Connect(loop, client, options);
-    if (!connected) co_return nullptr;
-    co_return std::shared_ptr<rpc::Channel>(*std::move(connected));
-  };
+Task<std::shared_ptr<rpc::Channel>> ConnectByTcp(Loop& loop, SocketAddress client, Duration call_limit) {
+  rpc::tcp::ChannelOptions options;
+  options.max_record = 64 << 10;
+  options.connect_limit = std::min<Duration>(std::chrono::seconds(5), call_limit);
+  options.call_limit = call_limit;
+  auto connected = co_await rpc::tcp::Channel::Connect(loop, client, options);
+  if (!connected) co_return nullptr;
+  co_return std::shared_ptr<rpc::Channel>(*std::move(connected));
 }
+
+namespace {
+
+rpc::ClientCredential CredentialFor(const CallbackAddress& address, const CallbackOperation* operation) {
+  if (address.security) return rpc::ClientCredential(address.security->service);
+  if (!operation) return {};
+  // Clients expect AUTH_SYS in callbacks. The server calls as root.
+  return rpc::ClientCredential(rpc::SystemIdentity{.machine = "penstock", .uid = 0, .gid = 0, .groups = {}});
+}
+
+}  // namespace
 
 void CallbackSender::Probe(ClientId client) {
   Run([](CallbackSender& caller, ClientId id) -> Task<void> {
@@ -31,10 +40,9 @@ void CallbackSender::Probe(ClientId client) {
 // Sends CB_NULL if `operation` is null. The result of the call becomes the state of the client's path.
 Task<CallbackSender::Answer> CallbackSender::CallByAddress(ClientId client, CallbackAddress address,
                                                            const CallbackOperation* operation) {
-  // Clients expect AUTH_SYS in callbacks. The server calls as root.
-  const rpc::ClientCredential root(rpc::SystemIdentity{.machine = "penstock", .uid = 0, .gid = 0, .groups = {}});
+  const rpc::ClientCredential credential = CredentialFor(address, operation);
   const CallbackCall call{.program = address.program,
-                          .credential = operation ? root.auth() : rpc::OpaqueAuth{},
+                          .credential = credential.auth(),
                           .minor_version = MinorVersion(0),
                           .identifier = address.identifier,
                           .operation = operation};
@@ -60,7 +68,7 @@ Task<std::shared_ptr<rpc::Channel>> CallbackSender::ChannelTo(ClientId client, c
     addresses_.erase(path);
   }
   if (!address.endpoint || stopping_) co_return nullptr;
-  const auto channel = co_await connect_(*address.endpoint);
+  const auto channel = co_await connect_(address);
   if (!channel || stopping_) co_return nullptr;
   state_.Run([&](StateTables& state) {
     std::erase_if(addresses_, [&](const auto& path) { return !state.clients.Has(path.first); });

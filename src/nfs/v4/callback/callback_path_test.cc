@@ -101,6 +101,18 @@ TEST_F(CallbackSenderTest, CallsAClientOfMinorVersionZeroAtItsAddress) {
   EXPECT_EQ(listener_->received[1].head.minorversion, 0u);
 }
 
+// RFC 7530 §3.3.3
+TEST_F(CallbackSenderTest, CallsUnderTheFlavorOfSetClientId) {
+  listener_ = MakeChannel(Good);
+  OpenMinorZero(kListener, CallbackSecurity{.service = rpc::GssService::kIntegrity, .client = "c", .server = "s"});
+  caller_.Probe(client_);
+  OffloadDone();
+  ASSERT_EQ(listener_->received.size(), 2u);
+  for (const ReceivedCallback& call : listener_->received) {
+    EXPECT_EQ(call.header.credential.flavor, rpc::AuthFlavor::RPCSEC_GSS);
+  }
+}
+
 TEST_F(CallbackSenderTest, SetsThePathDownIfTheConnectionFails) {
   OpenMinorZero();
   caller_.Probe(client_);

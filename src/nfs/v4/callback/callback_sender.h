@@ -33,8 +33,9 @@ namespace penstock::nfs::v4 {
 
 class CallbackSender : public Callbacks {
  public:
-  // Connects to a client without sessions, on the home loop. The result is null if that fails.
-  using Connect = std::function<Task<std::shared_ptr<rpc::Channel>>(SocketAddress)>;
+  // Connects to a client without sessions, on the home loop; the address has an endpoint. The channel protects calls
+  // whose credential says so. The result is null if that fails.
+  using Connect = std::function<Task<std::shared_ptr<rpc::Channel>>(const CallbackAddress&)>;
 
   struct Options {
     Duration again = std::chrono::seconds(1);           // the pause between two attempts of the same call
@@ -143,7 +144,8 @@ class CallbackSender : public Callbacks {
   rpc::XidSequence xids_;
 };
 
-// Connects by TCP. If a call is not answered within `call_limit`, the call fails and its connection is closed.
-CallbackSender::Connect ConnectByTcp(Loop& loop, Duration call_limit);
+// Connects by TCP, without protection. If a call is not answered within `call_limit`, the call fails and its connection
+// is closed.
+Task<std::shared_ptr<rpc::Channel>> ConnectByTcp(Loop& loop, SocketAddress client, Duration call_limit);
 
 }  // namespace penstock::nfs::v4

@@ -101,9 +101,11 @@ class CallbackSenderTest : public testing::Test {
     return created.reply.csr_resok4().csr_sessionid;
   }
   // Adds a client of minor version 0.
-  void OpenMinorZero(std::optional<SocketAddress> endpoint = kListener) {
+  void OpenMinorZero(std::optional<SocketAddress> endpoint = kListener,
+                     std::optional<CallbackSecurity> security = std::nullopt) {
     state_.Run([&](StateTables& state) {
-      const CallbackAddress callback{.program = 0x40000009, .endpoint = std::move(endpoint), .identifier = 3};
+      const CallbackAddress callback{
+          .program = 0x40000009, .endpoint = std::move(endpoint), .identifier = 3, .security = std::move(security)};
       const auto set = state.Set({.verifier = Verifier(1), .id = "x", .callback = callback, .dialect = DialectOf(0)},
                                  User(0), ++connections_, world_.Now());
       client_ = set->id;
@@ -145,8 +147,8 @@ class CallbackSenderTest : public testing::Test {
                          nullptr,
                          world_,
                          buffers_,
-                         [this](SocketAddress to) -> Task<std::shared_ptr<rpc::Channel>> {
-                           connected_to_.push_back(to);
+                         [this](const CallbackAddress& to) -> Task<std::shared_ptr<rpc::Channel>> {
+                           connected_to_.push_back(*to.endpoint);
                            co_return listener_;
                          },
                          {.again = std::chrono::seconds(1),

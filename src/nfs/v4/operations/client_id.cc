@@ -13,11 +13,14 @@ using namespace nfs4;  // NOLINT: the protocol's own names, RFC 7530
 namespace {
 
 // Returns the callback address, which must be on the host that the client calls from: otherwise a client could make the
-// server connect to any host. It is empty for a client that uses RPCSEC_GSS, because callbacks would need RPCSEC_GSS
-// too (RFC 7530 §3.3.3), and the server establishes no contexts.
+// server connect to any host. It is empty for a client whose mechanism gives the server no way to call it.
 CallbackAddress AddressOf(const cb_client4& callback, uint32_t identifier, const rpc::CallContext& call) {
-  if (call.credential.flavor == rpc::AuthFlavor::RPCSEC_GSS)
-    return {.program = callback.cb_program, .identifier = identifier};
+  std::optional<CallbackSecurity> security;
+  if (const rpc::Credential& sender = call.credential; sender.flavor == rpc::AuthFlavor::RPCSEC_GSS) {
+    if (sender.mechanism != rpc::GssMechanism::kKerberos || sender.initiator->acceptor.empty())
+      return {.program = callback.cb_program, .identifier = identifier};
+    security = {.service = sender.service, .client = sender.initiator->display, .server = sender.initiator->acceptor};
+  }
   const rpc::Peer& peer = call.peer;
   // The server calls back over TCP only.
   const auto netid = rpc::ParseNetid(callback.cb_location.na_r_netid);
@@ -25,7 +28,10 @@ CallbackAddress AddressOf(const cb_client4& callback, uint32_t identifier, const
                             ? rpc::ParseUniversalAddress(*netid, callback.cb_location.na_r_addr)
                             : std::nullopt;
   const bool same = endpoint && Unmapped(endpoint->address()) == Unmapped(peer.address.address());
-  return {.program = callback.cb_program, .endpoint = same ? endpoint : std::nullopt, .identifier = identifier};
+  return {.program = callback.cb_program,
+          .endpoint = same ? endpoint : std::nullopt,
+          .identifier = identifier,
+          .security = std::move(security)};
 }
 
 }  // namespace

@@ -42,6 +42,25 @@ TEST_F(ClientIdTest, SetsAndConfirmsAClientId) {
   EXPECT_EQ(Renew(set.resok4().clientid), NFS4_OK);
 }
 
+// RFC 7530 §3.3.3
+TEST_F(ClientIdTest, CallsAClientWithKerberosByThePrincipalsOfSetClientId) {
+  const TestInitiator machine("host/client");
+  server.SetInitiator(machine, rpc::GssService::kIntegrity);
+  const auto callback = [&](const SETCLIENTID4resok& set) {
+    EXPECT_EQ(Confirm(set), NFS4_OK);
+    return server.state.Run([&](StateTables& state) { return state.clients.Find(ClientId(set.clientid))->callback; });
+  };
+  const CallbackAddress protected_calls = callback(Set(1).resok4());
+  EXPECT_TRUE(protected_calls.endpoint);
+  EXPECT_EQ(
+      protected_calls.security,
+      (CallbackSecurity{.service = rpc::GssService::kIntegrity, .client = "host/client", .server = "nfs/server"}));
+
+  const TestInitiator over_ccm("host/client", rpc::kNobody, rpc::GssMechanism::kConjunction);
+  server.SetInitiator(over_ccm, rpc::GssService::kIntegrity);
+  EXPECT_FALSE(callback(Set(2).resok4()).endpoint) << "the server makes no contexts of this mechanism";
+}
+
 TEST_F(ClientIdTest, RejectsAnUnknownConfirmation) {
   auto set = Set().resok4();
   set.setclientid_confirm = {};

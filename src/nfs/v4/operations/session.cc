@@ -147,10 +147,10 @@ Task<CREATE_SESSION4res> CreateSession(Compound& compound, const CREATE_SESSION4
   const Services& services = compound.services;
   const auto fore = NegotiateFore(arguments.csa_fore_chan_attrs, services.settings);
   if (!fore) co_return CREATE_SESSION4res(fore.error());
-  const auto back = NegotiateBack(arguments.csa_back_chan_attrs);
-  if (!back) co_return CREATE_SESSION4res(back.error());
   auto credential = CallbackCredential(arguments.csa_sec_parms, compound);
   if (!credential) co_return CREATE_SESSION4res(credential.error());
+  const auto back = NegotiateBack(arguments.csa_back_chan_attrs, credential->protection() != nullptr);
+  if (!back) co_return CREATE_SESSION4res(back.error());
 
   Sessions::CreateRequest asked{.client = ClientId(arguments.csa_clientid),
                                 .sequence = SequenceId(arguments.csa_sequence),

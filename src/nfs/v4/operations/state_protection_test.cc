@@ -365,17 +365,5 @@ TEST_F(CallbackSecurityTest, BackchannelCtlChangesTheContext) {
   EXPECT_FALSE(is_protected());
 }
 
-// RFC 7530 §3.3.3
-TEST_F(StateProtectionTest, DoesNotCallAVersion0ClientOfRpcsecGss) {
-  AsAlice();
-  server.peer.address = {asio::ip::make_address("127.0.0.1"), 700};
-  const Client0 client(server, "client");
-  EXPECT_FALSE(
-      server.state.Run([&](StateTables& state) { return state.clients.Find(client.id())->callback.endpoint; }));
-  server.SetUser(0);
-  const Client0 other(server, "other");
-  EXPECT_TRUE(server.state.Run([&](StateTables& state) { return state.clients.Find(other.id())->callback.endpoint; }));
-}
-
 }  // namespace
 }  // namespace penstock::nfs::v4

@@ -20,10 +20,21 @@
 namespace penstock::nfs::v4 {
 
 // The address where a client of minor version 0 listens for callbacks (RFC 7530 §16.33).
+// The protection of calls to a client of version 4.0 that uses RPCSEC_GSS with Kerberos (RFC 7530 §3.3.3). The server
+// calls with the name by which the client has called it.
+struct CallbackSecurity {
+  rpc::GssService service{};
+  std::string client{};  // principals
+  std::string server{};
+
+  bool operator==(const CallbackSecurity&) const = default;
+};
+
 struct CallbackAddress {
   uint32_t program = 0;
   std::optional<SocketAddress> endpoint{};  // empty: the server does not call the client
   uint32_t identifier = 0;
+  std::optional<CallbackSecurity> security{};  // empty: calls have AUTH_SYS
 
   bool operator==(const CallbackAddress&) const = default;
 };

@@ -19,7 +19,7 @@ inline constexpr size_t kSmallestReply = 80;
 Result<nfs4::channel_attrs4, nfs4::nfsstat4> NegotiateFore(const nfs4::channel_attrs4& asked, const Settings& settings);
 
 // Returns the attributes of the backchannel that the server grants. NFS4ERR_TOOSMALL if CB_SEQUENCE with CB_RECALL
-// would not fit.
-Result<nfs4::channel_attrs4, nfs4::nfsstat4> NegotiateBack(const nfs4::channel_attrs4& asked);
+// would not fit. `is_protected`: RPCSEC_GSS protects callbacks, which makes them and their replies longer.
+Result<nfs4::channel_attrs4, nfs4::nfsstat4> NegotiateBack(const nfs4::channel_attrs4& asked, bool is_protected);
 
 }  // namespace penstock::nfs::v4

@@ -69,20 +69,33 @@ TEST(ChannelAttributes, GrantsAtLeastOneSlot) {
 TEST(ChannelAttributes, AcceptsTheBackchannelThatTheClientOffers) {
   nfs4::channel_attrs4 asked = PlainChannel(1000);
   asked.ca_maxoperations = 2;
-  EXPECT_EQ(NegotiateBack(asked), asked);
+  EXPECT_EQ(NegotiateBack(asked, true), asked);
 }
 
 TEST(ChannelAttributes, RefusesABackchannelTooSmallForARecall) {
   const auto refused = [](auto change) {
     nfs4::channel_attrs4 asked = PlainChannel();
     change(asked);
-    return NegotiateBack(asked) == std::unexpected(nfs4::NFS4ERR_TOOSMALL);
+    return NegotiateBack(asked, false) == std::unexpected(nfs4::NFS4ERR_TOOSMALL);
   };
   EXPECT_TRUE(refused([](auto& asked) { asked.ca_maxrequestsize = 10; }));
   EXPECT_TRUE(refused([](auto& asked) { asked.ca_maxresponsesize = 10; }));
   EXPECT_TRUE(refused([](auto& asked) { asked.ca_maxoperations = 1; }));
   EXPECT_TRUE(refused([](auto& asked) { asked.ca_maxrequests = 0; }));
   EXPECT_FALSE(refused([](auto&) {}));
+}
+
+TEST(ChannelAttributes, ABackchannelNeedsRoomForTheProtectionOfCallbacks) {
+  nfs4::channel_attrs4 asked = PlainChannel();
+  asked.ca_maxrequestsize = 400;
+  asked.ca_maxresponsesize = 300;
+  EXPECT_TRUE(NegotiateBack(asked, false));
+  EXPECT_FALSE(NegotiateBack(asked, true));
+  asked.ca_maxrequestsize = 500;
+  EXPECT_TRUE(NegotiateBack(asked, true));
+  asked.ca_maxresponsesize = 200;
+  EXPECT_TRUE(NegotiateBack(asked, false));
+  EXPECT_FALSE(NegotiateBack(asked, true));
 }
 
 }  // namespace
