@@ -11,13 +11,6 @@ namespace penstock::client {
 using nfs_protocol::SecurityFlavor;
 using rpc::gss::ClientContext;
 
-namespace {
-
-// A KDC that does not answer occupies one of them for each token.
-constexpr size_t kTokenThreads = 4;
-
-}  // namespace
-
 MakeInitiator KerberosInitiators(KerberosOptions options) {
   return [options = std::move(options)](const std::string& host) {
     return std::make_unique<rpc::gss::KerberosClient>(
@@ -33,7 +26,6 @@ CallSecurity::CallSecurity(Loop& loop, Workers& workers, const Url& url, const M
           ClientContext::Parts{.mechanism = initiator_,
                                .timers = loop,
                                .place = {.buffers = loop.buffers(), .loop = &loop, .pool = &workers},
-                               .token_threads = std::make_shared<Workers>(kTokenThreads, Workers::AtEnd::kLeave),
                                .patience = std::chrono::seconds(url.timeout)})),
       callbacks_(loop, &workers) {}
 

@@ -62,6 +62,7 @@ class ForgetfulAcceptor final : public rpc::SecurityFlavor {
     }
 
     TimePoint expires() const override { return protection_->expires(); }
+    size_t handle_size() const override { return 8; }
 
    private:
     const std::shared_ptr<rpc::ReverseProtection> protection_;

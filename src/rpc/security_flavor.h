@@ -45,6 +45,8 @@ class ReverseProtection {
   virtual Task<Result<Message, CallError>> Call(BackChannel& channel, Message call, ReplyShape shape) = 0;
   // When the context ends.
   virtual TimePoint expires() const = 0;
+  // The size of the handle in each call.
+  virtual size_t handle_size() const = 0;
 };
 
 class SecurityFlavor {

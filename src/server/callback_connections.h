@@ -3,8 +3,11 @@
 
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 
+#include "base/cancellation.h"
+#include "base/log_limit.h"
 #include "base/loop.h"
 #include "base/workers.h"
 #include "nfs/v4/callback/callback_sender.h"
@@ -12,7 +15,7 @@
 namespace penstock::server {
 
 // Connects to clients by TCP. Calls to a client that uses Kerberos have its protection: the server is the initiator
-// then, with the keys of its own keytab (RFC 7530 §3.3.3).
+// then, with the keys of its own keytab (RFC 7530 §3.3.3). Belongs to its loop.
 class CallbackConnections {
  public:
   struct Parts {
@@ -23,15 +26,21 @@ class CallbackConnections {
     std::optional<std::string> keytab{};
   };
   // The loop and the pool outlive the connections.
-  explicit CallbackConnections(Parts parts);
+  explicit CallbackConnections(Parts parts) : parts_(std::move(parts)) {}
 
-  // Returns null if there is no connection. On the loop.
+  // Returns null if there is no connection. This object outlives the connection.
   Task<std::shared_ptr<rpc::Channel>> To(const nfs::v4::CallbackAddress& client);
+  // Calls that are under way fail, also those that wait for a connection or a KDC.
+  void Stop() { stopping_.Cancel(); }
 
  private:
+  class Connection;
+
   const Parts parts_;
+  Cancellation stopping_;
   // The KDC may not answer. Then clients that use Kerberos get no callbacks, and nobody else waits.
-  const std::shared_ptr<Workers> token_threads_;
+  std::shared_ptr<Workers> token_threads_;
+  LogLimit about_contexts_;
 };
 
 }  // namespace penstock::server

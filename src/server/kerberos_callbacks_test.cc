@@ -1,4 +1,11 @@
 // Calls to clients of version 4.0 that use Kerberos.
+#include <fmt/core.h>
+
+#include <array>
+#include <asio/ip/udp.hpp>
+#include <fstream>
+#include <future>
+
 #include "base/test_loop.h"
 #include "rpc/client.h"
 #include "rpc/dispatch.h"
@@ -99,6 +106,56 @@ TEST_F(KerberosCallbacksTest, TheServerDoesNotCallAClientThatIsAnotherPrincipal)
 TEST_F(KerberosCallbacksTest, WithoutAKeytabTheServerDoesNotCall) {
   EXPECT_FALSE(Ask({.service = GssService::kIntegrity, .client = kClient, .server = kServer}, std::nullopt));
   EXPECT_EQ(program_.calls, 0u);
+}
+
+// A host that takes the messages of KDCs and never answers.
+class SilentKdc {
+ public:
+  SilentKdc() {
+    datagrams_.bind({asio::ip::make_address("127.0.0.1"), 0});
+    const std::string address = fmt::format("127.0.0.1:{}", datagrams_.local_endpoint().port());
+    const auto path = directory_.path() / "krb5.conf";
+    std::ofstream(path) << "[libdefaults]\n default_realm = PENSTOCK.TEST\n udp_preference_limit = 65000\n[realms]\n"
+                        << " PENSTOCK.TEST = {\n  kdc = " << address << "\n }\n";
+    ::setenv("KRB5_CONFIG", path.c_str(), 1);
+  }
+  ~SilentKdc() { ::setenv("KRB5_CONFIG", before_.c_str(), 1); }
+
+  // Waits for the first message.
+  bool IsAsked() {
+    std::array<char, 2000> message;
+    asio::error_code error;
+    return datagrams_.receive(asio::buffer(message), 0, error) > 0;
+  }
+
+ private:
+  const std::string before_ = Environment("KRB5_CONFIG");
+  TemporaryDirectory directory_;
+  asio::io_context context_;
+  asio::ip::udp::socket datagrams_{context_, asio::ip::udp::v4()};
+};
+
+TEST_F(KerberosCallbacksTest, StopEndsACallThatWaitsForAKdc) {
+  SilentKdc kdc;
+  auto loop = std::make_unique<Loop>();
+  auto connections = std::make_unique<CallbackConnections>(CallbackConnections::Parts{
+      .loop = *loop, .pool = pool_, .call_limit = kTestPatience, .keytab = Environment("KRB5_KTNAME")});
+  std::optional<rpc::CallError> error;
+  Spawn([](CallbackConnections& from, Loop& on, SocketAddress to, std::optional<rpc::CallError>& out) -> Task<> {
+    const nfs::v4::CallbackSecurity security{.service = GssService::kIntegrity, .client = kClient, .server = kServer};
+    const auto channel = co_await from.To({.program = 1, .endpoint = to, .identifier = 0, .security = security});
+    rpc::Client caller(*channel, on.buffers(), rpc::Xid(1), rpc::ClientCredential(security.service));
+    const auto reply = co_await caller.Call<rpc::testing::WhoAmI>({}, {.open = 100, .results = {}});
+    out = reply ? rpc::CallError{} : reply.error().transport;
+  }(*connections, *loop, endpoint_, error));
+  std::future<bool> asked = std::async(std::launch::async, [&] { return kdc.IsAsked(); });
+  ASSERT_TRUE(TurnUntil(*loop, [&] { return asked.wait_for(std::chrono::seconds(0)) == std::future_status::ready; }));
+  EXPECT_FALSE(error);
+  connections->Stop();
+  EXPECT_EQ(error, rpc::CallError::kNoContext);
+  connections.reset();
+  TurnFor(*loop, {});
+  loop.reset();  // while a thread is still in the library
 }
 
 TEST(DefaultKeytab, IsThePathOfTheEnvironment) { EXPECT_EQ(rpc::gss::DefaultKeytab(), Environment("KRB5_KTNAME")); }

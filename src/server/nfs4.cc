@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <optional>
 
+#include "base/log.h"
 #include "base/state_directory.h"
 #include "nfs/v4/engine/compound_head.h"
 #include "nfs/v4/operations/copy.h"
@@ -105,7 +106,10 @@ SetupResult<Nfs4::Memory> Nfs4::OpenMemory(const stdfs::path& directory, const n
 
 std::optional<std::string> Nfs4::KeytabForCallbacks(const Surroundings& surroundings) {
   if (!surroundings.gss) return std::nullopt;
-  return surroundings.keytab.empty() ? rpc::gss::DefaultKeytab() : surroundings.keytab;
+  auto keytab = surroundings.keytab.empty() ? rpc::gss::DefaultKeytab() : surroundings.keytab;
+  if (!keytab)
+    log::warn("clients of version 4.0 that use Kerberos get no delegations: the host's keytab is not a file");
+  return keytab;
 }
 
 Nfs4::Nfs4(nfs::v4::Settings settings, const Surroundings& surroundings,
@@ -188,10 +192,12 @@ Task<> Nfs4::Stop() {
   stopping_ = true;
   timer_->Cancel();
   caller_.Stop();
+  connections_.Stop();
   copy_sources_.Abort();
   co_await nfs::v4::EndCopies(state_, home_);
   co_await copy_sources_.Stop(home_);
   co_await under_way_.Ended();
+  co_await caller_.Ended();
 }
 
 }  // namespace penstock::server

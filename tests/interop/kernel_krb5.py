@@ -19,7 +19,7 @@ from files import MIB, assert_same, digests  # noqa: E402
 from guest import Guest  # noqa: E402
 from guest_kerberos import DOMAIN, SERVER, STRANGER, join, uid  # noqa: E402
 from guest_programs import carried, with_libraries  # noqa: E402
-from kerberos import USERS  # noqa: E402
+from kerberos import NAME, USERS  # noqa: E402
 from kernel_clients import CALLED_AT  # noqa: E402
 from linux import require  # noqa: E402
 from mounts import SHELL, Mount, exported  # noqa: E402
@@ -181,17 +181,18 @@ cat /mnt/file
 echo "==== holding"
 read line
 echo "==== returned $(calls DELEGRETURN)"
+sed -n 's/^sname = /==== called by /p' /tmp/svcgssd.log
 umount /mnt || exit 1
 """
 
 
-def callbacks(scratch, _, mount):
+def callbacks(scratch, name, mount):
     """The server recalls a delegation from a client of version 4.0, because a program on the host opens the file."""
     folder = exported(scratch)
     with open(f"{folder}/file", "w") as file:
         file.write("==== read\n")
     (port,) = free_ports(1)
-    with secured(folder) as (realm, server):
+    with secured(folder) as (realm, server), Capture(name, server):
         script = join(server) + CALLED % port + SHELL + mount.command(server, host=SERVER) + HOLD
         programs = with_libraries("rpc.svcgssd", "/usr/sbin/rpc.svcgssd", "usr/sbin/")
         with Guest(script, files=guest_kerberos.files(realm) | programs, forwards={port: port}) as guest:
@@ -202,6 +203,7 @@ def callbacks(scratch, _, mount):
             lines = guest.finish(SECONDS)
     assert "==== read" in lines, lines
     assert "==== returned 1" in lines, "the guest has not returned a delegation"
+    assert f"==== called by nfs/{SERVER}@{NAME}" in lines, "the server has not made a context with the guest"
 
 
 def cases():

@@ -103,16 +103,24 @@ void ClientContext::Forget(const Use& use) {
 
 std::optional<ClientContext::Use> ClientContext::Close() { return LastUse(std::exchange(current_, nullptr)); }
 
-TokenMaker::Threads ClientContext::Threads() const {
-  return {.loop = parts_.place.loop, .workers = parts_.token_threads, .client = parts_.place.client};
+void ClientContext::Stop() {
+  pauses_.EndAll();
+  if (waiting_for_) waiting_for_->Cancel();
+}
+
+TokenMaker::Place ClientContext::PlaceOfToken() {
+  std::shared_ptr<Workers>& threads = parts_.token_threads;
+  if (parts_.place.loop && !threads) threads = std::make_shared<Workers>(1, Workers::AtEnd::kLeave);
+  return {.timers = parts_.timers, .loop = parts_.place.loop, .threads = threads, .client = parts_.place.client};
 }
 
 void ClientContext::BeginToken() {
-  const TimePoint now = parts_.timers.Now();
-  if (first_token_ && !(first_token_->is_done() && now >= first_token_begun_ + kTokenAge)) return;
-  first_token_begun_ = now;
-  first_token_ =
-      std::make_unique<TokenMaker>(parts_.mechanism, parts_.mechanism->Begin(), std::vector<std::byte>(), Threads());
+  const auto is_old = [&](const TokenMaker& token) {
+    return token.is_done() && parts_.timers.Now() >= token.done_at() + kTokenAge;
+  };
+  if (first_token_ && !is_old(*first_token_)) return;
+  first_token_ = std::make_unique<TokenMaker>(parts_.mechanism, parts_.mechanism->Begin(), std::vector<std::byte>(),
+                                              PlaceOfToken());
 }
 
 Task<penstock::Result<void, CallError>> ClientContext::MakeCurrent(Channel& channel, const CallHeader& header) {
@@ -141,9 +149,9 @@ Task<penstock::Result<void, CallError>> ClientContext::MakeCurrent(Channel& chan
       break;
     }
     trouble_ = refusal.failure.text;
-    if (!refusal.failure.may_pass || parts_.timers.Now() + pause >= give_up) break;
+    if (!refusal.failure.may_pass || pauses_.ended() || parts_.timers.Now() + pause >= give_up) break;
     log::warn("{}; the client tries again", trouble_);
-    co_await Sleep(parts_.timers, pause);
+    co_await pauses_.For(pause);
     pause = std::min(2 * pause, kLongestPause);
   }
   making_ = false;
@@ -165,12 +173,18 @@ Task<ClientContext::Made> ClientContext::Make(Channel& channel, const CallHeader
   std::unique_ptr<InitiatingContext> mechanism;
   Answer answer;
   for (int tokens = 0;; ++tokens) {
-    co_await maker->Wait(parts_.timers, until);
+    if (pauses_.ended()) co_return fail("the calls end");
+    waiting_for_ = maker.get();
+    co_await maker->Wait(until);
+    waiting_for_ = nullptr;
     if (!maker->is_done()) {
+      Refusal refusal = fail(tokens > 0 ? "Kerberos has not taken the server's answer in time"
+                                        : "no KDC has answered in time: see whether krb5.conf names the right one, and "
+                                          "whether it runs")
+                            .error();
+      refusal.failure.may_pass = true;
       if (tokens == 0) first_token_ = std::move(maker);  // for the next attempt
-      co_return std::unexpected(
-          Refusal{.failure = {.text = fmt::format("{}: no KDC has answered in time", parts_.mechanism->Acceptor()),
-                              .may_pass = true}});
+      co_return std::unexpected(std::move(refusal));
     }
     TokenMaker::Made made = maker->Take();
     mechanism = std::move(made.context);
@@ -184,7 +198,7 @@ Task<ClientContext::Made> ClientContext::Make(Channel& channel, const CallHeader
     if (!answered) co_return std::unexpected(std::move(answered).error());
     answer = *std::move(answered);
     if (answer.complete && answer.token.empty() && step->complete) break;
-    maker = std::make_unique<TokenMaker>(parts_.mechanism, std::move(mechanism), answer.token, Threads());
+    maker = std::make_unique<TokenMaker>(parts_.mechanism, std::move(mechanism), answer.token, PlaceOfToken());
   }
   context->handle = std::move(answer.handle);
   context->window = std::max<uint32_t>(answer.window, 1);

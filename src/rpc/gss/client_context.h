@@ -8,6 +8,7 @@
 
 #include "base/buffer.h"
 #include "base/loop.h"
+#include "base/pauses.h"
 #include "base/result.h"
 #include "base/signal.h"
 #include "base/task.h"
@@ -39,14 +40,14 @@ class ClientContext {
     TimerService& timers;
     // Where messages are sealed.
     SealingPlace place;
-    // Where the mechanism makes its tokens: see TokenMaker::Threads.
+    // Where the mechanism makes its tokens: see TokenMaker::Place. Null: on a thread of this context.
     std::shared_ptr<Workers> token_threads{};
     // How long a call waits for a context if a service in the network does not answer. For the first context it waits
     // for one answer only.
     Duration patience = Duration::zero();
   };
   // The loop, the timers and the pool in `parts` outlive the context.
-  explicit ClientContext(Parts parts) : parts_(std::move(parts)) {}
+  explicit ClientContext(Parts parts) : parts_(std::move(parts)), pauses_(parts_.timers) {}
   ClientContext(const ClientContext&) = delete;
   ClientContext& operator=(const ClientContext&) = delete;
 
@@ -78,6 +79,8 @@ class ClientContext {
   std::optional<Use> End(Use use);
   // The server does not know the context of `use`, or does not accept it any more: no later call uses it.
   void Forget(const Use& use);
+  // Calls that wait for a context fail with kNoContext, also later ones.
+  void Stop();
   // Ends the use of the current context. Returns a Use for the call that gives it back, if there is one.
   std::optional<Use> Close();
 
@@ -99,7 +102,7 @@ class ClientContext {
   bool IsUsable() const;
   // Begins to make the first token of another context, unless there is one that can be sent.
   void BeginToken();
-  TokenMaker::Threads Threads() const;
+  TokenMaker::Place PlaceOfToken();
   Task<penstock::Result<void, CallError>> MakeCurrent(Channel& channel, const CallHeader& header);
   // Waits for tokens until `until`.
   Task<Made> Make(Channel& channel, const CallHeader& header, TimePoint until);
@@ -110,12 +113,13 @@ class ClientContext {
   // Returns a Use for the call that gives `context` back, if there is something to give back.
   static std::optional<Use> LastUse(const std::shared_ptr<Established>& context);
 
-  const Parts parts_;
+  Parts parts_;
+  Pauses pauses_;
   std::shared_ptr<Established> current_;
   std::vector<std::shared_ptr<Established>> previous_;  // replaced while no call was under way, and not given back yet
   std::string initiator_;                               // of the first context
   std::unique_ptr<TokenMaker> first_token_;             // of another context
-  TimePoint first_token_begun_{};
+  TokenMaker* waiting_for_ = nullptr;                   // the maker of the token that a call waits for
   bool making_ = false;
   uint64_t attempts_ = 0;  // that have ended
   CallError last_error_ = CallError::kNoContext;

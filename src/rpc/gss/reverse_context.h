@@ -19,6 +19,7 @@ class ReverseContext final : public ReverseProtection {
 
   Task<penstock::Result<Message, CallError>> Call(BackChannel& channel, Message call, ReplyShape shape) override;
   TimePoint expires() const override { return expires_; }
+  size_t handle_size() const override { return context_.handle.size(); }
 
  private:
   const CallingContext context_;

@@ -13,64 +13,75 @@ struct TokenMaker::State {
   const std::shared_ptr<InitiatingMechanism> mechanism;  // outlives the context
   std::unique_ptr<InitiatingContext> context;
   const std::vector<std::byte> from_acceptor;
-  Loop* const loop;
-  Signal changed;  // on the loop
+  Signal changed{};  // on the loop
+  bool is_cancelled = false;
 
-  std::mutex mutex;
-  std::optional<Result<InitiatingContext::Step>> step;
-  bool is_waited_for = false;  // the loop exists while this is true
+  std::mutex mutex{};
+  // The members below have the mutex. The maker and its loop exist while `timers` is not null.
+  TimerService* timers = nullptr;
+  Loop* loop = nullptr;
+  std::optional<Result<InitiatingContext::Step>> step{};
+  TimePoint done_at{};
 };
 
 TokenMaker::TokenMaker(std::shared_ptr<InitiatingMechanism> mechanism, std::unique_ptr<InitiatingContext> context,
-                       std::vector<std::byte> from_acceptor, const Threads& threads)
-    : state_(new State{.mechanism = std::move(mechanism),
+                       std::vector<std::byte> from_acceptor, const Place& place)
+    : timers_(place.timers),
+      state_(new State{.mechanism = std::move(mechanism),
                        .context = std::move(context),
                        .from_acceptor = std::move(from_acceptor),
-                       .loop = threads.loop,
-                       .changed = {},
-                       .mutex = {},
-                       .step = {}}) {
-  if (!threads.loop || !threads.workers) {
+                       .timers = &place.timers,
+                       .loop = place.loop}) {
+  if (!place.loop || !place.threads) {
     state_->step = state_->context->Initiate(state_->from_acceptor);
+    state_->done_at = place.timers.Now();
     return;
   }
-  threads.workers->Post(
-      [state = state_] {
-        auto step = state->context->Initiate(state->from_acceptor);
-        const std::lock_guard lock(state->mutex);
-        state->step = std::move(step);
-        if (state->is_waited_for) state->loop->Post([state] { state->changed.Notify(); });
-      },
-      threads.client);
+  const auto make = [state = state_] {
+    const auto is_wanted = [&state] {
+      const std::lock_guard lock(state->mutex);
+      return state->timers != nullptr;
+    };
+    if (!is_wanted()) return;
+    auto step = state->context->Initiate(state->from_acceptor);
+    const std::lock_guard lock(state->mutex);
+    if (!state->timers) return;
+    state->step = std::move(step);
+    state->done_at = state->timers->Now();
+    state->loop->Post([state] { state->changed.Notify(); });
+  };
+  place.threads->Post(make, place.client);
 }
 
-TokenMaker::~TokenMaker() = default;
+TokenMaker::~TokenMaker() {
+  const std::lock_guard lock(state_->mutex);
+  state_->timers = nullptr;
+}
 
 bool TokenMaker::is_done() const {
   const std::lock_guard lock(state_->mutex);
   return state_->step.has_value();
 }
 
-Task<> TokenMaker::Wait(TimerService& timers, TimePoint until) {
-  // Also if this task is destroyed while it waits.
-  struct Expectation {
-    explicit Expectation(State& of) : state(of) { Set(true); }
-    ~Expectation() { Set(false); }
-    void Set(bool is_waited_for) {
-      const std::lock_guard lock(state.mutex);
-      state.is_waited_for = is_waited_for;
-    }
-    State& state;
-  };
+TimePoint TokenMaker::done_at() const {
+  const std::lock_guard lock(state_->mutex);
+  return state_->done_at;
+}
+
+Task<> TokenMaker::Wait(TimePoint until) {
   bool is_late = false;
-  const auto timer = timers.MakeTimer([&] {
+  const auto timer = timers_.MakeTimer([&] {
     is_late = true;
     state_->changed.Notify();
   });
-  const Expectation expectation(*state_);
   if (is_done()) co_return;
-  timer->ExpireAfter(until - timers.Now());
-  while (!is_done() && !is_late) co_await state_->changed;
+  timer->ExpireAfter(until - timers_.Now());
+  while (!is_done() && !is_late && !state_->is_cancelled) co_await state_->changed;
+}
+
+void TokenMaker::Cancel() {
+  state_->is_cancelled = true;
+  state_->changed.Notify();
 }
 
 TokenMaker::Made TokenMaker::Take() {

@@ -14,27 +14,33 @@
 namespace penstock::rpc::gss {
 
 // The mechanism may ask a KDC, which may not answer for minutes, and cannot be interrupted. So each token is made on
-// another thread, and whoever wants the token may stop waiting for it. Belongs to its loop.
+// another thread, and whoever wants the token may stop waiting for it. Belongs to its loop, and ends before it.
 class TokenMaker {
  public:
-  struct Threads {
+  struct Place {
+    TimerService& timers;  // any thread may call Now()
     Loop* loop = nullptr;  // of the waiter; null in a simulation
     // A thread that hangs outlives the maker: see Workers::AtEnd::kLeave. Null: the token is made at once.
-    std::shared_ptr<Workers> workers;
+    std::shared_ptr<Workers> threads{};
     ClientKey client{};  // whose turn on the threads it is
   };
 
   // Begins to process the acceptor's last token, which is empty for the first one.
   TokenMaker(std::shared_ptr<InitiatingMechanism> mechanism, std::unique_ptr<InitiatingContext> context,
-             std::vector<std::byte> from_acceptor, const Threads& threads);
+             std::vector<std::byte> from_acceptor, const Place& place);
+  // A token that no thread has begun is not made.
   ~TokenMaker();
   TokenMaker(const TokenMaker&) = delete;
   TokenMaker& operator=(const TokenMaker&) = delete;
 
   // Whether the token has been made, or could not be made.
   bool is_done() const;
-  // Waits until is_done(), but no longer than until `until`. Only one caller may wait. The maker outlives the task.
-  Task<> Wait(TimerService& timers, TimePoint until);
+  // When that was. Requires is_done().
+  TimePoint done_at() const;
+  // Waits until is_done(), but no longer than until `until`, and not after Cancel(). Only one caller may wait. The
+  // maker outlives the task.
+  Task<> Wait(TimePoint until);
+  void Cancel();
 
   struct Made {
     std::unique_ptr<InitiatingContext> context;
@@ -45,6 +51,7 @@ class TokenMaker {
 
  private:
   struct State;
+  TimerService& timers_;
   const std::shared_ptr<State> state_;  // shared with the thread
 };
 

@@ -54,17 +54,15 @@ class GatedMechanism : public testing::ToyInitiatingMechanism {
 
 class TokenMakerTest : public ::testing::Test {
  protected:
-  void Begin() {
-    maker.emplace(mechanism, mechanism->Begin(), std::vector<std::byte>(),
-                  TokenMaker::Threads{.loop = &loop, .workers = threads, .client = {}});
-  }
+  TokenMaker::Place Place() { return {.timers = loop, .loop = &loop, .threads = threads}; }
+  void Begin() { maker.emplace(mechanism, mechanism->Begin(), std::vector<std::byte>(), Place()); }
   // Begins to wait; the result becomes true when the wait ends.
   std::shared_ptr<bool> Wait(Duration limit) {
     auto ended = std::make_shared<bool>(false);
-    Spawn([](TokenMaker& of, Loop& timers, TimePoint until, std::shared_ptr<bool> out) -> Task<> {
-      co_await of.Wait(timers, until);
+    Spawn([](TokenMaker& of, TimePoint until, std::shared_ptr<bool> out) -> Task<> {
+      co_await of.Wait(until);
       *out = true;
-    }(*maker, loop, loop.Now() + limit, ended));
+    }(*maker, loop.Now() + limit, ended));
     return ended;
   }
 
@@ -101,14 +99,37 @@ TEST_F(TokenMakerTest, AWaiterStopsWaitingForAKdcThatHangs) {
 TEST_F(TokenMakerTest, AKdcMayAnswerAfterTheEndOfTheMakerAndItsLoop) {
   auto short_loop = std::make_unique<Loop>();
   mechanism->gate = gate;
-  auto short_maker =
-      std::make_unique<TokenMaker>(mechanism, mechanism->Begin(), std::vector<std::byte>(),
-                                   TokenMaker::Threads{.loop = short_loop.get(), .workers = threads, .client = {}});
+  auto short_maker = std::make_unique<TokenMaker>(
+      mechanism, mechanism->Begin(), std::vector<std::byte>(),
+      TokenMaker::Place{.timers = *short_loop, .loop = short_loop.get(), .threads = threads});
+  EXPECT_TRUE(TurnUntil(loop, [&] { return gate->waiting() == 1; }));
   short_maker.reset();
   short_loop.reset();
   gate->Open();
   threads->Join();
   EXPECT_EQ(mechanism->made, 1);
+}
+
+TEST_F(TokenMakerTest, ATokenThatNobodyWantsIsNotMade) {
+  threads = std::make_shared<Workers>(1, Workers::AtEnd::kWait);
+  mechanism->gate = gate;
+  Begin();
+  EXPECT_TRUE(TurnUntil(loop, [&] { return gate->waiting() == 1; }));
+  std::make_unique<TokenMaker>(mechanism, mechanism->Begin(), std::vector<std::byte>(), Place()).reset();
+  gate->Open();
+  threads->Join();
+  EXPECT_EQ(mechanism->made, 1);
+}
+
+TEST_F(TokenMakerTest, CancelEndsAWait) {
+  mechanism->gate = gate;
+  Begin();
+  const auto ended = Wait(kTestPatience);
+  EXPECT_FALSE(*ended);
+  maker->Cancel();
+  EXPECT_TRUE(*ended);
+  EXPECT_FALSE(maker->is_done());
+  gate->Open();
 }
 
 // ---- the next context of a client ----
@@ -121,7 +142,7 @@ struct StillClock : TimerService {
   };
   TimePoint Now() const override { return now; }
   std::unique_ptr<Timer> MakeTimer(std::function<void()>) override { return std::make_unique<StillTimer>(); }
-  TimePoint now{};
+  std::atomic<TimePoint> now{};
 };
 
 class NextContextTest : public SecuredChannelTest {
@@ -159,7 +180,7 @@ class NextContextTest : public SecuredChannelTest {
   }
   void Advance(Duration time) {
     SecuredChannelTest::Advance(time);
-    still.now += time;
+    still.now = still.now.load() + time;
   }
 
   StillClock still;
@@ -192,6 +213,29 @@ TEST_F(NextContextTest, ACallWaitsForTheKdcOnlyOnceTheContextHasEnded) {
   ASSERT_TRUE(TurnUntil(loop, [&] { return answer.has_value(); }));
   EXPECT_TRUE(*answer);
   EXPECT_EQ(context->made(), 2u);
+}
+
+TEST_F(NextContextTest, SendsTheTokenOfASlowKdc) {
+  ASSERT_TRUE(AskedInTurns());
+  const auto gate = mechanism->gate = std::make_shared<Gate>();
+  Advance(96min);
+  EXPECT_TRUE(Asked());
+  ASSERT_TRUE(TurnUntil(loop, [&] { return gate->waiting() == 1; }));
+  Advance(2min);
+  gate->Open();
+  ASSERT_TRUE(TurnUntil(loop, [&] { return AskedInTurns() && context->made() == 2; }));
+  EXPECT_EQ(mechanism->begun, 2);
+}
+
+TEST_F(NextContextTest, StopEndsACallThatWaitsForTheKdc) {
+  const auto gate = mechanism->gate = std::make_shared<Gate>();
+  const Answer& answer = Begin();
+  EXPECT_FALSE(answer);
+  context->Stop();
+  ASSERT_TRUE(answer);
+  ASSERT_FALSE(*answer);
+  EXPECT_TRUE(IsTransport(answer->error(), CallError::kNoContext));
+  gate->Open();
 }
 
 // Acceptors of Kerberos refuse a token whose time differs from their clock.

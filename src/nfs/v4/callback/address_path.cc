@@ -6,17 +6,21 @@
 
 namespace penstock::nfs::v4 {
 
-Task<std::shared_ptr<rpc::Channel>> ConnectByTcp(Loop& loop, SocketAddress client, Duration call_limit) {
-  rpc::tcp::ChannelOptions options;
-  options.max_record = 64 << 10;
-  options.connect_limit = std::min<Duration>(std::chrono::seconds(5), call_limit);
-  options.call_limit = call_limit;
-  auto connected = co_await rpc::tcp::Channel::Connect(loop, client, options);
-  if (!connected) co_return nullptr;
-  co_return std::shared_ptr<rpc::Channel>(*std::move(connected));
-}
-
 namespace {
+
+// A channel that the owner of all of them can close.
+class ClosableChannel final : public rpc::Channel {
+ public:
+  ClosableChannel(std::unique_ptr<rpc::tcp::Channel> channel, Cancellation* stopping)
+      : channel_(std::move(channel)), stopping_(stopping, [this] { channel_->Close(); }) {}
+  Task<Result<rpc::Message, rpc::CallError>> Call(rpc::Message call, rpc::ReplyShape shape) override {
+    return channel_->Call(std::move(call), std::move(shape));
+  }
+
+ private:
+  const std::unique_ptr<rpc::tcp::Channel> channel_;
+  const Cancellation::Entry stopping_;
+};
 
 rpc::ClientCredential CredentialFor(const CallbackAddress& address, const CallbackOperation* operation) {
   if (address.security) return rpc::ClientCredential(address.security->service);
@@ -27,17 +31,38 @@ rpc::ClientCredential CredentialFor(const CallbackAddress& address, const Callba
 
 }  // namespace
 
-void CallbackSender::Probe(ClientId client) {
-  Run([](CallbackSender& caller, ClientId id) -> Task<void> {
-    const auto address = caller.state_.Run([&](StateTables& state) -> std::optional<CallbackAddress> {
-      const Client* known = state.clients.Find(id);
-      return known ? std::optional(known->callback) : std::nullopt;
-    });
-    if (address) co_await caller.CallByAddress(id, *address, nullptr);
-  }(*this, client));
+Task<std::shared_ptr<rpc::Channel>> ConnectByTcp(Loop& loop, SocketAddress client, Duration call_limit,
+                                                 Cancellation* stopping) {
+  rpc::tcp::ChannelOptions options;
+  options.max_record = 64 << 10;
+  options.connect_limit = std::min<Duration>(std::chrono::seconds(5), call_limit);
+  options.call_limit = call_limit;
+  options.cancellation = stopping;
+  auto connected = co_await rpc::tcp::Channel::Connect(loop, client, options);
+  if (!connected || IsCancelled(stopping)) co_return nullptr;
+  co_return std::make_shared<ClosableChannel>(*std::move(connected), stopping);
 }
 
-// Sends CB_NULL if `operation` is null. The result of the call becomes the state of the client's path.
+void CallbackSender::Probe(ClientId client) { Run(ProbeByAddress(client)); }
+
+// If the client gives another address meanwhile, probes that one as well.
+Task<void> CallbackSender::ProbeByAddress(ClientId client) {
+  if (!HasRoomForProbe() || !probed_clients_.insert(client).second) co_return;
+  std::optional<CallbackAddress> probed;
+  while (!stopping_) {
+    const auto address = state_.Run([&](StateTables& state) -> std::optional<CallbackAddress> {
+      const Client* known = state.clients.Find(client);
+      return known ? std::optional(known->callback) : std::nullopt;
+    });
+    if (!address || address == probed) break;
+    co_await CallByAddress(client, *address, nullptr);
+    probed = address;
+  }
+  probed_clients_.erase(client);
+}
+
+// Sends CB_NULL if `operation` is null. The result of the call becomes the state of the client's path, unless the
+// client has another address by then.
 Task<CallbackSender::Answer> CallbackSender::CallByAddress(ClientId client, CallbackAddress address,
                                                            const CallbackOperation* operation) {
   const rpc::ClientCredential credential = CredentialFor(address, operation);
@@ -53,11 +78,16 @@ Task<CallbackSender::Answer> CallbackSender::CallByAddress(ClientId client, Call
     if (reply) {
       const auto decoded = DecodeCallbackReply(*reply, xid, call);
       answer = decoded ? Answer(*decoded) : std::unexpected(Failure::kRefused);
-    } else if (const auto path = addresses_.find(client); path != addresses_.end() && path->second.channel == channel) {
+    } else if (const auto path = addresses_.find(client); path != addresses_.end() && path->second.channel == channel &&
+                                                          reply.error() != rpc::CallError::kNoContext) {
       addresses_.erase(path);
     }
   }
-  state_.Run([&](StateTables& state) { state.clients.SetPath(client, answer ? PathState::kWorks : PathState::kDown); });
+  state_.Run([&](StateTables& state) {
+    const Client* const known = state.clients.Find(client);
+    if (!known || known->callback != address) return;
+    state.clients.SetPath(client, answer ? PathState::kWorks : PathState::kDown);
+  });
   co_return answer;
 }
 

@@ -113,6 +113,40 @@ TEST_F(CallbackSenderTest, CallsUnderTheFlavorOfSetClientId) {
   }
 }
 
+TEST_F(CallbackSenderTest, ProbesAClientOfMinorVersionZeroOnceAtATime) {
+  listener_ = MakeChannel(Silent);
+  OpenMinorZero();
+  for (int i = 0; i < 6; ++i) caller_.Probe(client_);
+  EXPECT_EQ(caller_.under_way(), 1u);
+  channels_[0]->Fail(rpc::CallError::kDisconnected);
+  caller_.Probe(client_);
+  EXPECT_EQ(connected_to_.size(), 2u);
+}
+
+TEST_F(CallbackSenderTest, TheResultOfAnOldAddressSaysNothingOfTheNewOne) {
+  listener_ = MakeChannel(Silent);
+  OpenMinorZero();
+  caller_.Probe(client_);
+  const SocketAddress moved(asio::ip::make_address("127.0.0.1"), 2050);
+  OpenMinorZero(moved);
+  caller_.Probe(client_);
+  listener_ = MakeChannel(Silent);
+  channels_[0]->Fail(rpc::CallError::kDisconnected);
+  EXPECT_EQ(Path(), PathState::kUnknown);
+  ASSERT_EQ(connected_to_.size(), 2u);
+  EXPECT_EQ(connected_to_[1], moved);
+}
+
+TEST_F(CallbackSenderTest, KeepsAConnectionWithoutASecurityContext) {
+  listener_ = MakeChannel(Silent);
+  OpenMinorZero();
+  caller_.Probe(client_);
+  channels_[0]->Fail(rpc::CallError::kNoContext);
+  EXPECT_EQ(Path(), PathState::kDown);
+  caller_.Probe(client_);
+  EXPECT_EQ(connected_to_.size(), 1u);
+}
+
 TEST_F(CallbackSenderTest, SetsThePathDownIfTheConnectionFails) {
   OpenMinorZero();
   caller_.Probe(client_);

@@ -49,10 +49,10 @@ void CallbackSender::Run(Task<void> task) {
 }
 
 Task<void> CallbackSender::Count(Task<void> task) {
-  if (stopping_ || under_way_ >= options_.max_calls) co_return;
-  ++under_way_;
+  if (stopping_ || under_way() >= options_.max_calls) co_return;
+  under_way_.Begin();
   co_await std::move(task);
-  --under_way_;
+  under_way_.End();
 }
 
 Task<void> CallbackSender::Deliver(ClientId client, CallbackOperation operation, std::function<bool()> wanted,

@@ -22,8 +22,10 @@
 #include <vector>
 
 #include "base/address.h"
+#include "base/cancellation.h"
 #include "base/loop.h"
 #include "base/pauses.h"
+#include "base/under_way.h"
 #include "nfs/v4/callback/callbacks.h"
 #include "nfs/v4/callback/wire.h"
 #include "nfs/v4/state/state.h"
@@ -56,6 +58,8 @@ class CallbackSender : public Callbacks {
   // ends with its connection and then comes back to the home loop, so the home loop must run as long as the loops of
   // the connections.
   void Stop();
+  // Resumes when no call is under way any more: after Stop(), when the connections have been closed. On the home loop.
+  Task<> Ended() { return under_way_.Ended(); }
 
   void Probe(ClientId client) override;
   void ProbeSession(const SessionId& session, std::shared_ptr<rpc::BackChannel> channel) override;
@@ -74,7 +78,7 @@ class CallbackSender : public Callbacks {
   Task<> OffloadDone(ClientId client, FileHandle file, nfs4::stateid4 copy, nfs4::offload_info4 information) override;
 
   // The number of calls under way, including the calls that wait for their next attempt.
-  size_t under_way() const { return under_way_; }
+  size_t under_way() const { return under_way_.count(); }
 
  private:
   enum class Failure : uint8_t {
@@ -121,7 +125,9 @@ class CallbackSender : public Callbacks {
   // bound_path.cc
   Task<void> DeliverCreditRecall(CreditRecall recall);
   Task<Answer> CallByBoundSession(ClientId client, const CallbackOperation& operation, TimePoint end);
+  bool HasRoomForProbe() const { return probed_.size() + probed_clients_.size() < options_.max_probes; }
   // address_path.cc
+  Task<void> ProbeByAddress(ClientId client);
   Task<Answer> CallByAddress(ClientId client, CallbackAddress address, const CallbackOperation* operation);
   Task<std::shared_ptr<rpc::Channel>> ChannelTo(ClientId client, const CallbackAddress& address);
 
@@ -135,17 +141,19 @@ class CallbackSender : public Callbacks {
 
   std::atomic<bool> stopping_{false};
   // All members below belong to the home loop.
-  size_t under_way_ = 0;
+  UnderWay under_way_;
   Pauses pauses_;
-  std::set<Delegation> recalled_;     // delegations whose recall is under way
-  std::set<ClientId> asked_for_any_;  // clients whose CB_RECALL_ANY is under way
-  std::set<Way> probed_;              // connections whose probe is under way; the probes hold the channels
+  std::set<Delegation> recalled_;      // delegations whose recall is under way
+  std::set<ClientId> asked_for_any_;   // clients whose CB_RECALL_ANY is under way
+  std::set<Way> probed_;               // connections whose probe is under way; the probes hold the channels
+  std::set<ClientId> probed_clients_;  // of version 4.0, whose probe is under way
   std::map<ClientId, AddressPath> addresses_;
   rpc::XidSequence xids_;
 };
 
 // Connects by TCP, without protection. If a call is not answered within `call_limit`, the call fails and its connection
-// is closed.
-Task<std::shared_ptr<rpc::Channel>> ConnectByTcp(Loop& loop, SocketAddress client, Duration call_limit);
+// is closed. `stopping`, which may be null, ends all calls: it outlives the connection.
+Task<std::shared_ptr<rpc::Channel>> ConnectByTcp(Loop& loop, SocketAddress client, Duration call_limit,
+                                                 Cancellation* stopping);
 
 }  // namespace penstock::nfs::v4

@@ -156,13 +156,14 @@ class CallbackSenderLoopsTest : public testing::Test {
   std::unique_ptr<rpc::tcp::Server> server_;
   std::unique_ptr<rpc::tcp::Channel> channel_;
   ClientId client_;
-  CallbackSender caller_{
-      state_,
-      &home_.loop,
-      home_.loop,
-      home_.loop.buffers(),
-      [this](const CallbackAddress& client) { return ConnectByTcp(home_.loop, *client.endpoint, call_limit_); },
-      {}};
+  CallbackSender caller_{state_,
+                         &home_.loop,
+                         home_.loop,
+                         home_.loop.buffers(),
+                         [this](const CallbackAddress& client) {
+                           return ConnectByTcp(home_.loop, *client.endpoint, call_limit_, nullptr);
+                         },
+                         {}};
 };
 
 TEST_F(CallbackSenderLoopsTest, CallsOverAConnectionThatTheClientMade) {

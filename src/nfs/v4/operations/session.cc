@@ -149,7 +149,7 @@ Task<CREATE_SESSION4res> CreateSession(Compound& compound, const CREATE_SESSION4
   if (!fore) co_return CREATE_SESSION4res(fore.error());
   auto credential = CallbackCredential(arguments.csa_sec_parms, compound);
   if (!credential) co_return CREATE_SESSION4res(credential.error());
-  const auto back = NegotiateBack(arguments.csa_back_chan_attrs, credential->protection() != nullptr);
+  const auto back = NegotiateBack(arguments.csa_back_chan_attrs, credential->protection().get());
   if (!back) co_return CREATE_SESSION4res(back.error());
 
   Sessions::CreateRequest asked{.client = ClientId(arguments.csa_clientid),

@@ -272,6 +272,7 @@ class OneContext final : public rpc::SecurityFlavor {
       co_return std::unexpected(rpc::CallError::kDisconnected);
     }
     TimePoint expires() const override { return TimePoint::max(); }
+    size_t handle_size() const override { return 8; }
   };
 };
 

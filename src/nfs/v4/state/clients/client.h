@@ -19,7 +19,6 @@
 
 namespace penstock::nfs::v4 {
 
-// The address where a client of minor version 0 listens for callbacks (RFC 7530 §16.33).
 // The protection of calls to a client of version 4.0 that uses RPCSEC_GSS with Kerberos (RFC 7530 §3.3.3). The server
 // calls with the name by which the client has called it.
 struct CallbackSecurity {
@@ -30,6 +29,7 @@ struct CallbackSecurity {
   bool operator==(const CallbackSecurity&) const = default;
 };
 
+// The address where a client of minor version 0 listens for callbacks (RFC 7530 §16.33).
 struct CallbackAddress {
   uint32_t program = 0;
   std::optional<SocketAddress> endpoint{};  // empty: the server does not call the client

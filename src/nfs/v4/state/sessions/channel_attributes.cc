@@ -9,9 +9,8 @@ namespace {
 // length and a filehandle of this server.
 constexpr size_t kSmallestCallback = 280;
 constexpr size_t kSmallestCallbackReply = 96;
-// What RPCSEC_GSS adds to each under Kerberos: a credential with a handle of 64 octets in place of AUTH_SYS, the
-// verifier, and the longer of both seals.
-constexpr size_t kProtectionOfCallback = 200;
+// What RPCSEC_GSS with Kerberos adds to each, beside the handle: the verifier and the longer of both seals.
+constexpr size_t kProtectionOfCallback = 140;
 constexpr size_t kProtectionOfReply = 140;
 
 }  // namespace
@@ -32,12 +31,16 @@ Result<nfs4::channel_attrs4, nfs4::nfsstat4> NegotiateFore(const nfs4::channel_a
   return given;
 }
 
-Result<nfs4::channel_attrs4, nfs4::nfsstat4> NegotiateBack(const nfs4::channel_attrs4& asked, bool is_protected) {
-  const size_t request = kSmallestCallback + (is_protected ? kProtectionOfCallback : 0);
-  const size_t response = kSmallestCallbackReply + (is_protected ? kProtectionOfReply : 0);
-  const bool enough = asked.ca_maxrequestsize >= request && asked.ca_maxresponsesize >= response &&
-                      asked.ca_maxoperations >= 2 && asked.ca_maxrequests >= 1;
-  if (!enough) return std::unexpected(nfs4::NFS4ERR_TOOSMALL);
+bool HasRoomForRecall(const nfs4::channel_attrs4& back, const rpc::ReverseProtection* protection) {
+  const size_t request = kSmallestCallback + (protection ? kProtectionOfCallback + protection->handle_size() : 0);
+  const size_t response = kSmallestCallbackReply + (protection ? kProtectionOfReply : 0);
+  return back.ca_maxrequestsize >= request && back.ca_maxresponsesize >= response && back.ca_maxoperations >= 2 &&
+         back.ca_maxrequests >= 1;
+}
+
+Result<nfs4::channel_attrs4, nfs4::nfsstat4> NegotiateBack(const nfs4::channel_attrs4& asked,
+                                                           const rpc::ReverseProtection* protection) {
+  if (!HasRoomForRecall(asked, protection)) return std::unexpected(nfs4::NFS4ERR_TOOSMALL);
   nfs4::channel_attrs4 given = asked;
   given.ca_headerpadsize = 0;
   // The client need not keep replies to callbacks, because it may safely execute each of them twice.

@@ -6,6 +6,7 @@
 #include "base/result.h"
 #include "nfs/v4/state/settings.h"
 #include "protocol/nfs4.h"
+#include "rpc/security_flavor.h"
 
 namespace penstock::nfs::v4 {
 
@@ -18,8 +19,12 @@ inline constexpr size_t kSmallestReply = 80;
 // `settings`. NFS4ERR_TOOSMALL if even SEQUENCE alone would not fit.
 Result<nfs4::channel_attrs4, nfs4::nfsstat4> NegotiateFore(const nfs4::channel_attrs4& asked, const Settings& settings);
 
-// Returns the attributes of the backchannel that the server grants. NFS4ERR_TOOSMALL if CB_SEQUENCE with CB_RECALL
-// would not fit. `is_protected`: RPCSEC_GSS protects callbacks, which makes them and their replies longer.
-Result<nfs4::channel_attrs4, nfs4::nfsstat4> NegotiateBack(const nfs4::channel_attrs4& asked, bool is_protected);
+// Whether CB_SEQUENCE with CB_RECALL fits into a backchannel. `protection`: of the calls, or null. RPCSEC_GSS makes
+// calls and replies longer.
+bool HasRoomForRecall(const nfs4::channel_attrs4& back, const rpc::ReverseProtection* protection);
+
+// Returns the attributes of the backchannel that the server grants. NFS4ERR_TOOSMALL if it has no room for a recall.
+Result<nfs4::channel_attrs4, nfs4::nfsstat4> NegotiateBack(const nfs4::channel_attrs4& asked,
+                                                           const rpc::ReverseProtection* protection);
 
 }  // namespace penstock::nfs::v4

@@ -69,14 +69,14 @@ TEST(ChannelAttributes, GrantsAtLeastOneSlot) {
 TEST(ChannelAttributes, AcceptsTheBackchannelThatTheClientOffers) {
   nfs4::channel_attrs4 asked = PlainChannel(1000);
   asked.ca_maxoperations = 2;
-  EXPECT_EQ(NegotiateBack(asked, true), asked);
+  EXPECT_EQ(NegotiateBack(asked, nullptr), asked);
 }
 
 TEST(ChannelAttributes, RefusesABackchannelTooSmallForARecall) {
   const auto refused = [](auto change) {
     nfs4::channel_attrs4 asked = PlainChannel();
     change(asked);
-    return NegotiateBack(asked, false) == std::unexpected(nfs4::NFS4ERR_TOOSMALL);
+    return NegotiateBack(asked, nullptr) == std::unexpected(nfs4::NFS4ERR_TOOSMALL);
   };
   EXPECT_TRUE(refused([](auto& asked) { asked.ca_maxrequestsize = 10; }));
   EXPECT_TRUE(refused([](auto& asked) { asked.ca_maxresponsesize = 10; }));
@@ -85,17 +85,30 @@ TEST(ChannelAttributes, RefusesABackchannelTooSmallForARecall) {
   EXPECT_FALSE(refused([](auto&) {}));
 }
 
+// A protection with a handle of this size.
+class Handled final : public rpc::ReverseProtection {
+ public:
+  explicit Handled(size_t size) : size_(size) {}
+  Task<Result<rpc::Message, rpc::CallError>> Call(rpc::BackChannel&, rpc::Message, rpc::ReplyShape) override {
+    co_return std::unexpected(rpc::CallError::kDisconnected);
+  }
+  TimePoint expires() const override { return TimePoint::max(); }
+  size_t handle_size() const override { return size_; }
+
+ private:
+  const size_t size_;
+};
+
 TEST(ChannelAttributes, ABackchannelNeedsRoomForTheProtectionOfCallbacks) {
+  const Handled handled(16), handled_long(300);
   nfs4::channel_attrs4 asked = PlainChannel();
-  asked.ca_maxrequestsize = 400;
-  asked.ca_maxresponsesize = 300;
-  EXPECT_TRUE(NegotiateBack(asked, false));
-  EXPECT_FALSE(NegotiateBack(asked, true));
-  asked.ca_maxrequestsize = 500;
-  EXPECT_TRUE(NegotiateBack(asked, true));
-  asked.ca_maxresponsesize = 200;
-  EXPECT_TRUE(NegotiateBack(asked, false));
-  EXPECT_FALSE(NegotiateBack(asked, true));
+  asked.ca_maxrequestsize = 280 + 140 + 16;
+  asked.ca_maxresponsesize = 96 + 140;
+  EXPECT_TRUE(NegotiateBack(asked, &handled));
+  EXPECT_FALSE(NegotiateBack(asked, &handled_long));
+  asked.ca_maxresponsesize -= 4;
+  EXPECT_TRUE(NegotiateBack(asked, nullptr));
+  EXPECT_FALSE(NegotiateBack(asked, &handled));
 }
 
 }  // namespace

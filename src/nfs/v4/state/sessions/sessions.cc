@@ -207,6 +207,8 @@ nfs4::nfsstat4 Sessions::ControlBackChannel(const SessionId& id, uint32_t callba
   if (const auto status = CheckProtection(id, nfs4::OP_BACKCHANNEL_CTL, sender); status != nfs4::NFS4_OK) return status;
   Session* session = Find(id);
   if (!session) return nfs4::NFS4ERR_DEADSESSION;  // another connection has destroyed it since SEQUENCE
+  const rpc::ReverseProtection* const protection = credential.protection().get();
+  if (protection && !HasRoomForRecall(session->back, protection)) return nfs4::NFS4ERR_INVAL;
   session->callback_program = callback_program;
   session->callback_credential = std::move(credential);
   return nfs4::NFS4_OK;
