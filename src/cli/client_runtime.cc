@@ -58,14 +58,52 @@ int ClientRuntime::Run(Task<client::Result<void>> command) {
   return PrintError(result->error().message);
 }
 
+namespace {
+
+const char* Environment(const char* variable) {
+  return std::getenv(variable);  // NOLINT(concurrency-mt-unsafe): before any other thread
+}
+
+// Sets an option that the command line does not set.
+void FillFromEnvironment(std::string& option, const char* variable) {
+  const char* const text = Environment(variable);
+  if (option.empty() && text) option = text;
+}
+
+// Reads a default of URLs from a variable of the environment.
+template <class Value>
+SetupResult<std::optional<Value>> FromEnvironment(const char* variable, std::optional<Value> (*parse)(std::string_view),
+                                                  std::string_view words) {
+  const char* const text = Environment(variable);
+  if (!text || !*text) return std::nullopt;
+  const std::optional<Value> value = parse(text);
+  if (!value) return std::unexpected(SetupError{fmt::format("{}={}: must be {}", variable, text, words)});
+  return value;
+}
+
+}  // namespace
+
 SetupResult<client::Url> ParseUrl(const std::string& text, const AccessOptions& options) {
   const auto fail = [](std::string_view why) { return std::unexpected(SetupError{std::string(why)}); };
   const TlsOptions& tls = options.tls;
-  PENSTOCK_TRY(client::Url url,
-               client::Url::Parse(text, {.version = client::ParseVersion(options.vers),
-                                         .security = client::ParseSecurity(options.sec),
-                                         .transport_security = client::ParseTransportSecurity(tls.xprtsec)}));
-  const rpc::tls::Files& files = tls.files;
+  PENSTOCK_TRY(const auto security,
+               FromEnvironment("PENSTOCK_SEC", &client::ParseSecurity, "none, sys, krb5, krb5i or krb5p"));
+  PENSTOCK_TRY(const auto transport_security, FromEnvironment("PENSTOCK_XPRTSEC", &client::ParseTransportSecurity,
+                                                              "none, opportunistic, tls or mtls"));
+  PENSTOCK_TRY(
+      client::Url url,
+      client::Url::Parse(
+          text,
+          {.version = client::ParseVersion(options.vers),
+           .security = client::ParseSecurity(options.sec),
+           .transport_security = client::ParseTransportSecurity(tls.xprtsec)},
+          {.security = security, .transport_security = transport_security.value_or(client::TransportSecurity::kNone)}));
+  rpc::tls::Files files = tls.files;
+  if (url.transport_security != client::TransportSecurity::kNone) {
+    FillFromEnvironment(files.authorities, "PENSTOCK_TLS_CA");
+    FillFromEnvironment(files.certificate, "PENSTOCK_TLS_CERT");
+    FillFromEnvironment(files.key, "PENSTOCK_TLS_KEY");
+  }
   if (files.certificate.empty() != files.key.empty()) {
     return fail("--tls-cert and --tls-key belong together: give both");
   }

@@ -76,6 +76,37 @@ TEST(ClientRuntime, TheVersionOptionReplacesTheVersionOfTheUrl) {
   EXPECT_EQ(ParseUrl("nfs://host/", {})->version, std::nullopt);
 }
 
+TEST(ClientRuntime, TheEnvironmentDecidesTheProtectionThatNeitherOptionNorUrlNames) {
+  using nfs_protocol::SecurityFlavor;
+  ::setenv("PENSTOCK_SEC", "krb5i", 1);
+  ::setenv("PENSTOCK_XPRTSEC", "tls", 1);
+  const auto plain = ParseUrl("nfs://host/?proto=tcp", {});
+  const auto named = ParseUrl("nfs://host/?proto=tcp&sec=krb5p&xprtsec=none", {});
+  const auto replaced = ParseUrl("nfs://host/?proto=tcp", {.vers = {}, .sec = "sys", .kerberos = {}, .tls = {}});
+  ::setenv("PENSTOCK_SEC", "krb6", 1);
+  const auto refused = ParseUrl("nfs://host/?proto=tcp", {});
+  ::unsetenv("PENSTOCK_SEC");
+  ::unsetenv("PENSTOCK_XPRTSEC");
+  ASSERT_TRUE(plain && named && replaced);
+  EXPECT_EQ(plain->security, SecurityFlavor::kKrb5i);
+  EXPECT_EQ(plain->transport_security, client::TransportSecurity::kTls);
+  EXPECT_EQ(named->security, SecurityFlavor::kKrb5p);
+  EXPECT_EQ(named->transport_security, client::TransportSecurity::kNone);
+  EXPECT_EQ(replaced->security, SecurityFlavor::kSys);
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.error().message, "PENSTOCK_SEC=krb6: must be none, sys, krb5, krb5i or krb5p");
+}
+
+TEST(ClientRuntime, TheEnvironmentNamesCertificatesForTlsOnly) {
+  ::setenv("PENSTOCK_TLS_CA", "ca.pem", 1);
+  const auto plain = ParseUrl("nfs://host/?proto=tcp", {});
+  const auto secured = ParseUrl("nfs://host/?proto=tcp&xprtsec=tls", {});
+  ::unsetenv("PENSTOCK_TLS_CA");
+  ASSERT_TRUE(plain && secured);
+  EXPECT_FALSE(plain->tls);
+  EXPECT_TRUE(secured->tls);
+}
+
 TEST(ClientRuntime, TheVersionOptionDoesNotHideAMalformedVersionOfTheUrl) {
   const auto url = ParseUrl("nfs://host/?vers=5", {.vers = "4.2", .sec = {}, .kerberos = {}, .tls = {}});
   ASSERT_FALSE(url);

@@ -16,7 +16,7 @@ void AddTlsOptions(CLI::App& command, TlsOptions& options) {
           "--xprtsec", options.xprtsec,
           "The protection of connections over TCP. tls: TLS, in which the server shows a certificate; mtls: this\n"
           "client as well; opportunistic: TLS if the server has it; none: plain text. The default is that of\n"
-          "the URL, or else none")
+          "the URL, or else of PENSTOCK_XPRTSEC, or else none")
       ->check(CLI::IsMember({"none", "opportunistic", "tls", "mtls"}));
   command.add_option(
       "--tls-ca", options.files.authorities,
@@ -45,14 +45,18 @@ void AddAccessOptions(CLI::App& command, AccessOptions& options) {
   command
       .add_option("--sec", options.sec,
                   "Use only this security flavor. krb5: Kerberos proves who the user is; krb5i: and protects all data\n"
-                  "from changes; krb5p: and encrypts them. Without it, the server's preference decides")
+                  "from changes; krb5p: and encrypts them. Without it, the URL decides, or\n"
+                  "PENSTOCK_SEC, or the server's preference")
       ->check(CLI::IsMember({"none", "sys", "krb5", "krb5i", "krb5p"}));
-  CLI::Option* const keytab = command.add_option(
-      "--keytab", options.kerberos.keytab,
-      "Get Kerberos tickets with a key in this file, instead of using the tickets that kinit has got (KRB5CCNAME)");
+  CLI::Option* const keytab = command
+                                  .add_option("--keytab", options.kerberos.keytab,
+                                              "Get Kerberos tickets with a key in this file, instead of using the "
+                                              "tickets that kinit has got (KRB5CCNAME)")
+                                  ->envname("PENSTOCK_KEYTAB");
   command
       .add_option("--principal", options.kerberos.principal, "The principal in the keytab; by default the first one")
-      ->needs(keytab);
+      ->needs(keytab)
+      ->envname("PENSTOCK_PRINCIPAL");
   AddTlsOptions(command, options.tls);
 }
 

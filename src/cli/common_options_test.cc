@@ -41,6 +41,15 @@ TEST(CommonOptions, EachOptionFillsItsField) {
   EXPECT_EQ(ChoiceOf(parsed.options.rdma).device, "mlx5_0");
 }
 
+TEST(CommonOptions, TheEnvironmentNamesAKeytabUnlessTheCommandLineDoes) {
+  ::setenv("PENSTOCK_KEYTAB", "a.keytab", 1);
+  const auto plain = Parse({});
+  const auto replaced = Parse({"--keytab=other.keytab"});
+  ::unsetenv("PENSTOCK_KEYTAB");
+  EXPECT_EQ(plain.options.kerberos.keytab, "a.keytab");
+  EXPECT_EQ(replaced.options.kerberos.keytab, "other.keytab");
+}
+
 TEST(CommonOptions, AcceptsEachSupportedVersionOnly) {
   for (const char* const version : {"3", "4", "4.0", "4.1", "4.2", "4.1-sess01"}) {
     const auto parsed = Parse({"--vers", version});

@@ -155,7 +155,7 @@ std::optional<Version> ParseVersion(std::string_view text) {
   return std::nullopt;
 }
 
-SetupResult<Url> Url::Parse(std::string_view text, const Overrides& overrides) {
+SetupResult<Url> Url::Parse(std::string_view text, const Overrides& overrides, const Defaults& defaults) {
   const auto fail = [text](std::string_view why) {
     return std::unexpected(SetupError{fmt::format("{}: {}", text, why)});
   };
@@ -167,6 +167,8 @@ SetupResult<Url> Url::Parse(std::string_view text, const Overrides& overrides) {
   const size_t slash = rest.find('/');
 
   Url url;
+  url.security = defaults.security;
+  url.transport_security = defaults.transport_security;
   std::optional<uint16_t> port;
   std::string_view session_option;
   if (!ParseAuthority(rest.substr(0, slash), url.host, port)) return fail("is not of the form nfs://HOST[:PORT]/PATH");

@@ -88,14 +88,23 @@ struct Url {
     std::optional<TransportSecurity> transport_security{};
   };
 
+  // For a URL that says nothing of them.
+  struct Defaults {
+    std::optional<nfs_protocol::SecurityFlavor> security{};
+    TransportSecurity transport_security = TransportSecurity::kNone;
+  };
+
   static bool LooksLikeOne(std::string_view text) { return text.starts_with("nfs://"); }
 
   // Options: vers, proto, sec, port or nfsport, mountport, uid, gid, crc=on|off, resvport or noresvport (as in nfs(5)),
   // timeout (seconds), inline (inline_below), xprtsec=none|opportunistic|tls|mtls, persist=on|off; with vers=4.1-sess01
   // also channels, back=own|shared|off, pad, chain=on|off. The default port is DefaultPort(), and 20048 for MOUNT. What
   // `overrides` has replaces what the URL says. The error names the text and its mistake.
-  static SetupResult<Url> Parse(std::string_view text, const Overrides& overrides);
-  static SetupResult<Url> Parse(std::string_view text) { return Parse(text, {}); }
+  static SetupResult<Url> Parse(std::string_view text, const Overrides& overrides, const Defaults& defaults);
+  static SetupResult<Url> Parse(std::string_view text, const Overrides& overrides) {
+    return Parse(text, overrides, {});
+  }
+  static SetupResult<Url> Parse(std::string_view text) { return Parse(text, {}, {}); }
 };
 
 }  // namespace penstock::client
