@@ -105,7 +105,7 @@ SetupResult<client::Url> ParseUrl(const std::string& text, const AccessOptions& 
     FillFromEnvironment(files.key, "PENSTOCK_TLS_KEY");
   }
   if (files.certificate.empty() != files.key.empty()) {
-    return fail("--tls-cert and --tls-key belong together: give both");
+    return fail("--tls-cert and --tls-key (PENSTOCK_TLS_CERT, PENSTOCK_TLS_KEY) belong together: give both");
   }
   const bool has_files = !files.certificate.empty() || !files.authorities.empty();
   if (has_files && url.transport_security == client::TransportSecurity::kNone) {

@@ -98,13 +98,14 @@ TEST(ClientRuntime, TheEnvironmentDecidesTheProtectionThatNeitherOptionNorUrlNam
 }
 
 TEST(ClientRuntime, TheEnvironmentNamesCertificatesForTlsOnly) {
-  ::setenv("PENSTOCK_TLS_CA", "ca.pem", 1);
+  ::setenv("PENSTOCK_TLS_CERT", "client.pem", 1);
   const auto plain = ParseUrl("nfs://host/?proto=tcp", {});
-  const auto secured = ParseUrl("nfs://host/?proto=tcp&xprtsec=tls", {});
-  ::unsetenv("PENSTOCK_TLS_CA");
-  ASSERT_TRUE(plain && secured);
-  EXPECT_FALSE(plain->tls);
-  EXPECT_TRUE(secured->tls);
+  const auto secured = ParseUrl("nfs://host/?proto=tcp&xprtsec=mtls", {});
+  ::unsetenv("PENSTOCK_TLS_CERT");
+  EXPECT_TRUE(plain);
+  ASSERT_FALSE(secured);
+  EXPECT_EQ(secured.error().message,
+            "--tls-cert and --tls-key (PENSTOCK_TLS_CERT, PENSTOCK_TLS_KEY) belong together: give both");
 }
 
 TEST(ClientRuntime, TheVersionOptionDoesNotHideAMalformedVersionOfTheUrl) {
