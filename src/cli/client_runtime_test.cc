@@ -171,7 +171,7 @@ TEST(ParseUrl, RejectsFilesOfTlsThatHaveNoEffectOrLackTheirOther) {
             "--tls-ca, --tls-cert and --tls-key are without effect: add --xprtsec tls, or xprtsec=tls to the URL");
   const rpc::tls::Files half{.certificate = "own.pem", .key = {}, .authorities = {}};
   EXPECT_EQ(ErrorOf("nfs://host/?xprtsec=mtls", {.xprtsec = {}, .files = half}),
-            "--tls-cert and --tls-key belong together: give both");
+            "--tls-cert and --tls-key (PENSTOCK_TLS_CERT, PENSTOCK_TLS_KEY) belong together: give both");
 }
 
 }  // namespace
