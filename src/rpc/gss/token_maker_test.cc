@@ -157,6 +157,11 @@ class NextContextTest : public SecuredChannelTest {
                              .patience = 60s});
     channel = NewChannel();
   }
+  ~NextContextTest() override {
+    // They end before the loop.
+    channel.reset();
+    context.reset();
+  }
   using Answer = std::optional<penstock::Result<uint32_t, Error>>;
   // Begins a call. The result is empty until it ends.
   const Answer& Begin() {
