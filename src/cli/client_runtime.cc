@@ -11,8 +11,38 @@
 
 namespace penstock::cli {
 
+namespace {
+
+const char* Environment(const char* variable) {
+  return std::getenv(variable);  // NOLINT(concurrency-mt-unsafe): before any other thread
+}
+
+// Sets an option that the command line does not set.
+void FillFromEnvironment(std::string& option, const char* variable) {
+  const char* const text = Environment(variable);
+  if (option.empty() && text) option = text;
+}
+
+client::KerberosOptions WithPrincipal(client::KerberosOptions options) {
+  if (!options.keytab.empty()) FillFromEnvironment(options.principal, "PENSTOCK_PRINCIPAL");
+  return options;
+}
+
+// Reads a default of URLs from a variable of the environment.
+template <class Value>
+SetupResult<std::optional<Value>> FromEnvironment(const char* variable, std::optional<Value> (*parse)(std::string_view),
+                                                  std::string_view words) {
+  const char* const text = Environment(variable);
+  if (!text || !*text) return std::nullopt;
+  const std::optional<Value> value = parse(text);
+  if (!value) return std::unexpected(SetupError{fmt::format("{}={}: must be {}", variable, text, words)});
+  return value;
+}
+
+}  // namespace
+
 ClientRuntime::ClientRuntime(const std::string& trace, const RdmaOptions& rdma, client::KerberosOptions kerberos)
-    : choice_(ChoiceOf(rdma)), kerberos_(std::move(kerberos)) {
+    : choice_(ChoiceOf(rdma)), kerberos_(WithPrincipal(std::move(kerberos))) {
   if (!trace.empty()) trace_ = rdma::trace::File::Open(trace, rdma::trace::File::RealEpoch());
 }
 ClientRuntime::~ClientRuntime() { workers_.Join(); }
@@ -58,31 +88,6 @@ int ClientRuntime::Run(Task<client::Result<void>> command) {
   return PrintError(result->error().message);
 }
 
-namespace {
-
-const char* Environment(const char* variable) {
-  return std::getenv(variable);  // NOLINT(concurrency-mt-unsafe): before any other thread
-}
-
-// Sets an option that the command line does not set.
-void FillFromEnvironment(std::string& option, const char* variable) {
-  const char* const text = Environment(variable);
-  if (option.empty() && text) option = text;
-}
-
-// Reads a default of URLs from a variable of the environment.
-template <class Value>
-SetupResult<std::optional<Value>> FromEnvironment(const char* variable, std::optional<Value> (*parse)(std::string_view),
-                                                  std::string_view words) {
-  const char* const text = Environment(variable);
-  if (!text || !*text) return std::nullopt;
-  const std::optional<Value> value = parse(text);
-  if (!value) return std::unexpected(SetupError{fmt::format("{}={}: must be {}", variable, text, words)});
-  return value;
-}
-
-}  // namespace
-
 SetupResult<client::Url> ParseUrl(const std::string& text, const AccessOptions& options) {
   const auto fail = [](std::string_view why) { return std::unexpected(SetupError{std::string(why)}); };
   const TlsOptions& tls = options.tls;
@@ -90,19 +95,25 @@ SetupResult<client::Url> ParseUrl(const std::string& text, const AccessOptions& 
                FromEnvironment("PENSTOCK_SEC", &client::ParseSecurity, "none, sys, krb5, krb5i or krb5p"));
   PENSTOCK_TRY(const auto transport_security, FromEnvironment("PENSTOCK_XPRTSEC", &client::ParseTransportSecurity,
                                                               "none, opportunistic, tls or mtls"));
-  PENSTOCK_TRY(
-      client::Url url,
-      client::Url::Parse(
-          text,
-          {.version = client::ParseVersion(options.vers),
-           .security = client::ParseSecurity(options.sec),
-           .transport_security = client::ParseTransportSecurity(tls.xprtsec)},
-          {.security = security, .transport_security = transport_security.value_or(client::TransportSecurity::kNone)}));
+  const client::Url::Overrides overrides{.version = client::ParseVersion(options.vers),
+                                         .security = client::ParseSecurity(options.sec),
+                                         .transport_security = client::ParseTransportSecurity(tls.xprtsec)};
+  const client::Url::Defaults defaults{
+      .security = security, .transport_security = transport_security.value_or(client::TransportSecurity::kNone)};
+  auto parsed = client::Url::Parse(text, overrides, defaults);
+  if (!parsed) {
+    const bool by_environment = client::Url::Parse(text, overrides).has_value();
+    return fail(parsed.error().message +
+                (by_environment ? "; PENSTOCK_SEC or PENSTOCK_XPRTSEC in the environment asks for that" : ""));
+  }
+  client::Url url = *std::move(parsed);
   rpc::tls::Files files = tls.files;
   if (url.transport_security != client::TransportSecurity::kNone) {
     FillFromEnvironment(files.authorities, "PENSTOCK_TLS_CA");
-    FillFromEnvironment(files.certificate, "PENSTOCK_TLS_CERT");
-    FillFromEnvironment(files.key, "PENSTOCK_TLS_KEY");
+    if (files.certificate.empty() && files.key.empty()) {
+      FillFromEnvironment(files.certificate, "PENSTOCK_TLS_CERT");
+      FillFromEnvironment(files.key, "PENSTOCK_TLS_KEY");
+    }
   }
   if (files.certificate.empty() != files.key.empty()) {
     return fail("--tls-cert and --tls-key (PENSTOCK_TLS_CERT, PENSTOCK_TLS_KEY) belong together: give both");

@@ -1,5 +1,6 @@
 #include "cli/client_runtime.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <optional>
@@ -83,6 +84,7 @@ TEST(ClientRuntime, TheEnvironmentDecidesTheProtectionThatNeitherOptionNorUrlNam
   const auto plain = ParseUrl("nfs://host/?proto=tcp", {});
   const auto named = ParseUrl("nfs://host/?proto=tcp&sec=krb5p&xprtsec=none", {});
   const auto replaced = ParseUrl("nfs://host/?proto=tcp", {.vers = {}, .sec = "sys", .kerberos = {}, .tls = {}});
+  const auto over_rdma = ParseUrl("nfs://host/?proto=rdma", {});
   ::setenv("PENSTOCK_SEC", "krb6", 1);
   const auto refused = ParseUrl("nfs://host/?proto=tcp", {});
   ::unsetenv("PENSTOCK_SEC");
@@ -93,6 +95,10 @@ TEST(ClientRuntime, TheEnvironmentDecidesTheProtectionThatNeitherOptionNorUrlNam
   EXPECT_EQ(named->security, SecurityFlavor::kKrb5p);
   EXPECT_EQ(named->transport_security, client::TransportSecurity::kNone);
   EXPECT_EQ(replaced->security, SecurityFlavor::kSys);
+  ASSERT_FALSE(over_rdma);
+  EXPECT_THAT(
+      over_rdma.error().message,
+      ::testing::HasSubstr("RDMA has no TLS; PENSTOCK_SEC or PENSTOCK_XPRTSEC in the environment asks for that"));
   ASSERT_FALSE(refused);
   EXPECT_EQ(refused.error().message, "PENSTOCK_SEC=krb6: must be none, sys, krb5, krb5i or krb5p");
 }

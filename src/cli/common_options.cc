@@ -55,8 +55,7 @@ void AddAccessOptions(CLI::App& command, AccessOptions& options) {
                                   ->envname("PENSTOCK_KEYTAB");
   command
       .add_option("--principal", options.kerberos.principal, "The principal in the keytab; by default the first one")
-      ->needs(keytab)
-      ->envname("PENSTOCK_PRINCIPAL");
+      ->needs(keytab);
   AddTlsOptions(command, options.tls);
 }
 

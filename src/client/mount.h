@@ -27,6 +27,8 @@ struct Handle : xdr::Opaque<128> {
   using Opaque::Opaque;
   Handle() = default;
   Handle(const Opaque& octets) : Opaque(octets) {}  // NOLINT: implicit, as handles come in replies
+  // For requests.
+  const Opaque& octets() const { return *this; }
 
   // Tells which part of the mount's tree the object belongs to, since two servers may use the same octets. Zero: the
   // server that the URL names. Others are behind referrals (client/nfs4/tree.h).

@@ -25,14 +25,17 @@ class CallbackConnections::Connection final : public rpc::Channel {
         client_(std::move(client)),
         context_(std::move(context)),
         secured_(std::move(channel), context_),
-        stopping_(&owner.stopping_, [this] { context_->Stop(); }) {}
+        stopping_(&owner.stopping_, [context = context_] { context->Stop(); }) {}
 
   Task<Result<rpc::Message, rpc::CallError>> Call(rpc::Message call, rpc::ReplyShape shape) override {
     auto reply = co_await secured_.Call(std::move(call), std::move(shape));
     const bool is_secured = reply || reply.error() != rpc::CallError::kNoContext;
-    if (!is_secured && !owner_.stopping_.cancelled() && owner_.about_contexts_.Allows(owner_.parts_.loop.Now())) {
+    if (is_secured || owner_.stopping_.cancelled()) co_return reply;
+    if (owner_.about_contexts_.Allows(owner_.parts_.loop.Now())) {
       log::warn("no callbacks to {}, and so no delegations: {}", client_.address().to_string(), context_->trouble());
     }
+    // A client that refuses the ticket may have another key by now: the next connection gets another ticket.
+    if (!context_->trouble_may_pass()) co_return std::unexpected(rpc::CallError::kDisconnected);
     co_return reply;
   }
 

@@ -86,7 +86,7 @@ Task<Result<void>> OpenFile::OpenAtServer(const Delegation* delegation) {
     open.claim = delegation ? Claim(CLAIM_DELEG_CUR_FH, delegation->stateid())
                  : by_name  ? Claim(CLAIM_NULL, nfs4::component4(node_.name))
                             : Claim(CLAIM_FH);
-    return std::tuple(nfs4::PUTFH4args{by_name ? node_.directory : node_.handle}, open, GetHandle(),
+    return std::tuple(nfs4::PUTFH4args{(by_name ? node_.directory : node_.handle).octets()}, open, GetHandle(),
                       nfs4::GETATTR4args{FileAttributes()});
   });
   if (!reply) co_return std::unexpected(std::move(reply).error());
@@ -114,7 +114,8 @@ Task<Result<void>> OpenFile::HandleOpened(const Delegations::Asking& asking, con
 // RFC 7530 §16.18
 Task<Result<void>> OpenFile::Confirm(const Handle& opened) {
   auto reply = co_await CallAsOwner([&] {
-    return std::tuple(nfs4::PUTFH4args{opened}, nfs4::OPEN_CONFIRM4args{stateid_, caller().SequenceOf(owner_)});
+    return std::tuple(nfs4::PUTFH4args{opened.octets()},
+                      nfs4::OPEN_CONFIRM4args{stateid_, caller().SequenceOf(owner_)});
   });
   if (!reply) co_return std::unexpected(std::move(reply).error());
   stateid_ = std::get<1>(reply->results).resok4().open_stateid;
@@ -195,7 +196,7 @@ Task<Reclaimed> OpenFile::ReclaimOpen() {
     nfs4::OPEN4args open = MakeOpen(caller(), owner_, access_, false);
     open.claim =
         nfs4::open_claim4(nfs4::open_claim_type4::CLAIM_PREVIOUS, nfs4::open_delegation_type4::OPEN_DELEGATE_NONE);
-    return std::tuple(nfs4::PUTFH4args{node_.handle}, open);
+    return std::tuple(nfs4::PUTFH4args{node_.handle.octets()}, open);
   };
   const auto observe = [this](const auto& said) { owner_.HandleStatus(StatusOf(said, 1)); };
   auto reply = co_await caller().ReclaimCall(build, name_, observe);
@@ -229,8 +230,9 @@ Task<Result<void>> OpenFile::Close() {
 }
 
 Task<Result<void>> OpenFile::CloseAtServer(const Handle& opened) {
-  auto reply = co_await CallAsOwner(
-      [&] { return std::tuple(nfs4::PUTFH4args{opened}, nfs4::CLOSE4args{caller().SequenceOf(owner_), stateid_}); });
+  auto reply = co_await CallAsOwner([&] {
+    return std::tuple(nfs4::PUTFH4args{opened.octets()}, nfs4::CLOSE4args{caller().SequenceOf(owner_), stateid_});
+  });
   own_epoch_ = 0;
   if (!reply && !IsStateLost(reply.error().status)) co_return std::unexpected(std::move(reply).error());
   co_return Result<void>();

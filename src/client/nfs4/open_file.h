@@ -142,7 +142,7 @@ auto OpenFile::Do(Access kind, Make make, Bytes destination)
     const auto build = [&] {
       // If locks turn out to be lost during the call, the invalid stateid makes the server refuse it.
       used = locks_.has_lost() ? kInvalidStateid : StateidFor(kind);
-      return std::tuple(nfs4::PUTFH4args{node_.handle}, make(used));
+      return std::tuple(nfs4::PUTFH4args{node_.handle.octets()}, make(used));
     };
     auto reply = co_await caller().Call(build, name_, destination);
     if (reply || !IsStateLost(reply.error().status) || tries == kMostOpens) co_return reply;

@@ -81,7 +81,7 @@ std::optional<ClientContext::Use> ClientContext::LastUse(const std::shared_ptr<E
   return Use{context, ++context->last_number};
 }
 
-std::optional<ClientContext::Use> ClientContext::End(Use use) {
+std::optional<ClientContext::Use> ClientContext::End(const Use& use) {
   assert(use.context->under_way > 0);
   --use.context->under_way;
   use.context->freed.Notify();
@@ -149,6 +149,7 @@ Task<penstock::Result<void, CallError>> ClientContext::MakeCurrent(Channel& chan
       break;
     }
     trouble_ = refusal.failure.text;
+    trouble_may_pass_ = refusal.failure.may_pass;
     if (!refusal.failure.may_pass || pauses_.ended() || parts_.timers.Now() + pause >= give_up) break;
     log::warn("{}; the client tries again", trouble_);
     co_await pauses_.For(pause);

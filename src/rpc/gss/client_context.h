@@ -76,7 +76,7 @@ class ClientContext {
   Task<penstock::Result<Use, CallError>> Begin(Channel& channel, const CallHeader& header);
   // Ends a Use. Returns another Use, for a call that gives a context back, if there is a context that is no longer
   // needed.
-  std::optional<Use> End(Use use);
+  std::optional<Use> End(const Use& use);
   // The server does not know the context of `use`, or does not accept it any more: no later call uses it.
   void Forget(const Use& use);
   // Calls that wait for a context fail with kNoContext, also later ones.
@@ -87,6 +87,8 @@ class ClientContext {
   const SealingPlace& place() const { return parts_.place; }
   // Says why there is no context, as a text for users. Empty if the last attempt to make one has succeeded.
   const std::string& trouble() const { return trouble_; }
+  // Whether that was a service in the network that did not answer.
+  bool trouble_may_pass() const { return trouble_may_pass_; }
   // The context that calls use; null if there is none.
   const Established* current() const { return current_.get(); }
   // The number of contexts that were made.
@@ -125,6 +127,7 @@ class ClientContext {
   CallError last_error_ = CallError::kNoContext;
   uint64_t made_ = 0;
   std::string trouble_;
+  bool trouble_may_pass_ = false;
   Signal changed_;
 };
 

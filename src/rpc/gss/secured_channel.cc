@@ -45,7 +45,7 @@ Task<void> SecuredChannel::GiveBack(std::optional<ClientContext::Use> use, const
     ReplyShape shape{.max_stream = kMaxReplyHeader, .results = {}};
     (void)co_await CallUnder(*channel_, *use->context, use->number, destruction, std::move(shape), context_->place());
     context_->Forget(*use);
-    use = context_->End(*std::move(use));
+    use = context_->End(*use);
   }
 }
 

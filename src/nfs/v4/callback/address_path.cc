@@ -1,6 +1,7 @@
 // Calls to clients without sessions, which listen at an address of their own (RFC 7530 §16.33, §15.1).
 #include <algorithm>
 
+#include "base/log.h"
 #include "nfs/v4/callback/callback_sender.h"
 #include "rpc/tcp/channel.h"
 
@@ -47,7 +48,11 @@ void CallbackSender::Probe(ClientId client) { Run(ProbeByAddress(client)); }
 
 // If the client gives another address meanwhile, probes that one as well.
 Task<void> CallbackSender::ProbeByAddress(ClientId client) {
-  if (!HasRoomForProbe() || !probed_clients_.insert(client).second) co_return;
+  if (probed_clients_.size() >= options_.max_probes) {
+    log::debug("too many probes of clients are under way: {:x} gets none", client.value());
+    co_return;
+  }
+  if (!probed_clients_.insert(client).second) co_return;
   std::optional<CallbackAddress> probed;
   while (!stopping_) {
     const auto address = state_.Run([&](StateTables& state) -> std::optional<CallbackAddress> {
@@ -84,9 +89,7 @@ Task<CallbackSender::Answer> CallbackSender::CallByAddress(ClientId client, Call
     }
   }
   state_.Run([&](StateTables& state) {
-    const Client* const known = state.clients.Find(client);
-    if (!known || known->callback != address) return;
-    state.clients.SetPath(client, answer ? PathState::kWorks : PathState::kDown);
+    state.clients.SetPath(client, address, answer ? PathState::kWorks : PathState::kDown);
   });
   co_return answer;
 }

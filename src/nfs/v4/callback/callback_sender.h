@@ -44,8 +44,8 @@ class CallbackSender : public Callbacks {
     Duration patience = std::chrono::seconds(90);       // for all attempts of one call: the lease time
     Duration for_attributes = std::chrono::seconds(3);  // for CB_GETATTR, since another client waits for the result
     size_t max_calls = 4096;  // calls under way; the sender drops further calls as if the client had not answered
-    // The largest number of probes among the calls under way. A client may cause any number of probes; they must not
-    // displace calls.
+    // The largest number of probes among the calls under way, of clients with and of clients without sessions. A client
+    // may cause any number of probes; they must not displace calls.
     size_t max_probes = 1024;
     // The same for CB_RECALL_ANY: clients that do not answer it must not keep recalls from others.
     size_t max_recall_anys = 1024;
@@ -125,7 +125,6 @@ class CallbackSender : public Callbacks {
   // bound_path.cc
   Task<void> DeliverCreditRecall(CreditRecall recall);
   Task<Answer> CallByBoundSession(ClientId client, const CallbackOperation& operation, TimePoint end);
-  bool HasRoomForProbe() const { return probed_.size() + probed_clients_.size() < options_.max_probes; }
   // address_path.cc
   Task<void> ProbeByAddress(ClientId client);
   Task<Answer> CallByAddress(ClientId client, CallbackAddress address, const CallbackOperation* operation);

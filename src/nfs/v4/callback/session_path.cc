@@ -26,7 +26,7 @@ void CallbackSender::ProbeSession(const SessionId& session, std::shared_ptr<rpc:
 
 // RFC 8881 §19.1.3. A connection whose probe fails or is refused is not used for other calls.
 Task<void> CallbackSender::DeliverProbe(SessionId session, std::shared_ptr<rpc::BackChannel> channel) {
-  if (!HasRoomForProbe()) co_return;
+  if (probed_.size() >= options_.max_probes) co_return;
   const Way way(session, channel.get());
   const auto probed = probed_.insert(way);
   if (!probed.second) co_return;

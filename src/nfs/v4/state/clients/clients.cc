@@ -135,6 +135,10 @@ void Clients::SetPath(ClientId id, PathState state) {
   if (Client* client = FindAny(id)) client->path = state;
 }
 
+void Clients::SetPath(ClientId id, const CallbackAddress& address, PathState state) {
+  if (Client* client = FindAny(id); client && client->callback == address) client->path = state;
+}
+
 // ---- records ----
 
 Clients::Records Clients::OfOwner(const Dialect& dialect, std::string_view owner) const {

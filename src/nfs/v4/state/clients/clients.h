@@ -117,6 +117,8 @@ class Clients {
 
   // Sets whether callbacks reach a client of minor version 0.
   void SetPath(ClientId id, PathState state);
+  // The same for calls to this address, unless the client has another one by now.
+  void SetPath(ClientId id, const CallbackAddress& address, PathState state);
 
   // ---- records, for the operations of StateTables
 
