@@ -32,7 +32,7 @@ CallerOptions OptionsOf(const Url& url, const Dialect& dialect, CallSecurity& se
 
 class Mount final : public ServerMount, public FileOwner, private CallbackReceiver {
  public:
-  Mount(Loop& loop, Workers& workers, Url url, const Dialect& dialect, MountOptions options)
+  Mount(Loop& loop, Workers& workers, Url url, const Dialect& dialect, const MountOptions& options)
       : ServerMount(loop, std::move(url)),
         callbacks_(kBackSlots, *this),
         security_(loop, workers, url_, options.initiators),
