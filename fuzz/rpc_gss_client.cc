@@ -11,6 +11,7 @@
 #include "rpc/client.h"
 #include "rpc/dispatch.h"
 #include "rpc/gss/acceptor.h"
+#include "rpc/gss/hasty_clock.h"
 #include "rpc/gss/secured_channel.h"
 #include "rpc/gss/test_mechanism.h"
 #include "rpc/test_program.h"
@@ -24,25 +25,6 @@ using rpc::gss::testing::Octets;
 void Require(bool condition) {
   if (!condition) std::abort();
 }
-
-// Time passes as soon as a timer waits for it.
-struct FuzzClock : TimerService {
-  struct FuzzTimer : Timer {
-    FuzzTimer(FuzzClock& owner, std::function<void()> on_expiry) : clock(owner), fire(std::move(on_expiry)) {}
-    void ExpireAfter(Duration delay) override {
-      clock.now += delay;
-      fire();
-    }
-    void Cancel() override {}
-    FuzzClock& clock;
-    std::function<void()> fire;
-  };
-  TimePoint Now() const override { return now; }
-  std::unique_ptr<Timer> MakeTimer(std::function<void()> on_expiry) override {
-    return std::make_unique<FuzzTimer>(*this, std::move(on_expiry));
-  }
-  TimePoint now{};
-};
 
 class World {
  public:
@@ -124,7 +106,7 @@ class World {
 
   BufferPool& pool_;
   Input& input_;
-  FuzzClock clock_;
+  rpc::gss::HastyClock clock_;
   rpc::testing::TestProgram program_;
   rpc::gss::testing::ToyMechanism server_;
   uint64_t handles_ = 0;

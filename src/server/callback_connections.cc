@@ -6,7 +6,6 @@
 #include "rpc/client_key.h"
 #include "rpc/gss/kerberos_client.h"
 #include "rpc/gss/secured_channel.h"
-#include "rpc/tcp/channel.h"
 
 namespace penstock::server {
 namespace {

@@ -8,31 +8,13 @@
 #include <vector>
 
 #include "rpc/client.h"
+#include "rpc/gss/hasty_clock.h"
 #include "rpc/gss/secured_channel.h"
 #include "rpc/gss/test_acceptor.h"
 
 namespace penstock::rpc::gss {
 
 using namespace std::chrono_literals;
-
-// Time passes as soon as a timer waits for it.
-struct HastyClock : TimerService {
-  struct HastyTimer : Timer {
-    HastyTimer(HastyClock& owner, std::function<void()> on_expiry) : clock(owner), fire(std::move(on_expiry)) {}
-    void ExpireAfter(Duration delay) override {
-      clock.now += delay;
-      fire();
-    }
-    void Cancel() override {}
-    HastyClock& clock;
-    std::function<void()> fire;
-  };
-  TimePoint Now() const override { return now; }
-  std::unique_ptr<Timer> MakeTimer(std::function<void()> on_expiry) override {
-    return std::make_unique<HastyTimer>(*this, std::move(on_expiry));
-  }
-  TimePoint now{};
-};
 
 // The messages on the connections of a test. The test can change the replies.
 struct Wire {

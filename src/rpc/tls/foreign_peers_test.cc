@@ -19,6 +19,17 @@ struct Foreign {
     SSL_free(ssl);
     SSL_CTX_free(context);
   }
+  // As a client: runs both handshakes until the server has its outcome, and returns that.
+  Io ConnectTo(Session& server) const {
+    Io io = Io::kWantRead;
+    Until([&] {
+      SSL_connect(ssl);
+      io = server.Handshake();
+      return io != Io::kWantRead;
+    });
+    return io;
+  }
+
   SSL_CTX* context;
   SSL* ssl;
 };
@@ -27,13 +38,7 @@ struct Foreign {
 TEST_F(TlsSessionTest, ToleratesClientsWithoutAlpn) {
   MakeEnds({.host = "server.example"});
   Foreign peer(TLS_client_method(), sockets_.client.get());
-  Io io = Io::kWantRead;
-  Until([&] {
-    SSL_connect(peer.ssl);
-    io = server_->Handshake();
-    return io != Io::kWantRead;
-  });
-  EXPECT_EQ(io, Io::kDone);
+  EXPECT_EQ(peer.ConnectTo(*server_), Io::kDone);
   EXPECT_FALSE(server_->facts().named_protocol);
   EXPECT_THAT(server_->facts().ToString(), HasSubstr("no protocol named"));
 }
@@ -43,13 +48,7 @@ TEST_F(TlsSessionTest, RefusesClientsWithAnotherAlpn) {
   Foreign peer(TLS_client_method(), sockets_.client.get());
   const unsigned char other[] = {2, 'h', '2'};
   SSL_set_alpn_protos(peer.ssl, other, sizeof other);
-  Io io = Io::kWantRead;
-  Until([&] {
-    SSL_connect(peer.ssl);
-    io = server_->Handshake();
-    return io != Io::kWantRead;
-  });
-  EXPECT_EQ(io, Io::kFailed);
+  EXPECT_EQ(peer.ConnectTo(*server_), Io::kFailed);
   EXPECT_THAT(server_->failure(), HasSubstr("does not offer the protocol sunrpc"));
 }
 
@@ -57,13 +56,7 @@ TEST_F(TlsSessionTest, RefusesClientsOfTls12) {
   MakeEnds({.host = "server.example"});
   Foreign peer(TLS_client_method(), sockets_.client.get());
   SSL_set_max_proto_version(peer.ssl, TLS1_2_VERSION);
-  Io io = Io::kWantRead;
-  Until([&] {
-    SSL_connect(peer.ssl);
-    io = server_->Handshake();
-    return io != Io::kWantRead;
-  });
-  EXPECT_EQ(io, Io::kFailed);
+  EXPECT_EQ(peer.ConnectTo(*server_), Io::kFailed);
   EXPECT_THAT(server_->failure(), HasSubstr("does not speak TLS 1.3"));
 }
 

@@ -9,7 +9,8 @@ namespace {
 // length and a filehandle of this server.
 constexpr size_t kSmallestCallback = 280;
 constexpr size_t kSmallestCallbackReply = 96;
-// What RPCSEC_GSS with Kerberos adds to each, beside the handle: the verifier and the longer of both seals.
+// RPCSEC_GSS with Kerberos makes each longer by a verifier and by the longer of both seals. A call has a handle as
+// well.
 constexpr size_t kProtectionOfCallback = 140;
 constexpr size_t kProtectionOfReply = 140;
 
