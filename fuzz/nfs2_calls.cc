@@ -34,7 +34,7 @@ class Server {
     if (!exports_.Add("/", tree, {.squash = nfs::Squash::kNone, .security = {nfs::SecurityFlavor::kNone}})) {
       std::abort();
     }
-    handles_.push_back(*exports_.all()[0]->PaddedHandleOf(tree->Root()));
+    handles_.push_back(*exports_.table().all()[0]->PaddedHandleOf(tree->Root()));
     peer_.buffers = &buffers_;
     dispatcher_.Add(program_);
     dispatcher_.Add(mount_);

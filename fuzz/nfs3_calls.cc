@@ -32,7 +32,7 @@ class Server {
     if (!exports_.Add("/", tree, {.squash = nfs::Squash::kNone, .security = {nfs::SecurityFlavor::kNone}})) {
       std::abort();
     }
-    handles_.push_back(nfs::EncodedHandle(exports_.all()[0]->root()));
+    handles_.push_back(nfs::EncodedHandle(exports_.table().all()[0]->root()));
     peer_.buffers = &buffers_;
     dispatcher_.Add(program_);
   }

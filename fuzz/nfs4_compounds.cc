@@ -30,7 +30,7 @@ class Server : fuzz::Nfs4Server {
  public:
   Server() : Nfs4Server(Settings{.max_read = 4096, .max_write = 4096}, kFlavors) {
     Start();
-    handles_.push_back(nfs_fh4(nfs::EncodedHandle(exports_.all()[0]->root()).bytes()));
+    handles_.push_back(nfs_fh4(nfs::EncodedHandle(exports_.table().all()[0]->root()).bytes()));
     states_.resize(1);
     peer_.buffers = &buffers_;
     peer_.connection = 1;

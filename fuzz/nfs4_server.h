@@ -49,7 +49,7 @@ class Nfs4Server {
     copy_sources_.contents = "the file of another server";
     auto names = nfs::v4::Namespace::Make(exports_, {1000, 0});
     if (!names) Die("no namespace");
-    names_ = *std::move(names);
+    names_.Set(*std::move(names));
     auto store = std::make_unique<nfs::v4::MemoryRecoveryStore>();
     store_ = store.get();
     recovery_.emplace(std::move(store));
@@ -71,7 +71,7 @@ class Nfs4Server {
   }
   nfs::v4::State& state() { return run_->state; }
   nfs::v4::Services MakeServices() {
-    return {.names = *names_,
+    return {.names = names_,
             .settings = settings_,
             .owners = owners_,
             .state = run_->state,
@@ -156,7 +156,7 @@ class Nfs4Server {
   }
 
   int64_t ticks_ = 0;
-  std::unique_ptr<const nfs::v4::Namespace> names_;
+  Published<nfs::v4::Namespace> names_;
   idmap::Lookups lookups_{&Ask, clock_, {}};
   const idmap::Mapper owners_{"x", lookups_};
   nfs::v4::NoCallbacks callbacks_;

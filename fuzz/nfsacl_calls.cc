@@ -62,12 +62,12 @@ class Server {
 
  private:
   Task<> Fill(const fs::RequestContext& context, const fs::Handle& root) {
-    objects_.push_back(exports_.all()[0]->root());
+    objects_.push_back(exports_.table().all()[0]->root());
     const auto file = co_await tree_->Create(context, root, "file", {});
     const auto link = co_await tree_->MakeSymlink(context, root, "link", "file", {});
     if (!file.result || !link.result) Die("no objects");
     for (const fs::Handle& each : {file.result->handle, link.result->handle}) {
-      objects_.push_back({exports_.all()[0]->id(), each});
+      objects_.push_back({exports_.table().all()[0]->id(), each});
     }
   }
   // Arguments of SETACL: either arbitrary octets, or well-formed lists of arbitrary entries, so that calls set lists.

@@ -194,7 +194,7 @@ class Server : fuzz::Nfs4Server {
   }
 
   Task<> Make(const char* name) {
-    const nfs::Export& in = *exports_.all()[0];
+    const nfs::Export& in = *exports_.table().all()[0];
     fs::NewAttributes attributes;
     attributes.mode = 0666;
     fs::CreateHow how;

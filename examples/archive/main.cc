@@ -54,7 +54,7 @@ SetupResult<std::unique_ptr<server::Server>> MakeServer(int argc, char** argv) {
   PENSTOCK_TRY(StateDirectory state_directory, StateDirectory::Open(arguments.state_directory));
   server::Parts parts{.state_directory = std::move(state_directory), .pool = std::make_shared<Workers>(8)};
   parts.exports.push_back({.path = "/",
-                           .options = {.read_only = true},
+                           .admissions = {{.clients = {}, .options = {.read_only = true}}},
                            .file_system = std::make_shared<examples::ArchiveFileSystem>(std::move(archive))});
   server::Options options;
   options.tcp_port = arguments.ports[0];

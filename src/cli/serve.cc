@@ -19,6 +19,7 @@
 #include "cli/client_runtime.h"
 #include "cli/commands.h"
 #include "cli/serve_options.h"
+#include "cli/served_exports.h"
 #include "cli/server_signals.h"
 #include "fs/faulty/process.h"
 #include "fs/posix/identity.h"
@@ -50,32 +51,17 @@ SetupResult<MadeServer> MakeServer(const ServeOptions& arguments, const server::
 
   server::Parts parts{.state_directory = std::move(state_directory),
                       .pool = std::make_shared<Workers>(arguments.workers)};
-  std::vector<fs::posix::DirectoryToServe> directories;
-  std::vector<std::filesystem::path> of_referrals;
-  for (const nfs::ExportSpec& spec : exports) {
-    if (spec.options.locations.referral) {
-      of_referrals.push_back(spec.directory);
-    } else {
-      directories.push_back({spec.path, spec.directory});
-    }
-  }
-  PENSTOCK_TRY(auto served, fs::posix::OpenDirectories(directories, *parts.pool,
-                                                       {.state_directory = parts.state_directory.path(),
-                                                        .leases = options.nfs4.delegations,
-                                                        .hidden = std::move(of_referrals),
-                                                        .other_descriptors = options.connections.connections}));
-  parts.open_files = std::move(served.open_files);
-  size_t opened = 0;
-  for (const nfs::ExportSpec& spec : exports) {
-    if (spec.options.locations.referral) {
-      parts.exports.push_back({spec.path, spec.options, nullptr});
-      continue;
-    }
-    PENSTOCK_TRY(auto file_system, fs::faulty::WithFaults(std::move(served.file_systems[opened++]), arguments.faults));
-    parts.exports.push_back({spec.path, spec.options, std::move(file_system)});
-  }
+  ServedExports served(*parts.pool,
+                       {.state_directory = parts.state_directory.path(),
+                        .leases = options.nfs4.delegations,
+                        .other_descriptors = options.connections.connections},
+                       arguments.faults);
+  std::vector<Finding> findings;
+  PENSTOCK_TRY(parts.exports, served.Open(exports, findings));
+  for (const Finding& each : findings) log::warn("{}", ToString(each));
+  parts.open_files = served.directories().open_files();
   PENSTOCK_TRY(auto server, server::Server::Make(options, std::move(parts)));
-  return MadeServer{std::move(server), served.acts_as_callers};
+  return MadeServer{std::move(server), fs::posix::ServedDirectories::ActsAsCallers()};
 }
 
 void WarnOfMissingRights() {
@@ -97,7 +83,7 @@ std::string ClientsNameFor(const IpAddress& address) {
 
 // The mount option of an export that refuses connections without TLS, after a comma; empty for other exports.
 std::string_view TlsOptionFor(const nfs::Export& exported) {
-  const nfs::Protections& protections = exported.options().protections;
+  const nfs::Protections& protections = exported.admissions().front().options.protections;
   if (protections.Admits(rpc::Protection::kNone)) return "";
   return protections.IsOnlyMutualTls() ? ",xprtsec=mtls" : ",xprtsec=tls";
 }
@@ -121,7 +107,8 @@ void PrintHowToMount(const server::Server& server, const server::Options& option
   }
   const std::string host = ClientsNameFor(at.rdma.address());
   fmt::print("On a Linux client, as root:\n");
-  for (const auto& exported : server.exports().all()) {
+  const auto table = server.exports().Get();
+  for (const auto& exported : table->all()) {
     const std::string_view tls = TlsOptionFor(*exported);
     for (const auto& [protocol, port] : {std::pair("rdma", at.rdma.port()), std::pair("tcp", at.tcp.port())}) {
       if (!tls.empty() && port == at.rdma.port()) continue;
@@ -140,7 +127,7 @@ void PrintHowToMount(const server::Server& server, const server::Options& option
   std::error_code error;
   const std::filesystem::path self = std::filesystem::read_symlink("/proc/self/exe", error);
   const std::string program = error ? "penstock" : std::filesystem::proximate(self, error).string();
-  const auto& exports = server.exports().all();
+  const auto& exports = table->all();
   const auto served = std::ranges::find_if(exports, [](const auto& each) { return !each->is_referral(); });
   const nfs::Export& shown = *(served == exports.end() ? exports.front() : *served);
   const std::string path = shown.path();

@@ -271,7 +271,7 @@ SetupResult<server::Options> ServerOptionsOf(const ServeOptions& options) {
 SetupResult<std::vector<nfs::ExportSpec>> ExportsOf(const ServeOptions& options) {
   std::vector<nfs::ExportSpec> exports;
   if (!options.directory.empty()) {
-    exports.push_back({.path = "/", .directory = options.directory, .options = {}});
+    exports.push_back({.path = "/", .directory = options.directory});
   }
   for (const std::string& text : options.exports) {
     PENSTOCK_TRY(nfs::ExportSpec spec, nfs::ParseExportSpec(text));

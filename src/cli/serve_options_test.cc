@@ -311,10 +311,10 @@ TEST(ServeOptions, ServesTheDirectoryAsTheRootAndThenTheExportsInOrder) {
   ASSERT_EQ(exports->size(), 3u);
   EXPECT_EQ(exports->at(0).path, "/");
   EXPECT_EQ(exports->at(0).directory, "/srv");
-  EXPECT_FALSE(exports->at(0).options.read_only);
+  EXPECT_FALSE(exports->at(0).admissions[0].options.read_only);
   EXPECT_EQ(exports->at(1).path, "/b");
   EXPECT_EQ(exports->at(1).directory, "/srv/b");
-  EXPECT_TRUE(exports->at(1).options.read_only);
+  EXPECT_TRUE(exports->at(1).admissions[0].options.read_only);
   EXPECT_EQ(exports->at(2).path, "/a");
   EXPECT_EQ(exports->at(2).directory, "relative");
 }
@@ -340,7 +340,7 @@ TEST(ServeOptions, ReportsTheExportThatIsMalformed) {
   for (const auto& [text, message] : {std::pair("/data", "export \"/data\": write PATH=DIR"),
                                       std::pair("data=/srv", "\"data\" does not begin with a slash"),
                                       std::pair("/data=/srv:wr", "unknown export option \"wr\""),
-                                      std::pair("/data=/srv:anonuid=-1", "anonuid=-1: not a number")}) {
+                                      std::pair("/data=/srv:anonuid=x", "anonuid=x: not a number")}) {
     const auto exports = ExportsOf(Parse({"/srv", "--export=/good=/srv", std::string("--export=") + text}).options);
     ASSERT_FALSE(exports) << text;
     EXPECT_THAT(exports.error().message, HasSubstr(message));

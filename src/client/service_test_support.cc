@@ -94,7 +94,7 @@ class Nfs4Run {
   }
 
   Loop& loop_;
-  const std::unique_ptr<const nfs::v4::Namespace> names_;
+  const Published<nfs::v4::Namespace> names_;
   const nfs::v4::Settings settings_;
   const idmap::Mapper owners_;
   rpc::SecurityFlavor* const gss_;
@@ -109,7 +109,7 @@ class Nfs4Run {
       [](const nfs::v4::CallbackAddress&) -> Task<std::shared_ptr<rpc::Channel>> { co_return nullptr; },
       {.patience = settings_.lease}};
   nfs::v4::Callbacks& callbacks_ = settings_.delegations ? static_cast<nfs::v4::Callbacks&>(sender_) : no_callbacks_;
-  const nfs::v4::Services services_{.names = *names_,
+  const nfs::v4::Services services_{.names = names_,
                                     .settings = settings_,
                                     .owners = owners_,
                                     .state = state_,

@@ -32,11 +32,12 @@ class Caller {
     context_.client = rpc::ClientKeyOf(peer);
     fs::Credentials& identity = context_.credentials;
     identity = {.uid = options.anonuid, .gid = options.anongid, .groups = {}};
-    if (options.squash == Squash::kAll || !IsSomebody(options, credential)) return;
+    const Squash squash = options.SquashFor(nfs_protocol::FlavorOf(credential));
+    if (squash == Squash::kAll || !IsSomebody(options, credential)) return;
 
     // Each id is squashed separately, so that another user cannot claim root's group.
     const bool is_local_root = credential.flavor == rpc::AuthFlavor::AUTH_SYS && IsFromLocalRoot(peer);
-    const bool keep_root = options.squash == Squash::kNone || (options.squash == Squash::kForeignRoot && is_local_root);
+    const bool keep_root = squash == Squash::kNone || (squash == Squash::kForeignRoot && is_local_root);
     const auto group = [&](uint32_t gid) { return gid == 0 && !keep_root ? options.anongid : gid; };
     if (credential.uid != 0 || keep_root) identity.uid = credential.uid;
     identity.gid = group(credential.gid);

@@ -113,5 +113,14 @@ TEST(Caller, MapsAFlavorThatTheExportRefusesToAnonymous) {
   EXPECT_THAT(caller.context().credentials.groups, IsEmpty());
 }
 
+TEST(Caller, SquashesByFlavorWhereTheExportSaysSo) {
+  ExportOptions options = Secure(Squash::kAll);
+  options.security.Add(SecurityFlavor::kSys);
+  options.by_flavor = {{{SecurityFlavor::kSys}, false, Squash::kAll}, {options.security, false, Squash::kNone}};
+  EXPECT_EQ(Caller(options, System(1000, 100, {}), kPeer).context().credentials.uid, 99u);
+  const TestInitiator alice("alice@EXAMPLE.ORG", 1000);
+  EXPECT_NE(Caller(options, alice.With(rpc::GssService::kNone), kPeer).context().credentials.uid, 99u);
+}
+
 }  // namespace
 }  // namespace penstock::nfs

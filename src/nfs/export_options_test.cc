@@ -61,12 +61,12 @@ TEST(ExportSpec, DefaultsToWritableForAllHostsWithForeignRootSquashed) {
   ASSERT_TRUE(spec);
   EXPECT_EQ(spec->path, "/data");
   EXPECT_EQ(spec->directory, "/srv/data");
-  EXPECT_FALSE(spec->options.read_only);
-  EXPECT_EQ(spec->options.squash, Squash::kForeignRoot);
-  EXPECT_EQ(spec->options.anonuid, 65534u);
-  EXPECT_TRUE(spec->options.clients.empty());
-  EXPECT_FALSE(spec->options.privileged_ports);
-  EXPECT_EQ(spec->options.security, SecurityFlavors{SecurityFlavor::kSys});
+  EXPECT_FALSE(spec->admissions[0].options.read_only);
+  EXPECT_EQ(spec->admissions[0].options.squash, Squash::kForeignRoot);
+  EXPECT_EQ(spec->admissions[0].options.anonuid, 65534u);
+  EXPECT_EQ(spec->admissions[0].clients, ClientSpec());
+  EXPECT_FALSE(spec->admissions[0].options.privileged_ports);
+  EXPECT_EQ(spec->admissions[0].options.security, SecurityFlavors{SecurityFlavor::kSys});
 }
 
 TEST(ExportSpec, ParsesEveryOption) {
@@ -74,40 +74,40 @@ TEST(ExportSpec, ParsesEveryOption) {
       "/data=/srv/data:ro,all_squash,anonuid=1000,anongid=4294967295,client=10.0.0.0/8,client=fd00::/8,secure,"
       "sec=krb5p:sys");
   ASSERT_TRUE(spec) << spec.error().message;
-  EXPECT_TRUE(spec->options.read_only);
-  EXPECT_EQ(spec->options.squash, Squash::kAll);
-  EXPECT_EQ(spec->options.anonuid, 1000u);
-  EXPECT_EQ(spec->options.anongid, 4294967295u);
-  ASSERT_EQ(spec->options.clients.size(), 2u);
-  EXPECT_EQ(spec->options.clients[1].ToString(), "fd00::/8");
-  EXPECT_TRUE(spec->options.privileged_ports);
-  EXPECT_EQ(spec->options.security, (SecurityFlavors{SecurityFlavor::kKrb5p, SecurityFlavor::kSys}));
+  EXPECT_TRUE(spec->admissions[0].options.read_only);
+  EXPECT_EQ(spec->admissions[0].options.squash, Squash::kAll);
+  EXPECT_EQ(spec->admissions[0].options.anonuid, 1000u);
+  EXPECT_EQ(spec->admissions[0].options.anongid, 4294967295u);
+  ASSERT_EQ(spec->admissions.size(), 2u);
+  EXPECT_EQ(spec->admissions[1].clients.ToString(), "fd00::/8");
+  EXPECT_TRUE(spec->admissions[0].options.privileged_ports);
+  EXPECT_EQ(spec->admissions[0].options.security, (SecurityFlavors{SecurityFlavor::kKrb5p, SecurityFlavor::kSys}));
 }
 
 TEST(ExportSpec, UsesTheLastOfOppositeOptions) {
-  EXPECT_FALSE(ParseExportSpec("/=/srv:ro,rw")->options.read_only);
-  EXPECT_EQ(ParseExportSpec("/=/srv:no_root_squash,root_squash")->options.squash, Squash::kRoot);
-  EXPECT_EQ(ParseExportSpec("/=/srv:no_root_squash")->options.squash, Squash::kNone);
+  EXPECT_FALSE(ParseExportSpec("/=/srv:ro,rw")->admissions[0].options.read_only);
+  EXPECT_EQ(ParseExportSpec("/=/srv:no_root_squash,root_squash")->admissions[0].options.squash, Squash::kRoot);
+  EXPECT_EQ(ParseExportSpec("/=/srv:no_root_squash")->admissions[0].options.squash, Squash::kNone);
 }
 
 TEST(ExportSpec, AcceptsEqualsSignsAndEscapedColonsInTheDirectory) {
   const auto spec = ParseExportSpec(R"(/data=/srv/a=b\:c:ro)");
   ASSERT_TRUE(spec);
   EXPECT_EQ(spec->directory, "/srv/a=b:c");
-  EXPECT_TRUE(spec->options.read_only);
+  EXPECT_TRUE(spec->admissions[0].options.read_only);
 }
 
 TEST(ExportSpec, HasLocationsOnOtherServers) {
   const auto referral = ParseExportSpec("/far=/none:refer=/srv/a@one+two:/b@[2001:db8::1],sec=krb5");
   ASSERT_TRUE(referral);
-  EXPECT_TRUE(referral->options.locations.referral);
-  EXPECT_EQ(referral->options.locations.list,
+  EXPECT_TRUE(referral->admissions[0].options.locations.referral);
+  EXPECT_EQ(referral->admissions[0].options.locations.list,
             (std::vector<Location>{{"/srv/a", {"one", "two"}}, {"/b", {"2001:db8::1"}}}));
-  EXPECT_EQ(referral->options.security, SecurityFlavors{SecurityFlavor::kKrb5});
+  EXPECT_EQ(referral->admissions[0].options.security, SecurityFlavors{SecurityFlavor::kKrb5});
   const auto replicas = ParseExportSpec("/data=/srv:ro,replicas=/data@other");
   ASSERT_TRUE(replicas);
-  EXPECT_FALSE(replicas->options.locations.referral);
-  EXPECT_EQ(replicas->options.locations.list, (std::vector<Location>{{"/data", {"other"}}}));
+  EXPECT_FALSE(replicas->admissions[0].options.locations.referral);
+  EXPECT_EQ(replicas->admissions[0].options.locations.list, (std::vector<Location>{{"/data", {"other"}}}));
   EXPECT_EQ(ComplaintAboutExport("/far=/none:refer=/a"),
             "export option refer=/a: \"/a\" names no host: write PATH@HOST[+HOST]");
   EXPECT_EQ(ComplaintAboutExport("/far=/none:refer"), "unknown export option \"refer\"");
@@ -120,12 +120,12 @@ TEST(ExportSpec, HasLocationsOnOtherServers) {
 }
 
 TEST(ExportSpec, AsksForTls) {
-  EXPECT_EQ(ParseExportSpec("/data=/srv")->options.protections, Protections());
+  EXPECT_EQ(ParseExportSpec("/data=/srv")->admissions[0].options.protections, Protections());
   const auto spec = ParseExportSpec("/data=/srv:ro,xprtsec=mtls,cert=a.example,cert=192.0.2.1,cert=address");
   ASSERT_TRUE(spec);
-  EXPECT_TRUE(spec->options.protections.IsOnlyMutualTls());
-  EXPECT_EQ(spec->options.certificates, (std::vector<std::string>{"a.example", "192.0.2.1"}));
-  EXPECT_TRUE(spec->options.certificate_of_address);
+  EXPECT_TRUE(spec->admissions[0].options.protections.IsOnlyMutualTls());
+  EXPECT_EQ(spec->admissions[0].options.certificates, (std::vector<std::string>{"a.example", "192.0.2.1"}));
+  EXPECT_TRUE(spec->admissions[0].options.certificate_of_address);
   EXPECT_EQ(ComplaintAboutExport("/data=/srv:xprtsec=ssl"),
             "export option xprtsec=ssl: \"ssl\" is unknown: choose of none, tls, mtls");
   EXPECT_EQ(ComplaintAboutExport("/data=/srv:xprtsec=mtls,cert=*.example"),
@@ -147,7 +147,7 @@ TEST(ExportSpec, ReportsEachError) {
             "export option anonuid=root: not a number from 0 to 4294967295");
   EXPECT_EQ(ComplaintAboutExport("/data=/srv:anonuid"), "unknown export option \"anonuid\"");
   EXPECT_EQ(ComplaintAboutExport("/data=/srv:client=10.0.0.0/99"),
-            "export option client=10.0.0.0/99: not an address or a network such as 10.0.0.0/8");
+            "export option client=10.0.0.0/99: not a network such as 10.0.0.0/8, 10.0.0.0/255.0.0.0 or fd00::/8");
   EXPECT_EQ(ComplaintAboutExport("/data=/srv:sec=krb6"),
             "export option sec=krb6: \"krb6\" is no security flavor: choose of sys, krb5, krb5i, krb5p, ccm, none");
 }

@@ -39,28 +39,68 @@ std::optional<std::string_view> RestBelow(std::string_view path, std::string_vie
   return path;
 }
 
-bool ById(const std::unique_ptr<const Export>& candidate, ExportId id) { return candidate->id() < id; }
+bool ById(const std::shared_ptr<const Export>& candidate, ExportId id) { return candidate->id() < id; }
 
 }  // namespace
 
-bool Export::Admits(const rpc::Peer& client) const {
+Export::Export(ExportId id, std::string path, std::shared_ptr<fs::FileSystem> file_system,
+               std::vector<Admission> admissions, const HostNames* hosts, bool is_root)
+    : id_(id),
+      path_(std::move(path)),
+      file_system_(std::move(file_system)),
+      admissions_(std::move(admissions)),
+      is_root_(is_root) {
+  for (const Admission& each : admissions_) {
+    by_precedence_.push_back(&each);
+    if (locations_.list.empty()) locations_ = each.options.locations;
+  }
+  // Of one kind in the operator's order, which is that of their places in memory.
+  std::ranges::sort(by_precedence_, {}, [](const Admission* each) { return std::pair(each->clients.kind(), each); });
+  const bool needed = std::ranges::any_of(admissions_, [](const Admission& each) { return each.clients.NeedsFacts(); });
+  hosts_ = needed ? hosts : nullptr;
+}
+
+const ExportOptions* Export::OptionsFor(const IpAddress& client) const {
+  const std::shared_ptr<const HostFacts> facts = hosts_ ? hosts_->Of(client) : nullptr;
+  for (const Admission* each : by_precedence_) {
+    if (each->clients.Has(client, facts.get())) return &each->options;
+  }
+  return nullptr;
+}
+
+bool Export::Admits(const rpc::Peer& client) const { return !FlavorsFor(client).empty(); }
+
+SecurityFlavors Export::FlavorsFor(const rpc::Peer& client) const {
+  const ExportOptions* const options = OptionsFor(client);
+  if (!options) return {};
   const bool has_port = client.transport != rpc::TransportKind::kRdma || client.stepped_up;
-  if (options_.privileged_ports && has_port && client.address.port() >= kFirstUnreservedPort) return false;
-  return AdmitsHost(client.address.address());
+  if (!options->privileged_ports || !has_port || client.address.port() < kFirstUnreservedPort) return options->security;
+  SecurityFlavors flavors;
+  for (const SecurityFlavor each : options->security) {
+    if (!nfs_protocol::ServicesOf(each).empty()) flavors.Add(each);
+  }
+  return flavors;
 }
 
 bool Export::AdmitsProtection(const rpc::Peer& client) const {
-  if (!options_.protections.Admits(client.protection)) return false;
-  if (options_.certificates.empty() && !options_.certificate_of_address) return true;
+  const ExportOptions* const options = OptionsFor(client);
+  if (!options || !options->protections.Admits(client.protection)) return false;
+  if (options->certificates.empty() && !options->certificate_of_address) return true;
   if (!client.certificate) return false;
-  return (options_.certificate_of_address && client.certificate->Names(client.address.address())) ||
-         std::ranges::any_of(options_.certificates,
+  return (options->certificate_of_address && client.certificate->Names(client.address.address())) ||
+         std::ranges::any_of(options->certificates,
                              [&](const std::string& name) { return client.certificate->Names(name); });
 }
 
-bool Export::AdmitsHost(const IpAddress& client) const {
-  return options_.clients.empty() ||
-         std::ranges::any_of(options_.clients, [&](const Network& n) { return n.Contains(client); });
+fs::Pinned Export::Hold(fs::Pinned pinned) const {
+  // The pin ends before the file system.
+  struct Held {
+    std::shared_ptr<fs::FileSystem> file_system;
+    fs::Pinned pinned;
+  };
+  auto held = std::make_shared<const Held>(file_system_, std::move(pinned));
+  const void* const object = held->pinned.get();
+  return fs::Pinned(std::move(held), object);
 }
 
 NamedFile Export::Name(const fs::Handle& object) const {
@@ -80,8 +120,8 @@ std::optional<PaddedHandle> Export::PaddedHandleOf(const fs::Handle& object) con
   return padded;
 }
 
-SetupResult<void> Exports::Add(std::string_view path, std::shared_ptr<fs::FileSystem> file_system,
-                               ExportOptions options) {
+SetupResult<void> ExportTable::Add(std::string_view path, std::shared_ptr<fs::FileSystem> file_system,
+                                   std::vector<Admission> admissions, const HostNames* hosts, bool is_root) {
   PENSTOCK_TRY(std::string normal, NormalizeExportPath(path));
   const ExportId id = IdOf(normal);
   const auto place = std::lower_bound(exports_.begin(), exports_.end(), id, ById);
@@ -91,28 +131,48 @@ SetupResult<void> Exports::Add(std::string_view path, std::shared_ptr<fs::FileSy
         fmt::format("exports \"{}\" and \"{}\" have the same handle prefix; choose another path for one of them",
                     (*place)->path(), normal)});
   }
-  exports_.insert(place,
-                  std::make_unique<const Export>(id, std::move(normal), std::move(file_system), std::move(options)));
+  exports_.insert(place, std::make_shared<const Export>(id, std::move(normal), std::move(file_system),
+                                                        std::move(admissions), hosts, is_root));
   return {};
 }
 
-const Export* Exports::Find(ExportId id) const {
+void ExportTable::Keep(std::shared_ptr<const Export> exported) {
+  const auto place = std::lower_bound(exports_.begin(), exports_.end(), exported->id(), ById);
+  exports_.insert(place, std::move(exported));
+}
+
+const Export* ExportTable::Find(ExportId id) const {
   const auto place = std::lower_bound(exports_.begin(), exports_.end(), id, ById);
   return place != exports_.end() && (*place)->id() == id ? place->get() : nullptr;
 }
 
+std::shared_ptr<const Export> ExportTable::FindShared(ExportId id) const {
+  const auto place = std::lower_bound(exports_.begin(), exports_.end(), id, ById);
+  return place != exports_.end() && (*place)->id() == id ? *place : nullptr;
+}
+
+SetupResult<void> Exports::Add(std::string_view path, std::shared_ptr<fs::FileSystem> file_system,
+                               ExportOptions options, const std::vector<ClientSpec>& clients) {
+  std::vector<Admission> admissions;
+  for (const ClientSpec& each : clients) admissions.push_back({each, options});
+  if (admissions.empty()) admissions.push_back({ClientSpec(), std::move(options)});
+  ExportTable next = *Get();
+  PENSTOCK_CHECK(next.Add(path, std::move(file_system), std::move(admissions)));
+  Replace(std::make_shared<const ExportTable>(std::move(next)));
+  return {};
+}
+
 void Exports::Refuse(const SocketAddress& client, const Export& refused) const {
-  const ExportOptions& options = refused.options();
-  const bool named = options.clients.empty() || std::ranges::any_of(options.clients, [&](const Network& network) {
-                       return network.Contains(client.address());
-                     });
-  const std::string_view why = named ? "its port is not below 1024, which the export's option secure asks for"
-                                     : "no option client= of the export names it";
+  const std::string_view why = refused.AdmitsHost(client.address())
+                                   ? "its port is not below 1024, which the export's option secure asks for"
+                                   : "the export names other clients (exports(5), or the option client=)";
   refusals_->Tell(client.address(), fmt::format("is refused the export {}: {}", refused.path(), why));
 }
 
 void Exports::RefuseProtection(const rpc::Peer& client, const Export& refused) const {
-  const Protections& asked = refused.options().protections;
+  const ExportOptions* const options = refused.OptionsFor(client);
+  if (!options) return Refuse(client.address, refused);
+  const Protections& asked = options->protections;
   const char* const least = asked.IsOnlyMutualTls() ? "mtls" : "tls";
   std::string why;
   if (asked.Admits(client.protection)) {
@@ -152,7 +212,7 @@ void Exports::CannotRefer(const SocketAddress& client, const Export& referral) c
                   referral.path()));
 }
 
-Exports::Place Exports::Resolve(std::string_view path) const {
+ExportTable::Place ExportTable::Resolve(std::string_view path) const {
   Place best;
   if (!path.starts_with('/')) return best;
   size_t depth = 0;

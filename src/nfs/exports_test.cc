@@ -10,11 +10,12 @@ namespace {
 
 class ExportsTest : public testing::Test {
  protected:
-  SetupResult<void> Add(std::string_view path, ExportOptions options = {}) {
-    return exports_.Add(path, std::make_shared<fs::memory::FileSystem>(), std::move(options));
+  SetupResult<void> Add(std::string_view path, ExportOptions options = {},
+                        const std::vector<ClientSpec>& clients = {}) {
+    return exports_.Add(path, std::make_shared<fs::memory::FileSystem>(), std::move(options), clients);
   }
   std::string Resolve(std::string_view path) {
-    const Exports::Place place = exports_.Resolve(path);
+    const ExportTable::Place place = exports_.table().Resolve(path);
     return place.found ? place.found->path() + " + " + std::string(place.rest) : "nowhere";
   }
 
@@ -40,19 +41,19 @@ TEST(Refusals, LogsEachHostAndReasonOnce) {
 TEST_F(ExportsTest, FindsAnExportByTheIdInItsHandles) {
   ASSERT_TRUE(Add("/data"));
   ASSERT_TRUE(Add("/home"));
-  for (const auto& each : exports_.all()) {
-    EXPECT_EQ(exports_.Find(each->root().export_id), each.get());
+  for (const auto& each : exports_.table().all()) {
+    EXPECT_EQ(exports_.table().Find(each->root().export_id), each.get());
   }
-  EXPECT_EQ(exports_.Find(ExportId(12345)), nullptr);
+  EXPECT_EQ(exports_.table().Find(ExportId(12345)), nullptr);
 }
 
 TEST_F(ExportsTest, IdDependsOnlyOnThePath) {
   ASSERT_TRUE(Add("/data"));
-  EXPECT_EQ(exports_.all()[0]->id(), ExportId(0x49f653fe));
+  EXPECT_EQ(exports_.table().all()[0]->id(), ExportId(0x49f653fe));
   Exports other;
   ASSERT_TRUE(other.Add("/home", std::make_shared<fs::memory::FileSystem>(), {}));
   ASSERT_TRUE(other.Add("//data/", std::make_shared<fs::memory::FileSystem>(), {}));
-  EXPECT_NE(other.Find(exports_.all()[0]->id()), nullptr);
+  EXPECT_NE(other.table().Find(exports_.table().all()[0]->id()), nullptr);
 }
 
 TEST_F(ExportsTest, RejectsASecondExportOfAPath) {
@@ -88,12 +89,12 @@ TEST_F(ExportsTest, ComparesWholeComponents) {
 
 TEST_F(ExportsTest, AdmitsAllHostsByDefault) {
   ASSERT_TRUE(Add("/data"));
-  EXPECT_TRUE(exports_.all()[0]->Admits(Client("203.0.113.1", 50000)));
+  EXPECT_TRUE(exports_.table().all()[0]->Admits(Client("203.0.113.1", 50000)));
 }
 
 TEST_F(ExportsTest, AdmitsTheConfiguredNetworks) {
-  ASSERT_TRUE(Add("/data", {.clients = {*Network::Parse("10.0.0.0/8"), *Network::Parse("::1")}}));
-  const Export& data = *exports_.all()[0];
+  ASSERT_TRUE(Add("/data", {}, {ClientSpec(*Network::Parse("10.0.0.0/8")), ClientSpec(*Network::Parse("::1"))}));
+  const Export& data = *exports_.table().all()[0];
   EXPECT_TRUE(data.Admits(Client("10.1.2.3")));
   EXPECT_TRUE(data.Admits(Client("::ffff:10.1.2.3")));
   EXPECT_TRUE(data.Admits(Client("::1")));
@@ -109,26 +110,54 @@ TEST(NetworkTest, KnowsWhetherItHasAllHosts) {
 
 TEST_F(ExportsTest, RequiresPrivilegedPortsWithSecure) {
   ASSERT_TRUE(Add("/data", {.privileged_ports = true}));
-  const Export& data = *exports_.all()[0];
+  const Export& data = *exports_.table().all()[0];
   EXPECT_TRUE(data.Admits(Client("192.0.2.1", 1023)));
   EXPECT_FALSE(data.Admits(Client("192.0.2.1", 1024)));
 }
 
+// exports(5): requests with RPCSEC_GSS may come from any port.
+TEST_F(ExportsTest, SecureAllowsKerberosFromAnyPort) {
+  ASSERT_TRUE(Add("/data", {.privileged_ports = true, .security = {SecurityFlavor::kSys, SecurityFlavor::kKrb5i}}));
+  ASSERT_TRUE(Add("/sys", {.privileged_ports = true}));
+  const Export& data = *exports_.table().Resolve("/data").found;
+  EXPECT_EQ(data.FlavorsFor(Client("192.0.2.1", 50000)), SecurityFlavors{SecurityFlavor::kKrb5i});
+  EXPECT_EQ(data.FlavorsFor(Client("192.0.2.1", 700)), (SecurityFlavors{SecurityFlavor::kSys, SecurityFlavor::kKrb5i}));
+  EXPECT_FALSE(exports_.table().Resolve("/sys").found->Admits(Client("192.0.2.1", 50000)));
+}
+
+TEST_F(ExportsTest, TheMostExactGroupOfAClientGivesItsOptions) {
+  ExportTable table;
+  const auto with = [](uint32_t anonuid) {
+    ExportOptions options;
+    options.anonuid = anonuid;
+    return options;
+  };
+  ASSERT_TRUE(table.Add("/data", std::make_shared<fs::memory::FileSystem>(),
+                        {{*ClientSpec::Parse("*"), with(1)},
+                         {*ClientSpec::Parse("192.0.0.0/16"), with(2)},
+                         {*ClientSpec::Parse("192.0.2.0/24"), with(3)},
+                         {*ClientSpec::Parse("192.0.2.1"), with(4)}}));
+  const Export& data = *table.all()[0];
+  const auto uid_of = [&](const char* address) { return data.OptionsFor(Client(address))->anonuid; };
+  EXPECT_EQ(uid_of("192.0.2.1"), 4u);
+  EXPECT_EQ(uid_of("192.0.2.2"), 2u) << "of two networks, the first one";
+  EXPECT_EQ(uid_of("198.51.100.1"), 1u);
+}
+
 // Linux's client uses any port for RDMA, even if it uses a privileged one for TCP.
 TEST_F(ExportsTest, AdmitsAnyPortOverRdma) {
-  const ExportOptions options{.clients = {*Network::Parse("192.0.2.0/24")}, .privileged_ports = true};
-  ASSERT_TRUE(Add("/data", options));
+  ASSERT_TRUE(Add("/data", {.privileged_ports = true}, {ClientSpec(*Network::Parse("192.0.2.0/24"))}));
   rpc::Peer peer = Client("192.0.2.1", 50000);
   peer.transport = rpc::TransportKind::kRdma;
-  EXPECT_TRUE(exports_.all()[0]->Admits(peer));
+  EXPECT_TRUE(exports_.table().all()[0]->Admits(peer));
   peer.address = {asio::ip::make_address("203.0.113.1"), 700};
-  EXPECT_FALSE(exports_.all()[0]->Admits(peer)) << "the address is checked";
+  EXPECT_FALSE(exports_.table().all()[0]->Admits(peer)) << "the address is checked";
 }
 
 // A client must not get around `secure` by turning its TCP connection into an RDMA connection.
 TEST_F(ExportsTest, ChecksThePortOfAConnectionThatHasSteppedUp) {
   ASSERT_TRUE(Add("/data", {.privileged_ports = true}));
-  const Export& data = *exports_.all()[0];
+  const Export& data = *exports_.table().all()[0];
   rpc::Peer peer = Client("192.0.2.1", 50000);
   peer.transport = rpc::TransportKind::kRdma;
   peer.stepped_up = true;

@@ -2,6 +2,7 @@
 
 #include <fmt/core.h>
 
+#include <bit>
 #include <charconv>
 #include <cstddef>
 
@@ -21,6 +22,15 @@ bool SamePrefix(const Octets& a, const Octets& b, unsigned bits) {
   return rest == 0 || ((a[whole] ^ b[whole]) >> (8 - rest)) == 0;
 }
 
+// Returns the length of a mask in decimals with dots, such as 255.255.252.0, or nothing if its ones are not together.
+std::optional<unsigned> LengthOfMask(std::string_view text) {
+  std::error_code error;
+  const uint32_t mask = asio::ip::make_address_v4(std::string(text), error).to_uint();
+  const auto length = static_cast<unsigned>(std::countl_one(mask));
+  if (error || std::popcount(mask) != static_cast<int>(length)) return std::nullopt;
+  return length;
+}
+
 }  // namespace
 
 std::optional<Network> Network::Parse(std::string_view text) {
@@ -32,6 +42,11 @@ std::optional<Network> Network::Parse(std::string_view text) {
   const unsigned widest = base.is_v4() ? 32 : 128;
   if (slash == std::string_view::npos) return Network(base, widest);
   const std::string_view digits = text.substr(slash + 1);
+  if (base.is_v4() && digits.find('.') != std::string_view::npos) {
+    const auto length = LengthOfMask(digits);
+    if (!length) return std::nullopt;
+    return Network(base, *length);
+  }
   unsigned prefix = 0;
   const auto [end, failure] = std::from_chars(digits.begin(), digits.end(), prefix);
   if (failure != std::errc() || end != digits.end() || prefix > widest) return std::nullopt;

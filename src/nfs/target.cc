@@ -5,7 +5,9 @@
 namespace penstock::nfs {
 
 Target::Target(const TargetCall& of, const std::optional<FileHandle>& handle, Flavors flavors)
-    : error_(fs::Error::kBadHandle),
+    : table_(of.exports.Get()),
+      flavor_(nfs_protocol::FlavorOf(of.call.credential)),
+      error_(fs::Error::kBadHandle),
       claims_(of.claims),
       mark_(of.claims ? of.claims->Mark() : 0),
       loop_(of.call.peer.loop) {
@@ -13,9 +15,11 @@ Target::Target(const TargetCall& of, const std::optional<FileHandle>& handle, Fl
   // RFC 1813 §2.6 (nfs_fh3), RFC 1094 §2.3.1 (NFSERR_STALE): a handle is stale if access to its file was revoked, also
   // if for this client only.
   error_ = fs::Error::kStale;
-  export_ = of.exports.Find(handle->export_id);
+  export_ = table_->Find(handle->export_id);
   if (!export_) return;
-  if (!export_->Admits(of.call.peer)) {
+  options_ = export_->OptionsFor(of.call.peer);
+  const SecurityFlavors flavors_taken = export_->FlavorsFor(of.call.peer);
+  if (flavors_taken.empty()) {
     of.exports.Refuse(of.call.peer.address, *export_);
     return;
   }
@@ -27,7 +31,7 @@ Target::Target(const TargetCall& of, const std::optional<FileHandle>& handle, Fl
     return;
   }
   const bool any = flavors == Flavors::kAnyAtRoot && handle->object == export_->file_system().Root();
-  if (!any && !export_->options().security.Admits(of.call.credential)) {
+  if (!any && !flavors_taken.Has(flavor_)) {
     of.call.denial = rpc::AuthStatus::AUTH_TOOWEAK;
     error_ = fs::Error::kAccess;
     return;
@@ -36,7 +40,7 @@ Target::Target(const TargetCall& of, const std::optional<FileHandle>& handle, Fl
     error_ = known.error();
     return;
   }
-  caller_.emplace(export_->options(), of.call.credential, of.call.peer);
+  caller_.emplace(*options_, of.call.credential, of.call.peer);
   object_ = handle->object;
   error_.reset();
 }

@@ -45,7 +45,8 @@ class Target {
   fs::FileSystem& file_system() const { return export_->file_system(); }
   const fs::RequestContext& context() const { return caller_->context(); }
   const fs::Handle& object() const { return object_; }
-  bool read_only() const { return export_->options().read_only; }
+  bool read_only() const { return options_->IsReadOnlyFor(flavor_); }
+  const ExportOptions& options() const { return *options_; }
 
   // Returns which of the wanted rights the caller has on the object. `wanted` has the bits of ACCESS in version 3 (RFC
   // 1813 §3.3.4); unknown bits, and those of changes in a read-only export, are zero in the result.
@@ -69,7 +70,10 @@ class Target {
   Task<fs::Result<void>> CheckUse(fs::Handle directory, std::string_view name, FileClaims::Use use);
 
  private:
+  const std::shared_ptr<const ExportTable> table_;  // holds the following two
   const Export* export_ = nullptr;
+  const ExportOptions* options_ = nullptr;
+  const SecurityFlavor flavor_;
   fs::Handle object_;
   std::optional<Caller> caller_;
   std::optional<fs::Error> error_;

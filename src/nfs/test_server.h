@@ -68,18 +68,19 @@ class TestServer {
 
   // Exports a new file system whose clock ticks once a second. Call it before the first call. `faults` makes the file
   // system of the last export fail.
-  fs::memory::FileSystem& Export(std::string_view path, ExportOptions options = {.squash = Squash::kNone}) {
+  fs::memory::FileSystem& Export(std::string_view path, ExportOptions options = {.squash = Squash::kNone},
+                                 const std::vector<ClientSpec>& clients = {}) {
     auto ticks = std::make_shared<int64_t>(1'000'000);
     auto file_system = std::make_shared<fs::memory::FileSystem>(
         fs::memory::Options{.instance = ++instances_, .clock = [ticks] { return fs::Timestamp{++*ticks, 5}; }});
     faults = std::make_shared<fs::TestFiles>(file_system);
-    const auto added = exports.Add(path, faults, std::move(options));
+    const auto added = exports.Add(path, faults, std::move(options), clients);
     assert(added);
     (void)added;
     return *file_system;
   }
   nfs3::nfs_fh3 RootOf(std::string_view path) const {
-    const auto place = exports.Resolve(path);
+    const auto place = exports.table().Resolve(path);
     return {.data = xdr::Opaque<64>(EncodedHandle(place.found->root()).bytes())};
   }
 

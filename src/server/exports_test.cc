@@ -35,8 +35,8 @@ class NestedExportsTest : public ServerTest {
   // Exports secret() under `path` to one host that is not this one. The path is irrelevant: the directory counts.
   TestOptions NestedOptions(std::string path) const {
     TestOptions options = ServerOptions();
-    options.exports.push_back({.path = std::move(path), .directory = secret(), .options = {}});
-    options.exports.back().options.clients = {*nfs::Network::Parse("192.0.2.1")};
+    options.exports.push_back({.path = std::move(path), .directory = secret()});
+    options.exports.back().admissions.front().clients = nfs::ClientSpec(*nfs::Network::Parse("192.0.2.1"));
     return options;
   }
 };
@@ -94,11 +94,12 @@ TEST_P(NestedExportsTest, HandlesBecomeStaleWhenTheirDirectoryGetsAnExportOfItsO
 // With two exports of one directory, the export in the handle decides.
 TEST_P(NestedExportsTest, AHandleGivesTheRightsOfTheExportThatItNames) {
   TestOptions options = ServerOptions();
-  options.exports.front().options.read_only = true;
-  options.exports.push_back({.path = "/other", .directory = tree(), .options = {}});
-  options.exports.back().options.clients = {*nfs::Network::Parse("192.0.2.1")};
+  TermsOf(options.exports.front()).read_only = true;
+  options.exports.push_back({.path = "/other", .directory = tree()});
+  options.exports.back().admissions.front().clients = nfs::ClientSpec(*nfs::Network::Parse("192.0.2.1"));
   StartServer(options);
-  const nfs::ExportId other = std::ranges::find(server_->exports().all(), "/other", &nfs::Export::path)->get()->id();
+  const nfs::ExportId other =
+      std::ranges::find(server_->exports().table().all(), "/other", &nfs::Export::path)->get()->id();
   const auto error = WithMount([other](client::Mount& mount, Workers&) -> Task<client::Result<void>> {
     PENSTOCK_CO_TRY(const client::Node top, co_await Find(mount, ""));
     co_await ExpectRefusal(mount.MakeDirectory(top.handle, "new", 0755), client::Status::kReadOnly);
@@ -132,7 +133,7 @@ TEST_P(ServerSetUpTest, TheErrorNamesAMissingDirectory) {
 TEST_P(ServerSetUpTest, RejectsAKerberosExportWithoutAKeytab) {
   ::setenv("KRB5_KTNAME", "FILE:/nowhere/at/all.keytab", 1);
   TestOptions options = ServerOptions();
-  options.exports.front().options.security = {nfs::SecurityFlavor::kKrb5p, nfs::SecurityFlavor::kSys};
+  TermsOf(options.exports.front()).security = {nfs::SecurityFlavor::kKrb5p, nfs::SecurityFlavor::kSys};
   const auto made = MakeServer(options);
   ::unsetenv("KRB5_KTNAME");
   ASSERT_FALSE(made);
@@ -160,7 +161,7 @@ TEST_P(ServerSetUpTest, AFailureDestroysFileSystemsBeforeTheirPool) {
       had_pool = !pool.expired();
       delete files;
     };
-    parts.exports.push_back({"/tree", {}, std::shared_ptr<fs::FileSystem>(new fs::memory::FileSystem(), destroy)});
+    parts.exports.push_back({"/tree", {{}}, std::shared_ptr<fs::FileSystem>(new fs::memory::FileSystem(), destroy)});
     EXPECT_FALSE(Server::Make(options, std::move(parts)));
   }
   EXPECT_TRUE(had_pool);

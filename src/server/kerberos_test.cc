@@ -100,7 +100,7 @@ TEST_F(KerberosServerTest, ServesCcmOnlyInExportsThatTakeIt) {
 
 TEST_F(KerberosServerTest, RefusesAnExportWithCcmWithoutProtectedNetworks) {
   TestOptions options = ServerOptions(Environment("KRB5_KTNAME"));
-  options.exports.front().options.security = {nfs::SecurityFlavor::kCcm};
+  TermsOf(options.exports.front()).security = {nfs::SecurityFlavor::kCcm};
   const auto made = MakeServer(options);
   ASSERT_FALSE(made);
   EXPECT_THAT(made.error().message, testing::HasSubstr("--ccm-from"));

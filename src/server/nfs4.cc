@@ -39,6 +39,13 @@ nfs::v4::StateTables::Beginning BeginTables(const nfs::v4::Settings& settings,
           .now = now};
 }
 
+fs::Timestamp TimeOfDay() {
+  const auto now = std::chrono::system_clock::now();
+  const auto seconds = std::chrono::floor<std::chrono::seconds>(now);
+  return {.seconds = seconds.time_since_epoch().count(),
+          .nanoseconds = static_cast<uint32_t>(Duration(now - seconds).count())};
+}
+
 // The name that distinguishes this server from all others, regardless of its addresses (RFC 8881 §2.10.4). It is made
 // at the first start and kept in the state directory.
 SetupResult<std::string> LoadServerId(const stdfs::path& directory) {
@@ -63,14 +70,11 @@ SetupResult<std::string> LoadServerId(const stdfs::path& directory) {
 }  // namespace
 
 SetupResult<std::unique_ptr<Nfs4>> Nfs4::Make(nfs::v4::Settings settings, const Surroundings& surroundings) {
-  const auto now = std::chrono::system_clock::now();
-  const auto seconds = std::chrono::floor<std::chrono::seconds>(now);
-  const fs::Timestamp started{.seconds = seconds.time_since_epoch().count(),
-                              .nanoseconds = static_cast<uint32_t>(Duration(now - seconds).count())};
-  PENSTOCK_TRY(auto names, nfs::v4::Namespace::Make(surroundings.exports, started));
+  PENSTOCK_TRY(auto names, nfs::v4::Namespace::Make(surroundings.exports, TimeOfDay()));
   PENSTOCK_TRY(settings.server_owner, LoadServerId(surroundings.state_directory));
   settings.server_scope = settings.server_owner;
-  PENSTOCK_TRY(Memory memory, OpenMemory(surroundings.state_directory, settings, seconds));
+  PENSTOCK_TRY(Memory memory, OpenMemory(surroundings.state_directory, settings,
+                                         std::chrono::floor<std::chrono::seconds>(std::chrono::system_clock::now())));
   return std::unique_ptr<Nfs4>(new Nfs4(std::move(settings), surroundings, std::move(names), std::move(memory)));
 }
 
@@ -113,12 +117,13 @@ std::optional<std::string> Nfs4::KeytabForCallbacks(const Surroundings& surround
 }
 
 Nfs4::Nfs4(nfs::v4::Settings settings, const Surroundings& surroundings,
-           std::unique_ptr<const nfs::v4::Namespace> names, Memory memory)
+           std::shared_ptr<const nfs::v4::Namespace> names, Memory memory)
     : settings_(std::move(settings)),
       instance_(memory.restart.instance),
       remembered_hosts_(std::move(memory.hosts)),
       home_(surroundings.home),
       gss_(surroundings.gss),
+      exports_(surroundings.exports),
       names_(std::move(names)),
       lookups_(&idmap::AskHost, home_, idmap::Lookups::OnThreads()),
       owners_(settings_.domain, lookups_),
@@ -142,7 +147,7 @@ Nfs4::Nfs4(nfs::v4::Settings settings, const Surroundings& surroundings,
 }
 
 nfs::v4::Services Nfs4::MakeServices() {
-  return {.names = *names_,
+  return {.names = names_,
           .settings = settings_,
           .owners = owners_,
           .state = state_,
@@ -152,6 +157,15 @@ nfs::v4::Services Nfs4::MakeServices() {
           .copy_sources = settings_.inter_server_copy ? &copy_sources_ : nullptr,
           .gss = gss_,
           .replies = &replies_};
+}
+
+SetupResult<std::shared_ptr<const nfs::v4::Namespace>> Nfs4::MakeNames(
+    std::shared_ptr<const nfs::ExportTable> table) const {
+  return nfs::v4::Namespace::Make(exports_, std::move(table), TimeOfDay());
+}
+
+size_t Nfs4::RevokeState(const std::function<bool(const nfs::FileHandle&)>& is_gone) {
+  return state_.Run([&](nfs::v4::StateTables& state) { return state.files.RevokeState(is_gone, home_.Now()); });
 }
 
 void Nfs4::Start() {

@@ -33,9 +33,9 @@ namespace penstock::server {
 class Nfs4 {
  public:
   struct Surroundings {
-    const nfs::Exports& exports;  // all of them; none is added later
-    Workers& pool;                // runs calls that block
-    Loop& home;                   // sends the callbacks and keeps the leases
+    const nfs::Exports& exports;
+    Workers& pool;  // runs calls that block
+    Loop& home;     // sends the callbacks and keeps the leases
     std::filesystem::path state_directory;
     uint16_t tcp_port;                   // for NFS
     rpc::SecurityFlavor* gss = nullptr;  // null if RPCSEC_GSS is not offered
@@ -53,6 +53,12 @@ class Nfs4 {
   uint32_t instance() const { return instance_; }
   // The hosts that held locks through NLM before the restart.
   std::vector<nfs::v4::RememberedHost> TakeRememberedHosts() { return std::move(remembered_hosts_); }
+  // The tree of these exports, for Replace(). Fails as Namespace::Make() does. Any thread.
+  SetupResult<std::shared_ptr<const nfs::v4::Namespace>> MakeNames(std::shared_ptr<const nfs::ExportTable> table) const;
+  // Calls that begin from now on use this tree. Any thread.
+  void Replace(std::shared_ptr<const nfs::v4::Namespace> names) { names_.Set(std::move(names)); }
+  // Revokes the opens, locks and delegations of the file handles that `is_gone` names. Any thread.
+  size_t RevokeState(const std::function<bool(const nfs::FileHandle&)>& is_gone);
   // From now on, `notify` tells hosts of locks that may be free. Before any call is served, or after the last one.
   void NotifyHostsBy(std::function<void(const nfs::v4::LockNotice&)> notify) {
     caller_.NotifyHostsBy(std::move(notify));
@@ -84,7 +90,7 @@ class Nfs4 {
   };
   static SetupResult<Memory> OpenMemory(const std::filesystem::path& directory, const nfs::v4::Settings& settings,
                                         std::chrono::sys_seconds now);
-  Nfs4(nfs::v4::Settings settings, const Surroundings& surroundings, std::unique_ptr<const nfs::v4::Namespace> names,
+  Nfs4(nfs::v4::Settings settings, const Surroundings& surroundings, std::shared_ptr<const nfs::v4::Namespace> names,
        Memory memory);
   static std::optional<std::string> KeytabForCallbacks(const Surroundings& surroundings);
   nfs::v4::Services MakeServices();
@@ -96,7 +102,8 @@ class Nfs4 {
   std::vector<nfs::v4::RememberedHost> remembered_hosts_;
   Loop& home_;
   rpc::SecurityFlavor* const gss_;
-  std::unique_ptr<const nfs::v4::Namespace> names_;
+  const nfs::Exports& exports_;
+  Published<nfs::v4::Namespace> names_;
   idmap::Lookups lookups_;
   const idmap::Mapper owners_;
   std::unique_ptr<nfs::v4::ReplyStore> reply_store_;

@@ -8,6 +8,7 @@
 
 #include "base/address.h"
 #include "base/timer.h"
+#include "nfs/host_names.h"
 #include "nfs/network.h"
 #include "nfs/v4/state/settings.h"
 #include "rdma/choice/choice.h"
@@ -55,6 +56,9 @@ struct Options {
   rpc::tls::Files tls{};
   // Take users' groups from this host instead of from their credentials, which carry at most sixteen.
   bool manage_gids = false;
+  // Tells the names of clients' hosts, for exports by host name, pattern or netgroup. Null: the databases of this host.
+  // It outlives the server.
+  nfs::HostDatabase* host_database = nullptr;
   // Serve NFS version 2 as well, with versions 1 and 2 of MOUNT.
   bool nfs2 = false;
   nfs::v4::Settings nfs4;

@@ -17,8 +17,9 @@ namespace penstock::server {
 // is: fs/posix, fs/memory, or one of the host's own (docs/architecture.md, "A file system of your own").
 struct Export {
   std::string path;  // as clients see it, see nfs::NormalizeExportPath()
-  nfs::ExportOptions options;
+  std::vector<nfs::Admission> admissions;
   std::shared_ptr<fs::FileSystem> file_system;  // not used, and may be null, if the options make it a referral
+  bool is_root = false;                         // the root of the tree that clients of version 4 see (fsid=0)
 };
 
 // Members are destroyed from the last to the first: file systems before the pool that they use.

@@ -81,7 +81,10 @@ Server::Server(const Options& options, Parts parts)
       memory_(std::make_shared<rpc::MemoryBudget>(
           rpc::MemoryBudget::Limits{.octets = options.memory > 0 ? options.memory : DefaultMemory()})),
       open_files_(std::move(parts.open_files)),
-      shortage_(std::make_shared<DescriptorShortage>([this] { MakeRoomForConnections(); })) {}
+      shortage_(std::make_shared<DescriptorShortage>([this] { MakeRoomForConnections(); })),
+      user_threads_(kUserThreads),
+      host_names_(options.host_database ? *options.host_database : nfs::SystemHosts(), &std::chrono::steady_clock::now,
+                  &user_threads_) {}
 
 void Server::MakeRoomForConnections() {
   if (!open_files_) return;
@@ -132,17 +135,80 @@ SetupResult<void> Server::OpenTls() {
 
 SetupResult<void> Server::ReloadTls() { return tls_ ? tls_->Reload() : SetupResult<void>(); }
 
-SetupResult<void> Server::AddExports(std::vector<Export> exports) {
-  if (options_.manage_gids || offers_gss()) {
-    user_threads_ = std::make_unique<Workers>(kUserThreads);
-    groups_ = std::make_shared<nfs::UserGroups>(&nfs::UserGroups::OfSystem, &std::chrono::steady_clock::now,
-                                                user_threads_.get(),
-                                                nfs::UserGroups::Settings{.of_everybody = options_.manage_gids});
+// Checks what the options of the exports need, and completes them.
+SetupResult<void> Server::CompleteTerms(const std::string& path, nfs::ExportOptions& terms) const {
+  if (terms.security.UsesGss() && !offers_gss()) {
+    return std::unexpected(SetupError{fmt::format("export \"{}\" with sec={} needs Kerberos (--keytab), but {}", path,
+                                                  terms.security.ToString(), no_kerberos_)});
   }
-  const auto takes_ccm = [](const Export& each) { return each.options.security.Has(nfs::SecurityFlavor::kCcm); };
-  if (!options_.ccm_from.empty() && std::ranges::none_of(exports, takes_ccm)) {
+  if (terms.security.Has(nfs::SecurityFlavor::kCcm) && options_.ccm_from.empty()) {
+    return std::unexpected(SetupError{fmt::format("export \"{}\" with sec={} needs the protected networks (--ccm-from)",
+                                                  path, terms.security.ToString())});
+  }
+  if (terms.protections.AsksForTls() && !offers_tls()) {
+    return std::unexpected(SetupError{
+        fmt::format("export \"{}\" with xprtsec={} needs a certificate of the server (--tls-cert and --tls-key)", path,
+                    terms.protections.ToString())});
+  }
+  if (terms.protections.AsksForMutualTls() && !tls_->has_authorities()) {
+    return std::unexpected(SetupError{
+        fmt::format("export \"{}\" with xprtsec={} needs the authorities of clients' certificates (--tls-ca)", path,
+                    terms.protections.ToString())});
+  }
+  terms.groups = groups_;
+  const auto foreign_root_to_root = [](nfs::Squash& squash) {
+    if (squash == nfs::Squash::kForeignRoot) squash = nfs::Squash::kRoot;
+  };
+  if (!PortsAreReserved()) {
+    foreign_root_to_root(terms.squash);
+    for (auto& each : terms.by_flavor) foreign_root_to_root(each.squash);
+  }
+  return {};
+}
+
+SetupResult<std::shared_ptr<const nfs::ExportTable>> Server::MakeTable(std::vector<Export> exports) const {
+  const auto takes_ccm = [](const nfs::Admission& each) {
+    return each.options.security.Has(nfs::SecurityFlavor::kCcm);
+  };
+  const auto is_for_ccm = [&](const Export& each) { return std::ranges::any_of(each.admissions, takes_ccm); };
+  if (!options_.ccm_from.empty() && std::ranges::none_of(exports, is_for_ccm)) {
     return std::unexpected(SetupError{"--ccm-from is without effect: no export has the option sec=ccm"});
   }
+  const std::shared_ptr<const nfs::ExportTable> current = exports_.Get();
+  auto table = std::make_shared<nfs::ExportTable>();
+  for (Export& each : exports) {
+    bool is_referral = false;
+    for (nfs::Admission& admission : each.admissions) {
+      PENSTOCK_CHECK(CompleteTerms(each.path, admission.options));
+      is_referral |= admission.options.locations.referral;
+    }
+    const auto same = std::ranges::find(current->all(), each.path, [](const auto& old) { return old->path(); });
+    const bool known = same != current->all().end();
+    if (is_referral) {
+      // The same object as before, so that an unchanged referral stays the same export.
+      each.file_system =
+          known && (*same)->is_referral() ? (*same)->shared_file_system() : std::make_shared<nfs::AbsentFileSystem>();
+    }
+    if (known && (*same)->shared_file_system() == each.file_system && (*same)->admissions() == each.admissions &&
+        (*same)->is_root() == each.is_root && !table->Find((*same)->id())) {
+      table->Keep(*same);
+      continue;
+    }
+    PENSTOCK_CHECK(
+        table->Add(each.path, std::move(each.file_system), std::move(each.admissions), &host_names_, each.is_root));
+  }
+  return table;
+}
+
+void Server::LookForClientsOf(const nfs::ExportTable& table) {
+  std::vector<nfs::ClientSpec> clients;
+  for (const auto& each : table.all()) {
+    for (const nfs::Admission& admission : each->admissions()) clients.push_back(admission.clients);
+  }
+  host_names_.LookFor(clients);
+}
+
+SetupResult<void> Server::AddExports(std::vector<Export> exports) {
   for (const nfs::Network& network : options_.ccm_from) {
     if (!network.HasAllHosts()) continue;
     log::warn(
@@ -150,33 +216,26 @@ SetupResult<void> Server::AddExports(std::vector<Export> exports) {
         "calls, unless something protects all of its connections",
         network.ToString());
   }
-  const bool ports_are_reserved = PortsAreReserved();
-  for (Export& each : exports) {
-    nfs::ExportOptions& terms = each.options;
-    if (terms.security.UsesGss() && !offers_gss()) {
-      return std::unexpected(SetupError{fmt::format("export \"{}\" with sec={} needs Kerberos (--keytab), but {}",
-                                                    each.path, terms.security.ToString(), no_kerberos_)});
-    }
-    if (takes_ccm(each) && options_.ccm_from.empty()) {
-      return std::unexpected(
-          SetupError{fmt::format("export \"{}\" with sec={} needs the protected networks (--ccm-from)", each.path,
-                                 terms.security.ToString())});
-    }
-    if (terms.protections.AsksForTls() && !offers_tls()) {
-      return std::unexpected(SetupError{
-          fmt::format("export \"{}\" with xprtsec={} needs a certificate of the server (--tls-cert and --tls-key)",
-                      each.path, terms.protections.ToString())});
-    }
-    if (terms.protections.AsksForMutualTls() && !tls_->has_authorities()) {
-      return std::unexpected(SetupError{
-          fmt::format("export \"{}\" with xprtsec={} needs the authorities of clients' certificates (--tls-ca)",
-                      each.path, terms.protections.ToString())});
-    }
-    terms.groups = groups_;
-    if (terms.squash == nfs::Squash::kForeignRoot && !ports_are_reserved) terms.squash = nfs::Squash::kRoot;
-    if (terms.locations.referral) each.file_system = std::make_shared<nfs::AbsentFileSystem>();
-    PENSTOCK_CHECK(exports_.Add(each.path, std::move(each.file_system), std::move(terms)));
+  if (options_.manage_gids || offers_gss()) {
+    groups_ =
+        std::make_shared<nfs::UserGroups>(&nfs::UserGroups::OfSystem, &std::chrono::steady_clock::now, &user_threads_,
+                                          nfs::UserGroups::Settings{.of_everybody = options_.manage_gids});
   }
+  PENSTOCK_TRY(auto table, MakeTable(std::move(exports)));
+  LookForClientsOf(*table);
+  exports_.Replace(std::move(table));
+  return {};
+}
+
+SetupResult<void> Server::ReplaceExports(std::vector<Export> exports) {
+  PENSTOCK_TRY(auto table, MakeTable(std::move(exports)));
+  PENSTOCK_TRY(auto names, nfs4_->MakeNames(table));
+  // New clients first, so that the names of their hosts are known when the exports admit them.
+  LookForClientsOf(*table);
+  auto old = exports_.Replace(std::move(table));
+  nfs4_->Replace(std::move(names));
+  if (nfs2_) TellLongHandles();
+  retired_->Add(std::move(old));
   return {};
 }
 
@@ -203,7 +262,7 @@ SetupResult<void> Server::Listen() {
         .clock = home,
         .random = &FillRandomly,
         .pool = pool_.get(),
-        .negotiators = user_threads_.get(),
+        .negotiators = &user_threads_,
         .is_protected = [this](const IpAddress& address) {
           return std::ranges::any_of(options_.ccm_from,
                                      [&](const nfs::Network& network) { return network.Contains(address); });
@@ -218,6 +277,9 @@ SetupResult<void> Server::Listen() {
                                                    .tcp_port = addresses_.tcp.port(),
                                                    .gss = acceptor_.get(),
                                                    .keytab = options_.keytab}));
+    retired_.emplace(exports_, home, *pool_, [this](const std::function<bool(const nfs::FileHandle&)>& is_gone) {
+      nfs4_->RevokeState(is_gone);
+    });
     nfs3_.emplace(exports_, nfs::v3::Settings{}, &nfs4_->claims());
     Serve(*nfs3_);
     if (options_.nfs2) ServeVersion2();
@@ -250,6 +312,7 @@ SetupResult<void> Server::Listen() {
   auto result = set_up();
   if (!result) {
     if (!loops_.front()->prepared()) {
+      retired_.reset();
       locking_.reset();
       nfs4_.reset();
     }
@@ -271,22 +334,31 @@ rpc::Program& Server::WithGroups(rpc::Program& program) {
   return *with_groups_.emplace_back(std::make_unique<nfs::WithGroups>(program, *groups_));
 }
 
+rpc::Program& Server::WithHostNames(rpc::Program& program) {
+  return *with_host_names_.emplace_back(std::make_unique<nfs::WithHostNames>(program, host_names_));
+}
+
 void Server::ServeVersion2() {
   nfs2_.emplace(exports_, nfs::v2::Settings{}, &nfs4_->claims());
   Serve(*nfs2_);
-  // Logs which exports these clients cannot use.
-  for (const auto& each : exports_.all()) each->PaddedHandleOf(each->file_system().Root());
+  TellLongHandles();
+}
+
+// Logs which exports clients of version 2 cannot use.
+void Server::TellLongHandles() const {
+  for (const auto& each : exports_.Get()->all()) each->PaddedHandleOf(each->file_system().Root());
 }
 
 void Server::Serve(rpc::Program& program) {
-  dispatcher_->Add(WithGroups(program));
+  dispatcher_->Add(WithHostNames(WithGroups(program)));
   nfs_programs_.push_back(&program);
 }
 
 void Server::ServeBeside(rpc::Program& program) {
   small_programs_.push_back(&program);
-  dispatcher_->Add(program);
-  datagrams_->Add(program);
+  rpc::Program& with_names = WithHostNames(program);
+  dispatcher_->Add(with_names);
+  datagrams_->Add(with_names);
 }
 
 void Server::Start() {
@@ -342,6 +414,7 @@ void Server::Stop() {
   for (auto& each : loops_) each->StopServing(for_peers, ended);
   loops_.front()->loop().Post([this, ended] {
     close_unused_.reset();
+    retired_->Stop();
     discovery_.StopLooking();
     Spawn([](Locking& locking, Nfs4& nfs4, std::function<void()> then) -> Task<> {
       co_await locking.Stop();
@@ -351,10 +424,11 @@ void Server::Stop() {
   });
   for (auto& each : loops_) each->Join();
   // NFSv4's state holds files, which are closed on the pool.
+  retired_.reset();
   locking_.reset();
   nfs4_.reset();
   // A thread of a pool may still be in a loop's Post(), although no call waits for it; so the loops go last.
-  if (user_threads_) user_threads_->Join();
+  user_threads_.Join();
   pool_->Join();
   loops_.clear();
 }

@@ -14,6 +14,7 @@
 #include "base/workers.h"
 #include "nfs/acl/program.h"
 #include "nfs/exports.h"
+#include "nfs/host_names.h"
 #include "nfs/mount/program.h"
 #include "nfs/quota/program.h"
 #include "nfs/user_groups.h"
@@ -31,6 +32,7 @@
 #include "server/nfs4.h"
 #include "server/options.h"
 #include "server/parts.h"
+#include "server/retired_exports.h"
 #include "server/serving_loop.h"
 #include "server/wall_clock.h"
 
@@ -65,6 +67,12 @@ class Server {
   bool offers_gss() const { return kerberos_ != nullptr; }
   // Whether clients may use TLS over TCP.
   bool offers_tls() const { return tls_ != nullptr; }
+  // Replaces the exports while the server runs, after Start(). Calls that run keep the exports with which they began.
+  // File handles of an export stay valid as long as its path stays and its file system knows them; a file system that
+  // stays should be the same object. When the calls that use a removed export have ended, its opens, locks and
+  // delegations are revoked and its file system is released. If the exports cannot be served, returns the reason and
+  // changes nothing. Any thread, but one at a time; blocks shortly.
+  SetupResult<void> ReplaceExports(std::vector<Export> exports);
   // Reads the files of the certificate, the key and the authorities again, for new connections. If one of them is not
   // usable, returns the reason and changes nothing. Does nothing without TLS. Any thread; blocks.
   SetupResult<void> ReloadTls();
@@ -84,7 +92,11 @@ class Server {
   void EndCopies(Duration limit);
   SetupResult<void> OpenKeytab();
   SetupResult<void> OpenTls();
+  SetupResult<void> CompleteTerms(const std::string& path, nfs::ExportOptions& terms) const;
+  // Keeps the exports of the current table that do not change.
+  SetupResult<std::shared_ptr<const nfs::ExportTable>> MakeTable(std::vector<Export> exports) const;
   SetupResult<void> AddExports(std::vector<Export> exports);
+  void LookForClientsOf(const nfs::ExportTable& table);
   SetupResult<void> Listen();
   SetupResult<void> TellPorts(const rpc::tcp::Listener& tcp);
   void ServeVersion2();
@@ -94,6 +106,9 @@ class Server {
   void ServeBeside(rpc::Program& program);
   // Returns the program, or another one in front of it that looks up the users' groups.
   rpc::Program& WithGroups(rpc::Program& program);
+  // Returns a program in front of it that looks up the names of the callers' hosts, where exports need them.
+  rpc::Program& WithHostNames(rpc::Program& program);
+  void TellLongHandles() const;
   void CloseUnusedWriters();
   // Closes files that no call uses, on the pool, so that connections get descriptors.
   void MakeRoomForConnections();
@@ -108,10 +123,11 @@ class Server {
   std::unique_ptr<rpc::gss::Kerberos> kerberos_;  // null if RPCSEC_GSS is not offered
   std::string no_kerberos_;                       // the reason why RPCSEC_GSS is not offered
   std::shared_ptr<rpc::tls::Credentials> tls_;    // null if TLS is not offered
-  // Look up users and their groups, so that a directory service that hangs takes no thread from disks. Null without
-  // groups_.
-  std::unique_ptr<Workers> user_threads_;
+  // Look up users, their groups and the names of hosts, so that a directory service that hangs takes no thread from
+  // disks.
+  Workers user_threads_;
   std::shared_ptr<nfs::UserGroups> groups_;  // null if groups come from the credentials
+  nfs::HostNames host_names_;
   nfs::Exports exports_;
   nfs::mount::Program mount_{exports_,
                              options_.nfs2 ? nfs::mount::Versions::kOneToThree : nfs::mount::Versions::kThree};
@@ -128,7 +144,9 @@ class Server {
   std::optional<nfs::v2::Program> nfs2_;      // after nfs4_, whose claims it respects; none without Options::nfs2
   std::optional<nfs::v3::Program> nfs3_;      // likewise
   std::optional<nfs::acl::Program> nfs_acl_;  // likewise, and after nfs2_
+  std::optional<RetiredExports> retired_;
   std::vector<std::unique_ptr<nfs::WithGroups>> with_groups_;
+  std::vector<std::unique_ptr<nfs::WithHostNames>> with_host_names_;
   std::unique_ptr<rpc::gss::Acceptor> acceptor_;  // null if RPCSEC_GSS is not offered; lives as long as the dispatcher
   std::unique_ptr<rpc::Dispatcher> dispatcher_;   // after loops_, whose clock it uses
   std::unique_ptr<rpc::Dispatcher> datagrams_;    // the small programs, for calls over UDP

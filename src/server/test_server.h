@@ -119,6 +119,9 @@ struct TestOptions : Options {
   std::filesystem::path state_directory;
 };
 
+// The options of an export that has the same ones for all clients.
+inline nfs::ExportOptions& TermsOf(nfs::ExportSpec& spec) { return spec.admissions.front().options; }
+
 // Makes a server of directories as `penstock serve` does, but without leases, which need a handler of SIGIO.
 inline SetupResult<std::unique_ptr<Server>> MakeServer(const TestOptions& options) {
   ::umask(0);  // see fs/posix/file_system.h
@@ -126,17 +129,17 @@ inline SetupResult<std::unique_ptr<Server>> MakeServer(const TestOptions& option
   Parts parts{.state_directory = std::move(state_directory), .pool = std::make_shared<Workers>(64)};
   std::vector<fs::posix::DirectoryToServe> directories;
   for (const nfs::ExportSpec& spec : options.exports) {
-    if (!spec.options.locations.referral) directories.push_back({spec.path, spec.directory});
+    if (!spec.is_referral()) directories.push_back({spec.path, spec.directory});
   }
-  PENSTOCK_TRY(auto served, fs::posix::OpenDirectories(directories, *parts.pool,
-                                                       {.state_directory = options.state_directory,
-                                                        .other_descriptors = options.connections.connections}));
-  parts.open_files = std::move(served.open_files);
+  fs::posix::ServedDirectories served(
+      *parts.pool, {.state_directory = options.state_directory, .other_descriptors = options.connections.connections});
+  PENSTOCK_TRY(const auto file_systems, served.Open(directories));
+  parts.open_files = served.open_files();
   size_t opened = 0;
   for (const nfs::ExportSpec& spec : options.exports) {
     std::shared_ptr<fs::FileSystem> file_system;
-    if (!spec.options.locations.referral) file_system = std::move(served.file_systems[opened++]);
-    parts.exports.push_back({spec.path, spec.options, std::move(file_system)});
+    if (!spec.is_referral()) file_system = file_systems[opened++];
+    parts.exports.push_back({spec.path, spec.admissions, std::move(file_system), spec.is_root});
   }
   return Server::Make(options, std::move(parts));
 }
@@ -152,8 +155,8 @@ class ServerTest : public testing::TestWithParam<std::tuple<Protocol, Version>> 
 
   TestOptions ServerOptions() const {
     TestOptions options;
-    options.exports.push_back({.path = "/tree", .directory = tree(), .options = {}});
-    options.exports.back().options.squash = nfs::Squash::kNone;
+    options.exports.push_back({.path = "/tree", .directory = tree()});
+    TermsOf(options.exports.back()).squash = nfs::Squash::kNone;
     options.tcp_port = tcp_port_.get();
     options.rdma_port = rdma_port_.get();
     options.mount_port = mount_port_.get();

@@ -23,7 +23,7 @@ class SharedStore final : public nfs::v4::RecoveryStore {
   nfs::v4::RecoveryStore& store_;
 };
 
-std::unique_ptr<const nfs::v4::Namespace> MakeNames(const nfs::Exports& exports) {
+std::shared_ptr<const nfs::v4::Namespace> MakeNames(const nfs::Exports& exports) {
   auto names = nfs::v4::Namespace::Make(exports, {1000, 0});
   assert(names);
   return *std::move(names);
@@ -81,7 +81,7 @@ nfs::v4::StateTables::Beginning Nfs4Service::BeginTables() {
 }
 
 nfs::v4::Services Nfs4Service::MakeServices(const Schedule& schedule) {
-  return {.names = *names_,
+  return {.names = names_,
           .settings = settings_,
           .owners = owners_,
           .state = state_,

@@ -75,7 +75,7 @@ class Nfs4Service {
 
   rdma::sim::World& world_;
   Nfs4Memory& memory_;
-  std::unique_ptr<const nfs::v4::Namespace> names_;
+  Published<nfs::v4::Namespace> names_;
   const nfs::v4::Settings settings_;
   idmap::Mapper owners_;
   nfs::v4::NoCallbacks no_callbacks_;

@@ -46,7 +46,7 @@ class ServerSide {
   const std::vector<Restart>& restarts() const { return restarts_; }
   bool running() const { return restarts_.empty() || restarts_.back().grace_ends; }
 
-  nfs::FileHandle root() const { return exports_.Resolve("/").found->root(); }
+  nfs::FileHandle root() const { return exports_.table().Resolve("/").found->root(); }
   const rdma::Address& address() const { return address_; }
   const rdma::Address& tcp_address() const { return tcp_address_; }  // only for sessions of 2004
   // Returns the files without the faults and delays of the served file system.

@@ -77,13 +77,13 @@ void Covers::Add(int root, const std::filesystem::path& directory, bool is_serve
   FileDescriptor fd(::open(directory.c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC));
   const auto identity = fd ? IdentityOf(fd.get()) : std::nullopt;
   if (!identity || identity == top) return;
+  // Subvolumes of btrfs have devices of their own, and the kernel's handles are valid for the whole file system. Only
+  // then is /proc read for each of the other exports.
+  const bool has_subvolumes = volume_.superblock != volume_.device;
+  const bool same_file_system =
+      identity->device == top->device || (has_subvolumes && SuperblockOf(fd.get()) == volume_.superblock);
   const auto is_top = [&](int, const Identity& above) { return above == top; };
   if (!AnyUpwards(fd.get(), is_top).value_or(false)) {
-    // Subvolumes of btrfs have devices of their own, and the kernel's handles are valid for the whole file system.
-    // Only then is /proc read for each of the other exports.
-    const bool has_subvolumes = volume_.superblock != volume_.device;
-    const bool same_file_system =
-        identity->device == top->device || (has_subvolumes && SuperblockOf(fd.get()) == volume_.superblock);
     FileDescriptor seen = same_file_system ? SeenFrom(root, fd.get()) : FileDescriptor(-1);
     if (!seen || !AnyUpwards(seen.get(), is_top).value_or(false)) return;
     fd = std::move(seen);
@@ -99,7 +99,7 @@ void Covers::Add(int root, const std::filesystem::path& directory, bool is_serve
                       .parent_device = above->device,
                       .parent_inode = above->attributes.fileid,
                       .name = path.filename().string(),
-                      .is_served = is_served});
+                      .in_identity = is_served && same_file_system});
 }
 
 bool Covers::Has(const Stat& found) const {
@@ -133,7 +133,7 @@ Result<bool> Covers::Hold(int directory, int root) const {
 std::vector<std::byte> Covers::identity() const {
   std::vector<std::byte> octets;
   for (const Covered& each : covered_) {
-    if (!each.is_served) continue;
+    if (!each.in_identity) continue;
     octets.resize(octets.size() + 16);
     StoreBig(octets.data() + octets.size() - 16, each.device);
     StoreBig(octets.data() + octets.size() - 8, each.inode);

@@ -38,16 +38,20 @@ class Covers {
   // Whether the directory is covered or lies below a covered one. Walks up to the root; the error is that of a step,
   // and may be transient.
   Result<bool> Hold(int directory, int root) const;
-  // Octets that differ for each set of directories that others serve. Empty if there is none. Hidden directories do not
-  // matter: they come and go, and handles of what is in them give access to nothing that others protect.
+  // Octets that differ for each set of directories that others serve. Empty if there is none. Two kinds of directories
+  // do not matter, because they come and go, and handles of what is in them give access to nothing that others protect:
+  // hidden ones, and those of other file systems, which are mounted below the root.
   std::vector<std::byte> identity() const;
+  // Whether both cover the same places.
+  bool operator==(const Covers& other) const { return covered_ == other.covered_; }
 
  private:
   struct Covered {
     uint64_t device = 0, inode = 0;
     uint64_t parent_device = 0, parent_inode = 0;
     std::string name;
-    bool is_served = true;  // by another export
+    bool in_identity = true;
+    bool operator==(const Covered&) const = default;
   };
 
   void Add(int root, const std::filesystem::path& directory, bool is_served);

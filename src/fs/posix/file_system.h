@@ -63,6 +63,10 @@ class FileSystem final : public fs::FileSystem {
   static SetupResult<std::unique_ptr<FileSystem>> Open(const std::filesystem::path& root, Workers& pool,
                                                        const Options& options = {});
 
+  // Whether Open() with this directory and these options would serve the same tree with the same handles: the path
+  // leads to the same directory, and the same places below it are not served.
+  bool IsOf(const std::filesystem::path& root, const Options& options) const;
+
   Handle Root() const override { return tree_.root(); }
   const Properties& GetProperties() const override { return properties_; }
   Result<Identity> Identify(const Handle& object) const override { return tree_.Identify(object); }

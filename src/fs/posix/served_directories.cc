@@ -1,31 +1,49 @@
 #include "fs/posix/served_directories.h"
 
+#include <algorithm>
+#include <utility>
+
 #include "base/result.h"
 #include "fs/posix/change_counters.h"
 #include "fs/posix/identity.h"
 
 namespace penstock::fs::posix {
 
-SetupResult<ServedDirectories> OpenDirectories(std::span<const DirectoryToServe> directories, Workers& pool,
-                                               const ServedDirectoriesOptions& options) {
-  ServedDirectories served;
-  served.open_files = std::make_shared<OpenObjects>(OpenObjects::MaxDescriptors(options.other_descriptors));
-  const auto changes = std::make_shared<ChangeCounters>();
+ServedDirectories::ServedDirectories(Workers& pool, const ServedDirectoriesOptions& options)
+    : pool_(pool),
+      options_(options),
+      open_files_(std::make_shared<OpenObjects>(OpenObjects::MaxDescriptors(options.other_descriptors))),
+      changes_(std::make_shared<ChangeCounters>()) {}
+
+bool ServedDirectories::ActsAsCallers() { return ServerIdentity().acts_as_callers(); }
+
+SetupResult<std::vector<std::shared_ptr<FileSystem>>> ServedDirectories::Open(
+    std::span<const DirectoryToServe> directories, std::span<const std::filesystem::path> hidden) {
+  std::vector<std::shared_ptr<FileSystem>> file_systems;
+  std::vector<Opened> opened;
   for (const DirectoryToServe& each : directories) {
     Options of_one;
-    of_one.state_directory = options.state_directory;
+    of_one.state_directory = options_.state_directory;
     of_one.export_name = each.export_name;
-    of_one.leases = options.leases;
-    of_one.changes = changes;
-    of_one.objects = served.open_files;
-    of_one.hidden = options.hidden;
+    of_one.leases = options_.leases;
+    of_one.changes = changes_;
+    of_one.objects = open_files_;
+    of_one.hidden.assign(hidden.begin(), hidden.end());
     for (const DirectoryToServe& other : directories) {
       if (&other != &each) of_one.others.push_back(other.directory);
     }
-    PENSTOCK_TRY(served.file_systems.emplace_back(), FileSystem::Open(each.directory, pool, of_one));
+    const auto known = std::ranges::find_if(opened_, [&](const Opened& earlier) {
+      return earlier.of.export_name == each.export_name && earlier.of.directory == each.directory;
+    });
+    std::shared_ptr<FileSystem> file_system = known == opened_.end() ? nullptr : known->file_system.lock();
+    if (!file_system || !file_system->IsOf(each.directory, of_one)) {
+      PENSTOCK_TRY(file_system, FileSystem::Open(each.directory, pool_, of_one));
+    }
+    opened.push_back({each, file_system});
+    file_systems.push_back(std::move(file_system));
   }
-  served.acts_as_callers = ServerIdentity().acts_as_callers();
-  return served;
+  opened_ = std::move(opened);
+  return file_systems;
 }
 
 }  // namespace penstock::fs::posix

@@ -1,5 +1,5 @@
-// Opens the directories of this machine that one server exports. The directories share descriptors and change counters,
-// and each one hides the directories that others export (Covers); so they are opened together.
+// The directories that a server's exports serve. They share descriptors, and exclude each other's trees, so they are
+// opened together.
 #pragma once
 
 #include <cstddef>
@@ -26,25 +26,44 @@ struct ServedDirectoriesOptions {
   std::filesystem::path state_directory;
   // See Options::leases. The host calls Server::LookAtLocalLeases() on each SIGIO.
   bool leases = false;
-  // Further directories that no client reaches through one that is served (Covers).
-  std::vector<std::filesystem::path> hidden{};
   // Descriptors that the process needs for connections and other uses, see OpenObjects::MaxDescriptors.
   size_t other_descriptors = 0;
 };
 
-struct ServedDirectories {
-  std::vector<std::unique_ptr<FileSystem>> file_systems;  // in the order of the requested directories
-  std::shared_ptr<OpenObjects> open_files;                // shared by all file systems
+// One thread at a time.
+class ServedDirectories {
+ public:
+  // `pool` outlives all file systems. Raises the process's limit of open files as far as it may. See FileSystem for two
+  // settings of the process that the host must make.
+  ServedDirectories(Workers& pool, const ServedDirectoriesOptions& options);
+
+  // Opens all directories, or returns the first error, for the operator. A file system of the last call that would be
+  // the same now (FileSystem::IsOf) is used again. The result has the order of the requested directories. Clients do
+  // not reach the directories in `hidden` through one that is served (Covers).
+  //
+  // This changes and restores the credentials of the calling thread; the kernel then refuses this thread the RDMA
+  // devices that it had opened before. So the host calls it before Server::Make(), and later on another thread.
+  SetupResult<std::vector<std::shared_ptr<FileSystem>>> Open(std::span<const DirectoryToServe> directories,
+                                                             std::span<const std::filesystem::path> hidden = {});
+
+  // Shared by all file systems.
+  const std::shared_ptr<OpenObjects>& open_files() const { return open_files_; }
   // Whether the process has the rights to act as each caller (ServerIdentity). If false, every caller acts as the user
   // that started the process.
-  bool acts_as_callers = false;
-};
+  static bool ActsAsCallers();
 
-// Opens all directories, or returns the first error, for the operator. `pool` outlives the file systems. This changes
-// and restores the credentials of the calling thread; the kernel then refuses this thread the RDMA devices that it had
-// opened before. So the host calls it before Server::Make(). See FileSystem for two settings of the process that the
-// host must make.
-SetupResult<ServedDirectories> OpenDirectories(std::span<const DirectoryToServe> directories, Workers& pool,
-                                               const ServedDirectoriesOptions& options);
+ private:
+  // A file system that may still be served. It is not held: whoever serves it does.
+  struct Opened {
+    DirectoryToServe of;
+    std::weak_ptr<FileSystem> file_system;
+  };
+
+  Workers& pool_;
+  const ServedDirectoriesOptions options_;
+  const std::shared_ptr<OpenObjects> open_files_;
+  const std::shared_ptr<ChangeCounters> changes_;
+  std::vector<Opened> opened_;
+};
 
 }  // namespace penstock::fs::posix

@@ -145,4 +145,18 @@ SetupResult<std::unique_ptr<FileSystem>> FileSystem::Open(const stdfs::path& roo
   return std::unique_ptr<FileSystem>(new FileSystem(std::move(parts), pool, options, properties));
 }
 
+bool FileSystem::IsOf(const stdfs::path& root, const Options& options) const {
+  const FileDescriptor fd(::open(root.c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC));
+  struct stat there{}, here{};
+  if (!fd || ::fstat(fd.get(), &there) != 0 || ::fstat(tree_.root_directory().get(), &here) != 0) return false;
+  // The same directory may also be reached by another mount, with other options such as "ro".
+  const auto mount_of = [](int directory) {
+    struct statx stat{};
+    return ::statx(directory, "", AT_EMPTY_PATH, STATX_MNT_ID, &stat) == 0 ? stat.stx_mnt_id : 0;
+  };
+  return there.st_dev == here.st_dev && there.st_ino == here.st_ino &&
+         mount_of(fd.get()) == mount_of(tree_.root_directory().get()) &&
+         Covers(tree_.root_directory().get(), tree_.volume(), options.others, options.hidden) == tree_.covers();
+}
+
 }  // namespace penstock::fs::posix

@@ -48,6 +48,8 @@ class Tree {
   const Handle& root() const { return root_handle_; }
   Result<Identity> Identify(const Handle& handle) const { return parts_.handles->Identify(handle); }
   const Volume& volume() const { return parts_.volume; }
+  const FileDescriptor& root_directory() const { return parts_.root; }
+  const Covers& covers() const { return parts_.covers; }
   OpenObjects& all_objects() const { return *objects_.all(); }
   size_t open_objects() const { return objects_.size(); }
 

@@ -49,7 +49,7 @@ TEST_F(FirstVersionsTest, TheStatusIsAUnixErrorNumber) {
   EXPECT_EQ(StatusOf("/other"), 2u);
   EXPECT_EQ(StatusOf("/data/file"), 20u);
   EXPECT_EQ(StatusOf("/data/.."), 13u);
-  server.Export("/inside", {.clients = {*Network::Parse("10.0.0.0/8")}});
+  server.Export("/inside", {}, {ClientSpec(*Network::Parse("10.0.0.0/8"))});
   EXPECT_EQ(StatusOf("/inside"), 13u);
   server.SetNoIdentity();
   EXPECT_EQ(server.Ask(server.EncodeCall<MOUNTPROC1_MNT>("/data")).auth_status(), rpcmsg::AUTH_TOOWEAK);
@@ -89,7 +89,7 @@ TEST_F(FirstVersionsTest, AllVersionsShareTheListOfMounts) {
 }
 
 TEST_F(FirstVersionsTest, ListsTheExports) {
-  server.Export("/inside", {.clients = {*Network::Parse("10.0.0.0/8")}});
+  server.Export("/inside", {}, {ClientSpec(*Network::Parse("10.0.0.0/8"))});
   for (const exportlist& list : {server.Call<MOUNTPROC1_EXPORT>({}), server.Call<MOUNTPROC2_EXPORT>({}),
                                  server.Call<MOUNTPROC1_EXPORTALL>({}), server.Call<MOUNTPROC2_EXPORTALL>({})}) {
     ASSERT_EQ(list.size(), 2u);

@@ -123,9 +123,10 @@ Task<rpc::AcceptStatus> Program::CallFirst(rpc::CallContext& context, xdr::Decod
 }
 
 Task<Result<Program::Place, mountstat3>> Program::Find(rpc::CallContext& context, std::string_view path) {
-  const Exports::Place place = exports_.Resolve(path);
+  auto table = exports_.Get();
+  const ExportTable::Place place = table->Resolve(path);
   const auto admits = [&](const auto& each) { return each->Admits(context.peer); };
-  if (!place.found && std::ranges::any_of(exports_.all(), admits)) co_return std::unexpected(MNT3ERR_NOENT);
+  if (!place.found && std::ranges::any_of(table->all(), admits)) co_return std::unexpected(MNT3ERR_NOENT);
   if (!place.found) {
     // A client that no export admits must not learn which paths exist.
     exports_.RefuseAll(context.peer.address);
@@ -146,7 +147,8 @@ Task<Result<Program::Place, mountstat3>> Program::Find(rpc::CallContext& context
   // Any flavor but AUTH_NONE is accepted for each export: the reply has only a handle and the export's flavors.
   // Linux 6.1 always mounts this way.
   const SecurityFlavor flavor = nfs_protocol::FlavorOf(context.credential);
-  if (flavor == SecurityFlavor::kNone && !found.options().security.Has(flavor)) {
+  const ExportOptions& options = *found.OptionsFor(context.peer);
+  if (flavor == SecurityFlavor::kNone && !options.security.Has(flavor)) {
     context.denial = rpc::AuthStatus::AUTH_TOOWEAK;
     co_return std::unexpected(MNT3ERR_ACCES);
   }
@@ -156,13 +158,13 @@ Task<Result<Program::Place, mountstat3>> Program::Find(rpc::CallContext& context
     co_return std::unexpected(MNT3ERR_NOTSUPP);
   }
 
-  const Caller caller(found.options(), context.credential, context.peer);
+  const Caller caller(options, context.credential, context.peer);
   const auto directory = co_await Walk(found, caller.context(), place.rest);
   if (!directory) {
     if (directory.error() == fs::Error::kStale) exports_.Miss(context.peer.address, found);
     co_return std::unexpected(ToStatus(directory.error()));
   }
-  co_return Place{&found, *directory};
+  co_return Place{std::move(table), &found, &options, *directory};
 }
 
 // RFC 1813 §5.2.1
@@ -172,7 +174,7 @@ Task<mountres3> Program::Mount(rpc::CallContext& context, const dirpath& path) {
   mounts_.Add(HostOf(context), path);
   mountres3_ok ok;
   ok.fhandle.Assign(EncodedHandle({place->exported->id(), place->directory}).bytes());
-  for (const SecurityFlavor each : place->exported->options().security) {
+  for (const SecurityFlavor each : place->options->security) {
     ok.auth_flavors.push_back(static_cast<int32_t>(NumberOf(each)));
   }
   co_return mountres3(MNT3_OK, std::move(ok));
@@ -229,12 +231,16 @@ xdr::Void Program::UnmountAll(rpc::CallContext& context) {
 // RFC 1813 §5.2.5. An empty list of groups means all hosts.
 Task<rpc::AcceptStatus> Program::ListExports(xdr::Decoder& arguments, xdr::Encoder& results) {
   if (!arguments.Finish()) co_return rpc::AcceptStatus::GARBAGE_ARGS;
-  for (const auto& each : exports_.all()) {
+  const auto table = exports_.Get();
+  for (const auto& each : table->all()) {
     if (each->is_referral()) continue;  // it cannot be mounted
-    std::vector<std::string> networks;
-    for (const Network& network : each->options().clients) networks.push_back(network.ToString());
+    std::vector<std::string> clients;
+    const auto is_everyone = [](const Admission& one) { return one.clients == ClientSpec(); };
+    if (!std::ranges::any_of(each->admissions(), is_everyone)) {
+      for (const Admission& one : each->admissions()) clients.push_back(one.clients.ToString());
+    }
     exportnode node{.ex_dir = each->path()};
-    for (const std::string& network : networks) node.ex_groups.push_back({.gr_name = network});
+    for (const std::string& client : clients) node.ex_groups.push_back({.gr_name = client});
     results.Bool(true);
     xdr::Encode(results, node);
   }

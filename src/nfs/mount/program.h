@@ -32,7 +32,9 @@ class Program final : public rpc::Program {
 
  private:
   struct Place {
+    std::shared_ptr<const ExportTable> table;  // holds the following two
     const Export* exported;
+    const ExportOptions* options;
     fs::Handle directory;
   };
   // Finds a directory that the caller may mount.

@@ -116,7 +116,7 @@ TEST_F(MountTest, RequiresSearchPermissionOnThePath) {
 }
 
 TEST_F(MountTest, RefusesHostsThatTheExportDoesNotAdmit) {
-  server.Export("/inside", {.clients = {*Network::Parse("10.0.0.0/8")}});
+  server.Export("/inside", {}, {ClientSpec(*Network::Parse("10.0.0.0/8"))});
   EXPECT_EQ(StatusOf("/inside"), MNT3ERR_ACCES);
   server.peer.address = {asio::ip::make_address("10.1.2.3"), 700};
   EXPECT_EQ(StatusOf("/inside"), MNT3_OK);
@@ -125,7 +125,7 @@ TEST_F(MountTest, RefusesHostsThatTheExportDoesNotAdmit) {
 // A host that no export admits learns nothing about the exports.
 TEST(MountOfStrangers, DeniesAHostThatNoExportAdmits) {
   TestServer server;
-  server.Export("/inside", {.clients = {*Network::Parse("10.0.0.0/8")}});
+  server.Export("/inside", {}, {ClientSpec(*Network::Parse("10.0.0.0/8"))});
   for (const char* const path : {"/", "/inside", "/absent"}) {
     EXPECT_EQ(server.Call<MOUNTPROC3_MNT>(path).fhs_status(), MNT3ERR_ACCES) << path;
   }
@@ -191,7 +191,7 @@ TEST_F(MountTest, RemovesUnmountedEntries) {
 }
 
 TEST_F(MountTest, ListsExportsWithTheirClients) {
-  server.Export("/inside", {.clients = {*Network::Parse("10.0.0.0/8"), *Network::Parse("fd00::/8")}});
+  server.Export("/inside", {}, {ClientSpec(*Network::Parse("10.0.0.0/8")), ClientSpec(*Network::Parse("fd00::/8"))});
   std::map<std::string, std::vector<std::string>> listed;
   for (const auto& node : server.Call<MOUNTPROC3_EXPORT>({})) {
     auto& groups = listed[std::string(node.ex_dir)];

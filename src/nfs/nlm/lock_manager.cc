@@ -76,12 +76,11 @@ std::optional<FileHandle> ParseHandle(uint32_t version, ConstBytes fh) {
 // no data, so AUTH_SYS is enough for it; Linux's server accepts it, too. Other flavors must be the export's. For the
 // same reason plain connections are enough: clients have no TLS for these calls.
 bool AcceptsFlavor(const Export& in, const rpc::CallContext& call) {
-  return call.credential.flavor == rpc::AuthFlavor::AUTH_SYS || in.options().security.Admits(call.credential);
+  return call.credential.flavor == rpc::AuthFlavor::AUTH_SYS || in.TakesFlavor(call.peer, call.credential);
 }
 
 // Requires AcceptsFlavor().
-Caller CallerOf(const Export& in, const rpc::CallContext& call) {
-  const ExportOptions& options = in.options();
+Caller CallerOf(const ExportOptions& options, const rpc::CallContext& call) {
   if (options.security.Admits(call.credential)) return {options, call.credential, call.peer};
   ExportOptions with_sys = options;
   with_sys.security.Add(SecurityFlavor::kSys);
@@ -140,7 +139,7 @@ Task<> LockManager::GoBack(const rpc::CallContext& call) {
 
 LockManager::Found LockManager::Find(const rpc::CallContext& call, ConstBytes fh) const {
   const auto parsed = ParseHandle(call.version, fh);
-  const Export* const in = parsed ? exports_.Find(parsed->export_id) : nullptr;
+  std::shared_ptr<const Export> in = parsed ? exports_.Get()->FindShared(parsed->export_id) : nullptr;
   if (!in) return std::unexpected(NLM4_STALE_FH);
   if (!in->Admits(call.peer)) {
     exports_.Refuse(call.peer.address, *in);
@@ -150,11 +149,16 @@ LockManager::Found LockManager::Find(const rpc::CallContext& call, ConstBytes fh
   if (const auto known = in->file_system().Identify(parsed->object); !known) {
     return std::unexpected(ToStatus(known.error()));
   }
-  return v4::LockedFile{.in = in, .name = in->Name(parsed->object), .caller = CallerOf(*in, call)};
+  const ExportOptions& options = *in->OptionsFor(call.peer);
+  NamedFile name = in->Name(parsed->object);
+  return v4::LockedFile{.in = std::move(in),
+                        .name = name,
+                        .caller = CallerOf(options, call),
+                        .read_only = options.IsReadOnlyFor(nfs_protocol::FlavorOf(call.credential))};
 }
 
 Task<Status> LockManager::Permit(const v4::LockedFile& file, bool reads, bool writes) const {
-  if (writes && file.in->options().read_only) co_return NLM4_ROFS;
+  if (writes && file.read_only) co_return NLM4_ROFS;
   fs::RequestContext context = file.caller.context();
   context.loop = home_;
   fs::FileSystem& tree = file.in->file_system();
@@ -324,7 +328,7 @@ Task<Status> LockManager::SetShareHere(const rpc::CallContext& call, CalledShare
   auto file = Find(call, share.fh);
   if (!file) co_return file.error();
   // A share may keep others from opening the file, so AUTH_SYS is not always enough.
-  if (!file->in->options().security.Admits(call.credential)) co_return NLM4_FAILED;
+  if (!file->in->TakesFlavor(call.peer, call.credential)) co_return NLM4_FAILED;
   if (!file->in->AdmitsProtection(call.peer)) co_return NLM4_FAILED;
   const HostLocks::Process by = ProcessOf(call, share.caller_name);
   const std::string owner(AsText(share.oh));

@@ -50,7 +50,7 @@ class KerberosExportTest : public NlmTest {
     fs::CreateHow how;
     how.attributes = attributes;
     const auto made = Now(tree.Create(root, tree.Root(), "file", how));
-    return v4::ToFileHandle({server.exports.Resolve(path).found->id(), made.result->handle});
+    return v4::ToFileHandle({server.exports.table().Resolve(path).found->id(), made.result->handle});
   }
   nfs4::nfs_fh4 secured_;
 };
@@ -515,11 +515,11 @@ TEST_F(LockManagerTest, ARecordFromBeforeARestartDoesNotCountAfterIt) {
     if (++records == 1) go.acquire();
     server.recovery_store->full = records > 1;
   };
-  const Export& in = *server.exports.all().front();
+  const std::shared_ptr<const Export> in = server.exports.table().all().front();
   const rpc::Credential nobody{};
-  const v4::LockedFile what{.in = &in,
-                            .name = in.Name(FileHandle::Parse(file.bytes())->object),
-                            .caller = {in.options(), nobody, server.peer}};
+  const v4::LockedFile what{.in = in,
+                            .name = in->Name(FileHandle::Parse(file.bytes())->object),
+                            .caller = {in->admissions().front().options, nobody, server.peer}};
   const v4::HostLocks::Process by{.host = {asio::ip::make_address("192.0.2.1"), "alice"},
                                   .ours = asio::ip::make_address("192.0.2.100"),
                                   .number = 1};

@@ -62,18 +62,21 @@ Task<rpc::AcceptStatus> Program::Get(rpc::CallContext& context, Question questio
   // quota(1) leaves out the first slash of a path that it has mounted with version 4.
   std::string path(question.path);
   if (!path.starts_with('/')) path.insert(0, 1, '/');
-  const Exports::Place place = exports_.Resolve(path);
+  const auto table = exports_.Get();
+  const ExportTable::Place place = table->Resolve(path);
   const auto admits = [&](const auto& each) { return each->AdmitsHost(context.peer.address.address()); };
   // A client that no export admits must not learn which paths exist.
-  if (!place.found) co_return answer(quota_rslt(std::ranges::any_of(exports_.all(), admits) ? Q_NOQUOTA : Q_EPERM));
+  if (!place.found) co_return answer(quota_rslt(std::ranges::any_of(table->all(), admits) ? Q_NOQUOTA : Q_EPERM));
   const Export& found = *place.found;
-  if (!admits(&found) || !found.options().security.Admits(context.credential) ||
-      !found.AdmitsProtection(context.peer)) {
+  // quota(1) runs as the user, and so from any port.
+  const ExportOptions* const admitted = found.OptionsFor(context.peer);
+  if (!admitted || !admitted->security.Admits(context.credential) || !found.AdmitsProtection(context.peer)) {
     co_return answer(quota_rslt(Q_EPERM));
   }
 
-  const Caller caller(found.options(), context.credential, context.peer);
-  const std::optional<uint32_t> id = IdFor(question, found, context, caller.context().credentials);
+  const ExportOptions& options = *admitted;
+  const Caller caller(options, context.credential, context.peer);
+  const std::optional<uint32_t> id = IdFor(question, options, context, caller.context().credentials);
   if (!id) co_return answer(quota_rslt(Q_EPERM));
   const auto quota = co_await found.file_system().GetQuota(caller.context(), question.kind, *id);
   if (!quota) {
@@ -84,8 +87,8 @@ Task<rpc::AcceptStatus> Program::Get(rpc::CallContext& context, Question questio
   co_return answer(quota_rslt(Q_OK, WireQuota(**quota, now_())));
 }
 
-std::optional<uint32_t> Program::IdFor(const Question& question, const Export& found, const rpc::CallContext& context,
-                                       const fs::Credentials& caller) {
+std::optional<uint32_t> Program::IdFor(const Question& question, const ExportOptions& options,
+                                       const rpc::CallContext& context, const fs::Credentials& caller) {
   const rpc::Credential& credential = context.credential;
   const bool is_user = question.kind == fs::QuotaKind::kUser;
   // The caller's own id counts as what the export maps it to.
@@ -93,8 +96,8 @@ std::optional<uint32_t> Program::IdFor(const Question& question, const Export& f
   if (!is_user && std::ranges::find(caller.groups, question.id) != caller.groups.end()) return question.id;
   if (credential.uid != 0) return std::nullopt;
   // Root of a client administers its users, also where the export maps root to another user.
-  if (found.options().squash != Squash::kAll) return question.id;
-  return is_user ? found.options().anonuid : found.options().anongid;
+  if (options.SquashFor(nfs_protocol::FlavorOf(credential)) != Squash::kAll) return question.id;
+  return is_user ? options.anonuid : options.anongid;
 }
 
 }  // namespace penstock::nfs::quota

@@ -36,8 +36,8 @@ class Program final : public rpc::Program {
   };
   Task<rpc::AcceptStatus> Get(rpc::CallContext& context, Question question, xdr::Encoder& results);
   // Returns the id on this server whose quota answers the question, or nothing if the caller may not ask.
-  static std::optional<uint32_t> IdFor(const Question& question, const Export& found, const rpc::CallContext& context,
-                                       const fs::Credentials& caller);
+  static std::optional<uint32_t> IdFor(const Question& question, const ExportOptions& options,
+                                       const rpc::CallContext& context, const fs::Credentials& caller);
 
   const Exports& exports_;
   const std::function<int64_t()> now_;

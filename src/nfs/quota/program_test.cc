@@ -25,8 +25,8 @@ class QuotaTest : public testing::Test {
     server.SetUser(1000);
   }
 
-  void Export(std::string_view path, ExportOptions options = {}) {
-    server.Export(path, std::move(options));
+  void Export(std::string_view path, ExportOptions options = {}, const std::vector<ClientSpec>& clients = {}) {
+    server.Export(path, std::move(options), clients);
     server.faults->OfferQuotas([this](fs::QuotaKind kind, uint32_t id) -> fs::TestFiles::QuotaReply {
       asked.push_back((kind == fs::QuotaKind::kUser ? "user " : "group ") + std::to_string(id));
       return reply;
@@ -162,7 +162,7 @@ TEST_F(QuotaTest, ASquashedUserGetsTheQuotaThatLimitsIt) {
 }
 
 TEST_F(QuotaTest, AnotherHostLearnsNothing) {
-  Export("/data", {.clients = {*Network::Parse("198.51.100.0/24")}});
+  Export("/data", {}, {ClientSpec(*Network::Parse("198.51.100.0/24"))});
   EXPECT_EQ(UserQuota("/data", 1000).status(), Q_EPERM);
   EXPECT_EQ(UserQuota("/missing", 1000).status(), Q_EPERM) << "not even which paths exist";
   server.peer.address.address(asio::ip::make_address("198.51.100.1"));

@@ -40,7 +40,7 @@ class NfsTest : public testing::Test {
   }
 
   fhandle RootOf(std::string_view path) const {
-    const Export& found = *memory.exports.Resolve(path).found;
+    const Export& found = *memory.exports.table().Resolve(path).found;
     return *found.PaddedHandleOf(found.file_system().Root());
   }
 
@@ -98,7 +98,7 @@ class NfsTest : public testing::Test {
     how.attributes.size = size;
     const auto made = Now(tree->Create(root_context, tree->Root(), name, how));
     EXPECT_TRUE(made.result);
-    return *memory.exports.Resolve("/").found->PaddedHandleOf(made.result->handle);
+    return *memory.exports.table().Resolve("/").found->PaddedHandleOf(made.result->handle);
   }
 
   const fs::RequestContext root_context{.credentials = {.uid = 0, .gid = 0, .groups = {}}};

@@ -63,7 +63,7 @@ TEST_F(ProgramTest, SquashesRootWithRootSquash) {
 }
 
 TEST_F(ProgramTest, AnswersStaleToAHostThatIsNotAdmitted) {
-  memory.Export("/inside", {.clients = {*Network::Parse("10.0.0.0/8")}});
+  memory.Export("/inside", {}, {ClientSpec(*Network::Parse("10.0.0.0/8"))});
   const fhandle inside = RootOf("/inside");
   EXPECT_EQ(Call<NFSPROC_GETATTR>(inside).status(), NFSERR_STALE);
   memory.peer.address = {asio::ip::make_address("10.1.2.3"), 700};

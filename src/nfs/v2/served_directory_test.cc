@@ -48,7 +48,7 @@ class ServedDirectoryTest : public testing::Test {
     server_->peer.buffers = &loop_.buffers();
     program_.emplace(server_->exports);
     server_->dispatcher.Add(*program_);
-    const Export& found = *server_->exports.Resolve("/").found;
+    const Export& found = *server_->exports.table().Resolve("/").found;
     root = found.PaddedHandleOf(found.file_system().Root());
   }
 

@@ -14,7 +14,7 @@ class WaitingTest : public testing::Test {
  protected:
   WaitingTest() {
     memory.Export("/");
-    const Export& found = *memory.exports.Resolve("/").found;
+    const Export& found = *memory.exports.table().Resolve("/").found;
     root = *found.PaddedHandleOf(found.file_system().Root());
     Serve({});
     const auto made = Call<NFSPROC_CREATE>({{root, "file"}, Mode(0644)});
@@ -140,7 +140,7 @@ TEST_F(WaitingTest, ACallWaitsForTheResourcesOfTheFileSystem) {
   const auto inner = std::make_shared<fs::memory::FileSystem>(fs::memory::Options{.instance = 99});
   const auto starved = std::make_shared<Starved>(inner);
   ASSERT_TRUE(memory.exports.Add("/starved", starved, {.squash = Squash::kNone}));
-  const Export& found = *memory.exports.Resolve("/starved").found;
+  const Export& found = *memory.exports.table().Resolve("/starved").found;
   EXPECT_EQ(Call<NFSPROC_GETATTR>(*found.PaddedHandleOf(inner->Root())).status(), NFS_OK);
   EXPECT_EQ(starved->calls, 3);
 }

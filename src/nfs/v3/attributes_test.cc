@@ -24,7 +24,7 @@ TEST_F(GetAttributesTest, ReturnsTheAttributesOfAnObject) {
 TEST_F(GetAttributesTest, RejectsAMalformedHandle) {
   EXPECT_EQ(Status(Call<NFSPROC3_GETATTR>({NoHandle()})), NFS3ERR_BADHANDLE);
   EXPECT_EQ(Status(Call<NFSPROC3_GETATTR>({nfs_fh3{}})), NFS3ERR_BADHANDLE);
-  const FileHandle wrong_object{memory.exports.all()[0]->id(), *fs::Handle::FromBytes(AsBytes("no object"))};
+  const FileHandle wrong_object{memory.exports.table().all()[0]->id(), *fs::Handle::FromBytes(AsBytes("no object"))};
   EXPECT_EQ(Status(Call<NFSPROC3_GETATTR>({ToHandle(wrong_object)})), NFS3ERR_BADHANDLE);
 }
 

@@ -104,6 +104,10 @@ Task<> ReadEntries(Request request, Place place, bool plus, uint32_t maximum, ui
     xdr::Encode(results, READDIR3res(target.status()));
     co_return;
   }
+  if (plus && !target.options().read_directory_plus) {
+    xdr::Encode(results, READDIR3res(NFS3ERR_NOTSUPP));
+    co_return;
+  }
   const rpc::ReplyRoom room(request.call.peer, std::min(maximum, request.settings.max_directory));
   Entries entries(target, request.buffers(), plus, static_cast<uint32_t>(room.octets()), names);
   const fs::ReadDirectoryArguments arguments{.cookie = fs::Cookie(place.cookie),

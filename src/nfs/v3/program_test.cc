@@ -112,7 +112,7 @@ TEST_F(ProgramTest, SquashesRootWithRootSquash) {
 }
 
 TEST_F(ProgramTest, AnswersStaleToAHostThatIsNotAdmitted) {
-  memory.Export("/inside", {.clients = {*Network::Parse("10.0.0.0/8")}});
+  memory.Export("/inside", {}, {ClientSpec(*Network::Parse("10.0.0.0/8"))});
   const nfs_fh3 inside = memory.RootOf("/inside");
   EXPECT_EQ(Call<NFSPROC3_GETATTR>({inside}).status(), NFS3ERR_STALE);
   memory.peer.address = {asio::ip::make_address("10.1.2.3"), 700};

@@ -28,7 +28,26 @@ bool IsByName(xdr::Decoder& open) {
   }
 }
 
+const ExportOptions& NoOptions() {
+  static const ExportOptions options = [] {
+    ExportOptions none;
+    none.read_only = true;
+    none.squash = Squash::kAll;
+    return none;
+  }();
+  return options;
+}
+
 }  // namespace
+
+Object::Object(const Export& in, const fs::Handle& object, const rpc::CallContext& call, const fs::Identity* identity,
+               const ExportOptions* options)
+    : export_(&in),
+      object_(object),
+      caller_(options ? *options : NoOptions(), call.credential, call.peer),
+      read_only_((options ? *options : NoOptions()).IsReadOnlyFor(nfs_protocol::FlavorOf(call.credential))) {
+  if (identity) name_ = {{in.id(), object}, *identity};
+}
 
 // RFC 8881 §2.6.3.1.1: an operation that puts a filehandle does not return NFS4ERR_WRONGSEC if the next operation
 // replaces that filehandle, asks for the flavors, or checks the flavor of the object that it finds, or if no operation
@@ -132,14 +151,14 @@ bool Compound::MachineMay(nfs_opnum4 operation) const {
 }
 
 nfsstat4 Compound::CheckFlavor(const Export& in, const fs::Handle& object) const {
-  const bool taken = services.names.FlavorsOf(in, object, call.peer).Admits(call.credential) &&
-                     services.names.AdmitsProtection(in, object, call.peer);
+  const bool taken =
+      names->FlavorsOf(in, object, call.peer).Admits(call.credential) && names->AdmitsProtection(in, object, call.peer);
   return taken ? NFS4_OK : NFS4ERR_WRONGSEC;
 }
 
 nfsstat4 Compound::RequireFlavor(const Export& in, const fs::Handle& object) const {
   const nfsstat4 status = CheckFlavor(in, object);
-  if (status != NFS4_OK) services.names.LogRefusal(in, object, call.peer);
+  if (status != NFS4_OK) names->LogRefusal(in, object, call.peer);
   return status;
 }
 
@@ -161,8 +180,8 @@ void Compound::PutForeign(const ForeignHandle& handle) {
 
 nfsstat4 Compound::PutCurrent(const FileHandle& handle) {
   // RFC 8881 §15.1.2.9: a handle is stale if its export is gone or does not admit this client any more.
-  const Export* in = services.names.Find(handle.export_id, call.peer);
-  if (!in || !services.names.Shows(*in, handle.object, call.peer)) return NFS4ERR_STALE;
+  const Export* in = names->Find(handle.export_id, call.peer);
+  if (!in || !names->Shows(*in, handle.object, call.peer)) return NFS4ERR_STALE;
   const auto identity = in->file_system().Identify(handle.object);
   return identity ? PutCurrent(*in, handle.object, &*identity) : ToStatus(identity.error());
 }
@@ -170,11 +189,11 @@ nfsstat4 Compound::PutCurrent(const FileHandle& handle) {
 nfsstat4 Compound::PutCurrent(const Export& in, const fs::Handle& object, const fs::Identity* identity) {
   Standing how = CheckFlavor(in, object) == NFS4_OK ? Standing::kTaken : Forgive({in.id(), object});
   // The rights of a client's machine depend on its flavor, and not on TLS.
-  if (how == Standing::kForgivenMachine && !services.names.AdmitsProtection(in, object, call.peer)) {
+  if (how == Standing::kForgivenMachine && !names->AdmitsProtection(in, object, call.peer)) {
     how = Standing::kRefused;
   }
   if (how == Standing::kRefused) {
-    services.names.LogRefusal(in, object, call.peer);
+    names->LogRefusal(in, object, call.peer);
     return NFS4ERR_WRONGSEC;
   }
   Enter(in, object, identity, how);
@@ -182,7 +201,7 @@ nfsstat4 Compound::PutCurrent(const Export& in, const fs::Handle& object, const 
 }
 
 nfsstat4 Compound::MoveTo(const FileHandle& handle) {
-  const Export* in = services.names.Find(handle.export_id, call.peer);
+  const Export* in = names->Find(handle.export_id, call.peer);
   if (!in) return NFS4ERR_STALE;
   const auto identity = in->file_system().Identify(handle.object);
   return identity ? MoveTo(*in, handle.object, &*identity) : ToStatus(identity.error());

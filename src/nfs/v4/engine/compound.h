@@ -5,6 +5,7 @@
 #include <optional>
 #include <string>
 
+#include "base/published.h"
 #include "base/timer.h"
 #include "fs/file_system.h"
 #include "idmap/mapper.h"
@@ -31,7 +32,7 @@ class ReplyWriter;
 
 // The parts of the server that an operation uses. They outlive every call, and all loops share them.
 struct Services {
-  const Namespace& names;
+  const Published<Namespace>& names;
   const Settings& settings;
   const idmap::Mapper& owners;
   State& state;
@@ -50,16 +51,14 @@ struct Services {
   fs::Timestamp (*time_of_day)() = SystemTime;
 };
 
-// A filehandle with its export, and the caller with the identity that the export gives it.
+// A filehandle with its export, and the caller with the identity that the export gives it. Somebody else holds the
+// export: Compound::names does.
 class Object {
  public:
   // `identity` is that of the object if the caller knows it.
   Object(const Export& in, const fs::Handle& object, const rpc::CallContext& call,
          const fs::Identity* identity = nullptr)
-      : export_(&in), object_(object), caller_(in.options(), call.credential, call.peer) {
-    if (identity) name_ = {{in.id(), object}, *identity};
-  }
-
+      : Object(in, object, call, identity, in.OptionsFor(call.peer)) {}
   // The same object, used by another caller.
   Object UsedBy(const nfs::Caller& caller) const {
     Object object = *this;
@@ -77,12 +76,18 @@ class Object {
     if (!name_) name_ = export_->Name(object_);
     return *name_;
   }
-  bool read_only() const { return export_->options().read_only; }
+  bool read_only() const { return read_only_; }
 
  private:
+  // Without options, as for a client that a change of the exports has just excluded, the caller is nobody, and the
+  // object read-only.
+  Object(const Export& in, const fs::Handle& object, const rpc::CallContext& call, const fs::Identity* identity,
+         const ExportOptions* options);
+
   const Export* export_;
   fs::Handle object_;
   nfs::Caller caller_;
+  bool read_only_ = false;
   mutable std::optional<NamedFile> name_;  // empty until someone asks: many operations do without
 };
 
@@ -106,6 +111,8 @@ struct Compound {
   const Services& services;
   rpc::CallContext& call;
   const Dialect& dialect;
+  // The tree of exports for the whole COMPOUND, and the holder of the exports of its objects.
+  std::shared_ptr<const Namespace> names = services.names.Get();
 
   // Whether the current filehandle takes calls of this security flavor, or why it is there although it does not: see
   // PutCurrent().

@@ -23,8 +23,8 @@ class FlavorTest : public testing::Test {
     fs::CreateHow how;
     how.attributes.mode = 0666;
     const auto made = Now(tree.Create(context, tree.Root(), "file", how));
-    strict = ToFileHandle(server.exports.Resolve("/strict").found->root());
-    file = ToFileHandle({server.exports.Resolve("/strict").found->id(), made.result->handle});
+    strict = ToFileHandle(server.exports.table().Resolve("/strict").found->root());
+    file = ToFileHandle({server.exports.table().Resolve("/strict").found->id(), made.result->handle});
   }
   template <class... Arguments>
   nfsstat4 StatusOf(const Sent<Arguments>&... operations) {
@@ -55,7 +55,7 @@ TEST_F(FlavorTest, TreatsEachServiceOfRpcsecGssAsAFlavor) {
 
 TEST_F(FlavorTest, RefusesCcmUnlessTheExportTakesIt) {
   server.Export("/channel", {.squash = Squash::kNone, .security = {kKrb5p, kCcm}});
-  const nfs_fh4 channel = ToFileHandle(server.exports.Resolve("/channel").found->root());
+  const nfs_fh4 channel = ToFileHandle(server.exports.table().Resolve("/channel").found->root());
   const TestInitiator alice("alice@EXAMPLE.ORG", 1000, rpc::GssMechanism::kConjunction);
   for (const auto service : {rpc::GssService::kNone, rpc::GssService::kIntegrity, rpc::GssService::kPrivacy}) {
     server.SetInitiator(alice, service);
@@ -136,11 +136,11 @@ TEST_F(FlavorTest, ReturnsOnlyTheLeaseTimeInAnyFlavor) {
 }
 
 TEST_F(FlavorTest, CopyRefusesASavedHandleOfAnotherFlavor) {
-  fs::FileSystem& tree = server.exports.Resolve("/").found->file_system();
+  fs::FileSystem& tree = server.exports.table().Resolve("/").found->file_system();
   fs::CreateHow how;
   how.attributes.mode = 0666;
   const auto made = Now(tree.Create({.credentials = {.uid = 0, .gid = 0, .groups = {}}}, tree.Root(), "to", how));
-  const nfs_fh4 to = ToFileHandle({server.exports.Resolve("/").found->id(), made.result->handle});
+  const nfs_fh4 to = ToFileHandle({server.exports.table().Resolve("/").found->id(), made.result->handle});
   SessionClient client(server, "client");
   COPY4args copy{};
   copy.ca_synchronous = true;
@@ -179,7 +179,7 @@ class ProtectionTest : public testing::Test {
   ProtectionTest() {
     server.Export("/open", {.squash = Squash::kNone});
     server.Export("/sealed", {.squash = Squash::kNone, .protections = *Protections::Parse("tls")});
-    sealed = ToFileHandle(server.exports.Resolve("/sealed").found->root());
+    sealed = ToFileHandle(server.exports.table().Resolve("/sealed").found->root());
   }
   template <class... Arguments>
   nfsstat4 StatusOf(const Sent<Arguments>&... operations) {
@@ -308,9 +308,7 @@ TEST_F(SecinfoTest, ListsTheFlavorsOfAllExportsBelowAPseudoDirectory) {
 
 TEST_F(SecinfoTest, OmitsTheFlavorsOfExportsThatDoNotAdmitTheClient) {
   server.Export("/open", With({kSys}));
-  ExportOptions others = With({kKrb5p});
-  others.clients.push_back(*Network::Parse("198.51.100.0/24"));
-  server.Export("/sealed", others);
+  server.Export("/sealed", With({kKrb5p}), {ClientSpec(*Network::Parse("198.51.100.0/24"))});
   EXPECT_THAT(OfRoot(), ElementsAre("sys"));
   server.SetInitiator(Alice(), rpc::GssService::kPrivacy);
   EXPECT_EQ(server.Run(0, PutRoot(), GetFh()).status, NFS4ERR_WRONGSEC);

@@ -41,24 +41,30 @@ fs::RequestContext OwnContext(Loop* loop) {
   return context;
 }
 
-Namespace::Namespace(const Exports& exports, fs::Timestamp started)
+Namespace::Namespace(const Exports& exports, std::shared_ptr<const ExportTable> table, fs::Timestamp since)
     : exports_(exports),
-      directories_(std::make_shared<PseudoFileSystem>(started)),
-      pseudo_(kPseudoExport, "", directories_, PseudoOptions()) {}
+      table_(std::move(table)),
+      directories_(std::make_shared<PseudoFileSystem>(since)),
+      pseudo_(kPseudoExport, "", directories_, {{.clients = {}, .options = PseudoOptions()}}),
+      root_(&directories_->root()) {}
 
-SetupResult<std::unique_ptr<const Namespace>> Namespace::Make(const Exports& exports, fs::Timestamp started) {
-  std::unique_ptr<Namespace> made(new Namespace(exports, started));
-  for (const auto& exported : exports.all()) {
+SetupResult<std::shared_ptr<const Namespace>> Namespace::Make(const Exports& exports,
+                                                              std::shared_ptr<const ExportTable> table,
+                                                              fs::Timestamp since) {
+  std::shared_ptr<Namespace> made(new Namespace(exports, std::move(table), since));
+  const auto& all = made->table_->all();
+  for (const auto& exported : all) {
     const Node* node = made->directories_->Make(exported->path());
     if (!node || exported->id() == kPseudoExport) {
       return std::unexpected(SetupError{fmt::format(
           "export \"{}\" cannot be told from another in file handles; choose another path for it", exported->path())});
     }
     made->at_.emplace(node, exported.get());
+    if (exported->is_root()) made->root_ = node;
   }
-  for (const auto& outer : exports.all()) {
+  for (const auto& outer : all) {
     if (!outer->is_referral()) continue;
-    for (const auto& inner : exports.all()) {
+    for (const auto& inner : all) {
       if (outer->path() != "/" && !IsBelow(outer->path(), inner->path())) continue;
       return std::unexpected(SetupError{
           fmt::format("export \"{}\" cannot be below the export \"{}\", which is a referral to another server",
@@ -70,7 +76,7 @@ SetupResult<std::unique_ptr<const Namespace>> Namespace::Make(const Exports& exp
 
 const Export* Namespace::Find(ExportId id, const Client& client) const {
   if (id == kPseudoExport) return &pseudo_;
-  const Export* found = exports_.Find(id);
+  const Export* found = table_->Find(id);
   if (!found || found->Admits(client)) return found;
   exports_.Refuse(client.address, *found);
   return nullptr;
@@ -79,7 +85,7 @@ const Export* Namespace::Find(ExportId id, const Client& client) const {
 bool Namespace::Shows(const Export& in, const fs::Handle& object, const Client& client) const {
   if (&in != &pseudo_) return true;
   const Node* const node = directories_->Find(object);
-  return node == &directories_->root() || (node && IsVisible(*node, client));
+  return node == root_ || (node && IsVisible(*node, client));
 }
 
 const Export* Namespace::At(const Node& node, const Client& client) const {
@@ -93,12 +99,12 @@ bool Namespace::IsVisible(const Node& node, const Client& client) const {
 }
 
 void Namespace::AddFlavors(const Node& node, const Client& client, SecurityFlavors& flavors) const {
-  if (const Export* exported = At(node, client)) flavors.Add(exported->options().security);
+  if (const Export* exported = At(node, client)) flavors.Add(exported->FlavorsFor(client));
   for (const Node* child : node.children) AddFlavors(*child, client, flavors);
 }
 
 SecurityFlavors Namespace::FlavorsOf(const Export& in, const fs::Handle& object, const Client& client) const {
-  if (&in != &pseudo_) return in.options().security;
+  if (&in != &pseudo_) return in.FlavorsFor(client);
   SecurityFlavors flavors;
   if (const Node* node = directories_->Find(object)) AddFlavors(*node, client, flavors);
   // Without visible exports below, the directory needs no protection.
@@ -136,13 +142,16 @@ void Namespace::LogRefusal(const Export& in, const fs::Handle& object, const Cli
   if (const Export* refused = RefusalOf(in, object, client)) exports_.RefuseProtection(client, *refused);
 }
 
+std::string_view Namespace::PathOf(const Export& in) const {
+  const std::string_view path = in.path();
+  if (root_->path == "/" || !path.starts_with(root_->path)) return path;
+  return path == root_->path ? "/" : path.substr(root_->path.size());
+}
+
 Place Namespace::Root(const Client& client) const {
-  const Export* exported = At(directories_->root(), client);
-  if (!exported) {
-    exported = &pseudo_;
-    if (!IsVisible(directories_->root(), client)) exports_.RefuseAll(client.address);
-  }
-  return {exported, exported->file_system().Root()};
+  if (const Export* exported = At(*root_, client)) return {exported, exported->file_system().Root()};
+  if (!IsVisible(*root_, client)) exports_.RefuseAll(client.address);
+  return {&pseudo_, PseudoFileSystem::HandleOf(*root_)};
 }
 
 bool Namespace::IsTop(const Object& object) const {
@@ -181,7 +190,7 @@ Task<std::vector<Junction>> Namespace::JunctionsIn(const Object& directory, cons
     }
     co_return junctions;
   }
-  for (const auto& exported : exports_.all()) {
+  for (const auto& exported : table_->all()) {
     if (!IsBelow(in.path(), exported->path()) || (client && !exported->Admits(*client))) continue;
     const std::string_view name = LastName(exported->path());
     if (!only.empty() && name != only) continue;
@@ -209,13 +218,13 @@ Task<fs::Result<Place>> Namespace::ParentOfTop(const Object& object, const Clien
   const Node* node = &object.in() == &pseudo_ ? directories_->Find(object.object())
                                               : directories_->Find(std::string_view(object.in().path()));
   if (!node) co_return std::unexpected(fs::Error::kStale);
-  if (!node->parent) co_return std::unexpected(fs::Error::kNoEnt);
+  if (!node->parent || node == root_) co_return std::unexpected(fs::Error::kNoEnt);
   co_return co_await Resolve(*node->parent, client, object.context().loop);
 }
 
 Task<uint64_t> Namespace::MountedOnFileId(const Object& root, uint64_t own, const Client& client) const {
   const Node* node = directories_->Find(std::string_view(root.in().path()));
-  if (&root.in() == &pseudo_ || !node || !node->parent) co_return own;
+  if (&root.in() == &pseudo_ || !node || !node->parent || node == root_) co_return own;
   Loop* loop = root.context().loop;
   const auto parent = co_await Resolve(*node->parent, client, loop);
   if (!parent) co_return own;

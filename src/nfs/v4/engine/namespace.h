@@ -4,6 +4,9 @@
 // If the path of an export leads into another export, the root of the inner export replaces the directory of that name,
 // which should exist there like a mount point. A client sees the exports that admit it, and the directories on the
 // paths to them. If the export "/" admits the client, the client's tree begins there.
+//
+// An export may be the root itself (fsid=0 in exports(5)). The tree then begins with it, and clients reach the exports
+// below its path, each by the rest of its path.
 #pragma once
 
 #include <memory>
@@ -34,14 +37,21 @@ struct Junction {
   uint64_t covered_fileid = 0;       // the fileid of the replaced directory, if that is one of PseudoFileSystem
 };
 
-// A namespace never changes. Any thread may use it.
+// A namespace never changes: another one replaces it when the exports change. Any thread may use it.
 class Namespace {
  public:
   using Client = rpc::Peer;
 
-  // `exports` outlives the namespace and does not change any more. Fails if file handles cannot distinguish two paths,
-  // or if an export is below a referral.
-  static SetupResult<std::unique_ptr<const Namespace>> Make(const Exports& exports, fs::Timestamp started);
+  // The tree of the exports in `table`, which it holds. `exports` logs refusals, and outlives the namespace. `since`:
+  // when the set of directories began, as their times say. Fails if file handles cannot distinguish two paths, or if an
+  // export is below a referral.
+  static SetupResult<std::shared_ptr<const Namespace>> Make(const Exports& exports,
+                                                            std::shared_ptr<const ExportTable> table,
+                                                            fs::Timestamp since);
+  // The tree of the current exports.
+  static SetupResult<std::shared_ptr<const Namespace>> Make(const Exports& exports, fs::Timestamp since) {
+    return Make(exports, exports.Get(), since);
+  }
 
   // The export of a handle; the directories above exports form an export, too. Returns null if the export does not
   // exist or does not admit this client.
@@ -56,6 +66,8 @@ class Namespace {
   }
   // Logs, once, why AdmitsProtection() is false; does nothing if it is true. Call it where the client gets the refusal.
   void LogRefusal(const Export& in, const fs::Handle& object, const Client& client) const;
+  // The path of an export in the clients' tree, as long as the export lives.
+  std::string_view PathOf(const Export& in) const;
   // The root of a client's tree.
   Place Root(const Client& client) const;
 
@@ -80,7 +92,7 @@ class Namespace {
  private:
   using Node = PseudoFileSystem::Node;
 
-  Namespace(const Exports& exports, fs::Timestamp started);
+  Namespace(const Exports& exports, std::shared_ptr<const ExportTable> table, fs::Timestamp since);
   // Without a client: all junctions.
   Task<std::vector<Junction>> JunctionsIn(const Object& directory, const Client* client, std::string_view only) const;
   const Export* At(const Node& node, const Client& client) const;
@@ -93,9 +105,11 @@ class Namespace {
   static Task<fs::Result<fs::Handle>> Walk(const Export& from, std::string_view path, Loop* loop);
 
   const Exports& exports_;
+  const std::shared_ptr<const ExportTable> table_;
   const std::shared_ptr<PseudoFileSystem> directories_;
   const Export pseudo_;
   std::unordered_map<const Node*, const Export*> at_;
+  const Node* root_;  // the clients' root: of the export with fsid=0, else the directory "/"
 };
 
 }  // namespace penstock::nfs::v4

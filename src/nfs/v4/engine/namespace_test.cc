@@ -15,12 +15,9 @@ class NamespaceTest : public testing::Test {
     const fs::RequestContext root{.credentials = {.uid = 0, .gid = 0, .groups = {}}};
     EXPECT_TRUE(Now(tree.MakeDirectory(root, tree.Root(), name, {})).result);
   }
-  nfs_fh4 RootOf(std::string_view path) { return ToFileHandle(server.exports.Resolve(path).found->root()); }
-  static ExportOptions ForOthers() {
-    ExportOptions options;
-    options.clients.push_back(*Network::Parse("198.51.100.0/24"));
-    return options;
-  }
+  nfs_fh4 RootOf(std::string_view path) { return ToFileHandle(server.exports.table().Resolve(path).found->root()); }
+  // Clients of the exports that are not for this one.
+  static std::vector<ClientSpec> Others() { return {ClientSpec(*Network::Parse("198.51.100.0/24"))}; }
 
   nfs_fh4 HandleAfter(CompoundReply reply) {
     EXPECT_EQ(reply.status, NFS4_OK);
@@ -71,8 +68,8 @@ TEST_F(NamespaceTest, LookuppLeadsBackThroughTheSameDirectories) {
 
 TEST_F(NamespaceTest, ShowsOnlyExportsThatAdmitTheClient) {
   server.Export("/srv/a");
-  server.Export("/srv/b", ForOthers());
-  server.Export("/others/c", ForOthers());
+  server.Export("/srv/b", {}, Others());
+  server.Export("/others/c", {}, Others());
   EXPECT_THAT(NamesIn(HandleAfter(server.Run(0, PutRoot(), GetFh()))), ElementsAre("srv"));
   EXPECT_THAT(NamesIn(HandleAfter(server.Run(0, PutRoot(), LookUp("srv"), GetFh()))), ElementsAre("a"));
   EXPECT_EQ(server.Run(0, PutRoot(), LookUp("srv"), LookUp("b")).status, NFS4ERR_NOENT);
@@ -81,7 +78,7 @@ TEST_F(NamespaceTest, ShowsOnlyExportsThatAdmitTheClient) {
 }
 
 TEST_F(NamespaceTest, HidesARootExportThatDoesNotAdmitTheClient) {
-  server.Export("/", ForOthers());
+  server.Export("/", {}, Others());
   server.Export("/a");
   EXPECT_EQ(HandleAfter(server.Run(0, PutRoot(), LookUp("a"), GetFh())), RootOf("/a"));
 }
@@ -101,7 +98,7 @@ TEST_F(NamespaceTest, AClientThatAnExportDoesNotAdmitCannotRemoveItsPlace) {
   fs::memory::FileSystem& tree = server.Export("/");
   AddDirectory(tree, "inner");
   AddDirectory(tree, "other");
-  server.Export("/inner", ForOthers());
+  server.Export("/inner", {}, Others());
   EXPECT_EQ(server.Run(0, PutRoot(), Op(OP_REMOVE, REMOVE4args{"inner"})).status, NFS4ERR_ACCESS);
   EXPECT_EQ(server.Run(0, PutRoot(), Op(OP_CREATE, CREATE4args{createtype4(NF4DIR), "inner", {}})).status,
             NFS4ERR_ACCESS);
@@ -114,7 +111,7 @@ TEST_F(NamespaceTest, AHandleOfADirectoryAboveHiddenExportsIsStale) {
   open.Export("/others/c");
   const nfs_fh4 guessed = HandleAfter(open.Run(0, PutRoot(), LookUp("others"), GetFh()));
   server.Export("/srv/a");
-  server.Export("/others/c", ForOthers());
+  server.Export("/others/c", {}, Others());
   EXPECT_EQ(server.Run(0, PutFh(guessed), GetAttr({FATTR4_TYPE})).status, NFS4ERR_STALE);
   const nfs_fh4 top = HandleAfter(server.Run(0, PutRoot(), GetFh()));
   EXPECT_EQ(server.Run(0, PutFh(top)).status, NFS4_OK);
@@ -157,6 +154,53 @@ TEST_F(NamespaceTest, RefusesChangesInPseudoDirectories) {
 
 TEST_F(NamespaceTest, HasAnEmptyRootWithoutExports) {
   EXPECT_THAT(NamesIn(HandleAfter(server.Run(0, PutRoot(), GetFh()))), IsEmpty());
+}
+
+// fsid=0 of exports(5).
+class RootExportTest : public NamespaceTest {
+ protected:
+  // Exports the tree "/srv" as the root, with another export below it and one beside it.
+  void MakeExports(const std::vector<ClientSpec>& clients_of_root) {
+    fs::memory::FileSystem& srv = server.Export("/srv");
+    AddDirectory(srv, "plain");
+    AddDirectory(srv, "data");  // the place of the export below
+    server.Export("/srv/data");
+    server.Export("/elsewhere");
+    ExportTable table;
+    for (const auto& each : server.exports.table().all()) {
+      if (each->path() != "/srv") {
+        table.Keep(each);
+        continue;
+      }
+      std::vector<Admission> admissions = each->admissions();
+      if (!clients_of_root.empty()) admissions.front().clients = clients_of_root.front();
+      ASSERT_TRUE(table.Add("/srv", each->shared_file_system(), admissions, nullptr, true));
+    }
+    server.exports.Replace(std::make_shared<const ExportTable>(std::move(table)));
+  }
+};
+
+TEST_F(RootExportTest, TheTreeBeginsAtTheExport) {
+  MakeExports({});
+  const nfs_fh4 root = HandleAfter(server.Run(0, PutRoot(), GetFh()));
+  EXPECT_EQ(root, RootOf("/srv"));
+  EXPECT_THAT(NamesIn(root), testing::UnorderedElementsAre("plain", "data"));
+  EXPECT_EQ(HandleAfter(server.Run(0, PutRoot(), LookUp("data"), GetFh())), RootOf("/srv/data"));
+  EXPECT_EQ(HandleAfter(server.Run(0, PutFh(RootOf("/srv/data")), LookUpParent(), GetFh())), root);
+  EXPECT_EQ(server.Run(0, PutRoot(), LookUpParent()).status, NFS4ERR_NOENT);
+}
+
+TEST_F(RootExportTest, ExportsBesideItAreOutOfTheTree) {
+  MakeExports({});
+  EXPECT_EQ(server.Run(0, PutRoot(), LookUp("elsewhere")).status, NFS4ERR_NOENT);
+  EXPECT_EQ(server.Run(0, PutRoot(), LookUp("srv")).status, NFS4ERR_NOENT);
+}
+
+TEST_F(RootExportTest, AClientThatItDoesNotAdmitSeesTheExportsBelowIt) {
+  MakeExports(Others());
+  const nfs_fh4 root = HandleAfter(server.Run(0, PutRoot(), GetFh()));
+  EXPECT_THAT(NamesIn(root), testing::ElementsAre("data"));
+  EXPECT_EQ(HandleAfter(server.Run(0, PutRoot(), LookUp("data"), GetFh())), RootOf("/srv/data"));
 }
 
 }  // namespace

@@ -74,12 +74,13 @@ Nfs4Server::Nfs4Server(Settings chosen, std::shared_ptr<ReplyStore> kept, uint32
 
 Nfs4Server::~Nfs4Server() = default;
 
-fs::memory::FileSystem& Nfs4Server::Export(std::string_view path, ExportOptions options) {
+fs::memory::FileSystem& Nfs4Server::Export(std::string_view path, ExportOptions options,
+                                           const std::vector<ClientSpec>& clients) {
   auto ticks = std::make_shared<int64_t>(1'000'000);
   auto file_system = std::make_shared<fs::memory::FileSystem>(
       fs::memory::Options{.instance = ++instances_, .clock = [ticks] { return fs::Timestamp{++*ticks, 5}; }});
   faults = std::make_shared<fs::TestFiles>(file_system);
-  EXPECT_TRUE(exports.Add(path, faults, std::move(options)));
+  EXPECT_TRUE(exports.Add(path, faults, std::move(options), clients));
   return *file_system;
 }
 
@@ -138,13 +139,13 @@ void Nfs4Server::Serve(rpc::Program& program) { dispatcher_->Add(program); }
 void Nfs4Server::Start() {
   auto made = Namespace::Make(exports, {1000, 0});
   assert(made);
-  names = std::move(*made);
+  names.Set(*std::move(made));
   program_.emplace(MakeServices());
   dispatcher_->Add(secured_program_.emplace(*program_, secured_));
 }
 
 Services Nfs4Server::MakeServices() {
-  return {.names = *names,
+  return {.names = names,
           .settings = settings,
           .owners = owners,
           .state = state,
@@ -239,7 +240,7 @@ nfs_fh4 Nfs4Test::MakeFifo(std::string_view name) {
 nfs_fh4 Nfs4Test::Root() { return HandleOf(tree.Root()); }
 
 nfs_fh4 Nfs4Test::HandleOf(const fs::Handle& object) {
-  return ToFileHandle({server.exports.Resolve("/").found->id(), object});
+  return ToFileHandle({server.exports.table().Resolve("/").found->id(), object});
 }
 
 std::string Nfs4Test::ContentsOf(std::string_view name) {

@@ -210,7 +210,8 @@ class Nfs4Server {
   ~Nfs4Server();
 
   // Adds an export. `faults` can make the operations on the last export fail.
-  fs::memory::FileSystem& Export(std::string_view path, ExportOptions options = {.squash = Squash::kNone});
+  fs::memory::FileSystem& Export(std::string_view path, ExportOptions options = {.squash = Squash::kNone},
+                                 const std::vector<ClientSpec>& clients = {});
 
   void SetIdentity(const rpc::SystemIdentity& identity);
   void SetUser(uint32_t uid);
@@ -249,7 +250,7 @@ class Nfs4Server {
   std::shared_ptr<fs::TestFiles> faults;
   const Settings settings;
   Exports exports;
-  std::unique_ptr<const Namespace> names;
+  Published<Namespace> names;
   idmap::Mapper owners;
   RecordedCallbacks callbacks;
   TestRecoveryStore* const recovery_store = new TestRecoveryStore;  // owned by `recovery`

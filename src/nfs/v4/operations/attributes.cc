@@ -59,14 +59,14 @@ Task<fs::Result<std::optional<fs::QuotaUse>>> FindQuota(const Object& object, co
 }  // namespace
 
 AttributeSet SupportedBy(const Object& object, const Dialect& dialect) {
-  return SupportedAttributes(object.file_system().GetProperties(), dialect, object.in().options().locations);
+  return SupportedAttributes(object.file_system().GetProperties(), dialect, object.in().locations());
 }
 
 AttributeValues ValuesOf(const Compound& compound, const Object& object) {
-  const ExportOptions& options = object.in().options();
   std::optional<FileSystemLocations> locations;
-  if (!options.locations.list.empty()) {
-    locations.emplace(FileSystemLocations{options.locations, object.in().path(), options.read_only});
+  if (!object.in().locations().list.empty()) {
+    locations.emplace(
+        FileSystemLocations{object.in().locations(), compound.names->PathOf(object.in()), object.read_only()});
   }
   return {.settings = compound.services.settings,
           .owners = compound.owners,
@@ -81,7 +81,7 @@ Task<nfsstat4> LoadAttributes(Compound& compound, const Object& object, const At
   fs::FileSystem& file_system = object.file_system();
   if (object.in().is_referral()) {
     values.mounted_on_fileid =
-        co_await compound.services.names.MountedOnFileId(object, object.in().id().value(), compound.call.peer);
+        co_await compound.names->MountedOnFileId(object, object.in().id().value(), compound.call.peer);
     co_return NFS4_OK;
   }
   const auto attributes = co_await file_system.GetAttributes(object.context(), object.object());
@@ -92,7 +92,7 @@ Task<nfsstat4> LoadAttributes(Compound& compound, const Object& object, const At
   if (set.Intersects(kHeldAttributes | kAccessTime)) {
     co_await AskHolder(compound, object, set.Intersects(kHeldAttributes), values.attributes);
   }
-  const Namespace& names = compound.services.names;
+  const Namespace& names = *compound.names;
   if (set.Has(FATTR4_MOUNTED_ON_FILEID) && names.IsTop(object)) {
     values.mounted_on_fileid = co_await names.MountedOnFileId(object, attributes->fileid, compound.call.peer);
   }

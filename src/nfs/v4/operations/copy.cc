@@ -116,6 +116,7 @@ Task<Copied> CopyNow(Compound& compound, const Origin& from, Range range) {
 
 // The data of a copy that continues after the reply.
 struct Offloaded {
+  std::shared_ptr<const Namespace> names;  // holds the exports of the two files
   Origin from;
   Object to;
   BufferPool& buffers;
@@ -192,10 +193,11 @@ Task<std::optional<stateid4>> StartOffload(Compound& compound, Origin& from, Ran
   if (from.file) {
     auto pinned = co_await from.file->file_system().Pin(from.file->context(), from.file->object());
     if (!pinned) co_return std::nullopt;
-    from.pinned = *std::move(pinned);
+    from.pinned = from.file->in().Hold(*std::move(pinned));
   }
   auto target = co_await to.file_system().Pin(to.context(), to.object());
   if (!target) co_return std::nullopt;
+  target = to.in().Hold(*std::move(target));
   FileUses uses;
   const auto stateid = compound.services.state.Run([&](StateTables& state) -> std::optional<stateid4> {
     if (!state.CanCall(client)) return std::nullopt;
@@ -204,8 +206,8 @@ Task<std::optional<stateid4>> StartOffload(Compound& compound, Origin& from, Ran
     return started;
   });
   if (stateid) {
-    Offloaded job{std::move(from), to,       compound.buffers(), range,
-                  client,          *stateid, *std::move(target), std::move(uses)};
+    Offloaded job{compound.names,     std::move(from), to, compound.buffers(), range, client, *stateid,
+                  *std::move(target), std::move(uses)};
     Spawn(CopyLater(compound.services, std::move(job)));
   }
   co_return stateid;

@@ -133,7 +133,7 @@ TEST_F(CopyFromServerTest, AFilehandleThatIsAReferralHereMayBeAFileThere) {
   ExportOptions options;
   options.locations = {.referral = true, .list = *ParseLocations("/srv@one")};
   EXPECT_TRUE(server.exports.Add("/far", std::make_shared<AbsentFileSystem>(), std::move(options)));
-  const nfs_fh4 far = ToFileHandle(server.exports.Resolve("/far").found->root());
+  const nfs_fh4 far = ToFileHandle(server.exports.table().Resolve("/far").found->root());
   EXPECT_EQ(CopyOk(MakeFile("to"), Args(0, 0, 0), far).cr_response.wr_count, 10u);
   EXPECT_EQ(sources.file, far);
   EXPECT_EQ(Run(PutFh(far), SaveFh(), RestoreFh()).status, NFS4ERR_MOVED);

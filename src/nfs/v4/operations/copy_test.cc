@@ -101,7 +101,7 @@ TEST_F(CopyTest, DoesNotSupportCopiesFromAnotherServer) {
 TEST_F(CopyTest, CopiesBetweenFileSystems) {
   fs::memory::FileSystem& other = server.Export("/other");
   const fs::Handle made = Now(other.Create(AsRoot(), other.Root(), "to", {})).result->handle;
-  const nfs_fh4 to = ToFileHandle({server.exports.Resolve("/other").found->id(), made});
+  const nfs_fh4 to = ToFileHandle({server.exports.table().Resolve("/other").found->id(), made});
   const uint64_t size = 3 << 20;
   EXPECT_EQ(CopyOk(MakeLong("from", size), to, Args(0, 0, 0)).cr_response.wr_count, size);
   EXPECT_EQ(Now(other.GetAttributes(AsRoot(), made))->size, size);
@@ -109,13 +109,13 @@ TEST_F(CopyTest, CopiesBetweenFileSystems) {
 }
 
 TEST_F(CopyTest, WritesNothingIfTheSourceCannotBeRead) {
-  const nfs_fh4 from = MakeFile("from", "0123456789");
-  server.faults->Add({.operation = fs::faulty::Operation::kCopy, .effect = fs::faulty::FailWith(fs::Error::kIo)});
-  EXPECT_EQ(CopyStatus(from, MakeFile("to"), Args(0, 0, 10)), NFS4ERR_IO);
   const auto source = server.faults;
   fs::memory::FileSystem& other = server.Export("/other");
+  const nfs_fh4 from = MakeFile("from", "0123456789");
+  source->Add({.operation = fs::faulty::Operation::kCopy, .effect = fs::faulty::FailWith(fs::Error::kIo)});
+  EXPECT_EQ(CopyStatus(from, MakeFile("to"), Args(0, 0, 10)), NFS4ERR_IO);
   const fs::Handle made = Now(other.Create(AsRoot(), other.Root(), "to", {})).result->handle;
-  const nfs_fh4 to = ToFileHandle({server.exports.Resolve("/other").found->id(), made});
+  const nfs_fh4 to = ToFileHandle({server.exports.table().Resolve("/other").found->id(), made});
   source->Add({.effect = fs::faulty::Unreadable()});
   EXPECT_EQ(CopyStatus(from, to, Args(0, 0, 10)), NFS4ERR_IO);
   EXPECT_EQ(Now(other.GetAttributes(AsRoot(), made))->size, 0u);
@@ -271,7 +271,7 @@ TEST_F(CloneTest, ChecksBlockAlignmentAndRange) {
 TEST_F(CloneTest, RejectsCloningBetweenFileSystems) {
   fs::memory::FileSystem& other = server.Export("/other");
   const fs::Handle made = Now(other.Create(AsRoot(), other.Root(), "to", {})).result->handle;
-  const nfs_fh4 to = ToFileHandle({server.exports.Resolve("/other").found->id(), made});
+  const nfs_fh4 to = ToFileHandle({server.exports.table().Resolve("/other").found->id(), made});
   EXPECT_EQ(Clone(MakeFile("from", "text"), to, 0, 0, 0), NFS4ERR_XDEV);
 }
 

@@ -89,7 +89,7 @@ nfs_fh4 RestartableServer::MakeFile(std::string_view name) {
   how.mode = fs::CreateMode::kGuarded;
   const auto made = Now(tree_->Create(AsRoot(), tree_->Root(), name, how));
   EXPECT_TRUE(made.result);
-  const FileHandle root = server_->exports.Resolve("/").found->root();
+  const FileHandle root = server_->exports.table().Resolve("/").found->root();
   return nfs_fh4(EncodedHandle(FileHandle{root.export_id, made.result->handle}).bytes());
 }
 

@@ -185,7 +185,7 @@ Task<Result<std::vector<Entrance>, nfsstat4>> FindEntrances(Compound& compound, 
   std::vector<Entrance> entrances;
   AttributeSet own = set;
   own.Remove(FATTR4_MOUNTED_ON_FILEID);  // comes from the directory
-  auto junctions = co_await compound.services.names.JunctionsIn(directory, compound.call.peer);
+  auto junctions = co_await compound.names->JunctionsIn(directory, compound.call.peer);
   for (const Junction& junction : junctions) {
     Entrance& entrance = entrances.emplace_back(Entrance{junction});
     const Export* leads_to = entrance.junction.leads_to;

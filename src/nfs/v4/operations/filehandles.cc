@@ -17,7 +17,7 @@ bool MayBeForeign(const Compound& compound) {
 }
 
 nfsstat4 PutRoot(Compound& compound) {
-  const Place root = compound.services.names.Root(compound.call.peer);
+  const Place root = compound.names->Root(compound.call.peer);
   return compound.PutCurrent(*root.in, root.object);
 }
 

@@ -24,9 +24,10 @@ namespace penstock::nfs::v4 {
 
 // A file as a host's call names it, and the call's user.
 struct LockedFile {
-  const Export* in = nullptr;
+  std::shared_ptr<const Export> in{};
   NamedFile name;
   Caller caller;
+  bool read_only = false;  // for this caller
 };
 
 class HostLocks {

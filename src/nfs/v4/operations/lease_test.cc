@@ -80,7 +80,7 @@ TEST_F(LeaseTest, RecordsAHolderBeforeGraceEndsIfItsReclaimWasNotRecorded) {
   full() = true;
   SessionClient late(server, "late");
   EXPECT_TRUE(InGrace());
-  const NamedFile root = server.exports.all().front()->Name(tree.Root());
+  const NamedFile root = server.exports.table().all().front()->Name(tree.Root());
   server.state.Run([&](StateTables& state) {
     state.files.delegations.ReclaimDelegation(late.client(), root, {.write = false}, true, DialectOf(2), Principal(),
                                               server.clock.Now());

@@ -21,7 +21,7 @@ Task<Result<Place, nfsstat4>> Find(Compound& compound, std::string_view name, fs
   const auto found = co_await directory.file_system().Lookup(caller, directory.object(), name);
   // The client may search the directory, so the root of an export replaces the entry.
   if (found.result || found.result.error() == fs::Error::kNoEnt || found.result.error() == fs::Error::kCovered) {
-    const auto junctions = co_await compound.services.names.JunctionsIn(directory, compound.call.peer, name);
+    const auto junctions = co_await compound.names->JunctionsIn(directory, compound.call.peer, name);
     if (!junctions.empty()) {
       const Export* leads_to = junctions.front().leads_to;
       if (!leads_to) co_return std::unexpected(NFS4ERR_NOENT);
@@ -34,7 +34,7 @@ Task<Result<Place, nfsstat4>> Find(Compound& compound, std::string_view name, fs
 
 Task<Result<Place, nfsstat4>> FindParent(Compound& compound) {
   const Object& directory = *compound.current;
-  const Namespace& names = compound.services.names;
+  const Namespace& names = *compound.names;
   if (names.IsTop(directory)) {
     const auto parent = co_await names.ParentOfTop(directory, compound.call.peer);
     if (!parent) co_return std::unexpected(ToStatus(parent.error()));
@@ -67,7 +67,7 @@ SECINFO4res AnswerFlavors(Compound& compound, const Result<Place, nfsstat4>& pla
     compound.current.reset();
     compound.current_stateid.reset();
   }
-  return Describe(compound.services.names.FlavorsOf(*place->in, place->object, compound.call.peer));
+  return Describe(compound.names->FlavorsOf(*place->in, place->object, compound.call.peer));
 }
 
 }  // namespace
@@ -108,8 +108,7 @@ Task<SECINFO4res> SecurityInformation(Compound& compound, const SECINFO4args& ar
   // The client's machine asks on behalf of users, also in directories that are closed to it (RFC 8881 §18.35.3). It
   // learns which exports there are, as from MOUNT, but no other name (§18.29.3).
   if (compound.MachineMay(OP_SECINFO)) {
-    const auto junctions =
-        co_await compound.services.names.JunctionsIn(*compound.current, compound.call.peer, arguments.name);
+    const auto junctions = co_await compound.names->JunctionsIn(*compound.current, compound.call.peer, arguments.name);
     if (!junctions.empty()) caller = OwnContext(compound.call.peer.loop);
   }
   const auto found = co_await Find(compound, arguments.name, caller);

@@ -23,7 +23,7 @@ Task<nfsstat4> CheckTarget(Compound& compound, Target target) {
   if (const nfsstat4 status = CheckName(target.name); status != NFS4_OK) co_return status;
   if (target.directory.read_only()) co_return NFS4ERR_ROFS;
   // The entry belongs to another export, so clients may not change it.
-  const bool is_junction = co_await compound.services.names.IsJunction(target.directory, target.name);
+  const bool is_junction = co_await compound.names->IsJunction(target.directory, target.name);
   co_return is_junction ? NFS4ERR_ACCESS : NFS4_OK;
 }
 

@@ -146,7 +146,7 @@ Task<OpenRequest::Attempt> OpenRequest::Reserve(const OpenTarget& target) {
     if (needs_pin) {
       // If too many files are pinned, this one ends with its last name, as in version 3.
       auto pin = co_await object.file_system().Pin(object.context(), target.object);
-      if (pin) pinned = *std::move(pin);
+      if (pin) pinned = object.in().Hold(*std::move(pin));
     }
     const auto run = [&](StateTables& state) {
       Attempt tried = Try(state, target, pinned);

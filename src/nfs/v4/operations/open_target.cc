@@ -142,11 +142,11 @@ Task<Found> Create(Compound& compound, std::string_view name, const createhow4& 
 Task<Found> FindNamed(Compound& compound, std::string_view name, const openflag4& how) {
   if (const nfsstat4 status = CheckName(name); status != NFS4_OK) co_return std::unexpected(status);
   // The root of another export is a directory.
-  const auto junctions = co_await compound.services.names.JunctionsIn(*compound.current, compound.call.peer, name);
+  const auto junctions = co_await compound.names->JunctionsIn(*compound.current, compound.call.peer, name);
   if (!junctions.empty()) co_return std::unexpected(NFS4ERR_ISDIR);
   if (how.opentype() != OPEN4_CREATE) co_return co_await FindExisting(compound, name);
   // The place of an export that does not admit the client.
-  const bool is_junction = co_await compound.services.names.IsJunction(*compound.current, name);
+  const bool is_junction = co_await compound.names->IsJunction(*compound.current, name);
   if (is_junction) co_return std::unexpected(NFS4ERR_ACCESS);
   co_return co_await Create(compound, name, how.how());
 }

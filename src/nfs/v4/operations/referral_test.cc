@@ -21,7 +21,7 @@ class ReferralTest : public Nfs4Test {
     options.locations = {.referral = true, .list = *ParseLocations(locations)};
     EXPECT_TRUE(server.exports.Add(path, std::make_shared<AbsentFileSystem>(), std::move(options)));
   }
-  nfs_fh4 Far() { return ToFileHandle(server.exports.Resolve("/far").found->root()); }
+  nfs_fh4 Far() { return ToFileHandle(server.exports.table().Resolve("/far").found->root()); }
 
   // Decodes the attributes that a client of minor version 0 gets.
   template <class Check>
@@ -81,8 +81,8 @@ TEST_F(ReferralTest, GetattrReturnsTheLocationsAndFewOtherAttributes) {
     fs_locations4 locations;
     uint64_t mounted_on = 0;
     ASSERT_TRUE(xdr::Decode(values, fsid) && xdr::Decode(values, locations) && values.U64(mounted_on));
-    EXPECT_EQ(fsid.major, server.exports.Resolve("/far").found->id().value());
-    EXPECT_NE(fsid.major, server.exports.Resolve("/").found->id().value());
+    EXPECT_EQ(fsid.major, server.exports.table().Resolve("/far").found->id().value());
+    EXPECT_NE(fsid.major, server.exports.table().Resolve("/").found->id().value());
     EXPECT_EQ(mounted_on, covered);
     EXPECT_THAT(Components(locations.fs_root), ElementsAre("far"));
     ASSERT_EQ(locations.locations.size(), 2u);
@@ -118,7 +118,7 @@ TEST_F(ReferralTest, VerifyNeedsOnlyAttributesOfAnAbsentFileSystem) {
   const auto verify = [&](const fattr4& values) {
     return Run0(PutFh(Far()), Op(OP_VERIFY, VERIFY4args{values})).status;
   };
-  const fsid4 fsid{.major = server.exports.Resolve("/far").found->id().value(), .minor = 0};
+  const fsid4 fsid{.major = server.exports.table().Resolve("/far").found->id().value(), .minor = 0};
   GivenValues only_fsid(server.buffers);
   EXPECT_EQ(verify(only_fsid.Add(FATTR4_FSID, fsid).Take()), NFS4ERR_MOVED);
   GivenValues with_type(server.buffers);

@@ -21,7 +21,7 @@ class SharedFilesTest : public StatefulTest {
     LetCall(Other());
   }
 
-  const Export& again() const { return *server.exports.Resolve("/again").found; }
+  const Export& again() const { return *server.exports.table().Resolve("/again").found; }
   // Returns the handle of the same object in the other export.
   nfs_fh4 Again(const nfs_fh4& handle) const {
     return ToFileHandle({again().id(), FileHandle::Parse(handle.bytes())->object});

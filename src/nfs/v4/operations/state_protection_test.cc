@@ -36,7 +36,7 @@ class StateProtectionTest : public testing::Test {
     how.attributes.mode = 0600;
     how.attributes.uid = 1000;
     const auto made = Now(tree.Create(context, tree.Root(), "file", how));
-    file = ToFileHandle({server.exports.Resolve("/").found->id(), made.result->handle});
+    file = ToFileHandle({server.exports.table().Resolve("/").found->id(), made.result->handle});
     AsMachine();
   }
   void AsMachine(rpc::GssService service = rpc::GssService::kIntegrity) { server.SetInitiator(Machine(), service); }
@@ -184,7 +184,7 @@ TEST_F(StateProtectionTest, MachineReadsAttributesBeforeItReturnsADelegation) {
 TEST_F(StateProtectionTest, MachineReadsNoAttributesOfAFileWithoutStateToReturn) {
   const stateid4 open = OpenByAlice();
   AsMachine();
-  const nfs_fh4 other = ToFileHandle({server.exports.Resolve("/").found->id(), tree.Root()});
+  const nfs_fh4 other = ToFileHandle({server.exports.table().Resolve("/").found->id(), tree.Root()});
   EXPECT_EQ(Client().Run(PutFh(file), GetAttr({FATTR4_CHANGE}), Closing({})).status, NFS4ERR_WRONGSEC);
   EXPECT_EQ(Client().Run(PutFh(other), GetAttr({FATTR4_CHANGE}), Closing(open)).status, NFS4ERR_WRONGSEC);
   EXPECT_EQ(Client().Run(PutFh(file), GetAttr({FATTR4_CHANGE}), Op(OP_SECINFO, SECINFO4args{"inside"})).status,
@@ -226,7 +226,7 @@ TEST_F(StateProtectionTest, MachineMayNotCallSecinfoInClosedDirectories) {
   attributes.mode = 0700;
   const auto made = Now(tree.MakeDirectory(context, tree.Root(), "private", attributes));
   Now(tree.Create(context, made.result->handle, "inside", {}));
-  const nfs_fh4 directory = ToFileHandle({server.exports.Resolve("/").found->id(), made.result->handle});
+  const nfs_fh4 directory = ToFileHandle({server.exports.table().Resolve("/").found->id(), made.result->handle});
   const auto ask = Op(OP_SECINFO, SECINFO4args{"inside"});
   Client();
   EXPECT_EQ(Client().Run(PutFh(directory), ask).status, NFS4ERR_ACCESS);
@@ -242,7 +242,7 @@ TEST_F(StateProtectionTest, MachineMayCallSecinfoForExportsInClosedDirectories) 
   const auto made = Now(tree.MakeDirectory(context, tree.Root(), "private", attributes));
   Now(tree.MakeDirectory(context, made.result->handle, "inner", {}));
   server.Export("/private/inner");
-  const nfs_fh4 directory = ToFileHandle({server.exports.Resolve("/").found->id(), made.result->handle});
+  const nfs_fh4 directory = ToFileHandle({server.exports.table().Resolve("/").found->id(), made.result->handle});
   const auto ask = Op(OP_SECINFO, SECINFO4args{"inner"});
   Client();
   EXPECT_EQ(Client().Run(PutFh(directory), ask).status, NFS4_OK);

@@ -148,7 +148,7 @@ class StatefulTest : public Nfs4Test {
   }
   // Returns the name by which the tables know a file of the first export.
   NamedFile NameOf(const nfs_fh4& handle) const {
-    return server.exports.all().front()->Name(FileHandle::Parse(handle.bytes())->object);
+    return server.exports.table().all().front()->Name(FileHandle::Parse(handle.bytes())->object);
   }
   void Pass(Duration time) { server.clock.now += time; }
   void PassLease() { Pass(server.settings.lease + std::chrono::seconds(1)); }

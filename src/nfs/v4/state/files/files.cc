@@ -1,5 +1,7 @@
 #include "nfs/v4/state/files/files.h"
 
+#include <vector>
+
 namespace penstock::nfs::v4 {
 
 using nfs4::nfsstat4;
@@ -27,6 +29,28 @@ void Files::ForgetClient(ClientId client, Ending ending, TimePoint now) {
   }
   owners.ForgetClient(*files);
   records_.ForgetClient(client);
+}
+
+size_t Files::RevokeState(const std::function<bool(const FileHandle&)>& is_gone, TimePoint now) {
+  std::vector<OpenState*> gone_opens;
+  std::vector<DelegationState*> gone_delegations;
+  for (const auto& [id, client] : records_.clients()) {
+    for (StateRecord* const record : client->states) {
+      if (record->kind == StateKind::kOpen) {
+        auto* const open = static_cast<OpenState*>(record);
+        if (is_gone(open->handle)) gone_opens.push_back(open);
+      } else if (record->kind == StateKind::kDelegation) {
+        auto* const delegation = static_cast<DelegationState*>(record);
+        if (is_gone(delegation->name.handle)) gone_delegations.push_back(delegation);
+      }
+    }
+  }
+  for (OpenState* const each : gone_opens) {
+    if (each->file) each->file->queue.Remove(each->client->id);
+    opens.Remove(*each, Ending::kRevoked, now);
+  }
+  for (DelegationState* const each : gone_delegations) delegations.RemoveDelegation(*each, Ending::kRevoked);
+  return gone_opens.size() + gone_delegations.size();
 }
 
 bool Files::HasState(ClientId client) const {

@@ -1,0 +1,43 @@
+// Opens the directories of the exports that the operator has configured.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "base/finding.h"
+#include "base/result.h"
+#include "base/workers.h"
+#include "fs/posix/served_directories.h"
+#include "nfs/export_options.h"
+#include "server/parts.h"
+
+namespace penstock::cli {
+
+// One thread at a time.
+class ServedExports {
+ public:
+  // `pool` outlives all file systems. `faults`: see fs::faulty::WithFaults().
+  ServedExports(Workers& pool, const fs::posix::ServedDirectoriesOptions& options, std::string faults)
+      : directories_(pool, options), faults_(std::move(faults)) {}
+
+  // The exports for the server. Directories that are open already, with the same handles, stay so.
+  //
+  // An export of a table (ExportSpec::place) is left out, with a finding, if its directory is missing, or not mounted
+  // although it has the option mountpoint: a disk that is gone must not keep others from being served. The file systems
+  // that are mounted below an export with the option crossmnt become exports of their own. Any other trouble is an
+  // error.
+  //
+  // On the thread that fs::posix::ServedDirectories::Open() asks for.
+  SetupResult<std::vector<server::Export>> Open(std::vector<nfs::ExportSpec> specs, std::vector<Finding>& findings);
+
+  fs::posix::ServedDirectories& directories() { return directories_; }
+
+ private:
+  fs::posix::ServedDirectories directories_;
+  const std::string faults_;
+};
+
+// What is wrong with the directories of these exports, without opening them: the findings of Open(), and errors.
+std::vector<Finding> CheckDirectories(const std::vector<nfs::ExportSpec>& specs);
+
+}  // namespace penstock::cli

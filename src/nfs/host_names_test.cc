@@ -1,0 +1,172 @@
+#include "nfs/host_names.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <map>
+
+#include "nfs/exports.h"
+#include "nfs/test_server.h"
+
+namespace penstock::nfs {
+namespace {
+
+// Databases in memory, which may fail to answer.
+class TestHosts final : public HostDatabase {
+ public:
+  Result<std::vector<IpAddress>, NoAnswer> AddressesOf(const std::string& name) override {
+    ++questions;
+    if (is_down) return std::unexpected(NoAnswer{EAGAIN});
+    const auto found = addresses.find(name);
+    return found == addresses.end() ? std::vector<IpAddress>() : found->second;
+  }
+  Result<std::vector<std::string>, NoAnswer> NamesOf(const IpAddress& address) override {
+    ++questions;
+    if (is_down) return std::unexpected(NoAnswer{EAGAIN});
+    const auto found = names.find(address);
+    return found == names.end() ? std::vector<std::string>() : found->second;
+  }
+  bool IsInNetgroup(const std::string& group, const std::string& host) override {
+    return netgroups.contains({group, host});
+  }
+
+  std::map<std::string, std::vector<IpAddress>> addresses;
+  std::map<IpAddress, std::vector<std::string>> names;
+  std::set<std::pair<std::string, std::string>> netgroups;
+  bool is_down = false;
+  int questions = 0;
+};
+
+class HostNamesTest : public testing::Test {
+ protected:
+  HostNamesTest() {
+    database.addresses["a.lab.example"] = {address};
+    database.names[address] = {"A.lab.example"};
+    database.addresses["A.lab.example"] = {address};
+    database.netgroups.insert({"trusted", "a.lab.example"});
+  }
+  void LookFor(std::initializer_list<const char*> specs) {
+    std::vector<ClientSpec> all;
+    for (const char* each : specs) all.push_back(*ClientSpec::Parse(each));
+    names.LookFor(all);
+  }
+  bool Has(const char* spec) {
+    if (names.Lacks(address)) Spawn(names.Load(nullptr, address, {}));
+    return ClientSpec::Parse(spec)->Has(address, names.Of(address).get());
+  }
+
+  const IpAddress address = asio::ip::make_address("192.0.2.1");
+  TestHosts database;
+  TimePoint now{};
+  HostNames names{database, [this] { return now; }, nullptr};
+};
+
+TEST_F(HostNamesTest, AsksNothingUnlessAnExportNeedsNames) {
+  LookFor({"*", "192.0.2.0/24"});
+  EXPECT_FALSE(names.Lacks(address));
+  EXPECT_EQ(database.questions, 0);
+}
+
+TEST_F(HostNamesTest, FindsHostsPatternsAndNetgroups) {
+  LookFor({"a.lab.example", "*.lab.example", "@trusted", "@others"});
+  EXPECT_TRUE(names.Lacks(address));
+  EXPECT_TRUE(Has("a.lab.example"));
+  EXPECT_TRUE(Has("*.lab.example"));
+  EXPECT_TRUE(Has("@trusted"));
+  EXPECT_FALSE(Has("@others"));
+}
+
+// The owner of an address may call it whatever he likes.
+TEST_F(HostNamesTest, DoesNotBelieveANameThatLeadsElsewhere) {
+  database.addresses["A.lab.example"] = {asio::ip::make_address("198.51.100.1")};
+  LookFor({"*.lab.example", "@trusted"});
+  EXPECT_FALSE(Has("*.lab.example"));
+  EXPECT_FALSE(Has("@trusted"));
+}
+
+TEST_F(HostNamesTest, RemembersFactsAndAsksAgainLater) {
+  LookFor({"*.lab.example"});
+  EXPECT_TRUE(Has("*.lab.example"));
+  const int asked = database.questions;
+  now += std::chrono::minutes(4);
+  EXPECT_TRUE(Has("*.lab.example"));
+  EXPECT_EQ(database.questions, asked);
+  database.names.clear();
+  now += std::chrono::minutes(2);
+  EXPECT_FALSE(Has("*.lab.example"));
+}
+
+TEST_F(HostNamesTest, ADatabaseThatIsDownTakesNoClientItsAccess) {
+  LookFor({"*.lab.example", "a.lab.example"});
+  EXPECT_TRUE(Has("*.lab.example"));
+  database.is_down = true;
+  now += std::chrono::minutes(6);
+  EXPECT_TRUE(Has("*.lab.example"));
+  EXPECT_TRUE(Has("a.lab.example"));
+}
+
+TEST_F(HostNamesTest, ADatabaseThatIsDownGivesNoClientAccess) {
+  database.is_down = true;
+  LookFor({"*.lab.example"});
+  EXPECT_FALSE(Has("*.lab.example"));
+  database.is_down = false;
+  EXPECT_FALSE(Has("*.lab.example")) << "asked again too soon";
+  now += std::chrono::seconds(6);
+  EXPECT_TRUE(Has("*.lab.example"));
+}
+
+TEST_F(HostNamesTest, NewGroupsAreLookedForInKnownHosts) {
+  LookFor({"*.lab.example"});
+  EXPECT_TRUE(Has("*.lab.example"));
+  LookFor({"*.lab.example", "@trusted"});
+  EXPECT_TRUE(names.Lacks(address));
+  EXPECT_TRUE(ClientSpec::Parse("*.lab.example")->Has(address, names.Of(address).get())) << "no gap meanwhile";
+  EXPECT_TRUE(Has("@trusted"));
+}
+
+TEST_F(HostNamesTest, AnIpv4ClientOfAnIpv6SocketIsTheSameHost) {
+  LookFor({"*.lab.example"});
+  EXPECT_TRUE(Has("*.lab.example"));
+  EXPECT_FALSE(names.Lacks(asio::ip::make_address("::ffff:192.0.2.1")));
+}
+
+TEST_F(HostNamesTest, TheHostsOfAnExportFollowTheNames) {
+  LookFor({"a.lab.example", "*.lab.example"});
+  ExportTable table;
+  ExportOptions read_only;
+  read_only.read_only = true;
+  ASSERT_TRUE(table.Add("/data", std::make_shared<fs::memory::FileSystem>(),
+                        {{*ClientSpec::Parse("*.lab.example"), read_only}, {*ClientSpec::Parse("a.lab.example"), {}}},
+                        &names));
+  const Export& data = *table.all()[0];
+  EXPECT_EQ(data.OptionsFor(address), nullptr);
+  EXPECT_TRUE(Has("a.lab.example"));
+  ASSERT_NE(data.OptionsFor(address), nullptr);
+  EXPECT_FALSE(data.OptionsFor(address)->read_only) << "a host by name precedes a pattern";
+}
+
+// Several calls of one client wait for one look-up, on their own loops.
+TEST(HostNamesLoopTest, CallsShareALookUp) {
+  TestHosts database;
+  const IpAddress address = asio::ip::make_address("192.0.2.1");
+  database.addresses["a"] = {address};
+  Workers pool(2);
+  HostNames names(database, [] { return TimePoint(); }, &pool);
+  names.LookFor({*ClientSpec::Parse("a")});
+  Loop loop;
+  int ended = 0;
+  for (int i = 0; i < 3; ++i) {
+    Spawn([](HostNames& hosts, Loop& on, IpAddress who, int& count) -> Task<> {
+      co_await hosts.Load(&on, who, {});
+      if (++count == 3) on.Stop();
+    }(names, loop, address, ended));
+  }
+  loop.Run();
+  EXPECT_EQ(ended, 3);
+  EXPECT_EQ(database.questions, 1);
+  EXPECT_TRUE(ClientSpec::Parse("a")->Has(address, names.Of(address).get()));
+  pool.Join();
+}
+
+}  // namespace
+}  // namespace penstock::nfs

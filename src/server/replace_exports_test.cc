@@ -1,0 +1,124 @@
+// The exports of a server are replaced while clients use them.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <memory>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "fs/memory/file_system.h"
+#include "server/server.h"
+#include "server/test_server.h"
+
+namespace penstock::server {
+namespace {
+
+using testing::HasSubstr;
+
+class ReplaceExportsTest : public ServerTest {
+ protected:
+  static std::shared_ptr<fs::memory::FileSystem> NewTree() {
+    return std::make_shared<fs::memory::FileSystem>(fs::memory::Options{.root_mode = 0777});
+  }
+  static Export Exported(std::string path, std::shared_ptr<fs::FileSystem> tree, nfs::ExportOptions options = {}) {
+    return {.path = std::move(path),
+            .admissions = {{.clients = {}, .options = std::move(options)}},
+            .file_system = std::move(tree)};
+  }
+  void Start(std::vector<Export> exports) {
+    const TestOptions options = ServerOptions();
+    auto state_directory = StateDirectory::Open(options.state_directory);
+    ASSERT_TRUE(state_directory) << state_directory.error().message;
+    auto made = Server::Make(options, {.state_directory = *std::move(state_directory),
+                                       .pool = std::make_shared<Workers>(4),
+                                       .exports = std::move(exports)});
+    ASSERT_TRUE(made) << made.error().message;
+    server_ = *std::move(made);
+    server_->Start();
+  }
+  // Replaces the exports on a thread of its own, as a program does, while this one serves the client.
+  void Replace(std::vector<Export> exports) {
+    std::thread([&] {
+      const auto replaced = server_->ReplaceExports(std::move(exports));
+      EXPECT_TRUE(replaced) << replaced.error().message;
+    }).join();
+  }
+  // Waits until nobody holds the file system any more.
+  static bool IsReleased(const std::weak_ptr<fs::memory::FileSystem>& tree) {
+    for (int i = 0; i < 500 && !tree.expired(); ++i) std::this_thread::sleep_for(std::chrono::milliseconds(20));
+    return tree.expired();
+  }
+};
+
+TEST_P(ReplaceExportsTest, ClientsOfAnExportThatStaysNoticeNothing) {
+  const auto tree = NewTree();
+  Start({Exported("/tree", tree)});
+  const auto error = WithMount([&](client::Mount& mount, Workers&) -> Task<client::Result<void>> {
+    PENSTOCK_CO_TRY(const client::Node top, co_await Find(mount, ""));
+    PENSTOCK_CO_CHECK(co_await mount.MakeDirectory(top.handle, "before", 0755));
+    Replace({Exported("/more", NewTree()), Exported("/tree", tree)});
+    PENSTOCK_CO_CHECK(co_await mount.MakeDirectory(top.handle, "after", 0755));
+    PENSTOCK_CO_CHECK(co_await Find(mount, "before"));
+    co_return client::Result<void>();
+  });
+  EXPECT_FALSE(error) << error->message;
+}
+
+TEST_P(ReplaceExportsTest, ChangedOptionsHoldForTheNextCall) {
+  const auto tree = NewTree();
+  Start({Exported("/tree", tree)});
+  const auto error = WithMount([&](client::Mount& mount, Workers&) -> Task<client::Result<void>> {
+    PENSTOCK_CO_TRY(const client::Node top, co_await Find(mount, ""));
+    Replace({Exported("/tree", tree, {.read_only = true})});
+    co_await ExpectRefusal(mount.MakeDirectory(top.handle, "new", 0755), client::Status::kReadOnly);
+    Replace({Exported("/tree", tree)});
+    PENSTOCK_CO_CHECK(co_await mount.MakeDirectory(top.handle, "new", 0755));
+    co_return client::Result<void>();
+  });
+  EXPECT_FALSE(error) << error->message;
+}
+
+TEST_P(ReplaceExportsTest, HandlesOfARemovedExportAreStaleAndItsFileSystemIsReleased) {
+  auto tree = NewTree();
+  const auto other = NewTree();
+  const std::weak_ptr<fs::memory::FileSystem> released = tree;
+  Start({Exported("/tree", tree)});
+  tree.reset();
+  delegations_ = 0;
+  const auto error = WithMount([&](client::Mount& mount, Workers&) -> Task<client::Result<void>> {
+    PENSTOCK_CO_TRY(const client::Node top, co_await Find(mount, ""));
+    PENSTOCK_CO_TRY(const auto file, co_await mount.CreateFile(top.handle, "open", 0644));
+    Replace({Exported("/other", other)});
+    co_await ExpectRefusal(mount.GetAttributes(top.handle, "top"), client::Status::kStale);
+    EXPECT_TRUE(IsReleased(released));
+    co_return client::Result<void>();
+  });
+  EXPECT_FALSE(error) << error->message;
+}
+
+TEST_P(ReplaceExportsTest, ExportsThatCannotBeServedChangeNothing) {
+  const auto tree = NewTree();
+  Start({Exported("/tree", tree)});
+  const auto error = WithMount([&](client::Mount& mount, Workers&) -> Task<client::Result<void>> {
+    PENSTOCK_CO_TRY(const client::Node top, co_await Find(mount, ""));
+    const auto twice = server_->ReplaceExports({Exported("/a", tree), Exported("/a", tree)});
+    EXPECT_THAT(twice.error().message, HasSubstr("\"/a\" is exported twice"));
+    const auto tls = server_->ReplaceExports({Exported("/a", tree, {.protections = *nfs::Protections::Parse("tls")})});
+    EXPECT_THAT(tls.error().message, HasSubstr("needs a certificate"));
+    PENSTOCK_CO_CHECK(co_await mount.MakeDirectory(top.handle, "new", 0755));
+    co_return client::Result<void>();
+  });
+  EXPECT_FALSE(error) << error->message;
+}
+
+INSTANTIATE_TEST_SUITE_P(ServerTest, ReplaceExportsTest,
+                         testing::Combine(testing::Values(Protocol::kTcp, Protocol::kRdma),
+                                          testing::Values(Version::k3, Version::k40, Version::k42)),
+                         [](const auto& tested) {
+                           return NameOf(std::get<0>(tested.param)) + NameOf(std::get<1>(tested.param));
+                         });
+
+}  // namespace
+}  // namespace penstock::server
