@@ -227,7 +227,7 @@ TEST_F(ProgramTest, EachClientCommandReportsATraceThatItCannotWrite) {
 }
 
 TEST_F(ProgramTest, ServeReportsAMissingDirectoryAndAWrongAddress) {
-  ExpectError({"serve"}, "serve: name a directory, or an --export PATH=DIR");
+  ExpectError({"serve"}, "serve: name a directory, an --export PATH=DIR, or a table of --exports");
   ExpectError({"serve", "/srv", "--listen=localhost"}, "--listen localhost: not an IP address");
   ExpectError({"serve", "--export=/a"}, "export \"/a\": write PATH=DIR[:options], for example /data=/srv/data:ro");
 }

@@ -18,6 +18,7 @@
 #include "base/log.h"
 #include "cli/client_runtime.h"
 #include "cli/commands.h"
+#include "cli/reload.h"
 #include "cli/serve_options.h"
 #include "cli/served_exports.h"
 #include "cli/server_signals.h"
@@ -33,13 +34,33 @@ struct fmt::formatter<penstock::SocketAddress> : fmt::ostream_formatter {};
 namespace penstock::cli {
 namespace {
 
+// Members are destroyed from the last to the first.
 struct MadeServer {
+  std::shared_ptr<Workers> pool;
+  std::unique_ptr<ServedExports> exports;
   std::unique_ptr<server::Server> server;
-  bool acts_as_callers = false;
 };
 
+// Logs the warnings, and prints the errors. Fails if there is an error.
+SetupResult<void> Tell(const std::vector<Finding>& findings) {
+  size_t errors = 0;
+  for (const Finding& each : findings) {
+    if (each.severity == Severity::kWarning) {
+      log::warn("{}", ToString(each));
+    } else {
+      PrintError(ToString(each));
+      ++errors;
+    }
+  }
+  if (errors == 0) return {};
+  return std::unexpected(SetupError{fmt::format("the exports have {} mistakes: the server does not start", errors)});
+}
+
 SetupResult<MadeServer> MakeServer(const ServeOptions& arguments, const server::Options& options) {
-  PENSTOCK_TRY(const std::vector<nfs::ExportSpec> exports, ExportsOf(arguments));
+  std::vector<Finding> findings;
+  PENSTOCK_TRY(std::vector<nfs::ExportSpec> specs, ExportsOf(arguments, findings));
+  PENSTOCK_CHECK(Tell(findings));
+  findings.clear();
   const std::filesystem::path wanted = arguments.state_directory;
   PENSTOCK_TRY(StateDirectory state_directory, StateDirectory::Open(wanted.empty() ? DefaultStateDirectory() : wanted));
 
@@ -51,17 +72,18 @@ SetupResult<MadeServer> MakeServer(const ServeOptions& arguments, const server::
 
   server::Parts parts{.state_directory = std::move(state_directory),
                       .pool = std::make_shared<Workers>(arguments.workers)};
-  ServedExports served(*parts.pool,
-                       {.state_directory = parts.state_directory.path(),
-                        .leases = options.nfs4.delegations,
-                        .other_descriptors = options.connections.connections},
-                       arguments.faults);
-  std::vector<Finding> findings;
-  PENSTOCK_TRY(parts.exports, served.Open(exports, findings));
-  for (const Finding& each : findings) log::warn("{}", ToString(each));
-  parts.open_files = served.directories().open_files();
+  auto exports = std::make_unique<ServedExports>(
+      *parts.pool,
+      fs::posix::ServedDirectoriesOptions{.state_directory = parts.state_directory.path(),
+                                          .leases = options.nfs4.delegations,
+                                          .other_descriptors = options.connections.connections},
+      arguments.faults);
+  PENSTOCK_TRY(parts.exports, exports->Open(std::move(specs), findings));
+  PENSTOCK_CHECK(Tell(findings));
+  parts.open_files = exports->directories().open_files();
+  auto pool = parts.pool;
   PENSTOCK_TRY(auto server, server::Server::Make(options, std::move(parts)));
-  return MadeServer{std::move(server), fs::posix::ServedDirectories::ActsAsCallers()};
+  return MadeServer{std::move(pool), std::move(exports), std::move(server)};
 }
 
 void WarnOfMissingRights() {
@@ -94,7 +116,7 @@ void PrintHowToMount(const server::Server& server, const server::Options& option
              server.rdma_description(), at.rdma, at.tcp, at.mount);
   if (options.port_mapper) fmt::print("Port mapper over TCP and UDP: port {}\n", options.port_mapper_port);
   if (server.offers_gss()) fmt::print("Kerberos: offered (RPCSEC_GSS)\n");
-  if (server.offers_tls()) fmt::print("TLS over TCP (xprtsec=tls): offered; SIGHUP renews the certificates\n");
+  if (server.offers_tls()) fmt::print("TLS over TCP (xprtsec=tls): offered\n");
   if (options.nfs2) fmt::print("NFS version 2: offered\n");
   const bool sends_names = options.nfs4.names_for_all || server.offers_gss();
   if (sends_names && !options.nfs4.domain.empty()) {
@@ -141,20 +163,13 @@ void PrintHowToMount(const server::Server& server, const server::Options& option
   std::fflush(stdout);
 }
 
-void RenewCertificates(server::Server& server) {
-  if (const auto renewed = server.ReloadTls()) {
-    log::warn("SIGHUP: the server uses the certificates that are now in the files");
-  } else {
-    log::error("SIGHUP: the server goes on with its old certificates: {}", renewed.error().message);
-  }
-}
-
 // Stops the server on a thread of its own. Returns false if that takes longer than `limit`; the thread then goes on.
-bool StopWithin(std::unique_ptr<server::Server> server, Duration limit) {
+bool StopWithin(MadeServer made, std::unique_ptr<Reloader> reloader, Duration limit) {
   const auto ended = std::make_shared<std::binary_semaphore>(0);
-  std::thread ending([running = std::move(server), ended]() mutable {
-    running->Stop();
-    running.reset();
+  std::thread ending([running = std::move(made), reloads = std::move(reloader), ended]() mutable {
+    reloads.reset();
+    running.server->Stop();
+    running.server.reset();
     ended->release();
   });
   const bool in_time = ended->try_acquire_for(limit);
@@ -173,16 +188,19 @@ int Serve(const ServeOptions& arguments) {
   auto made = MakeServer(arguments, *options);
   if (!made) return PrintError(made.error().message);
   server::Server& server = *made->server;
-  if (!made->acts_as_callers) WarnOfMissingRights();
+  if (!fs::posix::ServedDirectories::ActsAsCallers()) WarnOfMissingRights();
   server.Start();
   lease_signals.TellTo(server);
-  if (server.offers_tls()) signals.RenewBy([&server] { RenewCertificates(server); });
+  auto reloader =
+      std::make_unique<Reloader>([arguments]() -> Result<ServeOptions, std::vector<Finding>> { return arguments; },
+                                 arguments, *made->exports, server);
+  signals.ReloadBy([&reloads = *reloader] { reloads.RunLater("SIGHUP"); });
   PrintHowToMount(server, *options);
   context.run();
-  signals.RenewBy({});
+  signals.ReloadBy({});
   // A second signal ends the program at once.
   signals.Forget();
-  if (StopWithin(std::move(made->server), options->drain_limit)) return 0;
+  if (StopWithin(*std::move(made), std::move(reloader), options->drain_limit)) return 0;
   log::warn("calls were still being executed {} s after the signal to stop: their clients will send them again",
             std::chrono::duration_cast<std::chrono::seconds>(options->drain_limit).count());
   // Threads that wait for a disk cannot be joined. Everything that a client was promised is on stable storage.

@@ -5,8 +5,11 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <chrono>
+#include <iterator>
 #include <thread>
 #include <utility>
+
+#include "nfs/exports_file.h"
 
 namespace penstock::cli {
 namespace {
@@ -25,6 +28,11 @@ void AddExportOptions(CLI::App& command, ServeOptions& options) {
       "a name in the client's certificate, or \"address\" for its own address). May be repeated.\n"
       "If DIR lies below the directory of another export, clients reach it only through its own export");
   exports->allow_extra_args(false);  // The word after PATH=DIR may be the argument DIR.
+  command
+      .add_option("--exports", options.exports_files,
+                  "Serve the directories that this table names, in the syntax of exports(5): /etc/exports, or a\n"
+                  "directory of such tables, as /etc/exports.d. SIGHUP reads it again. May be repeated")
+      ->allow_extra_args(false);
 }
 
 void AddAddressOptions(CLI::App& command, ServeOptions& options) {
@@ -268,7 +276,7 @@ SetupResult<server::Options> ServerOptionsOf(const ServeOptions& options) {
   return server;
 }
 
-SetupResult<std::vector<nfs::ExportSpec>> ExportsOf(const ServeOptions& options) {
+SetupResult<std::vector<nfs::ExportSpec>> ExportsOf(const ServeOptions& options, std::vector<Finding>& findings) {
   std::vector<nfs::ExportSpec> exports;
   if (!options.directory.empty()) {
     exports.push_back({.path = "/", .directory = options.directory});
@@ -276,9 +284,29 @@ SetupResult<std::vector<nfs::ExportSpec>> ExportsOf(const ServeOptions& options)
   for (const std::string& text : options.exports) {
     PENSTOCK_TRY(nfs::ExportSpec spec, nfs::ParseExportSpec(text));
     PENSTOCK_TRY(spec.path, nfs::NormalizeExportPath(spec.path));
+    for (const std::string& note : spec.notes) {
+      findings.push_back({.file = {},
+                          .line = 0,
+                          .severity = Severity::kWarning,
+                          .message = fmt::format("--export {}: {}", spec.path, note)});
+    }
     exports.push_back(std::move(spec));
   }
-  if (exports.empty()) return std::unexpected(SetupError{"serve: name a directory, or an --export PATH=DIR"});
+  nfs::ExportsFiles tables;
+  for (const std::string& file : options.exports_files) tables.Read(file);
+  tables.Finish();
+  std::ranges::move(tables.findings(), std::back_inserter(findings));
+  for (nfs::ExportSpec& each : tables.exports()) {
+    const auto same = std::ranges::find(exports, each.path, &nfs::ExportSpec::path);
+    if (same != exports.end()) {
+      return std::unexpected(
+          SetupError{fmt::format("{}: {} is exported on the command line as well", each.place, each.path)});
+    }
+  }
+  std::ranges::move(tables.exports(), std::back_inserter(exports));
+  if (exports.empty() && options.exports_files.empty()) {
+    return std::unexpected(SetupError{"serve: name a directory, an --export PATH=DIR, or a table of --exports"});
+  }
   return exports;
 }
 

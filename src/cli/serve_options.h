@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "base/finding.h"
 #include "base/result.h"
 #include "cli/common_options.h"
 #include "server/options.h"
@@ -20,6 +21,7 @@ namespace penstock::cli {
 struct ServeOptions {
   std::string directory;
   std::vector<std::string> exports;
+  std::vector<std::string> exports_files;  // tables in the syntax of exports(5), or directories of such tables
   std::string listen = "127.0.0.1";
   uint16_t tcp_port = 2049;
   uint16_t rdma_port = 20049;
@@ -62,7 +64,8 @@ void AddServeOptions(CLI::App& command, ServeOptions& options);
 // caller finds it, since that may take a while.
 SetupResult<server::Options> ServerOptionsOf(const ServeOptions& options);
 
-// All directories to export, with their paths normalized. An error if there are none.
-SetupResult<std::vector<nfs::ExportSpec>> ExportsOf(const ServeOptions& options);
+// All directories to export, with their paths normalized. Reads the tables; their mistakes and doubts become findings.
+// An error if there is nothing to export, or if one path is given twice.
+SetupResult<std::vector<nfs::ExportSpec>> ExportsOf(const ServeOptions& options, std::vector<Finding>& findings);
 
 }  // namespace penstock::cli

@@ -16,6 +16,8 @@
 namespace penstock::cli {
 namespace {
 
+std::vector<Finding> findings;
+
 using namespace std::chrono_literals;
 using ::testing::HasSubstr;
 
@@ -298,15 +300,15 @@ TEST(ServeOptions, RefusesPaddingWithoutSessionsThatHaveIt) {
 }
 
 TEST(ServeOptions, RequiresADirectoryOrAnExport) {
-  const auto exports = ExportsOf(Parse({}).options);
+  const auto exports = ExportsOf(Parse({}).options, findings);
   ASSERT_FALSE(exports);
-  EXPECT_EQ(exports.error().message, "serve: name a directory, or an --export PATH=DIR");
+  EXPECT_EQ(exports.error().message, "serve: name a directory, an --export PATH=DIR, or a table of --exports");
 }
 
 TEST(ServeOptions, ServesTheDirectoryAsTheRootAndThenTheExportsInOrder) {
   const auto parsed = Parse({"/srv", "--export", "/b=/srv/b:ro", "--export=/a=relative"});
   ASSERT_EQ(parsed.code, 0) << parsed.message;
-  const auto exports = ExportsOf(parsed.options);
+  const auto exports = ExportsOf(parsed.options, findings);
   ASSERT_TRUE(exports) << exports.error().message;
   ASSERT_EQ(exports->size(), 3u);
   EXPECT_EQ(exports->at(0).path, "/");
@@ -322,7 +324,7 @@ TEST(ServeOptions, ServesTheDirectoryAsTheRootAndThenTheExportsInOrder) {
 TEST(ServeOptions, ADirectoryMayFollowAnExport) {
   const auto parsed = Parse({"--export", "/a=/srv/a", "/srv"});
   ASSERT_EQ(parsed.code, 0) << parsed.message;
-  const auto exports = ExportsOf(parsed.options);
+  const auto exports = ExportsOf(parsed.options, findings);
   ASSERT_TRUE(exports) << exports.error().message;
   ASSERT_EQ(exports->size(), 2u);
   EXPECT_EQ(exports->at(0).directory, "/srv");
@@ -330,7 +332,7 @@ TEST(ServeOptions, ADirectoryMayFollowAnExport) {
 }
 
 TEST(ServeOptions, NormalizesThePathsOfExports) {
-  const auto exports = ExportsOf(Parse({"--export=//data///sub/=/srv//x/"}).options);
+  const auto exports = ExportsOf(Parse({"--export=//data///sub/=/srv//x/"}).options, findings);
   ASSERT_TRUE(exports);
   EXPECT_EQ(exports->front().path, "/data/sub");
   EXPECT_EQ(exports->front().directory, "/srv//x/");
@@ -341,7 +343,8 @@ TEST(ServeOptions, ReportsTheExportThatIsMalformed) {
                                       std::pair("data=/srv", "\"data\" does not begin with a slash"),
                                       std::pair("/data=/srv:wr", "unknown export option \"wr\""),
                                       std::pair("/data=/srv:anonuid=x", "anonuid=x: not a number")}) {
-    const auto exports = ExportsOf(Parse({"/srv", "--export=/good=/srv", std::string("--export=") + text}).options);
+    const auto exports =
+        ExportsOf(Parse({"/srv", "--export=/good=/srv", std::string("--export=") + text}).options, findings);
     ASSERT_FALSE(exports) << text;
     EXPECT_THAT(exports.error().message, HasSubstr(message));
   }

@@ -1,9 +1,6 @@
 #include "cli/server_signals.h"
 
 #include <csignal>
-#include <utility>
-
-#include "base/log.h"
 
 namespace penstock::cli {
 namespace {
@@ -26,11 +23,7 @@ void StopSignals::Wait() {
   signals_.async_wait([this](const asio::error_code& error, int signal) {
     if (error) return;
     if (signal != SIGHUP) return context_.stop();
-    if (renew_) {
-      renew_();
-    } else if (!std::exchange(told_, true)) {
-      log::warn("SIGHUP: there is no configuration to read again; the server goes on");
-    }
+    if (reload_) reload_();
     Wait();
   });
 }

@@ -10,16 +10,15 @@
 
 namespace penstock::cli {
 
-// SIGINT and SIGTERM stop the context. SIGHUP renews the certificates of the server, if it has any. Otherwise SIGHUP
-// has no effect except for one message: a terminal sends it when it closes, and service managers send it to have a
-// configuration file read again, but there is none.
+// SIGINT and SIGTERM stop the context. SIGHUP has the configuration read again. Before the server runs and while it
+// ends, SIGHUP has no effect.
 class StopSignals {
  public:
   explicit StopSignals(asio::io_context& context) : context_(context), signals_(context, SIGINT, SIGTERM, SIGHUP) {
     Wait();
   }
-  // From now on SIGHUP calls `renew` instead, on this thread. `renew` must live as long as this.
-  void RenewBy(std::function<void()> renew) { renew_ = std::move(renew); }
+  // From now on SIGHUP calls `reload`, on this thread, unless it is empty.
+  void ReloadBy(std::function<void()> reload) { reload_ = std::move(reload); }
   // Gives SIGINT and SIGTERM their default effect again. SIGHUP stays ignored.
   void Forget();
 
@@ -28,8 +27,7 @@ class StopSignals {
 
   asio::io_context& context_;
   asio::signal_set signals_;
-  std::function<void()> renew_;
-  bool told_ = false;
+  std::function<void()> reload_;
 };
 
 // SIGIO says that a program of this host waits for a file that the server has delegated to a client

@@ -58,23 +58,18 @@ TEST_F(StopSignalsTest, TheInterruptAndTerminationSignalsStopTheContext) {
   EXPECT_THAT(messages_, IsEmpty());
 }
 
-TEST_F(StopSignalsTest, AHangUpIsLoggedOnceAndDoesNotStopTheContext) {
-  const StopSignals signals(context_);
-  Raise(SIGHUP);
-  Raise(SIGHUP);
-  EXPECT_FALSE(context_.stopped());
-  EXPECT_THAT(messages_, ElementsAre(HasSubstr("SIGHUP: there is no configuration to read again")));
-  Raise(SIGTERM);
-  EXPECT_TRUE(context_.stopped());
-}
-
-TEST_F(StopSignalsTest, AHangUpRenews) {
+TEST_F(StopSignalsTest, AHangUpReloads) {
   StopSignals signals(context_);
-  int renewals = 0;
-  signals.RenewBy([&] { ++renewals; });
+  Raise(SIGHUP);
+  int reloads = 0;
+  signals.ReloadBy([&] { ++reloads; });
   Raise(SIGHUP);
   Raise(SIGHUP);
-  EXPECT_EQ(renewals, 2);
+  EXPECT_EQ(reloads, 2);
+  EXPECT_FALSE(context_.stopped());
+  signals.ReloadBy({});
+  Raise(SIGHUP);
+  EXPECT_EQ(reloads, 2);
   EXPECT_FALSE(context_.stopped());
   EXPECT_THAT(messages_, IsEmpty());
 }

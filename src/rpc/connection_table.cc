@@ -63,6 +63,11 @@ ConnectionTable::Admission ConnectionTable::Admit(const IpAddress& peer, TimePoi
   return admission;
 }
 
+void ConnectionTable::SetLimits(Limits limits) {
+  const std::lock_guard lock(mutex_);
+  limits_ = Complete(limits);
+}
+
 size_t ConnectionTable::connections() const {
   const std::lock_guard lock(mutex_);
   return places_.size();

@@ -69,14 +69,16 @@ class ConnectionTable {
   // Returns a place for a connection with `peer`, or the reason to refuse it. Refusals are logged at a limited rate.
   Admission Admit(const IpAddress& peer, TimePoint now);
   size_t connections() const;
+  // Changes the limits for new connections. Those that exist stay, even if there are more than allowed now.
+  void SetLimits(Limits limits);
 
  private:
   Place* FindIdle(TimePoint now, const IpAddress* key) const;
   void Uncount(Place& place);
   void LogRefusal(const IpAddress& peer, Refusal refusal, TimePoint now);
 
-  const Limits limits_;
   mutable std::mutex mutex_;
+  Limits limits_;
   std::set<Place*> places_;  // the counted ones
   std::map<IpAddress, size_t> by_address_;
   LogLimit told_{std::chrono::seconds(10)};

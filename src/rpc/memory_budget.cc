@@ -16,7 +16,7 @@ struct MemoryBudget::Host {
   std::list<Account*> in_line;
 };
 
-MemoryBudget::MemoryBudget(Limits limits) : limits_(limits) {}
+MemoryBudget::MemoryBudget(Limits limits) : own_octets_(limits.own_octets), octets_(limits.octets) {}
 MemoryBudget::~MemoryBudget() { assert(hosts_.empty() && shared_ == 0); }
 
 std::unique_ptr<MemoryBudget::Account> MemoryBudget::Open(const IpAddress& peer) {
@@ -28,9 +28,24 @@ size_t MemoryBudget::shared_octets() const {
   return shared_;
 }
 
+size_t MemoryBudget::octets() const {
+  const std::lock_guard lock(mutex_);
+  return octets_;
+}
+
+void MemoryBudget::SetOctets(size_t octets) {
+  Wakes wakes;
+  {
+    const std::lock_guard lock(mutex_);
+    octets_ = octets;
+    ServeLine(wakes);
+  }
+  for (const auto& wake : wakes) wake();
+}
+
 bool MemoryBudget::Fits(const Host& host, size_t octets) const {
   if (shared_ == 0) return true;  // nothing is in use, so waiting would not help
-  const size_t left = limits_.octets - std::min(limits_.octets, shared_);
+  const size_t left = octets_ - std::min(octets_, shared_);
   if (octets > left) return false;
   return host.shared == 0 || kLeftForOthers * (host.shared + octets) <= left - octets;
 }
@@ -79,7 +94,7 @@ void MemoryBudget::TellThatCallsWait(const IpAddress& host) {
   if (!told_.Allows(std::chrono::steady_clock::now())) return;
   constexpr size_t kMebibyte = 1 << 20;
   log::info("calls of {} wait for memory: {} of {} MiB are in use; a larger --memory lets more of them run at once",
-            host.to_string(), shared_octets() / kMebibyte, limits_.octets / kMebibyte);
+            host.to_string(), shared_octets() / kMebibyte, octets() / kMebibyte);
 }
 
 // ---- accounts ----
@@ -108,7 +123,7 @@ void MemoryAccount::set_on_room(std::function<void()> on_room) {
   on_room_ = std::move(on_room);
 }
 
-size_t MemoryAccount::SharedFor(size_t octets) const { return octets - std::min(octets, budget_.limits_.own_octets); }
+size_t MemoryAccount::SharedFor(size_t octets) const { return octets - std::min(octets, budget_.own_octets_); }
 
 bool MemoryAccount::Admit(size_t octets) {
   const size_t shared = SharedFor(used_ + reserved_ + octets);

@@ -41,7 +41,10 @@ class MemoryBudget {
   std::unique_ptr<Account> Open(const IpAddress& peer);
   // The used octets of the shared memory. Unexpectedly large replies can make it exceed the limit.
   size_t shared_octets() const;
-  const Limits& limits() const { return limits_; }
+  // The octets that all accounts share.
+  size_t octets() const;
+  // Changes them. If they are less than what is in use, calls wait until enough of it is free.
+  void SetOctets(size_t octets);
 
  private:
   friend class MemoryAccount;
@@ -55,8 +58,9 @@ class MemoryBudget {
   // Logs once a minute that calls wait.
   void TellThatCallsWait(const IpAddress& host);
 
-  const Limits limits_;
+  const size_t own_octets_;
   mutable std::mutex mutex_;
+  size_t octets_;
   std::map<IpAddress, Host> hosts_;  // hosts with accounts
   std::list<Host*> in_line_;         // hosts with waiting accounts, the next one first
   size_t shared_ = 0;                // used or granted

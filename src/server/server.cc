@@ -133,15 +133,14 @@ SetupResult<void> Server::OpenTls() {
   return {};
 }
 
-SetupResult<void> Server::ReloadTls() { return tls_ ? tls_->Reload() : SetupResult<void>(); }
-
 // Checks what the options of the exports need, and completes them.
-SetupResult<void> Server::CompleteTerms(const std::string& path, nfs::ExportOptions& terms) const {
+SetupResult<void> Server::CompleteTerms(const Options& options, const std::string& path,
+                                        nfs::ExportOptions& terms) const {
   if (terms.security.UsesGss() && !offers_gss()) {
     return std::unexpected(SetupError{fmt::format("export \"{}\" with sec={} needs Kerberos (--keytab), but {}", path,
                                                   terms.security.ToString(), no_kerberos_)});
   }
-  if (terms.security.Has(nfs::SecurityFlavor::kCcm) && options_.ccm_from.empty()) {
+  if (terms.security.Has(nfs::SecurityFlavor::kCcm) && options.ccm_from.empty()) {
     return std::unexpected(SetupError{fmt::format("export \"{}\" with sec={} needs the protected networks (--ccm-from)",
                                                   path, terms.security.ToString())});
   }
@@ -150,7 +149,7 @@ SetupResult<void> Server::CompleteTerms(const std::string& path, nfs::ExportOpti
         fmt::format("export \"{}\" with xprtsec={} needs a certificate of the server (--tls-cert and --tls-key)", path,
                     terms.protections.ToString())});
   }
-  if (terms.protections.AsksForMutualTls() && !tls_->has_authorities()) {
+  if (terms.protections.AsksForMutualTls() && options.tls.authorities.empty()) {
     return std::unexpected(SetupError{
         fmt::format("export \"{}\" with xprtsec={} needs the authorities of clients' certificates (--tls-ca)", path,
                     terms.protections.ToString())});
@@ -166,12 +165,13 @@ SetupResult<void> Server::CompleteTerms(const std::string& path, nfs::ExportOpti
   return {};
 }
 
-SetupResult<std::shared_ptr<const nfs::ExportTable>> Server::MakeTable(std::vector<Export> exports) const {
+SetupResult<std::shared_ptr<const nfs::ExportTable>> Server::MakeTable(const Options& options,
+                                                                       std::vector<Export> exports) const {
   const auto takes_ccm = [](const nfs::Admission& each) {
     return each.options.security.Has(nfs::SecurityFlavor::kCcm);
   };
   const auto is_for_ccm = [&](const Export& each) { return std::ranges::any_of(each.admissions, takes_ccm); };
-  if (!options_.ccm_from.empty() && std::ranges::none_of(exports, is_for_ccm)) {
+  if (!options.ccm_from.empty() && std::ranges::none_of(exports, is_for_ccm)) {
     return std::unexpected(SetupError{"--ccm-from is without effect: no export has the option sec=ccm"});
   }
   const std::shared_ptr<const nfs::ExportTable> current = exports_.Get();
@@ -179,7 +179,7 @@ SetupResult<std::shared_ptr<const nfs::ExportTable>> Server::MakeTable(std::vect
   for (Export& each : exports) {
     bool is_referral = false;
     for (nfs::Admission& admission : each.admissions) {
-      PENSTOCK_CHECK(CompleteTerms(each.path, admission.options));
+      PENSTOCK_CHECK(CompleteTerms(options, each.path, admission.options));
       is_referral |= admission.options.locations.referral;
     }
     const auto same = std::ranges::find(current->all(), each.path, [](const auto& old) { return old->path(); });
@@ -209,27 +209,44 @@ void Server::LookForClientsOf(const nfs::ExportTable& table) {
 }
 
 SetupResult<void> Server::AddExports(std::vector<Export> exports) {
-  for (const nfs::Network& network : options_.ccm_from) {
+  if (options_.manage_gids || offers_gss()) {
+    groups_ =
+        std::make_shared<nfs::UserGroups>(&nfs::UserGroups::OfSystem, &std::chrono::steady_clock::now, &user_threads_,
+                                          nfs::UserGroups::Settings{.of_everybody = options_.manage_gids});
+  }
+  PENSTOCK_TRY(auto table, MakeTable(options_, std::move(exports)));
+  TrustNetworks(options_.ccm_from);
+  LookForClientsOf(*table);
+  exports_.Replace(std::move(table));
+  return {};
+}
+
+void Server::TrustNetworks(const std::vector<nfs::Network>& networks) {
+  const auto known = ccm_from_.Get();
+  if (known && *known == networks) return;
+  for (const nfs::Network& network : networks) {
     if (!network.HasAllHosts()) continue;
     log::warn(
         "--ccm-from {} trusts every network: everybody who can send packets to this host can use a client's "
         "calls, unless something protects all of its connections",
         network.ToString());
   }
-  if (options_.manage_gids || offers_gss()) {
-    groups_ =
-        std::make_shared<nfs::UserGroups>(&nfs::UserGroups::OfSystem, &std::chrono::steady_clock::now, &user_threads_,
-                                          nfs::UserGroups::Settings{.of_everybody = options_.manage_gids});
-  }
-  PENSTOCK_TRY(auto table, MakeTable(std::move(exports)));
-  LookForClientsOf(*table);
-  exports_.Replace(std::move(table));
-  return {};
+  ccm_from_.Set(std::make_shared<const std::vector<nfs::Network>>(networks));
 }
 
-SetupResult<void> Server::ReplaceExports(std::vector<Export> exports) {
-  PENSTOCK_TRY(auto table, MakeTable(std::move(exports)));
+SetupResult<void> Server::Reload(const Options& options, std::vector<Export> exports) {
+  // Everything that can fail comes first.
+  PENSTOCK_TRY(auto table, MakeTable(options, std::move(exports)));
   PENSTOCK_TRY(auto names, nfs4_->MakeNames(table));
+  std::shared_ptr<const rpc::tls::Context> context;
+  if (tls_ && !options.tls.certificate.empty()) {
+    PENSTOCK_TRY(context, rpc::tls::Credentials::Read(options.tls));
+  }
+
+  if (context) tls_->Use(options.tls, std::move(context));
+  connections_->SetLimits(Affordable(options.connections));
+  memory_->SetOctets(options.memory > 0 ? options.memory : DefaultMemory());
+  TrustNetworks(options.ccm_from);
   // New clients first, so that the names of their hosts are known when the exports admit them.
   LookForClientsOf(*table);
   auto old = exports_.Replace(std::move(table));
@@ -264,7 +281,7 @@ SetupResult<void> Server::Listen() {
         .pool = pool_.get(),
         .negotiators = &user_threads_,
         .is_protected = [this](const IpAddress& address) {
-          return std::ranges::any_of(options_.ccm_from,
+          return std::ranges::any_of(*ccm_from_.Get(),
                                      [&](const nfs::Network& network) { return network.Contains(address); });
         }});
     dispatcher_->Offer(*acceptor_);

@@ -67,15 +67,16 @@ class Server {
   bool offers_gss() const { return kerberos_ != nullptr; }
   // Whether clients may use TLS over TCP.
   bool offers_tls() const { return tls_ != nullptr; }
-  // Replaces the exports while the server runs, after Start(). Calls that run keep the exports with which they began.
-  // File handles of an export stay valid as long as its path stays and its file system knows them; a file system that
-  // stays should be the same object. When the calls that use a removed export have ended, its opens, locks and
-  // delegations are revoked and its file system is released. If the exports cannot be served, returns the reason and
-  // changes nothing. Any thread, but one at a time; blocks shortly.
-  SetupResult<void> ReplaceExports(std::vector<Export> exports);
-  // Reads the files of the certificate, the key and the authorities again, for new connections. If one of them is not
-  // usable, returns the reason and changes nothing. Does nothing without TLS. Any thread; blocks.
-  SetupResult<void> ReloadTls();
+  // Changes the server while it runs, after Start(): the exports, and the options `connections`, `memory`, `ccm_from`
+  // and `tls`, of which it reads the files again. All other options keep their values, and a server without TLS gets
+  // none. If the exports or the files cannot be used, returns the reason and changes nothing.
+  //
+  // Calls that run keep the exports with which they began. File handles of an export stay valid as long as its path
+  // stays and its file system knows them; a file system that stays should be the same object. When the calls that use a
+  // removed export have ended, its opens, locks and delegations are revoked and its file system is released.
+  //
+  // Any thread, but one at a time. Blocks: it reads files.
+  SetupResult<void> Reload(const Options& options, std::vector<Export> exports);
 
   // Accepts and serves connections from now on, on threads of the server's own.
   void Start();
@@ -92,10 +93,12 @@ class Server {
   void EndCopies(Duration limit);
   SetupResult<void> OpenKeytab();
   SetupResult<void> OpenTls();
-  SetupResult<void> CompleteTerms(const std::string& path, nfs::ExportOptions& terms) const;
+  SetupResult<void> CompleteTerms(const Options& options, const std::string& path, nfs::ExportOptions& terms) const;
   // Keeps the exports of the current table that do not change.
-  SetupResult<std::shared_ptr<const nfs::ExportTable>> MakeTable(std::vector<Export> exports) const;
+  SetupResult<std::shared_ptr<const nfs::ExportTable>> MakeTable(const Options& options,
+                                                                 std::vector<Export> exports) const;
   SetupResult<void> AddExports(std::vector<Export> exports);
+  void TrustNetworks(const std::vector<nfs::Network>& networks);
   void LookForClientsOf(const nfs::ExportTable& table);
   SetupResult<void> Listen();
   SetupResult<void> TellPorts(const rpc::tcp::Listener& tcp);
@@ -123,6 +126,7 @@ class Server {
   std::unique_ptr<rpc::gss::Kerberos> kerberos_;  // null if RPCSEC_GSS is not offered
   std::string no_kerberos_;                       // the reason why RPCSEC_GSS is not offered
   std::shared_ptr<rpc::tls::Credentials> tls_;    // null if TLS is not offered
+  Published<std::vector<nfs::Network>> ccm_from_;
   // Look up users, their groups and the names of hosts, so that a directory service that hangs takes no thread from
   // disks.
   Workers user_threads_;

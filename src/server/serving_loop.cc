@@ -52,7 +52,7 @@ SetupResult<void> ServingLoop::Prepare(rpc::CallHandler& handler,
                                        const std::shared_ptr<rpc::MemoryBudget>& memory,
                                        std::shared_ptr<rpc::tls::Credentials> tls, const rpc::tcp::Listener& tcp,
                                        const rpc::tcp::Listener& mount, std::unique_ptr<rdma::Listener> rdma) {
-  const size_t idle = memory->limits().octets / kIdlePart / options_.threads;
+  const size_t idle = memory->octets() / kIdlePart / options_.threads;
   for (BufferPool* pool : {&loop_.buffers(), &provider_->buffers()}) {
     pool->set_kept_octets(std::min(BufferPool::kKeptOctets, idle));
   }

@@ -190,10 +190,25 @@ void Credentials::LogRefusal(const IpAddress& client, std::string_view why, Time
 }
 
 SetupResult<void> Credentials::Reload() {
-  PENSTOCK_TRY(std::shared_ptr<const Context> fresh, Context::ForServer(files_));
-  const std::lock_guard lock(mutex_);
-  current_.swap(fresh);
+  Files files;
+  {
+    const std::lock_guard lock(mutex_);
+    files = files_;
+  }
+  PENSTOCK_TRY(std::shared_ptr<const Context> fresh, Context::ForServer(files));
+  Use(std::move(files), std::move(fresh));
   return {};
+}
+
+void Credentials::Use(Files files, std::shared_ptr<const Context> context) {
+  const std::lock_guard lock(mutex_);
+  files_ = std::move(files);
+  current_.swap(context);
+}
+
+bool Credentials::has_authorities() const {
+  const std::lock_guard lock(mutex_);
+  return !files_.authorities.empty();
 }
 
 }  // namespace penstock::rpc::tls

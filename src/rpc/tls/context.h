@@ -63,17 +63,21 @@ class Credentials {
   std::shared_ptr<const Context> current() const;
   // Reads the files again. If one of them is not usable, returns the reason, and changes nothing.
   SetupResult<void> Reload();
+  // Reads other files, which name a certificate and a key, without using them yet.
+  static SetupResult<std::shared_ptr<const Context>> Read(const Files& files) { return Context::ForServer(files); }
+  // New sessions use the context that Read() has made of these files.
+  void Use(Files files, std::shared_ptr<const Context> context);
   // Logs a handshake with a client that has failed, and why: warnings at a limited rate, so that strangers do not fill
   // the log; all others at the level of information.
   void LogRefusal(const IpAddress& client, std::string_view why, TimePoint now);
-  bool has_authorities() const { return !files_.authorities.empty(); }
+  bool has_authorities() const;
 
  private:
   Credentials(Files files, std::shared_ptr<const Context> context)
       : files_(std::move(files)), current_(std::move(context)) {}
 
-  const Files files_;
-  mutable std::mutex mutex_;  // guards current_
+  mutable std::mutex mutex_;  // guards the next two
+  Files files_;
   std::shared_ptr<const Context> current_;
   LogLimit told_{std::chrono::seconds(10)};
 };

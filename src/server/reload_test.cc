@@ -17,7 +17,7 @@ namespace {
 
 using testing::HasSubstr;
 
-class ReplaceExportsTest : public ServerTest {
+class ReloadTest : public ServerTest {
  protected:
   static std::shared_ptr<fs::memory::FileSystem> NewTree() {
     return std::make_shared<fs::memory::FileSystem>(fs::memory::Options{.root_mode = 0777});
@@ -28,12 +28,12 @@ class ReplaceExportsTest : public ServerTest {
             .file_system = std::move(tree)};
   }
   void Start(std::vector<Export> exports) {
-    const TestOptions options = ServerOptions();
-    auto state_directory = StateDirectory::Open(options.state_directory);
+    options_ = ServerOptions();
+    auto state_directory = StateDirectory::Open(options_.state_directory);
     ASSERT_TRUE(state_directory) << state_directory.error().message;
-    auto made = Server::Make(options, {.state_directory = *std::move(state_directory),
-                                       .pool = std::make_shared<Workers>(4),
-                                       .exports = std::move(exports)});
+    auto made = Server::Make(options_, {.state_directory = *std::move(state_directory),
+                                        .pool = std::make_shared<Workers>(4),
+                                        .exports = std::move(exports)});
     ASSERT_TRUE(made) << made.error().message;
     server_ = *std::move(made);
     server_->Start();
@@ -41,7 +41,7 @@ class ReplaceExportsTest : public ServerTest {
   // Replaces the exports on a thread of its own, as a program does, while this one serves the client.
   void Replace(std::vector<Export> exports) {
     std::thread([&] {
-      const auto replaced = server_->ReplaceExports(std::move(exports));
+      const auto replaced = server_->Reload(options_, std::move(exports));
       EXPECT_TRUE(replaced) << replaced.error().message;
     }).join();
   }
@@ -50,9 +50,11 @@ class ReplaceExportsTest : public ServerTest {
     for (int i = 0; i < 500 && !tree.expired(); ++i) std::this_thread::sleep_for(std::chrono::milliseconds(20));
     return tree.expired();
   }
+
+  TestOptions options_;
 };
 
-TEST_P(ReplaceExportsTest, ClientsOfAnExportThatStaysNoticeNothing) {
+TEST_P(ReloadTest, ClientsOfAnExportThatStaysNoticeNothing) {
   const auto tree = NewTree();
   Start({Exported("/tree", tree)});
   const auto error = WithMount([&](client::Mount& mount, Workers&) -> Task<client::Result<void>> {
@@ -66,7 +68,7 @@ TEST_P(ReplaceExportsTest, ClientsOfAnExportThatStaysNoticeNothing) {
   EXPECT_FALSE(error) << error->message;
 }
 
-TEST_P(ReplaceExportsTest, ChangedOptionsHoldForTheNextCall) {
+TEST_P(ReloadTest, ChangedOptionsHoldForTheNextCall) {
   const auto tree = NewTree();
   Start({Exported("/tree", tree)});
   const auto error = WithMount([&](client::Mount& mount, Workers&) -> Task<client::Result<void>> {
@@ -80,7 +82,7 @@ TEST_P(ReplaceExportsTest, ChangedOptionsHoldForTheNextCall) {
   EXPECT_FALSE(error) << error->message;
 }
 
-TEST_P(ReplaceExportsTest, HandlesOfARemovedExportAreStaleAndItsFileSystemIsReleased) {
+TEST_P(ReloadTest, HandlesOfARemovedExportAreStaleAndItsFileSystemIsReleased) {
   auto tree = NewTree();
   const auto other = NewTree();
   const std::weak_ptr<fs::memory::FileSystem> released = tree;
@@ -98,14 +100,15 @@ TEST_P(ReplaceExportsTest, HandlesOfARemovedExportAreStaleAndItsFileSystemIsRele
   EXPECT_FALSE(error) << error->message;
 }
 
-TEST_P(ReplaceExportsTest, ExportsThatCannotBeServedChangeNothing) {
+TEST_P(ReloadTest, ExportsThatCannotBeServedChangeNothing) {
   const auto tree = NewTree();
   Start({Exported("/tree", tree)});
   const auto error = WithMount([&](client::Mount& mount, Workers&) -> Task<client::Result<void>> {
     PENSTOCK_CO_TRY(const client::Node top, co_await Find(mount, ""));
-    const auto twice = server_->ReplaceExports({Exported("/a", tree), Exported("/a", tree)});
+    const auto twice = server_->Reload(options_, {Exported("/a", tree), Exported("/a", tree)});
     EXPECT_THAT(twice.error().message, HasSubstr("\"/a\" is exported twice"));
-    const auto tls = server_->ReplaceExports({Exported("/a", tree, {.protections = *nfs::Protections::Parse("tls")})});
+    const auto tls =
+        server_->Reload(options_, {Exported("/a", tree, {.protections = *nfs::Protections::Parse("tls")})});
     EXPECT_THAT(tls.error().message, HasSubstr("needs a certificate"));
     PENSTOCK_CO_CHECK(co_await mount.MakeDirectory(top.handle, "new", 0755));
     co_return client::Result<void>();
@@ -113,7 +116,7 @@ TEST_P(ReplaceExportsTest, ExportsThatCannotBeServedChangeNothing) {
   EXPECT_FALSE(error) << error->message;
 }
 
-INSTANTIATE_TEST_SUITE_P(ServerTest, ReplaceExportsTest,
+INSTANTIATE_TEST_SUITE_P(ServerTest, ReloadTest,
                          testing::Combine(testing::Values(Protocol::kTcp, Protocol::kRdma),
                                           testing::Values(Version::k3, Version::k40, Version::k42)),
                          [](const auto& tested) {
