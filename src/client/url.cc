@@ -2,21 +2,12 @@
 
 #include <fmt/core.h>
 
-#include <algorithm>
-#include <bit>
 #include <charconv>
-#include <iterator>
+
+#include "client/url_parameters.h"
 
 namespace penstock::client {
 namespace {
-
-template <class T>
-std::optional<T> Number(std::string_view text) {
-  T value{};
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (error != std::errc() || end != text.data() + text.size()) return std::nullopt;
-  return value;
-}
 
 // Decodes %XX. Returns nothing if an escape is incomplete or stands for NUL.
 std::optional<std::string> PercentDecoded(std::string_view text) {
@@ -53,66 +44,8 @@ bool ParseAuthority(std::string_view text, std::string& host, std::optional<uint
   if (host.empty()) return false;
   if (rest.empty()) return true;
   if (!rest.starts_with(':')) return false;
-  port = Number<uint16_t>(rest.substr(1));
-  return port && *port != 0;
-}
-
-std::optional<bool> OnOrOff(std::string_view text) {
-  if (text == "on") return true;
-  if (text == "off") return false;
-  return std::nullopt;
-}
-
-std::optional<Protocol> ParseProtocol(std::string_view text) {
-  if (text == "tcp") return Protocol::kTcp;
-  if (text == "rdma") return Protocol::kRdma;
-  if (text == "stepup") return Protocol::kStepUp;
-  return std::nullopt;
-}
-
-std::optional<BackChannelPlace> ParseBack(std::string_view text) {
-  if (text == "own") return BackChannelPlace::kOwn;
-  if (text == "shared") return BackChannelPlace::kShared;
-  if (text == "off") return BackChannelPlace::kOff;
-  return std::nullopt;
-}
-
-// Whether the client may ask for this boundary: 0 or a power of two from 64 to 4096.
-bool IsPadding(uint32_t boundary) {
-  return boundary == 0 || (std::has_single_bit(boundary) && boundary >= 64 && boundary <= 4096);
-}
-
-// The largest value of the option inline.
-constexpr uint32_t kMostInline = 112 << 10;
-
-bool IsSessionOption(std::string_view key) {
-  constexpr std::string_view kKeys[] = {"channels", "back", "persist", "pad", "chain"};
-  return std::ranges::find(kKeys, key) != std::end(kKeys);
-}
-
-// Sets an option for which IsSessionOption() is true. Returns its mistake, or nothing.
-std::optional<std::string_view> SetSessionOption(BoundSessionOptions& session, std::string_view key,
-                                                 std::string_view value) {
-  const auto number = Number<uint32_t>(value);
-  const auto flag = OnOrOff(value);
-  if (key == "channels") {
-    if (!number || *number < 1 || *number > 16) return "channels must be a number from 1 to 16";
-    session.channels = *number;
-  } else if (key == "back") {
-    const auto place = ParseBack(value);
-    if (!place) return "back must be own, shared or off";
-    session.back = *place;
-  } else if (key == "pad") {
-    if (!number || !IsPadding(*number)) return "pad must be 0 or a power of two from 64 to 4096";
-    session.padding = *number;
-  } else if (key == "persist") {
-    if (!flag) return "persist must be on or off";
-    session.persist = *flag;
-  } else {
-    if (!flag) return "chain must be on or off";
-    session.chain = *flag;
-  }
-  return std::nullopt;
+  port = ParsePort(rest.substr(1));
+  return port.has_value();
 }
 
 // Whether the version has sessions whose replies survive a restart of the server.
@@ -170,7 +103,7 @@ SetupResult<Url> Url::Parse(std::string_view text, const Overrides& overrides, c
   url.security = defaults.security;
   url.transport_security = defaults.transport_security;
   std::optional<uint16_t> port;
-  std::string_view session_option;
+  UrlParts parameters{.url = url, .port = port};
   if (!ParseAuthority(rest.substr(0, slash), url.host, port)) return fail("is not of the form nfs://HOST[:PORT]/PATH");
   if (slash != rest.npos) {
     auto path = PercentDecoded(rest.substr(slash));
@@ -185,51 +118,7 @@ SetupResult<Url> Url::Parse(std::string_view text, const Overrides& overrides, c
     const size_t equals = option.find('=');
     const std::string_view key = option.substr(0, equals);
     const std::string_view value = equals == option.npos ? "" : option.substr(equals + 1);
-    const auto number = Number<uint32_t>(value);
-    const bool is_port = number && *number > 0 && *number <= 0xffff;
-    if (key == "proto") {
-      const auto protocol = ParseProtocol(value);
-      if (!protocol) return fail("proto must be tcp, rdma or stepup");
-      url.protocol = *protocol;
-    } else if (key == "vers" || key == "version") {
-      url.version = ParseVersion(value);
-      if (!url.version) return fail("vers must be 3, 4.0, 4.1, 4.2 or 4.1-sess01");
-    } else if (key == "sec") {
-      url.security = ParseSecurity(value);
-      if (!url.security) return fail("sec must be none, sys, krb5, krb5i or krb5p");
-    } else if (key == "port" || key == "nfsport") {
-      if (!is_port) return fail(fmt::format("{} must be a port number", key));
-      port = static_cast<uint16_t>(*number);
-    } else if (key == "mountport") {
-      if (!is_port) return fail("mountport must be a port number");
-      url.mount_port = static_cast<uint16_t>(*number);
-    } else if (key == "uid" || key == "gid") {
-      if (!number) return fail(fmt::format("{} must be a number", key));
-      (key == "uid" ? url.uid : url.gid) = number;
-    } else if (key == "timeout") {
-      if (!number || *number == 0) return fail("timeout must be a number of seconds");
-      url.timeout = *number;
-    } else if (key == "inline") {
-      if (!number || *number < 1 || *number > kMostInline) {
-        return fail(fmt::format("inline must be a number of octets from 1 to {}", kMostInline));
-      }
-      url.inline_below = *number;
-    } else if (option == "resvport" || option == "noresvport") {
-      url.reserved_port = option == "resvport";
-    } else if (key == "crc") {
-      const auto crc = OnOrOff(value);
-      if (!crc) return fail("crc must be on or off");
-      url.crc = *crc;
-    } else if (key == "xprtsec") {
-      const auto security = ParseTransportSecurity(value);
-      if (!security) return fail("xprtsec must be none, opportunistic, tls or mtls");
-      url.transport_security = *security;
-    } else if (IsSessionOption(key)) {
-      if (const auto mistake = SetSessionOption(url.session, key, value)) return fail(*mistake);
-      if (key != "persist") session_option = key;
-    } else {
-      return fail(fmt::format("unknown option '{}'", key));
-    }
+    if (const auto mistake = SetUrlParameter(parameters, key, value, equals != option.npos)) return fail(*mistake);
   }
   const bool replaces_version = overrides.version && url.version && url.version != overrides.version;
   const bool replaces_security = overrides.security && url.security && url.security != overrides.security;
@@ -237,7 +126,7 @@ SetupResult<Url> Url::Parse(std::string_view text, const Overrides& overrides, c
   if (overrides.security) url.security = overrides.security;
   const bool replaces_transport = overrides.transport_security.has_value();
   if (replaces_transport) url.transport_security = *overrides.transport_security;
-  if (const auto why = Contradiction(url, session_option)) {
+  if (const auto why = Contradiction(url, parameters.session_option)) {
     if (replaces_version) return fail(*why + ", and --vers replaces the version of the URL");
     if (replaces_transport) return fail(*why + ", and --xprtsec replaces the protection of the URL");
     if (replaces_security) return fail(*why + ", and --sec replaces the flavor of the URL");
