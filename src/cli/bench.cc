@@ -19,6 +19,7 @@
 #include "cli/bench_report.h"
 #include "cli/client_runtime.h"
 #include "cli/commands.h"
+#include "cli/interface.h"
 
 namespace penstock::cli {
 namespace {
@@ -279,10 +280,14 @@ Command AddBench(CLI::App& program) {
       ->transform(CLI::AsSizeValue(false))
       ->check(CLI::Range(uint64_t{1} << 20, uint64_t{1} << 40))
       ->capture_default_str();
-  command->add_option("--json", options->json, "Write the results to this file as well");
+  command->add_option("--json", options->json, "Write the results to this file as well")->type_name("FILE");
   command->add_option("--server-pid", options->server_pid, "Report the CPU time of this process as well");
   AddAccessOptions(*command, *options);
   AddRdmaOptions(*command, options->rdma);
+  SetFooter(*command, "",
+            {"# Measure all operations over RDMA", "penstock bench 'nfs://server.example/tmp?proto=rdma'",
+             "# Measure reads and writes of 64 KiB, one and sixteen at a time, for ten seconds each",
+             "penstock bench --ops read64k,write64k --depth 1,16 --seconds 10 nfs://server.example/tmp"});
   return {command, [options] { return Bench(*options); }};
 }
 

@@ -11,6 +11,7 @@
 #include "base/result.h"
 #include "cli/client_runtime.h"
 #include "cli/commands.h"
+#include "cli/interface.h"
 
 namespace penstock::cli {
 namespace {
@@ -51,8 +52,11 @@ Task<client::Result<void>> CatOne(ClientRuntime& runtime, client::Mount& mount) 
 Command AddCat(CLI::App& program) {
   CLI::App* const command = program.add_subcommand("cat", "Write files of an NFS server to standard output");
   const auto options = std::make_shared<CatOptions>();
-  command->add_option("URL", options->urls)->required();
+  command->add_option("URL", options->urls, "The files to write, one after the other")->required();
   AddClientOptions(*command, *options);
+  SetFooter(*command, "",
+            {"# Print a file", "penstock cat nfs://server.example/notes.txt", "# Join two files by version 3 of NFS",
+             "penstock cat --vers 3 nfs://server.example/a nfs://server.example/b > both"});
   return {command, [options] { return RunOnMounts(options->urls, *options, CatOne); }};
 }
 

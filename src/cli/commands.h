@@ -1,5 +1,5 @@
 // The commands of the program. Each command's file registers its subcommand with options and help text, and keeps the
-// options; RunProgram() only lists the commands.
+// options; MakeParser() only lists the commands.
 #pragma once
 
 #include <functional>
@@ -31,5 +31,6 @@ Command AddLink(CLI::App& program);
 Command AddChangeMode(CLI::App& program);
 Command AddBench(CLI::App& program);
 Command AddDevices(CLI::App& program);
+Command AddCompletion(CLI::App& program);
 
 }  // namespace penstock::cli

@@ -18,11 +18,14 @@ void AddTlsOptions(CLI::App& command, TlsOptions& options) {
           "client as well; opportunistic: TLS if the server has it; none: plain text. The default is that of\n"
           "the URL, or else of PENSTOCK_XPRTSEC, or else none")
       ->check(CLI::IsMember({"none", "opportunistic", "tls", "mtls"}));
-  command.add_option(
-      "--tls-ca", options.files.authorities,
-      "Trust servers whose certificates these authorities have signed; the default is those of the system");
-  command.add_option("--tls-cert", options.files.certificate, "The certificate of this client (PEM), for xprtsec=mtls");
-  command.add_option("--tls-key", options.files.key, "The key of the certificate, without a password");
+  command
+      .add_option("--tls-ca", options.files.authorities,
+                  "Trust servers whose certificates these authorities have signed; the default is those of the system")
+      ->type_name("FILE");
+  command.add_option("--tls-cert", options.files.certificate, "The certificate of this client (PEM), for xprtsec=mtls")
+      ->type_name("FILE");
+  command.add_option("--tls-key", options.files.key, "The key of the certificate, without a password")
+      ->type_name("FILE");
 }
 
 }  // namespace
@@ -52,6 +55,7 @@ void AddAccessOptions(CLI::App& command, AccessOptions& options) {
                                   .add_option("--keytab", options.kerberos.keytab,
                                               "Get Kerberos tickets with a key in this file, instead of using the "
                                               "tickets that kinit has got (KRB5CCNAME)")
+                                  ->type_name("FILE")
                                   ->envname("PENSTOCK_KEYTAB");
   command
       .add_option("--principal", options.kerberos.principal, "The principal in the keytab; by default the first one")
@@ -60,7 +64,8 @@ void AddAccessOptions(CLI::App& command, AccessOptions& options) {
 }
 
 void AddTraceOption(CLI::App& command, std::string& file) {
-  command.add_option("--trace", file, "Write the traffic of RDMA connections to this file, for Wireshark (pcapng)");
+  command.add_option("--trace", file, "Write the traffic of RDMA connections to this file, for Wireshark (pcapng)")
+      ->type_name("FILE");
 }
 
 void AddClientOptions(CLI::App& command, ClientOptions& options) {

@@ -19,6 +19,7 @@
 #include "base/result.h"
 #include "cli/client_runtime.h"
 #include "cli/commands.h"
+#include "cli/interface.h"
 #include "cli/local_target.h"
 #include "cli/on_interrupt.h"
 #include "cli/progress.h"
@@ -168,11 +169,15 @@ Command AddCopy(CLI::App& program) {
       "Write into the local file itself: it stays the same file and keeps its hard links, also in a directory that is\n"
       "not writable; a copy that fails leaves the file half written");
   command->add_flag("-q,--quiet", options->quiet, "Show no progress bar");
-  command->footer(
+  SetFooter(
+      *command,
       "A local file is replaced when the copy is complete and on the disk. The new file gets the mode, the owner and\n"
       "the access control list of the old one. If the copy fails or is interrupted, the old file stays as it was. For\n"
       "that, its directory must be writable and have room for both files. If the source grows during the copy, the\n"
-      "copy ends at the size that the source had at the start; if it shrinks, the copy fails.");
+      "copy ends at the size that the source had at the start; if it shrinks, the copy fails.",
+      {"# Copy a file to a server, over RDMA", "penstock cp disk.img 'nfs://server.example/images/disk.img?proto=rdma'",
+       "# Copy a file from a server into this directory, encrypted by TLS",
+       "penstock cp --xprtsec tls nfs://server.example/images/disk.img ."});
   AddClientOptions(*command, *options);
   return {command, [options] { return Copy(*options); }};
 }

@@ -5,6 +5,7 @@
 
 #include "cli/client_runtime.h"
 #include "cli/commands.h"
+#include "cli/interface.h"
 #include "rdma/verbs/traits.h"
 
 namespace penstock::cli {
@@ -21,7 +22,11 @@ int Devices() {
 }  // namespace
 
 Command AddDevices(CLI::App& program) {
-  return {program.add_subcommand("devices", "List the RDMA devices, and how Penstock would use each of them"), Devices};
+  CLI::App* const command =
+      program.add_subcommand("devices", "List the RDMA devices, and how Penstock would use each of them");
+  SetFooter(*command, "",
+            {"# List the devices", "penstock devices", "# List them with debug messages", "penstock -vv devices"});
+  return {command, Devices};
 }
 
 }  // namespace penstock::cli

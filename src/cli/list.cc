@@ -10,6 +10,7 @@
 
 #include "cli/client_runtime.h"
 #include "cli/commands.h"
+#include "cli/interface.h"
 #include "cli/list_line.h"
 #include "idmap/domain.h"
 #include "idmap/local_owners.h"
@@ -81,7 +82,7 @@ int List(ListOptions options) {
 Command AddList(CLI::App& program) {
   CLI::App* const command = program.add_subcommand("ls", "List a directory of an NFS server");
   const auto options = std::make_shared<ListOptions>();
-  command->add_option("URL", options->url)->required();
+  command->add_option("URL", options->url, "A directory or a file")->required();
   command->add_flag("-l", options->long_format, "Show mode, links, owner, group, size and time");
   command->add_flag("-n", options->numbers, "The same with numbers in place of the names of owners and groups");
   command->add_option("--nfs4-domain", options->nfs4_domain,
@@ -89,6 +90,10 @@ Command AddList(CLI::App& program) {
                       "/etc/idmapd.conf, or else the DNS domain of this host, or else localdomain. none: no name\n"
                       "is that of a user of this host");
   AddClientOptions(*command, *options);
+  SetFooter(
+      *command, "",
+      {"# List a directory", "penstock ls nfs://server.example/photos",
+       "# Show modes, owners, sizes and times, over RDMA", "penstock ls -l 'nfs://server.example/photos?proto=rdma'"});
   return {command, [options] { return List(*options); }};
 }
 

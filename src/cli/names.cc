@@ -11,6 +11,7 @@
 
 #include "cli/client_runtime.h"
 #include "cli/commands.h"
+#include "cli/interface.h"
 
 namespace penstock::cli {
 namespace {
@@ -102,11 +103,13 @@ int Remove(const RemoveOptions& options, bool directories) {
                      [&](ClientRuntime&, Mount& mount) { return RemoveOne(mount, directories); });
 }
 
-Command AddRemoveCommand(CLI::App& program, std::string name, std::string help, bool directories) {
+Command AddRemoveCommand(CLI::App& program, std::string name, std::string help, bool directories,
+                         const std::vector<std::string>& examples) {
   CLI::App* const command = program.add_subcommand(std::move(name), std::move(help));
   const auto options = std::make_shared<RemoveOptions>();
-  command->add_option("URL", options->urls)->required();
+  command->add_option("URL", options->urls, "The files or directories to remove")->required();
   AddClientOptions(*command, *options);
+  SetFooter(*command, "", examples);
   return {command, [options, directories] { return Remove(*options, directories); }};
 }
 
@@ -149,26 +152,39 @@ int ChangeMode(const ChangeModeOptions& options) {
 Command AddMakeDirectory(CLI::App& program) {
   CLI::App* const command = program.add_subcommand("mkdir", "Make directories on an NFS server");
   const auto options = std::make_shared<MakeDirectoryOptions>();
-  command->add_option("URL", options->urls)->required();
+  command->add_option("URL", options->urls, "The new directories")->required();
   command->add_option("-m,--mode", options->mode, "The mode of each directory, in octal")->capture_default_str();
   AddClientOptions(*command, *options);
+  SetFooter(*command, "",
+            {"# Make a directory", "penstock mkdir nfs://server.example/photos/2026",
+             "# Make a directory that only its owner can use",
+             "penstock mkdir -m 700 'nfs://server.example/private?proto=rdma'"});
   return {command, [options] { return MakeDirectory(*options); }};
 }
 
 Command AddRemove(CLI::App& program) {
-  return AddRemoveCommand(program, "rm", "Remove files from an NFS server", false);
+  return AddRemoveCommand(
+      program, "rm", "Remove files from an NFS server", false,
+      {"# Remove a file", "penstock rm nfs://server.example/old.log", "# Remove two files over RDMA",
+       "penstock rm 'nfs://server.example/a?proto=rdma' 'nfs://server.example/b?proto=rdma'"});
 }
 
 Command AddRemoveDirectory(CLI::App& program) {
-  return AddRemoveCommand(program, "rmdir", "Remove empty directories from an NFS server", true);
+  return AddRemoveCommand(
+      program, "rmdir", "Remove empty directories from an NFS server", true,
+      {"# Remove an empty directory", "penstock rmdir nfs://server.example/photos/2019",
+       "# Remove a directory and the one above it", "penstock rmdir nfs://server.example/a/b nfs://server.example/a"});
 }
 
 Command AddMove(CLI::App& program) {
   CLI::App* const command = program.add_subcommand("mv", "Rename a file or directory on an NFS server");
   const auto options = std::make_shared<MoveOptions>();
-  command->add_option("URL", options->url)->required();
+  command->add_option("URL", options->url, "The file or directory to rename")->required();
   command->add_option("PATH", options->to, "The new path on the same server, or a directory to move into")->required();
   AddClientOptions(*command, *options);
+  SetFooter(*command, "",
+            {"# Rename a file", "penstock mv nfs://server.example/draft.txt /final.txt", "# Move it into a directory",
+             "penstock mv nfs://server.example/final.txt /archive"});
   return {command, [options] { return Move(*options); }};
 }
 
@@ -180,6 +196,9 @@ Command AddLink(CLI::App& program) {
   command->add_option("TO", options->to, "The new path on the same server; with -s, the URL of the link")->required();
   command->add_flag("-s,--symbolic", options->symbolic, "Make a symbolic link");
   AddClientOptions(*command, *options);
+  SetFooter(*command, "",
+            {"# Give a file a second name", "penstock ln nfs://server.example/data.bin /same-data.bin",
+             "# Make a symbolic link", "penstock ln -s data.bin nfs://server.example/link"});
   return {command, [options] { return Link(*options); }};
 }
 
@@ -187,8 +206,12 @@ Command AddChangeMode(CLI::App& program) {
   CLI::App* const command = program.add_subcommand("chmod", "Set the mode of files on an NFS server");
   const auto options = std::make_shared<ChangeModeOptions>();
   command->add_option("MODE", options->mode, "The new mode, in octal")->required();
-  command->add_option("URL", options->urls)->required();
+  command->add_option("URL", options->urls, "The files or directories")->required();
   AddClientOptions(*command, *options);
+  SetFooter(
+      *command, "",
+      {"# Let only the owner read and write a file", "penstock chmod 600 nfs://server.example/key",
+       "# Make two files readable for everybody", "penstock chmod 644 nfs://server.example/a nfs://server.example/b"});
   return {command, [options] { return ChangeMode(*options); }};
 }
 

@@ -8,6 +8,7 @@
 
 #include "cli/client_runtime.h"
 #include "cli/commands.h"
+#include "cli/interface.h"
 
 namespace penstock::cli {
 namespace {
@@ -54,6 +55,9 @@ Command AddPing(CLI::App& program) {
   command->add_option("-i,--interval", options->interval_ms, "Wait this many milliseconds between calls")
       ->capture_default_str();
   AddClientOptions(*command, *options);
+  SetFooter(*command, "",
+            {"# Does the server answer over RDMA?", "penstock ping 'nfs://server.example/?proto=rdma'",
+             "# Send a thousand calls, one after the other", "penstock ping -c 1000 -i 0 nfs://server.example/"});
   return {command, [options] { return Ping(*options); }};
 }
 

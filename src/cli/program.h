@@ -5,6 +5,7 @@
 
 namespace penstock::cli {
 
+// `version` is the line that --version prints.
 // Parses the command line, runs the command that it names, and returns the exit code of the process: 0, or 1 after one
 // line on stderr, or a code of the parser (above 100) after a message on stderr. Sends log messages to stderr and
 // ignores SIGPIPE and SIGXFSZ from then on.

@@ -87,8 +87,8 @@ TEST_F(ProgramTest, TheHelpNamesEachCommand) {
   const Outcome outcome = Run({"--help"});
   EXPECT_EQ(outcome.code, 0);
   EXPECT_EQ(outcome.errors, "");
-  for (const char* const command :
-       {"serve", "ping", "ls", "cat", "cp", "mkdir", "rm", "rmdir", "mv", "ln", "chmod", "bench", "devices"}) {
+  for (const char* const command : {"serve", "ping", "ls", "cat", "cp", "mkdir", "rm", "rmdir", "mv", "ln", "chmod",
+                                    "bench", "devices", "completion"}) {
     EXPECT_THAT(outcome.output, HasSubstr(std::string("\n  ") + command + " "));
   }
 }

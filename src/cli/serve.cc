@@ -18,6 +18,7 @@
 #include "base/log.h"
 #include "cli/client_runtime.h"
 #include "cli/commands.h"
+#include "cli/interface.h"
 #include "cli/reload.h"
 #include "cli/serve_options.h"
 #include "cli/served_exports.h"
@@ -213,6 +214,11 @@ Command AddServe(CLI::App& program) {
   CLI::App* const command = program.add_subcommand("serve", "Serve directories over NFS/RDMA and NFS/TCP");
   const auto options = std::make_shared<ServeOptions>();
   AddServeOptions(*command, *options);
+  SetFooter(*command, "",
+            {"# Serve a directory to programs on this host, over TCP and software iWARP", "penstock serve /srv/data",
+             "# Serve it to a network; root of the clients is the anonymous user",
+             "penstock serve --listen 0.0.0.0 --export /data=/srv/data:rw,root_squash,client=192.0.2.0/24",
+             "# Require Kerberos with encryption", "penstock serve --export /private=/srv/private:rw,sec=krb5p"});
   return {command, [options] { return Serve(*options); }};
 }
 

@@ -61,8 +61,10 @@ void AddThreadOptions(CLI::App& command, ServeOptions& options) {
                   "of them serves only names and attributes; a single connection gets at most a quarter")
       ->check(CLI::Range(1u, 1024u))
       ->capture_default_str();
-  command.add_option("--state-dir", options.state_directory,
-                     "Keep here what must survive a restart; the default is a directory below $XDG_STATE_HOME");
+  command
+      .add_option("--state-dir", options.state_directory,
+                  "Keep here what must survive a restart; the default is a directory below $XDG_STATE_HOME")
+      ->type_name("DIRECTORY");
 }
 
 void AddLimitOptions(CLI::App& command, ServeOptions& options) {
@@ -156,17 +158,23 @@ void AddBoundSessionOptions(CLI::App& command, ServeOptions& options) {
 }
 
 void AddSecurityOptions(CLI::App& command, ServeOptions& options) {
-  command.add_option(
-      "--keytab", options.keytab,
-      "Offer Kerberos (RPCSEC_GSS) with the keys of the service nfs in this file; the default is the host's keytab\n"
-      "(KRB5_KTNAME), if the host has one");
-  command.add_option("--tls-cert", options.tls.certificate,
-                     "Offer TLS over TCP with the certificate in this file (PEM, authorities in between behind it)");
-  command.add_option("--tls-key", options.tls.key, "The key of the certificate, without a password");
-  command.add_option(
-      "--tls-ca", options.tls.authorities,
-      "Trust the clients' certificates that these authorities have signed; the file may have their revocation lists.\n"
-      "SIGHUP reads all three files again");
+  command
+      .add_option("--keytab", options.keytab,
+                  "Offer Kerberos (RPCSEC_GSS) with the keys of the service nfs in this file; the default is the "
+                  "host's keytab\n"
+                  "(KRB5_KTNAME), if the host has one")
+      ->type_name("FILE");
+  command
+      .add_option("--tls-cert", options.tls.certificate,
+                  "Offer TLS over TCP with the certificate in this file (PEM, authorities in between behind it)")
+      ->type_name("FILE");
+  command.add_option("--tls-key", options.tls.key, "The key of the certificate, without a password")->type_name("FILE");
+  command
+      .add_option("--tls-ca", options.tls.authorities,
+                  "Trust the clients' certificates that these authorities have signed; the file may have their "
+                  "revocation lists.\n"
+                  "SIGHUP reads all three files again")
+      ->type_name("FILE");
   command
       .add_option(
           "--ccm-from", options.ccm_from,

@@ -20,7 +20,7 @@ using ::testing::IsEmpty;
 
 using Handler = void (*)(int);
 
-Handler HandlerOf(int signal) {
+Handler HandlerSetFor(int signal) {
   struct sigaction action{};
   EXPECT_EQ(::sigaction(signal, nullptr, &action), 0);
   return action.sa_handler;
@@ -76,11 +76,11 @@ TEST_F(StopSignalsTest, AHangUpReloads) {
 
 TEST_F(StopSignalsTest, ForgetRestoresTheDefaultEffectOfStopSignalsAndIgnoresHangUps) {
   StopSignals signals(context_);
-  EXPECT_NE(HandlerOf(SIGTERM), SIG_DFL);
+  EXPECT_NE(HandlerSetFor(SIGTERM), SIG_DFL);
   signals.Forget();
-  EXPECT_EQ(HandlerOf(SIGINT), SIG_DFL);
-  EXPECT_EQ(HandlerOf(SIGTERM), SIG_DFL);
-  EXPECT_EQ(HandlerOf(SIGHUP), SIG_IGN);
+  EXPECT_EQ(HandlerSetFor(SIGINT), SIG_DFL);
+  EXPECT_EQ(HandlerSetFor(SIGTERM), SIG_DFL);
+  EXPECT_EQ(HandlerSetFor(SIGHUP), SIG_IGN);
 }
 
 }  // namespace
