@@ -3,7 +3,7 @@
 add_library(penstock_options INTERFACE)
 target_compile_options(penstock_options INTERFACE
   -Wall -Wextra -Wpedantic -Wshadow -Wnon-virtual-dtor -Woverloaded-virtual -Wnull-dereference -Wimplicit-fallthrough
-  -Werror)
+  $<$<BOOL:${PENSTOCK_WERROR}>:-Werror>)
 if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
   # g++ 12 has false positives in inlined standard containers and coroutine frames.
   target_compile_options(penstock_options INTERFACE -Wno-maybe-uninitialized -Wno-null-dereference -Wno-array-bounds
@@ -16,6 +16,7 @@ if(PENSTOCK_SANITIZE)
   target_link_options(penstock_options INTERFACE -fsanitize=${PENSTOCK_SANITIZE})
   target_compile_definitions(penstock_options INTERFACE PENSTOCK_SANITIZED)
 endif()
+penstock_release_flags(penstock_options)
 # Without this, asio would use std::aligned_alloc in some files and not in others, depending on their includes.
 target_compile_definitions(penstock_options INTERFACE ASIO_STANDALONE ASIO_NO_DEPRECATED ASIO_DISABLE_STD_ALIGNED_ALLOC)
 # src/base/asio.cc compiles the parts of Asio that are not templates.
