@@ -3,6 +3,7 @@
 #   make serve DIR=./export [ARGS="..."]   build, then serve DIR over NFS/RDMA and NFS/TCP (ARGS: see penstock serve --help)
 #   make test                              the tests that every change must pass
 #   make test-all [PARTS="kills krb5"]     every test, or some parts of them (scripts/run-tests --help names them)
+#   make deb                               Debian packages in build/deb
 #   make bench                             measure Penstock and the machine (BENCH: see bench/run --help)
 #   make fuzz | coverage | lint            parts of make test-all by themselves (FUZZ_SECONDS=300 for each target)
 #   make soak                              the same tests again and again (SOAK_ROUNDS=20, SOAK_SCHEDULES=200000)
@@ -15,7 +16,7 @@ SOAK_ROUNDS ?= 20
 SOAK_SCHEDULES ?= 200000
 PARTS ?= all
 
-.PHONY: serve release test test-all bench fuzz soak coverage format lint clean
+.PHONY: serve release deb test test-all bench fuzz soak coverage format lint clean
 .DEFAULT_GOAL := release
 
 # Without tests, so that serving needs no test library.
@@ -36,6 +37,10 @@ test-all:
 
 fuzz coverage lint:
 	@scripts/run-tests $@
+
+deb:
+	@scripts/install-deps build package
+	@scripts/make-deb
 
 bench:
 	@scripts/install-deps build bench

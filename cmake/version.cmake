@@ -3,6 +3,7 @@
 #
 # The commit comes from, in this order: -DPENSTOCK_COMMIT=...; git, if the source folder is the top of a repository; cmake/commit.txt,
 # into which `git archive` writes it. Without any of them there is only the version.
+# "modified" stands behind the commit if the sources have changes that it has not.
 #
 # This file is also the script that the build runs: cmake -P with SOURCE, OUTPUT, VERSION, COMMIT.
 if(NOT CMAKE_SCRIPT_MODE_FILE)
@@ -29,9 +30,9 @@ if(NOT COMMIT)
   list(GET lines 0 COMMIT)
 endif()
 set(text ${VERSION})
-if(COMMIT MATCHES "^[0-9a-f]+$")
-  string(SUBSTRING ${COMMIT} 0 8 short)
-  string(APPEND text " (git ${short}${modified})")
+if(COMMIT MATCHES "^([0-9a-f]+)(, modified)?$")
+  string(SUBSTRING ${CMAKE_MATCH_1} 0 8 short)
+  string(APPEND text " (git ${short}${CMAKE_MATCH_2}${modified})")
 endif()
 set(header "// Made by cmake/version.cmake.\n#define PENSTOCK_VERSION \"${text}\"\n")
 set(before "")

@@ -2,6 +2,11 @@
 
 #include "rdma/iwarp/crc32c_folding.h"
 
+#ifdef __aarch64__
+#include <asm/hwcap.h>
+#include <sys/auxv.h>
+#endif
+
 namespace penstock::rdma::iwarp {
 namespace {
 
@@ -26,7 +31,8 @@ constexpr Tables kTables = MakeTables();
 uint32_t LoadLittle32(const std::byte* at) { return std::byteswap(LoadBig<uint32_t>(at)); }
 uint64_t LoadLittle64(const std::byte* at) { return std::byteswap(LoadBig<uint64_t>(at)); }
 
-#ifdef __x86_64__
+#if defined(__x86_64__) || defined(__aarch64__)
+#define PENSTOCK_CRC_INSTRUCTION
 // The processor can start an instruction in each cycle, but a result takes three cycles. Therefore three parts are
 // computed at the same time. To join the results, the states of the first two parts are shifted over the octets that
 // follow them.
@@ -66,7 +72,41 @@ const Shift& OverTwoParts() {
   return shift;
 }
 
-__attribute__((target("sse4.2"))) uint32_t ExtendByInstruction(uint32_t state, ConstBytes bytes) {
+// The processor's instructions: they extend a state by eight octets, and by one.
+#ifdef __x86_64__
+#define PENSTOCK_CRC_TARGET __attribute__((target("sse4.2")))
+PENSTOCK_CRC_TARGET inline uint64_t ExtendBy64(uint64_t crc, uint64_t octets) {
+  return __builtin_ia32_crc32di(crc, octets);
+}
+PENSTOCK_CRC_TARGET inline uint32_t ExtendBy8(uint32_t crc, uint8_t octet) {
+  return __builtin_ia32_crc32qi(crc, octet);
+}
+bool HaveInstruction() {
+  static const bool have = __builtin_cpu_supports("sse4.2");
+  return have;
+}
+#else
+#ifdef __clang__
+#define PENSTOCK_CRC_TARGET __attribute__((target("crc")))
+#define PENSTOCK_CRC_64 __builtin_arm_crc32cd
+#define PENSTOCK_CRC_8 __builtin_arm_crc32cb
+#else
+#define PENSTOCK_CRC_TARGET __attribute__((target("+crc")))
+#define PENSTOCK_CRC_64 __builtin_aarch64_crc32cx
+#define PENSTOCK_CRC_8 __builtin_aarch64_crc32cb
+#endif
+PENSTOCK_CRC_TARGET inline uint64_t ExtendBy64(uint64_t crc, uint64_t octets) {
+  return PENSTOCK_CRC_64(static_cast<uint32_t>(crc), octets);
+}
+PENSTOCK_CRC_TARGET inline uint32_t ExtendBy8(uint32_t crc, uint8_t octet) { return PENSTOCK_CRC_8(crc, octet); }
+// The instructions are optional in ARMv8.0.
+bool HaveInstruction() {
+  static const bool have = (::getauxval(AT_HWCAP) & HWCAP_CRC32) != 0;
+  return have;
+}
+#endif
+
+PENSTOCK_CRC_TARGET uint32_t ExtendByInstruction(uint32_t state, ConstBytes bytes) {
   const std::byte* at = bytes.data();
   size_t left = bytes.size();
   uint64_t crc = state;
@@ -77,22 +117,17 @@ __attribute__((target("sse4.2"))) uint32_t ExtendByInstruction(uint32_t state, C
       uint64_t second = 0;
       uint64_t third = 0;
       for (size_t i = 0; i < kPart; i += 8) {
-        crc = __builtin_ia32_crc32di(crc, LoadLittle64(at + i));
-        second = __builtin_ia32_crc32di(second, LoadLittle64(at + kPart + i));
-        third = __builtin_ia32_crc32di(third, LoadLittle64(at + 2 * kPart + i));
+        crc = ExtendBy64(crc, LoadLittle64(at + i));
+        second = ExtendBy64(second, LoadLittle64(at + kPart + i));
+        third = ExtendBy64(third, LoadLittle64(at + 2 * kPart + i));
       }
       crc = over_two(static_cast<uint32_t>(crc)) ^ over_one(static_cast<uint32_t>(second)) ^ third;
     }
   }
-  for (; left >= 8; at += 8, left -= 8) crc = __builtin_ia32_crc32di(crc, LoadLittle64(at));
+  for (; left >= 8; at += 8, left -= 8) crc = ExtendBy64(crc, LoadLittle64(at));
   auto narrow = static_cast<uint32_t>(crc);
-  for (; left > 0; ++at, --left) narrow = __builtin_ia32_crc32qi(narrow, std::to_integer<uint8_t>(*at));
+  for (; left > 0; ++at, --left) narrow = ExtendBy8(narrow, std::to_integer<uint8_t>(*at));
   return narrow;
-}
-
-bool HaveInstruction() {
-  static const bool have = __builtin_cpu_supports("sse4.2");
-  return have;
 }
 #endif
 
@@ -115,7 +150,7 @@ uint32_t ExtendCrc32cByTable(uint32_t state, ConstBytes bytes) {
 }
 
 uint32_t ExtendCrc32cByInstruction(uint32_t state, ConstBytes bytes) {
-#ifdef __x86_64__
+#ifdef PENSTOCK_CRC_INSTRUCTION
   if (HaveInstruction()) return ExtendByInstruction(state, bytes);
 #endif
   return ExtendCrc32cByTable(state, bytes);

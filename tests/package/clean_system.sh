@@ -1,0 +1,43 @@
+# Runs in a clean system, as root, with the package in /test: installs it, uses it, removes it, purges it.
+export DEBIAN_FRONTEND=noninteractive
+find / -xdev -not -path '/proc/*' -not -path '/sys/*' -not -path '/test*' -name '*penstock*' | sort >/tmp/before
+test ! -s /tmp/before
+
+apt-get install -y --no-install-recommends /test/penstock_*.deb
+penstock --version
+man -w penstock penstock-serve penstock-url
+man penstock-serve | grep -q 'rpcbind'
+getent group penstock
+dpkg --verify penstock
+test "$(stat -c '%a %U' /etc/penstock/penstock.toml)" = '644 root'
+test -d /var/lib/penstock || penstock --version  # only a running systemd-tmpfiles makes it before the first start
+
+# A server, and a copy to it and back.
+mkdir /srv/data
+penstock serve /srv/data --tcp-port 32049 --rdma-port 32050 --mount-port 32048 --rpcbind off >/tmp/server.log 2>&1 &
+server=$!
+i=0
+until grep -q '^ready' /tmp/server.log; do
+  i=$((i + 1))
+  test $i -lt 300 && kill -0 $server || { cat /tmp/server.log; exit 1; }
+  sleep 0.2
+done
+head -c 3000000 /dev/urandom >/tmp/file
+penstock cp -q /tmp/file 'nfs://127.0.0.1:32050/file?proto=rdma'
+penstock cp -q 'nfs://127.0.0.1:32049/file' /tmp/back
+cmp /tmp/file /tmp/back
+cmp /tmp/file /srv/data/file
+penstock ls -l 'nfs://127.0.0.1:32049/' | grep -q ' file$'
+kill $server
+wait $server
+test "$(stat -c %a /var/lib/penstock)" = 700
+
+# Removing keeps the configuration and the state; purging removes both.
+apt-get remove -y penstock
+test ! -e /usr/bin/penstock
+test -e /etc/penstock/penstock.toml
+test -d /var/lib/penstock
+apt-get purge -y penstock
+find / -xdev -not -path '/proc/*' -not -path '/sys/*' -not -path '/test*' -name '*penstock*' | sort >/tmp/after
+cat /tmp/after
+test ! -s /tmp/after

@@ -1,0 +1,75 @@
+"""Tests of the Debian packages in build/deb."""
+
+import glob
+import os
+import re
+import subprocess
+
+from debian import cases, host_codename, run_in
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+ROOT = os.path.dirname(os.path.dirname(HERE))
+
+
+def only(pattern):
+    found = glob.glob(f"{ROOT}/build/deb/{pattern}")
+    if not found:
+        raise cases.Skip("there is no package: make deb")
+    assert len(found) == 1, found
+    return found[0]
+
+
+def output_of(*command):
+    return subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True).stdout
+
+
+def lintian(_):
+    said = subprocess.run(["lintian", "--fail-on", "error,warning", only("penstock_*.changes")], stdout=subprocess.PIPE,
+                          stderr=subprocess.STDOUT, text=True)
+    print(said.stdout)
+    assert said.returncode == 0 and not re.search(r"^[EW]: ", said.stdout, re.M)
+
+
+def contents(scratch):
+    """What the packages must have, and how the program was linked."""
+    listed = output_of("dpkg-deb", "--contents", only("penstock_*.deb"))
+    files = {line.split()[5].removeprefix(".") for line in listed.splitlines()}
+    pages = {os.path.basename(path) for path in glob.glob(f"{ROOT}/docs/man/*.[15]")}
+    wanted = {f"/usr/share/man/man{page[-1]}/{page}.gz" for page in pages} | {
+        "/usr/bin/penstock", "/etc/penstock/penstock.toml", "/usr/lib/sysusers.d/penstock.conf", "/usr/lib/tmpfiles.d/penstock.conf",
+        "/usr/share/bash-completion/completions/penstock", "/usr/share/zsh/vendor-completions/_penstock",
+        "/usr/share/fish/vendor_completions.d/penstock.fish"}
+    assert wanted <= files, f"missing: {sorted(wanted - files)}"
+    assert not [file for file in files if file.endswith((".a", ".h", "LICENSE"))], files
+    assert output_of("dpkg-deb", "--info", only("penstock_*.deb"), "conffiles").split() == ["/etc/penstock/penstock.toml"]
+    only("penstock-dbgsym_*.deb")
+    subprocess.run(["dpkg-deb", "--extract", only("penstock_*.deb"), scratch], check=True)
+    program = f"{scratch}/usr/bin/penstock"
+    linked = output_of("readelf", "--wide", "--dynamic", "--program-headers", "--file-header", "--notes", program)
+    for mark in ("DYN (Position-Independent Executable file)", "GNU_RELRO", "BIND_NOW", "Build ID"):
+        assert mark in linked, f"{mark} is not in the program"
+    assert re.search(r"GNU_STACK .* RW ", linked), "its stack is executable"
+    symbols = output_of("readelf", "--wide", "--dyn-syms", program)
+    assert "__stack_chk_fail" in symbols and "_chk@" in symbols, "it was compiled without checks"
+    for folder in (os.fsencode(f"{ROOT}/src"), b"/build/deb/penstock-"):
+        with open(program, "rb") as file:
+            assert folder not in file.read(), f"it names the folder in which it was built: {folder}"
+
+
+def reproducible(scratch):
+    """A build in another folder makes the same packages, octet by octet."""
+    first = [only("penstock_*.deb"), only("penstock-dbgsym_*.deb")]
+    with open(f"{scratch}/log", "w") as log:
+        subprocess.run([f"{ROOT}/scripts/make-deb"], env={**os.environ, "DEB_FOLDER": f"{scratch}/elsewhere"}, stdout=log, stderr=log, check=True)
+    for package in first:
+        again = f"{scratch}/elsewhere/{os.path.basename(package)}"
+        with open(package, "rb") as one, open(again, "rb") as other:
+            assert one.read() == other.read(), f"{os.path.basename(package)} differs"
+
+
+def clean_system(_):
+    """Installs the package in a clean system of this host's release, uses it, removes and purges it."""
+    run_in(host_codename(), f"{HERE}/clean_system.sh", [only("penstock_*.deb")], ["man-db"])
+
+
+cases.main({"lintian": lintian, "contents": contents, "reproducible": reproducible, "clean_system": clean_system})
