@@ -56,6 +56,18 @@ def contents(scratch):
             assert folder not in file.read(), f"it names the folder in which it was built: {folder}"
 
 
+def install(scratch):
+    """`cmake --install` of a build folder, into a folder of the caller."""
+    build = os.path.dirname(os.path.dirname(os.path.dirname(os.environ["PENSTOCK"])))
+    subprocess.run(["cmake", "--install", build, "--prefix", f"{scratch}/prefix"], stdout=subprocess.DEVNULL, check=True)
+    found = {os.path.relpath(path, f"{scratch}/prefix") for path in glob.glob(f"{scratch}/prefix/**", recursive=True)}
+    wanted = {"bin/penstock", "etc/penstock/penstock.toml", "share/man/man1/penstock.1", "share/man/man5/penstock-url.5",
+              "share/bash-completion/completions/penstock", "share/zsh/site-functions/_penstock",
+              "share/fish/vendor_completions.d/penstock.fish", "share/doc/penstock/README.md", "share/doc/penstock/docs/limits.md"}
+    assert wanted <= found, f"missing: {sorted(wanted - found)}"
+    assert re.match(r"penstock \d+[.]\d+[.]\d+", output_of(f"{scratch}/prefix/bin/penstock", "--version"))
+
+
 def reproducible(scratch):
     """A build in another folder makes the same packages, octet by octet."""
     first = [only("penstock_*.deb"), only("penstock-dbgsym_*.deb")]
@@ -72,4 +84,4 @@ def clean_system(_):
     run_in(host_codename(), f"{HERE}/clean_system.sh", [only("penstock_*.deb")], ["man-db"])
 
 
-cases.main({"lintian": lintian, "contents": contents, "reproducible": reproducible, "clean_system": clean_system})
+cases.main({"lintian": lintian, "contents": contents, "install": install, "reproducible": reproducible, "clean_system": clean_system})
