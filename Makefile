@@ -41,6 +41,7 @@ fuzz coverage lint:
 deb:
 	@scripts/install-deps build package
 	@scripts/make-deb
+	@lintian --fail-on error,warning --info build/deb/*.changes
 
 bench:
 	@scripts/install-deps build bench
