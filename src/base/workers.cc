@@ -76,6 +76,15 @@ class Workers::Pool : public std::enable_shared_from_this<Workers::Pool> {
     ends_ = true;
   }
 
+  Statistics statistics() {
+    const std::lock_guard lock(mutex_);
+    return {.threads = threads_.size(),
+            .busy = turns_[0].held() + turns_[1].held(),
+            .most = count_,
+            .waiting_metadata = turns_[IndexOf(WorkKind::kMetadata)].size(),
+            .waiting_data = turns_[IndexOf(WorkKind::kData)].size()};
+  }
+
   bool is_wanted() const { return wanted_.load(std::memory_order_relaxed); }
   size_t threads_for(WorkKind work) const { return work == WorkKind::kData ? for_data_ : count_; }
 
@@ -177,5 +186,6 @@ void Workers::Post(std::move_only_function<void()> function, const ClientKey& cl
 void Workers::Join() { pool_->Join(); }
 bool Workers::is_wanted() const { return pool_->is_wanted(); }
 size_t Workers::threads_for(WorkKind work) const { return pool_->threads_for(work); }
+Workers::Statistics Workers::statistics() const { return pool_->statistics(); }
 
 }  // namespace penstock

@@ -52,6 +52,16 @@ class Workers {
   // The number of threads that functions of this kind may use at the same time.
   size_t threads_for(WorkKind work) const;
 
+  struct Statistics {
+    size_t threads = 0;  // that have been started
+    size_t busy = 0;     // those that run a function
+    size_t most = 0;     // that may be started
+    size_t waiting_metadata = 0;
+    size_t waiting_data = 0;
+  };
+  // Thread-safe.
+  Statistics statistics() const;
+
  private:
   class Pool;
   const std::shared_ptr<Pool> pool_;  // the threads share it, since some may outlive this object

@@ -115,6 +115,7 @@ void PrintHowToMount(const server::Server& server, const server::Options& option
   const server::Addresses& at = server.addresses();
   fmt::print("NFS over RDMA ({}): {}\nNFS over TCP: {}\nMOUNT, NLM, NSM and RQUOTA over TCP and UDP: {}\n",
              server.rdma_description(), at.rdma, at.tcp, at.mount);
+  if (const auto metrics = server.metrics_address()) fmt::print("Metrics and dashboard: http://{}/\n", *metrics);
   if (options.port_mapper) fmt::print("Port mapper over TCP and UDP: port {}\n", options.port_mapper_port);
   if (server.offers_gss()) fmt::print("Kerberos: offered (RPCSEC_GSS)\n");
   if (server.offers_tls()) fmt::print("TLS over TCP (xprtsec=tls): offered\n");

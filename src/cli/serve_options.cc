@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "nfs/exports_file.h"
+#include "watch/http_server.h"
 
 namespace penstock::cli {
 namespace {
@@ -49,6 +50,15 @@ void AddAddressOptions(CLI::App& command, ServeOptions& options) {
       ->check(CLI::IsMember({"off", "auto", "required"}))
       ->capture_default_str();
   command.add_flag("--portmap", options.port_mapper, "Answer as a port mapper on port 111, where no rpcbind runs");
+}
+
+void AddMonitoringOptions(CLI::App& command, ServeOptions& options) {
+  command
+      .add_option(
+          "--metrics", options.metrics,
+          "Answer monitors and people here over HTTP: /metrics for Prometheus, /healthz, /readyz, and a dashboard\n"
+          "at /. Without ADDRESS only this host can ask (127.0.0.1). There is no authentication")
+      ->type_name("[ADDRESS:]PORT");
 }
 
 void AddThreadOptions(CLI::App& command, ServeOptions& options) {
@@ -207,6 +217,7 @@ SetupResult<void> AddNetworks(std::string_view list, std::vector<nfs::Network>& 
 void AddServeOptions(CLI::App& command, ServeOptions& options) {
   AddExportOptions(command, options);
   AddAddressOptions(command, options);
+  AddMonitoringOptions(command, options);
   AddThreadOptions(command, options);
   AddLimitOptions(command, options);
   AddNfs2Options(command, options);
@@ -250,6 +261,11 @@ SetupResult<server::Options> ServerOptionsOf(const ServeOptions& options) {
                                                : server::Registration::kRequired;
   server.port_mapper = options.port_mapper;
   server.threads = options.threads > 0 ? options.threads : std::max(1u, std::thread::hardware_concurrency());
+  if (!options.metrics.empty()) {
+    const auto endpoint = watch::ParseEndpoint(options.metrics);
+    if (!endpoint) return std::unexpected(SetupError{"--metrics: " + endpoint.error().message});
+    server.metrics = *endpoint;
+  }
   server.trace = options.trace;
   server.connections = {.connections = options.max_connections,
                         .per_address = options.max_connections_per_address,

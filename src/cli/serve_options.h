@@ -31,6 +31,7 @@ struct ServeOptions {
   unsigned threads = 0;  // 0: one for each processor
   unsigned workers = 64;
   std::string state_directory;  // empty: DefaultStateDirectory()
+  std::string metrics;          // [ADDRESS:]PORT; empty: no port for monitors
   size_t max_connections = 1024;
   size_t max_connections_per_address = 0;  // 0: a quarter of all
   double idle_seconds = 10;

@@ -299,6 +299,17 @@ TEST(ServeOptions, RefusesPaddingWithoutSessionsThatHaveIt) {
   EXPECT_TRUE(ServerOptionsOf(options));
 }
 
+TEST(ServeOptions, AnswersMonitorsOnLoopbackUnlessAnAddressIsNamed) {
+  EXPECT_FALSE(ServerOptionsOf(Parse({}).options)->metrics);
+  const auto metrics = [](std::string text) { return ServerOptionsOf(Parse({"--metrics", text}).options)->metrics; };
+  EXPECT_EQ(metrics("9469"), SocketAddress(asio::ip::make_address("127.0.0.1"), 9469));
+  EXPECT_EQ(metrics("10.0.0.1:9469"), SocketAddress(asio::ip::make_address("10.0.0.1"), 9469));
+  EXPECT_EQ(metrics("[::1]:9469"), SocketAddress(asio::ip::make_address("::1"), 9469));
+  const auto wrong = ServerOptionsOf(Parse({"--metrics", "localhost"}).options);
+  ASSERT_FALSE(wrong);
+  EXPECT_THAT(wrong.error().message, HasSubstr("--metrics: \"localhost\" is not [ADDRESS:]PORT"));
+}
+
 TEST(ServeOptions, RequiresADirectoryOrAnExport) {
   const auto exports = ExportsOf(Parse({}).options, findings);
   ASSERT_FALSE(exports);

@@ -17,6 +17,7 @@ Target::Target(const TargetCall& of, const std::optional<FileHandle>& handle, Fl
   error_ = fs::Error::kStale;
   export_ = table_->Find(handle->export_id);
   if (!export_) return;
+  of.call.notes.export_id = handle->export_id.value();
   options_ = export_->OptionsFor(of.call.peer);
   const SecurityFlavors flavors_taken = export_->FlavorsFor(of.call.peer);
   if (flavors_taken.empty()) {

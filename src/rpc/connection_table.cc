@@ -63,6 +63,11 @@ ConnectionTable::Admission ConnectionTable::Admit(const IpAddress& peer, TimePoi
   return admission;
 }
 
+ConnectionTable::Limits ConnectionTable::limits() const {
+  const std::lock_guard lock(mutex_);
+  return limits_;
+}
+
 void ConnectionTable::SetLimits(Limits limits) {
   const std::lock_guard lock(mutex_);
   limits_ = Complete(limits);

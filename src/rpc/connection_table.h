@@ -69,6 +69,8 @@ class ConnectionTable {
   // Returns a place for a connection with `peer`, or the reason to refuse it. Refusals are logged at a limited rate.
   Admission Admit(const IpAddress& peer, TimePoint now);
   size_t connections() const;
+  // The limits that hold now, with the one for an address.
+  Limits limits() const;
   // Changes the limits for new connections. Those that exist stay, even if there are more than allowed now.
   void SetLimits(Limits limits);
 

@@ -5,6 +5,8 @@
 
 #include "base/log.h"
 #include "base/mix.h"
+#include "base/probes.h"
+#include "metrics/counts.h"
 #include "rpc/argument_checksum.h"
 #include "rpc/call_order.h"
 #include "rpc/tls/certificate.h"
@@ -49,27 +51,92 @@ bool IsSecured(ConstBytes stream) {
          LoadBig<uint32_t>(stream.data() + kFlavorAt) == static_cast<uint32_t>(AuthFlavor::RPCSEC_GSS);
 }
 
-// Returns false and writes the reply, if the header requires one, when the header cannot be decoded.
-bool DecodeOrAnswer(xdr::Decoder& decoder, CallHeader& header, xdr::Encoder& reply) {
+using metrics::CallRefusal;
+
+// Returns false, and writes the reply, if the header requires one, and the reason, when the header cannot be decoded.
+bool DecodeOrAnswer(xdr::Decoder& decoder, CallHeader& header, xdr::Encoder& reply, CallRefusal& why) {
   switch (DecodeCallHeader(decoder, header)) {
     case HeaderProblem::kNone:
       return true;
     case HeaderProblem::kNotACall:
+      why = CallRefusal::kMalformed;
       break;
     case HeaderProblem::kRpcVersion:
+      why = CallRefusal::kVersion;
       EncodeRpcMismatch(reply, header.xid);
       break;
     case HeaderProblem::kTruncated:
+      why = CallRefusal::kMalformed;
       EncodeAccepted(reply, header.xid, AcceptStatus::GARBAGE_ARGS);
       break;
     case HeaderProblem::kBadCredential:
+      why = CallRefusal::kCredential;
       EncodeAuthError(reply, header.xid, AuthStatus::AUTH_BADCRED);
       break;
     case HeaderProblem::kBadVerifier:
+      why = CallRefusal::kCredential;
       EncodeAuthError(reply, header.xid, AuthStatus::AUTH_BADVERF);
       break;
   }
   return false;
+}
+
+void Count(const Peer& peer, CallRefusal why) {
+  if (peer.counts) peer.counts->loop().Count(why);
+}
+
+metrics::CacheOutcome ToMetrics(ReplyCache::Outcome outcome) {
+  switch (outcome) {
+    case ReplyCache::Outcome::kExecute:
+      return metrics::CacheOutcome::kNew;
+    case ReplyCache::Outcome::kWait:
+      return metrics::CacheOutcome::kWaited;
+    case ReplyCache::Outcome::kReplay:
+      return metrics::CacheOutcome::kReplayed;
+    case ReplyCache::Outcome::kUncached:
+      return metrics::CacheOutcome::kUncached;
+    case ReplyCache::Outcome::kLeft:
+      return metrics::CacheOutcome::kLeft;
+  }
+  std::unreachable();
+}
+
+// Returns the status in the results of a successful call.
+uint32_t StatusIn(const Message& reply, metrics::StatusPlace place) {
+  // XID, direction, MSG_ACCEPTED, an empty verifier, SUCCESS
+  constexpr size_t kResultsAt = 24;
+  const ConstBytes stream = reply.stream.bytes();
+  size_t at = kResultsAt;
+  if (place == metrics::StatusPlace::kAfterOpaque && stream.size() >= at + 4) {
+    at += 4 + RoundUp(size_t{LoadBig<uint32_t>(stream.data() + at)}, 4);
+  }
+  if (place == metrics::StatusPlace::kNone || stream.size() < at + 4) return 0;
+  return LoadBig<uint32_t>(stream.data() + at);
+}
+
+// Counts a call that a procedure has executed. `reply` is not sealed yet.
+void Count(const CallHeader& header, const CallContext& context, AcceptStatus status, const Message& reply) {
+  metrics::ConnectionCounts& counts = *context.peer.counts;
+  const metrics::CallNotes& notes = context.notes;
+  metrics::InterfaceCounts* const interface =
+      counts.loop().Find({header.program, static_cast<uint16_t>(header.version), notes.variant});
+  if (!interface) return;
+  metrics::OperationCounts& operation = interface->Get(header.procedure);
+  uint32_t code = 0;
+  if (context.no_reply) {
+    code = metrics::kDropped;
+  } else if (context.denial != AuthStatus::AUTH_OK) {
+    code = metrics::kAuthStatus | static_cast<uint32_t>(context.denial);
+  } else if (status != AcceptStatus::SUCCESS) {
+    code = metrics::kAcceptStatus | static_cast<uint32_t>(status);
+  } else {
+    code = StatusIn(reply, operation.status_place());
+  }
+  const metrics::Clock& clock = counts.loop().clock();
+  operation.Record(code, clock.Between(notes.began, notes.ended > 0 ? notes.ended : clock.Now()));
+  counts.client().Record(notes.operations, notes.read_octets, notes.written_octets);
+  if (notes.export_id)
+    counts.loop().exports.Get(*notes.export_id).Record(code, notes.read_octets, notes.written_octets);
 }
 
 }  // namespace
@@ -92,14 +159,15 @@ Program* Dispatcher::Find(uint32_t number, uint32_t version, std::optional<Versi
   return nullptr;
 }
 
-Program* Dispatcher::Route(const CallHeader& header, CallContext& context, xdr::Decoder& arguments,
-                           xdr::Encoder& reply) const {
+Program* Dispatcher::Route(const CallHeader& header, CallContext& context, xdr::Decoder& arguments, xdr::Encoder& reply,
+                           metrics::CallRefusal& why) const {
   context.xid = header.xid;
   context.version = header.version;
   context.procedure = header.procedure;
   std::optional<VersionRange> known;
   Program* program = Find(header.program, header.version, known);
   if (!program) {
+    why = known ? CallRefusal::kProgramVersion : CallRefusal::kProgram;
     if (known) {
       EncodeProgramMismatch(reply, header.xid, *known);
     } else {
@@ -109,12 +177,14 @@ Program* Dispatcher::Route(const CallHeader& header, CallContext& context, xdr::
   }
   const Classification classification = program->Classify(context, arguments);
   if (header.procedure != 0 && !classification.accepts_flavor) {
+    why = CallRefusal::kFlavor;
     EncodeAuthError(reply, header.xid, AuthStatus::AUTH_TOOWEAK);
     return nullptr;
   }
   // The key of the reply cache would count the pads, and a retransmission may have others. Pads are for the sessions of
   // 2004, which recognise duplicates themselves.
   if (classification.is_garbage || (classification.keep != Keep::kNothing && arguments.may_have_pads())) {
+    why = CallRefusal::kArguments;
     EncodeAccepted(reply, header.xid, AcceptStatus::GARBAGE_ARGS);
     return nullptr;
   }
@@ -135,16 +205,21 @@ void Dispatcher::PreviewCall(const Message& call, const Peer& peer) {
   xdr::Encoder refusal(*peer.buffers);  // HandleCall() writes it again
   CallHeader header;
   CallContext context{.peer = peer};
-  if (!DecodeOrAnswer(arguments, header, refusal)) return;
+  CallRefusal why{};
+  if (!DecodeOrAnswer(arguments, header, refusal, why)) return;
   if (Authenticate(header, context.credential) != AuthStatus::AUTH_OK) return;
-  if (const Program* program = Route(header, context, arguments, refusal)) program->Preview(context, arguments);
+  if (const Program* program = Route(header, context, arguments, refusal, why)) program->Preview(context, arguments);
 }
 
 Task<Message> Dispatcher::HandleSecured(Message call, const Peer& peer) {
   xdr::Decoder decoder(call);
   xdr::Encoder answer(*peer.buffers);
   CallHeader header;
-  if (!DecodeOrAnswer(decoder, header, answer)) co_return answer.Finish();
+  CallRefusal why{};
+  if (!DecodeOrAnswer(decoder, header, answer, why)) {
+    Count(peer, why);
+    co_return answer.Finish();
+  }
   SecurityFlavor::Admission admission = co_await gss_->Admit(call, header, decoder.reduced_position(), peer);
   if (admission.is_control && peer.order) peer.order->SetJudged(header.xid);
   if (!admission.call) co_return std::move(admission.reply);
@@ -164,28 +239,40 @@ Task<Message> Dispatcher::Execute(Message message, const Peer& peer, const Secur
   xdr::Encoder reply(*peer.buffers);
   CallHeader header;
   CallContext context{.peer = peer};
+  CallRefusal why{};
+  if (peer.counts) context.notes.began = peer.counts->loop().clock().Now();
   if (secured) {
     header = secured->header;
     context.credential = secured->credential;
     context.call_overhead = secured->call_overhead;
     context.reply_overhead = secured->reply_overhead;
   } else {
-    if (!DecodeOrAnswer(arguments, header, reply)) co_return reply.Finish();
+    if (!DecodeOrAnswer(arguments, header, reply, why)) {
+      Count(peer, why);
+      co_return reply.Finish();
+    }
     if (const AuthStatus status = Authenticate(header, context.credential); status != AuthStatus::AUTH_OK) {
+      Count(peer, CallRefusal::kCredential);
       EncodeAuthError(reply, header.xid, status);
       co_return reply.Finish();
     }
   }
   const size_t arguments_at = arguments.reduced_position();
-  Program* program = Route(header, context, arguments, reply);
-  if (!program) co_return reply.Finish();
+  Program* program = Route(header, context, arguments, reply, why);
+  if (!program) {
+    Count(peer, why);
+    co_return reply.Finish();
+  }
 
+  PENSTOCK_PROBE(5, call__dispatched, header.xid.value(), peer.connection, header.program, header.version,
+                 header.procedure);
   auto outcome = ReplyCache::Outcome::kUncached;
   uint32_t ticket = 0;
   if (cache_ && context.keep != Keep::kNothing) {
     const CallKey key = KeyOf(header, context.credential, message, arguments_at, peer);
     ReplyCache::Waiter duplicate{.loop = peer.loop};
     ReplyCache::Found found = cache_->Start(key, peer.connection, clock_->Now(), duplicate);
+    if (peer.counts) peer.counts->loop().Count(ToMetrics(found.outcome));
     if (found.outcome == ReplyCache::Outcome::kReplay) co_return std::move(found.reply);
     if (found.outcome == ReplyCache::Outcome::kWait) co_return co_await duplicate.reply;
     if (found.outcome == ReplyCache::Outcome::kLeft) {
@@ -212,6 +299,8 @@ Task<Message> Dispatcher::Execute(Message message, const Peer& peer, const Secur
   if (outcome == ReplyCache::Outcome::kExecute) {
     cache_->Finish(ticket, answer, clock_->Now(), peer.loop, context.keep);
   }
+  if (peer.counts) Count(header, context, status, answer);
+  PENSTOCK_PROBE(3, reply__made, header.xid.value(), peer.connection, answer.stream.size());
   co_return answer;
 }
 

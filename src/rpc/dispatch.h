@@ -5,12 +5,17 @@
 #include <optional>
 #include <vector>
 
+#include "metrics/call_notes.h"
 #include "rpc/auth.h"
 #include "rpc/decoded_head.h"
 #include "rpc/header.h"
 #include "rpc/reply_cache.h"
 #include "rpc/security_flavor.h"
 #include "rpc/transport.h"
+
+namespace penstock::metrics {
+enum class CallRefusal : uint8_t;
+}
 
 namespace penstock::rpc {
 
@@ -38,6 +43,8 @@ struct CallContext {
   // adds to the reply. Programs with agreed limits count them (RFC 8881 §18.36.3).
   size_t call_overhead = 0;
   size_t reply_overhead = 0;
+  // What the program tells the counters about the call.
+  metrics::CallNotes notes{};
 };
 
 // The facts about a call that the dispatcher needs before the program executes the call.
@@ -116,9 +123,10 @@ class Dispatcher : public CallHandler {
   // Returns null if no program has this number and version. `known` is then the range of versions of that number, if
   // any.
   Program* Find(uint32_t number, uint32_t version, std::optional<VersionRange>& known) const;
-  // Finds the call's program and classifies the call. Returns null and writes the reply if no procedure may execute the
-  // call.
-  Program* Route(const CallHeader& header, CallContext& context, xdr::Decoder& arguments, xdr::Encoder& reply) const;
+  // Finds the call's program and classifies the call. Returns null, and writes the reply and the reason, if no
+  // procedure may execute the call.
+  Program* Route(const CallHeader& header, CallContext& context, xdr::Decoder& arguments, xdr::Encoder& reply,
+                 metrics::CallRefusal& why) const;
 
   std::vector<Program*> programs_;
   ReplyCache* cache_ = nullptr;

@@ -21,6 +21,10 @@ class BufferPool;
 class Loop;
 }  // namespace penstock
 
+namespace penstock::metrics {
+class ConnectionCounts;
+}
+
 namespace penstock::rpc {
 
 using Message = xdr::Message;
@@ -110,6 +114,8 @@ struct Peer {
   MemoryAccount* memory = nullptr;
   // Changes the limits of the connection, and its transport. Null if the connection can change neither.
   ConnectionControl* control = nullptr;
+  // What the connection and its calls are counted in. Null if nothing counts them.
+  std::shared_ptr<metrics::ConnectionCounts> counts{};
 };
 
 // Returns a new number for Peer::connection. Thread-safe.

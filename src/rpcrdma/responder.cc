@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "base/log.h"
+#include "base/probes.h"
 #include "rpc/call_order.h"
 #include "rpc/header.h"
 #include "rpcrdma/payload.h"
@@ -38,6 +39,21 @@ Responder::Responder(Connection& connection, rpc::CallHandler& handler, const rp
       memory_(memory) {
   assert(options_.max_pulled_octets >= options_.max_call_octets);
   connection_.AddReceives(receives_);
+}
+
+void Responder::End(std::string why, metrics::ConnectionEnd reason) {
+  if (peer_.counts && !connection_.lost()) peer_.counts->SetEnd(reason);
+  connection_.Disconnect(std::move(why));
+}
+
+void Responder::CountChunks(const Header& header, const ReadPlan* plan) const {
+  metrics::RdmaCounts* const counted = counts();
+  if (!counted) return;
+  if (plan && plan->long_call) counted->position_zero_chunks.Add();
+  if (plan && !plan->items.empty()) counted->read_chunks.Add(plan->items.size());
+  if (header.chunks.writes.size() > 0) counted->write_chunks.Add(header.chunks.writes.size());
+  if (header.chunks.has_reply) counted->reply_chunks.Add();
+  if (!plan && header.chunks.empty()) counted->inline_calls.Add();
 }
 
 void Responder::set_credits(uint32_t credits) {
@@ -76,9 +92,9 @@ void Responder::HandleCall(Received message) {
   empty_sends_ = 0;
   // A receive may be longer than the agreed size, because it was posted before the binding.
   if (bound_ && message.bytes.size() > connection_.thresholds().receive) {
-    return connection_.Disconnect("the peer sent a longer call than it has agreed on");
+    return End("the peer sent a longer call than it has agreed on");
   }
-  if (!credits_.HandleCall()) return connection_.Disconnect("the peer sent more calls than it was granted");
+  if (!credits_.HandleCall()) return End("the peer sent more calls than it was granted");
   Spawn(Serve(std::move(message)));
 }
 
@@ -97,7 +113,7 @@ void Responder::HandleBadHeader(const FixedHeader& fixed, HeaderError error) {
 // credits_.most_unanswered() calls. As many more replies may have left without a completion so far.
 bool Responder::ReceivesReplies() {
   if (replies_queued_ < 2 * credits_.most_unanswered()) return true;
-  connection_.Disconnect("the peer does not receive its replies");
+  End("the peer does not receive its replies");
   return false;
 }
 
@@ -115,6 +131,7 @@ Task<void> Responder::Serve(Received message) {
   Header& header = message.header;
   const FixedHeader request = header.fixed;
   const RefusedCalls::Key key = KeyOf(header);
+  PENSTOCK_PROBE(3, call__received, request.xid.value(), peer_.connection, message.bytes.size());
   auto refuse = [this, &request](std::string_view why) {
     log::debug("call {:08x} refused: {}", request.xid.value(), why);
     Spawn(SendError(request, ErrorCode::kChunk));
@@ -142,6 +159,7 @@ Task<void> Responder::Serve(Received message) {
   if (is_late) {
     Result<ReadPlan, ReadError> plan = PlanReads(header, call.stream.size(), options_.max_call_octets);
     if (!plan) co_return refuse(ToString(plan.error()));
+    CountChunks(header, &*plan);
     const Room room = RoomFor(*plan);
     bool ready = room_.empty() && TakeRoom(room);
     if (!ready) {
@@ -153,6 +171,8 @@ Task<void> Responder::Serve(Received message) {
     connection_.LogState(request.xid, "pulling {} octets", room.octets);
     ready = co_await Pull(key, *plan, call);
     if (!ready) co_return;  // the connection is lost
+  } else {
+    CountChunks(header, nullptr);
   }
   message.bytes = {};
   // RFC 8166 §4.5.2
@@ -185,10 +205,12 @@ Task<void> Responder::Serve(Received message) {
     co_return refuse("the reply does not fit into its chunks");
   connection_.LogState(request.xid, "writing and sending its reply, {} octets, {} payloads", reply.stream.size(),
                        reply.items.size());
+  PENSTOCK_PROBE(2, reply__posted, request.xid.value(), peer_.connection);
   const QueuedReply queued = QueueReply(held);
   unanswered.GiveBack();
   place.reset();
   co_await work;  // until then, `reply` must keep the memory that it borrows
+  PENSTOCK_PROBE(3, reply__sent, request.xid.value(), peer_.connection, work.ok());
   connection_.LogState(request.xid, "{}", work.ok() ? "done" : "done, but the connection is lost");
   Remember(key, work);
 }
@@ -264,6 +286,10 @@ Task<bool> Responder::Pull(RefusedCalls::Key key, const ReadPlan& plan, rpc::Mes
 }
 
 void Responder::Remember(RefusedCalls::Key key, const WorkBatch& work) {
+  if (metrics::RdmaCounts* const counted = work.ok() ? nullptr : counts()) {
+    counted->failed_work.Add();
+    if (work.refused()) counted->refused_access.Add();
+  }
   if (work.refused() && refused_) refused_->Add(peer_.address.address(), key, connection_.timers().Now());
 }
 
@@ -278,6 +304,7 @@ bool Responder::IsRefused(const Header& call) const {
 
 void Responder::PostReads(std::span<const Segment> segments, const BufferRef& buffer, WorkBatch& work) {
   const uint32_t max_transfer = connection_.endpoint().limits().max_transfer;
+  metrics::RdmaCounts* const counted = counts();
   std::byte* to = buffer->data();
   for (const Segment& segment : segments) {
     for (uint32_t done = 0; done < segment.length;) {
@@ -287,6 +314,10 @@ void Responder::PostReads(std::span<const Segment> segments, const BufferRef& bu
       request.local = {to, part};
       request.owner = buffer;
       request.remote = {segment.stag, part, segment.offset + done};
+      if (counted) {
+        counted->reads.Add();
+        counted->read_octets.Add(part);
+      }
       reads_.Post(std::move(request));
       to += part;
       done += part;
@@ -306,7 +337,7 @@ bool Responder::MustLoad(const rpc::Message& reply) const {
 // error reply.
 bool Responder::CanSend(rpc::Message& reply) {
   if (reply.empty()) {
-    connection_.Disconnect("a call has no reply");
+    End("a call has no reply", metrics::ConnectionEnd::kNoReply);
     return false;
   }
   if (connection_.endpoint().limits().file_data) return true;
@@ -314,7 +345,7 @@ bool Responder::CanSend(rpc::Message& reply) {
   if (!loaded) {
     log::warn("cannot read the data of a reply from its file, so its connection is closed: {}",
               loaded.error().message());
-    connection_.Disconnect("the data of a reply cannot be read");
+    End("the data of a reply cannot be read", metrics::ConnectionEnd::kNoReply);
   }
   return loaded.has_value();
 }
@@ -348,6 +379,11 @@ bool Responder::PostReply(const rpc::Message& reply, Header call, WorkBatch& wor
   send.solicited = IsBoundToSession();
   send.gather.push_back(connection_.Serialize(header));
   if (plan->form == ReplyForm::kShort) AppendPayload(reply, placed, send.gather);
+  if (metrics::RdmaCounts* const counted = counts()) {
+    counted->sends.Add();
+    for (const Data& part : send.gather) counted->sent_octets.Add(part.size());
+    counted->credits.Add(header.fixed.credits);
+  }
   send.context = work.Add();
   connection_.endpoint().PostSend(std::move(send));
   return true;
@@ -355,6 +391,7 @@ bool Responder::PostReply(const rpc::Message& reply, Header call, WorkBatch& wor
 
 void Responder::PostWrites(const rdma::Gather& gather, std::span<const Segment> segments, WorkBatch& work) {
   const rdma::Limits& limits = connection_.endpoint().limits();
+  metrics::RdmaCounts* const counted = counts();
   GatherCursor cursor(gather);
   for (const Segment& segment : segments) {
     for (uint32_t done = 0; done < segment.length;) {
@@ -363,6 +400,10 @@ void Responder::PostWrites(const rdma::Gather& gather, std::span<const Segment> 
       request.context = work.Add();
       request.gather = cursor.Take(part);
       request.remote = {segment.stag, part, segment.offset + done};
+      if (counted) {
+        counted->writes.Add();
+        counted->written_octets.Add(part);
+      }
       connection_.endpoint().PostWrite(std::move(request));
       done += part;
     }
@@ -381,6 +422,12 @@ Task<void> Responder::SendError(FixedHeader request, ErrorCode error) {
   header.lowest_version = header.highest_version = kProtocolVersion;
   rdma::SendRequest send;
   send.gather.push_back(connection_.Serialize(header));
+  if (metrics::RdmaCounts* const counted = counts()) {
+    counted->refused_calls.Add();
+    counted->sends.Add();
+    counted->sent_octets.Add(send.gather.front().size());
+    counted->credits.Add(header.fixed.credits);
+  }
   WorkBatch work;
   send.context = work.Add();
   connection_.endpoint().PostSend(std::move(send));

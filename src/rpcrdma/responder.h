@@ -10,6 +10,7 @@
 
 #include "base/task.h"
 #include "base/ticket.h"
+#include "metrics/counts.h"
 #include "rpc/connection_control.h"
 #include "rpc/memory_budget.h"
 #include "rpc/transport.h"
@@ -109,6 +110,12 @@ class Responder {
   Executing* Find(rpc::Xid call) const;
 
   Task<void> Serve(Received message);
+  // Null if nothing is counted.
+  metrics::RdmaCounts* counts() const { return peer_.counts ? &peer_.counts->loop().rdma : nullptr; }
+  // Disconnects, and tells the counters why.
+  void End(std::string why, metrics::ConnectionEnd reason = metrics::ConnectionEnd::kServer);
+  // Counts the chunks of a call. `plan` is null if there are no Read chunks.
+  void CountChunks(const Header& header, const ReadPlan* plan) const;
   // Whether a program has bound the connection to a session whose requests it judges in the order of arrival.
   bool IsBoundToSession() const { return peer_.back_channel && peer_.back_channel->bound(); }
   // A call has arrived that no program will see: see rpc::CallOrder::TakeGap().

@@ -47,7 +47,7 @@ bool Responder::TakesReceiveBack() {
 // cannot send many in a row.
 bool Responder::HandleEmptySend() {
   if (!bound_) return false;
-  if (++empty_sends_ > credits_.most_unanswered()) connection_.Disconnect("the peer returns more credits than it has");
+  if (++empty_sends_ > credits_.most_unanswered()) End("the peer returns more credits than it has");
   return TakesReceiveBack();
 }
 

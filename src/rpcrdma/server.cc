@@ -66,7 +66,8 @@ class Server::Link final : public rpc::ConnectionControl {
         memory_(origin.memory ? std::move(origin.memory) : options.memory->Open(peer_.address.address())),
         room_(timers.MakeTimer([this] { responder_.HandleRoom(); })),
         credits_due_(timers.MakeTimer([this] {
-          if (responder_.credits().withdrawing()) connection_.Disconnect("the client has not returned its credits");
+          if (!responder_.credits().withdrawing()) return;
+          End(metrics::ConnectionEnd::kServer, "the client has not returned its credits");
         })),
         most_(LimitsOf(options)),
         connection_(std::move(endpoint), options.private_data, options.responder.first_receives(), options.limits,
@@ -114,6 +115,12 @@ class Server::Link final : public rpc::ConnectionControl {
   }
   void StepUp(rpc::Xid, const rpc::ConnectionLimits&) override { assert(false); }
 
+  // Disconnects, and tells the counters why.
+  void End(metrics::ConnectionEnd reason, std::string why) {
+    if (peer_.counts && !connection_.lost()) peer_.counts->SetEnd(reason);
+    connection_.Disconnect(std::move(why));
+  }
+
   rpc::Peer peer_;
   const Place place_;
   const std::unique_ptr<rpc::MemoryBudget::Account> memory_;
@@ -146,7 +153,7 @@ rpc::ConnectionLimits Server::Link::Offer(const rpc::ConnectionLimits& asked) co
 }
 
 void Server::BackChannel::CloseConnection(std::string why) {
-  post_([why = std::move(why)](Link& link) { link.connection_.Disconnect(why); });
+  post_([why = std::move(why)](Link& link) { link.End(metrics::ConnectionEnd::kServer, why); });
 }
 
 void Server::BackChannel::Withdraw(uint32_t credits, Duration limit) {
@@ -175,11 +182,15 @@ Task<void> Server::AcceptAll() {
     std::unique_ptr<rdma::ConnectionRequest> request = co_await listener_->Next();
     if (!request) break;
     if (stopping_ || (options_.allow && !options_.allow(request->peer().address()))) {
+      if (!stopping_) options_.recorder.Refuse(metrics::Transport::kRdma, metrics::ConnectionRefusal::kNotAllowed);
       request->Reject({});
       continue;
     }
     rpc::ConnectionTable::Admission admission = options_.connections->Admit(request->peer().address(), timers_.Now());
     if (!admission.place) {
+      const bool is_full = admission.refusal == rpc::ConnectionTable::Refusal::kServerFull;
+      options_.recorder.Refuse(metrics::Transport::kRdma, is_full ? metrics::ConnectionRefusal::kServerFull
+                                                                  : metrics::ConnectionRefusal::kAddressFull);
       request->Reject(SerializeRejection(admission.refusal));
       continue;
     }
@@ -278,6 +289,7 @@ void Server::Adopt(std::unique_ptr<rdma::Endpoint> endpoint, Origin origin, cons
   peer.connection = origin.number;
   peer.buffers = &endpoint->buffers();
   peer.loop = options_.loop;
+  peer.counts = options_.recorder.Connect(metrics::Transport::kRdma, peer.address.address());
   const uint64_t number = peer.connection;
   auto finished = [this, number] {
     auto link = links_.extract(number);
@@ -287,7 +299,9 @@ void Server::Adopt(std::unique_ptr<rdma::Endpoint> endpoint, Origin origin, cons
   };
   const PostToLink post{options_.loop, self_, number};
   origin.place->set_on_evicted([post] {
-    post([](Link& each) { each.connection_.Disconnect("it was idle, and another connection needed its place"); });
+    post([](Link& each) {
+      each.End(metrics::ConnectionEnd::kMadeRoom, "it was idle, and another connection needed its place");
+    });
   });
   auto link = std::make_unique<Link>(std::move(endpoint), std::move(peer), std::move(origin), options, timers_,
                                      handler_, refused_, post, std::move(finished));
@@ -321,7 +335,10 @@ Task<void> Server::Stop(Duration drain_limit) {
   stopping_ = true;
   stop_.request_stop();
   if (listener_) listener_->Close();
-  for (auto& [number, link] : links_) link->responder_.Stop();
+  for (auto& [number, link] : links_) {
+    if (link->peer_.counts) link->peer_.counts->SetEnd(metrics::ConnectionEnd::kStop);
+    link->responder_.Stop();
+  }
   std::unique_ptr<Timer> limit = timers_.MakeTimer([this] {
     for (auto& [number, link] : links_) link->connection_.Disconnect("stopped");
   });

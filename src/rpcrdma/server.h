@@ -10,6 +10,7 @@
 
 #include "base/address.h"
 #include "base/task.h"
+#include "metrics/counts.h"
 #include "rdma/provider.h"
 #include "rpc/connection_control.h"
 #include "rpc/connection_table.h"
@@ -51,6 +52,8 @@ struct ServerOptions {
   Loop* loop = nullptr;  // for rpc::Peer
   // A client whose connection steps up must send its MPA Request within this time.
   Duration step_up_limit = std::chrono::seconds(5);
+  // Counts the connections and their calls.
+  metrics::Recorder recorder{};
 };
 
 // A server belongs to the loop of its provider.

@@ -168,6 +168,25 @@ size_t Nfs4::RevokeState(const std::function<bool(const nfs::FileHandle&)>& is_g
   return state_.Run([&](nfs::v4::StateTables& state) { return state.files.RevokeState(is_gone, home_.Now()); });
 }
 
+Nfs4::Statistics Nfs4::statistics() {
+  return state_.Run([](nfs::v4::StateTables& state) {
+    const auto slots = state.sessions.CountSlots();
+    return Statistics{.in_grace = state.clients.InGrace(),
+                      .clients = state.clients.client_count(),
+                      .hosts = state.lock_hosts.size(),
+                      .sessions = state.sessions.session_count(),
+                      .bound_sessions = state.bound_sessions.size(),
+                      .slots = slots.slots,
+                      .busy_slots = slots.busy,
+                      .kept_octets = state.sessions.kept_octets() + state.bound_sessions.kept_octets(),
+                      .opens = state.files.count(nfs::v4::StateKind::kOpen),
+                      .locks = state.files.count(nfs::v4::StateKind::kLocks),
+                      .delegations = state.files.delegations.count(),
+                      .ranges = state.files.locks.ranges(),
+                      .copies = state.offloads.running()};
+  });
+}
+
 void Nfs4::Start() {
   if (!stopping_) timer_->ExpireAfter(kLook);
 }

@@ -66,6 +66,21 @@ class Nfs4 {
   // Lets the other versions of NFS respect the opens, locks and delegations of version 4.
   nfs::FileClaims& claims() { return claims_; }
 
+  // The sizes of the tables, and the callbacks so far. Any thread; takes the lock of the state for a moment.
+  struct Statistics {
+    bool in_grace = false;
+    size_t clients = 0;
+    size_t hosts = 0;  // that lock through NLM
+    size_t sessions = 0, bound_sessions = 0;
+    size_t slots = 0, busy_slots = 0;
+    size_t kept_octets = 0;  // of replies that sessions keep
+    size_t opens = 0, locks = 0, delegations = 0;
+    size_t ranges = 0;  // locked
+    size_t copies = 0;  // asynchronous ones that are running
+  };
+  Statistics statistics();
+  const nfs::v4::CallbackSender& callbacks() const { return caller_; }
+
   // Checks leases from now on. On the home loop.
   void Start();
   // Looks for leases that a local program has broken (fs/local_lease.h), and recalls their delegations. On the home

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -79,6 +80,9 @@ struct Options {
   // The largest boundary to which the clients of the sessions of 2004 may pad the data of their calls over RDMA: 0 or a
   // power of two from 64 to 4096 (rpc::ConnectionLimits::padding).
   uint32_t padding = 0;
+  // Where the server answers monitors and people over HTTP, without authentication (docs/metrics.md). Port 0: a port
+  // that the system chooses. Nothing: nowhere.
+  std::optional<SocketAddress> metrics{};
   // Write all RDMA connections to this capture file, see rdma/trace/provider.h. If empty: write none.
   std::filesystem::path trace;
   // The limits of connections, for all ports together and for one address.

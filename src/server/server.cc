@@ -21,6 +21,7 @@
 #include "rdma/choice/choice.h"
 #include "rpc/tcp/server.h"
 #include "rpc/udp/datagrams.h"
+#include "server/interfaces.h"
 
 namespace penstock::server {
 namespace {
@@ -80,6 +81,7 @@ Server::Server(const Options& options, Parts parts)
       connections_(std::make_shared<rpc::ConnectionTable>(Affordable(options.connections))),
       memory_(std::make_shared<rpc::MemoryBudget>(
           rpc::MemoryBudget::Limits{.octets = options.memory > 0 ? options.memory : DefaultMemory()})),
+      counts_(std::make_shared<metrics::Counts>(MeasuredInterfaces(), options.threads)),
       open_files_(std::move(parts.open_files)),
       shortage_(std::make_shared<DescriptorShortage>([this] { MakeRoomForConnections(); })),
       user_threads_(kUserThreads),
@@ -107,6 +109,7 @@ SetupResult<std::unique_ptr<Server>> Server::Make(const Options& options, Parts 
   if (!options.trace.empty()) {
     PENSTOCK_TRY(server->trace_, rdma::trace::File::Open(options.trace, rdma::trace::File::RealEpoch()));
   }
+  PENSTOCK_CHECK(server->OpenMetrics());
   PENSTOCK_CHECK(server->OpenKeytab());
   PENSTOCK_CHECK(server->OpenTls());
   PENSTOCK_CHECK(server->AddExports(std::move(exports)));
@@ -266,7 +269,7 @@ SetupResult<void> Server::Listen() {
   const auto registry = std::make_shared<rdma::verbs::Registry>();
   std::vector<std::unique_ptr<ServingLoop>> loops;
   for (unsigned i = 0; i < options_.threads; ++i) {
-    loops.push_back(std::make_unique<ServingLoop>(options_, shortage_));
+    loops.push_back(std::make_unique<ServingLoop>(options_, shortage_, metrics::Recorder(counts_, i)));
     PENSTOCK_CHECK(loops.back()->MakeProvider(rdma_, registry, trace_.get()));
   }
   loops_ = std::move(loops);
@@ -380,6 +383,8 @@ void Server::ServeBeside(rpc::Program& program) {
 
 void Server::Start() {
   for (auto& each : loops_) each->Start();
+  started_ = true;
+  phase_ = Phase::kServing;
   loops_.front()->loop().Post([this] {
     nfs4_->Start();
     locking_->Start();
@@ -418,6 +423,7 @@ void Server::EndCopies(Duration limit) {
 
 void Server::Stop() {
   const TimePoint began = loops_.front()->loop().Now();
+  phase_ = Phase::kDraining;
   discovery_.Withdraw();
   if (nfs2_) nfs2_->StopWaiting();
   EndCopies(options_.drain_limit * 2 / 5);
@@ -440,6 +446,7 @@ void Server::Stop() {
     }(*locking_, *nfs4_, ended));
   });
   for (auto& each : loops_) each->Join();
+  http_.reset();
   // NFSv4's state holds files, which are closed on the pool.
   retired_.reset();
   locking_.reset();

@@ -12,6 +12,7 @@
 #include "base/result.h"
 #include "base/timer.h"
 #include "base/workers.h"
+#include "metrics/counts.h"
 #include "nfs/acl/program.h"
 #include "nfs/exports.h"
 #include "nfs/host_names.h"
@@ -34,7 +35,9 @@
 #include "server/parts.h"
 #include "server/retired_exports.h"
 #include "server/serving_loop.h"
+#include "server/statistics.h"
 #include "server/wall_clock.h"
+#include "watch/http_server.h"
 
 namespace penstock::server {
 
@@ -60,6 +63,11 @@ class Server {
   const Addresses& addresses() const { return addresses_; }
   // For people: the device that serves RDMA, or that software does.
   const std::string& rdma_description() const { return rdma_.description; }
+
+  // Where the server answers monitors; nothing without Options::metrics.
+  std::optional<SocketAddress> metrics_address() const { return http_ ? std::optional(http_->local()) : std::nullopt; }
+  // All metrics (docs/metrics.md). From Start() to Stop(), on any thread but those of the loops.
+  metrics::Families CollectMetrics();
 
   // Whether clients can ask a port mapper for the ports of NFS and of the programs beside it.
   bool ports_can_be_found() const { return discovery_.ports_can_be_found(); }
@@ -97,6 +105,14 @@ class Server {
   // Keeps the exports of the current table that do not change.
   SetupResult<std::shared_ptr<const nfs::ExportTable>> MakeTable(const Options& options,
                                                                  std::vector<Export> exports) const;
+  // Opens the port for monitors, whose pages are in watching.cc. The port answers from now on.
+  SetupResult<void> OpenMetrics();
+  // Why the server does not serve calls; empty if it does.
+  std::string WhyNotReady() const;
+  watch::Response ShowHealth();
+  watch::Response ShowReadiness();
+  watch::Response ShowMetrics();
+  watch::Response ShowDashboardData();
   SetupResult<void> AddExports(std::vector<Export> exports);
   void TrustNetworks(const std::vector<nfs::Network>& networks);
   void LookForClientsOf(const nfs::ExportTable& table);
@@ -121,6 +137,7 @@ class Server {
   const std::shared_ptr<Workers> pool_;
   const std::shared_ptr<rpc::ConnectionTable> connections_;
   const std::shared_ptr<rpc::MemoryBudget> memory_;
+  const std::shared_ptr<metrics::Counts> counts_;
   const std::shared_ptr<fs::OpenFiles> open_files_;  // null if the file systems keep none open
   const std::shared_ptr<DescriptorShortage> shortage_;
   std::unique_ptr<rpc::gss::Kerberos> kerberos_;  // null if RPCSEC_GSS is not offered
@@ -157,6 +174,10 @@ class Server {
   std::vector<const rpc::Program*> nfs_programs_;
   std::vector<const rpc::Program*> small_programs_;
   Discovery discovery_{options_};
+  enum class Phase : uint8_t { kStarting, kServing, kDraining };
+  std::atomic<Phase> phase_ = Phase::kStarting;
+  std::atomic<bool> started_ = false;        // everything that a scrape asks exists
+  std::unique_ptr<watch::HttpServer> http_;  // last: its threads use everything else; null without Options::metrics
 };
 
 }  // namespace penstock::server

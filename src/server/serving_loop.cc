@@ -63,12 +63,14 @@ SetupResult<void> ServingLoop::Prepare(rpc::CallHandler& handler,
   tcp_options.back_call_limit = options_.nfs4.callback_limit();
   tcp_options.shortage = shortage_;
   tcp_options.tls = std::move(tls);
+  tcp_options.recorder = recorder_;
   stream_options_ = tcp_options;
   mount_.emplace(loop_, handler, tcp_options);
   rpcrdma::ServerOptions options;
   options.connections = connections;
   options.memory = memory;
   options.loop = &loop_;
+  options.recorder = recorder_;
   options.padding = options_.padding;
   options.requester.call_timeout = options_.nfs4.callback_limit();
   options.private_data.remote_invalidation = provider_->remote_invalidation();
@@ -98,7 +100,9 @@ SetupResult<void> ServingLoop::ServeStreams(rpc::CallHandler& handler, const rpc
 }
 
 SetupResult<void> ServingLoop::ServeDatagrams(rpc::CallHandler& handler, rpc::udp::Listener listener) {
-  auto& server = *datagrams_.emplace_back(std::make_unique<rpc::udp::Server>(loop_, handler));
+  rpc::udp::ServerOptions options;
+  options.recorder = recorder_;
+  auto& server = *datagrams_.emplace_back(std::make_unique<rpc::udp::Server>(loop_, handler, std::move(options)));
   return server.Start(std::move(listener));
 }
 

@@ -11,6 +11,7 @@
 #include "base/loop.h"
 #include "base/result.h"
 #include "base/task.h"
+#include "metrics/counts.h"
 #include "rdma/choice/choice.h"
 #include "rdma/provider.h"
 #include "rdma/trace/file.h"
@@ -26,8 +27,8 @@ namespace penstock::server {
 class ServingLoop {
  public:
   // `options` must outlive this.
-  ServingLoop(const Options& options, std::shared_ptr<DescriptorShortage> shortage)
-      : options_(options), shortage_(std::move(shortage)) {}
+  ServingLoop(const Options& options, std::shared_ptr<DescriptorShortage> shortage, metrics::Recorder recorder)
+      : options_(options), shortage_(std::move(shortage)), recorder_(std::move(recorder)) {}
 
   Loop& loop() { return loop_; }
   rdma::Provider& provider() { return *provider_; }
@@ -64,6 +65,7 @@ class ServingLoop {
 
   const Options& options_;
   const std::shared_ptr<DescriptorShortage> shortage_;
+  const metrics::Recorder recorder_;
   Loop loop_;
   rdma::trace::File* trace_ = nullptr;
   std::unique_ptr<rdma::Provider> provider_;

@@ -10,6 +10,7 @@
 
 #include "base/log.h"
 #include "base/loop.h"
+#include "base/probes.h"
 #include "fs/posix/local_lease.h"
 #include "fs/posix/local_locks.h"
 #include "fs/posix/page_cache.h"
@@ -19,6 +20,15 @@ namespace {
 
 // Such a write takes microseconds if it does not wait for the disk.
 constexpr size_t kSmallWrite = 32 << 10;
+
+// Calls `function` between the probes of the file system. `work` and `blocks`: 0 or 1.
+template <class Function>
+auto Probed(const ClientKey& client, WorkKind work, int blocks, Function&& function) {
+  PENSTOCK_PROBE(3, file_system__begin, client.connection, static_cast<int>(work), blocks);
+  auto result = function();
+  PENSTOCK_PROBE(3, file_system__end, client.connection, static_cast<int>(work), blocks);
+  return result;
+}
 
 // co_await AtOnceOrElsewhere(context, pool, work, attempt) returns the result of attempt(Patience::kNone) if it has
 // one. Otherwise it runs attempt(Patience::kMayBlock) on a thread of the pool.
@@ -33,12 +43,12 @@ auto AtOnceOrElsewhere(const RequestContext& context, Workers& pool, WorkKind wo
     Given given;
 
     bool await_ready() {
-      given = attempt(Patience::kNone);
+      given = Probed(context.client, work, 0, [&] { return attempt(Patience::kNone); });
       return given.has_value();
     }
     void await_suspend(std::coroutine_handle<> waiter) {
       const auto run = [this, waiter] {
-        given = attempt(Patience::kMayBlock);
+        given = Probed(context.client, work, 1, [&] { return attempt(Patience::kMayBlock); });
         context.loop->Post(waiter);
       };
       pool.Post(run, context.client, work);
@@ -50,7 +60,10 @@ auto AtOnceOrElsewhere(const RequestContext& context, Workers& pool, WorkKind wo
 
 template <class Function>
 auto OnPool(const RequestContext& context, Workers& pool, WorkKind work, Function function) {
-  return Offload(*context.loop, pool, std::move(function), context.client, work);
+  auto probed = [client = context.client, work, run = std::move(function)]() mutable {
+    return Probed(client, work, 1, run);
+  };
+  return Offload(*context.loop, pool, std::move(probed), context.client, work);
 }
 
 }  // namespace

@@ -21,6 +21,7 @@ Reply<readok> Read(Request request, const readargs& arguments) {
   readok ok;
   PENSTOCK_CO_TRY(ok.attributes, co_await target.Attributes(target.object(), observed.attributes));
   ok.data = std::move(observed.result->data);
+  request.call.notes.read_octets = ok.data.size();
   co_return ok;
 }
 
@@ -47,6 +48,7 @@ Reply<fattr> Write(Request request, const writeargs& arguments) {
     done += changed.result->count;
     if (changed.result->count == 0 && done < size) co_return std::unexpected(fs::Error::kIo);
   } while (done < size);
+  request.call.notes.written_octets = done;
   co_return co_await target.AttributesAfter(after);
 }
 

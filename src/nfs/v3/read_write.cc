@@ -60,6 +60,7 @@ Task<READ3res> Read(Request request, const READ3args& arguments) {
     co_return READ3res(DataStatus(observed.result.error()), READ3resfail{.file_attributes = attributes});
   }
   const auto length = static_cast<uint32_t>(observed.result->data.size());
+  request.call.notes.read_octets = length;
   co_return READ3res(NFS3_OK, READ3resok{.file_attributes = attributes,
                                          .count = length,
                                          .eof = observed.result->eof,
@@ -93,6 +94,7 @@ Task<WRITE3res> Write(Request request, const WRITE3args& arguments) {
                                                            FromStability(arguments.stable));
   const wcc_data wcc = target.ConsistencyData(changed.object);
   if (!changed.result) co_return WRITE3res(DataStatus(changed.result.error()), WRITE3resfail{.file_wcc = wcc});
+  request.call.notes.written_octets = changed.result->count;
   co_return WRITE3res(NFS3_OK, WRITE3resok{.file_wcc = wcc,
                                            .count = changed.result->count,
                                            .committed = ToStability(changed.result->committed),

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "base/log.h"
+#include "base/probes.h"
 #include "rpc/header.h"
 #include "rpc/tcp/awaiters.h"
 #include "rpc/tcp/served_back_channel.h"
@@ -45,7 +46,10 @@ ServedConnection::ServedConnection(Loop& loop, CallHandler& handler, const Serve
   peer_.order = &order_;
   peer_.memory = memory_.get();
   peer_.control = this;
-  place_->set_on_evicted([&loop, weak = std::weak_ptr(socket_)] {
+  place_->set_on_evicted([&loop, weak = std::weak_ptr(socket_), counts = std::weak_ptr(peer_.counts)] {
+    loop.Post([counts] {
+      if (const auto live = counts.lock()) live->SetEnd(metrics::ConnectionEnd::kMadeRoom);
+    });
     PostClose(loop, weak, "it was idle, and another connection needed its place");
   });
   memory_->set_on_room([&loop, weak = std::weak_ptr(self_)] { PostChange(loop, weak); });
@@ -92,6 +96,7 @@ Task<void> ServedConnection::Run() {
 
 void ServedConnection::Drain() {
   draining_ = true;
+  SetEnd(metrics::ConnectionEnd::kStop);
   // A connection that was about to step up ends instead. Its reply leaves as usual.
   if (!last_reply_.empty() && !socket_->closed()) socket_->Send(std::exchange(last_reply_, {}));
   socket_->StopReceiving();
@@ -182,9 +187,11 @@ ServedConnection::CallTicket ServedConnection::BeginCall(const Buffer* buffer) {
 }
 
 Task<void> ServedConnection::Serve(Slice record, CallTicket ticket) {
+  const uint32_t xid = LoadBig<uint32_t>(record.data());
+  PENSTOCK_PROBE(3, call__received, xid, peer_.connection, record.size());
   std::optional<CallOrder::Place> place;
   if (back_channel_->bound()) {
-    place.emplace(order_.Enter(Xid(LoadBig<uint32_t>(record.data())), CallOrder::Lateness::kArguments));
+    place.emplace(order_.Enter(Xid(xid), CallOrder::Lateness::kArguments));
   }
   Message call;
   call.stream = std::move(record);
@@ -193,10 +200,12 @@ Task<void> ServedConnection::Serve(Slice record, CallTicket ticket) {
   if (reply.empty()) {
     // Close the connection to tell the client that the call gets no reply (RFC 7530 §3.1.1, RFC 8881 §2.9.2).
     log::debug("closed a connection of {}: a call has no reply", peer_.address.address().to_string());
+    SetEnd(metrics::ConnectionEnd::kNoReply);
     socket_->Close();
   } else if (stepping_ && !draining_) {
     last_reply_ = std::move(reply);
   } else if (!socket_->closed()) {
+    PENSTOCK_PROBE(2, reply__posted, xid, peer_.connection);
     socket_->Send(std::move(reply));
   }
   place.reset();
@@ -270,6 +279,7 @@ void ServedConnection::StepUp(Xid call, const ConnectionLimits& limits) {
   if (!OfferStepUp(call, limits)) {
     log::debug("closed a connection of {}: it is busy and cannot become an RDMA connection",
                peer_.address.address().to_string());
+    SetEnd(metrics::ConnectionEnd::kServer);
     return socket_->Close();
   }
   stepping_ = limits;
@@ -284,6 +294,7 @@ void ServedConnection::HandOver() {
   std::optional<ReleasedSocket> socket = socket_->Release();
   if (!socket) return;
   memory_->Update(0);
+  SetEnd(metrics::ConnectionEnd::kSteppedUp);
   back_channel_->HandleHandedOver();
   options_.step_up({.socket = *std::move(socket),
                     .last_octets = *std::move(record),

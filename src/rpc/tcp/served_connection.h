@@ -10,6 +10,7 @@
 #include "base/loop.h"
 #include "base/signal.h"
 #include "base/ticket.h"
+#include "metrics/counts.h"
 #include "rpc/call_order.h"
 #include "rpc/connection_control.h"
 #include "rpc/connection_table.h"
@@ -48,6 +49,10 @@ class ServedConnection final : public RecordSocket::Owner, public ConnectionCont
   // See BackChannel::Withdraw().
   void Withdraw(uint32_t credits);
   const Peer& peer() const { return peer_; }
+  // Why the connection is about to end, for the counters. The first reason counts.
+  void SetEnd(metrics::ConnectionEnd why) {
+    if (peer_.counts) peer_.counts->SetEnd(why);
+  }
 
   ConnectionLimits Offer(const ConnectionLimits& asked) const override;
   void Bind(Xid call, const ConnectionLimits& limits) override;

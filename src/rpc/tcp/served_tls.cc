@@ -21,6 +21,7 @@ Task<bool> ServedConnection::BeginTls(Slice probe) {
   const std::string client = peer_.address.address().to_string();
   const auto refuse = [&](std::string_view why) {
     log::info("closed a connection of {}, which asks for TLS: {}", client, why);
+    SetEnd(metrics::ConnectionEnd::kTls);
     socket_->Close();
     return false;
   };
@@ -44,7 +45,11 @@ Task<bool> ServedConnection::BeginTls(Slice probe) {
   // The connection stays idle for the table of connections, which may close it for another one.
   auto session = tls::Session::ForServer(options_.tls->current(), socket_->fd(), loop_.buffers());
   const auto secured = co_await socket_->AcceptTls(std::move(session), handshakes_);
+  if (metrics::LoopCounts* const counts = options_.recorder.loop()) {
+    (secured ? counts->tls_handshakes : counts->failed_tls_handshakes).Add();
+  }
   if (!secured) {
+    SetEnd(metrics::ConnectionEnd::kTls);
     // The code that closed the connection at this end has logged the reason.
     if (!secured.error().empty()) options_.tls->LogRefusal(peer_.address.address(), secured.error(), loop_.Now());
     co_return false;

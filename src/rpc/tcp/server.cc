@@ -128,12 +128,19 @@ void Server::Adopt(asio::ip::tcp::socket socket) {
   peer.buffers = &loop_.buffers();
   peer.loop = &loop_;
   if (options_.allow && !options_.allow(peer.address.address())) {
+    options_.recorder.Refuse(metrics::Transport::kTcp, metrics::ConnectionRefusal::kNotAllowed);
     log::info("refused a connection from {}: not allowed", peer.address.address().to_string());
     return;
   }
   // TCP cannot tell the client the reason for a refusal, so the socket is only closed.
   auto [place, refusal] = options_.connections->Admit(peer.address.address(), loop_.Now());
-  if (!place) return;
+  if (!place) {
+    const bool is_full = refusal == ConnectionTable::Refusal::kServerFull;
+    options_.recorder.Refuse(metrics::Transport::kTcp, is_full ? metrics::ConnectionRefusal::kServerFull
+                                                               : metrics::ConnectionRefusal::kAddressFull);
+    return;
+  }
+  peer.counts = options_.recorder.Connect(metrics::Transport::kTcp, peer.address.address());
   if (connections_.empty()) sweep_->ExpireAfter(options_.stall_limit / kSweepsPerLimit);
   Spawn(RunConnection(std::make_unique<ServedConnection>(loop_, handler_, options_, handshakes_, std::move(socket),
                                                          std::move(peer), std::move(place))));
@@ -156,6 +163,7 @@ void Server::Sweep() {
     if (connection->StalledIntervals() < kSweepsPerLimit) continue;
     log::info("closed the connection of {}: {}", connection->peer().address.address().to_string(),
               connection->handshaking() ? "its TLS handshake took too long" : "it stalled in the middle of a message");
+    connection->SetEnd(metrics::ConnectionEnd::kStalled);
     connection->Close();
   }
 }

@@ -12,6 +12,7 @@
 #include "base/loop.h"
 #include "base/result.h"
 #include "base/signal.h"
+#include "metrics/counts.h"
 #include "rpc/connection_control.h"
 #include "rpc/connection_table.h"
 #include "rpc/memory_budget.h"
@@ -59,6 +60,8 @@ struct ServerOptions {
   AgreedLimits step_up_limits{};
   // Clients may ask for TLS on their connections (RFC 9289). Null: the server has no TLS.
   std::shared_ptr<tls::Credentials> tls{};
+  // Counts the connections and their calls.
+  metrics::Recorder recorder{};
 };
 
 // A listening socket. Several servers, each on its own loop, may accept connections from it in turn.

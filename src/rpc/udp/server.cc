@@ -35,7 +35,8 @@ Server::Server(Loop& loop, CallHandler& handler, ServerOptions options)
       options_(options),
       readiness_(loop.context()),
       calls_(options.calls),
-      allowance_(options.replies, RandomKey()) {}
+      allowance_(options.replies, RandomKey()),
+      counts_(options.recorder.ForDatagrams()) {}
 
 Server::~Server() { assert(!receiving_ && calls_.size() == 0); }
 
@@ -97,6 +98,7 @@ Task<void> Server::Serve(Slice record, Route route) {
   peer.local = route.to;
   peer.buffers = &loop_.buffers();
   peer.loop = &loop_;
+  peer.counts = counts_;
   const Xid xid(LoadBig<uint32_t>(record.data()));
   const size_t octets = record.size();
   Message call = Message::Whole(std::move(record));

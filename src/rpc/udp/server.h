@@ -12,6 +12,7 @@
 #include "base/loop.h"
 #include "base/result.h"
 #include "base/signal.h"
+#include "metrics/counts.h"
 #include "rpc/transport.h"
 #include "rpc/udp/calls_under_way.h"
 #include "rpc/udp/datagrams.h"
@@ -30,6 +31,8 @@ struct ServerOptions {
   CallsUnderWay::Limits calls{};
   // Replies beyond the limits are not sent.
   ReplyAllowance::Limits replies{};
+  // Counts the calls.
+  metrics::Recorder recorder{};
 };
 
 // Serves one Listener on one loop, to which the server belongs. Each call is executed on arrival. Peer::connection is
@@ -66,6 +69,7 @@ class Server {
   BufferRef room_;                   // for the next datagram
   CallsUnderWay calls_;
   ReplyAllowance allowance_;
+  const std::shared_ptr<metrics::ConnectionCounts> counts_;  // of all calls; null if nothing counts them
   bool receiving_ = false;
   bool stopping_ = false;
   Signal changed_;

@@ -74,6 +74,17 @@ Task<std::optional<nfsstat4>> CallbackSender::DeliverUntil(TimePoint end, Client
 
 Task<CallbackSender::Answer> CallbackSender::CallOnce(ClientId client, const CallbackOperation& operation,
                                                       TimePoint end, OnlySession only) {
+  Answer answer = co_await Attempt(client, operation, end, only);
+  auto result = AttemptResult::kNoAnswer;
+  if (answer) result = answer->status == NFS4_OK ? AttemptResult::kOk : AttemptResult::kError;
+  for (Attempts& each : attempts_) {
+    if (each.operation == operation.number) each.results[static_cast<size_t>(result)].Add();
+  }
+  co_return answer;
+}
+
+Task<CallbackSender::Answer> CallbackSender::Attempt(ClientId client, const CallbackOperation& operation, TimePoint end,
+                                                     OnlySession only) {
   CallbackAddress address;
   const auto kind = state_.Run([&](StateTables& state) -> std::optional<SessionKind> {
     const Client* known = state.clients.Find(client);

@@ -13,6 +13,7 @@
 // loop and comes back.
 #pragma once
 
+#include <array>
 #include <atomic>
 #include <functional>
 #include <map>
@@ -26,6 +27,7 @@
 #include "base/loop.h"
 #include "base/pauses.h"
 #include "base/under_way.h"
+#include "metrics/counter.h"
 #include "nfs/v4/callback/callbacks.h"
 #include "nfs/v4/callback/wire.h"
 #include "nfs/v4/state/state.h"
@@ -80,6 +82,15 @@ class CallbackSender : public Callbacks {
   // The number of calls under way, including the calls that wait for their next attempt.
   size_t under_way() const { return under_way_.count(); }
 
+  // The attempts of calls with an operation, by operation and result. Any thread.
+  static constexpr size_t kResults = 3;
+  enum class AttemptResult : uint8_t { kOk, kError, kNoAnswer };
+  struct Attempts {
+    nfs4::nfs_cb_opnum4 operation;
+    std::array<metrics::SharedCounter, kResults> results;
+  };
+  const auto& attempts() const { return attempts_; }
+
  private:
   enum class Failure : uint8_t {
     kNoClient,
@@ -113,6 +124,8 @@ class CallbackSender : public Callbacks {
   Task<void> DeliverRecallAny(v4::RecallAny recall);
   Task<Answer> CallOnce(ClientId client, const CallbackOperation& operation, TimePoint end,
                         OnlySession only = std::nullopt);
+  Task<Answer> Attempt(ClientId client, const CallbackOperation& operation, TimePoint end,
+                       OnlySession only = std::nullopt);
 
   // session_path.cc
   Task<void> DeliverProbe(SessionId session, std::shared_ptr<rpc::BackChannel> channel);
@@ -139,6 +152,13 @@ class CallbackSender : public Callbacks {
   const Options options_;
 
   std::atomic<bool> stopping_{false};
+  std::array<Attempts, 7> attempts_{{{nfs4::OP_CB_GETATTR, {}},
+                                     {nfs4::OP_CB_RECALL, {}},
+                                     {nfs4::OP_CB_RECALL_ANY, {}},
+                                     {nfs4::OP_CB_RECALL_SLOT, {}},
+                                     {nfs4::OP_CB_NOTIFY_LOCK, {}},
+                                     {nfs4::OP_CB_OFFLOAD, {}},
+                                     {nfs4::OP_CB_CREDITRECALL, {}}}};
   // All members below belong to the home loop.
   UnderWay under_way_;
   Pauses pauses_;

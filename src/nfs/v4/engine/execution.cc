@@ -4,6 +4,8 @@
 #include <utility>
 
 #include "base/loop.h"
+#include "base/probes.h"
+#include "metrics/counts.h"
 #include "nfs/v4/state/state.h"
 #include "protocol/nfs4.h"
 #include "protocol/nfs4_compound.h"
@@ -34,11 +36,35 @@ Execution::Execution(const Services& services, rpc::CallContext& call, const Com
       head_(head),
       arguments_(arguments),
       results_(results, head.tag),
-      limit_(RoomWithin(services.settings.max_response)) {
+      limit_(RoomWithin(services.settings.max_response)),
+      counts_(CountsFor(call)) {
   if (compound_.dialect.session_kind() == SessionKind::kBound) LimitToConnection();
 }
 
+metrics::InterfaceCounts* Execution::CountsFor(const rpc::CallContext& call) {
+  return call.peer.counts ? call.peer.counts->loop().Find({NFS4_PROGRAM, NFS_V4, call.notes.variant}) : nullptr;
+}
+
+void Execution::Count(nfs_opnum4 number) {
+  if (!counts_) return;
+  metrics::LoopCounts& loop = compound_.call.peer.counts->loop();
+  const metrics::Ticks now = loop.clock().Now();
+  const auto status = static_cast<uint32_t>(status_);
+  counts_->Get(static_cast<uint32_t>(number)).Record(status, loop.clock().Between(counted_until_, now));
+  counted_until_ = now;
+  compound_.call.notes.ended = now;
+  const metrics::CallNotes& notes = compound_.call.notes;
+  if (compound_.current) {
+    loop.exports.Get(compound_.current->in().id().value())
+        .Record(status, notes.read_octets - read_octets_, notes.written_octets - written_octets_);
+  }
+  read_octets_ = notes.read_octets;
+  written_octets_ = notes.written_octets;
+}
+
 Task<nfsstat4> Execution::Run() {
+  counted_until_ = compound_.call.notes.began;
+  compound_.call.notes.operations = 0;
   // Over a bound connection, a COMPOUND without operations lacks its opener.
   if (head_.count == 0 && compound_.dialect.session_kind() == SessionKind::kBound) {
     co_return compound_.dialect.errors().without_opener;
@@ -48,7 +74,12 @@ Task<nfsstat4> Execution::Run() {
     if (Loop* const loop = compound_.call.peer.loop; loop && i > 0 && i % kOperationsInATurn == 0) {
       co_await NextTurn(*loop);
     }
-    status_ = co_await RunOne(i);
+    nfs_opnum4 number = OP_ILLEGAL;
+    status_ = co_await RunOne(i, number);
+    ++compound_.call.notes.operations;
+    PENSTOCK_PROBE(4, operation__end, compound_.call.xid.value(), compound_.call.peer.connection,
+                   static_cast<uint32_t>(number), static_cast<uint32_t>(status_));
+    Count(number);
   }
   co_return status_;
 }
@@ -169,10 +200,11 @@ nfsstat4 Execution::Check(uint32_t index, nfs_opnum4 number, const Operation* op
   return CheckRoom(size);
 }
 
-Task<nfsstat4> Execution::RunOne(uint32_t index) {
+Task<nfsstat4> Execution::RunOne(uint32_t index, nfs_opnum4& number) {
   uint32_t word;
   if (!arguments_.U32(word)) co_return Fail(OP_ILLEGAL, nullptr, NFS4ERR_BADXDR);
-  const auto number = static_cast<nfs_opnum4>(word);
+  number = static_cast<nfs_opnum4>(word);
+  PENSTOCK_PROBE(3, operation__begin, compound_.call.xid.value(), compound_.call.peer.connection, word);
   const Operation* operation = compound_.dialect.Find(number);
   if (const nfsstat4 status = Check(index, number, operation); status != NFS4_OK) {
     co_return Fail(number, operation, status);

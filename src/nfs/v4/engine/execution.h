@@ -12,6 +12,7 @@
 #include <variant>
 
 #include "base/task.h"
+#include "metrics/loop_counts.h"
 #include "nfs/v4/engine/compound.h"
 #include "nfs/v4/engine/compound_head.h"
 #include "nfs/v4/engine/results.h"
@@ -67,6 +68,7 @@ class Execution {
     bool repeats = false;  // see StreamTable::Started
   };
 
+  static metrics::InterfaceCounts* CountsFor(const rpc::CallContext& call);
   nfs4::nfsstat4 Fail(nfs4::nfs_opnum4 number, const Operation* operation, nfs4::nfsstat4 status);
   nfs4::nfsstat4 Check(uint32_t index, nfs4::nfs_opnum4 number, const Operation* operation) const;
   nfs4::nfsstat4 CheckOrder(uint32_t index, const Operation& operation) const;
@@ -75,7 +77,10 @@ class Execution {
   void LimitToConnection();
   std::optional<size_t> PlacedOctets() const;
   bool CanBeSent(size_t size) const;
-  Task<nfs4::nfsstat4> RunOne(uint32_t index);
+  // Executes the operation at this index, and stores its number.
+  Task<nfs4::nfsstat4> RunOne(uint32_t index, nfs4::nfs_opnum4& number);
+  // Counts the operation that has just ended, whose execution began at `counted_until_`.
+  void Count(nfs4::nfs_opnum4 number);
 
   // sequence.cc
   nfs4::nfsstat4 RunSequence();
@@ -104,6 +109,10 @@ class Execution {
   // The octets of the reply that the connection can send beside the payloads in Write chunks; see LimitToConnection().
   size_t sendable_ = SIZE_MAX;
   nfs4::nfsstat4 status_ = nfs4::NFS4_OK;
+  metrics::InterfaceCounts* const counts_;  // of the dialect; null if nothing is counted
+  metrics::Ticks counted_until_ = 0;        // when the last operation ended
+  uint64_t read_octets_ = 0;                // that were counted
+  uint64_t written_octets_ = 0;
   bool replayed_ = false;
   bool changed_ = false;
   bool wrote_ = false;

@@ -1,6 +1,7 @@
 #include "nfs/v4/engine/program.h"
 
 #include "base/utf8.h"
+#include "metrics/interface.h"
 #include "nfs/v4/attributes/convert.h"
 #include "nfs/v4/engine/execution.h"
 #include "nfs/v4/engine/judged_request.h"
@@ -48,6 +49,12 @@ bool CreatesOrBinds(const CompoundHead& head) {
   return head.first_operation == OP_SESSION_CREATE || head.first_operation == OP_SESSION_BIND;
 }
 
+// Names the dialect for the counters.
+uint16_t VariantOf(const Dialect& dialect) {
+  if (dialect.session_kind() == SessionKind::kBound) return metrics::kSess01Variant;
+  return static_cast<uint16_t>(dialect.minor_version().value() + 1);
+}
+
 // Writes the results of a COMPOUND that fails before its first operation.
 void Reject(const CompoundHead& head, nfsstat4 status, xdr::Encoder& encoder) {
   Results results(encoder, head.tag);
@@ -91,6 +98,7 @@ void Program::Preview(rpc::CallContext& context, xdr::Decoder& arguments) const 
 Task<rpc::AcceptStatus> Program::RunCompound(rpc::CallContext& context, xdr::Decoder& arguments,
                                              xdr::Encoder& results) const {
   const CompoundHead& head = *context.head.Get<CompoundHead>();
+  if (head.dialect) context.notes.variant = VariantOf(*head.dialect);
   if (!head.dialect || !IsUtf8(head.tag)) {
     Reject(head, head.dialect ? NFS4ERR_INVAL : NFS4ERR_MINOR_VERS_MISMATCH, results);
     context.keep = rpc::Keep::kNothing;
@@ -101,7 +109,10 @@ Task<rpc::AcceptStatus> Program::RunCompound(rpc::CallContext& context, xdr::Dec
   context.keep = execution.keep();
   if (execution.replayed()) co_return rpc::AcceptStatus::SUCCESS;
   execution.results().Finish(status);
-  if (execution.must_outlive_server()) co_await execution.Persist();
+  if (execution.must_outlive_server()) {
+    co_await execution.Persist();
+    context.notes.ended = 0;
+  }
   execution.Finish();
   // The arguments must end with the last operation, in the stream and beside it.
   const bool is_garbage = status == NFS4_OK && !arguments.Finish();

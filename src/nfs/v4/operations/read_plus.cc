@@ -53,11 +53,14 @@ class Segments {
       to_.Rewind(mark);
       AddHole(offset, data.size());
     } else {
+      data_octets_ += data.size();
       Count(kDataHeadSize + padded);
     }
     return true;
   }
   uint32_t count() const { return count_; }
+  // The octets of the data segments.
+  uint64_t data_octets() const { return data_octets_; }
 
  private:
   void Count(size_t octets) {
@@ -68,6 +71,7 @@ class Segments {
   xdr::Encoder& to_;
   size_t room_;
   uint32_t count_ = 0;
+  uint64_t data_octets_ = 0;
 };
 
 struct Extent {
@@ -150,6 +154,7 @@ Task<nfsstat4> ReadPlus(Compound& compound, const READ_PLUS4args& arguments, xdr
   }
   results.PatchU32(eof_at, told.end >= told.size || offset >= told.size ? 1 : 0);
   results.PatchU32(eof_at + 4, segments.count());
+  compound.call.notes.read_octets += segments.data_octets();
   co_return NFS4_OK;
 }
 

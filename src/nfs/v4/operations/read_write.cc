@@ -49,6 +49,7 @@ Task<READ4res> Read(Compound& compound, const READ4args& arguments) {
     data = *std::move(loaded);
   }
   if (data.size() < arguments.count && !observed.result->eof) compound.incomplete = true;
+  compound.call.notes.read_octets += data.size();
   co_return READ4res(NFS4_OK, READ4resok{.eof = observed.result->eof, .data = std::move(data)});
 }
 
@@ -67,6 +68,7 @@ Task<WRITE4res> Write(Compound& compound, const WRITE4args& arguments) {
                                                          FromStability(arguments.stable));
   if (!changed.result) co_return WRITE4res(DataStatus(compound, changed.result.error(), changed.object.after));
   if (changed.result->count < arguments.data.size()) compound.incomplete = true;
+  compound.call.notes.written_octets += changed.result->count;
   co_return WRITE4res(NFS4_OK, WRITE4resok{.count = changed.result->count,
                                            .committed = ToStability(changed.result->committed),
                                            .writeverf = ToVerifier(changed.result->verifier)});

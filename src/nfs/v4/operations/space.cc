@@ -150,7 +150,9 @@ Task<WRITE_SAME4res> WriteSame(Compound& compound, const WRITE_SAME4args& argume
   if (arguments.wsa_adb.adb_offset > std::numeric_limits<uint64_t>::max() - blocks.size()) {
     co_return WRITE_SAME4res(NFS4ERR_FBIG);
   }
-  co_return co_await WriteBlocks(compound, arguments, blocks);
+  auto written = co_await WriteBlocks(compound, arguments, blocks);
+  if (written.is_resok4()) compound.call.notes.written_octets += written.resok4().wr_count;
+  co_return written;
 }
 
 // RFC 7862 §15.5. Without read permission the advice has no effect; that is not an error.

@@ -100,6 +100,9 @@ class Files {
 
   // The number of records.
   size_t size() const { return records_.size(); }
+  // The number of records of a kind. Opens that were closed and delegations that were revoked count while their
+  // stateids are known.
+  size_t count(StateKind kind) const { return records_.count(kind); }
   // The number of delegations that can be recalled, and of opens that deny access to other clients.
   size_t claims() const { return delegations.count() + opens.denials(); }
   // Describes the first inconsistency; returns null if there is none (consistency.cc).

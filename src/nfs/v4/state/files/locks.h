@@ -96,6 +96,8 @@ class Locks {
   std::vector<LockNotice> TakeNotices() { return std::exchange(notices_, {}); }
   std::vector<LockNotice> TakeHostNotices() { return std::exchange(host_notices_, {}); }
 
+  // The number of locked ranges, of all clients.
+  size_t ranges() const { return ranges_; }
   bool IsFull() const { return ranges_ + kMoreRanges > records_.limits().ranges; }
   // Describes the first inconsistency; returns null if there is none (consistency.cc).
   const char* FindInconsistency() const;

@@ -44,6 +44,7 @@ void StateRecords::ForgetClient(ClientId client) {
 
 void StateRecords::RemoveState(StateRecord& record, Ending ending) {
   record.client->states.erase(record.in_client);
+  --kinds_[static_cast<size_t>(record.kind)];
   ids_.Remove(record, ending);
 }
 

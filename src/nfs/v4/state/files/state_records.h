@@ -5,6 +5,8 @@
 // or a delegation. It has a client from the client's first request for state until ForgetClient().
 #pragma once
 
+#include <array>
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <unordered_map>
@@ -60,6 +62,7 @@ class StateRecords {
   template <class Record>
   Record& AddState(std::unique_ptr<Record> record) {
     ClientFiles& client = *record->client;
+    ++kinds_[static_cast<size_t>(record->kind)];
     record->in_client = client.states.insert(client.states.end(), record.get());
     return ids_.Add(std::move(record));
   }
@@ -84,6 +87,8 @@ class StateRecords {
   bool IsFull() const { return ids_.size() >= limits_.states; }
   const StateLimits& limits() const { return limits_; }
   size_t size() const { return ids_.size(); }
+  // The number of records of a kind.
+  size_t count(StateKind kind) const { return kinds_[static_cast<size_t>(kind)]; }
 
   using AllFiles = std::unordered_map<NamedFile, std::unique_ptr<FileState>, NamedFileHash>;
   using AllClients = std::unordered_map<ClientId, std::unique_ptr<ClientFiles>>;
@@ -95,6 +100,7 @@ class StateRecords {
  private:
   StateLimits limits_;
   StateIdTable ids_;
+  std::array<size_t, 3> kinds_{};
   AllFiles files_;  // by identity: a file that has two names, or two exports, has one entry
   AllClients clients_;
 };

@@ -177,6 +177,12 @@ class Sessions {
   void SuspectChannel(const SessionId& session, const rpc::BackChannel& channel);
 
   size_t session_count() const { return session_count_; }
+  // The slots of all sessions, and those with a request under way. Takes time for each session.
+  struct SlotCounts {
+    size_t slots = 0;
+    size_t busy = 0;
+  };
+  SlotCounts CountSlots() const;
   // Describes the first inconsistency; returns null if there is none (consistency.cc).
   const char* FindInconsistency() const;
 

@@ -5,6 +5,16 @@
 
 namespace penstock::nfs::v4 {
 
+Sessions::SlotCounts Sessions::CountSlots() const {
+  SlotCounts counts;
+  for (const auto& session : sessions_) {
+    if (!session) continue;
+    counts.slots += session->slots.count();
+    counts.busy += session->slots.busy();
+  }
+  return counts;
+}
+
 // A client learns of a change by its next SEQUENCE.
 uint32_t Sessions::SlotTarget(const Session& session) const {
   return std::min({session.fore.ca_maxrequests, slot_limit_.Share(session_count_), slot_limit_.get()});

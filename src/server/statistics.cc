@@ -1,0 +1,155 @@
+#include "server/statistics.h"
+
+#include <fmt/core.h>
+
+#include <condition_variable>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <utility>
+
+#include "metrics/collect.h"
+#include "protocol/nfs4_callback.h"
+
+namespace penstock::server {
+namespace {
+
+using metrics::AddFamily;
+using metrics::Families;
+using metrics::Family;
+using Type = Family::Type;
+
+// The directories above exports, which NFS version 4 shows (nfs/v4/engine/namespace.h).
+constexpr uint32_t kPseudoExport = 0;
+constexpr const char* kPseudoPath = "(above exports)";
+
+void AddGauge(Families& to, std::string_view name, std::string_view help, double value) {
+  AddFamily(to, name, Type::kGauge, help).Add(value);
+}
+
+// A family with one label.
+struct Labelled {
+  std::string_view label;
+  size_t value;
+};
+void AddGauges(Families& to, std::string_view name, std::string_view help, std::string_view label,
+               std::initializer_list<Labelled> values) {
+  Family& family = AddFamily(to, name, Type::kGauge, help);
+  for (const Labelled& each : values) {
+    family.Add({{std::string(label), std::string(each.label)}}, static_cast<double>(each.value));
+  }
+}
+
+void CollectPool(const Workers& pool, Families& to) {
+  const Workers::Statistics now = pool.statistics();
+  AddGauges(to, "penstock_worker_threads", "Threads of the pool for calls that wait for a disk", "state",
+            {{"busy", now.busy}, {"idle", now.threads - std::min(now.threads, now.busy)}});
+  AddGauge(to, "penstock_worker_threads_limit", "The most threads of the pool", static_cast<double>(now.most));
+  AddGauges(to, "penstock_worker_queue", "Work that waits for a thread of the pool", "kind",
+            {{"metadata", now.waiting_metadata}, {"data", now.waiting_data}});
+}
+
+void CollectShares(const StatisticsSources& sources, Families& to) {
+  AddGauge(to, "penstock_connections_limit", "The most connections on all ports",
+           static_cast<double>(sources.connections.limits().connections));
+  AddGauge(to, "penstock_call_memory_bytes", "Shared memory that calls and replies use",
+           static_cast<double>(sources.memory.shared_octets()));
+  AddGauge(to, "penstock_call_memory_limit_bytes", "Shared memory for calls and replies",
+           static_cast<double>(sources.memory.octets()));
+  AddGauge(to, "penstock_reply_cache_entries", "Entries of the reply cache",
+           static_cast<double>(sources.replies.entries()));
+  AddGauge(to, "penstock_reply_cache_bytes", "Memory of the kept replies",
+           static_cast<double>(sources.replies.octets()));
+  AddGauge(to, "penstock_reply_cache_clients", "Clients that the reply cache knows",
+           static_cast<double>(sources.replies.clients()));
+  if (sources.open_files) {
+    AddGauge(to, "penstock_open_files", "Files of exports that are open between calls",
+             static_cast<double>(sources.open_files->descriptors()));
+  }
+  if (sources.acceptor) {
+    AddGauge(to, "penstock_gss_contexts", "Established contexts of RPCSEC_GSS",
+             static_cast<double>(sources.acceptor->contexts().established()));
+  }
+}
+
+void CollectNfs4(Nfs4& nfs4, Families& to) {
+  const Nfs4::Statistics now = nfs4.statistics();
+  AddGauge(to, "penstock_grace_period", "1 while clients may reclaim their state after a restart", now.in_grace);
+  AddGauges(to, "penstock_clients", "Clients with a lease (nfs4), and hosts that lock through NLM (nlm)", "kind",
+            {{"nfs4", now.clients}, {"nlm", now.hosts}});
+  AddGauges(to, "penstock_sessions", "Sessions", "kind", {{"4.1", now.sessions}, {"2004", now.bound_sessions}});
+  AddGauges(to, "penstock_session_slots", "Slots of the sessions of RFC 8881", "state",
+            {{"busy", now.busy_slots}, {"free", now.slots - now.busy_slots}});
+  AddGauge(to, "penstock_session_reply_bytes", "Memory of the replies that sessions keep",
+           static_cast<double>(now.kept_octets));
+  AddGauges(to, "penstock_states",
+            "Opens, lock stateids, locked ranges, and delegations; asynchronous copies that are running", "kind",
+            {{"open", now.opens},
+             {"lock", now.locks},
+             {"range", now.ranges},
+             {"delegation", now.delegations},
+             {"copy", now.copies}});
+  Family& callbacks =
+      AddFamily(to, "penstock_callbacks_total", Type::kCounter, "Attempts to call a client, such as recalls");
+  for (const auto& attempts : nfs4.callbacks().attempts()) {
+    const std::string_view name = XdrName(attempts.operation);
+    constexpr std::array<const char*, nfs::v4::CallbackSender::kResults> kResults = {"ok", "error", "no_answer"};
+    for (size_t i = 0; i < kResults.size(); ++i) {
+      callbacks.Add({{"operation", std::string(name.substr(name.find('_') + 1))}, {"result", kResults[i]}},
+                    static_cast<double>(attempts.results[i].value()));
+    }
+  }
+}
+
+void CollectLoops(const LoopDelays& delays, Families& to) {
+  Family& family =
+      AddFamily(to, "penstock_loop_delay_seconds", Type::kGauge, "How long each event loop took to answer this scrape");
+  Family answered{"penstock_loop_answers", "1 if the event loop answered this scrape in time", Type::kGauge};
+  for (size_t i = 0; i < delays.size(); ++i) {
+    const metrics::Labels labels{{"loop", fmt::format("{}", i)}};
+    if (delays[i]) family.Add(labels, std::chrono::duration<double>(*delays[i]).count());
+    answered.Add(labels, delays[i].has_value());
+  }
+  to.push_back(std::move(answered));
+}
+
+}  // namespace
+
+LoopDelays AskLoops(std::span<Loop* const> loops, Duration limit) {
+  struct Answers {
+    std::mutex mutex;
+    std::condition_variable all;
+    size_t left;
+    LoopDelays delays;
+  };
+  const auto answers = std::make_shared<Answers>();
+  answers->left = loops.size();
+  answers->delays.resize(loops.size());
+  const auto began = std::chrono::steady_clock::now();
+  for (size_t i = 0; i < loops.size(); ++i) {
+    loops[i]->Post([answers, i, began] {
+      const std::lock_guard lock(answers->mutex);
+      answers->delays[i] = std::chrono::steady_clock::now() - began;
+      if (--answers->left == 0) answers->all.notify_all();
+    });
+  }
+  std::unique_lock lock(answers->mutex);
+  answers->all.wait_for(lock, limit, [&] { return answers->left == 0; });
+  return answers->delays;
+}
+
+Families CollectStatistics(const StatisticsSources& sources, bool ready, const LoopDelays& delays) {
+  Families families;
+  AddGauge(families, "penstock_ready", "1 while the server serves calls, as /readyz says", ready);
+  metrics::ExportPaths paths{{kPseudoExport, kPseudoPath}};
+  for (const auto& each : sources.exports.all()) paths[each->id().value()] = each->path();
+  metrics::Collect(sources.counts, paths, families);
+  CollectShares(sources, families);
+  CollectNfs4(sources.nfs4, families);
+  CollectPool(sources.pool, families);
+  CollectLoops(delays, families);
+  metrics::CollectProcess(families);
+  return families;
+}
+
+}  // namespace penstock::server

@@ -1,0 +1,110 @@
+// The pages for monitors and people: docs/metrics.md.
+#include <fmt/core.h>
+
+#include <chrono>
+#include <utility>
+
+#include "server/server.h"
+#include "server/statistics.h"
+#include "watch/dashboard.h"
+#include "watch/exposition.h"
+
+namespace penstock::server {
+namespace {
+
+// A loop that does not run a function in this time hangs: its turns take milliseconds.
+constexpr Duration kHealthLimit = std::chrono::seconds(2);
+// A scrape does not wait longer for the loops.
+constexpr Duration kScrapeLimit = std::chrono::seconds(1);
+
+std::string BoundsAsJson() {
+  std::string json = "[";
+  for (const int64_t bound : metrics::kLatencyNanoseconds) {
+    json += fmt::format("{}{}", json.size() > 1 ? ", " : "", static_cast<double>(bound) / 1e9);
+  }
+  return json + "]";
+}
+
+}  // namespace
+
+SetupResult<void> Server::OpenMetrics() {
+  if (!options_.metrics) return {};
+  watch::HttpServer::Pages pages;
+  pages["/metrics"] = [this] { return ShowMetrics(); };
+  pages["/healthz"] = [this] { return ShowHealth(); };
+  pages["/readyz"] = [this] { return ShowReadiness(); };
+  pages["/dashboard.json"] = [this] { return ShowDashboardData(); };
+  pages["/"] = [] {
+    return watch::Response{.type = "text/html; charset=utf-8", .body = std::string(watch::DashboardPage())};
+  };
+  PENSTOCK_TRY(http_, watch::HttpServer::Open(*options_.metrics, std::move(pages)));
+  return {};
+}
+
+std::string Server::WhyNotReady() const {
+  switch (phase_.load()) {
+    case Phase::kStarting:
+      return "starting: the ports do not answer yet";
+    case Phase::kServing:
+      return {};
+    case Phase::kDraining:
+      return "draining: the server stops, and accepts no more calls";
+  }
+  std::unreachable();
+}
+
+watch::Response Server::ShowHealth() {
+  if (const std::string reason = WhyNotReady(); !reason.empty()) return {.body = "alive, but " + reason + "\n"};
+  std::vector<Loop*> loops;
+  for (const auto& each : loops_) loops.push_back(&each->loop());
+  const LoopDelays delays = AskLoops(loops, kHealthLimit);
+  for (size_t i = 0; i < delays.size(); ++i) {
+    if (delays[i] || phase_ != Phase::kServing) continue;
+    return {.status = 503, .body = fmt::format("event loop {} has not answered for two seconds\n", i)};
+  }
+  return {.body = "ok\n"};
+}
+
+watch::Response Server::ShowReadiness() {
+  if (const std::string reason = WhyNotReady(); !reason.empty()) return {.status = 503, .body = reason + "\n"};
+  if (!nfs4_->statistics().in_grace) return {.body = "ready\n"};
+  return {
+      .body =
+          "ready; grace period: clients reclaim their state, and new opens and locks of version 4 wait for its end\n"};
+}
+
+metrics::Families Server::CollectMetrics() {
+  const bool ready = phase_ == Phase::kServing;
+  LoopDelays delays;
+  if (ready) {
+    std::vector<Loop*> loops;
+    for (const auto& each : loops_) loops.push_back(&each->loop());
+    delays = AskLoops(loops, kScrapeLimit);
+  }
+  return CollectStatistics({.counts = *counts_,
+                            .exports = exports_,
+                            .connections = *connections_,
+                            .memory = *memory_,
+                            .replies = replies_,
+                            .pool = *pool_,
+                            .nfs4 = *nfs4_,
+                            .open_files = open_files_.get(),
+                            .acceptor = acceptor_.get()},
+                           ready, delays);
+}
+
+watch::Response Server::ShowMetrics() {
+  if (!started_) return {.status = 503, .body = WhyNotReady() + "\n"};
+  return {.type = std::string(watch::kPrometheusType), .body = watch::ToPrometheus(CollectMetrics())};
+}
+
+watch::Response Server::ShowDashboardData() {
+  const std::string reason = WhyNotReady();
+  const auto now = std::chrono::system_clock::now().time_since_epoch();
+  return {.type = "application/json",
+          .body = fmt::format("{{\"time\": {}, \"ready\": {}, \"reason\": {}, \"bounds\": {}, \"metrics\": {}}}\n",
+                              std::chrono::duration<double>(now).count(), reason.empty(), watch::QuoteJson(reason),
+                              BoundsAsJson(), started_ ? watch::ToJson(CollectMetrics()) : "{}")};
+}
+
+}  // namespace penstock::server

@@ -1,0 +1,150 @@
+#include "watch/http_server.h"
+
+#include <fcntl.h>
+#include <fmt/core.h>
+#include <microhttpd.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <asio/ip/tcp.hpp>
+#include <cerrno>
+#include <charconv>
+#include <cstdarg>
+#include <cstdio>
+#include <utility>
+
+#include "base/data.h"
+#include "base/log.h"
+
+namespace penstock::watch {
+namespace {
+
+constexpr unsigned kThreads = 2;
+constexpr unsigned kConnections = 32;  // of all threads; see kOtherDescriptors
+constexpr unsigned kIdleSeconds = 10;  // a connection without progress is closed
+constexpr int kBacklog = 64;
+
+std::string ToText(const SocketAddress& address) {
+  const std::string host = address.address().to_string();
+  return address.address().is_v6() ? fmt::format("[{}]:{}", host, address.port())
+                                   : fmt::format("{}:{}", host, address.port());
+}
+
+// Returns a socket that listens there. Replaces `address` by the socket's own, if its port was 0.
+SetupResult<FileDescriptor> Listen(SocketAddress& address) {
+  const auto failed = [&](int error) {
+    std::string why = fmt::format("--metrics: cannot listen on {}: {}", ToText(address), DescribeErrno(error));
+    if (error == EADDRINUSE) why += "; is another server running there?";
+    return std::unexpected(SetupError{std::move(why)});
+  };
+  FileDescriptor socket(::socket(address.protocol().family(), SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+  if (!socket) return failed(errno);
+  const int on = 1;
+  ::setsockopt(socket.get(), SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
+  if (::bind(socket.get(), address.data(), static_cast<socklen_t>(address.size())) != 0 ||
+      ::listen(socket.get(), kBacklog) != 0) {
+    return failed(errno);
+  }
+  auto size = static_cast<socklen_t>(address.capacity());
+  if (::getsockname(socket.get(), address.data(), &size) != 0) return failed(errno);
+  return socket;
+}
+
+MHD_Result Send(MHD_Connection* connection, const Response& response, const char* allow = nullptr) {
+  MHD_Response* const answer =
+      MHD_create_response_from_buffer(response.body.size(), const_cast<char*>(response.body.data()),  // copied
+                                      MHD_RESPMEM_MUST_COPY);
+  if (!answer) return MHD_NO;
+  MHD_add_response_header(answer, MHD_HTTP_HEADER_CONTENT_TYPE, response.type.c_str());
+  MHD_add_response_header(answer, MHD_HTTP_HEADER_CACHE_CONTROL, "no-store");
+  MHD_add_response_header(answer, MHD_HTTP_HEADER_CONNECTION, "close");
+  MHD_add_response_header(answer, "X-Content-Type-Options", "nosniff");
+  MHD_add_response_header(answer, "Referrer-Policy", "no-referrer");
+  MHD_add_response_header(answer, "Content-Security-Policy",
+                          "default-src 'self'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; img-src data:; "
+                          "frame-ancestors 'none'");
+  if (allow) MHD_add_response_header(answer, MHD_HTTP_HEADER_ALLOW, allow);
+  const MHD_Result queued = MHD_queue_response(connection, static_cast<unsigned>(response.status), answer);
+  MHD_destroy_response(answer);
+  return queued;
+}
+
+void Log(void* /*unused*/, const char* format, va_list arguments) {
+  char line[256];
+  std::vsnprintf(line, sizeof line, format, arguments);
+  log::debug("metrics: {}", line);
+}
+
+}  // namespace
+
+struct HttpServer::Callbacks {
+  static MHD_Result Handle(void* server, MHD_Connection* connection, const char* path, const char* verb,
+                           const char* /*version*/, const char* /*upload*/, size_t* upload_size, void** seen) {
+    const auto& self = *static_cast<const HttpServer*>(server);
+    // The library calls once for the head, and again for each part of a body, which is not read.
+    if (!*seen) {
+      *seen = connection;
+      return MHD_YES;
+    }
+    if (*upload_size > 0) {
+      *upload_size = 0;
+      return MHD_YES;
+    }
+    const std::string_view method = verb;
+    if (method != MHD_HTTP_METHOD_GET && method != MHD_HTTP_METHOD_HEAD) {
+      return Send(connection, {.status = MHD_HTTP_METHOD_NOT_ALLOWED, .body = "only GET\n"}, "GET, HEAD");
+    }
+    const auto page = self.pages_.find(std::string_view(path));
+    if (page == self.pages_.end()) return Send(connection, {.status = MHD_HTTP_NOT_FOUND, .body = "no such page\n"});
+    return Send(connection, page->second());
+  }
+};
+
+HttpServer::HttpServer(Pages pages) : pages_(std::move(pages)) {}
+
+HttpServer::~HttpServer() {
+  if (daemon_) MHD_stop_daemon(daemon_);
+}
+
+SetupResult<std::unique_ptr<HttpServer>> HttpServer::Open(const SocketAddress& address, Pages pages) {
+  std::unique_ptr<HttpServer> server(new HttpServer(std::move(pages)));
+  server->local_ = address;
+  PENSTOCK_TRY(const FileDescriptor socket, Listen(server->local_));
+  const int duplicate = ::fcntl(socket.get(), F_DUPFD_CLOEXEC, 0);  // the daemon closes it
+  server->daemon_ = MHD_start_daemon(
+      MHD_USE_EPOLL_INTERNAL_THREAD | MHD_USE_ERROR_LOG, 0, nullptr, nullptr, &Callbacks::Handle, server.get(),
+      MHD_OPTION_EXTERNAL_LOGGER, &Log, nullptr, MHD_OPTION_LISTEN_SOCKET, duplicate, MHD_OPTION_THREAD_POOL_SIZE,
+      kThreads, MHD_OPTION_CONNECTION_LIMIT, kConnections, MHD_OPTION_CONNECTION_TIMEOUT, kIdleSeconds, MHD_OPTION_END);
+  if (duplicate < 0 || !server->daemon_) {
+    return std::unexpected(SetupError{fmt::format("--metrics: cannot serve on {}", ToText(server->local_))});
+  }
+  return server;
+}
+
+SetupResult<SocketAddress> ParseEndpoint(std::string_view text) {
+  const auto failed = [&] {
+    return std::unexpected(
+        SetupError{fmt::format("\"{}\" is not [ADDRESS:]PORT, such as 9469, 10.0.0.1:9469 or [::1]:9469", text)});
+  };
+  std::string host = "127.0.0.1";
+  std::string_view port = text;
+  if (const size_t colon = text.rfind(':'); colon != std::string_view::npos) {
+    host = text.substr(0, colon);
+    port = text.substr(colon + 1);
+    const bool in_brackets = host.size() > 2 && host.front() == '[' && host.back() == ']';
+    if (in_brackets) {
+      host = host.substr(1, host.size() - 2);
+    } else if (host.find(':') != std::string::npos) {
+      return failed();
+    }
+  }
+  uint16_t number = 0;
+  const auto [end, error] = std::from_chars(port.data(), port.data() + port.size(), number);
+  if (error != std::errc() || end != port.data() + port.size()) return failed();
+  asio::error_code not_an_address;
+  const IpAddress address = asio::ip::make_address(host, not_an_address);
+  if (not_an_address) return failed();
+  return SocketAddress(address, number);
+}
+
+}  // namespace penstock::watch

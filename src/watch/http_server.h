@@ -1,0 +1,53 @@
+// A small HTTP server for monitors and people, without authentication.
+#pragma once
+
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+#include <string_view>
+
+#include "base/address.h"
+#include "base/result.h"
+
+struct MHD_Daemon;
+
+namespace penstock::watch {
+
+struct Response {
+  int status = 200;
+  std::string type = "text/plain; charset=utf-8";
+  std::string body;
+};
+
+// Answers GET (and HEAD) for the paths that it is given, each by a function. Everything else is 404 or 405. It has a
+// fixed number of threads of its own, and a limit on connections. Readers that are slow hold a connection, but no
+// thread, and are disconnected if they make no progress.
+class HttpServer {
+ public:
+  // Called on one of the server's threads, several at the same time.
+  using Page = std::function<Response()>;
+  using Pages = std::map<std::string, Page, std::less<>>;
+
+  // Listens on the address. With port 0 the system chooses a port. The error is for the operator.
+  static SetupResult<std::unique_ptr<HttpServer>> Open(const SocketAddress& address, Pages pages);
+  // Waits until no page is being made.
+  ~HttpServer();
+  HttpServer(const HttpServer&) = delete;
+  HttpServer& operator=(const HttpServer&) = delete;
+
+  const SocketAddress& local() const { return local_; }
+
+ private:
+  explicit HttpServer(Pages pages);
+  struct Callbacks;
+
+  const Pages pages_;
+  MHD_Daemon* daemon_ = nullptr;
+  SocketAddress local_;
+};
+
+// Reads "[ADDRESS:]PORT", with an IPv6 address in brackets. Without an address it is 127.0.0.1.
+SetupResult<SocketAddress> ParseEndpoint(std::string_view text);
+
+}  // namespace penstock::watch
