@@ -13,13 +13,13 @@ namespace penstock::cli {
 
 namespace {
 
-const char* Environment(const char* variable) {
+const char* ValueInEnvironment(const char* variable) {
   return std::getenv(variable);  // NOLINT(concurrency-mt-unsafe): before any other thread
 }
 
 // Sets an option that the command line does not set.
 void FillFromEnvironment(std::string& option, const char* variable) {
-  const char* const text = Environment(variable);
+  const char* const text = ValueInEnvironment(variable);
   if (option.empty() && text) option = text;
 }
 
@@ -32,7 +32,7 @@ client::KerberosOptions WithPrincipal(client::KerberosOptions options) {
 template <class Value>
 SetupResult<std::optional<Value>> FromEnvironment(const char* variable, std::optional<Value> (*parse)(std::string_view),
                                                   std::string_view words) {
-  const char* const text = Environment(variable);
+  const char* const text = ValueInEnvironment(variable);
   if (!text || !*text) return std::nullopt;
   const std::optional<Value> value = parse(text);
   if (!value) return std::unexpected(SetupError{fmt::format("{}={}: must be {}", variable, text, words)});

@@ -19,6 +19,7 @@ struct Command {
 
 // Each of these adds its subcommand to the program's parser.
 Command AddServe(CLI::App& program);
+Command AddCheckConfig(CLI::App& program);
 Command AddPing(CLI::App& program);
 Command AddList(CLI::App& program);
 Command AddCat(CLI::App& program);

@@ -88,15 +88,15 @@ TEST_F(ProgramTest, TheHelpNamesEachCommand) {
   EXPECT_EQ(outcome.code, 0);
   EXPECT_EQ(outcome.errors, "");
   for (const char* const command : {"serve", "ping", "ls", "cat", "cp", "mkdir", "rm", "rmdir", "mv", "ln", "chmod",
-                                    "bench", "devices", "completion"}) {
+                                    "bench", "devices", "completion", "check-config"}) {
     EXPECT_THAT(outcome.output, HasSubstr(std::string("\n  ") + command + " "));
   }
 }
 
 TEST_F(ProgramTest, EachCommandExplainsItsOwnOptions) {
   for (const auto& [command, option] :
-       {std::pair("serve", "--export"), std::pair("ping", "--count"), std::pair("ls", "-l"),
-        std::pair("cat", "--trace"), std::pair("cp", "--in-place"), std::pair("mkdir", "--mode"),
+       {std::pair("serve", "--export"), std::pair("check-config", "--sample"), std::pair("ping", "--count"),
+        std::pair("ls", "-l"), std::pair("cat", "--trace"), std::pair("cp", "--in-place"), std::pair("mkdir", "--mode"),
         std::pair("rm", "--vers"), std::pair("rmdir", "--vers"), std::pair("mv", "PATH"), std::pair("ln", "--symbolic"),
         std::pair("chmod", "MODE"), std::pair("bench", "--server-pid"), std::pair("devices", "RDMA devices")}) {
     const Outcome outcome = Run({command, "--help"});

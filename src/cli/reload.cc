@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "base/log.h"
+#include "cli/configuration.h"
 
 namespace penstock::cli {
 namespace {
@@ -104,6 +105,13 @@ Reloaded Reloader::Apply() {
     return reloaded;
   }
   reloaded.changes = ChangesBetween(*before, *server_.exports().Get());
+  for (const std::string& key : Differences(now_, *configured)) {
+    if (!CanChange(key)) {
+      reloaded.after_restart.push_back(key);
+    } else if (!key.starts_with("exports.")) {
+      reloaded.changes.push_back(fmt::format("has another {}", key));
+    }
+  }
   if (server_.offers_tls()) reloaded.changes.push_back("uses the certificates that are now in the files");
   now_ = *std::move(configured);
   return reloaded;

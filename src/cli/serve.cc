@@ -18,6 +18,7 @@
 #include "base/log.h"
 #include "cli/client_runtime.h"
 #include "cli/commands.h"
+#include "cli/configuration.h"
 #include "cli/interface.h"
 #include "cli/reload.h"
 #include "cli/serve_options.h"
@@ -152,6 +153,11 @@ void PrintHowToMount(const server::Server& server, const server::Options& option
   const std::filesystem::path self = std::filesystem::read_symlink("/proc/self/exe", error);
   const std::string program = error ? "penstock" : std::filesystem::proximate(self, error).string();
   const auto& exports = table->all();
+  if (exports.empty()) {
+    fmt::print("Nothing is exported yet: SIGHUP reads the exports again\nready\n");
+    std::fflush(stdout);
+    return;
+  }
   const auto served = std::ranges::find_if(exports, [](const auto& each) { return !each->is_referral(); });
   const nfs::Export& shown = *(served == exports.end() ? exports.front() : *served);
   const std::string path = shown.path();
@@ -179,7 +185,8 @@ bool StopWithin(MadeServer made, std::unique_ptr<Reloader> reloader, Duration li
   return in_time;
 }
 
-int Serve(const ServeOptions& arguments) {
+// `configure` makes the options again, for a reload.
+int Serve(const ServeOptions& arguments, Reloader::Configure configure) {
   auto options = ServerOptionsOf(arguments);
   if (!options) return PrintError(options.error().message);
   // Made before any thread exists that could take the signals.
@@ -193,9 +200,7 @@ int Serve(const ServeOptions& arguments) {
   if (!fs::posix::ServedDirectories::ActsAsCallers()) WarnOfMissingRights();
   server.Start();
   lease_signals.TellTo(server);
-  auto reloader =
-      std::make_unique<Reloader>([arguments]() -> Result<ServeOptions, std::vector<Finding>> { return arguments; },
-                                 arguments, *made->exports, server);
+  auto reloader = std::make_unique<Reloader>(std::move(configure), arguments, *made->exports, server);
   signals.ReloadBy([&reloads = *reloader] { reloads.RunLater("SIGHUP"); });
   PrintHowToMount(server, *options);
   context.run();
@@ -209,18 +214,94 @@ int Serve(const ServeOptions& arguments) {
   std::_Exit(0);
 }
 
+// The command line of `serve`.
+struct ServeArguments {
+  explicit ServeArguments(CLI::App& command) : settings(AddServeOptions(command, options)) {}
+
+  ServeOptions options;  // without those of the environment and the file
+  Settings settings;
+  std::optional<std::string> config;
+  bool print = false;
+};
+
+void PrintFinding(const Finding& finding) {
+  fmt::print(stderr, "{}{}\n", finding.file.empty() ? "penstock: " : "", ToString(finding));
+}
+
+// Reads the configuration file and makes the options of the server.
+Result<Configuration, std::vector<Finding>> ReadConfiguration(const CommandLine& command_line) {
+  const Environment environment = EnvironmentOfProcess();
+  const auto file = FindConfigFile(command_line, environment);
+  if (!file) return std::unexpected(std::vector<Finding>{file.error()});
+  return Configure(command_line.flags, environment, *file);
+}
+
+int ConfigureAndServe(const ServeArguments& arguments) {
+  const CommandLine command_line{.flags = FlagValuesOf(arguments.settings), .config = arguments.config};
+  const auto made = ReadConfiguration(command_line);
+  if (!made) {
+    for (const Finding& mistake : made.error()) PrintFinding(mistake);
+    return 1;
+  }
+  for (const Finding& warning : made->warnings) log::warn("{}", ToString(warning));
+  if (arguments.print) {
+    fmt::print("{}", PrintConfiguration(*made));
+    return 0;
+  }
+  return Serve(made->options, [command_line]() -> Result<ServeOptions, std::vector<Finding>> {
+    auto again = ReadConfiguration(command_line);
+    if (!again) return std::unexpected(std::move(again).error());
+    return std::move(again->options);
+  });
+}
+
+int CheckConfig(const std::string& name) {
+  const auto file = ReadConfigFile(name);
+  const std::vector<Finding> findings = file ? CheckConfiguration(*file) : std::vector<Finding>{file.error()};
+  for (const Finding& finding : findings) PrintFinding(finding);
+  const auto errors = std::ranges::count(findings, Severity::kError, &Finding::severity);
+  if (errors > 0) return 1;
+  fmt::print("{}: no mistakes\n", name);
+  return 0;
+}
+
 }  // namespace
 
 Command AddServe(CLI::App& program) {
   CLI::App* const command = program.add_subcommand("serve", "Serve directories over NFS/RDMA and NFS/TCP");
-  const auto options = std::make_shared<ServeOptions>();
-  AddServeOptions(*command, *options);
-  SetFooter(*command, "",
+  const auto arguments = std::make_shared<ServeArguments>(*command);
+  command
+      ->add_option("--config", arguments->config,
+                   fmt::format("Read the options that neither flags nor variables of the environment (PENSTOCK_...)\n"
+                               "set from this TOML file. The default is {}, unless a DIR, an\n"
+                               "--export or --exports is given. none: no file",
+                               kDefaultConfigFile))
+      ->type_name("FILE");
+  command->add_flag("--print-config", arguments->print,
+                    "Print the effective configuration as TOML, with the source of each value, and exit");
+  SetFooter(*command, "SIGHUP has the configuration, the tables of --exports and the certificates read again.",
             {"# Serve a directory to programs on this host, over TCP and software iWARP", "penstock serve /srv/data",
              "# Serve it to a network; root of the clients is the anonymous user",
              "penstock serve --listen 0.0.0.0 --export /data=/srv/data:rw,root_squash,client=192.0.2.0/24",
-             "# Require Kerberos with encryption", "penstock serve --export /private=/srv/private:rw,sec=krb5p"});
-  return {command, [options] { return Serve(*options); }};
+             "# Serve what the table of the kernel's server names", "penstock serve --listen :: --exports /etc/exports"});
+  return {command, [arguments] { return ConfigureAndServe(*arguments); }};
+}
+
+Command AddCheckConfig(CLI::App& program) {
+  CLI::App* const command =
+      program.add_subcommand("check-config", "Check a configuration file of serve, and the tables of exports it names");
+  const auto file = std::make_shared<std::string>(kDefaultConfigFile);
+  const auto sample = std::make_shared<bool>(false);
+  command->add_option("--config", *file, "The file to check")->type_name("FILE")->capture_default_str();
+  command->add_flag("--sample", *sample, "Print a file with all options and their default values instead");
+  SetFooter(*command, "Each mistake is a line FILE:LINE: MESSAGE. The exit code is 1 if there is one.",
+            {"# Before a reload", "penstock check-config --config /etc/penstock/penstock.toml",
+             "# Begin a configuration of your own", "penstock check-config --sample > penstock.toml"});
+  return {command, [file, sample] {
+            if (!*sample) return CheckConfig(*file);
+            fmt::print("{}", SampleConfiguration());
+            return 0;
+          }};
 }
 
 }  // namespace penstock::cli

@@ -15,184 +15,11 @@
 namespace penstock::cli {
 namespace {
 
-void AddExportOptions(CLI::App& command, ServeOptions& options) {
-  command.add_option("DIR", options.directory, "Serve this directory as /, for reading and writing");
-  CLI::Option* const exports = command.add_option(
-      "--export", options.exports,
-      "PATH=DIR[:option,...]: serve DIR as PATH. The options are: ro, rw, root_squash, no_root_squash, all_squash\n"
-      "(with none of these three, root is squashed, except root of this host over loopback, from a port below 1024),\n"
-      "anonuid=N, anongid=N, client=NETWORK, secure (only ports below 1024, for connections that begin over TCP), "
-      "insecure (the default),\n"
-      "sec=FLAVOR[:FLAVOR...] with the flavors sys (the default), krb5, krb5i, krb5p, ccm, none,\n"
-      "xprtsec=PROTECTION[:PROTECTION...] with none, tls, mtls (the default is all of them), cert=NAME (with "
-      "xprtsec=mtls:\n"
-      "a name in the client's certificate, or \"address\" for its own address). May be repeated.\n"
-      "If DIR lies below the directory of another export, clients reach it only through its own export");
-  exports->allow_extra_args(false);  // The word after PATH=DIR may be the argument DIR.
-  command
-      .add_option("--exports", options.exports_files,
-                  "Serve the directories that this table names, in the syntax of exports(5): /etc/exports, or a\n"
-                  "directory of such tables, as /etc/exports.d. SIGHUP reads it again. May be repeated")
-      ->allow_extra_args(false);
-}
-
-void AddAddressOptions(CLI::App& command, ServeOptions& options) {
-  command.add_option("--listen", options.listen, "Listen on this address")->capture_default_str();
-  command.add_option("--tcp-port", options.tcp_port, "Port of NFS over TCP")->capture_default_str();
-  command.add_option("--rdma-port", options.rdma_port, "Port of NFS over RDMA")->capture_default_str();
-  command.add_option("--mount-port", options.mount_port, "Port of MOUNT and RQUOTA over TCP and UDP")
-      ->capture_default_str();
-  command
-      .add_option(
-          "--rpcbind", options.rpcbind,
-          "off, auto, required: register with the rpcbind of this host, so that clients find the ports. auto: if\n"
-          "one runs, and unless the server listens on a loopback address only")
-      ->check(CLI::IsMember({"off", "auto", "required"}))
-      ->capture_default_str();
-  command.add_flag("--portmap", options.port_mapper, "Answer as a port mapper on port 111, where no rpcbind runs");
-}
-
-void AddMonitoringOptions(CLI::App& command, ServeOptions& options) {
-  command
-      .add_option(
-          "--metrics", options.metrics,
-          "Answer monitors and people here over HTTP: /metrics for Prometheus, /healthz, /readyz, and a dashboard\n"
-          "at /. Without ADDRESS only this host can ask (127.0.0.1). There is no authentication")
-      ->type_name("[ADDRESS:]PORT");
-}
-
-void AddThreadOptions(CLI::App& command, ServeOptions& options) {
-  command.add_option("--threads", options.threads, "Number of event loops; 0: one for each processor")
-      ->check(CLI::Range(0u, 1024u))
-      ->capture_default_str();
-  command
-      .add_option("--workers", options.workers,
-                  "Number of threads for calls that wait for a disk; they are started when they are needed. A quarter\n"
-                  "of them serves only names and attributes; a single connection gets at most a quarter")
-      ->check(CLI::Range(1u, 1024u))
-      ->capture_default_str();
-  command
-      .add_option("--state-dir", options.state_directory,
-                  "Keep here what must survive a restart; the default is a directory below $XDG_STATE_HOME")
-      ->type_name("DIRECTORY");
-}
-
-void AddLimitOptions(CLI::App& command, ServeOptions& options) {
-  command
-      .add_option("--max-connections", options.max_connections, "Accept at most this many connections, on all ports")
-      ->check(CLI::Range(1u, 1u << 20))
-      ->capture_default_str();
-  command
-      .add_option("--max-connections-per-address", options.max_connections_per_address,
-                  "Accept at most this many from one IPv4 address or one IPv6 network of 64 bits; 0: a quarter of all")
-      ->check(CLI::Range(0u, 1u << 20))
-      ->capture_default_str();
-  command
-      .add_option(
-          "--idle-limit", options.idle_seconds,
-          "If there are as many connections as allowed, a new one replaces a connection that was idle for this long,\n"
-          "in seconds")
-      ->check(SecondsBetween(0.0, 86400.0))
-      ->capture_default_str();
-  command
-      .add_option(
-          "--memory", options.memory,
-          "Memory for calls and replies of all clients, e.g. 512MiB; at least 32MiB. The default is a quarter of the\n"
-          "memory of the machine or the control group, and at least 256MiB. A single host gets at most a quarter")
-      ->transform(CLI::AsSizeValue(false))
-      ->check(CLI::Range(uint64_t{server::kLeastMemory}, uint64_t{1} << 50));
-  command
-      .add_option("--stall-limit", options.stall_seconds,
-                  "Disconnect a peer that leaves a message or a reply unfinished for this many seconds")
-      ->check(SecondsBetween(0.1, 86400.0))
-      ->capture_default_str();
-}
-
-void AddNfs2Options(CLI::App& command, ServeOptions& options) {
-  command.add_flag(
-      "--nfs2", options.nfs2,
-      "Serve NFS version 2 as well, with versions 1 and 2 of MOUNT. These clients see no file above 4 GiB");
-}
-
-void AddNfs4Options(CLI::App& command, ServeOptions& options) {
-  command.add_option("--lease", options.lease_seconds, "NFSv4: a silent client keeps its state for this many seconds")
-      ->check(SecondsBetween(1.0, 3600.0))
-      ->capture_default_str();
-  command
-      .add_option(
-          "--grace", options.grace_seconds,
-          "NFSv4: seconds after a restart in which clients reclaim their state; at least the lease of the run before.\n"
-          "The period ends when all clients have reclaimed. 0: no such period, and clients lose their state")
-      ->check(SecondsBetween(0.0, 3600.0))
-      ->capture_default_str();
-  command.add_flag("--no-delegations", options.no_delegations,
-                   "NFSv4: give no delegations; for hosts whose programs change files that clients have open");
-  command
-      .add_option(
-          "--max-delegations", options.max_delegations,
-          "NFSv4: give at most this many delegations, which take up to 1.4 KiB each. From seven eighths on, the\n"
-          "clients that have the most must return some")
-      ->check(CLI::Range(1u, nfs::v4::Settings::kMostDelegations))
-      ->capture_default_str();
-  command.add_flag(
-      "--inter-server-copy", options.inter_server_copy,
-      "NFSv4.2: copy files from other servers for clients that ask for it, and let other servers copy files of this\n"
-      "one. The server then connects to addresses that its clients name");
-  command.add_option(
-      "--nfs4-domain", options.nfs4_domain,
-      "NFSv4: the domain of owners, which Kerberos clients get and send as name@DOMAIN. The default is the Domain of\n"
-      "/etc/idmapd.conf, or else the DNS domain of this host, or else localdomain. none: all clients get numbers");
-  command.add_flag("--nfs4-names", options.nfs4_names,
-                   "NFSv4: send names to clients without Kerberos as well; without this option they get numbers");
-}
-
-void AddBoundSessionOptions(CLI::App& command, ServeOptions& options) {
-  command
-      .add_option("--sess01", options.sess01,
-                  "NFSv4: offer the sessions of draft-talpey-nfsv4-rdma-sess-01 as well. off, tcp: no TCP connection\n"
-                  "becomes an RDMA connection; rdma: it does if the client asks for it (always by software iWARP)")
-      ->check(CLI::IsMember({"off", "tcp", "rdma"}))
-      ->capture_default_str();
-  const auto check = [](std::string& text) {
-    uint32_t boundary = 0;
-    const bool good = CLI::detail::lexical_cast(text, boundary) && server::IsPadding(boundary);
-    return good ? std::string() : fmt::format("{}: not 0 or a power of two from 64 to 4096", text);
-  };
-  command
-      .add_option(
-          "--sess01-pad", options.sess01_pad,
-          "NFSv4: clients of these sessions may pad their calls over RDMA so that the data of a WRITE begin on a\n"
-          "boundary of at most this many octets: a power of two from 64 to 4096. 0: they may not")
-      ->check(CLI::Validator(check, "0 or a power of two in [64 - 4096]"))
-      ->capture_default_str();
-}
-
-void AddSecurityOptions(CLI::App& command, ServeOptions& options) {
-  command
-      .add_option("--keytab", options.keytab,
-                  "Offer Kerberos (RPCSEC_GSS) with the keys of the service nfs in this file; the default is the "
-                  "host's keytab\n"
-                  "(KRB5_KTNAME), if the host has one")
-      ->type_name("FILE");
-  command
-      .add_option("--tls-cert", options.tls.certificate,
-                  "Offer TLS over TCP with the certificate in this file (PEM, authorities in between behind it)")
-      ->type_name("FILE");
-  command.add_option("--tls-key", options.tls.key, "The key of the certificate, without a password")->type_name("FILE");
-  command
-      .add_option("--tls-ca", options.tls.authorities,
-                  "Trust the clients' certificates that these authorities have signed; the file may have their "
-                  "revocation lists.\n"
-                  "SIGHUP reads all three files again")
-      ->type_name("FILE");
-  command
-      .add_option(
-          "--ccm-from", options.ccm_from,
-          "NETWORK[,NETWORK...]: networks whose connections are protected, as by IPsec. Clients there may use the\n"
-          "flavor ccm: calls without cryptography of their own, in the name of a Kerberos context")
-      ->allow_extra_args(false);
-  command.add_flag("--manage-gids", options.manage_gids,
-                   "Take users' groups from this host instead of their credentials, which carry at most sixteen");
+SetupResult<IpAddress> ParseAddress(const std::string& text) {
+  asio::error_code error;
+  const IpAddress address = asio::ip::make_address(text, error);
+  if (error) return std::unexpected(SetupError{fmt::format("--listen {}: not an IP address", text)});
+  return address;
 }
 
 // Adds the networks of a list whose elements are separated by commas. An empty element is an error: a network that was
@@ -212,47 +39,311 @@ SetupResult<void> AddNetworks(std::string_view list, std::vector<nfs::Network>& 
   }
 }
 
+// The checks of single values.
+SetupResult<void> CheckAddress(const std::string& text) {
+  PENSTOCK_CHECK(ParseAddress(text));
+  return {};
+}
+
+SetupResult<void> CheckExport(const std::string& text) {
+  PENSTOCK_TRY(const nfs::ExportSpec spec, nfs::ParseExportSpec(text));
+  PENSTOCK_CHECK(nfs::NormalizeExportPath(spec.path));
+  return {};
+}
+
+SetupResult<void> CheckDomain(const std::string& text) {
+  PENSTOCK_CHECK(ParseDomain(text));
+  return {};
+}
+
+SetupResult<void> CheckEndpoint(const std::string& text) {
+  PENSTOCK_CHECK(watch::ParseEndpoint(text));
+  return {};
+}
+
+SetupResult<void> CheckNetworks(const std::string& list) {
+  std::vector<nfs::Network> networks;
+  return AddNetworks(list, networks);
+}
+
+void AddExportOptions(Settings& settings, ServeOptions& options) {
+  settings.AddOption("DIR", options.directory, "Serve this directory as /, for reading and writing",
+                     {.table = "exports", .example = "/srv/nfs"});
+  CLI::Option* const exports = settings.AddOption(
+      "--export", options.exports,
+      "PATH=DIR[:option,...]: serve DIR as PATH. The options are: ro, rw, root_squash, no_root_squash, all_squash\n"
+      "(with none of these three, root is squashed, except root of this host over loopback, from a port below 1024),\n"
+      "anonuid=N, anongid=N, client=NETWORK, secure (only ports below 1024, for connections that begin over TCP), "
+      "insecure (the default),\n"
+      "sec=FLAVOR[:FLAVOR...] with the flavors sys (the default), krb5, krb5i, krb5p, ccm, none,\n"
+      "xprtsec=PROTECTION[:PROTECTION...] with none, tls, mtls (the default is all of them), cert=NAME (with "
+      "xprtsec=mtls:\n"
+      "a name in the client's certificate, or \"address\" for its own address). May be repeated.\n"
+      "If DIR lies below the directory of another export, clients reach it only through its own export",
+      {.table = "exports", .example = "/data=/srv/data:ro,client=192.0.2.0/24", .check = &CheckExport});
+  exports->allow_extra_args(false);  // The word after PATH=DIR may be the argument DIR.
+  settings
+      .AddOption("--exports", options.exports_files,
+                 "Serve the directories that this table names, in the syntax of exports(5): /etc/exports, or a\n"
+                 "directory of such tables, as /etc/exports.d. SIGHUP reads it again. May be repeated",
+                 {.table = "exports", .example = "/etc/exports", .key = "tables"})
+      ->type_name("FILE")
+      ->allow_extra_args(false);
+}
+
+void AddMonitoringOptions(Settings& settings, ServeOptions& options) {
+  settings
+      .AddOption(
+          "--metrics", options.metrics,
+          "Answer monitors and people here over HTTP: /metrics for Prometheus, /healthz, /readyz, and a dashboard\n"
+          "at /. Without ADDRESS only this host can ask (127.0.0.1). There is no authentication",
+          {.table = "monitoring", .example = "127.0.0.1:9469", .check = &CheckEndpoint})
+      ->type_name("[ADDRESS:]PORT");
+}
+
+void AddAddressOptions(Settings& settings, ServeOptions& options) {
+  settings.AddOption("--listen", options.listen, "Listen on this address", {.table = "listen", .check = &CheckAddress})
+      ->capture_default_str();
+  settings.AddOption("--tcp-port", options.tcp_port, "Port of NFS over TCP", {.table = "listen"})
+      ->capture_default_str();
+  settings.AddOption("--rdma-port", options.rdma_port, "Port of NFS over RDMA", {.table = "listen"})
+      ->capture_default_str();
+  settings
+      .AddOption("--mount-port", options.mount_port, "Port of MOUNT and RQUOTA over TCP and UDP", {.table = "listen"})
+      ->capture_default_str();
+  settings
+      .AddOption(
+          "--rpcbind", options.rpcbind,
+          "off, auto, required: register with the rpcbind of this host, so that clients find the ports. auto: if\n"
+          "one runs, and unless the server listens on a loopback address only",
+          {.table = "listen"})
+      ->check(CLI::IsMember({"off", "auto", "required"}))
+      ->capture_default_str();
+  settings.AddFlag("--portmap", options.port_mapper, "Answer as a port mapper on port 111, where no rpcbind runs",
+                   {.table = "listen"});
+}
+
+void AddThreadOptions(Settings& settings, ServeOptions& options) {
+  settings
+      .AddOption("--threads", options.threads, "Number of event loops; 0: one for each processor", {.table = "server"})
+      ->check(CLI::Range(0u, 1024u))
+      ->capture_default_str();
+  settings
+      .AddOption("--workers", options.workers,
+                 "Number of threads for calls that wait for a disk; they are started when they are needed. A quarter\n"
+                 "of them serves only names and attributes; a single connection gets at most a quarter",
+                 {.table = "server"})
+      ->check(CLI::Range(1u, 1024u))
+      ->capture_default_str();
+  settings
+      .AddOption("--state-dir", options.state_directory,
+                 "Keep here what must survive a restart; the default is a directory below $XDG_STATE_HOME",
+                 {.table = "server", .example = "/var/lib/penstock"})
+      ->type_name("DIRECTORY");
+}
+
+void AddLimitOptions(Settings& settings, ServeOptions& options) {
+  settings
+      .AddOption("--max-connections", options.max_connections, "Accept at most this many connections, on all ports",
+                 {.table = "limits"})
+      ->check(CLI::Range(1u, 1u << 20))
+      ->capture_default_str();
+  settings
+      .AddOption("--max-connections-per-address", options.max_connections_per_address,
+                 "Accept at most this many from one IPv4 address or one IPv6 network of 64 bits; 0: a quarter of all",
+                 {.table = "limits"})
+      ->check(CLI::Range(0u, 1u << 20))
+      ->capture_default_str();
+  settings
+      .AddOption(
+          "--idle-limit", options.idle_seconds,
+          "If there are as many connections as allowed, a new one replaces a connection that was idle for this long,\n"
+          "in seconds",
+          {.table = "limits", .unit = Unit::kSeconds})
+      ->check(SecondsBetween(0.0, 86400.0))
+      ->capture_default_str();
+  settings
+      .AddOption(
+          "--memory", options.memory,
+          "Memory for calls and replies of all clients, e.g. 512MiB; at least 32MiB. The default is a quarter of the\n"
+          "memory of the machine or the control group, and at least 256MiB. A single host gets at most a quarter",
+          {.table = "limits", .unit = Unit::kOctets, .example = "512MiB"})
+      ->transform(CLI::AsSizeValue(false))
+      ->check(CLI::Range(uint64_t{server::kLeastMemory}, uint64_t{1} << 50));
+  settings
+      .AddOption("--stall-limit", options.stall_seconds,
+                 "Disconnect a peer that leaves a message or a reply unfinished for this many seconds",
+                 {.table = "limits", .unit = Unit::kSeconds})
+      ->check(SecondsBetween(0.1, 86400.0))
+      ->capture_default_str();
+}
+
+void AddNfs2Options(Settings& settings, ServeOptions& options) {
+  settings.AddFlag("--nfs2", options.nfs2,
+                   "Serve NFS version 2 as well, with versions 1 and 2 of MOUNT. These clients see no file above 4 GiB",
+                   {.table = "protocols"});
+}
+
+void AddNfs4Options(Settings& settings, ServeOptions& options) {
+  settings
+      .AddOption("--lease", options.lease_seconds, "NFSv4: a silent client keeps its state for this many seconds",
+                 {.table = "nfs4", .unit = Unit::kSeconds})
+      ->check(SecondsBetween(1.0, 3600.0))
+      ->capture_default_str();
+  settings
+      .AddOption(
+          "--grace", options.grace_seconds,
+          "NFSv4: seconds after a restart in which clients reclaim their state; at least the lease of the run before.\n"
+          "The period ends when all clients have reclaimed. 0: no such period, and clients lose their state",
+          {.table = "nfs4", .unit = Unit::kSeconds})
+      ->check(SecondsBetween(0.0, 3600.0))
+      ->capture_default_str();
+  settings.AddFlag("--delegations,!--no-delegations", options.delegations,
+                   "NFSv4: give delegations, as by default. --no-delegations: give none, for hosts whose programs\n"
+                   "change files that clients have open",
+                   {.table = "nfs4"});
+  settings
+      .AddOption(
+          "--max-delegations", options.max_delegations,
+          "NFSv4: give at most this many delegations, which take up to 1.4 KiB each. From seven eighths on, the\n"
+          "clients that have the most must return some",
+          {.table = "nfs4"})
+      ->check(CLI::Range(1u, nfs::v4::Settings::kMostDelegations))
+      ->capture_default_str();
+  settings.AddFlag(
+      "--inter-server-copy", options.inter_server_copy,
+      "NFSv4.2: copy files from other servers for clients that ask for it, and let other servers copy files of this\n"
+      "one. The server then connects to addresses that its clients name",
+      {.table = "nfs4"});
+  settings.AddOption(
+      "--nfs4-domain", options.nfs4_domain,
+      "NFSv4: the domain of owners, which Kerberos clients get and send as name@DOMAIN. The default is the Domain of\n"
+      "/etc/idmapd.conf, or else the DNS domain of this host, or else localdomain. none: all clients get numbers",
+      {.table = "nfs4", .example = "example.org", .check = &CheckDomain});
+  settings.AddFlag("--nfs4-names", options.nfs4_names,
+                   "NFSv4: send names to clients without Kerberos as well; without this option they get numbers",
+                   {.table = "nfs4"});
+}
+
+void AddBoundSessionOptions(Settings& settings, ServeOptions& options) {
+  settings
+      .AddOption("--sess01", options.sess01,
+                 "NFSv4: offer the sessions of draft-talpey-nfsv4-rdma-sess-01 as well. off, tcp: no TCP connection\n"
+                 "becomes an RDMA connection; rdma: it does if the client asks for it (always by software iWARP)",
+                 {.table = "protocols"})
+      ->check(CLI::IsMember({"off", "tcp", "rdma"}))
+      ->capture_default_str();
+  const auto check = [](std::string& text) {
+    uint32_t boundary = 0;
+    const bool good = CLI::detail::lexical_cast(text, boundary) && server::IsPadding(boundary);
+    return good ? std::string() : fmt::format("{}: not 0 or a power of two from 64 to 4096", text);
+  };
+  settings
+      .AddOption(
+          "--sess01-pad", options.sess01_pad,
+          "NFSv4: clients of these sessions may pad their calls over RDMA so that the data of a WRITE begin on a\n"
+          "boundary of at most this many octets: a power of two from 64 to 4096. 0: they may not",
+          {.table = "protocols", .unit = Unit::kOctets})
+      ->check(CLI::Validator(check, "0 or a power of two in [64 - 4096]"))
+      ->capture_default_str();
+}
+
+void AddSecurityOptions(Settings& settings, ServeOptions& options) {
+  settings
+      .AddOption("--keytab", options.keytab,
+                 "Offer Kerberos (RPCSEC_GSS) with the keys of the service nfs in this file; the default is the host's "
+                 "keytab\n"
+                 "(KRB5_KTNAME), if the host has one",
+                 {.table = "security", .example = "/etc/krb5.keytab", .variable = "PENSTOCK_SERVER_KEYTAB"})
+      ->type_name("FILE");
+  settings
+      .AddOption("--tls-cert", options.tls.certificate,
+                 "Offer TLS over TCP with the certificate in this file (PEM, authorities in between behind it)",
+                 {.table = "tls", .example = "/etc/penstock/server.pem", .variable = "PENSTOCK_SERVER_TLS_CERT"})
+      ->type_name("FILE");
+  settings
+      .AddOption("--tls-key", options.tls.key, "The key of the certificate, without a password",
+                 {.table = "tls", .example = "/etc/penstock/server.key", .variable = "PENSTOCK_SERVER_TLS_KEY"})
+      ->type_name("FILE");
+  settings
+      .AddOption("--tls-ca", options.tls.authorities,
+                 "Trust the clients' certificates that these authorities have signed; the file may have their "
+                 "revocation lists.\n"
+                 "SIGHUP reads all three files again",
+                 {.table = "tls", .example = "/etc/penstock/clients.pem", .variable = "PENSTOCK_SERVER_TLS_CA"})
+      ->type_name("FILE");
+  settings
+      .AddOption(
+          "--ccm-from", options.ccm_from,
+          "NETWORK[,NETWORK...]: networks whose connections are protected, as by IPsec. Clients there may use the\n"
+          "flavor ccm: calls without cryptography of their own, in the name of a Kerberos context",
+          {.table = "security", .example = "10.0.0.0/8", .check = &CheckNetworks})
+      ->allow_extra_args(false);
+  settings.AddFlag("--manage-gids", options.manage_gids,
+                   "Take users' groups from this host instead of their credentials, which carry at most sixteen",
+                   {.table = "security"});
+}
+
 }  // namespace
 
-void AddServeOptions(CLI::App& command, ServeOptions& options) {
-  AddExportOptions(command, options);
-  AddAddressOptions(command, options);
-  AddMonitoringOptions(command, options);
-  AddThreadOptions(command, options);
-  AddLimitOptions(command, options);
-  AddNfs2Options(command, options);
-  AddNfs4Options(command, options);
-  AddBoundSessionOptions(command, options);
-  AddSecurityOptions(command, options);
-  command
-      .add_option("--crc", options.crc,
-                  "on, off: use check values over iWARP; off applies to clients that request none as well")
+Settings AddServeOptions(CLI::App& command, ServeOptions& options) {
+  Settings settings(command);
+  AddExportOptions(settings, options);
+  AddAddressOptions(settings, options);
+  AddMonitoringOptions(settings, options);
+  AddThreadOptions(settings, options);
+  AddLimitOptions(settings, options);
+  AddNfs2Options(settings, options);
+  AddNfs4Options(settings, options);
+  AddBoundSessionOptions(settings, options);
+  AddSecurityOptions(settings, options);
+  settings
+      .AddOption("--crc", options.crc,
+                 "on, off: use check values over iWARP; off applies to clients that request none as well",
+                 {.table = "rdma"})
       ->capture_default_str();
   // Hidden: for tests.
-  command.add_option("--faults", options.faults)->group("");
-  command.add_option("--kept-octets", options.kept_octets)->group("");
+  settings.AddOption("--faults", options.faults, "", {})->group("");
+  settings.AddOption("--kept-octets", options.kept_octets, "", {})->group("");
   AddTraceOption(command, options.trace);
+  settings.Register(command.get_option("--trace"), options.trace, {.table = "rdma", .example = "/tmp/rdma.pcapng"});
   AddRdmaOptions(command, options.rdma);
+  settings.Register(command.get_option("--rdma"), options.rdma.rdma, {.table = "rdma"});
+  settings.Register(command.get_option("--rdma-device"), options.rdma.device, {.table = "rdma", .example = "mlx5_0"});
+  return settings;
+}
+
+std::vector<Contradiction> ContradictionsIn(const ServeOptions& options) {
+  std::vector<Contradiction> found;
+  if (options.sess01_pad > 0 && options.sess01 == "off") {
+    found.push_back({{"--sess01-pad", "--sess01"}, "--sess01-pad needs --sess01=tcp or --sess01=rdma"});
+  }
+  if (options.port_mapper && options.rpcbind == "required") {
+    found.push_back(
+        {{"--portmap", "--rpcbind"}, "--portmap takes the place of rpcbind: use it without --rpcbind required"});
+  }
+  if (options.nfs4_domain == "none" && options.nfs4_names) {
+    found.push_back({{"--nfs4-names", "--nfs4-domain"}, "--nfs4-names needs a domain, and --nfs4-domain is none"});
+  }
+  if (options.tls.certificate.empty() != options.tls.key.empty()) {
+    found.push_back({{"--tls-cert", "--tls-key"}, "--tls-cert and --tls-key belong together: give both"});
+  }
+  if (options.tls.certificate.empty() && !options.tls.authorities.empty()) {
+    found.push_back({{"--tls-ca"}, "--tls-ca needs a certificate of the server: --tls-cert and --tls-key"});
+  }
+  return found;
 }
 
 SetupResult<server::Options> ServerOptionsOf(const ServeOptions& options) {
   const auto seconds = [](double count) {
     return std::chrono::duration_cast<Duration>(std::chrono::duration<double>(count));
   };
-  if (options.sess01_pad > 0 && options.sess01 == "off") {
-    return std::unexpected(SetupError{"--sess01-pad needs --sess01=tcp or --sess01=rdma"});
-  }
-  if (options.port_mapper && options.rpcbind == "required") {
-    return std::unexpected(SetupError{"--portmap takes the place of rpcbind: use it without --rpcbind required"});
+  if (auto contradictions = ContradictionsIn(options); !contradictions.empty()) {
+    return std::unexpected(SetupError{std::move(contradictions.front().message)});
   }
   PENSTOCK_TRY(const std::optional<std::string> domain, ParseDomain(options.nfs4_domain));
-  if (domain == "" && options.nfs4_names) {
-    return std::unexpected(SetupError{"--nfs4-names needs a domain, and --nfs4-domain is none"});
-  }
   server::Options server;
-  asio::error_code error;
-  server.listen = asio::ip::make_address(options.listen, error);
-  if (error) return std::unexpected(SetupError{fmt::format("--listen {}: not an IP address", options.listen)});
+  PENSTOCK_TRY(server.listen, ParseAddress(options.listen));
   server.tcp_port = options.tcp_port;
   server.rdma_port = options.rdma_port;
   server.mount_port = options.mount_port;
@@ -270,14 +361,14 @@ SetupResult<server::Options> ServerOptionsOf(const ServeOptions& options) {
   server.connections = {.connections = options.max_connections,
                         .per_address = options.max_connections_per_address,
                         .idle_limit = seconds(options.idle_seconds)};
-  server.memory = options.memory;
+  server.memory = options.memory.value_or(0);
   server.stall_limit = seconds(options.stall_seconds);
   server.iwarp.crc = options.crc;
   server.nfs2 = options.nfs2;
   server.nfs4.lease = seconds(options.lease_seconds);
   server.nfs4.grace = seconds(options.grace_seconds);
   if (options.kept_octets) server.nfs4.max_kept_octets = *options.kept_octets;
-  server.nfs4.delegations = !options.no_delegations;
+  server.nfs4.delegations = options.delegations;
   server.nfs4.max_delegations = options.max_delegations;
   server.nfs4.inter_server_copy = options.inter_server_copy;
   server.nfs4.domain = domain.value_or("");
@@ -288,12 +379,6 @@ SetupResult<server::Options> ServerOptionsOf(const ServeOptions& options) {
   server.padding = options.sess01_pad;
   server.keytab = options.keytab;
   for (const std::string& list : options.ccm_from) PENSTOCK_CHECK(AddNetworks(list, server.ccm_from));
-  if (options.tls.certificate.empty() != options.tls.key.empty()) {
-    return std::unexpected(SetupError{"--tls-cert and --tls-key belong together: give both"});
-  }
-  if (options.tls.certificate.empty() && !options.tls.authorities.empty()) {
-    return std::unexpected(SetupError{"--tls-ca needs a certificate of the server: --tls-cert and --tls-key"});
-  }
   server.tls = options.tls;
   server.manage_gids = options.manage_gids;
   server.rdma = ChoiceOf(options.rdma);

@@ -9,12 +9,9 @@
 #include "base/finding.h"
 #include "base/result.h"
 #include "cli/common_options.h"
+#include "cli/settings.h"
 #include "server/options.h"
 #include "server/parts.h"
-
-namespace CLI {
-class App;
-}
 
 namespace penstock::cli {
 
@@ -35,7 +32,7 @@ struct ServeOptions {
   size_t max_connections = 1024;
   size_t max_connections_per_address = 0;  // 0: a quarter of all
   double idle_seconds = 10;
-  uint64_t memory = 0;  // bytes; 0: server::DefaultMemory()
+  std::optional<uint64_t> memory;  // bytes; the default: server::DefaultMemory()
   double stall_seconds = 60;
   bool crc = true;
   std::string trace;
@@ -44,7 +41,7 @@ struct ServeOptions {
   bool nfs2 = false;
   double lease_seconds = 90;
   double grace_seconds = 90;
-  bool no_delegations = false;
+  bool delegations = true;
   uint32_t max_delegations = nfs::v4::Settings().max_delegations;
   bool inter_server_copy = false;
   std::optional<std::string> nfs4_domain;  // see ParseDomain()
@@ -58,8 +55,16 @@ struct ServeOptions {
   RdmaOptions rdma;
 };
 
-// Adds the options to the command `serve`, which fill `options` when the command line is parsed.
-void AddServeOptions(CLI::App& command, ServeOptions& options);
+// Adds the options to the command `serve`, which fill `options` when the command line is parsed. Both must outlive the
+// settings, which describe the options. Options that only the command line can set belong to serve.cc.
+Settings AddServeOptions(CLI::App& command, ServeOptions& options);
+
+// Options that do not go together.
+struct Contradiction {
+  std::vector<std::string> flags;
+  std::string message;
+};
+std::vector<Contradiction> ContradictionsIn(const ServeOptions& options);
 
 // The server's settings. The error names the option that is wrong. Without --nfs4-domain the domain is empty: the
 // caller finds it, since that may take a while.

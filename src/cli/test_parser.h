@@ -18,8 +18,8 @@ struct Parsed {
 };
 
 // Parses the arguments of a command whose options `add(command, options)` registers.
-template <class Options>
-Parsed<Options> ParseWith(void (*add)(CLI::App&, Options&), std::vector<std::string> arguments) {
+template <class Result, class Options>
+Parsed<Options> ParseWith(Result (*add)(CLI::App&, Options&), std::vector<std::string> arguments) {
   Parsed<Options> parsed;
   CLI::App command;
   add(command, parsed.options);

@@ -142,7 +142,8 @@ Families CollectStatistics(const StatisticsSources& sources, bool ready, const L
   Families families;
   AddGauge(families, "penstock_ready", "1 while the server serves calls, as /readyz says", ready);
   metrics::ExportPaths paths{{kPseudoExport, kPseudoPath}};
-  for (const auto& each : sources.exports.all()) paths[each->id().value()] = each->path();
+  const auto table = sources.exports.Get();
+  for (const auto& each : table->all()) paths[each->id().value()] = each->path();
   metrics::Collect(sources.counts, paths, families);
   CollectShares(sources, families);
   CollectNfs4(sources.nfs4, families);
