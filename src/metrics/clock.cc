@@ -27,7 +27,9 @@ Clock::Clock() {
   while (now - began < kTime) now = Steady::now();
   const Ticks last = __rdtsc();
   if (last <= first) return;
-  nanoseconds_ = static_cast<double>(Duration(now - began).count()) / static_cast<double>(last - first);
+  const double nanoseconds = static_cast<double>(Duration(now - began).count()) / static_cast<double>(last - first);
+  if (nanoseconds >= 2) return;  // no processor is that slow
+  multiplier_ = static_cast<uint64_t>(nanoseconds * static_cast<double>(uint64_t{1} << kShift));
   counts_cycles_ = true;
 #endif
 }

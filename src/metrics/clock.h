@@ -1,6 +1,7 @@
 // The clock of the counters: cheaper to read than the system's, because every operation reads it.
 #pragma once
 
+#include <algorithm>
 #include <chrono>
 #include <cstdint>
 
@@ -30,13 +31,18 @@ class Clock {
   }
   Duration Between(Ticks begin, Ticks end) const {
     if (end <= begin) return Duration::zero();
-    return Duration(static_cast<Duration::rep>(static_cast<double>(end - begin) * nanoseconds_));
+    // The product of a longer time, of more than an hour or so, would not fit.
+    const Ticks passed = std::min(end - begin, kMostTicks);
+    return Duration(static_cast<Duration::rep>(passed * multiplier_ >> kShift));
   }
   bool counts_cycles() const { return counts_cycles_; }
 
  private:
+  static constexpr unsigned kShift = 20;
+  static constexpr Ticks kMostTicks = Ticks{1} << 43;
+  // The multiplier is below 2^21, since a tick is shorter than two nanoseconds.
   bool counts_cycles_ = false;
-  double nanoseconds_ = 1;  // of one tick
+  uint64_t multiplier_ = uint64_t{1} << kShift;  // the nanoseconds of a tick, times 2^kShift
 };
 
 }  // namespace penstock::metrics

@@ -27,5 +27,12 @@ TEST(ClockTest, TimeDoesNotGoBackwards) {
   EXPECT_EQ(clock.Between(10, 9), Duration::zero());
 }
 
+TEST(ClockTest, TakesLongTimes) {
+  const Clock clock;
+  const Duration most = clock.Between(0, UINT64_MAX);
+  EXPECT_GT(most, std::chrono::minutes(20));
+  EXPECT_EQ(clock.Between(0, UINT64_MAX / 2), most);
+}
+
 }  // namespace
 }  // namespace penstock::metrics
