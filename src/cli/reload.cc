@@ -109,7 +109,7 @@ Reloaded Reloader::Apply() {
     if (!CanChange(key)) {
       reloaded.after_restart.push_back(key);
     } else if (!key.starts_with("exports.")) {
-      reloaded.changes.push_back(fmt::format("has another {}", key));
+      reloaded.changes.push_back(fmt::format("takes another value of {}", key));
     }
   }
   if (server_.offers_tls()) reloaded.changes.push_back("uses the certificates that are now in the files");

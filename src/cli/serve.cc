@@ -279,11 +279,12 @@ Command AddServe(CLI::App& program) {
       ->type_name("FILE");
   command->add_flag("--print-config", arguments->print,
                     "Print the effective configuration as TOML, with the source of each value, and exit");
-  SetFooter(*command, "SIGHUP has the configuration, the tables of --exports and the certificates read again.",
-            {"# Serve a directory to programs on this host, over TCP and software iWARP", "penstock serve /srv/data",
-             "# Serve it to a network; root of the clients is the anonymous user",
-             "penstock serve --listen 0.0.0.0 --export /data=/srv/data:rw,root_squash,client=192.0.2.0/24",
-             "# Serve what the table of the kernel's server names", "penstock serve --listen :: --exports /etc/exports"});
+  SetFooter(
+      *command, "SIGHUP has the configuration, the tables of --exports and the certificates read again.",
+      {"# Serve a directory to programs on this host, over TCP and software iWARP", "penstock serve /srv/data",
+       "# Serve it to a network; root of the clients is the anonymous user",
+       "penstock serve --listen 0.0.0.0 --export /data=/srv/data:rw,root_squash,client=192.0.2.0/24",
+       "# Serve what the table of the kernel's server names", "penstock serve --listen :: --exports /etc/exports"});
   return {command, [arguments] { return ConfigureAndServe(*arguments); }};
 }
 
