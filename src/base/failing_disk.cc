@@ -164,8 +164,8 @@ class Disk {
  private:
   Disk() {
     // NOLINTBEGIN(concurrency-mt-unsafe): nothing changes the environment of a program under test
-    if (const char* path = std::getenv("PENSTOCK_FAILING_DISK")) rules_ = path;
-    if (const char* path = std::getenv("PENSTOCK_FAILING_DISK_LOG")) log_ = path;
+    if (const char* path = std::getenv("TEST_FAILING_DISK")) rules_ = path;
+    if (const char* path = std::getenv("TEST_FAILING_DISK_LOG")) log_ = path;
     // NOLINTEND(concurrency-mt-unsafe)
   }
 

@@ -1,8 +1,8 @@
 // A disk that fails on demand, for tests. It intercepts the program's calls of the C library's file functions.
 //
 // In a test program that links it, FailingDisk sets the rules. As a shared library for LD_PRELOAD, it reads the rules
-// from the file that PENSTOCK_FAILING_DISK names, and reads them again whenever that file changes. It then writes the
-// calls that make data stable, and the calls that hang, to the file that PENSTOCK_FAILING_DISK_LOG names. A rule is a
+// from the file that TEST_FAILING_DISK names, and reads them again whenever that file changes. It then writes the
+// calls that make data stable, and the calls that hang, to the file that TEST_FAILING_DISK_LOG names. A rule is a
 // line:
 //
 //   pread EIO /export/file            every pread of the file fails

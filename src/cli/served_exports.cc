@@ -62,6 +62,22 @@ SetupResult<std::vector<nfs::ExportSpec>> MountedBelow(const nfs::ExportSpec& sp
   return specs;
 }
 
+// Whether another configured export, served or not, has this directory, or one above it that is below the directory of
+// `outer`. Then that export decides who may use it.
+bool BelongsToAnother(const stdfs::path& directory, const nfs::ExportSpec& outer,
+                      const std::vector<nfs::ExportSpec>& configured) {
+  std::error_code error;
+  const auto is_below = [](const stdfs::path& inner, const stdfs::path& above) {
+    const auto [end, rest] = std::ranges::mismatch(above, inner);
+    return end == above.end();
+  };
+  const stdfs::path top = stdfs::weakly_canonical(outer.directory, error);
+  return std::ranges::any_of(configured, [&](const nfs::ExportSpec& each) {
+    const stdfs::path other = stdfs::weakly_canonical(each.directory, error);
+    return other != top && is_below(other, top) && is_below(directory, other);
+  });
+}
+
 // The export that contains the path, and no other one that does is deeper.
 const nfs::ExportSpec* DeepestOf(const std::vector<nfs::ExportSpec>& specs, std::string_view path) {
   const nfs::ExportSpec* deepest = nullptr;
@@ -77,11 +93,15 @@ const nfs::ExportSpec* DeepestOf(const std::vector<nfs::ExportSpec>& specs, std:
 
 SetupResult<std::vector<server::Export>> ServedExports::Open(std::vector<nfs::ExportSpec> specs,
                                                              std::vector<Finding>& findings) {
+  const std::vector<nfs::ExportSpec> configured = specs;
+  std::vector<stdfs::path> hidden;
   std::erase_if(specs, [&](const nfs::ExportSpec& each) {
     if (each.is_referral() || (each.place.empty() && !each.mount_point)) return false;
     const auto why = WhyNotThere(each);
     if (why)
       findings.push_back(FindingAt(each, Severity::kWarning, fmt::format("{} is not exported: {}", each.path, *why)));
+    // Its options keep clients of an outer export out of it.
+    if (why) hidden.push_back(each.directory);
     return why.has_value();
   });
   std::vector<nfs::ExportSpec> mounted;
@@ -89,7 +109,7 @@ SetupResult<std::vector<server::Export>> ServedExports::Open(std::vector<nfs::Ex
     if (!each.crosses_mounts || each.is_referral()) continue;
     PENSTOCK_TRY(std::vector<nfs::ExportSpec> below, MountedBelow(each));
     for (nfs::ExportSpec& one : below) {
-      if (DeepestOf(specs, one.path) != &each) continue;
+      if (DeepestOf(specs, one.path) != &each || BelongsToAnother(one.directory, each, configured)) continue;
       const FileDescriptor directory(::open(one.directory.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
       if (directory) {
         mounted.push_back(std::move(one));
@@ -103,15 +123,14 @@ SetupResult<std::vector<server::Export>> ServedExports::Open(std::vector<nfs::Ex
   std::ranges::move(mounted, std::back_inserter(specs));
 
   std::vector<fs::posix::DirectoryToServe> directories;
-  std::vector<stdfs::path> of_referrals;
   for (const nfs::ExportSpec& each : specs) {
     if (each.is_referral()) {
-      of_referrals.push_back(each.directory);
+      hidden.push_back(each.directory);
     } else {
       directories.push_back({each.path, each.directory});
     }
   }
-  PENSTOCK_TRY(auto file_systems, directories_.Open(directories, of_referrals));
+  PENSTOCK_TRY(auto file_systems, directories_.Open(directories, hidden));
   std::vector<server::Export> exports;
   size_t opened = 0;
   for (nfs::ExportSpec& each : specs) {

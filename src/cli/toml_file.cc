@@ -266,11 +266,7 @@ TomlContent ParseToml(const ConfigFile& file) {
     const auto end = text.begin() + static_cast<ptrdiff_t>(wrong->begin);
     const size_t line = 1 + static_cast<size_t>(std::count(text.begin(), end, '\n'));
     Blank(text, line);
-    content.mistakes.push_back(
-        {.file = file.name,
-         .line = line,
-         .severity = Severity::kError,
-         .message = "a character beyond ASCII, which only comments and strings of one line have"});
+    content.mistakes.push_back({.file = file.name, .line = line, .severity = Severity::kError, .message = message});
   }
   if (content.mistakes.size() == kMostMistakes) return content;
   while (content.mistakes.size() < kMostMistakes) {

@@ -78,6 +78,7 @@ constexpr Inert kInert[] = {
     {"no_security_label"},
     {"security_label", "the server has no security labels"},
     {"rdirplus"},
+    {"reexport", "file handles do not depend on device numbers"},
 };
 
 bool IsZero(std::string_view text) { return !text.empty() && text.find_first_not_of('0') == std::string_view::npos; }
@@ -155,6 +156,8 @@ SetupResult<void> OptionCollector::AddValue(std::string_view key, std::string_vi
     } else {
       Note(fmt::format("fsid={}", value), "file handles do not depend on device numbers");
     }
+  } else if (key == "reexport") {
+    Note(fmt::format("reexport={}", value), "file handles do not depend on device numbers");
   } else if (key == "mp" || key == "mountpoint") {
     if (!value.starts_with('/')) return Fail("export option {}={}: not an absolute path", key, value);
     spec_.mount_point = value;

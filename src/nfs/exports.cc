@@ -64,6 +64,8 @@ const ExportOptions* Export::OptionsFor(const IpAddress& client) const {
   const std::shared_ptr<const HostFacts> facts = hosts_ ? hosts_->Of(client) : nullptr;
   for (const Admission* each : by_precedence_) {
     if (each->clients.Has(client, facts.get())) return &each->options;
+    // A client that this group restricts must not get the options of a wider one.
+    if (each->clients.NeedsFacts() && hosts_ && (!facts || !facts->complete)) return nullptr;
   }
   return nullptr;
 }
@@ -72,23 +74,25 @@ bool Export::Admits(const rpc::Peer& client) const { return !FlavorsFor(client).
 
 SecurityFlavors Export::FlavorsFor(const rpc::Peer& client) const {
   const ExportOptions* const options = OptionsFor(client);
-  if (!options) return {};
+  return options ? FlavorsFor(client, *options) : SecurityFlavors();
+}
+
+SecurityFlavors Export::FlavorsFor(const rpc::Peer& client, const ExportOptions& options) {
   const bool has_port = client.transport != rpc::TransportKind::kRdma || client.stepped_up;
-  if (!options->privileged_ports || !has_port || client.address.port() < kFirstUnreservedPort) return options->security;
+  if (!options.privileged_ports || !has_port || client.address.port() < kFirstUnreservedPort) return options.security;
   SecurityFlavors flavors;
-  for (const SecurityFlavor each : options->security) {
+  for (const SecurityFlavor each : options.security) {
     if (!nfs_protocol::ServicesOf(each).empty()) flavors.Add(each);
   }
   return flavors;
 }
 
-bool Export::AdmitsProtection(const rpc::Peer& client) const {
-  const ExportOptions* const options = OptionsFor(client);
-  if (!options || !options->protections.Admits(client.protection)) return false;
-  if (options->certificates.empty() && !options->certificate_of_address) return true;
+bool Export::AdmitsProtection(const rpc::Peer& client, const ExportOptions& options) {
+  if (!options.protections.Admits(client.protection)) return false;
+  if (options.certificates.empty() && !options.certificate_of_address) return true;
   if (!client.certificate) return false;
-  return (options->certificate_of_address && client.certificate->Names(client.address.address())) ||
-         std::ranges::any_of(options->certificates,
+  return (options.certificate_of_address && client.certificate->Names(client.address.address())) ||
+         std::ranges::any_of(options.certificates,
                              [&](const std::string& name) { return client.certificate->Names(name); });
 }
 
@@ -200,7 +204,7 @@ void Exports::RefuseAll(const SocketAddress& client) const {
 
 void Exports::Miss(const SocketAddress& client, const Export& missed) const {
   refusals_->Tell(client.address(),
-                  fmt::format("cannot mount the export {}: its directory is gone; put it back and start penstock again",
+                  fmt::format("cannot mount the export {}: its directory is gone; put it back, and reload the server",
                               missed.path()));
 }
 

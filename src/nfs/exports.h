@@ -53,21 +53,30 @@ class Export {
   std::optional<PaddedHandle> PaddedHandleOf(const fs::Handle& object) const;
 
   // Returns the options for this client's host (ClientSpec::Kind tells which have precedence), or null if there are
-  // none. They live as long as the export. Programs must be called through WithHostNames.
+  // none, or if a group with precedence may have it, but its names are not known. They live as long as the export.
+  // Programs must be called through WithHostNames.
   const ExportOptions* OptionsFor(const IpAddress& client) const;
   const ExportOptions* OptionsFor(const rpc::Peer& client) const { return OptionsFor(client.address.address()); }
   // Returns true if the client's host may use this export, and its port with at least one flavor. Over RDMA any port is
   // accepted: Linux's client lets the RDMA connection manager choose the port, which is above 1023 (and Linux's server
   // requires no other).
   bool Admits(const rpc::Peer& client) const;
+  // The following functions with options take those of OptionsFor(). A call that decides several things asks for the
+  // options once: the names of a host may change meanwhile.
+  //
   // The security flavors that the client may use from its port, in the operator's order.
+  static SecurityFlavors FlavorsFor(const rpc::Peer& client, const ExportOptions& options);
   SecurityFlavors FlavorsFor(const rpc::Peer& client) const;
   bool TakesFlavor(const rpc::Peer& client, const rpc::Credential& credential) const {
     return FlavorsFor(client).Admits(credential);
   }
   // Returns true if TLS protects the client's connection as the export's options xprtsec= and cert= ask (RFC 9289).
   // Otherwise calls are refused like those of a flavor that the export does not take.
-  bool AdmitsProtection(const rpc::Peer& client) const;
+  static bool AdmitsProtection(const rpc::Peer& client, const ExportOptions& options);
+  bool AdmitsProtection(const rpc::Peer& client) const {
+    const ExportOptions* const options = OptionsFor(client);
+    return options && AdmitsProtection(client, *options);
+  }
   // Admits() for the host alone.
   bool AdmitsHost(const IpAddress& client) const { return OptionsFor(client) != nullptr; }
 

@@ -1,15 +1,19 @@
 #include "nfs/exports_file.h"
 
+#include <fcntl.h>
 #include <fmt/core.h>
+#include <sys/stat.h>
 
 #include <algorithm>
 #include <cerrno>
-#include <fstream>
-#include <iterator>
 #include <optional>
 #include <set>
+#include <span>
 #include <system_error>
 #include <utility>
+
+#include "base/data.h"
+#include "base/file_io.h"
 
 namespace penstock::nfs {
 namespace {
@@ -18,6 +22,7 @@ namespace stdfs = std::filesystem;
 
 // The pseudo clients of old tables: everyone, with one flavor.
 constexpr std::string_view kGss = "gss/";
+constexpr size_t kMostOctets = 16 << 20;  // of a table
 
 ExportOptions DefaultOptions() {
   ExportOptions options;
@@ -91,24 +96,32 @@ void ExportsFiles::Complain(const Line& line, Severity severity, std::string mes
 
 void ExportsFiles::Read(const stdfs::path& path) {
   std::error_code error;
-  if (stdfs::is_directory(path, error)) {
+  if (!stdfs::is_directory(path, error)) return ReadTable(path);
+  {
     std::set<stdfs::path> tables;
     for (stdfs::directory_iterator each(path, error), end; !error && each != end; each.increment(error)) {
       const stdfs::path& name = each->path().filename();
       if (name.extension() == ".exports" && !name.native().starts_with('.')) tables.insert(each->path());
     }
     if (error) findings_.push_back({path.string(), 0, Severity::kError, "cannot be read: " + error.message()});
-    for (const stdfs::path& each : tables) Read(each);
-    return;
+    for (const stdfs::path& each : tables) ReadTable(each);
   }
-  errno = 0;
-  std::ifstream file(path, std::ios::binary);
-  const std::string text(std::istreambuf_iterator<char>(file), {});
-  if (!file.is_open() || file.bad()) {
-    const int reason = errno ? errno : EIO;
-    findings_.push_back({path.string(), 0, Severity::kError, "cannot be read: " + DescribeErrno(reason)});
-    return;
-  }
+}
+
+void ExportsFiles::ReadTable(const stdfs::path& path) {
+  const auto complain = [&](const std::string& why) {
+    findings_.push_back({path.string(), 0, Severity::kError, "cannot be read: " + why});
+  };
+  // O_NONBLOCK: opening a FIFO must not block.
+  const FileDescriptor fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
+  struct stat stat{};
+  if (!fd || ::fstat(fd.get(), &stat) != 0) return complain(DescribeErrno(errno));
+  if (!S_ISREG(stat.st_mode)) return complain("not a regular file");
+  std::string text(kMostOctets + 1, '\0');
+  const auto have = ReadUpTo(fd.get(), std::as_writable_bytes(std::span(text)), 0);
+  if (!have) return complain(DescribeErrno(have.error()));
+  if (*have > kMostOctets) return complain("longer than 16 MiB");
+  text.resize(*have);
   Parse(text, path.string());
 }
 
@@ -242,6 +255,16 @@ void ExportsFiles::AddClient(Line& line, ExportSpec& to, const std::string& word
     return Complain(line, Severity::kWarning,
                     fmt::format("{} is exported to {} twice: the first entry holds ({})", to.path,
                                 same->clients.ToString(), to.place));
+  }
+  ExportOptions alike = *options;
+  alike.read_only = earlier.read_only;
+  alike.squash = earlier.squash;
+  alike.security = earlier.security;
+  alike.by_flavor = earlier.by_flavor;
+  if (alike != earlier) {
+    Complain(line, Severity::kError,
+             fmt::format("{} and {} differ in more than ro, rw and squashing: write one entry with several sec=", word,
+                         same->clients.ToString()));
   }
   earlier.by_flavor.push_back({others, options->read_only, options->squash});
   earlier.security.Add(others);

@@ -28,6 +28,7 @@ class ExportsFiles {
   std::vector<Finding>& findings() { return findings_; }
 
  private:
+  void ReadTable(const std::filesystem::path& path);
   // One line of a table with its continuations.
   struct Line;
   void ParseLine(Line& line);

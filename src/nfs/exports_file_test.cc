@@ -172,6 +172,11 @@ TEST_F(ExportsFileTest, AnEntryForGssIsOneForEveryoneWithThatFlavor) {
   EXPECT_FALSE(Of("/both", "*").IsReadOnlyFor(SecurityFlavor::kKrb5i));
 }
 
+TEST_F(ExportsFileTest, AnEntryForGssCannotHaveOtherOptionsThanTheOneBesideIt) {
+  Parse("/data *(rw,sec=sys) gss/krb5(rw,xprtsec=mtls)\n");
+  EXPECT_THAT(Findings(), ElementsAre(HasSubstr("exports:1: gss/krb5(rw,xprtsec=mtls) and * differ in more than")));
+}
+
 TEST_F(ExportsFileTest, KnowsOptionsOfTheWholeExport) {
   const auto& exports = Parse("/srv *(fsid=0,crossmnt)\n/disk *(mp)\n/part *(mountpoint=/disk)\n/other *(fsid=root)\n");
   EXPECT_TRUE(exports[0].is_root);

@@ -7,6 +7,7 @@
 #include <array>
 #include <cctype>
 #include <cerrno>
+#include <condition_variable>
 #include <cstring>
 #include <ranges>
 #include <utility>
@@ -20,6 +21,8 @@ namespace {
 
 // How many names of one address are looked at. The network of the address decides how many there are.
 constexpr size_t kMostNames = 16;
+// How long a reload waits for the addresses of its host names.
+constexpr Duration kPrepareAtMost = std::chrono::seconds(20);
 
 std::string Lower(std::string_view name) {
   std::string lower(name);
@@ -127,19 +130,66 @@ void HostNames::LookFor(const std::vector<ClientSpec>& specs) {
   std::erase_if(resolved_, [this](const auto& each) { return !questions_->hosts.contains(each.first); });
 }
 
+const HostNames::Entry* HostNames::Find(const IpAddress& address) const {
+  for (const Entries* entries : {&recent_, &older_}) {
+    if (const auto found = entries->find(address); found != entries->end()) return &found->second;
+  }
+  return nullptr;
+}
+
+HostNames::Entry& HostNames::Insert(const IpAddress& address) {
+  if (const auto found = recent_.find(address); found != recent_.end()) return found->second;
+  if (recent_.size() >= settings_.hosts / 2) older_ = std::exchange(recent_, {});
+  Entry& entry = recent_[address];
+  if (const auto found = older_.find(address); found != older_.end()) entry = found->second;
+  return entry;
+}
+
 bool HostNames::Lacks(const IpAddress& address) {
   const IpAddress host = Unmapped(address);
   {
     const std::lock_guard lock(mutex_);
     if (questions_->empty()) return false;
-    const auto found = known_.find(host);
-    if (found == known_.end() || !found->second.facts || found->second.answers != version_) return true;
-    if (found->second.until > now_() || found->second.under_way) return false;
+    const Entry* const found = Find(host);
+    const TimePoint now = now_();
+    if (!found || found->answers != version_ || found->until + settings_.oldest < now) return true;
+    if (found->until > now || under_way_.contains(host)) return false;
     if (!pool_) return true;
-    found->second.under_way = true;
+    under_way_.try_emplace(host);
   }
   Begin(host, {});
   return false;
+}
+
+bool HostNames::IsBusy() const {
+  const std::lock_guard lock(mutex_);
+  return under_way_.size() >= settings_.under_way_for_datagrams;
+}
+
+void HostNames::Prepare(const std::vector<ClientSpec>& specs) {
+  if (!pool_) return;
+  std::set<std::string> hosts;
+  for (const ClientSpec& each : specs) {
+    if (each.NeedsFacts() && each.kind() == ClientSpec::Kind::kHost) hosts.insert(each.name());
+  }
+  // Shared with look-ups that take longer than this waits.
+  struct Progress {
+    std::mutex mutex;
+    std::condition_variable all;
+    size_t left;
+  };
+  const auto progress = std::make_shared<Progress>();
+  progress->left = hosts.size();
+  for (const std::string& name : hosts) {
+    pool_->Post([this, name, progress] {
+      bool complete = true;
+      Resolve(name, complete);
+      const std::lock_guard lock(progress->mutex);
+      if (--progress->left == 0) progress->all.notify_all();
+    });
+  }
+  std::unique_lock lock(progress->mutex);
+  progress->all.wait_for(lock, kPrepareAtMost, [&] { return progress->left == 0; });
 }
 
 void HostNames::Begin(const IpAddress& address, const ClientKey& client) {
@@ -167,9 +217,9 @@ Task<> HostNames::Load(Loop* loop, IpAddress address, ClientKey client) {
       {
         // The answer may come, and this object may end, as soon as the lock is released.
         const std::lock_guard lock(all.mutex_);
-        Entry& entry = all.known_[asked];
-        entry.waiting.push_back({loop, who});
-        begins = !std::exchange(entry.under_way, true);
+        const auto [entry, is_new] = all.under_way_.try_emplace(asked);
+        entry->second.push_back({loop, who});
+        begins = is_new;
       }
       if (begins) all.Begin(asked, sharer);
     }
@@ -237,41 +287,44 @@ void HostNames::Keep(const IpAddress& address, Answers answers) {
   {
     const std::lock_guard lock(mutex_);
     const TimePoint now = now_();
-    if (known_.size() >= settings_.hosts && !known_.contains(address)) {
-      const auto idle = std::ranges::find_if(known_, [](const auto& each) { return !each.second.under_way; });
-      if (idle != known_.end()) known_.erase(idle);
-    }
-    Entry& entry = known_[address];
-    entry.under_way = false;
+    const Entry* const found = Find(address);
+    const std::shared_ptr<const HostFacts> before = found ? found->facts : nullptr;
+    HostFacts& facts = answers.facts;
+    facts.complete = answers.complete;
     if (!answers.complete) {
       if (told_.Allows(now)) {
         log::warn(
-            "the names of the client {} cannot be looked up: exports by host name, pattern or netgroup admit it "
-            "{}",
-            address.to_string(), entry.facts ? "as before" : "only as far as they are known");
+            "the names of the client {} cannot be looked up: exports that name clients by host name, pattern or "
+            "netgroup admit it {}",
+            address.to_string(), before ? "as before" : "only by its address");
       }
       // What was known stays true until an answer says otherwise.
-      if (entry.facts) {
-        answers.facts.names.insert(answers.facts.names.end(), entry.facts->names.begin(), entry.facts->names.end());
-        answers.facts.hosts.insert(entry.facts->hosts.begin(), entry.facts->hosts.end());
-        answers.facts.netgroups.insert(entry.facts->netgroups.begin(), entry.facts->netgroups.end());
-        std::ranges::sort(answers.facts.names);
-        const auto repeated = std::ranges::unique(answers.facts.names);
-        answers.facts.names.erase(repeated.begin(), repeated.end());
+      if (before) {
+        facts.names.insert(facts.names.end(), before->names.begin(), before->names.end());
+        facts.hosts.insert(before->hosts.begin(), before->hosts.end());
+        facts.netgroups.insert(before->netgroups.begin(), before->netgroups.end());
+        std::ranges::sort(facts.names);
+        const auto repeated = std::ranges::unique(facts.names);
+        facts.names.erase(repeated.begin(), repeated.end());
+        facts.complete = before->complete && found->answers == answers.version;
       }
     }
-    entry.facts = std::make_shared<const HostFacts>(std::move(answers.facts));
+    Entry& entry = Insert(address);
+    entry.facts = std::make_shared<const HostFacts>(std::move(facts));
     entry.answers = answers.version;
     entry.until = now + (answers.complete ? settings_.known_for : settings_.again_after);
-    waiting.swap(entry.waiting);
+    if (const auto asked = under_way_.find(address); asked != under_way_.end()) {
+      waiting = std::move(asked->second);
+      under_way_.erase(asked);
+    }
   }
   for (const Waiting& each : waiting) each.loop->Post(each.who);
 }
 
 std::shared_ptr<const HostFacts> HostNames::Of(const IpAddress& address) const {
   const std::lock_guard lock(mutex_);
-  const auto found = known_.find(Unmapped(address));
-  return found == known_.end() ? nullptr : found->second.facts;
+  const Entry* const found = Find(Unmapped(address));
+  return found ? found->facts : nullptr;
 }
 
 void HostNames::Forget() {
@@ -282,7 +335,12 @@ void HostNames::Forget() {
 
 Task<rpc::AcceptStatus> WithHostNames::Call(rpc::CallContext& context, xdr::Decoder& arguments, xdr::Encoder& results) {
   const IpAddress& host = context.peer.address.address();
-  if (context.procedure != 0 && hosts_.Lacks(host)) {
+  // Once more if a reload has asked other questions meanwhile.
+  while (context.procedure != 0 && hosts_.Lacks(host)) {
+    if (context.peer.transport == rpc::TransportKind::kUdp && hosts_.IsBusy()) {
+      context.no_reply = true;  // the client sends it again
+      co_return rpc::AcceptStatus::SUCCESS;
+    }
     const ClientKey client = rpc::ClientKeyOf(context.peer);
     co_await hosts_.Load(context.peer.loop, host, client);
   }

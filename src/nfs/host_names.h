@@ -34,6 +34,8 @@ struct HostFacts {
   std::vector<std::string> names;
   std::set<std::string, std::less<>> hosts;      // those of the exports' host names that have the address
   std::set<std::string, std::less<>> netgroups;  // those of the exports' netgroups that have one of the names
+  // Whether the databases have answered all questions, now or before. Otherwise there may be more.
+  bool complete = true;
 };
 
 // The databases. Any thread; may block.
@@ -57,7 +59,11 @@ class HostNames {
     Duration known_for = std::chrono::minutes(5);
     // After a look-up without an answer, which leaves the facts as they were.
     Duration again_after = std::chrono::seconds(5);
+    // Facts that are older are not used while they are looked up again.
+    Duration oldest = std::chrono::minutes(30);
     size_t hosts = 16384;  // remembered addresses
+    // Look-ups under way, from which on senders of datagrams get none: their addresses may be forged.
+    size_t under_way_for_datagrams = 8;
   };
 
   // `database` outlives this object, and `pool` outlives all calls. Without a pool, look-ups run at once.
@@ -66,12 +72,17 @@ class HostNames {
   HostNames(HostDatabase& database, std::function<TimePoint()> now, Workers* pool, const Settings& settings)
       : database_(database), now_(std::move(now)), pool_(pool), settings_(settings) {}
 
+  // Asks for the addresses of the host names among these groups, which LookFor() will look for, so that no call waits
+  // for that. Blocks until the database has answered, or has not within some seconds.
+  void Prepare(const std::vector<ClientSpec>& specs);
   // Looks for these groups of clients from now on. The facts about known addresses stay in use until they are looked up
   // again.
   void LookFor(const std::vector<ClientSpec>& specs);
   // Whether a call from this address must wait for Load(), because nothing or too little is known of it. If its facts
   // are only old, this starts to look them up, and returns false.
   bool Lacks(const IpAddress& address);
+  // Whether so many look-ups are under way that a datagram should not begin another one.
+  bool IsBusy() const;
   // Looks up the facts, together with others who wait for the same. Resumes on `loop`; without a loop, returns when the
   // facts are there. `client` shares the pool with others. Errors of the databases leave what was known.
   Task<> Load(Loop* loop, IpAddress address, ClientKey client);
@@ -96,9 +107,8 @@ class HostNames {
     std::shared_ptr<const HostFacts> facts;
     TimePoint until;
     uint64_t answers = 0;  // the version of the questions that `facts` answer
-    bool under_way = false;
-    std::vector<Waiting> waiting;
   };
+  using Entries = std::map<IpAddress, Entry>;
   struct Resolved {
     std::vector<IpAddress> addresses;
     TimePoint until;
@@ -110,6 +120,9 @@ class HostNames {
   };
 
   void Begin(const IpAddress& address, const ClientKey& client);
+  // The caller of the next two holds mutex_.
+  const Entry* Find(const IpAddress& address) const;
+  Entry& Insert(const IpAddress& address);
   Answers Ask(const IpAddress& address);
   // The addresses of one of the exports' host names; remembered, because every address asks.
   std::vector<IpAddress> Resolve(const std::string& name, bool& complete);
@@ -122,7 +135,9 @@ class HostNames {
   mutable std::mutex mutex_;  // guards the following members; held briefly
   std::shared_ptr<const Questions> questions_ = std::make_shared<const Questions>();
   uint64_t version_ = 0;
-  std::map<IpAddress, Entry> known_;
+  // When half of the hosts are in `recent_`, they become the older ones, and the older ones before are forgotten.
+  Entries recent_, older_;
+  std::map<IpAddress, std::vector<Waiting>> under_way_;
   std::unordered_map<std::string, Resolved> resolved_;
   LogLimit told_;
 };

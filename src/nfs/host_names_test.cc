@@ -115,6 +115,44 @@ TEST_F(HostNamesTest, ADatabaseThatIsDownGivesNoClientAccess) {
   EXPECT_TRUE(Has("*.lab.example"));
 }
 
+// Its names may be those of a group that restricts it.
+TEST_F(HostNamesTest, AClientWhoseNamesAreNotKnownGetsNoOptionsOfAWiderGroup) {
+  ExportTable table;
+  ASSERT_TRUE(table.Add("/data", std::make_shared<fs::memory::FileSystem>(),
+                        {{*ClientSpec::Parse("*.lab.example"), {.read_only = true}}, {ClientSpec(), {}}}, &names));
+  const Export& data = *table.all()[0];
+  database.is_down = true;
+  LookFor({"*.lab.example"});
+  Has("*.lab.example");
+  EXPECT_EQ(data.OptionsFor(address), nullptr);
+  database.is_down = false;
+  now += std::chrono::seconds(6);
+  EXPECT_TRUE(Has("*.lab.example"));
+  EXPECT_TRUE(data.OptionsFor(address)->read_only);
+}
+
+TEST_F(HostNamesTest, OldFactsAreLookedUpBeforeTheyAreUsed) {
+  LookFor({"*.lab.example"});
+  EXPECT_TRUE(Has("*.lab.example"));
+  database.names.clear();
+  now += std::chrono::hours(24);
+  EXPECT_TRUE(names.Lacks(address));
+  EXPECT_FALSE(Has("*.lab.example"));
+}
+
+TEST_F(HostNamesTest, RemembersALimitedNumberOfHosts) {
+  HostNames few(database, [this] { return now; }, nullptr, {.hosts = 8});
+  few.LookFor({*ClientSpec::Parse("*.lab.example")});
+  for (uint32_t i = 0; i < 100; ++i) {
+    Spawn(few.Load(nullptr, asio::ip::address_v4(0x0a000000 + i), {}));
+    Spawn(few.Load(nullptr, address, {}));
+  }
+  size_t known = 0;
+  for (uint32_t i = 0; i < 100; ++i) known += few.Of(asio::ip::address_v4(0x0a000000 + i)) != nullptr;
+  EXPECT_LE(known, 8u);
+  EXPECT_TRUE(few.Of(address)) << "a host that calls is not forgotten";
+}
+
 TEST_F(HostNamesTest, NewGroupsAreLookedForInKnownHosts) {
   LookFor({"*.lab.example"});
   EXPECT_TRUE(Has("*.lab.example"));

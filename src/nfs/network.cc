@@ -36,8 +36,9 @@ std::optional<unsigned> LengthOfMask(std::string_view text) {
 std::optional<Network> Network::Parse(std::string_view text) {
   const size_t slash = text.find('/');
   std::error_code error;
-  const IpAddress base = asio::ip::make_address(std::string(text.substr(0, slash)), error);
+  IpAddress base = asio::ip::make_address(std::string(text.substr(0, slash)), error);
   if (error) return std::nullopt;
+  if (slash == std::string_view::npos) base = Unmapped(base);
 
   const unsigned widest = base.is_v4() ? 32 : 128;
   if (slash == std::string_view::npos) return Network(base, widest);

@@ -19,13 +19,13 @@ Target::Target(const TargetCall& of, const std::optional<FileHandle>& handle, Fl
   if (!export_) return;
   of.call.notes.export_id = handle->export_id.value();
   options_ = export_->OptionsFor(of.call.peer);
-  const SecurityFlavors flavors_taken = export_->FlavorsFor(of.call.peer);
+  const SecurityFlavors flavors_taken = options_ ? Export::FlavorsFor(of.call.peer, *options_) : SecurityFlavors();
   if (flavors_taken.empty()) {
     of.exports.Refuse(of.call.peer.address, *export_);
     return;
   }
 
-  if (!export_->AdmitsProtection(of.call.peer)) {
+  if (!Export::AdmitsProtection(of.call.peer, *options_)) {
     of.exports.RefuseProtection(of.call.peer, *export_);
     of.call.denial = rpc::AuthStatus::AUTH_TOOWEAK;
     error_ = fs::Error::kAccess;

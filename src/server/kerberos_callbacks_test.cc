@@ -27,7 +27,7 @@ constexpr const char* kClient = "nfs/client1@PENSTOCK.TEST";
 class KerberosCallbacksTest : public testing::Test {
  protected:
   KerberosCallbacksTest() {
-    auto opened = rpc::gss::Kerberos::Open(Environment("PENSTOCK_KEYTAB_NFS_CLIENT1"));
+    auto opened = rpc::gss::Kerberos::Open(Environment("TEST_KEYTAB_NFS_CLIENT1"));
     EXPECT_TRUE(opened) << opened.error().message;
     keys_ = *std::move(opened);
     acceptor_.emplace(rpc::gss::Acceptor::Parts{

@@ -173,7 +173,7 @@ TEST_F(KerberosSess01Test, ExecutesARequestOnceUnderEveryService) {
 TEST_F(KerberosSess01Test, NoOtherPrincipalBindsTheSession) {
   AsAlice(*server_, [&](rpc::Channel& channel, Initiator& alice, KerberosInitiator&) -> Task<void> {
     const uint64_t session = co_await Create(channel, alice, GssService::kIntegrity, "owner");
-    KerberosInitiator mechanism(Environment("PENSTOCK_CACHE_BOB"));
+    KerberosInitiator mechanism(Environment("TEST_CACHE_BOB"));
     Initiator bob(mechanism, loop_.buffers());
     const auto other = co_await Connect();
     const bool established = co_await Establish(*other, bob);
@@ -188,7 +188,7 @@ TEST_F(KerberosSess01Test, NoOtherPrincipalBindsTheSession) {
 // but the order of the connection holds it back.
 TEST_F(KerberosSess01Test, AChainIsJudgedInTheOrderOfArrivalAlsoIfItsBeginningIsUnsealedLate) {
   AsAlice(*server_, [&](rpc::Channel& channel, Initiator& alice, KerberosInitiator&) -> Task<void> {
-    KerberosInitiator mechanism(Environment("PENSTOCK_CACHE_ALICE"));
+    KerberosInitiator mechanism(Environment("TEST_CACHE_ALICE"));
     Initiator second(mechanism, loop_.buffers());
     const bool established = co_await Establish(channel, second);
     EXPECT_TRUE(established);

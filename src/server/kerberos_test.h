@@ -64,7 +64,7 @@ class KerberosServerTest : public testing::Test {
   using Use = std::function<Task<void>(rpc::Channel&, Initiator&, KerberosInitiator&)>;
   // Runs `use` with a security context of the user alice.
   void AsAlice(Server& server, const Use& use) {
-    KerberosInitiator mechanism(Environment("PENSTOCK_CACHE_ALICE"));
+    KerberosInitiator mechanism(Environment("TEST_CACHE_ALICE"));
     Initiator alice(mechanism, loop_.buffers());
     bool ended = false;
     Spawn([](KerberosServerTest& self, Server& at, Initiator& who, KerberosInitiator& by, const Use& f,

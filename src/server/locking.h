@@ -2,6 +2,7 @@
 // monitor (NSM). They live on the first loop.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <vector>
 
@@ -32,6 +33,8 @@ class Locking {
 
   // On the home loop: tells the hosts that had locks before the restart.
   void Start();
+  // On the home loop: forgets the requests that wait for locks of files whose handles `is_gone` names.
+  void ForgetFiles(const std::function<bool(const nfs::FileHandle&)>& is_gone) { manager_.ForgetFiles(is_gone); }
   // On the home loop, once: ends all calls to hosts.
   Task<> Stop();
 

@@ -85,8 +85,9 @@ Server::Server(const Options& options, Parts parts)
       open_files_(std::move(parts.open_files)),
       shortage_(std::make_shared<DescriptorShortage>([this] { MakeRoomForConnections(); })),
       user_threads_(kUserThreads),
+      host_threads_(kUserThreads),
       host_names_(options.host_database ? *options.host_database : nfs::SystemHosts(), &std::chrono::steady_clock::now,
-                  &user_threads_) {}
+                  &host_threads_) {}
 
 void Server::MakeRoomForConnections() {
   if (!open_files_) return;
@@ -203,12 +204,12 @@ SetupResult<std::shared_ptr<const nfs::ExportTable>> Server::MakeTable(const Opt
   return table;
 }
 
-void Server::LookForClientsOf(const nfs::ExportTable& table) {
+std::vector<nfs::ClientSpec> Server::ClientsOf(const nfs::ExportTable& table) {
   std::vector<nfs::ClientSpec> clients;
   for (const auto& each : table.all()) {
     for (const nfs::Admission& admission : each->admissions()) clients.push_back(admission.clients);
   }
-  host_names_.LookFor(clients);
+  return clients;
 }
 
 SetupResult<void> Server::AddExports(std::vector<Export> exports) {
@@ -219,7 +220,7 @@ SetupResult<void> Server::AddExports(std::vector<Export> exports) {
   }
   PENSTOCK_TRY(auto table, MakeTable(options_, std::move(exports)));
   TrustNetworks(options_.ccm_from);
-  LookForClientsOf(*table);
+  host_names_.LookFor(ClientsOf(*table));
   exports_.Replace(std::move(table));
   return {};
 }
@@ -238,20 +239,22 @@ void Server::TrustNetworks(const std::vector<nfs::Network>& networks) {
 }
 
 SetupResult<void> Server::Reload(const Options& options, std::vector<Export> exports) {
-  // Everything that can fail comes first.
+  // Everything that can fail or takes long comes first.
   PENSTOCK_TRY(auto table, MakeTable(options, std::move(exports)));
   PENSTOCK_TRY(auto names, nfs4_->MakeNames(table));
   std::shared_ptr<const rpc::tls::Context> context;
   if (tls_ && !options.tls.certificate.empty()) {
     PENSTOCK_TRY(context, rpc::tls::Credentials::Read(options.tls));
   }
+  const std::vector<nfs::ClientSpec> clients = ClientsOf(*table);
+  host_names_.Prepare(clients);
 
   if (context) tls_->Use(options.tls, std::move(context));
   connections_->SetLimits(Affordable(options.connections));
   memory_->SetOctets(options.memory > 0 ? options.memory : DefaultMemory());
   TrustNetworks(options.ccm_from);
   // New clients first, so that the names of their hosts are known when the exports admit them.
-  LookForClientsOf(*table);
+  host_names_.LookFor(clients);
   auto old = exports_.Replace(std::move(table));
   nfs4_->Replace(std::move(names));
   if (nfs2_) TellLongHandles();
@@ -298,6 +301,7 @@ SetupResult<void> Server::Listen() {
                                                    .gss = acceptor_.get(),
                                                    .keytab = options_.keytab}));
     retired_.emplace(exports_, home, *pool_, [this](const std::function<bool(const nfs::FileHandle&)>& is_gone) {
+      locking_->ForgetFiles(is_gone);
       nfs4_->RevokeState(is_gone);
     });
     nfs3_.emplace(exports_, nfs::v3::Settings{}, &nfs4_->claims());
@@ -453,6 +457,7 @@ void Server::Stop() {
   nfs4_.reset();
   // A thread of a pool may still be in a loop's Post(), although no call waits for it; so the loops go last.
   user_threads_.Join();
+  host_threads_.Join();
   pool_->Join();
   loops_.clear();
 }

@@ -115,7 +115,7 @@ class Server {
   watch::Response ShowDashboardData();
   SetupResult<void> AddExports(std::vector<Export> exports);
   void TrustNetworks(const std::vector<nfs::Network>& networks);
-  void LookForClientsOf(const nfs::ExportTable& table);
+  static std::vector<nfs::ClientSpec> ClientsOf(const nfs::ExportTable& table);
   SetupResult<void> Listen();
   SetupResult<void> TellPorts(const rpc::tcp::Listener& tcp);
   void ServeVersion2();
@@ -144,10 +144,11 @@ class Server {
   std::string no_kerberos_;                       // the reason why RPCSEC_GSS is not offered
   std::shared_ptr<rpc::tls::Credentials> tls_;    // null if TLS is not offered
   Published<std::vector<nfs::Network>> ccm_from_;
-  // Look up users, their groups and the names of hosts, so that a directory service that hangs takes no thread from
-  // disks.
+  // Look up users and their groups, and the names of hosts, so that a directory service that hangs takes no thread from
+  // disks or from the other one.
   Workers user_threads_;
   std::shared_ptr<nfs::UserGroups> groups_;  // null if groups come from the credentials
+  Workers host_threads_;
   nfs::HostNames host_names_;
   nfs::Exports exports_;
   nfs::mount::Program mount_{exports_,

@@ -154,8 +154,11 @@ def mounts(scratch):
             scene.write(("root", "*(rw,insecure,no_root_squash,fsid=0,crossmnt)"))
             reload(server, f"no longer exports {scene.at('disk')}")
             wait_until(lambda: subprocess.run(["umount", scene.at("disk")], capture_output=True).returncode == 0, "busy")
-            scene.write(("root", "*(rw,insecure,no_root_squash,fsid=0,crossmnt)"), ("disk", "*(rw,insecure,mp)"))
+            # The file system below belongs to an export of its own, also while that is not served.
+            scene.write(("root", "*(rw,insecure,no_root_squash,fsid=0,crossmnt)"), ("disk", "*(rw,insecure,mp)"),
+                        ("root/inner", f"*(rw,insecure,mp={scene.at('disk')})"))
             reload(server, f"nothing is mounted at {scene.at('disk')}")
+            refused("cat", f"nfs://{ADDRESS}:{server.tcp}/inner/name?proto=tcp&vers=4.2")
             refused("cat", scene.url(server, "disk/name", "tcp", "&vers=3"))
     finally:
         for point in mounted:
@@ -188,18 +191,37 @@ def secure(scratch):
         server.expect_line("its port is not below 1024")
 
 
-def stopped_while_it_reads(scratch):
-    """A table that cannot be read, as on a disk that hangs, does not keep the server from stopping or serving."""
+def odd_tables(scratch):
+    """A table that is no file does not keep the server from serving, from other reloads, or from stopping."""
     scene = Scene(scratch, "data")
     scene.write(("data", OPEN))
     with scene.serve() as server:
         os.unlink(scene.table)
         os.mkfifo(scene.table)
-        server.process.send_signal(signal.SIGHUP)
-        for _ in range(3):
-            assert ok("cat", scene.url(server, "data/name", "tcp")) == b"data"
+        reload(server, f"{scene.table}: cannot be read: not a regular file", "goes on with its old configuration")
+        assert ok("cat", scene.url(server, "data/name", "tcp")) == b"data"
+        os.unlink(scene.table)
+        os.mkdir(scene.table)
+        os.symlink(".", f"{scene.table}/loop.exports")
+        reload(server, f"{scene.table}/loop.exports: cannot be read: not a regular file")
+        os.unlink(f"{scene.table}/loop.exports")
+        with open(f"{scene.table}/data.exports", "w") as file:
+            file.write(f"{scene.at('data')} {OPEN}\n")
+        reload(server, "the configuration is the same as before")
+        assert ok("cat", scene.url(server, "data/name", "tcp")) == b"data"
+
+
+def failed_reload(scratch):
+    """A reload that fails late leaves nothing behind: the next one, without the mistake, finds nothing changed."""
+    scene = Scene(scratch, "data", "data/inner")
+    scene.write(("data", OPEN))
+    with scene.serve() as server:
+        scene.write(("data", OPEN), ("data/inner", "*(rw,xprtsec=tls)"))
+        reload(server, "needs a certificate of the server", "goes on with its old configuration")
+        scene.write(("data", OPEN))
+        reload(server, "the configuration is the same as before")
 
 
 if __name__ == "__main__":
     main({"table": table, "mistakes": mistakes, "configuration": configuration, "mounts": mounts, "names": names,
-          "secure": secure, "stopped_while_it_reads": stopped_while_it_reads})
+          "secure": secure, "odd_tables": odd_tables, "failed_reload": failed_reload})

@@ -15,8 +15,8 @@ class FailingDisk:
         self.log = f"{scratch}/disk-log"
         self.mend()
         assert os.path.exists(LIBRARY), f"{LIBRARY} is not built"
-        self.environment = os.environ | {"LD_PRELOAD": os.path.realpath(LIBRARY), "PENSTOCK_FAILING_DISK": self.rules,
-                                         "PENSTOCK_FAILING_DISK_LOG": self.log}
+        self.environment = os.environ | {"LD_PRELOAD": os.path.realpath(LIBRARY), "TEST_FAILING_DISK": self.rules,
+                                         "TEST_FAILING_DISK_LOG": self.log}
 
     def fail(self, *rules):
         """Replaces the rules."""

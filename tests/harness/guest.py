@@ -18,7 +18,7 @@ from script import Script, ScriptFailed
 
 BOOT_SECONDS = 180
 KVM_SECONDS = 12 * BUSY  # a boot takes three seconds
-MEMORY_MIB = int(os.environ.get("PENSTOCK_GUEST_MEM", "1400"))
+MEMORY_MIB = int(os.environ.get("TEST_GUEST_MEM", "1400"))
 
 
 def archive_of(files, folder):
@@ -41,8 +41,8 @@ def archive_of(files, folder):
 def accelerators():
     """Returns the QEMU accelerators, best first. It tries KVM for real: a /dev/kvm that opens may still not run a
     guest."""
-    if os.environ.get("PENSTOCK_GUEST_ACCEL"):
-        return [os.environ["PENSTOCK_GUEST_ACCEL"]]
+    if os.environ.get("TEST_GUEST_ACCEL"):
+        return [os.environ["TEST_GUEST_ACCEL"]]
     if os.access("/dev/kvm", os.R_OK | os.W_OK) and kvm_works():
         return ["kvm"]
     return ["tcg,thread=multi"]

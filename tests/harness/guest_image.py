@@ -18,7 +18,7 @@ import time
 
 from kept import kept
 
-IMAGE_DIR = os.environ.get("PENSTOCK_GUEST_DIR") or os.path.abspath(
+IMAGE_DIR = os.environ.get("TEST_GUEST_DIR") or os.path.abspath(
     os.path.join(os.path.dirname(__file__), "..", "..", "build", "interop")
 )
 KERNEL_SOURCE = "/usr/src/linux-source-6.1.tar.xz"

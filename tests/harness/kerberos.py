@@ -5,8 +5,8 @@ It uses only the programs of the host's Kerberos, and leaves nothing behind.
     kerberos.py run -- COMMAND...     runs COMMAND in such a realm; its exit code is COMMAND's
 
 The environment of the command has KRB5_CONFIG, KRB5_KTNAME (a server's keytab: nfs/localhost, nfs/THIS-HOST),
-KRB5CCNAME (of alice), and for each of USERS and MACHINES a keytab and a cache: PENSTOCK_KEYTAB_ALICE and
-PENSTOCK_CACHE_ALICE, ..., PENSTOCK_KEYTAB_HOST_CLIENT1 and PENSTOCK_CACHE_HOST_CLIENT1, ... On this host alice is
+KRB5CCNAME (of alice), and for each of USERS and MACHINES a keytab and a cache: TEST_KEYTAB_ALICE and
+TEST_CACHE_ALICE, ..., TEST_KEYTAB_HOST_CLIENT1 and TEST_CACHE_HOST_CLIENT1, ... On this host alice is
 daemon, bob is bin.
 """
 
@@ -194,11 +194,11 @@ class Realm:
 
 def variables(realm):
     """Returns the environment of a command in the realm."""
-    found = realm.environment | {"PENSTOCK_REALM": NAME}
+    found = realm.environment | {"TEST_REALM": NAME}
     for name in (*USERS, *MACHINES):
         suffix = name.replace("/", "_").upper()
-        found |= {f"PENSTOCK_KEYTAB_{suffix}": realm.keytab(name), f"PENSTOCK_CACHE_{suffix}": realm.cache(name)}
-    return found | {"KRB5_KTNAME": realm.keytab(*dict.fromkeys(SERVERS)), "KRB5CCNAME": found["PENSTOCK_CACHE_ALICE"]}
+        found |= {f"TEST_KEYTAB_{suffix}": realm.keytab(name), f"TEST_CACHE_{suffix}": realm.cache(name)}
+    return found | {"KRB5_KTNAME": realm.keytab(*dict.fromkeys(SERVERS)), "KRB5CCNAME": found["TEST_CACHE_ALICE"]}
 
 
 def main(arguments):

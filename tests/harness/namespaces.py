@@ -6,7 +6,7 @@ import sys
 
 from cases import Skip
 
-MARK = "PENSTOCK_TEST_NAMESPACES"
+MARK = "TEST_TEST_NAMESPACES"
 
 
 def enter():

@@ -1,6 +1,6 @@
 """Runs the real `penstock` program: a server on free ports, and the client commands against it.
 
-It uses loopback, or, if PENSTOCK_INSIDE names an address, the RDMA device with that address, inside a guest.
+It uses loopback, or, if TEST_INSIDE names an address, the RDMA device with that address, inside a guest.
 """
 
 import contextlib
@@ -19,7 +19,7 @@ PENSTOCK = os.environ.get("PENSTOCK", "build/release/src/cli/penstock")
 START_SECONDS = 60 * BUSY
 # Shorter than --stall-limit with its tolerance, so that no test passes because a stopping server waits for that.
 STOP_SECONDS = 60
-INSIDE = os.environ.get("PENSTOCK_INSIDE")
+INSIDE = os.environ.get("TEST_INSIDE")
 ADDRESS = INSIDE or "127.0.0.1"
 # TCP inside a guest is no different.
 TRANSPORTS = ("rdma",) if INSIDE else ("rdma", "tcp")

@@ -2,7 +2,7 @@
 """`penstock serve` is killed repeatedly, at random moments, under Linux clients that write, read back, rename, make,
 remove and hold locks. No application sees an error, no octet is wrong, and no client loses a lock to another.
 
-Each case leaves a capture of its traffic for check_capture.py. PENSTOCK_KILL_SEED repeats the moments of another run.
+Each case leaves a capture of its traffic for check_capture.py. TEST_KILL_SEED repeats the moments of another run.
 """
 
 import os
@@ -96,8 +96,8 @@ def check(folder, lines, load, count):
 
 def kills(first, second, count, lease=10, ours=4, theirs=2):
     def run(scratch, name):
-        seed = int(os.environ.get("PENSTOCK_KILL_SEED") or random.randrange(1 << 31))
-        print(f"PENSTOCK_KILL_SEED={seed}", flush=True)
+        seed = int(os.environ.get("TEST_KILL_SEED") or random.randrange(1 << 31))
+        print(f"TEST_KILL_SEED={seed}", flush=True)
         folder, load = exported(scratch), Load(ours, theirs)
         programs = carried("load", "thief")
         with serve(folder, lease) as server, Capture(name, server, restarted=True):

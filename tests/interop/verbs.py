@@ -18,7 +18,7 @@ from penstock import PENSTOCK, penstock_ok as run  # noqa: E402
 from ports import free_ports  # noqa: E402
 from script import ScriptFailed, hashes  # noqa: E402
 
-SUITE = os.environ.get("PENSTOCK_VERBS_SUITE", "build/release/src/rdma/verbs/verbs_suite")
+SUITE = os.environ.get("TEST_VERBS_SUITE", "build/release/src/rdma/verbs/verbs_suite")
 ADDRESS, ADDRESS6 = "10.0.2.15", "fd00:2::15"
 
 # siw enforces the limit on locked memory even for root.
@@ -27,7 +27,7 @@ ulimit -l unlimited
 echo 0 >/proc/sys/net/ipv6/conf/eth0/accept_dad; ip addr add %(address6)s/64 dev eth0
 device() { rdma link delete siw0 2>/dev/null; rdma link delete rxe0 2>/dev/null; rdma link add ${1}0 type $1 netdev eth0; }
 suite() {
-  PENSTOCK_VERBS_ADDRESS=$1 verbs_suite --gtest_brief=1 --gtest_filter="$2" || exit 1
+  TEST_VERBS_ADDRESS=$1 verbs_suite --gtest_brief=1 --gtest_filter="$2" || exit 1
 }
 """ % {"address6": ADDRESS6}
 SUITES = """
@@ -77,7 +77,7 @@ same() { for f in /tmp/made/*; do cmp $f $1/${f##*/} || exit 1; done; }
 INSIDE = """
 device rxe || exit 1
 penstock devices
-export PENSTOCK=/bin/penstock PENSTOCK_INSIDE=%(address)s PENSTOCK_GUEST_DIR=/tmp/image
+export PENSTOCK=/bin/penstock TEST_INSIDE=%(address)s TEST_GUEST_DIR=/tmp/image
 inside() { script=$1; shift; (cd /tmp && python3 -u -B /tests/$script "$@") || exit 1; }
 """ % {"address": ADDRESS}
 

@@ -1,6 +1,6 @@
 #!/usr/bin/python3
 """The messages of Penstock's server and client if RDMA is not available. Runs inside a guest with one device, at
-PENSTOCK_INSIDE, and removes the device."""
+TEST_INSIDE, and removes the device."""
 
 import glob
 import os

@@ -1,6 +1,7 @@
 #include "fs/posix/served_directories.h"
 
 #include <algorithm>
+#include <iterator>
 #include <utility>
 
 #include "base/result.h"
@@ -32,17 +33,21 @@ SetupResult<std::vector<std::shared_ptr<FileSystem>>> ServedDirectories::Open(
     for (const DirectoryToServe& other : directories) {
       if (&other != &each) of_one.others.push_back(other.directory);
     }
-    const auto known = std::ranges::find_if(opened_, [&](const Opened& earlier) {
-      return earlier.of.export_name == each.export_name && earlier.of.directory == each.directory;
-    });
-    std::shared_ptr<FileSystem> file_system = known == opened_.end() ? nullptr : known->file_system.lock();
-    if (!file_system || !file_system->IsOf(each.directory, of_one)) {
-      PENSTOCK_TRY(file_system, FileSystem::Open(each.directory, pool_, of_one));
+    std::shared_ptr<FileSystem> file_system;
+    for (const Opened& earlier : opened_) {
+      if (earlier.of.export_name != each.export_name || earlier.of.directory != each.directory) continue;
+      const std::shared_ptr<FileSystem> known = earlier.file_system.lock();
+      if (known && known->IsOf(each.directory, of_one)) file_system = known;
     }
-    opened.push_back({each, file_system});
+    if (!file_system) {
+      PENSTOCK_TRY(file_system, FileSystem::Open(each.directory, pool_, of_one));
+      opened.push_back({each, file_system});
+    }
     file_systems.push_back(std::move(file_system));
   }
-  opened_ = std::move(opened);
+  // Those that are served now are remembered, too: the host may not be able to use the new ones.
+  std::erase_if(opened_, [](const Opened& earlier) { return earlier.file_system.expired(); });
+  std::ranges::move(opened, std::back_inserter(opened_));
   return file_systems;
 }
 

@@ -37,9 +37,9 @@ class ServedDirectories {
   // settings of the process that the host must make.
   ServedDirectories(Workers& pool, const ServedDirectoriesOptions& options);
 
-  // Opens all directories, or returns the first error, for the operator. A file system of the last call that would be
-  // the same now (FileSystem::IsOf) is used again. The result has the order of the requested directories. Clients do
-  // not reach the directories in `hidden` through one that is served (Covers).
+  // Opens all directories, or returns the first error, for the operator. A file system of earlier calls that still
+  // lives and would be the same now (FileSystem::IsOf) is used again. The result has the order of the requested
+  // directories. Clients do not reach the directories in `hidden` through one that is served (Covers).
   //
   // This changes and restores the credentials of the calling thread; the kernel then refuses this thread the RDMA
   // devices that it had opened before. So the host calls it before Server::Make(), and later on another thread.

@@ -72,6 +72,13 @@ TEST_F(ServedDirectoriesTest, AFailureLeavesWhatIsServedAsItIs) {
   EXPECT_EQ(Open({"a"})[0], first[0]);
 }
 
+// The server may refuse the new exports for another reason.
+TEST_F(ServedDirectoriesTest, FindsWhatIsServedAgainWhenNewOnesWereNotUsed) {
+  const auto first = Open({"a"});
+  Open({"a", "a/inner"});
+  EXPECT_EQ(Open({"a"})[0], first[0]);
+}
+
 TEST_F(ServedDirectoriesTest, DoesNotHoldWhatNobodyServes) {
   const std::weak_ptr<FileSystem> first = Open({"a"})[0];
   Open({"b"});

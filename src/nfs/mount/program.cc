@@ -133,13 +133,14 @@ Task<Result<Program::Place, mountstat3>> Program::Find(rpc::CallContext& context
     co_return std::unexpected(MNT3ERR_ACCES);
   }
   const Export& found = *place.found;
-  if (!found.Admits(context.peer)) {
+  const ExportOptions* const admitted = found.OptionsFor(context.peer);
+  if (!admitted || Export::FlavorsFor(context.peer, *admitted).empty()) {
     exports_.Refuse(context.peer.address, found);
     co_return std::unexpected(MNT3ERR_ACCES);
   }
   // The reply has only a handle and the export's flavors, so that plain TCP and UDP will do: Linux's client mounts this
   // way even with xprtsec=tls. Over RDMA no connection of the export's kind can follow.
-  if (context.peer.transport == rpc::TransportKind::kRdma && !found.AdmitsProtection(context.peer)) {
+  if (context.peer.transport == rpc::TransportKind::kRdma && !Export::AdmitsProtection(context.peer, *admitted)) {
     exports_.RefuseProtection(context.peer, found);
     context.denial = rpc::AuthStatus::AUTH_TOOWEAK;
     co_return std::unexpected(MNT3ERR_ACCES);
@@ -147,7 +148,7 @@ Task<Result<Program::Place, mountstat3>> Program::Find(rpc::CallContext& context
   // Any flavor but AUTH_NONE is accepted for each export: the reply has only a handle and the export's flavors.
   // Linux 6.1 always mounts this way.
   const SecurityFlavor flavor = nfs_protocol::FlavorOf(context.credential);
-  const ExportOptions& options = *found.OptionsFor(context.peer);
+  const ExportOptions& options = *admitted;
   if (flavor == SecurityFlavor::kNone && !options.security.Has(flavor)) {
     context.denial = rpc::AuthStatus::AUTH_TOOWEAK;
     co_return std::unexpected(MNT3ERR_ACCES);

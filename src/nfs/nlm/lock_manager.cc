@@ -75,8 +75,10 @@ std::optional<FileHandle> ParseHandle(uint32_t version, ConstBytes fh) {
 // Clients call their server's lock manager with AUTH_SYS, even if they use RPCSEC_GSS for the export. A lock changes
 // no data, so AUTH_SYS is enough for it; Linux's server accepts it, too. Other flavors must be the export's. For the
 // same reason plain connections are enough: clients have no TLS for these calls.
-bool AcceptsFlavor(const Export& in, const rpc::CallContext& call) {
-  return call.credential.flavor == rpc::AuthFlavor::AUTH_SYS || in.TakesFlavor(call.peer, call.credential);
+bool AcceptsFlavor(const ExportOptions& options, const rpc::CallContext& call) {
+  const bool forgiven =
+      call.credential.flavor == rpc::AuthFlavor::AUTH_SYS && !options.security.Has(SecurityFlavor::kSys);
+  return forgiven || Export::FlavorsFor(call.peer, options).Admits(call.credential);
 }
 
 // Requires AcceptsFlavor().
@@ -141,20 +143,20 @@ LockManager::Found LockManager::Find(const rpc::CallContext& call, ConstBytes fh
   const auto parsed = ParseHandle(call.version, fh);
   std::shared_ptr<const Export> in = parsed ? exports_.Get()->FindShared(parsed->export_id) : nullptr;
   if (!in) return std::unexpected(NLM4_STALE_FH);
-  if (!in->Admits(call.peer)) {
+  const ExportOptions* const options = in->OptionsFor(call.peer);
+  if (!options || Export::FlavorsFor(call.peer, *options).empty()) {
     exports_.Refuse(call.peer.address, *in);
     return std::unexpected(NLM4_STALE_FH);
   }
-  if (!AcceptsFlavor(*in, call)) return std::unexpected(NLM4_FAILED);
+  if (!AcceptsFlavor(*options, call)) return std::unexpected(NLM4_FAILED);
   if (const auto known = in->file_system().Identify(parsed->object); !known) {
     return std::unexpected(ToStatus(known.error()));
   }
-  const ExportOptions& options = *in->OptionsFor(call.peer);
   NamedFile name = in->Name(parsed->object);
   return v4::LockedFile{.in = std::move(in),
                         .name = name,
-                        .caller = CallerOf(options, call),
-                        .read_only = options.IsReadOnlyFor(nfs_protocol::FlavorOf(call.credential))};
+                        .caller = CallerOf(*options, call),
+                        .read_only = options->IsReadOnlyFor(nfs_protocol::FlavorOf(call.credential))};
 }
 
 Task<Status> LockManager::Permit(const v4::LockedFile& file, bool reads, bool writes) const {

@@ -81,6 +81,8 @@ class LockManager {
   void Tell(const v4::LockNotice& notice) { waiting_.Tell(notice); }
   // On the home loop: forgets hosts that have no locks. Call it periodically.
   void Sweep();
+  // On the home loop: forgets the requests that wait for locks of files whose handles `is_gone` names.
+  void ForgetFiles(const std::function<bool(const FileHandle&)>& is_gone) { waiting_.RemoveFiles(is_gone); }
   // On the home loop, once, before it ends.
   Task<> Stop();
 

@@ -150,6 +150,13 @@ std::vector<v4::LockHostName> WaitingLocks::HostsAt(const IpAddress& address) co
   return hosts;
 }
 
+void WaitingLocks::RemoveFiles(const std::function<bool(const FileHandle&)>& is_gone) {
+  for (auto at = by_process_.begin(); at != by_process_.end();) {
+    const Key process = (at++)->first;
+    EraseIf(process, [&](const Entry& entry) { return is_gone(entry.lock.file.name.handle); });
+  }
+}
+
 void WaitingLocks::RemoveHosts(const std::vector<v4::LockHostName>& hosts) {
   for (const v4::LockHostName& host : hosts) {
     for (auto at = by_process_.lower_bound({host, 0}); at != by_process_.end() && at->first.first == host;) {

@@ -7,6 +7,7 @@
 #pragma once
 
 #include <cstddef>
+#include <functional>
 #include <list>
 #include <map>
 #include <memory>
@@ -71,6 +72,8 @@ class WaitingLocks {
   Found RemoveUnlocked(const v4::HostLocks::Process& by, const NamedFile& file, const v4::LockRange& range);
   // The hosts at this address that have requests.
   std::vector<v4::LockHostName> HostsAt(const IpAddress& address) const;
+  // Removes the requests for files whose handles `is_gone` names: their export has ended.
+  void RemoveFiles(const std::function<bool(const FileHandle&)>& is_gone);
   // Removes the requests of hosts that have ended.
   void RemoveHosts(const std::vector<v4::LockHostName>& hosts);
 

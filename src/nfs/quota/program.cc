@@ -70,7 +70,8 @@ Task<rpc::AcceptStatus> Program::Get(rpc::CallContext& context, Question questio
   const Export& found = *place.found;
   // quota(1) runs as the user, and so from any port.
   const ExportOptions* const admitted = found.OptionsFor(context.peer);
-  if (!admitted || !admitted->security.Admits(context.credential) || !found.AdmitsProtection(context.peer)) {
+  if (!admitted || !admitted->security.Admits(context.credential) ||
+      !Export::AdmitsProtection(context.peer, *admitted)) {
     co_return answer(quota_rslt(Q_EPERM));
   }
 

@@ -1,5 +1,5 @@
 // The conformance suite over verbs. It needs an RDMA device, so it is a program of its own, `verbs_suite`, with the
-// address of an interface of the device in PENSTOCK_VERBS_ADDRESS. Both ends of each connection are in this process and
+// address of an interface of the device in TEST_VERBS_ADDRESS. Both ends of each connection are in this process and
 // use that address.
 #include <dlfcn.h>
 #include <gtest/gtest.h>
@@ -38,8 +38,8 @@ namespace penstock::rdma {
 namespace {
 
 IpAddress ThisAddress() {
-  const char* text = std::getenv("PENSTOCK_VERBS_ADDRESS");
-  if (!text) throw std::runtime_error("PENSTOCK_VERBS_ADDRESS is not set: the address of an RDMA device's interface");
+  const char* text = std::getenv("TEST_VERBS_ADDRESS");
+  if (!text) throw std::runtime_error("TEST_VERBS_ADDRESS is not set: the address of an RDMA device's interface");
   return asio::ip::make_address(text);
 }
 
@@ -51,7 +51,7 @@ class VerbsEnvironment : public SuiteEnvironment {
       log::SetSink([](log::Level, std::string_view message) { std::cerr << message << "\n"; }, log::Level::kDebug);
     }
     if (!found) throw std::runtime_error(found.error().message);
-    if (!*found) throw std::runtime_error("no RDMA device has PENSTOCK_VERBS_ADDRESS");
+    if (!*found) throw std::runtime_error("no RDMA device has TEST_VERBS_ADDRESS");
     device_ = (*found)->device;
     const auto devices = verbs::ListDevices();
     for (const verbs::Traits& each : devices.value()) {

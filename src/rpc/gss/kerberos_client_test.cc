@@ -99,7 +99,7 @@ TEST(KerberosClient, KnowsTheLifetimeOfItsTicket) {
 
 TEST(KerberosClient, GetsTicketsFromAKeytab) {
   const Cache none("FILE:/nowhere/at/all");
-  KerberosClient client({.host = "localhost", .keytab = Environment("PENSTOCK_KEYTAB_BOB")});
+  KerberosClient client({.host = "localhost", .keytab = Environment("TEST_KEYTAB_BOB")});
   const auto server = OpenServer();
   const Ends ends = Establish(client, *server);
   EXPECT_THAT(ends.server->GetInitiator()->names.display, StartsWith("bob@"));
@@ -108,7 +108,7 @@ TEST(KerberosClient, GetsTicketsFromAKeytab) {
 // The tickets of a keytab must not replace those of the user.
 TEST(KerberosClient, LeavesTheUsersTicketsAlone) {
   const auto server = OpenServer();
-  KerberosClient by_keytab({.host = "localhost", .keytab = Environment("PENSTOCK_KEYTAB_BOB")});
+  KerberosClient by_keytab({.host = "localhost", .keytab = Environment("TEST_KEYTAB_BOB")});
   Establish(by_keytab, *server);
   KerberosClient by_cache({.host = "localhost"});
   const Ends ends = Establish(by_cache, *server);
@@ -126,7 +126,7 @@ TEST(KerberosClient, SaysThatTheKdcDoesNotKnowTheService) {
 }
 
 TEST(KerberosClient, SaysThatTheKeytabHasNoKey) {
-  EXPECT_THAT(WhyNot({.host = "localhost", .keytab = Environment("PENSTOCK_KEYTAB_BOB"), .principal = "alice"}),
+  EXPECT_THAT(WhyNot({.host = "localhost", .keytab = Environment("TEST_KEYTAB_BOB"), .principal = "alice"}),
               HasSubstr("has no key for alice"));
 }
 
@@ -155,7 +155,7 @@ TEST(KerberosClient, SaysThatNoKdcAnswers) {
             static_cast<ssize_t>(kConfiguration.size()));
   const std::string before = Environment("KRB5_CONFIG");
   ::setenv("KRB5_CONFIG", name, 1);
-  KerberosClient client({.host = "localhost", .keytab = Environment("PENSTOCK_KEYTAB_BOB")});
+  KerberosClient client({.host = "localhost", .keytab = Environment("TEST_KEYTAB_BOB")});
   const auto step = client.Begin()->Initiate({});
   ::setenv("KRB5_CONFIG", before.c_str(), 1);
   ::unlink(name);

@@ -39,7 +39,7 @@ class KerberosTest : public FlavorTest {
 };
 
 TEST_F(KerberosTest, AcceptsCallsOfAUserUnderEveryService) {
-  KerberosInitiator mechanism(Environment("PENSTOCK_CACHE_ALICE"));
+  KerberosInitiator mechanism(Environment("TEST_CACHE_ALICE"));
   testing::Initiator alice(mechanism, pool);
   ASSERT_EQ(Establish(alice), 1);
   for (const GssService service : kServices) {
@@ -66,20 +66,20 @@ class NoDirectoryTest : public FlavorTest {
 
 TEST_F(NoDirectoryTest, AUserWhoCannotBeLookedUpGetsNoContext) {
   const CapturedLog log;
-  KerberosInitiator mechanism(Environment("PENSTOCK_CACHE_ALICE"));
+  KerberosInitiator mechanism(Environment("TEST_CACHE_ALICE"));
   testing::Initiator alice(mechanism, pool);
   EXPECT_EQ(alice.HandleCreated(Reply(alice.Create(Xid(5), To(0))))->gss_major, kFailure);
   EXPECT_THAT(log.text(), HasSubstr("user daemon cannot be looked up on this host: Input/output error"));
 }
 
 TEST_F(NoDirectoryTest, AMachineIsNobodyWithoutALookUp) {
-  KerberosInitiator mechanism(Environment("PENSTOCK_CACHE_HOST_CLIENT1"));
+  KerberosInitiator mechanism(Environment("TEST_CACHE_HOST_CLIENT1"));
   testing::Initiator machine(mechanism, pool);
   EXPECT_EQ(Establish(machine), 1);
 }
 
 TEST_F(KerberosTest, MapsAMachineToNobody) {
-  KerberosInitiator mechanism(Environment("PENSTOCK_CACHE_HOST_CLIENT1"));
+  KerberosInitiator mechanism(Environment("TEST_CACHE_HOST_CLIENT1"));
   testing::Initiator machine(mechanism, pool);
   ASSERT_EQ(Establish(machine), 1);
   EXPECT_EQ(Results(machine, GssService::kIntegrity, WhoAmI::kNumber, {}), W{kNobody});
@@ -90,7 +90,7 @@ TEST_F(KerberosTest, MapsAMachineToNobody) {
 TEST_F(KerberosTest, AcceptsAnyKeyOfTheService) {
   char host[256];
   ASSERT_EQ(::gethostname(host, sizeof host), 0);
-  KerberosInitiator mechanism(Environment("PENSTOCK_CACHE_ALICE"), std::string("nfs@") + host);
+  KerberosInitiator mechanism(Environment("TEST_CACHE_ALICE"), std::string("nfs@") + host);
   testing::Initiator alice(mechanism, pool);
   EXPECT_EQ(Establish(alice), 1);
   EXPECT_EQ(Results(alice, GssService::kPrivacy, Null::kNumber, {}), W{});
@@ -98,15 +98,14 @@ TEST_F(KerberosTest, AcceptsAnyKeyOfTheService) {
 
 // DCE style has three legs, the only case in which Kerberos needs more than one call.
 TEST_F(KerberosTest, EstablishesAContextInSeveralCalls) {
-  KerberosInitiator mechanism(Environment("PENSTOCK_CACHE_ALICE"), "nfs@localhost",
-                              GSS_C_MUTUAL_FLAG | GSS_C_DCE_STYLE);
+  KerberosInitiator mechanism(Environment("TEST_CACHE_ALICE"), "nfs@localhost", GSS_C_MUTUAL_FLAG | GSS_C_DCE_STYLE);
   testing::Initiator alice(mechanism, pool);
   EXPECT_EQ(Establish(alice), 2);
   EXPECT_EQ(Results(alice, GssService::kIntegrity, Null::kNumber, {}), W{});
 }
 
 TEST_F(KerberosTest, RejectsAReplayedToken) {
-  KerberosInitiator mechanism(Environment("PENSTOCK_CACHE_ALICE"));
+  KerberosInitiator mechanism(Environment("TEST_CACHE_ALICE"));
   testing::Initiator alice(mechanism, pool);
   const Message call = alice.Create(Xid(5), To(0));
   const Message first = Reply(call);
@@ -125,7 +124,7 @@ TEST_F(KerberosTest, RejectsAMalformedToken) {
 }
 
 TEST_F(KerberosTest, ContextExpiresWithItsTicket) {
-  KerberosInitiator mechanism(Environment("PENSTOCK_CACHE_ALICE"));
+  KerberosInitiator mechanism(Environment("TEST_CACHE_ALICE"));
   testing::Initiator alice(mechanism, pool);
   ASSERT_EQ(Establish(alice), 1);
   clock.now += std::chrono::hours(12);
@@ -136,7 +135,7 @@ TEST_F(KerberosTest, ContextExpiresWithItsTicket) {
 
 // RFC 2203 §5.3.2.3
 TEST_F(KerberosTest, RequiresEncryptionUnderPrivacy) {
-  KerberosInitiator mechanism(Environment("PENSTOCK_CACHE_ALICE"));
+  KerberosInitiator mechanism(Environment("TEST_CACHE_ALICE"));
   testing::Initiator alice(mechanism, pool);
   ASSERT_EQ(Establish(alice), 1);
   testing::Octets text(8);
@@ -161,7 +160,7 @@ TEST_F(KerberosTest, RequiresEncryptionUnderPrivacy) {
 }
 
 TEST_F(KerberosTest, SealedReplyMatchesTheAnnouncedOverhead) {
-  KerberosInitiator mechanism(Environment("PENSTOCK_CACHE_ALICE"));
+  KerberosInitiator mechanism(Environment("TEST_CACHE_ALICE"));
   testing::Initiator alice(mechanism, pool);
   ASSERT_EQ(Establish(alice), 1);
   uint32_t number = 0;
@@ -189,7 +188,7 @@ TEST(Keytab, ReportsAMissingKeytab) {
 // Runs in a process of its own, because the library leaks memory here.
 TEST(KeytabDeathTest, ReportsAKeytabWithoutAKeyOfTheService) {
   const auto open = [] {
-    const auto opened = Kerberos::Open(Environment("PENSTOCK_KEYTAB_HOST_CLIENT1"));
+    const auto opened = Kerberos::Open(Environment("TEST_KEYTAB_HOST_CLIENT1"));
     std::cerr << (opened ? "opened" : opened.error().message);
     std::_Exit(0);
   };

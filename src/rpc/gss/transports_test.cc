@@ -84,7 +84,7 @@ class TransportsTest : public ::testing::TestWithParam<std::tuple<Over, GssServi
   }
   // Establishes a context for alice.
   void RunAsAlice(const std::function<Task<void>(Channel&, testing::Initiator&)>& use) {
-    KerberosInitiator mechanism(Environment("PENSTOCK_CACHE_ALICE"));
+    KerberosInitiator mechanism(Environment("TEST_CACHE_ALICE"));
     testing::Initiator alice(mechanism, loop.buffers());
     Run([&](Channel& channel) -> Task<void> {
       const bool established = co_await Establish(channel, alice);

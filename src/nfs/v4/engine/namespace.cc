@@ -144,8 +144,9 @@ void Namespace::LogRefusal(const Export& in, const fs::Handle& object, const Cli
 
 std::string_view Namespace::PathOf(const Export& in) const {
   const std::string_view path = in.path();
-  if (root_->path == "/" || !path.starts_with(root_->path)) return path;
-  return path == root_->path ? "/" : path.substr(root_->path.size());
+  if (root_->path == "/") return path;
+  if (path == root_->path) return "/";
+  return IsBelow(root_->path, path) ? path.substr(root_->path.size()) : path;
 }
 
 Place Namespace::Root(const Client& client) const {
