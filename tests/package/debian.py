@@ -34,20 +34,21 @@ def host_codename():
     return facts.get("VERSION_CODENAME", "").strip('"')
 
 
-def run_in(codename, script, copies=(), packages=(), architecture=None, seconds=3000, options=()):
+def run_in(codename, script, copies=(), packages=(), architectures=None, environment=None, seconds=5000):
     """Makes a clean system, copies files into its folder /test, runs the shell script in it, and removes it. Raises an
-    error if the script fails."""
+    error if the script fails. The system's first architecture is this host's; `environment` is that of the script."""
     if not shutil.which("mmdebstrap"):
         raise cases.Skip("mmdebstrap is not installed: scripts/install-deps package")
-    command = ["mmdebstrap", "--variant=apt", "--format=null", *options]
+    command = ["mmdebstrap", "--variant=apt", "--format=null"]
     if packages:
         command.append(f"--include={','.join(packages)}")
-    if architecture:
-        command.append(f"--architectures={architecture}")
+    if architectures:
+        command.append(f"--architectures={architectures}")
     command.append("--customize-hook=mkdir \"$1/test\"")
     for path in copies:
         command.append(f"--customize-hook=copy-in {path} /test")
     command.append(f"--customize-hook=copy-in {script} /test")
     command.append(f"--customize-hook=chroot \"$1\" sh -eux /test/{os.path.basename(script)}")
-    done = subprocess.run([*command, codename, "/dev/null", "-"], input=sources(codename), text=True, timeout=seconds)
+    done = subprocess.run([*command, codename, "/dev/null", "-"], input=sources(codename), text=True, timeout=seconds,
+                          env={**os.environ, **(environment or {})})
     assert done.returncode == 0, f"mmdebstrap ended with {done.returncode}: see above"
