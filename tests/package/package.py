@@ -72,7 +72,8 @@ def reproducible(scratch):
     """A build in another folder makes the same packages, octet by octet."""
     first = [only("penstock_*.deb"), only("penstock-dbgsym_*.deb")]
     with open(f"{scratch}/log", "w") as log:
-        subprocess.run([f"{ROOT}/scripts/make-deb"], env={**os.environ, "DEB_FOLDER": f"{scratch}/elsewhere"}, stdout=log, stderr=log, check=True)
+        subprocess.run([f"{ROOT}/scripts/make-deb"], env={**os.environ, "DEB_FOLDER": f"{scratch}/elsewhere"}, stdout=log, stderr=log,
+                       check=True)
     for package in first:
         again = f"{scratch}/elsewhere/{os.path.basename(package)}"
         with open(package, "rb") as one, open(again, "rb") as other:
