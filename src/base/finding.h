@@ -13,10 +13,10 @@ enum class Severity : unsigned char {
 };
 
 struct Finding {
-  std::string file;  // empty: the finding is about the command line or the environment
-  size_t line = 0;   // from 1; 0: the finding is about the whole file
+  std::string file{};  // empty: the finding is about the command line or the environment
+  size_t line = 0;     // from 1; 0: the finding is about the whole file
   Severity severity = Severity::kError;
-  std::string message;  // one line without a full stop
+  std::string message{};  // one line without a full stop
 };
 
 // "FILE:LINE: message", "FILE: message" or "message"; a warning has "warning: " before its message.

@@ -28,8 +28,8 @@ Environment EnvironmentOfProcess();
 struct Source {
   enum class Kind : unsigned char { kDefault, kFlag, kEnvironment, kFile };
   Kind kind = Kind::kDefault;
-  std::string name;  // of the variable or of the file
-  size_t line = 0;   // in the file
+  std::string name{};  // of the variable or of the file
+  size_t line = 0;     // in the file
 };
 // "default", "flag", "environment PENSTOCK_MEMORY", "/etc/penstock/penstock.toml:12".
 std::string ToString(const Source& source);
@@ -48,8 +48,8 @@ Result<Configuration, std::vector<Finding>> Configure(const FlagValues& flags, c
 
 // What the command line of `serve` says.
 struct CommandLine {
-  FlagValues flags;
-  std::optional<std::string> config;  // the value of --config
+  FlagValues flags{};
+  std::optional<std::string> config{};  // the value of --config
 };
 
 // Reads the configuration file: the one of --config, or else that of PENSTOCK_CONFIG, or else the default one if it

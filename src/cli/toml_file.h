@@ -32,10 +32,10 @@ struct TomlValue {
 // A table, or a key with its value.
 struct TomlEntry {
   enum class Kind : unsigned char { kTable, kValue, kArray };
-  std::vector<std::string> path;  // the names of the tables, and then the key
+  std::vector<std::string> path{};  // the names of the tables, and then the key
   size_t line = 0;
   Kind kind = Kind::kValue;
-  std::vector<TomlValue> values;  // of kValue: one; of kArray: its elements
+  std::vector<TomlValue> values{};  // of kValue: one; of kArray: its elements
 };
 
 struct TomlContent {
