@@ -1,8 +1,14 @@
 #include "base/file_io.h"
 
+#include <fcntl.h>
+#include <fmt/core.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <cerrno>
+#include <span>
+
+#include "base/data.h"
 
 namespace penstock {
 namespace {
@@ -43,6 +49,25 @@ Result<size_t, int> ReadUpTo(int fd, Bytes octets, uint64_t offset) {
     have += static_cast<size_t>(n);
   }
   return have;
+}
+
+Result<std::string, int> ReadText(int fd, size_t size) {
+  std::string content(size, '\0');
+  PENSTOCK_TRY(const size_t have, ReadUpTo(fd, std::as_writable_bytes(std::span(content)), 0));
+  content.resize(have);
+  return content;
+}
+
+Result<std::string, std::string> ReadRegularFile(const std::string& name, size_t most_mebibytes) {
+  const FileDescriptor fd(::open(name.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
+  struct stat stat{};
+  if (!fd || ::fstat(fd.get(), &stat) != 0) return std::unexpected(DescribeErrno(errno));
+  if (!S_ISREG(stat.st_mode)) return std::unexpected("not a regular file");
+  const size_t most = most_mebibytes << 20;
+  auto text = ReadText(fd.get(), most + 1);
+  if (!text) return std::unexpected(DescribeErrno(text.error()));
+  if (text->size() > most) return std::unexpected(fmt::format("longer than {} MiB", most_mebibytes));
+  return *std::move(text);
 }
 
 }  // namespace penstock

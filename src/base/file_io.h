@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <string>
 
 #include "base/bytes.h"
 #include "base/result.h"
@@ -17,5 +18,11 @@ namespace penstock {
 [[nodiscard]] Result<void, int> WriteAllAt(int fd, ConstBytes octets, uint64_t offset);
 // Returns the number of octets read, which is less than octets.size() only at the end of the file.
 [[nodiscard]] Result<size_t, int> ReadUpTo(int fd, Bytes octets, uint64_t offset);
+
+// Returns at most `size` octets from the beginning of the file.
+[[nodiscard]] Result<std::string, int> ReadText(int fd, size_t size);
+// Returns the content of a regular file of at most `most_mebibytes`, or the reason why it cannot be read, for people.
+// Does not wait for another program, as the opening of a FIFO does.
+[[nodiscard]] Result<std::string, std::string> ReadRegularFile(const std::string& name, size_t most_mebibytes);
 
 }  // namespace penstock

@@ -20,14 +20,6 @@ namespace stdfs = std::filesystem;
 
 constexpr mode_t kOthers = 077;
 
-// Reads at most `size` octets from the beginning of the file.
-Result<std::string, int> ReadText(int fd, size_t size) {
-  std::string content(size, '\0');
-  PENSTOCK_TRY(const size_t have, ReadUpTo(fd, std::as_writable_bytes(std::span(content)), 0));
-  content.resize(have);
-  return content;
-}
-
 // Returns " (process 17)" from the number that the holder of the lock wrote into it, or an empty string.
 std::string HolderOf(int lock) {
   const auto content = ReadText(lock, 20);

@@ -17,7 +17,7 @@
 
 namespace penstock::cli {
 
-// What a reload has done.
+// The result of a reload.
 struct Reloaded {
   // Mistakes: if one of them is an error, nothing has changed.
   std::vector<Finding> findings;

@@ -46,8 +46,7 @@ SetupResult<void> CheckAddress(const std::string& text) {
 }
 
 SetupResult<void> CheckExport(const std::string& text) {
-  PENSTOCK_TRY(const nfs::ExportSpec spec, nfs::ParseExportSpec(text));
-  PENSTOCK_CHECK(nfs::NormalizeExportPath(spec.path));
+  PENSTOCK_CHECK(nfs::ParseExportSpec(text));
   return {};
 }
 
@@ -392,7 +391,6 @@ SetupResult<std::vector<nfs::ExportSpec>> ExportsOf(const ServeOptions& options,
   }
   for (const std::string& text : options.exports) {
     PENSTOCK_TRY(nfs::ExportSpec spec, nfs::ParseExportSpec(text));
-    PENSTOCK_TRY(spec.path, nfs::NormalizeExportPath(spec.path));
     for (const std::string& note : spec.notes) {
       findings.push_back({.file = {},
                           .line = 0,

@@ -48,6 +48,7 @@ SetupResult<std::vector<nfs::ExportSpec>> MountedBelow(const nfs::ExportSpec& sp
   PENSTOCK_TRY(const std::vector<stdfs::path> mounts, fs::posix::MountsBelow(spec.directory));
   std::error_code error;
   const stdfs::path top = stdfs::canonical(spec.directory, error);
+  if (error) return std::unexpected(SetupError{fmt::format("{}: {}", spec.directory, error.message())});
   std::vector<nfs::ExportSpec> specs;
   for (const stdfs::path& each : mounts) {
     nfs::ExportSpec below = spec;
@@ -74,6 +75,7 @@ bool BelongsToAnother(const stdfs::path& directory, const nfs::ExportSpec& outer
   const stdfs::path top = stdfs::weakly_canonical(outer.directory, error);
   return std::ranges::any_of(configured, [&](const nfs::ExportSpec& each) {
     const stdfs::path other = stdfs::weakly_canonical(each.directory, error);
+    if (error) return true;  // it may be there
     return other != top && is_below(other, top) && is_below(directory, other);
   });
 }

@@ -1,16 +1,14 @@
 #include "cli/toml_file.h"
 
-#include <fcntl.h>
 #include <fmt/core.h>
-#include <sys/stat.h>
 
 #include <algorithm>
 #include <cerrno>
 #include <optional>
 #include <utility>
 
-#include "base/data.h"
 #include "base/file_io.h"
+#include "base/utf8.h"
 
 // toml++ 3.3 asserts, or with NDEBUG assumes, that a header such as "[[[" does not occur, and then reports it anyway.
 #pragma push_macro("NDEBUG")
@@ -22,7 +20,7 @@
 namespace penstock::cli {
 namespace {
 
-constexpr size_t kMostOctets = 1 << 20;
+constexpr size_t kMostMebibytes = 1;
 constexpr size_t kMostMistakes = 100;
 constexpr size_t kMostDots = 100;  // in a statement, outside of strings
 
@@ -213,40 +211,12 @@ std::optional<size_t> Blank(std::string& text, size_t line) {
 
 bool IsControl(unsigned octet) { return octet < 0x20 || octet == 0x7f; }
 
-// The length of the character of UTF-8 at the beginning of the text; 0 if there is none.
-size_t LengthOfCharacter(std::string_view text) {
-  const auto octet = [&](size_t i) { return i < text.size() ? static_cast<unsigned char>(text[i]) : 0u; };
-  const unsigned first = octet(0);
-  if (first < 0x80) return 1;
-  const size_t length = first >= 0xc2 && first <= 0xdf   ? 2
-                        : first >> 4 == 0xe              ? 3
-                        : first >= 0xf0 && first <= 0xf4 ? 4
-                                                         : 0;
-  for (size_t i = 1; i < length; ++i) {
-    if ((octet(i) & 0xc0) != 0x80) return 0;
-  }
-  const bool is_overlong = (first == 0xe0 && octet(1) < 0xa0) || (first == 0xf0 && octet(1) < 0x90);
-  const bool is_outside = (first == 0xed && octet(1) > 0x9f) || (first == 0xf4 && octet(1) > 0x8f);
-  return is_overlong || is_outside ? 0 : length;
-}
-
 }  // namespace
 
 Result<ConfigFile, Finding> ReadConfigFile(const std::string& name) {
-  const auto failed = [&](std::string why) {
-    return std::unexpected(Finding{.file = name, .message = std::move(why)});
-  };
-  // O_NONBLOCK: opening a FIFO must not block.
-  const FileDescriptor fd(::open(name.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
-  struct stat stat{};
-  if (!fd || ::fstat(fd.get(), &stat) != 0) return failed("cannot read: " + DescribeErrno(errno));
-  if (!S_ISREG(stat.st_mode)) return failed("cannot read: not a regular file");
-  std::string text(kMostOctets + 1, '\0');
-  const auto have = ReadUpTo(fd.get(), std::as_writable_bytes(std::span(text)), 0);
-  if (!have) return failed("cannot read: " + DescribeErrno(have.error()));
-  if (*have > kMostOctets) return failed("longer than 1 MiB");
-  text.resize(*have);
-  return ConfigFile{name, std::move(text)};
+  auto text = ReadRegularFile(name, kMostMebibytes);
+  if (text) return ConfigFile{name, *std::move(text)};
+  return std::unexpected(Finding{.file = name, .message = "cannot read: " + text.error()});
 }
 
 TomlContent ParseToml(const ConfigFile& file) {
@@ -292,7 +262,7 @@ TomlContent ParseToml(const ConfigFile& file) {
 std::string TomlString(std::string_view text) {
   std::string quoted = "\"";
   while (!text.empty()) {
-    const size_t length = LengthOfCharacter(text);
+    const size_t length = LengthOfUtf8(text);
     const unsigned char first = text.front();
     if (length == 0) {
       quoted += "\xef\xbf\xbd";

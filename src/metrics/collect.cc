@@ -9,6 +9,7 @@
 #include <filesystem>
 #include <fstream>
 #include <map>
+#include <optional>
 #include <string_view>
 
 namespace penstock::metrics {
@@ -153,17 +154,6 @@ void CollectConnections(const Counts& counts, Families& to) {
   for (Family* each : {&open, &accepted, &refused, &closed}) to.push_back(std::move(*each));
 }
 
-// A family with one label, whose values are sums over the loops.
-struct Summed {
-  std::string_view label;
-  double value;
-};
-void AddSums(Families& to, std::string_view name, std::string_view help, std::string_view label,
-             std::initializer_list<Summed> sums) {
-  Family& family = AddFamily(to, name, Type::kCounter, help);
-  for (const Summed& each : sums) family.Add({{Text(label), Text(each.label)}}, each.value);
-}
-
 void CollectRdma(const Counts& counts, Families& to) {
   const auto sum = [&](Counter RdmaCounts::* member) {
     double total = 0;
@@ -171,18 +161,19 @@ void CollectRdma(const Counts& counts, Families& to) {
     return total;
   };
   using R = RdmaCounts;
-  AddSums(to, "penstock_rdma_chunks_total", "Chunks in calls over RDMA; inline: calls without any", "kind",
-          {{"inline", sum(&R::inline_calls)},
-           {"read", sum(&R::read_chunks)},
-           {"position_zero", sum(&R::position_zero_chunks)},
-           {"write", sum(&R::write_chunks)},
-           {"reply", sum(&R::reply_chunks)}});
-  AddSums(to, "penstock_rdma_operations_total", "Work requests of the server's responders", "operation",
-          {{"send", sum(&R::sends)}, {"read", sum(&R::reads)}, {"write", sum(&R::writes)}});
-  AddSums(to, "penstock_rdma_bytes_total", "Data of these work requests", "operation",
-          {{"send", sum(&R::sent_octets)}, {"read", sum(&R::read_octets)}, {"write", sum(&R::written_octets)}});
-  AddSums(
-      to, "penstock_rdma_errors_total",
+  AddFamily(to, "penstock_rdma_chunks_total", Type::kCounter, "Chunks in calls over RDMA; inline: calls without any",
+            "kind",
+            {{"inline", sum(&R::inline_calls)},
+             {"read", sum(&R::read_chunks)},
+             {"position_zero", sum(&R::position_zero_chunks)},
+             {"write", sum(&R::write_chunks)},
+             {"reply", sum(&R::reply_chunks)}});
+  AddFamily(to, "penstock_rdma_operations_total", Type::kCounter, "Work requests of the server's responders",
+            "operation", {{"send", sum(&R::sends)}, {"read", sum(&R::reads)}, {"write", sum(&R::writes)}});
+  AddFamily(to, "penstock_rdma_bytes_total", Type::kCounter, "Data of these work requests", "operation",
+            {{"send", sum(&R::sent_octets)}, {"read", sum(&R::read_octets)}, {"write", sum(&R::written_octets)}});
+  AddFamily(
+      to, "penstock_rdma_errors_total", Type::kCounter,
       "refused_call: answered by RDMA_ERROR; work: work requests that failed; access: those among them because the "
       "client refused an access to its memory",
       "kind",
@@ -214,26 +205,27 @@ void CollectCalls(const Counts& counts, Families& to) {
     good += Value(loop->tls_handshakes);
     bad += Value(loop->failed_tls_handshakes);
   }
-  AddSums(to, "penstock_tls_handshakes_total", "TLS handshakes", "result", {{"ok", good}, {"failed", bad}});
+  AddFamily(to, "penstock_tls_handshakes_total", Type::kCounter, "TLS handshakes", "result",
+            {{"ok", good}, {"failed", bad}});
 }
 
-// Returns a field of /proc/self/status in kB, as octets.
-double StatusOctets(std::string_view name) {
+// Returns a field of /proc/self/status in kB, as octets. Without a descriptor for the file there is no value.
+std::optional<double> StatusOctets(std::string_view name) {
   std::ifstream status("/proc/self/status");
   for (std::string line; std::getline(status, line);) {
     if (!line.starts_with(name)) continue;
     return std::strtod(line.c_str() + name.size(), nullptr) * 1024;
   }
-  return 0;
+  return std::nullopt;
 }
 
 // When the process started, in seconds since 1970.
-double StartTime() {
+std::optional<double> StartTime() {
   std::ifstream stat("/proc/self/stat");
   std::string text;
   std::getline(stat, text);
   const size_t name_end = text.rfind(')');
-  if (name_end == std::string::npos) return 0;
+  if (name_end == std::string::npos) return std::nullopt;
   double ticks = 0;
   const char* at = text.c_str() + name_end + 1;
   constexpr int kStartField = 22 - 2;  // the fields behind the name
@@ -247,15 +239,16 @@ double StartTime() {
     if (!line.starts_with("btime ")) continue;
     return std::strtod(line.c_str() + 6, nullptr) + ticks / static_cast<double>(::sysconf(_SC_CLK_TCK));
   }
-  return 0;
+  return std::nullopt;
 }
 
-size_t CountEntries(const char* directory) {
+std::optional<double> CountEntries(const char* directory) {
   std::error_code error;
-  size_t count = 0;
+  double count = 0;
   for (std::filesystem::directory_iterator each(directory, error), end; !error && each != end; each.increment(error)) {
     ++count;
   }
+  if (error) return std::nullopt;
   return count;
 }
 
@@ -280,17 +273,13 @@ void CollectProcess(Families& to) {
   ::getrlimit(RLIMIT_NOFILE, &files);
   AddFamily(to, "process_cpu_seconds_total", Type::kCounter, "CPU time of the process, of the user and of the system")
       .Add(seconds(usage.ru_utime) + seconds(usage.ru_stime));
-  AddFamily(to, "process_resident_memory_bytes", Type::kGauge, "Memory of the process that is in RAM")
-      .Add(StatusOctets("VmRSS:"));
-  AddFamily(to, "process_virtual_memory_bytes", Type::kGauge, "Address space of the process")
-      .Add(StatusOctets("VmSize:"));
-  AddFamily(to, "process_open_fds", Type::kGauge, "Open descriptors")
-      .Add(static_cast<double>(CountEntries("/proc/self/fd")));
+  AddGauge(to, "process_resident_memory_bytes", "Memory of the process that is in RAM", StatusOctets("VmRSS:"));
+  AddGauge(to, "process_virtual_memory_bytes", "Address space of the process", StatusOctets("VmSize:"));
+  AddGauge(to, "process_open_fds", "Open descriptors", CountEntries("/proc/self/fd"));
   AddFamily(to, "process_max_fds", Type::kGauge, "The most descriptors that the process may have")
       .Add(static_cast<double>(files.rlim_cur));
-  AddFamily(to, "process_threads", Type::kGauge, "Threads of the process")
-      .Add(static_cast<double>(CountEntries("/proc/self/task")));
-  AddFamily(to, "process_start_time_seconds", Type::kGauge, "When the process started, since 1970").Add(StartTime());
+  AddGauge(to, "process_threads", "Threads of the process", CountEntries("/proc/self/task"));
+  AddGauge(to, "process_start_time_seconds", "When the process started, since 1970", StartTime());
 }
 
 }  // namespace penstock::metrics

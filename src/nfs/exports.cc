@@ -39,8 +39,6 @@ std::optional<std::string_view> RestBelow(std::string_view path, std::string_vie
   return path;
 }
 
-bool ById(const std::shared_ptr<const Export>& candidate, ExportId id) { return candidate->id() < id; }
-
 }  // namespace
 
 Export::Export(ExportId id, std::string path, std::shared_ptr<fs::FileSystem> file_system,
@@ -128,7 +126,7 @@ SetupResult<void> ExportTable::Add(std::string_view path, std::shared_ptr<fs::Fi
                                    std::vector<Admission> admissions, const HostNames* hosts, bool is_root) {
   PENSTOCK_TRY(std::string normal, NormalizeExportPath(path));
   const ExportId id = IdOf(normal);
-  const auto place = std::lower_bound(exports_.begin(), exports_.end(), id, ById);
+  const auto place = PlaceOf(id);
   if (place != exports_.end() && (*place)->id() == id) {
     if ((*place)->path() == normal) return std::unexpected(SetupError{fmt::format("\"{}\" is exported twice", normal)});
     return std::unexpected(SetupError{
@@ -141,17 +139,20 @@ SetupResult<void> ExportTable::Add(std::string_view path, std::shared_ptr<fs::Fi
 }
 
 void ExportTable::Keep(std::shared_ptr<const Export> exported) {
-  const auto place = std::lower_bound(exports_.begin(), exports_.end(), exported->id(), ById);
-  exports_.insert(place, std::move(exported));
+  exports_.insert(PlaceOf(exported->id()), std::move(exported));
+}
+
+ExportTable::List::const_iterator ExportTable::PlaceOf(ExportId id) const {
+  return std::ranges::lower_bound(exports_, id, {}, [](const auto& each) { return each->id(); });
 }
 
 const Export* ExportTable::Find(ExportId id) const {
-  const auto place = std::lower_bound(exports_.begin(), exports_.end(), id, ById);
+  const auto place = PlaceOf(id);
   return place != exports_.end() && (*place)->id() == id ? place->get() : nullptr;
 }
 
 std::shared_ptr<const Export> ExportTable::FindShared(ExportId id) const {
-  const auto place = std::lower_bound(exports_.begin(), exports_.end(), id, ById);
+  const auto place = PlaceOf(id);
   return place != exports_.end() && (*place)->id() == id ? *place : nullptr;
 }
 

@@ -117,7 +117,11 @@ class ExportTable {
   const std::vector<std::shared_ptr<const Export>>& all() const { return exports_; }
 
  private:
-  std::vector<std::shared_ptr<const Export>> exports_;
+  using List = std::vector<std::shared_ptr<const Export>>;
+  // The place of the export with this id, or where it would be.
+  List::const_iterator PlaceOf(ExportId id) const;
+
+  List exports_;
 };
 
 // The exports of a server, which may be replaced while it runs. A call keeps the table with which it began.

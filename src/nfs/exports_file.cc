@@ -1,18 +1,13 @@
 #include "nfs/exports_file.h"
 
-#include <fcntl.h>
 #include <fmt/core.h>
-#include <sys/stat.h>
 
 #include <algorithm>
-#include <cerrno>
 #include <optional>
 #include <set>
-#include <span>
 #include <system_error>
 #include <utility>
 
-#include "base/data.h"
 #include "base/file_io.h"
 
 namespace penstock::nfs {
@@ -22,7 +17,7 @@ namespace stdfs = std::filesystem;
 
 // The pseudo clients of old tables: everyone, with one flavor.
 constexpr std::string_view kGss = "gss/";
-constexpr size_t kMostOctets = 16 << 20;  // of a table
+constexpr size_t kMostMebibytes = 16;  // of a table
 
 ExportOptions DefaultOptions() {
   ExportOptions options;
@@ -109,20 +104,9 @@ void ExportsFiles::Read(const stdfs::path& path) {
 }
 
 void ExportsFiles::ReadTable(const stdfs::path& path) {
-  const auto complain = [&](const std::string& why) {
-    findings_.push_back({path.string(), 0, Severity::kError, "cannot be read: " + why});
-  };
-  // O_NONBLOCK: opening a FIFO must not block.
-  const FileDescriptor fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
-  struct stat stat{};
-  if (!fd || ::fstat(fd.get(), &stat) != 0) return complain(DescribeErrno(errno));
-  if (!S_ISREG(stat.st_mode)) return complain("not a regular file");
-  std::string text(kMostOctets + 1, '\0');
-  const auto have = ReadUpTo(fd.get(), std::as_writable_bytes(std::span(text)), 0);
-  if (!have) return complain(DescribeErrno(have.error()));
-  if (*have > kMostOctets) return complain("longer than 16 MiB");
-  text.resize(*have);
-  Parse(text, path.string());
+  const auto text = ReadRegularFile(path.string(), kMostMebibytes);
+  if (text) return Parse(*text, path.string());
+  findings_.push_back({path.string(), 0, Severity::kError, "cannot be read: " + text.error()});
 }
 
 void ExportsFiles::Parse(std::string_view text, const std::string& name) {

@@ -4,7 +4,6 @@
 #include <sys/socket.h>
 
 #include <algorithm>
-#include <array>
 #include <cctype>
 #include <cerrno>
 #include <condition_variable>
@@ -325,12 +324,6 @@ std::shared_ptr<const HostFacts> HostNames::Of(const IpAddress& address) const {
   const std::lock_guard lock(mutex_);
   const Entry* const found = Find(Unmapped(address));
   return found ? found->facts : nullptr;
-}
-
-void HostNames::Forget() {
-  const std::lock_guard lock(mutex_);
-  resolved_.clear();
-  ++version_;
 }
 
 Task<rpc::AcceptStatus> WithHostNames::Call(rpc::CallContext& context, xdr::Decoder& arguments, xdr::Encoder& results) {

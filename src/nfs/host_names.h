@@ -88,8 +88,6 @@ class HostNames {
   Task<> Load(Loop* loop, IpAddress address, ClientKey client);
   // Returns null if nothing is known.
   std::shared_ptr<const HostFacts> Of(const IpAddress& address) const;
-  // Forgets everything, as for a test or an operator who has corrected a database.
-  void Forget();
 
  private:
   // What is looked for.

@@ -8,6 +8,7 @@
 #include "base/log.h"
 #include "base/state_directory.h"
 #include "nfs/v4/engine/compound_head.h"
+#include "nfs/v4/engine/time_of_day.h"
 #include "nfs/v4/operations/copy.h"
 #include "nfs/v4/operations/lease.h"
 #include "nfs/v4/operations/local_leases.h"
@@ -39,13 +40,6 @@ nfs::v4::StateTables::Beginning BeginTables(const nfs::v4::Settings& settings,
           .now = now};
 }
 
-fs::Timestamp TimeOfDay() {
-  const auto now = std::chrono::system_clock::now();
-  const auto seconds = std::chrono::floor<std::chrono::seconds>(now);
-  return {.seconds = seconds.time_since_epoch().count(),
-          .nanoseconds = static_cast<uint32_t>(Duration(now - seconds).count())};
-}
-
 // The name that distinguishes this server from all others, regardless of its addresses (RFC 8881 §2.10.4). It is made
 // at the first start and kept in the state directory.
 SetupResult<std::string> LoadServerId(const stdfs::path& directory) {
@@ -70,7 +64,7 @@ SetupResult<std::string> LoadServerId(const stdfs::path& directory) {
 }  // namespace
 
 SetupResult<std::unique_ptr<Nfs4>> Nfs4::Make(nfs::v4::Settings settings, const Surroundings& surroundings) {
-  PENSTOCK_TRY(auto names, nfs::v4::Namespace::Make(surroundings.exports, TimeOfDay()));
+  PENSTOCK_TRY(auto names, nfs::v4::Namespace::Make(surroundings.exports, nfs::v4::SystemTime()));
   PENSTOCK_TRY(settings.server_owner, LoadServerId(surroundings.state_directory));
   settings.server_scope = settings.server_owner;
   PENSTOCK_TRY(Memory memory, OpenMemory(surroundings.state_directory, settings,
@@ -161,11 +155,15 @@ nfs::v4::Services Nfs4::MakeServices() {
 
 SetupResult<std::shared_ptr<const nfs::v4::Namespace>> Nfs4::MakeNames(
     std::shared_ptr<const nfs::ExportTable> table) const {
-  return nfs::v4::Namespace::Make(exports_, std::move(table), TimeOfDay());
+  return nfs::v4::Namespace::Make(exports_, std::move(table), nfs::v4::SystemTime());
 }
 
-size_t Nfs4::RevokeState(const std::function<bool(const nfs::FileHandle&)>& is_gone) {
-  return state_.Run([&](nfs::v4::StateTables& state) { return state.files.RevokeState(is_gone, home_.Now()); });
+void Nfs4::RevokeState(const std::function<bool(const nfs::FileHandle&)>& is_gone) {
+  state_.Run([&](nfs::v4::StateTables& state) { state.files.RevokeState(is_gone, home_.Now()); });
+}
+
+bool Nfs4::InGrace() {
+  return state_.Run([](nfs::v4::StateTables& state) { return state.clients.InGrace(); });
 }
 
 Nfs4::Statistics Nfs4::statistics() {

@@ -58,7 +58,7 @@ class Nfs4 {
   // Calls that begin from now on use this tree. Any thread.
   void Replace(std::shared_ptr<const nfs::v4::Namespace> names) { names_.Set(std::move(names)); }
   // Revokes the opens, locks and delegations of the file handles that `is_gone` names. Any thread.
-  size_t RevokeState(const std::function<bool(const nfs::FileHandle&)>& is_gone);
+  void RevokeState(const std::function<bool(const nfs::FileHandle&)>& is_gone);
   // From now on, `notify` tells hosts of locks that may be free. Before any call is served, or after the last one.
   void NotifyHostsBy(std::function<void(const nfs::v4::LockNotice&)> notify) {
     caller_.NotifyHostsBy(std::move(notify));
@@ -66,6 +66,8 @@ class Nfs4 {
   // Lets the other versions of NFS respect the opens, locks and delegations of version 4.
   nfs::FileClaims& claims() { return claims_; }
 
+  // Any thread; takes the lock of the state for a moment.
+  bool InGrace();
   // The sizes of the tables, and the callbacks so far. Any thread; takes the lock of the state for a moment.
   struct Statistics {
     bool in_grace = false;

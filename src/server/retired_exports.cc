@@ -38,10 +38,19 @@ bool RetiredExports::IsGone(const nfs::ExportTable& old, const nfs::FileHandle& 
   return now->shared_file_system() != then->shared_file_system() && !now->file_system().Identify(handle.object);
 }
 
+// Whether an export of the old table has ended, or is served by another file system.
+bool RetiredExports::HasEnded(const nfs::ExportTable& old) const {
+  const auto table = current_.Get();
+  return std::ranges::any_of(old.all(), [&](const auto& then) {
+    const nfs::Export* const now = table->Find(then->id());
+    return !now || now->shared_file_system() != then->shared_file_system();
+  });
+}
+
 void RetiredExports::Look() {
   std::erase_if(tables_, [this](std::shared_ptr<const nfs::ExportTable>& each) {
     if (each.use_count() > 1) return false;
-    revoke_([this, &each](const nfs::FileHandle& handle) { return IsGone(*each, handle); });
+    if (HasEnded(*each)) revoke_([this, &each](const nfs::FileHandle& handle) { return IsGone(*each, handle); });
     // Closing files may wait for a disk.
     pool_.Post([last = std::move(each)]() mutable { last.reset(); });
     return true;

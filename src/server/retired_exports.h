@@ -26,6 +26,7 @@ class RetiredExports {
 
  private:
   void Look();
+  bool HasEnded(const nfs::ExportTable& old) const;
   bool IsGone(const nfs::ExportTable& old, const nfs::FileHandle& handle) const;
 
   const nfs::Exports& current_;

@@ -109,6 +109,7 @@ class Server {
   SetupResult<void> OpenMetrics();
   // Why the server does not serve calls; empty if it does.
   std::string WhyNotReady() const;
+  LoopDelays DelaysOfLoops(Duration limit) const;
   watch::Response ShowHealth();
   watch::Response ShowReadiness();
   watch::Response ShowMetrics();

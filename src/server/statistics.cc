@@ -15,6 +15,7 @@ namespace penstock::server {
 namespace {
 
 using metrics::AddFamily;
+using metrics::AddGauge;
 using metrics::Families;
 using metrics::Family;
 using Type = Family::Type;
@@ -23,30 +24,16 @@ using Type = Family::Type;
 constexpr uint32_t kPseudoExport = 0;
 constexpr const char* kPseudoPath = "(above exports)";
 
-void AddGauge(Families& to, std::string_view name, std::string_view help, double value) {
-  AddFamily(to, name, Type::kGauge, help).Add(value);
-}
-
-// A family with one label.
-struct Labelled {
-  std::string_view label;
-  size_t value;
-};
-void AddGauges(Families& to, std::string_view name, std::string_view help, std::string_view label,
-               std::initializer_list<Labelled> values) {
-  Family& family = AddFamily(to, name, Type::kGauge, help);
-  for (const Labelled& each : values) {
-    family.Add({{std::string(label), std::string(each.label)}}, static_cast<double>(each.value));
-  }
-}
+// A value of one label.
+metrics::Labelled Count(std::string_view label, size_t count) { return {label, static_cast<double>(count)}; }
 
 void CollectPool(const Workers& pool, Families& to) {
   const Workers::Statistics now = pool.statistics();
-  AddGauges(to, "penstock_worker_threads", "Threads of the pool for calls that wait for a disk", "state",
-            {{"busy", now.busy}, {"idle", now.threads - std::min(now.threads, now.busy)}});
+  AddFamily(to, "penstock_worker_threads", Type::kGauge, "Threads of the pool for calls that wait for a disk", "state",
+            {Count("busy", now.busy), Count("idle", now.threads - std::min(now.threads, now.busy))});
   AddGauge(to, "penstock_worker_threads_limit", "The most threads of the pool", static_cast<double>(now.most));
-  AddGauges(to, "penstock_worker_queue", "Work that waits for a thread of the pool", "kind",
-            {{"metadata", now.waiting_metadata}, {"data", now.waiting_data}});
+  AddFamily(to, "penstock_worker_queue", Type::kGauge, "Work that waits for a thread of the pool", "kind",
+            {Count("metadata", now.waiting_metadata), Count("data", now.waiting_data)});
 }
 
 void CollectShares(const StatisticsSources& sources, Families& to) {
@@ -75,20 +62,18 @@ void CollectShares(const StatisticsSources& sources, Families& to) {
 void CollectNfs4(Nfs4& nfs4, Families& to) {
   const Nfs4::Statistics now = nfs4.statistics();
   AddGauge(to, "penstock_grace_period", "1 while clients may reclaim their state after a restart", now.in_grace);
-  AddGauges(to, "penstock_clients", "Clients with a lease (nfs4), and hosts that lock through NLM (nlm)", "kind",
-            {{"nfs4", now.clients}, {"nlm", now.hosts}});
-  AddGauges(to, "penstock_sessions", "Sessions", "kind", {{"4.1", now.sessions}, {"2004", now.bound_sessions}});
-  AddGauges(to, "penstock_session_slots", "Slots of the sessions of RFC 8881", "state",
-            {{"busy", now.busy_slots}, {"free", now.slots - now.busy_slots}});
+  AddFamily(to, "penstock_clients", Type::kGauge, "Clients with a lease (nfs4), and hosts that lock through NLM (nlm)",
+            "kind", {Count("nfs4", now.clients), Count("nlm", now.hosts)});
+  AddFamily(to, "penstock_sessions", Type::kGauge, "Sessions", "kind",
+            {Count("4.1", now.sessions), Count("2004", now.bound_sessions)});
+  AddFamily(to, "penstock_session_slots", Type::kGauge, "Slots of the sessions of RFC 8881", "state",
+            {Count("busy", now.busy_slots), Count("free", now.slots - now.busy_slots)});
   AddGauge(to, "penstock_session_reply_bytes", "Memory of the replies that sessions keep",
            static_cast<double>(now.kept_octets));
-  AddGauges(to, "penstock_states",
+  AddFamily(to, "penstock_states", Type::kGauge,
             "Opens, lock stateids, locked ranges, and delegations; asynchronous copies that are running", "kind",
-            {{"open", now.opens},
-             {"lock", now.locks},
-             {"range", now.ranges},
-             {"delegation", now.delegations},
-             {"copy", now.copies}});
+            {Count("open", now.opens), Count("lock", now.locks), Count("range", now.ranges),
+             Count("delegation", now.delegations), Count("copy", now.copies)});
   Family& callbacks =
       AddFamily(to, "penstock_callbacks_total", Type::kCounter, "Attempts to call a client, such as recalls");
   for (const auto& attempts : nfs4.callbacks().attempts()) {

@@ -53,11 +53,15 @@ std::string Server::WhyNotReady() const {
   std::unreachable();
 }
 
-watch::Response Server::ShowHealth() {
-  if (const std::string reason = WhyNotReady(); !reason.empty()) return {.body = "alive, but " + reason + "\n"};
+LoopDelays Server::DelaysOfLoops(Duration limit) const {
   std::vector<Loop*> loops;
   for (const auto& each : loops_) loops.push_back(&each->loop());
-  const LoopDelays delays = AskLoops(loops, kHealthLimit);
+  return AskLoops(loops, limit);
+}
+
+watch::Response Server::ShowHealth() {
+  if (const std::string reason = WhyNotReady(); !reason.empty()) return {.body = "alive, but " + reason + "\n"};
+  const LoopDelays delays = DelaysOfLoops(kHealthLimit);
   for (size_t i = 0; i < delays.size(); ++i) {
     if (delays[i] || phase_ != Phase::kServing) continue;
     return {.status = 503, .body = fmt::format("event loop {} has not answered for two seconds\n", i)};
@@ -67,7 +71,7 @@ watch::Response Server::ShowHealth() {
 
 watch::Response Server::ShowReadiness() {
   if (const std::string reason = WhyNotReady(); !reason.empty()) return {.status = 503, .body = reason + "\n"};
-  if (!nfs4_->statistics().in_grace) return {.body = "ready\n"};
+  if (!nfs4_->InGrace()) return {.body = "ready\n"};
   return {
       .body =
           "ready; grace period: clients reclaim their state, and new opens and locks of version 4 wait for its end\n"};
@@ -75,12 +79,7 @@ watch::Response Server::ShowReadiness() {
 
 metrics::Families Server::CollectMetrics() {
   const bool ready = phase_ == Phase::kServing;
-  LoopDelays delays;
-  if (ready) {
-    std::vector<Loop*> loops;
-    for (const auto& each : loops_) loops.push_back(&each->loop());
-    delays = AskLoops(loops, kScrapeLimit);
-  }
+  const LoopDelays delays = ready ? DelaysOfLoops(kScrapeLimit) : LoopDelays();
   return CollectStatistics({.counts = *counts_,
                             .exports = exports_,
                             .connections = *connections_,

@@ -1,7 +1,7 @@
 #include "watch/http_server.h"
 
 #include <fcntl.h>
-#include <fmt/core.h>
+#include <fmt/ostream.h>
 #include <microhttpd.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -24,16 +24,10 @@ constexpr unsigned kConnections = 32;  // of all threads; see kOtherDescriptors
 constexpr unsigned kIdleSeconds = 10;  // a connection without progress is closed
 constexpr int kBacklog = 64;
 
-std::string ToText(const SocketAddress& address) {
-  const std::string host = address.address().to_string();
-  return address.address().is_v6() ? fmt::format("[{}]:{}", host, address.port())
-                                   : fmt::format("{}:{}", host, address.port());
-}
-
 // Returns a socket that listens there. Replaces `address` by the socket's own, if its port was 0.
 SetupResult<FileDescriptor> Listen(SocketAddress& address) {
   const auto failed = [&](int error) {
-    std::string why = fmt::format("--metrics: cannot listen on {}: {}", ToText(address), DescribeErrno(error));
+    std::string why = fmt::format("--metrics: cannot listen on {}: {}", fmt::streamed(address), DescribeErrno(error));
     if (error == EADDRINUSE) why += "; is another server running there?";
     return std::unexpected(SetupError{std::move(why)});
   };
@@ -116,7 +110,7 @@ SetupResult<std::unique_ptr<HttpServer>> HttpServer::Open(const SocketAddress& a
       MHD_OPTION_EXTERNAL_LOGGER, &Log, nullptr, MHD_OPTION_LISTEN_SOCKET, duplicate, MHD_OPTION_THREAD_POOL_SIZE,
       kThreads, MHD_OPTION_CONNECTION_LIMIT, kConnections, MHD_OPTION_CONNECTION_TIMEOUT, kIdleSeconds, MHD_OPTION_END);
   if (duplicate < 0 || !server->daemon_) {
-    return std::unexpected(SetupError{fmt::format("--metrics: cannot serve on {}", ToText(server->local_))});
+    return std::unexpected(SetupError{fmt::format("--metrics: cannot serve on {}", fmt::streamed(server->local_))});
   }
   return server;
 }

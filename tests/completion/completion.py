@@ -40,11 +40,11 @@ EQUALS = [("penstock serve --rpcbind=re", {"required"}, {"off"})]
 
 def environment(scratch):
     """The program by its name, files to complete, and no settings of the user."""
-    for folder in ("bin", "work/folder", "home"):
+    for folder in ("bin", "files/folder", "home"):
         os.makedirs(f"{scratch}/{folder}")
     os.symlink(PENSTOCK, f"{scratch}/bin/penstock")
     for name in ("keys", "key file.txt"):
-        open(f"{scratch}/work/{name}", "w").close()
+        open(f"{scratch}/files/{name}", "w").close()
     return {"PATH": f"{scratch}/bin:{os.environ['PATH']}", "HOME": f"{scratch}/home", "TERM": "dumb", "LANG": "C.UTF-8",
             "XDG_CONFIG_HOME": f"{scratch}/home", "ASAN_OPTIONS": os.environ.get("ASAN_OPTIONS", "")}
 
@@ -59,7 +59,7 @@ def check(line, offered, wanted, unwanted):
 def shell(name, scratch):
     if not shutil.which(name):
         raise cases.Skip(f"{name} is not installed")
-    return environment(scratch), f"{scratch}/work"
+    return environment(scratch), f"{scratch}/files"
 
 
 def bash(scratch):

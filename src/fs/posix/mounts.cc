@@ -44,6 +44,8 @@ std::string Unescape(std::string_view text) {
 SetupResult<std::vector<stdfs::path>> MountsBelow(const stdfs::path& directory) {
   std::error_code error;
   const stdfs::path top = stdfs::canonical(directory, error);
+  // Without the directory, everything would seem to be below it.
+  if (error) return std::unexpected(SetupError{fmt::format("{}: {}", directory.string(), error.message())});
   std::ifstream file("/proc/self/mountinfo");
   if (!file.is_open()) return std::unexpected(SetupError{"cannot read /proc/self/mountinfo: /proc must be mounted"});
   const std::string prefix = top == "/" ? "/" : top.native() + "/";

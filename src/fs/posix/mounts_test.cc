@@ -29,5 +29,7 @@ TEST(MountsTest, NothingIsMountedBelowAFreshDirectory) {
   std::filesystem::remove(name);
 }
 
+TEST(MountsTest, FailsWithoutTheDirectory) { EXPECT_FALSE(MountsBelow("/no such directory")); }
+
 }  // namespace
 }  // namespace penstock::fs::posix

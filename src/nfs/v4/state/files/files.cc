@@ -31,7 +31,7 @@ void Files::ForgetClient(ClientId client, Ending ending, TimePoint now) {
   records_.ForgetClient(client);
 }
 
-size_t Files::RevokeState(const std::function<bool(const FileHandle&)>& is_gone, TimePoint now) {
+void Files::RevokeState(const std::function<bool(const FileHandle&)>& is_gone, TimePoint now) {
   std::vector<OpenState*> gone_opens;
   std::vector<DelegationState*> gone_delegations;
   for (const auto& [id, client] : records_.clients()) {
@@ -50,7 +50,6 @@ size_t Files::RevokeState(const std::function<bool(const FileHandle&)>& is_gone,
     opens.Remove(*each, Ending::kRevoked, now);
   }
   for (DelegationState* const each : gone_delegations) delegations.RemoveDelegation(*each, Ending::kRevoked);
-  return gone_opens.size() + gone_delegations.size();
 }
 
 bool Files::HasState(ClientId client) const {

@@ -50,8 +50,8 @@ class Files {
   // Forgets all state of a client. `ending` decides the error for its old stateids.
   void ForgetClient(ClientId client, Ending ending, TimePoint now);
   // Revokes the opens, with their locks, and the delegations whose file handles `is_gone` names: their export has
-  // ended. Returns how many there were.
-  size_t RevokeState(const std::function<bool(const FileHandle&)>& is_gone, TimePoint now);
+  // ended.
+  void RevokeState(const std::function<bool(const FileHandle&)>& is_gone, TimePoint now);
   // Whether the client has opens, locks or delegations (RFC 8881 §18.50: NFS4ERR_CLIENTID_BUSY).
   bool HasState(ClientId client) const;
   // Calls `look` with the ID of each client, or host that locks through NLM, that has a record here.
