@@ -2,6 +2,8 @@
 
 import json
 import os
+import socket
+import struct
 import subprocess
 import sys
 import time
@@ -11,7 +13,7 @@ from patience import BUSY
 from penstock import INSIDE
 
 CAPTURE_DIR = f"{guest_image.IMAGE_DIR}/captures"
-START_SECONDS = 60 * BUSY
+START_SECONDS, QUIET_SECONDS = 60 * BUSY, 2
 
 
 class Capture:
@@ -58,18 +60,43 @@ class Capture:
 
     def __exit__(self, *_):
         if self.process:
-            self._drain()
-            self.process.terminate()
-            self.process.wait()
+            try:
+                self._drain()
+            finally:
+                self.process.terminate()
+                self.process.wait()
             print("capture|", self._said(), flush=True)
         self.errors.close()
         with open(self.path + ".json", "w") as out:
             json.dump(self.about, out)
 
     def _drain(self):
-        """Waits until dumpcap has written its buffers: the file does not grow for half a second."""
+        """Waits until dumpcap has written all packets: when it is told to end, it forgets those that it has not read."""
+        if self.interface == "lo" and not self.about["others"]:
+            self._wait_for_mark()
+        else:
+            self._wait_until_quiet()
+
+    def _wait_for_mark(self):
+        """Makes a last connection, and waits until its first packet is in the file."""
+        with socket.socket() as mark:
+            mark.bind(("127.0.0.1", 0))
+            ports = struct.pack(">HH", mark.getsockname()[1], self.about["tcp"])
+            mark.connect_ex(("127.0.0.1", self.about["tcp"]))  # the packet is there even if nobody listens any more
+        deadline = time.monotonic() + START_SECONDS
+        while True:
+            with open(self.path, "rb") as written:
+                written.seek(max(0, os.path.getsize(self.path) - (1 << 20)))
+                if ports in written.read():
+                    return
+            if time.monotonic() > deadline:
+                raise RuntimeError(f"dumpcap did not write the last packet within {START_SECONDS} s: {self._said()}")
+            time.sleep(0.05)
+
+    def _wait_until_quiet(self):
+        """Waits until the file does not grow for a time. dumpcap writes its buffers twice a second."""
         size, since = -1, time.monotonic()
-        while time.monotonic() - since < 0.5:
+        while time.monotonic() - since < QUIET_SECONDS:
             if os.path.getsize(self.path) != size:
                 size, since = os.path.getsize(self.path), time.monotonic()
             time.sleep(0.05)
