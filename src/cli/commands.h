@@ -3,6 +3,7 @@
 #pragma once
 
 #include <functional>
+#include <string>
 
 namespace CLI {
 class App;
@@ -18,8 +19,10 @@ struct Command {
 };
 
 // Each of these adds its subcommand to the program's parser.
-Command AddServe(CLI::App& program);
+// `version` is what serve tells operators of itself.
+Command AddServe(CLI::App& program, const std::string& version);
 Command AddCheckConfig(CLI::App& program);
+Command AddControl(CLI::App& program);
 Command AddPing(CLI::App& program);
 Command AddList(CLI::App& program);
 Command AddCat(CLI::App& program);

@@ -1,6 +1,7 @@
 // penstock serve: serves directories of this machine.
 #include <fmt/format.h>
 #include <fmt/ostream.h>
+#include <grp.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -10,20 +11,24 @@
 #include <cstdlib>
 #include <filesystem>
 #include <memory>
+#include <nlohmann/json.hpp>
 #include <semaphore>
 #include <thread>
 #include <utility>
 
 #include "base/address.h"
 #include "base/log.h"
+#include "base/state_directory.h"
 #include "cli/client_runtime.h"
 #include "cli/commands.h"
 #include "cli/configuration.h"
+#include "cli/control_commands.h"
 #include "cli/interface.h"
 #include "cli/reload.h"
 #include "cli/serve_options.h"
 #include "cli/served_exports.h"
 #include "cli/server_signals.h"
+#include "control/server.h"
 #include "fs/faulty/process.h"
 #include "fs/posix/identity.h"
 #include "fs/posix/served_directories.h"
@@ -171,13 +176,46 @@ void PrintHowToMount(const server::Server& server, const server::Options& option
   std::fflush(stdout);
 }
 
+// A server and what steers it. Members are destroyed from the last to the first.
+struct RunningServer {
+  MadeServer made;
+  std::unique_ptr<Reloader> reloader;
+  std::unique_ptr<ControlCommands> commands;
+  std::unique_ptr<control::Server> control;  // null without a control socket
+};
+
+// The group that may use the control socket besides the server's user.
+SetupResult<std::optional<gid_t>> FindGroup(const std::string& name) {
+  if (name.empty()) return std::nullopt;
+  std::vector<char> memory(64 << 10);
+  group entry{};
+  group* found = nullptr;
+  ::getgrnam_r(name.c_str(), &entry, memory.data(), memory.size(), &found);
+  if (!found) return std::unexpected(SetupError{fmt::format("--control-group {}: there is no such group", name)});
+  return found->gr_gid;
+}
+
+// Null if the operator wants none.
+SetupResult<std::unique_ptr<control::Server>> OpenControl(const ServeOptions& arguments) {
+  if (arguments.control == "none") return nullptr;
+  PENSTOCK_TRY(const auto group, FindGroup(arguments.control_group));
+  std::filesystem::path path = arguments.control;
+  if (path.empty()) {
+    const std::filesystem::path state = arguments.state_directory;
+    path = (state.empty() ? DefaultStateDirectory() : state) / "control";
+  }
+  return control::Server::Open(path, group);
+}
+
 // Stops the server on a thread of its own. Returns false if that takes longer than `limit`; the thread then goes on.
-bool StopWithin(MadeServer made, std::unique_ptr<Reloader> reloader, Duration limit) {
+bool StopWithin(RunningServer all, Duration limit) {
   const auto ended = std::make_shared<std::binary_semaphore>(0);
-  std::thread ending([running = std::move(made), reloads = std::move(reloader), ended]() mutable {
-    reloads.reset();
-    running.server->Stop();
-    running.server.reset();
+  std::thread ending([running = std::move(all), ended]() mutable {
+    running.control.reset();
+    running.commands.reset();
+    running.reloader.reset();
+    running.made.server->Stop();
+    running.made.server.reset();
     ended->release();
   });
   const bool in_time = ended->try_acquire_for(limit);
@@ -186,7 +224,7 @@ bool StopWithin(MadeServer made, std::unique_ptr<Reloader> reloader, Duration li
 }
 
 // `configure` makes the options again, for a reload.
-int Serve(const ServeOptions& arguments, Reloader::Configure configure) {
+int Serve(const ServeOptions& arguments, Reloader::Configure configure, const std::string& version) {
   auto options = ServerOptionsOf(arguments);
   if (!options) return PrintError(options.error().message);
   // Made before any thread exists that could take the signals.
@@ -196,18 +234,26 @@ int Serve(const ServeOptions& arguments, Reloader::Configure configure) {
   if (!arguments.nfs4_domain) options->nfs4.domain = idmap::FindDomain().name;
   auto made = MakeServer(arguments, *options);
   if (!made) return PrintError(made.error().message);
+  auto control = OpenControl(arguments);
+  if (!control) return PrintError(control.error().message);
   server::Server& server = *made->server;
   if (!fs::posix::ServedDirectories::ActsAsCallers()) WarnOfMissingRights();
   server.Start();
   lease_signals.TellTo(server);
   auto reloader = std::make_unique<Reloader>(std::move(configure), arguments, *made->exports, server);
   signals.ReloadBy([&reloads = *reloader] { reloads.RunLater("SIGHUP"); });
+  auto commands = std::make_unique<ControlCommands>(version, server, *reloader);
+  if (*control) {
+    (*control)->Start(
+        [&run = *commands](const std::string& command, const Json& words) { return run.Run(command, words); });
+  }
+  RunningServer running{*std::move(made), std::move(reloader), std::move(commands), *std::move(control)};
   PrintHowToMount(server, *options);
   context.run();
   signals.ReloadBy({});
   // A second signal ends the program at once.
   signals.Forget();
-  if (StopWithin(*std::move(made), std::move(reloader), options->drain_limit)) return 0;
+  if (StopWithin(std::move(running), options->drain_limit)) return 0;
   log::warn("calls were still being executed {} s after the signal to stop: their clients will send them again",
             std::chrono::duration_cast<std::chrono::seconds>(options->drain_limit).count());
   // Threads that wait for a disk cannot be joined. Everything that a client was promised is on stable storage.
@@ -216,8 +262,10 @@ int Serve(const ServeOptions& arguments, Reloader::Configure configure) {
 
 // The command line of `serve`.
 struct ServeArguments {
-  explicit ServeArguments(CLI::App& command) : settings(AddServeOptions(command, options)) {}
+  ServeArguments(CLI::App& command, std::string of)
+      : version(std::move(of)), settings(AddServeOptions(command, options)) {}
 
+  const std::string version;
   ServeOptions options;  // without those of the environment and the file
   Settings settings;
   std::optional<std::string> config;
@@ -248,11 +296,14 @@ int ConfigureAndServe(const ServeArguments& arguments) {
     fmt::print("{}", PrintConfiguration(*made));
     return 0;
   }
-  return Serve(made->options, [command_line]() -> Result<ServeOptions, std::vector<Finding>> {
-    auto again = ReadConfiguration(command_line);
-    if (!again) return std::unexpected(std::move(again).error());
-    return std::move(again->options);
-  });
+  return Serve(
+      made->options,
+      [command_line]() -> Result<ServeOptions, std::vector<Finding>> {
+        auto again = ReadConfiguration(command_line);
+        if (!again) return std::unexpected(std::move(again).error());
+        return std::move(again->options);
+      },
+      arguments.version);
 }
 
 int CheckConfig(const std::string& name) {
@@ -267,9 +318,9 @@ int CheckConfig(const std::string& name) {
 
 }  // namespace
 
-Command AddServe(CLI::App& program) {
+Command AddServe(CLI::App& program, const std::string& version) {
   CLI::App* const command = program.add_subcommand("serve", "Serve directories over NFS/RDMA and NFS/TCP");
-  const auto arguments = std::make_shared<ServeArguments>(*command);
+  const auto arguments = std::make_shared<ServeArguments>(*command, version);
   command
       ->add_option("--config", arguments->config,
                    fmt::format("Read the options that neither flags nor variables of the environment (PENSTOCK_...)\n"

@@ -98,6 +98,15 @@ void AddMonitoringOptions(Settings& settings, ServeOptions& options) {
           "at /. Without ADDRESS only this host can ask (127.0.0.1). There is no authentication",
           {.table = "monitoring", .example = "127.0.0.1:9469", .check = &CheckEndpoint})
       ->type_name("[ADDRESS:]PORT");
+  settings
+      .AddOption("--control", options.control,
+                 "The socket over which `penstock ctl` asks the server and steers it; only the server's user and root\n"
+                 "may use it. The default is the file control in the state directory. none: no socket",
+                 {.table = "monitoring", .example = "/run/penstock/control"})
+      ->type_name("FILE");
+  settings.AddOption("--control-group", options.control_group,
+                     "The members of this group may use the control socket as well, with all of its commands",
+                     {.table = "monitoring", .example = "adm"});
 }
 
 void AddAddressOptions(Settings& settings, ServeOptions& options) {

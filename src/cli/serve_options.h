@@ -29,6 +29,8 @@ struct ServeOptions {
   unsigned workers = 64;
   std::string state_directory;  // empty: DefaultStateDirectory()
   std::string metrics;          // [ADDRESS:]PORT; empty: no port for monitors
+  std::string control;          // the file of the control socket; empty: in the state directory; "none": none
+  std::string control_group;    // the group that may use it; empty: none
   size_t max_connections = 1024;
   size_t max_connections_per_address = 0;  // 0: a quarter of all
   double idle_seconds = 10;

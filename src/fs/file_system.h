@@ -174,6 +174,9 @@ class FileSystem {
   // Fails with kBadHandle for a forged handle or one of another export, and with kStale for a handle in the format of
   // an earlier version.
   virtual Result<Identity> Identify(const Handle& object) const = 0;
+  // For people: a path of the object below the root, such as "/a/b". Returns nothing if none is known. Not for access:
+  // the object may have other names, and another object may have this one by now. May wait for a disk. Any thread.
+  virtual std::optional<std::string> FindPath(const Handle& /*object*/) { return std::nullopt; }
 
   virtual Task<Result<Attributes>> GetAttributes(const RequestContext& context, const Handle& object) = 0;
   // With a guard, fails with kNotSync unless the guard equals the object's ctime.

@@ -24,7 +24,7 @@ constexpr std::array<std::string_view, kCallRefusals> kRefusalNames = {
     "malformed", "rpc_version", "credential", "program", "program_version", "flavor", "arguments"};
 constexpr std::array<std::string_view, kTransports> kTransportNames = {"tcp", "rdma"};
 constexpr std::array<std::string_view, kConnectionRefusals> kConnectionRefusalNames = {"server_full", "address_full",
-                                                                                       "not_allowed"};
+                                                                                       "draining", "not_allowed"};
 constexpr std::array<std::string_view, kConnectionEnds> kEndNames = {"client", "stalled",    "made_room", "no_reply",
                                                                      "stop",   "stepped_up", "tls",       "server"};
 

@@ -20,8 +20,8 @@ enum class Transport : uint8_t { kTcp, kRdma };
 inline constexpr size_t kTransports = 2;
 
 // Why a server refuses a connection.
-enum class ConnectionRefusal : uint8_t { kServerFull, kAddressFull, kNotAllowed };
-inline constexpr size_t kConnectionRefusals = 3;
+enum class ConnectionRefusal : uint8_t { kServerFull, kAddressFull, kDraining, kNotAllowed };
+inline constexpr size_t kConnectionRefusals = 4;
 
 // Why a connection ends.
 enum class ConnectionEnd : uint8_t {

@@ -30,6 +30,15 @@ void ConnectionTable::Place::set_on_evicted(std::function<void()> on_evicted) {
   on_evicted_ = std::move(on_evicted);
 }
 
+void ConnectionTable::Place::Describe(const Peer& peer) {
+  const std::lock_guard lock(table_.mutex_);
+  shown_ = {.number = peer.connection,
+            .peer = peer.address,
+            .transport = peer.transport,
+            .protection = peer.protection,
+            .stepped_up = peer.stepped_up};
+}
+
 void ConnectionTable::Place::HandleBusy() { idle_since_.store(kBusy, std::memory_order_relaxed); }
 void ConnectionTable::Place::HandleIdle(TimePoint now) {
   idle_since_.store(now.time_since_epoch().count(), std::memory_order_relaxed);
@@ -41,6 +50,11 @@ ConnectionTable::Admission ConnectionTable::Admit(const IpAddress& peer, TimePoi
   Admission admission;
   {
     const std::lock_guard lock(mutex_);
+    if (admitted_ && !admitted_->contains(key)) {
+      admission.refusal = Refusal::kDraining;
+      LogRefusal(peer, admission.refusal, now);
+      return admission;
+    }
     const auto found = by_address_.find(key);
     const bool address_full = found != by_address_.end() && found->second >= limits_.per_address;
     const bool server_full = places_.size() >= limits_.connections;
@@ -76,6 +90,35 @@ void ConnectionTable::SetLimits(Limits limits) {
 size_t ConnectionTable::connections() const {
   const std::lock_guard lock(mutex_);
   return places_.size();
+}
+
+std::vector<ConnectionTable::Shown> ConnectionTable::List(TimePoint now) const {
+  std::vector<Shown> all;
+  {
+    const std::lock_guard lock(mutex_);
+    all.reserve(places_.size());
+    for (const Place* const place : places_) {
+      if (place->shown_.number == 0) continue;
+      all.push_back(place->shown_);
+      const Duration::rep since = place->idle_since_.load(std::memory_order_relaxed);
+      if (since != Place::kBusy) all.back().idle = now.time_since_epoch() - Duration(since);
+    }
+  }
+  std::ranges::sort(all, {}, &Shown::number);
+  return all;
+}
+
+void ConnectionTable::SetDraining(bool draining) {
+  const std::lock_guard lock(mutex_);
+  admitted_.reset();
+  if (!draining) return;
+  admitted_.emplace();
+  for (const auto& [address, count] : by_address_) admitted_->insert(address);
+}
+
+bool ConnectionTable::is_draining() const {
+  const std::lock_guard lock(mutex_);
+  return admitted_.has_value();
 }
 
 // Returns the place that has been idle longest, for at least the idle limit; only among those of `key` if given.
@@ -117,8 +160,23 @@ std::string_view ToString(ConnectionTable::Refusal refusal) {
       return "the server is full: it has as many connections as it takes";
     case ConnectionTable::Refusal::kAddressFull:
       return "the server is full for this address: it has as many connections as it takes from one";
+    case ConnectionTable::Refusal::kDraining:
+      return "the server drains: it takes no new clients";
   }
   return "";
+}
+
+metrics::ConnectionRefusal CountedAs(ConnectionTable::Refusal refusal) {
+  switch (refusal) {
+    case ConnectionTable::Refusal::kNone:
+    case ConnectionTable::Refusal::kServerFull:
+      return metrics::ConnectionRefusal::kServerFull;
+    case ConnectionTable::Refusal::kAddressFull:
+      return metrics::ConnectionRefusal::kAddressFull;
+    case ConnectionTable::Refusal::kDraining:
+      return metrics::ConnectionRefusal::kDraining;
+  }
+  std::unreachable();
 }
 
 }  // namespace penstock::rpc

@@ -8,12 +8,16 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <set>
 #include <string_view>
+#include <vector>
 
 #include "base/address.h"
 #include "base/log_limit.h"
 #include "base/timer.h"
+#include "metrics/counts.h"
+#include "rpc/transport.h"
 
 namespace penstock::rpc {
 
@@ -29,7 +33,17 @@ class ConnectionTable {
     // this time. It is one of the same address if the address is full, and any if the server is full.
     Duration idle_limit = std::chrono::seconds(10);
   };
-  enum class Refusal : uint8_t { kNone, kServerFull, kAddressFull };
+  enum class Refusal : uint8_t { kNone, kServerFull, kAddressFull, kDraining };
+
+  // A connection as operators see it.
+  struct Shown {
+    uint64_t number = 0;  // Peer::connection
+    SocketAddress peer{};
+    TransportKind transport = TransportKind::kTcp;
+    Protection protection = Protection::kNone;
+    bool stepped_up = false;
+    std::optional<Duration> idle{};  // since when no call has been under way; nothing while one is
+  };
 
   // The entry of one connection. It is busy until HandleIdle(). The table must outlive it.
   class Place {
@@ -43,6 +57,8 @@ class ConnectionTable {
     void set_on_evicted(std::function<void()> on_evicted);
     void HandleBusy();
     void HandleIdle(TimePoint now);
+    // Tells the table what List() shows of the connection: now, and again when it changes.
+    void Describe(const Peer& peer);
 
    private:
     friend class ConnectionTable;
@@ -53,6 +69,7 @@ class ConnectionTable {
     // Guarded by the table's mutex.
     bool counted_ = true;  // false once it has made room
     std::function<void()> on_evicted_;
+    Shown shown_{};
     // The time when it became idle, or kBusy. Written without the mutex, for each call.
     static constexpr Duration::rep kBusy = Duration::max().count();
     std::atomic<Duration::rep> idle_since_ = kBusy;
@@ -74,6 +91,12 @@ class ConnectionTable {
   // Changes the limits for new connections. Those that exist stay, even if there are more than allowed now.
   void SetLimits(Limits limits);
 
+  // The connections that are described, in the order of their numbers.
+  std::vector<Shown> List(TimePoint now) const;
+  // From now on, admits only addresses that have a connection now, so that no new client comes; or all again.
+  void SetDraining(bool draining);
+  bool is_draining() const;
+
  private:
   Place* FindIdle(TimePoint now, const IpAddress* key) const;
   void Uncount(Place& place);
@@ -83,11 +106,14 @@ class ConnectionTable {
   Limits limits_;
   std::set<Place*> places_;  // the counted ones
   std::map<IpAddress, size_t> by_address_;
+  std::optional<std::set<IpAddress>> admitted_;  // while draining
   LogLimit told_{std::chrono::seconds(10)};
   size_t untold_ = 0;
 };
 
 // Returns one line for the log and for the peer.
 std::string_view ToString(ConnectionTable::Refusal refusal);
+// Returns the name under which a refusal is counted. Not for kNone.
+metrics::ConnectionRefusal CountedAs(ConnectionTable::Refusal refusal);
 
 }  // namespace penstock::rpc

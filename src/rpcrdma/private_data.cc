@@ -57,7 +57,7 @@ std::vector<std::byte> SerializeRejection(rpc::ConnectionTable::Refusal refusal)
 
 rpc::ConnectionTable::Refusal ParseRejection(ConstBytes delivered) {
   using enum rpc::ConnectionTable::Refusal;
-  for (const auto refusal : {kServerFull, kAddressFull}) {
+  for (const auto refusal : {kServerFull, kAddressFull, kDraining}) {
     // InfiniBand pads the text with zeros.
     if (AsText(delivered).starts_with(ToString(refusal))) return refusal;
   }

@@ -95,6 +95,7 @@ class Server::Link final : public rpc::ConnectionControl {
         place_->HandleIdle(timers.Now());
       }
     });
+    place_->Describe(peer_);
     place_->HandleIdle(timers.Now());
   }
   ~Link() override {
@@ -188,9 +189,7 @@ Task<void> Server::AcceptAll() {
     }
     rpc::ConnectionTable::Admission admission = options_.connections->Admit(request->peer().address(), timers_.Now());
     if (!admission.place) {
-      const bool is_full = admission.refusal == rpc::ConnectionTable::Refusal::kServerFull;
-      options_.recorder.Refuse(metrics::Transport::kRdma, is_full ? metrics::ConnectionRefusal::kServerFull
-                                                                  : metrics::ConnectionRefusal::kAddressFull);
+      options_.recorder.Refuse(metrics::Transport::kRdma, rpc::CountedAs(admission.refusal));
       request->Reject(SerializeRejection(admission.refusal));
       continue;
     }

@@ -35,6 +35,8 @@ class Locking {
   void Start();
   // On the home loop: forgets the requests that wait for locks of files whose handles `is_gone` names.
   void ForgetFiles(const std::function<bool(const nfs::FileHandle&)>& is_gone) { manager_.ForgetFiles(is_gone); }
+  // On the home loop: an operator ends this host. All that it held is released.
+  void EndHost(const nfs::v4::LockHostName& host) { manager_.EndHosts({host}); }
   // On the home loop, once: ends all calls to hosts.
   Task<> Stop();
 

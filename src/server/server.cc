@@ -108,7 +108,8 @@ SetupResult<std::unique_ptr<Server>> Server::Make(const Options& options, Parts 
   std::vector<Export> exports = std::move(parts.exports);
   server.reset(new Server(options, std::move(parts)));
   if (!options.trace.empty()) {
-    PENSTOCK_TRY(server->trace_, rdma::trace::File::Open(options.trace, rdma::trace::File::RealEpoch()));
+    PENSTOCK_TRY(auto trace, rdma::trace::File::Open(options.trace, rdma::trace::File::RealEpoch()));
+    server->recording_->Start(std::move(trace), std::nullopt);
   }
   PENSTOCK_CHECK(server->OpenMetrics());
   PENSTOCK_CHECK(server->OpenKeytab());
@@ -273,7 +274,7 @@ SetupResult<void> Server::Listen() {
   std::vector<std::unique_ptr<ServingLoop>> loops;
   for (unsigned i = 0; i < options_.threads; ++i) {
     loops.push_back(std::make_unique<ServingLoop>(options_, shortage_, metrics::Recorder(counts_, i)));
-    PENSTOCK_CHECK(loops.back()->MakeProvider(rdma_, registry, trace_.get()));
+    PENSTOCK_CHECK(loops.back()->MakeProvider(rdma_, registry, recording_));
   }
   loops_ = std::move(loops);
   Loop& home = loops_.front()->loop();

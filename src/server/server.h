@@ -21,7 +21,7 @@
 #include "nfs/user_groups.h"
 #include "nfs/v2/program.h"
 #include "nfs/v3/program.h"
-#include "rdma/trace/file.h"
+#include "rdma/trace/recording.h"
 #include "rpc/connection_table.h"
 #include "rpc/dispatch.h"
 #include "rpc/gss/acceptor.h"
@@ -96,6 +96,8 @@ class Server {
   void Stop();
 
  private:
+  friend class Administration;  // what operators see and change beside the configuration
+
   Server(const Options& options, Parts parts);
   // Ends asynchronous copies, and tells their clients, until `limit`.
   void EndCopies(Duration limit);
@@ -107,7 +109,7 @@ class Server {
                                                                  std::vector<Export> exports) const;
   // Opens the port for monitors, whose pages are in watching.cc. The port answers from now on.
   SetupResult<void> OpenMetrics();
-  // Why the server does not serve calls; empty if it does.
+  // Why the server takes no new clients; empty if it does.
   std::string WhyNotReady() const;
   LoopDelays DelaysOfLoops(Duration limit) const;
   watch::Response ShowHealth();
@@ -158,7 +160,8 @@ class Server {
   rpc::ReplyCache replies_;
   Addresses addresses_;
   rdma::Chosen rdma_;
-  std::unique_ptr<rdma::trace::File> trace_;  // before loops_, which write to it; null without a trace
+  // Before loops_, which use it.
+  const std::shared_ptr<rdma::trace::Recording> recording_ = std::make_shared<rdma::trace::Recording>();
   std::vector<std::unique_ptr<ServingLoop>> loops_;
   std::unique_ptr<Timer> close_unused_;  // on the first loop, while that runs; null without open_files_
   std::atomic<bool> is_closing_unused_ = false;

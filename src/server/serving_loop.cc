@@ -21,9 +21,9 @@ Task<void> Count(Task<void> task, size_t& left, OneShot<>& all) {
 }  // namespace
 
 SetupResult<void> ServingLoop::MakeProvider(const rdma::Chosen& rdma, std::shared_ptr<rdma::verbs::Registry> registry,
-                                            rdma::trace::File* trace) {
+                                            std::shared_ptr<const rdma::trace::Recording> recording) {
   PENSTOCK_TRY(provider_, rdma::MakeProvider(rdma, options_.rdma, loop_, IwarpOptions(), std::move(registry)));
-  trace_ = trace;
+  recording_ = std::move(recording);
   provider_ = Traced(std::move(provider_));
   return {};
 }
@@ -36,8 +36,7 @@ rdma::iwarp::Options ServingLoop::IwarpOptions() const {
 }
 
 std::unique_ptr<rdma::Provider> ServingLoop::Traced(std::unique_ptr<rdma::Provider> provider) {
-  if (!trace_) return provider;
-  return std::make_unique<rdma::trace::Provider>(std::move(provider), *trace_, loop_);
+  return std::make_unique<rdma::trace::Provider>(std::move(provider), recording_, loop_);
 }
 
 rdma::Provider& ServingLoop::StepUpProvider() {

@@ -14,7 +14,7 @@
 #include "metrics/counts.h"
 #include "rdma/choice/choice.h"
 #include "rdma/provider.h"
-#include "rdma/trace/file.h"
+#include "rdma/trace/recording.h"
 #include "rpc/tcp/server.h"
 #include "rpc/udp/server.h"
 #include "rpcrdma/server.h"
@@ -35,7 +35,7 @@ class ServingLoop {
 
   // The functions below are called once each, in this order, if they do not say otherwise. `tls` may be null.
   SetupResult<void> MakeProvider(const rdma::Chosen& rdma, std::shared_ptr<rdma::verbs::Registry> registry,
-                                 rdma::trace::File* trace);
+                                 std::shared_ptr<const rdma::trace::Recording> recording);
   SetupResult<void> Prepare(rpc::CallHandler& handler, const std::shared_ptr<rpc::ConnectionTable>& connections,
                             const std::shared_ptr<rpc::MemoryBudget>& memory,
                             std::shared_ptr<rpc::tls::Credentials> tls, const rpc::tcp::Listener& tcp,
@@ -58,7 +58,7 @@ class ServingLoop {
  private:
   Task<void> Drain(Duration drain_limit, std::function<void()> on_ended);
   rdma::iwarp::Options IwarpOptions() const;
-  // Returns `provider` behind a tracing one, if the server writes a trace.
+  // Returns `provider` behind a tracing one.
   std::unique_ptr<rdma::Provider> Traced(std::unique_ptr<rdma::Provider> provider);
   // The provider for connections that step up. The first call makes it.
   rdma::Provider& StepUpProvider();
@@ -67,7 +67,7 @@ class ServingLoop {
   const std::shared_ptr<DescriptorShortage> shortage_;
   const metrics::Recorder recorder_;
   Loop loop_;
-  rdma::trace::File* trace_ = nullptr;
+  std::shared_ptr<const rdma::trace::Recording> recording_;
   std::unique_ptr<rdma::Provider> provider_;
   std::unique_ptr<rdma::Provider> step_up_provider_;
   std::optional<rpc::tcp::Server> tcp_;

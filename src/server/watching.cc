@@ -46,7 +46,7 @@ std::string Server::WhyNotReady() const {
     case Phase::kStarting:
       return "starting: the ports do not answer yet";
     case Phase::kServing:
-      return {};
+      return connections_->is_draining() ? "draining: the server takes no new clients" : "";
     case Phase::kDraining:
       return "draining: the server stops, and accepts no more calls";
   }
@@ -78,8 +78,8 @@ watch::Response Server::ShowReadiness() {
 }
 
 metrics::Families Server::CollectMetrics() {
-  const bool ready = phase_ == Phase::kServing;
-  const LoopDelays delays = ready ? DelaysOfLoops(kScrapeLimit) : LoopDelays();
+  const bool ready = WhyNotReady().empty();
+  const LoopDelays delays = phase_ == Phase::kServing ? DelaysOfLoops(kScrapeLimit) : LoopDelays();
   return CollectStatistics({.counts = *counts_,
                             .exports = exports_,
                             .connections = *connections_,

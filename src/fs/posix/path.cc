@@ -11,7 +11,6 @@
 #include "fs/posix/error.h"
 
 namespace penstock::fs::posix {
-namespace {
 
 std::optional<std::string> PathOf(int fd) {
   char path[PATH_MAX];
@@ -19,8 +18,6 @@ std::optional<std::string> PathOf(int fd) {
   if (length <= 0 || length == sizeof path) return std::nullopt;
   return std::string(path, static_cast<size_t>(length));
 }
-
-}  // namespace
 
 std::optional<Result<FileDescriptor>> OpenEntry(int directory, const std::string& name, Patience patience) {
   open_how how{};

@@ -33,6 +33,9 @@ class ProcPath {
 // Opens the object of `fd` again, with other flags.
 Result<FileDescriptor> Reopen(int fd, int flags);
 
+// The path of an open object now, as the process sees it. Returns nothing if it has none.
+std::optional<std::string> PathOf(int fd);
+
 // Whether the directory `fd` is `root` or below it at this time.
 bool IsBeneath(int fd, int root);
 

@@ -55,6 +55,7 @@ class Tree {
 
   // --- Any object (tree.cc)
   std::optional<Result<ObjectRef>> Reach(const Handle& handle, Patience patience);
+  std::optional<std::string> FindPath(const Handle& handle) const;
   std::optional<Result<Attributes>> GetAttributes(const Handle& handle, Patience patience);
   std::optional<Observed<AccessMask>> Access(const Credentials& caller, const Handle& handle, AccessMask wanted,
                                              Patience patience);

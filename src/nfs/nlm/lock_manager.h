@@ -83,6 +83,8 @@ class LockManager {
   void Sweep();
   // On the home loop: forgets the requests that wait for locks of files whose handles `is_gone` names.
   void ForgetFiles(const std::function<bool(const FileHandle&)>& is_gone) { waiting_.RemoveFiles(is_gone); }
+  // On the home loop: these hosts have started again, or an operator ends them. All that they held is released.
+  void EndHosts(const std::vector<v4::LockHostName>& hosts);
   // On the home loop, once, before it ends.
   Task<> Stop();
 
@@ -120,7 +122,6 @@ class LockManager {
   // A host at this address has started again. If it is one of several, its locks stay.
   void EndHostsAt(const IpAddress& address, int32_t state);
   // These hosts have started again.
-  void EndHosts(const std::vector<v4::LockHostName>& hosts);
   Task<> Send(HostCall call, std::function<void(xdr::Encoder&)> write);
 
   const Exports& exports_;

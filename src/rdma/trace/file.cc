@@ -47,23 +47,27 @@ File::File(FileDescriptor file, std::filesystem::path path, Duration epoch, Opti
   thread_ = std::thread([this] { Run(); });
 }
 
-File::~File() {
-  {
-    std::lock_guard lock(mutex_);
-    if (!failed_) AppendStatistics(queue_, last_stamp_, received_, lost_);
-    closing_ = true;
-  }
-  changed_.notify_one();
-  thread_.join();
-  if (lost_ > 0)
-    log::warn("trace {}: {} of {} packets dropped: the disk was too slow", path_.native(), lost_, received_);
+File::~File() { Finish(); }
+
+void File::Finish() {
+  std::call_once(finished_, [this] {
+    {
+      std::lock_guard lock(mutex_);
+      if (!failed_) AppendStatistics(queue_, last_stamp_, received_, lost_);
+      closing_ = true;
+    }
+    changed_.notify_one();
+    thread_.join();
+    if (lost_ > 0)
+      log::warn("trace {}: {} of {} packets dropped: the disk was too slow", path_.native(), lost_, received_);
+  });
 }
 
 void File::Add(TimePoint when, ConstBytes packet, std::string_view comment) {
   bool wake;
   {
     std::lock_guard lock(mutex_);
-    if (failed_) return;
+    if (failed_ || closing_) return;
     wake = queue_.empty();
     Push(when, packet, comment);
   }

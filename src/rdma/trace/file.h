@@ -35,8 +35,11 @@ class File {
   // The epoch of the steady clock.
   static Duration RealEpoch();
 
-  // Writes the queued packets first.
+  // Calls Finish().
   ~File();
+
+  // Writes the queued packets and ends the file. Later packets are dropped. Waits for the disk. Any thread.
+  void Finish();
 
   // Queues one packet, which begins with its Ethernet header, with a comment. After a failed write, which is logged
   // once, this does nothing.
@@ -69,6 +72,7 @@ class File {
   uint64_t lost_since_last_ = 0;  // dropped since the last queued packet
   bool closing_ = false;
   bool failed_ = false;
+  std::once_flag finished_;
   std::thread thread_;  // the last member, because the thread uses all others
 };
 

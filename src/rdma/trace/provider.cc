@@ -81,10 +81,26 @@ class TracedRequest : public ConnectionRequest {
   bool answered_ = false;
 };
 
-Task<std::unique_ptr<ConnectionRequest>> NextTraced(Task<std::unique_ptr<ConnectionRequest>> next, Sink sink,
+// The wait may outlive the provider, but not its parts.
+struct Parts {
+  std::shared_ptr<const Recording> recording;
+  const TimerService* clock;
+  BufferPool* buffers;
+
+  std::optional<Sink> SinkFor(const IpAddress& peer) const {
+    std::shared_ptr<File> file = recording->FileFor(peer);
+    if (!file) return std::nullopt;
+    return Sink{std::move(file), clock, buffers};
+  }
+};
+
+Task<std::unique_ptr<ConnectionRequest>> NextTraced(Task<std::unique_ptr<ConnectionRequest>> next, Parts parts,
                                                     Address local) {
   std::unique_ptr<ConnectionRequest> request = co_await std::move(next);
-  if (request) request = std::make_unique<TracedRequest>(std::move(request), sink, local);
+  if (!request) co_return request;
+  if (const std::optional<Sink> sink = parts.SinkFor(request->peer().address())) {
+    request = std::make_unique<TracedRequest>(std::move(request), *sink, local);
+  }
   co_return request;
 }
 
@@ -96,7 +112,7 @@ class TracedListener : public Listener {
 
   Address local() const override { return inner_->local(); }
   Task<std::unique_ptr<ConnectionRequest>> Next() override {
-    return NextTraced(inner_->Next(), provider_.sink(), local());
+    return NextTraced(inner_->Next(), {provider_.recording_, &provider_.clock_, &provider_.buffers()}, local());
   }
   void Close() override { inner_->Close(); }
   SetupResult<std::unique_ptr<Listener>> Share(rdma::Provider& other) override {
@@ -110,19 +126,32 @@ class TracedListener : public Listener {
   Provider& provider_;
 };
 
-Provider::Provider(std::unique_ptr<rdma::Provider> inner, File& file, const TimerService& clock)
-    : inner_(std::move(inner)), file_(file), clock_(clock) {}
+Provider::Provider(std::unique_ptr<rdma::Provider> inner, std::shared_ptr<const Recording> recording,
+                   const TimerService& clock)
+    : inner_(std::move(inner)), recording_(std::move(recording)), clock_(clock) {}
 
-Sink Provider::sink() { return {&file_, &clock_, &inner_->buffers()}; }
+Provider::Provider(std::unique_ptr<rdma::Provider> inner, File& file, const TimerService& clock)
+    : Provider(std::move(inner),
+               std::make_shared<const Recording>(std::shared_ptr<File>(std::shared_ptr<File>(), &file)), clock) {}
+
+std::optional<Sink> Provider::SinkFor(const IpAddress& peer) {
+  return Parts{recording_, &clock_, &inner_->buffers()}.SinkFor(peer);
+}
 
 Task<ConnectResult> Provider::Connect(Address peer, ConnectOptions options) {
+  const std::optional<Sink> sink = SinkFor(peer.address());
+  if (!sink) return inner_->Connect(std::move(peer), std::move(options));
   SetUp set_up{.self = From::kClient, .client = {}, .server = {}, .request = options.private_data, .reply = {}};
-  return ConnectTraced(inner_->Connect(std::move(peer), std::move(options)), sink(), std::move(set_up));
+  return ConnectTraced(inner_->Connect(std::move(peer), std::move(options)), *sink, std::move(set_up));
 }
 
 // The file does not hold the octets before RDMA mode. It shows the connection as one that was always in that mode.
 Task<ConnectResult> Provider::StepUp(ReleasedSocket socket, StepUpRole role, std::vector<std::byte> last_octets,
                                      ConnectOptions options) {
+  asio::error_code error;
+  const std::optional<Sink> sink =
+      SinkFor(socket.socket.is_open() ? socket.socket.remote_endpoint(error).address() : IpAddress());
+  if (!sink) return inner_->StepUp(std::move(socket), role, std::move(last_octets), std::move(options));
   SetUp set_up{.self = role == StepUpRole::kInitiator ? From::kClient : From::kServer,
                .client = {},
                .server = {},
@@ -130,8 +159,8 @@ Task<ConnectResult> Provider::StepUp(ReleasedSocket socket, StepUpRole role, std
                .reply = {}};
   (role == StepUpRole::kInitiator ? set_up.request : set_up.reply) = options.private_data;
   auto stepping = inner_->StepUp(std::move(socket), role, std::move(last_octets), std::move(options));
-  if (role == StepUpRole::kInitiator) return ConnectTraced(std::move(stepping), sink(), std::move(set_up));
-  return AnswerTraced(std::move(stepping), sink(), std::move(set_up));
+  if (role == StepUpRole::kInitiator) return ConnectTraced(std::move(stepping), *sink, std::move(set_up));
+  return AnswerTraced(std::move(stepping), *sink, std::move(set_up));
 }
 
 SetupResult<std::unique_ptr<Listener>> Provider::Listen(Address local) {

@@ -13,13 +13,15 @@
 // not show when a request leaves, whether a Write has arrived, or how the provider cuts messages into segments. The
 // times are those of posting and polling. If a connection breaks, its last requests in the file may never have left.
 //
-// No other code knows about tracing, so a program that does not trace pays nothing for it.
+// No other code knows about tracing, and a connection that is not recorded is that of the traced provider itself. So a
+// program that does not trace pays nothing for it.
 #pragma once
 
 #include <memory>
 
 #include "rdma/provider.h"
 #include "rdma/trace/file.h"
+#include "rdma/trace/recording.h"
 
 namespace penstock::rdma::trace {
 
@@ -27,7 +29,10 @@ struct Sink;
 
 class Provider : public rdma::Provider {
  public:
-  // `file` and `clock` must outlive this provider and its connections.
+  // Records the connections that `recording` chooses; `clock` must outlive this provider and its connections.
+  Provider(std::unique_ptr<rdma::Provider> inner, std::shared_ptr<const Recording> recording,
+           const TimerService& clock);
+  // Records all connections. `file` and `clock` must outlive this provider and its connections.
   Provider(std::unique_ptr<rdma::Provider> inner, File& file, const TimerService& clock);
 
   bool remote_invalidation() const override { return inner_->remote_invalidation(); }
@@ -41,11 +46,12 @@ class Provider : public rdma::Provider {
 
  private:
   friend class TracedListener;
-  Sink sink();
+  // What records a connection with this peer; nothing if it is not to be recorded.
+  std::optional<Sink> SinkFor(const IpAddress& peer);
   SetupResult<std::unique_ptr<Listener>> Traced(SetupResult<std::unique_ptr<Listener>> listener);
 
   const std::unique_ptr<rdma::Provider> inner_;
-  File& file_;
+  const std::shared_ptr<const Recording> recording_;
   const TimerService& clock_;
 };
 

@@ -4,6 +4,7 @@
 
 #include <array>
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <string_view>
 #include <vector>
@@ -17,9 +18,9 @@
 
 namespace penstock::rdma::trace {
 
-// The objects that a recorder needs. They must outlive all recorders.
+// The objects that a recorder needs. The clock and the buffers must outlive all recorders.
 struct Sink {
-  File* file = nullptr;
+  std::shared_ptr<File> file{};
   const TimerService* clock = nullptr;
   BufferPool* buffers = nullptr;
 };

@@ -53,6 +53,7 @@ ServedConnection::ServedConnection(Loop& loop, CallHandler& handler, const Serve
     PostClose(loop, weak, "it was idle, and another connection needed its place");
   });
   memory_->set_on_room([&loop, weak = std::weak_ptr(self_)] { PostChange(loop, weak); });
+  place_->Describe(peer_);
   TellIdle();
 }
 

@@ -66,6 +66,7 @@ Task<bool> ServedConnection::BeginTls(Slice probe) {
   // RFC 9289 §6.1 requires a log of the chosen security.
   log::info("connection of {} has TLS: {}; client certificate: {}", client, facts.ToString(),
             facts.peer ? facts.peer->ToString() : "none");
+  place_->Describe(peer_);
   TellIdle();
   co_return true;
 }

@@ -135,9 +135,7 @@ void Server::Adopt(asio::ip::tcp::socket socket) {
   // TCP cannot tell the client the reason for a refusal, so the socket is only closed.
   auto [place, refusal] = options_.connections->Admit(peer.address.address(), loop_.Now());
   if (!place) {
-    const bool is_full = refusal == ConnectionTable::Refusal::kServerFull;
-    options_.recorder.Refuse(metrics::Transport::kTcp, is_full ? metrics::ConnectionRefusal::kServerFull
-                                                               : metrics::ConnectionRefusal::kAddressFull);
+    options_.recorder.Refuse(metrics::Transport::kTcp, CountedAs(refusal));
     return;
   }
   peer.counts = options_.recorder.Connect(metrics::Transport::kTcp, peer.address.address());

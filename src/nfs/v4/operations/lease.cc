@@ -8,6 +8,25 @@
 #include "nfs/v4/state/state.h"
 
 namespace penstock::nfs::v4 {
+namespace {
+
+// Ends a doomed client: first its record in the store, then its state. Returns false, and lets the client live, if the
+// store cannot be written. `loses_reclaim` is its owner key if it may not reclaim.
+//
+// RFC 8881 §8.4.3, the first edge condition: a client must not reclaim state after a restart that another client has
+// got meanwhile.
+Task<bool> EndDoomed(const Services& services, Loop* loop, ClientId client, OldRecord record,
+                     std::optional<std::string> loses_reclaim) {
+  const bool removed = !record || co_await services.recovery.Remove(loop, *record);
+  services.state.Run([&](StateTables& state) {
+    if (!removed) return state.clients.Reprieve(client);
+    if (loses_reclaim) state.clients.grace().Forget(*loses_reclaim);
+    state.End(client, services.clock.Now());
+  });
+  co_return removed;
+}
+
+}  // namespace
 
 Task<nfs4::nfsstat4> RecordClient(const Services& services, Loop* loop, ClientId client) {
   const auto record = services.state.Run([&](StateTables& state) -> std::optional<RecoveryRecord> {
@@ -24,22 +43,24 @@ Task<nfs4::nfsstat4> RecordClient(const Services& services, Loop* loop, ClientId
 Task<bool> ForgetExpired(const Services& services, Loop* loop, ClientId client) {
   std::optional<std::string> seen_by_programs;  // the client's owner key, if local programs see its locks
   bool has_gone = false;
-  const auto doomed = services.state.Run([&](StateTables& state) {
+  auto doomed = services.state.Run([&](StateTables& state) {
     const Client* const known = state.clients.Find(client);
     if (known && state.files.locks.HasLocalLocks(client)) seen_by_programs = known->key();
     has_gone = !state.clients.Has(client);
     return state.clients.Doom(client, services.clock.Now());
   });
   if (!doomed) co_return has_gone;
-  // RFC 8881 §8.4.3, the first edge condition: a client must not reclaim state after a restart that another client has
-  // got meanwhile.
-  const bool removed = !*doomed || co_await services.recovery.Remove(loop, **doomed);
-  services.state.Run([&](StateTables& state) {
-    if (!removed) return state.clients.Reprieve(client);
-    if (seen_by_programs) state.clients.grace().Forget(*seen_by_programs);
-    state.End(client, services.clock.Now());
+  co_return co_await EndDoomed(services, loop, client, *std::move(doomed), std::move(seen_by_programs));
+}
+
+Task<bool> EvictClient(const Services& services, Loop* loop, ClientId client) {
+  std::optional<std::string> key;
+  auto condemned = services.state.Run([&](StateTables& state) {
+    if (const Client* const known = state.clients.Find(client)) key = known->key();
+    return state.clients.Condemn(client);
   });
-  co_return removed;
+  if (!condemned) co_return false;
+  co_return co_await EndDoomed(services, loop, client, *std::move(condemned), std::move(key));
 }
 
 Task<bool> MakeRoomForState(const Services& services, Loop* loop) {

@@ -18,6 +18,11 @@ Task<nfs4::nfsstat4> RecordClient(const Services& services, Loop* loop, ClientId
 // written; the operation then returns NFS4ERR_DELAY.
 Task<bool> ForgetExpired(const Services& services, Loop* loop, ClientId client);
 
+// Removes all state of a client because an operator wants it, whatever its lease. The client gets NFS4ERR_EXPIRED or
+// NFS4ERR_BADSESSION, and may reclaim nothing. Returns false if there is no such confirmed client, or if the store
+// cannot be written.
+Task<bool> EvictClient(const Services& services, Loop* loop, ClientId client);
+
 // If the tables of opens and locks are full, removes the expired client that has been silent longest. Returns true if
 // one was removed and the operation may be tried again.
 Task<bool> MakeRoomForState(const Services& services, Loop* loop);

@@ -65,8 +65,14 @@ bool Clients::IsExpired(ClientId id, TimePoint now) const {
 }
 
 std::optional<OldRecord> Clients::Doom(ClientId id, TimePoint now) {
-  Client* client = FindAny(id);
-  if (!client || client->doomed || !client->confirmed || !LeaseIsOver(*client, now)) return std::nullopt;
+  const Client* const client = Find(id);
+  if (!client || !LeaseIsOver(*client, now)) return std::nullopt;
+  return Condemn(id);
+}
+
+std::optional<OldRecord> Clients::Condemn(ClientId id) {
+  Client* const client = FindAny(id);
+  if (!client || client->doomed || !client->confirmed) return std::nullopt;
   client->doomed = true;
   return RecordOf(*client);
 }

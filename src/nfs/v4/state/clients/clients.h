@@ -80,7 +80,9 @@ class Clients {
   // the caller removes the client's record from the recovery store, and then calls StateTables::End(). Returns nothing
   // if the lease is not over, or if no confirmed client of this ID is left.
   std::optional<OldRecord> Doom(ClientId id, TimePoint now);
-  // Undoes Doom(). The caller uses it if the recovery store has failed.
+  // The same for a client that an operator ends: whether its lease is over does not matter.
+  std::optional<OldRecord> Condemn(ClientId id);
+  // Undoes Doom() and Condemn(). The caller uses it if the recovery store has failed.
   void Reprieve(ClientId id);
 
   // ---- recovery (clients.cc)

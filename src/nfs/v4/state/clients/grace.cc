@@ -20,6 +20,11 @@ void Grace::Forget(const std::string& owner) {
   StopWaitingFor(owner);
 }
 
+void Grace::Begin(TimePoint end) {
+  end_ = on_ ? std::max(end_, end) : end;
+  on_ = commanded_ = true;
+}
+
 void Grace::End() { *this = Grace(); }
 
 bool Grace::Knew(const std::string& owner, const Principal& principal) const {

@@ -33,8 +33,13 @@ class Grace {
   // Whether clients of version 4 may still reclaim. If not, the period waits for hosts that lock through NLM, which
   // reclaim no delegations, and no shares that keep others from a file.
   bool awaits_clients() const { return on_ && clients_ > 0; }
-  bool IsDue(TimePoint now) const { return on_ && (waiting_for_.empty() || now >= end_); }
+  bool IsDue(TimePoint now) const { return on_ && ((waiting_for_.empty() && !commanded_) || now >= end_); }
   void End();
+  // Begins a period, until `end`, because an operator wants it: no client gets new state. Clients that may reclaim go
+  // on doing so. An earlier period lasts at least until then.
+  void Begin(TimePoint end);
+  // Ends the period early: it is due.
+  void Hurry() { end_ = TimePoint::min(); }
 
   // Whether the store had a record of this client and principal when the server started.
   bool Knew(const std::string& owner, const Principal& principal) const;
@@ -55,6 +60,7 @@ class Grace {
   void StopWaitingFor(const std::string& owner);
 
   bool on_ = false;
+  bool commanded_ = false;  // an operator has begun it, so that it waits for its end
   TimePoint end_{};
   std::unordered_map<std::string, Principal> known_;
   std::unordered_set<std::string> waiting_for_;

@@ -104,6 +104,8 @@ class Delegations {
   // forgotten.
   void RemoveOverdue(TimePoint now);
   void RemoveDelegation(DelegationState& delegation, Ending ending);
+  // Revokes a delegation that was not revoked before. A client that can free it keeps its stateid until then.
+  void Revoke(DelegationState& delegation);
 
   // ---- too many delegations (surplus_delegations.cc, RFC 8881 §20.6)
 
@@ -187,7 +189,6 @@ class Delegations {
   void AddLease(FileState& file, const std::shared_ptr<fs::LocalLease>& lease);
   void RemoveLease(FileState& file);
   void Detach(DelegationState& delegation);
-  void Revoke(DelegationState& delegation);
   void SendRecall(DelegationState& delegation, TimePoint now);
   void RecallOldest(std::list<DelegationState*>& unrecalled, TimePoint now);
   bool IsOverdue(const DelegationState& delegation, TimePoint now) const;

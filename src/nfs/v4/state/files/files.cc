@@ -52,6 +52,30 @@ void Files::RevokeState(const std::function<bool(const FileHandle&)>& is_gone, T
   for (DelegationState* const each : gone_delegations) delegations.RemoveDelegation(*each, Ending::kRevoked);
 }
 
+bool Files::Revoke(const stateid4& id, TimePoint now) {
+  StateRecord* const record = records_.RecordOf(id);
+  if (!record || !record->file) return false;
+  switch (record->kind) {
+    case StateKind::kOpen:
+      record->file->queue.Remove(record->client->id);
+      opens.Remove(static_cast<OpenState&>(*record), Ending::kRevoked, now);
+      return true;
+    case StateKind::kLocks: {
+      FileState& file = *record->file;  // it stays: the open is under it
+      locks.RemoveLocks(static_cast<LockState&>(*record), Ending::kRevoked);
+      locks.TellWaiters(file, now);
+      return true;
+    }
+    case StateKind::kDelegation: {
+      auto& delegation = static_cast<DelegationState&>(*record);
+      if (delegation.revoked) return false;
+      delegations.Revoke(delegation);
+      return true;
+    }
+  }
+  std::unreachable();
+}
+
 bool Files::HasState(ClientId client) const {
   const ClientFiles* const files = records_.FindClient(client);
   return files && files->states.size() > files->revoked + files->closed;

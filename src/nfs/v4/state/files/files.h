@@ -60,6 +60,18 @@ class Files {
     for (const auto& [id, files] : records_.clients()) look(id);
   }
 
+  // Calls `look` with each record of a client, in the order in which it got them.
+  template <class Look>
+  void ForEachState(ClientId client, Look look) const {
+    const ClientFiles* const files = records_.FindClient(client);
+    if (!files) return;
+    for (const StateRecord* const each : files->states) look(*each);
+  }
+  // Revokes the open, with its locks, the locks, or the delegation that a stateid names; its seqid does not matter.
+  // Returns false if it names none. The client gets NFS4ERR_ADMIN_REVOKED, or for a delegation that it can free
+  // NFS4ERR_DELEG_REVOKED.
+  bool Revoke(const nfs4::stateid4& id, TimePoint now);
+
   // ---- stateids
 
   // Finds the record that a stateid names, if it was given for `file`, by this handle, and is of this kind; its seqid

@@ -226,6 +226,11 @@ class BoundSessions {
   std::shared_ptr<rpc::BackChannel> CallbackWay(uint64_t session);
 
   size_t size() const { return sessions_.size(); }
+  // Calls look(session) for each session.
+  template <class Look>
+  void ForEach(Look look) const {
+    for (const auto& [id, session] : sessions_) look(static_cast<const BoundSession&>(*session));
+  }
 
   // ---- CB_CREDITRECALL (§2.4, §6.5; credit_recalls.cc)
 

@@ -46,6 +46,15 @@ class BoundConnections {
   // again.
   void Suspect(const rpc::BackChannel& channel);
 
+  // Calls look(number, is_back) for each connection that is not known to be lost.
+  template <class Look>
+  void ForEach(Look look) const {
+    for (const Binding& each : bindings_) {
+      const auto& way = each.connection.back_channel;
+      if (!way || way->connected()) look(each.connection.number, each.back);
+    }
+  }
+
  private:
   struct Binding {
     SessionConnection connection;

@@ -183,6 +183,13 @@ class Sessions {
     size_t busy = 0;
   };
   SlotCounts CountSlots() const;
+  // Calls look(session) for each session of a client of this run of the server.
+  template <class Look>
+  void ForEach(Look look) const {
+    for (const auto& each : sessions_) {
+      if (each) look(static_cast<const Session&>(*each));
+    }
+  }
   // Describes the first inconsistency; returns null if there is none (consistency.cc).
   const char* FindInconsistency() const;
 

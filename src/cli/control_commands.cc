@@ -1,0 +1,474 @@
+#include "cli/control_commands.h"
+
+#include <fmt/chrono.h>
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <charconv>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <set>
+
+#include "base/log.h"
+#include "cli/printable.h"
+#include "watch/exposition.h"
+
+namespace penstock::cli {
+namespace {
+
+using nfs::v4::ClientId;
+using nfs::v4::ShownClient;
+using nfs::v4::ShownState;
+using nfs::v4::StateKind;
+
+// Listings have no more entries than this, unless the operator asks for more.
+constexpr size_t kUsualLimit = 10000;
+
+double Seconds(Duration duration) { return std::chrono::duration<double>(duration).count(); }
+
+std::unexpected<SetupError> Fail(std::string why) { return std::unexpected(SetupError{std::move(why)}); }
+
+// ---- arguments
+
+SetupResult<std::optional<std::string>> TextIn(const Json& arguments, const char* name) {
+  const auto found = arguments.find(name);
+  if (found == arguments.end()) return std::nullopt;
+  if (!found->is_string()) return Fail(fmt::format("\"{}\" must be a text", name));
+  return found->get<std::string>();
+}
+
+SetupResult<std::string> RequiredText(const Json& arguments, const char* name) {
+  PENSTOCK_TRY(std::optional<std::string> text, TextIn(arguments, name));
+  if (!text) return Fail(fmt::format("the argument \"{}\" is missing", name));
+  return *std::move(text);
+}
+
+SetupResult<std::optional<uint64_t>> NumberIn(const Json& arguments, const char* name) {
+  const auto found = arguments.find(name);
+  if (found == arguments.end()) return std::nullopt;
+  if (!found->is_number_unsigned()) return Fail(fmt::format("\"{}\" must be a whole number", name));
+  return found->get<uint64_t>();
+}
+
+std::optional<IpAddress> AddressIn(const std::string& text) {
+  asio::error_code error;
+  const IpAddress address = asio::ip::make_address(text, error);
+  if (error) return std::nullopt;
+  return address;
+}
+
+std::string TextOf(ClientId id) { return fmt::format("{:016x}", id.value()); }
+
+std::optional<ClientId> ParseClientId(std::string_view text) {
+  uint64_t value = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value, 16);
+  if (text.size() != 16 || error != std::errc() || end != text.data() + text.size()) return std::nullopt;
+  return ClientId(value);
+}
+
+// The part of a stateid that does not change while its state exists.
+std::string TextOf(const nfs4::stateid4& id) {
+  std::string text;
+  for (const auto octet : id.other) text += fmt::format("{:02x}", static_cast<unsigned>(octet));
+  return text;
+}
+
+std::optional<nfs4::stateid4> ParseStateId(std::string_view text) {
+  nfs4::stateid4 id{};
+  if (text.size() != 2 * id.other.size()) return std::nullopt;
+  for (auto& octet : id.other) {
+    unsigned value = 0;
+    const auto [end, error] = std::from_chars(text.data(), text.data() + 2, value, 16);
+    if (error != std::errc() || end != text.data() + 2) return std::nullopt;
+    octet = static_cast<std::byte>(value);
+    text.remove_prefix(2);
+  }
+  return id;
+}
+
+// ---- results
+
+std::string_view TransportOf(const rpc::ConnectionTable::Shown& connection) {
+  return connection.transport == rpc::TransportKind::kRdma ? "rdma" : "tcp";
+}
+
+std::string_view ProtectionOf(const rpc::ConnectionTable::Shown& connection) {
+  switch (connection.protection) {
+    case rpc::Protection::kNone:
+      return "none";
+    case rpc::Protection::kTls:
+      return "tls";
+    case rpc::Protection::kMutualTls:
+      return "mtls";
+  }
+  std::unreachable();
+}
+
+std::string_view SquashOf(nfs::Squash squash) {
+  switch (squash) {
+    case nfs::Squash::kNone:
+      return "no_root_squash";
+    case nfs::Squash::kForeignRoot:
+      return "root_squash, except root of this host";
+    case nfs::Squash::kRoot:
+      return "root_squash";
+    case nfs::Squash::kAll:
+      return "all_squash";
+  }
+  std::unreachable();
+}
+
+std::string AccessOf(uint32_t bits) {
+  const std::string_view words[] = {"", "r", "w", "rw"};
+  return std::string(words[bits & 3]);
+}
+
+Json RangesOf(const ShownState& state) {
+  Json ranges = Json::array();
+  for (const nfs::v4::LockedRange& each : state.ranges) {
+    Json range{{"offset", each.range.first}, {"type", each.exclusive ? "write" : "read"}};
+    // A range without end has no length.
+    if (each.range.last != UINT64_MAX) range["length"] = each.range.length();
+    ranges.push_back(std::move(range));
+  }
+  return ranges;
+}
+
+Json JsonOf(const ShownState& state, std::string path) {
+  Json json{{"client", TextOf(state.client)}, {"stateid", TextOf(state.id)}, {"path", std::move(path)}};
+  switch (state.kind) {
+    case StateKind::kOpen:
+      json["owner"] = Printable(state.owner);
+      json["access"] = AccessOf(state.share.access);
+      json["deny"] = AccessOf(state.share.deny);
+      break;
+    case StateKind::kLocks:
+      json["owner"] = Printable(state.owner);
+      json["ranges"] = RangesOf(state);
+      break;
+    case StateKind::kDelegation:
+      json["type"] = state.write ? "write" : "read";
+      if (state.recalled) json["recalled_seconds"] = Seconds(*state.recalled);
+      break;
+  }
+  return json;
+}
+
+}  // namespace
+
+ControlCommands::ControlCommands(std::string version, server::Server& server, Reloader& reloader)
+    : version_(std::move(version)), server_(server), administration_(server), reloader_(reloader) {}
+
+const std::map<std::string, ControlCommands::Entry, std::less<>>& ControlCommands::Table() {
+  using Self = ControlCommands;
+  static const std::map<std::string, Entry, std::less<>> table = {
+      {"status", {{}, &Self::Status}},
+      {"exports", {{}, &Self::Exports}},
+      {"connections", {{}, &Self::Connections}},
+      {"clients", {{}, &Self::Clients}},
+      {"sessions", {{"client"}, &Self::Sessions}},
+      {"opens", {{"client", "path", "limit"}, &Self::Opens}},
+      {"locks", {{"client", "path", "limit"}, &Self::Locks}},
+      {"delegations", {{"client", "path", "limit"}, &Self::Delegations}},
+      {"counters", {{}, &Self::Counters}},
+      {"reload", {{}, &Self::Reload}},
+      {"evict", {{"client"}, &Self::Evict}},
+      {"revoke", {{"stateid"}, &Self::Revoke}},
+      {"drain", {{"on"}, &Self::Drain}},
+      {"grace", {{"action", "seconds"}, &Self::Grace}},
+      {"trace", {{"action", "file", "client"}, &Self::Trace}},
+  };
+  return table;
+}
+
+SetupResult<Json> ControlCommands::Run(const std::string& command, const Json& arguments) {
+  const auto found = Table().find(command);
+  if (found == Table().end()) {
+    std::vector<std::string_view> names;
+    for (const auto& [name, entry] : Table()) names.push_back(name);
+    return Fail(fmt::format("unknown command \"{}\"; there are: {}", Printable(command), fmt::join(names, ", ")));
+  }
+  for (const auto& [name, value] : arguments.items()) {
+    if (std::ranges::find(found->second.arguments, name) == found->second.arguments.end()) {
+      return Fail(fmt::format("{} has no argument \"{}\"", command, Printable(name)));
+    }
+  }
+  return (this->*found->second.action)(arguments);
+}
+
+SetupResult<Json> ControlCommands::Status(const Json&) {
+  const auto status = administration_.GetStatus();
+  Json loops = Json::array();
+  for (const auto& delay : status.loop_delays) loops.push_back(delay ? Json(Seconds(*delay)) : Json());
+  const auto text = [](const SocketAddress& address) {
+    const std::string host = address.address().to_string();
+    return address.address().is_v6() ? fmt::format("[{}]:{}", host, address.port())
+                                     : fmt::format("{}:{}", host, address.port());
+  };
+  const server::Addresses& at = server_.addresses();
+  Json listening{{"tcp", text(at.tcp)}, {"rdma", text(at.rdma)}, {"mount", text(at.mount)}};
+  if (const auto metrics = server_.metrics_address()) listening["metrics"] = text(*metrics);
+  const auto now = std::chrono::system_clock::now();
+  return Json{
+      {"version", version_},
+      {"pid", ::getpid()},
+      {"started", fmt::format("{:%Y-%m-%dT%H:%M:%SZ}", fmt::gmtime(std::chrono::system_clock::to_time_t(started_)))},
+      {"uptime_seconds", std::chrono::duration<double>(now - started_).count()},
+      {"ready", status.not_ready.empty()},
+      {"not_ready_because", status.not_ready},
+      {"draining", status.draining},
+      {"grace_period", status.in_grace},
+      {"listening", std::move(listening)},
+      {"rdma", server_.rdma_description()},
+      {"loop_delay_seconds", std::move(loops)},
+      {"exports", server_.exports().Get()->all().size()},
+      {"connections", status.connections},
+      {"most_connections", status.most_connections},
+      {"call_memory_bytes", status.call_octets},
+      {"most_call_memory_bytes", status.most_call_octets},
+      {"clients", status.nfs4.clients},
+      {"lock_hosts", status.nfs4.hosts},
+      {"sessions", status.nfs4.sessions + status.nfs4.bound_sessions},
+      {"opens", status.nfs4.opens},
+      {"locked_ranges", status.nfs4.ranges},
+      {"delegations", status.nfs4.delegations},
+      {"copies", status.nfs4.copies},
+      {"trace", status.recording}};
+}
+
+SetupResult<Json> ControlCommands::Exports(const Json&) {
+  Json exports = Json::array();
+  const auto table = server_.exports().Get();
+  for (const auto& each : table->all()) {
+    Json clients = Json::array();
+    for (const nfs::Admission& admission : each->admissions()) {
+      const nfs::ExportOptions& options = admission.options;
+      clients.push_back({{"clients", admission.clients.ToString()},
+                         {"access", options.read_only ? "ro" : "rw"},
+                         {"squash", SquashOf(options.squash)},
+                         {"sec", options.security.ToString()},
+                         {"xprtsec", options.protections.ToString()},
+                         {"ports", options.privileged_ports ? "secure" : "insecure"}});
+    }
+    exports.push_back({{"path", each->path()}, {"referral", each->is_referral()}, {"clients", std::move(clients)}});
+  }
+  return exports;
+}
+
+SetupResult<Json> ControlCommands::Connections(const Json&) {
+  Json connections = Json::array();
+  for (const auto& each : administration_.Connections()) {
+    Json shown{{"number", each.number},
+               {"address", each.peer.address().to_string()},
+               {"port", each.peer.port()},
+               {"transport", TransportOf(each)},
+               {"tls", ProtectionOf(each)}};
+    // A connection without it has a call under way.
+    if (each.idle) shown["idle_seconds"] = Seconds(*each.idle);
+    connections.push_back(std::move(shown));
+  }
+  return connections;
+}
+
+SetupResult<Json> ControlCommands::Clients(const Json&) {
+  const auto connections = administration_.Connections();
+  Json clients = Json::array();
+  std::set<uint64_t> bound;
+  std::set<std::string> known;  // addresses of clients that have an ID
+  for (const ShownClient& each : administration_.Clients()) {
+    std::set<std::string> addresses, transports;
+    if (each.address) addresses.insert(each.address->to_string());
+    for (const auto& connection : connections) {
+      const bool is_bound = std::ranges::find(each.connections, connection.number) != each.connections.end();
+      const bool is_from = each.address && connection.peer.address() == *each.address;
+      if (!is_bound && !is_from) continue;
+      if (is_bound) bound.insert(connection.number);
+      addresses.insert(connection.peer.address().to_string());
+      transports.emplace(TransportOf(connection));
+    }
+    if (each.address) known.insert(each.address->to_string());
+    Json shown{{"id", TextOf(each.id)},  {"version", each.version},  {"name", Printable(each.owner)},
+               {"addresses", addresses}, {"transports", transports}, {"sessions", each.sessions},
+               {"opens", each.opens},    {"locks", each.locks},      {"delegations", each.delegations}};
+    if (each.principal) shown["principal"] = Printable(ForPeople(*each.principal));
+    shown[each.is_lock_host ? "since_use_seconds" : "since_renewal_seconds"] = Seconds(each.since_renewal);
+    if (!each.is_lock_host) shown["lease"] = !each.confirmed ? "unconfirmed" : each.lease_is_over ? "over" : "valid";
+    clients.push_back(std::move(shown));
+  }
+  // Hosts that have connections only: versions 2 and 3 have no clients in the sense of version 4.
+  std::map<std::string, std::set<std::string>> others;
+  for (const auto& each : connections) {
+    const std::string address = each.peer.address().to_string();
+    if (!bound.contains(each.number) && !known.contains(address)) others[address].emplace(TransportOf(each));
+  }
+  for (const auto& [address, transports] : others) {
+    clients.push_back({{"version", "2 or 3"}, {"addresses", {address}}, {"transports", transports}});
+  }
+  return clients;
+}
+
+SetupResult<std::vector<ClientId>> ControlCommands::ClientsNamed(const std::string& text) {
+  if (const auto id = ParseClientId(text)) return std::vector{*id};
+  const auto address = AddressIn(text);
+  if (!address) return Fail(fmt::format("{}: neither the ID of a client nor an address", Printable(text)));
+  const auto connections = administration_.Connections();
+  std::vector<ClientId> found;
+  for (const ShownClient& each : administration_.Clients()) {
+    const bool has_connection = std::ranges::any_of(connections, [&](const auto& connection) {
+      return connection.peer.address() == *address &&
+             std::ranges::find(each.connections, connection.number) != each.connections.end();
+    });
+    if (has_connection || each.address == address) found.push_back(each.id);
+  }
+  if (found.empty()) return Fail(fmt::format("no client with state is at {}", address->to_string()));
+  return found;
+}
+
+SetupResult<Json> ControlCommands::Sessions(const Json& arguments) {
+  PENSTOCK_TRY(const auto client, TextIn(arguments, "client"));
+  std::optional<std::vector<ClientId>> of;
+  if (client) {
+    PENSTOCK_TRY(of, ClientsNamed(*client));
+  }
+  Json sessions = Json::array();
+  for (const auto& each : administration_.Sessions()) {
+    if (of && std::ranges::find(*of, each.client) == of->end()) continue;
+    sessions.push_back({{"id", each.id},
+                        {"client", TextOf(each.client)},
+                        {"version", each.version},
+                        {"slots", each.slots},
+                        {"busy_slots", each.busy_slots},
+                        {"max_request", each.max_request},
+                        {"max_response", each.max_response},
+                        {"kept_bytes", each.kept_octets},
+                        {"back_channel", each.back_channel},
+                        {"persistent", each.persistent},
+                        {"connections", each.connections}});
+  }
+  return sessions;
+}
+
+SetupResult<Json> ControlCommands::States(const Json& arguments, StateKind kind) {
+  PENSTOCK_TRY(const auto client, TextIn(arguments, "client"));
+  PENSTOCK_TRY(const auto path, TextIn(arguments, "path"));
+  PENSTOCK_TRY(const auto limit, NumberIn(arguments, "limit"));
+  const size_t most = limit.value_or(kUsualLimit);
+  std::vector<std::optional<ClientId>> of{std::nullopt};
+  if (client) {
+    PENSTOCK_TRY(const std::vector<ClientId> ids, ClientsNamed(*client));
+    of.assign(ids.begin(), ids.end());
+  }
+  Json states = Json::array();
+  bool complete = true;
+  for (const auto& each : of) {
+    for (const ShownState& state : administration_.States(each, kind)) {
+      std::string at = administration_.PathOf(state.file);
+      if (path && at != *path) continue;
+      complete = states.size() < most;
+      if (!complete) break;
+      states.push_back(JsonOf(state, Printable(at)));
+    }
+  }
+  return Json{{"states", std::move(states)}, {"complete", complete}};
+}
+
+SetupResult<Json> ControlCommands::Opens(const Json& arguments) { return States(arguments, StateKind::kOpen); }
+SetupResult<Json> ControlCommands::Locks(const Json& arguments) { return States(arguments, StateKind::kLocks); }
+SetupResult<Json> ControlCommands::Delegations(const Json& arguments) {
+  return States(arguments, StateKind::kDelegation);
+}
+
+SetupResult<Json> ControlCommands::Counters(const Json&) {
+  return Json::parse(watch::ToJson(server_.CollectMetrics()));
+}
+
+SetupResult<Json> ControlCommands::Reload(const Json&) {
+  const Reloaded reloaded = reloader_.Run();
+  LogReload("ctl reload", reloaded);
+  std::vector<std::string> mistakes, warnings;
+  for (const Finding& each : reloaded.findings) {
+    (each.severity == Severity::kError ? mistakes : warnings).push_back(ToString(each));
+  }
+  if (!reloaded.succeeded()) {
+    return Fail(fmt::format("the server goes on with its old configuration:\n{}", fmt::join(mistakes, "\n")));
+  }
+  return Json{{"changes", reloaded.changes}, {"after_restart", reloaded.after_restart}, {"warnings", warnings}};
+}
+
+SetupResult<Json> ControlCommands::Evict(const Json& arguments) {
+  PENSTOCK_TRY(const std::string text, RequiredText(arguments, "client"));
+  PENSTOCK_TRY(const std::vector<ClientId> clients, ClientsNamed(text));
+  std::vector<std::string> evicted;
+  for (const ClientId each : clients) {
+    if (const auto done = administration_.Evict(each); !done) {
+      return Fail(fmt::format("{}: {}", TextOf(each), done.error().message));
+    }
+    log::warn("an operator has evicted the client {}", TextOf(each));
+    evicted.push_back(TextOf(each));
+  }
+  return Json{{"evicted", evicted}};
+}
+
+SetupResult<Json> ControlCommands::Revoke(const Json& arguments) {
+  PENSTOCK_TRY(const std::string text, RequiredText(arguments, "stateid"));
+  const auto id = ParseStateId(text);
+  if (!id) return Fail(fmt::format("{}: not a stateid as opens, locks and delegations show it", Printable(text)));
+  if (!administration_.Revoke(*id)) return Fail(fmt::format("{}: there is no such open, lock or delegation", text));
+  log::warn("an operator has revoked the state {}", text);
+  return Json::object();
+}
+
+SetupResult<Json> ControlCommands::Drain(const Json& arguments) {
+  const auto on = arguments.find("on");
+  if (on == arguments.end() || !on->is_boolean()) return Fail("the argument \"on\" must be true or false");
+  administration_.SetDraining(on->get<bool>());
+  log::warn("an operator lets the server {}",
+            on->get<bool>() ? "drain: it takes no new clients" : "take new clients again");
+  return Json::object();
+}
+
+SetupResult<Json> ControlCommands::Grace(const Json& arguments) {
+  PENSTOCK_TRY(const std::string action, RequiredText(arguments, "action"));
+  PENSTOCK_TRY(const auto seconds, NumberIn(arguments, "seconds"));
+  if (action == "start") {
+    constexpr uint64_t kLongest = 86400;
+    if (!seconds || *seconds == 0 || *seconds > kLongest) {
+      return Fail(fmt::format("\"seconds\" must be a number from 1 to {}", kLongest));
+    }
+    administration_.BeginGrace(std::chrono::seconds(*seconds));
+    log::warn("an operator has started a grace period of {} s", *seconds);
+    return Json::object();
+  }
+  if (action != "end" || seconds) return Fail("\"action\" must be \"start\" with \"seconds\", or \"end\"");
+  if (!administration_.GetStatus().in_grace) return Fail("there is no grace period");
+  administration_.EndGrace();
+  log::warn("an operator has ended the grace period");
+  return Json::object();
+}
+
+SetupResult<Json> ControlCommands::Trace(const Json& arguments) {
+  PENSTOCK_TRY(const std::string action, RequiredText(arguments, "action"));
+  PENSTOCK_TRY(const auto file, TextIn(arguments, "file"));
+  PENSTOCK_TRY(const auto client, TextIn(arguments, "client"));
+  if (action == "start" && file) {
+    if (!file->starts_with('/'))
+      return Fail("the path of the trace must be absolute: it is a file of the server's host");
+    std::optional<IpAddress> only;
+    if (client) {
+      only = AddressIn(*client);
+      if (!only) return Fail(fmt::format("{}: not an address", Printable(*client)));
+    }
+    PENSTOCK_CHECK(administration_.StartRecording(*file, only));
+    log::warn("an operator has new RDMA connections recorded in {}", *file);
+    return Json::object();
+  }
+  if (action != "stop" || file || client) return Fail("\"action\" must be \"start\" with \"file\", or \"stop\"");
+  const auto lost = administration_.StopRecording();
+  if (!lost) return Fail("no trace is being written");
+  log::warn("an operator has ended the trace");
+  return Json{{"lost_packets", *lost}};
+}
+
+}  // namespace penstock::cli

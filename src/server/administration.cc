@@ -1,0 +1,116 @@
+#include "server/administration.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <future>
+#include <utility>
+
+#include "nfs/v4/operations/lease.h"
+
+namespace penstock::server {
+namespace {
+
+constexpr Duration kAskLimit = std::chrono::seconds(1);
+
+}  // namespace
+
+Administration::Status Administration::GetStatus() {
+  return {.not_ready = server_.WhyNotReady(),
+          .draining = server_.connections_->is_draining(),
+          .in_grace = server_.nfs4_->InGrace(),
+          .loop_delays = server_.DelaysOfLoops(kAskLimit),
+          .connections = server_.connections_->connections(),
+          .most_connections = server_.connections_->limits().connections,
+          .call_octets = server_.memory_->shared_octets(),
+          .most_call_octets = server_.memory_->octets(),
+          .nfs4 = server_.nfs4_->statistics(),
+          .recording = server_.recording_->is_on()};
+}
+
+std::vector<rpc::ConnectionTable::Shown> Administration::Connections() const {
+  return server_.connections_->List(server_.loops_.front()->loop().Now());
+}
+
+std::vector<nfs::v4::ShownClient> Administration::Clients() {
+  return nfs::v4::ListClients(server_.nfs4_->services().state, home().Now());
+}
+
+std::vector<nfs::v4::ShownSession> Administration::Sessions() {
+  return nfs::v4::ListSessions(server_.nfs4_->services().state);
+}
+
+std::vector<nfs::v4::ShownState> Administration::States(std::optional<nfs::v4::ClientId> client,
+                                                        nfs::v4::StateKind kind) {
+  return nfs::v4::ListStates(server_.nfs4_->services().state, home().Now(), kind, client);
+}
+
+std::string Administration::PathOf(const nfs::FileHandle& file) const {
+  const auto table = server_.exports_.Get();
+  const nfs::Export* const found = table->Find(file.export_id);
+  if (!found) return "(an export that has ended)";
+  const std::optional<std::string> below = found->file_system().FindPath(file.object);
+  if (!below) return fmt::format("{} (a file whose name is not known)", found->path());
+  if (found->path() == "/") return *below;
+  return *below == "/" ? found->path() : found->path() + *below;
+}
+
+SetupResult<void> Administration::Evict(nfs::v4::ClientId client) {
+  if (nfs::v4::IsLockHost(client)) {
+    const auto clients = Clients();
+    const auto host = std::ranges::find(clients, client, &nfs::v4::ShownClient::id);
+    if (host == clients.end()) return std::unexpected(SetupError{"there is no such client"});
+    std::promise<void> ended;
+    home().Post([&] {
+      server_.locking_->EndHost({.address = *host->address, .name = host->owner});
+      ended.set_value();
+    });
+    ended.get_future().wait();
+    return {};
+  }
+  std::promise<bool> evicted;
+  home().Post([&] {
+    Spawn([](nfs::v4::Services services, Loop& loop, nfs::v4::ClientId id, std::promise<bool>& done) -> Task<> {
+      const bool gone = co_await nfs::v4::EvictClient(services, &loop, id);
+      done.set_value(gone);
+    }(server_.nfs4_->services(), home(), client, evicted));
+  });
+  if (evicted.get_future().get()) return {};
+  const bool there = server_.nfs4_->services().state.Run(
+      [&](nfs::v4::StateTables& state) { return state.clients.Find(client) != nullptr; });
+  return std::unexpected(SetupError{there
+                                        ? "the client's record cannot be removed from the state directory: see the log"
+                                        : "there is no such client, or it is not confirmed"});
+}
+
+bool Administration::Revoke(const nfs4::stateid4& id) {
+  return server_.nfs4_->services().state.Run(
+      [&](nfs::v4::StateTables& state) { return state.files.Revoke(id, home().Now()); });
+}
+
+void Administration::BeginGrace(Duration length) {
+  server_.nfs4_->services().state.Run(
+      [&](nfs::v4::StateTables& state) { state.clients.grace().Begin(home().Now() + length); });
+}
+
+void Administration::EndGrace() {
+  server_.nfs4_->services().state.Run([](nfs::v4::StateTables& state) { state.clients.grace().Hurry(); });
+}
+
+SetupResult<void> Administration::StartRecording(const std::filesystem::path& path, std::optional<IpAddress> only) {
+  if (server_.recording_->is_on()) return std::unexpected(SetupError{"a trace is being written already"});
+  PENSTOCK_TRY(std::unique_ptr<rdma::trace::File> file, rdma::trace::File::Open(path, rdma::trace::File::RealEpoch()));
+  if (!server_.recording_->Start(std::move(file), std::move(only))) {
+    return std::unexpected(SetupError{"a trace is being written already"});
+  }
+  return {};
+}
+
+std::optional<uint64_t> Administration::StopRecording() {
+  const auto file = server_.recording_->Stop();
+  if (!file) return std::nullopt;
+  file->Finish();
+  return file->lost();
+}
+
+}  // namespace penstock::server
