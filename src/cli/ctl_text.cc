@@ -133,12 +133,12 @@ std::string StatusText(const Json& status) {
   if (status.value("grace_period", false)) {
     text += "grace period: clients reclaim their state, and new opens and locks of version 4 wait for its end\n";
   }
-  for (const auto& [what, where] : status.value("listening", Json::object()).items()) {
-    text += fmt::format("{}: {}\n", what, Cell(status["listening"], what.c_str()));
-  }
+  const Json listening = status.value("listening", Json::object());
+  for (const auto& [what, where] : listening.items()) text += fmt::format("{}: {}\n", what, Cell(listening, what.c_str()));
   text += fmt::format("RDMA by {}\n", Cell(status, "rdma"));
   size_t number = 0;
-  for (const Json& delay : status.value("loop_delay_seconds", Json::array())) {
+  const Json delays = status.value("loop_delay_seconds", Json::array());
+  for (const Json& delay : delays) {
     text += delay.is_null() ? fmt::format("event loop {} does not answer\n", number) : "";
     ++number;
   }
@@ -251,7 +251,8 @@ using Sums = std::map<std::string, double>;
 
 Sums SumsOf(const Json& counters, const char* family, const char* label) {
   Sums sums;
-  for (const Json& sample : counters.value(family, Json::array())) {
+  const Json samples = counters.value(family, Json::array());
+  for (const Json& sample : samples) {
     sums[sample["labels"].value(label, "")] += sample.value("value", 0.0);
   }
   return sums;
@@ -299,7 +300,8 @@ using LatenciesByOperation = std::map<std::string, Latencies>;
 
 LatenciesByOperation LatenciesOf(const Json& counters) {
   LatenciesByOperation all;
-  for (const Json& sample : counters.value("penstock_operation_seconds", Json::array())) {
+  const Json samples = counters.value("penstock_operation_seconds", Json::array());
+  for (const Json& sample : samples) {
     const Json& labels = sample["labels"];
     Latencies& of = all[fmt::format("{} {} {}", labels.value("program", ""), labels.value("version", ""),
                                     labels.value("operation", ""))];

@@ -85,6 +85,45 @@ TEST_F(ConnectionTableTest, CountsAnIpv6Slash64AsOneAddress) {
   EXPECT_FALSE(Admit("::ffff:10.0.0.1"));
 }
 
+TEST_F(ConnectionTableTest, ListsTheConnectionsThatAreDescribedWithTheirIdleTimes) {
+  auto undescribed = Admit("10.0.0.9");
+  auto a = Admit("10.0.0.1"), b = Admit("10.0.0.2");
+  Peer peer;
+  peer.connection = 2;
+  peer.address = SocketAddress(asio::ip::make_address("10.0.0.2"), 700);
+  peer.transport = TransportKind::kRdma;
+  b->Describe(peer);
+  peer.connection = 1;
+  peer.address = SocketAddress(asio::ip::make_address("10.0.0.1"), 701);
+  peer.transport = TransportKind::kTcp;
+  a->Describe(peer);
+  peer.protection = Protection::kTls;
+  a->Describe(peer);
+  b->HandleBusy();
+  now_ += 3s;
+  const auto listed = table_.List(now_);
+  ASSERT_EQ(listed.size(), 2u);
+  EXPECT_EQ(listed[0].number, 1u);
+  EXPECT_EQ(listed[0].peer.port(), 701);
+  EXPECT_EQ(listed[0].protection, Protection::kTls);
+  EXPECT_EQ(listed[0].idle, 3s);
+  EXPECT_EQ(listed[1].transport, TransportKind::kRdma);
+  EXPECT_EQ(listed[1].idle, std::nullopt);
+}
+
+TEST_F(ConnectionTableTest, AdmitsOnlyKnownAddressesWhileItDrains) {
+  auto known = Admit("10.0.0.1");
+  table_.SetDraining(true);
+  EXPECT_TRUE(table_.is_draining());
+  EXPECT_FALSE(Admit("10.0.0.2"));
+  EXPECT_EQ(last_, Refusal::kDraining);
+  EXPECT_TRUE(Admit("10.0.0.1"));
+  known.reset();
+  EXPECT_TRUE(Admit("10.0.0.1")) << "a client that has lost its connection is no new one";
+  table_.SetDraining(false);
+  EXPECT_TRUE(Admit("10.0.0.2"));
+}
+
 TEST(ConnectionTable, LimitsAnAddressToAQuarterByDefault) {
   ConnectionTable table({.connections = 8});
   const IpAddress address = asio::ip::make_address("10.0.0.1");

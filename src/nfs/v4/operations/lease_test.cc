@@ -53,6 +53,27 @@ TEST_F(LeaseTest, ClientThatLostItsStateMayNotReclaim) {
   EXPECT_TRUE(Forget(Client().client()));
 }
 
+TEST_F(LeaseTest, AnEvictedClientIsGoneWithItsRecordAlthoughItsLeaseIsValid) {
+  EXPECT_TRUE(Now(EvictClient(server.GetServices(), nullptr, Client().client())));
+  EXPECT_TRUE(server.recovery_store->Reclaimers().empty());
+  EXPECT_EQ(server.Run(2, Client().Sequence()).status, NFS4ERR_BADSESSION);
+  EXPECT_FALSE(Now(EvictClient(server.GetServices(), nullptr, Client().client()))) << "it is gone";
+}
+
+TEST_F(LeaseTest, AClientWhoseRecordCannotBeRemovedIsNotEvicted) {
+  full() = true;
+  EXPECT_FALSE(Now(EvictClient(server.GetServices(), nullptr, Client().client())));
+  EXPECT_EQ(server.Run(2, Client().Sequence()).status, NFS4_OK);
+}
+
+TEST_F(LeaseTest, AClientThatIsEvictedInTheGracePeriodMayNotReclaim) {
+  BeginGrace("client");
+  EXPECT_TRUE(Now(EvictClient(server.GetServices(), nullptr, Client().client())));
+  server.state.Run([&](StateTables& state) {
+    EXPECT_FALSE(state.clients.grace().Knew(OwnerKey(DialectOf(1), "client"), {rpc::AuthFlavor::AUTH_SYS, 0}));
+  });
+}
+
 TEST_F(LeaseTest, KeepsStateIfTheStoreCannotRemoveTheClient) {
   server.clock.now += server.settings.lease + std::chrono::seconds(1);
   full() = true;

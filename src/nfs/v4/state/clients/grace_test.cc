@@ -42,6 +42,32 @@ TEST(Grace, EndIsDueWhenAllClientsHaveCompletedReclaim) {
   EXPECT_TRUE(grace.IsDue(kBefore));
 }
 
+TEST(Grace, APeriodThatAnOperatorBeginsLastsUntilItsEnd) {
+  Grace grace;
+  grace.Begin(kEnd);
+  EXPECT_TRUE(grace.on());
+  EXPECT_FALSE(grace.awaits_clients());
+  EXPECT_FALSE(grace.IsDue(kBefore));
+  EXPECT_TRUE(grace.IsDue(kEnd));
+  grace.End();
+  EXPECT_FALSE(grace.on());
+}
+
+TEST(Grace, AnOperatorMakesNoPeriodShorterByBeginningOne) {
+  Grace grace({Record(1, "a")}, kEnd);
+  grace.Begin(kBefore);
+  EXPECT_FALSE(grace.IsDue(kBefore));
+  EXPECT_TRUE(grace.MayReclaim(OwnerKey(DialectOf(1), "a"), User(0)));
+  grace.Complete(OwnerKey(DialectOf(1), "a"), User(0));
+  EXPECT_FALSE(grace.IsDue(kBefore)) << "the operator's period does not depend on the clients";
+}
+
+TEST(Grace, AnOperatorMayEndAPeriodEarly) {
+  Grace grace({Record(1, "a")}, kEnd);
+  grace.Hurry();
+  EXPECT_TRUE(grace.IsDue(kBefore));
+}
+
 TEST(Grace, IgnoresReclaimCompleteOfAnotherPrincipal) {
   Grace grace({Record(1, "a", 5)}, kEnd);
   grace.Complete(OwnerKey(DialectOf(1), "a"), User(6));
