@@ -250,7 +250,7 @@ int Bench(const BenchOptions& options) {
   fmt::print("{}", Table(measurements));
   if (options.json.empty()) return 0;
   const std::string text =
-      Json(measurements, transport == client::Protocol::kRdma ? "rdma" : "tcp", url->crc, options.file_size);
+      JsonReport(measurements, transport == client::Protocol::kRdma ? "rdma" : "tcp", url->crc, options.file_size);
   std::FILE* out = std::fopen(options.json.c_str(), "w");
   const bool written = out && std::fwrite(text.data(), 1, text.size(), out) == text.size();
   if (!out || std::fclose(out) != 0 || !written) {

@@ -77,7 +77,7 @@ std::string Table(const std::vector<Measurement>& measurements) {
   return text;
 }
 
-std::string Json(const std::vector<Measurement>& measurements, std::string_view transport, bool crc,
+std::string JsonReport(const std::vector<Measurement>& measurements, std::string_view transport, bool crc,
                  uint64_t file_size) {
   std::string text = fmt::format("{{\"transport\": \"{}\", \"crc\": {}, \"file_size\": {}, \"measurements\": [",
                                  transport, crc, file_size);

@@ -52,7 +52,7 @@ struct Measurement {
 std::string Table(const std::vector<Measurement>& measurements);
 
 // Numbers have six significant digits, so that a low rate is not rounded to 0.
-std::string Json(const std::vector<Measurement>& measurements, std::string_view transport, bool crc,
+std::string JsonReport(const std::vector<Measurement>& measurements, std::string_view transport, bool crc,
                  uint64_t file_size);
 
 }  // namespace penstock::cli

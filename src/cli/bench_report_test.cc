@@ -19,7 +19,7 @@ TEST(BenchReport, JsonDoesNotRoundSmallNumbersToZero) {
                    .client_cpu_us = 0.0004,
                    .server_cpu_us = 0.0003};
   slow.latency.Add(1ns);
-  const std::string json = Json({slow}, "rdma", true, 2 << 20);
+  const std::string json = JsonReport({slow}, "rdma", true, 2 << 20);
   EXPECT_THAT(json, HasSubstr("\"per_second\": 0.015625,"));
   EXPECT_THAT(json, HasSubstr("\"mib_per_second\": 6.10352e-05,"));
   EXPECT_THAT(json, HasSubstr("\"p50\": 0.001,"));
@@ -66,14 +66,14 @@ TEST(BenchReport, JsonHasACommaBetweenMeasurementsAndNullForAnUnknownServerTime)
   Measurement measurement{
       .operation = {Operation::Kind::kGetAttributes}, .depth = 8, .seconds = 1, .executed = 3, .client_cpu_us = 1};
   measurement.latency.Add(2us);
-  const std::string json = Json({measurement, measurement}, "tcp", false, 4096);
+  const std::string json = JsonReport({measurement, measurement}, "tcp", false, 4096);
   EXPECT_THAT(json,
               StartsWith("{\"transport\": \"tcp\", \"crc\": false, \"file_size\": 4096, \"measurements\": [\n  {"));
   EXPECT_THAT(json,
               HasSubstr("\"operation\": \"getattr\", \"depth\": 8, \"seconds\": 1, \"count\": 1, \"executed\": 3,"));
   EXPECT_THAT(json, HasSubstr("\"server_cpu_us\": null},\n  {\"operation\": \"getattr\""));
   EXPECT_THAT(json, EndsWith("\"server_cpu_us\": null}\n]}\n"));
-  EXPECT_EQ(Json({}, "rdma", true, 1),
+  EXPECT_EQ(JsonReport({}, "rdma", true, 1),
             "{\"transport\": \"rdma\", \"crc\": true, \"file_size\": 1, \"measurements\": [\n]}\n");
 }
 

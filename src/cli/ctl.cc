@@ -116,7 +116,7 @@ Command AddControl(CLI::App& program) {
   SetFooter(*command, "The exit code is 1 if the server does not answer or refuses the command.",
             {"# See whether the server is well", "penstock ctl status", "# See who holds a lock on a file",
              "penstock ctl locks --file /data/mailbox", "# End a client that has gone, and free its locks",
-             "penstock ctl evict 192.0.2.7", "# Watch what the clients do", "penstock ctl top"});
+             "penstock ctl evict 192.0.2.7"});
   return {command, [options] { return Control(*options); }};
 }
 

@@ -56,6 +56,10 @@ std::optional<uint64_t> ParseNumber(const std::string& text) {
 
 // ---- tables
 
+bool IsNumber(std::string_view text) {
+  return text.find_first_not_of("0123456789.") == text.npos && std::ranges::count(text, '.') <= 1;
+}
+
 class Table {
  public:
   explicit Table(std::vector<std::string> head) { rows_.push_back(std::move(head)); }
@@ -69,7 +73,7 @@ class Table {
       for (size_t i = 0; i < widths.size(); ++i) {
         const std::string& cell = rows_[row][i];
         widths[i] = std::max(widths[i], cell.size());
-        if (row > 0 && cell.find_first_not_of("0123456789.") != std::string::npos) numeric[i] = false;
+        if (row > 0 && !IsNumber(cell)) numeric[i] = false;
       }
     }
     std::string text;
@@ -134,7 +138,8 @@ std::string StatusText(const Json& status) {
     text += "grace period: clients reclaim their state, and new opens and locks of version 4 wait for its end\n";
   }
   const Json listening = status.value("listening", Json::object());
-  for (const auto& [what, where] : listening.items()) text += fmt::format("{}: {}\n", what, Cell(listening, what.c_str()));
+  for (const auto& [what, where] : listening.items())
+    text += fmt::format("{}: {}\n", what, Cell(listening, what.c_str()));
   text += fmt::format("RDMA by {}\n", Cell(status, "rdma"));
   size_t number = 0;
   const Json delays = status.value("loop_delay_seconds", Json::array());

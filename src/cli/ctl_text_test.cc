@@ -117,7 +117,7 @@ TEST(ControlTop, ShowsWhatHasChangedPerSecond) {
             "/data            100         0.0            0.0\n"
             "\n"
             "OPERATION   PER SECOND  MEAN us\n"
-            "NFS 3 READ        10.0    100.0\n");
+            "NFS 3 READ          10    100.0\n");
 }
 
 TEST(ControlTop, AServerThatStartedAgainHasNoNegativeRates) {

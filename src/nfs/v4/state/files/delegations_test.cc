@@ -333,6 +333,15 @@ TEST_F(DelegationsTest, RevokesADelegationThatIsNotReturnedWithinALeaseTime) {
   EXPECT_EQ(files.Test(In1(alice), id), NFS4ERR_BAD_STATEID);
 }
 
+TEST_F(DelegationsTest, AnOperatorRevokesADelegationOnce) {
+  const stateid4 id = ReadDelegation(alice);
+  EXPECT_TRUE(files.Revoke(id, now));
+  EXPECT_EQ(StatusOfRead(In1(alice), id), NFS4ERR_DELEG_REVOKED);
+  EXPECT_FALSE(files.Revoke(id, now));
+  EXPECT_EQ(files.Free(In1(alice), id), NFS4_OK);
+  EXPECT_FALSE(files.Revoke(id, now));
+}
+
 // RFC 7530 §13.1.5.1
 TEST_F(DelegationsTest, ARevokedDelegationOfVersion40GetsAdminRevoked) {
   const stateid4 id = ReadDelegation(alice, 0);

@@ -144,6 +144,26 @@ TEST_F(LocksTest, AFreedLockIsAnnouncedOnce) {
   EXPECT_THAT(files.locks.TakeNotices(), IsEmpty());
 }
 
+TEST_F(LocksTest, AWaiterIsNotifiedWhenAnOperatorRevokesTheLock) {
+  const stateid4 lock = LockBy(alices, "locker", {0, 9}, true);
+  TryLock(bobs, "locker", {0, 9}, true, true);
+  EXPECT_TRUE(files.Revoke(lock, now));
+  EXPECT_THAT(files.locks.TakeNotices(), SizeIs(1));
+  EXPECT_EQ(files.CheckIo(In1(alice), lock, file, true).status, NFS4ERR_ADMIN_REVOKED);
+  EXPECT_EQ(files.CheckIo(In1(alice), alices, file, true).status, NFS4_OK) << "the open stays";
+  EXPECT_EQ(TryLock(bobs, "locker", {0, 9}, true).status, NFS4_OK);
+}
+
+TEST_F(LocksTest, AnOperatorRevokesAnOpenWithItsLocks) {
+  const stateid4 lock = LockBy(alices, "locker", {0, 9}, true);
+  EXPECT_TRUE(files.Revoke(alices, now));
+  for (const stateid4& id : {alices, lock}) {
+    EXPECT_EQ(files.CheckIo(In1(alice), id, file, true).status, NFS4ERR_ADMIN_REVOKED);
+    EXPECT_FALSE(files.Revoke(id, now));
+  }
+  EXPECT_EQ(TryLock(bobs, "locker", {0, 9}, true).status, NFS4_OK);
+}
+
 TEST_F(LocksTest, AWaiterIsNotifiedWhenTheHolderClosesOrEnds) {
   for (const bool closed : {true, false}) {
     LockBy(alices, "locker", {0, 9}, true);
