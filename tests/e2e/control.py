@@ -93,7 +93,8 @@ def evicts(scratch):
         for transport in TRANSPORTS:
             for version in ("4.0", "4.1"):
                 with scene.upload(transport, version) as copy:
-                    [client] = scene.json("clients")
+                    # Clients of version 4.0 that have ended stay until their leases are over.
+                    [client] = [each for each in scene.json("clients") if each["opens"] > 0]
                     assert client["id"] in scene.ctl("evict", client["id"])
                     assert scene.json("opens")["states"] == []
                     scene.refused("evict", client["id"], mentions=["no such client"])
