@@ -78,7 +78,7 @@ std::string Table(const std::vector<Measurement>& measurements) {
 }
 
 std::string JsonReport(const std::vector<Measurement>& measurements, std::string_view transport, bool crc,
-                 uint64_t file_size) {
+                       uint64_t file_size) {
   std::string text = fmt::format("{{\"transport\": \"{}\", \"crc\": {}, \"file_size\": {}, \"measurements\": [",
                                  transport, crc, file_size);
   const char* separator = "";
