@@ -57,9 +57,8 @@ SetupResult<std::unique_ptr<server::Server>> MakeServer(int argc, char** argv) {
                            .admissions = {{.clients = {}, .options = {.read_only = true}}},
                            .file_system = std::make_shared<examples::ArchiveFileSystem>(std::move(archive))});
   server::Options options;
-  options.tcp_port = arguments.ports[0];
-  options.rdma_port = arguments.ports[1];
-  options.mount_port = arguments.ports[2];
+  options.listen = server::Addresses::At(asio::ip::address_v4::loopback(), arguments.ports[0], arguments.ports[1],
+                                         arguments.ports[2]);
   return server::Server::Make(options, std::move(parts));
 }
 
@@ -98,8 +97,8 @@ int main(int argc, char** argv) {
   }
   (*server)->Start();
   const server::Addresses& at = (*server)->addresses();
-  std::cout << "NFS over TCP: " << at.tcp << "\nNFS over RDMA: " << at.rdma << "\nMOUNT over TCP: " << at.mount
-            << "\nready" << std::endl;
+  std::cout << "NFS over TCP: " << at.tcp.front() << "\nNFS over RDMA: " << at.rdma.front()
+            << "\nMOUNT over TCP: " << at.mount.front() << "\nready" << std::endl;
   signals.Wait();
   (*server)->Stop();
   return 0;

@@ -53,7 +53,7 @@ TEST(Configuration, AFlagPrecedesAVariableAndAVariablePrecedesTheFile) {
   EXPECT_EQ(made->options.workers, 1u);
   EXPECT_EQ(made->options.threads, 2u);
   EXPECT_EQ(made->options.max_connections, 3u);
-  EXPECT_EQ(made->options.mount_port, 20048);
+  EXPECT_EQ(made->options.listen.mount_port, 20048);
   EXPECT_THAT(made->options.exports, ElementsAre("/c=/c", "/d=/d"));
   EXPECT_EQ(ToString(made->sources.at("server.workers")), "flag");
   EXPECT_EQ(ToString(made->sources.at("server.threads")), "environment PENSTOCK_THREADS");

@@ -208,8 +208,13 @@ SetupResult<Json> ControlCommands::Status(const Json&) {
                                      : fmt::format("{}:{}", host, address.port());
   };
   const server::Addresses& at = server_.addresses();
-  Json listening{{"tcp", text(at.tcp)}, {"rdma", text(at.rdma)}, {"mount", text(at.mount)}};
-  if (const auto metrics = server_.metrics_address()) listening["metrics"] = text(*metrics);
+  const auto texts = [&](const std::vector<SocketAddress>& addresses) {
+    Json list = Json::array();
+    for (const SocketAddress& each : addresses) list.push_back(text(each));
+    return list;
+  };
+  Json listening{{"tcp", texts(at.tcp)}, {"rdma", texts(at.rdma)}, {"mount", texts(at.mount)}};
+  if (const auto metrics = server_.metrics_address()) listening["metrics"] = texts({*metrics});
   const auto now = std::chrono::system_clock::now();
   return Json{
       {"version", version_},
@@ -221,7 +226,7 @@ SetupResult<Json> ControlCommands::Status(const Json&) {
       {"draining", status.draining},
       {"grace_period", status.in_grace},
       {"listening", std::move(listening)},
-      {"rdma", server_.rdma_description()},
+      {"rdma", server_.rdma_descriptions()},
       {"loop_delay_seconds", std::move(loops)},
       {"exports", server_.exports().Get()->all().size()},
       {"connections", status.connections},

@@ -68,7 +68,10 @@ void Reloader::RunAll(const std::string& why) {
         return;
       }
     }
-    LogReload(why, Run());
+    observer_.on_begin();
+    const Reloaded reloaded = Run();
+    LogReload(why, reloaded);
+    observer_.on_end(reloaded);
   }
 }
 

@@ -35,9 +35,19 @@ class Reloader {
   // Makes the options from the command line, the environment and the files as they are now.
   using Configure = std::function<Result<ServeOptions, std::vector<Finding>>()>;
 
+  // Called on the thread of each reload that RunLater() begins: before it, and with its result.
+  struct Observer {
+    std::function<void()> on_begin = [] {};
+    std::function<void(const Reloaded&)> on_end = [](const Reloaded&) {};
+  };
+
   // `now`: the options of the running server. `exports` and `server` outlive this.
-  Reloader(Configure configure, ServeOptions now, ServedExports& exports, server::Server& server)
-      : configure_(std::move(configure)), now_(std::move(now)), exports_(exports), server_(server) {}
+  Reloader(Configure configure, ServeOptions now, ServedExports& exports, server::Server& server, Observer observer)
+      : configure_(std::move(configure)),
+        observer_(std::move(observer)),
+        now_(std::move(now)),
+        exports_(exports),
+        server_(server) {}
   // Waits for the reload that runs.
   ~Reloader();
 
@@ -52,6 +62,7 @@ class Reloader {
   void RunAll(const std::string& why);
 
   const Configure configure_;
+  const Observer observer_;
   std::mutex running_;  // while a reload runs; guards the next three
   ServeOptions now_;
   ServedExports& exports_;

@@ -1,6 +1,7 @@
 // penstock serve: serves directories of this machine.
 #include <fmt/format.h>
 #include <fmt/ostream.h>
+#include <fmt/ranges.h>
 #include <grp.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -8,11 +9,14 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <asio/io_context.hpp>
+#include <atomic>
 #include <cstdlib>
 #include <filesystem>
 #include <memory>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <semaphore>
+#include <set>
 #include <thread>
 #include <utility>
 
@@ -28,6 +32,7 @@
 #include "cli/serve_options.h"
 #include "cli/served_exports.h"
 #include "cli/server_signals.h"
+#include "cli/service_manager.h"
 #include "control/server.h"
 #include "fs/faulty/process.h"
 #include "fs/posix/identity.h"
@@ -63,7 +68,8 @@ SetupResult<void> Tell(const std::vector<Finding>& findings) {
   return std::unexpected(SetupError{fmt::format("the exports have {} mistakes: the server does not start", errors)});
 }
 
-SetupResult<MadeServer> MakeServer(const ServeOptions& arguments, const server::Options& options) {
+SetupResult<MadeServer> MakeServer(const ServeOptions& arguments, const server::Options& options,
+                                   server::PassedSockets sockets) {
   std::vector<Finding> findings;
   PENSTOCK_TRY(std::vector<nfs::ExportSpec> specs, ExportsOf(arguments, findings));
   PENSTOCK_CHECK(Tell(findings));
@@ -89,6 +95,7 @@ SetupResult<MadeServer> MakeServer(const ServeOptions& arguments, const server::
   PENSTOCK_CHECK(Tell(findings));
   parts.open_files = exports->directories().open_files();
   auto pool = parts.pool;
+  parts.sockets = std::move(sockets);
   PENSTOCK_TRY(auto server, server::Server::Make(options, std::move(parts)));
   return MadeServer{std::move(pool), std::move(exports), std::move(server)};
 }
@@ -98,6 +105,27 @@ void WarnOfMissingRights() {
       "penstock runs without root's rights: every client acts as uid {}, has the permissions of that user, and cannot "
       "own files; start it as root to tell users apart, or restrict the clients with client=",
       ::geteuid());
+}
+
+// The address for examples: the first one that other hosts can reach, or the first one.
+const SocketAddress& ShownOf(const std::vector<SocketAddress>& addresses) {
+  const auto found = std::ranges::find_if(addresses, [](const auto& each) { return !each.address().is_loopback(); });
+  return found == addresses.end() ? addresses.front() : *found;
+}
+
+// Prints the addresses of each transport in a line.
+void PrintWhere(const server::Server& server) {
+  const server::Addresses& at = server.addresses();
+  const std::vector<std::string>& kinds = server.rdma_descriptions();
+  for (const std::string& kind : std::set(kinds.begin(), kinds.end())) {
+    std::vector<SocketAddress> addresses;
+    for (size_t i = 0; i < at.rdma.size(); ++i) {
+      if (kinds[i] == kind) addresses.push_back(at.rdma[i]);
+    }
+    fmt::print("NFS over RDMA ({}): {}\n", kind, fmt::join(addresses, ", "));
+  }
+  if (!at.tcp.empty()) fmt::print("NFS over TCP: {}\n", fmt::join(at.tcp, ", "));
+  if (!at.mount.empty()) fmt::print("MOUNT, NLM, NSM and RQUOTA over TCP and UDP: {}\n", fmt::join(at.mount, ", "));
 }
 
 // The name by which clients reach this host: the address that the server listens on, or the host's name if the server
@@ -110,6 +138,9 @@ std::string ClientsNameFor(const IpAddress& address) {
   return name;
 }
 
+// What follows the name of a transport in the mount options of a Linux client: "6" for an address of IPv6.
+std::string_view FamilyFor(const IpAddress& address) { return address.is_v6() && !address.is_unspecified() ? "6" : ""; }
+
 // The mount option of an export that refuses connections without TLS, after a comma; empty for other exports.
 std::string_view TlsOptionFor(const nfs::Export& exported) {
   const nfs::Protections& protections = exported.admissions().front().options.protections;
@@ -119,8 +150,7 @@ std::string_view TlsOptionFor(const nfs::Export& exported) {
 
 void PrintHowToMount(const server::Server& server, const server::Options& options) {
   const server::Addresses& at = server.addresses();
-  fmt::print("NFS over RDMA ({}): {}\nNFS over TCP: {}\nMOUNT, NLM, NSM and RQUOTA over TCP and UDP: {}\n",
-             server.rdma_description(), at.rdma, at.tcp, at.mount);
+  PrintWhere(server);
   if (const auto metrics = server.metrics_address()) fmt::print("Metrics and dashboard: http://{}/\n", *metrics);
   if (options.port_mapper) fmt::print("Port mapper over TCP and UDP: port {}\n", options.port_mapper_port);
   if (server.offers_gss()) fmt::print("Kerberos: offered (RPCSEC_GSS)\n");
@@ -135,22 +165,28 @@ void PrintHowToMount(const server::Server& server, const server::Options& option
     fmt::print("Sessions of 2004 (vers=4.1-sess01): offered; TCP connections {} become RDMA connections\n",
                options.step_up ? "may" : "do not");
   }
-  const std::string host = ClientsNameFor(at.rdma.address());
   fmt::print("On a Linux client, as root:\n");
   const auto table = server.exports().Get();
+  // Without a port of its own, MOUNT is at the port of TCP.
+  const std::vector<SocketAddress>& mount = at.mount.empty() ? at.tcp : at.mount;
   for (const auto& exported : table->all()) {
     const std::string_view tls = TlsOptionFor(*exported);
-    for (const auto& [protocol, port] : {std::pair("rdma", at.rdma.port()), std::pair("tcp", at.tcp.port())}) {
-      if (!tls.empty() && port == at.rdma.port()) continue;
+    for (const auto& [transport, addresses] : {std::pair("rdma", &at.rdma), std::pair("tcp", &at.tcp)}) {
+      if (addresses->empty() || (!tls.empty() && addresses == &at.rdma)) continue;
+      const SocketAddress& shown = ShownOf(*addresses);
+      const std::string host = ClientsNameFor(shown.address());
+      const std::string_view family = FamilyFor(shown.address());
+      const std::string protocol = fmt::format("{}{}", transport, family);
+      const uint16_t port = shown.port();
       fmt::print("  mount -t nfs -o vers=4.2,proto={},port={}{} {}:{} /mnt\n", protocol, port, tls, host,
                  exported->path());
-      if (exported->is_referral()) continue;
+      if (exported->is_referral() || mount.empty()) continue;
       if (server.ports_can_be_found()) {
         fmt::print("  mount -t nfs -o vers=3,proto={}{} {}:{} /mnt\n", protocol, tls, host, exported->path());
       } else {
         // Without a port mapper a client does not find the lock manager.
-        fmt::print("  mount -t nfs -o vers=3,proto={},port={},nolock,mountproto=tcp,mountport={}{} {}:{} /mnt\n",
-                   protocol, port, at.mount.port(), tls, host, exported->path());
+        fmt::print("  mount -t nfs -o vers=3,proto={},port={},nolock,mountproto=tcp{},mountport={}{} {}:{} /mnt\n",
+                   protocol, port, family, ShownOf(mount).port(), tls, host, exported->path());
       }
     }
   }
@@ -167,8 +203,13 @@ void PrintHowToMount(const server::Server& server, const server::Options& option
   const nfs::Export& shown = *(served == exports.end() ? exports.front() : *served);
   const std::string path = shown.path();
   const std::string_view tls = TlsOptionFor(shown);
-  const uint16_t port = tls.empty() ? at.rdma.port() : at.tcp.port();
-  const std::string how = tls.empty() ? "proto=rdma" : fmt::format("proto=tcp&{}", tls.substr(1));
+  const bool by_rdma = !at.rdma.empty() && (tls.empty() || at.tcp.empty());
+  const SocketAddress& place = ShownOf(by_rdma ? at.rdma : at.tcp);
+  const std::string host = ClientsNameFor(place.address());
+  const uint16_t port = place.port();
+  const std::string how = by_rdma       ? "proto=rdma"
+                          : tls.empty() ? "proto=tcp"
+                                        : fmt::format("proto=tcp&{}", tls.substr(1));
   fmt::print("With this program, as any user:\n");
   fmt::print("  {} ls 'nfs://{}:{}{}?{}'\n", program, host, port, path, how);
   fmt::print("  {} cp FILE 'nfs://{}:{}{}{}FILE?{}'\n", program, host, port, path, path.ends_with('/') ? "" : "/", how);
@@ -227,12 +268,15 @@ bool StopWithin(RunningServer all, Duration limit) {
 int Serve(const ServeOptions& arguments, Reloader::Configure configure, const std::string& version) {
   auto options = ServerOptionsOf(arguments);
   if (!options) return PrintError(options.error().message);
+  WarnOfMissingSupport();
+  auto sockets = TakePassedSockets();
+  if (!sockets) return PrintError(sockets.error().message);
   // Made before any thread exists that could take the signals.
   asio::io_context context{1};
   StopSignals signals(context);
   LeaseSignals lease_signals(context);
   if (!arguments.nfs4_domain) options->nfs4.domain = idmap::FindDomain().name;
-  auto made = MakeServer(arguments, *options);
+  auto made = MakeServer(arguments, *options, *std::move(sockets));
   if (!made) return PrintError(made.error().message);
   auto control = OpenControl(arguments);
   if (!control) return PrintError(control.error().message);
@@ -240,7 +284,16 @@ int Serve(const ServeOptions& arguments, Reloader::Configure configure, const st
   if (!fs::posix::ServedDirectories::ActsAsCallers()) WarnOfMissingRights();
   server.Start();
   lease_signals.TellTo(server);
-  auto reloader = std::make_unique<Reloader>(std::move(configure), arguments, *made->exports, server);
+  const auto has_mistakes = std::make_shared<std::atomic<bool>>(false);
+  const auto status = [&server, has_mistakes] {
+    return server.DescribeLoad() +
+           (*has_mistakes ? "; the configuration has mistakes, and the old one stays in use" : "");
+  };
+  const Reloader::Observer observer{.on_begin = &NotifyReloading, .on_end = [=](const Reloaded& reloaded) {
+                                      *has_mistakes = !reloaded.succeeded();
+                                      NotifyReady(status());
+                                    }};
+  auto reloader = std::make_unique<Reloader>(std::move(configure), arguments, *made->exports, server, observer);
   signals.ReloadBy([&reloads = *reloader] { reloads.RunLater("SIGHUP"); });
   auto commands = std::make_unique<ControlCommands>(version, server, *reloader);
   if (*control) {
@@ -249,7 +302,13 @@ int Serve(const ServeOptions& arguments, Reloader::Configure configure, const st
   }
   RunningServer running{*std::move(made), std::move(reloader), std::move(commands), *std::move(control)};
   PrintHowToMount(server, *options);
+  NotifyReady(status());
+  std::optional<LifeSigns> life_signs(
+      std::in_place, LifeSigns::Sources{.loops_answer = [&server](Duration limit) { return server.LoopsAnswer(limit); },
+                                        .status = status});
   context.run();
+  NotifyStopping();
+  life_signs.reset();
   signals.ReloadBy({});
   // A second signal ends the program at once.
   signals.Forget();
@@ -335,7 +394,7 @@ Command AddServe(CLI::App& program, const std::string& version) {
       {"# Serve a directory to programs on this host, over TCP and software iWARP", "penstock serve /srv/data",
        "# Serve it to a network; root of the clients is the anonymous user",
        "penstock serve --listen 0.0.0.0 --export /data=/srv/data:rw,root_squash,client=192.0.2.0/24",
-       "# Serve what the table of the kernel's server names", "penstock serve --listen :: --exports /etc/exports"});
+       "# Serve what the table of the kernel's server names", "penstock serve --listen '*' --exports /etc/exports"});
   return {command, [arguments] { return ConfigureAndServe(*arguments); }};
 }
 

@@ -15,13 +15,6 @@
 namespace penstock::cli {
 namespace {
 
-SetupResult<IpAddress> ParseAddress(const std::string& text) {
-  asio::error_code error;
-  const IpAddress address = asio::ip::make_address(text, error);
-  if (error) return std::unexpected(SetupError{fmt::format("--listen {}: not an IP address", text)});
-  return address;
-}
-
 // Adds the networks of a list whose elements are separated by commas. An empty element is an error: a network that was
 // left out by mistake would lose its clients.
 SetupResult<void> AddNetworks(std::string_view list, std::vector<nfs::Network>& networks) {
@@ -40,11 +33,6 @@ SetupResult<void> AddNetworks(std::string_view list, std::vector<nfs::Network>& 
 }
 
 // The checks of single values.
-SetupResult<void> CheckAddress(const std::string& text) {
-  PENSTOCK_CHECK(ParseAddress(text));
-  return {};
-}
-
 SetupResult<void> CheckExport(const std::string& text) {
   PENSTOCK_CHECK(nfs::ParseExportSpec(text));
   return {};
@@ -110,14 +98,42 @@ void AddMonitoringOptions(Settings& settings, ServeOptions& options) {
 }
 
 void AddAddressOptions(Settings& settings, ServeOptions& options) {
-  settings.AddOption("--listen", options.listen, "Listen on this address", {.table = "listen", .check = &CheckAddress})
+  ListenOptions& listen = options.listen;
+  settings
+      .AddOption(
+          "--listen", listen.all,
+          "Listen on this address; *: on all addresses of IPv4 and IPv6. May be repeated. :: alone means IPv4 as\n"
+          "well, and IPv6 only beside an address of IPv4",
+          {.table = "listen", .check = &CheckListenAddress})
+      ->type_name("ADDRESS")
+      ->allow_extra_args(false)
       ->capture_default_str();
-  settings.AddOption("--tcp-port", options.tcp_port, "Port of NFS over TCP", {.table = "listen"})
-      ->capture_default_str();
-  settings.AddOption("--rdma-port", options.rdma_port, "Port of NFS over RDMA", {.table = "listen"})
+  const auto add = [&](const std::string& flag, std::vector<std::string>& variable, std::string help,
+                       std::string_view example) {
+    settings
+        .AddOption(flag, variable, std::move(help),
+                   {.table = "listen",
+                    .example = example,
+                    .check = [flag](const std::string& text) { return CheckListenEndpoint(flag, text); }})
+        ->type_name("ADDRESS[:PORT]")
+        ->allow_extra_args(false);
+  };
+  add("--listen-tcp", listen.tcp,
+      "Listen here for NFS over TCP, instead of the addresses of --listen; none: serve no NFS over TCP. May be "
+      "repeated",
+      "192.0.2.1:2049");
+  add("--listen-rdma", listen.rdma,
+      "Listen here for NFS over RDMA, instead of the addresses of --listen; none: serve no RDMA. May be repeated",
+      "[2001:db8::1]:20049");
+  add("--listen-mount", listen.mount,
+      "Listen here for MOUNT, NLM, NSM and RQUOTA, instead of the addresses of --listen; none: offer them only where\n"
+      "NFS over TCP is, and not over UDP. May be repeated",
+      "192.0.2.1:20048");
+  settings.AddOption("--tcp-port", listen.tcp_port, "Port of NFS over TCP", {.table = "listen"})->capture_default_str();
+  settings.AddOption("--rdma-port", listen.rdma_port, "Port of NFS over RDMA", {.table = "listen"})
       ->capture_default_str();
   settings
-      .AddOption("--mount-port", options.mount_port, "Port of MOUNT and RQUOTA over TCP and UDP", {.table = "listen"})
+      .AddOption("--mount-port", listen.mount_port, "Port of MOUNT and RQUOTA over TCP and UDP", {.table = "listen"})
       ->capture_default_str();
   settings
       .AddOption(
@@ -330,6 +346,13 @@ std::vector<Contradiction> ContradictionsIn(const ServeOptions& options) {
     found.push_back(
         {{"--portmap", "--rpcbind"}, "--portmap takes the place of rpcbind: use it without --rpcbind required"});
   }
+  if (auto addresses = AddressesOf(options.listen); !addresses) {
+    found.push_back(
+        {{"--listen", "--listen-tcp", "--listen-rdma", "--listen-mount"}, std::move(addresses.error().message)});
+  } else if (options.inter_server_copy && addresses->tcp.empty()) {
+    found.push_back({{"--inter-server-copy", "--listen-tcp"},
+                     "--inter-server-copy needs NFS over TCP, which --listen-tcp none switches off"});
+  }
   if (options.nfs4_domain == "none" && options.nfs4_names) {
     found.push_back({{"--nfs4-names", "--nfs4-domain"}, "--nfs4-names needs a domain, and --nfs4-domain is none"});
   }
@@ -351,10 +374,7 @@ SetupResult<server::Options> ServerOptionsOf(const ServeOptions& options) {
   }
   PENSTOCK_TRY(const std::optional<std::string> domain, ParseDomain(options.nfs4_domain));
   server::Options server;
-  PENSTOCK_TRY(server.listen, ParseAddress(options.listen));
-  server.tcp_port = options.tcp_port;
-  server.rdma_port = options.rdma_port;
-  server.mount_port = options.mount_port;
+  PENSTOCK_TRY(server.listen, AddressesOf(options.listen));
   server.rpcbind = options.rpcbind == "off"    ? server::Registration::kOff
                    : options.rpcbind == "auto" ? server::Registration::kAuto
                                                : server::Registration::kRequired;

@@ -9,6 +9,7 @@
 #include "base/finding.h"
 #include "base/result.h"
 #include "cli/common_options.h"
+#include "cli/listen_options.h"
 #include "cli/settings.h"
 #include "server/options.h"
 #include "server/parts.h"
@@ -19,10 +20,7 @@ struct ServeOptions {
   std::string directory;
   std::vector<std::string> exports;
   std::vector<std::string> exports_files;  // tables in the syntax of exports(5), or directories of such tables
-  std::string listen = "127.0.0.1";
-  uint16_t tcp_port = 2049;
-  uint16_t rdma_port = 20049;
-  uint16_t mount_port = 20048;
+  ListenOptions listen;
   std::string rpcbind = "auto";  // off, auto or required
   bool port_mapper = false;
   unsigned threads = 0;  // 0: one for each processor

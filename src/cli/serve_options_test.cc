@@ -19,6 +19,7 @@ namespace {
 std::vector<Finding> findings;
 
 using namespace std::chrono_literals;
+using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
 Parsed<ServeOptions> Parse(std::vector<std::string> arguments) {
@@ -37,10 +38,10 @@ TEST(ServeOptions, TheDefaultsServeThisHostOnTheStandardPorts) {
   ASSERT_EQ(parsed.code, 0) << parsed.message;
   const auto server = ServerOptionsOf(parsed.options);
   ASSERT_TRUE(server);
-  EXPECT_EQ(server->listen.to_string(), "127.0.0.1");
-  EXPECT_EQ(server->tcp_port, 2049);
-  EXPECT_EQ(server->rdma_port, 20049);
-  EXPECT_EQ(server->mount_port, 20048);
+  const IpAddress loopback = asio::ip::address_v4::loopback();
+  EXPECT_THAT(server->listen.tcp, ElementsAre(SocketAddress(loopback, 2049)));
+  EXPECT_THAT(server->listen.rdma, ElementsAre(SocketAddress(loopback, 20049)));
+  EXPECT_THAT(server->listen.mount, ElementsAre(SocketAddress(loopback, 20048)));
   EXPECT_EQ(server->rpcbind, server::Registration::kAuto);
   EXPECT_FALSE(server->port_mapper);
   EXPECT_EQ(server->port_mapper_port, 111);
@@ -60,6 +61,7 @@ TEST(ServeOptions, TheDefaultsServeThisHostOnTheStandardPorts) {
 TEST(ServeOptions, EachOptionReachesTheServersSettings) {
   const auto parsed = Parse({"/srv",
                              "--listen=::1",
+                             "--listen=192.0.2.1",
                              "--tcp-port=1",
                              "--rdma-port=65535",
                              "--mount-port=0",
@@ -94,10 +96,11 @@ TEST(ServeOptions, EachOptionReachesTheServersSettings) {
   EXPECT_EQ(parsed.options.state_directory, "/state");
   const auto server = ServerOptionsOf(parsed.options);
   ASSERT_TRUE(server);
-  EXPECT_EQ(server->listen.to_string(), "::1");
-  EXPECT_EQ(server->tcp_port, 1);
-  EXPECT_EQ(server->rdma_port, 65535);
-  EXPECT_EQ(server->mount_port, 0);
+  const IpAddress loopback = asio::ip::address_v6::loopback();
+  const IpAddress other = asio::ip::make_address("192.0.2.1");
+  EXPECT_THAT(server->listen.tcp, ElementsAre(SocketAddress(loopback, 1), SocketAddress(other, 1)));
+  EXPECT_THAT(server->listen.rdma, ElementsAre(SocketAddress(loopback, 65535), SocketAddress(other, 65535)));
+  EXPECT_THAT(server->listen.mount, ElementsAre(SocketAddress(loopback, 0), SocketAddress(other, 0)));
   EXPECT_EQ(server->threads, 3u);
   EXPECT_EQ(server->connections.connections, 7u);
   EXPECT_EQ(server->connections.per_address, 2u);
@@ -261,7 +264,7 @@ TEST(ServeOptions, TheHelpDoesNotMentionTheOptionsForTests) {
 TEST(ServeOptions, RefusesAListenAddressThatIsNoIpAddress) {
   for (const std::string address : {"", "localhost", "256.0.0.1", "1.2.3", "127.0.0.1:2049", "[::1]", "10.0.0.0/8"}) {
     ServeOptions options;
-    options.listen = address;
+    options.listen.all = {address};
     const auto server = ServerOptionsOf(options);
     ASSERT_FALSE(server) << address;
     EXPECT_EQ(server.error().message, "--listen " + address + ": not an IP address");

@@ -3,6 +3,9 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <set>
+#include <tuple>
+#include <utility>
 
 #include "base/host.h"
 #include "protocol/rpcb.h"
@@ -23,15 +26,22 @@ uint32_t ProtocolOf(const rpc::Netid& netid) {
 }
 
 // Finds the service for which `has_network` is true. Prefers the version; without it, any version serves, unless
-// `exact`.
+// `exact`. Among several addresses it prefers `local`, by which the client has reached this host, and then the
+// unspecified one.
 template <class HasNetwork>
-const Service* Find(const std::vector<Service>& services, uint32_t program, uint32_t version, bool exact,
-                    HasNetwork has_network) {
+const Service* Find(const std::vector<Service>& services, const IpAddress& local, uint32_t program, uint32_t version,
+                    bool exact, HasNetwork has_network) {
   const Service* found = nullptr;
+  auto best = std::pair(false, 0);
   for (const Service& each : services) {
     if (each.program != program || !has_network(each.netid)) continue;
-    if (each.version == version) return &each;
-    if (!exact) found = &each;
+    const bool has_version = each.version == version;
+    if (!has_version && exact) continue;
+    const IpAddress address = each.address.address();
+    const auto rank = std::pair(has_version, address == local ? 2 : address.is_unspecified() ? 1 : 0);
+    if (found && rank <= best) continue;
+    found = &each;
+    best = rank;
   }
   return found;
 }
@@ -47,8 +57,9 @@ rpc::VersionRange PortMapper2::versions() const { return {.low = PMAP_VERS, .hig
 
 // RFC 1833 §3.2. If the program is offered in other versions only, returns the port of one of them, as rpcbind does:
 // the client then learns the versions from the program.
-uint32_t PortMapper2::GetPort(uint32_t program, uint32_t version, uint32_t protocol) const {
-  const Service* const found = Find(services_, program, version, false, [&](const rpc::Netid& netid) {
+uint32_t PortMapper2::GetPort(const rpc::Peer& peer, uint32_t program, uint32_t version, uint32_t protocol) const {
+  const IpAddress local = Unmapped(peer.local.address());
+  const Service* const found = Find(services_, local, program, version, false, [&](const rpc::Netid& netid) {
     return protocol != 0 && ProtocolOf(netid) == protocol;
   });
   return found ? found->address.port() : 0;
@@ -65,15 +76,19 @@ Task<rpc::AcceptStatus> PortMapper2::Call(rpc::CallContext& context, xdr::Decode
     case PMAPPROC_UNSET::kNumber:
       return rpc::Handle<PMAPPROC_UNSET>(context, arguments, results, refuse);
     case PMAPPROC_GETPORT::kNumber:
-      return rpc::Handle<PMAPPROC_GETPORT>(
-          context, arguments, results,
-          [this](rpc::CallContext&, const mapping& asked) { return GetPort(asked.prog, asked.vers, asked.prot); });
+      return rpc::Handle<PMAPPROC_GETPORT>(context, arguments, results,
+                                           [this](rpc::CallContext& call, const mapping& asked) {
+                                             return GetPort(call.peer, asked.prog, asked.vers, asked.prot);
+                                           });
     case PMAPPROC_DUMP::kNumber:
       return rpc::Handle<PMAPPROC_DUMP>(context, arguments, results, [this](rpc::CallContext&, const xdr::Void&) {
         pmaplist list;
+        std::set<std::tuple<uint32_t, uint32_t, uint32_t, uint16_t>> seen;  // this version knows no addresses
         for (const Service& each : services_) {
           const uint32_t protocol = ProtocolOf(each.netid);
-          if (protocol != 0) list.push_back({.map = {each.program, each.version, protocol, each.address.port()}});
+          if (protocol == 0) continue;
+          if (!seen.emplace(each.program, each.version, protocol, each.address.port()).second) continue;
+          list.push_back({.map = {each.program, each.version, protocol, each.address.port()}});
         }
         return list;
       });
@@ -92,7 +107,7 @@ std::string PortMapper4::GetAddress(const rpc::Peer& peer, uint32_t program, uin
   const IpAddress local = Unmapped(peer.local.address());
   const rpc::Netid asked{.transport = peer.transport, .v6 = local.is_v6()};
   const Service* const found =
-      Find(services_, program, version, exact, [&](const rpc::Netid& netid) { return netid == asked; });
+      Find(services_, local, program, version, exact, [&](const rpc::Netid& netid) { return netid == asked; });
   if (!found) return {};
   // A service at all addresses of this host is also at the one that the client has reached.
   SocketAddress address = found->address;

@@ -1,5 +1,6 @@
 // The port mapper as RPC programs (RFC 1833), for hosts where no rpcbind runs: clients ask it for the ports of this
-// server's programs. It answers from a table that does not change. SET and UNSET are refused. There are no calls on
+// server's programs. It answers from a table that does not change, which may have several addresses of one program: a
+// client learns the one at which it reaches this host. SET and UNSET are refused. There are no calls on
 // behalf of others (CALLIT, BCAST, INDIRECT): they would let anybody call the server's programs in this host's name.
 #pragma once
 
@@ -25,7 +26,7 @@ class PortMapper2 final : public rpc::Program {
   Task<rpc::AcceptStatus> Call(rpc::CallContext& context, xdr::Decoder& arguments, xdr::Encoder& results) override;
 
  private:
-  uint32_t GetPort(uint32_t program, uint32_t version, uint32_t protocol) const;
+  uint32_t GetPort(const rpc::Peer& peer, uint32_t program, uint32_t version, uint32_t protocol) const;
 
   const std::vector<Service>& services_;
 };

@@ -83,6 +83,22 @@ class PortMapperTest : public ::testing::Test {
   rpc::Client client{channel, buffers, rpc::Xid(1)};
 };
 
+TEST_F(PortMapperTest, AClientLearnsTheAddressThatItHasAsked) {
+  Add(100024, 1, TransportKind::kTcp, "192.0.2.1", 1);
+  Add(100024, 1, TransportKind::kTcp, "192.0.2.2", 2);
+  EXPECT_EQ(PortOf(100024, 1, 6), 1u) << "the first one, if there is none at this address";
+  CallOver(TransportKind::kTcp, "192.0.2.2");
+  EXPECT_EQ(PortOf(100024, 1, 6), 2u);
+  EXPECT_EQ(PortOf(100024, 7, 6), 2u) << "in another version";
+  EXPECT_EQ(AddressOf<RPCBPROC_GETADDR>(100024, 1), "192.0.2.2.0.2");
+  CallOver(TransportKind::kTcp, "::ffff:192.0.2.2");
+  EXPECT_EQ(PortOf(100024, 1, 6), 2u);
+  Add(100024, 1, TransportKind::kTcp, "0.0.0.0", 3);
+  EXPECT_EQ(PortOf(100024, 1, 6), 2u);
+  CallOver(TransportKind::kTcp, "192.0.2.3");
+  EXPECT_EQ(PortOf(100024, 1, 6), 3u);
+}
+
 TEST_F(PortMapperTest, AllVersionsAnswerTheNullCall) {
   EXPECT_TRUE(Call<PMAPPROC_NULL>());
   EXPECT_TRUE(Call<RPCBPROC_NULL>());

@@ -164,7 +164,7 @@ TEST_P(AdministrationTest, ADrainingServerIsNotReadyAndTakesNoNewClients) {
   EXPECT_EQ(Admin().GetStatus().not_ready, "draining: the server takes no new clients");
   asio::io_context context;
   asio::ip::tcp::socket socket(context);
-  socket.connect(asio::ip::tcp::endpoint(asio::ip::address_v4::loopback(), server_->addresses().tcp.port()));
+  socket.connect(asio::ip::tcp::endpoint(asio::ip::address_v4::loopback(), server_->addresses().tcp.front().port()));
   std::array<char, 1> octet{};
   asio::error_code closed;
   socket.read_some(asio::buffer(octet), closed);

@@ -3,6 +3,7 @@
 #include <fmt/core.h>
 
 #include <algorithm>
+#include <cassert>
 #include <mutex>
 #include <optional>
 #include <set>
@@ -138,8 +139,19 @@ std::string CopyOf(const rpc::Peer& peer) {
 
 }  // namespace
 
-NetworkCopySources::NetworkCopySources(const Settings& settings, uint16_t tcp_port)
-    : settings_(settings), tcp_port_(tcp_port), table_(std::make_shared<Table>(settings)) {}
+NetworkCopySources::NetworkCopySources(const Settings& settings, std::vector<SocketAddress> tcp)
+    : settings_(settings), tcp_(std::move(tcp)), table_(std::make_shared<Table>(settings)) {}
+SocketAddress NetworkCopySources::AddressFor(const rpc::Peer& peer) const {
+  assert(!tcp_.empty());
+  const IpAddress local = Unmapped(peer.local.address());
+  const auto serves = [&](const SocketAddress& each) {
+    const IpAddress& address = each.address();
+    return address == local || (address.is_unspecified() && address.is_v4() == local.is_v4());
+  };
+  const auto found = std::ranges::find_if(tcp_, serves);
+  return found == tcp_.end() ? tcp_.front() : SocketAddress(local, found->port());
+}
+
 NetworkCopySources::~NetworkCopySources() = default;
 
 void NetworkCopySources::TellNoSource(const rpc::Peer& peer, const std::string& why) {

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "base/address.h"
 #include "base/cancellation.h"
@@ -29,15 +30,16 @@ class NetworkCopySources final : public nfs::v4::CopySources {
     Duration connect_limit = std::chrono::seconds(3);
     Duration call_limit = std::chrono::seconds(30);
   };
-  // `tcp_port`: the port of this server for NFS over TCP.
-  NetworkCopySources(const Settings& settings, uint16_t tcp_port);
+  // `tcp`: where clients reach this server by NFS over TCP.
+  NetworkCopySources(const Settings& settings, std::vector<SocketAddress> tcp);
   ~NetworkCopySources() override;
 
   // Connects over TCP, and has a session of version 4.2 with the other server until the file is closed.
   Task<std::unique_ptr<nfs::v4::CopySource>> Open(const rpc::Peer& peer, Request request) override;
-  // The address of the client's connection, with the port for TCP. It is an IPv4 address if the client uses IPv4, so
-  // that a server without IPv6 can use it.
-  SocketAddress AddressFor(const rpc::Peer& peer) const override { return {Unmapped(peer.local.address()), tcp_port_}; }
+  // The address of the client's connection, with the port for TCP there. It is an IPv4 address if the client uses IPv4,
+  // so that a server without IPv6 can use it. If the server does not serve TCP at that address, the first one at which
+  // it does.
+  SocketAddress AddressFor(const rpc::Peer& peer) const override;
 
   // Refuses to open files from now on, and ends all connections and attempts to connect, so that copies end soon.
   void Abort();
@@ -56,7 +58,7 @@ class NetworkCopySources final : public nfs::v4::CopySources {
                                                          Cancellation& cancellation);
 
   const Settings settings_;
-  const uint16_t tcp_port_;
+  const std::vector<SocketAddress> tcp_;
   const std::shared_ptr<Table> table_;
   LogLimit told_;  // that a copy has no source
 };

@@ -4,6 +4,8 @@
 
 #include <atomic>
 #include <memory>
+#include <string>
+#include <utility>
 #include <vector>
 
 #include "base/loop.h"
@@ -19,29 +21,28 @@
 
 namespace penstock::server {
 
-// The ports on which the server listens.
-struct Ports {
-  const rpc::tcp::Listener& tcp;
-  uint16_t rdma = 0;
-  uint16_t mount = 0;  // for TCP and UDP
-};
-
-// Lists all services: a program of NFS has the ports for TCP and RDMA, a small program that for MOUNT.
+// Lists all services: a program of NFS has the addresses for TCP and RDMA, a small program those for MOUNT. Without an
+// address for MOUNT, clients reach the small programs at the addresses for NFS over TCP.
 class ServiceTable {
  public:
-  explicit ServiceTable(const Ports& ports);
+  // `reachable`: where clients reach the server. It has IPv4 addresses for sockets of IPv6 that accept IPv4.
+  explicit ServiceTable(Addresses reachable) : reachable_(std::move(reachable)) {}
   void AddNfs(const rpc::Program& program);
   void AddBeside(const rpc::Program& program);
+  // Several services may have the same program, version and network, with other addresses.
   std::vector<rpcbind::Service> Take() { return std::move(services_); }
 
  private:
-  void Add(const rpc::Program& program, rpc::TransportKind transport, uint16_t port);
+  void Add(const rpc::Program& program, rpc::TransportKind transport, const std::vector<SocketAddress>& addresses);
 
-  // One address for each version of IP that clients may use.
-  std::vector<IpAddress> addresses_;
-  const Ports ports_;
+  const Addresses reachable_;
   std::vector<rpcbind::Service> services_;
 };
+
+// Reduces the services to one for each program, version and network, since rpcbind has no more. If all addresses have
+// the same port, rpcbind gets the unspecified address: it then tells each client the address to which the client has
+// sent its question. Otherwise it gets the first address that other hosts can reach, or the first one.
+std::vector<rpcbind::Service> OnePerNetwork(const std::vector<rpcbind::Service>& services);
 
 // The thread that owns the server calls all functions, unless they say otherwise.
 class Discovery {
@@ -49,9 +50,10 @@ class Discovery {
   // `options` must outlive this.
   explicit Discovery(const Options& options) : options_(options) {}
 
-  // Registers the services, or listens on the port of the port mapper. The services are not served yet. Blocks for some
+  // Registers the services, or listens on the port of the port mapper. `services` may have several addresses for one
+  // network. `addresses`: where the server listens. The services are not served yet. Blocks for some
   // seconds if rpcbind hangs. The error is for the operator.
-  SetupResult<void> Start(std::vector<rpcbind::Service> services, ServingLoop& loop);
+  SetupResult<void> Start(std::vector<rpcbind::Service> services, const Addresses& addresses, ServingLoop& loop);
   // On the loop: from now on looks now and then whether rpcbind was started again, on the pool.
   void KeepRegistered(Loop& loop, Workers& pool);
   // On the loop: no longer looks.
@@ -65,7 +67,8 @@ class Discovery {
   void Withdraw();
 
  private:
-  SetupResult<void> ServePortMapper(std::vector<rpcbind::Service> services, ServingLoop& loop);
+  SetupResult<void> ServePortMapper(std::vector<rpcbind::Service> services, const Addresses& addresses,
+                                    ServingLoop& loop);
   void LookForOtherMonitor();
 
   const Options& options_;
@@ -74,6 +77,7 @@ class Discovery {
   std::atomic<bool> is_looking_ = false;
   std::atomic<bool> has_other_monitor_ = false;
   bool hears_loopback_ = false;    // the lock manager, over UDP at 127.0.0.1
+  std::string heard_at_;           // where the lock manager hears UDP instead
   bool told_unreachable_ = false;  // that the other monitor cannot reach it
   // These are set if the server has a port mapper.
   std::vector<rpcbind::Service> services_;

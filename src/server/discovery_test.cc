@@ -99,12 +99,12 @@ TEST_P(DiscoveryTest, ThePortMapperLeadsToThePrograms) {
       const auto found = co_await rpcbind::FindRemote(loop, {host, program, version, transport}, RemoteOptions());
       co_return found ? found->port() : uint16_t{0};
     };
-    EXPECT_EQ(co_await port(100003, 3, TransportKind::kTcp), at.tcp.port());
-    EXPECT_EQ(co_await port(100003, 4, TransportKind::kTcp), at.tcp.port());
+    EXPECT_EQ(co_await port(100003, 3, TransportKind::kTcp), at.tcp.front().port());
+    EXPECT_EQ(co_await port(100003, 4, TransportKind::kTcp), at.tcp.front().port());
     EXPECT_EQ(co_await port(100003, 3, TransportKind::kUdp), 0);
-    EXPECT_EQ(co_await port(100005, 3, TransportKind::kTcp), at.mount.port());
-    EXPECT_EQ(co_await port(100005, 3, TransportKind::kUdp), at.mount.port());
-    EXPECT_EQ(co_await port(100011, 2, TransportKind::kUdp), at.mount.port());
+    EXPECT_EQ(co_await port(100005, 3, TransportKind::kTcp), at.mount.front().port());
+    EXPECT_EQ(co_await port(100005, 3, TransportKind::kUdp), at.mount.front().port());
+    EXPECT_EQ(co_await port(100011, 2, TransportKind::kUdp), at.mount.front().port());
   });
 }
 
@@ -124,8 +124,8 @@ TEST_P(DiscoveryTest, ThePortMapperListsEachNetwork) {
       nfs.emplace_back(each.rpcb_map.r_netid, each.rpcb_map.r_addr);
     }
     const Addresses& at = server_->addresses();
-    const std::pair<std::string, std::string> tcp("tcp", rpc::UniversalAddress(At(at.tcp.port())));
-    const std::pair<std::string, std::string> rdma("rdma", rpc::UniversalAddress(At(at.rdma.port())));
+    const std::pair<std::string, std::string> tcp("tcp", rpc::UniversalAddress(At(at.tcp.front().port())));
+    const std::pair<std::string, std::string> rdma("rdma", rpc::UniversalAddress(At(at.rdma.front().port())));
     EXPECT_THAT(nfs, UnorderedElementsAre(tcp, rdma));
   });
 }

@@ -1,6 +1,7 @@
 // The exports of a whole server: nested directories, and errors of Server::Make().
 #include "server/server.h"
 
+#include <fmt/core.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -169,14 +170,15 @@ TEST_P(ServerSetUpTest, AFailureDestroysFileSystemsBeforeTheirPool) {
 
 TEST_P(ServerSetUpTest, TheErrorNamesABusyPort) {
   StartServer();
-  for (auto port : {&Options::tcp_port, &Options::rdma_port, &Options::mount_port}) {
+  for (auto list : {&Addresses::tcp, &Addresses::rdma, &Addresses::mount}) {
     TestOptions options = ServerOptions();
-    options.tcp_port = options.rdma_port = options.mount_port = 0;
+    options.listen = Addresses::At(asio::ip::address_v4::loopback(), 0, 0, 0);
     options.state_directory = directory_.path() / "other state";
-    options.*port = ServerOptions().*port;
+    options.listen.*list = ServerOptions().listen.*list;
     const auto made = MakeServer(options);
     ASSERT_FALSE(made);
-    EXPECT_THAT(made.error().message, HasSubstr(std::to_string(options.*port)));
+    EXPECT_THAT(made.error().message,
+                HasSubstr(fmt::format("127.0.0.1 port {}", (options.listen.*list).front().port())));
   }
 }
 

@@ -130,7 +130,7 @@ class KerberosSess01Test : public KerberosServerTest {
     co_return ended.First<SESSIONBIND4res>().resok4().channelid;
   }
   Task<std::unique_ptr<rpc::Channel>> Connect() {
-    auto channel = co_await rpc::tcp::Channel::Connect(loop_, server_->addresses().tcp);
+    auto channel = co_await rpc::tcp::Channel::Connect(loop_, server_->addresses().tcp.front());
     EXPECT_TRUE(channel);
     co_return *std::move(channel);
   }

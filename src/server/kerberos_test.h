@@ -53,7 +53,7 @@ class KerberosServerTest : public testing::Test {
     auto exported = nfs::ParseExportSpec("/tree=" + tree().string() + ":rw,sec=krb5:krb5i:krb5p");
     EXPECT_TRUE(exported);
     options.exports.push_back(*std::move(exported));
-    options.tcp_port = options.rdma_port = options.mount_port = 0;
+    options.listen = Addresses::At(asio::ip::address_v4::loopback(), 0, 0, 0);
     options.threads = 2;
     options.state_directory = directory_.path() / "state";
     options.keytab = keytab;
@@ -69,7 +69,7 @@ class KerberosServerTest : public testing::Test {
     bool ended = false;
     Spawn([](KerberosServerTest& self, Server& at, Initiator& who, KerberosInitiator& by, const Use& f,
              bool& out) -> Task<void> {
-      auto channel = co_await rpc::tcp::Channel::Connect(self.loop_, at.addresses().tcp);
+      auto channel = co_await rpc::tcp::Channel::Connect(self.loop_, at.addresses().tcp.front());
       EXPECT_TRUE(channel);
       const bool established = co_await Establish(**channel, who);
       EXPECT_TRUE(established);

@@ -133,7 +133,7 @@ Nfs4::Nfs4(nfs::v4::Settings settings, const Surroundings& surroundings,
       caller_(state_, &home_, home_, home_.buffers(),
               [this](const nfs::v4::CallbackAddress& client) { return connections_.To(client); },
               {.patience = settings_.lease}),
-      copy_sources_({}, surroundings.tcp_port),
+      copy_sources_({}, surroundings.tcp),
       program_(MakeServices()),
       claims_(MakeServices()),
       timer_(home_.MakeTimer([this] { Spawn(KeepLeases()); })) {

@@ -37,7 +37,7 @@ class Nfs4 {
     Workers& pool;  // runs calls that block
     Loop& home;     // sends the callbacks and keeps the leases
     std::filesystem::path state_directory;
-    uint16_t tcp_port;                   // for NFS
+    std::vector<SocketAddress> tcp;      // where clients reach NFS over TCP
     rpc::SecurityFlavor* gss = nullptr;  // null if RPCSEC_GSS is not offered
     // The path of the keytab of Kerberos; empty: the host's.
     std::string keytab{};

@@ -37,7 +37,7 @@ class Nfs4RestartTest : public testing::Test {
   void Start() {
     server_.reset();
     auto made = Nfs4::Make(
-        {}, {.exports = exports_, .pool = pool_, .home = home_, .state_directory = state_directory_, .tcp_port = 2049});
+        {}, {.exports = exports_, .pool = pool_, .home = home_, .state_directory = state_directory_, .tcp = {}});
     ASSERT_TRUE(made) << made.error().message;
     server_ = *std::move(made);
   }
@@ -126,7 +126,7 @@ TEST_F(Nfs4RestartTest, RejectsADamagedServerId) {
     server_.reset();
     std::ofstream(file) << content;
     const auto made = Nfs4::Make(
-        {}, {.exports = exports_, .pool = pool_, .home = home_, .state_directory = state_directory_, .tcp_port = 2049});
+        {}, {.exports = exports_, .pool = pool_, .home = home_, .state_directory = state_directory_, .tcp = {}});
     ASSERT_FALSE(made) << content;
     EXPECT_THAT(made.error().message, testing::HasSubstr(file.string() + " is damaged"));
   }

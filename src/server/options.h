@@ -30,18 +30,32 @@ inline bool IsPadding(uint32_t octets) { return octets == rpc::PaddingWithin(oct
 // Whether the server registers its programs with the rpcbind of this host, see rpcbind/registrar.h.
 enum class Registration : uint8_t {
   kOff,
-  kAuto,      // if one runs, and unless the server listens on a loopback address
+  kAuto,      // if one runs, and unless the server listens on loopback addresses only
   kRequired,  // Server::Make() fails without it
 };
 
+// Where a server listens, for each transport. If a list is empty, the server does not offer the transport.
+//
+// The address :: beside an IPv4 address of the same list means IPv6 only. Without one, it means IPv4 as well, but for
+// an RDMA adapter, which always has a listener for each version of IP.
+struct Addresses {
+  std::vector<SocketAddress> tcp;    // NFS over TCP
+  std::vector<SocketAddress> rdma;   // NFS over RDMA
+  std::vector<SocketAddress> mount;  // MOUNT and the other small programs, over TCP and UDP
+
+  static Addresses At(const IpAddress& address, uint16_t tcp_port = 2049, uint16_t rdma_port = 20049,
+                      uint16_t mount_port = 20048) {
+    return {.tcp = {{address, tcp_port}}, .rdma = {{address, rdma_port}}, .mount = {{address, mount_port}}};
+  }
+};
+
 struct Options {
-  IpAddress listen = asio::ip::address_v4::loopback();
-  // With port 0 the system chooses a free port; Server::addresses() tells which.
-  uint16_t tcp_port = 2049;
-  uint16_t rdma_port = 20049;
-  uint16_t mount_port = 20048;
+  // With port 0 the system chooses a free port, one for all addresses of a list that have port 0; Server::addresses()
+  // tells which. Parts::sockets may replace the lists. At least one of `tcp` and `rdma` has an address.
+  Addresses listen = Addresses::At(asio::ip::address_v4::loopback());
   Registration rpcbind = Registration::kOff;
-  // The server answers as a port mapper itself, and does not register. For hosts where no rpcbind runs.
+  // The server answers as a port mapper itself, at all its addresses, and does not register. For hosts where no rpcbind
+  // runs.
   bool port_mapper = false;
   uint16_t port_mapper_port = 111;
   // How many event loops the server runs, each on a thread of its own; at least one.

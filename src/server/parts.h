@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "base/data.h"
 #include "base/state_directory.h"
 #include "base/workers.h"
 #include "fs/file_system.h"
@@ -22,6 +23,18 @@ struct Export {
   bool is_root = false;                         // the root of the tree that clients of version 4 see (fsid=0)
 };
 
+// Sockets that the process has got from its service manager. They listen, or are bound, to addresses of IPv4 or IPv6.
+// The sockets of a transport replace the addresses of Options::listen for that transport, those of `http` replace
+// Options::metrics. The service manager keeps duplicates: clients that connect while no server runs wait for the next
+// one.
+struct PassedSockets {
+  std::vector<FileDescriptor> tcp;        // NFS over TCP
+  std::vector<FileDescriptor> rdma;       // NFS over software iWARP; RDMA adapters have no sockets
+  std::vector<FileDescriptor> mount;      // MOUNT and the other small programs, over TCP
+  std::vector<FileDescriptor> mount_udp;  // the same over UDP, each at the address and port of one of `mount`
+  std::vector<FileDescriptor> http;       // the pages for monitors; at most one
+};
+
 // Members are destroyed from the last to the first: file systems before the pool that they use.
 struct Parts {
   // Keeps the data that must survive a restart: the server's name, its clients and their replies. File systems may keep
@@ -32,6 +45,7 @@ struct Parts {
   // The descriptors that the file systems keep open between calls; null if they keep none.
   std::shared_ptr<fs::OpenFiles> open_files{};
   std::vector<Export> exports{};
+  PassedSockets sockets{};
 };
 
 }  // namespace penstock::server

@@ -8,7 +8,9 @@
 #include <fstream>
 #include <functional>
 #include <future>
+#include <iterator>
 #include <optional>
+#include <set>
 #include <thread>
 
 #include "base/descriptor_limit.h"
@@ -22,6 +24,7 @@
 #include "rpc/tcp/server.h"
 #include "rpc/udp/datagrams.h"
 #include "server/interfaces.h"
+#include "server/listeners.h"
 
 namespace penstock::server {
 namespace {
@@ -54,20 +57,15 @@ rpc::ConnectionTable::Limits Affordable(rpc::ConnectionTable::Limits wanted) {
   return wanted;
 }
 
-// The port of MOUNT, for TCP and UDP.
-struct MountPort {
-  rpc::tcp::Listener tcp;
-  rpc::udp::Listener udp;
-};
-SetupResult<MountPort> OpenMountPort(const SocketAddress& endpoint) {
-  // A port that the system chooses for TCP may be taken for UDP.
-  constexpr int kAttempts = 16;
-  for (int attempt = 1;; ++attempt) {
-    PENSTOCK_TRY(rpc::tcp::Listener tcp, rpc::tcp::Listener::Open(endpoint));
-    auto udp = rpc::udp::Listener::Open(tcp.local());
-    if (udp) return MountPort{std::move(tcp), *std::move(udp)};
-    if (endpoint.port() != 0 || attempt == kAttempts) return std::unexpected(std::move(udp).error());
-  }
+// Appends the addresses at which clients reach the listeners.
+void Append(std::vector<SocketAddress>& to, const std::vector<rpc::tcp::Listener>& listeners) {
+  for (const rpc::tcp::Listener& each : listeners) std::ranges::copy(ReachableAt(each), std::back_inserter(to));
+}
+
+std::vector<SocketAddress> AddressesOf(const std::vector<rpc::tcp::Listener>& listeners) {
+  std::vector<SocketAddress> addresses;
+  for (const rpc::tcp::Listener& each : listeners) addresses.push_back(each.local());
+  return addresses;
 }
 
 }  // namespace
@@ -106,16 +104,17 @@ SetupResult<std::unique_ptr<Server>> Server::Make(const Options& options, Parts 
   assert(options.memory == 0 || options.memory >= kLeastMemory);
   std::unique_ptr<Server> server;  // destroyed after `exports`: file systems may use the pool to their end
   std::vector<Export> exports = std::move(parts.exports);
+  PassedSockets sockets = std::move(parts.sockets);
   server.reset(new Server(options, std::move(parts)));
   if (!options.trace.empty()) {
     PENSTOCK_TRY(auto trace, rdma::trace::File::Open(options.trace, rdma::trace::File::RealEpoch()));
     server->recording_->Start(std::move(trace), std::nullopt);
   }
-  PENSTOCK_CHECK(server->OpenMetrics());
+  PENSTOCK_CHECK(server->OpenMetrics(std::move(sockets.http)));
   PENSTOCK_CHECK(server->OpenKeytab());
   PENSTOCK_CHECK(server->OpenTls());
   PENSTOCK_CHECK(server->AddExports(std::move(exports)));
-  PENSTOCK_CHECK(server->Listen());
+  PENSTOCK_CHECK(server->Listen(std::move(sockets)));
   return server;
 }
 
@@ -263,23 +262,34 @@ SetupResult<void> Server::Reload(const Options& options, std::vector<Export> exp
   return {};
 }
 
-SetupResult<void> Server::Listen() {
-  PENSTOCK_TRY(const rpc::tcp::Listener tcp, rpc::tcp::Listener::Open({options_.listen, options_.tcp_port}));
-  PENSTOCK_TRY(MountPort mount, OpenMountPort({options_.listen, options_.mount_port}));
-  addresses_.tcp = tcp.local();
-  addresses_.mount = mount.tcp.local();
+SetupResult<void> Server::Listen(PassedSockets passed) {
+  PENSTOCK_TRY(Listeners listeners, OpenListeners(options_.listen, options_.rdma, std::move(passed)));
+  if (listeners.tcp.empty() && listeners.rdma.empty()) {
+    return std::unexpected(SetupError{"the server offers NFS at no address"});
+  }
+  if (listeners.tcp.empty() && options_.nfs4.inter_server_copy) {
+    return std::unexpected(SetupError{"copies between servers need NFS over TCP, which this server does not offer"});
+  }
+  addresses_ = {.tcp = AddressesOf(listeners.tcp), .rdma = {}, .mount = AddressesOf(listeners.mount)};
+  Addresses reachable;
+  Append(reachable.tcp, listeners.tcp);
+  Append(reachable.mount, listeners.mount);
 
-  PENSTOCK_TRY(rdma_, rdma::ChooseFor(options_.rdma, options_.listen));
   const auto registry = std::make_shared<rdma::verbs::Registry>();
   std::vector<std::unique_ptr<ServingLoop>> loops;
   for (unsigned i = 0; i < options_.threads; ++i) {
     loops.push_back(std::make_unique<ServingLoop>(options_, shortage_, metrics::Recorder(counts_, i)));
-    PENSTOCK_CHECK(loops.back()->MakeProvider(rdma_, registry, recording_));
+    std::set<rdma::Kind> made;
+    for (const RdmaPlace& each : listeners.rdma) {
+      if (!made.insert(each.chosen.kind).second) continue;
+      PENSTOCK_CHECK(loops.back()->MakeProvider(each.chosen, registry, recording_));
+    }
   }
   loops_ = std::move(loops);
   Loop& home = loops_.front()->loop();
   dispatcher_ = std::make_unique<rpc::Dispatcher>(replies_, home);
   datagrams_ = std::make_unique<rpc::Dispatcher>(replies_, home);
+  beside_ = std::make_unique<rpc::Dispatcher>(replies_, home);
   if (offers_gss()) {
     acceptor_ = std::make_unique<rpc::gss::Acceptor>(rpc::gss::Acceptor::Parts{
         .mechanism = *kerberos_,
@@ -292,13 +302,14 @@ SetupResult<void> Server::Listen() {
                                      [&](const nfs::Network& network) { return network.Contains(address); });
         }});
     dispatcher_->Offer(*acceptor_);
+    beside_->Offer(*acceptor_);
   }
   const auto set_up = [&]() -> SetupResult<void> {
     PENSTOCK_TRY(nfs4_, Nfs4::Make(options_.nfs4, {.exports = exports_,
                                                    .pool = *pool_,
                                                    .home = home,
                                                    .state_directory = state_directory_.path(),
-                                                   .tcp_port = addresses_.tcp.port(),
+                                                   .tcp = reachable.tcp,
                                                    .gss = acceptor_.get(),
                                                    .keytab = options_.keytab}));
     retired_.emplace(exports_, home, *pool_, [this](const std::function<bool(const nfs::FileHandle&)>& is_gone) {
@@ -316,23 +327,32 @@ SetupResult<void> Server::Listen() {
     locking_ = std::make_unique<Locking>(exports_, *nfs4_, discovery_, home, options_.nfs2);
     for (rpc::Program* each : locking_->lock_managers()) ServeBeside(WithGroups(*each));
     ServeBeside(locking_->status_monitor());
-    PENSTOCK_TRY(std::unique_ptr<rdma::Listener> rdma,
-                 loops_.front()->provider().Listen({options_.listen, options_.rdma_port}));
-    addresses_.rdma = rdma->local();
-    std::vector<std::unique_ptr<rdma::Listener>> listeners;
-    for (size_t i = 1; i < loops_.size(); ++i) {
-      PENSTOCK_TRY(std::unique_ptr<rdma::Listener> shared, rdma->Share(loops_[i]->provider()));
-      listeners.push_back(std::move(shared));
+    std::vector<RdmaListeners> rdma;
+    for (const RdmaPlace& each : listeners.rdma) {
+      PENSTOCK_TRY(RdmaListeners made, ListenForRdma(each));
+      addresses_.rdma.push_back(made.front()->local());
+      rdma_descriptions_.push_back(each.chosen.description);
+      if (each.socket) {
+        std::ranges::copy(ReachableAt(*each.socket), std::back_inserter(reachable.rdma));
+      } else {
+        reachable.rdma.push_back(addresses_.rdma.back());
+      }
+      rdma.push_back(std::move(made));
     }
-    listeners.push_back(std::move(rdma));
-    for (auto& each : loops_) {
-      PENSTOCK_CHECK(
-          each->Prepare(*dispatcher_, connections_, memory_, tls_, tcp, mount.tcp, std::move(listeners.back())));
-      listeners.pop_back();
+    // If the server does not offer NFS over TCP, the ports of MOUNT do not, either.
+    rpc::Dispatcher& beside = addresses_.tcp.empty() ? *beside_ : *dispatcher_;
+    for (size_t i = 0; i < loops_.size(); ++i) {
+      ServingLoop& loop = *loops_[i];
+      loop.Prepare(*dispatcher_, connections_, memory_, tls_);
+      for (const rpc::tcp::Listener& each : listeners.tcp) PENSTOCK_CHECK(loop.ServeNfs(each));
+      for (const rpc::tcp::Listener& each : listeners.mount) PENSTOCK_CHECK(loop.ServeStreams(beside, each));
+      for (size_t k = 0; k < rdma.size(); ++k) loop.ServeRdma(listeners.rdma[k].chosen.kind, std::move(rdma[k][i]));
     }
     // A mount takes a few datagrams, so one loop is enough.
-    PENSTOCK_CHECK(loops_.front()->ServeDatagrams(*datagrams_, std::move(mount.udp)));
-    return TellPorts(tcp);
+    for (rpc::udp::Listener& each : listeners.mount_udp) {
+      PENSTOCK_CHECK(loops_.front()->ServeDatagrams(*datagrams_, std::move(each)));
+    }
+    return TellPorts(reachable);
   };
   auto result = set_up();
   if (!result) {
@@ -346,12 +366,30 @@ SetupResult<void> Server::Listen() {
   return result;
 }
 
+// The listeners of all loops for one address.
+SetupResult<Server::RdmaListeners> Server::ListenForRdma(const RdmaPlace& place) {
+  RdmaListeners made;
+  if (place.socket) {
+    const auto turns = std::make_shared<AcceptTurns>();
+    for (const auto& each : loops_) {
+      PENSTOCK_TRY(made.emplace_back(), each->AdoptIwarp(place.socket->fd(), turns));
+    }
+    return made;
+  }
+  PENSTOCK_TRY(made.emplace_back(), loops_.front()->provider(place.chosen.kind).Listen(place.address));
+  for (size_t i = 1; i < loops_.size(); ++i) {
+    PENSTOCK_TRY(auto shared, made.front()->Share(loops_[i]->provider(place.chosen.kind)));
+    made.push_back(std::move(shared));
+  }
+  return made;
+}
+
 // Last, when all that clients would find is there.
-SetupResult<void> Server::TellPorts(const rpc::tcp::Listener& tcp) {
-  ServiceTable services({.tcp = tcp, .rdma = addresses_.rdma.port(), .mount = addresses_.mount.port()});
+SetupResult<void> Server::TellPorts(const Addresses& reachable) {
+  ServiceTable services(reachable);
   for (const rpc::Program* each : nfs_programs_) services.AddNfs(*each);
   for (const rpc::Program* each : small_programs_) services.AddBeside(*each);
-  return discovery_.Start(services.Take(), *loops_.front());
+  return discovery_.Start(services.Take(), addresses_, *loops_.front());
 }
 
 rpc::Program& Server::WithGroups(rpc::Program& program) {
@@ -384,6 +422,7 @@ void Server::ServeBeside(rpc::Program& program) {
   rpc::Program& with_names = WithHostNames(program);
   dispatcher_->Add(with_names);
   datagrams_->Add(with_names);
+  beside_->Add(with_names);
 }
 
 void Server::Start() {

@@ -41,14 +41,11 @@
 
 namespace penstock::server {
 
-struct Addresses {
-  SocketAddress tcp;
-  SocketAddress rdma;
-  SocketAddress mount;
-};
+struct RdmaPlace;
 
 // Serves from Start() to Stop(). Every port answers all versions of NFS, and MOUNT; the MOUNT port exists for clients
 // that want a port for MOUNT alone. It answers MOUNT and the other small programs over UDP as well, on the first loop.
+// If the server does not offer NFS over TCP, the MOUNT port answers the small programs only.
 // One thread at a time uses a Server.
 //
 // The server reports trouble through base/log.h, and prints nothing.
@@ -60,9 +57,16 @@ class Server {
   ~Server();
 
   const nfs::Exports& exports() const { return exports_; }
+  // Where the server listens, with the ports that the system has chosen.
   const Addresses& addresses() const { return addresses_; }
-  // For people: the device that serves RDMA, or that software does.
-  const std::string& rdma_description() const { return rdma_.description; }
+  // For people, for each of addresses().rdma: the device that serves RDMA, or that software does.
+  const std::vector<std::string>& rdma_descriptions() const { return rdma_descriptions_; }
+
+  // Whether each loop runs a function within this time. From Start() to Stop(), on any thread but those of the loops;
+  // blocks for at most the limit.
+  bool LoopsAnswer(Duration limit) const;
+  // For people, one line: what the server exports, and how many clients it has. As LoopsAnswer(), but does not block.
+  std::string DescribeLoad() const;
 
   // Where the server answers monitors; nothing without Options::metrics.
   std::optional<SocketAddress> metrics_address() const { return http_ ? std::optional(http_->local()) : std::nullopt; }
@@ -108,7 +112,7 @@ class Server {
   SetupResult<std::shared_ptr<const nfs::ExportTable>> MakeTable(const Options& options,
                                                                  std::vector<Export> exports) const;
   // Opens the port for monitors, whose pages are in watching.cc. The port answers from now on.
-  SetupResult<void> OpenMetrics();
+  SetupResult<void> OpenMetrics(std::vector<FileDescriptor> sockets);
   // Why the server takes no new clients; empty if it does.
   std::string WhyNotReady() const;
   LoopDelays DelaysOfLoops(Duration limit) const;
@@ -119,8 +123,10 @@ class Server {
   SetupResult<void> AddExports(std::vector<Export> exports);
   void TrustNetworks(const std::vector<nfs::Network>& networks);
   static std::vector<nfs::ClientSpec> ClientsOf(const nfs::ExportTable& table);
-  SetupResult<void> Listen();
-  SetupResult<void> TellPorts(const rpc::tcp::Listener& tcp);
+  SetupResult<void> Listen(PassedSockets passed);
+  using RdmaListeners = std::vector<std::unique_ptr<rdma::Listener>>;  // one for each loop
+  SetupResult<RdmaListeners> ListenForRdma(const RdmaPlace& place);
+  SetupResult<void> TellPorts(const Addresses& reachable);
   void ServeVersion2();
   // Offers a program of NFS over TCP and RDMA.
   void Serve(rpc::Program& program);
@@ -159,7 +165,7 @@ class Server {
   nfs::quota::Program rquota_{exports_, &SecondsSince1970};
   rpc::ReplyCache replies_;
   Addresses addresses_;
-  rdma::Chosen rdma_;
+  std::vector<std::string> rdma_descriptions_;
   // Before loops_, which use it.
   const std::shared_ptr<rdma::trace::Recording> recording_ = std::make_shared<rdma::trace::Recording>();
   std::vector<std::unique_ptr<ServingLoop>> loops_;
@@ -176,6 +182,7 @@ class Server {
   std::unique_ptr<rpc::gss::Acceptor> acceptor_;  // null if RPCSEC_GSS is not offered; lives as long as the dispatcher
   std::unique_ptr<rpc::Dispatcher> dispatcher_;   // after loops_, whose clock it uses
   std::unique_ptr<rpc::Dispatcher> datagrams_;    // the small programs, for calls over UDP
+  std::unique_ptr<rpc::Dispatcher> beside_;       // the small programs, for calls over TCP
   std::vector<const rpc::Program*> nfs_programs_;
   std::vector<const rpc::Program*> small_programs_;
   Discovery discovery_{options_};

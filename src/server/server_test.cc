@@ -161,7 +161,7 @@ TEST_P(ServerTest, ListsEveryEntryOfALongDirectory) {
 
 TEST_P(ServerTest, ReportsThePortsThatTheSystemChose) {
   TestOptions options = ServerOptions();
-  options.tcp_port = options.rdma_port = options.mount_port = 0;
+  options.listen = Addresses::At(asio::ip::address_v4::loopback(), 0, 0, 0);
   WriteFile(tree() / "file", "x");
   StartServer(options);
   const auto error = WithMount([](client::Mount& mount, Workers&) -> Task<client::Result<void>> {

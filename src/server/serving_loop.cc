@@ -3,8 +3,6 @@
 #include <algorithm>
 #include <utility>
 
-#include "rdma/iwarp/provider.h"
-#include "rdma/trace/provider.h"
 #include "rpc/step_up.h"
 
 namespace penstock::server {
@@ -22,10 +20,20 @@ Task<void> Count(Task<void> task, size_t& left, OneShot<>& all) {
 
 SetupResult<void> ServingLoop::MakeProvider(const rdma::Chosen& rdma, std::shared_ptr<rdma::verbs::Registry> registry,
                                             std::shared_ptr<const rdma::trace::Recording> recording) {
-  PENSTOCK_TRY(provider_, rdma::MakeProvider(rdma, options_.rdma, loop_, IwarpOptions(), std::move(registry)));
   recording_ = std::move(recording);
-  provider_ = Traced(std::move(provider_));
+  MadeProvider made;
+  PENSTOCK_TRY(made.all, rdma::MakeProvider(rdma, options_.rdma, loop_, IwarpOptions(), std::move(registry)));
+  made.iwarp = dynamic_cast<rdma::iwarp::Provider*>(made.all.get());
+  made.all = Traced(std::move(made.all));
+  made.trace = dynamic_cast<rdma::trace::Provider*>(made.all.get());
+  providers_.emplace(rdma.kind, std::move(made));
   return {};
+}
+
+SetupResult<std::unique_ptr<rdma::Listener>> ServingLoop::AdoptIwarp(int socket, std::shared_ptr<AcceptTurns> turns) {
+  const MadeProvider& made = providers_.at(rdma::Kind::kIwarp);
+  auto listener = made.iwarp->Adopt(socket, std::move(turns));
+  return made.trace ? made.trace->Traced(std::move(listener)) : std::move(listener);
 }
 
 rdma::iwarp::Options ServingLoop::IwarpOptions() const {
@@ -46,51 +54,59 @@ rdma::Provider& ServingLoop::StepUpProvider() {
   return *step_up_provider_;
 }
 
-SetupResult<void> ServingLoop::Prepare(rpc::CallHandler& handler,
-                                       const std::shared_ptr<rpc::ConnectionTable>& connections,
-                                       const std::shared_ptr<rpc::MemoryBudget>& memory,
-                                       std::shared_ptr<rpc::tls::Credentials> tls, const rpc::tcp::Listener& tcp,
-                                       const rpc::tcp::Listener& mount, std::unique_ptr<rdma::Listener> rdma) {
-  const size_t idle = memory->octets() / kIdlePart / options_.threads;
-  for (BufferPool* pool : {&loop_.buffers(), &provider_->buffers()}) {
-    pool->set_kept_octets(std::min(BufferPool::kKeptOctets, idle));
-  }
-  rpc::tcp::ServerOptions tcp_options;
-  tcp_options.connections = connections;
-  tcp_options.memory = memory;
-  tcp_options.stall_limit = options_.stall_limit;
-  tcp_options.back_call_limit = options_.nfs4.callback_limit();
-  tcp_options.shortage = shortage_;
-  tcp_options.tls = std::move(tls);
-  tcp_options.recorder = recorder_;
-  stream_options_ = tcp_options;
-  mount_.emplace(loop_, handler, tcp_options);
+void ServingLoop::Prepare(rpc::CallHandler& handler, const std::shared_ptr<rpc::ConnectionTable>& connections,
+                          const std::shared_ptr<rpc::MemoryBudget>& memory,
+                          std::shared_ptr<rpc::tls::Credentials> tls) {
+  handler_ = &handler;
+  connections_ = connections;
+  memory_ = memory;
+  const size_t idle = std::min(BufferPool::kKeptOctets, memory->octets() / kIdlePart / options_.threads);
+  loop_.buffers().set_kept_octets(idle);
+  for (auto& [kind, made] : providers_) made.all->buffers().set_kept_octets(idle);
+  stream_options_.connections = connections;
+  stream_options_.memory = memory;
+  stream_options_.stall_limit = options_.stall_limit;
+  stream_options_.back_call_limit = options_.nfs4.callback_limit();
+  stream_options_.shortage = shortage_;
+  stream_options_.tls = std::move(tls);
+  stream_options_.recorder = recorder_;
+  nfs_options_ = stream_options_;
+  if (!options_.step_up) return;
+  rdma::Provider& provider = StepUpProvider();
+  step_up_ = std::make_unique<rpcrdma::Server>(provider, loop_, handler, RdmaOptions(provider));
+  nfs_options_.step_up_limits = step_up_->agreed_limits();
+  nfs_options_.step_up = [this](rpc::SteppingConnection connection) {
+    step_up_->StepUp(StepUpProvider(), std::move(connection));
+  };
+}
+
+rpcrdma::ServerOptions ServingLoop::RdmaOptions(const rdma::Provider& provider) {
   rpcrdma::ServerOptions options;
-  options.connections = connections;
-  options.memory = memory;
+  options.connections = connections_;
+  options.memory = memory_;
   options.loop = &loop_;
   options.recorder = recorder_;
   options.padding = options_.padding;
   options.requester.call_timeout = options_.nfs4.callback_limit();
-  options.private_data.remote_invalidation = provider_->remote_invalidation();
+  options.private_data.remote_invalidation = provider.remote_invalidation();
   options.max_agreed_size = options_.max_agreed_size;
   options.longest_agreed_call = options_.longest_agreed_call;
   if (options_.one_receive_first) {
     options.responder.one_receive_first = true;
     options.ird = 0;
   }
-  rdma_.emplace(*provider_, loop_, handler, std::move(options));
-  if (options_.step_up) {
-    tcp_options.step_up_limits = rdma_->agreed_limits();
-    tcp_options.step_up = [this](rpc::SteppingConnection connection) {
-      rdma_->StepUp(StepUpProvider(), std::move(connection));
-    };
-  }
-  tcp_.emplace(loop_, handler, tcp_options);
-  PENSTOCK_CHECK(tcp_->Start(tcp));
-  PENSTOCK_CHECK(mount_->Start(mount));
-  rdma_->Start(std::move(rdma));
-  return {};
+  return options;
+}
+
+SetupResult<void> ServingLoop::ServeNfs(const rpc::tcp::Listener& listener) {
+  auto& server = *streams_.emplace_back(std::make_unique<rpc::tcp::Server>(loop_, *handler_, nfs_options_));
+  return server.Start(listener);
+}
+
+void ServingLoop::ServeRdma(rdma::Kind kind, std::unique_ptr<rdma::Listener> listener) {
+  rdma::Provider& by = provider(kind);
+  rdma_.push_back(std::make_unique<rpcrdma::Server>(by, loop_, *handler_, RdmaOptions(by)));
+  rdma_.back()->Start(std::move(listener));
 }
 
 SetupResult<void> ServingLoop::ServeStreams(rpc::CallHandler& handler, const rpc::tcp::Listener& listener) {
@@ -123,11 +139,13 @@ void ServingLoop::Stop() {
 
 Task<void> ServingLoop::Drain(Duration drain_limit, std::function<void()> on_ended) {
   // Stop all at the same time, because a peer can use up the whole limit of each.
-  size_t left = 3 + streams_.size() + datagrams_.size();
+  std::vector<rpcrdma::Server*> rdma;
+  for (const auto& each : rdma_) rdma.push_back(each.get());
+  if (step_up_) rdma.push_back(step_up_.get());
+  size_t left = rdma.size() + streams_.size() + datagrams_.size();
   OneShot<> all;
-  Spawn(Count(tcp_->Stop(drain_limit), left, all));
-  Spawn(Count(mount_->Stop(drain_limit), left, all));
-  Spawn(Count(rdma_->Stop(drain_limit), left, all));
+  if (left == 0) all.Set();
+  for (rpcrdma::Server* const each : rdma) Spawn(Count(each->Stop(drain_limit), left, all));
   for (const auto& each : streams_) Spawn(Count(each->Stop(drain_limit), left, all));
   for (const auto& each : datagrams_) Spawn(Count(each->Stop(), left, all));
   co_await all;

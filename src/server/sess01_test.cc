@@ -88,7 +88,7 @@ class Sess01Test : public ServerTest {
   }
   size_t LoseConnections() {
     const Addresses& at = server_->addresses();
-    return server::LoseConnections((protocol() == Protocol::kRdma ? at.rdma : at.tcp).port());
+    return server::LoseConnections((protocol() == Protocol::kRdma ? at.rdma : at.tcp).front().port());
   }
   void WriteFile(std::string_view text) { server::WriteFile(tree() / "file", text); }
   // Collects the messages of the log.

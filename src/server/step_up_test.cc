@@ -52,7 +52,8 @@ class StepUpTest : public ServerTest {
     StartServer(options);
   }
   void Connect() {
-    auto connected = Await(rpc::tcp::Channel::Connect(loop_, server_->addresses().tcp, {.back_channel = &callbacks_}));
+    auto connected =
+        Await(rpc::tcp::Channel::Connect(loop_, server_->addresses().tcp.front(), {.back_channel = &callbacks_}));
     ASSERT_TRUE(connected);
     tcp_ = connected->get();
     channel_ = *std::move(connected);

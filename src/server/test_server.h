@@ -157,9 +157,8 @@ class ServerTest : public testing::TestWithParam<std::tuple<Protocol, Version>> 
     TestOptions options;
     options.exports.push_back({.path = "/tree", .directory = tree()});
     TermsOf(options.exports.back()).squash = nfs::Squash::kNone;
-    options.tcp_port = tcp_port_.get();
-    options.rdma_port = rdma_port_.get();
-    options.mount_port = mount_port_.get();
+    options.listen =
+        Addresses::At(asio::ip::address_v4::loopback(), tcp_port_.get(), rdma_port_.get(), mount_port_.get());
     options.threads = 2;
     options.state_directory = directory_.path() / "state";
     options.nfs4.lease = options.nfs4.grace = grace_;
@@ -185,8 +184,8 @@ class ServerTest : public testing::TestWithParam<std::tuple<Protocol, Version>> 
     url.protocol = protocol();
     url.version = version();
     const Addresses& at = server_->addresses();
-    url.port = (protocol() == Protocol::kRdma ? at.rdma : at.tcp).port();
-    url.mount_port = at.mount.port();
+    url.port = (protocol() == Protocol::kRdma ? at.rdma : at.tcp).front().port();
+    url.mount_port = at.mount.front().port();
     url.path = std::move(path);
     url.session = session_;
     return url;

@@ -1,7 +1,9 @@
 // The pages for monitors and people: docs/metrics.md.
 #include <fmt/core.h>
 
+#include <algorithm>
 #include <chrono>
+#include <string_view>
 #include <utility>
 
 #include "server/server.h"
@@ -27,8 +29,8 @@ std::string BoundsAsJson() {
 
 }  // namespace
 
-SetupResult<void> Server::OpenMetrics() {
-  if (!options_.metrics) return {};
+SetupResult<void> Server::OpenMetrics(std::vector<FileDescriptor> sockets) {
+  if (!options_.metrics && sockets.empty()) return {};
   watch::HttpServer::Pages pages;
   pages["/metrics"] = [this] { return ShowMetrics(); };
   pages["/healthz"] = [this] { return ShowHealth(); };
@@ -37,7 +39,11 @@ SetupResult<void> Server::OpenMetrics() {
   pages["/"] = [] {
     return watch::Response{.type = "text/html; charset=utf-8", .body = std::string(watch::DashboardPage())};
   };
-  PENSTOCK_TRY(http_, watch::HttpServer::Open(*options_.metrics, std::move(pages)));
+  if (!sockets.empty()) {
+    PENSTOCK_TRY(http_, watch::HttpServer::Adopt(std::move(sockets.front()), std::move(pages)));
+  } else {
+    PENSTOCK_TRY(http_, watch::HttpServer::Open(*options_.metrics, std::move(pages)));
+  }
   return {};
 }
 
@@ -57,6 +63,21 @@ LoopDelays Server::DelaysOfLoops(Duration limit) const {
   std::vector<Loop*> loops;
   for (const auto& each : loops_) loops.push_back(&each->loop());
   return AskLoops(loops, limit);
+}
+
+bool Server::LoopsAnswer(Duration limit) const {
+  return std::ranges::all_of(DelaysOfLoops(limit), [](const auto& delay) { return delay.has_value(); });
+}
+
+std::string Server::DescribeLoad() const {
+  const auto count = [](size_t number, std::string_view what) {
+    return fmt::format("{} {}{}", number, what, number == 1 ? "" : "s");
+  };
+  std::string text =
+      fmt::format("{}, {}, {} of version 4", count(exports_.Get()->all().size(), "export"),
+                  count(connections_->connections(), "connection"), count(nfs4_->statistics().clients, "client"));
+  if (nfs4_->InGrace()) text += "; grace period";
+  return text;
 }
 
 watch::Response Server::ShowHealth() {

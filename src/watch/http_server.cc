@@ -101,9 +101,18 @@ HttpServer::~HttpServer() {
 }
 
 SetupResult<std::unique_ptr<HttpServer>> HttpServer::Open(const SocketAddress& address, Pages pages) {
+  SocketAddress local = address;
+  PENSTOCK_TRY(FileDescriptor socket, Listen(local));
+  return Adopt(std::move(socket), std::move(pages));
+}
+
+SetupResult<std::unique_ptr<HttpServer>> HttpServer::Adopt(FileDescriptor socket, Pages pages) {
   std::unique_ptr<HttpServer> server(new HttpServer(std::move(pages)));
-  server->local_ = address;
-  PENSTOCK_TRY(const FileDescriptor socket, Listen(server->local_));
+  auto size = static_cast<socklen_t>(server->local_.capacity());
+  if (::getsockname(socket.get(), server->local_.data(), &size) != 0) {
+    return std::unexpected(SetupError{fmt::format("--metrics: not a socket: {}", DescribeErrno(errno))});
+  }
+  server->local_.resize(size);
   const int duplicate = ::fcntl(socket.get(), F_DUPFD_CLOEXEC, 0);  // the daemon closes it
   server->daemon_ = MHD_start_daemon(
       MHD_USE_EPOLL_INTERNAL_THREAD | MHD_USE_ERROR_LOG, 0, nullptr, nullptr, &Callbacks::Handle, server.get(),

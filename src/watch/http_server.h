@@ -8,6 +8,7 @@
 #include <string_view>
 
 #include "base/address.h"
+#include "base/data.h"
 #include "base/result.h"
 
 struct MHD_Daemon;
@@ -31,6 +32,8 @@ class HttpServer {
 
   // Listens on the address. With port 0 the system chooses a port. The error is for the operator.
   static SetupResult<std::unique_ptr<HttpServer>> Open(const SocketAddress& address, Pages pages);
+  // Takes a socket that listens already, such as one that the service manager passes.
+  static SetupResult<std::unique_ptr<HttpServer>> Adopt(FileDescriptor socket, Pages pages);
   // Waits until no page is being made.
   ~HttpServer();
   HttpServer(const HttpServer&) = delete;

@@ -14,9 +14,11 @@ import namespaces  # noqa: E402
 from cases import main  # noqa: E402
 from dissected import dissected, said  # noqa: E402
 from penstock import Server, serve_refused  # noqa: E402
+from ports import free_ports  # noqa: E402
 from port_mapping import (  # noqa: E402
     HOST, MOUNT, NFS, NFSACL, NLM, NSM, PORTMAPPER, RQUOTA, addresses, listening, ports, prepare, rpcbind, until)
 
+OTHER = "192.0.2.1"
 LAYERS = ("portmap", "mount", "rquota")
 
 
@@ -77,6 +79,28 @@ def registers_both_versions_of_ip(scratch):
         for netid in ("tcp6", "udp6"):
             assert "ready and waiting" in said("rpcinfo", "-T", netid, "::1", str(MOUNT), "3")
         assert "/data" in said("showmount", "-e", "::1")
+
+
+def registers_several_addresses(scratch):
+    """rpcbind has one address for each network: the unspecified one if the ports are the same, otherwise one that others can reach."""
+    prepare("rpcbind", "showmount")
+    said("ip", "addr", "add", OTHER, "dev", "lo")
+    with rpcbind():
+        two_addresses = server_of(scratch, listen=HOST)
+        two_addresses.arguments.append(f"--listen={OTHER}")
+        with two_addresses as server:
+            check_lists(server)
+            for host in (HOST, OTHER):
+                assert "ready and waiting" in said("rpcinfo", "-T", "tcp", host, str(NFS), "3")
+                assert "/data" in said("showmount", "-e", host)
+        assert not ports()
+        one, two = free_ports(2)
+        with server_of(scratch, f"--listen-tcp={HOST}:{one}", f"--listen-tcp={OTHER}:{two}", "--listen-mount=none", listen=HOST):
+            assert addresses()[(NFS, 3, "tcp")] == f"{OTHER}.{two >> 8}.{two & 255}", "not the loopback address"
+            # MOUNT is where NFS over TCP is. RDMA is at the loopback address only.
+            assert ports()[(MOUNT, 3, "tcp")] == two and (MOUNT, 3, "udp") not in ports(), ports()
+            assert not any(netid.startswith("rdma") for _, _, netid in addresses()), addresses()
+        assert not ports()
 
 
 def replaces_what_a_killed_server_has_left(scratch):
@@ -178,9 +202,20 @@ def portmap_is_taken(scratch):
     assert "--portmap takes the place of rpcbind" in error, error
 
 
+def portmap_at_several_addresses(scratch):
+    """The server's own port mapper tells each client the port at the address that the client asks."""
+    prepare()
+    said("ip", "addr", "add", OTHER, "dev", "lo")
+    one, two = free_ports(2)
+    with server_of(scratch, f"--listen-tcp={HOST}:{one}", f"--listen-tcp={OTHER}:{two}", f"--listen-mount={OTHER}", "--portmap"):
+        for host in (HOST, OTHER):
+            assert "ready and waiting" in said("rpcinfo", "-T", "tcp", host, str(NFS), "3")
+        assert "ready and waiting" in said("rpcinfo", "-T", "udp", OTHER, str(MOUNT), "3")
+
+
 if __name__ == "__main__":
     namespaces.enter()
     main({case.__name__: case for case in (
         registers, registers_both_versions_of_ip, replaces_what_a_killed_server_has_left, leaves_another_server,
         registers_again_when_rpcbind_was_started_again, loopback_is_not_registered, required, portmap, portmap_on_ipv6,
-        portmap_is_taken)})
+        portmap_is_taken, registers_several_addresses, portmap_at_several_addresses)})

@@ -37,6 +37,7 @@ def contents(scratch):
     pages = {os.path.basename(path) for path in glob.glob(f"{ROOT}/docs/man/*.[15]")}
     wanted = {f"/usr/share/man/man{page[-1]}/{page}.gz" for page in pages} | {
         "/usr/bin/penstock", "/etc/penstock/penstock.toml", "/usr/lib/sysusers.d/penstock.conf", "/usr/lib/tmpfiles.d/penstock.conf",
+        *(f"/lib/systemd/system/{os.path.basename(path)}" for path in glob.glob(f"{ROOT}/packaging/systemd/*")),
         "/usr/share/bash-completion/completions/penstock", "/usr/share/zsh/vendor-completions/_penstock",
         "/usr/share/fish/vendor_completions.d/penstock.fish"}
     assert wanted <= files, f"missing: {sorted(wanted - files)}"
@@ -63,7 +64,8 @@ def install(scratch):
     found = {os.path.relpath(path, f"{scratch}/prefix") for path in glob.glob(f"{scratch}/prefix/**", recursive=True)}
     wanted = {"bin/penstock", "etc/penstock/penstock.toml", "share/man/man1/penstock.1", "share/man/man5/penstock-url.5",
               "share/bash-completion/completions/penstock", "share/zsh/site-functions/_penstock",
-              "share/fish/vendor_completions.d/penstock.fish", "share/doc/penstock/README.md", "share/doc/penstock/docs/limits.md"}
+              "share/fish/vendor_completions.d/penstock.fish", "share/doc/penstock/README.md", "lib/systemd/system/penstock.service",
+              "lib/systemd/system/penstock-tcp.socket", "share/doc/penstock/docs/limits.md"}
     assert wanted <= found, f"missing: {sorted(wanted - found)}"
     assert re.match(r"penstock \d+[.]\d+[.]\d+", output_of(f"{scratch}/prefix/bin/penstock", "--version"))
 

@@ -41,6 +41,8 @@ class Provider : public rdma::Provider {
   Task<ConnectResult> Connect(Address peer, ConnectOptions options) override;
   // The listener can be shared with providers that trace and with providers that do not.
   SetupResult<std::unique_ptr<Listener>> Listen(Address local) override;
+  // Records the connections of a listener of the inner provider. Passes an error on.
+  SetupResult<std::unique_ptr<Listener>> Traced(SetupResult<std::unique_ptr<Listener>> listener);
   Task<ConnectResult> StepUp(ReleasedSocket socket, StepUpRole role, std::vector<std::byte> last_octets,
                              ConnectOptions options) override;
 
@@ -48,7 +50,6 @@ class Provider : public rdma::Provider {
   friend class TracedListener;
   // What records a connection with this peer; nothing if it is not to be recorded.
   std::optional<Sink> SinkFor(const IpAddress& peer);
-  SetupResult<std::unique_ptr<Listener>> Traced(SetupResult<std::unique_ptr<Listener>> listener);
 
   const std::unique_ptr<rdma::Provider> inner_;
   const std::shared_ptr<const Recording> recording_;

@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <fmt/core.h>
+#include <netinet/in.h>
 #include <sys/socket.h>
 
 #include <algorithm>
@@ -32,11 +33,14 @@ std::unexpected<SetupError> Failure(const SocketAddress& endpoint, int error) {
 
 }  // namespace
 
-SetupResult<Listener> Listener::Open(const SocketAddress& endpoint) {
+SetupResult<Listener> Listener::Open(const SocketAddress& endpoint, bool only_ipv6) {
   FileDescriptor fd(::socket(endpoint.protocol().family(), SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
   if (!fd) return Failure(endpoint, errno);
   const int on = 1;
   ::setsockopt(fd.get(), SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
+  if (only_ipv6 && ::setsockopt(fd.get(), IPPROTO_IPV6, IPV6_V6ONLY, &on, sizeof on) != 0) {
+    return Failure(endpoint, errno);
+  }
   if (::bind(fd.get(), endpoint.data(), static_cast<socklen_t>(endpoint.size())) != 0 ||
       ::listen(fd.get(), SOMAXCONN) != 0) {
     return Failure(endpoint, errno);

@@ -67,7 +67,11 @@ struct ServerOptions {
 // A listening socket. Several servers, each on its own loop, may accept connections from it in turn.
 class Listener {
  public:
-  static SetupResult<Listener> Open(const SocketAddress& endpoint);
+  // Listens on the address. `only_ipv6` matters for the address ::, which otherwise means all IPv4 addresses as well.
+  // The error names the address, for the operator.
+  static SetupResult<Listener> Open(const SocketAddress& endpoint, bool only_ipv6 = false);
+  // Takes a socket that listens already, such as one that the service manager passes. The caller has checked it.
+  static Listener Adopt(FileDescriptor socket) { return Listener(std::move(socket)); }
 
   // The address of the socket. If the requested port was 0, this has the port that the system has chosen.
   SocketAddress local() const;

@@ -135,21 +135,28 @@ void BindReserved(int fd, const IpAddress& address) {
 
 }  // namespace
 
-SetupResult<Listener> Listener::Open(const SocketAddress& endpoint) {
+SetupResult<Listener> Listener::Open(const SocketAddress& endpoint, bool only_ipv6) {
   FileDescriptor fd(
       ::socket(IsV6(endpoint) ? AF_INET6 : AF_INET, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, IPPROTO_UDP));
   if (!fd) return std::unexpected(Failure(endpoint, errno));
   const int on = 1;
-  const int failed = IsV6(endpoint) ? ::setsockopt(fd.get(), IPPROTO_IPV6, IPV6_RECVPKTINFO, &on, sizeof on)
-                                    : ::setsockopt(fd.get(), IPPROTO_IP, IP_PKTINFO, &on, sizeof on);
-  if (failed != 0 || ::bind(fd.get(), endpoint.data(), static_cast<socklen_t>(endpoint.size())) != 0) {
+  if (only_ipv6 && ::setsockopt(fd.get(), IPPROTO_IPV6, IPV6_V6ONLY, &on, sizeof on) != 0) {
     return std::unexpected(Failure(endpoint, errno));
   }
+  if (!Bind(fd.get(), endpoint)) return std::unexpected(Failure(endpoint, errno));
+  return Adopt(std::move(fd));
+}
+
+SetupResult<Listener> Listener::Adopt(FileDescriptor socket) {
   SocketAddress local;
   auto size = static_cast<socklen_t>(local.capacity());
-  if (::getsockname(fd.get(), local.data(), &size) != 0) return std::unexpected(Failure(endpoint, errno));
+  if (::getsockname(socket.get(), local.data(), &size) != 0) return std::unexpected(Failure(local, errno));
   local.resize(size);
-  return Listener(std::move(fd), local);
+  const int on = 1;
+  const int failed = IsV6(local) ? ::setsockopt(socket.get(), IPPROTO_IPV6, IPV6_RECVPKTINFO, &on, sizeof on)
+                                 : ::setsockopt(socket.get(), IPPROTO_IP, IP_PKTINFO, &on, sizeof on);
+  if (failed != 0) return std::unexpected(Failure(local, errno));
+  return Listener(std::move(socket), local);
 }
 
 Received Listener::Receive(Bytes room, Route& route) const {

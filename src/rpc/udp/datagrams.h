@@ -35,7 +35,11 @@ struct Received {
 // A UDP socket of a server, bound to an address of this host or to all of them.
 class Listener {
  public:
-  static SetupResult<Listener> Open(const SocketAddress& endpoint);
+  // Binds a socket to the address. `only_ipv6` matters for the address ::, which otherwise means all IPv4 addresses as
+  // well. The error names the address, for the operator.
+  static SetupResult<Listener> Open(const SocketAddress& endpoint, bool only_ipv6 = false);
+  // Takes a socket that is bound already, such as one that the service manager passes. The caller has checked it.
+  static SetupResult<Listener> Adopt(FileDescriptor socket);
 
   // The address of the socket. If the requested port was 0, this has the port that the system has chosen.
   SocketAddress local() const { return local_; }
