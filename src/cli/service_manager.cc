@@ -143,7 +143,7 @@ SetupResult<server::PassedSockets> TakePassedSockets() {
   std::free(static_cast<void*>(names));
   return SortSockets(std::move(sockets));
 #else
-  if (IsSet("LISTEN_FDS") &&
+  if (IsSet("LISTEN_FDS") && IsSet("LISTEN_PID") &&
       std::getenv("LISTEN_PID") == std::to_string(::getpid())) {  // NOLINT(concurrency-mt-unsafe)
     return std::unexpected(SetupError{
         "the service manager passes sockets, but this program was built without libsystemd (PENSTOCK_SYSTEMD)"});

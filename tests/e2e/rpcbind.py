@@ -84,7 +84,7 @@ def registers_both_versions_of_ip(scratch):
 def registers_several_addresses(scratch):
     """rpcbind has one address for each network: the unspecified one if the ports are the same, otherwise one that others can reach."""
     prepare("rpcbind", "showmount")
-    said("ip", "addr", "add", OTHER, "dev", "lo")
+    said("ip", "addr", "replace", OTHER, "dev", "lo")
     with rpcbind():
         two_addresses = server_of(scratch, listen=HOST)
         two_addresses.arguments.append(f"--listen={OTHER}")
@@ -205,7 +205,7 @@ def portmap_is_taken(scratch):
 def portmap_at_several_addresses(scratch):
     """The server's own port mapper tells each client the port at the address that the client asks."""
     prepare()
-    said("ip", "addr", "add", OTHER, "dev", "lo")
+    said("ip", "addr", "replace", OTHER, "dev", "lo")
     one, two = free_ports(2)
     with server_of(scratch, f"--listen-tcp={HOST}:{one}", f"--listen-tcp={OTHER}:{two}", f"--listen-mount={OTHER}", "--portmap"):
         for host in (HOST, OTHER):
