@@ -27,6 +27,29 @@ std::string HolderOf(int lock) {
   return number.empty() ? "" : fmt::format(" (process {})", number);
 }
 
+// Makes the directory, and those above it, unless it exists. Only its owner may use a new one.
+std::error_code MakeDirectory(const stdfs::path& named) {
+  const stdfs::path directory = named.has_filename() ? named : named.parent_path();  // without a slash at the end
+  std::error_code error;
+  if (stdfs::is_directory(directory, error)) return {};
+  if (directory.has_parent_path()) stdfs::create_directories(directory.parent_path(), error);
+  if (error) return error;
+  if (::mkdir(directory.c_str(), 0700) == 0 || errno == EEXIST) return {};
+  return {errno, std::generic_category()};
+}
+
+// Whoever may write to the directory can replace the files in it, such as the key that signs file handles, unless the
+// sticky bit protects them. Others may list the directory: each file in it is its owner's alone.
+SetupResult<void> CheckRights(const stdfs::path& directory) {
+  struct stat stat{};
+  if (::stat(directory.c_str(), &stat) != 0) return std::unexpected(StateFileError("read", directory, errno));
+  if ((stat.st_mode & (S_IWGRP | S_IWOTH)) == 0 || (stat.st_mode & S_ISVTX) != 0) return {};
+  return std::unexpected(SetupError{fmt::format(
+      "other users may write to the state directory {} (mode {:04o}), and could replace the keys in it: run "
+      "\"chmod go-w\" on it, or name a new directory below it with --state-dir, which penstock makes",
+      directory.string(), stat.st_mode & 07777)});
+}
+
 }  // namespace
 
 // NOLINTBEGIN(concurrency-mt-unsafe): no thread changes the environment
@@ -39,13 +62,11 @@ stdfs::path DefaultStateDirectory() {
 // NOLINTEND(concurrency-mt-unsafe)
 
 SetupResult<StateDirectory> StateDirectory::Open(const stdfs::path& directory) {
-  std::error_code error;
-  const bool is_new = stdfs::create_directories(directory, error);
-  if (error) {
+  if (const std::error_code error = MakeDirectory(directory)) {
     return std::unexpected(SetupError{fmt::format("cannot make the state directory {}: {}; choose one with --state-dir",
                                                   directory.string(), error.message())});
   }
-  if (is_new) stdfs::permissions(directory, stdfs::perms::owner_all, error);
+  PENSTOCK_CHECK(CheckRights(directory));
 
   const stdfs::path file = directory / "lock";
   FileDescriptor lock(::open(file.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK, 0600));

@@ -23,8 +23,8 @@ std::filesystem::path DefaultStateDirectory();
 // A locked state directory. The kernel releases the lock with the last descriptor, however the process ends.
 class StateDirectory {
  public:
-  // Makes the directory if it does not exist, and locks it for the lifetime of the result. Fails if this or another
-  // process has locked it.
+  // Makes the directory (0700) if it does not exist, and locks it for the lifetime of the result. Fails if this or
+  // another process has locked it, and if other users may replace the files in it.
   static SetupResult<StateDirectory> Open(const std::filesystem::path& directory);
 
   const std::filesystem::path& path() const { return path_; }

@@ -42,6 +42,23 @@ class StateDirectoryTest : public testing::Test {
 TEST_F(StateDirectoryTest, MakesADirectoryThatOnlyItsOwnerCanUse) {
   ASSERT_EQ(RefusalOf(directory()), "");
   EXPECT_EQ(std::filesystem::status(directory()).permissions(), std::filesystem::perms::owner_all);
+  ASSERT_EQ(RefusalOf(scratch_ / "other/"), "");
+  EXPECT_EQ(std::filesystem::status(scratch_ / "other").permissions(), std::filesystem::perms::owner_all);
+}
+
+TEST_F(StateDirectoryTest, RefusesADirectoryInWhichOthersMayReplaceFiles) {
+  std::filesystem::create_directories(directory());
+  for (const mode_t mode : {0770, 0707, 02775, 0777}) {
+    ASSERT_EQ(::chmod(directory().c_str(), mode), 0);
+    const auto opened = StateDirectory::Open(directory());
+    ASSERT_FALSE(opened);
+    EXPECT_THAT(opened.error().message, testing::HasSubstr("chmod go-w"));
+  }
+  // Others may list it; or add files, but not replace ours.
+  for (const mode_t mode : {0700, 0755, 01777}) {
+    ASSERT_EQ(::chmod(directory().c_str(), mode), 0);
+    EXPECT_TRUE(StateDirectory::Open(directory())) << mode;
+  }
 }
 
 TEST_F(StateDirectoryTest, RefusesADirectoryThatAnotherServerHasLocked) {

@@ -30,4 +30,14 @@ bool IsUtf8(std::string_view text) {
   return true;
 }
 
+std::string ReplaceInvalidUtf8(std::string_view text) {
+  std::string valid;
+  while (!text.empty()) {
+    const size_t length = LengthOfUtf8(text);
+    valid += length > 0 ? text.substr(0, length) : "\xef\xbf\xbd";
+    text.remove_prefix(length > 0 ? length : 1);
+  }
+  return valid;
+}
+
 }  // namespace penstock

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstddef>
+#include <string>
 #include <string_view>
 
 namespace penstock {
@@ -12,5 +13,8 @@ size_t LengthOfUtf8(std::string_view text);
 
 // Returns true if all of `text` is UTF-8.
 bool IsUtf8(std::string_view text);
+
+// Returns the text with U+FFFD in place of each octet that belongs to no character in UTF-8.
+std::string ReplaceInvalidUtf8(std::string_view text);
 
 }  // namespace penstock

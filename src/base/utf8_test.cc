@@ -17,5 +17,13 @@ TEST(Utf8Test, AcceptsOneEncodingOfEachCharacter) {
   }
 }
 
+TEST(Utf8, ReplacesInvalidOctets) {
+  EXPECT_EQ(ReplaceInvalidUtf8(""), "");
+  EXPECT_EQ(ReplaceInvalidUtf8("/caf\xc3\xa9"), "/caf\xc3\xa9");
+  EXPECT_EQ(ReplaceInvalidUtf8("/caf\xe9/x"), "/caf\xef\xbf\xbd/x");
+  EXPECT_EQ(ReplaceInvalidUtf8("\xff\xfe"), "\xef\xbf\xbd\xef\xbf\xbd");
+  EXPECT_EQ(ReplaceInvalidUtf8("\xe2\x82"), "\xef\xbf\xbd\xef\xbf\xbd");
+}
+
 }  // namespace
 }  // namespace penstock

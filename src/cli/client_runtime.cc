@@ -1,6 +1,7 @@
 #include "cli/client_runtime.h"
 
 #include <fmt/core.h>
+#include <unistd.h>
 
 #include <cstdio>
 #include <optional>
@@ -85,7 +86,13 @@ int ClientRuntime::Run(Task<client::Result<void>> command) {
   }(std::move(command), loop_, result));
   loop_.Run();
   if (*result) return 0;
-  return PrintError(result->error().message);
+  std::string message = result->error().message;
+  const std::optional<client::Status> status = result->error().status;
+  const bool refused = status == client::Status::kAccess || status == client::Status::kNotPermitted;
+  if (refused && ::geteuid() == 0) {
+    message += " (root is another user on the server unless the export has no_root_squash; see the server's log)";
+  }
+  return PrintError(message);
 }
 
 SetupResult<client::Url> ParseUrl(const std::string& text, const AccessOptions& options) {

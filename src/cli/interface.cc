@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <ranges>
 
+#include "base/json.h"
 #include "client/url_parameters.h"
 
 namespace penstock::cli {
@@ -73,24 +74,9 @@ CommandFacts FactsOfCommand(const CLI::App& command) {
 
 // ---- JSON ----
 
-std::string Quoted(std::string_view text) {
-  std::string quoted = "\"";
-  for (const char c : text) {
-    if (c == '"' || c == '\\') {
-      quoted += '\\';
-      quoted += c;
-    } else if (c == '\n') {
-      quoted += "\\n";
-    } else {
-      quoted += c;
-    }
-  }
-  return quoted + '"';
-}
-
 std::string Quoted(const std::vector<std::string>& texts) {
   std::string list;
-  for (const std::string& text : texts) list += fmt::format("{}{}", list.empty() ? "" : ", ", Quoted(text));
+  for (const std::string& text : texts) list += fmt::format("{}{}", list.empty() ? "" : ", ", QuoteJson(text));
   return fmt::format("[{}]", list);
 }
 
@@ -98,8 +84,8 @@ std::string JsonOf(const OptionFacts& facts) {
   return fmt::format(
       R"({{"names": {}, "positional": {}, "required": {}, "repeats": {}, "value": {}, "choices": {}, "default": {}, )"
       R"("variable": {}, "description": {}}})",
-      Quoted(facts.names), facts.positional, facts.required, facts.repeats, Quoted(facts.value), Quoted(facts.choices),
-      Quoted(facts.default_value), Quoted(facts.variable), Quoted(facts.description));
+      Quoted(facts.names), facts.positional, facts.required, facts.repeats, QuoteJson(facts.value),
+      Quoted(facts.choices), QuoteJson(facts.default_value), QuoteJson(facts.variable), QuoteJson(facts.description));
 }
 
 // The elements of a list, each on a line of its own.
@@ -134,13 +120,13 @@ std::string JsonOf(const std::vector<CommandFacts>& commands) {
     std::vector<std::string> options;
     for (const OptionFacts& option : command.options) options.push_back(JsonOf(option));
     lines.push_back(fmt::format(R"({{"name": {}, "description": {}, "notes": {}, "examples": {}, "options": [{}]}})",
-                                Quoted(command.name), Quoted(command.description), Quoted(command.notes),
+                                QuoteJson(command.name), QuoteJson(command.description), QuoteJson(command.notes),
                                 Quoted(command.examples), Lines(options)));
   }
   std::vector<std::string> parameters;
   for (const client::UrlParameter& parameter : client::UrlParameters()) {
-    parameters.push_back(fmt::format(R"({{"name": {}, "values": {}, "description": {}}})", Quoted(parameter.name),
-                                     Quoted(parameter.values), Quoted(parameter.description)));
+    parameters.push_back(fmt::format(R"({{"name": {}, "values": {}, "description": {}}})", QuoteJson(parameter.name),
+                                     QuoteJson(parameter.values), QuoteJson(parameter.description)));
   }
   return fmt::format("{{\n  \"commands\": [{}\n  ],\n  \"url_parameters\": [{}\n  ]\n}}\n", Lines(lines),
                      Lines(parameters));

@@ -70,6 +70,11 @@ SetupResult<void> Tell(const std::vector<Finding>& findings) {
 
 SetupResult<MadeServer> MakeServer(const ServeOptions& arguments, const server::Options& options,
                                    server::PassedSockets sockets) {
+  if (arguments.as_owner && fs::posix::ServedDirectories::ActsAsCallers()) {
+    return std::unexpected(
+        SetupError{"--as-owner is for a server without root's rights: this one acts as each client's user. To map all "
+                   "users to one, export with all_squash,anonuid=N,anongid=N"});
+  }
   std::vector<Finding> findings;
   PENSTOCK_TRY(std::vector<nfs::ExportSpec> specs, ExportsOf(arguments, findings));
   PENSTOCK_CHECK(Tell(findings));
@@ -87,9 +92,11 @@ SetupResult<MadeServer> MakeServer(const ServeOptions& arguments, const server::
                       .pool = std::make_shared<Workers>(arguments.workers)};
   auto exports = std::make_unique<ServedExports>(
       *parts.pool,
-      fs::posix::ServedDirectoriesOptions{.state_directory = parts.state_directory.path(),
-                                          .leases = options.nfs4.delegations,
-                                          .other_descriptors = options.connections.connections},
+      fs::posix::ServedDirectoriesOptions{
+          .state_directory = parts.state_directory.path(),
+          .rights = arguments.as_owner ? fs::posix::CallerRights::kOfServer : fs::posix::CallerRights::kBest,
+          .leases = options.nfs4.delegations,
+          .other_descriptors = options.connections.connections},
       arguments.faults);
   PENSTOCK_TRY(parts.exports, exports->Open(std::move(specs), findings));
   PENSTOCK_CHECK(Tell(findings));
@@ -100,11 +107,19 @@ SetupResult<MadeServer> MakeServer(const ServeOptions& arguments, const server::
   return MadeServer{std::move(pool), std::move(exports), std::move(server)};
 }
 
-void WarnOfMissingRights() {
+void WarnOfMissingRights(bool as_owner) {
+  if (as_owner) {
+    log::warn(
+        "penstock runs without root's rights, with --as-owner: every client acts as uid {}, and has the permissions of "
+        "that user; restrict the clients with client=",
+        ::geteuid());
+    return;
+  }
   log::warn(
-      "penstock runs without root's rights: every client acts as uid {}, has the permissions of that user, and cannot "
-      "own files; start it as root to tell users apart, or restrict the clients with client=",
-      ::geteuid());
+      "penstock runs without root's rights: whatever clients create belongs to uid {}, and other users have only the "
+      "rights that modes and lists give them; start it as root to tell users apart, or let every client do what uid {} "
+      "may do with --as-owner",
+      ::geteuid(), ::geteuid());
 }
 
 // The address for examples: the first one that other hosts can reach, or the first one.
@@ -281,7 +296,7 @@ int Serve(const ServeOptions& arguments, Reloader::Configure configure, const st
   auto control = OpenControl(arguments);
   if (!control) return PrintError(control.error().message);
   server::Server& server = *made->server;
-  if (!fs::posix::ServedDirectories::ActsAsCallers()) WarnOfMissingRights();
+  if (!fs::posix::ServedDirectories::ActsAsCallers()) WarnOfMissingRights(arguments.as_owner);
   server.Start();
   lease_signals.TellTo(server);
   const auto has_mistakes = std::make_shared<std::atomic<bool>>(false);

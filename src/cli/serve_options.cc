@@ -306,6 +306,10 @@ void AddSecurityOptions(Settings& settings, ServeOptions& options) {
   settings.AddFlag("--manage-gids", options.manage_gids,
                    "Take users' groups from this host instead of their credentials, which carry at most sixteen",
                    {.table = "security"});
+  settings.AddFlag("--as-owner", options.as_owner,
+                   "Without root's rights: every client may do what the user who started the server may do, instead of\n"
+                   "what the modes and lists of the files permit to the client's user",
+                   {.table = "security"});
 }
 
 }  // namespace

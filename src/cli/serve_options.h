@@ -52,6 +52,7 @@ struct ServeOptions {
   rpc::tls::Files tls;
   std::vector<std::string> ccm_from;
   bool manage_gids = false;
+  bool as_owner = false;
   RdmaOptions rdma;
 };
 

@@ -40,7 +40,7 @@ struct ClientSums {
   }
 };
 
-// Thread-safe. Only connections that begin or end, and scrapes, take its lock.
+// Thread-safe. Only connections that make their first call or end, and scrapes, take its lock.
 class ClientTable {
  public:
   static constexpr size_t kMost = 64;
@@ -62,9 +62,9 @@ class ClientTable {
 
   explicit ClientTable(size_t loops) : loops_(loops), others_(std::make_shared<Client>(loops)) {}
 
-  // A connection of this client begins. A client without a connection makes room for a new one, the one that left
-  // first; its counts then belong to the others. Without room the result is the entry of all others. Counts are never
-  // lost, and the sum of the others never becomes less.
+  // A connection of this client makes its first call. A client without a connection makes room for a new one, the one
+  // that left first; its counts then belong to the others. Without room the result is the entry of all others. Counts
+  // are never lost, and the sum of the others never becomes less.
   std::shared_ptr<Client> Enter(const IpAddress& address);
   // The connection ends.
   void Leave(Client& client);

@@ -12,6 +12,8 @@
 #include <optional>
 #include <string_view>
 
+#include "base/utf8.h"
+
 namespace penstock::metrics {
 namespace {
 
@@ -79,16 +81,23 @@ struct ExportSums {
   }
 };
 
+// Returns the label of an export. A path may have any octets, but a label is UTF-8: invalid octets are replaced, and
+// the id keeps the label unique.
+std::string ExportLabel(uint32_t id, const std::string& path) {
+  if (IsUtf8(path)) return path;
+  return fmt::format("{} ({:08x})", ReplaceInvalidUtf8(path), id);
+}
+
 void CollectExports(const Counts& counts, const ExportPaths& paths, Families& to) {
   std::map<std::string, ExportSums> sums;
-  for (const auto& [id, path] : paths) sums[path];
+  for (const auto& [id, path] : paths) sums[ExportLabel(id, path)];
   for (const auto& loop : counts.loops()) {
     loop->exports.ForEach([&](std::optional<uint32_t> id, const ExportCounts& each) {
       if (!id && each.operations.value() == 0) return;
       std::string path = "other";
       if (id) {
         const auto known = paths.find(*id);
-        path = known != paths.end() ? known->second : fmt::format("removed:{:08x}", *id);
+        path = known != paths.end() ? ExportLabel(*id, known->second) : fmt::format("removed:{:08x}", *id);
       }
       sums[std::move(path)].Add(each);
     });
@@ -115,7 +124,7 @@ void CollectClients(const Counts& counts, Families& to) {
                     Type::kCounter};
   Family read{"penstock_client_read_bytes_total", "File data that a client has read", Type::kCounter};
   Family written{"penstock_client_written_bytes_total", "File data that a client has written", Type::kCounter};
-  Family connections{"penstock_client_connections", "Open connections of a client", Type::kGauge};
+  Family connections{"penstock_client_connections", "Open connections of a client that has made a call", Type::kGauge};
   counts.clients().ForEach([&](const std::optional<IpAddress>& address, const ClientSums& sums) {
     const Labels labels{{"client", address ? address->to_string() : "other"}};
     operations.Add(labels, static_cast<double>(sums.operations));

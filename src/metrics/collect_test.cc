@@ -57,11 +57,61 @@ TEST(CollectTest, AddsUpTheLoops) {
   EXPECT_EQ(Find(families, "penstock_export_operations_total", {{"export", "/idle"}}), 0);
 }
 
+// Each loop meets the exports in another order.
+TEST(CollectTest, CountsAnExportCompletelyOrAmongTheOthers) {
+  const auto counts = MakeCounts();
+  constexpr uint32_t kExports = NamedExports::kMost + 10;
+  ExportPaths paths;
+  for (uint32_t id = 0; id < kExports; ++id) {
+    paths[id] = "/" + std::to_string(id);
+    counts->loop(0).exports.Get(id).Record(0, 1, 0);
+  }
+  for (uint32_t id = kExports; id-- > 0;) counts->loop(1).exports.Get(id).Record(0, 1, 0);
+  Families families;
+  Collect(*counts, paths, families);
+  for (uint32_t id = 0; id < kExports; ++id) {
+    const double operations = id < NamedExports::kMost ? 2 : 0;
+    EXPECT_EQ(Find(families, "penstock_export_operations_total", {{"export", paths[id]}}), operations) << id;
+  }
+  EXPECT_EQ(Find(families, "penstock_export_operations_total", {{"export", "other"}}), 20);
+}
+
+TEST(CollectTest, LabelsOfExportsAreUtf8AndUnique) {
+  const auto counts = MakeCounts();
+  counts->loop(0).exports.Get(1).Record(0, 1, 0);
+  counts->loop(0).exports.Get(2).Record(0, 2, 0);
+  Families families;
+  Collect(*counts, {{1, "/\xe9"}, {2, "/\xe8"}, {3, "/caf\xc3\xa9"}}, families);
+  const auto read = [&](const char* label) {
+    return Find(families, "penstock_export_read_bytes_total", {{"export", label}});
+  };
+  EXPECT_EQ(read("/\xef\xbf\xbd (00000001)"), 1);
+  EXPECT_EQ(read("/\xef\xbf\xbd (00000002)"), 2);
+  EXPECT_EQ(read("/caf\xc3\xa9"), 0);
+}
+
+TEST(CollectTest, ConnectionsWithoutACallTakeNoClientsPlace) {
+  const auto counts = MakeCounts();
+  const Recorder recorder(counts, 0);
+  std::vector<std::shared_ptr<ConnectionCounts>> silent;
+  for (size_t i = 0; i < ClientTable::kMost; ++i) {
+    silent.push_back(recorder.Connect(Transport::kTcp, asio::ip::make_address("10.1.1." + std::to_string(i))));
+  }
+  const auto client = recorder.Connect(Transport::kTcp, asio::ip::make_address("10.2.2.2"));
+  client->client().Record(1, 0, 0);
+  Families families;
+  Collect(*counts, {}, families);
+  EXPECT_EQ(Find(families, "penstock_client_operations_total", {{"client", "10.2.2.2"}}), 1);
+  EXPECT_EQ(Find(families, "penstock_client_connections", {{"client", "10.2.2.2"}}), 1);
+  EXPECT_EQ(Find(families, "penstock_client_connections", {{"client", "10.1.1.1"}}), -1);
+}
+
 TEST(CollectTest, CountsConnectionsByTheirEnds) {
   const auto counts = MakeCounts();
   const Recorder recorder(counts, 1);
   const auto first = recorder.Connect(Transport::kTcp, asio::ip::make_address("10.1.1.1"));
   auto second = recorder.Connect(Transport::kTcp, asio::ip::make_address("10.1.1.2"));
+  second->client();
   second->SetEnd(ConnectionEnd::kStalled);
   second->SetEnd(ConnectionEnd::kStop);
   second.reset();

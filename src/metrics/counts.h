@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "base/address.h"
@@ -47,7 +48,8 @@ class Counts;
 // What the calls of one connection count into. The connection has it from its beginning to its end.
 class ConnectionCounts {
  public:
-  ConnectionCounts(std::shared_ptr<Counts> counts, size_t loop, std::shared_ptr<ClientTable::Client> client,
+  // `address`: of the client. Without one, as for datagrams, the calls count for the others.
+  ConnectionCounts(std::shared_ptr<Counts> counts, size_t loop, const std::optional<IpAddress>& address,
                    TransportCounts* transport);
   ~ConnectionCounts();
   ConnectionCounts(const ConnectionCounts&) = delete;
@@ -55,7 +57,12 @@ class ConnectionCounts {
 
   // On the connection's loop.
   LoopCounts& loop() { return loop_; }
-  ClientShare& client() { return share_; }
+  // The client gets its name when this is called first: a peer that connects and calls nothing must not take the place
+  // of a client.
+  ClientShare& client() {
+    if (!share_) Name();
+    return *share_;
+  }
   // The reason that the end is counted with. The first call decides; without one it is kClient.
   void SetEnd(ConnectionEnd end) {
     if (!ended_) end_ = end;
@@ -63,11 +70,15 @@ class ConnectionCounts {
   }
 
  private:
+  void Name();
+
   const std::shared_ptr<Counts> counts_;
+  const size_t loop_index_;
   LoopCounts& loop_;
-  const std::shared_ptr<ClientTable::Client> client_;
-  ClientShare& share_;
-  TransportCounts* const transport_;  // null for datagrams
+  const std::optional<IpAddress> address_;
+  std::shared_ptr<ClientTable::Client> client_;  // null until the first call
+  ClientShare* share_ = nullptr;                 // of client_
+  TransportCounts* const transport_;             // null for datagrams
   ConnectionEnd end_ = ConnectionEnd::kClient;
   bool ended_ = false;
 };
@@ -88,6 +99,7 @@ class Counts : public std::enable_shared_from_this<Counts> {
  private:
   const std::vector<Interface> interfaces_;
   const Clock clock_;
+  NamedExports exports_;
   std::vector<std::unique_ptr<LoopCounts>> loops_;
   ClientTable clients_;
   std::array<TransportCounts, kTransports> transports_;

@@ -23,13 +23,33 @@ OperationCounts& InterfaceCounts::Make(uint32_t operation) {
   return *counts;
 }
 
+bool NamedExports::Has(uint32_t id, size_t used) const {
+  for (size_t i = 0; i < used; ++i) {
+    if (ids_[i].load(std::memory_order_relaxed) == id) return true;
+  }
+  return false;
+}
+
+bool NamedExports::Admit(uint32_t id) {
+  const size_t seen = used_.load(std::memory_order_acquire);
+  if (Has(id, seen)) return true;
+  if (seen == kMost) return false;
+  const std::lock_guard lock(mutex_);
+  const size_t used = used_.load(std::memory_order_relaxed);
+  if (Has(id, used)) return true;
+  if (used == kMost) return false;
+  ids_[used].store(id, std::memory_order_relaxed);
+  used_.store(used + 1, std::memory_order_release);
+  return true;
+}
+
 ExportCounts& ExportTable::Search(uint32_t id, size_t used) {
   for (size_t i = 0; i < used; ++i) {
     if (entries_[i]->id != id) continue;
     last_ = i;
     return entries_[i]->counts;
   }
-  if (used == kMost) return others_;
+  if (!named_.Admit(id)) return others_;
   entries_[used] = std::make_unique<Entry>();
   entries_[used]->id = id;
   last_ = used;
@@ -37,7 +57,8 @@ ExportCounts& ExportTable::Search(uint32_t id, size_t used) {
   return entries_[used]->counts;
 }
 
-LoopCounts::LoopCounts(std::span<const Interface> interfaces, const Clock& clock) : clock_(clock) {
+LoopCounts::LoopCounts(std::span<const Interface> interfaces, const Clock& clock, NamedExports& named)
+    : exports(named), clock_(clock) {
   for (const Interface& each : interfaces) {
     assert(each.status_name);
     keys_.push_back(std::bit_cast<uint64_t>(each.key));

@@ -8,6 +8,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <mutex>
 #include <optional>
 #include <span>
 #include <vector>
@@ -132,10 +133,28 @@ struct ExportCounts {
   }
 };
 
-// The exports by their ids. The first kMost exports have counters of their own, the others share some.
-class ExportTable {
+// The exports that have counters of their own: the first kMost that were used, on whichever loop. All loops agree about
+// them, so that an export's counts are complete. The others are counted together. Any thread.
+class NamedExports {
  public:
   static constexpr size_t kMost = 256;
+
+  // Whether this export has counters of its own. Takes it up if there is room.
+  bool Admit(uint32_t id);
+
+ private:
+  bool Has(uint32_t id, size_t used) const;
+
+  std::atomic<size_t> used_{0};
+  std::array<std::atomic<uint32_t>, kMost> ids_{};  // written once, before `used_`
+  std::mutex mutex_;                                // of writers
+};
+
+// The exports of one loop by their ids.
+class ExportTable {
+ public:
+  // `named` outlives this.
+  explicit ExportTable(NamedExports& named) : named_(named) {}
 
   // On the loop.
   ExportCounts& Get(uint32_t id) {
@@ -158,9 +177,10 @@ class ExportTable {
   };
   ExportCounts& Search(uint32_t id, size_t used);
 
+  NamedExports& named_;
   std::atomic<size_t> used_{0};
   size_t last_ = 0;  // the entry that was used last
-  std::array<std::unique_ptr<Entry>, kMost> entries_;
+  std::array<std::unique_ptr<Entry>, NamedExports::kMost> entries_;
   ExportCounts others_;
 };
 
@@ -183,10 +203,10 @@ struct RdmaCounts {
   Counter refused_access;  // those among them because the peer refused an access to its memory
 };
 
-// One for each loop, which owns it. The interfaces outlive it.
+// One for each loop, which owns it. The interfaces and the named exports outlive it.
 class alignas(64) LoopCounts {
  public:
-  LoopCounts(std::span<const Interface> interfaces, const Clock& clock);
+  LoopCounts(std::span<const Interface> interfaces, const Clock& clock, NamedExports& named);
   LoopCounts(const LoopCounts&) = delete;
   LoopCounts& operator=(const LoopCounts&) = delete;
 

@@ -34,7 +34,8 @@ std::map<uint32_t, uint64_t> StatusesOf(const OperationCounts& counts) {
 TEST(LoopCountsTest, FindsInterfacesByTheirKeys) {
   const auto interfaces = Two();
   const Clock clock;
-  LoopCounts counts(interfaces, clock);
+  NamedExports named;
+  LoopCounts counts(interfaces, clock, named);
   ASSERT_NE(counts.Find({100003, 3, 0}), nullptr);
   EXPECT_EQ(counts.Find({100003, 3, 0})->interface().version, "3");
   EXPECT_EQ(counts.Find({100003, 4, 2})->interface().version, "4.1");
@@ -44,7 +45,8 @@ TEST(LoopCountsTest, FindsInterfacesByTheirKeys) {
 TEST(LoopCountsTest, CountsOperationsByStatusAndLatency) {
   const auto interfaces = Two();
   const Clock clock;
-  LoopCounts counts(interfaces, clock);
+  NamedExports named;
+  LoopCounts counts(interfaces, clock, named);
   InterfaceCounts& nfs3 = *counts.Find({100003, 3, 0});
   EXPECT_EQ(nfs3.Find(1), nullptr);
   nfs3.Get(6).Record(0, 15us);
@@ -59,7 +61,8 @@ TEST(LoopCountsTest, CountsOperationsByStatusAndLatency) {
 TEST(LoopCountsTest, CountsUnknownOperationsTogether) {
   const auto interfaces = Two();
   const Clock clock;
-  LoopCounts counts(interfaces, clock);
+  NamedExports named;
+  LoopCounts counts(interfaces, clock, named);
   InterfaceCounts& nfs3 = *counts.Find({100003, 3, 0});
   nfs3.Get(99).Record(0, 1us);
   nfs3.Get(4'000'000'000).Record(0, 1us);
@@ -81,7 +84,8 @@ TEST(LoopCountsTest, CountsSurplusStatusesTogether) {
 }
 
 TEST(LoopCountsTest, CountsExportsById) {
-  ExportTable table;
+  NamedExports named;
+  ExportTable table(named);
   table.Get(7).Record(0, 100, 0);
   table.Get(9).Record(0, 0, 50);
   table.Get(7).Record(5, 100, 0);
@@ -95,8 +99,9 @@ TEST(LoopCountsTest, CountsExportsById) {
 }
 
 TEST(LoopCountsTest, CountsSurplusExportsTogether) {
-  ExportTable table;
-  for (uint32_t id = 1; id <= ExportTable::kMost + 5; ++id) table.Get(id).Record(0, 0, 0);
+  NamedExports named;
+  ExportTable table(named);
+  for (uint32_t id = 1; id <= NamedExports::kMost + 5; ++id) table.Get(id).Record(0, 0, 0);
   uint64_t others = 0;
   table.ForEach([&](std::optional<uint32_t> id, const ExportCounts& counts) {
     if (!id) others = counts.operations.value();

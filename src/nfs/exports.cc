@@ -8,6 +8,7 @@
 
 #include "base/local_port.h"
 #include "base/log.h"
+#include "nfs/caller.h"
 #include "rpc/tls/certificate.h"
 
 namespace penstock::nfs {
@@ -201,6 +202,23 @@ void Exports::RefuseProtection(const rpc::Peer& client, const Export& refused) c
 
 void Exports::RefuseAll(const SocketAddress& client) const {
   refusals_->Tell(client.address(), "is refused everything: no export admits it (options client= and secure)");
+}
+
+void Exports::NoteRefusal(const rpc::Peer& client, const rpc::Credential& credential, const Export& in) const {
+  if (credential.flavor != rpc::AuthFlavor::AUTH_SYS || credential.uid != 0) return;
+  const ExportOptions* const options = in.OptionsFor(client);
+  if (!options || Caller(*options, credential, client).context().credentials.uid == 0) return;
+  const Squash squash = options->SquashFor(nfs_protocol::FlavorOf(credential));
+  std::string_view cure = "the export's option no_root_squash lets it be root";
+  if (squash == Squash::kAll) {
+    cure = "the export has all_squash";
+  } else if (squash == Squash::kForeignRoot && Unmapped(client.address.address()).is_loopback()) {
+    cure = "root of this host is root if its port is below 1024, or with the export's option no_root_squash";
+  }
+  refusals_->Tell(client.address.address(),
+                  fmt::format("is refused something in the export {} as root, which is user {} there: {}; or give the "
+                              "directory to that user",
+                              in.path(), options->anonuid, cure));
 }
 
 void Exports::Miss(const SocketAddress& client, const Export& missed) const {

@@ -145,6 +145,15 @@ class Exports {
   // Logs, once, why AdmitsProtection() is false.
   void RefuseProtection(const rpc::Peer& client, const Export& refused) const;
   void RefuseAll(const SocketAddress& client) const;
+  // For a call that was refused for lack of rights. If it is a call of root that the export maps to another user, logs
+  // so once for each client and export, and tells how the operator can change that.
+  void NoteRefusal(const rpc::Peer& client, const rpc::Credential& credential, const Export& in) const;
+  void NoteRefusal(const rpc::Peer& client, const rpc::Credential& credential, std::optional<uint32_t> in) const {
+    const auto table = Get();
+    if (const Export* const exported = in ? table->Find(ExportId(*in)) : nullptr) {
+      NoteRefusal(client, credential, *exported);
+    }
+  }
   // Logs, once, that the directory of an export is gone.
   void Miss(const SocketAddress& client, const Export& missed) const;
   // Logs, once, that the client's version of NFS has no referrals.

@@ -222,7 +222,10 @@ Task<Message> Dispatcher::HandleSecured(Message call, const Peer& peer) {
   }
   SecurityFlavor::Admission admission = co_await gss_->Admit(call, header, decoder.reduced_position(), peer);
   if (admission.is_control && peer.order) peer.order->SetJudged(header.xid);
-  if (!admission.call) co_return std::move(admission.reply);
+  if (!admission.call) {
+    if (!admission.is_control) Count(peer, CallRefusal::kCredential);
+    co_return std::move(admission.reply);
+  }
   SecuredCall& secured = *admission.call;
   Message arguments = secured.TakeArguments();
   const Secured facts{.header = header,

@@ -31,8 +31,9 @@ namespace {
 
 // How many descriptors of files are closed when a connection gets none.
 constexpr size_t kRoomForConnections = 64;
-// How often unused descriptors for writing are closed.
-constexpr Duration kCloseUnusedInterval = std::chrono::seconds(1);
+// How often unused descriptors for writing are closed. Until then, this host cannot execute a program that a client of
+// version 3 has written by several stable calls.
+constexpr Duration kCloseUnusedInterval = std::chrono::milliseconds(250);
 // At most; they are started when they are needed.
 constexpr size_t kUserThreads = 32;
 

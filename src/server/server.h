@@ -116,6 +116,7 @@ class Server {
   // Why the server takes no new clients; empty if it does.
   std::string WhyNotReady() const;
   LoopDelays DelaysOfLoops(Duration limit) const;
+  std::optional<size_t> FindHungLoop(Duration limit) const;
   watch::Response ShowHealth();
   watch::Response ShowReadiness();
   watch::Response ShowMetrics();

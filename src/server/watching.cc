@@ -3,9 +3,11 @@
 
 #include <algorithm>
 #include <chrono>
+#include <optional>
 #include <string_view>
 #include <utility>
 
+#include "base/json.h"
 #include "server/server.h"
 #include "server/statistics.h"
 #include "watch/dashboard.h"
@@ -16,6 +18,8 @@ namespace {
 
 // A loop that does not run a function in this time hangs: its turns take milliseconds.
 constexpr Duration kHealthLimit = std::chrono::seconds(2);
+// A loop that has much to do answers in less.
+constexpr Duration kReadyLimit = std::chrono::seconds(1);
 // A scrape does not wait longer for the loops.
 constexpr Duration kScrapeLimit = std::chrono::seconds(1);
 
@@ -65,9 +69,7 @@ LoopDelays Server::DelaysOfLoops(Duration limit) const {
   return AskLoops(loops, limit);
 }
 
-bool Server::LoopsAnswer(Duration limit) const {
-  return std::ranges::all_of(DelaysOfLoops(limit), [](const auto& delay) { return delay.has_value(); });
-}
+bool Server::LoopsAnswer(Duration limit) const { return !FindHungLoop(limit); }
 
 std::string Server::DescribeLoad() const {
   const auto count = [](size_t number, std::string_view what) {
@@ -80,18 +82,29 @@ std::string Server::DescribeLoad() const {
   return text;
 }
 
+// The first loop that does not answer in time. None if the server has begun to stop meanwhile: then loops end.
+std::optional<size_t> Server::FindHungLoop(Duration limit) const {
+  const LoopDelays delays = DelaysOfLoops(limit);
+  const auto hung = std::ranges::find_if(delays, [](const auto& delay) { return !delay; });
+  if (hung == delays.end() || phase_ != Phase::kServing) return std::nullopt;
+  return hung - delays.begin();
+}
+
 watch::Response Server::ShowHealth() {
-  if (const std::string reason = WhyNotReady(); !reason.empty()) return {.body = "alive, but " + reason + "\n"};
-  const LoopDelays delays = DelaysOfLoops(kHealthLimit);
-  for (size_t i = 0; i < delays.size(); ++i) {
-    if (delays[i] || phase_ != Phase::kServing) continue;
-    return {.status = 503, .body = fmt::format("event loop {} has not answered for two seconds\n", i)};
+  if (phase_ == Phase::kServing) {
+    if (const auto hung = FindHungLoop(kHealthLimit)) {
+      return {.status = 503, .body = fmt::format("event loop {} has not answered for two seconds\n", *hung)};
+    }
   }
+  if (const std::string reason = WhyNotReady(); !reason.empty()) return {.body = "alive, but " + reason + "\n"};
   return {.body = "ok\n"};
 }
 
 watch::Response Server::ShowReadiness() {
   if (const std::string reason = WhyNotReady(); !reason.empty()) return {.status = 503, .body = reason + "\n"};
+  if (const auto hung = FindHungLoop(kReadyLimit)) {
+    return {.status = 503, .body = fmt::format("event loop {} has not answered for a second\n", *hung)};
+  }
   if (!nfs4_->InGrace()) return {.body = "ready\n"};
   return {
       .body =
@@ -123,7 +136,7 @@ watch::Response Server::ShowDashboardData() {
   const auto now = std::chrono::system_clock::now().time_since_epoch();
   return {.type = "application/json",
           .body = fmt::format("{{\"time\": {}, \"ready\": {}, \"reason\": {}, \"bounds\": {}, \"metrics\": {}}}\n",
-                              std::chrono::duration<double>(now).count(), reason.empty(), watch::QuoteJson(reason),
+                              std::chrono::duration<double>(now).count(), reason.empty(), QuoteJson(reason),
                               BoundsAsJson(), started_ ? watch::ToJson(CollectMetrics()) : "{}")};
 }
 

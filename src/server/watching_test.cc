@@ -5,8 +5,12 @@
 #include <sys/socket.h>
 
 #include <asio/ip/tcp.hpp>
+#include <atomic>
+#include <semaphore>
 #include <string>
+#include <thread>
 
+#include "base/log.h"
 #include "client/copy.h"
 #include "server/statistics.h"
 #include "server/test_server.h"
@@ -41,7 +45,7 @@ std::string GetPage(const SocketAddress& server, const std::string& path) {
   asio::error_code error;
   socket.connect(server, error);
   if (error) return error.message();
-  const std::string request = "GET " + path + " HTTP/1.1\r\nHost: x\r\n\r\n";
+  const std::string request = "GET " + path + " HTTP/1.1\r\nHost: localhost\r\n\r\n";
   socket.write_some(asio::buffer(request), error);
   std::string answer;
   char part[4096];
@@ -152,6 +156,36 @@ TEST_P(WatchingTest, IsAliveButNotReadyBeforeItServes) {
   EXPECT_THAT(GetPage(at, "/readyz"), HasSubstr("starting"));
   EXPECT_THAT(GetPage(at, "/metrics"), StartsWith("HTTP/1.1 503"));
   EXPECT_THAT(GetPage(at, "/dashboard.json"), HasSubstr("\"ready\": false"));
+}
+
+// The sink of the log holds up the loop that refuses a client.
+TEST_P(WatchingTest, IsNeitherReadyNorHealthyWhileALoopHangs) {
+  TestOptions options = WatchedOptions();
+  options.exports.back().admissions.front().clients = nfs::ClientSpec(*nfs::Network::Parse("192.0.2.1"));
+  StartServer(options);
+  const SocketAddress at = *server_->metrics_address();
+  EXPECT_THAT(GetPage(at, "/readyz"), StartsWith("HTTP/1.1 200"));
+  std::binary_semaphore hangs(0), goes_on(0);
+  std::atomic<bool> once = false;
+  log::SetSink([&](log::Level, std::string_view text) {
+    if (text.find("is refused") == text.npos || once.exchange(true)) return;
+    hangs.release();
+    goes_on.acquire();
+  });
+  std::thread client([&] {
+    EXPECT_TRUE(WithMount([](client::Mount& mount, Workers&) -> Task<client::Result<void>> {
+      PENSTOCK_CO_TRY([[maybe_unused]] const client::Node root, co_await Find(mount, ""));
+      co_return client::Result<void>();
+    }));
+  });
+  hangs.acquire();
+  EXPECT_THAT(GetPage(at, "/readyz"), StartsWith("HTTP/1.1 503"));
+  EXPECT_THAT(GetPage(at, "/readyz"), HasSubstr("has not answered"));
+  EXPECT_THAT(GetPage(at, "/healthz"), StartsWith("HTTP/1.1 503"));
+  goes_on.release();
+  client.join();
+  EXPECT_THAT(GetPage(at, "/readyz"), StartsWith("HTTP/1.1 200"));
+  log::SetSink({});
 }
 
 TEST_P(WatchingTest, RefusesToStartWithoutItsPort) {

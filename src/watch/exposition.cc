@@ -8,6 +8,8 @@
 #include <limits>
 #include <sstream>
 
+#include "base/json.h"
+
 namespace penstock::watch {
 namespace {
 
@@ -64,21 +66,6 @@ std::string ToPrometheus(const metrics::Families& families) {
   std::ostringstream text;
   prometheus::TextSerializer().Serialize(text, converted);
   return std::move(text).str();
-}
-
-std::string QuoteJson(std::string_view text) {
-  std::string quoted = "\"";
-  for (const char c : text) {
-    if (c == '"' || c == '\\') {
-      quoted += '\\';
-      quoted += c;
-    } else if (static_cast<unsigned char>(c) < 0x20 || c == '<' || c == 0x7f) {
-      fmt::format_to(std::back_inserter(quoted), "\\u{:04x}", static_cast<unsigned char>(c));
-    } else {
-      quoted += c;
-    }
-  }
-  return quoted + '"';
 }
 
 std::string ToJson(const metrics::Families& families) {

@@ -22,7 +22,4 @@ std::string ToPrometheus(const metrics::Families& families);
 // The buckets are those of metrics::kLatencyNanoseconds, and one without a bound; they are not cumulative.
 std::string ToJson(const metrics::Families& families);
 
-// Returns the text as a JSON string, in quotes.
-std::string QuoteJson(std::string_view text);
-
 }  // namespace penstock::watch

@@ -11,16 +11,19 @@
 #include <charconv>
 #include <cstdarg>
 #include <cstdio>
+#include <cstring>
 #include <utility>
 
 #include "base/data.h"
 #include "base/log.h"
+#include "watch/host_header.h"
 
 namespace penstock::watch {
 namespace {
 
 constexpr unsigned kThreads = 2;
 constexpr unsigned kConnections = 32;  // of all threads; see kOtherDescriptors
+constexpr unsigned kOfOneAddress = 8;
 constexpr unsigned kIdleSeconds = 10;  // a connection without progress is closed
 constexpr int kBacklog = 64;
 
@@ -63,6 +66,14 @@ MHD_Result Send(MHD_Connection* connection, const Response& response, const char
   return queued;
 }
 
+// Leaves the path as the client has sent it: no page has a name with "%". Decoded, "%00" would end the path.
+size_t KeepPath(void* /*unused*/, MHD_Connection* /*unused*/, char* path) { return std::strlen(path); }
+
+int SocketOf(MHD_Connection* connection) {
+  const MHD_ConnectionInfo* const info = MHD_get_connection_info(connection, MHD_CONNECTION_INFO_CONNECTION_FD);
+  return info ? info->connect_fd : -1;
+}
+
 void Log(void* /*unused*/, const char* format, va_list arguments) {
   char line[256];
   std::vsnprintf(line, sizeof line, format, arguments);
@@ -74,15 +85,21 @@ void Log(void* /*unused*/, const char* format, va_list arguments) {
 struct HttpServer::Callbacks {
   static MHD_Result Handle(void* server, MHD_Connection* connection, const char* path, const char* verb,
                            const char* /*version*/, const char* /*upload*/, size_t* upload_size, void** seen) {
-    const auto& self = *static_cast<const HttpServer*>(server);
+    auto& self = *static_cast<HttpServer*>(server);
     // The library calls once for the head, and again for each part of a body, which is not read.
     if (!*seen) {
       *seen = connection;
+      self.ages_.HasHead(SocketOf(connection));
       return MHD_YES;
     }
     if (*upload_size > 0) {
       *upload_size = 0;
       return MHD_YES;
+    }
+    const char* const host = MHD_lookup_connection_value(connection, MHD_HEADER_KIND, MHD_HTTP_HEADER_HOST);
+    if (self.checks_host_ && host && !NamesThisHost(host, self.own_name_)) {
+      return Send(connection,
+                  {.status = 421, .body = "this is not a name of this host: ask for an address or localhost\n"});
     }
     const std::string_view method = verb;
     if (method != MHD_HTTP_METHOD_GET && method != MHD_HTTP_METHOD_HEAD) {
@@ -92,32 +109,48 @@ struct HttpServer::Callbacks {
     if (page == self.pages_.end()) return Send(connection, {.status = MHD_HTTP_NOT_FOUND, .body = "no such page\n"});
     return Send(connection, page->second());
   }
+
+  // The library calls this before it closes the socket.
+  static void Note(void* server, MHD_Connection* connection, void** /*unused*/, MHD_ConnectionNotificationCode code) {
+    ConnectionAges& ages = static_cast<HttpServer*>(server)->ages_;
+    const int socket = SocketOf(connection);
+    code == MHD_CONNECTION_NOTIFY_STARTED ? ages.Begin(socket) : ages.Forget(socket);
+  }
 };
 
-HttpServer::HttpServer(Pages pages) : pages_(std::move(pages)) {}
+HttpServer::HttpServer(Pages pages, ConnectionAges::Limits limits) : pages_(std::move(pages)), ages_(limits) {
+  char name[256] = "";
+  ::gethostname(name, sizeof name - 1);
+  own_name_ = name;
+}
 
 HttpServer::~HttpServer() {
   if (daemon_) MHD_stop_daemon(daemon_);
 }
 
-SetupResult<std::unique_ptr<HttpServer>> HttpServer::Open(const SocketAddress& address, Pages pages) {
+SetupResult<std::unique_ptr<HttpServer>> HttpServer::Open(const SocketAddress& address, Pages pages,
+                                                          ConnectionAges::Limits limits) {
   SocketAddress local = address;
   PENSTOCK_TRY(FileDescriptor socket, Listen(local));
-  return Adopt(std::move(socket), std::move(pages));
+  return Adopt(std::move(socket), std::move(pages), limits);
 }
 
-SetupResult<std::unique_ptr<HttpServer>> HttpServer::Adopt(FileDescriptor socket, Pages pages) {
-  std::unique_ptr<HttpServer> server(new HttpServer(std::move(pages)));
+SetupResult<std::unique_ptr<HttpServer>> HttpServer::Adopt(FileDescriptor socket, Pages pages,
+                                                           ConnectionAges::Limits limits) {
+  std::unique_ptr<HttpServer> server(new HttpServer(std::move(pages), limits));
   auto size = static_cast<socklen_t>(server->local_.capacity());
   if (::getsockname(socket.get(), server->local_.data(), &size) != 0) {
     return std::unexpected(SetupError{fmt::format("--metrics: not a socket: {}", DescribeErrno(errno))});
   }
   server->local_.resize(size);
+  server->checks_host_ = server->local_.address().is_loopback();
   const int duplicate = ::fcntl(socket.get(), F_DUPFD_CLOEXEC, 0);  // the daemon closes it
   server->daemon_ = MHD_start_daemon(
       MHD_USE_EPOLL_INTERNAL_THREAD | MHD_USE_ERROR_LOG, 0, nullptr, nullptr, &Callbacks::Handle, server.get(),
       MHD_OPTION_EXTERNAL_LOGGER, &Log, nullptr, MHD_OPTION_LISTEN_SOCKET, duplicate, MHD_OPTION_THREAD_POOL_SIZE,
-      kThreads, MHD_OPTION_CONNECTION_LIMIT, kConnections, MHD_OPTION_CONNECTION_TIMEOUT, kIdleSeconds, MHD_OPTION_END);
+      kThreads, MHD_OPTION_CONNECTION_LIMIT, kConnections, MHD_OPTION_PER_IP_CONNECTION_LIMIT, kOfOneAddress,
+      MHD_OPTION_NOTIFY_CONNECTION, &Callbacks::Note, server.get(), MHD_OPTION_UNESCAPE_CALLBACK, &KeepPath, nullptr,
+      MHD_OPTION_CONNECTION_TIMEOUT, kIdleSeconds, MHD_OPTION_END);
   if (duplicate < 0 || !server->daemon_) {
     return std::unexpected(SetupError{fmt::format("--metrics: cannot serve on {}", fmt::streamed(server->local_))});
   }

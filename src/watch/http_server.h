@@ -10,6 +10,7 @@
 #include "base/address.h"
 #include "base/data.h"
 #include "base/result.h"
+#include "watch/connection_ages.h"
 
 struct MHD_Daemon;
 
@@ -22,8 +23,9 @@ struct Response {
 };
 
 // Answers GET (and HEAD) for the paths that it is given, each by a function. Everything else is 404 or 405. It has a
-// fixed number of threads of its own, and a limit on connections. Readers that are slow hold a connection, but no
-// thread, and are disconnected if they make no progress.
+// fixed number of threads of its own, and a limit on connections, in total and for one address. Peers that are slow
+// hold a connection, but no thread, and only for a while (ConnectionAges). If the server listens on a loopback address,
+// it answers only requests to names of this host (NamesThisHost).
 class HttpServer {
  public:
   // Called on one of the server's threads, several at the same time.
@@ -31,9 +33,11 @@ class HttpServer {
   using Pages = std::map<std::string, Page, std::less<>>;
 
   // Listens on the address. With port 0 the system chooses a port. The error is for the operator.
-  static SetupResult<std::unique_ptr<HttpServer>> Open(const SocketAddress& address, Pages pages);
+  static SetupResult<std::unique_ptr<HttpServer>> Open(const SocketAddress& address, Pages pages,
+                                                       ConnectionAges::Limits limits = {});
   // Takes a socket that listens already, such as one that the service manager passes.
-  static SetupResult<std::unique_ptr<HttpServer>> Adopt(FileDescriptor socket, Pages pages);
+  static SetupResult<std::unique_ptr<HttpServer>> Adopt(FileDescriptor socket, Pages pages,
+                                                        ConnectionAges::Limits limits = {});
   // Waits until no page is being made.
   ~HttpServer();
   HttpServer(const HttpServer&) = delete;
@@ -42,10 +46,13 @@ class HttpServer {
   const SocketAddress& local() const { return local_; }
 
  private:
-  explicit HttpServer(Pages pages);
+  HttpServer(Pages pages, ConnectionAges::Limits limits);
   struct Callbacks;
 
   const Pages pages_;
+  ConnectionAges ages_;
+  std::string own_name_;  // of this host
+  bool checks_host_ = false;
   MHD_Daemon* daemon_ = nullptr;
   SocketAddress local_;
 };

@@ -37,7 +37,7 @@ std::string Ask(const SocketAddress& server, const std::string& request) {
 }
 
 std::string Get(const SocketAddress& server, const std::string& path) {
-  return Ask(server, "GET " + path + " HTTP/1.1\r\nHost: x\r\n\r\n");
+  return Ask(server, "GET " + path + " HTTP/1.1\r\nHost: localhost\r\n\r\n");
 }
 
 std::unique_ptr<HttpServer> Serve(HttpServer::Pages pages) {
@@ -70,7 +70,8 @@ TEST(HttpServerTest, ServesNothingElse) {
 TEST(HttpServerTest, RefusesOtherMethods) {
   const auto server = Serve({{"/a", [] { return Response{.body = "hello"}; }}});
   for (const std::string method : {"POST", "PUT", "DELETE", "OPTIONS"}) {
-    const std::string answer = Ask(server->local(), method + " /a HTTP/1.1\r\nHost: x\r\nContent-Length: 0\r\n\r\n");
+    const std::string answer =
+        Ask(server->local(), method + " /a HTTP/1.1\r\nHost: localhost\r\nContent-Length: 0\r\n\r\n");
     EXPECT_THAT(answer, Not(HasSubstr("hello"))) << method;
     EXPECT_THAT(answer, StartsWith("HTTP/1.1 4")) << method;
   }
@@ -78,7 +79,7 @@ TEST(HttpServerTest, RefusesOtherMethods) {
 
 TEST(HttpServerTest, HeadHasNoBody) {
   const auto server = Serve({{"/a", [] { return Response{.body = "hello"}; }}});
-  const std::string answer = Ask(server->local(), "HEAD /a HTTP/1.1\r\nHost: x\r\n\r\n");
+  const std::string answer = Ask(server->local(), "HEAD /a HTTP/1.1\r\nHost: localhost\r\n\r\n");
   EXPECT_THAT(answer, HasSubstr("Content-Length: 5\r\n"));
   EXPECT_THAT(answer, Not(HasSubstr("hello")));
 }
@@ -94,8 +95,55 @@ TEST(HttpServerTest, SaysWhichPortIsTaken) {
 TEST(HttpServerTest, ServesWhileOthersSendNothing) {
   const auto server = Serve({{"/a", [] { return Response{.body = "hello"}; }}});
   std::vector<FileDescriptor> idle;
-  for (int i = 0; i < 20; ++i) idle.push_back(Connect(server->local()));
+  for (int i = 0; i < 7; ++i) idle.push_back(Connect(server->local()));
   EXPECT_THAT(Get(server->local(), "/a"), HasSubstr("hello"));
+}
+
+// Returns a connection from an address of this host, for whose end the test waits at most some seconds.
+FileDescriptor ConnectFrom(const char* address, const SocketAddress& to) {
+  FileDescriptor socket(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  const SocketAddress from(asio::ip::make_address(address), 0);
+  EXPECT_EQ(::bind(socket.get(), from.data(), static_cast<socklen_t>(from.size())), 0);
+  EXPECT_EQ(::connect(socket.get(), to.data(), static_cast<socklen_t>(to.size())), 0);
+  const timeval patience{.tv_sec = 20, .tv_usec = 0};
+  ::setsockopt(socket.get(), SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof patience);
+  return socket;
+}
+
+TEST(HttpServerTest, OneAddressTakesOnlyAShareOfTheConnections) {
+  const auto server = Serve({{"/a", [] { return Response{.body = "hello"}; }}});
+  std::vector<FileDescriptor> idle;
+  for (int i = 0; i < 40; ++i) idle.push_back(ConnectFrom("127.0.0.2", server->local()));
+  EXPECT_THAT(Get(server->local(), "/a"), HasSubstr("hello"));
+}
+
+TEST(HttpServerTest, DisconnectsAPeerWhoseRequestDoesNotEnd) {
+  auto server = HttpServer::Open(Loopback(), {{"/a", [] { return Response{.body = "hello"}; }}},
+                                 {.head = std::chrono::milliseconds(100), .whole = std::chrono::seconds(20)});
+  ASSERT_TRUE(server);
+  const FileDescriptor slow = ConnectFrom("127.0.0.1", (*server)->local());
+  const std::string part = "GET /a HTTP/1.1\r\nHost: localhost\r\nX: ";
+  EXPECT_GT(::send(slow.get(), part.data(), part.size(), MSG_NOSIGNAL), 0);
+  char octet;
+  EXPECT_LE(::recv(slow.get(), &octet, 1, 0), 0);
+  EXPECT_NE(errno, EAGAIN) << "the server has kept the connection";
+}
+
+TEST(HttpServerTest, AnswersOnlyToNamesOfThisHost) {
+  const auto server = Serve({{"/a", [] { return Response{.body = "hello"}; }}});
+  const auto ask = [&](const std::string& host) {
+    return Ask(server->local(), "GET /a HTTP/1.1\r\nHost: " + host + "\r\n\r\n");
+  };
+  EXPECT_THAT(ask("127.0.0.1:9469"), HasSubstr("hello"));
+  EXPECT_THAT(ask("evil.example:9469"), StartsWith("HTTP/1.1 421 "));
+  EXPECT_THAT(ask("evil.example:9469"), Not(HasSubstr("hello")));
+  EXPECT_THAT(Ask(server->local(), "GET /a HTTP/1.0\r\n\r\n"), HasSubstr("hello")) << "no browser asks without a name";
+}
+
+TEST(HttpServerTest, DoesNotDecodePaths) {
+  const auto server = Serve({{"/", [] { return Response{.body = "hello"}; }}});
+  EXPECT_THAT(Get(server->local(), "/%00"), StartsWith("HTTP/1.1 404 "));
+  EXPECT_THAT(Get(server->local(), "/%2e"), StartsWith("HTTP/1.1 404 "));
 }
 
 TEST(HttpServerTest, ServesIpv6) {

@@ -278,7 +278,49 @@ def first_minute(scratch):
             for version in ("3", "4.0", "4.2"):
                 at = server.url("/put", transport).replace("vers=3", f"vers={version}")
                 ok("cp", f"{scratch}/file", at)
-                refused("cp", f"{scratch}/file", at + "&noresvport", mentions=["permission denied"])
+                refused("cp", f"{scratch}/file", at + "&noresvport", mentions=["permission denied", "no_root_squash"])
+        said = server.expect_line("is refused something in the export / as root")
+        assert "port is below 1024" in said and "no_root_squash" in said, said
+
+
+def squashed_root(scratch):
+    """Root that an export squashes cannot copy a file into root's directory. Its command and the server's log name the
+    option that allows it, once for each export."""
+    if os.geteuid() != 0:
+        raise Skip("needs root: only root can be squashed")
+    make(f"{scratch}/file", 1000)
+    exports = {"/root": "root_squash", "/all": "all_squash", "/none": "no_root_squash"}
+    for path in exports:
+        os.makedirs(f"{scratch}{path}", mode=0o755)
+    with Server({path: f"{scratch}{path}:{option}" for path, option in exports.items()}) as server:
+        for transport in TRANSPORTS:
+            for version in ("3", "4.0", "4.2"):
+                def url(path):
+                    return server.url(f"{path}/put", transport).replace("vers=3", f"vers={version}")
+
+                ok("cp", f"{scratch}/file", url("/none"))
+                for path in ("/root", "/all"):
+                    refused("cp", f"{scratch}/file", url(path), mentions=["permission denied", "no_root_squash"])
+        assert "option no_root_squash lets it be root" in server.expect_line("in the export /root as root, which is user 65534")
+        assert "all_squash" in server.expect_line("in the export /all as root, which is user 65534")
+        assert len([line for line in server.lines if "is refused something" in line]) == 2, server.lines
+
+
+def program(scratch):
+    """The server's host executes a program as soon as a client has written it and closed it (no ETXTBSY)."""
+    os.makedirs(f"{scratch}/export")
+    with Server({"/": f"{scratch}/export:no_root_squash"}) as server:
+        for transport in TRANSPORTS:
+            for version in ("3", "4.0", "4.2"):
+                for size in (10, 3 << 20):
+                    with open(f"{scratch}/source", "w") as source:
+                        source.write("#!/bin/sh\nexit 7\n" + "#" * size)
+                    name = f"{transport}-{version}-{size}"
+                    with open(f"{scratch}/export/{name}", "w"):
+                        os.chmod(f"{scratch}/export/{name}", 0o755)
+                    for _ in range(5):
+                        ok("cp", f"{scratch}/source", server.url(f"/{name}", transport).replace("vers=3", f"vers={version}"))
+                        assert subprocess.run([f"{scratch}/export/{name}"], check=False).returncode == 7, name
 
 
 def networks(scratch):
@@ -415,4 +457,5 @@ def no_server(scratch):
 
 main({case.__name__: case for case in (
     rdma, tcp, versions, directory_argument, bad_directory, directory_gone, rdma_choice, busy_port, no_permission, stops_cleanly, restarts_on_its_ports,
-    read_only, squash, access_control_list, first_minute, networks, secure, reserved_ports, bench, full, memory_option, no_server)})
+    read_only, squash, access_control_list, first_minute, squashed_root, program, networks, secure, reserved_ports, bench, full, memory_option,
+    no_server)})

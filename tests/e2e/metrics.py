@@ -1,6 +1,7 @@
 #!/usr/bin/python3
 """`penstock serve --metrics`: every metric of docs/metrics.md appears and moves, and the pages beside them."""
 
+import http.client
 import json
 import os
 import re
@@ -309,16 +310,29 @@ def pages(scratch):
 
 
 def slow_readers(scratch):
-    """Readers that ask for nothing, or do not take their answers, disturb no client and cannot keep others away for long."""
+    """Readers that ask for nothing, or do not take their answers, disturb no client. They do not keep readers at other
+    addresses away, and those at their own address only for a while."""
     folder = folder_of(scratch)
     with Watched({"/": f"{folder}:no_root_squash"}) as server:
-        idle = [socket.create_connection(("127.0.0.1", server.metrics_port)) for _ in range(12)]
-        for each in idle[:6]:
-            each.sendall(b"GET /metrics HTTP/1.1\r\n")
+        def connect(address):
+            idle = [socket.create_connection(("127.0.0.1", server.metrics_port), source_address=(address, 0)) for _ in range(12)]
+            for each in idle[:6]:
+                each.sendall(b"GET /metrics HTTP/1.1\r\n")
+            return idle
+
+        def answers():
+            try:
+                return server.page("/healthz")[0] == 200
+            except (http.client.HTTPException, OSError):
+                return False
+
+        idle = connect("127.0.0.2")
+        assert answers(), "readers at another address keep this one away"
+        idle += connect("127.0.0.1")
         for transport in TRANSPORTS:
             ok("cp", "-q", url_of(server, "/file", transport), f"{scratch}/got")
             assert digest(f"{scratch}/got") == digest(f"{folder}/file")
-        wait_until(lambda: server.page("/healthz")[0] == 200, "idle readers keep others away")
+        wait_until(answers, "idle readers keep others away")
         for each in idle:
             each.close()
 

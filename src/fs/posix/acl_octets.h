@@ -21,5 +21,8 @@ inline constexpr const char* kDefaultAcl = "system.posix_acl_default";
 std::vector<std::byte> OctetsOfAcl(const Acl& acl);
 // Fails with kServerFault for octets that the kernel never returns.
 Result<Acl> AclOfOctets(ConstBytes octets);
+// Reads a list of an open object. Returns an empty list if the object has none, or cannot have one. Not for symbolic
+// links: the call would follow them.
+Result<Acl> ReadAcl(int fd, const char* name);
 
 }  // namespace penstock::fs::posix

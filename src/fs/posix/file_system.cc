@@ -185,11 +185,23 @@ Task<Changed<WriteReply>> FileSystem::Write(const RequestContext& context, const
   if (!changed.result || stability == Stability::kUnstable) co_return changed;
   // Without the file's lock, so that other calls may write meanwhile and share the sync.
   const auto open = [&](Patience patience) { return (*object)->Writer(patience); };
-  const Result<SharedFile> written = co_await AtOnceOrElsewhere(context, pool_, WorkKind::kData, open);
+  Result<SharedFile> written = co_await AtOnceOrElsewhere(context, pool_, WorkKind::kData, open);
   const bool data_only = stability == Stability::kDataSync;
   Result<void> synced = std::unexpected(written ? Error::kIo : written.error());
   if (written) synced = co_await syncs_.Sync(context, WorkKind::kData, *object, *written, data_only);
   if (!synced) changed.result = std::unexpected(synced.error());
+  // A client writes a small file by one stable call, without a COMMIT. Nothing else tells that it is done with the
+  // file, and the host must be able to execute it when the client has the reply.
+  const bool is_whole =
+      changed.result && offset == 0 && changed.object.after && changed.object.after->size == data.size();
+  if (is_whole) {
+    written = std::unexpected(Error::kIo);
+    const auto drop = [&] {
+      (*object)->DropWriter();
+      return true;
+    };
+    co_await OnPool(context, pool_, WorkKind::kMetadata, drop);
+  }
   co_return changed;
 }
 

@@ -33,6 +33,8 @@ struct Options {
   std::vector<std::filesystem::path> others{};
   // Further directories that clients do not reach through this export. They may be missing.
   std::vector<std::filesystem::path> hidden{};
+  // Whose rights decide what a caller may do.
+  CallerRights rights = CallerRights::kBest;
   // Whether changes of names and attributes reach the disk before their reply, as RFC 1813 §4.8 requires.
   bool sync_metadata = true;
   // Data of at least this size is returned as a range of the open file, which transports send without a copy.
@@ -51,7 +53,8 @@ struct Options {
 // shows as a name that cannot be looked up (kAccess). Symbolic links are never followed.
 //
 // A server that root starts acts as each caller in turn. A server that another user starts acts as that user for all
-// callers.
+// callers, but checks what each caller may do (CallerRights). What such callers create belongs to the server's user,
+// and the creator counts as the owner for as long as CreatorMark says.
 //
 // Opening raises the process's limit of open files as far as it may (OpenObjects::MaxDescriptors). Two more settings
 // are left to the host process, which makes them before the first call:

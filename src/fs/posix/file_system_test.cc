@@ -57,6 +57,15 @@ TEST_P(PosixTest, CommittedFileCanBeExecuted) {
   EXPECT_EQ(WEXITSTATUS(std::system((exported() / "script").c_str())), 7);
 }
 
+TEST_P(PosixTest, FileThatOneStableWriteFilledCanBeExecuted) {
+  for (const Stability stability : {Stability::kDataSync, Stability::kFileSync}) {
+    const Handle file = Make(root_, "script", 0755);
+    ASSERT_TRUE(Write(file, 0, "#!/bin/sh\nexit 7\n", stability).result);
+    EXPECT_EQ(WEXITSTATUS(std::system((exported() / "script").c_str())), 7);
+    ASSERT_TRUE(Remove(root_, "script").result);
+  }
+}
+
 // The octets of an access control list for the kernel: version 2, then { tag, permissions, id } for each entry.
 std::string AclOf(std::initializer_list<std::array<uint32_t, 3>> entries) {
   std::string octets("\2\0\0\0", 4);

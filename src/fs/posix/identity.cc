@@ -51,7 +51,9 @@ bool CanActAsOthers() {
 
 }  // namespace
 
-ServerIdentity::ServerIdentity() : uid_(::geteuid()), gid_(::getegid()), acts_as_callers_(CanActAsOthers()) {
+ServerIdentity::ServerIdentity(CallerRights rights)
+    : uid_(::geteuid()), gid_(::getegid()), mode_(rights == CallerRights::kOfServer ? Mode::kIsItself : Mode::kChecks) {
+  if (rights == CallerRights::kBest && CanActAsOthers()) mode_ = Mode::kActs;
   groups_.resize(std::max(::getgroups(0, nullptr), 0));
   groups_.resize(std::max(::getgroups(static_cast<int>(groups_.size()), groups_.data()), 0));
 }

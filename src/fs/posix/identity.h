@@ -1,4 +1,5 @@
-// Acts as the caller of a request, so that the kernel checks what the caller may do.
+// Acts as the caller of a request, so that the kernel checks what the caller may do. Without root's rights the server
+// cannot do that, and Tree checks it instead (tree_permission.cc).
 #pragma once
 
 #include <sys/types.h>
@@ -9,23 +10,37 @@
 
 namespace penstock::fs::posix {
 
-// The identity of the server process. If root started it, it acts as each caller in turn; otherwise all callers act
-// as the server's user.
+// Whose rights decide what a caller may do.
+enum class CallerRights : uint8_t {
+  kBest,      // the caller's: the server acts as the caller if it has root's rights, else it is kChecked
+  kChecked,   // the caller's, within the rights of the server's user. Tree compares them with mode bits and lists
+  kOfServer,  // those of the server's user, for every caller. Also for a server that could act as its callers
+};
+
+// The identity of the server process, and what it means for callers.
 class ServerIdentity {
  public:
-  ServerIdentity();
+  explicit ServerIdentity(CallerRights rights = CallerRights::kBest);
 
-  bool acts_as_callers() const { return acts_as_callers_; }
+  bool acts_as_callers() const { return mode_ == Mode::kActs; }
+  // Whether the server acts as its own user for this caller, but must not do all that this user may do. The caller with
+  // the uid of the server's user is that user. Root that was not squashed may do what the server may do.
+  bool Checks(const Credentials& caller) const {
+    return mode_ == Mode::kChecks && caller.uid != uid_ && caller.uid != 0;
+  }
   // The credentials whose rights count: the caller's, or the server's own.
   Credentials Effective(const Credentials& caller) const {
-    return acts_as_callers_ ? caller : Credentials{uid_, gid_, groups_};
+    return acts_as_callers() || Checks(caller) ? caller : own();
   }
+  Credentials own() const { return {uid_, gid_, groups_}; }
 
  private:
+  enum class Mode : uint8_t { kActs, kChecks, kIsItself };
+
   uid_t uid_;
   gid_t gid_;
   std::vector<uint32_t> groups_;
-  bool acts_as_callers_;
+  Mode mode_;
 };
 
 // Takes CAP_SYS_RESOURCE from this thread and from the threads that it starts later. With it, root may exceed quotas

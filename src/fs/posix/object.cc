@@ -109,12 +109,16 @@ void Object::CloseWriter() {
   TakeWriter(taken);
 }
 
-bool Object::CloseUnusedWriter() {
+bool Object::CloseUnusedWriter(TimePoint now) {
   Files taken;
   const std::unique_lock lock = Lock(Patience::kNone);
   if (!lock) return false;
   if (writer_) {
-    if (std::exchange(writer_was_used_, false) || Uses(writer_) || !CanOpen(W_OK)) return false;
+    if (std::exchange(writer_was_used_, false) || Uses(writer_)) {
+      writer_idle_since_ = now;
+      return false;
+    }
+    if (!CanOpen(W_OK) && (pinned() || now - writer_idle_since_ < kKeptUnused)) return false;
     TakeWriter(taken);
   }
   writer_noted_ = false;

@@ -6,6 +6,8 @@
 #include <mutex>
 #include <optional>
 
+#include "base/timer.h"
+#include "fs/posix/creator_mark.h"
 #include "fs/posix/path.h"
 #include "fs/posix/stat.h"
 
@@ -48,9 +50,12 @@ class Object : public std::enable_shared_from_this<Object> {
   void DropWriter();
   // Closes the descriptor for writing of a file that no client has open, even if it could not be opened again.
   void CloseWriter();
-  // Closes the descriptor for writing if it was not used since the last call. Returns false if a later call may have
-  // work to do.
-  bool CloseUnusedWriter();
+  // Closes the descriptor for writing if it was not used since the last call. One that the server's user could not open
+  // again is closed if no client of version 4 has the file open, and if it was unused for kKeptUnused. Returns false if
+  // a later call may have work to do.
+  bool CloseUnusedWriter(TimePoint now);
+  // As long as its creator counts as the owner.
+  static constexpr auto kKeptUnused = CreatorMark::kLasts;
   // Closes the descriptors for reading and writing that are unused and can be opened again. Returns their number.
   size_t CloseUnused();
   // The number of descriptors that are closed when the object is destroyed.
@@ -65,6 +70,9 @@ class Object : public std::enable_shared_from_this<Object> {
 
   // Whether the object is kept after its last name was removed.
   bool pinned() const { return pinned_.load(std::memory_order_relaxed); }
+
+  // Who created the object, if this server did and its user owns it instead.
+  CreatorMark creator;
 
   // Held during a change and while the attributes before and after it are read (wcc_data), so that no other change by
   // this server intervenes. It does not exclude changes by other programs of the machine.
@@ -100,6 +108,7 @@ class Object : public std::enable_shared_from_this<Object> {
   SharedFile reader_;
   SharedFile writer_;
   bool writer_was_used_ = false;  // since the last CloseUnusedWriter()
+  TimePoint writer_idle_since_;   // the last CloseUnusedWriter() that found it used
   bool writer_noted_ = false;     // OpenObjects will call CloseUnusedWriter()
   bool acl_read_ = false;         // whether the list was read at least once
   bool acl_known_ = false;

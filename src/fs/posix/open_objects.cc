@@ -162,9 +162,10 @@ void OpenObjects::CloseUnusedWriters() {
     const std::lock_guard lock(writers_mutex_);
     writers.swap(writers_);
   }
-  std::erase_if(writers, [](const std::weak_ptr<Object>& writer) {
+  const TimePoint now = std::chrono::steady_clock::now();
+  std::erase_if(writers, [now](const std::weak_ptr<Object>& writer) {
     const ObjectRef object = writer.lock();
-    return !object || object->CloseUnusedWriter();
+    return !object || object->CloseUnusedWriter(now);
   });
   const std::lock_guard lock(writers_mutex_);
   writers_.insert(writers_.end(), std::make_move_iterator(writers.begin()), std::make_move_iterator(writers.end()));

@@ -37,7 +37,7 @@ class OpenObjects final : public OpenFiles {
 
   // Closes up to `count` unused descriptors and returns their number. May block for a short time, without a lock.
   size_t GiveUp(size_t count) override;
-  // Closes the descriptors for writing that were not used since the last call. The server calls this about once a
+  // Closes the descriptors for writing that were not used since the last call. The server calls this some times a
   // second.
   void CloseUnusedWriters() override;
 

@@ -66,7 +66,7 @@ class OpenObjectsTest : public suite::FileSystemSuite {
   }
   Handle MakeProgram(const std::string& name) {
     const Handle file = Make(root_, name, 0755);
-    EXPECT_TRUE(Write(file, 0, "#!/bin/sh\nexit 7\n", Stability::kFileSync).result);
+    EXPECT_TRUE(Write(file, 0, "#!/bin/sh\nexit 7\n").result);
     return file;
   }
 
@@ -321,6 +321,27 @@ TEST_P(OpenObjectsTest, FileCanBeExecutedAfterItsLastPinIsReleased) {
   pin.reset();
   EXPECT_TRUE(TurnUntil(*backend().loop(), [&] { return CanBeExecuted("program"); }))
       << "a thread of the pool closes the file";
+}
+
+// The server's user may not open the file again, and its client may write more of it; but not for ever.
+TEST_P(OpenObjectsTest, KeepsAWriterThatCannotBeOpenedAgainForAWhile) {
+  Serve(1, 1000);
+  Make(root_, "program", 0555);
+  const std::string path = exported() / "program";
+  FileDescriptor writer(::open(path.c_str(), O_RDWR));
+  ASSERT_TRUE(writer);
+  const auto object = std::make_shared<Object>(root_, FileDescriptor(::open(path.c_str(), O_PATH)), FileType::kRegular,
+                                               objects_, std::make_shared<std::atomic<uint64_t>>(0));
+  object->Adopt(objects_->Share(std::move(writer)));
+  std::optional<AsCaller> without_override(std::in_place, ServerIdentity(), As(4242, 4242).credentials);
+  if (::faccessat(AT_FDCWD, path.c_str(), W_OK, AT_EACCESS) == 0) GTEST_SKIP() << "this user may open the file again";
+  const TimePoint start{std::chrono::hours(1)};
+  EXPECT_FALSE(object->CloseUnusedWriter(start)) << "it was used";
+  EXPECT_FALSE(object->CloseUnusedWriter(start + Object::kKeptUnused / 2));
+  object->DropWriter();
+  EXPECT_TRUE(object->OpenWriter());
+  EXPECT_TRUE(object->CloseUnusedWriter(start + Object::kKeptUnused));
+  EXPECT_FALSE(object->OpenWriter());
 }
 
 // A descriptor knows of failed writes. This knowledge must not be lost when it is closed.

@@ -26,6 +26,7 @@ SetupResult<std::vector<std::shared_ptr<FileSystem>>> ServedDirectories::Open(
     Options of_one;
     of_one.state_directory = options_.state_directory;
     of_one.export_name = each.export_name;
+    of_one.rights = options_.rights;
     of_one.leases = options_.leases;
     of_one.changes = changes_;
     of_one.objects = open_files_;

@@ -24,6 +24,8 @@ struct DirectoryToServe {
 struct ServedDirectoriesOptions {
   // Where file handles are kept from one run to the next: the path of the server's StateDirectory.
   std::filesystem::path state_directory;
+  // See Options::rights.
+  CallerRights rights = CallerRights::kBest;
   // See Options::leases. The host calls Server::LookAtLocalLeases() on each SIGIO.
   bool leases = false;
   // Descriptors that the process needs for connections and other uses, see OpenObjects::MaxDescriptors.
@@ -48,8 +50,8 @@ class ServedDirectories {
 
   // Shared by all file systems.
   const std::shared_ptr<OpenObjects>& open_files() const { return open_files_; }
-  // Whether the process has the rights to act as each caller (ServerIdentity). If false, every caller acts as the user
-  // that started the process.
+  // Whether the process has the rights to act as each caller (ServerIdentity). If false, it acts as the user that
+  // started it.
   static bool ActsAsCallers();
 
  private:

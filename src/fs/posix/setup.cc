@@ -133,7 +133,8 @@ SetupResult<std::unique_ptr<FileSystem>> FileSystem::Open(const stdfs::path& roo
       VolumeOf(fd.get(), options.changes ? options.changes : std::make_shared<ChangeCounters>());
   if (!volume) return Failure("cannot read the attributes of {}: {}", root.string(), ToString(volume.error()));
 
-  Tree::Parts parts{std::move(fd), *volume, nullptr, options.objects, options.sync_metadata, WriteVerifier(), {}};
+  Tree::Parts parts{std::move(fd),         *volume,         nullptr, options.objects,
+                    options.sync_metadata, WriteVerifier(), {},      options.rights};
   parts.covers = Covers(parts.root.get(), *volume, options.others, options.hidden);
   PENSTOCK_TRY(parts.handles, MakeHandles(root, parts.root.get(), *volume, parts.covers, options));
   if (!parts.objects) parts.objects = std::make_shared<OpenObjects>(OpenObjects::MaxDescriptors(0));

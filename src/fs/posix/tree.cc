@@ -29,12 +29,11 @@ timespec TimeSpecOf(const SetTime& time) {
 
 bool Sets(const NewAttributes& values, SetTime::How how) { return values.atime.how == how || values.mtime.how == how; }
 
-bool MayAccess(int fd, int mode) { return ::syscall(SYS_faccessat2, fd, "", mode, AT_EMPTY_PATH | AT_EACCESS) == 0; }
-
 }  // namespace
 
 Tree::Tree(Parts parts)
     : parts_(std::move(parts)),
+      server_(parts_.rights),
       root_handle_(parts_.handles->Root()),
       objects_(parts_.objects),
       verifier_(std::make_shared<std::atomic<uint64_t>>(parts_.verifier.value())) {}
@@ -117,20 +116,6 @@ void Tree::Renaming::Note() {
   if (before_ && after) tree_.NoteChange(BeforeOf(before_->attributes), after->attributes);
 }
 
-// The mode bits are checked here, without a system call. If there is an access control list, the kernel checks it,
-// asked by a thread that acts as the caller; a loop's thread never does so.
-std::optional<Rights> Tree::RightsTo(Object& object, const Attributes& attributes, const Credentials& caller,
-                                     Patience patience) const {
-  const Credentials effective = server_.Effective(caller);
-  if (effective.uid == 0) return RightsOf(attributes, effective);
-  const std::optional<bool> has_acl = object.HasAcl(attributes.ctime, patience);
-  if (!has_acl) return std::nullopt;
-  if (!*has_acl) return RightsOf(attributes, effective);
-  if (patience == Patience::kNone) return std::nullopt;
-  const AsCaller as_caller(server_, caller);
-  return Rights{MayAccess(object.fd(), R_OK), MayAccess(object.fd(), W_OK), MayAccess(object.fd(), X_OK)};
-}
-
 std::optional<Result<Attributes>> Tree::GetAttributes(const Handle& handle, Patience patience) {
   const std::optional<Result<ObjectRef>> object = Reach(handle, patience);
   if (!object) return std::nullopt;
@@ -194,17 +179,23 @@ Result<void> Tree::Apply(const Credentials& caller, Object& object, const Stat& 
   if (values.size) {
     PENSTOCK_CHECK(CheckRegular(object.type()));
     const Rights rights = RightsTo(object, stat.attributes, caller);
-    if (!MayWriteData(stat.attributes, server_.Effective(caller), rights)) return std::unexpected(Error::kAccess);
+    if (!MayWriteData(stat.attributes, JudgedAs(object, stat.attributes, caller), rights)) {
+      return std::unexpected(Error::kAccess);
+    }
     if (*values.size > INT64_MAX) return std::unexpected(Error::kFileTooBig);
     PENSTOCK_TRY(const SharedFile file, object.Writer());
     const AsCaller as_caller(server_, caller);  // so that the kernel clears set-id bits
     if (::ftruncate(file->get(), static_cast<off_t>(*values.size)) != 0) return LastError();
+    if (server_.Checks(caller)) DropSetId(caller, file->get(), stat.attributes);
   }
-  // A caller with write access may set the server's time. For other times, Set() lets the kernel decide.
+  // A caller with write access may set the server's time. For other times, CheckMaySet() or the kernel decides.
   if (Sets(values, SetTime::How::kServerTime)) {
     const Rights rights = RightsTo(object, stat.attributes, caller);
-    if (!MayWriteData(stat.attributes, server_.Effective(caller), rights)) return std::unexpected(Error::kAccess);
+    if (!MayWriteData(stat.attributes, JudgedAs(object, stat.attributes, caller), rights)) {
+      return std::unexpected(Error::kAccess);
+    }
   }
+  PENSTOCK_CHECK(CheckMaySet(caller, object, stat.attributes, values));
   return Set(caller, object.fd(), object.type(), values);
 }
 

@@ -34,6 +34,7 @@ class Tree {
     bool sync_metadata = true;
     WriteVerifier verifier;
     Covers covers;
+    CallerRights rights = CallerRights::kBest;
   };
   explicit Tree(Parts parts);
 
@@ -159,6 +160,34 @@ class Tree {
   std::optional<Result<Node>> FindNode(const Object& directory, std::string_view name, Patience patience);
   Result<Node> FindParent(const Object& directory, const Stat& stat);
 
+  // --- Permission (tree_permission.cc). The kernel decides for a thread that acts as the caller. The functions that
+  // return a Result<void> decide for callers whom the server checks itself (ServerIdentity::Checks), and allow
+  // everything to others.
+  //
+  // The credentials whose rights to the object count: the caller's, or those of the server's user.
+  Credentials JudgedAs(Object& object, const Attributes& attributes, const Credentials& caller) const;
+  bool CountsAsOwner(Object& object, const Attributes& attributes, const Credentials& caller) const {
+    return IsOwner(attributes, JudgedAs(object, attributes, caller));
+  }
+  // Checks that the caller may make this name in the directory. Fails with kExist if the name exists already.
+  Result<void> CheckMayCreate(const Credentials& caller, Object& directory, const std::string& name);
+  // Checks that the caller may take the name from the object that was found, if any was.
+  Result<void> CheckMayRemove(const Credentials& caller, Object& directory, const Result<Found>& found,
+                              std::string_view name);
+  Result<void> CheckMayRename(const Credentials& caller, Object& from, const Result<Found>& moved,
+                              const std::string& from_name, Object& to, const Result<Found>& replaced,
+                              const std::string& to_name);
+  Result<void> CheckMayLink(const Credentials& caller, Object& file, const Attributes& attributes);
+  // Checks owner, group, mode, and given times; Apply() checks the rest.
+  Result<void> CheckMaySet(const Credentials& caller, Object& object, const Attributes& attributes,
+                           const NewAttributes& values);
+  // A file with set-id bits would run with the rights of the server's user.
+  Result<void> CheckMode(const Credentials& caller, FileType type, std::optional<uint32_t> mode) const;
+  Result<void> CheckMayReadXattrs(const Credentials& caller, Object& object, const Attributes& attributes);
+  Result<void> CheckMayChangeXattrs(const Credentials& caller, Object& object, const Attributes& attributes);
+  // Records who created the object.
+  void MarkCreator(const Credentials& caller, Object& object) const;
+
   std::optional<Rights> RightsTo(Object& object, const Attributes& attributes, const Credentials& caller,
                                  Patience patience) const;
   Rights RightsTo(Object& object, const Attributes& attributes, const Credentials& caller) const {
@@ -219,7 +248,7 @@ class Tree {
   // Adds a new object to `touches` if attributes of its own were set.
   Result<void> TouchNew(const Handle& handle, const NewAttributes& set, Touches& touches);
   // Adds a file that was just created to the cache.
-  Result<Node> EnterNew(Object& directory, const std::string& name, SharedFile file);
+  Result<Node> EnterNew(const Credentials& caller, Object& directory, const std::string& name, SharedFile file);
   Result<Node> ReuseFile(const Credentials& caller, Object& directory, const std::string& name, const CreateHow& how,
                          Touches& touches);
   // The mode to create a new object with, if the client asked for `mode`.

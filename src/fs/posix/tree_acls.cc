@@ -1,4 +1,4 @@
-// Access control lists of a served tree. The kernel stores them and decides by them.
+// Access control lists of a served tree. The kernel stores them.
 #include <sys/stat.h>
 #include <sys/xattr.h>
 
@@ -7,29 +7,17 @@
 #include "fs/posix/tree.h"
 
 namespace penstock::fs::posix {
-namespace {
-
-// Returns an empty list if the object has none, or cannot have one.
-Result<Acl> ReadAcl(const Object& object, const char* name) {
-  std::vector<std::byte> octets(64 << 10);
-  const ssize_t size = ::getxattr(ProcPath(object.fd()).c_str(), name, octets.data(), octets.size());
-  if (size < 0 && (errno == ENODATA || errno == EOPNOTSUPP)) return Acl{};
-  if (size < 0) return LastError();
-  return AclOfOctets(ConstBytes(octets).first(static_cast<size_t>(size)));
-}
-
-}  // namespace
 
 Observed<Acls> Tree::GetAcls(const Handle& handle) {
   const auto get = [](Object& object, const Stat& stat) -> Result<Acls> {
     Acls acls;
     // A call by its path would follow a symbolic link.
     if (object.type() != FileType::kSymlink) {
-      PENSTOCK_TRY(acls.access, ReadAcl(object, kAccessAcl));
+      PENSTOCK_TRY(acls.access, ReadAcl(object.fd(), kAccessAcl));
     }
     if (acls.access.empty()) acls.access = AclOfMode(stat.attributes.mode);
     if (object.is_directory()) {
-      PENSTOCK_TRY(acls.defaults, ReadAcl(object, kDefaultAcl));
+      PENSTOCK_TRY(acls.defaults, ReadAcl(object.fd(), kDefaultAcl));
     }
     return acls;
   };
@@ -43,6 +31,7 @@ Changed<void> Tree::SetAcls(const Credentials& caller, const Handle& handle, con
     if (acls.defaults && !acls.defaults->empty() && (!object.is_directory() || !IsValid(*acls.defaults))) {
       return std::unexpected(Error::kInvalid);
     }
+    if (server_.Checks(caller) && !CountsAsOwner(object, stat.attributes, caller)) return std::unexpected(Error::kPerm);
     object.ForgetAcl();
     if (acls.access) PENSTOCK_CHECK(SetAccessAcl(caller, object, stat.attributes, *acls.access));
     if (acls.defaults && object.is_directory()) PENSTOCK_CHECK(SetDefaultAcl(caller, object, *acls.defaults));

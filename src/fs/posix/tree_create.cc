@@ -76,6 +76,7 @@ Result<Node> Tree::FinishNew(const Credentials& caller, Object& directory, const
     if (set_id != 0) rest.mode = attributes.mode | set_id;
     PENSTOCK_CHECK(Set(caller, found.fd.get(), attributes.type, rest));
     PENSTOCK_TRY(const Node node, *FindNode(directory, name, Patience::kMayBlock));
+    if (const ObjectRef object = objects_.Find(node.handle)) MarkCreator(caller, *object);
     PENSTOCK_CHECK(TouchNew(node.handle, rest, touches));
     return node;
   };
@@ -111,6 +112,8 @@ Result<Node> Tree::CreateFile(const Credentials& caller, Object& directory, cons
     attributes.atime = times.atime;
     attributes.mtime = times.mtime;
   }
+  PENSTOCK_CHECK(CheckMayCreate(caller, directory, name));
+  PENSTOCK_CHECK(CheckMode(caller, FileType::kRegular, attributes.mode));
   const uint32_t mode = FirstMode(directory, attributes.mode.value_or(kFileMode) & 07777, attributes.umask);
   FileDescriptor made = objects_.all()->Open([&] {
     const AsCaller as_caller(server_, caller);
@@ -129,7 +132,7 @@ Result<Node> Tree::CreateFile(const Credentials& caller, Object& directory, cons
   }
   const NewAttributes rest = WithoutMode(attributes);
   if (const Result<void> set = Set(caller, file->get(), FileType::kRegular, rest); !set) return give_up(set.error());
-  Result<Node> node = EnterNew(directory, name, std::move(file));
+  Result<Node> node = EnterNew(caller, directory, name, std::move(file));
   if (!node) return give_up(node.error());
   if (const auto touched = TouchNew(node->handle, rest, touches); !touched) return give_up(touched.error());
   return node;
@@ -143,12 +146,13 @@ Result<void> Tree::TouchNew(const Handle& handle, const NewAttributes& set, Touc
   return {};
 }
 
-Result<Node> Tree::EnterNew(Object& directory, const std::string& name, SharedFile file) {
+Result<Node> Tree::EnterNew(const Credentials& caller, Object& directory, const std::string& name, SharedFile file) {
   PENSTOCK_TRY(const Stat stat, posix::StatOf(file->get(), parts_.volume));
   PENSTOCK_TRY(const Handle handle, parts_.handles->HandleOf(file->get(), stat, directory.handle(), name));
   PENSTOCK_TRY(FileDescriptor path, objects_.all()->OpenResult([&] { return Reopen(file->get(), O_PATH); }));
   PENSTOCK_TRY(const ObjectRef object, Enter(handle, std::move(path), FileType::kRegular));
   object->Adopt(std::move(file));
+  MarkCreator(caller, *object);
   return Node{handle, stat.attributes};
 }
 
@@ -191,6 +195,7 @@ Changed<Node> Tree::MakeDirectory(const Credentials& caller, const Handle& handl
     PENSTOCK_CHECK(CheckOrdinaryName(name, NAME_MAX, kDotsWhenCreating));
     if (attributes.size) return std::unexpected(Error::kInvalid);
     const std::string entry(name);
+    PENSTOCK_CHECK(CheckMayCreate(caller, directory, entry));
     {
       const AsCaller as_caller(server_, caller);
       const uint32_t mode = FirstMode(directory, attributes.mode.value_or(kDirectoryMode) & 01777, attributes.umask);
@@ -207,6 +212,7 @@ Changed<Node> Tree::MakeSymlink(const Credentials& caller, const Handle& handle,
     PENSTOCK_CHECK(CheckOrdinaryName(name, NAME_MAX, kDotsWhenCreating));
     if (target.empty() || target.find('\0') != target.npos) return std::unexpected(Error::kInvalid);
     const std::string entry(name);
+    PENSTOCK_CHECK(CheckMayCreate(caller, directory, entry));
     {
       const AsCaller as_caller(server_, caller);
       if (::symlinkat(std::string(target).c_str(), directory.fd(), entry.c_str()) != 0) return LastError();
@@ -224,6 +230,8 @@ Changed<Node> Tree::MakeNode(const Credentials& caller, const Handle& handle, st
     }
     PENSTOCK_CHECK(CheckOrdinaryName(name, NAME_MAX, kDotsWhenCreating));
     const std::string entry(name);
+    PENSTOCK_CHECK(CheckMayCreate(caller, directory, entry));
+    PENSTOCK_CHECK(CheckMode(caller, type.type, attributes.mode));
     const uint32_t wanted = attributes.mode.value_or(kFileMode) & 07777;
     const mode_t mode = FormatOf(type.type) | FirstMode(directory, wanted, attributes.umask);
     const dev_t number = device ? makedev(type.device.major, type.device.minor) : 0;

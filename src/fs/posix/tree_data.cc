@@ -19,7 +19,7 @@ std::optional<Result<SharedFile>> Tree::OpenToRead(const Credentials& caller, Ob
   if (const auto regular = CheckRegular(object.type()); !regular) return std::unexpected(regular.error());
   const std::optional<Rights> rights = RightsTo(object, attributes, caller, patience);
   if (!rights) return std::nullopt;
-  if (!MayReadData(attributes, server_.Effective(caller), *rights)) return std::unexpected(Error::kAccess);
+  if (!MayReadData(attributes, JudgedAs(object, attributes, caller), *rights)) return std::unexpected(Error::kAccess);
   return object.Reader(patience);
 }
 
@@ -28,7 +28,7 @@ std::optional<Result<SharedFile>> Tree::OpenToWrite(const Credentials& caller, O
   if (const auto regular = CheckRegular(object.type()); !regular) return std::unexpected(regular.error());
   const std::optional<Rights> rights = RightsTo(object, attributes, caller, patience);
   if (!rights) return std::nullopt;
-  if (!MayWriteData(attributes, server_.Effective(caller), *rights)) return std::unexpected(Error::kAccess);
+  if (!MayWriteData(attributes, JudgedAs(object, attributes, caller), *rights)) return std::unexpected(Error::kAccess);
   return object.Writer(patience);
 }
 

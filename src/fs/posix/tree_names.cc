@@ -95,6 +95,7 @@ Changed<void> Tree::Unlink(const Credentials& caller, const Handle& handle, std:
     // kernel.
     const Result<Found> victim = *Find(directory, name, Patience::kMayBlock);
     if (!victim && IsOurs(victim.error())) return std::unexpected(victim.error());
+    PENSTOCK_CHECK(CheckMayRemove(caller, directory, victim, name));
     const Result<Handle> gone =
         victim ? HandleOf(directory, name, *victim) : Result<Handle>(std::unexpected(victim.error()));
     std::optional<Renaming> unlinked;
@@ -125,6 +126,7 @@ Result<bool> Tree::RenameEntry(const Credentials& caller, Object& from, const st
   }
   const bool same = moved && replaced && moved->stat.device == replaced->stat.device &&
                     moved->stat.attributes.fileid == replaced->stat.attributes.fileid;
+  if (!same) PENSTOCK_CHECK(CheckMayRename(caller, from, moved, from_name, to, replaced, to_name));
   Result<Handle> gone = std::unexpected(Error::kNoEnt);
   if (replaced && !same) gone = HandleOf(to, to_name, *replaced);
   std::optional<Renaming> unlinked;
@@ -210,6 +212,8 @@ Linked Tree::Link(const Credentials& caller, const Handle& file, const Handle& d
     // a pinned file without a name cannot get one again
     if (stat.attributes.nlink == 0) return std::unexpected(Error::kStale);
     const std::string entry(name);
+    PENSTOCK_CHECK(CheckMayCreate(caller, to, entry));
+    PENSTOCK_CHECK(CheckMayLink(caller, **object, stat.attributes));
     Renaming linking(*this, *object, (*object)->fd());
     {
       const AsCaller as_caller(server_, caller);

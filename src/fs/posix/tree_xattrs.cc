@@ -33,8 +33,9 @@ int FlagsOf(XattrMode mode) {
 Observed<std::vector<std::byte>> Tree::GetXattr(const Credentials& caller, const Handle& handle,
                                                 std::string_view name) {
   using Value = std::vector<std::byte>;
-  const auto get = [&](Object& object, const Stat&) -> Result<Value> {
+  const auto get = [&](Object& object, const Stat& stat) -> Result<Value> {
     PENSTOCK_CHECK(CheckXattrName(name));
+    PENSTOCK_CHECK(CheckMayReadXattrs(caller, object, stat.attributes));
     Value value(XATTR_SIZE_MAX);
     const AsCaller as_caller(server_, caller);
     const ssize_t size = ::getxattr(ProcPath(object.fd()).c_str(), FullName(name).c_str(), value.data(), value.size());
@@ -48,8 +49,9 @@ Observed<std::vector<std::byte>> Tree::GetXattr(const Credentials& caller, const
 
 Changed<void> Tree::SetXattr(const Credentials& caller, const Handle& handle, std::string_view name, ConstBytes value,
                              XattrMode mode, Touches& touches) {
-  return Change<void>(handle, touches, [&](Object& object, const Stat&) -> Result<void> {
+  return Change<void>(handle, touches, [&](Object& object, const Stat& stat) -> Result<void> {
     PENSTOCK_CHECK(CheckXattrName(name));
+    PENSTOCK_CHECK(CheckMayChangeXattrs(caller, object, stat.attributes));
     const AsCaller as_caller(server_, caller);
     const ProcPath path(object.fd());
     if (::setxattr(path.c_str(), FullName(name).c_str(), value.data(), value.size(), FlagsOf(mode)) != 0) {
@@ -61,8 +63,9 @@ Changed<void> Tree::SetXattr(const Credentials& caller, const Handle& handle, st
 
 Changed<void> Tree::RemoveXattr(const Credentials& caller, const Handle& handle, std::string_view name,
                                 Touches& touches) {
-  return Change<void>(handle, touches, [&](Object& object, const Stat&) -> Result<void> {
+  return Change<void>(handle, touches, [&](Object& object, const Stat& stat) -> Result<void> {
     PENSTOCK_CHECK(CheckXattrName(name));
+    PENSTOCK_CHECK(CheckMayChangeXattrs(caller, object, stat.attributes));
     const AsCaller as_caller(server_, caller);
     if (::removexattr(ProcPath(object.fd()).c_str(), FullName(name).c_str()) != 0) return LastError();
     return {};

@@ -59,6 +59,9 @@ Task<rpc::AcceptStatus> Run(Execution execution, xdr::Decoder& arguments, xdr::E
       co_return rpc::AcceptStatus::SUCCESS;
     }
     if (done.error() != fs::Error::kDelay) {
+      const bool refused = done.error() == fs::Error::kAccess || done.error() == fs::Error::kPerm;
+      const rpc::CallContext& call = execution.request.call;
+      if (refused) execution.request.exports.NoteRefusal(call.peer, call.credential, call.notes.export_id);
       xdr::Encode(results, ToStatus(done.error()));
       co_return rpc::AcceptStatus::SUCCESS;
     }

@@ -13,12 +13,16 @@ template <class Procedure>
 using ProcedureFunction = Task<typename Procedure::Results> (*)(Request, const typename Procedure::Arguments&);
 
 template <class Procedure>
-Task<rpc::AcceptStatus> Run(const Request& request, xdr::Decoder& arguments, xdr::Encoder& results,
+Task<rpc::AcceptStatus> Run(Request request, xdr::Decoder& arguments, xdr::Encoder& results,
                             ProcedureFunction<Procedure> procedure) {
-  return rpc::Handle<Procedure>(request.call, arguments, results,
-                                [request, procedure](rpc::CallContext&, const typename Procedure::Arguments& decoded) {
-                                  return procedure(request, decoded);
-                                });
+  typename Procedure::Arguments decoded{};
+  if (!xdr::Decode(arguments, decoded) || !arguments.Finish()) co_return rpc::AcceptStatus::GARBAGE_ARGS;
+  const typename Procedure::Results done = co_await procedure(request, decoded);
+  const bool refused = done.status() == NFS3ERR_ACCES || done.status() == NFS3ERR_PERM;
+  const rpc::CallContext& call = request.call;
+  if (refused) request.exports.NoteRefusal(call.peer, call.credential, call.notes.export_id);
+  xdr::Encode(results, done);
+  co_return rpc::AcceptStatus::SUCCESS;
 }
 
 // For a procedure that encodes its results itself.

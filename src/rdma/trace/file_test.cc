@@ -20,6 +20,19 @@ TEST(TraceFile, ReportsWhyTheFileCannotBeMade) {
   EXPECT_THAT(file.error().message, HasSubstr("/absent/trace.pcapng: No such file or directory"));
 }
 
+// It may hold the data of files. The program's umask is zero.
+TEST(TraceFile, OnlyItsOwnerMayReadIt) {
+  const std::string path = testing::TempDir() + "/file_test.mode." + std::to_string(::getpid());
+  const mode_t mask = ::umask(0);
+  auto file = File::Open(path, Duration::zero());
+  ::umask(mask);
+  ASSERT_TRUE(file);
+  struct stat stat{};
+  EXPECT_EQ(::stat(path.c_str(), &stat), 0);
+  EXPECT_EQ(stat.st_mode & 07777, 0600u);
+  ::unlink(path.c_str());
+}
+
 TEST(TraceFile, DropsPacketsIfTheDiskIsTooSlowAndRecordsHowMany) {
   const std::string path = testing::TempDir() + "/file_test.fifo." + std::to_string(::getpid());
   ASSERT_EQ(::mkfifo(path.c_str(), 0600), 0);

@@ -1,6 +1,7 @@
 #include <fcntl.h>
 #include <stdlib.h>
 
+#include "metrics/counts.h"
 #include "rpc/gss/sealing.h"
 #include "rpc/gss/test_acceptor.h"
 
@@ -95,6 +96,28 @@ TEST_F(DataTest, ReportsErrorsInTheCredential) {
   EXPECT_EQ(Words(Call(0, {}, 1, {.handle = testing::Octets(16)})), Denied(RPCSEC_GSS_CREDPROBLEM));
   EXPECT_EQ(Words(Call(0, {}, 1, {.handle = testing::Octets()})), Denied(RPCSEC_GSS_CREDPROBLEM));
   EXPECT_EQ(Results(GssService::kNone, 0, {}), W{}) << "the number was not used up";
+}
+
+// Under "credential", as those of other flavors. Calls that are dropped since their number was used are among them.
+TEST_F(DataTest, CountsRefusedCalls) {
+  const auto counts = std::make_shared<metrics::Counts>(std::vector<metrics::Interface>(), 1);
+  peer.counts = metrics::Recorder(counts, 0).Connect(metrics::Transport::kTcp, peer.address.address());
+  const auto refused = [&] {
+    return counts->loop(0).refusals[static_cast<size_t>(metrics::CallRefusal::kCredential)].value();
+  };
+  EXPECT_EQ(Results(GssService::kNone, 0, {}), W{});
+  EXPECT_EQ(refused(), 0u);
+  EXPECT_EQ(Words(Call(0, {}, 5, {.service = 4})), Denied(AUTH_BADCRED));
+  EXPECT_EQ(refused(), 1u);
+  EXPECT_EQ(Words(Call(0, {}, 5, {.verifier = true})), Denied(RPCSEC_GSS_CREDPROBLEM));
+  EXPECT_EQ(refused(), 2u);
+  EXPECT_FALSE(Reply(Call(0, {}, 6)).empty());
+  EXPECT_TRUE(Reply(Call(0, {}, 6)).empty());
+  EXPECT_EQ(refused(), 3u);
+  testing::ToyInitiator toy("bob");
+  testing::Initiator bob(toy, pool);
+  Establish(bob);
+  EXPECT_EQ(refused(), 3u) << "contexts are no calls of a program";
 }
 
 TEST_F(DataTest, ReportsErrorsInTheVerifier) {

@@ -6,6 +6,7 @@
 #include "base/loop.h"
 #include "base/probes.h"
 #include "metrics/counts.h"
+#include "nfs/v4/engine/namespace.h"
 #include "nfs/v4/state/state.h"
 #include "protocol/nfs4.h"
 #include "protocol/nfs4_compound.h"
@@ -77,6 +78,9 @@ Task<nfsstat4> Execution::Run() {
     nfs_opnum4 number = OP_ILLEGAL;
     status_ = co_await RunOne(i, number);
     ++compound_.call.notes.operations;
+    if ((status_ == NFS4ERR_ACCESS || status_ == NFS4ERR_PERM) && compound_.current) {
+      compound_.names->NoteRefusal(compound_.call, compound_.current->in());
+    }
     PENSTOCK_PROBE(4, operation__end, compound_.call.xid.value(), compound_.call.peer.connection,
                    static_cast<uint32_t>(number), static_cast<uint32_t>(status_));
     Count(number);

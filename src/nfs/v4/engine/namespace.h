@@ -15,6 +15,7 @@
 
 #include "nfs/exports.h"
 #include "nfs/v4/engine/pseudo_file_system.h"
+#include "rpc/dispatch.h"
 #include "rpc/transport.h"
 
 namespace penstock::nfs::v4 {
@@ -66,6 +67,10 @@ class Namespace {
   }
   // Logs, once, why AdmitsProtection() is false; does nothing if it is true. Call it where the client gets the refusal.
   void LogRefusal(const Export& in, const fs::Handle& object, const Client& client) const;
+  // As Exports::NoteRefusal().
+  void NoteRefusal(const rpc::CallContext& call, const Export& in) const {
+    if (&in != &pseudo_) exports_.NoteRefusal(call.peer, call.credential, in);
+  }
   // The path of an export in the clients' tree, as long as the export lives.
   std::string_view PathOf(const Export& in) const;
   // The root of a client's tree.
