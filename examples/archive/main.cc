@@ -88,7 +88,7 @@ int main(int argc, char** argv) {
   std::signal(SIGPIPE, SIG_IGN);        // a client that closes its connection must not end the process
   const StopSignals signals;
   log::SetSink(
-      [](log::Level level, std::string_view message) { std::cerr << log::ToString(level) << ": " << message << '\n'; });
+      [](const log::Record& record) { std::cerr << log::ToString(record.level) << ": " << record.message << '\n'; });
 
   auto server = MakeServer(argc, argv);
   if (!server) {

@@ -2,19 +2,19 @@
 
 #include <fmt/format.h>
 
-#include <atomic>
+#include <algorithm>
 #include <iterator>
 #include <mutex>
 #include <utility>
 
 namespace penstock::log {
+
+constinit std::array<std::atomic<uint8_t>, kModules.size()> internal::taken{};
+
 namespace {
 
-constexpr int kNoLevel = static_cast<int>(Level::kError) + 1;
-
 struct Destination {
-  std::atomic<int> least = kNoLevel;  // the lowest level that the sink takes
-  std::mutex mutex;                   // guards `sink`, and is held while the sink runs
+  std::mutex mutex;  // guards `sink`, and is held while the sink runs
   Sink sink;
 };
 
@@ -24,12 +24,32 @@ Destination& TheDestination() {
   return *destination;
 }
 
-bool IsTaken(Level level) { return static_cast<int>(level) >= TheDestination().least.load(std::memory_order_relaxed); }
-
-void Pass(Level level, std::string_view message) {
+void Pass(const Record& record) {
   Destination& to = TheDestination();
   const std::scoped_lock lock(to.mutex);
-  if (to.sink) to.sink(level, message);
+  if (to.sink) to.sink(record);
+}
+
+constexpr uint8_t TakenFrom(Level least) { return static_cast<uint8_t>(kLevels - static_cast<size_t>(least)); }
+
+void SetAll(uint8_t taken) {
+  for (auto& each : internal::taken) each.store(taken, std::memory_order_relaxed);
+}
+
+// Whether `module` is the one that `name` names, or lies below it.
+bool IsIn(std::string_view module, std::string_view name) {
+  return module.starts_with(name) && (module.size() == name.size() || module[name.size()] == '.');
+}
+
+// Returns the full name, or an empty text if there is no such module.
+std::string_view FullName(std::string_view name) {
+  if (name.empty()) return {};
+  if (const auto found = std::ranges::find(kModules, name); found != kModules.end()) return *found;
+  const auto ends_with = [&](std::string_view module) {
+    return module.size() > name.size() && module.ends_with(name) && module[module.size() - name.size() - 1] == '.';
+  };
+  const auto found = std::ranges::find_if(kModules, ends_with);
+  return found == kModules.end() ? std::string_view() : *found;
 }
 
 }  // namespace
@@ -48,26 +68,62 @@ std::string_view ToString(Level level) {
   return "error";
 }
 
+std::optional<Level> ParseLevel(std::string_view word) {
+  if (word == "warn") return Level::kWarn;
+  for (const Level each : {Level::kDebug, Level::kInfo, Level::kWarn, Level::kError}) {
+    if (word == ToString(each)) return each;
+  }
+  return std::nullopt;
+}
+
 void SetSink(Sink sink, Level least) {
   Destination& to = TheDestination();
   const std::scoped_lock lock(to.mutex);
-  to.least = sink ? static_cast<int>(least) : kNoLevel;
+  SetAll(sink ? TakenFrom(least) : 0);
   to.sink = std::move(sink);
 }
 
-void Write(Level level, fmt::string_view text, fmt::format_args arguments) {
-  if (!IsTaken(level)) return;
+void SetLogLevel(Level least) { SetAll(TakenFrom(least)); }
+
+bool SetLogLevel(std::string_view module, Level least) {
+  const std::string_view name = FullName(module);
+  if (name.empty()) return false;
+  for (size_t i = 0; i < kModules.size(); ++i) {
+    if (IsIn(kModules[i], name)) internal::taken[i].store(TakenFrom(least), std::memory_order_relaxed);
+  }
+  return true;
+}
+
+bool IsModule(std::string_view module) { return !FullName(module).empty(); }
+
+std::vector<ModuleLevel> LogLevels() {
+  std::vector<ModuleLevel> levels;
+  for (size_t i = 0; i < kModules.size(); ++i) {
+    const size_t taken = internal::taken[i].load(std::memory_order_relaxed);
+    const auto least = taken == 0 ? std::nullopt : std::optional(static_cast<Level>(kLevels - taken));
+    levels.push_back({.module = kModules[i], .least = least});
+  }
+  return levels;
+}
+
+void Write(Level level, Module module, fmt::string_view text, fmt::format_args arguments) {
+  if (!Takes(level, module)) return;
   fmt::memory_buffer line;
   try {
     fmt::vformat_to(std::back_inserter(line), text, arguments);
   } catch (const fmt::format_error& why) {
     // For example a width argument is out of range. An error in logging must not end the caller.
-    Pass(Level::kError, fmt::format("a message cannot be formatted: {}", why.what()));
+    const std::string message = fmt::format("a message cannot be formatted: {}", why.what());
+    Pass({.level = Level::kError, .module = NameOf(module), .message = message});
     return;
   }
-  Pass(level, std::string_view(line.data(), line.size()));
+  Pass({.level = level, .module = NameOf(module), .message = std::string_view(line.data(), line.size())});
 }
 
-bool debugging() { return IsTaken(Level::kDebug); }
+void Write(Level level, Module module, std::string_view message, Fields fields) {
+  if (Takes(level, module)) {
+    Pass({.level = level, .module = NameOf(module), .message = message, .fields = fields});
+  }
+}
 
 }  // namespace penstock::log

@@ -4,7 +4,9 @@
 
 #include <algorithm>
 #include <chrono>
+#include <filesystem>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -24,7 +26,7 @@ TEST(LogTest, FormatsMessagesAtTheirLevels) {
 
 TEST(LogTest, LeavesOutMessagesBelowTheLevel) {
   const CapturedLog captured;
-  EXPECT_FALSE(log::debugging());
+  EXPECT_FALSE(log::debugging(log::ModuleHere()));
   log::debug("silent");
   EXPECT_EQ(captured.text(), "");
 }
@@ -37,16 +39,16 @@ TEST(LogTest, WritesNothingWithoutASink) {
     const CapturedLog captured;
   }
   log::error("dropped as well");
-  EXPECT_FALSE(log::debugging());
+  EXPECT_FALSE(log::debugging(log::ModuleHere()));
   EXPECT_EQ(testing::internal::GetCapturedStdout(), "");
   EXPECT_EQ(testing::internal::GetCapturedStderr(), "");
 }
 
 TEST(LogTest, TellsTheSinkTheLevelOfEachMessage) {
   std::vector<std::pair<log::Level, std::string>> messages;
-  log::SetSink([&](log::Level level, std::string_view message) { messages.emplace_back(level, message); },
+  log::SetSink([&](const log::Record& record) { messages.emplace_back(record.level, record.message); },
                log::Level::kDebug);
-  EXPECT_TRUE(log::debugging());
+  EXPECT_TRUE(log::debugging(log::ModuleHere()));
   log::debug("one");
   log::error("two {}", 2);
   log::SetSink({});
@@ -54,6 +56,93 @@ TEST(LogTest, TellsTheSinkTheLevelOfEachMessage) {
   const std::vector<std::pair<log::Level, std::string>> expected{{log::Level::kDebug, "one"},
                                                                  {log::Level::kError, "two 2"}};
   EXPECT_EQ(messages, expected);
+}
+
+TEST(LogTest, ModulesAreFoldersAndAreSorted) {
+  EXPECT_TRUE(std::ranges::is_sorted(log::kModules));
+  const std::filesystem::path sources = std::filesystem::path(PENSTOCK_SOURCE_DIR) / "src";
+  for (const std::string_view module : log::kModules) {
+    if (module == "other" || module == "refusals") continue;  // they have names of their own
+    std::string folder(module);
+    std::ranges::replace(folder, '.', '/');
+    EXPECT_TRUE(std::filesystem::is_directory(sources / folder)) << module;
+  }
+  for (const auto& each : std::filesystem::directory_iterator(sources)) {
+    if (each.is_directory()) EXPECT_TRUE(log::IsModule(each.path().filename().string())) << each.path();
+  }
+}
+
+TEST(LogTest, AMessageBelongsToTheModuleOfItsFile) {
+  static_assert(log::NameOf(log::ModuleHere()) == "base");
+  static_assert(log::NameOf(log::ModuleOf("/home/src/penstock/src/rpc/gss/acceptor.cc")) == "rpc.gss");
+  static_assert(log::NameOf(log::ModuleOf("./src/nfs/v4/operations/open.cc")) == "nfs.v4");
+  static_assert(log::NameOf(log::ModuleOf("src/rpcbind/registrar.cc")) == "rpcbind");
+  static_assert(log::NameOf(log::ModuleOf("examples/archive/main.cc")) == "other");
+  static_assert(log::NameOf(log::ModuleOf("/other_src/rpc/file.cc")) == "other");
+  std::string module;
+  log::SetSink([&](const log::Record& record) { module = record.module; });
+  log::warn("{} + {}", 1, 2);
+  log::SetSink({});
+  EXPECT_EQ(module, "base");
+}
+
+TEST(LogTest, EachModuleHasALevelThatMayChange) {
+  const CapturedLog captured;  // info and above
+  constexpr log::Module kTcp = log::Named("rpc.tcp"), kRpc = log::Named("rpc"), kBind = log::Named("rpcbind");
+  const auto level_of = [](std::string_view module) {
+    const auto levels = log::LogLevels();
+    return std::ranges::find(levels, module, &log::ModuleLevel::module)->least;
+  };
+  EXPECT_TRUE(log::SetLogLevel("rpc", log::Level::kDebug));
+  EXPECT_TRUE(log::Takes(log::Level::kDebug, kTcp)) << "below rpc";
+  EXPECT_TRUE(log::Takes(log::Level::kDebug, kRpc));
+  EXPECT_FALSE(log::Takes(log::Level::kDebug, kBind)) << "another module with the same beginning";
+  EXPECT_TRUE(log::SetLogLevel("tcp", log::Level::kError)) << "without the outer folder";
+  EXPECT_FALSE(log::Takes(log::Level::kWarn, kTcp));
+  EXPECT_EQ(level_of("rpc.tcp"), log::Level::kError);
+  EXPECT_EQ(level_of("rpc"), log::Level::kDebug);
+  EXPECT_EQ(level_of("rpcbind"), log::Level::kInfo);
+  log::SetLogLevel(log::Level::kWarn);
+  EXPECT_EQ(level_of("rpc"), log::Level::kWarn);
+  log::info("not taken");
+  EXPECT_TRUE(log::SetLogLevel("base", log::Level::kDebug));
+  log::debug("taken");
+  EXPECT_EQ(captured.text(), "debug: taken\n");
+}
+
+TEST(LogTest, RejectsAnUnknownModule) {
+  const CapturedLog captured;
+  for (const char* const name : {"", "rp", "rpc.", "pc", "nfs.v5", "cp"}) {
+    EXPECT_FALSE(log::SetLogLevel(name, log::Level::kDebug)) << name;
+    EXPECT_FALSE(log::IsModule(name)) << name;
+  }
+  for (const log::ModuleLevel& each : log::LogLevels()) EXPECT_EQ(each.least, log::Level::kInfo);
+}
+
+TEST(LogTest, WithoutASinkNoModuleHasALevel) {
+  for (const log::ModuleLevel& each : log::LogLevels()) EXPECT_FALSE(each.least) << each.module;
+}
+
+TEST(LogTest, PassesTheFieldsOfAMessage) {
+  std::vector<std::string> said;
+  log::SetSink([&](const log::Record& record) {
+    said.emplace_back(record.message);
+    for (const log::Field& each : record.fields) said.push_back(std::string(each.key) + "=" + std::string(each.value));
+  });
+  const log::Field fields[] = {{.key = "client", .value = "192.0.2.1"}, {.key = "reason", .value = "secure"}};
+  log::Write(log::Level::kWarn, log::Named("refusals"), "{} is no format here", fields);
+  log::Write(log::Level::kInfo, log::Named("refusals"), "below the level", fields);
+  log::SetSink({});
+  EXPECT_EQ(said, (std::vector<std::string>{"{} is no format here", "client=192.0.2.1", "reason=secure"}));
+}
+
+TEST(LogTest, ParsesLevels) {
+  EXPECT_EQ(log::ParseLevel("debug"), log::Level::kDebug);
+  EXPECT_EQ(log::ParseLevel("warning"), log::Level::kWarn);
+  EXPECT_EQ(log::ParseLevel("warn"), log::Level::kWarn);
+  EXPECT_EQ(log::ParseLevel("error"), log::Level::kError);
+  EXPECT_EQ(log::ParseLevel("Error"), std::nullopt);
+  EXPECT_EQ(log::ParseLevel(""), std::nullopt);
 }
 
 TEST(LogTest, LogsAShortageOfDescriptorsOnceAMinute) {

@@ -14,9 +14,9 @@ class CapturedLog {
  public:
   CapturedLog() {
     log::SetSink(
-        [this](log::Level level, std::string_view message) {
+        [this](const log::Record& record) {
           const std::scoped_lock lock(mutex_);
-          text_.append(log::ToString(level)).append(": ").append(message).append("\n");
+          text_.append(log::ToString(record.level)).append(": ").append(record.message).append("\n");
         },
         log::Level::kInfo);
   }

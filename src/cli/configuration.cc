@@ -348,8 +348,10 @@ Result<std::optional<ConfigFile>, Finding> FindConfigFile(const CommandLine& com
 
 bool CanChange(std::string_view key) {
   static constexpr std::string_view kKeys[] = {
-      "limits.max-connections", "limits.max-connections-per-address", "limits.idle-limit", "limits.memory",
-      "security.ccm-from",
+      "limits.max-connections", "limits.max-connections-per-address",
+      "limits.idle-limit",      "limits.memory",
+      "security.ccm-from",      "logging.log-format",
+      "logging.log-level",
   };
   return key.starts_with("exports.") || key.starts_with("tls.") || std::ranges::find(kKeys, key) != std::end(kKeys);
 }

@@ -1,42 +1,121 @@
 #include "cli/logging.h"
 
-#include <spdlog/sinks/stdout_sinks.h>
-#include <spdlog/spdlog.h>
+#include <fmt/chrono.h>
+#include <fmt/format.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
-#include <memory>
-#include <string_view>
-
-#include "base/log.h"
+#include <chrono>
+#include <cstdio>
+#include <cstdlib>
+#include <ctime>
+#include <nlohmann/json.hpp>
 
 namespace penstock::cli {
 namespace {
 
-spdlog::level::level_enum SpdlogLevelOf(log::Level level) {
+constexpr int64_t kMicroseconds = 1'000'000;
+
+// sd-daemon(3), as in syslog(3).
+int PriorityOf(log::Level level) {
   switch (level) {
     case log::Level::kDebug:
-      return spdlog::level::debug;
+      return 7;
     case log::Level::kInfo:
-      return spdlog::level::info;
+      return 6;
     case log::Level::kWarn:
-      return spdlog::level::warn;
+      return 4;
     case log::Level::kError:
       break;
   }
-  return spdlog::level::err;
+  return 3;
+}
+
+// RFC 3339, in UTC.
+std::string ToUtc(int64_t time) {
+  return fmt::format("{:%Y-%m-%dT%H:%M:%S}.{:06}Z", fmt::gmtime(static_cast<std::time_t>(time / kMicroseconds)),
+                     time % kMicroseconds);
+}
+
+std::string ToLocalTime(int64_t time) {
+  return fmt::format("{:%Y-%m-%dT%H:%M:%S}.{:03}", fmt::localtime(static_cast<std::time_t>(time / kMicroseconds)),
+                     time % kMicroseconds / 1000);
+}
+
+std::string ToJson(const log::Record& record, int64_t time) {
+  nlohmann::ordered_json line{{"time", ToUtc(time)},
+                              {"level", log::ToString(record.level)},
+                              {"module", record.module},
+                              {"message", record.message}};
+  for (const log::Field& field : record.fields) line[std::string(field.key)] = field.value;
+  // A message may quote names that are not UTF-8.
+  return line.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace);
 }
 
 }  // namespace
 
-void SetUpLogging(unsigned verbosity) {
-  const log::Level least = verbosity == 0 ? log::Level::kWarn : verbosity == 1 ? log::Level::kInfo : log::Level::kDebug;
-  auto logger = std::make_shared<spdlog::logger>("penstock", std::make_shared<spdlog::sinks::stderr_sink_mt>());
-  logger->set_pattern("%Y-%m-%dT%H:%M:%S.%e %l %v");
-  logger->set_level(spdlog::level::debug);
-  log::SetSink(
-      [logger](log::Level level, std::string_view message) {
-        logger->log(SpdlogLevelOf(level), spdlog::string_view_t(message.data(), message.size()));
-      },
-      least);
+std::optional<LogFormat> ParseLogFormat(std::string_view word) {
+  if (word == "text") return LogFormat::kText;
+  if (word == "json") return LogFormat::kJson;
+  if (word == "journal") return LogFormat::kJournal;
+  return std::nullopt;
+}
+
+LogFormat FormatForStderr() {
+  // Read before the program has threads that change the environment.
+  const char* const stream = std::getenv("JOURNAL_STREAM");  // NOLINT(concurrency-mt-unsafe)
+  struct stat status{};
+  if (!stream || ::fstat(STDERR_FILENO, &status) != 0) return LogFormat::kText;
+  const bool is_journal = stream == fmt::format("{}:{}", status.st_dev, status.st_ino);
+  return is_journal ? LogFormat::kJournal : LogFormat::kText;
+}
+
+SetupResult<LogLevelSetting> ParseLogLevel(const std::string& text) {
+  const size_t equals = text.find('=');
+  const std::string word = equals == std::string::npos ? text : text.substr(equals + 1);
+  const auto level = log::ParseLevel(word);
+  if (!level) {
+    return std::unexpected(
+        SetupError{fmt::format("\"{}\" is not a level: debug, info, warning or error, or MODULE=LEVEL", word)});
+  }
+  LogLevelSetting setting{.least = *level};
+  if (equals == std::string::npos) return setting;
+  setting.module = text.substr(0, equals);
+  if (!log::IsModule(setting.module)) {
+    return std::unexpected(
+        SetupError{fmt::format("no module \"{}\"; they are: {}", setting.module, fmt::join(log::kModules, ", "))});
+  }
+  return setting;
+}
+
+log::Level LevelFor(unsigned verbosity) {
+  return verbosity == 0 ? log::Level::kWarn : verbosity == 1 ? log::Level::kInfo : log::Level::kDebug;
+}
+
+std::string FormatLogLine(LogFormat format, const log::Record& record, int64_t time) {
+  switch (format) {
+    case LogFormat::kJson:
+      return ToJson(record, time);
+    case LogFormat::kJournal:
+      return fmt::format("<{}>{}", PriorityOf(record.level), record.message);
+    case LogFormat::kText:
+      break;
+  }
+  return fmt::format("{} {} {}", ToLocalTime(time), log::ToString(record.level), record.message);
+}
+
+void SetUpLogging(const LogSettings& settings) {
+  log::SetSink([format = settings.format](const log::Record& record) {
+    const auto now = std::chrono::system_clock::now().time_since_epoch();
+    std::string line =
+        FormatLogLine(format, record, std::chrono::duration_cast<std::chrono::microseconds>(now).count());
+    line += '\n';
+    // stderr has no buffer: this is one write(2), so that lines of several processes do not mix.
+    std::fwrite(line.data(), 1, line.size(), stderr);
+  });
+  for (const LogLevelSetting& each : settings.levels) {
+    each.module.empty() ? log::SetLogLevel(each.least) : void(log::SetLogLevel(each.module, each.least));
+  }
 }
 
 }  // namespace penstock::cli

@@ -13,7 +13,7 @@ int RunProgram(int argc, const char* const* argv, const std::string& version) {
   CLI::App& program = *parser.program;
   CLI11_PARSE(program, argc, argv);
   if (program.get_subcommands().empty()) return program.exit(CLI::RequiredError("A command"));
-  SetUpLogging(*parser.verbosity);
+  SetUpLogging({.levels = {{.module = {}, .least = LevelFor(*parser.verbosity)}}});
   // A connection or pipe that the peer has closed must be an error, not the program's end.
   std::signal(SIGPIPE, SIG_IGN);
   // So must a write beyond RLIMIT_FSIZE (EFBIG).

@@ -234,11 +234,11 @@ TEST_F(ProgramTest, ServeReportsAMissingDirectoryAndAWrongAddress) {
 
 TEST_F(ProgramTest, AcceptsTheVerboseOptionBeforeAndAfterTheCommand) {
   ExpectError({"-v", "-v", "ls", "/local"}, "/local: not an nfs:// URL");
-  EXPECT_TRUE(log::debugging());
+  EXPECT_TRUE(log::debugging(log::ModuleHere()));
   ExpectError({"ls", "-vv", "/local"}, "/local: not an nfs:// URL");
-  EXPECT_TRUE(log::debugging());
+  EXPECT_TRUE(log::debugging(log::ModuleHere()));
   ExpectError({"ls", "/local", "-v"}, "/local: not an nfs:// URL");
-  EXPECT_FALSE(log::debugging());
+  EXPECT_FALSE(log::debugging(log::ModuleHere()));
 }
 
 TEST_F(ProgramTest, IgnoresTheSignalsOfClosedPipesAndLargeFiles) {

@@ -68,18 +68,17 @@ void Reloader::RunAll(const std::string& why) {
         return;
       }
     }
-    observer_.on_begin();
-    const Reloaded reloaded = Run();
-    LogReload(why, reloaded);
-    observer_.on_end(reloaded);
+    LogReload(why, Run());
   }
 }
 
 Reloaded Reloader::Run() {
   const std::lock_guard lock(running_);
+  hooks_.on_begin();
   Reloaded reloaded;
   // On a thread of its own: see ServedExports::Open().
   std::thread([&] { reloaded = Apply(); }).join();
+  hooks_.on_end(reloaded);
   return reloaded;
 }
 
@@ -107,6 +106,7 @@ Reloaded Reloader::Apply() {
     reloaded.findings.push_back(Mistake(changed.error().message));
     return reloaded;
   }
+  hooks_.adopt(*configured);
   reloaded.changes = ChangesBetween(*before, *server_.exports().Get());
   for (const std::string& key : Differences(now_, *configured)) {
     if (!CanChange(key)) {

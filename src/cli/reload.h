@@ -35,16 +35,19 @@ class Reloader {
   // Makes the options from the command line, the environment and the files as they are now.
   using Configure = std::function<Result<ServeOptions, std::vector<Finding>>()>;
 
-  // Called on the thread of each reload that RunLater() begins: before it, and with its result.
-  struct Observer {
+  struct Hooks {
+    // Called before each reload, and with its result.
     std::function<void()> on_begin = [] {};
     std::function<void(const Reloaded&)> on_end = [](const Reloaded&) {};
+    // Takes over the options that belong to the process rather than to the server, such as those of the log. A reload
+    // without a mistake calls it.
+    std::function<void(const ServeOptions&)> adopt = [](const ServeOptions&) {};
   };
 
   // `now`: the options of the running server. `exports` and `server` outlive this.
-  Reloader(Configure configure, ServeOptions now, ServedExports& exports, server::Server& server, Observer observer)
+  Reloader(Configure configure, ServeOptions now, ServedExports& exports, server::Server& server, Hooks hooks)
       : configure_(std::move(configure)),
-        observer_(std::move(observer)),
+        hooks_(std::move(hooks)),
         now_(std::move(now)),
         exports_(exports),
         server_(server) {}
@@ -62,7 +65,7 @@ class Reloader {
   void RunAll(const std::string& why);
 
   const Configure configure_;
-  const Observer observer_;
+  const Hooks hooks_;
   std::mutex running_;  // while a reload runs; guards the next three
   ServeOptions now_;
   ServedExports& exports_;

@@ -28,6 +28,7 @@
 #include "cli/configuration.h"
 #include "cli/control_commands.h"
 #include "cli/interface.h"
+#include "cli/logging.h"
 #include "cli/reload.h"
 #include "cli/serve_options.h"
 #include "cli/served_exports.h"
@@ -49,6 +50,7 @@ namespace {
 // Members are destroyed from the last to the first.
 struct MadeServer {
   std::shared_ptr<Workers> pool;
+  std::shared_ptr<fs::audited::AuditLog> audit;  // null without one
   std::unique_ptr<ServedExports> exports;
   std::unique_ptr<server::Server> server;
 };
@@ -90,6 +92,9 @@ SetupResult<MadeServer> MakeServer(const ServeOptions& arguments, const server::
 
   server::Parts parts{.state_directory = std::move(state_directory),
                       .pool = std::make_shared<Workers>(arguments.workers)};
+  if (!arguments.audit.empty()) {
+    PENSTOCK_TRY(parts.audit, fs::audited::AuditLog::Open(arguments.audit));
+  }
   auto exports = std::make_unique<ServedExports>(
       *parts.pool,
       fs::posix::ServedDirectoriesOptions{
@@ -97,14 +102,17 @@ SetupResult<MadeServer> MakeServer(const ServeOptions& arguments, const server::
           .rights = arguments.as_owner ? fs::posix::CallerRights::kOfServer : fs::posix::CallerRights::kBest,
           .leases = options.nfs4.delegations,
           .other_descriptors = options.connections.connections},
-      arguments.faults);
+      arguments.faults, parts.audit);
   PENSTOCK_TRY(parts.exports, exports->Open(std::move(specs), findings));
   PENSTOCK_CHECK(Tell(findings));
   parts.open_files = exports->directories().open_files();
   auto pool = parts.pool;
   parts.sockets = std::move(sockets);
-  PENSTOCK_TRY(auto server, server::Server::Make(options, std::move(parts)));
-  return MadeServer{std::move(pool), std::move(exports), std::move(server)};
+  auto audit = parts.audit;
+  server::Options completed = options;
+  completed.acts_as_callers = fs::posix::ServedDirectories::ActsAsCallers();
+  PENSTOCK_TRY(auto server, server::Server::Make(completed, std::move(parts)));
+  return MadeServer{std::move(pool), std::move(audit), std::move(exports), std::move(server)};
 }
 
 void WarnOfMissingRights(bool as_owner) {
@@ -271,6 +279,8 @@ bool StopWithin(RunningServer all, Duration limit) {
     running.commands.reset();
     running.reloader.reset();
     running.made.server->Stop();
+    // Its records name file systems.
+    if (running.made.audit) running.made.audit->Finish(std::chrono::hours(1));
     running.made.server.reset();
     ended->release();
   });
@@ -279,8 +289,9 @@ bool StopWithin(RunningServer all, Duration limit) {
   return in_time;
 }
 
-// `configure` makes the options again, for a reload.
-int Serve(const ServeOptions& arguments, Reloader::Configure configure, const std::string& version) {
+// `configure` makes the options again, for a reload. `adopt` takes over the options of the process.
+int Serve(const ServeOptions& arguments, Reloader::Configure configure, std::function<void(const ServeOptions&)> adopt,
+          const std::string& version) {
   auto options = ServerOptionsOf(arguments);
   if (!options) return PrintError(options.error().message);
   WarnOfMissingSupport();
@@ -304,11 +315,20 @@ int Serve(const ServeOptions& arguments, Reloader::Configure configure, const st
     return server.DescribeLoad() +
            (*has_mistakes ? "; the configuration has mistakes, and the old one stays in use" : "");
   };
-  const Reloader::Observer observer{.on_begin = &NotifyReloading, .on_end = [=](const Reloaded& reloaded) {
-                                      *has_mistakes = !reloaded.succeeded();
-                                      NotifyReady(status());
-                                    }};
-  auto reloader = std::make_unique<Reloader>(std::move(configure), arguments, *made->exports, server, observer);
+  const std::shared_ptr<fs::audited::AuditLog> audit = made->audit;
+  Reloader::Hooks hooks{.on_begin =
+                            [audit] {
+                              NotifyReloading();
+                              // Also if the configuration has a mistake: the file may have been rotated.
+                              if (audit) audit->Reopen();
+                            },
+                        .on_end =
+                            [=](const Reloaded& reloaded) {
+                              *has_mistakes = !reloaded.succeeded();
+                              NotifyReady(status());
+                            },
+                        .adopt = std::move(adopt)};
+  auto reloader = std::make_unique<Reloader>(std::move(configure), arguments, *made->exports, server, std::move(hooks));
   signals.ReloadBy([&reloads = *reloader] { reloads.RunLater("SIGHUP"); });
   auto commands = std::make_unique<ControlCommands>(version, server, *reloader);
   if (*control) {
@@ -330,6 +350,9 @@ int Serve(const ServeOptions& arguments, Reloader::Configure configure, const st
   if (StopWithin(std::move(running), options->drain_limit)) return 0;
   log::warn("calls were still being executed {} s after the signal to stop: their clients will send them again",
             std::chrono::duration_cast<std::chrono::seconds>(options->drain_limit).count());
+  if (audit && !audit->Finish(std::chrono::seconds(1))) {
+    log::error("the audit log {} loses its last records: the disk is too slow", arguments.audit);
+  }
   // Threads that wait for a disk cannot be joined. Everything that a client was promised is on stable storage.
   std::_Exit(0);
 }
@@ -344,6 +367,7 @@ struct ServeArguments {
   Settings settings;
   std::optional<std::string> config;
   bool print = false;
+  const CLI::Option* verbose = nullptr;  // -v, an option of the whole program
 };
 
 void PrintFinding(const Finding& finding) {
@@ -360,24 +384,25 @@ Result<Configuration, std::vector<Finding>> ReadConfiguration(const CommandLine&
 
 int ConfigureAndServe(const ServeArguments& arguments) {
   const CommandLine command_line{.flags = FlagValuesOf(arguments.settings), .config = arguments.config};
+  const log::Level usual = LevelFor(arguments.verbose ? static_cast<unsigned>(arguments.verbose->count()) : 0);
   const auto made = ReadConfiguration(command_line);
   if (!made) {
     for (const Finding& mistake : made.error()) PrintFinding(mistake);
     return 1;
   }
+  const auto set_up_logging = [usual](const ServeOptions& options) { SetUpLogging(LogSettingsOf(options, usual)); };
+  set_up_logging(made->options);
   for (const Finding& warning : made->warnings) log::warn("{}", ToString(warning));
   if (arguments.print) {
     fmt::print("{}", PrintConfiguration(*made));
     return 0;
   }
-  return Serve(
-      made->options,
-      [command_line]() -> Result<ServeOptions, std::vector<Finding>> {
-        auto again = ReadConfiguration(command_line);
-        if (!again) return std::unexpected(std::move(again).error());
-        return std::move(again->options);
-      },
-      arguments.version);
+  const auto configure = [command_line]() -> Result<ServeOptions, std::vector<Finding>> {
+    auto again = ReadConfiguration(command_line);
+    if (!again) return std::unexpected(std::move(again).error());
+    return std::move(again->options);
+  };
+  return Serve(made->options, configure, set_up_logging, arguments.version);
 }
 
 int CheckConfig(const std::string& name) {
@@ -395,6 +420,7 @@ int CheckConfig(const std::string& name) {
 Command AddServe(CLI::App& program, const std::string& version) {
   CLI::App* const command = program.add_subcommand("serve", "Serve directories over NFS/RDMA and NFS/TCP");
   const auto arguments = std::make_shared<ServeArguments>(*command, version);
+  arguments->verbose = program.get_option_no_throw("--verbose");
   command
       ->add_option("--config", arguments->config,
                    fmt::format("Read the options that neither flags nor variables of the environment (PENSTOCK_...)\n"

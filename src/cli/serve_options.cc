@@ -53,6 +53,11 @@ SetupResult<void> CheckNetworks(const std::string& list) {
   return AddNetworks(list, networks);
 }
 
+SetupResult<void> CheckLogLevel(const std::string& text) {
+  PENSTOCK_CHECK(ParseLogLevel(text));
+  return {};
+}
+
 void AddExportOptions(Settings& settings, ServeOptions& options) {
   settings.AddOption("DIR", options.directory, "Serve this directory as /, for reading and writing",
                      {.table = "exports", .example = "/srv/nfs"});
@@ -95,6 +100,34 @@ void AddMonitoringOptions(Settings& settings, ServeOptions& options) {
   settings.AddOption("--control-group", options.control_group,
                      "The members of this group may use the control socket as well, with all of its commands",
                      {.table = "monitoring", .example = "adm"});
+}
+
+void AddLoggingOptions(Settings& settings, ServeOptions& options) {
+  settings
+      .AddOption(
+          "--log-format", options.log_format,
+          "text: a time, a level and the message; json: an object in each line; journal: a priority that systemd\n"
+          "reads, and the message. The default is journal if stderr is connected to the journal, or else text",
+          {.table = "logging", .example = "json"})
+      ->check(CLI::IsMember({"text", "json", "journal"}));
+  settings
+      .AddOption(
+          "--log-level", options.log_levels,
+          "Log messages of this level and above: debug, info, warning (the default) or error. With MODULE= only\n"
+          "those of one module, such as rpc, nfs.v4 or iwarp. Replaces -v. May be repeated: the last one counts",
+          {.table = "logging", .example = "info", .check = &CheckLogLevel})
+      ->type_name("[MODULE=]LEVEL")
+      ->allow_extra_args(false);
+}
+
+void AddAuditOption(Settings& settings, ServeOptions& options) {
+  settings
+      .AddOption(
+          "--audit", options.audit,
+          "Append a line to this file for each operation of a client that changes something or opens a file, and\n"
+          "for each mount: who did what to which path, and the result. SIGHUP opens the file again",
+          {.table = "logging", .example = "/var/log/penstock/audit.json"})
+      ->type_name("FILE");
 }
 
 void AddAddressOptions(Settings& settings, ServeOptions& options) {
@@ -306,10 +339,11 @@ void AddSecurityOptions(Settings& settings, ServeOptions& options) {
   settings.AddFlag("--manage-gids", options.manage_gids,
                    "Take users' groups from this host instead of their credentials, which carry at most sixteen",
                    {.table = "security"});
-  settings.AddFlag("--as-owner", options.as_owner,
-                   "Without root's rights: every client may do what the user who started the server may do, instead of\n"
-                   "what the modes and lists of the files permit to the client's user",
-                   {.table = "security"});
+  settings.AddFlag(
+      "--as-owner", options.as_owner,
+      "Without root's rights: every client may do what the user who started the server may do, instead of\n"
+      "what the modes and lists of the files permit to the client's user",
+      {.table = "security"});
 }
 
 }  // namespace
@@ -319,6 +353,8 @@ Settings AddServeOptions(CLI::App& command, ServeOptions& options) {
   AddExportOptions(settings, options);
   AddAddressOptions(settings, options);
   AddMonitoringOptions(settings, options);
+  AddLoggingOptions(settings, options);
+  AddAuditOption(settings, options);
   AddThreadOptions(settings, options);
   AddLimitOptions(settings, options);
   AddNfs2Options(settings, options);
@@ -415,6 +451,15 @@ SetupResult<server::Options> ServerOptionsOf(const ServeOptions& options) {
   server.manage_gids = options.manage_gids;
   server.rdma = ChoiceOf(options.rdma);
   return server;
+}
+
+LogSettings LogSettingsOf(const ServeOptions& options, log::Level usual) {
+  LogSettings settings{.format = ParseLogFormat(options.log_format).value_or(FormatForStderr()),
+                       .levels = {{.module = {}, .least = usual}}};
+  for (const std::string& text : options.log_levels) {
+    if (auto level = ParseLogLevel(text)) settings.levels.push_back(*std::move(level));
+  }
+  return settings;
 }
 
 SetupResult<std::vector<nfs::ExportSpec>> ExportsOf(const ServeOptions& options, std::vector<Finding>& findings) {

@@ -10,6 +10,7 @@
 #include "base/result.h"
 #include "cli/common_options.h"
 #include "cli/listen_options.h"
+#include "cli/logging.h"
 #include "cli/settings.h"
 #include "server/options.h"
 #include "server/parts.h"
@@ -25,10 +26,13 @@ struct ServeOptions {
   bool port_mapper = false;
   unsigned threads = 0;  // 0: one for each processor
   unsigned workers = 64;
-  std::string state_directory;  // empty: DefaultStateDirectory()
-  std::string metrics;          // [ADDRESS:]PORT; empty: no port for monitors
-  std::string control;          // the file of the control socket; empty: in the state directory; "none": none
-  std::string control_group;    // the group that may use it; empty: none
+  std::string state_directory;          // empty: DefaultStateDirectory()
+  std::string metrics;                  // [ADDRESS:]PORT; empty: no port for monitors
+  std::string log_format;               // text, json or journal; empty: FormatForStderr()
+  std::vector<std::string> log_levels;  // LEVEL or MODULE=LEVEL
+  std::string audit;                    // the file of the audit log; empty: there is none
+  std::string control;                  // the file of the control socket; empty: in the state directory; "none": none
+  std::string control_group;            // the group that may use it; empty: none
   size_t max_connections = 1024;
   size_t max_connections_per_address = 0;  // 0: a quarter of all
   double idle_seconds = 10;
@@ -70,6 +74,10 @@ std::vector<Contradiction> ContradictionsIn(const ServeOptions& options);
 // The server's settings. The error names the option that is wrong. Without --nfs4-domain the domain is empty: the
 // caller finds it, since that may take a while.
 SetupResult<server::Options> ServerOptionsOf(const ServeOptions& options);
+
+// The form and the levels of log messages. `usual`: the level of all modules if the options name none. Requires options
+// that were checked.
+LogSettings LogSettingsOf(const ServeOptions& options, log::Level usual);
 
 // All directories to export, with their paths normalized. Reads the tables; their mistakes and doubts become findings.
 // An error if there is nothing to export, or if one path is given twice.

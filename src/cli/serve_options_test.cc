@@ -58,6 +58,26 @@ TEST(ServeOptions, TheDefaultsServeThisHostOnTheStandardPorts) {
   EXPECT_EQ(server->rdma.kind, rdma::Kind::kAuto);
 }
 
+TEST(ServeOptions, TheLevelsOfTheLogApplyInTheirOrderAfterTheUsualOne) {
+  const auto parsed =
+      Parse({"/srv", "--log-format=json", "--log-level=error", "--log-level", "rpc=debug", "--log-level=tcp=info"});
+  ASSERT_EQ(parsed.code, 0) << parsed.message;
+  const LogSettings settings = LogSettingsOf(parsed.options, log::Level::kInfo);
+  EXPECT_EQ(settings.format, LogFormat::kJson);
+  std::vector<std::pair<std::string, log::Level>> levels;
+  for (const LogLevelSetting& each : settings.levels) levels.emplace_back(each.module, each.least);
+  const std::vector<std::pair<std::string, log::Level>> expected{
+      {"", log::Level::kInfo}, {"", log::Level::kError}, {"rpc", log::Level::kDebug}, {"tcp", log::Level::kInfo}};
+  EXPECT_EQ(levels, expected);
+}
+
+TEST(ServeOptions, WithoutOptionsTheLogHasTheUsualLevelAndTheFormatForStderr) {
+  const LogSettings settings = LogSettingsOf(ServeOptions(), log::Level::kDebug);
+  EXPECT_EQ(settings.format, FormatForStderr());
+  ASSERT_EQ(settings.levels.size(), 1u);
+  EXPECT_EQ(settings.levels[0].least, log::Level::kDebug);
+}
+
 TEST(ServeOptions, EachOptionReachesTheServersSettings) {
   const auto parsed = Parse({"/srv",
                              "--listen=::1",

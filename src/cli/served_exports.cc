@@ -139,10 +139,22 @@ SetupResult<std::vector<server::Export>> ServedExports::Open(std::vector<nfs::Ex
     std::shared_ptr<fs::FileSystem> file_system;
     if (!each.is_referral()) {
       PENSTOCK_TRY(file_system, fs::faulty::WithFaults(std::move(file_systems[opened++]), faults_));
+      if (audit_) file_system = Audited(std::move(file_system), each.path);
     }
     exports.push_back({std::move(each.path), std::move(each.admissions), std::move(file_system), each.is_root});
   }
   return exports;
+}
+
+std::shared_ptr<fs::FileSystem> ServedExports::Audited(std::shared_ptr<fs::FileSystem> files, const std::string& path) {
+  std::erase_if(audited_, [](const auto& each) { return each.expired(); });
+  for (const auto& each : audited_) {
+    auto known = each.lock();
+    if (known && known->files() == files && known->path() == path) return known;
+  }
+  auto audited = std::make_shared<fs::audited::FileSystem>(std::move(files), path, audit_);
+  audited_.push_back(audited);
+  return audited;
 }
 
 std::vector<Finding> CheckDirectories(const std::vector<nfs::ExportSpec>& specs) {

@@ -1,12 +1,14 @@
 // Opens the directories of the exports that the operator has configured.
 #pragma once
 
+#include <memory>
 #include <string>
 #include <vector>
 
 #include "base/finding.h"
 #include "base/result.h"
 #include "base/workers.h"
+#include "fs/audited/file_system.h"
 #include "fs/posix/served_directories.h"
 #include "nfs/export_options.h"
 #include "server/parts.h"
@@ -16,9 +18,11 @@ namespace penstock::cli {
 // One thread at a time.
 class ServedExports {
  public:
-  // `pool` outlives all file systems. `faults`: see fs::faulty::WithFaults().
-  ServedExports(Workers& pool, const fs::posix::ServedDirectoriesOptions& options, std::string faults)
-      : directories_(pool, options), faults_(std::move(faults)) {}
+  // `pool` outlives all file systems. `faults`: see fs::faulty::WithFaults(). `audit`: gets the records of all
+  // operations; may be null.
+  ServedExports(Workers& pool, const fs::posix::ServedDirectoriesOptions& options, std::string faults,
+                std::shared_ptr<fs::audited::AuditLog> audit = nullptr)
+      : directories_(pool, options), faults_(std::move(faults)), audit_(std::move(audit)) {}
 
   // The exports for the server. Directories that are open already, with the same handles, stay so.
   //
@@ -33,8 +37,13 @@ class ServedExports {
   fs::posix::ServedDirectories& directories() { return directories_; }
 
  private:
+  // Returns a file system in front of `files` that keeps the audit log: the one of before, if it still lives.
+  std::shared_ptr<fs::FileSystem> Audited(std::shared_ptr<fs::FileSystem> files, const std::string& path);
+
   fs::posix::ServedDirectories directories_;
   const std::string faults_;
+  const std::shared_ptr<fs::audited::AuditLog> audit_;
+  std::vector<std::weak_ptr<fs::audited::FileSystem>> audited_;
 };
 
 // What is wrong with the directories of these exports, without opening them: the findings of Open(), and errors.

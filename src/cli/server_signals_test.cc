@@ -29,7 +29,7 @@ Handler HandlerSetFor(int signal) {
 class StopSignalsTest : public testing::Test {
  protected:
   StopSignalsTest() {
-    log::SetSink([this](log::Level, std::string_view message) { messages_.emplace_back(message); });
+    log::SetSink([this](const log::Record& record) { messages_.emplace_back(record.message); });
   }
   ~StopSignalsTest() override {
     log::SetSink({});

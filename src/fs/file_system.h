@@ -110,6 +110,15 @@ struct Space {
   uint64_t available_files = 0;
 };
 
+// An OPEN of version 4, for a file system that records what callers do.
+struct OpenRecord {
+  const Handle& at;  // the directory, or without a name, the file
+  std::string_view name{};
+  bool reads = false;
+  bool writes = false;
+  std::string_view result{};  // "ok", or the protocol's name of the error
+};
+
 // Keeps an object usable by its handle after its last name was removed, as long as this reference exists.
 using Pinned = std::shared_ptr<const void>;
 
@@ -255,6 +264,15 @@ class FileSystem {
   virtual Task<LeaseReply> OpenLease(const RequestContext& /*context*/, const Handle& /*file*/) {
     co_return LeaseReply{};
   }
+
+  // --- For file systems that record what callers do
+
+  // Whether RecordOpen() does anything. If it does, callers that keep files open call it when an open has ended.
+  virtual bool RecordsOpens() const { return false; }
+  virtual void RecordOpen(const RequestContext& /*context*/, const OpenRecord& /*open*/) {}
+  // Returns the path of an object below the root, which is "/", as far as it can be told cheaply. Otherwise returns
+  // nothing. May block, but needs no thread of the pool.
+  virtual std::string PathOf(const Handle& /*object*/) { return {}; }
 
   // --- Space (RFC 7862). The rights of Read and of Write apply.
 

@@ -168,71 +168,9 @@ SetupResult<void> Exports::Add(std::string_view path, std::shared_ptr<fs::FileSy
   return {};
 }
 
-void Exports::Refuse(const SocketAddress& client, const Export& refused) const {
-  const std::string_view why = refused.AdmitsHost(client.address())
-                                   ? "its port is not below 1024, which the export's option secure asks for"
-                                   : "the export names other clients (exports(5), or the option client=)";
-  refusals_->Tell(client.address(), fmt::format("is refused the export {}: {}", refused.path(), why));
-}
-
-void Exports::RefuseProtection(const rpc::Peer& client, const Export& refused) const {
-  const ExportOptions* const options = refused.OptionsFor(client);
-  if (!options) return Refuse(client.address, refused);
-  const Protections& asked = options->protections;
-  const char* const least = asked.IsOnlyMutualTls() ? "mtls" : "tls";
-  std::string why;
-  if (asked.Admits(client.protection)) {
-    why = fmt::format("its certificate, which has {}, is not among those of the export's option cert=",
-                      client.certificate ? client.certificate->NamesToString() : "no names");
-  } else if (client.transport == rpc::TransportKind::kRdma) {
-    why = fmt::format("RDMA has no TLS, and the export has xprtsec={}; mount it with proto=tcp,xprtsec={}",
-                      asked.ToString(), least);
-  } else if (client.protection == rpc::Protection::kNone) {
-    why = fmt::format("its connection has no TLS, and the export has xprtsec={}; mount it with xprtsec={}",
-                      asked.ToString(), least);
-  } else if (client.protection == rpc::Protection::kTls && asked.IsOnlyMutualTls()) {
-    why =
-        "its connection is without a certificate of the client, and the export has xprtsec=mtls; mount it with "
-        "xprtsec=mtls";
-  } else {
-    why = fmt::format("its connection has TLS, which the export does not take (xprtsec={})", asked.ToString());
-  }
-  refusals_->Tell(client.address.address(), fmt::format("is refused the export {}: {}", refused.path(), why));
-}
-
-void Exports::RefuseAll(const SocketAddress& client) const {
-  refusals_->Tell(client.address(), "is refused everything: no export admits it (options client= and secure)");
-}
-
-void Exports::NoteRefusal(const rpc::Peer& client, const rpc::Credential& credential, const Export& in) const {
-  if (credential.flavor != rpc::AuthFlavor::AUTH_SYS || credential.uid != 0) return;
-  const ExportOptions* const options = in.OptionsFor(client);
-  if (!options || Caller(*options, credential, client).context().credentials.uid == 0) return;
-  const Squash squash = options->SquashFor(nfs_protocol::FlavorOf(credential));
-  std::string_view cure = "the export's option no_root_squash lets it be root";
-  if (squash == Squash::kAll) {
-    cure = "the export has all_squash";
-  } else if (squash == Squash::kForeignRoot && Unmapped(client.address.address()).is_loopback()) {
-    cure = "root of this host is root if its port is below 1024, or with the export's option no_root_squash";
-  }
-  refusals_->Tell(client.address.address(),
-                  fmt::format("is refused something in the export {} as root, which is user {} there: {}; or give the "
-                              "directory to that user",
-                              in.path(), options->anonuid, cure));
-}
-
-void Exports::Miss(const SocketAddress& client, const Export& missed) const {
-  refusals_->Tell(client.address(),
-                  fmt::format("cannot mount the export {}: its directory is gone; put it back, and reload the server",
-                              missed.path()));
-}
-
-void Exports::CannotRefer(const SocketAddress& client, const Export& referral) const {
-  refusals_->Tell(
-      client.address(),
-      fmt::format("cannot mount the export {} with version 2 or 3: it is a referral to another server, which "
-                  "only clients of version 4 follow",
-                  referral.path()));
+void Exports::HandleFailure(const rpc::CallContext& call) const {
+  const auto table = Get();
+  refusals_.HandleFailure(call, call.notes.export_id ? table->Find(ExportId(*call.notes.export_id)) : nullptr);
 }
 
 ExportTable::Place ExportTable::Resolve(std::string_view path) const {

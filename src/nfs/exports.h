@@ -128,6 +128,8 @@ class ExportTable {
 // Thread-safe.
 class Exports {
  public:
+  explicit Exports(Refusals refusals = Refusals()) : refusals_(std::move(refusals)) {}
+
   std::shared_ptr<const ExportTable> Get() const { return current_.Get(); }
   // Returns the table before, which has no other reference once the last call that uses it has ended.
   std::shared_ptr<const ExportTable> Replace(std::shared_ptr<const ExportTable> next) {
@@ -140,28 +142,14 @@ class Exports {
   // The current table. The reference is valid until the next change.
   const ExportTable& table() const { return *current_.Get(); }
 
-  // Log, once, that this export or that every export refuses the client, and why.
-  void Refuse(const SocketAddress& client, const Export& refused) const;
-  // Logs, once, why AdmitsProtection() is false.
-  void RefuseProtection(const rpc::Peer& client, const Export& refused) const;
-  void RefuseAll(const SocketAddress& client) const;
-  // For a call that was refused for lack of rights. If it is a call of root that the export maps to another user, logs
-  // so once for each client and export, and tells how the operator can change that.
-  void NoteRefusal(const rpc::Peer& client, const rpc::Credential& credential, const Export& in) const;
-  void NoteRefusal(const rpc::Peer& client, const rpc::Credential& credential, std::optional<uint32_t> in) const {
-    const auto table = Get();
-    if (const Export* const exported = in ? table->Find(ExportId(*in)) : nullptr) {
-      NoteRefusal(client, credential, *exported);
-    }
-  }
-  // Logs, once, that the directory of an export is gone.
-  void Miss(const SocketAddress& client, const Export& missed) const;
-  // Logs, once, that the client's version of NFS has no referrals.
-  void CannotRefer(const SocketAddress& client, const Export& referral) const;
+  // Logs what clients are refused.
+  const Refusals& refusals() const { return refusals_; }
+  // Logs the failure of a call of version 2 or 3, or of NFSACL, if it is a refusal.
+  void HandleFailure(const rpc::CallContext& call) const;
 
  private:
   Published<ExportTable> current_{std::make_shared<const ExportTable>()};
-  const std::unique_ptr<Refusals> refusals_ = std::make_unique<Refusals>();
+  const Refusals refusals_;
 };
 
 }  // namespace penstock::nfs

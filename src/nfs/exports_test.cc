@@ -28,16 +28,6 @@ rpc::Peer Client(const char* address, uint16_t port = 700) {
   return peer;
 }
 
-TEST(Refusals, LogsEachHostAndReasonOnce) {
-  Refusals refusals;
-  const auto one = asio::ip::make_address("192.0.2.1"), other = asio::ip::make_address("192.0.2.2");
-  EXPECT_TRUE(refusals.Tell(one, "is refused"));
-  EXPECT_FALSE(refusals.Tell(one, "is refused"));
-  EXPECT_FALSE(refusals.Tell(asio::ip::make_address("::ffff:192.0.2.1"), "is refused"));
-  EXPECT_TRUE(refusals.Tell(other, "is refused"));
-  EXPECT_TRUE(refusals.Tell(one, "is refused for another reason"));
-}
-
 TEST_F(ExportsTest, FindsAnExportByTheIdInItsHandles) {
   ASSERT_TRUE(Add("/data"));
   ASSERT_TRUE(Add("/home"));

@@ -10,6 +10,7 @@ Target::Target(const TargetCall& of, const std::optional<FileHandle>& handle, Fl
       error_(fs::Error::kBadHandle),
       claims_(of.claims),
       mark_(of.claims ? of.claims->Mark() : 0),
+      outcome_(of.call.outcome),
       loop_(of.call.peer.loop) {
   if (!handle) return;
   // RFC 1813 §2.6 (nfs_fh3), RFC 1094 §2.3.1 (NFSERR_STALE): a handle is stale if access to its file was revoked, also
@@ -21,18 +22,22 @@ Target::Target(const TargetCall& of, const std::optional<FileHandle>& handle, Fl
   options_ = export_->OptionsFor(of.call.peer);
   const SecurityFlavors flavors_taken = options_ ? Export::FlavorsFor(of.call.peer, *options_) : SecurityFlavors();
   if (flavors_taken.empty()) {
-    of.exports.Refuse(of.call.peer.address, *export_);
+    of.exports.refusals().Refuse(of.call.peer.address, *export_);
+    of.call.outcome.told = true;
     return;
   }
 
   if (!Export::AdmitsProtection(of.call.peer, *options_)) {
-    of.exports.RefuseProtection(of.call.peer, *export_);
+    of.exports.refusals().RefuseProtection(of.call.peer, *export_);
+    of.call.outcome.told = true;
     of.call.denial = rpc::AuthStatus::AUTH_TOOWEAK;
     error_ = fs::Error::kAccess;
     return;
   }
   const bool any = flavors == Flavors::kAnyAtRoot && handle->object == export_->file_system().Root();
   if (!any && !flavors_taken.Has(flavor_)) {
+    of.exports.refusals().RefuseFlavor(of.call, *export_, flavors_taken);
+    of.call.outcome.told = true;
     of.call.denial = rpc::AuthStatus::AUTH_TOOWEAK;
     error_ = fs::Error::kAccess;
     return;
@@ -42,6 +47,8 @@ Target::Target(const TargetCall& of, const std::optional<FileHandle>& handle, Fl
     return;
   }
   caller_.emplace(*options_, of.call.credential, of.call.peer);
+  of.call.outcome.root_is_squashed = IsSquashedRoot(of.call.credential, caller_->context());
+  of.call.outcome.read_only = read_only();
   object_ = handle->object;
   error_.reset();
 }
@@ -74,6 +81,7 @@ Task<fs::Result<void>> Target::CheckUse(fs::Handle object, FileClaims::Use use) 
     case FileClaims::Verdict::kLater:
       co_return std::unexpected(fs::Error::kDelay);
     case FileClaims::Verdict::kDenied:
+      outcome_.told = true;  // another client is the reason
       co_return std::unexpected(fs::Error::kAccess);
   }
   std::unreachable();

@@ -79,6 +79,7 @@ class Target {
   std::optional<fs::Error> error_;
   FileClaims* const claims_;
   const uint64_t mark_;  // the mark of claims_ at the start of the call
+  rpc::CallOutcome& outcome_;
   Loop* const loop_;
   std::vector<std::unique_ptr<FileClaims::Hold>> held_;  // until the reply is made
 };

@@ -1,5 +1,7 @@
 #include "rpc/connection_table.h"
 
+#include <fmt/core.h>
+
 #include <algorithm>
 #include <cassert>
 #include <utility>
@@ -17,7 +19,8 @@ ConnectionTable::Limits Complete(ConnectionTable::Limits limits) {
 
 }  // namespace
 
-ConnectionTable::ConnectionTable(Limits limits) : limits_(Complete(limits)) {}
+ConnectionTable::ConnectionTable(Limits limits, std::shared_ptr<RefusalLog> refusals)
+    : limits_(Complete(limits)), refusals_(std::move(refusals)) {}
 ConnectionTable::~ConnectionTable() { assert(places_.empty()); }
 
 ConnectionTable::Place::~Place() {
@@ -52,7 +55,7 @@ ConnectionTable::Admission ConnectionTable::Admit(const IpAddress& peer, TimePoi
     const std::lock_guard lock(mutex_);
     if (admitted_ && !admitted_->contains(key)) {
       admission.refusal = Refusal::kDraining;
-      LogRefusal(peer, admission.refusal, now);
+      LogRefusal(peer, admission.refusal);
       return admission;
     }
     const auto found = by_address_.find(key);
@@ -62,7 +65,7 @@ ConnectionTable::Admission ConnectionTable::Admit(const IpAddress& peer, TimePoi
       Place* const idle = FindIdle(now, address_full ? &key : nullptr);
       if (!idle) {
         admission.refusal = server_full ? Refusal::kServerFull : Refusal::kAddressFull;
-        LogRefusal(peer, admission.refusal, now);
+        LogRefusal(peer, admission.refusal);
         return admission;
       }
       log::info("a connection of {} that was idle makes room for one of {}", idle->key_.to_string(), peer.to_string());
@@ -142,14 +145,21 @@ void ConnectionTable::Uncount(Place& place) {
   if (--found->second == 0) by_address_.erase(found);
 }
 
-void ConnectionTable::LogRefusal(const IpAddress& peer, Refusal refusal, TimePoint now) {
-  if (!told_.Allows(now)) {
-    ++untold_;
-    return;
+void ConnectionTable::LogRefusal(const IpAddress& peer, Refusal refusal) const {
+  if (refusal == Refusal::kDraining) {
+    return refusals_->Tell({.client = peer, .reason = "draining"}, [] {
+      return RefusalDetails{.text =
+                                "is refused a connection: the server drains and takes no new clients, because of "
+                                "`penstock ctl drain on`"};
+    });
   }
-  log::warn(
-      "refused a connection from {}: {} ({} in all, {} for one address; {} more were refused since the last line)",
-      peer.to_string(), ToString(refusal), limits_.connections, limits_.per_address, std::exchange(untold_, 0));
+  refusals_->Tell({.client = peer, .reason = "connections"}, [&] {
+    const bool is_full = refusal == Refusal::kServerFull;
+    return RefusalDetails{
+        .text = fmt::format("is refused a connection: {} ({} in all, {} for one address; option {} allows more)",
+                            ToString(refusal), limits_.connections, limits_.per_address,
+                            is_full ? "max-connections" : "max-connections-per-address")};
+  });
 }
 
 std::string_view ToString(ConnectionTable::Refusal refusal) {

@@ -14,7 +14,7 @@
 #include <vector>
 
 #include "base/address.h"
-#include "base/log_limit.h"
+#include "base/refusal_log.h"
 #include "base/timer.h"
 #include "metrics/counts.h"
 #include "rpc/transport.h"
@@ -80,10 +80,10 @@ class ConnectionTable {
   };
 
   ConnectionTable() : ConnectionTable(Limits()) {}
-  explicit ConnectionTable(Limits limits);
+  explicit ConnectionTable(Limits limits, std::shared_ptr<RefusalLog> refusals = std::make_shared<RefusalLog>());
   ~ConnectionTable();
 
-  // Returns a place for a connection with `peer`, or the reason to refuse it. Refusals are logged at a limited rate.
+  // Returns a place for a connection with `peer`, or the reason to refuse it, which is logged.
   Admission Admit(const IpAddress& peer, TimePoint now);
   size_t connections() const;
   // The limits that hold now, with the one for an address.
@@ -100,15 +100,14 @@ class ConnectionTable {
  private:
   Place* FindIdle(TimePoint now, const IpAddress* key) const;
   void Uncount(Place& place);
-  void LogRefusal(const IpAddress& peer, Refusal refusal, TimePoint now);
+  void LogRefusal(const IpAddress& peer, Refusal refusal) const;
 
   mutable std::mutex mutex_;
   Limits limits_;
   std::set<Place*> places_;  // the counted ones
   std::map<IpAddress, size_t> by_address_;
   std::optional<std::set<IpAddress>> admitted_;  // while draining
-  LogLimit told_{std::chrono::seconds(10)};
-  size_t untold_ = 0;
+  const std::shared_ptr<RefusalLog> refusals_;
 };
 
 // Returns one line for the log and for the peer.

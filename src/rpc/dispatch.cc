@@ -1,5 +1,7 @@
 #include "rpc/dispatch.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cassert>
 
@@ -193,6 +195,41 @@ Program* Dispatcher::Route(const CallHeader& header, CallContext& context, xdr::
   return program;
 }
 
+void Dispatcher::LogRefusal(const CallHeader& header, const Peer& peer, CallRefusal why) const {
+  if (!refusals_) return;
+  const auto tell = [&](std::string_view reason, auto make) {
+    refusals_->Tell({.client = peer.address.address(), .reason = reason},
+                    [&] { return RefusalDetails{.text = make()}; });
+  };
+  switch (why) {
+    case CallRefusal::kProgramVersion:
+    case CallRefusal::kProgram:
+      return tell("version", [&] {
+        std::optional<VersionRange> known;
+        Find(header.program, header.version, known);
+        const std::string advice = advice_ ? advice_(header.program, header.version) : std::string();
+        return fmt::format("is refused a call of program {}, version {}: the server {}{}", header.program,
+                           header.version,
+                           known ? fmt::format("has versions {} to {}", known->low, known->high) : "does not have it",
+                           advice.empty() ? advice : fmt::format(" ({})", advice));
+      });
+    case CallRefusal::kCredential:
+      return tell("credential", [&] {
+        const bool is_gss = header.credential.flavor == AuthFlavor::RPCSEC_GSS;
+        return fmt::format("is refused a call of program {}: {}", header.program,
+                           is_gss ? "it uses RPCSEC_GSS (Kerberos), which the server does not offer (option keytab)"
+                                  : "its credential is malformed, or of a flavor that the server does not know");
+      });
+    case CallRefusal::kFlavor:
+      return tell("sec", [&] {
+        return fmt::format("is refused procedure {} of program {}: it does not take calls of this security flavor",
+                           header.procedure, header.program);
+      });
+    default:
+      return;  // malformed messages: they belong to no rule that the operator has made
+  }
+}
+
 Task<Message> Dispatcher::HandleCall(Message call, const Peer& peer) {
   assert(peer.buffers);
   if (gss_ && IsSecured(call.stream.bytes())) return HandleSecured(std::move(call), peer);
@@ -256,6 +293,7 @@ Task<Message> Dispatcher::Execute(Message message, const Peer& peer, const Secur
     }
     if (const AuthStatus status = Authenticate(header, context.credential); status != AuthStatus::AUTH_OK) {
       Count(peer, CallRefusal::kCredential);
+      LogRefusal(header, peer, CallRefusal::kCredential);
       EncodeAuthError(reply, header.xid, status);
       co_return reply.Finish();
     }
@@ -264,6 +302,7 @@ Task<Message> Dispatcher::Execute(Message message, const Peer& peer, const Secur
   Program* program = Route(header, context, arguments, reply, why);
   if (!program) {
     Count(peer, why);
+    LogRefusal(header, peer, why);
     co_return reply.Finish();
   }
 
@@ -290,6 +329,8 @@ Task<Message> Dispatcher::Execute(Message message, const Peer& peer, const Secur
   const auto start = reply.mark();
   EncodeAccepted(reply, header.xid, AcceptStatus::SUCCESS);
   const AcceptStatus status = co_await program->Call(context, arguments, reply);
+  if (context.outcome.status != 0) [[unlikely]]
+    program->HandleFailure(context);
   if (context.denial != AuthStatus::AUTH_OK) {
     reply.Rewind(start);
     EncodeAuthError(reply, header.xid, context.denial);

@@ -2,9 +2,13 @@
 // §9), and looks up retransmitted calls in the reply cache.
 #pragma once
 
+#include <functional>
 #include <optional>
+#include <string>
+#include <string_view>
 #include <vector>
 
+#include "base/refusal_log.h"
 #include "metrics/call_notes.h"
 #include "rpc/auth.h"
 #include "rpc/decoded_head.h"
@@ -18,6 +22,17 @@ enum class CallRefusal : uint8_t;
 }
 
 namespace penstock::rpc {
+
+// What a program notes about a call for Program::HandleFailure(), which logs refusals.
+struct CallOutcome {
+  // The error of the program's protocol, or zero. Procedures that Handle() binds need not set it, if their results
+  // begin with `status`.
+  uint32_t status = 0;
+  std::string_view procedure{};   // the protocol's name, if the status is an error
+  bool root_is_squashed = false;  // the caller is root, and the object's export takes the rights of root from it
+  bool read_only = false;         // the object's export is read-only for the caller
+  bool told = false;              // the reason is logged already, or is no refusal of the server
+};
 
 // One call, for the procedure that executes it.
 struct CallContext {
@@ -45,6 +60,8 @@ struct CallContext {
   size_t reply_overhead = 0;
   // What the program tells the counters about the call.
   metrics::CallNotes notes{};
+  // What the program tells the log.
+  CallOutcome outcome{};
 };
 
 // The facts about a call that the dispatcher needs before the program executes the call.
@@ -89,6 +106,9 @@ class Program {
   // Executes a call that Classify() has seen. Any status but SUCCESS discards the results; it is PROC_UNAVAIL,
   // GARBAGE_ARGS or SYSTEM_ERR. See Handle() in rpc/handle.h.
   virtual Task<AcceptStatus> Call(CallContext& context, xdr::Decoder& arguments, xdr::Encoder& results) = 0;
+
+  // After Call(), if it has set CallOutcome::status: logs the failure if it is a refusal.
+  virtual void HandleFailure(const CallContext& /*context*/) const {}
 };
 
 class Dispatcher : public CallHandler {
@@ -103,6 +123,13 @@ class Dispatcher : public CallHandler {
   void Add(Program& program);
   // Offers RPCSEC_GSS to clients, before the first call. `gss` outlives the dispatcher.
   void Offer(SecurityFlavor& gss) { gss_ = &gss; }
+  // Logs refused calls from now on, before the first call. `log` outlives the dispatcher. `advice` returns a text for a
+  // program and a version that is not served: the option that would serve it, or nothing.
+  using Advice = std::function<std::string(uint32_t program, uint32_t version)>;
+  void LogRefusals(RefusalLog& log, Advice advice) {
+    refusals_ = &log;
+    advice_ = std::move(advice);
+  }
 
   // `peer.buffers` must be set.
   Task<Message> HandleCall(Message call, const Peer& peer) override;
@@ -128,10 +155,14 @@ class Dispatcher : public CallHandler {
   Program* Route(const CallHeader& header, CallContext& context, xdr::Decoder& arguments, xdr::Encoder& reply,
                  metrics::CallRefusal& why) const;
 
+  void LogRefusal(const CallHeader& header, const Peer& peer, metrics::CallRefusal why) const;
+
   std::vector<Program*> programs_;
   ReplyCache* cache_ = nullptr;
   const TimerService* clock_ = nullptr;
   SecurityFlavor* gss_ = nullptr;
+  RefusalLog* refusals_ = nullptr;
+  Advice advice_;
 };
 
 }  // namespace penstock::rpc

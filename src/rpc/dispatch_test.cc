@@ -7,6 +7,8 @@
 #include <optional>
 
 #include "base/address.h"
+#include "base/refusal_log.h"
+#include "base/test_log.h"
 #include "rpc/call_order.h"
 #include "rpc/test_program.h"
 #include "rpc/tls/certificate.h"
@@ -113,6 +115,34 @@ TEST_F(DispatcherTest, DeniesUnauthenticatedCalls) {
   EXPECT_THAT(Reply(Call(6)), ElementsAre(5, 1, 1, 1, 5)) << "AUTH_TOOWEAK";
   EXPECT_THAT(Reply({5, 0, 2, kTestProgram, 3, 6, 1, 20, 0, 0, 1000, 100, 0, 0, 0}),
               ElementsAre(5, 1, 0, 0, 0, 0, 1000));
+}
+
+TEST_F(DispatcherTest, LogsTheVersionsAndCredentialsThatItRefuses) {
+  const CapturedLog captured;
+  RefusalLog refusals;
+  dispatcher.LogRefusals(refusals, [](uint32_t number, uint32_t version) {
+    return number == kTestProgram && version == 1 ? std::string("option one serves it") : std::string();
+  });
+  Reply({5, 0, 2, kTestProgram, 1, 0, 0, 0, 0, 0});
+  Reply({5, 0, 2, 99, 3, 0, 0, 0, 0, 0});  // has the same host and reason
+  EXPECT_EQ(captured.text(),
+            "warning: 192.0.2.1 is refused a call of program 536870913, version 1: the server has versions 2 to 3 "
+            "(option one serves it)\n");
+  const size_t before = captured.text().size();
+  Reply({5, 0, 2, kTestProgram, 3, 0, 6, 0, 0, 0});
+  EXPECT_EQ(
+      captured.text().substr(before),
+      "warning: 192.0.2.1 is refused a call of program 536870913: it uses RPCSEC_GSS (Kerberos), which the server "
+      "does not offer (option keytab)\n");
+  peer.address = {asio::ip::make_address("192.0.2.2"), 700};
+  const size_t other = captured.text().size();
+  Reply({5, 0, 2, 99, 3, 0, 0, 0, 0, 0});
+  EXPECT_EQ(captured.text().substr(other),
+            "warning: 192.0.2.2 is refused a call of program 99, version 3: the server does not have it\n");
+  const size_t last = captured.text().size();
+  Reply(Call(0));
+  Reply({5, 0, 2, kTestProgram});  // malformed
+  EXPECT_EQ(captured.text().substr(last), "");
 }
 
 TEST_F(DispatcherTest, DropsMessagesThatAreNotCalls) {

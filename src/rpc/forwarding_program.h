@@ -18,6 +18,8 @@ class ForwardingProgram : public Program {
     return inner_.Call(context, arguments, results);
   }
 
+  void HandleFailure(const CallContext& context) const override { inner_.HandleFailure(context); }
+
  protected:
   // `inner` outlives this program.
   explicit ForwardingProgram(Program& inner) : inner_(inner) {}

@@ -109,7 +109,7 @@ class Connection {
   // credit.
   template <class... Args>
   void LogState(rpc::Xid xid, fmt::format_string<Args...> state, Args&&... args) const {
-    if (log::debugging()) WriteState(xid, state, fmt::make_format_args(args...));
+    if (log::debugging(log::ModuleHere())) WriteState(xid, state, fmt::make_format_args(args...));
   }
 
   // An activity, such as a call. The connection does not finish while an Activity exists.

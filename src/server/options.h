@@ -94,6 +94,9 @@ struct Options {
   // The largest boundary to which the clients of the sessions of 2004 may pad the data of their calls over RDMA: 0 or a
   // power of two from 64 to 4096 (rpc::ConnectionLimits::padding).
   uint32_t padding = 0;
+  // The file systems check the rights of each caller. False if the process lacks the rights to act as its callers: then
+  // the log blames no option of an export for a missing permission.
+  bool acts_as_callers = true;
   // Where the server answers monitors and people over HTTP, without authentication (docs/metrics.md). Port 0: a port
   // that the system chooses. Nothing: nowhere.
   std::optional<SocketAddress> metrics{};

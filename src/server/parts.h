@@ -8,6 +8,7 @@
 #include "base/data.h"
 #include "base/state_directory.h"
 #include "base/workers.h"
+#include "fs/audited/audit_log.h"
 #include "fs/file_system.h"
 #include "fs/open_files.h"
 #include "nfs/export_options.h"
@@ -46,6 +47,9 @@ struct Parts {
   std::shared_ptr<fs::OpenFiles> open_files{};
   std::vector<Export> exports{};
   PassedSockets sockets{};
+  // Gets a record for each MNT, and the addresses of connections, which the file systems' records name
+  // (fs/audited/file_system.h). Null: there is no audit log.
+  std::shared_ptr<fs::audited::AuditLog> audit{};
 };
 
 }  // namespace penstock::server

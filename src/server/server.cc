@@ -20,11 +20,14 @@
 #include "base/machine_memory.h"
 #include "base/random.h"
 #include "nfs/absent_file_system.h"
+#include "protocol/mount.h"
+#include "protocol/nfs3.h"
 #include "rdma/choice/choice.h"
 #include "rpc/tcp/server.h"
 #include "rpc/udp/datagrams.h"
 #include "server/interfaces.h"
 #include "server/listeners.h"
+#include "server/with_audit.h"
 
 namespace penstock::server {
 namespace {
@@ -77,12 +80,13 @@ Server::Server(const Options& options, Parts parts)
     : options_(options),
       state_directory_(std::move(parts.state_directory)),
       pool_(std::move(parts.pool)),
-      connections_(std::make_shared<rpc::ConnectionTable>(Affordable(options.connections))),
+      connections_(std::make_shared<rpc::ConnectionTable>(Affordable(options.connections), refusals_)),
       memory_(std::make_shared<rpc::MemoryBudget>(
           rpc::MemoryBudget::Limits{.octets = options.memory > 0 ? options.memory : DefaultMemory()})),
       counts_(std::make_shared<metrics::Counts>(MeasuredInterfaces(), options.threads)),
       open_files_(std::move(parts.open_files)),
       shortage_(std::make_shared<DescriptorShortage>([this] { MakeRoomForConnections(); })),
+      audit_(std::move(parts.audit)),
       user_threads_(kUserThreads),
       host_threads_(kUserThreads),
       host_names_(options.host_database ? *options.host_database : nfs::SystemHosts(), &std::chrono::steady_clock::now,
@@ -135,6 +139,7 @@ SetupResult<void> Server::OpenKeytab() {
 SetupResult<void> Server::OpenTls() {
   if (options_.tls.certificate.empty()) return {};
   PENSTOCK_TRY(tls_, rpc::tls::Credentials::Load(options_.tls));
+  tls_->LogTo(refusals_);
   return {};
 }
 
@@ -291,6 +296,13 @@ SetupResult<void> Server::Listen(PassedSockets passed) {
   dispatcher_ = std::make_unique<rpc::Dispatcher>(replies_, home);
   datagrams_ = std::make_unique<rpc::Dispatcher>(replies_, home);
   beside_ = std::make_unique<rpc::Dispatcher>(replies_, home);
+  for (rpc::Dispatcher* const each : {dispatcher_.get(), datagrams_.get(), beside_.get()}) {
+    each->LogRefusals(*refusals_, [nfs2 = options_.nfs2](uint32_t program, uint32_t version) -> std::string {
+      const bool is_of_nfs2 =
+          (program == nfs3::NFS_PROGRAM && version == 2) || (program == mount3::MOUNT_PROGRAM && version < 3);
+      return is_of_nfs2 && !nfs2 ? "option nfs2 serves it" : "";
+    });
+  }
   if (offers_gss()) {
     acceptor_ = std::make_unique<rpc::gss::Acceptor>(rpc::gss::Acceptor::Parts{
         .mechanism = *kerberos_,
@@ -298,10 +310,12 @@ SetupResult<void> Server::Listen(PassedSockets passed) {
         .random = &FillRandomly,
         .pool = pool_.get(),
         .negotiators = &user_threads_,
-        .is_protected = [this](const IpAddress& address) {
-          return std::ranges::any_of(*ccm_from_.Get(),
-                                     [&](const nfs::Network& network) { return network.Contains(address); });
-        }});
+        .is_protected =
+            [this](const IpAddress& address) {
+              return std::ranges::any_of(*ccm_from_.Get(),
+                                         [&](const nfs::Network& network) { return network.Contains(address); });
+            },
+        .refusals = refusals_.get()});
     dispatcher_->Offer(*acceptor_);
     beside_->Offer(*acceptor_);
   }
@@ -323,7 +337,7 @@ SetupResult<void> Server::Listen(PassedSockets passed) {
     nfs_acl_.emplace(exports_, &nfs4_->claims(), nfs2_ ? &*nfs2_ : nullptr);
     Serve(*nfs_acl_);
     Serve(nfs4_->program());
-    ServeBeside(mount_);
+    ServeBeside(audit_ ? *with_audit_.emplace_back(std::make_unique<WithAuditOfMounts>(mount_, *audit_)) : mount_);
     ServeBeside(WithGroups(rquota_));
     locking_ = std::make_unique<Locking>(exports_, *nfs4_, discovery_, home, options_.nfs2);
     for (rpc::Program* each : locking_->lock_managers()) ServeBeside(WithGroups(*each));
@@ -398,6 +412,11 @@ rpc::Program& Server::WithGroups(rpc::Program& program) {
   return *with_groups_.emplace_back(std::make_unique<nfs::WithGroups>(program, *groups_));
 }
 
+rpc::Program& Server::WithAudit(rpc::Program& program) {
+  if (!audit_) return program;
+  return *with_audit_.emplace_back(std::make_unique<server::WithAudit>(program, *audit_));
+}
+
 rpc::Program& Server::WithHostNames(rpc::Program& program) {
   return *with_host_names_.emplace_back(std::make_unique<nfs::WithHostNames>(program, host_names_));
 }
@@ -414,7 +433,7 @@ void Server::TellLongHandles() const {
 }
 
 void Server::Serve(rpc::Program& program) {
-  dispatcher_->Add(WithHostNames(WithGroups(program)));
+  dispatcher_->Add(WithAudit(WithHostNames(WithGroups(program))));
   nfs_programs_.push_back(&program);
 }
 
@@ -434,10 +453,17 @@ void Server::Start() {
     nfs4_->Start();
     locking_->Start();
     discovery_.KeepRegistered(loops_.front()->loop(), *pool_);
+    tell_refusals_ = loops_.front()->loop().MakeTimer([this] { TellRefusals(); });
+    TellRefusals();
     if (!open_files_) return;
     close_unused_ = loops_.front()->loop().MakeTimer([this] { CloseUnusedWriters(); });
     CloseUnusedWriters();
   });
+}
+
+void Server::TellRefusals() {
+  tell_refusals_->ExpireAfter(std::chrono::seconds(1));
+  refusals_->Flush();
 }
 
 // Closing runs on the pool, because it may wait for the disk; one run at a time.
@@ -482,6 +508,7 @@ void Server::Stop() {
   for (auto& each : loops_) each->StopServing(for_peers, ended);
   loops_.front()->loop().Post([this, ended] {
     close_unused_.reset();
+    tell_refusals_.reset();
     retired_->Stop();
     discovery_.StopLooking();
     Spawn([](Locking& locking, Nfs4& nfs4, std::function<void()> then) -> Task<> {
@@ -501,6 +528,7 @@ void Server::Stop() {
   host_threads_.Join();
   pool_->Join();
   loops_.clear();
+  refusals_->Finish();
 }
 
 }  // namespace penstock::server

@@ -135,24 +135,30 @@ class Server {
   void ServeBeside(rpc::Program& program);
   // Returns the program, or another one in front of it that looks up the users' groups.
   rpc::Program& WithGroups(rpc::Program& program);
+  // Returns the program, or another one in front of it that serves the audit log, if there is one.
+  rpc::Program& WithAudit(rpc::Program& program);
   // Returns a program in front of it that looks up the names of the callers' hosts, where exports need them.
   rpc::Program& WithHostNames(rpc::Program& program);
   void TellLongHandles() const;
   void CloseUnusedWriters();
+  // Logs the numbers of refusals that are due, once a second.
+  void TellRefusals();
   // Closes files that no call uses, on the pool, so that connections get descriptors.
   void MakeRoomForConnections();
 
   const Options options_;
   const StateDirectory state_directory_;  // stays locked until everything that writes to it is gone
   const std::shared_ptr<Workers> pool_;
+  const std::shared_ptr<RefusalLog> refusals_ = std::make_shared<RefusalLog>();
   const std::shared_ptr<rpc::ConnectionTable> connections_;
   const std::shared_ptr<rpc::MemoryBudget> memory_;
   const std::shared_ptr<metrics::Counts> counts_;
   const std::shared_ptr<fs::OpenFiles> open_files_;  // null if the file systems keep none open
   const std::shared_ptr<DescriptorShortage> shortage_;
-  std::unique_ptr<rpc::gss::Kerberos> kerberos_;  // null if RPCSEC_GSS is not offered
-  std::string no_kerberos_;                       // the reason why RPCSEC_GSS is not offered
-  std::shared_ptr<rpc::tls::Credentials> tls_;    // null if TLS is not offered
+  const std::shared_ptr<fs::audited::AuditLog> audit_;  // null without one
+  std::unique_ptr<rpc::gss::Kerberos> kerberos_;        // null if RPCSEC_GSS is not offered
+  std::string no_kerberos_;                             // the reason why RPCSEC_GSS is not offered
+  std::shared_ptr<rpc::tls::Credentials> tls_;          // null if TLS is not offered
   Published<std::vector<nfs::Network>> ccm_from_;
   // Look up users and their groups, and the names of hosts, so that a directory service that hangs takes no thread from
   // disks or from the other one.
@@ -160,7 +166,7 @@ class Server {
   std::shared_ptr<nfs::UserGroups> groups_;  // null if groups come from the credentials
   Workers host_threads_;
   nfs::HostNames host_names_;
-  nfs::Exports exports_;
+  nfs::Exports exports_{nfs::Refusals(refusals_, options_.acts_as_callers)};
   nfs::mount::Program mount_{exports_,
                              options_.nfs2 ? nfs::mount::Versions::kOneToThree : nfs::mount::Versions::kThree};
   nfs::quota::Program rquota_{exports_, &SecondsSince1970};
@@ -170,7 +176,8 @@ class Server {
   // Before loops_, which use it.
   const std::shared_ptr<rdma::trace::Recording> recording_ = std::make_shared<rdma::trace::Recording>();
   std::vector<std::unique_ptr<ServingLoop>> loops_;
-  std::unique_ptr<Timer> close_unused_;  // on the first loop, while that runs; null without open_files_
+  std::unique_ptr<Timer> tell_refusals_;  // on the first loop, while that runs
+  std::unique_ptr<Timer> close_unused_;   // on the first loop, while that runs; null without open_files_
   std::atomic<bool> is_closing_unused_ = false;
   std::unique_ptr<Nfs4> nfs4_;                // lives on the first loop
   std::unique_ptr<Locking> locking_;          // likewise; uses the locks of nfs4_
@@ -180,6 +187,7 @@ class Server {
   std::optional<RetiredExports> retired_;
   std::vector<std::unique_ptr<nfs::WithGroups>> with_groups_;
   std::vector<std::unique_ptr<nfs::WithHostNames>> with_host_names_;
+  std::vector<std::unique_ptr<rpc::Program>> with_audit_;
   std::unique_ptr<rpc::gss::Acceptor> acceptor_;  // null if RPCSEC_GSS is not offered; lives as long as the dispatcher
   std::unique_ptr<rpc::Dispatcher> dispatcher_;   // after loops_, whose clock it uses
   std::unique_ptr<rpc::Dispatcher> datagrams_;    // the small programs, for calls over UDP

@@ -93,7 +93,7 @@ class Sess01Test : public ServerTest {
   void WriteFile(std::string_view text) { server::WriteFile(tree() / "file", text); }
   // Collects the messages of the log.
   void Listen() {
-    log::SetSink([this](log::Level, std::string_view text) { said_ += std::string(text) + "\n"; }, log::Level::kInfo);
+    log::SetSink([this](const log::Record& record) { said_ += std::string(record.message) + "\n"; }, log::Level::kInfo);
   }
   size_t CountOf(std::string_view text) const {
     size_t count = 0;
@@ -311,8 +311,8 @@ TEST_P(Sess01Test, MakesANewSessionAfterItsLeaseHasExpired) {
 TEST_P(Sess01Test, ExecutesEachRequestOnceWhileCreditsAreRecalled) {
   std::atomic<bool> recalled = false;
   log::SetSink(
-      [&recalled](log::Level, std::string_view text) {
-        if (text == "the server wants no more than 4 requests at once") recalled = true;
+      [&recalled](const log::Record& record) {
+        if (record.message == "the server wants no more than 4 requests at once") recalled = true;
       },
       log::Level::kDebug);
   grace_ = std::chrono::seconds(8);
@@ -365,7 +365,7 @@ TEST_P(Sess01Test, ExecutesRequestsWithoutPersistence) {
 TEST_P(Sess01Test, SplitsCompoundsThatAreLargerThanItsChannel) {
   if (protocol() != Protocol::kTcp) GTEST_SKIP() << "over RDMA, chunks take what is larger than a Send";
   Listen();
-  log::SetSink([this](log::Level, std::string_view text) { said_ += std::string(text) + "\n"; }, log::Level::kDebug);
+  log::SetSink([this](const log::Record& record) { said_ += std::string(record.message) + "\n"; }, log::Level::kDebug);
   TestOptions options = ServerOptions();
   options.nfs4.max_request = 2048;
   options.nfs4.max_response = 1024;

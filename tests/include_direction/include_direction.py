@@ -32,6 +32,7 @@ ALLOWED = {
     "rpcrdma": ["rpc", "rdma", "xdr", "protocol", "metrics", "base"],
     "idmap": ["base"],
     "fs": ["base"],
+    "fs/audited": ["fs", "base"],
     "fs/faulty": ["fs", "base"],
     "fs/posix": ["fs", "base"],
     "nfs_protocol": ["rpc", "xdr", "protocol", "base"],
@@ -45,8 +46,8 @@ ALLOWED = {
     "nfs/v4/operations": ["nfs/v4/engine", "nfs/v4/callback", "nfs/v4/attributes", "nfs/v4/state", "nfs/v4/dialect", "nfs", "nfs_protocol", "rpc", "fs", "xdr", "protocol", "idmap", "metrics", "base"],
     "nfs/nlm": ["nfs/v4/operations", "nfs/v4/engine", "nfs/v4/state", "nfs", "rpc", "fs", "xdr", "protocol", "idmap", "base"],
     "client": ["rpc", "rpc/gss", "rpc/tls", "rpcrdma", "rdma", "nfs_protocol", "xdr", "protocol", "idmap", "base"],
-    "server": ["client", "nfs", "nfs/acl", "nfs/nlm", "nfs/v4/operations", "nfs/v4/engine", "nfs/v4/callback", "nfs/v4/attributes", "nfs/v4/state", "nfs/v4/dialect", "fs", "rpc", "rpc/gss", "rpc/tls", "rpcbind", "rpcrdma", "rdma", "rdma/sim", "rdma/iwarp", "rdma/verbs", "rdma/choice", "rdma/trace", "xdr", "protocol", "idmap", "watch", "metrics", "base"],
-    "cli": ["server", "watch", "control", "client", "nfs", "rpc/tls", "fs/faulty", "fs/posix", "fs", "rdma", "rdma/iwarp", "rdma/verbs", "rdma/choice", "rdma/trace", "idmap", "base"],
+    "server": ["client", "nfs", "nfs/acl", "nfs/nlm", "nfs/v4/operations", "nfs/v4/engine", "nfs/v4/callback", "nfs/v4/attributes", "nfs/v4/state", "nfs/v4/dialect", "fs", "fs/audited", "rpc", "rpc/gss", "rpc/tls", "rpcbind", "rpcrdma", "rdma", "rdma/sim", "rdma/iwarp", "rdma/verbs", "rdma/choice", "rdma/trace", "xdr", "protocol", "idmap", "watch", "metrics", "base"],
+    "cli": ["server", "watch", "control", "client", "nfs", "rpc/tls", "fs/audited", "fs/faulty", "fs/posix", "fs", "rdma", "rdma/iwarp", "rdma/verbs", "rdma/choice", "rdma/trace", "idmap", "base"],
 }
 ANYTHING = re.compile(r"^test_\w+\.h$|(_test|_suite|_test_support|_bench)\.(cc|h)$")  # tests may include anything
 INCLUDE = re.compile(r'^\s*#\s*include\s*"([^"]+)"', re.MULTILINE)

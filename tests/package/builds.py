@@ -8,8 +8,8 @@ from debian import cases, run_in
 HERE = os.path.dirname(os.path.abspath(__file__))
 ROOT = os.path.dirname(os.path.dirname(HERE))
 TOOLS = ["cmake", "ninja-build", "pkg-config", "python3", "python3-lark", "python3-jinja2", "libasio-dev", "libcli11-dev",
-         "libtomlplusplus-dev"]
-LIBRARIES = ["libfmt-dev", "libspdlog-dev", "libsqlite3-dev", "libibverbs-dev", "librdmacm-dev", "libkrb5-dev", "libssl-dev", "libsystemd-dev",
+         "libtomlplusplus-dev", "nlohmann-json3-dev"]
+LIBRARIES = ["libfmt-dev", "libsqlite3-dev", "libibverbs-dev", "librdmacm-dev", "libkrb5-dev", "libssl-dev", "libsystemd-dev",
              "libmicrohttpd-dev", "prometheus-cpp-dev", "systemtap-sdt-dev"]
 TESTS = ["libgtest-dev", "libgmock-dev", "libarchive-dev"]
 

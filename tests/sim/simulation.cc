@@ -195,7 +195,7 @@ Simulation::~Simulation() {
 
 void Simulation::TraceLog() {
   traces_log_ = true;
-  log::SetSink([this](log::Level, std::string_view text) { world_.Trace("log: {}", text); }, log::Level::kDebug);
+  log::SetSink([this](const log::Record& record) { world_.Trace("log: {}", record.message); }, log::Level::kDebug);
 }
 
 Totals Simulation::totals() const {

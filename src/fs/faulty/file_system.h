@@ -87,6 +87,9 @@ class FileSystem : public fs::FileSystem {
                                                       bool exclusive) override;
   // If a fault is an error, the reply has no lease.
   Task<LeaseReply> OpenLease(const RequestContext& context, const Handle& file) override;
+  bool RecordsOpens() const override { return files_->RecordsOpens(); }
+  void RecordOpen(const RequestContext& context, const OpenRecord& open) override { files_->RecordOpen(context, open); }
+  std::string PathOf(const Handle& object) override { return files_->PathOf(object); }
   Task<Observed<SeekReply>> Seek(const RequestContext& context, const Handle& file, uint64_t offset,
                                  SeekWhat what) override;
   Task<Changed<void>> Allocate(const RequestContext& context, const Handle& file, uint64_t offset,

@@ -110,6 +110,9 @@ class FileSystem final : public fs::FileSystem {
                                                       bool exclusive) override;
   Task<LeaseReply> OpenLease(const RequestContext& context, const Handle& file) override;
 
+  // The path that the kernel knows. It knows none for an object that nobody has reached by a name for long.
+  std::string PathOf(const Handle& object) override;
+
   Task<Observed<SeekReply>> Seek(const RequestContext& context, const Handle& file, uint64_t offset,
                                  SeekWhat what) override;
   Task<Changed<void>> Allocate(const RequestContext& context, const Handle& file, uint64_t offset,

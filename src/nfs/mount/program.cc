@@ -126,22 +126,25 @@ Task<Result<Program::Place, mountstat3>> Program::Find(rpc::CallContext& context
   auto table = exports_.Get();
   const ExportTable::Place place = table->Resolve(path);
   const auto admits = [&](const auto& each) { return each->Admits(context.peer); };
-  if (!place.found && std::ranges::any_of(table->all(), admits)) co_return std::unexpected(MNT3ERR_NOENT);
+  if (!place.found && std::ranges::any_of(table->all(), admits)) {
+    exports_.refusals().RefusePath(context.peer.address, path);
+    co_return std::unexpected(MNT3ERR_NOENT);
+  }
   if (!place.found) {
     // A client that no export admits must not learn which paths exist.
-    exports_.RefuseAll(context.peer.address);
+    exports_.refusals().RefuseAll(context.peer.address);
     co_return std::unexpected(MNT3ERR_ACCES);
   }
   const Export& found = *place.found;
   const ExportOptions* const admitted = found.OptionsFor(context.peer);
   if (!admitted || Export::FlavorsFor(context.peer, *admitted).empty()) {
-    exports_.Refuse(context.peer.address, found);
+    exports_.refusals().Refuse(context.peer.address, found);
     co_return std::unexpected(MNT3ERR_ACCES);
   }
   // The reply has only a handle and the export's flavors, so that plain TCP and UDP will do: Linux's client mounts this
   // way even with xprtsec=tls. Over RDMA no connection of the export's kind can follow.
   if (context.peer.transport == rpc::TransportKind::kRdma && !Export::AdmitsProtection(context.peer, *admitted)) {
-    exports_.RefuseProtection(context.peer, found);
+    exports_.refusals().RefuseProtection(context.peer, found);
     context.denial = rpc::AuthStatus::AUTH_TOOWEAK;
     co_return std::unexpected(MNT3ERR_ACCES);
   }
@@ -150,19 +153,28 @@ Task<Result<Program::Place, mountstat3>> Program::Find(rpc::CallContext& context
   const SecurityFlavor flavor = nfs_protocol::FlavorOf(context.credential);
   const ExportOptions& options = *admitted;
   if (flavor == SecurityFlavor::kNone && !options.security.Has(flavor)) {
+    exports_.refusals().RefuseFlavor(context, found, options.security);
     context.denial = rpc::AuthStatus::AUTH_TOOWEAK;
     co_return std::unexpected(MNT3ERR_ACCES);
   }
 
   if (found.is_referral()) {
-    exports_.CannotRefer(context.peer.address, found);
+    exports_.refusals().CannotRefer(context.peer.address, found);
     co_return std::unexpected(MNT3ERR_NOTSUPP);
   }
 
   const Caller caller(options, context.credential, context.peer);
   const auto directory = co_await Walk(found, caller.context(), place.rest);
   if (!directory) {
-    if (directory.error() == fs::Error::kStale) exports_.Miss(context.peer.address, found);
+    if (directory.error() == fs::Error::kStale) {
+      exports_.refusals().Miss(context.peer.address, found);
+    } else {
+      exports_.refusals().HandleFailure({.call = context,
+                                         .operation = "MOUNTPROC_MNT",
+                                         .status = static_cast<uint32_t>(ToStatus(directory.error())),
+                                         .in = &found,
+                                         .root_is_squashed = IsSquashedRoot(context.credential, caller.context())});
+    }
     co_return std::unexpected(ToStatus(directory.error()));
   }
   co_return Place{std::move(table), &found, &options, *directory};
@@ -171,7 +183,10 @@ Task<Result<Program::Place, mountstat3>> Program::Find(rpc::CallContext& context
 // RFC 1813 §5.2.1
 Task<mountres3> Program::Mount(rpc::CallContext& context, const dirpath& path) {
   const auto place = co_await Find(context, path);
-  if (!place) co_return mountres3(place.error());
+  if (!place) {
+    context.outcome.status = static_cast<uint32_t>(place.error());
+    co_return mountres3(place.error());
+  }
   mounts_.Add(HostOf(context), path);
   mountres3_ok ok;
   ok.fhandle.Assign(EncodedHandle({place->exported->id(), place->directory}).bytes());
@@ -184,7 +199,10 @@ Task<mountres3> Program::Mount(rpc::CallContext& context, const dirpath& path) {
 // RFC 1094 §A.5.2. A directory whose handle does not fit into 32 octets cannot be mounted.
 Task<mount1::fhstatus> Program::MountFirst(rpc::CallContext& context, const mount1::dirpath& path) {
   const auto place = co_await Find(context, path);
-  if (!place) co_return mount1::fhstatus(ToUnixError(place.error()));
+  if (!place) {
+    context.outcome.status = static_cast<uint32_t>(place.error());
+    co_return mount1::fhstatus(ToUnixError(place.error()));
+  }
   const auto padded = place->exported->PaddedHandleOf(place->directory);
   if (!padded) co_return mount1::fhstatus(kUnixIoError);
   mounts_.Add(HostOf(context), path);

@@ -145,10 +145,13 @@ LockManager::Found LockManager::Find(const rpc::CallContext& call, ConstBytes fh
   if (!in) return std::unexpected(NLM4_STALE_FH);
   const ExportOptions* const options = in->OptionsFor(call.peer);
   if (!options || Export::FlavorsFor(call.peer, *options).empty()) {
-    exports_.Refuse(call.peer.address, *in);
+    exports_.refusals().Refuse(call.peer.address, *in);
     return std::unexpected(NLM4_STALE_FH);
   }
-  if (!AcceptsFlavor(*options, call)) return std::unexpected(NLM4_FAILED);
+  if (!AcceptsFlavor(*options, call)) {
+    exports_.refusals().RefuseFlavor(call, *in, options->security);
+    return std::unexpected(NLM4_FAILED);
+  }
   if (const auto known = in->file_system().Identify(parsed->object); !known) {
     return std::unexpected(ToStatus(known.error()));
   }

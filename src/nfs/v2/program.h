@@ -27,6 +27,7 @@ class Program final : public rpc::Program {
   rpc::VersionRange versions() const override;
   rpc::Classification Classify(rpc::CallContext& context, xdr::Decoder& arguments) const override;
   Task<rpc::AcceptStatus> Call(rpc::CallContext& context, xdr::Decoder& arguments, xdr::Encoder& results) override;
+  void HandleFailure(const rpc::CallContext& context) const override { exports_.HandleFailure(context); }
 
   // Returns the input of a procedure (run.h), also for the procedures of the program that accompanies this one, NFSACL
   // version 2. The result refers to this program and to `context`.

@@ -59,10 +59,11 @@ Task<rpc::AcceptStatus> Run(Execution execution, xdr::Decoder& arguments, xdr::E
       co_return rpc::AcceptStatus::SUCCESS;
     }
     if (done.error() != fs::Error::kDelay) {
-      const bool refused = done.error() == fs::Error::kAccess || done.error() == fs::Error::kPerm;
-      const rpc::CallContext& call = execution.request.call;
-      if (refused) execution.request.exports.NoteRefusal(call.peer, call.credential, call.notes.export_id);
-      xdr::Encode(results, ToStatus(done.error()));
+      const nfs2::nfsstat status = ToStatus(done.error());
+      rpc::CallOutcome& outcome = execution.request.call.outcome;
+      outcome.status = static_cast<uint32_t>(status);
+      outcome.procedure = Procedure::kName;
+      xdr::Encode(results, status);
       co_return rpc::AcceptStatus::SUCCESS;
     }
     const bool again = co_await execution.patience.Wait();

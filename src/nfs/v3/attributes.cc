@@ -57,6 +57,11 @@ Task<ACCESS3res> Access(Request request, const ACCESS3args& arguments) {
   if (!observed.result) {
     co_return ACCESS3res(ToStatus(observed.result.error()), ACCESS3resfail{.obj_attributes = attributes});
   }
+  if (arguments.access != 0 && *observed.result == 0) {
+    // The client then denies its programs what they want, without a call.
+    request.call.outcome.status = static_cast<uint32_t>(NFS3ERR_ACCES);
+    request.call.outcome.procedure = NFSPROC3_ACCESS::kName;
+  }
   co_return ACCESS3res(NFS3_OK, ACCESS3resok{.obj_attributes = attributes, .access = *observed.result});
 }
 

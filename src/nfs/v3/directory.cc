@@ -101,6 +101,7 @@ struct Place {
 Task<> ReadEntries(Request request, Place place, bool plus, uint32_t maximum, uint32_t names, xdr::Encoder& results) {
   Target target(request, place.directory);
   if (!target) {
+    request.call.outcome.status = static_cast<uint32_t>(target.status());
     xdr::Encode(results, READDIR3res(target.status()));
     co_return;
   }
@@ -120,6 +121,7 @@ Task<> ReadEntries(Request request, Place place, bool plus, uint32_t maximum, ui
                           : entries.too_small() ? NFS3ERR_TOOSMALL
                                                 : StatusOf(observed.result);
   if (status != NFS3_OK) {
+    request.call.outcome.status = static_cast<uint32_t>(status);
     xdr::Encode(results, READDIR3res(status, READDIR3resfail{.dir_attributes = attributes}));
     co_return;
   }

@@ -13,25 +13,22 @@ template <class Procedure>
 using ProcedureFunction = Task<typename Procedure::Results> (*)(Request, const typename Procedure::Arguments&);
 
 template <class Procedure>
-Task<rpc::AcceptStatus> Run(Request request, xdr::Decoder& arguments, xdr::Encoder& results,
+Task<rpc::AcceptStatus> Run(const Request& request, xdr::Decoder& arguments, xdr::Encoder& results,
                             ProcedureFunction<Procedure> procedure) {
-  typename Procedure::Arguments decoded{};
-  if (!xdr::Decode(arguments, decoded) || !arguments.Finish()) co_return rpc::AcceptStatus::GARBAGE_ARGS;
-  const typename Procedure::Results done = co_await procedure(request, decoded);
-  const bool refused = done.status() == NFS3ERR_ACCES || done.status() == NFS3ERR_PERM;
-  const rpc::CallContext& call = request.call;
-  if (refused) request.exports.NoteRefusal(call.peer, call.credential, call.notes.export_id);
-  xdr::Encode(results, done);
-  co_return rpc::AcceptStatus::SUCCESS;
+  return rpc::Handle<Procedure>(request.call, arguments, results,
+                                [request, procedure](rpc::CallContext&, const typename Procedure::Arguments& decoded) {
+                                  return procedure(request, decoded);
+                                });
 }
 
-// For a procedure that encodes its results itself.
-template <class Arguments>
+// For a procedure that encodes its results itself, and notes an error itself.
+template <class Procedure, class Arguments = typename Procedure::Arguments>
 Task<rpc::AcceptStatus> RunWriting(Request request, xdr::Decoder& arguments, xdr::Encoder& results,
                                    Task<> (*procedure)(Request, const Arguments&, xdr::Encoder&)) {
   Arguments decoded;
   if (!xdr::Decode(arguments, decoded) || !arguments.Finish()) co_return rpc::AcceptStatus::GARBAGE_ARGS;
   co_await procedure(request, decoded, results);
+  if (request.call.outcome.status != 0) request.call.outcome.procedure = Procedure::kName;
   co_return rpc::AcceptStatus::SUCCESS;
 }
 
@@ -101,9 +98,9 @@ Task<rpc::AcceptStatus> Program::Call(rpc::CallContext& context, xdr::Decoder& a
     case NFSPROC3_LINK::kNumber:
       return Run<NFSPROC3_LINK>(request, arguments, results, Link);
     case NFSPROC3_READDIR::kNumber:
-      return RunWriting(request, arguments, results, ReadDirectory);
+      return RunWriting<NFSPROC3_READDIR>(request, arguments, results, ReadDirectory);
     case NFSPROC3_READDIRPLUS::kNumber:
-      return RunWriting(request, arguments, results, ReadDirectoryPlus);
+      return RunWriting<NFSPROC3_READDIRPLUS>(request, arguments, results, ReadDirectoryPlus);
     case NFSPROC3_FSSTAT::kNumber:
       return Run<NFSPROC3_FSSTAT>(request, arguments, results, FileSystemStatus);
     case NFSPROC3_FSINFO::kNumber:

@@ -19,6 +19,7 @@ class Program final : public rpc::Program {
   rpc::VersionRange versions() const override;
   rpc::Classification Classify(rpc::CallContext& context, xdr::Decoder& arguments) const override;
   Task<rpc::AcceptStatus> Call(rpc::CallContext& context, xdr::Decoder& arguments, xdr::Encoder& results) override;
+  void HandleFailure(const rpc::CallContext& context) const override { exports_.HandleFailure(context); }
 
  private:
   const Exports& exports_;

@@ -48,7 +48,7 @@ class VerbsEnvironment : public SuiteEnvironment {
   VerbsEnvironment() : work_(loop_.context().get_executor()) {
     const auto found = verbs::DeviceOf(ThisAddress());
     if (std::getenv("PENSTOCK_VERBOSE")) {
-      log::SetSink([](log::Level, std::string_view message) { std::cerr << message << "\n"; }, log::Level::kDebug);
+      log::SetSink([](const log::Record& record) { std::cerr << record.message << "\n"; }, log::Level::kDebug);
     }
     if (!found) throw std::runtime_error(found.error().message);
     if (!*found) throw std::runtime_error("no RDMA device has TEST_VERBS_ADDRESS");

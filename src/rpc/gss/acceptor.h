@@ -6,6 +6,7 @@
 #include <memory>
 
 #include "base/address.h"
+#include "base/refusal_log.h"
 #include "base/workers.h"
 #include "protocol/rpcsec_gss.h"
 #include "rpc/gss/conjunction.h"
@@ -30,6 +31,8 @@ class Acceptor final : public SecurityFlavor {
     // Returns true if the connections of a peer with this address are protected by other means than RPCSEC_GSS: clients
     // there may make CCM contexts. If empty, no client may. Called on any thread.
     std::function<bool(const IpAddress&)> is_protected{};
+    // Logs contexts that are refused. Null: nothing does.
+    RefusalLog* refusals = nullptr;
   };
   // The objects in `parts` must outlive the acceptor.
   explicit Acceptor(Parts parts)
@@ -38,6 +41,7 @@ class Acceptor final : public SecurityFlavor {
         pool_(parts.pool),
         negotiators_(parts.negotiators),
         is_protected_(std::move(parts.is_protected)),
+        refusals_(parts.refusals),
         contexts_(parts.limits, std::move(parts.random)) {}
 
   std::shared_ptr<ReverseProtection> Reverse(ConstBytes handle, ConstBytes reverse_handle,
@@ -81,6 +85,7 @@ class Acceptor final : public SecurityFlavor {
   Workers* const pool_;
   Workers* const negotiators_;
   const std::function<bool(const IpAddress&)> is_protected_;
+  RefusalLog* const refusals_;
   ContextTable contexts_;
 };
 

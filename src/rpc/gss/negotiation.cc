@@ -72,7 +72,11 @@ Task<Message> Acceptor::Negotiate(const Incoming& incoming) {
   }
   // The result reports failures, not RPCSEC_GSS_CREDPROBLEM or RPCSEC_GSS_CTXPROBLEM (RFC 2203 §5.2.3.2).
   const auto fail = [&](const Failure& failure) {
-    log::info("no RPCSEC_GSS context with {}: {}", peer.address.address().to_string(), ForLog(failure.text));
+    if (refusals_) {
+      refusals_->Tell({.client = peer.address.address(), .reason = "gss"}, [&] {
+        return RefusalDetails{.text = fmt::format("is refused a context of RPCSEC_GSS: {}", ForLog(failure.text))};
+      });
+    }
     EncodeAccepted(reply, xid, AcceptStatus::SUCCESS);
     xdr::Encode(reply, rpc_gss_init_res{.gss_major = failure.major, .gss_minor = failure.minor});
     return reply.Finish();

@@ -42,7 +42,8 @@ Task<std::optional<Slice>> RecordSocket::Receive() {
   while (!ended_) {
     if (auto record = TakeReceived()) co_return record;
     if (reader_.failed()) {
-      if (log::debugging()) log::debug("a TCP peer sent a record above the limit: its connection is closed");
+      if (log::debugging(log::ModuleHere()))
+        log::debug("a TCP peer sent a record above the limit: its connection is closed");
       Close();
       break;
     }

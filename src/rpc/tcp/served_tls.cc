@@ -51,7 +51,7 @@ Task<bool> ServedConnection::BeginTls(Slice probe) {
   if (!secured) {
     SetEnd(metrics::ConnectionEnd::kTls);
     // The code that closed the connection at this end has logged the reason.
-    if (!secured.error().empty()) options_.tls->LogRefusal(peer_.address.address(), secured.error(), loop_.Now());
+    if (!secured.error().empty()) options_.tls->LogRefusal(peer_.address.address(), secured.error());
     co_return false;
   }
 

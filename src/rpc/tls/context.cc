@@ -183,10 +183,10 @@ std::shared_ptr<const Context> Credentials::current() const {
   return current_;
 }
 
-void Credentials::LogRefusal(const IpAddress& client, std::string_view why, TimePoint now) {
-  const log::Level level = told_.Allows(now) ? log::Level::kWarn : log::Level::kInfo;
-  const std::string host = Unmapped(client).to_string();
-  log::Write(level, "the TLS handshake with {} has failed: {}", fmt::make_format_args(host, why));
+void Credentials::LogRefusal(const IpAddress& client, std::string_view why) const {
+  refusals_->Tell({.client = client, .reason = "tls_handshake"}, [why] {
+    return RefusalDetails{.text = fmt::format("is refused TLS: the handshake has failed: {}", why)};
+  });
 }
 
 SetupResult<void> Credentials::Reload() {

@@ -9,7 +9,7 @@
 #include <utility>
 
 #include "base/address.h"
-#include "base/log_limit.h"
+#include "base/refusal_log.h"
 #include "base/result.h"
 #include "base/timer.h"
 
@@ -67,9 +67,10 @@ class Credentials {
   static SetupResult<std::shared_ptr<const Context>> Read(const Files& files) { return Context::ForServer(files); }
   // New sessions use the context that Read() has made of these files.
   void Use(Files files, std::shared_ptr<const Context> context);
-  // Logs a handshake with a client that has failed, and why: warnings at a limited rate, so that strangers do not fill
-  // the log; all others at the level of information.
-  void LogRefusal(const IpAddress& client, std::string_view why, TimePoint now);
+  // Logs a handshake with a client that has failed, and why, at a limited rate, so that strangers do not fill the log.
+  void LogRefusal(const IpAddress& client, std::string_view why) const;
+  // Logs them there from now on, before the first connection.
+  void LogTo(std::shared_ptr<RefusalLog> refusals) { refusals_ = std::move(refusals); }
   bool has_authorities() const;
 
  private:
@@ -79,7 +80,7 @@ class Credentials {
   mutable std::mutex mutex_;  // guards the next two
   Files files_;
   std::shared_ptr<const Context> current_;
-  LogLimit told_{std::chrono::seconds(10)};
+  std::shared_ptr<RefusalLog> refusals_ = std::make_shared<RefusalLog>();
 };
 
 }  // namespace penstock::rpc::tls

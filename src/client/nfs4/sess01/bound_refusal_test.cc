@@ -12,7 +12,7 @@ class BoundRefusalTest : public BoundSessionTest {
   // The log belongs to the process.
   ~BoundRefusalTest() override { log::SetSink({}); }
   void Listen() {
-    log::SetSink([this](log::Level, std::string_view text) { said += std::string(text) + "\n"; }, log::Level::kInfo);
+    log::SetSink([this](const log::Record& record) { said += std::string(record.message) + "\n"; }, log::Level::kInfo);
   }
   std::string ErrorOfEstablishing() {
     const Result<void> result = TryToEstablish();

@@ -158,7 +158,7 @@ nfsstat4 Compound::CheckFlavor(const Export& in, const fs::Handle& object) const
 
 nfsstat4 Compound::RequireFlavor(const Export& in, const fs::Handle& object) const {
   const nfsstat4 status = CheckFlavor(in, object);
-  if (status != NFS4_OK) names->LogRefusal(in, object, call.peer);
+  if (status != NFS4_OK) names->LogRefusal(in, object, call);
   return status;
 }
 
@@ -178,9 +178,30 @@ void Compound::PutForeign(const ForeignHandle& handle) {
   current_stateid.reset();
 }
 
+const Export* Compound::Find(ExportId id) {
+  const Export* const in = names->Find(id, call.peer);
+  put_in = in;
+  if (!in && names->Has(id)) call.outcome.told = true;  // the export does not admit the client: Find() has logged that
+  return in;
+}
+
+void Compound::NoteFailure(nfs_opnum4 operation, nfsstat4 status) const {
+  // The flavor was refused before, where the filehandle was put.
+  if (status == NFS4ERR_ACCESS && !MayUseCurrent(operation)) return;
+  Refusals::Failed failed{.call = call, .operation = XdrName(operation), .status = static_cast<uint32_t>(status)};
+  if (operation == OP_PUTFH) {
+    failed.in = put_in;
+  } else if (current) {
+    failed.in = &current->in();
+    failed.root_is_squashed = IsSquashedRoot(call.credential, current->context());
+    failed.read_only = current->read_only();
+  }
+  names->refusals().HandleFailure(failed);
+}
+
 nfsstat4 Compound::PutCurrent(const FileHandle& handle) {
   // RFC 8881 §15.1.2.9: a handle is stale if its export is gone or does not admit this client any more.
-  const Export* in = names->Find(handle.export_id, call.peer);
+  const Export* in = Find(handle.export_id);
   if (!in || !names->Shows(*in, handle.object, call.peer)) return NFS4ERR_STALE;
   const auto identity = in->file_system().Identify(handle.object);
   return identity ? PutCurrent(*in, handle.object, &*identity) : ToStatus(identity.error());
@@ -193,7 +214,7 @@ nfsstat4 Compound::PutCurrent(const Export& in, const fs::Handle& object, const 
     how = Standing::kRefused;
   }
   if (how == Standing::kRefused) {
-    names->LogRefusal(in, object, call.peer);
+    names->LogRefusal(in, object, call);
     return NFS4ERR_WRONGSEC;
   }
   Enter(in, object, identity, how);
@@ -201,7 +222,7 @@ nfsstat4 Compound::PutCurrent(const Export& in, const fs::Handle& object, const 
 }
 
 nfsstat4 Compound::MoveTo(const FileHandle& handle) {
-  const Export* in = names->Find(handle.export_id, call.peer);
+  const Export* in = Find(handle.export_id);
   if (!in) return NFS4ERR_STALE;
   const auto identity = in->file_system().Identify(handle.object);
   return identity ? MoveTo(*in, handle.object, &*identity) : ToStatus(identity.error());

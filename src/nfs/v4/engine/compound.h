@@ -118,6 +118,8 @@ struct Compound {
   // PutCurrent().
   enum class Standing : uint8_t { kTaken, kRefused, kForgiven, kForgivenMachine };
   Standing standing = Standing::kTaken;
+  // The export of the last handle that PUTFH has put or refused; null if there is none.
+  const Export* put_in = nullptr;
   // The current and the saved filehandle. The engine checks that they exist before it executes an operation that needs
   // them.
   std::optional<Object> current{};
@@ -176,7 +178,7 @@ struct Compound {
   // export asks (RFC 9289).
   nfs4::nfsstat4 CheckFlavor(const Export& in, const fs::Handle& object) const;
   nfs4::nfsstat4 CheckFlavor(const Object& object) const { return CheckFlavor(object.in(), object.object()); }
-  // The same where the client gets the error: logs a refusal for lack of TLS.
+  // The same where the client gets the error: logs the refusal.
   nfs4::nfsstat4 RequireFlavor(const Export& in, const fs::Handle& object) const;
   nfs4::nfsstat4 RequireFlavor(const Object& object) const { return RequireFlavor(object.in(), object.object()); }
   // Whether an operation may use the current filehandle. If the export does not take calls of this flavor, only
@@ -184,6 +186,8 @@ struct Compound {
   bool MayUseCurrent(nfs4::nfs_opnum4 operation) const {
     return standing == Standing::kTaken || MayUseForgiven(operation);
   }
+  // Logs the failure of an operation on the current filehandle, if it is a refusal.
+  void NoteFailure(nfs4::nfs_opnum4 operation, nfs4::nfsstat4 status) const;
   // Whether the call comes from the client's machine, and the machine may do this operation for every user (RFC 8881
   // §18.35.3, spo_must_allow).
   bool MachineMay(nfs4::nfs_opnum4 operation) const;
@@ -193,6 +197,8 @@ struct Compound {
   Result<nfs4::stateid4, nfs4::nfsstat4> Resolve(const nfs4::stateid4& given) const;
 
  private:
+  // Namespace::Find() for this call.
+  const Export* Find(ExportId id);
   // `identity` is that of the object, or null.
   nfs4::nfsstat4 PutCurrent(const Export& in, const fs::Handle& object, const fs::Identity* identity);
   nfs4::nfsstat4 MoveTo(const Export& in, const fs::Handle& object, const fs::Identity* identity);

@@ -77,10 +77,8 @@ Task<nfsstat4> Execution::Run() {
     }
     nfs_opnum4 number = OP_ILLEGAL;
     status_ = co_await RunOne(i, number);
+    if (status_ != NFS4_OK && !replayed_) compound_.NoteFailure(number, status_);
     ++compound_.call.notes.operations;
-    if ((status_ == NFS4ERR_ACCESS || status_ == NFS4ERR_PERM) && compound_.current) {
-      compound_.names->NoteRefusal(compound_.call, compound_.current->in());
-    }
     PENSTOCK_PROBE(4, operation__end, compound_.call.xid.value(), compound_.call.peer.connection,
                    static_cast<uint32_t>(number), static_cast<uint32_t>(status_));
     Count(number);

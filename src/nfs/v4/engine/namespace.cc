@@ -78,7 +78,7 @@ const Export* Namespace::Find(ExportId id, const Client& client) const {
   if (id == kPseudoExport) return &pseudo_;
   const Export* found = table_->Find(id);
   if (!found || found->Admits(client)) return found;
-  exports_.Refuse(client.address, *found);
+  exports_.refusals().Refuse(client.address, *found);
   return nullptr;
 }
 
@@ -138,8 +138,12 @@ const Export* Namespace::RefusalOf(const Export& in, const fs::Handle& object, c
   return admits ? nullptr : refused;
 }
 
-void Namespace::LogRefusal(const Export& in, const fs::Handle& object, const Client& client) const {
-  if (const Export* refused = RefusalOf(in, object, client)) exports_.RefuseProtection(client, *refused);
+void Namespace::LogRefusal(const Export& in, const fs::Handle& object, const rpc::CallContext& call) const {
+  if (const Export* const refused = RefusalOf(in, object, call.peer)) {
+    exports_.refusals().RefuseProtection(call.peer, *refused);
+    return;
+  }
+  exports_.refusals().RefuseFlavor(call, in, FlavorsOf(in, object, call.peer));
 }
 
 std::string_view Namespace::PathOf(const Export& in) const {
@@ -151,7 +155,7 @@ std::string_view Namespace::PathOf(const Export& in) const {
 
 Place Namespace::Root(const Client& client) const {
   if (const Export* exported = At(*root_, client)) return {exported, exported->file_system().Root()};
-  if (!IsVisible(*root_, client)) exports_.RefuseAll(client.address);
+  if (!IsVisible(*root_, client)) exports_.refusals().RefuseAll(client.address);
   return {&pseudo_, PseudoFileSystem::HandleOf(*root_)};
 }
 

@@ -65,12 +65,12 @@ class Namespace {
   bool AdmitsProtection(const Export& in, const fs::Handle& object, const Client& client) const {
     return !RefusalOf(in, object, client);
   }
-  // Logs, once, why AdmitsProtection() is false; does nothing if it is true. Call it where the client gets the refusal.
-  void LogRefusal(const Export& in, const fs::Handle& object, const Client& client) const;
-  // As Exports::NoteRefusal().
-  void NoteRefusal(const rpc::CallContext& call, const Export& in) const {
-    if (&in != &pseudo_) exports_.NoteRefusal(call.peer, call.credential, in);
-  }
+  // Logs why the object may not be used by this call: AdmitsProtection() is false, or FlavorsOf() does not have its
+  // flavor. Call it where the client gets the refusal.
+  void LogRefusal(const Export& in, const fs::Handle& object, const rpc::CallContext& call) const;
+  const Refusals& refusals() const { return exports_.refusals(); }
+  // Whether there is such an export, for any client.
+  bool Has(ExportId id) const { return id == pseudo_.id() || table_->Find(id); }
   // The path of an export in the clients' tree, as long as the export lives.
   std::string_view PathOf(const Export& in) const;
   // The root of a client's tree.

@@ -100,6 +100,12 @@ Task<rpc::AcceptStatus> Program::RunCompound(rpc::CallContext& context, xdr::Dec
   const CompoundHead& head = *context.head.Get<CompoundHead>();
   if (head.dialect) context.notes.variant = VariantOf(*head.dialect);
   if (!head.dialect || !IsUtf8(head.tag)) {
+    if (!head.dialect) {
+      const auto names = services_.names.Get();
+      names->refusals().HandleFailure({.call = context,
+                                       .operation = "NFSPROC4_COMPOUND",
+                                       .status = static_cast<uint32_t>(NFS4ERR_MINOR_VERS_MISMATCH)});
+    }
     Reject(head, head.dialect ? NFS4ERR_INVAL : NFS4ERR_MINOR_VERS_MISMATCH, results);
     context.keep = rpc::Keep::kNothing;
     co_return rpc::AcceptStatus::SUCCESS;

@@ -260,6 +260,8 @@ Task<ACCESS4res> Access(Compound& compound, const ACCESS4args& arguments) {
   const uint32_t wanted = object.read_only() ? arguments.access & ~kChanging : arguments.access;
   const auto observed = co_await object.file_system().Access(object.context(), object.object(), wanted);
   if (!observed.result) co_return ACCESS4res(ToStatus(observed.result.error()));
+  // The client then denies its programs what they want, without a call.
+  if (wanted != 0 && *observed.result == 0) compound.NoteFailure(OP_ACCESS, NFS4ERR_ACCESS);
   uint32_t supported = arguments.access & MeaningfulRights(observed.attributes->type);
   if (!object.file_system().GetProperties().xattrs) supported &= kOrdinary;
   co_return ACCESS4res(NFS4_OK, ACCESS4resok{.supported = supported, .access = *observed.result & supported});

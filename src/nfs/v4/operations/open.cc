@@ -347,8 +347,10 @@ bool IsDefined(const OPEN4args& arguments, const Dialect& dialect) {
 
 }  // namespace
 
+namespace {
+
 // RFC 8881 §18.16
-Task<OPEN4res> Open(Compound& compound, const OPEN4args& arguments) {
+Task<OPEN4res> OpenFile(Compound& compound, const OPEN4args& arguments) {
   if (!IsDefined(arguments, compound.dialect)) co_return OPEN4res(NFS4ERR_BADXDR);
   const auto client = compound.services.state.Run(
       [&](StateTables& state) { return ClientOf(compound, state, arguments.owner.clientid); });
@@ -364,6 +366,42 @@ Task<OPEN4res> Open(Compound& compound, const OPEN4args& arguments) {
   OPEN4res results = co_await Execute(compound, arguments, *client);
   FinishInTurn(compound, arguments, *client, results);
   co_return results;
+}
+
+// The name of the file in the current directory; empty if the current filehandle is that of the file.
+std::string_view NameIn(const open_claim4& claim) {
+  switch (claim.claim()) {
+    case CLAIM_NULL:
+      return claim.file();
+    case CLAIM_DELEGATE_CUR:
+      return claim.delegate_cur_info().file;
+    case CLAIM_DELEGATE_PREV:
+      return claim.file_delegate_prev();
+    default:
+      return {};
+  }
+}
+
+Task<OPEN4res> OpenAndRecord(Compound& compound, const OPEN4args& arguments) {
+  const Object before = *compound.current;
+  OPEN4res results = co_await OpenFile(compound, arguments);
+  const nfsstat4 status = results.status();
+  if (status != NFS4ERR_DELAY && status != NFS4ERR_GRACE) {
+    before.file_system().RecordOpen(before.context(),
+                                    {.at = before.object(),
+                                     .name = NameIn(arguments.claim),
+                                     .reads = (arguments.share_access & OPEN4_SHARE_ACCESS_READ) != 0,
+                                     .writes = (arguments.share_access & OPEN4_SHARE_ACCESS_WRITE) != 0,
+                                     .result = status == NFS4_OK ? std::string_view("ok") : XdrName(status)});
+  }
+  co_return results;
+}
+
+}  // namespace
+
+Task<OPEN4res> Open(Compound& compound, const OPEN4args& arguments) {
+  const bool is_recorded = compound.current->file_system().RecordsOpens();
+  return is_recorded ? OpenAndRecord(compound, arguments) : OpenFile(compound, arguments);
 }
 
 // RFC 7530 §16.18
