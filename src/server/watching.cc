@@ -82,8 +82,10 @@ std::string Server::DescribeLoad() const {
   return text;
 }
 
-// The first loop that does not answer in time. None if the server has begun to stop meanwhile: then loops end.
+// The first loop that does not answer in time. None unless the server serves: loops that have not begun, or that end,
+// do not answer. The server may begin to stop meanwhile.
 std::optional<size_t> Server::FindHungLoop(Duration limit) const {
+  if (phase_ != Phase::kServing) return std::nullopt;
   const LoopDelays delays = DelaysOfLoops(limit);
   const auto hung = std::ranges::find_if(delays, [](const auto& delay) { return !delay; });
   if (hung == delays.end() || phase_ != Phase::kServing) return std::nullopt;
@@ -91,20 +93,16 @@ std::optional<size_t> Server::FindHungLoop(Duration limit) const {
 }
 
 watch::Response Server::ShowHealth() {
-  if (phase_ == Phase::kServing) {
-    if (const auto hung = FindHungLoop(kHealthLimit)) {
-      return {.status = 503, .body = fmt::format("event loop {} has not answered for two seconds\n", *hung)};
-    }
-  }
+  const std::optional<size_t> hung = FindHungLoop(kHealthLimit);
+  if (hung) return {.status = 503, .body = fmt::format("event loop {} has not answered for two seconds\n", *hung)};
   if (const std::string reason = WhyNotReady(); !reason.empty()) return {.body = "alive, but " + reason + "\n"};
   return {.body = "ok\n"};
 }
 
 watch::Response Server::ShowReadiness() {
+  const std::optional<size_t> hung = FindHungLoop(kReadyLimit);
   if (const std::string reason = WhyNotReady(); !reason.empty()) return {.status = 503, .body = reason + "\n"};
-  if (const auto hung = FindHungLoop(kReadyLimit)) {
-    return {.status = 503, .body = fmt::format("event loop {} has not answered for a second\n", *hung)};
-  }
+  if (hung) return {.status = 503, .body = fmt::format("event loop {} has not answered for a second\n", *hung)};
   if (!nfs4_->InGrace()) return {.body = "ready\n"};
   return {
       .body =

@@ -67,6 +67,18 @@ class WatchingTest : public ServerTest {
     options.metrics = SocketAddress(asio::ip::address_v4::loopback(), 0);
     return options;
   }
+  // Those of a server that refuses its client.
+  TestOptions RefusingOptions() const {
+    TestOptions options = WatchedOptions();
+    options.exports.back().admissions.front().clients = nfs::ClientSpec(*nfs::Network::Parse("192.0.2.1"));
+    return options;
+  }
+  std::optional<client::Error> Mount() {
+    return WithMount([](client::Mount& mount, Workers&) -> Task<client::Result<void>> {
+      PENSTOCK_CO_TRY([[maybe_unused]] const client::Node root, co_await Find(mount, ""));
+      co_return client::Result<void>();
+    });
+  }
   // Uploads a file and downloads it.
   std::optional<client::Error> MoveFile(const std::string& text) {
     WriteFile(directory_.path() / "source", text);
@@ -158,34 +170,61 @@ TEST_P(WatchingTest, IsAliveButNotReadyBeforeItServes) {
   EXPECT_THAT(GetPage(at, "/dashboard.json"), HasSubstr("\"ready\": false"));
 }
 
-// The sink of the log holds up the loop that refuses a client.
+// The sink of the log holds up the loop that refuses a client, as long as an instance lives.
+class HungLoop {
+ public:
+  HungLoop() {
+    log::SetSink([this](log::Level, std::string_view text) {
+      if (text.find("is refused") == text.npos || once_.exchange(true)) return;
+      hangs_.release();
+      goes_on_.acquire();
+    });
+  }
+  ~HungLoop() { log::SetSink({}); }
+  void WaitFor() { hangs_.acquire(); }
+  void End() { goes_on_.release(); }
+
+ private:
+  std::atomic<bool> once_ = false;
+  std::binary_semaphore hangs_{0}, goes_on_{0};
+};
+
 TEST_P(WatchingTest, IsNeitherReadyNorHealthyWhileALoopHangs) {
-  TestOptions options = WatchedOptions();
-  options.exports.back().admissions.front().clients = nfs::ClientSpec(*nfs::Network::Parse("192.0.2.1"));
-  StartServer(options);
+  StartServer(RefusingOptions());
   const SocketAddress at = *server_->metrics_address();
   EXPECT_THAT(GetPage(at, "/readyz"), StartsWith("HTTP/1.1 200"));
-  std::binary_semaphore hangs(0), goes_on(0);
-  std::atomic<bool> once = false;
-  log::SetSink([&](log::Level, std::string_view text) {
-    if (text.find("is refused") == text.npos || once.exchange(true)) return;
-    hangs.release();
-    goes_on.acquire();
-  });
-  std::thread client([&] {
-    EXPECT_TRUE(WithMount([](client::Mount& mount, Workers&) -> Task<client::Result<void>> {
-      PENSTOCK_CO_TRY([[maybe_unused]] const client::Node root, co_await Find(mount, ""));
-      co_return client::Result<void>();
-    }));
-  });
-  hangs.acquire();
+  HungLoop loop;
+  std::thread client([&] { EXPECT_TRUE(Mount()); });
+  loop.WaitFor();
   EXPECT_THAT(GetPage(at, "/readyz"), StartsWith("HTTP/1.1 503"));
   EXPECT_THAT(GetPage(at, "/readyz"), HasSubstr("has not answered"));
   EXPECT_THAT(GetPage(at, "/healthz"), StartsWith("HTTP/1.1 503"));
-  goes_on.release();
+  loop.End();
   client.join();
   EXPECT_THAT(GetPage(at, "/readyz"), StartsWith("HTTP/1.1 200"));
-  log::SetSink({});
+}
+
+TEST_P(WatchingTest, IsAliveButNotReadyWhileItDrains) {
+  StartServer(RefusingOptions());
+  const SocketAddress at = *server_->metrics_address();
+  HungLoop loop;
+  std::thread client([&] { EXPECT_TRUE(Mount()); });
+  loop.WaitFor();
+  std::thread stop([&] { server_->Stop(); });
+  std::string ready;
+  // Stop() begins with that.
+  do {
+    ready = GetPage(at, "/readyz");
+  } while (ready.find("draining") == ready.npos && ready.find("has not answered") != ready.npos);
+  EXPECT_THAT(ready, StartsWith("HTTP/1.1 503"));
+  EXPECT_THAT(ready, HasSubstr("draining"));
+  EXPECT_THAT(GetPage(at, "/healthz"), StartsWith("HTTP/1.1 200"));
+  EXPECT_THAT(GetPage(at, "/healthz"), HasSubstr("alive, but draining"));
+  loop.End();
+  stop.join();
+  server_.reset();
+  StartServer(RefusingOptions());  // the client sends its call again until it has a reply
+  client.join();
 }
 
 TEST_P(WatchingTest, RefusesToStartWithoutItsPort) {
