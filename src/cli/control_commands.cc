@@ -12,6 +12,7 @@
 #include <set>
 
 #include "base/log.h"
+#include "cli/logging.h"
 #include "cli/printable.h"
 #include "watch/exposition.h"
 
@@ -178,6 +179,7 @@ const std::map<std::string, ControlCommands::Entry, std::less<>>& ControlCommand
       {"revoke", {{"stateid"}, &Self::Revoke}},
       {"drain", {{"on"}, &Self::Drain}},
       {"grace", {{"action", "seconds"}, &Self::Grace}},
+      {"log", {{"level", "module"}, &Self::Log}},
       {"trace", {{"action", "file", "client"}, &Self::Trace}},
   };
   return table;
@@ -451,6 +453,22 @@ SetupResult<Json> ControlCommands::Grace(const Json& arguments) {
   administration_.EndGrace();
   log::warn("an operator has ended the grace period");
   return Json::object();
+}
+
+SetupResult<Json> ControlCommands::Log(const Json& arguments) {
+  PENSTOCK_TRY(const auto level, TextIn(arguments, "level"));
+  PENSTOCK_TRY(const auto module, TextIn(arguments, "module"));
+  if (module && !level) return Fail("\"module\" needs a \"level\"");
+  if (level) {
+    PENSTOCK_TRY(const LogLevelSetting setting, ParseLogLevel(module ? *module + "=" + *level : *level));
+    log::warn("an operator has messages of {} logged from the level {} on", module ? *module : "all modules", *level);
+    setting.module.empty() ? log::SetLogLevel(setting.least) : void(log::SetLogLevel(setting.module, setting.least));
+  }
+  Json levels = Json::array();
+  for (const log::ModuleLevel& each : log::LogLevels()) {
+    levels.push_back({{"module", each.module}, {"level", each.least ? log::ToString(*each.least) : "none"}});
+  }
+  return levels;
 }
 
 SetupResult<Json> ControlCommands::Trace(const Json& arguments) {

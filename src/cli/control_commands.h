@@ -49,6 +49,7 @@ class ControlCommands {
   SetupResult<Json> Revoke(const Json& arguments);
   SetupResult<Json> Drain(const Json& arguments);
   SetupResult<Json> Grace(const Json& arguments);
+  SetupResult<Json> Log(const Json& arguments);
   SetupResult<Json> Trace(const Json& arguments);
   // The clients that a text names: an ID as `clients` shows it, or the address of a host.
   SetupResult<std::vector<nfs::v4::ClientId>> ClientsNamed(const std::string& text);

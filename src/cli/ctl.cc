@@ -90,7 +90,8 @@ Command AddControl(CLI::App& program) {
           "What to ask or to do. The commands beyond those that only show something: reload applies a changed\n"
           "configuration; evict CLIENT... ends clients and all that they hold; revoke STATEID... ends single\n"
           "opens, locks or delegations; drain on|off refuses new clients; grace start SECONDS|end begins or\n"
-          "ends a grace period; trace start FILE [CLIENT]|stop records new RDMA connections")
+          "ends a grace period; log LEVEL [MODULE] changes what is logged; trace start FILE [CLIENT]|stop records new\n"
+          "RDMA connections")
       ->required()
       ->check(CLI::IsMember(ControlCommandNames()));
   command->add_option("WORD", options->words.arguments, "The words of the command, such as CLIENT")->expected(0, 1000);

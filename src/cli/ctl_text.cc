@@ -35,6 +35,7 @@ constexpr Usage kUsages[] = {
     {"revoke", "STATEID..."},
     {"drain", "on | off"},
     {"grace", "start SECONDS | end"},
+    {"log", "[LEVEL [MODULE]]"},
     {"trace", "start FILE [CLIENT] | stop"},
 };
 
@@ -239,6 +240,12 @@ std::string DelegationsText(const Json& result) {
   return Completed(table, "delegations", result);
 }
 
+std::string LogText(const Json& result) {
+  Table table({"MODULE", "LEVEL"});
+  for (const Json& each : result) table.Add({Cell(each, "module"), Cell(each, "level")});
+  return table.ToText();
+}
+
 std::string ReloadText(const Json& result) {
   std::string text;
   for (const Json& each : result["warnings"]) text += each.get<std::string>() + "\n";
@@ -379,6 +386,10 @@ SetupResult<ControlRequest> RequestFor(const ControlWords& words) {
     if (!ends && !starts) return Misused(*usage);
     arguments["action"] = given[0];
     if (starts) arguments["seconds"] = *ParseNumber(given[1]);
+  } else if (words.command == "log") {
+    if (given.size() > 2) return Misused(*usage);
+    if (!given.empty()) arguments["level"] = given[0];
+    if (given.size() == 2) arguments["module"] = given[1];
   } else {  // trace
     const bool stops = given.size() == 1 && given[0] == "stop";
     const bool starts = (given.size() == 2 || given.size() == 3) && given[0] == "start";
@@ -401,6 +412,7 @@ std::string ResultText(std::string_view command, const Json& result) {
   if (command == "locks") return LocksText(result);
   if (command == "delegations") return DelegationsText(result);
   if (command == "reload") return ReloadText(result);
+  if (command == "log") return LogText(result);
   if (command == "evict") return fmt::format("evicted {}\n", Cell(result, "evicted"));
   if (const double lost = result.value("lost_packets", 0.0); lost > 0) {
     return fmt::format("the trace lacks {} packets: the disk was too slow\n", lost);

@@ -25,6 +25,9 @@ TEST(ControlWords, BecomeTheArgumentsOfTheRequest) {
   EXPECT_EQ(ArgumentsOf({.command = "grace", .arguments = {"end"}}), R"({"action":"end"})");
   EXPECT_EQ(ArgumentsOf({.command = "trace", .arguments = {"start", "/t", "192.0.2.1"}}),
             R"({"action":"start","client":"192.0.2.1","file":"/t"})");
+  EXPECT_EQ(ArgumentsOf({.command = "log"}), "{}");
+  EXPECT_EQ(ArgumentsOf({.command = "log", .arguments = {"debug", "nfs.v4"}}),
+            R"({"level":"debug","module":"nfs.v4"})");
   EXPECT_EQ(ArgumentsOf({.command = "trace", .arguments = {"stop"}}), R"({"action":"stop"})");
 }
 

@@ -176,6 +176,19 @@ def reloads(scratch):
         assert len(scene.json("exports")) == 1
 
 
+def log_levels(scratch):
+    """The level of a module changes while the server runs."""
+    with Scene(scratch) as scene:
+        assert {each["level"] for each in scene.json("log")} == {"warning"}
+        assert next(each for each in scene.json("log", "debug", "rpcrdma") if each["module"] == "rpcrdma")["level"] == "debug"
+        penstock_ok("ls", scene.url("", "rdma"))
+        wait_until(lambda: any(" debug " in line for line in scene.server.lines), "no debug message")
+        assert "rpcrdma" in scene.ctl("log")
+        assert {each["level"] for each in scene.json("log", "error")} == {"error"}
+        scene.refused("log", "loud", mentions=["loud"])
+        scene.refused("log", "info", "nothing", mentions=["nothing"])
+
+
 def traces(scratch):
     """A trace has the RDMA connections that begin while it is written, of the client that is asked for."""
     if "rdma" not in TRANSPORTS:
@@ -268,4 +281,4 @@ def ends_with_its_server(scratch):
 
 if __name__ == "__main__":
     main({"shows": shows, "evicts": evicts, "revokes": revokes, "drains": drains, "grace": grace, "reloads": reloads,
-          "traces": traces, "top": top, "only_its_user": only_its_user, "ends_with_its_server": ends_with_its_server})
+          "log_levels": log_levels, "traces": traces, "top": top, "only_its_user": only_its_user, "ends_with_its_server": ends_with_its_server})
