@@ -53,6 +53,6 @@ std::string Table(const std::vector<Measurement>& measurements);
 
 // Numbers have six significant digits, so that a low rate is not rounded to 0.
 std::string JsonReport(const std::vector<Measurement>& measurements, std::string_view transport, bool crc,
-                 uint64_t file_size);
+                       uint64_t file_size);
 
 }  // namespace penstock::cli
