@@ -174,8 +174,8 @@ TEST_P(WatchingTest, IsAliveButNotReadyBeforeItServes) {
 class HungLoop {
  public:
   HungLoop() {
-    log::SetSink([this](log::Level, std::string_view text) {
-      if (text.find("is refused") == text.npos || once_.exchange(true)) return;
+    log::SetSink([this](const log::Record& record) {
+      if (record.message.find("is refused") == record.message.npos || once_.exchange(true)) return;
       hangs_.release();
       goes_on_.acquire();
     });
