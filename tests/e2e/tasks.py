@@ -22,6 +22,7 @@ from certificates import Authority  # noqa: E402
 from files import digest, make  # noqa: E402
 from held_copy import SIZE, HeldCopy  # noqa: E402
 from kerberos import USERS, Realm  # noqa: E402
+from lock_host import DENIED, GRANTED_IT, LOCK, Caller, Lock  # noqa: E402
 import nfs4_messages as v4  # noqa: E402
 from patience import SECONDS, wait_until  # noqa: E402
 from penstock import PENSTOCK  # noqa: E402
@@ -61,10 +62,10 @@ exit "$code"
     "journalctl": """#!/bin/sh
 cat "$SCRATCH/manager/journal"
 """,
-    # kadmin -q 'ktadd -k FILE PRINCIPAL': the key is that of the test's realm.
+    # kadmin -q 'ktadd -k FILE PRINCIPAL': the key is that of the test's realm, which has the principal.
     "kadmin": """#!/bin/sh
 set -- $2
-cp "$KEYTAB" "$3"
+test "$1" != ktadd || cp "$KEYTAB" "$3"
 """,
 }
 
@@ -96,6 +97,8 @@ executed = set()  # (number, line) of what this program has executed, or written
 
 class Scene(Service):
     """A host: its directories, its configuration, and its service, which the commands of the page start."""
+
+    host = CLIENT  # the name of the server in URLs
 
     def __init__(self, scratch, *names, environment=()):
         """`names` are directories in /srv that every user may write to."""
@@ -178,7 +181,7 @@ class Scene(Service):
             assert self.stop() == 0
         if verb == "restart":
             self.between()
-        if verb != "stop":
+        if verb == "restart" or verb != "stop" and not runs:
             self.start()
 
     def environment_of(self):
@@ -204,9 +207,8 @@ class Scene(Service):
             text = re.sub(rf"(?<![\w/.-]){number}\b", str(mine), text)
         return text
 
-    host = CLIENT
-
     def write(self, tables):
+        """Writes the configuration file with these keys, {table: {key: value}}, beside those of before."""
         for name, keys in tables.items():
             self.tables.setdefault(name, {}).update(keys)
         with open(self.config, "w") as out:
@@ -296,6 +298,15 @@ def mount(scene, path, address):
     return status, take_opaque(results) if status == MNT_OK else None
 
 
+def look_up(scene, folder, name):
+    """Returns the handle of a file by version 3."""
+    client = Client(scene.tcp, CLIENT)
+    results = client.call(rpc.LOOKUP, opaque(folder) + opaque(name))
+    client.close()
+    assert results.word() == rpc.OK, f"no {name}"
+    return take_opaque(results)
+
+
 class Holder:
     """A client of version 4.1 at an address, which opens a file and locks its first octets."""
 
@@ -313,6 +324,22 @@ class Holder:
 
     def close(self):
         self.client.close()
+
+
+class LockHolder:
+    """A host that locks other octets of /data/mailbox by version 3."""
+
+    def __init__(self, scene, address, name):
+        self.host = Caller(scene.mount, address, port=0)
+        _, folder = mount(scene, b"/data", address)
+        self.locked = Lock(name, look_up(scene, folder, b"mailbox"), offset=100)
+
+    def lock(self):
+        """Returns the status."""
+        return self.host.lock_call(LOCK, self.locked)
+
+    def close(self):
+        self.host.close()
 
 
 def make_mailbox(scene):
@@ -406,7 +433,7 @@ def t06_clients(scratch):
 
 
 def t07_locks(scratch):
-    """The lock is listed with its client. A file without locks has none."""
+    """The locks of versions 4 and 3 are listed with their clients. A file without locks has none."""
     with Scene(scratch, "data") as scene:
         make_mailbox(scene)
         scene.begin("data")
@@ -419,24 +446,32 @@ def t07_locks(scratch):
         assert "/data/mailbox" in shown and client["id"] in shown and "write" in shown, shown
         shown = scene.command(7, clients)
         assert client["id"] in shown and BESIDE in shown, shown
+        host = LockHolder(scene, CLIENT, "host.example")
+        assert host.lock() == GRANTED_IT
+        [client] = [each for each in scene.ctl("clients") if each["version"] == "nlm"]
+        assert client["id"] in scene.command(7, locks)
+        assert re.search(rf"^{client['id']} .* host\.example$", scene.command(7, clients), re.M)
+        host.close()
         holder.close()
 
 
 def t08_evict(scratch):
-    """Another client gets the lock of the one that is evicted."""
+    """Other clients get the locks of those that are evicted, in versions 4 and 3."""
     with Scene(scratch, "data") as scene:
         make_mailbox(scene)
         scene.begin("data")
         gone, other = (Holder(scene, address, name, b"data", b"mailbox") for address, name in ((CLIENT, b"gone"), (BESIDE, b"other")))
+        host, other_host = (LockHolder(scene, address, name) for address, name in ((CLIENT, "gone.example"), (BESIDE, "other.example")))
         assert gone.lock() == v4.OK and other.lock() == v4.DENIED
+        assert host.lock() == GRANTED_IT and other_host.lock() == DENIED
         clients, evict = scene.blocks(8)[0]
         assert CLIENT in scene.command(8, clients) and scene.command(8, evict)
         assert scene.command(8, scene.blocks(8)[1][0]) == "no locks\n"
-        assert other.lock() == v4.OK
-        [lock] = scene.ctl("locks")["states"]
-        assert [each["id"] for each in scene.ctl("clients") if "id" in each] == [lock["client"]]
-        gone.close()
-        other.close()
+        assert other.lock() == v4.OK and other_host.lock() == GRANTED_IT
+        locks = {each["client"] for each in scene.ctl("locks")["states"]}
+        assert len(locks) == 2 and {each["id"] for each in scene.ctl("clients") if "id" in each} == locks
+        for each in (gone, other, host, other_host):
+            each.close()
 
 
 def t09_revoke(scratch):
@@ -462,10 +497,11 @@ def t10_refused(scratch):
     with Scene(scratch, "data") as scene:
         scene.do(1, last=2)
         assert mount(scene, b"/data", BEYOND)[0] == MNT_ACCES
-        [search], more, [read, back], [levels] = scene.blocks(10)
+        [search], [exports], more, [read, back], [levels] = scene.blocks(10)
         wait_until(lambda: "refused" in open(f"{scratch}/manager/journal").read(), "no line")
         said = scene.command(10, search)
         assert BEYOND in said and "the export /data" in said and "client=" in said, said
+        assert re.search(r"/data +127\.0\.0\.0/24 ", scene.command(10, exports))
         for line in more:
             scene.command(10, line)
         scene.run("penstock", "ls", scene.local("/data", "rdma"))
@@ -693,7 +729,7 @@ def t20_second(scratch):
         open(f"{scratch}/srv/more/file", "w").close()
         scene.begin("data")
         _, handle = mount(scene, b"/data", CLIENT)
-        back_up, [listing], [second], both = scene.blocks(20)
+        back_up, [listing], move, [second], both = scene.blocks(20)
         for line in back_up:
             scene.command(20, line)
         names = scene.command(20, listing)
@@ -711,11 +747,13 @@ def t20_second(scratch):
             finally:
                 process.terminate()
                 assert process.wait(SECONDS) == 0
-        # A server with the state of the first one, where its files are, takes its file handles.
+        # A server with the state of the first one takes its file handles.
         assert scene.stop() == 0
         shutil.rmtree(f"{scratch}/var/lib/penstock")
-        scene.run("tar", "-xf", f"{scratch}/var/tmp/penstock.tar", "-C", "/")
-        scene.start()
+        os.unlink(scene.config)
+        assert stat.S_IMODE(os.stat(f"{scratch}/var/tmp/penstock.tar").st_mode) == 0o600
+        for line in move:
+            scene.command(20, line)
         client = Client(scene.tcp, CLIENT)
         assert client.call(rpc.GETATTR, opaque(handle)).word() == 0
         client.close()
