@@ -259,9 +259,10 @@ class Scene(Service):
     def ctl(self, *words):
         return json.loads(self.run("penstock", "ctl", "--json", *words))
 
-    def run(self, *command, code=0, **more):
+    def run(self, *command, code=0):
+        """Executes a command that the page does not have; returns its output, or what it says on stderr if it must fail."""
         done = subprocess.run(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
-                              env=self.environment | more, cwd=self.scratch, timeout=SECONDS)
+                              env=self.environment, cwd=self.scratch, timeout=SECONDS)
         assert done.returncode == code, f"{command}: exit code {done.returncode}\n{done.stdout}{done.stderr}"
         return done.stdout if code == 0 else done.stderr
 
