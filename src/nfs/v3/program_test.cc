@@ -2,7 +2,6 @@
 #include <set>
 
 #include "base/address.h"
-#include "base/test_log.h"
 #include "nfs/v3/nfs_test.h"
 #include "rpc/tls/certificate.h"
 
@@ -103,25 +102,6 @@ TEST_F(ProgramTest, RefusesOtherFlavorsBelowTheRoot) {
   memory.SetUser(0);
   EXPECT_EQ(memory.Ask(memory.EncodeCall<NFSPROC3_GETATTR>({file})).auth_status(), rpcmsg::AUTH_TOOWEAK);
   EXPECT_EQ(memory.Ask(memory.EncodeCall<NFSPROC3_FSINFO>({file})).auth_status(), rpcmsg::AUTH_TOOWEAK);
-}
-
-// The log tells the operator once which option would have allowed it.
-TEST_F(ProgramTest, LogsTheOptionThatAllowsWhatSquashedRootIsRefused) {
-  memory.Export("/squashed", {.squash = Squash::kRoot});
-  const nfs_fh3 squashed = memory.RootOf("/squashed");
-  const CapturedLog log;
-  memory.SetUser(1000);
-  EXPECT_EQ((Call<NFSPROC3_MKDIR>({{squashed, "name"}, {}}).status()), NFS3ERR_ACCES);
-  EXPECT_EQ(log.text(), "");
-  memory.SetUser(0);
-  EXPECT_EQ((Call<NFSPROC3_LOOKUP>({{squashed, "missing"}}).status()), NFS3ERR_NOENT);
-  EXPECT_EQ(log.text(), "");
-  for (int i = 0; i < 2; ++i) {
-    EXPECT_EQ((Call<NFSPROC3_MKDIR>({{squashed, "name"}, {}}).status()), NFS3ERR_ACCES);
-  }
-  EXPECT_EQ(log.text(),
-            "warning: 192.0.2.1 is refused something in the export /squashed as root, which is user 65534 there: the "
-            "export's option no_root_squash lets it be root; or give the directory to that user\n");
 }
 
 TEST_F(ProgramTest, SquashesRootWithRootSquash) {

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "base/address.h"
+#include "base/refusal_log.h"
 #include "rpc/gss/acceptor.h"
 #include "rpc/gss/test_mechanism.h"
 #include "rpc/test_program.h"
@@ -106,12 +107,14 @@ class FlavorTest : public ::testing::Test {
   Workers* const workers_;
   uint8_t next_handle = 1;
   std::optional<IpAddress> protected_host;  // may make CCM contexts
+  RefusalLog refusals;
   Acceptor acceptor{{.mechanism = *mechanism_,
                      .clock = clock,
                      .random = [this](Bytes room) { std::ranges::fill(room, std::byte{next_handle++}); },
                      .pool = workers_,
                      .negotiators = workers_,
-                     .is_protected = [this](const IpAddress& host) { return host == protected_host; }}};
+                     .is_protected = [this](const IpAddress& host) { return host == protected_host; },
+                     .refusals = &refusals}};
   Dispatcher dispatcher{cache, clock};
   Peer peer;
   uint32_t sequence = 0;
