@@ -11,6 +11,7 @@
 #include <optional>
 #include <set>
 
+#include "base/host.h"
 #include "base/log.h"
 #include "cli/logging.h"
 #include "cli/printable.h"
@@ -57,7 +58,7 @@ std::optional<IpAddress> AddressIn(const std::string& text) {
   asio::error_code error;
   const IpAddress address = asio::ip::make_address(text, error);
   if (error) return std::nullopt;
-  return address;
+  return Unmapped(address);
 }
 
 std::string TextOf(ClientId id) { return fmt::format("{:016x}", id.value()); }
@@ -141,12 +142,12 @@ Json JsonOf(const ShownState& state, std::string path) {
   Json json{{"client", TextOf(state.client)}, {"stateid", TextOf(state.id)}, {"path", std::move(path)}};
   switch (state.kind) {
     case StateKind::kOpen:
-      json["owner"] = Printable(state.owner);
+      json["owner"] = state.owner;
       json["access"] = AccessOf(state.share.access);
       json["deny"] = AccessOf(state.share.deny);
       break;
     case StateKind::kLocks:
-      json["owner"] = Printable(state.owner);
+      json["owner"] = state.owner;
       json["ranges"] = RangesOf(state);
       break;
     case StateKind::kDelegation:
@@ -268,7 +269,7 @@ SetupResult<Json> ControlCommands::Connections(const Json&) {
   Json connections = Json::array();
   for (const auto& each : administration_.Connections()) {
     Json shown{{"number", each.number},
-               {"address", each.peer.address().to_string()},
+               {"address", Unmapped(each.peer.address()).to_string()},
                {"port", each.peer.port()},
                {"transport", TransportOf(each)},
                {"tls", ProtectionOf(each)}};
@@ -286,20 +287,20 @@ SetupResult<Json> ControlCommands::Clients(const Json&) {
   std::set<std::string> known;  // addresses of clients that have an ID
   for (const ShownClient& each : administration_.Clients()) {
     std::set<std::string> addresses, transports;
-    if (each.address) addresses.insert(each.address->to_string());
+    if (each.address) addresses.insert(Unmapped(*each.address).to_string());
     for (const auto& connection : connections) {
       const bool is_bound = std::ranges::find(each.connections, connection.number) != each.connections.end();
-      const bool is_from = each.address && connection.peer.address() == *each.address;
+      const bool is_from = each.address && Unmapped(connection.peer.address()) == Unmapped(*each.address);
       if (!is_bound && !is_from) continue;
       if (is_bound) bound.insert(connection.number);
-      addresses.insert(connection.peer.address().to_string());
+      addresses.insert(Unmapped(connection.peer.address()).to_string());
       transports.emplace(TransportOf(connection));
     }
-    if (each.address) known.insert(each.address->to_string());
-    Json shown{{"id", TextOf(each.id)},  {"version", each.version},  {"name", Printable(each.owner)},
+    if (each.address) known.insert(Unmapped(*each.address).to_string());
+    Json shown{{"id", TextOf(each.id)},  {"version", each.version},  {"name", each.owner},
                {"addresses", addresses}, {"transports", transports}, {"sessions", each.sessions},
                {"opens", each.opens},    {"locks", each.locks},      {"delegations", each.delegations}};
-    if (each.principal) shown["principal"] = Printable(ForPeople(*each.principal));
+    if (each.principal) shown["principal"] = ForPeople(*each.principal);
     shown[each.is_lock_host ? "since_use_seconds" : "since_renewal_seconds"] = Seconds(each.since_renewal);
     if (!each.is_lock_host) shown["lease"] = !each.confirmed ? "unconfirmed" : each.lease_is_over ? "over" : "valid";
     clients.push_back(std::move(shown));
@@ -307,7 +308,7 @@ SetupResult<Json> ControlCommands::Clients(const Json&) {
   // Hosts that have connections only: versions 2 and 3 have no clients in the sense of version 4.
   std::map<std::string, std::set<std::string>> others;
   for (const auto& each : connections) {
-    const std::string address = each.peer.address().to_string();
+    const std::string address = Unmapped(each.peer.address()).to_string();
     if (!bound.contains(each.number) && !known.contains(address)) others[address].emplace(TransportOf(each));
   }
   for (const auto& [address, transports] : others) {
@@ -324,10 +325,10 @@ SetupResult<std::vector<ClientId>> ControlCommands::ClientsNamed(const std::stri
   std::vector<ClientId> found;
   for (const ShownClient& each : administration_.Clients()) {
     const bool has_connection = std::ranges::any_of(connections, [&](const auto& connection) {
-      return connection.peer.address() == *address &&
+      return Unmapped(connection.peer.address()) == *address &&
              std::ranges::find(each.connections, connection.number) != each.connections.end();
     });
-    if (has_connection || each.address == address) found.push_back(each.id);
+    if (has_connection || (each.address && Unmapped(*each.address) == *address)) found.push_back(each.id);
   }
   if (found.empty()) return Fail(fmt::format("no client with state is at {}", address->to_string()));
   return found;
@@ -375,7 +376,7 @@ SetupResult<Json> ControlCommands::States(const Json& arguments, StateKind kind)
       if (path && at != *path) continue;
       complete = states.size() < most;
       if (!complete) break;
-      states.push_back(JsonOf(state, Printable(at)));
+      states.push_back(JsonOf(state, std::move(at)));
     }
   }
   return Json{{"states", std::move(states)}, {"complete", complete}};
@@ -407,14 +408,21 @@ SetupResult<Json> ControlCommands::Reload(const Json&) {
 SetupResult<Json> ControlCommands::Evict(const Json& arguments) {
   PENSTOCK_TRY(const std::string text, RequiredText(arguments, "client"));
   PENSTOCK_TRY(const std::vector<ClientId> clients, ClientsNamed(text));
-  std::vector<std::string> evicted;
+  std::vector<std::string> evicted, failures;
   for (const ClientId each : clients) {
-    if (const auto done = administration_.Evict(each); !done) {
-      return Fail(fmt::format("{}: {}", TextOf(each), done.error().message));
+    const auto done = administration_.Evict(each);
+    if (!done) {
+      failures.push_back(fmt::format("{}: {}", TextOf(each), done.error().message));
+    } else if (*done) {
+      log::warn("an operator has evicted the client {}", TextOf(each));
+      evicted.push_back(TextOf(each));
     }
-    log::warn("an operator has evicted the client {}", TextOf(each));
-    evicted.push_back(TextOf(each));
   }
+  if (!failures.empty()) {
+    return Fail(fmt::format("{}{}", evicted.empty() ? "" : fmt::format("evicted {}, but ", fmt::join(evicted, ",")),
+                            fmt::join(failures, "; ")));
+  }
+  if (evicted.empty()) return Fail(fmt::format("{}: there is no such client, or it has no state", Printable(text)));
   return Json{{"evicted", evicted}};
 }
 

@@ -13,6 +13,7 @@
 #include "cli/commands.h"
 #include "cli/ctl_text.h"
 #include "cli/interface.h"
+#include "cli/printable.h"
 #include "control/client.h"
 
 namespace penstock::cli {
@@ -69,14 +70,18 @@ int Control(const ControlOptions& options) {
       control::Client::Connect(options.socket.empty() ? UsualSocket() : std::filesystem::path(options.socket));
   if (!client) return PrintError(client.error().message);
   if (is_top) return Top(*client, options);
+  int code = 0;
   for (const Json& arguments : request->arguments) {
     const auto result = client->Call(request->command, arguments);
-    if (!result) return PrintError(result.error().message);
+    if (!result) {
+      code = PrintError(Printable(result.error().message));
+      continue;  // the others have nothing to do with it
+    }
     const std::string text = options.json ? result->dump(2, ' ', false, Json::error_handler_t::replace) + "\n"
                                           : ResultText(request->command, *result);
-    if (const int code = Show(text); code != 0) return code;
+    if (const int shown = Show(text); shown != 0) return shown;
   }
-  return 0;
+  return code;
 }
 
 }  // namespace

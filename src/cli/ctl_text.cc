@@ -8,6 +8,8 @@
 #include <map>
 #include <nlohmann/json.hpp>
 
+#include "cli/printable.h"
+
 namespace penstock::cli {
 namespace {
 
@@ -100,12 +102,13 @@ std::string Cell(const Json& of, const char* member) {
   if (found == of.end() || found->is_null()) return "-";
   if (found->is_string()) {
     const auto& text = found->get_ref<const std::string&>();
-    return text.empty() ? "-" : text;
+    return text.empty() ? "-" : Printable(text);
   }
   if (found->is_boolean()) return found->get<bool>() ? "yes" : "no";
   if (found->is_array()) {
     std::vector<std::string> items;
-    for (const Json& each : *found) items.push_back(each.is_string() ? each.get<std::string>() : each.dump());
+    for (const Json& each : *found)
+      items.push_back(each.is_string() ? Printable(each.get<std::string>()) : each.dump());
     return items.empty() ? "-" : fmt::format("{}", fmt::join(items, ","));
   }
   return found->dump();

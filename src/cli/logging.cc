@@ -11,6 +11,8 @@
 #include <ctime>
 #include <nlohmann/json.hpp>
 
+#include "cli/printable.h"
+
 namespace penstock::cli {
 namespace {
 
@@ -97,11 +99,11 @@ std::string FormatLogLine(LogFormat format, const log::Record& record, int64_t t
     case LogFormat::kJson:
       return ToJson(record, time);
     case LogFormat::kJournal:
-      return fmt::format("<{}>{}", PriorityOf(record.level), record.message);
+      return fmt::format("<{}>{}", PriorityOf(record.level), Printable(record.message));
     case LogFormat::kText:
       break;
   }
-  return fmt::format("{} {} {}", ToLocalTime(time), log::ToString(record.level), record.message);
+  return fmt::format("{} {} {}", ToLocalTime(time), log::ToString(record.level), Printable(record.message));
 }
 
 void SetUpLogging(const LogSettings& settings) {

@@ -261,6 +261,11 @@ SetupResult<std::optional<gid_t>> FindGroup(const std::string& name) {
 
 // Null if the operator wants none.
 SetupResult<std::unique_ptr<control::Server>> OpenControl(const ServeOptions& arguments) {
+  if (!arguments.control_group.empty() && (arguments.control.empty() || arguments.control == "none")) {
+    return std::unexpected(
+        SetupError{"--control-group needs --control FILE, in a directory that the group may enter: "
+                   "the state directory is its owner's alone"});
+  }
   if (arguments.control == "none") return nullptr;
   PENSTOCK_TRY(const auto group, FindGroup(arguments.control_group));
   std::filesystem::path path = arguments.control;

@@ -117,10 +117,20 @@ Server::Server(std::filesystem::path path, FileDescriptor socket, FileDescriptor
     : path_(std::move(path)),
       socket_(std::move(socket)),
       wake_read_(std::move(wake_read)),
-      wake_write_(std::move(wake_write)) {}
+      wake_write_(std::move(wake_write)) {
+  struct stat made{};
+  if (::lstat(path_.c_str(), &made) != 0) return;
+  device_ = made.st_dev;
+  inode_ = made.st_ino;
+}
+
+bool Server::HasPath() const {
+  struct stat there{};
+  return ::lstat(path_.c_str(), &there) == 0 && there.st_dev == device_ && there.st_ino == inode_;
+}
 
 Server::~Server() {
-  ::unlink(path_.c_str());
+  if (HasPath()) ::unlink(path_.c_str());
   if (acceptor_.joinable()) {
     const char octet = 0;
     while (::write(wake_write_.get(), &octet, 1) < 0 && errno == EINTR) {

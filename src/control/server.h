@@ -64,7 +64,12 @@ class Server {
   void Serve(Connection& connection);
   void JoinEnded();
 
+  // Whether the socket at path() is still that of this server.
+  bool HasPath() const;
+
   const std::filesystem::path path_;
+  dev_t device_ = 0;  // of the socket's name
+  ino_t inode_ = 0;
   const FileDescriptor socket_;
   const FileDescriptor wake_read_, wake_write_;  // a pipe that ends AcceptAll()
   Handler handler_;

@@ -183,9 +183,6 @@ class FileSystem {
   // Fails with kBadHandle for a forged handle or one of another export, and with kStale for a handle in the format of
   // an earlier version.
   virtual Result<Identity> Identify(const Handle& object) const = 0;
-  // For people: a path of the object below the root, such as "/a/b". Returns nothing if none is known. Not for access:
-  // the object may have other names, and another object may have this one by now. May wait for a disk. Any thread.
-  virtual std::optional<std::string> FindPath(const Handle& /*object*/) { return std::nullopt; }
 
   virtual Task<Result<Attributes>> GetAttributes(const RequestContext& context, const Handle& object) = 0;
   // With a guard, fails with kNotSync unless the guard equals the object's ctime.
@@ -270,8 +267,9 @@ class FileSystem {
   // Whether RecordOpen() does anything. If it does, callers that keep files open call it when an open has ended.
   virtual bool RecordsOpens() const { return false; }
   virtual void RecordOpen(const RequestContext& /*context*/, const OpenRecord& /*open*/) {}
-  // Returns the path of an object below the root, which is "/", as far as it can be told cheaply. Otherwise returns
-  // nothing. May block, but needs no thread of the pool.
+  // For people: a path of an object below the root, which is "/", as far as it can be told cheaply. Otherwise returns
+  // nothing. Not for access: the object may have other names, and another object may have this one by now. May block,
+  // but needs no thread of the pool.
   virtual std::string PathOf(const Handle& /*object*/) { return {}; }
 
   // --- Space (RFC 7862). The rights of Read and of Write apply.

@@ -113,6 +113,7 @@ std::vector<ConnectionTable::Shown> ConnectionTable::List(TimePoint now) const {
 
 void ConnectionTable::SetDraining(bool draining) {
   const std::lock_guard lock(mutex_);
+  if (draining && admitted_) return;  // clients that have lost their connections meanwhile are no new ones
   admitted_.reset();
   if (!draining) return;
   admitted_.emplace();

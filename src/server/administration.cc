@@ -16,10 +16,16 @@ constexpr Duration kAskLimit = std::chrono::seconds(1);
 }  // namespace
 
 Administration::Status Administration::GetStatus() {
-  return {.not_ready = server_.WhyNotReady(),
+  std::vector<std::optional<Duration>> delays = server_.DelaysOfLoops(kAskLimit);
+  std::string not_ready = server_.WhyNotReady();
+  const auto hung = std::ranges::find_if(delays, [](const auto& delay) { return !delay; });
+  if (not_ready.empty() && hung != delays.end()) {
+    not_ready = fmt::format("event loop {} does not answer", hung - delays.begin());
+  }
+  return {.not_ready = std::move(not_ready),
           .draining = server_.connections_->is_draining(),
           .in_grace = server_.nfs4_->InGrace(),
-          .loop_delays = server_.DelaysOfLoops(kAskLimit),
+          .loop_delays = std::move(delays),
           .connections = server_.connections_->connections(),
           .most_connections = server_.connections_->limits().connections,
           .call_octets = server_.memory_->shared_octets(),
@@ -49,24 +55,24 @@ std::string Administration::PathOf(const nfs::FileHandle& file) const {
   const auto table = server_.exports_.Get();
   const nfs::Export* const found = table->Find(file.export_id);
   if (!found) return "(an export that has ended)";
-  const std::optional<std::string> below = found->file_system().FindPath(file.object);
-  if (!below) return fmt::format("{} (a file whose name is not known)", found->path());
-  if (found->path() == "/") return *below;
-  return *below == "/" ? found->path() : found->path() + *below;
+  const std::string below = found->file_system().PathOf(file.object);
+  if (below.empty()) return fmt::format("{} (a file whose name is not known)", found->path());
+  if (found->path() == "/") return below;
+  return below == "/" ? found->path() : found->path() + below;
 }
 
-SetupResult<void> Administration::Evict(nfs::v4::ClientId client) {
+SetupResult<bool> Administration::Evict(nfs::v4::ClientId client) {
   if (nfs::v4::IsLockHost(client)) {
     const auto clients = Clients();
     const auto host = std::ranges::find(clients, client, &nfs::v4::ShownClient::id);
-    if (host == clients.end()) return std::unexpected(SetupError{"there is no such client"});
+    if (host == clients.end()) return false;
     std::promise<void> ended;
     home().Post([&] {
       server_.locking_->EndHost({.address = *host->address, .name = host->owner});
       ended.set_value();
     });
     ended.get_future().wait();
-    return {};
+    return true;
   }
   std::promise<bool> evicted;
   home().Post([&] {
@@ -75,12 +81,12 @@ SetupResult<void> Administration::Evict(nfs::v4::ClientId client) {
       done.set_value(gone);
     }(server_.nfs4_->services(), home(), client, evicted));
   });
-  if (evicted.get_future().get()) return {};
+  if (evicted.get_future().get()) return true;
   const bool there = server_.nfs4_->services().state.Run(
       [&](nfs::v4::StateTables& state) { return state.clients.Find(client) != nullptr; });
-  return std::unexpected(SetupError{there
-                                        ? "the client's record cannot be removed from the state directory: see the log"
-                                        : "there is no such client, or it is not confirmed"});
+  if (!there) return false;
+  return std::unexpected(
+      SetupError{"the client's record cannot be removed from the state directory, so the client stays: see the log"});
 }
 
 bool Administration::Revoke(const nfs4::stateid4& id) {
@@ -99,7 +105,8 @@ void Administration::EndGrace() {
 
 SetupResult<void> Administration::StartRecording(const std::filesystem::path& path, std::optional<IpAddress> only) {
   if (server_.recording_->is_on()) return std::unexpected(SetupError{"a trace is being written already"});
-  PENSTOCK_TRY(std::unique_ptr<rdma::trace::File> file, rdma::trace::File::Open(path, rdma::trace::File::RealEpoch()));
+  PENSTOCK_TRY(std::unique_ptr<rdma::trace::File> file,
+               rdma::trace::File::Open(path, rdma::trace::File::RealEpoch(), {.only_new = true}));
   if (!server_.recording_->Start(std::move(file), std::move(only))) {
     return std::unexpected(SetupError{"a trace is being written already"});
   }

@@ -46,9 +46,10 @@ class Administration {
   // For people: the path of a file as clients see it, or at least that of its export. Waits for a disk.
   std::string PathOf(const nfs::FileHandle& file) const;
 
-  // Ends a client and all its state. Clients of version 4 may come back, but reclaim nothing. Waits for the disk. The
-  // error says why the client is still there.
-  SetupResult<void> Evict(nfs::v4::ClientId client);
+  // Ends a client and all its state. Clients of version 4 may come back, but reclaim nothing. Returns false if there is
+  // no such client, or if it is not confirmed and has no state. Waits for the disk. The error says why the client is
+  // still there.
+  SetupResult<bool> Evict(nfs::v4::ClientId client);
   // Revokes an open, locks or a delegation; its seqid does not matter. Returns false if there is none of this stateid.
   bool Revoke(const nfs4::stateid4& id);
 
@@ -59,7 +60,7 @@ class Administration {
   // The grace period ends within a second or two. Clients that have not reclaimed lose what they held.
   void EndGrace();
 
-  // Records new RDMA connections in a file, or only those of one client, until StopRecording(). Fails if a trace is
+  // Records new RDMA connections in a new file, or only those of one client, until StopRecording(). Fails if a trace is
   // being written, or the file cannot be made. Waits for the disk.
   SetupResult<void> StartRecording(const std::filesystem::path& file, std::optional<IpAddress> only);
   // Ends the file. Returns the number of packets that it lacks, because the disk was too slow; nothing if no trace was

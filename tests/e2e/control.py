@@ -97,7 +97,7 @@ def evicts(scratch):
                     [client] = [each for each in scene.json("clients") if each["opens"] > 0]
                     assert client["id"] in scene.ctl("evict", client["id"])
                     assert scene.json("opens")["states"] == []
-                    scene.refused("evict", client["id"], mentions=["no such client"])
+                    scene.refused("evict", client["id"], mentions=["there is no such client"])
                     code, said = copy.let_go()
                     print(f"{transport}, {version}: exit code {code}: {said[-300:]}")
                     assert code in (0, 1)

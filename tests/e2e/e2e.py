@@ -159,6 +159,7 @@ def busy_port(scratch):
 def no_permission(scratch):
     """A directory that the user may not read: one line names it. As root, the test runs it as another user."""
     folders(scratch, "closed", "state")
+    os.chmod(f"{scratch}/state", 0o700)
     as_nobody = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups"] if os.geteuid() == 0 else []
     if as_nobody and not shutil.which("setpriv"):
         raise Skip("setpriv (package util-linux) is not installed")
@@ -166,6 +167,8 @@ def no_permission(scratch):
     shutil.copy(PENSTOCK, program)
     os.chmod(program, 0o755)
     os.chmod(f"{scratch}/closed", 0)
+    if as_nobody:
+        os.chown(f"{scratch}/state", 65534, 65534)
     arguments = serving(free_ports(3), f"{scratch}/closed", f"--state-dir={scratch}/state")
     done = subprocess.run([*as_nobody, program, *arguments], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
                           stderr=subprocess.PIPE, text=True, timeout=SECONDS)

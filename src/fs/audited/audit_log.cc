@@ -77,9 +77,10 @@ void AuditLog::Know(uint64_t connection, const IpAddress& client) {
   clients_.emplace(connection, Unmapped(client));
 }
 
-bool AuditLog::IsFirstWrite(const ClientKey& client, const Handle& file, bool succeeded, TimePoint now) {
+bool AuditLog::IsFirstWrite(const ClientKey& client, std::string_view writer, const Handle& file, bool succeeded,
+                            TimePoint now) {
   std::string key(AsText(file.bytes()));
-  key += fmt::format(" {:x}{}", client.host, succeeded ? "" : " failed");
+  key += fmt::format(" {:x} {}{}", client.host, writer, succeeded ? "" : " failed");
   const std::lock_guard lock(clients_mutex_);
   if (const auto known = writes_.find(key); known != writes_.end() && now - known->second < kBetweenWrites)
     return false;

@@ -75,7 +75,8 @@ class AuditLog {
   void Add(Record record);
   // Whether a write of this client to this file should have a record: the first one in each minute. `succeeded`: failed
   // writes have records of their own.
-  bool IsFirstWrite(const ClientKey& client, const Handle& file, bool succeeded, TimePoint now);
+  bool IsFirstWrite(const ClientKey& client, std::string_view writer, const Handle& file, bool succeeded,
+                    TimePoint now);
 
   // Soon opens the file again by its name, as after a rotation. If that fails, the old file stays.
   void Reopen();

@@ -206,17 +206,20 @@ TEST_F(AuditLogTest, AFullQueueLosesRecordsAndNoCallerWaits) {
 }
 
 TEST_F(AuditLogTest, RemembersTheFirstWriteOfAClientToAFileForAMinute) {
-  Open({.files = 3});
+  Open({.files = 4});
   const ClientKey one{.host = 1, .connection = 1}, other{.host = 2, .connection = 2};
   const Handle file = *Handle::FromBytes(AsBytes("file"));
   TimePoint now{1h};
-  EXPECT_TRUE(log_->IsFirstWrite(one, file, true, now));
-  EXPECT_FALSE(log_->IsFirstWrite(one, file, true, now + 59s));
-  EXPECT_FALSE(log_->IsFirstWrite({.host = 1, .connection = 5}, file, true, now)) << "another connection of the host";
-  EXPECT_TRUE(log_->IsFirstWrite(one, file, false, now)) << "it failed";
-  EXPECT_TRUE(log_->IsFirstWrite(other, file, true, now));
-  EXPECT_TRUE(log_->IsFirstWrite(one, file, true, now + 60s));
-  EXPECT_TRUE(log_->IsFirstWrite(one, *Handle::FromBytes(AsBytes("more")), true, now + 60s)) << "memory is bounded";
+  EXPECT_TRUE(log_->IsFirstWrite(one, "7 write", file, true, now));
+  EXPECT_FALSE(log_->IsFirstWrite(one, "7 write", file, true, now + 59s));
+  EXPECT_FALSE(log_->IsFirstWrite({.host = 1, .connection = 5}, "7 write", file, true, now))
+      << "another connection of the host";
+  EXPECT_TRUE(log_->IsFirstWrite(one, "7 write", file, false, now)) << "it failed";
+  EXPECT_TRUE(log_->IsFirstWrite(one, "8 write", file, true, now)) << "another user";
+  EXPECT_TRUE(log_->IsFirstWrite(other, "7 write", file, true, now));
+  EXPECT_TRUE(log_->IsFirstWrite(one, "7 write", file, true, now + 60s));
+  EXPECT_TRUE(log_->IsFirstWrite(one, "7 write", *Handle::FromBytes(AsBytes("more")), true, now + 60s))
+      << "memory is bounded";
 }
 
 TEST_F(AuditLogTest, KnowsTheAddressesOfTheNewestConnections) {

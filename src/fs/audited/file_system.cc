@@ -1,5 +1,7 @@
 #include "fs/audited/file_system.h"
 
+#include <fmt/format.h>
+
 #include <chrono>
 #include <utility>
 
@@ -39,7 +41,8 @@ Task<Reply> FileSystem::PassWrite(Record record, Handle file, Task<Reply> task) 
     record.result = ToString(reply.result.error());
   }
   const TimePoint now = std::chrono::steady_clock::now();
-  if (log->IsFirstWrite(record.client, file, reply.result.has_value(), now)) log->Add(std::move(record));
+  const std::string writer = fmt::format("{} {}", record.uid, record.operation);
+  if (log->IsFirstWrite(record.client, writer, file, reply.result.has_value(), now)) log->Add(std::move(record));
   co_return reply;
 }
 

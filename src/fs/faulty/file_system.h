@@ -51,7 +51,6 @@ class FileSystem : public fs::FileSystem {
   Handle Root() const override;
   const Properties& GetProperties() const override;
   Result<Identity> Identify(const Handle& object) const override;
-  std::optional<std::string> FindPath(const Handle& object) override { return files_->FindPath(object); }
   Task<Result<Attributes>> GetAttributes(const RequestContext& context, const Handle& object) override;
   Task<Changed<void>> SetAttributes(const RequestContext& context, const Handle& object, const NewAttributes& values,
                                     std::optional<Timestamp> guard) override;

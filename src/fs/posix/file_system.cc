@@ -355,25 +355,7 @@ Task<LeaseReply> FileSystem::OpenLease(const RequestContext& context, const Hand
   co_return co_await OnPool(context, pool_, WorkKind::kMetadata, take);
 }
 
-namespace {
-
-std::string PathOfDescriptor(int descriptor) {
-  std::error_code error;
-  return std::filesystem::read_symlink("/proc/self/fd/" + std::to_string(descriptor), error).string();
-}
-
-}  // namespace
-
-std::string FileSystem::PathOf(const Handle& object) {
-  const Result<ObjectRef> reached = *tree_.Reach(object, Patience::kMayBlock);
-  if (!reached) return {};
-  const std::string root = PathOfDescriptor(tree_.root_directory().get());
-  const std::string path = PathOfDescriptor((*reached)->fd());
-  if (root.empty() || path.ends_with(" (deleted)") || !path.starts_with(root)) return {};
-  if (path == root) return "/";
-  if (root == "/") return path;
-  return path[root.size()] == '/' ? path.substr(root.size()) : std::string();
-}
+std::string FileSystem::PathOf(const Handle& object) { return tree_.PathOf(object); }
 
 Task<Observed<SeekReply>> FileSystem::Seek(const RequestContext& context, const Handle& file, uint64_t offset,
                                            SeekWhat what) {

@@ -73,7 +73,6 @@ class FileSystem final : public fs::FileSystem {
   Handle Root() const override { return tree_.root(); }
   const Properties& GetProperties() const override { return properties_; }
   Result<Identity> Identify(const Handle& object) const override { return tree_.Identify(object); }
-  std::optional<std::string> FindPath(const Handle& object) override { return tree_.FindPath(object); }
 
   Task<Result<Attributes>> GetAttributes(const RequestContext& context, const Handle& object) override;
   Task<Changed<void>> SetAttributes(const RequestContext& context, const Handle& object, const NewAttributes& values,

@@ -40,18 +40,18 @@ Tree::Tree(Parts parts)
 
 // The kernel may not know the name of an object that it has found by its handle, and then says something else. So the
 // path counts only if it leads to the object.
-std::optional<std::string> Tree::FindPath(const Handle& handle) const {
+std::string Tree::PathOf(const Handle& handle) const {
   const Result<FileDescriptor> file = parts_.handles->Open(handle);
-  if (!file) return std::nullopt;
-  std::optional<std::string> root = PathOf(parts_.root.get());
-  const std::optional<std::string> path = PathOf(file->get());
-  if (!root || !path) return std::nullopt;
+  if (!file) return {};
+  std::optional<std::string> root = posix::PathOf(parts_.root.get());
+  const std::optional<std::string> path = posix::PathOf(file->get());
+  if (!root || !path) return {};
   if (*path == *root) return "/";
   if (*root == "/") root->clear();
   struct stat named{}, opened{};
   if (!path->starts_with(*root + "/") || ::lstat(path->c_str(), &named) != 0 || ::fstat(file->get(), &opened) != 0 ||
       named.st_dev != opened.st_dev || named.st_ino != opened.st_ino) {
-    return std::nullopt;
+    return {};
   }
   return path->substr(root->size());
 }

@@ -56,7 +56,7 @@ class Tree {
 
   // --- Any object (tree.cc)
   std::optional<Result<ObjectRef>> Reach(const Handle& handle, Patience patience);
-  std::optional<std::string> FindPath(const Handle& handle) const;
+  std::string PathOf(const Handle& handle) const;
   std::optional<Result<Attributes>> GetAttributes(const Handle& handle, Patience patience);
   std::optional<Observed<AccessMask>> Access(const Credentials& caller, const Handle& handle, AccessMask wanted,
                                              Patience patience);
@@ -174,6 +174,9 @@ class Tree {
   // Checks that the caller may take the name from the object that was found, if any was.
   Result<void> CheckMayRemove(const Credentials& caller, Object& directory, const Result<Found>& found,
                               std::string_view name);
+  Result<void> CheckMaySearch(const Credentials& caller, Object& directory);
+  // The group that a new object gets is one of the caller's, or the one that it would have anyway.
+  Result<void> CheckMayGive(const Credentials& caller, Object& directory, const NewAttributes& values);
   Result<void> CheckMayRename(const Credentials& caller, Object& from, const Result<Found>& moved,
                               const std::string& from_name, Object& to, const Result<Found>& replaced,
                               const std::string& to_name);

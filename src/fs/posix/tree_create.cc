@@ -113,6 +113,7 @@ Result<Node> Tree::CreateFile(const Credentials& caller, Object& directory, cons
     attributes.mtime = times.mtime;
   }
   PENSTOCK_CHECK(CheckMayCreate(caller, directory, name));
+  PENSTOCK_CHECK(CheckMayGive(caller, directory, attributes));
   PENSTOCK_CHECK(CheckMode(caller, FileType::kRegular, attributes.mode));
   const uint32_t mode = FirstMode(directory, attributes.mode.value_or(kFileMode) & 07777, attributes.umask);
   FileDescriptor made = objects_.all()->Open([&] {
@@ -196,6 +197,7 @@ Changed<Node> Tree::MakeDirectory(const Credentials& caller, const Handle& handl
     if (attributes.size) return std::unexpected(Error::kInvalid);
     const std::string entry(name);
     PENSTOCK_CHECK(CheckMayCreate(caller, directory, entry));
+    PENSTOCK_CHECK(CheckMayGive(caller, directory, attributes));
     {
       const AsCaller as_caller(server_, caller);
       const uint32_t mode = FirstMode(directory, attributes.mode.value_or(kDirectoryMode) & 01777, attributes.umask);
@@ -213,6 +215,7 @@ Changed<Node> Tree::MakeSymlink(const Credentials& caller, const Handle& handle,
     if (target.empty() || target.find('\0') != target.npos) return std::unexpected(Error::kInvalid);
     const std::string entry(name);
     PENSTOCK_CHECK(CheckMayCreate(caller, directory, entry));
+    PENSTOCK_CHECK(CheckMayGive(caller, directory, attributes));
     {
       const AsCaller as_caller(server_, caller);
       if (::symlinkat(std::string(target).c_str(), directory.fd(), entry.c_str()) != 0) return LastError();
@@ -231,6 +234,7 @@ Changed<Node> Tree::MakeNode(const Credentials& caller, const Handle& handle, st
     PENSTOCK_CHECK(CheckOrdinaryName(name, NAME_MAX, kDotsWhenCreating));
     const std::string entry(name);
     PENSTOCK_CHECK(CheckMayCreate(caller, directory, entry));
+    PENSTOCK_CHECK(CheckMayGive(caller, directory, attributes));
     PENSTOCK_CHECK(CheckMode(caller, type.type, attributes.mode));
     const uint32_t wanted = attributes.mode.value_or(kFileMode) & 07777;
     const mode_t mode = FormatOf(type.type) | FirstMode(directory, wanted, attributes.umask);

@@ -126,7 +126,13 @@ Result<bool> Tree::RenameEntry(const Credentials& caller, Object& from, const st
   }
   const bool same = moved && replaced && moved->stat.device == replaced->stat.device &&
                     moved->stat.attributes.fileid == replaced->stat.attributes.fileid;
-  if (!same) PENSTOCK_CHECK(CheckMayRename(caller, from, moved, from_name, to, replaced, to_name));
+  if (same) {
+    // Nothing changes, but whether the names exist is for those who may search the directories.
+    PENSTOCK_CHECK(CheckMaySearch(caller, from));
+    PENSTOCK_CHECK(CheckMaySearch(caller, to));
+  } else {
+    PENSTOCK_CHECK(CheckMayRename(caller, from, moved, from_name, to, replaced, to_name));
+  }
   Result<Handle> gone = std::unexpected(Error::kNoEnt);
   if (replaced && !same) gone = HandleOf(to, to_name, *replaced);
   std::optional<Renaming> unlinked;

@@ -90,6 +90,21 @@ Result<void> Tree::CheckMayRemove(const Credentials& caller, Object& directory, 
   return {};
 }
 
+Result<void> Tree::CheckMaySearch(const Credentials& caller, Object& directory) {
+  if (!server_.Checks(caller)) return {};
+  PENSTOCK_TRY(const Stat stat, StatOf(directory));
+  if (!RightsTo(directory, stat.attributes, caller).execute) return std::unexpected(Error::kAccess);
+  return {};
+}
+
+Result<void> Tree::CheckMayGive(const Credentials& caller, Object& directory, const NewAttributes& values) {
+  if (!server_.Checks(caller) || !values.gid || IsMember(caller, *values.gid)) return {};
+  PENSTOCK_TRY(const Stat stat, StatOf(directory));
+  const bool inherits = (stat.attributes.mode & 02000) != 0;
+  if (*values.gid == (inherits ? stat.attributes.gid : server_.own().gid)) return {};
+  return std::unexpected(Error::kPerm);
+}
+
 Result<void> Tree::CheckMayRename(const Credentials& caller, Object& from, const Result<Found>& moved,
                                   const std::string& from_name, Object& to, const Result<Found>& replaced,
                                   const std::string& to_name) {

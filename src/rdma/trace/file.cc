@@ -26,7 +26,8 @@ constexpr size_t kReserve = 1024;
 }  // namespace
 
 SetupResult<std::unique_ptr<File>> File::Open(const std::filesystem::path& path, Duration epoch, Options options) {
-  FileDescriptor file(::open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600));
+  FileDescriptor file(
+      ::open(path.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC | (options.only_new ? O_EXCL : O_TRUNC), 0600));
   if (!file)
     return std::unexpected(
         SetupError{fmt::format("cannot write the trace {}: {}", path.native(), DescribeErrno(errno))});

@@ -25,6 +25,7 @@ class File {
  public:
   struct Options {
     size_t max_queued = 32 << 20;  // octets in the queue; the thread may be writing as many again
+    bool only_new = false;         // fail if there is a file of this name, be it a link
   };
 
   // Makes the file, or empties an existing one. `epoch` plus a TimePoint is the time since 1970.

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "base/address.h"
+#include "base/host.h"
 #include "rdma/trace/file.h"
 
 namespace penstock::rdma::trace {
@@ -43,7 +44,7 @@ class Recording {
   // The file for a new connection with this peer; null if it is not to be recorded.
   std::shared_ptr<File> FileFor(const IpAddress& peer) const {
     const std::lock_guard lock(mutex_);
-    return only_ && *only_ != peer ? nullptr : file_;
+    return only_ && Unmapped(*only_) != Unmapped(peer) ? nullptr : file_;
   }
 
  private:
