@@ -201,12 +201,19 @@ def traces(scratch):
         assert stat.S_IMODE(os.stat(f"{scratch}/trace").st_mode) == 0o600
         scene.refused("trace", "start", f"{scratch}/other", mentions=["a trace is being written already"])
         assert not os.path.exists(f"{scratch}/other")
+        assert scene.server.process.poll() is None
         penstock_ok("ls", scene.url("", "rdma"))
         scene.ctl("trace", "stop")
         size = os.path.getsize(f"{scratch}/trace")
         assert size > 1000
         penstock_ok("ls", scene.url("", "rdma"))
         assert os.path.getsize(f"{scratch}/trace") == size
+        # No file is replaced, whatever it is.
+        for there in ("trace", "link"):
+            if there == "link":
+                os.symlink(f"{scratch}/untouched", f"{scratch}/link")
+            scene.refused("trace", "start", f"{scratch}/{there}", mentions=["File exists"])
+        assert os.path.getsize(f"{scratch}/trace") == size and not os.path.exists(f"{scratch}/untouched")
         scene.ctl("trace", "start", f"{scratch}/nobody", "192.0.2.1")
         penstock_ok("ls", scene.url("", "rdma"))
         scene.ctl("trace", "stop")
@@ -247,8 +254,10 @@ def only_its_user(scratch):
     assert not os.path.exists(path)
     with Scene(scratch, f"--control={path}", "--control-group=nogroup") as scene:
         assert subprocess.run(as_other, stdout=subprocess.DEVNULL).returncode == 0
-    penstock_refused("serve", scratch, "--control-group=no-such-group", f"--state-dir={scratch}/state", *other_ports(),
+    penstock_refused("serve", scratch, f"--control={path}", "--control-group=no-such-group", f"--state-dir={scratch}/state", *other_ports(),
                      mentions=["there is no such group"])
+    penstock_refused("serve", scratch, "--control-group=nogroup", f"--state-dir={scratch}/state", *other_ports(),
+                     mentions=["--control-group needs --control FILE"])
     with Scene(scratch, "--control=none") as scene:
         scene.refused("status", mentions=["no server runs with this control socket"])
 
