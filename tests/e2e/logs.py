@@ -13,7 +13,7 @@ import time
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "harness"))
 from cases import main  # noqa: E402
 import nfs4_messages as v4  # noqa: E402
-from patience import BUSY, wait_until  # noqa: E402
+from patience import BUSY, SECONDS, wait_until  # noqa: E402
 from penstock import ADDRESS, PENSTOCK, Server, penstock, penstock_ok as ok, serve_refused, serving  # noqa: E402
 from ports import free_ports  # noqa: E402
 import rpc_messages as rpc  # noqa: E402
@@ -304,6 +304,9 @@ def connections(scratch):
         for each in clients:
             assert each.reply_to(0).status == ("success",)
         surplus = [Client(server.tcp) for _ in range(3)]
+        for each in surplus:
+            each.endpoint.socket.settimeout(SECONDS)
+            assert each.endpoint.socket.recv(1) == b"", "the server has refused it"
         wait_until(lambda: refusals(server), "no line")
         (line,) = refusals(server)
         assert line["reason"] == "connections" and "option max-connections-per-address allows more" in line["message"], line
