@@ -2,6 +2,7 @@
 
 #include <fmt/chrono.h>
 #include <fmt/format.h>
+#include <fmt/ostream.h>
 #include <fmt/ranges.h>
 #include <unistd.h>
 
@@ -13,6 +14,7 @@
 
 #include "base/host.h"
 #include "base/log.h"
+#include "base/texts.h"
 #include "cli/logging.h"
 #include "cli/printable.h"
 #include "watch/exposition.h"
@@ -71,11 +73,7 @@ std::optional<ClientId> ParseClientId(std::string_view text) {
 }
 
 // The part of a stateid that does not change while its state exists.
-std::string TextOf(const nfs4::stateid4& id) {
-  std::string text;
-  for (const auto octet : id.other) text += fmt::format("{:02x}", static_cast<unsigned>(octet));
-  return text;
-}
+std::string TextOf(const nfs4::stateid4& id) { return Hexadecimal(id.other); }
 
 std::optional<nfs4::stateid4> ParseStateId(std::string_view text) {
   nfs4::stateid4 id{};
@@ -205,15 +203,10 @@ SetupResult<Json> ControlCommands::Status(const Json&) {
   const auto status = administration_.GetStatus();
   Json loops = Json::array();
   for (const auto& delay : status.loop_delays) loops.push_back(delay ? Json(Seconds(*delay)) : Json());
-  const auto text = [](const SocketAddress& address) {
-    const std::string host = address.address().to_string();
-    return address.address().is_v6() ? fmt::format("[{}]:{}", host, address.port())
-                                     : fmt::format("{}:{}", host, address.port());
-  };
   const server::Addresses& at = server_.addresses();
   const auto texts = [&](const std::vector<SocketAddress>& addresses) {
     Json list = Json::array();
-    for (const SocketAddress& each : addresses) list.push_back(text(each));
+    for (const SocketAddress& each : addresses) list.push_back(fmt::format("{}", fmt::streamed(each)));
     return list;
   };
   Json listening{{"tcp", texts(at.tcp)}, {"rdma", texts(at.rdma)}, {"mount", texts(at.mount)}};

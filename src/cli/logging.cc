@@ -11,6 +11,7 @@
 #include <ctime>
 #include <nlohmann/json.hpp>
 
+#include "base/texts.h"
 #include "cli/printable.h"
 
 namespace penstock::cli {
@@ -33,19 +34,13 @@ int PriorityOf(log::Level level) {
   return 3;
 }
 
-// RFC 3339, in UTC.
-std::string ToUtc(int64_t time) {
-  return fmt::format("{:%Y-%m-%dT%H:%M:%S}.{:06}Z", fmt::gmtime(static_cast<std::time_t>(time / kMicroseconds)),
-                     time % kMicroseconds);
-}
-
 std::string ToLocalTime(int64_t time) {
   return fmt::format("{:%Y-%m-%dT%H:%M:%S}.{:03}", fmt::localtime(static_cast<std::time_t>(time / kMicroseconds)),
                      time % kMicroseconds / 1000);
 }
 
 std::string ToJson(const log::Record& record, int64_t time) {
-  nlohmann::ordered_json line{{"time", ToUtc(time)},
+  nlohmann::ordered_json line{{"time", UtcText(time)},
                               {"level", log::ToString(record.level)},
                               {"module", record.module},
                               {"message", record.message}};

@@ -1,18 +1,17 @@
 #include "fs/audited/audit_log.h"
 
 #include <fcntl.h>
-#include <fmt/chrono.h>
 #include <fmt/format.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include <cerrno>
-#include <ctime>
 #include <nlohmann/json.hpp>
 #include <utility>
 
 #include "base/host.h"
 #include "base/log.h"
+#include "base/texts.h"
 
 namespace penstock::fs::audited {
 namespace {
@@ -30,13 +29,6 @@ penstock::Result<FileDescriptor, int> OpenFile(const std::string& name) {
 int64_t Microseconds() {
   const auto now = std::chrono::system_clock::now().time_since_epoch();
   return std::chrono::duration_cast<std::chrono::microseconds>(now).count();
-}
-
-// RFC 3339, in UTC.
-std::string ToText(int64_t time) {
-  constexpr int64_t kSecond = 1'000'000;
-  return fmt::format("{:%Y-%m-%dT%H:%M:%S}.{:06}Z", fmt::gmtime(static_cast<std::time_t>(time / kSecond)),
-                     time % kSecond);
 }
 
 // The path of a place; only its name, without a slash, if the path of its directory is unknown; or nothing.
@@ -163,7 +155,7 @@ std::string AuditLog::AddressOf(const Record& record) {
 
 void AuditLog::Write(const Queued& queued) {
   const Record& record = queued.record;
-  Json line{{"time", ToText(queued.time)}, {"client", AddressOf(record)}, {"uid", record.uid}, {"gid", record.gid}};
+  Json line{{"time", UtcText(queued.time)}, {"client", AddressOf(record)}, {"uid", record.uid}, {"gid", record.gid}};
   if (!record.export_path.empty()) line["export"] = record.export_path;
   line["operation"] = record.operation;
   {
@@ -187,7 +179,7 @@ void AuditLog::Write(const Queued& queued) {
 
 penstock::Result<void, int> AuditLog::TellLost() {
   const uint64_t lost = lost_;
-  const Json line{{"time", ToText(Microseconds())}, {"lost", lost - told_lost_}};
+  const Json line{{"time", UtcText(Microseconds())}, {"lost", lost - told_lost_}};
   PENSTOCK_CHECK(WriteLine(ToLine(line)));
   told_lost_ = lost;
   Complain("the disk was too slow, or full");

@@ -4,14 +4,10 @@
 
 #include <algorithm>
 
+#include "base/texts.h"
+
 namespace penstock::nfs::v4 {
 namespace {
-
-std::string Hexadecimal(const SessionId& id) {
-  std::string text;
-  for (const auto octet : id) text += fmt::format("{:02x}", static_cast<unsigned>(octet));
-  return text;
-}
 
 // The name in an exported name (RFC 2743 §3.2); empty if it is none.
 std::string_view NameIn(std::string_view exported) {

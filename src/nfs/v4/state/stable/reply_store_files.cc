@@ -23,6 +23,7 @@
 #include "base/mix.h"
 #include "base/result.h"
 #include "base/state_directory.h"
+#include "base/texts.h"
 #include "nfs/v4/state/stable/reply_record.h"
 #include "nfs/v4/state/stable/reply_store.h"
 #include "nfs/v4/state/stable/session_files.h"
@@ -39,12 +40,6 @@ constexpr uint64_t kMagic = 0x706e'7374'7270'3100;  // "pnstrp1"
 // No session of this server exceeds these limits, so a larger value means that the file is damaged.
 constexpr uint32_t kMaxSlots = 64 << 10;
 constexpr uint32_t kMaxSlotOctets = 16 << 20;
-
-std::string NameOf(const SessionId& id) {
-  std::string name;
-  for (const std::byte octet : id) name += fmt::format("{:02x}", static_cast<unsigned>(octet));
-  return name;
-}
 
 struct Head {
   SessionId id{};
@@ -125,7 +120,7 @@ SetupResult<std::optional<SavedSession>> LoadSession(const stdfs::path& path, Bu
   const Kind kind = Head::Parse(octets, head);
   if (kind == Kind::kUnfinished) return std::nullopt;
   if (kind != Kind::kWhole) return SessionFiles::Refusal(path, kind);
-  if (NameOf(head.id) != path.filename()) return SessionFiles::Damaged(path, "under the name of another session");
+  if (Hexadecimal(head.id) != path.filename()) return SessionFiles::Damaged(path, "under the name of another session");
   SavedSession saved{.id = head.id, .slots = {}, .storage = nullptr};
   for (uint32_t i = 0; i < head.slots; ++i) {
     auto reply = LoadSlot(fd.get(), head, i, pool);
@@ -157,7 +152,7 @@ class FileReplyStore : public ReplyStore {
   std::shared_ptr<SessionReplies> Create(const SessionId& session, const ReplyRoom& room) override {
     const Head head{
         .id = session, .slots = room.slots, .octets = static_cast<uint32_t>(RoundUp(ReplyRecord::MaxSize(room), 512))};
-    auto [path, fd] = files_->Create(NameOf(session), head.Serialize(), head.OffsetOf(head.slots));
+    auto [path, fd] = files_->Create(Hexadecimal(session), head.Serialize(), head.OffsetOf(head.slots));
     return fd ? std::make_shared<SessionFile>(path, std::move(fd), head) : nullptr;
   }
 
