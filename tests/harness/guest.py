@@ -77,13 +77,14 @@ def try_kvm(verdict):
 class Guest(Script):
     """One boot of the guest, which runs one script."""
 
-    def __init__(self, script, files=None, forwards=None, memory=MEMORY_MIB, networks=1, taps=()):
+    def __init__(self, script, files=None, forwards=None, memory=MEMORY_MIB, networks=1, taps=(), image=None):
         """`forwards` is {host port: guest port}. `files` appear in the guest under the given paths. The first network
         is eth0, which is set up; on another one, ethN, the host is 10.0.(2+N).2. After these come devices whose other
-        ends are the host's `taps`."""
+        ends are the host's `taps`. `image` is (kernel, initramfs) of a system that runs the script as that of
+        guest_image.py does."""
         super().__init__()
-        self.kernel, self.base = guest_image.ensure()
-        self.script, self.files = script, carried("octets") | (files or {})
+        self.kernel, self.base = image or guest_image.ensure()
+        self.script, self.files = script, ({} if image else carried("octets")) | (files or {})
         self.forwards, self.memory, self.networks, self.taps = forwards or {}, memory, networks, taps
         self.began = time.monotonic()
 

@@ -208,12 +208,12 @@ def populate(root, kernel, release, nfsd):
     os.chmod(f"{root}/init", 0o755)
 
 
-def pack(root, archive):
-    """Packs the folder as an initramfs, owned by root. It is not compressed, because unpacking would cost the guest
-    more."""
+def pack(root, archive, owners="0:0"):
+    """Packs the folder as an initramfs, owned by root; with `owners=None` the files keep theirs. It is not compressed,
+    because unpacking would cost the guest more."""
     names = run(["find", ".", "-mindepth", "1"], cwd=root)
     with open(archive, "wb") as out:
-        subprocess.run(["cpio", "-o", "-H", "newc", "-R", "0:0", "--quiet"], input=names.encode(), stdout=out,
+        subprocess.run(["cpio", "-o", "-H", "newc", "--quiet", *(["-R", owners] if owners else [])], input=names.encode(), stdout=out,
                        cwd=root, check=True)
 
 

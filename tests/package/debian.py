@@ -1,5 +1,6 @@
 """Clean Debian systems in folders, made by mmdebstrap from the package sources that this host's apt uses."""
 
+import glob
 import os
 import shutil
 import subprocess
@@ -7,6 +8,26 @@ import sys
 
 sys.path.append(os.path.join(os.path.dirname(os.path.abspath(__file__)), "../harness"))
 import cases  # noqa: E402
+
+ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+
+
+def only(pattern):
+    """The file of `make deb` with such a name."""
+    found = glob.glob(f"{ROOT}/build/deb/{pattern}")
+    if not found:
+        raise cases.Skip("there is no package: make deb")
+    assert len(found) == 1, found
+    return found[0]
+
+
+def sources_archive(scratch):
+    """Packs the sources of Penstock as they are, with the changes that are not committed."""
+    listed = subprocess.run(["git", "-C", ROOT, "ls-files", "-z", "--cached", "--others", "--exclude-standard"], stdout=subprocess.PIPE,
+                            check=True).stdout
+    path = f"{scratch}/sources.tar"
+    subprocess.run(["tar", "-c", "-f", path, "-C", ROOT, "--null", "--ignore-failed-read", "-T", "-"], input=listed, check=True)
+    return path
 
 
 def targets(*filters):
@@ -34,21 +55,25 @@ def host_codename():
     return facts.get("VERSION_CODENAME", "").strip('"')
 
 
-def run_in(codename, script, copies=(), packages=(), architectures=None, environment=None, seconds=5000):
-    """Makes a clean system, copies files into its folder /test, runs the shell script in it, and removes it. Raises an
-    error if the script fails. The system's first architecture is this host's; `environment` is that of the script."""
+def make(codename, hooks, target="/dev/null", packages=(), architectures=None, environment=None, seconds=5000):
+    """Makes a clean system and runs the hooks of mmdebstrap in it. `target` is a folder for it, which stays; without one the system
+    is removed. The system's first architecture is this host's; `environment` is that of the hooks."""
     if not shutil.which("mmdebstrap"):
         raise cases.Skip("mmdebstrap is not installed: scripts/install-deps package")
-    command = ["mmdebstrap", "--variant=apt", "--format=null"]
+    kind = "null" if target == "/dev/null" else "directory"
+    command = ["mmdebstrap", "--variant=apt", f"--format={kind}"]
     if packages:
         command.append(f"--include={','.join(packages)}")
     if architectures:
         command.append(f"--architectures={architectures}")
-    command.append("--customize-hook=mkdir \"$1/test\"")
-    for path in copies:
-        command.append(f"--customize-hook=copy-in {path} /test")
-    command.append(f"--customize-hook=copy-in {script} /test")
-    command.append(f"--customize-hook=chroot \"$1\" sh -eux /test/{os.path.basename(script)}")
-    done = subprocess.run([*command, codename, "/dev/null", "-"], input=sources(codename), text=True, timeout=seconds,
+    command += [f"--customize-hook={hook}" for hook in hooks]
+    done = subprocess.run([*command, codename, target, "-"], input=sources(codename), text=True, timeout=seconds,
                           env={**os.environ, **(environment or {})})
     assert done.returncode == 0, f"mmdebstrap ended with {done.returncode}: see above"
+
+
+def run_in(codename, script, copies=(), **how):
+    """Makes a clean system, copies files into its folder /test, runs the shell script in it, and removes it. Raises an
+    error if the script fails. `how` are arguments of make()."""
+    make(codename, ['mkdir "$1/test"', *(f"copy-in {path} /test" for path in (*copies, script)),
+                    f'chroot "$1" sh -eux /test/{os.path.basename(script)}'], **how)

@@ -1,22 +1,16 @@
 """Tests of the Debian packages in build/deb."""
 
 import glob
+import json
 import os
 import re
+import shutil
 import subprocess
 
-from debian import cases, host_codename, run_in
+from debian import cases, host_codename, make, only, run_in, sources_archive
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 ROOT = os.path.dirname(os.path.dirname(HERE))
-
-
-def only(pattern):
-    found = glob.glob(f"{ROOT}/build/deb/{pattern}")
-    if not found:
-        raise cases.Skip("there is no package: make deb")
-    assert len(found) == 1, found
-    return found[0]
 
 
 def output_of(*command):
@@ -84,7 +78,47 @@ def reproducible(scratch):
 
 def clean_system(_):
     """Installs the package in a clean system of this host's release, uses it, removes and purges it."""
-    run_in(host_codename(), f"{HERE}/clean_system.sh", [only("penstock_*.deb")], ["man-db"])
+    run_in(host_codename(), f"{HERE}/clean_system.sh", [only("penstock_*.deb")], packages=["man-db"])
 
 
-cases.main({"lintian": lintian, "contents": contents, "install": install, "reproducible": reproducible, "clean_system": clean_system})
+def container(scratch):
+    """Builds the image of Containerfile on a clean system, and uses it as root and as a user who is not in it."""
+    if not shutil.which("buildah"):
+        raise cases.Skip("buildah is not installed: scripts/install-deps package")
+    storage = ["--root", f"{scratch}/storage", "--runroot", f"{scratch}/run", "--storage-driver", "vfs"]
+    isolated = ["--isolation", "chroot"]
+
+    def buildah(*arguments, **how):
+        return subprocess.run(["buildah", *storage, *arguments], check=True, stdout=subprocess.PIPE, text=True, **how).stdout.strip()
+
+    make(host_codename(), [], f"{scratch}/base")
+    base = buildah("from", "scratch")
+    buildah("add", "--quiet", base, f"{scratch}/base", "/")
+    buildah("commit", "--quiet", base, "base")
+    context = f"{scratch}/context"
+    os.mkdir(context)
+    subprocess.run(["tar", "-x", "-f", sources_archive(scratch), "-C", context], check=True)
+    with open(f"{scratch}/log", "w") as log:
+        built = subprocess.run(["buildah", *storage, "build", *isolated, "--network", "host", "--build-arg", "DEBIAN=localhost/base", "--tag",
+                                "penstock", "--file", "Containerfile", context], stdout=log, stderr=log)
+    if built.returncode != 0:
+        with open(f"{scratch}/log") as log:
+            print(*log.readlines()[-60:], sep="")
+    assert built.returncode == 0, "the image is not built"
+    shown = json.loads(buildah("inspect", "--type", "image", "penstock"))["OCIv1"]["config"]
+    assert shown["Entrypoint"] == ["penstock"], shown
+    assert {"2049/tcp", "20049/tcp", "20048/tcp", "20048/udp"} <= set(shown["ExposedPorts"]), shown
+    for user in ("0:0", "4711:4711"):
+        folder = f"{scratch}/served-{user.split(':')[0]}"
+        os.mkdir(folder)
+        os.chown(folder, *map(int, user.split(":")))
+        container = buildah("from", "penstock")
+        # The image's ports belong to nobody else in a namespace of their own.
+        alone = ["unshare", "--net", "sh", "-c", 'ip link set lo up && exec "$@"', "sh"]
+        subprocess.run([*alone, "buildah", *storage, "run", *isolated, "--user", user, "--volume", f"{folder}:/export", "--volume",
+                        f"{HERE}:/test:ro", container, "sh", "/test/container.sh", *shown["Entrypoint"], *shown["Cmd"]], check=True)
+        assert sorted(os.listdir(folder)) == ["made"] and os.stat(f"{folder}/made").st_uid == int(user.split(":")[0])
+
+
+cases.main({"lintian": lintian, "contents": contents, "install": install, "reproducible": reproducible, "clean_system": clean_system,
+            "container": container})
