@@ -8,8 +8,8 @@
 
 namespace penstock {
 
-// Descriptors for other purposes than connections and served files: libraries, databases, loops, files that are being
-// opened.
+// Descriptors for other purposes than connections, listening (server::ListeningDescriptors) and served files:
+// libraries, databases, loops, files that are being opened.
 inline constexpr size_t kOtherDescriptors = 128;
 
 // The advice in each message about a lack of descriptors.

@@ -35,40 +35,34 @@ class RefusalLogTest : public testing::Test {
       refusals_.Flush();
     }
   }
-  std::string Take() {
-    const std::string text = captured_.text().substr(taken_);
-    taken_ += text.size();
-    return text;
-  }
   size_t TakeLines() {
-    const std::string text = Take();
+    const std::string text = captured_.Take();
     return static_cast<size_t>(std::ranges::count(text, '\n'));
   }
 
-  const CapturedLog captured_;
+  CapturedLog captured_;
   TimePoint now_{1h};
   RefusalLog refusals_;
   size_t made_ = 0;
-  size_t taken_ = 0;
 };
 
 constexpr char kLine[] = "warning: 192.0.2.1 is refused (GETATTR of version 3 by uid 0)";
 
 TEST_F(RefusalLogTest, LogsTheFirstRefusalAtOnce) {
   Tell("192.0.2.1");
-  EXPECT_EQ(Take(), std::string(kLine) + "\n");
+  EXPECT_EQ(captured_.Take(), std::string(kLine) + "\n");
 }
 
 TEST_F(RefusalLogTest, AThousandRefusalsGiveOneLineAndACount) {
   for (int i = 0; i < 1000; ++i) Tell("192.0.2.1");
-  EXPECT_EQ(Take(), std::string(kLine) + "\n");
+  EXPECT_EQ(captured_.Take(), std::string(kLine) + "\n");
   EXPECT_EQ(made_, 1u) << "the text is made for logged lines only";
   Pass(59s);
-  EXPECT_EQ(Take(), "");
+  EXPECT_EQ(captured_.Take(), "");
   Pass(1s);
-  EXPECT_EQ(Take(), std::string(kLine) + " (999 more since the last such line)\n");
+  EXPECT_EQ(captured_.Take(), std::string(kLine) + " (999 more since the last such line)\n");
   Pass(600s);
-  EXPECT_EQ(Take(), "");
+  EXPECT_EQ(captured_.Take(), "");
 }
 
 TEST_F(RefusalLogTest, RefusalsThatGoOnGiveALineAMinute) {
@@ -76,15 +70,16 @@ TEST_F(RefusalLogTest, RefusalsThatGoOnGiveALineAMinute) {
     for (int i = 0; i < 10; ++i) Tell("192.0.2.1");
     Pass(1s);
   }
-  EXPECT_EQ(Take(), std::string(kLine) + "\n" + kLine + " (599 more since the last such line)\n" + kLine +
-                        " (600 more since the last such line)\n" + kLine + " (600 more since the last such line)\n");
+  EXPECT_EQ(captured_.Take(), std::string(kLine) + "\n" + kLine + " (599 more since the last such line)\n" + kLine +
+                                  " (600 more since the last such line)\n" + kLine +
+                                  " (600 more since the last such line)\n");
 }
 
 TEST_F(RefusalLogTest, AfterAMinuteARefusalIsAFirstOneAgain) {
   Tell("192.0.2.1");
   Pass(60s);
   Tell("192.0.2.1");
-  EXPECT_EQ(Take(), std::string(kLine) + "\n" + kLine + "\n");
+  EXPECT_EQ(captured_.Take(), std::string(kLine) + "\n" + kLine + "\n");
 }
 
 TEST_F(RefusalLogTest, EachHostReasonAndExportHasLinesOfItsOwn) {
@@ -103,18 +98,18 @@ TEST_F(RefusalLogTest, EachHostReasonAndExportHasLinesOfItsOwn) {
 
 TEST_F(RefusalLogTest, FinishLogsWhatIsNotLoggedYet) {
   for (int i = 0; i < 5; ++i) Tell("192.0.2.1");
-  Take();
+  captured_.Take();
   refusals_.Finish();
-  EXPECT_EQ(Take(), std::string(kLine) + " (4 more since the last such line)\n");
+  EXPECT_EQ(captured_.Take(), std::string(kLine) + " (4 more since the last such line)\n");
   refusals_.Finish();
-  EXPECT_EQ(Take(), "");
+  EXPECT_EQ(captured_.Take(), "");
 }
 
 TEST_F(RefusalLogTest, AllHostsTogetherGetTwentyLinesInASecond) {
   for (int i = 0; i < 200; ++i) Tell("10.0.0." + std::to_string(i));
   EXPECT_EQ(TakeLines(), 20u);
   Pass(1s);
-  EXPECT_EQ(Take(), "warning: 180 more refusals are not in the log: it takes 20 lines in a second\n");
+  EXPECT_EQ(captured_.Take(), "warning: 180 more refusals are not in the log: it takes 20 lines in a second\n");
   Tell("10.0.1.1");
   EXPECT_EQ(TakeLines(), 1u);
 }
@@ -143,7 +138,7 @@ TEST_F(SmallRefusalLogTest, TheOldestEntryGoesAndItsRefusalsAreStillCounted) {
   Tell("10.0.0.3");  // 10.0.0.1 goes
   EXPECT_EQ(TakeLines(), 3u);
   Pass(1s);
-  EXPECT_EQ(Take(), "warning: 3 more refusals are not in the log: it takes 20 lines in a second\n");
+  EXPECT_EQ(captured_.Take(), "warning: 3 more refusals are not in the log: it takes 20 lines in a second\n");
   Tell("10.0.0.2");
   EXPECT_EQ(TakeLines(), 0u) << "it is remembered";
   Tell("10.0.0.1");
@@ -153,7 +148,7 @@ TEST_F(SmallRefusalLogTest, TheOldestEntryGoesAndItsRefusalsAreStillCounted) {
 TEST_F(RefusalLogTest, ReplacesControlCharactersAndCutsLongTexts) {
   refusals_.Tell({.client = asio::ip::make_address("192.0.2.1"), .reason = "no_export"},
                  [] { return RefusalDetails{.text = "cannot mount \"/\n\x1b[31m\"" + std::string(5000, 'x')}; });
-  const std::string text = Take();
+  const std::string text = captured_.Take();
   EXPECT_TRUE(text.starts_with("warning: 192.0.2.1 cannot mount \"/??[31m\"xxx")) << text;
   EXPECT_LT(text.size(), 700u);
 }

@@ -1,6 +1,9 @@
 // For tests of log messages.
 #pragma once
 
+#include <gtest/gtest.h>
+
+#include <algorithm>
 #include <mutex>
 #include <string>
 
@@ -29,9 +32,25 @@ class CapturedLog {
     return text_;
   }
 
+  // Returns the lines that no call of this function or of TakeOne() has returned before.
+  std::string Take() {
+    const std::scoped_lock lock(mutex_);
+    const std::string text = text_.substr(taken_);
+    taken_ = text_.size();
+    return text;
+  }
+
+  // The same for one line. The test fails if there is not exactly one.
+  std::string TakeOne() {
+    const std::string text = Take();
+    EXPECT_EQ(std::ranges::count(text, '\n'), 1) << text;
+    return text;
+  }
+
  private:
   mutable std::mutex mutex_;
   std::string text_;
+  size_t taken_ = 0;
 };
 
 }  // namespace penstock

@@ -39,6 +39,7 @@
 #include "fs/posix/identity.h"
 #include "fs/posix/served_directories.h"
 #include "idmap/domain.h"
+#include "server/listeners.h"
 #include "server/server.h"
 
 template <>
@@ -101,7 +102,7 @@ SetupResult<MadeServer> MakeServer(const ServeOptions& arguments, const server::
           .state_directory = parts.state_directory.path(),
           .rights = arguments.as_owner ? fs::posix::CallerRights::kOfServer : fs::posix::CallerRights::kBest,
           .leases = options.nfs4.delegations,
-          .other_descriptors = options.connections.connections},
+          .other_descriptors = options.connections.connections + server::ListeningDescriptors(options, sockets)},
       arguments.faults, parts.audit);
   PENSTOCK_TRY(parts.exports, exports->Open(std::move(specs), findings));
   PENSTOCK_CHECK(Tell(findings));

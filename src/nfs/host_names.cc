@@ -230,12 +230,20 @@ Task<> HostNames::Load(Loop* loop, IpAddress address, ClientKey client) {
 std::vector<IpAddress> HostNames::Resolve(const std::string& name, bool& complete) {
   {
     const std::lock_guard lock(mutex_);
-    const auto found = resolved_.find(name);
-    if (found != resolved_.end() && found->second.until > now_()) return found->second.addresses;
+    const TimePoint now = now_();
+    if (const auto found = resolved_.find(name); found != resolved_.end()) {
+      Resolved& known = found->second;
+      if (known.until > now) {
+        if (!known.complete) complete = false;
+        return known.addresses;
+      }
+      if (known.until + settings_.oldest >= now) known.until = now + settings_.again_after;
+    }
   }
   auto addresses = database_.AddressesOf(name);
   const std::lock_guard lock(mutex_);
   Resolved& entry = resolved_[name];
+  entry.complete = addresses.has_value();
   if (addresses) {
     entry.addresses = *std::move(addresses);
     // An operator may be about to add the name.

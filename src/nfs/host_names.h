@@ -110,6 +110,7 @@ class HostNames {
   struct Resolved {
     std::vector<IpAddress> addresses;
     TimePoint until;
+    bool complete = true;  // whether the database has answered the last question
   };
   struct Answers {
     HostFacts facts;
@@ -122,7 +123,8 @@ class HostNames {
   const Entry* Find(const IpAddress& address) const;
   Entry& Insert(const IpAddress& address);
   Answers Ask(const IpAddress& address);
-  // The addresses of one of the exports' host names; remembered, because every address asks.
+  // The addresses of one of the exports' host names; remembered, because every address asks. While one caller asks
+  // again, others get the addresses that were known: a slow name server does not make them wait.
   std::vector<IpAddress> Resolve(const std::string& name, bool& complete);
   void Keep(const IpAddress& address, Answers answers);
 

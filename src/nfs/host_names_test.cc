@@ -3,7 +3,11 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <atomic>
+#include <functional>
+#include <future>
 #include <map>
+#include <utility>
 
 #include "nfs/exports.h"
 #include "nfs/test_server.h"
@@ -16,6 +20,7 @@ class TestHosts final : public HostDatabase {
  public:
   Result<std::vector<IpAddress>, NoAnswer> AddressesOf(const std::string& name) override {
     ++questions;
+    if (meanwhile) std::exchange(meanwhile, nullptr)();
     if (is_down) return std::unexpected(NoAnswer{EAGAIN});
     const auto found = addresses.find(name);
     return found == addresses.end() ? std::vector<IpAddress>() : found->second;
@@ -34,7 +39,8 @@ class TestHosts final : public HostDatabase {
   std::map<IpAddress, std::vector<std::string>> names;
   std::set<std::pair<std::string, std::string>> netgroups;
   bool is_down = false;
-  int questions = 0;
+  std::atomic<int> questions = 0;
+  std::function<void()> meanwhile;  // happens while the next question about a name has no answer
 };
 
 class HostNamesTest : public testing::Test {
@@ -183,6 +189,51 @@ TEST_F(HostNamesTest, TheHostsOfAnExportFollowTheNames) {
   EXPECT_FALSE(data.OptionsFor(address)->read_only) << "a host by name precedes a pattern";
 }
 
+TEST_F(HostNamesTest, OneClientAloneWaitsForAHostNameThatIsLookedUpAgain) {
+  const IpAddress other = asio::ip::make_address("192.0.2.2");
+  database.addresses["a.lab.example"] = {address, other};
+  LookFor({"a.lab.example"});
+  EXPECT_TRUE(Has("a.lab.example"));
+  const int asked = database.questions;
+  now += std::chrono::minutes(6);
+  bool is_known = false;
+  database.meanwhile = [&] {
+    Spawn(names.Load(nullptr, other, {}));
+    is_known = ClientSpec::Parse("a.lab.example")->Has(other, names.Of(other).get());
+  };
+  EXPECT_TRUE(Has("a.lab.example"));
+  EXPECT_TRUE(is_known) << "by the addresses of before";
+  EXPECT_EQ(database.questions, asked + 1);
+}
+
+TEST_F(HostNamesTest, OldAddressesOfAHostNameAreNotUsedWhileItIsLookedUpAgain) {
+  const IpAddress other = asio::ip::make_address("192.0.2.2");
+  database.addresses["a.lab.example"] = {address, other};
+  LookFor({"a.lab.example"});
+  EXPECT_TRUE(Has("a.lab.example"));
+  now += std::chrono::hours(24);
+  database.addresses["a.lab.example"] = {address};
+  bool is_known = true;
+  database.meanwhile = [&] {
+    Spawn(names.Load(nullptr, other, {}));
+    is_known = ClientSpec::Parse("a.lab.example")->Has(other, names.Of(other).get());
+  };
+  EXPECT_TRUE(Has("a.lab.example"));
+  EXPECT_FALSE(is_known);
+}
+
+// The second client asks within the seconds in which the name is not looked up again.
+TEST_F(HostNamesTest, AHostNameWithoutAnAnswerLeavesTheFactsOfEachClientIncomplete) {
+  database.is_down = true;
+  LookFor({"a.lab.example"});
+  EXPECT_FALSE(Has("a.lab.example"));
+  const IpAddress other = asio::ip::make_address("192.0.2.2");
+  Spawn(names.Load(nullptr, other, {}));
+  ASSERT_TRUE(names.Of(other));
+  EXPECT_FALSE(names.Of(other)->complete);
+  EXPECT_EQ(database.questions, 1);
+}
+
 // Several calls of one client wait for one look-up, on their own loops.
 TEST(HostNamesLoopTest, CallsShareALookUp) {
   TestHosts database;
@@ -203,6 +254,48 @@ TEST(HostNamesLoopTest, CallsShareALookUp) {
   EXPECT_EQ(ended, 3);
   EXPECT_EQ(database.questions, 1);
   EXPECT_TRUE(ClientSpec::Parse("a")->Has(address, names.Of(address).get()));
+  pool.Join();
+}
+
+// The name server of one client's network does not answer.
+TEST(HostNamesLoopTest, ALookUpThatHangsDelaysNoOtherClient) {
+  class SlowHosts final : public HostDatabase {
+   public:
+    Result<std::vector<IpAddress>, NoAnswer> AddressesOf(const std::string& /*name*/) override {
+      return std::vector<IpAddress>();
+    }
+    Result<std::vector<std::string>, NoAnswer> NamesOf(const IpAddress& address) override {
+      if (address == slow) answers.get_future().wait();
+      return std::vector<std::string>();
+    }
+    bool IsInNetgroup(const std::string& /*group*/, const std::string& /*host*/) override { return false; }
+
+    const IpAddress slow = asio::ip::make_address("192.0.2.1");
+    std::promise<void> answers;
+  } database;
+  const IpAddress other = asio::ip::make_address("198.51.100.1");
+  Workers pool(2);
+  HostNames names(database, [] { return TimePoint(); }, &pool);
+  names.LookFor({*ClientSpec::Parse("*.lab.example")});
+  Loop loop;
+  const auto load = [&](const IpAddress& address, uint64_t host, auto then) -> Task<> {
+    const ClientKey client{.host = host, .connection = host};
+    co_await names.Load(&loop, address, client);
+    then();
+  };
+  std::vector<IpAddress> known;
+  Spawn(load(database.slow, 1, [&] {
+    known.push_back(database.slow);
+    loop.Stop();
+  }));
+  Spawn(load(other, 2, [&] {
+    known.push_back(other);
+    EXPECT_TRUE(names.Lacks(database.slow));
+    EXPECT_FALSE(names.Lacks(other));
+    database.answers.set_value();
+  }));
+  loop.Run();
+  EXPECT_THAT(known, testing::ElementsAre(other, database.slow));
   pool.Join();
 }
 

@@ -118,31 +118,28 @@ TEST_F(DispatcherTest, DeniesUnauthenticatedCalls) {
 }
 
 TEST_F(DispatcherTest, LogsTheVersionsAndCredentialsThatItRefuses) {
-  const CapturedLog captured;
+  CapturedLog captured;
   RefusalLog refusals;
   dispatcher.LogRefusals(refusals, [](uint32_t number, uint32_t version) {
     return number == kTestProgram && version == 1 ? std::string("option one serves it") : std::string();
   });
   Reply({5, 0, 2, kTestProgram, 1, 0, 0, 0, 0, 0});
   Reply({5, 0, 2, 99, 3, 0, 0, 0, 0, 0});  // has the same host and reason
-  EXPECT_EQ(captured.text(),
+  EXPECT_EQ(captured.TakeOne(),
             "warning: 192.0.2.1 is refused a call of program 536870913, version 1: the server has versions 2 to 3 "
             "(option one serves it)\n");
-  const size_t before = captured.text().size();
   Reply({5, 0, 2, kTestProgram, 3, 0, 6, 0, 0, 0});
   EXPECT_EQ(
-      captured.text().substr(before),
+      captured.TakeOne(),
       "warning: 192.0.2.1 is refused a call of program 536870913: it uses RPCSEC_GSS (Kerberos), which the server "
       "does not offer (option keytab)\n");
   peer.address = {asio::ip::make_address("192.0.2.2"), 700};
-  const size_t other = captured.text().size();
   Reply({5, 0, 2, 99, 3, 0, 0, 0, 0, 0});
-  EXPECT_EQ(captured.text().substr(other),
+  EXPECT_EQ(captured.TakeOne(),
             "warning: 192.0.2.2 is refused a call of program 99, version 3: the server does not have it\n");
-  const size_t last = captured.text().size();
   Reply(Call(0));
   Reply({5, 0, 2, kTestProgram});  // malformed
-  EXPECT_EQ(captured.text().substr(last), "");
+  EXPECT_EQ(captured.Take(), "");
 }
 
 TEST_F(DispatcherTest, DropsMessagesThatAreNotCalls) {

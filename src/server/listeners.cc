@@ -168,6 +168,25 @@ SetupResult<Listeners> OpenListeners(const Addresses& addresses, const rdma::Cho
   return listeners;
 }
 
+size_t ListeningDescriptors(const Options& options, const PassedSockets& passed) {
+  const Addresses& addresses = options.listen;
+  const size_t tcp = passed.tcp.empty() ? addresses.tcp.size() : passed.tcp.size();
+  const size_t rdma = passed.rdma.empty() ? addresses.rdma.size() : passed.rdma.size();
+  const bool opens_mount = passed.mount.empty() && passed.mount_udp.empty();
+  const size_t mount = opens_mount ? addresses.mount.size() : passed.mount.size();
+  // Each loop has a duplicate of the socket of a stream; the first loop has two of a socket for datagrams. Loops share
+  // the listener of an adapter, which has one descriptor and a duplicate that waits.
+  constexpr size_t kForDatagrams = 2;
+  constexpr size_t kForAdapter = 2;
+  const size_t loops = options.threads;
+  const size_t for_rdma =
+      passed.rdma.empty() && options.rdma.kind != rdma::Kind::kIwarp ? std::max(loops, kForAdapter) : loops;
+  size_t count = (tcp + mount) * loops + rdma * for_rdma + mount * kForDatagrams;
+  // The port mapper's streams are on the first loop as well.
+  if (options.port_mapper) count += HostAddressesOf(addresses).size() * (1 + kForDatagrams);
+  return count;
+}
+
 std::vector<SocketAddress> ReachableAt(const rpc::tcp::Listener& listener) {
   const SocketAddress local = listener.local();
   if (!local.address().is_v6() || !local.address().is_unspecified() || !AcceptsIpv4(listener.fd())) return {local};

@@ -43,6 +43,10 @@ struct ServiceSockets {
 // If a port is 0, the system chooses one that is free for TCP and UDP, for all addresses whose port is 0.
 SetupResult<ServiceSockets> OpenServiceSockets(const std::vector<SocketAddress>& addresses);
 
+// The descriptors with which a server of these options listens, for connections and datagrams, once it has started.
+// `passed` takes the place of addresses. An upper bound if an RDMA adapter may have one of the addresses; else exact.
+size_t ListeningDescriptors(const Options& options, const PassedSockets& passed = {});
+
 // Returns the addresses at which clients reach the socket: its own, and all IPv4 addresses if the socket has the
 // address
 // :: and accepts IPv4.

@@ -3,14 +3,17 @@
 #include <fmt/core.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/socket.h>
 
 #include <asio/ip/tcp.hpp>
 #include <asio/ip/udp.hpp>
+#include <filesystem>
 #include <string>
 #include <vector>
 
 #include "rpcbind/service.h"
 #include "server/discovery.h"
+#include "server/test_server.h"
 
 namespace penstock::server {
 namespace {
@@ -119,6 +122,71 @@ TEST(OnePerNetwork, OnePortForSeveralAddressesBecomesTheUnspecifiedAddress) {
 TEST(OnePerNetwork, OtherHostsGetAnAddressThatTheyCanReach) {
   EXPECT_THAT(OnePerNetwork({Offered("127.0.0.1", 1), Offered("192.0.2.1", 2), Offered("192.0.2.2", 3)}),
               ElementsAre(Offered("192.0.2.1", 2)));
+}
+
+class ListeningDescriptorsTest : public testing::Test {
+ protected:
+  struct Setting {
+    unsigned threads;
+    size_t addresses;
+    bool port_mapper = false;
+  };
+  TestOptions OptionsOf(const Setting& setting) const {
+    TestOptions options;
+    options.threads = setting.threads;
+    options.rdma = kSoftware;
+    options.port_mapper = setting.port_mapper;
+    options.port_mapper_port = 0;
+    options.state_directory = directory_.path();
+    options.listen = {};
+    for (size_t i = 0; i < setting.addresses; ++i) {
+      const SocketAddress address = At(fmt::format("127.0.0.{}", i + 1).c_str());
+      for (auto* const list : {&options.listen.tcp, &options.listen.rdma, &options.listen.mount}) {
+        list->push_back(address);
+      }
+    }
+    options.exports.push_back({.path = "/", .directory = directory_.path()});
+    return options;
+  }
+  static long Counted(const TestOptions& options) { return static_cast<long>(ListeningDescriptors(options)); }
+  // The sockets that listen, or receive datagrams, in this process, while a server with these options runs.
+  static long Listening(const TestOptions& options) {
+    const auto server = MakeServer(options);
+    EXPECT_TRUE(server) << server.error().message;
+    long count = 0;
+    for (const auto& each : std::filesystem::directory_iterator("/proc/self/fd")) {
+      count += Receives(std::stoi(each.path().filename()));
+    }
+    return count;
+  }
+  static bool Receives(int fd) {
+    const auto option = [fd](int name) {
+      int value = 0;
+      socklen_t size = sizeof value;
+      return ::getsockopt(fd, SOL_SOCKET, name, &value, &size) == 0 ? value : 0;
+    };
+    const int domain = option(SO_DOMAIN);
+    return (domain == AF_INET || domain == AF_INET6) && (option(SO_ACCEPTCONN) != 0 || option(SO_TYPE) == SOCK_DGRAM);
+  }
+
+  const TemporaryDirectory directory_;
+};
+
+TEST_F(ListeningDescriptorsTest, AreCountedExactly) {
+  for (const Setting& each : {Setting{1, 1}, Setting{1, 3}, Setting{4, 1}, Setting{4, 3}, Setting{4, 3, true}}) {
+    const TestOptions options = OptionsOf(each);
+    EXPECT_EQ(Counted(options), Listening(options))
+        << each.threads << " loops, " << each.addresses << " addresses" << (each.port_mapper ? ", port mapper" : "");
+  }
+}
+
+TEST_F(ListeningDescriptorsTest, PassedSocketsTakeThePlaceOfAddresses) {
+  const TestOptions options = OptionsOf({4, 3});
+  PassedSockets passed;
+  passed.tcp.emplace_back(-1);
+  EXPECT_EQ(ListeningDescriptors(options, passed), ListeningDescriptors(options) - 2 * options.threads);
+  passed.mount.emplace_back(-1);
+  EXPECT_EQ(ListeningDescriptors(options, passed), ListeningDescriptors(options) - 2 * (2 * options.threads + 2));
 }
 
 }  // namespace

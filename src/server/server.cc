@@ -50,9 +50,9 @@ bool PortsAreReserved() {
 // Connections get at most half of the descriptors that the process may open, less those that it needs for other things,
 // so that files have descriptors as well. Below that limit, each host can use its share of connections. If the
 // descriptors ran out, no host could connect.
-rpc::ConnectionTable::Limits Affordable(rpc::ConnectionTable::Limits wanted) {
+rpc::ConnectionTable::Limits Affordable(rpc::ConnectionTable::Limits wanted, size_t listening) {
   const size_t all = RaiseDescriptorLimit();
-  const size_t most = std::max(all / 4, all / 2 - std::min(all / 2, kOtherDescriptors));
+  const size_t most = std::max(all / 4, all / 2 - std::min(all / 2, kOtherDescriptors + listening));
   if (wanted.connections <= most) return wanted;
   log::warn("no more than {} of {} connections are accepted: the process may have {} open files. {}", most,
             wanted.connections, all, kRaiseTheDescriptorLimit);
@@ -76,11 +76,12 @@ std::vector<SocketAddress> AddressesOf(const std::vector<rpc::tcp::Listener>& li
 
 size_t DefaultMemory() { return std::max<uint64_t>(MachineMemory() / 4, 256 << 20); }
 
-Server::Server(const Options& options, Parts parts)
+Server::Server(const Options& options, Parts parts, size_t listening)
     : options_(options),
+      listening_(listening),
       state_directory_(std::move(parts.state_directory)),
       pool_(std::move(parts.pool)),
-      connections_(std::make_shared<rpc::ConnectionTable>(Affordable(options.connections), refusals_)),
+      connections_(std::make_shared<rpc::ConnectionTable>(Affordable(options.connections, listening_), refusals_)),
       memory_(std::make_shared<rpc::MemoryBudget>(
           rpc::MemoryBudget::Limits{.octets = options.memory > 0 ? options.memory : DefaultMemory()})),
       counts_(std::make_shared<metrics::Counts>(MeasuredInterfaces(), options.threads)),
@@ -110,7 +111,7 @@ SetupResult<std::unique_ptr<Server>> Server::Make(const Options& options, Parts 
   std::unique_ptr<Server> server;  // destroyed after `exports`: file systems may use the pool to their end
   std::vector<Export> exports = std::move(parts.exports);
   PassedSockets sockets = std::move(parts.sockets);
-  server.reset(new Server(options, std::move(parts)));
+  server.reset(new Server(options, std::move(parts), ListeningDescriptors(options, sockets)));
   if (!options.trace.empty()) {
     PENSTOCK_TRY(auto trace, rdma::trace::File::Open(options.trace, rdma::trace::File::RealEpoch()));
     server->recording_->Start(std::move(trace), std::nullopt);
@@ -256,7 +257,7 @@ SetupResult<void> Server::Reload(const Options& options, std::vector<Export> exp
   host_names_.Prepare(clients);
 
   if (context) tls_->Use(options.tls, std::move(context));
-  connections_->SetLimits(Affordable(options.connections));
+  connections_->SetLimits(Affordable(options.connections, listening_));
   memory_->SetOctets(options.memory > 0 ? options.memory : DefaultMemory());
   TrustNetworks(options.ccm_from);
   // New clients first, so that the names of their hosts are known when the exports admit them.

@@ -102,7 +102,8 @@ class Server {
  private:
   friend class Administration;  // what operators see and change beside the configuration
 
-  Server(const Options& options, Parts parts);
+  // `listening`: see ListeningDescriptors().
+  Server(const Options& options, Parts parts, size_t listening);
   // Ends asynchronous copies, and tells their clients, until `limit`.
   void EndCopies(Duration limit);
   SetupResult<void> OpenKeytab();
@@ -147,6 +148,7 @@ class Server {
   void MakeRoomForConnections();
 
   const Options options_;
+  const size_t listening_;                // descriptors; see ListeningDescriptors()
   const StateDirectory state_directory_;  // stays locked until everything that writes to it is gone
   const std::shared_ptr<Workers> pool_;
   const std::shared_ptr<RefusalLog> refusals_ = std::make_shared<RefusalLog>();

@@ -26,6 +26,7 @@
 #include "fs/posix/served_directories.h"
 #include "nfs/export_options.h"
 #include "rdma/iwarp/provider.h"
+#include "server/listeners.h"
 #include "server/server.h"
 
 namespace penstock::server {
@@ -132,7 +133,8 @@ inline SetupResult<std::unique_ptr<Server>> MakeServer(const TestOptions& option
     if (!spec.is_referral()) directories.push_back({spec.path, spec.directory});
   }
   fs::posix::ServedDirectories served(
-      *parts.pool, {.state_directory = options.state_directory, .other_descriptors = options.connections.connections});
+      *parts.pool, {.state_directory = options.state_directory,
+                    .other_descriptors = options.connections.connections + ListeningDescriptors(options)});
   PENSTOCK_TRY(const auto file_systems, served.Open(directories));
   parts.open_files = served.open_files();
   size_t opened = 0;

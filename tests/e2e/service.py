@@ -6,6 +6,7 @@ import contextlib
 import ctypes
 import ctypes.util
 import os
+import re
 import shutil
 import socket
 import subprocess
@@ -216,6 +217,15 @@ def watchdog(scratch):
         assert ok("cat", server.url("/file", "tcp")) == b"text"
 
 
+def settings(name, replaced):
+    """The lines of a unit without comments. `replaced` is {expression for a whole line or a path at its end: replacement}."""
+    with open(f"{UNITS}/{name}") as unit:
+        lines = [line.rstrip("\n") for line in unit if line.strip() and not line.startswith("#")]
+    for expression, replacement in replaced.items():
+        lines = [re.sub(rf"(?:^|(?<==)){expression}$", replacement, line) for line in lines]
+    return lines
+
+
 def units(scratch):
     """systemd has no complaint about the units, and the capabilities and system calls of the service suffice."""
     supported()
@@ -230,6 +240,10 @@ def units(scratch):
     verified = subprocess.run(["systemd-analyze", "verify", "--man=no", *(f"{scratch}/units/{name}" for name in sorted(os.listdir(UNITS)))],
                               stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
     assert (verified.returncode, verified.stdout) == (0, ""), verified.stdout
+    is_further = {r"Description=.*": "Description=", "/etc/penstock/penstock.toml": "/etc/penstock/%i.toml",
+                  r"ExecStart=penstock serve": "ExecStart=penstock serve --config /etc/penstock/%i.toml --state-dir /var/lib/penstock-%i",
+                  r"(State|Logs)Directory=penstock": r"\1Directory=penstock-%i"}
+    assert settings("penstock@.service", {r"Description=.*": "Description="}) == settings("penstock.service", is_further), "they differ"
     confined = [sys.executable, "-B", f"{HERE}/../harness/confined.py", f"{UNITS}/penstock.service"]
     with Service({"/": folder(scratch)}, scratch, under=confined) as server:
         with open(f"/proc/{server.process.pid}/status") as status:

@@ -1,8 +1,5 @@
 #!/usr/bin/python3
-"""The tasks of docs/tasks.md: executes the commands of the page, and checks what each has done.
-
-The commands are those of the page. Only what a test cannot use has a substitute: directories of the system, ports,
-names and addresses of hosts, and the programs of systemd."""
+"""The tasks of docs/tasks.md: executes the commands of the page, and checks what each has done."""
 
 import json
 import os
@@ -19,335 +16,18 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, os.path.join(HERE, "..", "harness"))
 from cases import Skip, main  # noqa: E402
 from certificates import Authority  # noqa: E402
-from files import digest, make  # noqa: E402
-from held_copy import SIZE, HeldCopy  # noqa: E402
+from files import digest  # noqa: E402
 from kerberos import USERS, Realm  # noqa: E402
-from lock_host import DENIED, GRANTED_IT, LOCK, Caller, Lock  # noqa: E402
+from lock_host import DENIED, GRANTED_IT  # noqa: E402
 import nfs4_messages as v4  # noqa: E402
 from patience import SECONDS, wait_until  # noqa: E402
-from penstock import PENSTOCK  # noqa: E402
-from ports import free_ports  # noqa: E402
 import rpc_messages as rpc  # noqa: E402
-from rdma_messages import Words  # noqa: E402
-from rpc_messages import MKDIR, MOUNT, NFS, RpcReply, opaque, take_opaque, words  # noqa: E402
-from service_manager import Service, listening  # noqa: E402
-from tcp_peer import TcpClient  # noqa: E402
+from rpc_messages import opaque, words  # noqa: E402
+from task_hosts import ACCES, MNT_ACCES, MNT_OK, Client, Holder, LockHolder, make_folder, make_mailbox, mount  # noqa: E402
+from task_page import TaskPage  # noqa: E402
+from task_scene import BESIDE, BEYOND, CLIENT, FIRST, SIXTH, Scene  # noqa: E402
 
-PAGE = os.path.join(HERE, "..", "..", "docs", "tasks.md")
-# The client of the page is the program on this host. Others are beyond its network, or beside it.
-CLIENT, BESIDE, BEYOND = "127.0.0.1", "127.0.0.9", "127.0.1.9"
-FIRST, SIXTH = "127.0.0.2", "::1"  # the server's addresses in the page
-ADDRESSES = {"192.0.2.0/24": "127.0.0.0/24", "192.0.2.7": CLIENT, "192.0.2.1": FIRST, "2001:db8::1": SIXTH}
-MNT, MNT_OK, MNT_ACCES, ACCES = 1, 0, 13, 13
-NO_ATTRIBUTES = words(0, 0, 0, 0, 0, 0)
-SOCKETS = {"penstock-tcp.socket": "nfs-tcp", "penstock-rdma.socket": "nfs-rdma", "penstock-mount.socket": "mount",
-           "penstock-mount-udp.socket": "mount-udp"}
-
-PROGRAMS = {
-    # The places of an installed program are in the scratch folder.
-    "penstock": """#!/bin/sh
-case $1 in
-ctl) export PENSTOCK_CONTROL="$SCRATCH/var/lib/penstock/control" ;;
-serve) export PENSTOCK_CONFIG="$SCRATCH/etc/penstock/penstock.toml" ;;
-check-config) shift; exec "$PROGRAM" check-config --config "$SCRATCH/etc/penstock/penstock.toml" "$@" ;;
-esac
-exec "$PROGRAM" "$@"
-""",
-    # The test plays the service manager.
-    "systemctl": """#!/bin/sh
-echo "$*" > "$SCRATCH/manager/asked"
-read -r code < "$SCRATCH/manager/answer"
-exit "$code"
-""",
-    "journalctl": """#!/bin/sh
-cat "$SCRATCH/manager/journal"
-""",
-    # kadmin -q 'ktadd -k FILE PRINCIPAL': the key is that of the test's realm, which has the principal.
-    "kadmin": """#!/bin/sh
-set -- $2
-test "$1" != ktadd || cp "$KEYTAB" "$3"
-""",
-}
-
-
-# ---- the page ----
-
-def read_page():
-    """Returns {number of a task: (title, blocks)}. A block is a list of lines."""
-    tasks, block = {}, None
-    with open(PAGE) as page:
-        for line in page.read().splitlines():
-            if heading := re.fullmatch(r"## (\d+)\. (.+)", line):
-                number, block = int(heading[1]), None
-                assert number not in tasks, f"two tasks {number}"
-                tasks[number] = (heading[2], [])
-            elif line.startswith("    ") and tasks:
-                if block is None:
-                    block = []
-                    tasks[number][1].append(block)
-                block.append(line[4:])
-            elif line:
-                block = None
-    return tasks
-
-
-TASKS = read_page()
-executed = set()  # (number, line) of what this program has executed, or written into the configuration
-
-
-class Scene(Service):
-    """A host: its directories, its configuration, and its service, which the commands of the page start."""
-
-    host = CLIENT  # the name of the server in URLs
-
-    def __init__(self, scratch, *names, environment=()):
-        """`names` are directories in /srv that every user may write to."""
-        self.scratch = scratch
-        for path in ("etc/penstock", "var/lib/penstock", "var/tmp", "var/log", "srv", "manager", "bin"):
-            os.makedirs(f"{scratch}/{path}")
-        os.chmod(f"{scratch}/var/lib/penstock", 0o700)
-        for name in names:
-            os.mkdir(f"{scratch}/srv/{name}")
-            os.chmod(f"{scratch}/srv/{name}", 0o777)
-        for name, text in PROGRAMS.items():
-            with open(f"{scratch}/bin/{name}", "w") as out:
-                out.write(text)
-            os.chmod(f"{scratch}/bin/{name}", 0o755)
-        open(f"{scratch}/manager/journal", "w").close()
-        for name in ("asked", "answer"):
-            os.mkfifo(f"{scratch}/manager/{name}")
-        super().__init__({}, f"{scratch}/manager", held=[])
-        self.config = f"{scratch}/etc/penstock/penstock.toml"
-        self.arguments = ["serve", f"--config={self.config}"]
-        self.more = dict(environment)  # of the service as well
-        self.metrics, *second = free_ports(4)
-        self.numbers = {"9469": self.metrics} | dict(zip(("3049", "30049", "30048"), second))
-        self.environment = os.environ | {"PATH": f"{scratch}/bin:{os.environ['PATH']}:/usr/sbin:/sbin", "SCRATCH": scratch,
-                                         "PROGRAM": os.path.abspath(PENSTOCK)} | self.more
-        self.tables, self.process = {}, None
-        # What the page leaves to the defaults, which a test cannot use.
-        self.write({"listen": {"tcp-port": self.tcp, "rdma-port": self.rdma, "mount-port": self.mount, "rpcbind": '"off"'},
-                    "server": {"state-dir": f'"{scratch}/var/lib/penstock"'}})
-        threading.Thread(target=self._manage, daemon=True).start()
-
-    def __enter__(self):
-        return self
-
-    def __exit__(self, failure, *_):
-        if self.process and self.process.poll() is None:
-            code = self.stop()
-            assert failure or code == 0, f"the server ended with {code}"
-
-    # The service manager
-
-    def _read(self, process):
-        with open(f"{self.scratch}/manager/journal", "a") as journal:
-            for line in process.stdout:
-                self.lines.append(line.rstrip("\n"))
-                print("server|", line, end="", flush=True)
-                journal.write(line)
-                journal.flush()
-
-    def _manage(self):
-        while True:
-            with open(f"{self.scratch}/manager/asked") as asked:
-                line = asked.read().strip()
-            try:
-                self.manage(*line.split())
-                code = 0
-            except Exception as why:  # the command fails, and the test with it
-                print(f"systemctl {line}|", why, flush=True)
-                code = 1
-            with open(f"{self.scratch}/manager/answer", "w") as answer:
-                answer.write(f"{code}\n")
-
-    def manage(self, verb, *units):
-        runs = self.process is not None and self.process.poll() is None
-        units = [each for each in units if each != "--now"]
-        if all(each in SOCKETS for each in units):
-            assert verb == "enable" and not runs, "sockets cannot start while the service has their ports"
-            for unit in units:
-                kind = socket.SOCK_DGRAM if unit == "penstock-mount-udp.socket" else socket.SOCK_STREAM
-                port = {"nfs-tcp": self.tcp, "nfs-rdma": self.rdma}.get(SOCKETS[unit], self.mount)
-                self.held.append((SOCKETS[unit], listening(port, kind)))
-            return
-        assert units == ["penstock"], units
-        if verb == "reload":
-            assert runs, "the service does not run"
-            self.reload()
-            return
-        assert verb in ("enable", "start", "stop", "restart"), verb
-        if verb in ("stop", "restart") and runs:
-            assert self.stop() == 0
-        if verb == "restart":
-            self.between()
-        if verb == "restart" or verb != "stop" and not runs:
-            self.start()
-
-    def environment_of(self):
-        return super().environment_of() | self.more
-
-    def between(self):
-        """Is called when the service is down during a restart."""
-
-    # The page
-
-    def substitute(self, text, values=()):
-        for name, value in dict(values).items():
-            text = re.sub(rf"\b{name}\b", value, text)
-
-        def at(url):
-            port = self.rdma if "proto=rdma" in url[0] else self.tcp
-            return f"nfs://{self.host}:{port}/"
-        text = re.sub(r"nfs://server\.example/", at, text)
-        for address, mine in ADDRESSES.items():
-            text = re.sub(rf"(?<![\w.:]){re.escape(address)}(?![\w.:/])", mine, text)
-        text = re.sub(r"(?<![\w./])/(?=(etc|srv|var)\b)", f"{self.scratch}/", text)
-        for number, mine in self.numbers.items():
-            text = re.sub(rf"(?<![\w/.-]){number}\b", str(mine), text)
-        return text
-
-    def write(self, tables):
-        """Writes the configuration file with these keys, {table: {key: value}}, beside those of before."""
-        for name, keys in tables.items():
-            self.tables.setdefault(name, {}).update(keys)
-        with open(self.config, "w") as out:
-            for name, keys in self.tables.items():
-                out.write(f"[{name}]\n" + "".join(f"{key} = {value}\n" for key, value in keys.items()))
-
-    def blocks(self, number):
-        return TASKS[number][1]
-
-    def configure(self, lines):
-        """Writes the keys of a block into the configuration file, in place of those of the same name."""
-        tables = {}
-        for line in lines:
-            if line.startswith("["):
-                table = tables.setdefault(line.strip("[]"), {})
-            else:
-                key, value = self.substitute(line).split(" = ", 1)
-                table[key] = value
-        self.write(tables)
-
-    def command(self, number, line, values=(), code=0):
-        """Executes a command of the page; returns its output, or what it says on stderr if it must fail."""
-        made = self.substitute(line, values)
-        executed.add((number, line))
-        print(f"task {number}|", line, flush=True)
-        done = subprocess.run(["sh", "-c", made], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
-                              env=self.environment, cwd=self.scratch, timeout=SECONDS)
-        assert done.returncode == code, f"task {number}: {line}: exit code {done.returncode}\n{done.stdout}{done.stderr}"
-        return done.stdout if code == 0 else done.stderr
-
-    def do(self, number, last=None):
-        """Executes the blocks of a task up to `last`; returns the output of each command by its line in the page."""
-        said = {}
-        for block in self.blocks(number)[:last]:
-            if block[0].startswith("["):
-                self.configure(block)
-                executed.update((number, line) for line in block)
-            else:
-                for line in block:
-                    said[line] = self.command(number, line)
-        return said
-
-    def begin(self, name):
-        """Starts the service with an export, for a task that needs one."""
-        self.write({"exports": {"export": f'["/{name}={self.scratch}/srv/{name}:no_root_squash"]'}})
-        self.start()
-
-    def ctl(self, *words):
-        return json.loads(self.run("penstock", "ctl", "--json", *words))
-
-    def run(self, *command, code=0):
-        """Executes a command that the page does not have; returns its output, or what it says on stderr if it must fail."""
-        done = subprocess.run(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
-                              env=self.environment, cwd=self.scratch, timeout=SECONDS)
-        assert done.returncode == code, f"{command}: exit code {done.returncode}\n{done.stdout}{done.stderr}"
-        return done.stdout if code == 0 else done.stderr
-
-    def local(self, path, transport="tcp", version="4.1", port=None):
-        port = port or (self.rdma if transport == "rdma" else self.tcp)
-        return f"nfs://{self.host}:{port}{path}?proto={transport}&vers={version}&mountport={self.mount}"
-
-    def upload(self, path, transport="tcp"):
-        """An upload to `path` that is held in the middle."""
-        make(f"{self.scratch}/big", SIZE)
-        at = self.rdma if transport == "rdma" else self.tcp
-        return HeldCopy(at, lambda port: self.local(path, transport, port=port), f"{self.scratch}/big", upload=True)
-
-
-class Client(TcpClient):
-    """A host at an address of its own. Root calls from a port above 1023."""
-
-    def __init__(self, port, address):
-        super().__init__(port, source=address)
-
-    def call(self, procedure, arguments=b"", program=NFS):
-        self.send_call(rpc.call(procedure, arguments, program))
-        reply = RpcReply(self.take_reply())
-        assert reply.status == ("success",), reply.status
-        return Words(reply.results)
-
-
-def mount(scene, path, address):
-    """Mounts by version 3; returns the status, and the handle if there is one."""
-    client = Client(scene.mount, address)
-    results = client.call(MNT, opaque(path), MOUNT)
-    client.close()
-    status = results.word()
-    return status, take_opaque(results) if status == MNT_OK else None
-
-
-def look_up(scene, folder, name):
-    """Returns the handle of a file by version 3."""
-    client = Client(scene.tcp, CLIENT)
-    results = client.call(rpc.LOOKUP, opaque(folder) + opaque(name))
-    client.close()
-    assert results.word() == rpc.OK, f"no {name}"
-    return take_opaque(results)
-
-
-class Holder:
-    """A client of version 4.1 at an address, which opens a file and locks its first octets."""
-
-    def __init__(self, scene, address, name, *path):
-        self.client = Client(scene.tcp, address)
-        self.session = v4.Session(self.client, name)
-        self.owner = v4.Owner(self.session, name)
-        folder = v4.look_up(self.client, *path[:-1])
-        self.file, self.opened = self.owner.open(self.client, folder, path[-1])
-
-    def lock(self):
-        """Returns the status."""
-        results = self.session.run(self.client, [v4.putfh(self.file), self.owner.lock_op(self.opened, 0, 10)])
-        return results.status
-
-    def close(self):
-        self.client.close()
-
-
-class LockHolder:
-    """A host that locks other octets of /data/mailbox by version 3."""
-
-    def __init__(self, scene, address, name):
-        self.host = Caller(scene.mount, address, port=0)
-        _, folder = mount(scene, b"/data", address)
-        self.locked = Lock(name, look_up(scene, folder, b"mailbox"), offset=100)
-
-    def lock(self):
-        """Returns the status."""
-        return self.host.lock_call(LOCK, self.locked)
-
-    def close(self):
-        self.host.close()
-
-
-def make_mailbox(scene):
-    """Makes the file /data/mailbox."""
-    with open(f"{scene.scratch}/srv/data/mailbox", "w") as out:
-        out.write("a message\n")
-    os.chmod(f"{scene.scratch}/srv/data/mailbox", 0o666)
+PAGE = TaskPage(os.path.join(HERE, "..", "..", "docs", "tasks.md"))
 
 
 def root_only():
@@ -355,11 +35,9 @@ def root_only():
         raise Skip("only a server of root gives files of its clients to root")
 
 
-# ---- the tasks ----
-
 def t01_read_only(scratch):
     """Clients of the network read, and cannot write. Others are refused."""
-    with Scene(scratch, "data") as scene:
+    with Scene(PAGE, scratch, "data") as scene:
         open(f"{scratch}/srv/data/file", "w").close()
         said = scene.do(1)
         assert re.search(r"/data +127\.0\.0\.0/24 +ro ", said["penstock ctl exports"]), said
@@ -371,7 +49,7 @@ def t01_read_only(scratch):
 
 def t02_read_write(scratch):
     """One host writes, and others are refused. The export of task 1 stays."""
-    with Scene(scratch, "data", "home") as scene:
+    with Scene(PAGE, scratch, "data", "home") as scene:
         scene.do(1, last=2)
         said = scene.do(2)
         assert "/home" in said["penstock ctl reload"] and re.search(r"/home +127\.0\.0\.1 +rw ", said["penstock ctl exports"]), said
@@ -381,7 +59,7 @@ def t02_read_write(scratch):
 
 def t03_check(scratch):
     """The values come from the file. A mistake has a file and a line."""
-    with Scene(scratch, "data") as scene:
+    with Scene(PAGE, scratch, "data") as scene:
         scene.configure(scene.blocks(1)[0])
         said = scene.do(3)
         assert "no mistakes" in said["penstock check-config"], said
@@ -397,7 +75,7 @@ def t03_check(scratch):
 
 def t04_reload(scratch):
     """A copy goes on during a reload. A mistake changes nothing."""
-    with Scene(scratch, "data", "more") as scene:
+    with Scene(PAGE, scratch, "data", "more") as scene:
         scene.begin("data")
         with scene.upload("/data/big") as copy:
             scene.write({"exports": {"export": json.dumps([f"/data={scratch}/srv/data:no_root_squash", f"/more={scratch}/srv/more"])}})
@@ -412,7 +90,7 @@ def t04_reload(scratch):
 
 def t05_exports(scratch):
     """The exports with their clients, as a table and as JSON."""
-    with Scene(scratch, "data") as scene:
+    with Scene(PAGE, scratch, "data") as scene:
         scene.do(1, last=2)
         said = scene.do(5)
         assert re.search(r"/data +127\.0\.0\.0/24 +ro +sys .*root_squash", said["penstock ctl exports"]), said
@@ -422,7 +100,7 @@ def t05_exports(scratch):
 
 def t06_clients(scratch):
     """A client over each transport."""
-    with Scene(scratch, "data") as scene:
+    with Scene(PAGE, scratch, "data") as scene:
         scene.begin("data")
         for transport in ("tcp", "rdma"):
             with scene.upload("/data/big", transport) as copy:
@@ -435,7 +113,7 @@ def t06_clients(scratch):
 
 def t07_locks(scratch):
     """The locks of versions 4 and 3 are listed with their clients. A file without locks has none."""
-    with Scene(scratch, "data") as scene:
+    with Scene(PAGE, scratch, "data") as scene:
         make_mailbox(scene)
         scene.begin("data")
         holder = Holder(scene, BESIDE, b"holder", b"data", b"mailbox")
@@ -458,7 +136,7 @@ def t07_locks(scratch):
 
 def t08_evict(scratch):
     """Other clients get the locks of those that are evicted, in versions 4 and 3."""
-    with Scene(scratch, "data") as scene:
+    with Scene(PAGE, scratch, "data") as scene:
         make_mailbox(scene)
         scene.begin("data")
         gone, other = (Holder(scene, address, name, b"data", b"mailbox") for address, name in ((CLIENT, b"gone"), (BESIDE, b"other")))
@@ -477,7 +155,7 @@ def t08_evict(scratch):
 
 def t09_revoke(scratch):
     """One lock, or one open, ends. Other opens of the client stay."""
-    with Scene(scratch, "data") as scene:
+    with Scene(PAGE, scratch, "data") as scene:
         make_mailbox(scene)
         scene.begin("data")
         holder = Holder(scene, CLIENT, b"holder", b"data", b"mailbox")
@@ -495,7 +173,7 @@ def t09_revoke(scratch):
 
 def t10_refused(scratch):
     """The log names the host, the export and the option. Raised levels say more until they are those of before."""
-    with Scene(scratch, "data") as scene:
+    with Scene(PAGE, scratch, "data") as scene:
         scene.do(1, last=2)
         assert mount(scene, b"/data", BEYOND)[0] == MNT_ACCES
         [search], [exports], more, [read, back], [levels] = scene.blocks(10)
@@ -517,19 +195,10 @@ def t10_refused(scratch):
         assert shown[0] == "LEVEL" and set(shown[1:]) == {"warning"}, shown
 
 
-def make_folder(scene, path, address):
-    """MKDIR by root; returns the status."""
-    _, handle = mount(scene, path, address)
-    client = Client(scene.tcp, address)
-    status = client.call(MKDIR, opaque(handle) + opaque(b"new") + NO_ATTRIBUTES).word()
-    client.close()
-    return status
-
-
 def t11_root(scratch):
     """Root of the client owns what it makes, and is refused before."""
     root_only()
-    with Scene(scratch, "backup") as scene:
+    with Scene(PAGE, scratch, "backup") as scene:
         os.chmod(f"{scratch}/srv/backup", 0o755)
         scene.write({"exports": {"export": json.dumps([f"/backup={scratch}/srv/backup:rw,root_squash"])}})
         scene.start()
@@ -544,7 +213,7 @@ def t11_root(scratch):
 def t12_kerberos(scratch):
     """A user with a ticket reads, in privacy only. Without Kerberos nobody does."""
     with Realm((*USERS, "nfs/localhost")) as realm:
-        with Scene(scratch, "private", environment={**realm.environment, "KRB5CCNAME": realm.cache("alice"),
+        with Scene(PAGE, scratch, "private", environment={**realm.environment, "KRB5CCNAME": realm.cache("alice"),
                                                     "KEYTAB": realm.keytab("nfs/localhost")}) as scene:
             scene.host = "localhost"  # the name in the realm
             with open(f"{scratch}/srv/private/file", "w") as out:
@@ -561,7 +230,7 @@ def t12_kerberos(scratch):
 
 def t13_tls(scratch):
     """A client with TLS reads. In plain text, and over RDMA, nobody does."""
-    with Scene(scratch, "private") as scene:
+    with Scene(PAGE, scratch, "private") as scene:
         open(f"{scratch}/srv/private/file", "w").close()
         authority = Authority(f"{scratch}/certificates")
         authority.issue("server", f"DNS:localhost,IP:{CLIENT}")
@@ -585,7 +254,7 @@ def t14_addresses(scratch):
             probe.bind((SIXTH, 0))
     except OSError:
         raise Skip("this machine has no IPv6") from None
-    with Scene(scratch, "data") as scene:
+    with Scene(PAGE, scratch, "data") as scene:
         open(f"{scratch}/srv/data/file", "w").close()
         scene.begin("data")
         shown = scene.do(14)["penstock ctl status"]
@@ -602,7 +271,7 @@ def t15_watch(scratch):
     """The server is ready, its metrics count, and the dashboard is a page."""
     if not shutil.which("curl"):
         raise Skip("curl is not installed")
-    with Scene(scratch, "data") as scene:
+    with Scene(PAGE, scratch, "data") as scene:
         scene.begin("data")
         start, look = scene.blocks(15)[:-1], scene.blocks(15)[-1]
         scene.do(15, last=len(start))
@@ -611,13 +280,13 @@ def t15_watch(scratch):
         assert ready.strip() == "ready" and health.strip() == "ok", (ready, health)
         assert re.search(r'^penstock_ready 1$', metrics, re.M), metrics
         assert re.search(r'^penstock_export_operations_total{export="/data"} [1-9]', metrics, re.M), metrics
-        [page] = re.findall(r"dashboard is at `(.*)`", open(PAGE).read())
+        [page] = re.findall(r"dashboard is at `(.*)`", PAGE.text)
         assert "<html" in scene.command(15, f"curl -s {page}")
 
 
 def t16_audit(scratch):
     """A change has a line. After the rotation the new file has the next one, and the old file keeps its own."""
-    with Scene(scratch, "data") as scene:
+    with Scene(PAGE, scratch, "data") as scene:
         scene.begin("data")
         blocks = scene.blocks(16)
         scene.do(16, last=len(blocks) - 2)
@@ -639,7 +308,7 @@ def t16_audit(scratch):
 
 def t17_trace(scratch):
     """The file has the connections of the client, and nobody else may read it."""
-    with Scene(scratch, "data") as scene:
+    with Scene(PAGE, scratch, "data") as scene:
         scene.begin("data")
         [start], [stop], [show] = scene.blocks(17)
         scene.command(17, start)
@@ -660,7 +329,7 @@ def t17_trace(scratch):
 
 def t18_top(scratch):
     """The client that copies is in the list, with its export and its operations."""
-    with Scene(scratch, "data") as scene:
+    with Scene(PAGE, scratch, "data") as scene:
         scene.begin("data")
         [[line]] = scene.blocks(18)
         _, handle = mount(scene, b"/data", CLIENT)
@@ -688,7 +357,7 @@ def t18_top(scratch):
 
 def t19_stop(scratch):
     """A server that drains takes no new clients. A restart with sockets refuses no connection, and a client keeps its lock."""
-    with Scene(scratch, "data") as scene:
+    with Scene(PAGE, scratch, "data") as scene:
         make_mailbox(scene)
         scene.write({"monitoring": {"metrics": f'"{scene.metrics}"'}})
         scene.begin("data")
@@ -726,28 +395,27 @@ def t19_stop(scratch):
 
 def t20_second(scratch):
     """The copy has the state. A second server beside the first has its own files and its own control socket."""
-    with Scene(scratch, "data", "more") as scene:
+    with Scene(PAGE, scratch, "data", "more") as scene:
         open(f"{scratch}/srv/more/file", "w").close()
         scene.begin("data")
         _, handle = mount(scene, b"/data", CLIENT)
-        back_up, [listing], move, [second], both = scene.blocks(20)
+        back_up, [listing], move, further, start, both = scene.blocks(20)
         for line in back_up:
             scene.command(20, line)
         names = scene.command(20, listing)
         for name in ("etc/penstock/penstock.toml", "var/lib/penstock/server-id"):
             assert name in names, names
-        command = scene.substitute(second)
-        executed.add((20, second))
-        with subprocess.Popen(["sh", "-c", f"exec {command}"], stdin=subprocess.DEVNULL, env=scene.environment) as process:
-            try:
-                where = f"{scratch}/var/lib/penstock-second/control"
-                wait_until(lambda: os.path.exists(where) or process.poll() is not None, "no second server")
-                shown = [scene.command(20, line) for line in both]
-                assert all("\nready\n" in each for each in shown) and f"process {process.pid}" in shown[1], shown
-                assert scene.run("penstock", "ls", f"nfs://{CLIENT}:{scene.numbers['3049']}/more") == "file\n"
-            finally:
-                process.terminate()
-                assert process.wait(SECONDS) == 0
+        path = scene.substitute(further[0].removeprefix("# "))
+        with open(path, "w") as out:
+            out.write("".join(scene.substitute(line) + "\n" for line in further))
+        PAGE.executed.update((20, line) for line in further)
+        for line in start:
+            scene.command(20, line)
+        shown = [scene.command(20, line) for line in both]
+        [process] = scene.further.values()
+        assert all("\nready\n" in each for each in shown) and f"process {process.pid}" in shown[1], shown
+        assert scene.run("penstock", "ls", f"nfs://{CLIENT}:{scene.numbers['3049']}/more") == "file\n"
+        assert scene.stop_further("second") == 0
         # A server with the state of the first one takes its file handles.
         assert scene.stop() == 0
         shutil.rmtree(f"{scratch}/var/lib/penstock")
@@ -762,14 +430,12 @@ def t20_second(scratch):
 
 def every_task(scratch):
     """Each task of the page has a case, and the links lead somewhere."""
-    with open(PAGE) as page:
-        text = page.read()
-    assert sorted(TASKS) == list(range(1, len(TASKS) + 1)), sorted(TASKS)
+    assert sorted(PAGE.tasks) == list(range(1, len(PAGE.tasks) + 1)), sorted(PAGE.tasks)
     checked = {int(case.__name__[1:3]) for case in CASES if case is not every_task}
-    assert checked == set(TASKS), f"without a case, or without a task: {sorted(checked ^ set(TASKS))}"
-    assert all(blocks for _, blocks in TASKS.values()), "a task without commands"
-    for link in re.findall(r"\]\(([\w./-]+\.md)(?:#[\w-]+)?\)", text):
-        assert os.path.exists(os.path.join(os.path.dirname(PAGE), link)), link
+    assert checked == set(PAGE.tasks), f"without a case, or without a task: {sorted(checked ^ set(PAGE.tasks))}"
+    assert all(blocks for _, blocks in PAGE.tasks.values()), "a task without commands"
+    for link in re.findall(r"\]\(([\w./-]+\.md)(?:#[\w-]+)?\)", PAGE.text):
+        assert os.path.exists(os.path.join(os.path.dirname(PAGE.path), link)), link
 
 
 CASES = [t01_read_only, t02_read_write, t03_check, t04_reload, t05_exports, t06_clients, t07_locks, t08_evict, t09_revoke, t10_refused,
@@ -781,7 +447,7 @@ def whole(case):
     def run(scratch):
         case(scratch)
         number = int(case.__name__[1:3])
-        left = [line for block in TASKS[number][1] for line in block if (number, line) not in executed]
+        left = PAGE.left(number)
         assert not left, f"lines of task {number} that the case leaves out: {left}"
     return run
 

@@ -41,25 +41,25 @@ class AuditedFilesTest : public testing::Test {
                                                                                                        result));
     return std::move(*result);
   }
-  // "operation path [to] result" of each record since the last call.
-  std::vector<std::string> Take() {
-    EXPECT_TRUE(log_->Finish(60s));
-    std::vector<std::string> lines;
-    size_t number = 0;
-    std::ifstream in(name_);
-    for (std::string text; std::getline(in, text);) {
-      if (number++ < taken_) continue;
-      const auto line = nlohmann::json::parse(text);
+  // "operation path [to] result" of each record.
+  std::vector<std::string> Records() {
+    std::vector<std::string> said;
+    for (const nlohmann::json& line : Lines()) {
       EXPECT_EQ(line.at("client"), "192.0.2.7");
       EXPECT_EQ(line.at("export"), "/data");
       EXPECT_EQ(line.at("uid"), context_.credentials.uid);
-      std::string said = line.at("operation").get<std::string>();
+      std::string& record = said.emplace_back(line.at("operation").get<std::string>());
       for (const char* const key : {"path", "to", "access", "result"}) {
-        if (line.contains(key)) said += " " + line.at(key).get<std::string>();
+        if (line.contains(key)) record += " " + line.at(key).get<std::string>();
       }
-      lines.push_back(said);
     }
-    taken_ = number;
+    return said;
+  }
+  std::vector<nlohmann::json> Lines() {
+    EXPECT_TRUE(log_->Finish(60s));
+    std::vector<nlohmann::json> lines;
+    std::ifstream in(name_);
+    for (std::string text; std::getline(in, text);) lines.push_back(nlohmann::json::parse(text));
     return lines;
   }
 
@@ -69,7 +69,6 @@ class AuditedFilesTest : public testing::Test {
   FileSystem files_{memory_, "/data", log_};
   const Handle root_ = memory_->Root();
   RequestContext context_;
-  size_t taken_ = 0;
 };
 
 TEST_F(AuditedFilesTest, RecordsEachOperationThatChangesNames) {
@@ -80,8 +79,8 @@ TEST_F(AuditedFilesTest, RecordsEachOperationThatChangesNames) {
   Now(files_.Rename(context_, root_, "file", root_, "renamed"));
   Now(files_.Remove(context_, root_, "renamed"));
   Now(files_.RemoveDirectory(context_, root_, "directory"));
-  EXPECT_THAT(Take(), ElementsAre("create file ok", "mkdir directory ok", "symlink symlink ok", "mknod fifo ok",
-                                  "rename file renamed ok", "remove renamed ok", "rmdir directory ok"));
+  EXPECT_THAT(Records(), ElementsAre("create file ok", "mkdir directory ok", "symlink symlink ok", "mknod fifo ok",
+                                     "rename file renamed ok", "remove renamed ok", "rmdir directory ok"));
 }
 
 TEST_F(AuditedFilesTest, RecordsChangesOfAnObjectAndTheirErrors) {
@@ -90,13 +89,8 @@ TEST_F(AuditedFilesTest, RecordsChangesOfAnObjectAndTheirErrors) {
   Now(files_.SetAttributes(context_, file, WithMode(0600), Timestamp{1, 1}));
   Now(files_.Link(context_, file, root_, "link"));
   Now(files_.Remove(context_, root_, "missing"));
-  context_.credentials.uid = context_.credentials.gid = 1000;
-  taken_ = 0;
-  log_->Finish(60s);
-  std::ifstream in(name_);
   std::vector<std::string> results;
-  for (std::string text; std::getline(in, text);) {
-    const auto line = nlohmann::json::parse(text);
+  for (const nlohmann::json& line : Lines()) {
     results.push_back(line.at("operation").get<std::string>() + " " + line.at("result").get<std::string>());
   }
   EXPECT_THAT(results, ElementsAre("create ok", "setattr ok", "setattr guard does not hold", "link ok",
@@ -109,7 +103,7 @@ TEST_F(AuditedFilesTest, RecordsTheFirstWriteOnly) {
   for (uint64_t offset = 0; offset < 40; offset += 4) {
     EXPECT_TRUE(Now(files_.Write(context_, file, offset, data, Stability::kUnstable)).result);
   }
-  EXPECT_THAT(Take(), ElementsAre("create file ok", "write ok"));
+  EXPECT_THAT(Records(), ElementsAre("create file ok", "write ok"));
 }
 
 TEST_F(AuditedFilesTest, RecordsOpens) {
@@ -117,14 +111,14 @@ TEST_F(AuditedFilesTest, RecordsOpens) {
   EXPECT_FALSE(memory_->RecordsOpens());
   files_.RecordOpen(context_, {.at = root_, .name = "file", .reads = true, .writes = true, .result = "ok"});
   files_.RecordOpen(context_, {.at = root_, .name = "file", .writes = true, .result = "NFS4ERR_ACCESS"});
-  EXPECT_THAT(Take(), ElementsAre("open file read,write ok", "open file write NFS4ERR_ACCESS"));
+  EXPECT_THAT(Records(), ElementsAre("open file read,write ok", "open file write NFS4ERR_ACCESS"));
 }
 
 TEST_F(AuditedFilesTest, RecordsNothingThatChangesNothing) {
   Now(files_.Lookup(context_, root_, "missing"));
   Now(files_.GetAttributes(context_, root_));
   Now(files_.Access(context_, root_, kAccessRead));
-  EXPECT_THAT(Take(), ElementsAre());
+  EXPECT_THAT(Records(), ElementsAre());
 }
 
 class AuditedBackend : public suite::Backend {

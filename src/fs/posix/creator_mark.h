@@ -11,9 +11,10 @@
 namespace penstock::fs::posix {
 
 // A server without root's rights cannot give a new object to the caller that creates it. The object belongs to the
-// server's user, and its mode may admit only the owner. So the creator counts as the owner as long as it has the file
-// open (version 4), and otherwise until it has left the object alone for a while: long enough for the calls that
-// belong to one use of a file (CREATE, WRITE, COMMIT, SETATTR). Any thread.
+// server's user, and its mode may admit only the owner. So the creator counts as the owner as long as any client has
+// the file open (version 4): opens of the same file share one pin, which does not say whose they are. Otherwise it does
+// so until it has left the object alone for a while: long enough for the calls that belong to one use of a file
+// (CREATE, WRITE, COMMIT, SETATTR). Any thread.
 class CreatorMark {
  public:
   static constexpr auto kLasts = std::chrono::seconds(90);
@@ -21,7 +22,7 @@ class CreatorMark {
   void Set(uint32_t uid, TimePoint now) { mark_.store(Encode(uid, now), std::memory_order_relaxed); }
 
   // Whether this caller is the creator, and still counts as the owner. If so, the time begins again. `open`: whether
-  // the time does not matter.
+  // a client has the file open, so that the time does not matter.
   bool Admits(uint32_t uid, TimePoint now, bool open) {
     const uint64_t mark = mark_.load(std::memory_order_relaxed);
     if (mark == 0 || mark >> 32 != uid) return false;

@@ -1,5 +1,4 @@
 // What version 4 refuses, in the log.
-#include <algorithm>
 #include <string>
 
 #include "base/test_log.h"
@@ -35,36 +34,26 @@ class RefusedOperationsTest : public testing::Test {
   nfsstat4 StatusOf(const Sent<Arguments>&... operations) {
     return server.Run(0, operations...).status;
   }
-  std::string Take() {
-    const std::string text = captured_.text().substr(taken_);
-    taken_ += text.size();
-    return text;
-  }
-  std::string TakeOne() {
-    const std::string text = Take();
-    EXPECT_EQ(std::ranges::count(text, '\n'), 1) << text;
-    return text;
-  }
   static auto MakeFolder() { return Op(OP_CREATE, CREATE4args{createtype4(NF4DIR), "new", {}}); }
   static auto AskAccess() { return Op(OP_ACCESS, ACCESS4args{ACCESS4_READ | ACCESS4_MODIFY}); }
 
-  const CapturedLog captured_;
-  size_t taken_ = 0;
+  CapturedLog captured_;
   Nfs4Server server;
   nfs_fh4 removed;
 };
 
 TEST_F(RefusedOperationsTest, NamesRootSquash) {
   EXPECT_EQ(StatusOf(PutRoot(), MakeFolder()), NFS4ERR_ACCESS);
-  EXPECT_THAT(TakeOne(), AllOf(HasSubstr("192.0.2.1 is refused an operation of its root in the export /:"),
-                               HasSubstr("the option root_squash"), HasSubstr("(CREATE of version 4 by uid 0)")));
+  EXPECT_THAT(captured_.TakeOne(),
+              AllOf(HasSubstr("192.0.2.1 is refused an operation of its root in the export /:"),
+                    HasSubstr("the option root_squash"), HasSubstr("(CREATE of version 4 by uid 0)")));
 }
 
 TEST_F(RefusedOperationsTest, AccessWithoutAnyRightIsARefusalForASquashedRoot) {
   EXPECT_EQ(StatusOf(PutRoot(), AskAccess()), NFS4_OK);
-  EXPECT_EQ(Take(), "") << "a part of the rights";
+  EXPECT_EQ(captured_.Take(), "") << "a part of the rights";
   EXPECT_EQ(StatusOf(PutRoot(), LookUp("private"), AskAccess()), NFS4_OK);
-  EXPECT_THAT(TakeOne(), HasSubstr("(ACCESS of version 4 by uid 0)"));
+  EXPECT_THAT(captured_.TakeOne(), HasSubstr("(ACCESS of version 4 by uid 0)"));
 }
 
 TEST_F(RefusedOperationsTest, SaysNothingOfOrdinaryPermissions) {
@@ -72,41 +61,44 @@ TEST_F(RefusedOperationsTest, SaysNothingOfOrdinaryPermissions) {
   EXPECT_EQ(StatusOf(PutRoot(), MakeFolder()), NFS4ERR_ACCESS);
   EXPECT_EQ(StatusOf(PutRoot(), LookUp("missing")), NFS4ERR_NOENT);
   EXPECT_EQ(StatusOf(PutRoot(), LookUp("private"), AskAccess()), NFS4_OK);
-  EXPECT_EQ(Take(), "");
+  EXPECT_EQ(captured_.Take(), "");
 }
 
 TEST_F(RefusedOperationsTest, NamesAReadOnlyExport) {
   EXPECT_EQ(StatusOf(PutFh(RootOf("/ro")), MakeFolder()), NFS4ERR_ROFS);
-  EXPECT_THAT(TakeOne(), AllOf(HasSubstr("is refused a change in the export /ro: the export is read-only for it"),
-                               HasSubstr("(CREATE of version 4 by uid 0)")));
+  EXPECT_THAT(captured_.TakeOne(),
+              AllOf(HasSubstr("is refused a change in the export /ro: the export is read-only for it"),
+                    HasSubstr("(CREATE of version 4 by uid 0)")));
 }
 
 TEST_F(RefusedOperationsTest, NamesHandlesThatLeadNowhere) {
   EXPECT_EQ(StatusOf(PutFh(removed)), NFS4ERR_STALE);
-  EXPECT_THAT(TakeOne(), HasSubstr("has a file handle of a file in the export / that is gone"));
+  EXPECT_THAT(captured_.TakeOne(), HasSubstr("has a file handle of a file in the export / that is gone"));
   FileHandle gone = server.exports.table().Resolve("/").found->root();
   gone.export_id = ExportId(12345);
   // The filehandle that was current before is no part of the reason.
   EXPECT_EQ(StatusOf(PutRoot(), PutFh(ToFileHandle(gone)), GetFh()), NFS4ERR_STALE);
-  EXPECT_THAT(TakeOne(), HasSubstr("has a file handle of an export that is gone, or of another server"));
+  EXPECT_THAT(captured_.TakeOne(), HasSubstr("has a file handle of an export that is gone, or of another server"));
   EXPECT_EQ(StatusOf(PutFh(nfs_fh4(AsBytes("none"))), GetFh()), NFS4ERR_BADHANDLE);
-  EXPECT_THAT(TakeOne(), HasSubstr("has a file handle that is malformed, or of another server"));
+  EXPECT_THAT(captured_.TakeOne(), HasSubstr("has a file handle that is malformed, or of another server"));
 }
 
 TEST_F(RefusedOperationsTest, NamesTheFlavorsThatAnExportTakes) {
   EXPECT_EQ(StatusOf(PutFh(RootOf("/strict")), GetFh()), NFS4ERR_WRONGSEC);
-  EXPECT_THAT(TakeOne(), HasSubstr("is refused the export /strict: it takes no calls with sec=sys, but those with "
-                                   "sec=krb5p"));
+  EXPECT_THAT(captured_.TakeOne(),
+              HasSubstr("is refused the export /strict: it takes no calls with sec=sys, but those with "
+                        "sec=krb5p"));
 }
 
 TEST_F(RefusedOperationsTest, NamesTheMinorVersions) {
   EXPECT_EQ(server.Run(7).status, NFS4ERR_MINOR_VERS_MISMATCH);
-  EXPECT_THAT(TakeOne(), HasSubstr("is refused a minor version of NFS version 4: the server has 4.0, 4.1 and 4.2"));
+  EXPECT_THAT(captured_.TakeOne(),
+              HasSubstr("is refused a minor version of NFS version 4: the server has 4.0, 4.1 and 4.2"));
 }
 
 TEST_F(RefusedOperationsTest, AHostThatIsNotAdmittedHasOneLine) {
   EXPECT_EQ(StatusOf(PutFh(RootOf("/inside")), GetFh()), NFS4ERR_STALE);
-  EXPECT_THAT(TakeOne(), HasSubstr("is refused the export /inside: the export names other clients"));
+  EXPECT_THAT(captured_.TakeOne(), HasSubstr("is refused the export /inside: the export names other clients"));
 }
 
 }  // namespace
