@@ -12,6 +12,6 @@ head -c 3000000 /dev/urandom >/tmp/file
 penstock cp -q /tmp/file 'nfs://127.0.0.1/made?proto=rdma'
 penstock cp -q 'nfs://127.0.0.1/made' /tmp/back
 cmp /tmp/file /tmp/back
-penstock ctl --control /state/control status | grep -q 'yes\|ready'
+penstock ctl status | grep -q '^ready$'
 kill $server
 wait $server

@@ -79,6 +79,24 @@ echo me >/mnt/tcp41/mine && test "$(stat -c %u:%g /home/joe/mine)" = 150:100 || 
 echo me >/mnt/tcp3/mine && test "$(stat -c %u:%g /projects/mine)" = 65534:65534 || fail "root_squash"
 echo "status: $(state StatusText)"
 penstock ctl clients | sed 's/^/clients: /'
+# A second server, from the template.
+cat >/etc/penstock/second.toml <<'FILE'
+[exports]
+export = ["/=/pub:ro"]
+[listen]
+tcp-port = 3049
+rdma-port = 30049
+mount-port = 30048
+rpcbind = "off"
+[log]
+audit = "/var/log/penstock-second/audit"
+FILE
+penstock check-config --config /etc/penstock/second.toml || fail "check-config of the second server"
+systemctl enable -q --now penstock@second || fail "the second server"
+second() { systemctl show -P "$1" penstock@second; }
+test "$(penstock cat nfs://127.0.0.1:3049/file)" = public || fail "the second server does not serve"
+test "$(stat -c %a /var/lib/penstock-second /var/log/penstock-second | tr '\\n' ' ')" = "700 700 " || fail "modes of the second server"
+grep -q '"path":"/file"' /var/log/penstock-second/audit || { cat /var/log/penstock-second/audit; fail "the audit log of the second server"; }
 echo "seccomp: $(grep -E '^(Seccomp|NoNewPrivs|CapEff):' /proc/$(state MainPID)/status | tr '\\n\\t' '  ')"
 """
 
@@ -131,10 +149,11 @@ echo "restart done: $(state StatusText)"
 
 # dpkg as apt runs it. The new program is another file.
 UPGRADE = """
-before=$(state MainPID) old=$(stat -Lc %i /proc/$(state MainPID)/exe)
+before=$(state MainPID) before_second=$(second MainPID) old=$(stat -Lc %i /proc/$(state MainPID)/exe)
 dpkg -i /test/new/penstock_*.deb || fail upgrade
 test "$(state MainPID)" != "$before" || fail "the upgrade did not restart the server"
 test "$(state ActiveState)" = active || fail "the server does not run after the upgrade"
+test "$(second ActiveState)" = active -a "$(second MainPID)" != "$before_second" || fail "the upgrade did not restart the second server"
 test "$(stat -Lc %i /proc/$(state MainPID)/exe)" != "$old" || fail "the old program runs"
 all_move
 echo "upgrade done: $(dpkg-query -W -f '${Version}' penstock)"
@@ -164,10 +183,10 @@ kill -KILL $(state MainPID)
 wait_for 'test "$(state NRestarts) $(state ActiveState)" = "1 active"'
 echo "killed: started again"
 dpkg -r penstock || fail remove
-test "$(state ActiveState)" = inactive || fail "the removal left the server running"
-test -z "$(ss -Hltn '( sport = :2049 or sport = :20049 or sport = :20048 )')" || fail "the removal left sockets"
+test "$(state ActiveState) $(second ActiveState)" = 'inactive inactive' || fail "the removal left servers running"
+test -z "$(ss -Hltn '( sport = :2049 or sport = :20049 or sport = :20048 or sport = :3049 )')" || fail "the removal left sockets"
 dpkg -P penstock || fail purge
-test ! -e /etc/penstock -a ! -e /var/lib/penstock || fail "purged, but there is state"
+test ! -e /etc/penstock/penstock.toml -a ! -e /var/lib/penstock -a ! -e /var/log/penstock || fail "purged, but there is state"
 echo "removed"
 """
 
