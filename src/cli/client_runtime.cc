@@ -149,8 +149,10 @@ int RunOnMounts(const std::vector<std::string>& urls, const ClientOptions& optio
   }(runtime, parsed, use));
 }
 
+std::string ErrorLine(const std::string& message) { return fmt::format("penstock: {}\n", Printable(message)); }
+
 int PrintError(const std::string& message) {
-  fmt::print(stderr, "penstock: {}\n", Printable(message));
+  fmt::print(stderr, "{}", ErrorLine(message));
   return 1;
 }
 

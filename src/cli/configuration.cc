@@ -330,19 +330,22 @@ Result<Configuration, std::vector<Finding>> Configure(const FlagValues& flags, c
   return maker.Take();
 }
 
+std::optional<std::string> NamedConfigFile(const std::optional<std::string>& flag, const Environment& environment) {
+  if (flag) return flag;
+  const auto variable = environment.find("PENSTOCK_CONFIG");
+  return variable == environment.end() ? std::nullopt : std::optional(variable->second);
+}
+
 Result<std::optional<ConfigFile>, Finding> FindConfigFile(const CommandLine& command_line,
                                                           const Environment& environment) {
-  std::optional<std::string> name = command_line.config;
-  if (const auto variable = environment.find("PENSTOCK_CONFIG"); !name && variable != environment.end()) {
-    name = variable->second;
-  }
+  std::optional<std::string> name = NamedConfigFile(command_line.config, environment);
   if (!name) {
     const auto has = [&](const char* flag) { return command_line.flags.contains(flag); };
     const bool has_exports = has("DIR") || has("--export") || has("--exports");
     if (has_exports || (::access(kDefaultConfigFile, F_OK) != 0 && errno == ENOENT)) return std::nullopt;
     name = kDefaultConfigFile;
   }
-  if (name->empty() || *name == "none") return std::nullopt;
+  if (IsNoConfigFile(*name)) return std::nullopt;
   return ReadConfigFile(*name);
 }
 

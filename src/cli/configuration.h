@@ -52,6 +52,11 @@ struct CommandLine {
   std::optional<std::string> config{};  // the value of --config
 };
 
+// The name of the configuration file that --config gives, or else PENSTOCK_CONFIG; nothing if neither does.
+std::optional<std::string> NamedConfigFile(const std::optional<std::string>& flag, const Environment& environment);
+// Whether such a name means that no file is to be read.
+inline bool IsNoConfigFile(const std::string& name) { return name.empty() || name == "none"; }
+
 // Reads the configuration file: the one of --config, or else that of PENSTOCK_CONFIG, or else the default one if it
 // exists and the command line names no directory to serve. An empty name, and "none", mean no file.
 Result<std::optional<ConfigFile>, Finding> FindConfigFile(const CommandLine& command_line,

@@ -315,6 +315,9 @@ TEST_F(ConfigFiles, TheFlagPrecedesTheVariable) {
   const auto by_variable = FindConfigFile({}, environment);
   ASSERT_TRUE(by_variable && *by_variable);
   EXPECT_EQ((*by_variable)->name, name_);
+  EXPECT_EQ(NamedConfigFile({}, environment), name_);
+  EXPECT_EQ(NamedConfigFile("/other", environment), "/other");
+  EXPECT_EQ(NamedConfigFile({}, {}), std::nullopt);
   const auto missing = FindConfigFile({.flags = {}, .config = "/no/file"}, environment);
   ASSERT_FALSE(missing);
   EXPECT_EQ(ToString(missing.error()), "/no/file: cannot read: No such file or directory");

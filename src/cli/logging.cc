@@ -12,6 +12,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/texts.h"
+#include "cli/log_writer.h"
 #include "cli/printable.h"
 
 namespace penstock::cli {
@@ -101,12 +102,14 @@ std::string FormatLogLine(LogFormat format, const log::Record& record, int64_t t
   return fmt::format("{} {} {}", ToLocalTime(time), log::ToString(record.level), Printable(record.message));
 }
 
-void SetUpLogging(const LogSettings& settings) {
-  log::SetSink([format = settings.format](const log::Record& record) {
+void SetUpLogging(const LogSettings& settings, std::shared_ptr<LogWriter> writer) {
+  if (writer) writer->SetFormat(settings.format);
+  log::SetSink([format = settings.format, writer = std::move(writer)](const log::Record& record) {
     const auto now = std::chrono::system_clock::now().time_since_epoch();
     std::string line =
         FormatLogLine(format, record, std::chrono::duration_cast<std::chrono::microseconds>(now).count());
     line += '\n';
+    if (writer) return writer->Add(std::move(line));
     // stderr has no buffer: this is one write(2), so that lines of several processes do not mix.
     std::fwrite(line.data(), 1, line.size(), stderr);
   });

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -12,6 +13,8 @@
 #include "base/result.h"
 
 namespace penstock::cli {
+
+class LogWriter;
 
 enum class LogFormat : uint8_t {
   kText,     // a time, a level and the message
@@ -43,8 +46,9 @@ struct LogSettings {
 // also debug messages.
 log::Level LevelFor(unsigned verbosity);
 
-// Writes the library's log messages to stderr from now on, one line each. Any thread.
-void SetUpLogging(const LogSettings& settings);
+// Writes the library's log messages to stderr from now on, one line each: through `writer` (cli/log_writer.h), or,
+// without one, on the thread that logs, which then waits for the reader of stderr. Any thread.
+void SetUpLogging(const LogSettings& settings, std::shared_ptr<LogWriter> writer = nullptr);
 
 // Returns the line of a message, without its end. `time`: microseconds since 1970, in UTC.
 std::string FormatLogLine(LogFormat format, const log::Record& record, int64_t time);

@@ -40,6 +40,11 @@ Finding Mistake(std::string message) {
   return {.file = {}, .line = 0, .severity = Severity::kError, .message = std::move(message)};
 }
 
+Reloaded Stopped(Reloaded reloaded) {
+  reloaded.findings.push_back(Mistake("the server stops"));
+  return reloaded;
+}
+
 }  // namespace
 
 bool Reloaded::succeeded() const {
@@ -96,11 +101,13 @@ Reloaded Reloader::Apply() {
     return reloaded;
   }
   if (!reloaded.succeeded()) return reloaded;
+  if (stopped_) return Stopped(std::move(reloaded));
   auto exports = exports_.Open(*std::move(specs), reloaded.findings);
   if (!exports) {
     reloaded.findings.push_back(Mistake(exports.error().message));
     return reloaded;
   }
+  if (stopped_) return Stopped(std::move(reloaded));
   const auto before = server_.exports().Get();
   if (const auto changed = server_.Reload(*options, *std::move(exports)); !changed) {
     reloaded.findings.push_back(Mistake(changed.error().message));

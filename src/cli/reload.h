@@ -1,6 +1,7 @@
 // Applies a changed configuration to a running server.
 #pragma once
 
+#include <atomic>
 #include <functional>
 #include <memory>
 #include <mutex>
@@ -54,6 +55,9 @@ class Reloader {
   // Waits for the reload that runs.
   ~Reloader();
 
+  // From now on no reload changes the server: one that still reads files fails. Does not wait for it.
+  void Stop() { stopped_ = true; }
+
   // Reads the configuration and applies it: all of what can be changed while the server runs, or nothing if there is a
   // mistake. Blocks, as files and directories are read.
   Reloaded Run();
@@ -66,6 +70,7 @@ class Reloader {
 
   const Configure configure_;
   const Hooks hooks_;
+  std::atomic<bool> stopped_ = false;
   std::mutex running_;  // while a reload runs; guards the next three
   ServeOptions now_;
   ServedExports& exports_;

@@ -1,7 +1,5 @@
 // penstock serve: serves directories of this machine.
 #include <fmt/format.h>
-#include <fmt/ostream.h>
-#include <fmt/ranges.h>
 #include <grp.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -10,13 +8,14 @@
 #include <algorithm>
 #include <asio/io_context.hpp>
 #include <atomic>
+#include <cstdint>
 #include <cstdlib>
 #include <filesystem>
+#include <functional>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <semaphore>
-#include <set>
 #include <thread>
 #include <utility>
 
@@ -27,7 +26,9 @@
 #include "cli/commands.h"
 #include "cli/configuration.h"
 #include "cli/control_commands.h"
+#include "cli/how_to_mount.h"
 #include "cli/interface.h"
+#include "cli/log_writer.h"
 #include "cli/logging.h"
 #include "cli/reload.h"
 #include "cli/serve_options.h"
@@ -42,9 +43,6 @@
 #include "server/listeners.h"
 #include "server/server.h"
 
-template <>
-struct fmt::formatter<penstock::SocketAddress> : fmt::ostream_formatter {};
-
 namespace penstock::cli {
 namespace {
 
@@ -56,14 +54,23 @@ struct MadeServer {
   std::unique_ptr<server::Server> server;
 };
 
+// How long the end of the server waits for the reader of stderr.
+constexpr auto kLogLimit = std::chrono::seconds(1);
+
+// Prints an error as PrintError() does, in its place among the lines of the log.
+int TellError(LogWriter& log, const std::string& message) {
+  log.Add(ErrorLine(message));
+  return 1;
+}
+
 // Logs the warnings, and prints the errors. Fails if there is an error.
-SetupResult<void> Tell(const std::vector<Finding>& findings) {
+SetupResult<void> Tell(const std::vector<Finding>& findings, LogWriter& log) {
   size_t errors = 0;
   for (const Finding& each : findings) {
     if (each.severity == Severity::kWarning) {
       log::warn("{}", ToString(each));
     } else {
-      PrintError(ToString(each));
+      TellError(log, ToString(each));
       ++errors;
     }
   }
@@ -72,7 +79,7 @@ SetupResult<void> Tell(const std::vector<Finding>& findings) {
 }
 
 SetupResult<MadeServer> MakeServer(const ServeOptions& arguments, const server::Options& options,
-                                   server::PassedSockets sockets) {
+                                   server::PassedSockets sockets, LogWriter& log) {
   if (arguments.as_owner && fs::posix::ServedDirectories::ActsAsCallers()) {
     return std::unexpected(
         SetupError{"--as-owner is for a server without root's rights: this one acts as each client's user. To map all "
@@ -80,16 +87,17 @@ SetupResult<MadeServer> MakeServer(const ServeOptions& arguments, const server::
   }
   std::vector<Finding> findings;
   PENSTOCK_TRY(std::vector<nfs::ExportSpec> specs, ExportsOf(arguments, findings));
-  PENSTOCK_CHECK(Tell(findings));
+  PENSTOCK_CHECK(Tell(findings, log));
   findings.clear();
   const std::filesystem::path wanted = arguments.state_directory;
   PENSTOCK_TRY(StateDirectory state_directory, StateDirectory::Open(wanted.empty() ? DefaultStateDirectory() : wanted));
 
   // fs::posix::FileSystem requires these two settings of the process. The directories that StateDirectory::Open() may
-  // have made must still get the user's mask, so this comes after it. It comes before the pool, because threads inherit
-  // the capabilities of the thread that starts them.
+  // have made must still get the user's mask, so this comes after it. It comes before the pool and the thread of the
+  // log, because threads inherit the capabilities of the thread that starts them.
   ::umask(0);
   fs::posix::DropResourceOverride();
+  log.Start();
 
   server::Parts parts{.state_directory = std::move(state_directory),
                       .pool = std::make_shared<Workers>(arguments.workers)};
@@ -105,7 +113,7 @@ SetupResult<MadeServer> MakeServer(const ServeOptions& arguments, const server::
           .other_descriptors = options.connections.connections + server::ListeningDescriptors(options, sockets)},
       arguments.faults, parts.audit);
   PENSTOCK_TRY(parts.exports, exports->Open(std::move(specs), findings));
-  PENSTOCK_CHECK(Tell(findings));
+  PENSTOCK_CHECK(Tell(findings, log));
   parts.open_files = exports->directories().open_files();
   auto pool = parts.pool;
   parts.sockets = std::move(sockets);
@@ -131,119 +139,10 @@ void WarnOfMissingRights(bool as_owner) {
       ::geteuid(), ::geteuid());
 }
 
-// The address for examples: the first one that other hosts can reach, or the first one.
-const SocketAddress& ShownOf(const std::vector<SocketAddress>& addresses) {
-  const auto found = std::ranges::find_if(addresses, [](const auto& each) { return !each.address().is_loopback(); });
-  return found == addresses.end() ? addresses.front() : *found;
-}
-
-// Prints the addresses of each transport in a line.
-void PrintWhere(const server::Server& server) {
-  const server::Addresses& at = server.addresses();
-  const std::vector<std::string>& kinds = server.rdma_descriptions();
-  for (const std::string& kind : std::set(kinds.begin(), kinds.end())) {
-    std::vector<SocketAddress> addresses;
-    for (size_t i = 0; i < at.rdma.size(); ++i) {
-      if (kinds[i] == kind) addresses.push_back(at.rdma[i]);
-    }
-    fmt::print("NFS over RDMA ({}): {}\n", kind, fmt::join(addresses, ", "));
-  }
-  if (!at.tcp.empty()) fmt::print("NFS over TCP: {}\n", fmt::join(at.tcp, ", "));
-  if (!at.mount.empty()) fmt::print("MOUNT, NLM, NSM and RQUOTA over TCP and UDP: {}\n", fmt::join(at.mount, ", "));
-}
-
-// The name by which clients reach this host: the address that the server listens on, or the host's name if the server
-// listens on all addresses.
-std::string ClientsNameFor(const IpAddress& address) {
-  if (!address.is_unspecified())
-    return address.is_v6() ? fmt::format("[{}]", address.to_string()) : address.to_string();
-  char name[256] = "localhost";
-  ::gethostname(name, sizeof name - 1);
-  return name;
-}
-
-// What follows the name of a transport in the mount options of a Linux client: "6" for an address of IPv6.
-std::string_view FamilyFor(const IpAddress& address) { return address.is_v6() && !address.is_unspecified() ? "6" : ""; }
-
-// The mount option of an export that refuses connections without TLS, after a comma; empty for other exports.
-std::string_view TlsOptionFor(const nfs::Export& exported) {
-  const nfs::Protections& protections = exported.admissions().front().options.protections;
-  if (protections.Admits(rpc::Protection::kNone)) return "";
-  return protections.IsOnlyMutualTls() ? ",xprtsec=mtls" : ",xprtsec=tls";
-}
-
-void PrintHowToMount(const server::Server& server, const server::Options& options) {
-  const server::Addresses& at = server.addresses();
-  PrintWhere(server);
-  if (const auto metrics = server.metrics_address()) fmt::print("Metrics and dashboard: http://{}/\n", *metrics);
-  if (options.port_mapper) fmt::print("Port mapper over TCP and UDP: port {}\n", options.port_mapper_port);
-  if (server.offers_gss()) fmt::print("Kerberos: offered (RPCSEC_GSS)\n");
-  if (server.offers_tls()) fmt::print("TLS over TCP (xprtsec=tls): offered\n");
-  if (options.nfs2) fmt::print("NFS version 2: offered\n");
-  const bool sends_names = options.nfs4.names_for_all || server.offers_gss();
-  if (sends_names && !options.nfs4.domain.empty()) {
-    fmt::print("Owners in NFSv4: name@{}{}\n", options.nfs4.domain,
-               options.nfs4.names_for_all ? "" : " with Kerberos, numbers otherwise");
-  }
-  if (options.nfs4.bound_sessions) {
-    fmt::print("Sessions of 2004 (vers=4.1-sess01): offered; TCP connections {} become RDMA connections\n",
-               options.step_up ? "may" : "do not");
-  }
-  fmt::print("On a Linux client, as root:\n");
-  const auto table = server.exports().Get();
-  // Without a port of its own, MOUNT is at the port of TCP.
-  const std::vector<SocketAddress>& mount = at.mount.empty() ? at.tcp : at.mount;
-  for (const auto& exported : table->all()) {
-    const std::string_view tls = TlsOptionFor(*exported);
-    for (const auto& [transport, addresses] : {std::pair("rdma", &at.rdma), std::pair("tcp", &at.tcp)}) {
-      if (addresses->empty() || (!tls.empty() && addresses == &at.rdma)) continue;
-      const SocketAddress& shown = ShownOf(*addresses);
-      const std::string host = ClientsNameFor(shown.address());
-      const std::string_view family = FamilyFor(shown.address());
-      const std::string protocol = fmt::format("{}{}", transport, family);
-      const uint16_t port = shown.port();
-      fmt::print("  mount -t nfs -o vers=4.2,proto={},port={}{} {}:{} /mnt\n", protocol, port, tls, host,
-                 exported->path());
-      if (exported->is_referral() || mount.empty()) continue;
-      if (server.ports_can_be_found()) {
-        fmt::print("  mount -t nfs -o vers=3,proto={}{} {}:{} /mnt\n", protocol, tls, host, exported->path());
-      } else {
-        // Without a port mapper a client does not find the lock manager.
-        fmt::print("  mount -t nfs -o vers=3,proto={},port={},nolock,mountproto=tcp{},mountport={}{} {}:{} /mnt\n",
-                   protocol, port, family, ShownOf(mount).port(), tls, host, exported->path());
-      }
-    }
-  }
-  std::error_code error;
-  const std::filesystem::path self = std::filesystem::read_symlink("/proc/self/exe", error);
-  const std::string program = error ? "penstock" : std::filesystem::proximate(self, error).string();
-  const auto& exports = table->all();
-  if (exports.empty()) {
-    fmt::print("Nothing is exported yet: SIGHUP reads the exports again\nready\n");
-    std::fflush(stdout);
-    return;
-  }
-  const auto served = std::ranges::find_if(exports, [](const auto& each) { return !each->is_referral(); });
-  const nfs::Export& shown = *(served == exports.end() ? exports.front() : *served);
-  const std::string path = shown.path();
-  const std::string_view tls = TlsOptionFor(shown);
-  const bool by_rdma = !at.rdma.empty() && (tls.empty() || at.tcp.empty());
-  const SocketAddress& place = ShownOf(by_rdma ? at.rdma : at.tcp);
-  const std::string host = ClientsNameFor(place.address());
-  const uint16_t port = place.port();
-  const std::string how = by_rdma       ? "proto=rdma"
-                          : tls.empty() ? "proto=tcp"
-                                        : fmt::format("proto=tcp&{}", tls.substr(1));
-  fmt::print("With this program, as any user:\n");
-  fmt::print("  {} ls 'nfs://{}:{}{}?{}'\n", program, host, port, path, how);
-  fmt::print("  {} cp FILE 'nfs://{}:{}{}{}FILE?{}'\n", program, host, port, path, path.ends_with('/') ? "" : "/", how);
-  fmt::print("ready\n");
-  std::fflush(stdout);
-}
-
 // A server and what steers it. Members are destroyed from the last to the first.
 struct RunningServer {
   MadeServer made;
+  std::function<std::string()> status;  // for the service manager; until the server stops
   std::unique_ptr<Reloader> reloader;
   std::unique_ptr<ControlCommands> commands;
   std::unique_ptr<control::Server> control;  // null without a control socket
@@ -277,53 +176,26 @@ SetupResult<std::unique_ptr<control::Server>> OpenControl(const ServeOptions& ar
   return control::Server::Open(path, group);
 }
 
-// Stops the server on a thread of its own. Returns false if that takes longer than `limit`; the thread then goes on.
-bool StopWithin(RunningServer all, Duration limit) {
-  const auto ended = std::make_shared<std::binary_semaphore>(0);
-  std::thread ending([running = std::move(all), ended]() mutable {
-    running.control.reset();
-    running.commands.reset();
-    running.reloader.reset();
-    running.made.server->Stop();
-    // Its records name file systems.
-    if (running.made.audit) running.made.audit->Finish(std::chrono::hours(1));
-    running.made.server.reset();
-    ended->release();
-  });
-  const bool in_time = ended->try_acquire_for(limit);
-  in_time ? ending.join() : ending.detach();
-  return in_time;
-}
+// What the server is told beside its options.
+struct Surroundings {
+  Reloader::Configure configure;  // makes the options again, for a reload
+  // Takes over the options of the process.
+  std::function<void(const ServeOptions&)> adopt;
+  const std::string& version;
+  LogWriter& log;  // gets all that the server prints on stderr
+};
 
-// `configure` makes the options again, for a reload. `adopt` takes over the options of the process.
-int Serve(const ServeOptions& arguments, Reloader::Configure configure, std::function<void(const ServeOptions&)> adopt,
-          const std::string& version) {
-  auto options = ServerOptionsOf(arguments);
-  if (!options) return PrintError(options.error().message);
-  WarnOfMissingSupport();
-  auto sockets = TakePassedSockets();
-  if (!sockets) return PrintError(sockets.error().message);
-  // Made before any thread exists that could take the signals.
-  asio::io_context context{1};
-  StopSignals signals(context);
-  LeaseSignals lease_signals(context);
-  if (!arguments.nfs4_domain) options->nfs4.domain = idmap::FindDomain().name;
-  auto made = MakeServer(arguments, *options, *std::move(sockets));
-  if (!made) return PrintError(made.error().message);
-  auto control = OpenControl(arguments);
-  if (!control) return PrintError(control.error().message);
-  server::Server& server = *made->server;
-  if (!fs::posix::ServedDirectories::ActsAsCallers()) WarnOfMissingRights(arguments.as_owner);
-  server.Start();
-  lease_signals.TellTo(server);
+// Makes what reloads the configuration, and executes the operator's commands.
+RunningServer Steer(const ServeOptions& arguments, const Surroundings& with, MadeServer made,
+                    std::unique_ptr<control::Server> control) {
+  server::Server& server = *made.server;
   const auto has_mistakes = std::make_shared<std::atomic<bool>>(false);
   const auto status = [&server, has_mistakes] {
     return server.DescribeLoad() +
            (*has_mistakes ? "; the configuration has mistakes, and the old one stays in use" : "");
   };
-  const std::shared_ptr<fs::audited::AuditLog> audit = made->audit;
   Reloader::Hooks hooks{.on_begin =
-                            [audit] {
+                            [audit = made.audit] {
                               NotifyReloading();
                               // Also if the configuration has a mistake: the file may have been rotated.
                               if (audit) audit->Reopen();
@@ -333,32 +205,123 @@ int Serve(const ServeOptions& arguments, Reloader::Configure configure, std::fun
                               *has_mistakes = !reloaded.succeeded();
                               NotifyReady(status());
                             },
-                        .adopt = std::move(adopt)};
-  auto reloader = std::make_unique<Reloader>(std::move(configure), arguments, *made->exports, server, std::move(hooks));
-  signals.ReloadBy([&reloads = *reloader] { reloads.RunLater("SIGHUP"); });
-  auto commands = std::make_unique<ControlCommands>(version, server, *reloader);
-  if (*control) {
-    (*control)->Start(
+                        .adopt = with.adopt};
+  auto reloader = std::make_unique<Reloader>(with.configure, arguments, *made.exports, server, std::move(hooks));
+  auto commands = std::make_unique<ControlCommands>(with.version, server, *reloader);
+  if (control) {
+    control->Start(
         [&run = *commands](const std::string& command, const Json& words) { return run.Run(command, words); });
   }
-  RunningServer running{*std::move(made), std::move(reloader), std::move(commands), *std::move(control)};
+  return {.made = std::move(made),
+          .status = status,
+          .reloader = std::move(reloader),
+          .commands = std::move(commands),
+          .control = std::move(control)};
+}
+
+// Starts the server. LeaseSignals must block their signal already.
+SetupResult<RunningServer> StartServer(const ServeOptions& arguments, const server::Options& options,
+                                       server::PassedSockets sockets, const Surroundings& with) {
+  PENSTOCK_TRY(MadeServer made, MakeServer(arguments, options, std::move(sockets), with.log));
+  PENSTOCK_TRY(auto control, OpenControl(arguments));
+  if (!fs::posix::ServedDirectories::ActsAsCallers()) WarnOfMissingRights(arguments.as_owner);
+  made.server->Start();
+  return Steer(arguments, with, std::move(made), std::move(control));
+}
+
+// What the end of the server waits for.
+enum class Ending : uint8_t {
+  kCalls,     // of clients
+  kCommands,  // of the control socket, and reloads
+  kRest,      // what calls have left behind, and the audit log
+  kNothing,
+};
+
+// Stops the server on a thread of its own. If that takes longer than `limit`, the thread goes on; the result is what it
+// waits for.
+Ending StopWithin(RunningServer all, Duration limit) {
+  struct Progress {
+    std::atomic<Ending> waits_for = Ending::kCalls;
+    std::binary_semaphore ended{0};
+  };
+  const auto progress = std::make_shared<Progress>();
+  std::thread ending([running = std::move(all), progress]() mutable {
+    if (running.control) running.control->StopAccepting();
+    running.reloader->Stop();
+    // Before the commands end: one may hang with its disk.
+    running.made.server->Drain();
+    progress->waits_for = Ending::kCommands;
+    // Commands and reloads use the server until they have ended.
+    running.control.reset();
+    running.commands.reset();
+    running.reloader.reset();
+    progress->waits_for = Ending::kRest;
+    running.made.server->Stop();
+    // Its records name file systems.
+    if (running.made.audit) running.made.audit->Finish(std::chrono::hours(1));
+    running.status = {};
+    running.made.server.reset();
+    progress->ended.release();
+  });
+  if (progress->ended.try_acquire_for(limit)) {
+    ending.join();
+    return Ending::kNothing;
+  }
+  ending.detach();
+  return progress->waits_for;
+}
+
+void WarnOfUnfinished(Ending waits_for, Duration limit) {
+  const auto seconds = std::chrono::duration_cast<std::chrono::seconds>(limit).count();
+  if (waits_for == Ending::kCommands) {
+    log::warn(
+        "a command of the control socket, or a reload, was still being executed {} s after the signal to stop: it is "
+        "given up",
+        seconds);
+  } else {
+    log::warn("calls were still being executed {} s after the signal to stop: their clients will send them again",
+              seconds);
+  }
+}
+
+// Runs the server until a signal stops it. Returns the exit code.
+int Serve(const ServeOptions& arguments, const Surroundings& with) {
+  auto options = ServerOptionsOf(arguments);
+  if (!options) return TellError(with.log, options.error().message);
+  WarnOfMissingSupport();
+  auto sockets = TakePassedSockets();
+  if (!sockets) return TellError(with.log, sockets.error().message);
+  // Made before any thread exists that could take the signals.
+  asio::io_context context{1};
+  StopSignals signals(context);
+  LeaseSignals lease_signals(context);
+  if (!arguments.nfs4_domain) options->nfs4.domain = idmap::FindDomain().name;
+  auto running = StartServer(arguments, *options, *std::move(sockets), with);
+  if (!running) return TellError(with.log, running.error().message);
+  server::Server& server = *running->made.server;
+  lease_signals.TellTo(server);
+  signals.ReloadBy([&reloads = *running->reloader] { reloads.RunLater("SIGHUP"); });
+  // Who waits for "ready" may then read what was logged before.
+  with.log.Flush(kLogLimit);
   PrintHowToMount(server, *options);
-  NotifyReady(status());
+  NotifyReady(running->status());
   std::optional<LifeSigns> life_signs(
       std::in_place, LifeSigns::Sources{.loops_answer = [&server](Duration limit) { return server.LoopsAnswer(limit); },
-                                        .status = status});
+                                        .status = running->status});
   context.run();
   NotifyStopping();
   life_signs.reset();
   signals.ReloadBy({});
   // A second signal ends the program at once.
   signals.Forget();
-  if (StopWithin(std::move(running), options->drain_limit)) return 0;
-  log::warn("calls were still being executed {} s after the signal to stop: their clients will send them again",
-            std::chrono::duration_cast<std::chrono::seconds>(options->drain_limit).count());
+  const std::shared_ptr<fs::audited::AuditLog> audit = running->made.audit;
+  const Ending waits_for = StopWithin(*std::move(running), options->drain_limit);
+  if (waits_for == Ending::kNothing) return 0;
+  WarnOfUnfinished(waits_for, options->drain_limit);
   if (audit && !audit->Finish(std::chrono::seconds(1))) {
     log::error("the audit log {} loses its last records: the disk is too slow", arguments.audit);
   }
+  with.log.Flush(kLogLimit);
   // Threads that wait for a disk cannot be joined. Everything that a client was promised is on stable storage.
   std::_Exit(0);
 }
@@ -396,7 +359,10 @@ int ConfigureAndServe(const ServeArguments& arguments) {
     for (const Finding& mistake : made.error()) PrintFinding(mistake);
     return 1;
   }
-  const auto set_up_logging = [usual](const ServeOptions& options) { SetUpLogging(LogSettingsOf(options, usual)); };
+  const auto log = std::make_shared<LogWriter>(STDERR_FILENO);
+  const auto set_up_logging = [usual, log](const ServeOptions& options) {
+    SetUpLogging(LogSettingsOf(options, usual), log);
+  };
   set_up_logging(made->options);
   for (const Finding& warning : made->warnings) log::warn("{}", ToString(warning));
   if (arguments.print) {
@@ -408,10 +374,18 @@ int ConfigureAndServe(const ServeArguments& arguments) {
     if (!again) return std::unexpected(std::move(again).error());
     return std::move(again->options);
   };
-  return Serve(made->options, configure, set_up_logging, arguments.version);
+  const int code = Serve(made->options,
+                         {.configure = configure, .adopt = set_up_logging, .version = arguments.version, .log = *log});
+  log->End(kLogLimit);
+  return code;
 }
 
-int CheckConfig(const std::string& name) {
+int CheckConfig(const std::optional<std::string>& flag) {
+  const std::string name = NamedConfigFile(flag, EnvironmentOfProcess()).value_or(kDefaultConfigFile);
+  if (IsNoConfigFile(name)) {
+    return PrintError(
+        fmt::format("there is no file to check: {} is \"{}\"", flag ? "--config" : "PENSTOCK_CONFIG", name));
+  }
   const auto file = ReadConfigFile(name);
   const std::vector<Finding> findings = file ? CheckConfiguration(*file) : std::vector<Finding>{file.error()};
   for (const Finding& finding : findings) PrintFinding(finding);
@@ -448,9 +422,13 @@ Command AddServe(CLI::App& program, const std::string& version) {
 Command AddCheckConfig(CLI::App& program) {
   CLI::App* const command =
       program.add_subcommand("check-config", "Check a configuration file of serve, and the tables of exports it names");
-  const auto file = std::make_shared<std::string>(kDefaultConfigFile);
+  const auto file = std::make_shared<std::optional<std::string>>();
   const auto sample = std::make_shared<bool>(false);
-  command->add_option("--config", *file, "The file to check")->type_name("FILE")->capture_default_str();
+  command
+      ->add_option("--config", *file,
+                   fmt::format("The file to check. The default is that of the variable PENSTOCK_CONFIG, or else\n{}",
+                               kDefaultConfigFile))
+      ->type_name("FILE");
   command->add_flag("--sample", *sample, "Print a file with all options and their default values instead");
   SetFooter(*command, "Each mistake is a line FILE:LINE: MESSAGE. The exit code is 1 if there is one.",
             {"# Before a reload", "penstock check-config --config /etc/penstock/penstock.toml",

@@ -3,6 +3,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <cstdlib>
 #include <fstream>
 #include <nlohmann/json.hpp>
@@ -214,6 +215,32 @@ TEST_F(ControlTest, AConnectionBeyondTheLimitIsToldSoUntilAnotherOneEnds) {
     if (next->Call("a", Json::object())) break;
     std::this_thread::yield();
   }
+}
+
+TEST_F(ControlTest, StoppingDoesNotWaitForACommandThatHangsAndBeginsNoOther) {
+  std::binary_semaphore begun(0), proceed(0);
+  std::atomic<int> ended = 0;
+  auto server = Serve([&](const std::string&, const Json&) -> SetupResult<Json> {
+    begun.release();
+    proceed.acquire();
+    ++ended;
+    return Json();
+  });
+  const FileDescriptor socket = MakeSocket();
+  const sockaddr_un address = AddressOf(path_).value();
+  ASSERT_EQ(::connect(socket.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address), 0);
+  ASSERT_TRUE(SendAll(socket.get(), "{\"command\": \"a\"}\n{\"command\": \"b\"}\n"));
+  begun.acquire();
+  server->StopAccepting();
+  EXPECT_EQ(ended, 0);
+  EXPECT_FALSE(std::filesystem::exists(path_));
+  EXPECT_FALSE(Client::Connect(path_));
+  std::string received;
+  EXPECT_FALSE(ReceiveLine(socket.get(), received, 1 << 20)) << "the connection has ended";
+  server->StopAccepting();  // once more does nothing
+  proceed.release();
+  server.reset();
+  EXPECT_EQ(ended, 1) << "the destructor waits for the command that ran, and the other one does not begin";
 }
 
 TEST_F(ControlTest, TheEndOfTheServerEndsIdleConnections) {

@@ -130,6 +130,13 @@ bool Server::HasPath() const {
 }
 
 Server::~Server() {
+  StopAccepting();
+  // No new connection comes, so the list stays as it is.
+  for (Connection& each : connections_) each.thread.join();
+}
+
+void Server::StopAccepting() {
+  if (stopped_.exchange(true)) return;
   if (HasPath()) ::unlink(path_.c_str());
   if (acceptor_.joinable()) {
     const char octet = 0;
@@ -137,12 +144,8 @@ Server::~Server() {
     }
     acceptor_.join();
   }
-  {
-    const std::lock_guard lock(mutex_);
-    for (Connection& each : connections_) ::shutdown(each.socket.get(), SHUT_RDWR);
-  }
-  // No new connection comes, so the list stays as it is.
-  for (Connection& each : connections_) each.thread.join();
+  const std::lock_guard lock(mutex_);
+  for (Connection& each : connections_) ::shutdown(each.socket.get(), SHUT_RDWR);
 }
 
 void Server::Start(Handler handler) {
@@ -189,6 +192,7 @@ void Server::Accept() {
 void Server::Serve(Connection& connection) {
   std::string received;
   while (const auto line = ReceiveLine(connection.socket.get(), received, kLongestRequest)) {
+    if (stopped_) break;
     if (!SendAll(connection.socket.get(), Line(Answer(*line, handler_)))) break;
   }
   if (received.size() > kLongestRequest) {

@@ -10,6 +10,7 @@
 
 #include <sys/types.h>
 
+#include <atomic>
 #include <condition_variable>
 #include <filesystem>
 #include <functional>
@@ -42,13 +43,16 @@ class Server {
   // socket that nobody serves any more. Fails if another process serves it, if another file has this name, or if the
   // path is too long for a socket.
   static SetupResult<std::unique_ptr<Server>> Open(const std::filesystem::path& path, std::optional<gid_t> group);
-  // Removes the socket, closes all connections, and waits until no command runs.
+  // Calls StopAccepting(), and waits until no command runs.
   ~Server();
   Server(const Server&) = delete;
   Server& operator=(const Server&) = delete;
 
   // Answers from now on, with threads of its own. Called once.
   void Start(Handler handler);
+  // Removes the socket, and closes all connections. From now on no command begins. Does not wait for the commands that
+  // run; their replies are lost. One thread at a time.
+  void StopAccepting();
   const std::filesystem::path& path() const { return path_; }
 
  private:
@@ -73,6 +77,7 @@ class Server {
   const FileDescriptor socket_;
   const FileDescriptor wake_read_, wake_write_;  // a pipe that ends AcceptAll()
   Handler handler_;
+  std::atomic<bool> stopped_ = false;
   std::mutex mutex_;
   std::list<Connection> connections_;  // guarded by mutex_; a thread changes only its own
   std::thread acceptor_;

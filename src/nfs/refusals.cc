@@ -113,6 +113,12 @@ void Refusals::RefusePath(const SocketAddress& client, std::string_view path) co
   });
 }
 
+void Refusals::RefuseWay(const SocketAddress& client, const Export& in, std::string_view path,
+                         std::string_view why) const {
+  log_->Tell({.client = client.address(), .reason = "path", .export_path = in.path()},
+             [&] { return RefusalDetails{.text = fmt::format("cannot mount \"{}\": {}", path, why)}; });
+}
+
 void Refusals::Miss(const SocketAddress& client, const Export& missed) const {
   log_->Tell({.client = client.address(), .reason = "no_directory", .export_path = missed.path()}, [&] {
     return RefusalDetails{

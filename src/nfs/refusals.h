@@ -40,6 +40,8 @@ class Refusals {
   void RefuseAll(const SocketAddress& client) const;
   // No export has the path that the client wants to mount.
   void RefusePath(const SocketAddress& client, std::string_view path) const;
+  // The client may not mount a directory of the export by this path, whoever its user is. `why` goes on after a colon.
+  void RefuseWay(const SocketAddress& client, const Export& in, std::string_view path, std::string_view why) const;
   // The directory of an export is gone.
   void Miss(const SocketAddress& client, const Export& missed) const;
   // The client's version of NFS has no referrals.

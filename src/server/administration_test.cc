@@ -178,6 +178,22 @@ TEST_P(AdministrationTest, ADrainingServerIsNotReadyAndTakesNoNewClients) {
   StopServer();
 }
 
+TEST_P(AdministrationTest, AnswersUntilTheEndOfAServerWhoseCallsHaveEnded) {
+  StartServer();
+  std::vector<nfs::v4::ClientId> clients;
+  EXPECT_FALSE(WithMount([&](client::Mount& mount, Workers&) -> Task<client::Result<void>> {
+    PENSTOCK_CO_TRY(const client::Node top, co_await Find(mount, ""));
+    for (const ShownClient& each : Admin().Clients()) clients.push_back(each.id);
+    co_return client::Result<void>();
+  }));
+  server_->Drain();
+  EXPECT_THAT(Admin().GetStatus().not_ready, testing::StartsWith("draining: the server stops"));
+  EXPECT_THAT(Admin().Connections(), IsEmpty());
+  for (const nfs::v4::ClientId each : clients) Admin().Evict(each).value_or(false);
+  EXPECT_THAT(Admin().Sessions(), IsEmpty());
+  StopServer();
+}
+
 INSTANTIATE_TEST_SUITE_P(
     All, AdministrationTest,
     testing::Values(std::tuple(Protocol::kTcp, Version::k40), std::tuple(Protocol::kRdma, Version::k41),

@@ -9,6 +9,8 @@
 #include <functional>
 #include <future>
 #include <iterator>
+#include <latch>
+#include <memory>
 #include <optional>
 #include <set>
 #include <thread>
@@ -493,17 +495,16 @@ void Server::EndCopies(Duration limit) {
   ended.get_future().wait();
 }
 
-void Server::Stop() {
+void Server::Drain() {
+  drained_ = true;
   const TimePoint began = loops_.front()->loop().Now();
   phase_ = Phase::kDraining;
   discovery_.Withdraw();
   if (nfs2_) nfs2_->StopWaiting();
   EndCopies(options_.drain_limit * 2 / 5);
-  std::atomic<size_t> serving = loops_.size() + 1;
-  const std::function<void()> ended = [this, &serving] {
-    if (--serving > 0) return;
-    for (auto& each : loops_) each->Stop();
-  };
+  // Shared with the last function that counts, which may still run when the wait is over.
+  const auto serving = std::make_shared<std::latch>(static_cast<std::ptrdiff_t>(loops_.size()) + 1);
+  const std::function<void()> ended = [serving] { serving->count_down(); };
   // The last fifth is for the work that follows when the connections are closed.
   const Duration for_peers = options_.drain_limit * 4 / 5 - (loops_.front()->loop().Now() - began);
   for (auto& each : loops_) each->StopServing(for_peers, ended);
@@ -518,6 +519,12 @@ void Server::Stop() {
       then();
     }(*locking_, *nfs4_, ended));
   });
+  serving->wait();
+}
+
+void Server::Stop() {
+  if (!drained_) Drain();
+  for (auto& each : loops_) each->Stop();
   for (auto& each : loops_) each->Join();
   http_.reset();
   // NFSv4's state holds files, which are closed on the pool.

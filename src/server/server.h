@@ -95,8 +95,10 @@ class Server {
   // From Start() to Stop(), on any thread but not in a signal handler: a local program may have broken a lease of a
   // file system (fs/local_lease.h). For fs/posix the kernel tells the process by SIGIO.
   void LookAtLocalLeases();
-  // Accepts no more calls, waits for the calls that run, and closes all connections. All threads of the server and of
-  // its pool have ended when this returns. Called once.
+  // Accepts no more calls, waits for the calls that run, and closes all connections. The loops still run when this
+  // returns: Reload() and Administration may be used until Stop(). Called once, if at all.
+  void Drain();
+  // Does that, unless it is done. All threads of the server and of its pool have ended when this returns. Called once.
   void Stop();
 
  private:
@@ -198,6 +200,7 @@ class Server {
   std::vector<const rpc::Program*> small_programs_;
   Discovery discovery_{options_};
   enum class Phase : uint8_t { kStarting, kServing, kDraining };
+  bool drained_ = false;
   std::atomic<Phase> phase_ = Phase::kStarting;
   std::atomic<bool> started_ = false;        // everything that a scrape asks exists
   std::unique_ptr<watch::HttpServer> http_;  // last: its threads use everything else; null without Options::metrics

@@ -11,11 +11,17 @@ import sys
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "harness"))
 from cases import Skip, main  # noqa: E402
+from disk import FailingDisk  # noqa: E402
 from files import digest, make  # noqa: E402
 from held_copy import SIZE, HeldCopy  # noqa: E402
-from patience import wait_until  # noqa: E402
-from penstock import ADDRESS, PENSTOCK, TRANSPORTS, Server, penstock, penstock_ok, penstock_refused  # noqa: E402
+from iwarp_peer import Ended  # noqa: E402
+from logs import Client  # noqa: E402
+from patience import SECONDS, wait_until  # noqa: E402
+from penstock import (ADDRESS, PENSTOCK, STOP_SECONDS, TRANSPORTS, Server, penstock, penstock_ok, penstock_refused,  # noqa: E402
+                      under_way)
 from ports import free_ports  # noqa: E402
+import rpc_messages as rpc  # noqa: E402
+from rpc_messages import opaque, words  # noqa: E402
 
 
 class Scene:
@@ -292,6 +298,40 @@ def ends_with_its_server(scratch):
         scene.ctl("status")
 
 
+def ends_beside_a_command_that_hangs(scratch):
+    """A reload hangs with the disk of the configuration when SIGTERM comes. The server ends all the same: the client that
+    waits for a write gets its reply, and then its connection ends."""
+    os.makedirs(f"{scratch}/export")
+    make(f"{scratch}/export/file", 0)
+    toml = f"{scratch}/penstock.toml"
+    with open(toml, "w") as file:
+        file.write("[server]\nworkers = 8\n")
+    disk = FailingDisk(scratch)
+    with Server({"/data": f"{scratch}/export:no_root_squash"}, [f"--config={toml}"], environment=disk.environment) as server:
+        client = Client(server.tcp)
+        file = client.lookup(client.mounted(server, b"/data"), b"file")
+        disk.fail(f"pread hang {toml}", f"pwrite hang {scratch}/export/file")
+        with under_way("ctl", f"--control={server.state.name}/control", "reload") as command:
+            disk.await_hanging(toml)
+            client.send_call(rpc.call(rpc.WRITE, opaque(file) + rpc.hyper(0) + words(4, 0) + opaque(b"text")))
+            disk.await_hanging(f"{scratch}/export/file")
+            server.process.send_signal(signal.SIGTERM)
+            disk.fail(f"pread hang {toml}")
+            reply = rpc.RpcReply(client.take_reply())
+            assert reply.status == ("success",) and reply.results[:4] == words(0), reply.results
+            try:
+                client.take_reply()
+                raise AssertionError("a reply without a call")
+            except Ended:
+                pass
+            assert command.wait(SECONDS) == 1
+            assert server.process.wait(STOP_SECONDS) == 0
+            assert not os.path.exists(f"{server.state.name}/control")
+        # It did not wait for calls.
+        server.expect_line("a command of the control socket, or a reload, was still being executed 5 s after the signal to stop")
+
+
 if __name__ == "__main__":
     main({"shows": shows, "evicts": evicts, "revokes": revokes, "drains": drains, "grace": grace, "reloads": reloads,
-          "log_levels": log_levels, "traces": traces, "top": top, "only_its_user": only_its_user, "ends_with_its_server": ends_with_its_server})
+          "log_levels": log_levels, "traces": traces, "top": top, "only_its_user": only_its_user, "ends_with_its_server": ends_with_its_server,
+          "ends_beside_a_command_that_hangs": ends_beside_a_command_that_hangs})

@@ -1,6 +1,7 @@
 #!/usr/bin/python3
 """The log of `penstock serve`: its formats, its levels while the server runs, and one line for each refusal."""
 
+import fcntl
 import json
 import os
 import re
@@ -8,13 +9,15 @@ import signal
 import struct
 import subprocess
 import sys
+import threading
 import time
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "harness"))
 from cases import main  # noqa: E402
+from files import digest, make  # noqa: E402
 import nfs4_messages as v4  # noqa: E402
 from patience import BUSY, SECONDS, wait_until  # noqa: E402
-from penstock import ADDRESS, PENSTOCK, Server, penstock, penstock_ok as ok, serve_refused, serving  # noqa: E402
+from penstock import ADDRESS, PENSTOCK, STOP_SECONDS, TRANSPORTS, Server, penstock, penstock_ok as ok, serve_refused, serving  # noqa: E402
 from ports import free_ports  # noqa: E402
 import rpc_messages as rpc  # noqa: E402
 from rdma_messages import Words  # noqa: E402
@@ -184,6 +187,8 @@ def reasons(scratch):
         expect("secure", "/reserved", "port is not below 1024")
         assert mount.status_of(MNT, opaque(b"/missing"), MOUNT) == 2
         expect("no_export", None, '"/missing"')
+        assert mount.status_of(MNT, opaque(b"/squashed/.."), MOUNT) == ACCES
+        expect("path", "/squashed", '"/squashed/.."', "follows no")
         os.mkdir(f"{scratch}/files/removed")
         removed = client.lookup(files, b"removed")
         os.rmdir(f"{scratch}/files/removed")
@@ -316,6 +321,100 @@ def connections(scratch):
     assert refusals(server)[1]["more"] == "2", refusals(server)
 
 
+class Unread:
+    """A server that logs everything to a pipe. Nobody reads the pipe at first."""
+
+    def __init__(self, scratch):
+        folders(scratch, "export")
+        os.chmod(f"{scratch}/export", 0o777)
+        make(f"{scratch}/file", 10 << 20)
+        self.scratch, self.ports = scratch, free_ports(3)
+        self.lines = []
+
+    def __enter__(self):
+        self.pipe, stderr = os.pipe()
+        fcntl.fcntl(stderr, fcntl.F_SETPIPE_SZ, 4096)
+        command = [PENSTOCK, *serving(self.ports, f"--export=/={self.scratch}/export:no_root_squash", f"--state-dir={self.scratch}/state"),
+                   "--log-level=debug", JSON]
+        self.process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=stderr, text=True)
+        os.close(stderr)
+        assert any(line == "ready\n" for line in self.process.stdout), "the server did not get ready"
+        return self
+
+    def __exit__(self, *_):
+        self.process.kill()
+        self.process.wait()
+
+    def copy(self, transport="tcp"):
+        """Copies the file there and back."""
+        tcp, rdma, mount = self.ports
+        url = f"nfs://{ADDRESS}:{rdma if transport == 'rdma' else tcp}/file?proto={transport}&vers=4.2&mountport={mount}"
+        ok("cp", "-q", f"{self.scratch}/file", url)
+        ok("cp", "-q", url, f"{self.scratch}/back")
+        assert digest(f"{self.scratch}/back") == digest(f"{self.scratch}/file")
+        os.unlink(f"{self.scratch}/export/file")
+        os.unlink(f"{self.scratch}/back")
+
+    def fill(self):
+        """Has more logged than the pipe and the queue of the server hold: 1 MiB. Each call over RDMA has four lines."""
+        client = rpc.Client(self.ports[1])
+        for _ in range(4000):
+            client.call()
+
+    def read(self):
+        """From now on, reads the pipe."""
+        def take():
+            with open(self.pipe, errors="replace") as pipe:
+                for line in pipe:
+                    self.lines.append(line)
+        self.reader = threading.Thread(target=take, daemon=True)
+        self.reader.start()
+
+    def stop(self):
+        self.process.terminate()
+        return self.process.wait(STOP_SECONDS)
+
+
+def unread(scratch):
+    """Nobody reads standard error, which is a full pipe: calls go on, and SIGTERM ends the server."""
+    with Unread(scratch) as server:
+        for transport in TRANSPORTS:
+            server.copy(transport)
+        server.fill()
+        for transport in TRANSPORTS:
+            server.copy(transport)
+        assert server.stop() == 0
+        os.close(server.pipe)
+
+
+def read_late(scratch):
+    """The pipe is read after a while: the log tells how many messages were lost, in whole lines, and goes on."""
+    with Unread(scratch) as server:
+        server.fill()
+        server.copy()
+        server.read()
+
+        def losses():
+            return [line for line in list(server.lines) if "messages were lost: standard error was not read fast enough" in line]
+        wait_until(losses, "no line tells of lost messages")
+        before = len(server.lines)
+        server.copy("rdma")
+        wait_until(lambda: len(server.lines) > before, "the log does not go on")
+        assert server.stop() == 0
+        server.reader.join(SECONDS)
+        said = [json.loads(line) for line in server.lines]
+        (first, *_) = [each for each in said if "were lost" in each["message"]]
+        assert first["level"] == "warning" and first["module"] == "cli" and int(first["message"].split()[0]) > 0, first
+
+
+def reader_goes(scratch):
+    """The reader of standard error goes away: the server goes on."""
+    with Unread(scratch) as server:
+        os.close(server.pipe)
+        server.copy()
+        assert server.stop() == 0
+
+
 class Audited:
     """A server with an audit log, which writes it to `scratch`."""
 
@@ -443,5 +542,5 @@ def audit_full_disk(scratch):
 
 
 if __name__ == "__main__":
-    main({case.__name__: case for case in (formats, journal, levels, reasons, version4, thousand, bounded, gone_export, connections, audit_version3,
+    main({case.__name__: case for case in (formats, journal, levels, reasons, version4, thousand, bounded, gone_export, connections, unread, read_late, reader_goes, audit_version3,
                                        audit_version4, audit_rotates, audit_full_disk)})

@@ -89,6 +89,11 @@ def mistakes(scratch):
         file.write(f'[exports]\ntables = ["{scene.table}"]\n[limits]\nmax-conections = 5\nmemory = "lots"\n')
     done = penstock("check-config", "--config", toml)
     assert done.returncode == 1 and done.stderr.count("\n") == 2, done.stderr
+    by_variable = penstock("check-config", env={**os.environ, "PENSTOCK_CONFIG": toml})
+    assert (by_variable.returncode, by_variable.stderr) == (1, done.stderr), by_variable
+    by_flag = penstock("check-config", "--config", toml, env={**os.environ, "PENSTOCK_CONFIG": "/dev/null"})
+    assert (by_flag.returncode, by_flag.stderr) == (1, done.stderr), by_flag
+    refused("check-config", env={**os.environ, "PENSTOCK_CONFIG": "none"}, mentions=["no file to check", "PENSTOCK_CONFIG"])
     assert f"{toml}:4: " in done.stderr and f"{toml}:5: " in done.stderr, done.stderr
     with open(toml, "w") as file:
         file.write(f'[exports]\ntables = ["{scene.table}"]\n')

@@ -46,7 +46,17 @@ uint32_t ToUnixError(mountstat3 status) {
   return status == MNT3ERR_NOTSUPP || status == MNT3ERR_SERVERFAULT ? kUnixIoError : static_cast<uint32_t>(status);
 }
 
-// Looks up one component after the other from the export's root. It follows no symbolic link and never goes up.
+bool LeadsUp(std::string_view path) {
+  while (!path.empty()) {
+    const std::string_view component = path.substr(0, path.find('/'));
+    if (component == "..") return true;
+    path.remove_prefix(std::min(component.size() + 1, path.size()));
+  }
+  return false;
+}
+
+// Looks up one component after the other from the export's root. It follows no symbolic link. Requires a path that does
+// not lead up.
 Task<fs::Result<fs::Handle>> Walk(const Export& from, const fs::RequestContext& caller, std::string_view path) {
   fs::FileSystem& file_system = from.file_system();
   fs::Handle place = file_system.Root();
@@ -54,7 +64,6 @@ Task<fs::Result<fs::Handle>> Walk(const Export& from, const fs::RequestContext& 
     const std::string_view component = path.substr(0, path.find('/'));
     path.remove_prefix(std::min(component.size() + 1, path.size()));
     if (component.empty() || component == ".") continue;
-    if (component == "..") co_return std::unexpected(fs::Error::kAccess);
     const auto step = co_await file_system.Lookup(caller, place, component);
     if (!step.result) co_return std::unexpected(step.result.error());
     if (step.result->attributes.type != fs::FileType::kDirectory) co_return std::unexpected(fs::Error::kNotDir);
@@ -163,11 +172,20 @@ Task<Result<Program::Place, mountstat3>> Program::Find(rpc::CallContext& context
     co_return std::unexpected(MNT3ERR_NOTSUPP);
   }
 
+  if (LeadsUp(place.rest)) {
+    exports_.refusals().RefuseWay(context.peer.address, found, path,
+                                  "the server follows no \"..\", which could lead out of the export");
+    co_return std::unexpected(MNT3ERR_ACCES);
+  }
+
   const Caller caller(options, context.credential, context.peer);
   const auto directory = co_await Walk(found, caller.context(), place.rest);
   if (!directory) {
     if (directory.error() == fs::Error::kStale) {
       exports_.refusals().Miss(context.peer.address, found);
+    } else if (directory.error() == fs::Error::kCovered) {
+      exports_.refusals().RefuseWay(context.peer.address, found, path,
+                                    "another export serves this directory, which has another path there");
     } else {
       exports_.refusals().HandleFailure({.call = context,
                                          .operation = "MOUNTPROC_MNT",

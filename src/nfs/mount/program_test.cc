@@ -96,6 +96,16 @@ TEST_F(MountTest, RejectsFilesAndSymbolicLinks) {
 TEST_F(MountTest, RejectsPathsThatLeadUp) {
   EXPECT_EQ(StatusOf("/data/.."), MNT3ERR_ACCES);
   EXPECT_EQ(StatusOf("/data/deep/../deep"), MNT3ERR_ACCES);
+  EXPECT_EQ(StatusOf("/data/missing/.."), MNT3ERR_ACCES);
+  EXPECT_EQ(StatusOf("/data/..deep"), MNT3ERR_NOENT);
+}
+
+TEST_F(MountTest, APathThatLeadsUpIsNotBlamedOnTheSquashingOfRoot) {
+  server.Export("/squashed", {.squash = Squash::kRoot});
+  const CapturedLog log;
+  EXPECT_EQ(StatusOf("/squashed/.."), MNT3ERR_ACCES);
+  EXPECT_THAT(log.text(), testing::HasSubstr("cannot mount \"/squashed/..\": the server follows no \"..\""));
+  EXPECT_THAT(log.text(), testing::Not(testing::HasSubstr("root_squash")));
 }
 
 TEST_F(MountTest, LimitsTheLengthOfNamesAndPaths) {
