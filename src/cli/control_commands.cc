@@ -7,14 +7,16 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <charconv>
+#include <map>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <set>
+#include <utility>
 
 #include "base/host.h"
 #include "base/log.h"
-#include "base/texts.h"
+#include "cli/control_arguments.h"
+#include "cli/control_json.h"
 #include "cli/logging.h"
 #include "cli/printable.h"
 #include "watch/exposition.h"
@@ -29,132 +31,6 @@ using nfs::v4::StateKind;
 
 // Listings have no more entries than this, unless the operator asks for more.
 constexpr size_t kUsualLimit = 10000;
-
-double Seconds(Duration duration) { return std::chrono::duration<double>(duration).count(); }
-
-std::unexpected<SetupError> Fail(std::string why) { return std::unexpected(SetupError{std::move(why)}); }
-
-// ---- arguments
-
-SetupResult<std::optional<std::string>> TextIn(const Json& arguments, const char* name) {
-  const auto found = arguments.find(name);
-  if (found == arguments.end()) return std::nullopt;
-  if (!found->is_string()) return Fail(fmt::format("\"{}\" must be a text", name));
-  return found->get<std::string>();
-}
-
-SetupResult<std::string> RequiredText(const Json& arguments, const char* name) {
-  PENSTOCK_TRY(std::optional<std::string> text, TextIn(arguments, name));
-  if (!text) return Fail(fmt::format("the argument \"{}\" is missing", name));
-  return *std::move(text);
-}
-
-SetupResult<std::optional<uint64_t>> NumberIn(const Json& arguments, const char* name) {
-  const auto found = arguments.find(name);
-  if (found == arguments.end()) return std::nullopt;
-  if (!found->is_number_unsigned()) return Fail(fmt::format("\"{}\" must be a whole number", name));
-  return found->get<uint64_t>();
-}
-
-std::optional<IpAddress> AddressIn(const std::string& text) {
-  asio::error_code error;
-  const IpAddress address = asio::ip::make_address(text, error);
-  if (error) return std::nullopt;
-  return Unmapped(address);
-}
-
-std::string TextOf(ClientId id) { return fmt::format("{:016x}", id.value()); }
-
-std::optional<ClientId> ParseClientId(std::string_view text) {
-  uint64_t value = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value, 16);
-  if (text.size() != 16 || error != std::errc() || end != text.data() + text.size()) return std::nullopt;
-  return ClientId(value);
-}
-
-// The part of a stateid that does not change while its state exists.
-std::string TextOf(const nfs4::stateid4& id) { return Hexadecimal(id.other); }
-
-std::optional<nfs4::stateid4> ParseStateId(std::string_view text) {
-  nfs4::stateid4 id{};
-  if (text.size() != 2 * id.other.size()) return std::nullopt;
-  for (auto& octet : id.other) {
-    unsigned value = 0;
-    const auto [end, error] = std::from_chars(text.data(), text.data() + 2, value, 16);
-    if (error != std::errc() || end != text.data() + 2) return std::nullopt;
-    octet = static_cast<std::byte>(value);
-    text.remove_prefix(2);
-  }
-  return id;
-}
-
-// ---- results
-
-std::string_view TransportOf(const rpc::ConnectionTable::Shown& connection) {
-  return connection.transport == rpc::TransportKind::kRdma ? "rdma" : "tcp";
-}
-
-std::string_view ProtectionOf(const rpc::ConnectionTable::Shown& connection) {
-  switch (connection.protection) {
-    case rpc::Protection::kNone:
-      return "none";
-    case rpc::Protection::kTls:
-      return "tls";
-    case rpc::Protection::kMutualTls:
-      return "mtls";
-  }
-  std::unreachable();
-}
-
-std::string_view SquashOf(nfs::Squash squash) {
-  switch (squash) {
-    case nfs::Squash::kNone:
-      return "no_root_squash";
-    case nfs::Squash::kForeignRoot:
-      return "root_squash, except root of this host";
-    case nfs::Squash::kRoot:
-      return "root_squash";
-    case nfs::Squash::kAll:
-      return "all_squash";
-  }
-  std::unreachable();
-}
-
-std::string AccessOf(uint32_t bits) {
-  const std::string_view words[] = {"", "r", "w", "rw"};
-  return std::string(words[bits & 3]);
-}
-
-Json RangesOf(const ShownState& state) {
-  Json ranges = Json::array();
-  for (const nfs::v4::LockedRange& each : state.ranges) {
-    Json range{{"offset", each.range.first}, {"type", each.exclusive ? "write" : "read"}};
-    // A range without end has no length.
-    if (each.range.last != UINT64_MAX) range["length"] = each.range.length();
-    ranges.push_back(std::move(range));
-  }
-  return ranges;
-}
-
-Json JsonOf(const ShownState& state, std::string path) {
-  Json json{{"client", TextOf(state.client)}, {"stateid", TextOf(state.id)}, {"path", std::move(path)}};
-  switch (state.kind) {
-    case StateKind::kOpen:
-      json["owner"] = state.owner;
-      json["access"] = AccessOf(state.share.access);
-      json["deny"] = AccessOf(state.share.deny);
-      break;
-    case StateKind::kLocks:
-      json["owner"] = state.owner;
-      json["ranges"] = RangesOf(state);
-      break;
-    case StateKind::kDelegation:
-      json["type"] = state.write ? "write" : "read";
-      if (state.recalled) json["recalled_seconds"] = Seconds(*state.recalled);
-      break;
-  }
-  return json;
-}
 
 }  // namespace
 
@@ -242,34 +118,13 @@ SetupResult<Json> ControlCommands::Status(const Json&) {
 SetupResult<Json> ControlCommands::Exports(const Json&) {
   Json exports = Json::array();
   const auto table = server_.exports().Get();
-  for (const auto& each : table->all()) {
-    Json clients = Json::array();
-    for (const nfs::Admission& admission : each->admissions()) {
-      const nfs::ExportOptions& options = admission.options;
-      clients.push_back({{"clients", admission.clients.ToString()},
-                         {"access", options.read_only ? "ro" : "rw"},
-                         {"squash", SquashOf(options.squash)},
-                         {"sec", options.security.ToString()},
-                         {"xprtsec", options.protections.ToString()},
-                         {"ports", options.privileged_ports ? "secure" : "insecure"}});
-    }
-    exports.push_back({{"path", each->path()}, {"referral", each->is_referral()}, {"clients", std::move(clients)}});
-  }
+  for (const auto& each : table->all()) exports.push_back(JsonOf(*each));
   return exports;
 }
 
 SetupResult<Json> ControlCommands::Connections(const Json&) {
   Json connections = Json::array();
-  for (const auto& each : administration_.Connections()) {
-    Json shown{{"number", each.number},
-               {"address", Unmapped(each.peer.address()).to_string()},
-               {"port", each.peer.port()},
-               {"transport", TransportOf(each)},
-               {"tls", ProtectionOf(each)}};
-    // A connection without it has a call under way.
-    if (each.idle) shown["idle_seconds"] = Seconds(*each.idle);
-    connections.push_back(std::move(shown));
-  }
+  for (const auto& each : administration_.Connections()) connections.push_back(JsonOf(each));
   return connections;
 }
 
@@ -278,7 +133,7 @@ SetupResult<Json> ControlCommands::Clients(const Json&) {
   Json clients = Json::array();
   std::set<uint64_t> bound;
   std::set<std::string> known;  // addresses of clients that have an ID
-  for (const ShownClient& each : administration_.Clients()) {
+  for (const ShownClient& each : administration_.ClientsWithCounts()) {
     std::set<std::string> addresses, transports;
     if (each.address) addresses.insert(Unmapped(*each.address).to_string());
     for (const auto& connection : connections) {
@@ -290,13 +145,7 @@ SetupResult<Json> ControlCommands::Clients(const Json&) {
       transports.emplace(TransportOf(connection));
     }
     if (each.address) known.insert(Unmapped(*each.address).to_string());
-    Json shown{{"id", TextOf(each.id)},  {"version", each.version},  {"name", each.owner},
-               {"addresses", addresses}, {"transports", transports}, {"sessions", each.sessions},
-               {"opens", each.opens},    {"locks", each.locks},      {"delegations", each.delegations}};
-    if (each.principal) shown["principal"] = ForPeople(*each.principal);
-    shown[each.is_lock_host ? "since_use_seconds" : "since_renewal_seconds"] = Seconds(each.since_renewal);
-    if (!each.is_lock_host) shown["lease"] = !each.confirmed ? "unconfirmed" : each.lease_is_over ? "over" : "valid";
-    clients.push_back(std::move(shown));
+    clients.push_back(JsonOf(each, addresses, transports));
   }
   // Hosts that have connections only: versions 2 and 3 have no clients in the sense of version 4.
   std::map<std::string, std::set<std::string>> others;
@@ -336,17 +185,7 @@ SetupResult<Json> ControlCommands::Sessions(const Json& arguments) {
   Json sessions = Json::array();
   for (const auto& each : administration_.Sessions()) {
     if (of && std::ranges::find(*of, each.client) == of->end()) continue;
-    sessions.push_back({{"id", each.id},
-                        {"client", TextOf(each.client)},
-                        {"version", each.version},
-                        {"slots", each.slots},
-                        {"busy_slots", each.busy_slots},
-                        {"max_request", each.max_request},
-                        {"max_response", each.max_response},
-                        {"kept_bytes", each.kept_octets},
-                        {"back_channel", each.back_channel},
-                        {"persistent", each.persistent},
-                        {"connections", each.connections}});
+    sessions.push_back(JsonOf(each));
   }
   return sessions;
 }
@@ -356,23 +195,30 @@ SetupResult<Json> ControlCommands::States(const Json& arguments, StateKind kind)
   PENSTOCK_TRY(const auto path, TextIn(arguments, "path"));
   PENSTOCK_TRY(const auto limit, NumberIn(arguments, "limit"));
   const size_t most = limit.value_or(kUsualLimit);
-  std::vector<std::optional<ClientId>> of{std::nullopt};
+  nfs::v4::StateFilter filter{.kind = kind};
   if (client) {
     PENSTOCK_TRY(const std::vector<ClientId> ids, ClientsNamed(*client));
-    of.assign(ids.begin(), ids.end());
+    filter.clients.emplace(ids.begin(), ids.end());
   }
-  Json states = Json::array();
+  std::multimap<ClientId, Json> states;
   bool complete = true;
-  for (const auto& each : of) {
-    for (const ShownState& state : administration_.States(each, kind)) {
-      std::string at = administration_.PathOf(state.file);
-      if (path && at != *path) continue;
-      complete = states.size() < most;
-      if (!complete) break;
-      states.push_back(JsonOf(state, std::move(at)));
+  size_t unnamed = 0;
+  administration_.VisitStates(filter, [&](const ShownState& state) {
+    server::Administration::FilePath at = administration_.PathOf(state.file);
+    if (path && !at.MayBe(*path)) return true;
+    if (path && !at.is_known) {
+      ++unnamed;
+      return true;
     }
-  }
-  return Json{{"states", std::move(states)}, {"complete", complete}};
+    complete = states.size() < most;
+    if (complete) states.emplace(state.client, JsonOf(state, std::move(at.text)));
+    return complete;
+  });
+  Json list = Json::array();
+  for (auto& [of, state] : states) list.push_back(std::move(state));
+  Json result{{"states", std::move(list)}, {"complete", complete}};
+  if (path) result["unnamed"] = unnamed;
+  return result;
 }
 
 SetupResult<Json> ControlCommands::Opens(const Json& arguments) { return States(arguments, StateKind::kOpen); }

@@ -142,9 +142,10 @@ std::string StatusText(const Json& status) {
     text += "grace period: clients reclaim their state, and new opens and locks of version 4 wait for its end\n";
   }
   const Json listening = status.value("listening", Json::object());
-  for (const auto& [what, where] : listening.items())
-    text += fmt::format("{}: {}\n", what, Cell(listening, what.c_str()));
-  text += fmt::format("RDMA by {}\n", Cell(status, "rdma"));
+  for (const auto& [what, where] : listening.items()) {
+    text += fmt::format("{}: {}\n", what, where.empty() ? "off" : Cell(listening, what.c_str()));
+  }
+  if (const std::string devices = Cell(status, "rdma"); devices != "-") text += fmt::format("RDMA by {}\n", devices);
   size_t number = 0;
   const Json delays = status.value("loop_delay_seconds", Json::array());
   for (const Json& delay : delays) {
@@ -209,8 +210,15 @@ std::string SessionsText(const Json& sessions) {
 }
 
 std::string Completed(const Table& table, std::string_view what, const Json& result) {
-  if (table.empty()) return fmt::format("no {}\n", what);
-  return table.ToText() + (result.value("complete", true) ? "" : "there are more: --limit shows more of them\n");
+  std::string text = table.empty() ? fmt::format("no {}\n", what) : table.ToText();
+  if (!result.value("complete", true)) text += "there are more: --limit shows more of them\n";
+  const auto unnamed = result.value("unnamed", uint64_t{0});
+  if (unnamed == 0) return text;
+  const bool one = unnamed == 1;
+  return text +
+         fmt::format("{} {} of {}: the list without --file shows {}\n", unnamed, one ? "more is" : "more are",
+                     one ? "a file whose name the server does not know" : "files whose names the server does not know",
+                     one ? "it" : "them");
 }
 
 std::string OpensText(const Json& result) {
@@ -306,6 +314,7 @@ class Rates {
 };
 
 std::string RateText(double rate) { return fmt::format("{:.{}f}", rate, rate < 10 ? 1 : 0); }
+std::string MicrosecondsText(double seconds) { return fmt::format("{:.1f}", seconds * 1e6); }
 std::string MebibytesText(double octets) { return fmt::format("{:.1f}", octets / (1 << 20)); }
 
 struct Latencies {
@@ -342,7 +351,7 @@ std::string OperationsText(const Json& before, const Json& after, double seconds
   std::ranges::stable_sort(busy, std::ranges::greater(), &Row::rate);
   if (busy.size() > rows) busy.resize(rows);
   Table table({"OPERATION", "PER SECOND", "MEAN us"});
-  for (const Row& each : busy) table.Add({each.name, RateText(each.rate), fmt::format("{:.1f}", each.latency * 1e6)});
+  for (const Row& each : busy) table.Add({each.name, RateText(each.rate), MicrosecondsText(each.latency)});
   return table.empty() ? "" : "\n" + table.ToText();
 }
 
@@ -430,14 +439,16 @@ std::string TopText(const Json& before, const Json& after, double seconds, size_
     const auto rates = [&](std::string_view counter) {
       return Rates(before, after, seconds, fmt::format("penstock_{}_{}_total", what, counter).c_str(), label);
     };
-    const Rates operations = rates("operations"), read = rates("read_bytes"), written = rates("written_bytes");
+    const Rates operations = rates("operations"), time = rates("operation_seconds"), read = rates("read_bytes"),
+                written = rates("written_bytes");
     if (text.empty()) {
       text = fmt::format("{} operations, {} MiB read, {} MiB written per second\n", RateText(operations.Sum()),
                          MebibytesText(read.Sum()), MebibytesText(written.Sum()));
     }
-    Table table({heading, "OPERATIONS/s", "READ MiB/s", "WRITTEN MiB/s"});
+    Table table({heading, "OPERATIONS/s", "MEAN us", "READ MiB/s", "WRITTEN MiB/s"});
     for (const std::string& name : operations.Busiest(rows)) {
-      table.Add({name, RateText(operations.Of(name)), MebibytesText(read.Of(name)), MebibytesText(written.Of(name))});
+      table.Add({name, RateText(operations.Of(name)), MicrosecondsText(time.Of(name) / operations.Of(name)),
+                 MebibytesText(read.Of(name)), MebibytesText(written.Of(name))});
     }
     if (!table.empty()) text += "\n" + table.ToText();
   }

@@ -36,8 +36,8 @@ SetupResult<ControlRequest> RequestFor(const ControlWords& words);
 // The result of a command as a table or in sentences, with a line break at its end. Empty if there is nothing to say.
 std::string ResultText(std::string_view command, const Json& result);
 
-// The difference of two results of "counters", `seconds` apart, per second: in all, by client, export and operation. At
-// most `rows` of each, the busiest first.
+// The difference of two results of "counters", `seconds` apart, per second: in all, by client, export and operation,
+// with the mean time of an operation. At most `rows` of each, the busiest first.
 std::string TopText(const Json& before, const Json& after, double seconds, size_t rows);
 
 }  // namespace penstock::cli

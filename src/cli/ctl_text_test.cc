@@ -81,6 +81,29 @@ TEST(ControlResult, AnEmptyListIsASentence) {
   EXPECT_EQ(ResultText("drain", Json::object()), "");
 }
 
+TEST(ControlResult, SaysThatStatesOfFilesWithoutAKnownNameAreLeftOut) {
+  Json result = {{"states", Json::array()}, {"complete", true}, {"unnamed", 0}};
+  EXPECT_EQ(ResultText("delegations", result), "no delegations\n");
+  result["unnamed"] = 1;
+  EXPECT_EQ(ResultText("locks", result),
+            "no locks\n"
+            "1 more is of a file whose name the server does not know: the list without --file shows it\n");
+  result["unnamed"] = 3;
+  result["states"] = {{{"client", "0a"}, {"stateid", "ff"}, {"path", "/file"}, {"access", "r"}, {"deny", ""}}};
+  EXPECT_EQ(ResultText("opens", result),
+            "CLIENT  ACCESS  DENIES  STATEID  FILE\n"
+            "0a      r       -       ff       /file\n"
+            "3 more are of files whose names the server does not know: the list without --file shows them\n");
+}
+
+TEST(ControlResult, StatusNamesTransportsThatAreOff) {
+  const std::string text = ResultText("status", {{"version", "penstock 1"},
+                                                 {"ready", true},
+                                                 {"listening", {{"rdma", Json::array()}, {"tcp", {"127.0.0.1:2049"}}}},
+                                                 {"rdma", Json::array()}});
+  EXPECT_TRUE(text.contains("\nrdma: off\ntcp: 127.0.0.1:2049\nEXPORTS")) << text;
+}
+
 TEST(ControlResult, StatusSaysWhyTheServerIsNotReady) {
   const std::string text = ResultText("status", {{"version", "penstock 1"},
                                                  {"pid", 7},
@@ -103,8 +126,10 @@ Json Counters(double operations, double read, double count, double sum) {
   };
   return {
       {"penstock_client_operations_total", {sample("client", "192.0.2.1", operations), sample("client", "rest", 5)}},
+      {"penstock_client_operation_seconds_total", {sample("client", "192.0.2.1", sum), sample("client", "rest", 7)}},
       {"penstock_client_read_bytes_total", {sample("client", "192.0.2.1", read)}},
       {"penstock_export_operations_total", {sample("export", "/data", operations)}},
+      {"penstock_export_operation_seconds_total", {sample("export", "/data", sum / 2)}},
       {"penstock_operation_seconds",
        {{{"labels", {{"program", "NFS"}, {"version", "3"}, {"operation", "READ"}}}, {"count", count}, {"sum", sum}}}}};
 }
@@ -113,11 +138,11 @@ TEST(ControlTop, ShowsWhatHasChangedPerSecond) {
   EXPECT_EQ(TopText(Counters(100, 0, 10, 1), Counters(300, 8 << 20, 30, 1.002), 2, 10),
             "100 operations, 4.0 MiB read, 0.0 MiB written per second\n"
             "\n"
-            "CLIENT     OPERATIONS/s  READ MiB/s  WRITTEN MiB/s\n"
-            "192.0.2.1           100         4.0            0.0\n"
+            "CLIENT     OPERATIONS/s  MEAN us  READ MiB/s  WRITTEN MiB/s\n"
+            "192.0.2.1           100     10.0         4.0            0.0\n"
             "\n"
-            "EXPORT  OPERATIONS/s  READ MiB/s  WRITTEN MiB/s\n"
-            "/data            100         0.0            0.0\n"
+            "EXPORT  OPERATIONS/s  MEAN us  READ MiB/s  WRITTEN MiB/s\n"
+            "/data            100      5.0         0.0            0.0\n"
             "\n"
             "OPERATION   PER SECOND  MEAN us\n"
             "NFS 3 READ          10    100.0\n");

@@ -29,10 +29,7 @@ std::shared_ptr<ClientTable::Client> ClientTable::Enter(const IpAddress& address
       ++others_->connections_;
       return others_;
     }
-    const ClientSums sums = (*oldest)->Sum();
-    gone_.operations += sums.operations;
-    gone_.read_octets += sums.read_octets;
-    gone_.written_octets += sums.written_octets;
+    gone_.Add((*oldest)->Sum());
     clients_.erase(oldest);
   }
   const auto& added = clients_.emplace_back(std::make_shared<Client>(loops_));

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "base/address.h"
+#include "base/timer.h"
 #include "metrics/counter.h"
 
 namespace penstock::metrics {
@@ -17,11 +18,14 @@ namespace penstock::metrics {
 // One client on one loop.
 struct alignas(64) ClientShare {
   Counter operations;
+  Counter nanoseconds;  // of its calls; a COMPOUND's time is that of its operations
   Counter read_octets;
   Counter written_octets;
 
-  void Record(uint64_t operation_count, uint64_t read, uint64_t written) {
+  // A call has ended. `duration` is that of the whole call.
+  void Record(uint64_t operation_count, Duration duration, uint64_t read, uint64_t written) {
     operations.Add(operation_count);
+    nanoseconds.Add(NanosecondsOf(duration));
     if (read > 0) read_octets.Add(read);
     if (written > 0) written_octets.Add(written);
   }
@@ -29,14 +33,23 @@ struct alignas(64) ClientShare {
 
 struct ClientSums {
   uint64_t operations = 0;
+  uint64_t nanoseconds = 0;
   uint64_t read_octets = 0;
   uint64_t written_octets = 0;
   size_t connections = 0;
 
   void Add(const ClientShare& share) {
     operations += share.operations.value();
+    nanoseconds += share.nanoseconds.value();
     read_octets += share.read_octets.value();
     written_octets += share.written_octets.value();
+  }
+  // Adds the counts of a client that has no connections.
+  void Add(const ClientSums& sums) {
+    operations += sums.operations;
+    nanoseconds += sums.nanoseconds;
+    read_octets += sums.read_octets;
+    written_octets += sums.written_octets;
   }
 };
 
@@ -77,9 +90,7 @@ class ClientTable {
     const std::lock_guard lock(mutex_);
     for (const auto& each : clients_) look(each->address_, each->Sum());
     ClientSums others = others_->Sum();
-    others.operations += gone_.operations;
-    others.read_octets += gone_.read_octets;
-    others.written_octets += gone_.written_octets;
+    others.Add(gone_);
     look(std::optional<IpAddress>(), others);
   }
 

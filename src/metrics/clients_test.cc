@@ -9,6 +9,8 @@
 namespace penstock::metrics {
 namespace {
 
+using namespace std::chrono_literals;
+
 IpAddress Host(size_t n) { return asio::ip::make_address(fmt::format("10.0.{}.{}", n / 250, n % 250 + 1)); }
 
 std::map<std::string, uint64_t> OperationsOf(const ClientTable& table) {
@@ -24,11 +26,12 @@ TEST(ClientTableTest, AddsUpTheSharesOfTheLoops) {
   const auto client = table.Enter(Host(0));
   EXPECT_EQ(table.Enter(Host(0)), client);
   EXPECT_EQ(table.Enter(asio::ip::make_address("::ffff:10.0.0.1")), client);
-  client->share(0).Record(1, 10, 0);
-  client->share(1).Record(2, 0, 5);
+  client->share(0).Record(1, 1us, 10, 0);
+  client->share(1).Record(2, 1ms, 0, 5);
   table.ForEach([&](const std::optional<IpAddress>& address, const ClientSums& sums) {
     if (!address) return;
     EXPECT_EQ(sums.operations, 3u);
+    EXPECT_EQ(sums.nanoseconds, 1'001'000u);
     EXPECT_EQ(sums.read_octets, 10u);
     EXPECT_EQ(sums.written_octets, 5u);
     EXPECT_EQ(sums.connections, 3u);
@@ -37,9 +40,9 @@ TEST(ClientTableTest, AddsUpTheSharesOfTheLoops) {
 
 TEST(ClientTableTest, CountsClientsWithoutRoomTogether) {
   ClientTable table(1);
-  for (size_t i = 0; i < ClientTable::kMost; ++i) table.Enter(Host(i))->share(0).Record(1, 0, 0);
+  for (size_t i = 0; i < ClientTable::kMost; ++i) table.Enter(Host(i))->share(0).Record(1, 1us, 0, 0);
   EXPECT_EQ(table.Enter(Host(1000)), table.others());
-  table.others()->share(0).Record(7, 0, 0);
+  table.others()->share(0).Record(7, 1us, 0, 0);
   const auto found = OperationsOf(table);
   EXPECT_EQ(found.size(), ClientTable::kMost + 1);
   EXPECT_EQ(found.at("other"), 7u);
@@ -50,8 +53,9 @@ TEST(ClientTableTest, AClientThatLeftFirstMakesRoomAndKeepsItsCounts) {
   std::vector<std::shared_ptr<ClientTable::Client>> clients;
   for (size_t i = 0; i < ClientTable::kMost; ++i) {
     clients.push_back(table.Enter(Host(i)));
-    clients.back()->share(0).Record(i + 1, 0, 0);
+    clients.back()->share(0).Record(i + 1, 1us, 0, 0);
   }
+  clients[5]->share(0).Record(0, 1s, 0, 0);
   table.Leave(*clients[5]);
   table.Leave(*clients[3]);
   EXPECT_NE(table.Enter(Host(1000)), table.others());
@@ -60,12 +64,15 @@ TEST(ClientTableTest, AClientThatLeftFirstMakesRoomAndKeepsItsCounts) {
   EXPECT_FALSE(found.contains(Host(5).to_string()));
   EXPECT_EQ(found.at(Host(3).to_string()), 4u);
   EXPECT_EQ(found.at(Host(1000).to_string()), 0u);
+  table.ForEach([&](const std::optional<IpAddress>& address, const ClientSums& sums) {
+    if (!address) EXPECT_EQ(sums.nanoseconds, 1'000'001'000u);
+  });
 }
 
 TEST(ClientTableTest, AClientThatReturnsGoesOnCounting) {
   ClientTable table(1);
   const auto client = table.Enter(Host(0));
-  client->share(0).Record(4, 0, 0);
+  client->share(0).Record(4, 1us, 0, 0);
   table.Leave(*client);
   EXPECT_EQ(table.Enter(Host(0)), client);
   EXPECT_EQ(OperationsOf(table).at(Host(0).to_string()), 4u);

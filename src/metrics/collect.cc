@@ -32,6 +32,7 @@ constexpr std::array<std::string_view, kConnectionEnds> kEndNames = {"client", "
 
 std::string Text(std::string_view text) { return std::string(text); }
 double Value(const Counter& counter) { return static_cast<double>(counter.value()); }
+double Seconds(uint64_t nanoseconds) { return static_cast<double>(nanoseconds) / 1e9; }
 
 struct OperationSums {
   LatencyCounts latency;
@@ -70,11 +71,12 @@ void CollectOperations(const Counts& counts, Families& to) {
 }
 
 struct ExportSums {
-  uint64_t operations = 0, read = 0, written = 0;
+  uint64_t operations = 0, nanoseconds = 0, read = 0, written = 0;
   std::array<uint64_t, kDiskFaults> faults{};
 
   void Add(const ExportCounts& counts) {
     operations += counts.operations.value();
+    nanoseconds += counts.nanoseconds.value();
     read += counts.read_octets.value();
     written += counts.written_octets.value();
     for (size_t i = 0; i < kDiskFaults; ++i) faults[i] += counts.faults[i].value();
@@ -103,36 +105,40 @@ void CollectExports(const Counts& counts, const ExportPaths& paths, Families& to
     });
   }
   Family operations{"penstock_export_operations_total", "Operations on files of an export", Type::kCounter};
+  Family seconds{"penstock_export_operation_seconds_total", "Time that these operations took", Type::kCounter};
   Family read{"penstock_export_read_bytes_total", "File data that clients have read", Type::kCounter};
   Family written{"penstock_export_written_bytes_total", "File data that clients have written", Type::kCounter};
   Family faults{"penstock_disk_faults_total", "Operations that failed because of the disk of an export",
                 Type::kCounter};
   for (const auto& [path, each] : sums) {
     operations.Add({{"export", path}}, static_cast<double>(each.operations));
+    seconds.Add({{"export", path}}, Seconds(each.nanoseconds));
     read.Add({{"export", path}}, static_cast<double>(each.read));
     written.Add({{"export", path}}, static_cast<double>(each.written));
     for (size_t i = 0; i < kDiskFaults; ++i) {
       faults.Add({{"export", path}, {"error", Text(kFaultNames[i])}}, static_cast<double>(each.faults[i]));
     }
   }
-  for (Family* each : {&operations, &read, &written, &faults}) to.push_back(std::move(*each));
+  for (Family* each : {&operations, &seconds, &read, &written, &faults}) to.push_back(std::move(*each));
 }
 
 void CollectClients(const Counts& counts, Families& to) {
   Family operations{"penstock_client_operations_total",
                     "Operations of a client; `other` are the clients without counters of their own, and UDP",
                     Type::kCounter};
+  Family seconds{"penstock_client_operation_seconds_total", "Time that these operations took", Type::kCounter};
   Family read{"penstock_client_read_bytes_total", "File data that a client has read", Type::kCounter};
   Family written{"penstock_client_written_bytes_total", "File data that a client has written", Type::kCounter};
   Family connections{"penstock_client_connections", "Open connections of a client that has made a call", Type::kGauge};
   counts.clients().ForEach([&](const std::optional<IpAddress>& address, const ClientSums& sums) {
     const Labels labels{{"client", address ? address->to_string() : "other"}};
     operations.Add(labels, static_cast<double>(sums.operations));
+    seconds.Add(labels, Seconds(sums.nanoseconds));
     read.Add(labels, static_cast<double>(sums.read_octets));
     written.Add(labels, static_cast<double>(sums.written_octets));
     connections.Add(labels, static_cast<double>(sums.connections));
   });
-  for (Family* each : {&operations, &read, &written, &connections}) to.push_back(std::move(*each));
+  for (Family* each : {&operations, &seconds, &read, &written, &connections}) to.push_back(std::move(*each));
 }
 
 void CollectConnections(const Counts& counts, Families& to) {

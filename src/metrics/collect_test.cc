@@ -38,9 +38,9 @@ TEST(CollectTest, AddsUpTheLoops) {
   counts->loop(0).Find({100003, 3, 0})->Get(6).Record(0, 15us);
   counts->loop(1).Find({100003, 3, 0})->Get(6).Record(0, 15us);
   counts->loop(1).Find({100003, 3, 0})->Get(6).Record(5, 15us);
-  counts->loop(0).exports.Get(1).Record(0, 10, 0);
-  counts->loop(1).exports.Get(1).Record(28, 0, 0);
-  counts->loop(1).exports.Get(2).Record(0, 0, 3);
+  counts->loop(0).exports.Get(1).Record(0, 1us, 10, 0);
+  counts->loop(1).exports.Get(1).Record(28, 2s, 0, 0);
+  counts->loop(1).exports.Get(2).Record(0, 1us, 0, 3);
   Families families;
   Collect(*counts, {{1, "/data"}, {3, "/idle"}}, families);
   const Labels read{{"program", "NFS"}, {"version", "3"}, {"operation", "READ"}};
@@ -51,6 +51,8 @@ TEST(CollectTest, AddsUpTheLoops) {
   EXPECT_EQ(Find(families, "penstock_operations_total", failed), 1);
   EXPECT_EQ(Find(families, "penstock_operation_seconds", read), 3);
   EXPECT_EQ(Find(families, "penstock_export_operations_total", {{"export", "/data"}}), 2);
+  EXPECT_DOUBLE_EQ(Find(families, "penstock_export_operation_seconds_total", {{"export", "/data"}}), 2.000001);
+  EXPECT_EQ(Find(families, "penstock_export_operation_seconds_total", {{"export", "/idle"}}), 0);
   EXPECT_EQ(Find(families, "penstock_export_read_bytes_total", {{"export", "/data"}}), 10);
   EXPECT_EQ(Find(families, "penstock_disk_faults_total", {{"export", "/data"}, {"error", "ENOSPC"}}), 1);
   EXPECT_EQ(Find(families, "penstock_export_written_bytes_total", {{"export", "removed:00000002"}}), 3);
@@ -64,9 +66,9 @@ TEST(CollectTest, CountsAnExportCompletelyOrAmongTheOthers) {
   ExportPaths paths;
   for (uint32_t id = 0; id < kExports; ++id) {
     paths[id] = "/" + std::to_string(id);
-    counts->loop(0).exports.Get(id).Record(0, 1, 0);
+    counts->loop(0).exports.Get(id).Record(0, 1us, 1, 0);
   }
-  for (uint32_t id = kExports; id-- > 0;) counts->loop(1).exports.Get(id).Record(0, 1, 0);
+  for (uint32_t id = kExports; id-- > 0;) counts->loop(1).exports.Get(id).Record(0, 1us, 1, 0);
   Families families;
   Collect(*counts, paths, families);
   for (uint32_t id = 0; id < kExports; ++id) {
@@ -78,8 +80,8 @@ TEST(CollectTest, CountsAnExportCompletelyOrAmongTheOthers) {
 
 TEST(CollectTest, LabelsOfExportsAreUtf8AndUnique) {
   const auto counts = MakeCounts();
-  counts->loop(0).exports.Get(1).Record(0, 1, 0);
-  counts->loop(0).exports.Get(2).Record(0, 2, 0);
+  counts->loop(0).exports.Get(1).Record(0, 1us, 1, 0);
+  counts->loop(0).exports.Get(2).Record(0, 1us, 2, 0);
   Families families;
   Collect(*counts, {{1, "/\xe9"}, {2, "/\xe8"}, {3, "/caf\xc3\xa9"}}, families);
   const auto read = [&](const char* label) {
@@ -98,7 +100,7 @@ TEST(CollectTest, ConnectionsWithoutACallTakeNoClientsPlace) {
     silent.push_back(recorder.Connect(Transport::kTcp, asio::ip::make_address("10.1.1." + std::to_string(i))));
   }
   const auto client = recorder.Connect(Transport::kTcp, asio::ip::make_address("10.2.2.2"));
-  client->client().Record(1, 0, 0);
+  client->client().Record(1, 1us, 0, 0);
   Families families;
   Collect(*counts, {}, families);
   EXPECT_EQ(Find(families, "penstock_client_operations_total", {{"client", "10.2.2.2"}}), 1);
@@ -116,7 +118,7 @@ TEST(CollectTest, CountsConnectionsByTheirEnds) {
   second->SetEnd(ConnectionEnd::kStop);
   second.reset();
   recorder.Refuse(Transport::kRdma, ConnectionRefusal::kAddressFull);
-  first->client().Record(2, 5, 0);
+  first->client().Record(2, 3ms, 5, 0);
   Families families;
   Collect(*counts, {}, families);
   EXPECT_EQ(Find(families, "penstock_connections", {{"transport", "tcp"}}), 1);
@@ -126,6 +128,7 @@ TEST(CollectTest, CountsConnectionsByTheirEnds) {
   EXPECT_EQ(Find(families, "penstock_connections_refused_total", {{"transport", "rdma"}, {"reason", "address_full"}}),
             1);
   EXPECT_EQ(Find(families, "penstock_client_operations_total", {{"client", "10.1.1.1"}}), 2);
+  EXPECT_DOUBLE_EQ(Find(families, "penstock_client_operation_seconds_total", {{"client", "10.1.1.1"}}), 0.003);
   EXPECT_EQ(Find(families, "penstock_client_connections", {{"client", "10.1.1.2"}}), 0);
 }
 

@@ -2,8 +2,11 @@
 // several counters may be of slightly different times.
 #pragma once
 
+#include <algorithm>
 #include <atomic>
 #include <cstdint>
+
+#include "base/timer.h"
 
 namespace penstock::metrics {
 
@@ -17,6 +20,11 @@ class Counter {
  private:
   std::atomic<uint64_t> value_{0};
 };
+
+// What a counter of times adds: they are sums of nanoseconds.
+constexpr uint64_t NanosecondsOf(Duration duration) {
+  return static_cast<uint64_t>(std::max<Duration::rep>(duration.count(), 0));
+}
 
 // Any thread adds. For events that are rare: connections, callbacks.
 class SharedCounter {

@@ -65,9 +65,8 @@ struct LatencyCounts {
 class LatencyHistogram {
  public:
   void Record(Duration duration) {
-    const int64_t nanoseconds = std::max<int64_t>(duration.count(), 0);
-    buckets_[LatencyBucket(nanoseconds)].Add();
-    nanoseconds_.Add(static_cast<uint64_t>(nanoseconds));
+    buckets_[LatencyBucket(duration.count())].Add();
+    nanoseconds_.Add(NanosecondsOf(duration));
   }
   LatencyCounts Read() const {
     LatencyCounts counts;

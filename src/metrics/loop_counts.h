@@ -118,12 +118,14 @@ constexpr std::optional<DiskFault> DiskFaultOf(uint32_t status) {
 
 struct ExportCounts {
   Counter operations;
+  Counter nanoseconds;  // of these operations
   Counter read_octets;
   Counter written_octets;
   std::array<Counter, kDiskFaults> faults;
 
-  void Record(uint32_t status, uint64_t read, uint64_t written) {
+  void Record(uint32_t status, Duration duration, uint64_t read, uint64_t written) {
     operations.Add();
+    nanoseconds.Add(NanosecondsOf(duration));
     if (status == 0) {
       if (read > 0) read_octets.Add(read);
       if (written > 0) written_octets.Add(written);

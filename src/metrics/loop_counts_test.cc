@@ -86,22 +86,23 @@ TEST(LoopCountsTest, CountsSurplusStatusesTogether) {
 TEST(LoopCountsTest, CountsExportsById) {
   NamedExports named;
   ExportTable table(named);
-  table.Get(7).Record(0, 100, 0);
-  table.Get(9).Record(0, 0, 50);
-  table.Get(7).Record(5, 100, 0);
+  table.Get(7).Record(0, 1us, 100, 0);
+  table.Get(9).Record(0, 1us, 0, 50);
+  table.Get(7).Record(5, 2ms, 100, 0);
   std::map<uint32_t, std::pair<uint64_t, uint64_t>> found;
   table.ForEach([&](std::optional<uint32_t> id, const ExportCounts& counts) {
     found[id.value_or(0)] = {counts.operations.value(), counts.read_octets.value()};
   });
   EXPECT_EQ(found[7], std::pair(uint64_t{2}, uint64_t{100}));
   EXPECT_EQ(found[9], std::pair(uint64_t{1}, uint64_t{0}));
+  EXPECT_EQ(table.Get(7).nanoseconds.value(), 2'001'000u);
   EXPECT_EQ(table.Get(7).faults[static_cast<size_t>(DiskFault::kIo)].value(), 1u);
 }
 
 TEST(LoopCountsTest, CountsSurplusExportsTogether) {
   NamedExports named;
   ExportTable table(named);
-  for (uint32_t id = 1; id <= NamedExports::kMost + 5; ++id) table.Get(id).Record(0, 0, 0);
+  for (uint32_t id = 1; id <= NamedExports::kMost + 5; ++id) table.Get(id).Record(0, 1us, 0, 0);
   uint64_t others = 0;
   table.ForEach([&](std::optional<uint32_t> id, const ExportCounts& counts) {
     if (!id) others = counts.operations.value();

@@ -135,10 +135,11 @@ void Count(const CallHeader& header, const CallContext& context, AcceptStatus st
     code = StatusIn(reply, operation.status_place());
   }
   const metrics::Clock& clock = counts.loop().clock();
-  operation.Record(code, clock.Between(notes.began, notes.ended > 0 ? notes.ended : clock.Now()));
-  counts.client().Record(notes.operations, notes.read_octets, notes.written_octets);
+  const Duration duration = clock.Between(notes.began, notes.ended > 0 ? notes.ended : clock.Now());
+  operation.Record(code, duration);
+  counts.client().Record(notes.operations, duration, notes.read_octets, notes.written_octets);
   if (notes.export_id)
-    counts.loop().exports.Get(*notes.export_id).Record(code, notes.read_octets, notes.written_octets);
+    counts.loop().exports.Get(*notes.export_id).Record(code, duration, notes.read_octets, notes.written_octets);
 }
 
 }  // namespace

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "nfs/v4/operations/lease.h"
+#include "server/statistics.h"
 
 namespace penstock::server {
 namespace {
@@ -16,12 +17,10 @@ constexpr Duration kAskLimit = std::chrono::seconds(1);
 }  // namespace
 
 Administration::Status Administration::GetStatus() {
-  std::vector<std::optional<Duration>> delays = server_.DelaysOfLoops(kAskLimit);
+  LoopDelays delays = server_.DelaysOfLoops(kAskLimit);
   std::string not_ready = server_.WhyNotReady();
-  const auto hung = std::ranges::find_if(delays, [](const auto& delay) { return !delay; });
-  if (not_ready.empty() && hung != delays.end()) {
-    not_ready = fmt::format("event loop {} does not answer", hung - delays.begin());
-  }
+  const std::optional<size_t> hung = FirstHung(delays);
+  if (not_ready.empty() && hung) not_ready = fmt::format("event loop {} does not answer", *hung);
   return {.not_ready = std::move(not_ready),
           .draining = server_.connections_->is_draining(),
           .in_grace = server_.nfs4_->InGrace(),
@@ -42,23 +41,39 @@ std::vector<nfs::v4::ShownClient> Administration::Clients() {
   return nfs::v4::ListClients(server_.nfs4_->services().state, home().Now());
 }
 
+std::vector<nfs::v4::ShownClient> Administration::ClientsWithCounts() {
+  auto clients = Clients();
+  nfs::v4::CountStates(server_.nfs4_->services().state, clients);
+  return clients;
+}
+
 std::vector<nfs::v4::ShownSession> Administration::Sessions() {
   return nfs::v4::ListSessions(server_.nfs4_->services().state);
 }
 
-std::vector<nfs::v4::ShownState> Administration::States(std::optional<nfs::v4::ClientId> client,
-                                                        nfs::v4::StateKind kind) {
-  return nfs::v4::ListStates(server_.nfs4_->services().state, home().Now(), kind, client);
+void Administration::VisitStates(const nfs::v4::StateFilter& filter,
+                                 const std::function<bool(nfs::v4::ShownState)>& look) {
+  nfs::v4::VisitStates(server_.nfs4_->services().state, home().Now(), filter, look);
 }
 
-std::string Administration::PathOf(const nfs::FileHandle& file) const {
+Administration::FilePath Administration::PathOf(const nfs::FileHandle& file) const {
   const auto table = server_.exports_.Get();
   const nfs::Export* const found = table->Find(file.export_id);
-  if (!found) return "(an export that has ended)";
+  if (!found) return {.text = "(an export that has ended)", .is_known = false};
   const std::string below = found->file_system().PathOf(file.object);
-  if (below.empty()) return fmt::format("{} (a file whose name is not known)", found->path());
-  if (found->path() == "/") return below;
-  return below == "/" ? found->path() : found->path() + below;
+  if (below.empty()) {
+    return {.text = fmt::format("{} (a file whose name is not known)", found->path()),
+            .is_known = false,
+            .within = found->path()};
+  }
+  if (found->path() == "/") return {.text = below};
+  return {.text = below == "/" ? found->path() : found->path() + below};
+}
+
+bool Administration::FilePath::MayBe(std::string_view path) const {
+  if (is_known) return text == path;
+  if (within.empty() || within == "/") return true;
+  return path.starts_with(within) && (path.size() == within.size() || path[within.size()] == '/');
 }
 
 SetupResult<bool> Administration::Evict(nfs::v4::ClientId client) {

@@ -3,8 +3,10 @@
 
 #include <cstddef>
 #include <filesystem>
+#include <functional>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "base/address.h"
@@ -39,12 +41,26 @@ class Administration {
 
   // A client of any version. Clients of versions 2 and 3 have no identity but their address.
   std::vector<rpc::ConnectionTable::Shown> Connections() const;
+  // Without the counts of their states.
   std::vector<nfs::v4::ShownClient> Clients();
+  // Sleeps between its steps: see nfs::v4::CountStates().
+  std::vector<nfs::v4::ShownClient> ClientsWithCounts();
   std::vector<nfs::v4::ShownSession> Sessions();
-  // The states of a kind, of one client or of all.
-  std::vector<nfs::v4::ShownState> States(std::optional<nfs::v4::ClientId> client, nfs::v4::StateKind kind);
-  // For people: the path of a file as clients see it, or at least that of its export. Waits for a disk.
-  std::string PathOf(const nfs::FileHandle& file) const;
+  // Calls look(state) for each state that passes the filter, until `look` returns false. Sleeps between its steps: see
+  // nfs::v4::VisitStates().
+  void VisitStates(const nfs::v4::StateFilter& filter, const std::function<bool(nfs::v4::ShownState)>& look);
+
+  struct FilePath {
+    std::string text{};    // for people
+    bool is_known = true;  // `text` is the path. Otherwise it tells the export, and that the path is not known
+    std::string within{};  // if the path is not known: the path of the export; empty if the export has ended
+
+    // Whether the file may have this path.
+    bool MayBe(std::string_view path) const;
+  };
+  // The path of a file as clients see it. It is not known if the file has no name any more, or none that the server has
+  // seen. Waits for a disk.
+  FilePath PathOf(const nfs::FileHandle& file) const;
 
   // Ends a client and all its state. Clients of version 4 may come back, but reclaim nothing. Returns false if there is
   // no such client, or if it is not confirmed and has no state. Waits for the disk. The error says why the client is

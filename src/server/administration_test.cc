@@ -4,6 +4,7 @@
 #include <gmock/gmock.h>
 
 #include <algorithm>
+#include <set>
 
 #include "rdma/trace/trace_reader_test_support.h"
 #include "server/test_server.h"
@@ -33,13 +34,21 @@ class AdministrationTest : public ServerTest {
     });
   }
   Administration Admin() { return Administration(*server_); }
+  std::vector<ShownState> States(StateKind kind, std::optional<std::set<nfs::v4::ClientId>> clients = {}) {
+    std::vector<ShownState> all;
+    Admin().VisitStates({kind, std::move(clients)}, [&](ShownState each) {
+      all.push_back(std::move(each));
+      return true;
+    });
+    return all;
+  }
 };
 
 TEST_P(AdministrationTest, ShowsAClientWithItsConnectionOpensAndLocks) {
   StartServer();
   const auto error = WithLockedFile([this](client::Mount&, client::File&) -> Task<client::Result<void>> {
     const auto connections = Admin().Connections();
-    const auto clients = Admin().Clients();
+    const auto clients = Admin().ClientsWithCounts();
     EXPECT_THAT(clients, SizeIs(1));
     const ShownClient& client = clients.at(0);
     EXPECT_TRUE(client.confirmed);
@@ -61,14 +70,16 @@ TEST_P(AdministrationTest, ShowsAClientWithItsConnectionOpensAndLocks) {
       };
       EXPECT_TRUE(std::ranges::any_of(connections, is_of_client));
     }
-    const auto opens = Admin().States({}, StateKind::kOpen);
-    const auto locks = Admin().States(client.id, StateKind::kLocks);
+    const auto opens = States(StateKind::kOpen);
+    const auto locks = States(StateKind::kLocks, std::set{client.id});
     EXPECT_THAT(opens, SizeIs(1));
-    EXPECT_EQ(Admin().PathOf(opens.at(0).file), "/tree/file");
+    const auto path = Admin().PathOf(opens.at(0).file);
+    EXPECT_EQ(path.text, "/tree/file");
+    EXPECT_TRUE(path.is_known);
     EXPECT_TRUE(opens.at(0).share.writes());
     EXPECT_THAT(locks, SizeIs(1));
     EXPECT_THAT(locks.at(0).ranges, testing::ElementsAre(nfs::v4::LockedRange{{0, 9}, true}));
-    EXPECT_THAT(Admin().States(nfs::v4::ClientId(4711), StateKind::kLocks), IsEmpty());
+    EXPECT_THAT(States(StateKind::kLocks, std::set{nfs::v4::ClientId(4711)}), IsEmpty());
     co_return client::Result<void>();
   });
   EXPECT_FALSE(error) << error->message;
@@ -82,7 +93,7 @@ TEST_P(AdministrationTest, AnEvictedClientLosesItsLockAndAnotherOneGetsIt) {
     EXPECT_THAT(clients, SizeIs(1));
     const auto evicted = Admin().Evict(clients.at(0).id);
     EXPECT_TRUE(evicted.value_or(false)) << (evicted ? "it was not there" : evicted.error().message);
-    EXPECT_THAT(Admin().States({}, StateKind::kLocks), IsEmpty());
+    EXPECT_THAT(States(StateKind::kLocks), IsEmpty());
     Workers workers(2);
     const auto other = co_await WithAnotherMount(mount, workers, [](client::Mount& theirs, Workers&) {
       return [](client::Mount& with) -> Task<client::Result<void>> {
@@ -106,12 +117,12 @@ TEST_P(AdministrationTest, AnEvictedClientLosesItsLockAndAnotherOneGetsIt) {
 TEST_P(AdministrationTest, RevokedLocksAreGoneAndTheOpenStays) {
   StartServer();
   const auto error = WithLockedFile([this](client::Mount&, client::File&) -> Task<client::Result<void>> {
-    const auto locks = Admin().States({}, StateKind::kLocks);
+    const auto locks = States(StateKind::kLocks);
     EXPECT_THAT(locks, SizeIs(1));
     EXPECT_TRUE(Admin().Revoke(locks.at(0).id));
     EXPECT_FALSE(Admin().Revoke(locks.at(0).id)) << "it is gone";
-    EXPECT_THAT(Admin().States({}, StateKind::kLocks), IsEmpty());
-    EXPECT_THAT(Admin().States({}, StateKind::kOpen), SizeIs(1));
+    EXPECT_THAT(States(StateKind::kLocks), IsEmpty());
+    EXPECT_THAT(States(StateKind::kOpen), SizeIs(1));
     co_return client::Result<void>();
   });
   EXPECT_FALSE(error) << error->message;

@@ -2,6 +2,7 @@
 
 #include <fmt/core.h>
 
+#include <algorithm>
 #include <condition_variable>
 #include <memory>
 #include <mutex>
@@ -121,6 +122,12 @@ LoopDelays AskLoops(std::span<Loop* const> loops, Duration limit) {
   std::unique_lock lock(answers->mutex);
   answers->all.wait_for(lock, limit, [&] { return answers->left == 0; });
   return answers->delays;
+}
+
+std::optional<size_t> FirstHung(const LoopDelays& delays) {
+  const auto hung = std::ranges::find_if(delays, [](const auto& delay) { return !delay; });
+  if (hung == delays.end()) return std::nullopt;
+  return hung - delays.begin();
 }
 
 Families CollectStatistics(const StatisticsSources& sources, bool ready, const LoopDelays& delays) {

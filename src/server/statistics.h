@@ -37,6 +37,8 @@ struct StatisticsSources {
 using LoopDelays = std::vector<std::optional<Duration>>;
 // Asks the loops, and waits for their answers. Any thread but those of the loops, which live on until this returns.
 LoopDelays AskLoops(std::span<Loop* const> loops, Duration limit);
+// Returns the index of the first loop that has not answered; nothing if all have.
+std::optional<size_t> FirstHung(const LoopDelays& delays);
 
 // Returns all metrics. `delays` has a value for each loop.
 metrics::Families CollectStatistics(const StatisticsSources& sources, bool ready, const LoopDelays& delays);

@@ -1,7 +1,6 @@
 // The pages for monitors and people: docs/metrics.md.
 #include <fmt/core.h>
 
-#include <algorithm>
 #include <chrono>
 #include <optional>
 #include <string_view>
@@ -86,10 +85,8 @@ std::string Server::DescribeLoad() const {
 // do not answer. The server may begin to stop meanwhile.
 std::optional<size_t> Server::FindHungLoop(Duration limit) const {
   if (phase_ != Phase::kServing) return std::nullopt;
-  const LoopDelays delays = DelaysOfLoops(limit);
-  const auto hung = std::ranges::find_if(delays, [](const auto& delay) { return !delay; });
-  if (hung == delays.end() || phase_ != Phase::kServing) return std::nullopt;
-  return hung - delays.begin();
+  const std::optional<size_t> hung = FirstHung(DelaysOfLoops(limit));
+  return phase_ == Phase::kServing ? hung : std::nullopt;
 }
 
 watch::Response Server::ShowHealth() {

@@ -75,7 +75,7 @@ def shows(scratch):
                 for words in ((), ("--client", client["id"]), ("--client", client["addresses"][0]), ("--file", "/data/big")):
                     result = scene.json("opens", *words)
                     assert result["complete"] and [each["path"] for each in result["states"]] == ["/data/big"], result
-                assert scene.json("opens", "--file", "/data/other")["states"] == []
+                assert scene.json("opens", "--file", "/data/other") == {"complete": True, "states": [], "unnamed": 0}
                 assert not scene.json("opens", "--limit", "0")["complete"]
                 assert any(each["number"] in session["connections"] for each in scene.json("connections"))
                 assert client["id"] in scene.ctl("clients") and "/data/big" in scene.ctl("opens")
@@ -85,11 +85,23 @@ def shows(scratch):
             [client] = scene.json("clients")
             assert client["version"] == "2 or 3" and "id" not in client, client
             copy.finish()
+        with scene.upload(TRANSPORTS[0]) as copy:
+            # A file without a name may be each one of its export.
+            os.unlink(f"{scene.folder}/big")
+            assert scene.json("opens", "--file", "/data/big") == {"complete": True, "states": [], "unnamed": 1}
+            assert scene.json("opens", "--file", "/elsewhere")["unnamed"] == 0
+            assert scene.ctl("opens", "--file", "/data/big").startswith("no opens\n1 more is of a file whose name"), "nothing is said"
+            [opened] = scene.json("opens")["states"]
+            assert "not known" in opened["path"] and "/data" in opened["path"], opened
+            copy.let_go()
         [export] = scene.json("exports")
         assert export["path"] == "/data" and export["clients"][0]["squash"] == "no_root_squash", export
         status = scene.json("status")
         assert status["ready"] and status["pid"] == scene.server.process.pid and status["exports"] == 1, status
         assert f"process {status['pid']}" in scene.ctl("status")
+    with Scene(scratch, "--listen-rdma=none") as scene:
+        assert scene.json("status")["listening"]["rdma"] == []
+        assert "\nrdma: off\n" in scene.ctl("status")
 
 
 def evicts(scratch):
@@ -244,6 +256,31 @@ def top(scratch):
                 watcher.terminate()
 
 
+def top_of_a_slow_disk(scratch):
+    """The mean latency of an export and of its client tells that the disk is slow."""
+    delay = 0.1  # of each operation on a file
+    make(f"{scratch}/small", 1000)
+    with Scene(scratch, f"--faults=any:slow={delay}s") as scene:
+        # In version 3 each operation on a file is a call of its own.
+        with subprocess.Popen(["sh", "-c", 'while "$0" cp -q "$1" "$2"; do :; done', PENSTOCK, f"{scratch}/small",
+                               scene.url("/small", TRANSPORTS[0], "3")]) as load:
+            try:
+                shown = {}  # seconds by name
+
+                def shows_both():
+                    rows = [line.split() for line in scene.ctl("top", "--interval=0.5", "--count=1").splitlines()]
+                    assert not [row for row in rows if row[:1] == ["CLIENT"] and row[1:4] != ["OPERATIONS/s", "MEAN", "us"]], rows
+                    found = {row[0]: float(row[2]) / 1e6 for row in rows if len(row) == 5 and row[0] in (ADDRESS, "/data")}
+                    shown.update(found)
+                    return len(found) == 2
+
+                wait_until(shows_both, "the client or the export is missing")
+            finally:
+                load.terminate()
+        # The client has called other programs as well, which need no disk.
+        assert delay / 2 < shown["/data"] < 60 and delay / 10 < shown[ADDRESS] < 60, shown
+
+
 def only_its_user(scratch):
     """Other users may not ask the server, unless their group is named. No server takes the socket of another one."""
     if os.getuid() != 0:
@@ -333,5 +370,6 @@ def ends_beside_a_command_that_hangs(scratch):
 
 if __name__ == "__main__":
     main({"shows": shows, "evicts": evicts, "revokes": revokes, "drains": drains, "grace": grace, "reloads": reloads,
-          "log_levels": log_levels, "traces": traces, "top": top, "only_its_user": only_its_user, "ends_with_its_server": ends_with_its_server,
+          "log_levels": log_levels, "traces": traces, "top": top, "top_of_a_slow_disk": top_of_a_slow_disk,
+          "only_its_user": only_its_user, "ends_with_its_server": ends_with_its_server,
           "ends_beside_a_command_that_hangs": ends_beside_a_command_that_hangs})

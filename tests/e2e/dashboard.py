@@ -81,6 +81,8 @@ def numbers(scratch):
                     const data = canvas.getContext('2d').getImageData(0, 0, canvas.width, canvas.height).data;
                     for (let i = 0; i < data.length; i += 4) colors.add(data[i] << 16 | data[i + 1] << 8 | data[i + 2]);
                     return colors.size; }})()""") > 5, chart
+            for table in ("clients", "exports"):
+                page.wait_for(f"[...document.querySelectorAll('#{table} tr[data-key]')].some(row => 0 < row.dataset.mean && row.dataset.mean < 60)")
             page.screenshot(f"{SCREENSHOTS}/load.png")
             load.stop()
             updates = page.value("Number(document.body.dataset.updates)")
@@ -100,6 +102,8 @@ def numbers(scratch):
                 for name in ("read", "written"):
                     total = sum(now[f"penstock_{label}_{name}_bytes_total"].values())
                     assert float(row[name]) == total > 0, (row, name, total)
+                total = now[f"penstock_{label}_operation_seconds_total"][((label, row["key"]),)]
+                assert abs(float(row["seconds"]) - total) < 1e-6 and total > 0, (row, total)
             assert page.value("document.getElementById('transport').innerText").count("\n") > 8
             assert not page.messages, page.messages
             assert page.requested == {at, f"{at}dashboard.json"}, page.requested

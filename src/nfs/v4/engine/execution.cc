@@ -51,13 +51,14 @@ void Execution::Count(nfs_opnum4 number) {
   metrics::LoopCounts& loop = compound_.call.peer.counts->loop();
   const metrics::Ticks now = loop.clock().Now();
   const auto status = static_cast<uint32_t>(status_);
-  counts_->Get(static_cast<uint32_t>(number)).Record(status, loop.clock().Between(counted_until_, now));
+  const Duration duration = loop.clock().Between(counted_until_, now);
+  counts_->Get(static_cast<uint32_t>(number)).Record(status, duration);
   counted_until_ = now;
   compound_.call.notes.ended = now;
   const metrics::CallNotes& notes = compound_.call.notes;
   if (compound_.current) {
     loop.exports.Get(compound_.current->in().id().value())
-        .Record(status, notes.read_octets - read_octets_, notes.written_octets - written_octets_);
+        .Record(status, duration, notes.read_octets - read_octets_, notes.written_octets - written_octets_);
   }
   read_octets_ = notes.read_octets;
   written_octets_ = notes.written_octets;

@@ -3,11 +3,33 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <chrono>
+#include <map>
+#include <thread>
+#include <utility>
 
 #include "base/texts.h"
 
 namespace penstock::nfs::v4 {
 namespace {
+
+// What one step may do while it holds the lock.
+constexpr size_t kSlotsOfAStep = 512;
+constexpr size_t kRangesOfAStep = 4096;  // or one more list of ranges
+
+constexpr auto kPause = std::chrono::microseconds(100);
+
+// Calls step(tables, at) with the tables locked, and with the slot to begin at. It returns the slot to go on with, or
+// nothing. Calls after() between the steps and after the last one, without the lock. It returns false to end.
+template <class Step, class After>
+void RunInSteps(State& state, Step step, After after) {
+  std::optional<size_t> at = 0;
+  while (true) {
+    at = state.Run([&](StateTables& tables) { return step(tables, *at); });
+    if (!after() || !at) return;
+    std::this_thread::sleep_for(kPause);
+  }
+}
 
 // The name in an exported name (RFC 2743 §3.2); empty if it is none.
 std::string_view NameIn(std::string_view exported) {
@@ -68,25 +90,22 @@ bool IsInEffect(const StateRecord& record) {
   return record.kind != StateKind::kLocks || !static_cast<const LockState&>(record).ranges.empty();
 }
 
-void CountStates(const Files& files, ShownClient& to) {
-  files.ForEachState(to.id, [&](const StateRecord& record) {
-    if (!IsInEffect(record)) return;
-    switch (record.kind) {
-      case StateKind::kOpen:
-        ++to.opens;
-        break;
-      case StateKind::kLocks:
-        ++to.locks;
-        break;
-      case StateKind::kDelegation:
-        ++to.delegations;
-        break;
-    }
-  });
+void Count(StateKind kind, ShownClient& to) {
+  switch (kind) {
+    case StateKind::kOpen:
+      ++to.opens;
+      break;
+    case StateKind::kLocks:
+      ++to.locks;
+      break;
+    case StateKind::kDelegation:
+      ++to.delegations;
+      break;
+  }
 }
 
-// All clients, without their states and connections.
-std::vector<ShownClient> ListWithoutStates(const StateTables& tables, TimePoint now) {
+// All clients, without their connections.
+std::vector<ShownClient> ListWithoutConnections(const StateTables& tables, TimePoint now) {
   std::vector<ShownClient> all;
   tables.clients.ForEach([&](const Client& client) {
     ShownClient& shown = all.emplace_back();
@@ -128,7 +147,7 @@ std::string ForPeople(const Principal& principal) {
 }
 
 std::vector<ShownClient> ListClients(State& state, TimePoint now) {
-  auto all = state.Run([&](StateTables& tables) { return ListWithoutStates(tables, now); });
+  auto all = state.Run([&](StateTables& tables) { return ListWithoutConnections(tables, now); });
   for (const ShownSession& session : ListSessions(state)) {
     const auto owner = std::ranges::find(all, session.client, &ShownClient::id);
     if (owner == all.end()) continue;
@@ -136,7 +155,6 @@ std::vector<ShownClient> ListClients(State& state, TimePoint now) {
       if (std::ranges::find(owner->connections, each) == owner->connections.end()) owner->connections.push_back(each);
     }
   }
-  for (ShownClient& each : all) state.Run([&](StateTables& tables) { CountStates(tables.files, each); });
   std::ranges::sort(all, {}, [](const ShownClient& each) { return each.id; });
   return all;
 }
@@ -178,27 +196,41 @@ std::vector<ShownSession> ListSessions(State& state) {
   });
 }
 
-std::vector<ShownState> ListStates(State& state, TimePoint now, StateKind kind, std::optional<ClientId> client) {
-  std::vector<ClientId> clients;
-  if (client) {
-    clients.push_back(*client);
-  } else {
-    clients = state.Run([](StateTables& tables) {
-      std::vector<ClientId> ids;
-      tables.files.ForEachClient([&](ClientId id) { ids.push_back(id); });
-      return ids;
-    });
-    std::ranges::sort(clients);
-  }
-  std::vector<ShownState> all;
-  for (const ClientId each : clients) {
-    state.Run([&](StateTables& tables) {
-      tables.files.ForEachState(each, [&](const StateRecord& record) {
-        if (record.kind == kind && IsInEffect(record)) all.push_back(Show(record, tables.files, now));
+void CountStates(State& state, std::vector<ShownClient>& clients) {
+  std::map<ClientId, ShownClient*> by_id;
+  for (ShownClient& each : clients) by_id[each.id] = &each;
+  RunInSteps(
+      state,
+      [&](StateTables& tables, size_t first) {
+        return tables.files.VisitStates(first, kSlotsOfAStep, [&](const StateRecord& record) {
+          const auto client = IsInEffect(record) ? by_id.find(record.client->id) : by_id.end();
+          if (client != by_id.end()) Count(record.kind, *client->second);
+          return true;
+        });
+      },
+      [] { return true; });
+}
+
+void VisitStates(State& state, TimePoint now, const StateFilter& filter, const std::function<bool(ShownState)>& look) {
+  std::vector<ShownState> found;  // in one step
+  RunInSteps(
+      state,
+      [&](StateTables& tables, size_t first) {
+        size_t ranges = 0;
+        return tables.files.VisitStates(first, kSlotsOfAStep, [&](const StateRecord& record) {
+          if (record.kind != filter.kind || !IsInEffect(record)) return true;
+          if (filter.clients && !filter.clients->contains(record.client->id)) return true;
+          found.push_back(Show(record, tables.files, now));
+          ranges += found.back().ranges.size();
+          return ranges < kRangesOfAStep;
+        });
+      },
+      [&] {
+        for (ShownState& each : std::exchange(found, {})) {
+          if (!look(std::move(each))) return false;
+        }
+        return true;
       });
-    });
-  }
-  return all;
 }
 
 }  // namespace penstock::nfs::v4

@@ -3,7 +3,9 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <optional>
+#include <set>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -65,11 +67,25 @@ struct ShownState {
   std::optional<Duration> recalled{};  // of a delegation: how long ago
 };
 
-// They lock the tables for a moment at a time, for each client. Any thread. Clients that come or go meanwhile may be
-// missing. The durations are those until `now`.
+// All functions lock the tables. They run on any thread. The durations are those until `now`.
+
+// The clients and hosts, without the counts of their states, in the order of their IDs.
 std::vector<ShownClient> ListClients(State& state, TimePoint now);
 std::vector<ShownSession> ListSessions(State& state);
-// The states of a kind that are in effect, of one client or of all.
-std::vector<ShownState> ListStates(State& state, TimePoint now, StateKind kind, std::optional<ClientId> client);
+
+struct StateFilter {
+  StateKind kind{};
+  std::optional<std::set<ClientId>> clients{};  // nothing: the states of all clients
+};
+
+// There may be a million states. The following functions visit them in steps. A step locks the tables for some hundred
+// states. Between two steps the functions sleep for a moment: without that, threads that wait for the lock would not
+// get it before the last step. So they must not run on a loop. They may miss states that come or go meanwhile.
+
+// Sets the counts of states.
+void CountStates(State& state, std::vector<ShownClient>& clients);
+// Calls look(shown) for each state that is in effect and passes the filter, until `look` returns false. The tables are
+// not locked then. The states come in no particular order.
+void VisitStates(State& state, TimePoint now, const StateFilter& filter, const std::function<bool(ShownState)>& look);
 
 }  // namespace penstock::nfs::v4

@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <functional>
 #include <optional>
+#include <utility>
 
 #include "base/timer.h"
 #include "nfs/v4/state/files/delegations.h"
@@ -60,12 +61,10 @@ class Files {
     for (const auto& [id, files] : records_.clients()) look(id);
   }
 
-  // Calls `look` with each record of a client, in the order in which it got them.
+  // Visits some of the records of all clients: see StateIdTable::Visit().
   template <class Look>
-  void ForEachState(ClientId client, Look look) const {
-    const ClientFiles* const files = records_.FindClient(client);
-    if (!files) return;
-    for (const StateRecord* const each : files->states) look(*each);
+  std::optional<size_t> VisitStates(size_t first, size_t slots, Look look) const {
+    return records_.Visit(first, slots, std::move(look));
   }
   // Revokes the open, with its locks, the locks, or the delegation that a stateid names; its seqid does not matter.
   // Returns false if it names none. The client gets NFS4ERR_ADMIN_REVOKED, or for a delegation that it can free

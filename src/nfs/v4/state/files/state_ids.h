@@ -100,6 +100,19 @@ class StateIdTable {
 
   size_t size() const { return size_; }
 
+  // Calls look(record) for the records of at most `slots` slots, from the slot `first` on, until it returns false.
+  // Returns the slot to go on with; nothing once all were visited. A record that stays keeps its slot: visits that go
+  // on one after another meet it once, whatever comes and goes between them.
+  template <class Look>
+  std::optional<size_t> Visit(size_t first, size_t slots, Look look) const {
+    const size_t end = slots_.size() - first > slots ? first + slots : slots_.size();
+    for (size_t at = first; at < end; ++at) {
+      const StateRecord* const record = slots_[at].record.get();
+      if (record && !look(*record)) return at + 1;
+    }
+    return end < slots_.size() ? std::optional(end) : std::nullopt;
+  }
+
  private:
   // The table remembers the Ending of the last states that ended, of this many at least.
   static constexpr size_t kRemembered = 4096;

@@ -9,6 +9,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <unordered_map>
 #include <utility>
 
@@ -74,6 +75,11 @@ class StateRecords {
   }
   // Finds the record that a stateid names, without a check of the presenter. Returns null if there is none.
   StateRecord* RecordOf(const nfs4::stateid4& id) const { return ids_.RecordOf(id); }
+  // StateIdTable::Visit()
+  template <class Look>
+  std::optional<size_t> Visit(size_t first, size_t slots, Look look) const {
+    return ids_.Visit(first, slots, std::move(look));
+  }
   // Finds the record that a stateid names, if it was given for `file`, by this handle; for any file if `file` is null.
   // The errors are those of StateIdTable::Find(), and NFS4ERR_DELEG_REVOKED (in version 4.0: NFS4ERR_ADMIN_REVOKED).
   Result<StateRecord*, nfs4::nfsstat4> FindRecord(const Presenter& who, const nfs4::stateid4& id,
