@@ -82,7 +82,8 @@ def numbers(scratch):
                     for (let i = 0; i < data.length; i += 4) colors.add(data[i] << 16 | data[i + 1] << 8 | data[i + 2]);
                     return colors.size; }})()""") > 5, chart
             for table in ("clients", "exports"):
-                page.wait_for(f"[...document.querySelectorAll('#{table} tr[data-key]')].some(row => 0 < row.dataset.mean && row.dataset.mean < 60)")
+                page.wait_for(f"[...document.querySelectorAll('#{table} tr[data-key]')].some("
+                              "row => 0 < row.dataset.mean && row.dataset.mean < 60)")
             page.screenshot(f"{SCREENSHOTS}/load.png")
             load.stop()
             updates = page.value("Number(document.body.dataset.updates)")
