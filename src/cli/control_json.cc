@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <chrono>
 #include <nlohmann/json.hpp>
 #include <utility>
@@ -88,12 +89,23 @@ Json JsonOf(const nfs::Export& exported) {
   Json clients = Json::array();
   for (const nfs::Admission& admission : exported.admissions()) {
     const nfs::ExportOptions& options = admission.options;
-    clients.push_back({{"clients", admission.clients.ToString()},
-                       {"access", options.read_only ? "ro" : "rw"},
-                       {"squash", SquashOf(options.squash)},
-                       {"sec", options.security.ToString()},
-                       {"xprtsec", options.protections.ToString()},
-                       {"ports", options.privileged_ports ? "secure" : "insecure"}});
+    const auto add = [&](const nfs::SecurityFlavors& flavors, bool read_only, nfs::Squash squash) {
+      clients.push_back({{"clients", admission.clients.ToString()},
+                         {"access", read_only ? "ro" : "rw"},
+                         {"squash", SquashOf(squash)},
+                         {"sec", flavors.ToString()},
+                         {"xprtsec", options.protections.ToString()},
+                         {"ports", options.privileged_ports ? "secure" : "insecure"}});
+    };
+    // Several "sec=" with options of their own are several entries.
+    nfs::SecurityFlavors others;
+    for (const nfs::SecurityFlavor flavor : options.security) {
+      if (std::ranges::none_of(options.by_flavor, [&](const auto& each) { return each.flavors.Has(flavor); })) {
+        others.Add(flavor);
+      }
+    }
+    if (!others.empty()) add(others, options.read_only, options.squash);
+    for (const auto& each : options.by_flavor) add(each.flavors, each.read_only, each.squash);
   }
   return {{"path", exported.path()}, {"referral", exported.is_referral()}, {"clients", std::move(clients)}};
 }

@@ -8,8 +8,11 @@
 #include <algorithm>
 #include <cstdint>
 #include <cstdio>
+#include <cstdlib>
 #include <filesystem>
+#include <ranges>
 #include <set>
+#include <sstream>
 #include <string>
 #include <string_view>
 #include <system_error>
@@ -18,6 +21,7 @@
 
 #include "base/address.h"
 #include "nfs/exports.h"
+#include "nfs_protocol/security_flavors.h"
 
 template <>
 struct fmt::formatter<penstock::SocketAddress> : fmt::ostream_formatter {};
@@ -59,11 +63,36 @@ std::string ClientsNameFor(const IpAddress& address) {
 // What follows the name of a transport in the mount options of a Linux client: "6" for an address of IPv6.
 std::string_view FamilyFor(const IpAddress& address) { return address.is_v6() && !address.is_unspecified() ? "6" : ""; }
 
+// Commands are printed for so many exports: a server may have thousands.
+constexpr size_t kShownExports = 3;
+
 // The mount option of an export that refuses connections without TLS, after a comma; empty for other exports.
 std::string_view TlsOptionFor(const nfs::Export& exported) {
   const nfs::Protections& protections = exported.admissions().front().options.protections;
   if (protections.Admits(rpc::Protection::kNone)) return "";
   return protections.IsOnlyMutualTls() ? ",xprtsec=mtls" : ",xprtsec=tls";
+}
+
+// The mount option of an export that takes no calls with sec=sys, after a comma; empty for other exports.
+std::string SecurityOptionFor(const nfs::Export& exported) {
+  const nfs::SecurityFlavors& flavors = exported.admissions().front().options.security;
+  if (flavors.Has(nfs::SecurityFlavor::kSys)) return "";
+  return fmt::format(",sec={}", nfs_protocol::NameOf(*flavors.begin()));
+}
+
+// How a shell finds this program.
+std::string ThisProgram() {
+  std::error_code error;
+  const std::filesystem::path self = std::filesystem::read_symlink("/proc/self/exe", error);
+  if (error) return "penstock";
+  const char* const path = std::getenv("PATH");
+  std::istringstream folders(path ? path : "");
+  for (std::string folder; std::getline(folders, folder, ':');) {
+    if (std::filesystem::equivalent(std::filesystem::path(folder) / self.filename(), self, error)) {
+      return self.filename().string();
+    }
+  }
+  return std::filesystem::proximate(self, error).string();
 }
 
 // Prints what the server offers beside NFS, and how.
@@ -84,14 +113,16 @@ void PrintOffers(const server::Server& server, const server::Options& options) {
   }
 }
 
-// Prints the commands that mount each export on a Linux client.
+// Prints the commands that mount the first exports on a Linux client.
 void PrintForLinux(const server::Server& server, const nfs::ExportTable& table) {
   const server::Addresses& at = server.addresses();
   fmt::print("On a Linux client, as root:\n");
   // Without a port of its own, MOUNT is at the port of TCP.
   const std::vector<SocketAddress>& mount = at.mount.empty() ? at.tcp : at.mount;
-  for (const auto& exported : table.all()) {
+  const auto& exports = table.all();
+  for (const auto& exported : exports | std::views::take(kShownExports)) {
     const std::string_view tls = TlsOptionFor(*exported);
+    const std::string more = SecurityOptionFor(*exported).append(tls);
     for (const auto& [transport, addresses] : {std::pair("rdma", &at.rdma), std::pair("tcp", &at.tcp)}) {
       if (addresses->empty() || (!tls.empty() && addresses == &at.rdma)) continue;
       const SocketAddress& shown = ShownOf(*addresses);
@@ -99,26 +130,25 @@ void PrintForLinux(const server::Server& server, const nfs::ExportTable& table) 
       const std::string_view family = FamilyFor(shown.address());
       const std::string protocol = fmt::format("{}{}", transport, family);
       const uint16_t port = shown.port();
-      fmt::print("  mount -t nfs -o vers=4.2,proto={},port={}{} {}:{} /mnt\n", protocol, port, tls, host,
+      fmt::print("  mount -t nfs -o vers=4.2,proto={},port={}{} {}:{} /mnt\n", protocol, port, more, host,
                  exported->path());
       if (exported->is_referral() || mount.empty()) continue;
       if (server.ports_can_be_found()) {
-        fmt::print("  mount -t nfs -o vers=3,proto={}{} {}:{} /mnt\n", protocol, tls, host, exported->path());
+        fmt::print("  mount -t nfs -o vers=3,proto={}{} {}:{} /mnt\n", protocol, more, host, exported->path());
       } else {
         // Without a port mapper a client does not find the lock manager.
         fmt::print("  mount -t nfs -o vers=3,proto={},port={},nolock,mountproto=tcp{},mountport={}{} {}:{} /mnt\n",
-                   protocol, port, family, ShownOf(mount).port(), tls, host, exported->path());
+                   protocol, port, family, ShownOf(mount).port(), more, host, exported->path());
       }
     }
   }
+  if (exports.size() > kShownExports) fmt::print("  and in the same way {} more\n", exports.size() - kShownExports);
 }
 
 // Prints commands of this program for the first export. Requires one.
 void PrintForThisProgram(const server::Server& server, const nfs::ExportTable& table) {
   const server::Addresses& at = server.addresses();
-  std::error_code error;
-  const std::filesystem::path self = std::filesystem::read_symlink("/proc/self/exe", error);
-  const std::string program = error ? "penstock" : std::filesystem::proximate(self, error).string();
+  const std::string program = ThisProgram();
   const auto& exports = table.all();
   const auto served = std::ranges::find_if(exports, [](const auto& each) { return !each->is_referral(); });
   const nfs::Export& shown = *(served == exports.end() ? exports.front() : *served);

@@ -58,19 +58,19 @@ struct MadeServer {
 constexpr auto kLogLimit = std::chrono::seconds(1);
 
 // Prints an error as PrintError() does, in its place among the lines of the log.
-int TellError(LogWriter& log, const std::string& message) {
-  log.Add(ErrorLine(message));
+int TellError(LogWriter& writer, const std::string& message) {
+  writer.Add(ErrorLine(message));
   return 1;
 }
 
 // Logs the warnings, and prints the errors. Fails if there is an error.
-SetupResult<void> Tell(const std::vector<Finding>& findings, LogWriter& log) {
+SetupResult<void> Tell(const std::vector<Finding>& findings, LogWriter& writer) {
   size_t errors = 0;
   for (const Finding& each : findings) {
     if (each.severity == Severity::kWarning) {
       log::warn("{}", ToString(each));
     } else {
-      TellError(log, ToString(each));
+      TellError(writer, ToString(each));
       ++errors;
     }
   }
@@ -79,7 +79,7 @@ SetupResult<void> Tell(const std::vector<Finding>& findings, LogWriter& log) {
 }
 
 SetupResult<MadeServer> MakeServer(const ServeOptions& arguments, const server::Options& options,
-                                   server::PassedSockets sockets, LogWriter& log) {
+                                   server::PassedSockets sockets, LogWriter& writer) {
   if (arguments.as_owner && fs::posix::ServedDirectories::ActsAsCallers()) {
     return std::unexpected(
         SetupError{"--as-owner is for a server without root's rights: this one acts as each client's user. To map all "
@@ -87,7 +87,7 @@ SetupResult<MadeServer> MakeServer(const ServeOptions& arguments, const server::
   }
   std::vector<Finding> findings;
   PENSTOCK_TRY(std::vector<nfs::ExportSpec> specs, ExportsOf(arguments, findings));
-  PENSTOCK_CHECK(Tell(findings, log));
+  PENSTOCK_CHECK(Tell(findings, writer));
   findings.clear();
   const std::filesystem::path wanted = arguments.state_directory;
   PENSTOCK_TRY(StateDirectory state_directory, StateDirectory::Open(wanted.empty() ? DefaultStateDirectory() : wanted));
@@ -97,7 +97,7 @@ SetupResult<MadeServer> MakeServer(const ServeOptions& arguments, const server::
   // log, because threads inherit the capabilities of the thread that starts them.
   ::umask(0);
   fs::posix::DropResourceOverride();
-  log.Start();
+  writer.Start();
 
   server::Parts parts{.state_directory = std::move(state_directory),
                       .pool = std::make_shared<Workers>(arguments.workers)};
@@ -113,7 +113,7 @@ SetupResult<MadeServer> MakeServer(const ServeOptions& arguments, const server::
           .other_descriptors = options.connections.connections + server::ListeningDescriptors(options, sockets)},
       arguments.faults, parts.audit);
   PENSTOCK_TRY(parts.exports, exports->Open(std::move(specs), findings));
-  PENSTOCK_CHECK(Tell(findings, log));
+  PENSTOCK_CHECK(Tell(findings, writer));
   parts.open_files = exports->directories().open_files();
   auto pool = parts.pool;
   parts.sockets = std::move(sockets);
@@ -182,7 +182,7 @@ struct Surroundings {
   // Takes over the options of the process.
   std::function<void(const ServeOptions&)> adopt;
   const std::string& version;
-  LogWriter& log;  // gets all that the server prints on stderr
+  LogWriter& writer;  // gets all that the server prints on stderr
 };
 
 // Makes what reloads the configuration, and executes the operator's commands.
@@ -222,7 +222,7 @@ RunningServer Steer(const ServeOptions& arguments, const Surroundings& with, Mad
 // Starts the server. LeaseSignals must block their signal already.
 SetupResult<RunningServer> StartServer(const ServeOptions& arguments, const server::Options& options,
                                        server::PassedSockets sockets, const Surroundings& with) {
-  PENSTOCK_TRY(MadeServer made, MakeServer(arguments, options, std::move(sockets), with.log));
+  PENSTOCK_TRY(MadeServer made, MakeServer(arguments, options, std::move(sockets), with.writer));
   PENSTOCK_TRY(auto control, OpenControl(arguments));
   if (!fs::posix::ServedDirectories::ActsAsCallers()) WarnOfMissingRights(arguments.as_owner);
   made.server->Start();
@@ -287,22 +287,22 @@ void WarnOfUnfinished(Ending waits_for, Duration limit) {
 // Runs the server until a signal stops it. Returns the exit code.
 int Serve(const ServeOptions& arguments, const Surroundings& with) {
   auto options = ServerOptionsOf(arguments);
-  if (!options) return TellError(with.log, options.error().message);
+  if (!options) return TellError(with.writer, options.error().message);
   WarnOfMissingSupport();
   auto sockets = TakePassedSockets();
-  if (!sockets) return TellError(with.log, sockets.error().message);
+  if (!sockets) return TellError(with.writer, sockets.error().message);
   // Made before any thread exists that could take the signals.
   asio::io_context context{1};
   StopSignals signals(context);
   LeaseSignals lease_signals(context);
   if (!arguments.nfs4_domain) options->nfs4.domain = idmap::FindDomain().name;
   auto running = StartServer(arguments, *options, *std::move(sockets), with);
-  if (!running) return TellError(with.log, running.error().message);
+  if (!running) return TellError(with.writer, running.error().message);
   server::Server& server = *running->made.server;
   lease_signals.TellTo(server);
   signals.ReloadBy([&reloads = *running->reloader] { reloads.RunLater("SIGHUP"); });
   // Who waits for "ready" may then read what was logged before.
-  with.log.Flush(kLogLimit);
+  with.writer.Flush(kLogLimit);
   PrintHowToMount(server, *options);
   NotifyReady(running->status());
   std::optional<LifeSigns> life_signs(
@@ -321,7 +321,7 @@ int Serve(const ServeOptions& arguments, const Surroundings& with) {
   if (audit && !audit->Finish(std::chrono::seconds(1))) {
     log::error("the audit log {} loses its last records: the disk is too slow", arguments.audit);
   }
-  with.log.Flush(kLogLimit);
+  with.writer.Flush(kLogLimit);
   // Threads that wait for a disk cannot be joined. Everything that a client was promised is on stable storage.
   std::_Exit(0);
 }
@@ -359,9 +359,9 @@ int ConfigureAndServe(const ServeArguments& arguments) {
     for (const Finding& mistake : made.error()) PrintFinding(mistake);
     return 1;
   }
-  const auto log = std::make_shared<LogWriter>(STDERR_FILENO);
-  const auto set_up_logging = [usual, log](const ServeOptions& options) {
-    SetUpLogging(LogSettingsOf(options, usual), log);
+  const auto writer = std::make_shared<LogWriter>(STDERR_FILENO);
+  const auto set_up_logging = [usual, writer](const ServeOptions& options) {
+    SetUpLogging(LogSettingsOf(options, usual), writer);
   };
   set_up_logging(made->options);
   for (const Finding& warning : made->warnings) log::warn("{}", ToString(warning));
@@ -374,9 +374,10 @@ int ConfigureAndServe(const ServeArguments& arguments) {
     if (!again) return std::unexpected(std::move(again).error());
     return std::move(again->options);
   };
-  const int code = Serve(made->options,
-                         {.configure = configure, .adopt = set_up_logging, .version = arguments.version, .log = *log});
-  log->End(kLogLimit);
+  const int code =
+      Serve(made->options,
+            {.configure = configure, .adopt = set_up_logging, .version = arguments.version, .writer = *writer});
+  writer->End(kLogLimit);
   return code;
 }
 

@@ -190,6 +190,12 @@ def reloads(scratch):
         assert failed.returncode == 1 and f"{table}:2: " in failed.stderr, failed.stderr
         assert "goes on with its old configuration" in failed.stderr
         assert len(scene.json("exports")) == 2
+        with open(table, "w") as file:
+            file.write(f"{scratch}/more *(sec=sys,rw,root_squash,sec=none,ro,all_squash)\n")
+        scene.ctl("reload")
+        [more] = [each for each in scene.json("exports") if each["path"] == f"{scratch}/more"]
+        shown = {(each["sec"], each["access"], each["squash"]) for each in more["clients"]}
+        assert shown == {("sys", "rw", "root_squash"), ("none", "ro", "all_squash")}, more
         open(table, "w").close()
         assert scene.ctl("reload") == f"the server no longer exports {scratch}/more\n"
         assert len(scene.json("exports")) == 1

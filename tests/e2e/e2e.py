@@ -112,6 +112,22 @@ def directory_argument(scratch):
             assert b"file" in ok("ls", server.url(path, transport)).split()
 
 
+def many_exports(scratch):
+    """The server prints the commands of the first exports, with what they require, and how many more there are."""
+    folders(scratch, "export")
+    exports = {f"/{name}": f"{scratch}/export" for name in "abcdef"} | {"/a": f"{scratch}/export:xprtsec=none,sec=none:sys",
+                                                                      "/b": f"{scratch}/export:sec=none"}
+    with Server(exports) as server:
+        said = "\n".join(server.lines)
+        shown = {path for _, _, path in re.findall(r"mount -t nfs -o (\S+) (\S+):(\S+) ", said)}
+        assert shown == {"/a", "/b", "/c"} and "and in the same way 3 more" in said, said
+        assert all((",sec=none " in line) == (":/b " in line) for line in server.lines if "mount -t nfs" in line), said
+    # A program that a shell finds by its name is called by its name.
+    path = f"{os.path.dirname(os.path.abspath(PENSTOCK))}:{os.environ['PATH']}"
+    with Server({"/": f"{scratch}/export"}, environment=os.environ | {"PATH": path}) as server:
+        assert any(line.startswith("  penstock ls 'nfs://") for line in server.lines), server.lines
+
+
 def bad_directory(scratch):
     serve_refused(scratch, f"{scratch}/absent", mentions=[f"{scratch}/absent"])
     make(f"{scratch}/file", 1)
@@ -460,6 +476,7 @@ def no_server(scratch):
 
 
 main({case.__name__: case for case in (
-    rdma, tcp, versions, directory_argument, bad_directory, directory_gone, rdma_choice, busy_port, no_permission, stops_cleanly, restarts_on_its_ports,
+    rdma, tcp, versions, directory_argument, many_exports,
+    bad_directory, directory_gone, rdma_choice, busy_port, no_permission, stops_cleanly, restarts_on_its_ports,
     read_only, squash, access_control_list, first_minute, squashed_root, program, networks, secure, reserved_ports, bench, full, memory_option,
     no_server)})
