@@ -21,7 +21,6 @@
 
 #include "base/address.h"
 #include "nfs/exports.h"
-#include "nfs_protocol/security_flavors.h"
 
 template <>
 struct fmt::formatter<penstock::SocketAddress> : fmt::ostream_formatter {};
@@ -77,7 +76,7 @@ std::string_view TlsOptionFor(const nfs::Export& exported) {
 std::string SecurityOptionFor(const nfs::Export& exported) {
   const nfs::SecurityFlavors& flavors = exported.admissions().front().options.security;
   if (flavors.Has(nfs::SecurityFlavor::kSys)) return "";
-  return fmt::format(",sec={}", nfs_protocol::NameOf(*flavors.begin()));
+  return fmt::format(",sec={}", nfs::SecurityFlavors{*flavors.begin()}.ToString());
 }
 
 // How a shell finds this program.
