@@ -12,6 +12,7 @@
 
 #include "base/bytes.h"
 #include "base/file_io.h"
+#include "base/log.h"
 
 namespace penstock {
 namespace {
@@ -32,6 +33,7 @@ std::error_code MakeDirectory(const stdfs::path& named) {
   const stdfs::path directory = named.has_filename() ? named : named.parent_path();  // without a slash at the end
   std::error_code error;
   if (stdfs::is_directory(directory, error)) return {};
+  error.clear();
   if (directory.has_parent_path()) stdfs::create_directories(directory.parent_path(), error);
   if (error) return error;
   if (::mkdir(directory.c_str(), 0700) == 0 || errno == EEXIST) return {};
@@ -40,14 +42,22 @@ std::error_code MakeDirectory(const stdfs::path& named) {
 
 // Whoever may write to the directory can replace the files in it, such as the key that signs file handles, unless the
 // sticky bit protects them. Others may list the directory: each file in it is its owner's alone.
+//
+// The rights of a group are taken away: platforms of containers give them to the group of a volume at each start.
 SetupResult<void> CheckRights(const stdfs::path& directory) {
   struct stat stat{};
   if (::stat(directory.c_str(), &stat) != 0) return std::unexpected(StateFileError("read", directory, errno));
   if ((stat.st_mode & (S_IWGRP | S_IWOTH)) == 0 || (stat.st_mode & S_ISVTX) != 0) return {};
+  const mode_t mode = stat.st_mode & 07777;
+  if ((mode & S_IWOTH) == 0 && stat.st_uid == ::geteuid() && ::chmod(directory.c_str(), mode & ~S_IWGRP) == 0) {
+    log::warn("the group {} can no longer write to the state directory {}, which has keys (mode {:04o} before)",
+              stat.st_gid, directory.string(), mode);
+    return {};
+  }
   return std::unexpected(SetupError{fmt::format(
       "other users may write to the state directory {} (mode {:04o}), and could replace the keys in it: run "
       "\"chmod go-w\" on it, or name a new directory below it with --state-dir, which penstock makes",
-      directory.string(), stat.st_mode & 07777)});
+      directory.string(), mode)});
 }
 
 }  // namespace

@@ -11,6 +11,8 @@
 #include <csignal>
 #include <fstream>
 
+#include "base/test_log.h"
+
 namespace penstock {
 namespace {
 
@@ -46,9 +48,30 @@ TEST_F(StateDirectoryTest, MakesADirectoryThatOnlyItsOwnerCanUse) {
   EXPECT_EQ(std::filesystem::status(scratch_ / "other").permissions(), std::filesystem::perms::owner_all);
 }
 
+TEST_F(StateDirectoryTest, MakesADirectoryInTheCurrentOne) {
+  const auto before = std::filesystem::current_path();
+  std::filesystem::current_path(scratch_);
+  EXPECT_EQ(RefusalOf("state"), "");
+  std::filesystem::current_path(before);
+  EXPECT_TRUE(std::filesystem::is_directory(scratch_ / "state"));
+}
+
+TEST_F(StateDirectoryTest, TakesTheRightToWriteFromTheGroupOfItsDirectory) {
+  std::filesystem::create_directories(directory());
+  for (const mode_t mode : {0770, 02775}) {
+    ASSERT_EQ(::chmod(directory().c_str(), mode), 0);
+    CapturedLog log;
+    EXPECT_EQ(RefusalOf(directory()), "");
+    EXPECT_THAT(log.TakeOne(), testing::HasSubstr("can no longer write to the state directory"));
+    struct stat stat{};
+    ASSERT_EQ(::stat(directory().c_str(), &stat), 0);
+    EXPECT_EQ(stat.st_mode & 07777, mode & ~020u);
+  }
+}
+
 TEST_F(StateDirectoryTest, RefusesADirectoryInWhichOthersMayReplaceFiles) {
   std::filesystem::create_directories(directory());
-  for (const mode_t mode : {0770, 0707, 02775, 0777}) {
+  for (const mode_t mode : {0707, 02777, 0777}) {
     ASSERT_EQ(::chmod(directory().c_str(), mode), 0);
     const auto opened = StateDirectory::Open(directory());
     ASSERT_FALSE(opened);

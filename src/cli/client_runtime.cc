@@ -152,7 +152,8 @@ int RunOnMounts(const std::vector<std::string>& urls, const ClientOptions& optio
 std::string ErrorLine(const std::string& message) { return fmt::format("penstock: {}\n", Printable(message)); }
 
 int PrintError(const std::string& message) {
-  fmt::print(stderr, "{}", ErrorLine(message));
+  // Not fmt::print(), which throws if stderr takes nothing.
+  std::fputs(ErrorLine(message).c_str(), stderr);
   return 1;
 }
 

@@ -10,7 +10,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <filesystem>
-#include <ranges>
+#include <optional>
 #include <set>
 #include <sstream>
 #include <string>
@@ -20,6 +20,7 @@
 #include <vector>
 
 #include "base/address.h"
+#include "cli/printable.h"
 #include "nfs/exports.h"
 
 template <>
@@ -72,11 +73,37 @@ std::string_view TlsOptionFor(const nfs::Export& exported) {
   return protections.IsOnlyMutualTls() ? ",xprtsec=mtls" : ",xprtsec=tls";
 }
 
-// The mount option of an export that takes no calls with sec=sys, after a comma; empty for other exports.
-std::string SecurityOptionFor(const nfs::Export& exported) {
+// The mount option of an export that takes no calls with sec=sys, after a comma; empty for other exports. Nothing if a
+// Linux client has no flavor that the export takes.
+std::optional<std::string> SecurityOptionFor(const nfs::Export& exported) {
   const nfs::SecurityFlavors& flavors = exported.admissions().front().options.security;
   if (flavors.Has(nfs::SecurityFlavor::kSys)) return "";
-  return fmt::format(",sec={}", nfs::SecurityFlavors{*flavors.begin()}.ToString());
+  for (const nfs::SecurityFlavor each : flavors) {
+    if (each != nfs::SecurityFlavor::kCcm) return fmt::format(",sec={}", nfs::SecurityFlavors{each}.ToString());
+  }
+  return std::nullopt;
+}
+
+bool IsPlain(char octet) {
+  return (octet >= '0' && octet <= '9') || (octet >= 'A' && octet <= 'Z') || (octet >= 'a' && octet <= 'z') ||
+         std::string_view("-._~/").contains(octet);
+}
+
+// A word that a shell takes as it is.
+std::string ShellWord(const std::string& text) {
+  if (std::ranges::all_of(text, [](char each) { return IsPlain(each) || each == ':'; })) return text;
+  std::string quoted = "'";
+  for (const char each : text) quoted += each == '\'' ? std::string("'\\''") : std::string(1, each);
+  return quoted + "'";
+}
+
+// The path of a URL, with escapes (RFC 3986 §2.1).
+std::string UrlPath(const std::string& path) {
+  std::string escaped;
+  for (const char each : path) {
+    escaped += IsPlain(each) ? std::string(1, each) : fmt::format("%{:02X}", static_cast<unsigned char>(each));
+  }
+  return escaped;
 }
 
 // How a shell finds this program.
@@ -84,14 +111,15 @@ std::string ThisProgram() {
   std::error_code error;
   const std::filesystem::path self = std::filesystem::read_symlink("/proc/self/exe", error);
   if (error) return "penstock";
-  const char* const path = std::getenv("PATH");
+  const char* const path = std::getenv("PATH");  // NOLINT(concurrency-mt-unsafe): no thread changes the environment
   std::istringstream folders(path ? path : "");
   for (std::string folder; std::getline(folders, folder, ':');) {
-    if (std::filesystem::equivalent(std::filesystem::path(folder) / self.filename(), self, error)) {
-      return self.filename().string();
-    }
+    const std::filesystem::path found = std::filesystem::path(folder) / self.filename();
+    if (!std::filesystem::exists(found, error)) continue;
+    if (std::filesystem::equivalent(found, self, error)) return self.filename().string();
+    break;  // another program of this name comes first
   }
-  return std::filesystem::proximate(self, error).string();
+  return ShellWord(std::filesystem::proximate(self, error).string());
 }
 
 // Prints what the server offers beside NFS, and how.
@@ -112,57 +140,77 @@ void PrintOffers(const server::Server& server, const server::Options& options) {
   }
 }
 
-// Prints the commands that mount the first exports on a Linux client.
-void PrintForLinux(const server::Server& server, const nfs::ExportTable& table) {
+// The commands that mount an export on a Linux client; none if it takes no client over these transports.
+std::vector<std::string> LinuxCommands(const server::Server& server, const nfs::Export& exported) {
+  const std::string_view tls = TlsOptionFor(exported);
+  const auto security = SecurityOptionFor(exported);
+  if (!security) return {};
+  const std::string more = *security + std::string(tls);
   const server::Addresses& at = server.addresses();
-  fmt::print("On a Linux client, as root:\n");
   // Without a port of its own, MOUNT is at the port of TCP.
   const std::vector<SocketAddress>& mount = at.mount.empty() ? at.tcp : at.mount;
-  const auto& exports = table.all();
-  for (const auto& exported : exports | std::views::take(kShownExports)) {
-    const std::string_view tls = TlsOptionFor(*exported);
-    const std::string more = SecurityOptionFor(*exported).append(tls);
-    for (const auto& [transport, addresses] : {std::pair("rdma", &at.rdma), std::pair("tcp", &at.tcp)}) {
-      if (addresses->empty() || (!tls.empty() && addresses == &at.rdma)) continue;
-      const SocketAddress& shown = ShownOf(*addresses);
-      const std::string host = ClientsNameFor(shown.address());
-      const std::string_view family = FamilyFor(shown.address());
-      const std::string protocol = fmt::format("{}{}", transport, family);
-      const uint16_t port = shown.port();
-      fmt::print("  mount -t nfs -o vers=4.2,proto={},port={}{} {}:{} /mnt\n", protocol, port, more, host,
-                 exported->path());
-      if (exported->is_referral() || mount.empty()) continue;
-      if (server.ports_can_be_found()) {
-        fmt::print("  mount -t nfs -o vers=3,proto={}{} {}:{} /mnt\n", protocol, more, host, exported->path());
-      } else {
-        // Without a port mapper a client does not find the lock manager.
-        fmt::print("  mount -t nfs -o vers=3,proto={},port={},nolock,mountproto=tcp{},mountport={}{} {}:{} /mnt\n",
-                   protocol, port, family, ShownOf(mount).port(), more, host, exported->path());
-      }
+  std::vector<std::string> commands;
+  for (const auto& [transport, addresses] : {std::pair("rdma", &at.rdma), std::pair("tcp", &at.tcp)}) {
+    if (addresses->empty() || (!tls.empty() && addresses == &at.rdma)) continue;
+    const SocketAddress& shown = ShownOf(*addresses);
+    const std::string_view family = FamilyFor(shown.address());
+    const std::string protocol = fmt::format("{}{}", transport, family);
+    const std::string from = ShellWord(fmt::format("{}:{}", ClientsNameFor(shown.address()), exported.path()));
+    const uint16_t port = shown.port();
+    commands.push_back(fmt::format("mount -t nfs -o vers=4.2,proto={},port={}{} {} /mnt", protocol, port, more, from));
+    if (exported.is_referral() || mount.empty()) continue;
+    if (server.ports_can_be_found()) {
+      commands.push_back(fmt::format("mount -t nfs -o vers=3,proto={}{} {} /mnt", protocol, more, from));
+    } else {
+      // Without a port mapper a client does not find the lock manager.
+      commands.push_back(
+          fmt::format("mount -t nfs -o vers=3,proto={},port={},nolock,mountproto=tcp{},mountport={}{} {} /mnt",
+                      protocol, port, family, ShownOf(mount).port(), more, from));
     }
   }
-  if (exports.size() > kShownExports) fmt::print("  and in the same way {} more\n", exports.size() - kShownExports);
+  return commands;
 }
 
-// Prints commands of this program for the first export. Requires one.
+// Prints the commands that mount the first exports on a Linux client.
+void PrintForLinux(const server::Server& server, const nfs::ExportTable& table) {
+  std::vector<std::string> commands;
+  size_t exports = 0;
+  for (const auto& exported : table.all()) {
+    if (exports == kShownExports) break;
+    if (Printable(exported->path()) != exported->path()) continue;  // nobody can type it
+    const auto found = LinuxCommands(server, *exported);
+    if (found.empty()) continue;
+    ++exports;
+    commands.insert(commands.end(), found.begin(), found.end());
+  }
+  if (commands.empty()) return;
+  fmt::print("On a Linux client, as root:\n");
+  for (const std::string& each : commands) fmt::print("  {}\n", each);
+  const size_t others = table.all().size() - exports;
+  if (others > 0) fmt::print("There are {} more exports: penstock ctl exports\n", others);
+}
+
+// Prints commands of this program for the first export that it can reach.
 void PrintForThisProgram(const server::Server& server, const nfs::ExportTable& table) {
   const server::Addresses& at = server.addresses();
-  const std::string program = ThisProgram();
-  const auto& exports = table.all();
-  const auto served = std::ranges::find_if(exports, [](const auto& each) { return !each->is_referral(); });
-  const nfs::Export& shown = *(served == exports.end() ? exports.front() : *served);
-  const std::string path = shown.path();
+  const auto is_reached = [&](const auto& each) {
+    return !each->is_referral() && (TlsOptionFor(*each).empty() || !at.tcp.empty());
+  };
+  const auto found = std::ranges::find_if(table.all(), is_reached);
+  if (found == table.all().end()) return;
+  const nfs::Export& shown = **found;
   const std::string_view tls = TlsOptionFor(shown);
-  const bool by_rdma = !at.rdma.empty() && (tls.empty() || at.tcp.empty());
+  const bool by_rdma = !at.rdma.empty() && tls.empty();
   const SocketAddress& place = ShownOf(by_rdma ? at.rdma : at.tcp);
-  const std::string host = ClientsNameFor(place.address());
-  const uint16_t port = place.port();
   const std::string how = by_rdma       ? "proto=rdma"
                           : tls.empty() ? "proto=tcp"
                                         : fmt::format("proto=tcp&{}", tls.substr(1));
+  const std::string url =
+      fmt::format("nfs://{}:{}{}", ClientsNameFor(place.address()), place.port(), UrlPath(shown.path()));
+  const std::string program = ThisProgram();
   fmt::print("With this program, as any user:\n");
-  fmt::print("  {} ls 'nfs://{}:{}{}?{}'\n", program, host, port, path, how);
-  fmt::print("  {} cp FILE 'nfs://{}:{}{}{}FILE?{}'\n", program, host, port, path, path.ends_with('/') ? "" : "/", how);
+  fmt::print("  {} ls '{}?{}'\n", program, url, how);
+  fmt::print("  {} cp FILE '{}{}FILE?{}'\n", program, url, url.ends_with('/') ? "" : "/", how);
 }
 
 }  // namespace
@@ -171,12 +219,9 @@ void PrintHowToMount(const server::Server& server, const server::Options& option
   PrintWhere(server);
   PrintOffers(server, options);
   const auto table = server.exports().Get();
+  if (table->all().empty()) fmt::print("Nothing is exported yet: SIGHUP reads the exports again\n");
   PrintForLinux(server, *table);
-  if (table->all().empty()) {
-    fmt::print("Nothing is exported yet: SIGHUP reads the exports again\n");
-  } else {
-    PrintForThisProgram(server, *table);
-  }
+  PrintForThisProgram(server, *table);
   fmt::print("ready\n");
   std::fflush(stdout);
 }

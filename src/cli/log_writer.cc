@@ -123,7 +123,7 @@ struct LogWriter::Shared {
 
 LogWriter::LogWriter(int file, size_t most_octets) : shared_(std::make_shared<Shared>(file, most_octets)) {}
 
-LogWriter::~LogWriter() { End({}); }
+LogWriter::~LogWriter() { End(Duration::zero()); }
 
 void LogWriter::Start() {
   const std::lock_guard lock(shared_->mutex);
@@ -137,7 +137,11 @@ void LogWriter::SetFormat(LogFormat format) {
   shared_->format = format;
 }
 
-void LogWriter::Add(std::string line) {
+void LogWriter::Add(std::string line) { Add(std::move(line), false); }
+
+void LogWriter::AddAnyway(std::string line) { Add(std::move(line), true); }
+
+void LogWriter::Add(std::string line, bool anyway) {
   Shared& shared = *shared_;
   const std::lock_guard lock(shared.mutex);
   if (shared.ends) return;
@@ -148,7 +152,7 @@ void LogWriter::Add(std::string line) {
   }
   // Once messages are lost, wait for room for many, so that few lines tell of lost ones.
   const size_t most = shared.lost > 0 && shared.error == 0 ? shared.most_octets / 2 : shared.most_octets;
-  if (shared.octets + line.size() > most) return shared.Lose(1, 0);
+  if (!anyway && shared.octets + line.size() > most) return shared.Lose(1, 0);
   shared.PushLost();
   shared.Push({.line = std::move(line)});
   shared.changed.notify_all();
@@ -164,14 +168,17 @@ bool LogWriter::Flush(Duration limit) {
                                  [&shared, last = shared.pushed] { return shared.done >= last || shared.has_ended; });
 }
 
-bool LogWriter::End(Duration limit) {
+bool LogWriter::End(std::optional<Duration> limit) {
   if (!thread_.joinable()) return true;
   {
     Shared& shared = *shared_;
     std::unique_lock lock(shared.mutex);
     shared.ends = true;
     shared.changed.notify_all();
-    if (!shared.changed.wait_for(lock, limit, [&shared] { return shared.has_ended; })) {
+    const auto has_ended = [&shared] { return shared.has_ended; };
+    if (!limit) {
+      shared.changed.wait(lock, has_ended);
+    } else if (!shared.changed.wait_for(lock, *limit, has_ended)) {
       thread_.detach();
       return false;
     }

@@ -7,6 +7,7 @@
 
 #include <cstddef>
 #include <memory>
+#include <optional>
 #include <string>
 #include <thread>
 
@@ -36,15 +37,18 @@ class LogWriter {
   // Writes `line`, which includes its end, after those that were added before. Does not wait for the file once the
   // thread runs.
   void Add(std::string line);
+  // The same for a line that is not lost, however many wait: the reason why the program ends.
+  void AddAnyway(std::string line);
   // Waits until all lines that were added before are written or lost, up to `limit`. Returns false if some are left.
   bool Flush(Duration limit);
-  // Does the same, and then ends the thread: lines that are added later are lost. If this returns false, the thread
-  // still waits for the file, and may write until the process ends.
-  bool End(Duration limit);
+  // Does the same, without a limit if there is none, and then ends the thread: lines that are added later are lost. If
+  // this returns false, the thread still waits for the file, and may write until the process ends.
+  bool End(std::optional<Duration> limit);
 
  private:
   struct Shared;
   static void Run(Shared& shared);
+  void Add(std::string line, bool anyway);
 
   const std::shared_ptr<Shared> shared_;  // with the thread, which may live longer
   std::thread thread_;

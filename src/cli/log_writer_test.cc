@@ -116,6 +116,19 @@ class LogWriterTest : public testing::Test {
   void (*const before_)(int);
 };
 
+TEST_F(LogWriterTest, TheReasonOfAnEndIsNotLostAndIsWaitedFor) {
+  writer_->Start();
+  FillThePipe();
+  for (int i = kFills; i < kMany; ++i) writer_->Add(Numbered(i));
+  writer_->AddAnyway("the reason\n");
+  std::thread reader([&] {
+    std::this_thread::sleep_for(kShort);
+    EXPECT_THAT(ReadUntil("the reason\n"), EndsWith("the reason\n"));
+  });
+  EXPECT_TRUE(writer_->End(std::nullopt));
+  reader.join();
+}
+
 TEST_F(LogWriterTest, KeepsTheOrderOfLinesBeforeAndAfterItsThreadStarts) {
   writer_->Add("one\n");
   EXPECT_EQ(ReadSome(), "one\n") << "written by the caller";

@@ -59,7 +59,7 @@ constexpr auto kLogLimit = std::chrono::seconds(1);
 
 // Prints an error as PrintError() does, in its place among the lines of the log.
 int TellError(LogWriter& writer, const std::string& message) {
-  writer.Add(ErrorLine(message));
+  writer.AddAnyway(ErrorLine(message));
   return 1;
 }
 
@@ -92,12 +92,9 @@ SetupResult<MadeServer> MakeServer(const ServeOptions& arguments, const server::
   const std::filesystem::path wanted = arguments.state_directory;
   PENSTOCK_TRY(StateDirectory state_directory, StateDirectory::Open(wanted.empty() ? DefaultStateDirectory() : wanted));
 
-  // fs::posix::FileSystem requires these two settings of the process. The directories that StateDirectory::Open() may
-  // have made must still get the user's mask, so this comes after it. It comes before the pool and the thread of the
-  // log, because threads inherit the capabilities of the thread that starts them.
+  // fs::posix::FileSystem requires this setting of the process. The directories that StateDirectory::Open() may have
+  // made must still get the user's mask, so this comes after it.
   ::umask(0);
-  fs::posix::DropResourceOverride();
-  writer.Start();
 
   server::Parts parts{.state_directory = std::move(state_directory),
                       .pool = std::make_shared<Workers>(arguments.workers)};
@@ -286,12 +283,16 @@ void WarnOfUnfinished(Ending waits_for, Duration limit) {
 
 // Runs the server until a signal stops it. Returns the exit code.
 int Serve(const ServeOptions& arguments, const Surroundings& with) {
+  // fs::posix::FileSystem requires this. It comes before any thread: threads inherit the capabilities of the thread
+  // that starts them.
+  fs::posix::DropResourceOverride();
+  with.writer.Start();
   auto options = ServerOptionsOf(arguments);
   if (!options) return TellError(with.writer, options.error().message);
   WarnOfMissingSupport();
   auto sockets = TakePassedSockets();
   if (!sockets) return TellError(with.writer, sockets.error().message);
-  // Made before any thread exists that could take the signals.
+  // Made before any thread exists that could take the signals: that of the log takes none.
   asio::io_context context{1};
   StopSignals signals(context);
   LeaseSignals lease_signals(context);
@@ -340,7 +341,7 @@ struct ServeArguments {
 };
 
 void PrintFinding(const Finding& finding) {
-  fmt::print(stderr, "{}{}\n", finding.file.empty() ? "penstock: " : "", ToString(finding));
+  std::fputs(fmt::format("{}{}\n", finding.file.empty() ? "penstock: " : "", ToString(finding)).c_str(), stderr);
 }
 
 // Reads the configuration file and makes the options of the server.
@@ -377,7 +378,12 @@ int ConfigureAndServe(const ServeArguments& arguments) {
   const int code =
       Serve(made->options,
             {.configure = configure, .adopt = set_up_logging, .version = arguments.version, .writer = *writer});
-  writer->End(kLogLimit);
+  // Why the server does not start is worth waiting for; a signal ends the program.
+  if (code != 0) {
+    writer->End(std::nullopt);
+  } else {
+    writer->End(kLogLimit);
+  }
   return code;
 }
 

@@ -181,8 +181,8 @@ void HostNames::Prepare(const std::vector<ClientSpec>& specs) {
   progress->left = hosts.size();
   for (const std::string& name : hosts) {
     pool_->Post([this, name, progress] {
-      bool complete = true;
-      Resolve(name, complete);
+      Answers answers;
+      Resolve(name, answers);
       const std::lock_guard lock(progress->mutex);
       if (--progress->left == 0) progress->all.notify_all();
     });
@@ -227,30 +227,38 @@ Task<> HostNames::Load(Loop* loop, IpAddress address, ClientKey client) {
   co_await Awaiter{*this, host, client, loop};
 }
 
-std::vector<IpAddress> HostNames::Resolve(const std::string& name, bool& complete) {
+std::vector<IpAddress> HostNames::Resolve(const std::string& name, Answers& answers) {
   {
     const std::lock_guard lock(mutex_);
     const TimePoint now = now_();
     if (const auto found = resolved_.find(name); found != resolved_.end()) {
       Resolved& known = found->second;
       if (known.until > now) {
-        if (!known.complete) complete = false;
+        if (known.knowledge == Knowledge::kNoAnswer) answers.complete = false;
+        if (known.knowledge == Knowledge::kOld) answers.is_old = true;
         return known.addresses;
       }
-      if (known.until + settings_.oldest >= now) known.until = now + settings_.again_after;
+      if (known.knowledge == Knowledge::kAnswered && known.answered + settings_.oldest >= now) {
+        known.knowledge = Knowledge::kOld;
+        known.until = now + settings_.again_after;
+      }
     }
   }
   auto addresses = database_.AddressesOf(name);
   const std::lock_guard lock(mutex_);
+  const TimePoint now = now_();
   Resolved& entry = resolved_[name];
-  entry.complete = addresses.has_value();
   if (addresses) {
     entry.addresses = *std::move(addresses);
+    entry.answered = now;
+    entry.knowledge = Knowledge::kAnswered;
     // An operator may be about to add the name.
-    entry.until = now_() + (entry.addresses.empty() ? settings_.again_after : settings_.known_for);
+    entry.until = now + (entry.addresses.empty() ? settings_.again_after : settings_.known_for);
   } else {
-    complete = false;
-    entry.until = now_() + settings_.again_after;
+    answers.complete = false;
+    if (entry.answered + settings_.oldest < now) entry.addresses.clear();
+    entry.knowledge = Knowledge::kNoAnswer;
+    entry.until = now + settings_.again_after;
   }
   return entry.addresses;
 }
@@ -264,7 +272,7 @@ HostNames::Answers HostNames::Ask(const IpAddress& address) {
     answers.version = version_;
   }
   for (const std::string& name : questions->hosts) {
-    const auto addresses = Resolve(name, answers.complete);
+    const auto addresses = Resolve(name, answers);
     if (std::ranges::find(addresses, address) != addresses.end()) answers.facts.hosts.insert(name);
   }
   if (!questions->names && questions->netgroups.empty()) return answers;
@@ -319,7 +327,7 @@ void HostNames::Keep(const IpAddress& address, Answers answers) {
     Entry& entry = Insert(address);
     entry.facts = std::make_shared<const HostFacts>(std::move(facts));
     entry.answers = answers.version;
-    entry.until = now + (answers.complete ? settings_.known_for : settings_.again_after);
+    entry.until = now + (answers.complete && !answers.is_old ? settings_.known_for : settings_.again_after);
     if (const auto asked = under_way_.find(address); asked != under_way_.end()) {
       waiting = std::move(asked->second);
       under_way_.erase(asked);

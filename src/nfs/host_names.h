@@ -107,14 +107,18 @@ class HostNames {
     uint64_t answers = 0;  // the version of the questions that `facts` answer
   };
   using Entries = std::map<IpAddress, Entry>;
+  // What is known of a name now. One caller has the answer of the database; others may get what was known before it.
+  enum class Knowledge : uint8_t { kAnswered, kOld, kNoAnswer };
   struct Resolved {
     std::vector<IpAddress> addresses;
     TimePoint until;
-    bool complete = true;  // whether the database has answered the last question
+    TimePoint answered;  // when the database answered last; if it never did, there are no addresses
+    Knowledge knowledge = Knowledge::kNoAnswer;
   };
   struct Answers {
     HostFacts facts;
     bool complete = true;
+    bool is_old = false;  // a part is of an earlier answer, and another caller is asking again
     uint64_t version = 0;
   };
 
@@ -124,8 +128,9 @@ class HostNames {
   Entry& Insert(const IpAddress& address);
   Answers Ask(const IpAddress& address);
   // The addresses of one of the exports' host names; remembered, because every address asks. While one caller asks
-  // again, others get the addresses that were known: a slow name server does not make them wait.
-  std::vector<IpAddress> Resolve(const std::string& name, bool& complete);
+  // again, others get the addresses that were known: a slow name server does not make them wait. Addresses that the
+  // database gave longer than Settings::oldest ago are not used.
+  std::vector<IpAddress> Resolve(const std::string& name, Answers& answers);
   void Keep(const IpAddress& address, Answers answers);
 
   HostDatabase& database_;

@@ -222,6 +222,37 @@ TEST_F(HostNamesTest, OldAddressesOfAHostNameAreNotUsedWhileItIsLookedUpAgain) {
   EXPECT_FALSE(is_known);
 }
 
+TEST_F(HostNamesTest, AClientThatGotOldAddressesIsLookedUpAgainSoon) {
+  const IpAddress other = asio::ip::make_address("192.0.2.2");
+  database.addresses["a.lab.example"] = {address, other};
+  LookFor({"a.lab.example"});
+  EXPECT_TRUE(Has("a.lab.example"));
+  now += std::chrono::minutes(6);
+  database.addresses["a.lab.example"] = {address};
+  database.meanwhile = [&] { Spawn(names.Load(nullptr, other, {})); };
+  EXPECT_TRUE(Has("a.lab.example"));
+  EXPECT_TRUE(names.Of(other)->complete);
+  now += std::chrono::seconds(6);
+  EXPECT_TRUE(names.Lacks(other));
+  Spawn(names.Load(nullptr, other, {}));
+  EXPECT_FALSE(ClientSpec::Parse("a.lab.example")->Has(other, names.Of(other).get()));
+}
+
+TEST_F(HostNamesTest, OldAddressesOfAHostNameAdmitNobodyWhileTheDatabaseIsDown) {
+  const IpAddress other = asio::ip::make_address("192.0.2.2");
+  database.addresses["a.lab.example"] = {address, other};
+  LookFor({"a.lab.example"});
+  EXPECT_TRUE(Has("a.lab.example"));
+  database.is_down = true;
+  for (int i = 0; i < 40; ++i) {
+    now += std::chrono::minutes(1);
+    EXPECT_TRUE(Has("a.lab.example")) << "it was admitted before";
+  }
+  Spawn(names.Load(nullptr, other, {}));
+  EXPECT_FALSE(ClientSpec::Parse("a.lab.example")->Has(other, names.Of(other).get()));
+  EXPECT_FALSE(names.Of(other)->complete);
+}
+
 // The second client asks within the seconds in which the name is not looked up again.
 TEST_F(HostNamesTest, AHostNameWithoutAnAnswerLeavesTheFactsOfEachClientIncomplete) {
   database.is_down = true;

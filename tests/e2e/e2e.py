@@ -8,6 +8,7 @@ import ipaddress
 import json
 import os
 import re
+import shlex
 import shutil
 import signal
 import socket
@@ -16,6 +17,7 @@ import subprocess
 import sys
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "harness"))
+from certificates import Authority  # noqa: E402
 from cases import Skip, main  # noqa: E402
 from files import SIZES, assert_same, digests, make, make_sizes  # noqa: E402
 from patience import SECONDS  # noqa: E402
@@ -118,11 +120,21 @@ def many_exports(scratch):
     with Server({f"/{name}": f"{scratch}/export" for name in "abcdef"}) as server:
         said = "\n".join(server.lines)
         shown = {path for _, _, path in re.findall(r"mount -t nfs -o (\S+) (\S+):(\S+) ", said)}
-        assert len(shown) == 3 and "and in the same way 3 more" in said, said
+        assert len(shown) == 3 and "There are 3 more exports" in said, said
     for security, wanted in (("none", ",sec=none "), ("none:sys", "")):
         with Server({"/": f"{scratch}/export:sec={security}"}) as server:
             found = {re.search(r",sec=\S+ |$", line)[0] for line in server.lines if "mount -t nfs" in line}
             assert found == {wanted}, (security, found)
+    # A path is one word for the shell, and encoded in a URL.
+    with Server({"/it's $(id)": f"{scratch}/export"}) as server:
+        linux = next(line for line in server.lines if "mount -t nfs" in line)
+        assert shlex.split(linux)[-2] == f"{ADDRESS}:/it's $(id)", linux
+        own = next(line for line in server.lines if " ls 'nfs://" in line)
+        assert b"file" in subprocess.run(["sh", "-c", own.strip().replace(own.split()[0], PENSTOCK, 1)], stdout=subprocess.PIPE, check=True).stdout
+    # No command for what no client can reach.
+    certificate = Authority(f"{scratch}/certificates").issue("server", "IP:127.0.0.1")
+    with Server({"/": f"{scratch}/export:xprtsec=tls"}, ["--listen-tcp=none", *certificate]) as server:
+        assert not any("mount -t" in line or "nfs://" in line for line in server.lines), server.lines
     # A program that a shell finds by its name is called by its name.
     path = f"{os.path.dirname(os.path.abspath(PENSTOCK))}:{os.environ['PATH']}"
     with Server({"/": f"{scratch}/export"}, environment=os.environ | {"PATH": path}) as server:

@@ -77,7 +77,8 @@ ShownState Show(const StateRecord& record, const Files& files, TimePoint now) {
       const auto& delegation = static_cast<const DelegationState&>(record);
       shown.file = delegation.name.handle;
       shown.write = delegation.write;
-      if (delegation.recalled_at) shown.recalled = now - *delegation.recalled_at;
+      // It may have been recalled since `now`.
+      if (delegation.recalled_at) shown.recalled = std::max(now - *delegation.recalled_at, Duration::zero());
       break;
     }
   }
