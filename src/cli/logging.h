@@ -29,7 +29,7 @@ LogFormat FormatForStderr();
 
 // A level for all modules, or for one: "debug", "rpc.gss=info".
 struct LogLevelSetting {
-  std::string module;  // empty: all
+  std::string module{};  // empty: all
   log::Level least = log::Level::kWarn;
 };
 // The error does not name the option.

@@ -117,6 +117,7 @@ def directory_argument(scratch):
 def many_exports(scratch):
     """The server prints the commands of the first exports, with what they require, and how many more there are."""
     folders(scratch, "export")
+    make(f"{scratch}/export/file", 10)
     with Server({f"/{name}": f"{scratch}/export" for name in "abcdef"}) as server:
         said = "\n".join(server.lines)
         shown = {path for _, _, path in re.findall(r"mount -t nfs -o (\S+) (\S+):(\S+) ", said)}
@@ -130,7 +131,8 @@ def many_exports(scratch):
         linux = next(line for line in server.lines if "mount -t nfs" in line)
         assert shlex.split(linux)[-2] == f"{ADDRESS}:/it's $(id)", linux
         own = next(line for line in server.lines if " ls 'nfs://" in line)
-        assert b"file" in subprocess.run(["sh", "-c", own.strip().replace(own.split()[0], PENSTOCK, 1)], stdout=subprocess.PIPE, check=True).stdout
+        command = own.strip().replace(own.split()[0], PENSTOCK, 1)
+        assert subprocess.run(["sh", "-c", command], stdout=subprocess.PIPE, check=True).stdout == b"file\n"
     # No command for what no client can reach.
     certificate = Authority(f"{scratch}/certificates").issue("server", "IP:127.0.0.1")
     with Server({"/": f"{scratch}/export:xprtsec=tls"}, ["--listen-tcp=none", *certificate]) as server:
