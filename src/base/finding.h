@@ -2,8 +2,11 @@
 // shows the operator all mistakes of a file.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <string>
+#include <tuple>
+#include <vector>
 
 namespace penstock {
 
@@ -18,6 +21,11 @@ struct Finding {
   Severity severity = Severity::kError;
   std::string message{};  // one line without a full stop
 };
+
+// Sorts the findings of a file by their lines, and those of a line by their messages.
+inline void SortByLine(std::vector<Finding>& findings) {
+  std::ranges::sort(findings, {}, [](const Finding& each) { return std::tie(each.line, each.message); });
+}
 
 // "FILE:LINE: message", "FILE: message" or "message"; a warning has "warning: " before its message.
 inline std::string ToString(const Finding& finding) {

@@ -281,7 +281,7 @@ void Maker::FindContradictions() {
 
 Result<Configuration, std::vector<Finding>> Maker::Take() {
   if (!mistakes_.empty()) {
-    std::ranges::stable_sort(mistakes_, {}, &Finding::line);
+    SortByLine(mistakes_);
     return std::unexpected(std::move(mistakes_));
   }
   Configuration made{.options = std::move(parser_.options), .sources = {}, .warnings = std::move(warnings_)};

@@ -7,6 +7,7 @@
 #include <cmath>
 #include <map>
 #include <nlohmann/json.hpp>
+#include <utility>
 
 #include "cli/printable.h"
 
@@ -303,7 +304,7 @@ class Rates {
     for (const auto& [name, value] : after_) {
       if (Of(name) > 0) names.push_back(name);
     }
-    std::ranges::stable_sort(names, std::ranges::greater(), [this](const std::string& name) { return Of(name); });
+    std::ranges::sort(names, {}, [this](const std::string& name) { return std::pair(-Of(name), name); });
     if (names.size() > most) names.resize(most);
     return names;
   }
@@ -348,7 +349,7 @@ std::string OperationsText(const Json& before, const Json& after, double seconds
     const double count = latencies.count - old.count;
     if (count > 0 && seconds > 0) busy.push_back({name, count / seconds, (latencies.sum - old.sum) / count});
   }
-  std::ranges::stable_sort(busy, std::ranges::greater(), &Row::rate);
+  std::ranges::sort(busy, {}, [](const Row& row) { return std::pair(-row.rate, row.name); });
   if (busy.size() > rows) busy.resize(rows);
   Table table({"OPERATION", "PER SECOND", "MEAN us"});
   for (const Row& each : busy) table.Add({each.name, RateText(each.rate), MicrosecondsText(each.latency)});

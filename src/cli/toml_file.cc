@@ -255,7 +255,7 @@ TomlContent ParseToml(const ConfigFile& file) {
       if (!first) break;
     }
   }
-  std::ranges::stable_sort(content.mistakes, {}, &Finding::line);
+  SortByLine(content.mistakes);
   return content;
 }
 
