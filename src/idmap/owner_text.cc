@@ -43,7 +43,7 @@ std::optional<std::string> OwnerText(std::string_view name, std::string_view dom
 }
 
 bool IsDomain(std::string_view text) {
-  constexpr auto is_bad = [](char octet) { return octet == '@' || (octet >= 0 && octet <= ' ') || octet == 0x7f; };
+  constexpr auto is_bad = [](unsigned char octet) { return octet == '@' || octet <= ' ' || octet == 0x7f; };
   return !text.empty() && text.size() <= kMostDomainOctets && IsUtf8(text) && std::ranges::none_of(text, is_bad);
 }
 
