@@ -1,5 +1,6 @@
-// A library for LD_PRELOAD: it does openat2(2) by openat(2), without the restrictions on paths. valgrind 3.19 does not
-// know openat2(), and the server needs it. For measurements only: the restrictions keep a server within its exports.
+// A library for LD_PRELOAD: it does openat2(2) by openat(2), without the restrictions on paths. valgrind 3.19 and
+// QEMU 7.2 do not know openat2(), and the server needs it. For measurements, and a server in an emulated processor,
+// only: the restrictions keep a server within its exports.
 #include <dlfcn.h>
 #include <fcntl.h>
 #include <linux/openat2.h>
