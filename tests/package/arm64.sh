@@ -1,5 +1,6 @@
 # Runs in a clean system with the cross compiler and the libraries of arm64: builds for 64-bit ARM, and runs tests in QEMU's emulation of a
 # process. Sockets and threads are those of this host.
+. /test/serving.sh
 mkdir /src
 tar -xf /test/sources.tar -C /src
 cmake -S /src -B /build -G Ninja -DCMAKE_TOOLCHAIN_FILE=/src/cmake/aarch64.cmake -DCMAKE_BUILD_TYPE=Release -DCMAKE_CXX_FLAGS_RELEASE=-O1 \
@@ -19,14 +20,7 @@ done
 # openat(2).
 aarch64-linux-gnu-g++ -std=c++20 -shared -fPIC -o /openat2.so /src/bench/openat2_preload.cc
 mkdir /data
-qemu-aarch64 -E LD_PRELOAD=/openat2.so src/cli/penstock serve /data --tcp-port 32149 --rdma-port 32150 --mount-port 32148 --rpcbind off >/server.log 2>&1 &
-server=$!
-i=0
-until grep -q '^ready' /server.log; do
-  i=$((i + 1))
-  test $i -lt 300 && kill -0 $server || { cat /server.log; exit 1; }
-  sleep 0.2
-done
+start qemu-aarch64 -E LD_PRELOAD=/openat2.so src/cli/penstock serve /data --tcp-port 32149 --rdma-port 32150 --mount-port 32148 --rpcbind off
 head -c 3000000 /dev/urandom >/file
 qemu-aarch64 src/cli/penstock cp -q /file 'nfs://127.0.0.1:32150/file?proto=rdma'
 qemu-aarch64 src/cli/penstock cp -q 'nfs://127.0.0.1:32150/file?proto=rdma' /back

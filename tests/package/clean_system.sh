@@ -1,4 +1,5 @@
 # Runs in a clean system, as root, with the package in /test: installs it, uses it, removes it, purges it.
+. /test/serving.sh
 export DEBIAN_FRONTEND=noninteractive
 find / -xdev -not -path '/proc/*' -not -path '/sys/*' -not -path '/test*' -not -path '/var/cache/man/*' -name '*penstock*' | sort >/tmp/before
 test ! -s /tmp/before
@@ -13,14 +14,7 @@ test "$(stat -c '%a %U' /etc/penstock/penstock.toml)" = '644 root'
 
 # A server, and a copy to it and back.
 mkdir /srv/data
-penstock serve /srv/data --tcp-port 32049 --rdma-port 32050 --mount-port 32048 --rpcbind off >/tmp/server.log 2>&1 &
-server=$!
-i=0
-until grep -q '^ready' /tmp/server.log; do
-  i=$((i + 1))
-  test $i -lt 300 && kill -0 $server || { cat /tmp/server.log; exit 1; }
-  sleep 0.2
-done
+start penstock serve /srv/data --tcp-port 32049 --rdma-port 32050 --mount-port 32048 --rpcbind off
 head -c 3000000 /dev/urandom >/tmp/file
 penstock cp -q /tmp/file 'nfs://127.0.0.1:32050/file?proto=rdma'
 penstock cp -q 'nfs://127.0.0.1:32049/file' /tmp/back

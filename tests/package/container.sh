@@ -1,13 +1,7 @@
 # Runs in the container: serves the folder $1, and a client beside the server writes and reads. What it writes belongs to the container's user.
 set -eu
-penstock serve "$1" >/tmp/server.log 2>&1 &
-server=$!
-i=0
-until grep -q '^ready' /tmp/server.log; do
-  i=$((i + 1))
-  test $i -lt 300 && kill -0 $server || { cat /tmp/server.log; exit 1; }
-  sleep 0.2
-done
+. /test/serving.sh
+start penstock serve "$1"
 head -c 3000000 /dev/urandom >/tmp/file
 penstock cp -q /tmp/file 'nfs://127.0.0.1/made?proto=rdma'
 penstock cp -q 'nfs://127.0.0.1/made' /tmp/back

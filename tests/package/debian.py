@@ -73,7 +73,8 @@ def make(codename, hooks, target="/dev/null", packages=(), architectures=None, e
 
 
 def run_in(codename, script, copies=(), **how):
-    """Makes a clean system, copies files into its folder /test, runs the shell script in it, and removes it. Raises an
+    """Makes a clean system, copies files into its folder /test, with serving.sh, runs the shell script in it, and removes it. Raises an
     error if the script fails. `how` are arguments of make()."""
-    make(codename, ['mkdir "$1/test"', *(f"copy-in {path} /test" for path in (*copies, script)),
+    serving = f"{os.path.dirname(os.path.abspath(__file__))}/serving.sh"
+    make(codename, ['mkdir "$1/test"', *(f"copy-in {path} /test" for path in (*copies, serving, script)),
                     f'chroot "$1" sh -eux /test/{os.path.basename(script)}'], **how)
