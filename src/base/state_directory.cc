@@ -40,20 +40,38 @@ std::error_code MakeDirectory(const stdfs::path& named) {
   return {errno, std::generic_category()};
 }
 
+// The rights of a group are taken away: platforms of containers give them to the group of a volume at each start. Only
+// if the group has replaced no file.
+SetupResult<void> TakeRightsFromGroup(const stdfs::path& directory, const struct stat& stat) {
+  const mode_t mode = stat.st_mode & 07777;
+  if (::chmod(directory.c_str(), mode & ~S_IWGRP) != 0) {
+    return std::unexpected(StateFileError("protect", directory, errno));
+  }
+  std::error_code error;
+  for (stdfs::directory_iterator file(directory, error), end; !error && file != end; file.increment(error)) {
+    struct stat of_file{};
+    if (::lstat(file->path().c_str(), &of_file) != 0 || of_file.st_uid == stat.st_uid || of_file.st_uid == 0) continue;
+    // Or the next start would not look.
+    ::chmod(directory.c_str(), mode);
+    return std::unexpected(SetupError{fmt::format(
+        "the group {} may write to the state directory {}, and {} in it belongs to user {}, not to the server: if that "
+        "file is the server's own, give it to the server with chown, otherwise remove it",
+        stat.st_gid, directory.string(), file->path().filename().string(), of_file.st_uid)});
+  }
+  if (error) return std::unexpected(StateFileError("read", directory, error.value()));
+  log::warn("the group {} can no longer write to the state directory {}, which has keys (mode {:04o} before)",
+            stat.st_gid, directory.string(), mode);
+  return {};
+}
+
 // Whoever may write to the directory can replace the files in it, such as the key that signs file handles, unless the
 // sticky bit protects them. Others may list the directory: each file in it is its owner's alone.
-//
-// The rights of a group are taken away: platforms of containers give them to the group of a volume at each start.
 SetupResult<void> CheckRights(const stdfs::path& directory) {
   struct stat stat{};
   if (::stat(directory.c_str(), &stat) != 0) return std::unexpected(StateFileError("read", directory, errno));
   if ((stat.st_mode & (S_IWGRP | S_IWOTH)) == 0 || (stat.st_mode & S_ISVTX) != 0) return {};
   const mode_t mode = stat.st_mode & 07777;
-  if ((mode & S_IWOTH) == 0 && stat.st_uid == ::geteuid() && ::chmod(directory.c_str(), mode & ~S_IWGRP) == 0) {
-    log::warn("the group {} can no longer write to the state directory {}, which has keys (mode {:04o} before)",
-              stat.st_gid, directory.string(), mode);
-    return {};
-  }
+  if ((mode & S_IWOTH) == 0 && stat.st_uid == ::geteuid()) return TakeRightsFromGroup(directory, stat);
   return std::unexpected(SetupError{fmt::format(
       "other users may write to the state directory {} (mode {:04o}), and could replace the keys in it: run "
       "\"chmod go-w\" on it, or name a new directory below it with --state-dir, which penstock makes",

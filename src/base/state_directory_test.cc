@@ -69,6 +69,20 @@ TEST_F(StateDirectoryTest, TakesTheRightToWriteFromTheGroupOfItsDirectory) {
   }
 }
 
+TEST_F(StateDirectoryTest, RefusesAFileThatTheGroupOfItsDirectoryMayHaveReplaced) {
+  if (::geteuid() != 0) GTEST_SKIP() << "needs CAP_CHOWN";
+  std::filesystem::create_directories(directory());
+  std::ofstream(directory() / "key") << "key";
+  ASSERT_EQ(::chown((directory() / "key").c_str(), 4711, 4711), 0);
+  ASSERT_EQ(::chmod(directory().c_str(), 0770), 0);
+  for (int start = 0; start < 2; ++start) {
+    EXPECT_THAT(RefusalOf(directory()), testing::HasSubstr("key in it belongs to user 4711"));
+  }
+  ASSERT_EQ(::chown((directory() / "key").c_str(), 0, 0), 0);
+  CapturedLog log;
+  EXPECT_EQ(RefusalOf(directory()), "");
+}
+
 TEST_F(StateDirectoryTest, RefusesADirectoryInWhichOthersMayReplaceFiles) {
   std::filesystem::create_directories(directory());
   for (const mode_t mode : {0707, 02777, 0777}) {
