@@ -11,13 +11,14 @@
 #include <system_error>
 #include <thread>
 #include <utility>
-#include <vector>
 
 #include "base/log.h"
 #include "base/turns.h"
 
 namespace penstock {
 namespace {
+
+std::atomic<bool> have_left = false;  // see Workers::have_left_threads()
 
 constexpr size_t kKinds = 2;
 size_t IndexOf(WorkKind work) { return static_cast<size_t>(work); }
@@ -26,10 +27,7 @@ size_t IndexOf(WorkKind work) { return static_cast<size_t>(work); }
 
 class Workers::Pool : public std::enable_shared_from_this<Workers::Pool> {
  public:
-  explicit Pool(size_t count) : count_(count), for_data_(count - (count + 2) / 4) {
-    assert(count > 0);
-    threads_.reserve(count);
-  }
+  explicit Pool(size_t count) : count_(count), for_data_(count - (count + 2) / 4) { assert(count > 0); }
 
   // Starts the first thread.
   void Begin() {
@@ -45,13 +43,11 @@ class Workers::Pool : public std::enable_shared_from_this<Workers::Pool> {
       ends_ = true;
       wanted_ = true;
       for (Turns& turns : turns_) unrun.splice(unrun.end(), turns.Clear());
+      if (at_end == AtEnd::kLeave) LeaveBusyThreads();
       wake_.notify_all();
     }
     unrun.clear();
-    if (at_end == AtEnd::kWait) return JoinThreads();
-    for (std::thread& thread : threads_) {
-      if (thread.joinable()) thread.detach();
-    }
+    JoinThreads();
   }
 
   void Post(Turns::Function function, const ClientKey& client, WorkKind work) {
@@ -78,7 +74,7 @@ class Workers::Pool : public std::enable_shared_from_this<Workers::Pool> {
 
   Statistics statistics() {
     const std::lock_guard lock(mutex_);
-    return {.threads = threads_.size(),
+    return {.threads = members_.size(),
             .busy = turns_[0].held() + turns_[1].held(),
             .most = count_,
             .waiting_metadata = turns_[IndexOf(WorkKind::kMetadata)].size(),
@@ -89,6 +85,11 @@ class Workers::Pool : public std::enable_shared_from_this<Workers::Pool> {
   size_t threads_for(WorkKind work) const { return work == WorkKind::kData ? for_data_ : count_; }
 
  private:
+  struct Member {
+    std::thread thread{};
+    bool is_busy = false;  // with a function
+  };
+
   // The following methods require the lock.
 
   size_t FreeFor(size_t kind) const {
@@ -112,24 +113,37 @@ class Workers::Pool : public std::enable_shared_from_this<Workers::Pool> {
     return std::nullopt;
   }
   void Start() {
-    threads_.emplace_back([self = shared_from_this()] { self->Run(); });
+    Member& member = members_.emplace_back();
+    try {
+      member.thread = std::thread([self = shared_from_this(), &member] { self->Run(member); });
+    } catch (const std::system_error&) {
+      members_.pop_back();
+      throw;
+    }
+  }
+  void LeaveBusyThreads() {
+    for (Member& member : members_) {
+      if (!member.is_busy || !member.thread.joinable()) continue;
+      member.thread.detach();
+      have_left = true;
+    }
   }
   // Gets another thread to work if it would find a function to run. If no thread is idle, starts one. Otherwise returns
   // true: the caller then notifies a thread after releasing the lock, which that thread needs first.
   [[nodiscard]] bool Recruit() {
     if (!CanTake()) return false;
     if (idle_ > 0) return true;
-    if (threads_.size() == count_ || drains_) return false;
+    if (members_.size() == count_ || drains_) return false;
     try {
       Start();
     } catch (const std::system_error& why) {
-      log::debug("the pool goes on with {} of {} threads: {}", threads_.size(), count_, why.what());
+      log::debug("the pool goes on with {} of {} threads: {}", members_.size(), count_, why.what());
     }
     return false;
   }
   bool Waits() const { return turns_[0].size() + turns_[1].size() > 0; }
 
-  void Run() {
+  void Run(Member& member) {
     std::unique_lock lock(mutex_);
     while (!ends_) {
       size_t kind = 0;
@@ -142,6 +156,7 @@ class Workers::Pool : public std::enable_shared_from_this<Workers::Pool> {
         --idle_;
         continue;
       }
+      member.is_busy = true;
       wanted_ = Waits();
       // More functions may run now: some were posted before this thread woke, and this client has one thread less.
       const bool notifies = Waits() && Recruit();
@@ -150,22 +165,23 @@ class Workers::Pool : public std::enable_shared_from_this<Workers::Pool> {
       taken->function();
       taken->function = nullptr;
       lock.lock();
+      member.is_busy = false;
       turns_[kind].Finish(taken->client);
     }
     if (drains_) wake_.notify_all();
   }
 
   void JoinThreads() {
-    for (std::thread& thread : threads_) {
-      if (thread.joinable()) thread.join();
+    for (Member& member : members_) {
+      if (member.thread.joinable()) member.thread.join();
     }
   }
 
   const size_t count_;
   const size_t for_data_;
 
-  std::mutex mutex_;                  // guards the following members
-  std::vector<std::thread> threads_;  // at least one; none is added once the pool ends
+  std::mutex mutex_;           // guards the following members
+  std::list<Member> members_;  // at least one; none is added once the pool ends
   std::condition_variable wake_;
   std::array<Turns, kKinds> turns_;
   size_t next_kind_ = 0;
@@ -187,5 +203,6 @@ void Workers::Join() { pool_->Join(); }
 bool Workers::is_wanted() const { return pool_->is_wanted(); }
 size_t Workers::threads_for(WorkKind work) const { return pool_->threads_for(work); }
 Workers::Statistics Workers::statistics() const { return pool_->statistics(); }
+bool Workers::have_left_threads() { return have_left.load(); }
 
 }  // namespace penstock

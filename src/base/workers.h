@@ -31,7 +31,7 @@ class Workers {
   // How the destructor treats functions that are running.
   enum class AtEnd : uint8_t {
     kWait,   // waits until they return
-    kLeave,  // returns at once; they may run on, and must not refer to anything that ends before the process
+    kLeave,  // does not wait; they may run on, and must not refer to anything that ends before the process
   };
 
   // `threads` is at least one. The pool starts threads on demand.
@@ -61,6 +61,10 @@ class Workers {
   };
   // Thread-safe.
   Statistics statistics() const;
+
+  // Whether a pool of this process has left a thread to itself (AtEnd::kLeave). Then the process must end by _Exit():
+  // exit() would finalize libraries that the thread may be using. Thread-safe.
+  static bool have_left_threads();
 
  private:
   class Pool;

@@ -70,6 +70,16 @@ TEST(Workers, DestructorDestroysFunctionsThatHaveNotStarted) {
   EXPECT_FALSE(ran);
 }
 
+TEST(Workers, WaitsForIdleThreadsWhenItLeavesTheBusyOnes) {
+  const bool before = Workers::have_left_threads();
+  {
+    Workers workers(2, Workers::AtEnd::kLeave);
+    workers.Post([] {});
+    while (workers.statistics().busy + workers.statistics().waiting_metadata > 0) std::this_thread::yield();
+  }
+  EXPECT_EQ(Workers::have_left_threads(), before);
+}
+
 TEST(Workers, LeavesRunningFunctionsToThemselves) {
   struct Shared {
     std::latch begun{1}, may_end{1}, ended{1};
@@ -87,6 +97,7 @@ TEST(Workers, LeavesRunningFunctionsToThemselves) {
     workers.Post([owned] {});
   }
   EXPECT_EQ(owned.use_count(), 1);  // the pool has destroyed the function that had not started
+  EXPECT_TRUE(Workers::have_left_threads());
   shared->may_end.count_down();
   shared->ended.wait();
 }

@@ -12,7 +12,6 @@
 #include <memory>
 #include <span>
 #include <system_error>
-#include <thread>
 #include <utility>
 #include <vector>
 
@@ -20,6 +19,7 @@
 #include "base/file_io.h"
 #include "base/log.h"
 #include "base/result.h"
+#include "base/workers.h"
 #include "idmap/owner_text.h"
 
 namespace penstock::idmap {
@@ -113,12 +113,13 @@ std::optional<std::string> CallWithin(Duration patience, std::function<std::opti
   const auto result = std::make_shared<std::promise<std::optional<std::string>>>();
   auto future = result->get_future();
   try {
-    std::thread([result, function = std::move(function)] { result->set_value(function()); }).detach();
+    Workers thread(1, Workers::AtEnd::kLeave);
+    thread.Post([result, function = std::move(function)] { result->set_value(function()); });
+    if (future.wait_for(patience) == std::future_status::ready) return future.get();
   } catch (const std::system_error& why) {
     log::warn("the name of this host is not looked up: {}", why.what());
     return std::nullopt;
   }
-  if (future.wait_for(patience) == std::future_status::ready) return future.get();
   log::warn("the look-up of this host's name takes too long: NFSv4 uses the domain {}", kDefault);
   return std::nullopt;
 }

@@ -37,7 +37,7 @@ TokenMaker::TokenMaker(std::shared_ptr<InitiatingMechanism> mechanism, std::uniq
     state_->done_at = place.timers.Now();
     return;
   }
-  const auto make = [state = state_] {
+  auto make = [state = state_]() mutable {
     const auto is_wanted = [&state] {
       const std::lock_guard lock(state->mutex);
       return state->timers != nullptr;
@@ -48,9 +48,12 @@ TokenMaker::TokenMaker(std::shared_ptr<InitiatingMechanism> mechanism, std::uniq
     if (!state->timers) return;
     state->step = std::move(step);
     state->done_at = state->timers->Now();
-    state->loop->Post([state] { state->changed.Notify(); });
+    // The loop gets the thread's reference: what the mechanism's library has to free is not freed beside the end of the
+    // process. The state outlives the lock, since the maker's end needs it.
+    Loop* const loop = state->loop;
+    loop->Post([state = std::move(state)] { state->changed.Notify(); });
   };
-  place.threads->Post(make, place.client);
+  place.threads->Post(std::move(make), place.client);
 }
 
 TokenMaker::~TokenMaker() {

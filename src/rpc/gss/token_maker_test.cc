@@ -3,6 +3,7 @@
 #include <atomic>
 #include <deque>
 #include <optional>
+#include <thread>
 #include <utility>
 
 #include "base/test_loop.h"
@@ -94,6 +95,24 @@ TEST_F(TokenMakerTest, AWaiterStopsWaitingForAKdcThatHangs) {
   gate->Open();
   ASSERT_TRUE(TurnUntil(loop, [&] { return maker->is_done(); })) << "the token is not lost";
   EXPECT_FALSE(gate->forced());
+}
+
+// A process that ends at once could otherwise finalize the mechanism's library meanwhile.
+TEST_F(TokenMakerTest, TheThreadThatMadeATokenDoesNotDestroyTheMechanism) {
+  for (int i = 0; i < 100; ++i) {
+    std::atomic<std::thread::id> destroyed_on{};
+    mechanism.reset(new GatedMechanism("alice"), [&destroyed_on](GatedMechanism* ended) {
+      delete ended;
+      destroyed_on = std::this_thread::get_id();
+    });
+    Begin();
+    mechanism.reset();
+    const auto ended = Wait(kTestPatience);
+    ASSERT_TRUE(TurnUntil(loop, [&] { return *ended; }));
+    maker.reset();
+    ASSERT_TRUE(TurnUntil(loop, [&] { return destroyed_on.load() != std::thread::id(); }));
+    ASSERT_EQ(destroyed_on.load(), std::this_thread::get_id());
+  }
 }
 
 TEST_F(TokenMakerTest, AKdcMayAnswerAfterTheEndOfTheMakerAndItsLoop) {
