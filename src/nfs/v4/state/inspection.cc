@@ -132,6 +132,12 @@ std::vector<ShownClient> ListWithoutConnections(const StateTables& tables, TimeP
   return all;
 }
 
+std::map<ClientId, ShownClient*> ById(std::vector<ShownClient>& clients) {
+  std::map<ClientId, ShownClient*> by_id;
+  for (ShownClient& each : clients) by_id[each.id] = &each;
+  return by_id;
+}
+
 }  // namespace
 
 std::string ForPeople(const Principal& principal) {
@@ -149,11 +155,13 @@ std::string ForPeople(const Principal& principal) {
 
 std::vector<ShownClient> ListClients(State& state, TimePoint now) {
   auto all = state.Run([&](StateTables& tables) { return ListWithoutConnections(tables, now); });
+  const auto by_id = ById(all);
   for (const ShownSession& session : ListSessions(state)) {
-    const auto owner = std::ranges::find(all, session.client, &ShownClient::id);
-    if (owner == all.end()) continue;
+    const auto owner = by_id.find(session.client);
+    if (owner == by_id.end()) continue;
+    std::vector<uint64_t>& connections = owner->second->connections;
     for (const uint64_t each : session.connections) {
-      if (std::ranges::find(owner->connections, each) == owner->connections.end()) owner->connections.push_back(each);
+      if (std::ranges::find(connections, each) == connections.end()) connections.push_back(each);
     }
   }
   std::ranges::sort(all, {}, [](const ShownClient& each) { return each.id; });
@@ -198,8 +206,7 @@ std::vector<ShownSession> ListSessions(State& state) {
 }
 
 void CountStates(State& state, std::vector<ShownClient>& clients) {
-  std::map<ClientId, ShownClient*> by_id;
-  for (ShownClient& each : clients) by_id[each.id] = &each;
+  const auto by_id = ById(clients);
   RunInSteps(
       state,
       [&](StateTables& tables, size_t first) {
