@@ -4,6 +4,7 @@
 
 #include <string>
 
+#include "base/host.h"
 #include "fs/file_system.h"
 #include "nfs/exports.h"
 #include "nfs_protocol/security_flavors.h"

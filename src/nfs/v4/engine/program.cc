@@ -5,6 +5,7 @@
 #include "nfs/v4/attributes/convert.h"
 #include "nfs/v4/engine/execution.h"
 #include "nfs/v4/engine/judged_request.h"
+#include "nfs/v4/engine/namespace.h"
 #include "protocol/nfs4.h"
 #include "protocol/nfs4_compound.h"
 #include "rpc/handle.h"
