@@ -4,6 +4,7 @@
 #include <fmt/core.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <poll.h>
 #include <sys/ioctl.h>
 #include <unistd.h>
 
@@ -87,7 +88,12 @@ class LogWriterTest : public testing::Test {
   }
 
   // Waits for octets; returns them, or nothing at the end of the file.
+  // Nothing comes in time, or the pipe has ended: an empty text.
   std::string ReadSome() {
+    pollfd readable{.fd = read_.get(), .events = POLLIN, .revents = 0};
+    constexpr int kLimit = std::chrono::milliseconds(kLong).count();
+    EXPECT_EQ(::poll(&readable, 1, kLimit), 1);
+    if (readable.revents == 0) return {};
     std::string text(1 << 16, '\0');
     const ssize_t count = ::read(read_.get(), text.data(), text.size());
     EXPECT_GE(count, 0);
@@ -96,7 +102,12 @@ class LogWriterTest : public testing::Test {
   }
   std::string ReadUntil(std::string_view part) {
     std::string text;
-    while (!text.contains(part)) text += ReadSome();
+    while (!text.contains(part)) {
+      const std::string more = ReadSome();
+      if (more.empty()) break;
+      text += more;
+    }
+    EXPECT_THAT(text, ::testing::HasSubstr(part));
     return text;
   }
   // Adds the lines from 0 on that the pipe holds, and waits until they are in it.
