@@ -40,6 +40,25 @@ std::error_code MakeDirectory(const stdfs::path& named) {
   return {errno, std::generic_category()};
 }
 
+// Succeeds if all files in the directory belong to `owner` or to root.
+SetupResult<void> CheckOwners(const stdfs::path& directory, uid_t owner) {
+  std::error_code error;
+  for (stdfs::directory_iterator file(directory, error), end; !error && file != end; file.increment(error)) {
+    struct stat stat{};
+    if (::lstat(file->path().c_str(), &stat) != 0) {
+      if (errno == ENOENT) continue;
+      return std::unexpected(StateFileError("read", file->path(), errno));
+    }
+    if (stat.st_uid == owner || stat.st_uid == 0) continue;
+    return std::unexpected(SetupError{fmt::format(
+        "a group may write to the state directory {}, and {} in it belongs to user {}, not to the server: if that "
+        "file is the server's own, give it to the server with chown, otherwise remove it",
+        directory.string(), file->path().filename().string(), stat.st_uid)});
+  }
+  if (error) return std::unexpected(StateFileError("read", directory, error.value()));
+  return {};
+}
+
 // The rights of a group are taken away: platforms of containers give them to the group of a volume at each start. Only
 // if the group has replaced no file.
 SetupResult<void> TakeRightsFromGroup(const stdfs::path& directory, const struct stat& stat) {
@@ -47,18 +66,10 @@ SetupResult<void> TakeRightsFromGroup(const stdfs::path& directory, const struct
   if (::chmod(directory.c_str(), mode & ~S_IWGRP) != 0) {
     return std::unexpected(StateFileError("protect", directory, errno));
   }
-  std::error_code error;
-  for (stdfs::directory_iterator file(directory, error), end; !error && file != end; file.increment(error)) {
-    struct stat of_file{};
-    if (::lstat(file->path().c_str(), &of_file) != 0 || of_file.st_uid == stat.st_uid || of_file.st_uid == 0) continue;
-    // Or the next start would not look.
-    ::chmod(directory.c_str(), mode);
-    return std::unexpected(SetupError{fmt::format(
-        "the group {} may write to the state directory {}, and {} in it belongs to user {}, not to the server: if that "
-        "file is the server's own, give it to the server with chown, otherwise remove it",
-        stat.st_gid, directory.string(), file->path().filename().string(), of_file.st_uid)});
+  if (auto checked = CheckOwners(directory, stat.st_uid); !checked) {
+    ::chmod(directory.c_str(), mode);  // or the next start would not look
+    return checked;
   }
-  if (error) return std::unexpected(StateFileError("read", directory, error.value()));
   log::warn("the group {} can no longer write to the state directory {}, which has keys (mode {:04o} before)",
             stat.st_gid, directory.string(), mode);
   return {};
