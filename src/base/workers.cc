@@ -113,17 +113,14 @@ class Workers::Pool : public std::enable_shared_from_this<Workers::Pool> {
     return std::nullopt;
   }
   void Start() {
-    Member& member = members_.emplace_back();
-    try {
-      member.thread = std::thread([self = shared_from_this(), &member] { self->Run(member); });
-    } catch (const std::system_error&) {
-      members_.pop_back();
-      throw;
-    }
+    std::list<Member> added(1);
+    Member& member = added.front();
+    member.thread = std::thread([self = shared_from_this(), &member] { self->Run(member); });
+    members_.splice(members_.end(), added);
   }
   void LeaveBusyThreads() {
     for (Member& member : members_) {
-      if (!member.is_busy || !member.thread.joinable()) continue;
+      if (!member.is_busy) continue;
       member.thread.detach();
       have_left = true;
     }

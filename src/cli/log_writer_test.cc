@@ -87,8 +87,7 @@ class LogWriterTest : public testing::Test {
     std::signal(SIGPIPE, before_);
   }
 
-  // Waits for octets; returns them, or nothing at the end of the file.
-  // Nothing comes in time, or the pipe has ended: an empty text.
+  // Waits for octets; returns them, or nothing at the end of the file. If none come in time, the test fails.
   std::string ReadSome() {
     pollfd readable{.fd = read_.get(), .events = POLLIN, .revents = 0};
     constexpr int kLimit = std::chrono::milliseconds(kLong).count();

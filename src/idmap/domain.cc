@@ -115,7 +115,10 @@ std::optional<std::string> CallWithin(Duration patience, std::function<std::opti
   try {
     Workers thread(1, Workers::AtEnd::kLeave);
     thread.Post([result, function = std::move(function)] { result->set_value(function()); });
-    if (future.wait_for(patience) == std::future_status::ready) return future.get();
+    if (future.wait_for(patience) == std::future_status::ready) {
+      thread.Join();  // so that it is not left
+      return future.get();
+    }
   } catch (const std::system_error& why) {
     log::warn("the name of this host is not looked up: {}", why.what());
     return std::nullopt;
