@@ -335,7 +335,12 @@ def ends_with_its_server(scratch):
             silent.connect(scene.socket)
             silent.sendall(b"{")
             assert scene.server.stop() == 0
-            assert idle.recv(1) == b"" and silent.recv(1) == b""
+            assert idle.recv(1) == b""
+            # The server may not have read the brace yet. The kernel then ends the connection with a reset.
+            try:
+                assert silent.recv(1) == b""
+            except ConnectionResetError:
+                pass
         assert not os.path.exists(scene.socket)
         scene.refused("status", mentions=["no server runs with this control socket"])
         scene.server.start()
