@@ -55,7 +55,7 @@ class Copy {
   virtual Task<Result<uint32_t>> Transfer(uint64_t offset, Bytes buffer) = 0;
 
   Error LocalError(const char* verb, int error) const {
-    return {fmt::format("cannot {} {}: {}", verb, options_.local_name, DescribeErrno(error)), std::nullopt};
+    return {fmt::format("cannot {} {}: {}", verb, options_.local_name, DescribeErrno(error)), std::nullopt, error};
   }
 
   Task<Result<void>> WriteLocal(uint64_t offset, ConstBytes bytes) {

@@ -72,6 +72,70 @@ constexpr auto kTexts = std::to_array<std::pair<int32_t, std::string_view>>({
      "the server restarted or lost the session during the request, and cannot tell whether it has executed it"},
 });
 
+// The errno for each status that has a better one than EIO.
+constexpr auto kNumbers = std::to_array<std::pair<int32_t, int>>({
+    {NumberOf(nfs3::NFS3_OK), 0},
+    {NumberOf(nfs3::NFS3ERR_PERM), EPERM},
+    {NumberOf(nfs3::NFS3ERR_NOENT), ENOENT},
+    {NumberOf(nfs3::NFS3ERR_NXIO), ENXIO},
+    {NumberOf(nfs3::NFS3ERR_ACCES), EACCES},
+    {NumberOf(nfs3::NFS3ERR_EXIST), EEXIST},
+    {NumberOf(nfs3::NFS3ERR_XDEV), EXDEV},
+    {NumberOf(nfs3::NFS3ERR_NODEV), ENODEV},
+    {NumberOf(nfs3::NFS3ERR_NOTDIR), ENOTDIR},
+    {NumberOf(nfs3::NFS3ERR_ISDIR), EISDIR},
+    {NumberOf(nfs3::NFS3ERR_INVAL), EINVAL},
+    {NumberOf(nfs3::NFS3ERR_FBIG), EFBIG},
+    {NumberOf(nfs3::NFS3ERR_NOSPC), ENOSPC},
+    {NumberOf(nfs3::NFS3ERR_ROFS), EROFS},
+    {NumberOf(nfs3::NFS3ERR_MLINK), EMLINK},
+    {NumberOf(nfs3::NFS3ERR_NAMETOOLONG), ENAMETOOLONG},
+    {NumberOf(nfs3::NFS3ERR_NOTEMPTY), ENOTEMPTY},
+    {NumberOf(nfs3::NFS3ERR_DQUOT), EDQUOT},
+    {NumberOf(nfs3::NFS3ERR_STALE), ESTALE},
+    {NumberOf(nfs3::NFS3ERR_REMOTE), EREMOTE},
+    {NumberOf(nfs3::NFS3ERR_BADHANDLE), ESTALE},
+    {NumberOf(nfs3::NFS3ERR_NOTSUPP), EOPNOTSUPP},
+    {NumberOf(nfs3::NFS3ERR_BADTYPE), EOPNOTSUPP},
+    {NumberOf(nfs3::NFS3ERR_JUKEBOX), EAGAIN},
+    {NumberOf(nfs4::NFS4ERR_DENIED), EAGAIN},
+    {NumberOf(nfs4::NFS4ERR_EXPIRED), ENOLCK},
+    {NumberOf(nfs4::NFS4ERR_LOCKED), EAGAIN},
+    {NumberOf(nfs4::NFS4ERR_GRACE), EAGAIN},
+    {NumberOf(nfs4::NFS4ERR_FHEXPIRED), ESTALE},
+    {NumberOf(nfs4::NFS4ERR_SHARE_DENIED), EBUSY},
+    {NumberOf(nfs4::NFS4ERR_WRONGSEC), EACCES},
+    {NumberOf(nfs4::NFS4ERR_CLID_INUSE), EBUSY},
+    {NumberOf(nfs4::NFS4ERR_MOVED), EREMOTE},
+    {NumberOf(nfs4::NFS4ERR_MINOR_VERS_MISMATCH), EPROTONOSUPPORT},
+    {NumberOf(nfs4::NFS4ERR_LOCK_RANGE), EINVAL},
+    {NumberOf(nfs4::NFS4ERR_SYMLINK), ELOOP},
+    {NumberOf(nfs4::NFS4ERR_ATTRNOTSUPP), EOPNOTSUPP},
+    {NumberOf(nfs4::NFS4ERR_NO_GRACE), ENOLCK},
+    {NumberOf(nfs4::NFS4ERR_RECLAIM_BAD), ENOLCK},
+    {NumberOf(nfs4::NFS4ERR_RECLAIM_CONFLICT), ENOLCK},
+    {NumberOf(nfs4::NFS4ERR_BADXDR), EPROTO},
+    {NumberOf(nfs4::NFS4ERR_LOCKS_HELD), EBUSY},
+    {NumberOf(nfs4::NFS4ERR_OPENMODE), EBADF},
+    {NumberOf(nfs4::NFS4ERR_BADOWNER), EINVAL},
+    {NumberOf(nfs4::NFS4ERR_BADCHAR), EILSEQ},
+    {NumberOf(nfs4::NFS4ERR_BADNAME), EINVAL},
+    {NumberOf(nfs4::NFS4ERR_BAD_RANGE), EINVAL},
+    {NumberOf(nfs4::NFS4ERR_LOCK_NOTSUPP), EOPNOTSUPP},
+    {NumberOf(nfs4::NFS4ERR_OP_ILLEGAL), EOPNOTSUPP},
+    {NumberOf(nfs4::NFS4ERR_DEADLOCK), EDEADLK},
+    {NumberOf(nfs4::NFS4ERR_FILE_OPEN), EBUSY},
+    {NumberOf(nfs4::NFS4ERR_REQ_TOO_BIG), EMSGSIZE},
+    {NumberOf(nfs4::NFS4ERR_REP_TOO_BIG), EMSGSIZE},
+    {NumberOf(nfs4::NFS4ERR_WRONG_CRED), EACCES},
+    {NumberOf(nfs4::NFS4ERR_WRONG_TYPE), EINVAL},
+    {NumberOf(nfs4::NFS4ERR_PARTNER_NOTSUPP), EOPNOTSUPP},
+    {NumberOf(nfs4::NFS4ERR_PARTNER_NO_AUTH), EACCES},
+    {NumberOf(nfs4::NFS4ERR_UNION_NOTSUPP), EOPNOTSUPP},
+    {NumberOf(nfs4::NFS4ERR_NOXATTR), ENODATA},
+    {NumberOf(nfs4::NFS4ERR_XATTR2BIG), E2BIG},
+});
+
 }  // namespace
 
 std::string Describe(Status status) {
@@ -82,7 +146,14 @@ std::string Describe(Status status) {
   return name.empty() ? fmt::format("unknown error {}", number) : fmt::format("the server says {}", name);
 }
 
-Error ErrorOf(Status status, std::string_view what) { return {fmt::format("{}: {}", what, Describe(status)), status}; }
+int ErrnoOf(Status status) {
+  const auto found = std::ranges::find(kNumbers, NumberOf(status), &std::pair<int32_t, int>::first);
+  return found == kNumbers.end() ? EIO : found->second;
+}
+
+Error ErrorOf(Status status, std::string_view what) {
+  return {fmt::format("{}: {}", what, Describe(status)), status, ErrnoOf(status)};
+}
 
 Error WithTrouble(Error error, std::string_view trouble) {
   if (!error.status && !trouble.empty() && !error.message.ends_with(trouble))

@@ -1,6 +1,7 @@
 // The errors of the client library. Users of the library read their messages; programs look at their status.
 #pragma once
 
+#include <cerrno>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -37,12 +38,16 @@ enum class Status : int32_t {
 };
 // Returns a text for users.
 std::string Describe(Status status);
+// Returns the errno that describes the status: EIO if none does it better.
+int ErrnoOf(Status status);
 
 struct Error {
   // One line for users, without a full stop.
   std::string message;
   // Present if the server refused the request.
   std::optional<Status> status;
+  // The errno that describes the error, positive.
+  int number = EIO;
 };
 
 // Makes a message such as "name: no such file or directory".

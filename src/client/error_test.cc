@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cerrno>
 #include <set>
 
 #include "client/set_up.h"
@@ -61,11 +62,92 @@ TEST(ErrorOf, BeginsWithTheNameAndKeepsTheStatus) {
   EXPECT_EQ(error.status, Status::kNotFound);
 }
 
+int ErrnoFor(auto status) { return ErrorOf(static_cast<Status>(status), "name").number; }
+
+// Linux on most processors numbers these errors as nfsstat3 does.
+TEST(ErrorOf, HasTheErrnoWhoseNameIsThatOfTheStatus) {
+  EXPECT_EQ(ErrnoFor(nfs3::NFS3ERR_PERM), EPERM);
+  EXPECT_EQ(ErrnoFor(nfs3::NFS3ERR_NOENT), ENOENT);
+  EXPECT_EQ(ErrnoFor(nfs3::NFS3ERR_IO), EIO);
+  EXPECT_EQ(ErrnoFor(nfs3::NFS3ERR_NXIO), ENXIO);
+  EXPECT_EQ(ErrnoFor(nfs3::NFS3ERR_ACCES), EACCES);
+  EXPECT_EQ(ErrnoFor(nfs3::NFS3ERR_EXIST), EEXIST);
+  EXPECT_EQ(ErrnoFor(nfs3::NFS3ERR_XDEV), EXDEV);
+  EXPECT_EQ(ErrnoFor(nfs3::NFS3ERR_NODEV), ENODEV);
+  EXPECT_EQ(ErrnoFor(nfs3::NFS3ERR_NOTDIR), ENOTDIR);
+  EXPECT_EQ(ErrnoFor(nfs3::NFS3ERR_ISDIR), EISDIR);
+  EXPECT_EQ(ErrnoFor(nfs3::NFS3ERR_INVAL), EINVAL);
+  EXPECT_EQ(ErrnoFor(nfs3::NFS3ERR_FBIG), EFBIG);
+  EXPECT_EQ(ErrnoFor(nfs3::NFS3ERR_NOSPC), ENOSPC);
+  EXPECT_EQ(ErrnoFor(nfs3::NFS3ERR_ROFS), EROFS);
+  EXPECT_EQ(ErrnoFor(nfs3::NFS3ERR_MLINK), EMLINK);
+  EXPECT_EQ(ErrnoFor(nfs3::NFS3ERR_NAMETOOLONG), ENAMETOOLONG);
+  EXPECT_EQ(ErrnoFor(nfs3::NFS3ERR_NOTEMPTY), ENOTEMPTY);
+  EXPECT_EQ(ErrnoFor(nfs3::NFS3ERR_DQUOT), EDQUOT);
+  EXPECT_EQ(ErrnoFor(nfs3::NFS3ERR_STALE), ESTALE);
+  EXPECT_EQ(ErrnoFor(nfs3::NFS3ERR_REMOTE), EREMOTE);
+}
+
+TEST(ErrorOf, HasAnErrnoForErrorsOfNfsAlone) {
+  EXPECT_EQ(ErrnoFor(nfs3::NFS3ERR_BADHANDLE), ESTALE);
+  EXPECT_EQ(ErrnoFor(nfs3::NFS3ERR_NOTSUPP), EOPNOTSUPP);
+  EXPECT_EQ(ErrnoFor(nfs3::NFS3ERR_JUKEBOX), EAGAIN);
+  EXPECT_EQ(ErrnoFor(nfs4::NFS4ERR_FHEXPIRED), ESTALE);
+  EXPECT_EQ(ErrnoFor(nfs4::NFS4ERR_MOVED), EREMOTE);
+  EXPECT_EQ(ErrnoFor(nfs4::NFS4ERR_GRACE), EAGAIN);
+  EXPECT_EQ(ErrnoFor(nfs4::NFS4ERR_DENIED), EAGAIN);
+  EXPECT_EQ(ErrnoFor(nfs4::NFS4ERR_LOCKED), EAGAIN);
+  EXPECT_EQ(ErrnoFor(nfs4::NFS4ERR_SHARE_DENIED), EBUSY);
+  EXPECT_EQ(ErrnoFor(nfs4::NFS4ERR_EXPIRED), ENOLCK);
+  EXPECT_EQ(ErrnoFor(nfs4::NFS4ERR_DEADLOCK), EDEADLK);
+  EXPECT_EQ(ErrnoFor(nfs4::NFS4ERR_SYMLINK), ELOOP);
+  EXPECT_EQ(ErrnoFor(nfs4::NFS4ERR_NOXATTR), ENODATA);
+  EXPECT_EQ(ErrnoFor(nfs4::NFS4ERR_BADCHAR), EILSEQ);
+  EXPECT_EQ(ErrnoFor(nfs4::NFS4ERR_BADNAME), EINVAL);
+  EXPECT_EQ(ErrnoFor(nfs4::NFS4ERR_BADOWNER), EINVAL);
+  EXPECT_EQ(ErrnoFor(nfs4::NFS4ERR_WRONGSEC), EACCES);
+  EXPECT_EQ(ErrnoFor(nfs4::NFS4ERR_MINOR_VERS_MISMATCH), EPROTONOSUPPORT);
+  EXPECT_EQ(ErrnoFor(nfs4::NFS4ERR_BAD_STATEID), EIO);
+  EXPECT_EQ(ErrnoFor(4711), EIO);
+}
+
+TEST(ErrorOf, HasAnErrnoOtherThanZeroForEachStatusButSuccess) {
+  for (int32_t number = 1; number < 12'000; ++number) EXPECT_GT(ErrnoFor(number), 0) << number;
+}
+
 TEST(ErrorOf, AnRpcErrorHasNoStatus) {
   const Error error =
       ErrorOf(rpc::Error{.kind = rpc::Error::Kind::kTransport, .transport = rpc::CallError::kTimedOut}, "server");
   EXPECT_EQ(error.message, "server: the server did not answer in time");
   EXPECT_FALSE(error.status);
+}
+
+TEST(ErrorOf, AnRpcErrorHasTheErrnoOfItsKind) {
+  using Kind = rpc::Error::Kind;
+  const auto number_of = [](Kind kind) { return ErrorOf(rpc::Error{.kind = kind}, "server").number; };
+  EXPECT_EQ(number_of(Kind::kProgramUnavailable), EPROTONOSUPPORT);
+  EXPECT_EQ(number_of(Kind::kProgramMismatch), EPROTONOSUPPORT);
+  EXPECT_EQ(number_of(Kind::kRpcMismatch), EPROTONOSUPPORT);
+  EXPECT_EQ(number_of(Kind::kProcedureUnavailable), EOPNOTSUPP);
+  EXPECT_EQ(number_of(Kind::kGarbageArguments), EPROTO);
+  EXPECT_EQ(number_of(Kind::kMalformedReply), EPROTO);
+  EXPECT_EQ(number_of(Kind::kSystemError), EIO);
+  EXPECT_EQ(number_of(Kind::kAuthentication), EACCES);
+}
+
+TEST(ErrorOf, ATransportErrorHasTheErrnoOfItsReason) {
+  const auto number_of = [](rpc::CallError why) {
+    return ErrorOf(rpc::Error{.kind = rpc::Error::Kind::kTransport, .transport = why}, "server").number;
+  };
+  EXPECT_EQ(number_of(rpc::CallError::kDisconnected), ECONNRESET);
+  EXPECT_EQ(number_of(rpc::CallError::kTimedOut), ETIMEDOUT);
+  EXPECT_EQ(number_of(rpc::CallError::kCancelled), ECANCELED);
+  EXPECT_EQ(number_of(rpc::CallError::kTooLarge), EMSGSIZE);
+  EXPECT_EQ(number_of(rpc::CallError::kRefused), ECONNREFUSED);
+  EXPECT_EQ(number_of(rpc::CallError::kMalformed), EPROTO);
+  EXPECT_EQ(number_of(rpc::CallError::kUnreadable), EIO);
+  EXPECT_EQ(number_of(rpc::CallError::kNoContext), EACCES);
+  EXPECT_EQ(number_of(rpc::CallError::kNotAuthentic), EPROTO);
 }
 
 TEST(WithTrouble, AddsTheReasonToAnErrorWithoutStatus) {

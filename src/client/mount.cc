@@ -3,6 +3,7 @@
 #include <fmt/core.h>
 
 #include <algorithm>
+#include <cerrno>
 
 #include "client/set_up.h"
 #include "protocol/nfs4_types.h"
@@ -32,7 +33,7 @@ FileType FileTypeOf(uint32_t number) {
 }
 
 Error File::Contradiction(std::string_view operation) const {
-  return {fmt::format("{}: the server's {} reply contradicts itself", name_, operation), std::nullopt};
+  return {fmt::format("{}: the server's {} reply contradicts itself", name_, operation), std::nullopt, EPROTO};
 }
 
 Result<void> CheckRegular(const Node& node, std::string_view what) {
@@ -42,7 +43,7 @@ Result<void> CheckRegular(const Node& node, std::string_view what) {
     case FileType::kDirectory:
       return std::unexpected(ErrorOf(Status::kIsDirectory, what));
     default:
-      return std::unexpected(Error{fmt::format("{}: not a regular file", what), std::nullopt});
+      return std::unexpected(Error{fmt::format("{}: not a regular file", what), std::nullopt, EINVAL});
   }
 }
 
@@ -70,11 +71,12 @@ Task<Result<Node>> Mount::Resolve(std::string path, bool follow) {
       node = *found;
       continue;
     }
-    if (++links > kMostLinks) co_return std::unexpected(Error{path + ": too many symbolic links", std::nullopt});
+    if (++links > kMostLinks) co_return std::unexpected(Error{path + ": too many symbolic links", std::nullopt, ELOOP});
     PENSTOCK_CO_TRY(std::string target, co_await ReadLink(found->handle, path));
     if (target.starts_with('/')) {
       auto below = PathBelowRoot(target);
-      if (!below) co_return std::unexpected(Error{path + ": a symbolic link leads out of the export", std::nullopt});
+      if (!below)
+        co_return std::unexpected(Error{path + ": a symbolic link leads out of the export", std::nullopt, EXDEV});
       target = *std::move(below);
       node = {.handle = root_, .attributes = root};
     }
@@ -94,7 +96,7 @@ Task<Result<Mount::Place>> Mount::ResolvePlace(std::string path) {
 }
 
 Error Mount::EndlessListing(std::string_view what) {
-  return {fmt::format("{}: the server never ends the listing", what), std::nullopt};
+  return {fmt::format("{}: the server never ends the listing", what), std::nullopt, EPROTO};
 }
 
 std::optional<std::string> Mount::PathBelowRoot(std::string_view path) const {

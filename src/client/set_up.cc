@@ -4,8 +4,57 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
 
 namespace penstock::client {
+namespace {
+
+int ErrnoOf(rpc::CallError error) {
+  switch (error) {
+    case rpc::CallError::kDisconnected:
+      return ECONNRESET;
+    case rpc::CallError::kTimedOut:
+      return ETIMEDOUT;
+    case rpc::CallError::kCancelled:
+      return ECANCELED;
+    case rpc::CallError::kTooLarge:
+      return EMSGSIZE;
+    case rpc::CallError::kRefused:
+      return ECONNREFUSED;
+    case rpc::CallError::kMalformed:
+    case rpc::CallError::kNotAuthentic:
+      return EPROTO;
+    case rpc::CallError::kUnreadable:
+      return EIO;
+    case rpc::CallError::kNoContext:
+      return EACCES;
+  }
+  return EIO;
+}
+
+int ErrnoOf(const rpc::Error& error) {
+  using enum rpc::Error::Kind;
+  switch (error.kind) {
+    case kTransport:
+      return ErrnoOf(error.transport);
+    case kProgramUnavailable:
+    case kProgramMismatch:
+    case kRpcMismatch:
+      return EPROTONOSUPPORT;
+    case kProcedureUnavailable:
+      return EOPNOTSUPP;
+    case kGarbageArguments:
+    case kMalformedReply:
+      return EPROTO;
+    case kSystemError:
+      return EIO;
+    case kAuthentication:
+      return EACCES;
+  }
+  return EIO;
+}
+
+}  // namespace
 
 std::string HostName() {
   char name[256] = "localhost";
@@ -26,7 +75,7 @@ RetryPolicy Limited(RetryPolicy policy, const Url& url) {
 }
 
 Error ErrorOf(const rpc::Error& error, std::string_view what) {
-  return {fmt::format("{}: {}", what, rpc::Describe(error)), std::nullopt};
+  return {fmt::format("{}: {}", what, rpc::Describe(error)), std::nullopt, ErrnoOf(error)};
 }
 
 std::optional<std::string_view> Below(std::string_view path, std::string_view prefix) {

@@ -2,6 +2,7 @@
 
 #include <fmt/core.h>
 
+#include <cerrno>
 #include <charconv>
 #include <string>
 
@@ -46,7 +47,7 @@ Result<nfs3::sattr3> ToSattr3(const NewAttributes& attributes, std::string_view 
   };
   if (!set_number(attributes.owner, to.uid) || !set_number(attributes.group, to.gid)) {
     return std::unexpected(
-        Error{fmt::format("{}: owners and groups are numbers in version 3", what), Status::kInvalid});
+        Error{fmt::format("{}: owners and groups are numbers in version 3", what), Status::kInvalid, EINVAL});
   }
   to.mode = attributes.mode;
   to.size = attributes.size;

@@ -3,6 +3,7 @@
 #include <fmt/core.h>
 
 #include <algorithm>
+#include <cerrno>
 
 #include "base/log.h"
 #include "client/connect.h"
@@ -166,7 +167,7 @@ Task<Result<std::unique_ptr<rpc::Channel>, std::string>> Mount::OpenProtected(Du
 
 Task<Result<void>> Mount::SetUp() {
   auto connected = co_await channel_.Connect();
-  if (!connected) co_return std::unexpected(Error{std::move(connected).error(), std::nullopt});
+  if (!connected) co_return std::unexpected(Error{std::move(connected).error(), std::nullopt, ENOTCONN});
   PENSTOCK_CO_TRY(const std::vector<SecurityFlavor> accepted, co_await MountExport());
   PENSTOCK_CO_CHECK(co_await ChooseFlavor(accepted));
   // Before this point, an error of NFS under this flavor may say more.
@@ -204,7 +205,7 @@ Task<Result<void>> Mount::FindExport(rpc::Client& mount_client) {
   }
   if (root_path_.empty()) {
     co_return std::unexpected(
-        Error{fmt::format("{}: {} is not in any of the server's exports", url_.host, url_.path), std::nullopt});
+        Error{fmt::format("{}: {} is not in any of the server's exports", url_.host, url_.path), std::nullopt, ENOENT});
   }
   co_return Result<void>();
 }
@@ -214,7 +215,7 @@ Task<Result<std::vector<SecurityFlavor>>> Mount::MountExport() {
   url.protocol = Protocol::kTcp;
   url.port = url_.mount_port;
   auto opened = co_await OpenChannel(loop_, workers_, url, nullptr);
-  if (!opened) co_return std::unexpected(Error{fmt::format("MOUNT: {}", opened.error()), std::nullopt});
+  if (!opened) co_return std::unexpected(Error{fmt::format("MOUNT: {}", opened.error()), std::nullopt, ENOTCONN});
   // MOUNT may be another process than NFS, so that it has a context of its own.
   CallSecurity security(loop_, workers_, url_, initiators_);
   const std::unique_ptr<rpc::Channel> channel = security.Protect(*std::move(opened));
@@ -234,9 +235,11 @@ Task<Result<std::vector<SecurityFlavor>>> Mount::CallMount(rpc::Client& mount_cl
   PENSTOCK_CO_CHECK(co_await FindExport(mount_client));
   auto mounted = co_await mount_client.Call<mount3::MOUNTPROC3_MNT>(root_path_, {.open = 1024, .results = {}});
   if (!mounted) co_return std::unexpected(ErrorOf(mounted.error(), url_.host));
-  if (mounted->results.fhs_status() != mount3::mountstat3::MNT3_OK) {
+  // The numbers are those of nfsstat3 (RFC 1813 §5.1.5).
+  const mount3::mountstat3 status = mounted->results.fhs_status();
+  if (status != mount3::mountstat3::MNT3_OK) {
     co_return std::unexpected(
-        Error{fmt::format("{}: {}", root_path_, Describe(mounted->results.fhs_status())), std::nullopt});
+        Error{fmt::format("{}: {}", root_path_, Describe(status)), std::nullopt, ErrnoOf(static_cast<Status>(status))});
   }
   log::info("{}: MOUNT has given {}", url_.host, root_path_);
   root_.Assign(mounted->results.mountinfo().fhandle.bytes());
@@ -256,7 +259,8 @@ Task<Result<void>> Mount::ChooseFlavor(const std::vector<SecurityFlavor>& accept
     std::string names;
     for (const SecurityFlavor flavor : accepted)
       names += fmt::format("{}{}", names.empty() ? "" : ", ", NameOf(flavor));
-    return std::unexpected(Error{fmt::format("{}: the server accepts only sec={}", root_path_, names), std::nullopt});
+    return std::unexpected(
+        Error{fmt::format("{}: the server accepts only sec={}", root_path_, names), std::nullopt, EACCES});
   };
   if (accepted.empty()) co_return co_await LearnSizes();
   if (url_.security) {

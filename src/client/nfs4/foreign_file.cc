@@ -3,6 +3,7 @@
 #include <fmt/core.h>
 
 #include <algorithm>
+#include <cerrno>
 
 #include "client/nfs4/attributes.h"
 #include "client/nfs4/file.h"
@@ -39,7 +40,8 @@ Task<Result<std::unique_ptr<ForeignFile>>> ForeignFile::Connect(Loop& loop, Targ
   auto channel = co_await rpc::tcp::Channel::Connect(loop, target.server, options);
   if (!channel) {
     co_return std::unexpected(
-        Error{fmt::format("{}: {}", rpc::UniversalAddress(target.server), channel.error().message()), std::nullopt});
+        Error{fmt::format("{}: {}", rpc::UniversalAddress(target.server), channel.error().message()), std::nullopt,
+              ENOTCONN});
   }
   co_return std::unique_ptr<ForeignFile>(new ForeignFile(loop, std::move(target), limits, *std::move(channel)));
 }
@@ -67,7 +69,8 @@ Task<Result<File::ReadReply>> ForeignFile::Read(uint64_t offset, Bytes into) {
   if (!reply) co_return std::unexpected(std::move(reply).error());
   const auto taken = TakeData(std::get<1>(reply->results).resok4(), into.first(count));
   if (taken) co_return *taken;
-  co_return std::unexpected(Error{fmt::format("{}: the reply to READ contradicts itself", name_), std::nullopt});
+  co_return std::unexpected(
+      Error{fmt::format("{}: the reply to READ contradicts itself", name_), std::nullopt, EPROTO});
 }
 
 Task<void> ForeignFile::Close() {

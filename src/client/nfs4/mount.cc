@@ -1,6 +1,7 @@
 #include "client/nfs4/mount.h"
 
 #include <algorithm>
+#include <cerrno>
 #include <set>
 
 #include "base/log.h"
@@ -222,7 +223,7 @@ Task<Result<void>> Mount::CheckVersion() {
 
 Task<Result<void>> Mount::SetUp(Flavors& accepted, const Entrance* entrance) {
   auto connected = co_await channel_.Connect();
-  if (!connected) co_return std::unexpected(Error{std::move(connected).error(), std::nullopt});
+  if (!connected) co_return std::unexpected(Error{std::move(connected).error(), std::nullopt, ENOTCONN});
   // A session of 2004 must be the subject of the first exchange (draft-talpey-nfsv4-rdma-sess-01 §2.2.2).
   if (!bound_) PENSTOCK_CO_CHECK(co_await CheckVersion());
   PENSTOCK_CO_CHECK(co_await caller_->Establish(url_.host));

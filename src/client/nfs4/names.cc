@@ -2,6 +2,8 @@
 
 #include <fmt/core.h>
 
+#include <cerrno>
+
 #include "client/nfs4/attributes.h"
 
 namespace penstock::client::v4 {
@@ -57,7 +59,7 @@ Task<Result<void>> RemoveIf(CompoundCaller& caller, const Handle& directory, std
 }  // namespace
 
 Error MalformedAttributes(std::string_view what) {
-  return {fmt::format("{}: cannot decode the server's attributes", what), std::nullopt};
+  return {fmt::format("{}: cannot decode the server's attributes", what), std::nullopt, EPROTO};
 }
 
 Result<Node> NodeOf(const nfs4::GETFH4res& handle, const nfs4::GETATTR4res& attributes, const Handle& directory,

@@ -2,6 +2,8 @@
 
 #include <fmt/core.h>
 
+#include <cerrno>
+
 #include "base/log.h"
 #include "client/nfs4/attributes.h"
 #include "client/nfs4/names.h"
@@ -72,8 +74,9 @@ Task<Result<void>> OpenFile::Open() {
 Task<Result<void>> OpenFile::OpenAtServer(const Delegation* delegation) {
   const bool by_name = !caller().dialect().opens_by_filehandle;
   if (by_name && node_.name.empty()) {
-    co_return std::unexpected(Error{
-        fmt::format("{}: version {} opens files only by name", name_, caller().dialect().name), Status::kInvalid});
+    co_return std::unexpected(
+        Error{fmt::format("{}: version {} opens files only by name", name_, caller().dialect().name), Status::kInvalid,
+              EINVAL});
   }
   if (owner_.spent()) owner_ = mount_.NewOwner({});
   const Delegations::Asking asking(mount_.delegations());

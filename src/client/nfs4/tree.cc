@@ -3,6 +3,7 @@
 #include <fmt/core.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <map>
 #include <tuple>
 #include <utility>
@@ -345,8 +346,8 @@ Task<Result<Node>> Tree::Cross(Handle directory, std::string_view name, const Er
   unsigned followed = 0;
   auto reached = co_await Onward(from, directory, name, why, followed);
   if (!reached && followed > kMostReferrals) {
-    co_return std::unexpected(
-        Error{fmt::format("{}: more than {} referrals lead to one another", name, kMostReferrals), std::nullopt});
+    co_return std::unexpected(Error{fmt::format("{}: more than {} referrals lead to one another", name, kMostReferrals),
+                                    std::nullopt, ELOOP});
   }
   if (!reached) co_return std::unexpected(std::move(reached).error());
   const uint32_t part = PartOf(above, *reached);
@@ -404,7 +405,7 @@ Task<Result<Tree::Place>> Tree::Follow(ServerMount& from, const Handle& director
   if (locations.empty()) {
     co_return std::unexpected(Error{fmt::format("{}: is on another server, but {} names no location that makes sense",
                                                 name, ServerText(from.url())),
-                                    std::nullopt});
+                                    std::nullopt, EREMOTE});
   }
   std::string reasons;
   for (size_t i = 0; i < locations.size(); ++i) {
@@ -413,7 +414,8 @@ Task<Result<Tree::Place>> Tree::Follow(ServerMount& from, const Handle& director
     if (i < kMostReasons) reasons += (i > 0 ? "; " : "") + reached.error().message;
   }
   if (locations.size() > kMostReasons) reasons += fmt::format("; and {} more", locations.size() - kMostReasons);
-  co_return std::unexpected(Error{fmt::format("{}: cannot follow the referral: {}", name, reasons), std::nullopt});
+  co_return std::unexpected(
+      Error{fmt::format("{}: cannot follow the referral: {}", name, reasons), std::nullopt, EREMOTE});
 }
 
 Task<Result<Tree::Place>> Tree::Reach(const ServerMount& from, const Location& location, bool is_last,
@@ -432,8 +434,8 @@ Task<Result<Tree::Place>> Tree::Reach(const ServerMount& from, const Location& l
   auto reached = co_await Walk(*server, location.path, followed);
   if (reached) co_return reached;
   const Error why = WithTrouble(std::move(reached).error(), server->trouble());
-  co_return std::unexpected(
-      Error{fmt::format("{}: {}: {}", ServerText(url), PathText(location.path), Describe(why)), std::nullopt});
+  co_return std::unexpected(Error{fmt::format("{}: {}: {}", ServerText(url), PathText(location.path), Describe(why)),
+                                  std::nullopt, why.number});
 }
 
 // Servers below may refer on.
@@ -486,7 +488,7 @@ Task<Result<ServerMount*>> Tree::MountOf(Url url, bool is_last, const Entrance* 
 Task<Result<void>> Tree::Probe(Url url) {
   url.timeout = std::min(url.timeout, kProbeLimit);
   auto channel = co_await OpenChannel(loop_, workers_, url, options_.provider);
-  if (!channel) co_return std::unexpected(Error{std::move(channel).error(), std::nullopt});
+  if (!channel) co_return std::unexpected(Error{std::move(channel).error(), std::nullopt, ENOTCONN});
   rpc::Client client(**channel, loop_.buffers(), rpc::RandomXid());
   auto answered = co_await client.Call<nfs4::NFSPROC4_NULL>({});
   // The channel must outlive the turn of the loop that delivered its reply.

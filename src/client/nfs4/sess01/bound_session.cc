@@ -3,6 +3,7 @@
 #include <fmt/core.h>
 
 #include <algorithm>
+#include <cerrno>
 
 #include "base/log.h"
 
@@ -182,7 +183,7 @@ Task<Result<void>> BoundSession::Create(std::string_view what) {
   if (!reply) co_return std::unexpected(v4::ErrorOf(reply.error(), what));
   if (!reply->is_known) {
     co_return std::unexpected(
-        Error{fmt::format("{}: {}", what, kUnknownDraft), static_cast<Status>(nfsstat4::NFS4ERR_MINOR_VERS_MISMATCH)});
+        Error{fmt::format("{}: {}", what, kUnknownDraft), Status::kVersionMismatch, EPROTONOSUPPORT});
   }
   if (reply->head.count == 0) co_return std::unexpected(v4::ErrorOf(reply->head.status, what));
   const nfs4::SESSIONCREATE4res& result = reply->result;
@@ -208,7 +209,8 @@ Task<Result<void>> BoundSession::BindBack(std::string_view what) {
   const uint64_t generation = lease_.generation();
   if (back_) {
     const auto bound = co_await back_->EnsureBound(ChannelType::BACK);
-    if (!bound) co_return std::unexpected(Error{fmt::format("{}: back channel: {}", what, bound.error()), {}});
+    if (!bound)
+      co_return std::unexpected(Error{fmt::format("{}: back channel: {}", what, bound.error()), {}, ENOTCONN});
     if (!back_->is_bound(ChannelType::BACK, generation)) co_return Result<void>();
   }
   if (generation == lease_.generation()) lease_.HandleBackBound();
@@ -221,7 +223,7 @@ Task<Result<void>> BoundSession::BindOperations(std::string_view what) {
     const auto bound = co_await links_[i]->EnsureBound(ChannelType::OPERATION);
     if (!bound) {
       co_return std::unexpected(
-          Error{fmt::format("{}: channel {} of {}: {}", what, i + 1, links_.size(), bound.error()), {}});
+          Error{fmt::format("{}: channel {} of {}: {}", what, i + 1, links_.size(), bound.error()), {}, ENOTCONN});
     }
     if (generation != lease_.generation() || lease_.next() != BoundLease::Step::kBind) co_return Result<void>();
     if (!links_[i]->is_bound(ChannelType::OPERATION, generation)) co_return Result<void>();
