@@ -77,7 +77,10 @@ void Loop::Finish() {
 }
 void Loop::Stop() { state_->context.stop(); }
 
-void Loop::Post(std::move_only_function<void()> function) { asio::post(state_->context, std::move(function)); }
+void Loop::Post(std::move_only_function<void()> function) {
+  asio::post(state_->context, std::move(function));
+  if (on_post_) on_post_();
+}
 bool Loop::IsCurrent() const { return state_->context.get_executor().running_in_this_thread(); }
 
 // Runs only while idle memory is left, so that it does not wake an idle loop.

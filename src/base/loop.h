@@ -5,6 +5,7 @@
 #include <coroutine>
 #include <functional>
 #include <memory>
+#include <utility>
 
 #include "base/buffer.h"
 #include "base/task.h"
@@ -36,6 +37,9 @@ class Loop final : public TimerService {
   // Runs `function` on the loop, later. Thread-safe. A coroutine handle, or a lambda with at most three words of
   // captures, needs no allocation.
   void Post(std::move_only_function<void()> function);
+  // Post() calls `on_post` after it has posted, on its own thread; an empty function ends that. For DrivenLoop. Call it
+  // while no other thread uses the loop.
+  void SetOnPost(std::function<void()> on_post) { on_post_ = std::move(on_post); }
   // Returns true if the calling thread runs this loop. Thread-safe.
   bool IsCurrent() const;
 
@@ -53,6 +57,7 @@ class Loop final : public TimerService {
   BufferPool buffers_;
   const std::unique_ptr<Timer> trim_;
   bool finishing_ = false;
+  std::function<void()> on_post_;
 };
 
 // co_await SwitchTo(loop) resumes the coroutine on `loop`, at once if it runs there already. The loop must still run.
