@@ -168,12 +168,12 @@ typedef struct penstock_runtime_options {
 PENSTOCK_API int penstock_runtime_new(const penstock_runtime_options *options, penstock_runtime **runtime);
 
 /**
- * Ends the threads of a runtime and frees it. Not in a penstock_done or penstock_log function. Blocks while calls of the
- * system that cannot be interrupted use local files of the host. A thread that hangs in the look-up of a name or in
- * Kerberos is left to itself: it uses nothing of the runtime or of the host.
+ * Ends the threads of a runtime and frees it. Blocks while a thread is in a call of the system that cannot be interrupted:
+ * the look-up of a name, Kerberos, a local file.
  *
  * @param runtime  Null: nothing happens.
- * @return Zero; -EBUSY, and the runtime stays, if it has mounts or operations that have not ended.
+ * @return Zero; -EBUSY, and the runtime stays, if it has mounts or operations that have not ended; -EDEADLK in a
+ *     penstock_done function.
  */
 PENSTOCK_API int penstock_runtime_free(penstock_runtime *runtime);
 
@@ -444,14 +444,15 @@ PENSTOCK_API int penstock_statfs(penstock_mount *mount, const char *path, pensto
 
 /** An entry of a directory. Initialize it with PENSTOCK_ENTRY_INIT. */
 typedef struct penstock_entry {
-  size_t size;                     /**< sizeof(penstock_entry) */
-  const char *name;                /**< The name. Valid until the listing is freed. */
-  int has_attributes;              /**< Whether the server told the attributes. */
-  penstock_attributes attributes;  /**< The attributes, of a symbolic link itself. */
+  size_t size;      /**< sizeof(penstock_entry) */
+  const char *name; /**< The name. Valid until the listing is freed. */
+  /** The attributes, of a symbolic link itself. Valid until the next call with the listing. Null if the server does not
+   * tell them. */
+  const penstock_attributes *attributes;
 } penstock_entry;
 /** Room for an entry. */
 #define PENSTOCK_ENTRY_INIT \
-  { sizeof(penstock_entry), NULL, 0, PENSTOCK_ATTRIBUTES_INIT }
+  { sizeof(penstock_entry), NULL, NULL }
 
 /**
  * Reads a directory.
@@ -615,7 +616,8 @@ typedef void penstock_progress(void *context, uint64_t done, uint64_t total);
  * and is not synced. Into a pipe, a socket or a device, the octets are written in their order.
  *
  * @param path      The file on the server.
- * @param fd        The local file, open for writing. It stays open, and must stay open until the operation has ended.
+ * @param fd        The local file, open for writing. It stays open; the operation uses a duplicate. If the operation is
+ *     cancelled or its time is over, a write to the local file that is under way is not undone.
  * @param progress  Null: nobody is told.
  * @param context   For `progress`.
  * @return The number of octets; -EIO if the file became shorter meanwhile. After a failure the local file has a part.
@@ -627,8 +629,7 @@ PENSTOCK_API int64_t penstock_download(penstock_mount *mount, const char *path, 
  * Copies a local file into a file of the server, which is made or whose contents are replaced. After success the data are
  * on the server's stable storage.
  *
- * @param fd        The local regular file, open for reading. It stays open, and must stay open until the operation has
- *     ended.
+ * @param fd        The local regular file, open for reading. It stays open; the operation uses a duplicate.
  * @param path      The file on the server.
  * @param mode      The twelve mode bits of a new file.
  * @param progress  Null: nobody is told.

@@ -2,6 +2,7 @@
 
 #include "base/file_io.h"
 #include "base/result.h"
+#include "client/pieces.h"
 
 #include <fmt/core.h>
 #include <unistd.h>
@@ -12,24 +13,6 @@
 namespace penstock::client {
 namespace {
 
-// The state that the lanes of one copy share. Each lane takes the next piece until none is left or a lane has failed.
-struct Pieces {
-  uint64_t next = 0;
-  uint64_t end = 0;
-  uint64_t done = 0;
-  unsigned lanes = 0;
-  std::optional<Error> error;
-  OneShot<> finished;
-
-  void Fail(Error why) {
-    if (!error) error = std::move(why);
-    next = end;
-  }
-  void LaneEnds() {
-    if (--lanes == 0) finished.Set();
-  }
-};
-
 // One copy of one file. Transfer() is the work of a lane on a piece.
 class Copy {
  public:
@@ -39,15 +22,9 @@ class Copy {
 
   // Transfers the octets [0, size) in pieces of `piece` octets.
   Task<Result<void>> Run(uint64_t size, uint32_t piece) {
-    Pieces pieces;
-    pieces.end = size;
-    const unsigned most = options_.in_order ? 1 : std::max(1u, options_.in_flight);
-    const uint64_t wanted = std::clamp<uint64_t>((size + piece - 1) / piece, 1, most);
-    pieces.lanes = static_cast<unsigned>(wanted);
-    for (uint64_t i = 0; i < wanted; ++i) Spawn(Lane(pieces, piece));
-    co_await pieces.finished;
-    if (pieces.error) co_return std::unexpected(*std::move(pieces.error));
-    co_return Result<void>();
+    done_ = 0;
+    const unsigned at_once = options_.in_order ? 1 : options_.in_flight;
+    return MovePieces(size, piece, at_once, [this, size](uint64_t at, uint32_t count) { return Move(at, count, size); });
   }
 
  protected:
@@ -85,25 +62,23 @@ class Copy {
   const CopyOptions& options_;
 
  private:
-  Task<void> Lane(Pieces& pieces, uint32_t piece) {
-    const BufferRef buffer = mount_.loop().buffers().Allocate(piece);
-    while (pieces.next < pieces.end) {
-      uint64_t at = pieces.next;
-      const uint64_t end = std::min(pieces.end, at + piece);
-      pieces.next = end;
-      while (at < end && !pieces.error) {
-        const auto moved = co_await Transfer(at, buffer->bytes().first(end - at));
-        if (!moved) {
-          pieces.Fail(moved.error());
-          break;
-        }
-        at += *moved;
-        pieces.done += *moved;
-        if (options_.progress) options_.progress(pieces.done, pieces.end);
+  // Transfers one piece.
+  Task<Result<void>> Move(uint64_t at, uint32_t count, uint64_t size) {
+    const BufferRef buffer = mount_.loop().buffers().Allocate(count);
+    const uint64_t end = at + count;
+    while (at < end) {
+      if (options_.stops && options_.stops()) {
+        co_return std::unexpected(Error{fmt::format("{}: cancelled", file_.name()), std::nullopt, ECANCELED});
       }
+      PENSTOCK_CO_TRY(const uint32_t moved, co_await Transfer(at, buffer->bytes().first(end - at)));
+      at += moved;
+      done_ += moved;
+      if (options_.progress) options_.progress(done_, size);
     }
-    pieces.LaneEnds();
+    co_return Result<void>();
   }
+
+  uint64_t done_ = 0;  // octets of this run
 };
 
 class DownloadCopy final : public Copy {

@@ -18,6 +18,8 @@ struct CopyOptions {
   std::string local_name = "the local file";
   // Called on the mount's loop after every transfer.
   std::function<void(uint64_t done, uint64_t total)> progress{};
+  // Called on the mount's loop before every transfer. Returns true to end the copy with an error (ECANCELED).
+  std::function<bool()> stops{};
 };
 
 // Download() and Upload() leave `local_fd` open and block only threads of `workers`. In a regular file they use

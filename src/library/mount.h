@@ -1,0 +1,63 @@
+// penstock_mount: a mount of the inner client, on a loop of a runtime.
+#pragma once
+
+#include <atomic>
+#include <memory>
+#include <string>
+#include <string_view>
+
+#include "client/mount.h"
+#include "library/activity.h"
+#include "library/operation.h"
+#include "library/runtime.h"
+#include "penstock/penstock.h"
+#include "rdma/provider.h"
+
+struct penstock_mount {
+  // The place counts the mount already (penstock_runtime::TakePlace()).
+  penstock_mount(penstock_runtime& at_runtime, penstock::library::Place& at_place)
+      : runtime(at_runtime), place(at_place) {}
+  ~penstock_mount() { --place.mounts; }
+  penstock_mount(const penstock_mount&) = delete;
+  penstock_mount& operator=(const penstock_mount&) = delete;
+
+  penstock_runtime& runtime;
+  penstock::library::Place& place;
+  penstock::library::Activity activity;
+  // Files that the host has open. Any thread.
+  std::atomic<size_t> files = 0;
+
+  // The following members belong to the loop.
+
+  std::unique_ptr<penstock::rdma::Provider> provider;
+  std::unique_ptr<penstock::client::Mount> mount;  // ends before its provider
+};
+
+namespace penstock::library {
+
+// Converts a path of the host to one below the root of the mount.
+std::string PathOf(const penstock_mount& mount, std::string_view path);
+// Says why an operation of a mount failed.
+client::Error Explained(const penstock_mount& mount, client::Error error);
+
+// Starts work on a mount, as Start(). Fails if there is no mount or path, or if it belongs to another process.
+// `work` takes the operation and the inner mount.
+template <class Function>
+int64_t StartOn(penstock_mount* mount, std::initializer_list<const void*> required, const penstock_call* call,
+                Function work) {
+  return Guarded([&]() -> int64_t {
+    if (!mount) return Fail(EINVAL, "there is no mount");
+    if (const int wrong = CheckProcess(mount->runtime); wrong != 0) return wrong;
+    for (const void* each : required) {
+      if (!each) return Fail(EINVAL, "an argument is null");
+    }
+    return Start({.place = mount->place, .whole = mount->activity}, call,
+                 [mount, work = std::move(work)](Operation& operation) mutable -> Task<Outcome> {
+                   Outcome outcome = co_await work(operation, *mount->mount);
+                   if (!outcome) outcome = std::unexpected(Explained(*mount, std::move(outcome).error()));
+                   co_return outcome;
+                 });
+  });
+}
+
+}  // namespace penstock::library

@@ -1,0 +1,52 @@
+// A loop of a runtime, on a thread of its own or driven by the host.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <thread>
+
+#include "base/driven_loop.h"
+#include "base/loop.h"
+#include "library/activity.h"
+
+namespace penstock::library {
+
+class Place {
+ public:
+  // Throws std::system_error if the system has no threads or descriptors left. A thread of its own calls `begin` first.
+  // `runtime` tells the places of one runtime from others.
+  Place(const void* runtime, bool is_driven, std::function<void()> begin);
+  // Blocks until the works of `activity` have ended, and nothing is left to do on the loop.
+  ~Place();
+
+  Loop& loop() { return loop_; }
+  // Null if the loop has a thread of its own.
+  DrivenLoop* driven() { return driven_ ? &*driven_ : nullptr; }
+  const DrivenLoop* driven() const { return driven_ ? &*driven_ : nullptr; }
+
+  // Whether this thread runs a loop of the same runtime, so that it must not wait for one.
+  bool RunsHere() const;
+  // Whether this thread may begin operations now, without Post().
+  bool IsHere() const { return driven_ || loop_.IsCurrent(); }
+
+  // Operations that have not ended for the host. Any thread.
+  std::atomic<size_t> operations = 0;
+  // Operations that have ended for the host, of a driven loop.
+  uint64_t ended = 0;
+  // Mounts that live here. Any thread.
+  std::atomic<size_t> mounts = 0;
+  // The opening and closing of mounts.
+  Activity activity;
+
+ private:
+  Task<void> FinishAfterWorks();
+
+  const void* const runtime_;
+  Loop loop_;
+  std::optional<DrivenLoop> driven_;
+  std::thread thread_;
+};
+
+}  // namespace penstock::library

@@ -1,0 +1,119 @@
+#include "library/runtime.h"
+
+#include <algorithm>
+#include <climits>
+#include <cstdlib>
+#include <optional>
+#include <utility>
+
+#include "library/error_text.h"
+#include "library/structures.h"
+#include "rdma/verbs/device.h"
+
+using namespace penstock;           // NOLINT: the functions of the C API are in no namespace
+using namespace penstock::library;  // NOLINT
+
+penstock_runtime::penstock_runtime(Options options)
+    : options_(std::move(options)),
+      registry_(std::make_shared<rdma::verbs::Registry>()),
+      workers_(options_.blocking_threads) {
+  const bool is_driven = options_.threads == 0;
+  for (unsigned i = 0; i < std::max(options_.threads, 1u); ++i) {
+    places_.push_back(std::make_unique<Place>(this, is_driven, [] {}));
+  }
+}
+
+penstock_runtime::~penstock_runtime() = default;
+
+bool penstock_runtime::is_busy() const {
+  return std::ranges::any_of(places_, [](const auto& place) { return place->operations > 0 || place->mounts > 0; });
+}
+
+Place& penstock_runtime::TakePlace() {
+  const std::lock_guard lock(mutex_);
+  Place& place = **std::ranges::min_element(places_, {}, [](const auto& each) { return each->mounts.load(); });
+  ++place.mounts;
+  return place;
+}
+
+std::unique_ptr<rdma::Provider> penstock_runtime::MakeProvider(Loop& loop, bool crc) const {
+  rdma::iwarp::Options iwarp;
+  iwarp.crc = crc;
+  const auto make = [this, &loop, iwarp](const rdma::Chosen& chosen) {
+    return rdma::MakeProvider(chosen, options_.rdma, loop, iwarp, registry_);
+  };
+  return std::make_unique<rdma::ChoosingProvider>(options_.rdma, loop, make);
+}
+
+int library::CheckProcess(const penstock_runtime& runtime) {
+  if (runtime.is_here()) return 0;
+  return Fail(EPERM, "the runtime belongs to the parent of this process, which has called fork()");
+}
+
+const char* penstock_version(void) { return PENSTOCK_PROJECT_VERSION; }
+
+void penstock_free(void* memory) { std::free(memory); }
+
+int penstock_runtime_new(const penstock_runtime_options* options, penstock_runtime** runtime) {
+  return Guarded([&] {
+    if (!runtime) return Fail(EINVAL, "there is no room for the result");
+    penstock_runtime_options given = PENSTOCK_RUNTIME_OPTIONS_INIT;
+    if (const int wrong = TakeStructure(options, given); wrong != 0) return wrong;
+    penstock_runtime::Options taken;
+    taken.threads = given.threads;
+    if (given.threads > 256) return Fail(EINVAL, "threads: at most 256");
+    if (given.blocking_threads > 0) taken.blocking_threads = given.blocking_threads;
+    if (taken.blocking_threads < 4 || taken.blocking_threads > 1024) {
+      return Fail(EINVAL, "blocking_threads: from 4 to 1024");
+    }
+    const std::optional<rdma::Kind> kind = rdma::ParseKind(given.rdma ? given.rdma : "auto");
+    if (!kind) return Fail(EINVAL, "rdma: must be auto, verbs or iwarp");
+    taken.rdma = {.kind = *kind, .device = given.rdma_device ? given.rdma_device : ""};
+    if (*kind == rdma::Kind::kIwarp && !taken.rdma.device.empty()) {
+      return Fail(EINVAL, "rdma_device: iwarp uses no device");
+    }
+    *runtime = new penstock_runtime(std::move(taken));
+    return 0;
+  });
+}
+
+int penstock_runtime_free(penstock_runtime* runtime) {
+  return Guarded([&] {
+    if (!runtime) return 0;
+    if (const int wrong = CheckProcess(*runtime); wrong != 0) return wrong;
+    if (runtime->RunsHere()) return Fail(EDEADLK, "a penstock_done function must not free its runtime");
+    if (runtime->is_busy()) return Fail(EBUSY, "the runtime has mounts, or operations that have not ended");
+    delete runtime;
+    return 0;
+  });
+}
+
+int penstock_runtime_fd(const penstock_runtime* runtime) {
+  return Guarded([&] {
+    if (!runtime) return Fail(EINVAL, "there is no runtime");
+    if (const int wrong = CheckProcess(*runtime); wrong != 0) return wrong;
+    Place* const place = runtime->driven_place();
+    if (!place) return Fail(EINVAL, "the runtime has threads of its own");
+    return place->driven()->descriptor();
+  });
+}
+
+int penstock_runtime_dispatch(penstock_runtime* runtime, int timeout_ms) {
+  return Guarded([&] {
+    if (!runtime) return Fail(EINVAL, "there is no runtime");
+    if (const int wrong = CheckProcess(*runtime); wrong != 0) return wrong;
+    Place* const place = runtime->driven_place();
+    if (!place) return Fail(EINVAL, "the runtime has threads of its own");
+    DrivenLoop& driven = *place->driven();
+    if (driven.running()) return Fail(EDEADLK, "penstock_runtime_dispatch() runs already");
+    const uint64_t ended_before = place->ended;
+    driven.RunReady();
+    const TimePoint end = place->loop().Now() + std::chrono::milliseconds(std::max(timeout_ms, 0));
+    while (place->ended == ended_before && place->operations > 0 && timeout_ms != 0) {
+      const Duration left = end - place->loop().Now();
+      if (timeout_ms > 0 && left <= Duration::zero()) break;
+      driven.RunNext(timeout_ms > 0 ? std::optional(left) : std::nullopt);
+    }
+    return static_cast<int>(std::min<uint64_t>(place->ended - ended_before, INT_MAX));
+  });
+}
