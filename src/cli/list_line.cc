@@ -83,7 +83,7 @@ std::string ListLine(const client::Entry& entry, bool long_format, const ListCol
   }
   const client::Attributes& a = *entry.attributes;
   return fmt::format("{} {:>3} {:>{}} {:>{}} {:>12} {} {}", ModeText(a), a.links, Printable(a.owner), columns.owner,
-                     Printable(a.group), columns.group, a.size, TimeText(a.modified), name);
+                     Printable(a.group), columns.group, a.size, TimeText(a.modified.seconds), name);
 }
 
 }  // namespace penstock::cli

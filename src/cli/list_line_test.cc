@@ -42,7 +42,7 @@ class ListLineTest : public testing::Test {
     attributes.owner = "1000";
     attributes.group = "100";
     attributes.size = 4096;
-    attributes.modified = 1'000'000'000;
+    attributes.modified.seconds = 1'000'000'000;
     return {std::move(name), attributes};
   }
   // The first column of the long format.
@@ -55,7 +55,7 @@ class ListLineTest : public testing::Test {
   // The column of the time in the long format.
   static std::string TimeOf(int64_t modified) {
     client::Entry entry = File("name");
-    entry.attributes->modified = modified;
+    entry.attributes->modified.seconds = modified;
     const std::string line = ListLine(entry, true);
     return line.substr(line.size() - std::string("1970-01-01 00:00 name").size(), 16);
   }
@@ -185,11 +185,11 @@ TEST_F(ListLineTest, ShowsSecondsIfTheCalendarHasNoSuchYear) {
   for (const int64_t seconds :
        {int64_t{1} << 61, std::numeric_limits<int64_t>::max(), std::numeric_limits<int64_t>::min()}) {
     client::Entry entry = File("file");
-    entry.attributes->modified = seconds;
+    entry.attributes->modified.seconds = seconds;
     EXPECT_THAT(ListLine(entry, true), testing::EndsWith(" " + std::to_string(seconds) + " file"));
   }
   client::Entry last = File("file");
-  last.attributes->modified = 67767976233532799;  // the end of the last year of std::tm
+  last.attributes->modified.seconds = 67767976233532799;  // the end of the last year of std::tm
   EXPECT_THAT(ListLine(last, true), testing::EndsWith("-12-31 23:59 file"));
 }
 

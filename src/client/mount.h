@@ -52,6 +52,14 @@ enum class FileType : uint8_t {
 // Converts an ftype3 of version 3 or an nfs_ftype4 of version 4. Their numbers agree for all types of version 3.
 FileType FileTypeOf(uint32_t number);
 
+// A timestamp of a file.
+struct Time {
+  int64_t seconds = 0;  // since 1970
+  uint32_t nanoseconds = 0;
+  bool operator==(const Time&) const = default;
+};
+
+// An attribute that the server does not have is zero.
 struct Attributes {
   FileType type = FileType::kRegular;
   uint32_t mode = 0;  // the twelve mode bits of POSIX
@@ -60,16 +68,21 @@ struct Attributes {
   std::string owner{};
   std::string group{};
   uint64_t size = 0;
-  int64_t modified = 0;  // in seconds since 1970
+  uint64_t used = 0;  // octets of storage
+  Time accessed{};
+  Time modified{};
+  Time changed{};  // the last change of data or attributes
+  // The numbers of the file in its file system, and of the file system among those of the mount. Several servers and
+  // exports may have file systems.
+  uint64_t file_id = 0;
+  uint64_t file_system = 0;
+  // The device that a device node stands for.
+  uint32_t device_major = 0;
+  uint32_t device_minor = 0;
   // Changes with every change of data or attributes (RFC 8881 §5.8.1.4). In version 3 it is made from the ctime.
   uint64_t change = 0;
 };
 
-// A timestamp of a file.
-struct Time {
-  int64_t seconds = 0;  // since 1970
-  uint32_t nanoseconds = 0;
-};
 // Stands for the server's own time when it executes the call.
 struct ServerTime {};
 

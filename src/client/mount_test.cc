@@ -160,14 +160,61 @@ TEST_P(MountTest, SetsOnlyTheGivenAttributes) {
   EXPECT_EQ(set.owner, "12");
   EXPECT_EQ(set.group, "34");
   EXPECT_EQ(set.size, 4u);
-  EXPECT_EQ(set.modified, 1000);
+  EXPECT_EQ(set.modified, (Time{1000, 5}));
   Do(mount->SetAttributes(handle, "file", {.accessed = ServerTime()}));
   EXPECT_EQ(Do(mount->GetAttributes(handle, "file")).mode, 0600u);
   Do(mount->SetAttributes(handle, "file", {.modified = ServerTime()}));
   const Attributes touched = Do(mount->GetAttributes(handle, "file"));
-  EXPECT_GT(touched.modified, 1000);
+  EXPECT_GT(touched.modified.seconds, 1000);
   EXPECT_NE(touched.change, set.change);
   Do(file->Close());
+}
+
+TEST_P(MountTest, AttributesTellTheIdentityTheStorageAndTheTimesOfAFile) {
+  const auto file = Create("file", "0123456789");
+  const Handle handle = file->node().handle;
+  Do(mount->SetAttributes(handle, "file", {.accessed = Time{2000, 6}, .modified = Time{1000, 5}}));
+  const Attributes attributes = Do(mount->GetAttributes(handle, "file"));
+  EXPECT_EQ(attributes.accessed, (Time{2000, 6}));
+  EXPECT_EQ(attributes.modified, (Time{1000, 5}));
+  EXPECT_GT(attributes.changed.seconds, 2000) << "the server's own time";
+  EXPECT_GE(attributes.used, 10u);
+  const Attributes of_root = Do(mount->GetAttributes(root(), "root"));
+  EXPECT_NE(attributes.file_id, of_root.file_id);
+  EXPECT_EQ(attributes.file_system, of_root.file_system);
+  const auto expect_same = [&](const Attributes& others) {
+    EXPECT_EQ(others.accessed, attributes.accessed);
+    EXPECT_EQ(others.modified, attributes.modified);
+    EXPECT_EQ(others.changed, attributes.changed);
+    EXPECT_EQ(others.used, attributes.used);
+    EXPECT_EQ(others.file_id, attributes.file_id);
+    EXPECT_EQ(others.file_system, attributes.file_system);
+  };
+  expect_same(Do(mount->Lookup(root(), "file")).attributes);
+  int listed = 0;
+  Do(mount->List(root(), "/", [&](const Entry& entry) {
+    ASSERT_TRUE(entry.attributes);
+    expect_same(*entry.attributes);
+    ++listed;
+  }));
+  EXPECT_EQ(listed, 1);
+  Do(file->Close());
+}
+
+TEST_P(MountTest, AttributesTellTheDeviceOfADeviceNode) {
+  bool made = false;
+  Spawn([](fs::faulty::FileSystem& files, bool& out) -> Task<void> {
+    const fs::RequestContext context{.credentials = {.uid = 0, .gid = 0, .groups = {}}};
+    const fs::NodeType type{.type = fs::FileType::kCharacter, .device = {.major = 259, .minor = 70000}};
+    const fs::NewAttributes attributes;
+    const auto node = co_await files.MakeNode(context, files.Root(), "device", type, attributes);
+    out = node.result.has_value();
+  }(service.files(), made));
+  ASSERT_TRUE(TurnUntil(loop, [&] { return made; }));
+  const Attributes device = Do(mount->Lookup(root(), "device")).attributes;
+  EXPECT_EQ(device.type, FileType::kCharacterDevice);
+  EXPECT_EQ(device.device_major, 259u);
+  EXPECT_EQ(device.device_minor, 70000u);
 }
 
 TEST_P(MountTest, AHandleOfARemovedFileIsStale) {

@@ -230,14 +230,14 @@ TEST_P(ServerTest, SetsAttributes) {
     EXPECT_EQ(changed.owner, owner);
     EXPECT_EQ(changed.group, group);
     EXPECT_EQ(changed.size, 4097u);
-    EXPECT_EQ(changed.modified, 981173106);
+    EXPECT_EQ(changed.modified.seconds, 981173106);
     // The other attributes stay the same.
     const client::NewAttributes mode{.mode = 0600};
     PENSTOCK_CO_CHECK(co_await mount.SetAttributes(file.handle, "file", mode));
     PENSTOCK_CO_TRY(const client::Attributes again, co_await mount.GetAttributes(file.handle, "file"));
     EXPECT_EQ(again.mode, 0600u);
     EXPECT_EQ(again.size, 4097u);
-    EXPECT_EQ(again.modified, 981173106);
+    EXPECT_EQ(again.modified.seconds, 981173106);
     const client::NewAttributes nobody{.owner = "no such name"};
     const auto refused = co_await mount.SetAttributes(file.handle, "file", nobody);
     EXPECT_FALSE(refused);

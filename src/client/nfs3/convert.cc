@@ -24,6 +24,8 @@ SetTime ToSetTime(const std::variant<ServerTime, Time>& time) {
                  nfs3::nfstime3{static_cast<uint32_t>(given.seconds), given.nanoseconds});
 }
 
+Time TimeOf(const nfs3::nfstime3& time) { return {time.seconds, time.nseconds}; }
+
 }  // namespace
 
 Attributes AttributesOf(const nfs3::fattr3& a) {
@@ -33,7 +35,14 @@ Attributes AttributesOf(const nfs3::fattr3& a) {
           .owner = std::to_string(a.uid),
           .group = std::to_string(a.gid),
           .size = a.size,
-          .modified = a.mtime.seconds,
+          .used = a.used,
+          .accessed = TimeOf(a.atime),
+          .modified = TimeOf(a.mtime),
+          .changed = TimeOf(a.ctime),
+          .file_id = a.fileid,
+          .file_system = a.fsid,
+          .device_major = a.rdev.specdata1,
+          .device_minor = a.rdev.specdata2,
           .change = uint64_t{a.ctime.seconds} << 32 | a.ctime.nseconds};
 }
 

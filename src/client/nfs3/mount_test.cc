@@ -95,6 +95,11 @@ TEST_F(Nfs3MountTest, ConvertsAttributes) {
   fattr3 attributes = AttributesWith(NF3REG);
   attributes.nlink = 3;
   attributes.size = uint64_t{1} << 40;
+  attributes.used = 12288;
+  attributes.rdev = {1, 2};
+  attributes.fsid = 0x0102030405060708;
+  attributes.fileid = 44;
+  attributes.atime = {5, 6};
   attributes.mtime = {7, 8};
   attributes.ctime = {9, 10};
   service.Answer<NFSPROC3_GETATTR>(GETATTR3res(NFS3_OK, GETATTR3resok{attributes}));
@@ -104,7 +109,14 @@ TEST_F(Nfs3MountTest, ConvertsAttributes) {
   EXPECT_EQ(converted.owner, "5");
   EXPECT_EQ(converted.group, "6");
   EXPECT_EQ(converted.size, uint64_t{1} << 40);
-  EXPECT_EQ(converted.modified, 7);
+  EXPECT_EQ(converted.used, 12288u);
+  EXPECT_EQ(converted.device_major, 1u);
+  EXPECT_EQ(converted.device_minor, 2u);
+  EXPECT_EQ(converted.file_system, 0x0102030405060708u);
+  EXPECT_EQ(converted.file_id, 44u);
+  EXPECT_EQ(converted.accessed, (Time{5, 6}));
+  EXPECT_EQ(converted.modified, (Time{7, 8}));
+  EXPECT_EQ(converted.changed, (Time{9, 10}));
   EXPECT_EQ(converted.change, uint64_t{9} << 32 | 10);
 }
 

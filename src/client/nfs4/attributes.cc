@@ -1,5 +1,6 @@
 #include "client/nfs4/attributes.h"
 
+#include "base/mix.h"
 #include "nfs_protocol/number_set.h"
 #include "xdr/decode.h"
 #include "xdr/decoder.h"
@@ -9,9 +10,11 @@ namespace {
 
 using AttributeSet = nfs_protocol::NumberSet<uint32_t>;
 
-constexpr AttributeSet kFileAttributes{nfs4::FATTR4_TYPE,        nfs4::FATTR4_CHANGE,     nfs4::FATTR4_SIZE,
-                                       nfs4::FATTR4_MODE,        nfs4::FATTR4_NUMLINKS,   nfs4::FATTR4_OWNER,
-                                       nfs4::FATTR4_OWNER_GROUP, nfs4::FATTR4_TIME_MODIFY};
+constexpr AttributeSet kFileAttributes{nfs4::FATTR4_TYPE,          nfs4::FATTR4_CHANGE,     nfs4::FATTR4_SIZE,
+                                       nfs4::FATTR4_FSID,          nfs4::FATTR4_FILEID,     nfs4::FATTR4_MODE,
+                                       nfs4::FATTR4_NUMLINKS,      nfs4::FATTR4_OWNER,      nfs4::FATTR4_OWNER_GROUP,
+                                       nfs4::FATTR4_RAWDEV,        nfs4::FATTR4_SPACE_USED, nfs4::FATTR4_TIME_ACCESS,
+                                       nfs4::FATTR4_TIME_METADATA, nfs4::FATTR4_TIME_MODIFY};
 constexpr AttributeSet kEntryAttributes = kFileAttributes | AttributeSet{nfs4::FATTR4_RDATTR_ERROR};
 constexpr AttributeSet kLocationsAttribute{nfs4::FATTR4_FS_LOCATIONS};
 constexpr AttributeSet kLimitAttributes{nfs4::FATTR4_LEASE_TIME, nfs4::FATTR4_MAXREAD, nfs4::FATTR4_MAXWRITE};
@@ -80,6 +83,18 @@ bool DecodeTo(xdr::Decoder& decoder, U& to) {
   return true;
 }
 
+bool DecodeTime(xdr::Decoder& decoder, Time& to) {
+  nfs4::nfstime4 time;
+  if (!xdr::Decode(decoder, time)) return false;
+  to = {time.seconds, time.nseconds};
+  return true;
+}
+
+// Most servers leave the minor number at zero.
+uint64_t FileSystemOf(const nfs4::fsid4& fsid) {
+  return fsid.minor == 0 ? fsid.major : Mix(Mix(0, fsid.major), fsid.minor);
+}
+
 }  // namespace
 
 const nfs4::bitmap4& FileAttributes() {
@@ -116,10 +131,18 @@ std::optional<Attributes> DecodeAttributes(const nfs4::fattr4& encoded) {
         return decoder.U64(attributes.change);
       case nfs4::FATTR4_SIZE:
         return decoder.U64(attributes.size);
+      case nfs4::FATTR4_FSID: {
+        nfs4::fsid4 fsid;
+        if (!xdr::Decode(decoder, fsid)) return false;
+        attributes.file_system = FileSystemOf(fsid);
+        return true;
+      }
       case nfs4::FATTR4_RDATTR_ERROR: {
         uint32_t status = 0;
         return decoder.U32(status) && status == 0;
       }
+      case nfs4::FATTR4_FILEID:
+        return decoder.U64(attributes.file_id);
       case nfs4::FATTR4_MODE:
         return decoder.U32(attributes.mode);
       case nfs4::FATTR4_NUMLINKS:
@@ -128,12 +151,16 @@ std::optional<Attributes> DecodeAttributes(const nfs4::fattr4& encoded) {
         return DecodeTo<xdr::StringView<xdr::kUnbounded>>(decoder, attributes.owner);
       case nfs4::FATTR4_OWNER_GROUP:
         return DecodeTo<xdr::StringView<xdr::kUnbounded>>(decoder, attributes.group);
-      case nfs4::FATTR4_TIME_MODIFY: {
-        nfs4::nfstime4 time;
-        if (!xdr::Decode(decoder, time)) return false;
-        attributes.modified = time.seconds;
-        return true;
-      }
+      case nfs4::FATTR4_RAWDEV:
+        return decoder.U32(attributes.device_major) && decoder.U32(attributes.device_minor);
+      case nfs4::FATTR4_SPACE_USED:
+        return decoder.U64(attributes.used);
+      case nfs4::FATTR4_TIME_ACCESS:
+        return DecodeTime(decoder, attributes.accessed);
+      case nfs4::FATTR4_TIME_METADATA:
+        return DecodeTime(decoder, attributes.changed);
+      case nfs4::FATTR4_TIME_MODIFY:
+        return DecodeTime(decoder, attributes.modified);
       default:
         return false;
     }
@@ -145,9 +172,12 @@ std::optional<Attributes> DecodeAttributes(const nfs4::fattr4& encoded) {
 std::optional<nfs4::nfsstat4> DecodeError(const nfs4::fattr4& encoded) {
   nfs4::nfsstat4 status{};
   const bool good = ForEach(encoded, [&](uint32_t number, xdr::Decoder& decoder) {
+    // The root of an absent file system may have an fsid all the same (RFC 8881 §11.4.2).
+    nfs4::fsid4 fsid;
+    if (number == nfs4::FATTR4_FSID) return xdr::Decode(decoder, fsid);
     return number == nfs4::FATTR4_RDATTR_ERROR && xdr::Decode(decoder, status);
   });
-  if (!good || encoded.attrmask.empty()) return std::nullopt;
+  if (!good || status == nfs4::nfsstat4::NFS4_OK) return std::nullopt;
   return status;
 }
 

@@ -19,7 +19,7 @@ const nfs4::bitmap4& FileAttributes();
 const nfs4::bitmap4& EntryAttributes();
 // Returns nothing if `encoded` is malformed, has attributes that EntryAttributes() does not request, or has an error.
 std::optional<Attributes> DecodeAttributes(const nfs4::fattr4& encoded);
-// Returns the error of an entry that has nothing else, as EntryAttributes() requests it.
+// Returns the error of an entry that has nothing else but an fsid, as EntryAttributes() requests it.
 std::optional<nfs4::nfsstat4> DecodeError(const nfs4::fattr4& encoded);
 
 // Requests fs_locations. Each server that answers NFS4ERR_MOVED has it, in every version (RFC 8881 §11.3). The client

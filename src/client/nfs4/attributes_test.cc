@@ -23,21 +23,32 @@ class AttributesTest : public testing::Test {
 
 // The numbers are those of RFC 8881 §5.8. The test detects an exchange of two words of the mask.
 TEST_F(AttributesTest, RequestsAttributesByTheirNumbers) {
-  EXPECT_EQ(FileAttributes(),
-            (nfs4::bitmap4{1u << 1 | 1u << 3 | 1u << 4, 1u << 1 | 1u << 3 | 1u << 4 | 1u << 5 | 1u << 21}));
+  EXPECT_EQ(FileAttributes(), (nfs4::bitmap4{1u << 1 | 1u << 3 | 1u << 4 | 1u << 8 | 1u << 20,
+                                             1u << 1 | 1u << 3 | 1u << 4 | 1u << 5 | 1u << 9 | 1u << 13 | 1u << 15 |
+                                                 1u << 20 | 1u << 21}));
   EXPECT_EQ(EntryAttributes()[0], FileAttributes()[0] | 1u << 11);
   EXPECT_EQ(LimitAttributes(), (nfs4::bitmap4{1u << 10 | 1u << 30 | 1u << 31}));
 }
 
 TEST_F(AttributesTest, DecodesAttributesInTheOrderOfTheirNumbers) {
-  encoder.U32(2);             // type: a directory
-  encoder.U64(77);            // change
-  encoder.U64(4096);          // size
+  encoder.U32(2);      // type: a directory
+  encoder.U64(77);     // change
+  encoder.U64(4096);   // size
+  encoder.U64(0x801);  // fsid
+  encoder.U64(0);
+  encoder.U64(4711);          // fileid
   encoder.U32(0750);          // mode
   encoder.U32(3);             // numlinks
   encoder.String("1000");     // owner
   encoder.String("staff@x");  // owner_group
-  encoder.I64(-5);            // time_modify
+  encoder.U32(8);             // rawdev
+  encoder.U32(9);
+  encoder.U64(8192);  // space_used
+  encoder.I64(10);    // time_access
+  encoder.U32(11);
+  encoder.I64(12);  // time_metadata
+  encoder.U32(13);
+  encoder.I64(-5);  // time_modify
   encoder.U32(999'999'999);
   const auto decoded = DecodeAttributes(Encoded(FileAttributes()));
   ASSERT_TRUE(decoded);
@@ -48,7 +59,26 @@ TEST_F(AttributesTest, DecodesAttributesInTheOrderOfTheirNumbers) {
   EXPECT_EQ(decoded->links, 3u);
   EXPECT_EQ(decoded->owner, "1000");
   EXPECT_EQ(decoded->group, "staff@x");
-  EXPECT_EQ(decoded->modified, -5);
+  EXPECT_EQ(decoded->file_system, 0x801u);
+  EXPECT_EQ(decoded->file_id, 4711u);
+  EXPECT_EQ(decoded->device_major, 8u);
+  EXPECT_EQ(decoded->device_minor, 9u);
+  EXPECT_EQ(decoded->used, 8192u);
+  EXPECT_EQ(decoded->accessed, (Time{10, 11}));
+  EXPECT_EQ(decoded->changed, (Time{12, 13}));
+  EXPECT_EQ(decoded->modified, (Time{-5, 999'999'999}));
+}
+
+TEST_F(AttributesTest, BothNumbersOfAnFsidIdentifyTheFileSystem) {
+  const auto number_of = [&](uint64_t major, uint64_t minor) {
+    encoder.U64(major);
+    encoder.U64(minor);
+    return DecodeAttributes(Encoded({1u << 8}))->file_system;
+  };
+  EXPECT_EQ(number_of(1, 2), number_of(1, 2));
+  EXPECT_NE(number_of(1, 2), number_of(1, 3));
+  EXPECT_NE(number_of(1, 2), number_of(2, 2));
+  EXPECT_NE(number_of(1, 2), number_of(2, 1));
 }
 
 TEST_F(AttributesTest, AcceptsMissingAttributes) {
@@ -70,9 +100,15 @@ TEST_F(AttributesTest, GivesNoAttributesForAnEntryWithAnError) {
 TEST_F(AttributesTest, TellsTheErrorOfAnEntryThatHasNothingElse) {
   encoder.U32(10019);
   EXPECT_EQ(DecodeError(Encoded({1u << 11})), nfs4::nfsstat4::NFS4ERR_MOVED);
+  encoder.U64(1);  // fsid
+  encoder.U64(2);
+  encoder.U32(10019);
+  EXPECT_EQ(DecodeError(Encoded({1u << 8 | 1u << 11})), nfs4::nfsstat4::NFS4ERR_MOVED);
   encoder.U32(1);
   encoder.U32(0);
   EXPECT_FALSE(DecodeError(Encoded({1u << 1 | 1u << 11})));
+  encoder.U32(0);
+  EXPECT_FALSE(DecodeError(Encoded({1u << 11}))) << "no error";
   EXPECT_FALSE(DecodeError(Encoded({})));
 }
 
@@ -111,8 +147,8 @@ TEST_F(AttributesTest, RejectsMalformedLocations) {
 }
 
 TEST_F(AttributesTest, RejectsAttributesThatWereNotRequested) {
-  encoder.U64(1);
-  EXPECT_FALSE(DecodeAttributes(Encoded({1u << 8})));  // fsid
+  encoder.U32(1);
+  EXPECT_FALSE(DecodeAttributes(Encoded({1u << 9})));  // unique_handles
   encoder.U32(1);
   EXPECT_FALSE(DecodeAttributes(Encoded({0, 0, 0, 1})));  // number 96
 }

@@ -14,6 +14,11 @@ void Delegation::Remember(const Attributes& attributes, uint32_t names) {
   if (!first_change_) change_ = first_change_.emplace(attributes.change);
 }
 
+void Delegation::HandleRead() {
+  attributes_.reset();
+  ++reads_;
+}
+
 void Delegation::HandleChange() {
   attributes_.reset();
   modified_ = true;

@@ -58,6 +58,10 @@ class Delegation {
   // `names` is ChangeCounts::names(): nothing if a name has changed since Remember().
   std::optional<Attributes> AttributesAt(uint32_t names) const { return names == names_ ? attributes_ : std::nullopt; }
   void Remember(const Attributes& attributes, uint32_t names);
+  // This client has read the file, which may have changed the time of the last access. The server recalls no delegation
+  // for that.
+  void HandleRead();
+  uint64_t reads() const { return reads_; }
   // This client changes the file.
   void HandleChange();
   // This client writes the file up to `end`.
@@ -83,6 +87,7 @@ class Delegation {
   std::set<OpenFile*> users_;
   std::optional<Attributes> attributes_;
   uint32_t names_ = 0;
+  uint64_t reads_ = 0;
   std::optional<uint64_t> first_change_;
   uint64_t change_ = 0;
   uint64_t size_ = 0;

@@ -103,9 +103,14 @@ std::optional<Attributes> Delegations::AttributesOf(const Handle& file) {
 
 void Delegations::Remember(const Query& query, const Attributes& attributes) {
   const Pointer& delegation = query.delegation_;
-  if (delegation && !delegation->returning() && counts_.IsSame(delegation->handle(), query.before_)) {
+  if (delegation && !delegation->returning() && delegation->reads() == query.reads_before_ &&
+      counts_.IsSame(delegation->handle(), query.before_)) {
     delegation->Remember(attributes, counts_.names());
   }
+}
+
+void Delegations::HandleRead(const Handle& file) {
+  if (const Pointer held = Held(file)) held->HandleRead();
 }
 
 void Delegations::HandleChange(const Handle& file) {

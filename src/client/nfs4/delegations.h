@@ -71,14 +71,19 @@ class Delegations {
   class Query {
    public:
     Query(Delegations& delegations, const Handle& file)
-        : delegation_(delegations.Held(file)), before_(delegations.counts_) {}
+        : delegation_(delegations.Held(file)),
+          reads_before_(delegation_ ? delegation_->reads() : 0),
+          before_(delegations.counts_) {}
 
    private:
     friend Delegations;
     const Pointer delegation_;
+    const uint64_t reads_before_;
     const ChangeCounts before_;
   };
   void Remember(const Query& query, const Attributes& attributes);
+  // This client has read data of the file. Call it after the reply.
+  void HandleRead(const Handle& file);
   // This client changes the file. Call it before the request is sent and after its reply.
   void HandleChange(const Handle& file);
   void HandleWrite(const Handle& file, uint64_t end);

@@ -15,6 +15,7 @@ Task<Result<File::ReadReply>> File::Read(uint64_t offset, Bytes into) {
   const auto count = static_cast<uint32_t>(std::min<size_t>(into.size(), open_->mount().transfer_sizes().read));
   const auto make = [&](const nfs4::stateid4& stateid) { return nfs4::READ4args{stateid, offset, count}; };
   auto reply = co_await open_->Do(Access::kRead, make, into.first(count));
+  open_->mount().delegations().HandleRead(node().handle);
   if (!reply) co_return std::unexpected(std::move(reply).error());
   const auto taken = TakeData(std::get<1>(reply->results).resok4(), into.first(count));
   if (!taken) co_return std::unexpected(Contradiction("READ"));

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "base/log.h"
+#include "base/mix.h"
 #include "base/under_way.h"
 #include "client/connect.h"
 #include "client/nfs4/locations.h"
@@ -184,8 +185,11 @@ class Tree final : public client::Mount {
               [name](ServerMount& server, const Handle& bare) { return server.RemoveDirectory(bare, name); });
   }
   Task<Result<void>> List(const Handle& directory, std::string_view what, std::function<void(Entry)> entry) override {
-    return At(directory, [what, entry = std::move(entry)](ServerMount& server, const Handle& bare) {
-      return server.List(bare, what, entry);
+    return At(directory, [this, what, entry = std::move(entry)](ServerMount& server, const Handle& bare) {
+      return server.List(bare, what, [this, &server, &entry](Entry found) {
+        if (found.attributes) found.attributes = Distinct(*std::move(found.attributes), server);
+        entry(std::move(found));
+      });
     });
   }
 
@@ -224,6 +228,8 @@ class Tree final : public client::Mount {
   // Turns what the server of `part` has returned into what the users of the tree know.
   template <class T>
   Result<T> Outward(Result<T> result, uint32_t part) const;
+  // Gives the file systems of other servers other numbers. A second call gives the server's number back.
+  Attributes Distinct(Attributes attributes, const ServerMount& server) const;
 
   // Reaches `name` in `directory`, whose lookup failed for `why`: it is a referral, or needs another flavor.
   Task<Result<Node>> Cross(Handle directory, std::string_view name, const Error& why);
@@ -257,17 +263,27 @@ class Tree final : public client::Mount {
 
 // ---- calls ----
 
+Attributes Tree::Distinct(Attributes attributes, const ServerMount& server) const {
+  const Url& url = server.url();
+  if (url.host == url_.host && url.port == url_.port) return attributes;
+  attributes.file_system ^= Mix(Mix(url.port, AsBytes(url.host)), url.host.size());
+  return attributes;
+}
+
 template <class T>
 Result<T> Tree::Outward(Result<T> result, uint32_t part) const {
   if (part == 0) return result;
   ServerMount& server = *parts_[part].server;
   if (!result) return std::unexpected(WithTrouble(std::move(result).error(), server.trouble()));
-  const auto number = [part](Node node) {
+  const auto number = [&](Node node) {
     node.handle.part = node.directory.part = part;
+    node.attributes = Distinct(std::move(node.attributes), server);
     return node;
   };
   if constexpr (std::same_as<T, Node>) {
     return number(*std::move(result));
+  } else if constexpr (std::same_as<T, Attributes>) {
+    return Distinct(*std::move(result), server);
   } else if constexpr (std::same_as<T, std::unique_ptr<client::File>>) {
     Node node = number((*result)->node());
     return std::make_unique<ReferredFile>(*std::move(result), std::move(node), server);
@@ -297,8 +313,9 @@ Task<Result<void>> Tree::AtBoth(Handle first, Handle second, std::string_view na
 Task<Result<std::unique_ptr<client::File>>> Tree::OpenFile(const Node& file, std::string_view what, Access access) {
   Node bare = file;
   bare.directory.part = 0;
-  const auto open = [bare = std::move(bare), what, access](ServerMount& server, const Handle& handle) mutable {
+  const auto open = [this, bare = std::move(bare), what, access](ServerMount& server, const Handle& handle) mutable {
     bare.handle = handle;
+    bare.attributes = Distinct(std::move(bare.attributes), server);
     return server.OpenFile(bare, what, access);
   };
   co_return co_await At(file.handle, open);
@@ -352,7 +369,7 @@ Task<Result<Node>> Tree::Cross(Handle directory, std::string_view name, const Er
   if (!reached) co_return std::unexpected(std::move(reached).error());
   const uint32_t part = PartOf(above, *reached);
   // The root of a file system has no directory and no name.
-  Node root{.handle = reached->node.handle, .attributes = reached->node.attributes};
+  Node root{.handle = reached->node.handle, .attributes = Distinct(reached->node.attributes, *reached->server)};
   root.handle.part = part;
   co_return root;
 }

@@ -87,6 +87,24 @@ TEST_P(TreeTest, GoesOnAtTheServerThatAReferralNames) {
   EXPECT_EQ(Clients(far), 1u);
 }
 
+// Both servers number their file systems in the same way.
+TEST_P(TreeTest, FileSystemsOfTwoServersHaveTwoNumbers) {
+  Open();
+  Make("far", "file", "contents");
+  const uint64_t number = Find("far").attributes.file_system;
+  EXPECT_NE(number, Find("data").attributes.file_system);
+  const Node file = Find("far/file");
+  EXPECT_EQ(file.attributes.file_system, number);
+  EXPECT_EQ(Do(mount->GetAttributes(file.handle, "file")).file_system, number);
+  std::vector<uint64_t> listed;
+  Do(mount->List(Find("far").handle, "far",
+                 [&listed](const Entry& entry) { listed.push_back(entry.attributes->file_system); }));
+  EXPECT_THAT(listed, ElementsAre(number));
+  const auto opened = Do(mount->OpenFile(file, "file", Access::kRead));
+  EXPECT_EQ(opened->node().attributes.file_system, number);
+  Do(opened->Close());
+}
+
 TEST_P(TreeTest, AUrlCanLeadThroughAReferral) {
   Open();
   Make("far", "file", "contents");
