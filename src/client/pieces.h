@@ -43,7 +43,8 @@ Task<void> RunLane(Lanes& lanes, uint32_t piece, Transfer& transfer) {
 // begins. Returns the first error, when all pieces that have begun have ended.
 template <class Transfer>
 Task<Result<void>> MovePieces(uint64_t size, uint32_t piece, unsigned at_once, Transfer transfer) {
-  internal::Lanes lanes{.end = size};
+  internal::Lanes lanes;
+  lanes.end = size;
   const uint64_t pieces = size / piece + (size % piece == 0 ? 0 : 1);
   lanes.running = static_cast<unsigned>(std::clamp<uint64_t>(pieces, 1, std::max(at_once, 1u)));
   for (unsigned left = lanes.running; left > 0; --left) Spawn(internal::RunLane(lanes, piece, transfer));

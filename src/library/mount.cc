@@ -149,8 +149,7 @@ int penstock_mount_close(penstock_mount* mount, const penstock_call* call) {
     if (mount->activity.operations > 0) return Fail(EBUSY, "the mount has operations that have not ended");
     penstock_call taken = PENSTOCK_CALL_INIT;
     if (const int wrong = TakeStructure(call, taken); wrong != 0) return wrong;
-    const bool has_limit = taken.timeout_ms >= 0 && taken.timeout_ms < std::chrono::milliseconds(kCloseLimit.max()) / std::chrono::milliseconds(1);
-    const Duration limit = has_limit ? Duration(std::chrono::milliseconds(taken.timeout_ms)) : kCloseLimit;
+    const Duration limit = LimitOf(taken.timeout_ms).value_or(kCloseLimit);
     // The work has the limit itself, so that it never goes on in the background.
     taken.timeout_ms = -1;
     taken.cancellation = nullptr;

@@ -78,7 +78,7 @@ int penstock_stat(penstock_mount* mount, const char* path, unsigned flags, penst
 
 int penstock_set_attributes(penstock_mount* mount, const char* path, unsigned flags,
                             const penstock_new_attributes* attributes, const penstock_call* call) {
-  return Guarded([&] {
+  return Guarded([&]() -> int64_t {
     client::NewAttributes taken;
     if (const int wrong = TakeNewAttributes(attributes, taken); wrong != 0) return wrong;
     if (const int wrong = CheckFlags(flags); wrong != 0) return wrong;
@@ -137,7 +137,7 @@ int penstock_unlink(penstock_mount* mount, const char* path, const penstock_call
 
 int penstock_rename(penstock_mount* mount, const char* from, const char* to, const penstock_call* call) {
   if (!to) return Fail(EINVAL, "an argument is null");
-  return Guarded([&] {
+  return Guarded([&]() -> int64_t {
     return StartOnPath(
         mount, from, call,
         [mount, target = std::string(to)](Operation& operation, client::Mount& inner,
@@ -153,7 +153,7 @@ int penstock_rename(penstock_mount* mount, const char* from, const char* to, con
 
 int penstock_link(penstock_mount* mount, const char* file, const char* name, const penstock_call* call) {
   if (!name) return Fail(EINVAL, "an argument is null");
-  return Guarded([&] {
+  return Guarded([&]() -> int64_t {
     return StartOnPath(
         mount, file, call,
         [mount, target = std::string(name)](Operation& operation, client::Mount& inner,
@@ -169,7 +169,7 @@ int penstock_link(penstock_mount* mount, const char* file, const char* name, con
 
 int penstock_symlink(penstock_mount* mount, const char* target, const char* path, const penstock_call* call) {
   if (!target) return Fail(EINVAL, "an argument is null");
-  return Guarded([&] {
+  return Guarded([&]() -> int64_t {
     return StartOnPlace(mount, path, call,
                         [text = std::string(target)](client::Mount& inner, const client::Mount::Place& place)
                             -> Task<client::Result<void>> {

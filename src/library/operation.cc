@@ -9,14 +9,13 @@ namespace {
 // So many abandoned works of a mount may hold an RPC, or memory, before further operations wait.
 constexpr size_t kMostAbandoned = 256;
 
-// No limit if the time is negative or longer than anybody waits, which also keeps sums of times in their range.
+}  // namespace
+
 std::optional<Duration> LimitOf(int64_t milliseconds) {
   constexpr int64_t kLongest = int64_t{100} * 365 * 24 * 3600 * 1000;
   if (milliseconds < 0 || milliseconds > kLongest) return std::nullopt;
   return std::chrono::milliseconds(milliseconds);
 }
-
-}  // namespace
 
 Operation::Operation(const Uses& uses, const penstock_call& call)
     : uses_(uses),

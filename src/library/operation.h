@@ -28,6 +28,9 @@ namespace penstock::library {
 // The result of a function of the C API, if it is not negative.
 using Outcome = client::Result<int64_t>;
 
+// The limit of a call. There is none if the time is negative, or longer than anybody waits.
+std::optional<Duration> LimitOf(int64_t milliseconds);
+
 class Operation : public std::enable_shared_from_this<Operation> {
  public:
   // The objects that an operation uses: a mount, or a place while it has none, and a file of the mount, or null.
