@@ -24,7 +24,8 @@ class Copy {
   Task<Result<void>> Run(uint64_t size, uint32_t piece) {
     done_ = 0;
     const unsigned at_once = options_.in_order ? 1 : options_.in_flight;
-    return MovePieces(size, piece, at_once, [this, size](uint64_t at, uint32_t count) { return Move(at, count, size); });
+    return MovePieces(size, piece, at_once,
+                      [this, size](uint64_t at, uint32_t count) { return Move(at, count, size); });
   }
 
  protected:

@@ -39,8 +39,8 @@ Task<void> RunLane(Lanes& lanes, uint32_t piece, Transfer& transfer) {
 }  // namespace internal
 
 // Moves the octets [0, size) in pieces of at most `piece` octets, `at_once` pieces at the same time.
-// `transfer(offset, count)` moves one piece completely and returns a Task<Result<void>>. After an error no further piece
-// begins. Returns the first error, when all pieces that have begun have ended.
+// `transfer(offset, count)` moves one piece completely and returns a Task<Result<void>>. After an error no further
+// piece begins. Returns the first error, when all pieces that have begun have ended.
 template <class Transfer>
 Task<Result<void>> MovePieces(uint64_t size, uint32_t piece, unsigned at_once, Transfer transfer) {
   internal::Lanes lanes;

@@ -99,8 +99,8 @@ int TakeNewAttributes(const penstock_new_attributes* from, client::NewAttributes
   if (given.set & PENSTOCK_SET_UID) to.owner = std::to_string(given.uid);
   if (given.set & PENSTOCK_SET_GID) to.group = std::to_string(given.gid);
   if (given.set & PENSTOCK_SET_LENGTH) to.size = given.length;
-  if (const int wrong = TakeTime(given.set, PENSTOCK_SET_ACCESSED, PENSTOCK_SET_ACCESSED_NOW, given.accessed,
-                                 to.accessed);
+  if (const int wrong =
+          TakeTime(given.set, PENSTOCK_SET_ACCESSED, PENSTOCK_SET_ACCESSED_NOW, given.accessed, to.accessed);
       wrong != 0) {
     return wrong;
   }

@@ -89,7 +89,8 @@ Task<Outcome> Close(std::unique_ptr<penstock_file> file) {
 
 // Returns zero or a negative errno.
 int TakeFlags(int flags, uint32_t mode, OpenHow& how) {
-  constexpr int kKnown = O_ACCMODE | O_CREAT | O_EXCL | O_TRUNC | O_NOFOLLOW | O_CLOEXEC | O_SYNC | O_DSYNC | O_LARGEFILE;
+  constexpr int kKnown =
+      O_ACCMODE | O_CREAT | O_EXCL | O_TRUNC | O_NOFOLLOW | O_CLOEXEC | O_SYNC | O_DSYNC | O_LARGEFILE;
   if (flags & ~kKnown) return Fail(EINVAL, "unknown flags");
   switch (flags & O_ACCMODE) {
     case O_RDONLY:
@@ -185,8 +186,7 @@ int penstock_open(penstock_mount* mount, const char* path, int flags, uint32_t m
     return static_cast<int>(StartOn(
         mount, {path, file}, call,
         [mount, file, how, taken = std::move(taken)](Operation& operation, client::Mount& inner) -> Task<Outcome> {
-          PENSTOCK_CO_TRY(std::unique_ptr<client::File> opened,
-                          co_await OpenByPath(inner, PathOf(*mount, taken), how));
+          PENSTOCK_CO_TRY(std::unique_ptr<client::File> opened, co_await OpenByPath(inner, PathOf(*mount, taken), how));
           if (!operation.abandoned()) {
             *file = new penstock_file(*mount, std::move(opened), how.access, how.is_stable);
             co_return 0;
@@ -253,14 +253,13 @@ int penstock_fsync(penstock_file* file, const penstock_call* call) {
 
 int penstock_fstat(penstock_file* file, penstock_attributes* attributes, const penstock_call* call) {
   if (const int wrong = CheckRoom(attributes); wrong != 0) return wrong;
-  return static_cast<int>(
-      StartOnFile(file, {}, call, [file, attributes](Operation& operation) -> Task<Outcome> {
-        client::File& inner = *file->file;
-        PENSTOCK_CO_TRY(const client::Attributes found,
-                        co_await file->mount.mount->GetAttributes(inner.node().handle, inner.name()));
-        if (!operation.abandoned()) GiveStructure(ConvertAttributes(found), *attributes);
-        co_return 0;
-      }));
+  return static_cast<int>(StartOnFile(file, {}, call, [file, attributes](Operation& operation) -> Task<Outcome> {
+    client::File& inner = *file->file;
+    PENSTOCK_CO_TRY(const client::Attributes found,
+                    co_await file->mount.mount->GetAttributes(inner.node().handle, inner.name()));
+    if (!operation.abandoned()) GiveStructure(ConvertAttributes(found), *attributes);
+    co_return 0;
+  }));
 }
 
 int penstock_ftruncate(penstock_file* file, uint64_t length, const penstock_call* call) {
@@ -269,8 +268,7 @@ int penstock_ftruncate(penstock_file* file, uint64_t length, const penstock_call
   }
   return static_cast<int>(StartOnFile(file, {}, call, [file, length](Operation&) -> Task<Outcome> {
     client::File& inner = *file->file;
-    PENSTOCK_CO_CHECK(
-        co_await file->mount.mount->SetAttributes(inner.node().handle, inner.name(), {.size = length}));
+    PENSTOCK_CO_CHECK(co_await file->mount.mount->SetAttributes(inner.node().handle, inner.name(), {.size = length}));
     co_return 0;
   }));
 }

@@ -13,8 +13,8 @@
 #include "penstock/penstock.h"
 
 struct penstock_file {
-  penstock_file(penstock_mount& of_mount, std::unique_ptr<penstock::client::File> open,
-                penstock::client::Access may, bool writes_stable)
+  penstock_file(penstock_mount& of_mount, std::unique_ptr<penstock::client::File> open, penstock::client::Access may,
+                bool writes_stable)
       : mount(of_mount), file(std::move(open)), access(may), is_stable(writes_stable) {
     ++mount.files;
   }

@@ -95,8 +95,7 @@ client::Result<FileDescriptor> Duplicate(int fd) {
   FileDescriptor duplicate(::fcntl(fd, F_DUPFD_CLOEXEC, 0));
   if (!duplicate) {
     const int error = errno;
-    return std::unexpected(
-        client::Error{fmt::format("the local file: {}", DescribeErrno(error)), std::nullopt, error});
+    return std::unexpected(client::Error{fmt::format("the local file: {}", DescribeErrno(error)), std::nullopt, error});
   }
   return duplicate;
 }
@@ -114,9 +113,9 @@ client::CopyOptions OptionsOf(Operation& operation, penstock_progress* progress,
 
 // Asks on a thread that may block.
 Task<client::Result<struct stat>> StatusOf(client::Mount& mount, Workers& workers, const FileDescriptor& file) {
-  struct stat status {};
-  const int error = co_await Offload(mount.loop(), workers,
-                                     [&] { return ::fstat(file.get(), &status) == 0 ? 0 : errno; });
+  struct stat status{};
+  const int error =
+      co_await Offload(mount.loop(), workers, [&] { return ::fstat(file.get(), &status) == 0 ? 0 : errno; });
   if (error != 0) {
     co_return std::unexpected(
         client::Error{fmt::format("the local file: {}", DescribeErrno(error)), std::nullopt, error});
@@ -201,23 +200,21 @@ int64_t penstock_upload(penstock_mount* mount, int fd, const char* path, uint32_
     auto local = Duplicate(fd);
     if (!local) return Fail(local.error().number, local.error().message);
     std::string taken = path ? path : "";
-    return StartOn(mount, {path}, call,
-                   [mount, taken = std::move(taken), local = *std::move(local), mode, progress, context](
-                       Operation& operation, client::Mount& inner) -> Task<Outcome> {
-                     Workers& workers = mount->runtime.workers();
-                     PENSTOCK_CO_TRY(const struct stat status, co_await StatusOf(inner, workers, local));
-                     if (!S_ISREG(status.st_mode)) {
-                       co_return std::unexpected(
-                           client::Error{"the local file is not a regular file", std::nullopt, EINVAL});
-                     }
-                     PENSTOCK_CO_TRY(std::unique_ptr<client::File> file,
-                                     co_await OpenByPath(inner, PathOf(*mount, taken), ForReplacing(mode)));
-                     auto copied = co_await client::Upload(inner, workers, local.get(),
-                                                           static_cast<uint64_t>(status.st_size), *file,
-                                                           OptionsOf(operation, progress, context));
-                     PENSTOCK_CO_TRY(const uint64_t octets,
-                                     co_await CloseAfter(inner.loop(), std::move(file), std::move(copied)));
-                     co_return static_cast<int64_t>(octets);
-                   });
+    return StartOn(
+        mount, {path}, call,
+        [mount, taken = std::move(taken), local = *std::move(local), mode, progress, context](
+            Operation& operation, client::Mount& inner) -> Task<Outcome> {
+          Workers& workers = mount->runtime.workers();
+          PENSTOCK_CO_TRY(const struct stat status, co_await StatusOf(inner, workers, local));
+          if (!S_ISREG(status.st_mode)) {
+            co_return std::unexpected(client::Error{"the local file is not a regular file", std::nullopt, EINVAL});
+          }
+          PENSTOCK_CO_TRY(std::unique_ptr<client::File> file,
+                          co_await OpenByPath(inner, PathOf(*mount, taken), ForReplacing(mode)));
+          auto copied = co_await client::Upload(inner, workers, local.get(), static_cast<uint64_t>(status.st_size),
+                                                *file, OptionsOf(operation, progress, context));
+          PENSTOCK_CO_TRY(const uint64_t octets, co_await CloseAfter(inner.loop(), std::move(file), std::move(copied)));
+          co_return static_cast<int64_t>(octets);
+        });
   });
 }
