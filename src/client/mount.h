@@ -148,6 +148,13 @@ struct TransferSizes {
 
 enum class Access : uint8_t { kRead = 1, kWrite = 2, kBoth = 3 };
 
+// What CreateFile() does with a regular file that has the name already.
+enum class CreateMode : uint8_t {
+  kTruncate,   // truncates it to zero octets
+  kKeep,       // leaves it as it is
+  kExclusive,  // fails with Status::kExists, also if the name belongs to another object
+};
+
 enum class LockKind : uint8_t { kShared, kExclusive };
 // A range of octets of a file. It may reach beyond the end of the file. The default is the whole file.
 struct ByteRange {
@@ -273,9 +280,11 @@ class Mount {
   virtual Task<Result<std::string>> ReadLink(const Handle& symlink, std::string_view what) = 0;
 
   virtual Task<Result<std::unique_ptr<File>>> OpenFile(const Node& file, std::string_view what, Access access) = 0;
-  // Creates the regular file `name`, or truncates it to zero octets if it exists, and opens it for reading and writing.
-  virtual Task<Result<std::unique_ptr<File>>> CreateFile(const Handle& directory, std::string_view name,
-                                                         uint32_t mode) = 0;
+  // Creates the regular file `name` with the twelve mode bits `mode`, or does with an existing file what `how` says,
+  // and opens it for reading and writing. If an exclusive creation succeeds, this call has created the file, also if it
+  // was sent several times. If it fails after the creation, the file may stay behind.
+  virtual Task<Result<std::unique_ptr<File>>> CreateFile(const Handle& directory, std::string_view name, uint32_t mode,
+                                                         CreateMode how = CreateMode::kTruncate) = 0;
   // Sets all of the attributes or none, unless the server fails in the middle. Does not follow symbolic links.
   virtual Task<Result<void>> SetAttributes(const Handle& object, std::string_view what,
                                            const NewAttributes& attributes) = 0;

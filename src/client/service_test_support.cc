@@ -322,6 +322,15 @@ void TestService::LoseReply(CallMatcher matches, size_t times, size_t skip) {
   Intercept(std::move(matches), handle, times, skip);
 }
 
+void TestService::LoseReplyInRestart(CallMatcher matches) {
+  const auto handle = [this](rpc::Message call, const rpc::Peer& peer) -> Task<rpc::Message> {
+    (void)co_await server_->Execute(std::move(call), peer);
+    Restart();
+    co_return rpc::Message();
+  };
+  Intercept(std::move(matches), handle);
+}
+
 void TestService::DelayReply(CallMatcher matches, std::function<Task<void>()> until) {
   const auto handle = [this, until = std::move(until)](rpc::Message call, const rpc::Peer& peer) -> Task<rpc::Message> {
     rpc::Message reply = co_await server_->Execute(std::move(call), peer);

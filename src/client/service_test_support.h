@@ -94,6 +94,8 @@ class TestService {
   // LoseCall() ends the connection before the call is executed, LoseReply() after it.
   void LoseCall(CallMatcher matches, size_t times = 1, size_t skip = 0);
   void LoseReply(CallMatcher matches, size_t times = 1, size_t skip = 0);
+  // Executes the call, does the same as Restart(), so that the server forgets its reply, and ends the connection.
+  void LoseReplyInRestart(CallMatcher matches);
   // Executes the call, and sends the reply when the task that `until` makes has ended.
   void DelayReply(CallMatcher matches, std::function<Task<void>()> until);
   // Executes the call and removes the last word of the reply.

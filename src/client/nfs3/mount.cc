@@ -109,8 +109,8 @@ class Mount final : public client::Mount {
     return v3::RemoveDirectory(caller_, directory, name);
   }
   Task<Result<std::unique_ptr<client::File>>> OpenFile(const Node& file, std::string_view what, Access access) override;
-  Task<Result<std::unique_ptr<client::File>>> CreateFile(const Handle& directory, std::string_view name,
-                                                         uint32_t mode) override;
+  Task<Result<std::unique_ptr<client::File>>> CreateFile(const Handle& directory, std::string_view name, uint32_t mode,
+                                                         CreateMode how) override;
   Task<Result<void>> List(const Handle& directory, std::string_view what, std::function<void(Entry)> entry) override;
 
  private:
@@ -306,15 +306,8 @@ Task<Result<std::unique_ptr<client::File>>> Mount::OpenFile(const Node& file, st
 }
 
 Task<Result<std::unique_ptr<client::File>>> Mount::CreateFile(const Handle& directory, std::string_view name,
-                                                              uint32_t mode) {
-  nfs3::sattr3 attributes;
-  attributes.mode = mode;
-  attributes.size = 0;
-  const nfs3::CREATE3args arguments{{ToHandle3(directory), name}, {nfs3::createmode3::UNCHECKED, attributes}};
-  auto reply = co_await Call<nfs3::NFSPROC3_CREATE>(arguments, name);
-  if (!reply) co_return std::unexpected(std::move(reply).error());
-  const nfs3::CREATE3resok& created = reply->results.resok();
-  PENSTOCK_CO_TRY(Node node, co_await MadeNode(caller_, created.obj, created.obj_attributes, directory, name));
+                                                              uint32_t mode, CreateMode how) {
+  PENSTOCK_CO_TRY(Node node, co_await v3::CreateFile(caller_, directory, name, mode, how));
   co_return std::make_unique<File>(*this, std::move(node), name);
 }
 

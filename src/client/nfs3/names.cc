@@ -1,5 +1,6 @@
 #include "client/nfs3/names.h"
 
+#include "base/random.h"
 #include "client/nfs3/convert.h"
 
 namespace penstock::client::v3 {
@@ -15,13 +16,38 @@ Task<Result<void>> Do(const Caller& caller, const typename Procedure::Arguments&
   co_return Result<void>();
 }
 
-}  // namespace
-
+// The node that a call has made under `name`. Looks it up if the reply lacks its handle or attributes, which RFC 1813
+// §3.3.8 allows.
 Task<Result<Node>> MadeNode(const Caller& caller, const nfs3::post_op_fh3& handle, const nfs3::post_op_attr& attributes,
                             const Handle& directory, std::string_view name) {
   if (!handle || !attributes) co_return co_await Lookup(caller, directory, name);
   co_return Node{FromHandle3(*handle), AttributesOf(*attributes), directory, std::string(name)};
 }
+
+Task<Result<Node>> Create(const Caller& caller, const Handle& directory, std::string_view name,
+                          const nfs3::createhow3& how) {
+  const nfs3::CREATE3args arguments{Where(directory, name), how};
+  auto reply = co_await Call<nfs3::NFSPROC3_CREATE>(caller, arguments, name);
+  if (!reply) co_return std::unexpected(std::move(reply).error());
+  const nfs3::CREATE3resok& made = reply->results.resok();
+  co_return co_await MadeNode(caller, made.obj, made.obj_attributes, directory, name);
+}
+
+// Sets the attributes of a file that was created exclusively: until then the server may keep the verifier in them.
+Task<Result<Attributes>> SetFirstAttributes(const Caller& caller, const Handle& file, std::string_view name,
+                                            uint32_t mode) {
+  const NewAttributes first{.mode = mode, .accessed = ServerTime(), .modified = ServerTime()};
+  nfs3::SETATTR3args arguments;
+  arguments.object = ToHandle3(file);
+  PENSTOCK_CO_TRY(arguments.new_attributes, ToSattr3(first, name));
+  auto reply = co_await Call<nfs3::NFSPROC3_SETATTR>(caller, arguments, name);
+  if (!reply) co_return std::unexpected(std::move(reply).error());
+  const nfs3::post_op_attr& after = reply->results.resok().obj_wcc.after;
+  if (after) co_return AttributesOf(*after);
+  co_return co_await GetAttributes(caller, file, name);
+}
+
+}  // namespace
 
 Task<Result<Node>> Lookup(const Caller& caller, const Handle& directory, std::string_view name) {
   const nfs3::LOOKUP3args arguments{Where(directory, name)};
@@ -57,6 +83,31 @@ Task<Result<std::string>> ReadLink(const Caller& caller, const Handle& symlink, 
   auto reply = co_await Call<nfs3::NFSPROC3_READLINK>(caller, arguments, what);
   if (!reply) co_return std::unexpected(std::move(reply).error());
   co_return std::string(reply->results.resok().data.text());
+}
+
+Task<Result<Node>> CreateFile(const Caller& caller, const Handle& directory, std::string_view name, uint32_t mode,
+                              CreateMode how) {
+  nfs3::sattr3 attributes;
+  attributes.mode = mode;
+  if (how == CreateMode::kExclusive) {
+    nfs3::createverf3 verifier;
+    FillRandomly(verifier);
+    const nfs3::createhow3 exclusive(nfs3::createmode3::EXCLUSIVE, verifier);
+    Result<Node> node = co_await Create(caller, directory, name, exclusive);
+    if (node) {
+      PENSTOCK_CO_TRY(node->attributes, co_await SetFirstAttributes(caller, node->handle, name, mode));
+      co_return node;
+    }
+    if (node.error().status != Status::kNotSupported) co_return node;
+    const nfs3::createhow3 guarded(nfs3::createmode3::GUARDED, attributes);
+    co_return co_await Create(caller, directory, name, guarded);
+  }
+  if (how == CreateMode::kTruncate) attributes.size = 0;
+  const nfs3::createhow3 unchecked(nfs3::createmode3::UNCHECKED, attributes);
+  PENSTOCK_CO_TRY(const Node node, co_await Create(caller, directory, name, unchecked));
+  // A server may answer with the object of another type that has the name.
+  PENSTOCK_CO_CHECK(CheckRegular(node, name));
+  co_return node;
 }
 
 Task<Result<Node>> MakeDirectory(const Caller& caller, const Handle& directory, std::string_view name, uint32_t mode) {

@@ -12,6 +12,11 @@ Task<Result<Attributes>> GetAttributes(const Caller& caller, const Handle& objec
 Task<Result<void>> SetAttributes(const Caller& caller, const Handle& object, std::string_view what,
                                  const NewAttributes& attributes);
 Task<Result<std::string>> ReadLink(const Caller& caller, const Handle& symlink, std::string_view what);
+// See client::Mount::CreateFile(). For an exclusive creation the server keeps a verifier of this call, so that it knows
+// the call again (RFC 1813 §3.3.8). A server that cannot do that (NFS3ERR_NOTSUPP) gets a GUARDED creation: then a file
+// that the client has created may seem to exist already, if the server forgets the call and the reply is lost.
+Task<Result<Node>> CreateFile(const Caller& caller, const Handle& directory, std::string_view name, uint32_t mode,
+                              CreateMode how);
 Task<Result<Node>> MakeDirectory(const Caller& caller, const Handle& directory, std::string_view name, uint32_t mode);
 Task<Result<Node>> MakeSymlink(const Caller& caller, const Handle& directory, std::string_view name,
                                std::string_view target);
@@ -20,10 +25,5 @@ Task<Result<void>> Rename(const Caller& caller, const Handle& from_directory, st
                           const Handle& to_directory, std::string_view to);
 Task<Result<void>> Remove(const Caller& caller, const Handle& directory, std::string_view name);
 Task<Result<void>> RemoveDirectory(const Caller& caller, const Handle& directory, std::string_view name);
-
-// The node that a call has made under `name`. Looks it up if the reply lacks its handle or attributes, which RFC 1813
-// §3.3.8 allows.
-Task<Result<Node>> MadeNode(const Caller& caller, const nfs3::post_op_fh3& handle, const nfs3::post_op_attr& attributes,
-                            const Handle& directory, std::string_view name);
 
 }  // namespace penstock::client::v3

@@ -133,6 +133,8 @@ class CompoundCaller {
   // Whether the last call had a reply.
   bool answered() const { return answered_; }
   virtual Duration lease_time() const = 0;
+  // Whether the server promises to keep its replies over a restart (RFC 8881 §2.10.6.5).
+  virtual bool keeps_replies() const { return false; }
   // Whether the lease certainly has not expired at the server.
   bool holds_lease() const { return ready() && timers_.Now() < renewed_at() + lease_time(); }
   // Starts `task`. Close() waits for its end.

@@ -72,6 +72,7 @@ class FakeServer final : public rpc::Channel {
   bool cannot_protect = false;
   int creations = 0;
   uint32_t create_flags = 0;  // of the last CREATE_SESSION
+  uint32_t grants = 0;        // flags that CREATE_SESSION grants
   int sequences = 0;
   int binds = 0;
   int unbound = 0;        // so many SEQUENCEs come over a connection that is not bound
@@ -246,6 +247,7 @@ class FakeServer final : public rpc::Channel {
     ++create_sequence_;
     nfs4::CREATE_SESSION4resok result;
     result.csr_sessionid[0] = std::byte(++last_session_);
+    result.csr_flags = create_flags & grants;
     result.csr_fore_chan_attrs = arguments.csa_fore_chan_attrs;
     result.csr_fore_chan_attrs.ca_maxrequests = slots;
     sessions_[result.csr_sessionid].resize(slots);

@@ -9,6 +9,7 @@
 #include "client/nfs4/attributes.h"
 #include "client/nfs4/callback.h"
 #include "client/nfs4/client_id.h"
+#include "client/nfs4/create_file.h"
 #include "client/nfs4/delegations.h"
 #include "client/nfs4/file.h"
 #include "client/nfs4/names.h"
@@ -102,8 +103,8 @@ class Mount final : public ServerMount, public FileOwner, private CallbackReceiv
     return v4::RemoveDirectory(*caller_, directory, name);
   }
   Task<Result<std::unique_ptr<client::File>>> OpenFile(const Node& file, std::string_view what, Access access) override;
-  Task<Result<std::unique_ptr<client::File>>> CreateFile(const Handle& directory, std::string_view name,
-                                                         uint32_t mode) override;
+  Task<Result<std::unique_ptr<client::File>>> CreateFile(const Handle& directory, std::string_view name, uint32_t mode,
+                                                         CreateMode how) override;
   Task<Result<void>> List(const Handle& directory, std::string_view what, std::function<void(Entry)> entry) override;
 
  private:
@@ -402,29 +403,9 @@ Task<Result<std::unique_ptr<client::File>>> Mount::OpenFile(const Node& file, st
 }
 
 Task<Result<std::unique_ptr<client::File>>> Mount::CreateFile(const Handle& directory, std::string_view name,
-                                                              uint32_t mode) {
-  StateOwner owner = NewOwner({});
-  std::vector<std::byte> octets;
-  const nfs4::fattr4 attributes = EncodeAttributes({.mode = mode, .size = 0}, octets);
-  const Delegations::Asking asking(*delegations_);
-  uint64_t epoch = 0;
-  const auto build = [&] {
-    epoch = caller_->epoch();
-    nfs4::OPEN4args open = MakeOpen(*caller_, owner, Access::kBoth, asking.wanted());
-    open.openhow =
-        nfs4::openflag4(nfs4::opentype4::OPEN4_CREATE, nfs4::createhow4(nfs4::createmode4::UNCHECKED4, attributes));
-    open.claim = nfs4::open_claim4(nfs4::open_claim_type4::CLAIM_NULL, nfs4::component4(name));
-    return std::tuple(nfs4::PUTFH4args{directory}, open, GetHandle(), nfs4::GETATTR4args{FileAttributes()});
-  };
-  const auto observe = [&owner](const auto& reply) { owner.HandleStatus(StatusOf(reply, 1)); };
-  auto reply = co_await caller_->Call(build, name, {}, observe);
-  if (!reply) co_return std::unexpected(std::move(reply).error());
-  PENSTOCK_CO_TRY(Node node, NodeOf(std::get<2>(reply->results), std::get<3>(reply->results), directory, name));
-  const Attributes made = node.attributes;
-  auto file = std::make_shared<v4::OpenFile>(*this, std::move(node), name, Access::kBoth, owner);
-  PENSTOCK_CO_CHECK(
-      co_await file->HandleOpened(asking, std::get<1>(reply->results).resok4(), epoch, file->node().handle, made));
-  co_return std::make_unique<File>(std::move(file));
+                                                              uint32_t mode, CreateMode how) {
+  PENSTOCK_CO_TRY(auto created, co_await v4::CreateFile(*this, directory, name, mode, how));
+  co_return std::make_unique<File>(std::move(created));
 }
 
 }  // namespace

@@ -136,6 +136,7 @@ Task<Result<void>> Session::CreateSession(std::string_view what) {
     slots_ = SlotTable(std::min(agreed.ca_maxrequests, options_.slots));
     max_request_ = agreed.ca_maxrequestsize;
     max_response_ = agreed.ca_maxresponsesize;
+    keeps_replies_ = (result.csr_resok4().csr_flags & nfs4::CREATE_SESSION4_FLAG_PERSIST) != 0;
     callback_context_ = offer ? offer->number : 0;
     slots_changed_.Notify();
     co_return Result<void>();

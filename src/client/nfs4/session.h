@@ -35,6 +35,7 @@ class Session final : public CompoundCaller {
   nfs4::clientid4 client() const override { return lease_.client(); }
   uint64_t epoch() const override { return lease_.epoch(); }
   Duration lease_time() const override { return lease_.lease_time(); }
+  bool keeps_replies() const override { return keeps_replies_; }
   SlotTable& slots() { return slots_; }
   // Wakes the calls that wait for a slot.
   void HandleSlotsChanged() { slots_changed_.Notify(); }
@@ -83,6 +84,7 @@ class Session final : public CompoundCaller {
   SlotTable slots_{1};
   uint32_t max_request_ = 0;
   uint32_t max_response_ = 0;
+  bool keeps_replies_ = false;
   bool binding_ = false;
   bool must_bind_ = false;  // the server accepts requests only over connections that were bound (SP4_MACH_CRED)
   bool protecting_ = false;

@@ -130,6 +130,17 @@ TEST_P(PersistenceTest, AsksForAPersistentSessionIfTheUserWantsIt) {
   EXPECT_NE(server.create_flags & nfs4::CREATE_SESSION4_FLAG_CONN_BACK_CHAN, 0u);
 }
 
+// RFC 8881 §18.16.3: exclusive creations depend on it.
+TEST_P(PersistenceTest, KnowsWhetherTheServerKeepsReplies) {
+  server.grants = nfs4::CREATE_SESSION4_FLAG_PERSIST;
+  Establish();
+  EXPECT_EQ(session.keeps_replies(), GetParam());
+  server.grants = 0;
+  server.Restart();
+  EXPECT_TRUE(Remove());
+  EXPECT_FALSE(session.keeps_replies()) << "the next session is another one";
+}
+
 class NoCallbacksTest : public SessionTest {
  protected:
   NoCallbacksTest() : SessionTest(kTestPatience / 2, true, false) {}

@@ -145,10 +145,11 @@ class Tree final : public client::Mount {
     return At(symlink, [what](ServerMount& server, const Handle& bare) { return server.ReadLink(bare, what); });
   }
   Task<Result<std::unique_ptr<client::File>>> OpenFile(const Node& file, std::string_view what, Access access) override;
-  Task<Result<std::unique_ptr<client::File>>> CreateFile(const Handle& directory, std::string_view name,
-                                                         uint32_t mode) override {
-    return At(directory,
-              [name, mode](ServerMount& server, const Handle& bare) { return server.CreateFile(bare, name, mode); });
+  Task<Result<std::unique_ptr<client::File>>> CreateFile(const Handle& directory, std::string_view name, uint32_t mode,
+                                                         CreateMode how) override {
+    return At(directory, [name, mode, how](ServerMount& server, const Handle& bare) {
+      return server.CreateFile(bare, name, mode, how);
+    });
   }
   Task<Result<void>> SetAttributes(const Handle& object, std::string_view what,
                                    const NewAttributes& attributes) override {

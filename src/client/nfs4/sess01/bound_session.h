@@ -49,6 +49,7 @@ class BoundSession final : public CompoundCaller, private LinkOwner, private Bou
   nfs4::clientid4 client() const override { return 0; }
   uint64_t epoch() const override { return lease_.epoch(); }
   Duration lease_time() const override { return lease_.lease_time(); }
+  bool keeps_replies() const override { return lease_.persists(); }
   uint32_t max_request() const override { return max_request_; }
   uint32_t max_response() const override { return max_response_; }
 
