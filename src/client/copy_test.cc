@@ -60,6 +60,7 @@ class FakeMount final : public Mount {
   Task<Result<void>> Ping() override { co_return Unexpected(); }
   Task<Result<Node>> Lookup(const Handle&, std::string_view) override { co_return Unexpected(); }
   Task<Result<std::string>> ReadLink(const Handle&, std::string_view) override { co_return Unexpected(); }
+  Task<Result<Space>> GetSpace(const Handle&, std::string_view) override { co_return Unexpected(); }
   Task<Result<std::unique_ptr<File>>> OpenFile(const Node&, std::string_view, Access) override {
     co_return Unexpected();
   }

@@ -111,6 +111,16 @@ struct Node {
 // Succeeds if `node` is a regular file. The error says that it is a directory or of another type.
 Result<void> CheckRegular(const Node& node, std::string_view what);
 
+// The room of a file system. A number that the server does not tell is zero.
+struct Space {
+  uint64_t total = 0;  // octets
+  uint64_t free = 0;
+  uint64_t available = 0;  // of the free octets, those for the user of the mount
+  uint64_t total_files = 0;
+  uint64_t free_files = 0;
+  uint64_t available_files = 0;
+};
+
 // An entry of a directory.
 struct Entry {
   std::string name;
@@ -278,6 +288,8 @@ class Mount {
   virtual Task<Result<Node>> Lookup(const Handle& directory, std::string_view name) = 0;
   virtual Task<Result<Attributes>> GetAttributes(const Handle& object, std::string_view what) = 0;
   virtual Task<Result<std::string>> ReadLink(const Handle& symlink, std::string_view what) = 0;
+  // Returns the room of the file system that has the object.
+  virtual Task<Result<Space>> GetSpace(const Handle& object, std::string_view what) = 0;
 
   virtual Task<Result<std::unique_ptr<File>>> OpenFile(const Node& file, std::string_view what, Access access) = 0;
   // Creates the regular file `name` with the twelve mode bits `mode`, or does with an existing file what `how` says,

@@ -6,6 +6,7 @@
 #include <sys/mman.h>
 
 #include <array>
+#include <cerrno>
 
 #include "base/data.h"
 #include "client/copy.h"
@@ -215,6 +216,33 @@ TEST_P(MountTest, AttributesTellTheDeviceOfADeviceNode) {
   EXPECT_EQ(device.type, FileType::kCharacterDevice);
   EXPECT_EQ(device.device_major, 259u);
   EXPECT_EQ(device.device_minor, 70000u);
+}
+
+TEST_P(MountTest, TellsTheRoomOfTheFileSystem) {
+  fs::Space served;
+  bool known = false;
+  Spawn([](fs::faulty::FileSystem& files, fs::Space& out, bool& done) -> Task<void> {
+    const fs::RequestContext context{.credentials = {.uid = 0, .gid = 0, .groups = {}}};
+    const auto space = co_await files.GetSpace(context, files.Root());
+    if (space.result) out = *space.result;
+    done = space.result.has_value();
+  }(service.files(), served, known));
+  ASSERT_TRUE(TurnUntil(loop, [&] { return known; }));
+  const Space space = Do(mount->GetSpace(root(), "root"));
+  EXPECT_EQ(space.total, served.total_bytes);
+  EXPECT_EQ(space.free, served.free_bytes);
+  EXPECT_EQ(space.available, served.available_bytes);
+  EXPECT_EQ(space.total_files, served.total_files);
+  EXPECT_EQ(space.free_files, served.free_files);
+  EXPECT_EQ(space.available_files, served.available_files);
+  EXPECT_GT(space.total, 0u);
+}
+
+TEST_P(MountTest, TheRoomForARemovedFileIsAnError) {
+  const auto file = Create("file");
+  Do(file->Close());
+  Do(mount->Remove(root(), "file"));
+  EXPECT_EQ(ErrorOf(mount->GetSpace(file->node().handle, "file")).number, ESTALE);
 }
 
 TEST_P(MountTest, AHandleOfARemovedFileIsStale) {

@@ -89,6 +89,9 @@ class Mount final : public client::Mount {
   Task<Result<std::string>> ReadLink(const Handle& symlink, std::string_view what) override {
     return v3::ReadLink(caller_, symlink, what);
   }
+  Task<Result<Space>> GetSpace(const Handle& object, std::string_view what) override {
+    return v3::GetSpace(caller_, object, what);
+  }
   Task<Result<Node>> MakeDirectory(const Handle& directory, std::string_view name, uint32_t mode) override {
     return v3::MakeDirectory(caller_, directory, name, mode);
   }

@@ -89,6 +89,9 @@ class Mount final : public ServerMount, public FileOwner, private CallbackReceiv
   Task<Result<std::string>> ReadLink(const Handle& symlink, std::string_view what) override {
     return v4::ReadLink(*caller_, symlink, what);
   }
+  Task<Result<Space>> GetSpace(const Handle& object, std::string_view what) override {
+    return v4::GetSpace(*caller_, object, what);
+  }
   Task<Result<Node>> MakeDirectory(const Handle& directory, std::string_view name, uint32_t mode) override {
     return v4::MakeDirectory(*caller_, directory, name, mode);
   }

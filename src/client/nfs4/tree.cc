@@ -144,6 +144,9 @@ class Tree final : public client::Mount {
   Task<Result<std::string>> ReadLink(const Handle& symlink, std::string_view what) override {
     return At(symlink, [what](ServerMount& server, const Handle& bare) { return server.ReadLink(bare, what); });
   }
+  Task<Result<Space>> GetSpace(const Handle& object, std::string_view what) override {
+    return At(object, [what](ServerMount& server, const Handle& bare) { return server.GetSpace(bare, what); });
+  }
   Task<Result<std::unique_ptr<client::File>>> OpenFile(const Node& file, std::string_view what, Access access) override;
   Task<Result<std::unique_ptr<client::File>>> CreateFile(const Handle& directory, std::string_view name, uint32_t mode,
                                                          CreateMode how) override {
