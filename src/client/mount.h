@@ -272,7 +272,8 @@ class Mount {
   virtual Task<Result<void>> Ping() = 0;
 
   // Returns the node at `path` below the root. Follows symbolic links; in the last component only if `follow` is true.
-  // A link that leads out of the export is an error.
+  // A link that leads out of the export is an error. `..` leads back along the path, and the root is its own parent, as
+  // in a file system that is mounted on "/": no path leads out of the root.
   Task<Result<Node>> Resolve(std::string path, bool follow = true);
   // Returns the parent directory of `path` below the root, and the name in it, which need not exist. The root itself is
   // an error.

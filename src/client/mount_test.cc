@@ -284,6 +284,40 @@ TEST_P(MountTest, ResolvesPathsThroughSymbolicLinks) {
       << "the error names the path, not the missing component";
 }
 
+TEST_P(MountTest, NoPathLeadsOutOfTheRoot) {
+  const Node directory = Do(mount->MakeDirectory(root(), "a", 0755));
+  const Node below = Do(mount->MakeDirectory(directory.handle, "b", 0755));
+  Do(mount->MakeSymlink(root(), "out", "../../../a"));
+  Do(mount->MakeSymlink(below.handle, "up", "../../.."));
+  for (const char* path : {"..", "../..", "a/..", "a/b/../../..", "./.", "/../", "out/..", "a/b/up"}) {
+    EXPECT_EQ(Do(mount->Resolve(path)).handle, root()) << path;
+    EXPECT_EQ(Do(mount->Resolve(path)).attributes.type, FileType::kDirectory) << path;
+  }
+  for (const char* path : {"../a", "../../a/b/..", "a/../../a", "out", "a/b/up/a", "./a/."}) {
+    EXPECT_EQ(Do(mount->Resolve(path)).handle, directory.handle) << path;
+  }
+}
+
+TEST_P(MountTest, OnlyADirectoryHasAParent) {
+  Do(Create("file")->Close());
+  Do(mount->MakeSymlink(root(), "link", "file"));
+  for (const char* path : {"file/..", "file/.", "file/../file", "link/.."}) {
+    const Error error = ErrorOf(mount->Resolve(path));
+    EXPECT_EQ(error.status, Status::kNotDirectory) << path;
+    EXPECT_EQ(error.message, std::string(path) + ": not a directory");
+  }
+}
+
+TEST_P(MountTest, APathOfOneComponentTakesOneCall) {
+  Do(Create("file")->Close());
+  const size_t before = service.CountCalls(AllCalls());
+  const size_t before_3 = service.CountCalls(CallsOf<nfs3::NFSPROC3_GETATTR>());
+  Do(mount->Resolve("./file"));
+  Do(mount->Resolve("../file"));
+  EXPECT_EQ(service.CountCalls(AllCalls()), before + 2);
+  EXPECT_EQ(service.CountCalls(CallsOf<nfs3::NFSPROC3_GETATTR>()), before_3);
+}
+
 TEST_P(MountTest, ALoopOfSymbolicLinksIsAnError) {
   Do(mount->MakeSymlink(root(), "one", "two"));
   Do(mount->MakeSymlink(root(), "two", "one"));
