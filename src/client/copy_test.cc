@@ -54,6 +54,7 @@ class FakeMount final : public Mount {
 
   // A copy calls none of these functions.
   Task<void> Unmount() override { co_return; }
+  void Abort() override { ADD_FAILURE() << "not for a copy"; }
   std::string_view version() const override { return "3"; }
   uint64_t reconnections() const override { return 0; }
   const std::string& trouble() const override { return trouble_; }

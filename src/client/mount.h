@@ -9,6 +9,7 @@
 #include <string_view>
 #include <variant>
 
+#include "base/cancellation.h"
 #include "base/loop.h"
 #include "base/task.h"
 #include "base/workers.h"
@@ -147,6 +148,8 @@ struct MountOptions {
   const idmap::Mapper* owners = nullptr;
   // Makes the initiators of security contexts for sec=krb5, krb5i and krb5p. Empty: KerberosInitiators({}).
   MakeInitiator initiators{};
+  // Ends Open() early, as Abort() ends a mount. It outlives the call of Open(). Null: nothing does.
+  Cancellation* cancellation = nullptr;
 };
 
 // The sizes of one READ, WRITE or listing: the server's preference, limited by the client.
@@ -252,6 +255,11 @@ class Mount {
 
   // Gives back the state that the server keeps for this client. Call it last, when no other call is under way.
   virtual Task<void> Unmount() = 0;
+  // Ends the mount without its servers, which keep the client's state until the lease expires. Drops the connections.
+  // All calls of the mount and its files that are under way or wait fail soon, perhaps before this returns, and later
+  // ones at once: with the errno ECANCELED, unless they need no server. Then Unmount(), which is still due, does not
+  // wait for a server. Does nothing when it is called again.
+  virtual void Abort() = 0;
 
   // Returns the version as `vers=` of a URL names it.
   virtual std::string_view version() const = 0;
