@@ -60,6 +60,9 @@ class CallSecurity {
   // Returns the context that calls use now; nothing if there is none, or if the flavor has no contexts.
   std::optional<CallbackContext> OfferCallbackContext();
 
+  // Calls that wait for a security context fail, also later ones.
+  void Stop() { context_->Stop(); }
+
   // Whether calls have a security context, which EndOfContext() gives back (see rpc::ClientCredential).
   bool has_context() const { return context_->current() != nullptr; }
   // Says why there is no security context, as a text for users; empty if there is one, or if the flavor needs none.

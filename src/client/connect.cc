@@ -7,7 +7,9 @@
 #include <asio/ip/tcp.hpp>
 #include <cassert>
 #include <cerrno>
+#include <mutex>
 #include <optional>
+#include <stop_token>
 #include <vector>
 
 #include "base/address.h"
@@ -35,6 +37,44 @@ Result<std::vector<SocketAddress>, std::string> LookUp(const std::string& host, 
   std::vector<SocketAddress> endpoints;
   for (const auto& entry : found) endpoints.emplace_back(entry.endpoint().address(), port);
   return endpoints;
+}
+
+using Found = Result<std::vector<SocketAddress>, std::string>;
+
+// Shared with the thread of a look-up, which may outlive its caller and the loop.
+struct PendingLookUp {
+  std::mutex mutex;
+  bool is_left = false;  // under the mutex: the caller does not wait any more
+  Found found;
+  OneShot<> over;  // belongs to the loop
+};
+
+// LookUp() on a thread of `workers`.
+Task<Found> LookUpAside(Loop& loop, Workers& workers, const std::string& host, uint16_t port,
+                        Cancellation* cancellation) {
+  if (IsCancelled(cancellation)) co_return std::unexpected(std::string("cancelled"));
+  const auto pending = std::make_shared<PendingLookUp>();
+  workers.Post([pending, host, port, &loop] {
+    Found found = LookUp(host, port);
+    const std::lock_guard lock(pending->mutex);
+    if (pending->is_left) return;
+    pending->found = std::move(found);
+    loop.Post([pending] {
+      if (!pending->over.is_set()) pending->over.Set();
+    });
+  });
+  const auto leave = [pending] {
+    if (pending->over.is_set()) return;
+    {
+      const std::lock_guard lock(pending->mutex);
+      pending->is_left = true;
+      pending->found = std::unexpected(std::string("cancelled"));
+    }
+    pending->over.Set();
+  };
+  const Cancellation::Entry entry(cancellation, leave);
+  co_await pending->over;
+  co_return std::move(pending->found);
 }
 
 std::string_view Describe(rdma::ConnectError::Kind kind) {
@@ -73,7 +113,7 @@ Duration ReplyLimit(const Url& url) { return std::min<Duration>(kLongestReply, s
 LocalPort PortFor(const Url& url) { return url.reserved_port ? LocalPort::kReserved : LocalPort::kAny; }
 
 rpcrdma::ClientOptions RdmaOptions(Loop& loop, const rdma::Provider& provider, const Url& url,
-                                   const ChannelOptions& channel) {
+                                   const ChannelOptions& channel, std::stop_token stop) {
   rpcrdma::ClientOptions options;
   options.loop = &loop;
   options.local_port = PortFor(url);
@@ -82,6 +122,7 @@ rpcrdma::ClientOptions RdmaOptions(Loop& loop, const rdma::Provider& provider, c
   options.requester.min_chunk = url.inline_below;
   options.back_channel = channel.back_channel;
   options.on_lost = channel.on_lost;
+  options.stop = stop;
   if (channel.agrees_on > 0) {
     options.requester.one_receive_first = true;
     options.max_agreed_size = std::max(channel.agrees_on, options.private_data.receive_size);
@@ -107,7 +148,9 @@ std::string Explain(const rdma::ConnectError& error) {
 
 Task<Opened> OpenRdma(Loop& loop, rdma::Provider& provider, SocketAddress server, const Url& url,
                       ChannelOptions channel) {
-  rpcrdma::ClientOptions options = RdmaOptions(loop, provider, url, channel);
+  std::stop_source stop;
+  const Cancellation::Entry entry(channel.cancellation, [stop]() mutable { stop.request_stop(); });
+  rpcrdma::ClientOptions options = RdmaOptions(loop, provider, url, channel, stop.get_token());
   auto connected = co_await rpcrdma::Connect(provider, server, std::move(options), loop);
   if (!connected) co_return std::unexpected(Explain(connected.error()));
   log::info("connection to {} port {}: over RDMA, without TLS", url.host, url.port);
@@ -163,6 +206,7 @@ Task<Opened> OpenTcp(Loop& loop, SocketAddress server, const Url& url, ChannelOp
   options.call_limit = ReplyLimit(url);
   options.back_channel = channel.back_channel;
   options.on_closed = channel.on_lost;
+  options.cancellation = channel.cancellation;
   if (url.transport_security != TransportSecurity::kNone)
     co_return co_await OpenSecurely(loop, server, url, std::move(options), has_tls);
   auto connected = co_await rpc::tcp::Channel::Connect(loop, server, options);
@@ -177,11 +221,12 @@ Task<Opened> OpenChannel(Loop& loop, Workers& workers, Url url, rdma::Provider* 
   const auto fail = [&url](const std::string& why) {
     return std::unexpected(fmt::format("{} port {}: {}", url.host, url.port, why));
   };
-  const auto endpoints = co_await Offload(loop, workers, [&url] { return LookUp(url.host, url.port); });
+  const Found endpoints = co_await LookUpAside(loop, workers, url.host, url.port, options.cancellation);
   if (!endpoints) co_return fail(endpoints.error());
   std::string why = "has no address";
   bool has_tls = false;  // an address has answered that it has TLS
   for (const SocketAddress& endpoint : *endpoints) {
+    if (IsCancelled(options.cancellation)) co_return fail("cancelled");
     Opened opened = std::unexpected(std::string());
     if (url.protocol == Protocol::kRdma) {
       assert(provider);
@@ -208,7 +253,9 @@ Task<Opened> StepUp(Loop& loop, rpc::tcp::Channel& tcp, rdma::Provider& provider
     tcp.Close();
     co_return std::unexpected(std::string("the connection is not idle, so that it cannot become an RDMA connection"));
   }
-  rpcrdma::ClientOptions rdma = RdmaOptions(loop, provider, url, options);
+  std::stop_source stop;
+  const Cancellation::Entry entry(options.cancellation, [stop]() mutable { stop.request_stop(); });
+  rpcrdma::ClientOptions rdma = RdmaOptions(loop, provider, url, options, stop.get_token());
   auto stepped = co_await rpcrdma::StepUp(provider, *std::move(socket), limits, std::move(rdma), loop);
   if (!stepped) co_return std::unexpected(Explain(stepped.error()));
   co_return *std::move(stepped);

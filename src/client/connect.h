@@ -6,6 +6,7 @@
 #include <memory>
 #include <string>
 
+#include "base/cancellation.h"
 #include "base/loop.h"
 #include "base/timer.h"
 #include "base/workers.h"
@@ -36,12 +37,15 @@ struct ChannelOptions {
   uint32_t agrees_on = 0;
   // Called when the connection is lost or closed, at most once. It must not destroy the channel. Empty: nobody is told.
   std::function<void()> on_lost{};
+  // Ends the set-up of the connection early. Null: nothing does.
+  Cancellation* cancellation = nullptr;
 };
 
 // Looks up url.host on a thread of `workers`, because that may block, and connects to port url.port of the first
-// address that answers. A failure of TLS is not tried again with another address. With url.transport_security the
-// connection has TLS before anything but the probe for it is sent (RFC 9289). Logs at the level of information which
-// protection the connection has. For RDMA `provider` must not be null. The error is a text for users.
+// address that answers. A look-up that is cancelled goes on, and nobody hears of its result. A failure of TLS is not
+// tried again with another address. With url.transport_security the connection has TLS before anything but the probe
+// for it is sent (RFC 9289). Logs at the level of information which protection the connection has. For RDMA `provider`
+// must not be null. The error is a text for users.
 Task<Result<std::unique_ptr<rpc::Channel>, std::string>> OpenChannel(Loop& loop, Workers& workers, Url url,
                                                                      rdma::Provider* provider,
                                                                      ChannelOptions options = {});

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <asio/io_context.hpp>
 #include <asio/ip/tcp.hpp>
+#include <stop_token>
 #include <vector>
 
 #include "base/test_loop.h"
@@ -42,6 +43,23 @@ class NoNetwork : public rdma::Provider {
  private:
   Loop& loop_;
   Duration limit_ = Duration::zero();
+};
+
+// Never connects, until it is asked to stop.
+class SilentNetwork final : public NoNetwork {
+ public:
+  using NoNetwork::NoNetwork;
+  Task<rdma::ConnectResult> Connect(rdma::Address, rdma::ConnectOptions options) override {
+    connects_ = true;
+    OneShot<> stopped;
+    const std::stop_callback on_stop(options.stop, [&stopped] { stopped.Set(); });
+    co_await stopped;
+    co_return std::unexpected(rdma::ConnectError{rdma::ConnectError::Kind::kCancelled, "", {}});
+  }
+  bool connects() const { return connects_; }
+
+ private:
+  bool connects_ = false;
 };
 
 class ConnectTest : public testing::Test {
@@ -107,6 +125,37 @@ TEST_F(ConnectTest, RepeatsTheReasonThatAnRdmaServerGivesForARejection) {
     EXPECT_EQ(OpenRdma("nfs://127.0.0.1:7/?proto=rdma"),
               "127.0.0.1 port 7: the server rejected the connection: " + std::string(ToString(refusal)));
   }
+}
+
+TEST_F(ConnectTest, AnRdmaConnectionAttemptCanBeCancelled) {
+  SilentNetwork silent(loop_);
+  Cancellation cancellation;
+  Spawn(Open(*Url::Parse("nfs://127.0.0.1/?proto=rdma"), &silent, {.cancellation = &cancellation}));
+  ASSERT_TRUE(TurnUntil(loop_, [&] { return silent.connects(); }));
+  EXPECT_FALSE(error_);
+  cancellation.Cancel();
+  ASSERT_TRUE(error_);
+  EXPECT_EQ(*error_, "127.0.0.1 port 20049: cancelled");
+  Spawn(Open(*Url::Parse("nfs://127.0.0.1/?proto=rdma"), &silent, {.cancellation = &cancellation}));
+  EXPECT_EQ(*error_, "127.0.0.1 port 20049: cancelled") << "it was cancelled before";
+}
+
+// The listener accepts no connection.
+TEST_F(ConnectTest, ATcpConnectionAttemptCanBeCancelled) {
+  tcp::acceptor silent(loop_.context(), tcp::endpoint(asio::ip::make_address("127.0.0.1"), 0));
+  Cancellation cancellation;
+  Url url;
+  url.host = "127.0.0.1";
+  url.port = silent.local_endpoint().port();
+  url.reserved_port = false;
+  url.transport_security = TransportSecurity::kOpportunistic;
+  url.tls = std::make_shared<TlsClient>(rpc::tls::Files{});
+  Spawn(Open(url, nullptr, {.cancellation = &cancellation}));
+  TurnFor(loop_, 1ms);
+  EXPECT_FALSE(error_) << "the client waits for the answer to the probe for TLS";
+  cancellation.Cancel();
+  ASSERT_TRUE(TurnUntil(loop_, [this] { return error_.has_value(); }));
+  EXPECT_TRUE(error_->ends_with("cancelled")) << *error_;
 }
 
 TEST_F(ConnectTest, NamesTheHostThatItCannotLookUp) {

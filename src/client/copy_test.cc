@@ -54,12 +54,14 @@ class FakeMount final : public Mount {
 
   // A copy calls none of these functions.
   Task<void> Unmount() override { co_return; }
+  void Abort() override { ADD_FAILURE() << "not for a copy"; }
   std::string_view version() const override { return "3"; }
   uint64_t reconnections() const override { return 0; }
   const std::string& trouble() const override { return trouble_; }
   Task<Result<void>> Ping() override { co_return Unexpected(); }
   Task<Result<Node>> Lookup(const Handle&, std::string_view) override { co_return Unexpected(); }
   Task<Result<std::string>> ReadLink(const Handle&, std::string_view) override { co_return Unexpected(); }
+  Task<Result<Space>> GetSpace(const Handle&, std::string_view) override { co_return Unexpected(); }
   Task<Result<std::unique_ptr<File>>> OpenFile(const Node&, std::string_view, Access) override {
     co_return Unexpected();
   }

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <vector>
 
 #include "client/set_up.h"
 #include "protocol/nfs4_types.h"
@@ -49,17 +50,24 @@ Result<void> CheckRegular(const Node& node, std::string_view what) {
 
 Task<Result<Node>> Mount::Resolve(std::string path, bool follow) {
   constexpr int kMostLinks = 40;
-  PENSTOCK_CO_TRY(const Attributes root, co_await GetAttributes(root_, url_.path));
-  Node node{.handle = root_, .attributes = root};
+  std::vector<Node> walked;  // the nodes below the root that lead to the present one
+  const auto here = [&] { return walked.empty() ? root_ : walked.back().handle; };
+  const auto is_directory = [&] { return walked.empty() || walked.back().attributes.type == FileType::kDirectory; };
   std::string rest = path;
   int links = 0;
   for (;;) {
     rest.erase(0, std::min(rest.find_first_not_of('/'), rest.size()));
-    if (rest.empty()) co_return node;
+    if (rest.empty()) break;
     const size_t slash = rest.find('/');
     const std::string name = rest.substr(0, slash);
     rest.erase(0, name.size());
-    auto found = co_await Lookup(node.handle, name);
+    if (name == "." || name == "..") {
+      if (!is_directory()) co_return std::unexpected(client::ErrorOf(Status::kNotDirectory, path));
+      if (name == ".." && !walked.empty()) walked.pop_back();
+      continue;
+    }
+    const Handle directory = here();
+    auto found = co_await Lookup(directory, name);
     if (!found) {
       Error error = std::move(found).error();
       // The message begins with the name.
@@ -68,20 +76,24 @@ Task<Result<Node>> Mount::Resolve(std::string path, bool follow) {
     }
     const bool last = rest.find_first_not_of('/') == rest.npos;
     if (found->attributes.type != FileType::kSymlink || (last && !follow)) {
-      node = *found;
+      walked.push_back(*std::move(found));
       continue;
     }
     if (++links > kMostLinks) co_return std::unexpected(Error{path + ": too many symbolic links", std::nullopt, ELOOP});
     PENSTOCK_CO_TRY(std::string target, co_await ReadLink(found->handle, path));
     if (target.starts_with('/')) {
       auto below = PathBelowRoot(target);
-      if (!below)
+      if (!below) {
         co_return std::unexpected(Error{path + ": a symbolic link leads out of the export", std::nullopt, EXDEV});
+      }
       target = *std::move(below);
-      node = {.handle = root_, .attributes = root};
+      walked.clear();
     }
     rest.insert(0, target + "/");
   }
+  if (!walked.empty()) co_return std::move(walked.back());
+  PENSTOCK_CO_TRY(const Attributes root, co_await GetAttributes(root_, url_.path));
+  co_return Node{.handle = root_, .attributes = root};
 }
 
 Task<Result<Mount::Place>> Mount::ResolvePlace(std::string path) {

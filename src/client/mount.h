@@ -9,6 +9,7 @@
 #include <string_view>
 #include <variant>
 
+#include "base/cancellation.h"
 #include "base/loop.h"
 #include "base/task.h"
 #include "base/workers.h"
@@ -111,6 +112,16 @@ struct Node {
 // Succeeds if `node` is a regular file. The error says that it is a directory or of another type.
 Result<void> CheckRegular(const Node& node, std::string_view what);
 
+// The room of a file system. A number that the server does not tell is zero.
+struct Space {
+  uint64_t total = 0;  // octets
+  uint64_t free = 0;
+  uint64_t available = 0;  // of the free octets, those for the user of the mount
+  uint64_t total_files = 0;
+  uint64_t free_files = 0;
+  uint64_t available_files = 0;
+};
+
 // An entry of a directory.
 struct Entry {
   std::string name;
@@ -137,6 +148,8 @@ struct MountOptions {
   const idmap::Mapper* owners = nullptr;
   // Makes the initiators of security contexts for sec=krb5, krb5i and krb5p. Empty: KerberosInitiators({}).
   MakeInitiator initiators{};
+  // Ends Open() early, as Abort() ends a mount. It outlives the call of Open(). Null: nothing does.
+  Cancellation* cancellation = nullptr;
 };
 
 // The sizes of one READ, WRITE or listing: the server's preference, limited by the client.
@@ -242,6 +255,11 @@ class Mount {
 
   // Gives back the state that the server keeps for this client. Call it last, when no other call is under way.
   virtual Task<void> Unmount() = 0;
+  // Ends the mount without its servers, which keep the client's state until the lease expires. Drops the connections.
+  // All calls of the mount and its files that are under way or wait fail soon, perhaps before this returns, and later
+  // ones at once: with the errno ECANCELED, unless they need no server. Then Unmount(), which is still due, does not
+  // wait for a server. Does nothing when it is called again.
+  virtual void Abort() = 0;
 
   // Returns the version as `vers=` of a URL names it.
   virtual std::string_view version() const = 0;
@@ -262,7 +280,8 @@ class Mount {
   virtual Task<Result<void>> Ping() = 0;
 
   // Returns the node at `path` below the root. Follows symbolic links; in the last component only if `follow` is true.
-  // A link that leads out of the export is an error.
+  // A link that leads out of the export is an error. `..` leads back along the path, and the root is its own parent, as
+  // in a file system that is mounted on "/": no path leads out of the root.
   Task<Result<Node>> Resolve(std::string path, bool follow = true);
   // Returns the parent directory of `path` below the root, and the name in it, which need not exist. The root itself is
   // an error.
@@ -278,6 +297,8 @@ class Mount {
   virtual Task<Result<Node>> Lookup(const Handle& directory, std::string_view name) = 0;
   virtual Task<Result<Attributes>> GetAttributes(const Handle& object, std::string_view what) = 0;
   virtual Task<Result<std::string>> ReadLink(const Handle& symlink, std::string_view what) = 0;
+  // Returns the room of the file system that has the object.
+  virtual Task<Result<Space>> GetSpace(const Handle& object, std::string_view what) = 0;
 
   virtual Task<Result<std::unique_ptr<File>>> OpenFile(const Node& file, std::string_view what, Access access) = 0;
   // Creates the regular file `name` with the twelve mode bits `mode`, or does with an existing file what `how` says,

@@ -6,6 +6,7 @@
 #include <sys/mman.h>
 
 #include <array>
+#include <cerrno>
 
 #include "base/data.h"
 #include "client/copy.h"
@@ -217,6 +218,33 @@ TEST_P(MountTest, AttributesTellTheDeviceOfADeviceNode) {
   EXPECT_EQ(device.device_minor, 70000u);
 }
 
+TEST_P(MountTest, TellsTheRoomOfTheFileSystem) {
+  fs::Space served;
+  bool known = false;
+  Spawn([](fs::faulty::FileSystem& files, fs::Space& out, bool& done) -> Task<void> {
+    const fs::RequestContext context{.credentials = {.uid = 0, .gid = 0, .groups = {}}};
+    const auto space = co_await files.GetSpace(context, files.Root());
+    if (space.result) out = *space.result;
+    done = space.result.has_value();
+  }(service.files(), served, known));
+  ASSERT_TRUE(TurnUntil(loop, [&] { return known; }));
+  const Space space = Do(mount->GetSpace(root(), "root"));
+  EXPECT_EQ(space.total, served.total_bytes);
+  EXPECT_EQ(space.free, served.free_bytes);
+  EXPECT_EQ(space.available, served.available_bytes);
+  EXPECT_EQ(space.total_files, served.total_files);
+  EXPECT_EQ(space.free_files, served.free_files);
+  EXPECT_EQ(space.available_files, served.available_files);
+  EXPECT_GT(space.total, 0u);
+}
+
+TEST_P(MountTest, TheRoomForARemovedFileIsAnError) {
+  const auto file = Create("file");
+  Do(file->Close());
+  Do(mount->Remove(root(), "file"));
+  EXPECT_EQ(ErrorOf(mount->GetSpace(file->node().handle, "file")).number, ESTALE);
+}
+
 TEST_P(MountTest, AHandleOfARemovedFileIsStale) {
   Do(Create("file", "data")->Close());
   const Node node = Do(mount->Lookup(root(), "file"));
@@ -254,6 +282,40 @@ TEST_P(MountTest, ResolvesPathsThroughSymbolicLinks) {
   const Error dangling = ErrorOf(mount->Resolve("dangling"));
   EXPECT_EQ(dangling.message, "dangling: no such file or directory")
       << "the error names the path, not the missing component";
+}
+
+TEST_P(MountTest, NoPathLeadsOutOfTheRoot) {
+  const Node directory = Do(mount->MakeDirectory(root(), "a", 0755));
+  const Node below = Do(mount->MakeDirectory(directory.handle, "b", 0755));
+  Do(mount->MakeSymlink(root(), "out", "../../../a"));
+  Do(mount->MakeSymlink(below.handle, "up", "../../.."));
+  for (const char* path : {"..", "../..", "a/..", "a/b/../../..", "./.", "/../", "out/..", "a/b/up"}) {
+    EXPECT_EQ(Do(mount->Resolve(path)).handle, root()) << path;
+    EXPECT_EQ(Do(mount->Resolve(path)).attributes.type, FileType::kDirectory) << path;
+  }
+  for (const char* path : {"../a", "../../a/b/..", "a/../../a", "out", "a/b/up/a", "./a/."}) {
+    EXPECT_EQ(Do(mount->Resolve(path)).handle, directory.handle) << path;
+  }
+}
+
+TEST_P(MountTest, OnlyADirectoryHasAParent) {
+  Do(Create("file")->Close());
+  Do(mount->MakeSymlink(root(), "link", "file"));
+  for (const char* path : {"file/..", "file/.", "file/../file", "link/.."}) {
+    const Error error = ErrorOf(mount->Resolve(path));
+    EXPECT_EQ(error.status, Status::kNotDirectory) << path;
+    EXPECT_EQ(error.message, std::string(path) + ": not a directory");
+  }
+}
+
+TEST_P(MountTest, APathOfOneComponentTakesOneCall) {
+  Do(Create("file")->Close());
+  const size_t before = service.CountCalls(AllCalls());
+  const size_t before_3 = service.CountCalls(CallsOf<nfs3::NFSPROC3_GETATTR>());
+  Do(mount->Resolve("./file"));
+  Do(mount->Resolve("../file"));
+  EXPECT_EQ(service.CountCalls(AllCalls()), before + 2);
+  EXPECT_EQ(service.CountCalls(CallsOf<nfs3::NFSPROC3_GETATTR>()), before_3);
 }
 
 TEST_P(MountTest, ALoopOfSymbolicLinksIsAnError) {

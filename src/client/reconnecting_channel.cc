@@ -3,8 +3,21 @@
 #include <algorithm>
 
 #include "base/log.h"
+#include "base/pauses.h"
+#include "client/set_up.h"
 
 namespace penstock::client {
+
+ReconnectingChannel::ReconnectingChannel(TimerService& timers, Opener opener, RetryPolicy policy, Cancellation* ending)
+    : timers_(timers), opener_(std::move(opener)), policy_(policy), ending_(ending), ending_entry_(ending, [this] {
+        HandleEnding();
+      }) {}
+
+// The calls that this ends may lead to the destruction of this object.
+void ReconnectingChannel::HandleEnding() {
+  trouble_ = kClosing;
+  if (const std::shared_ptr<rpc::Channel> channel = channel_) channel->Close();
+}
 
 Task<Result<void, std::string>> ReconnectingChannel::Connect() {
   auto opened = co_await opener_(policy_.give_up_after);
@@ -12,6 +25,10 @@ Task<Result<void, std::string>> ReconnectingChannel::Connect() {
   if (!opened) co_return std::unexpected(std::move(opened).error());
   channel_ = *std::move(opened);
   had_one_ = true;
+  if (IsCancelled(ending_)) {
+    channel_->Close();
+    co_return std::unexpected(std::string(kClosing));
+  }
   co_return Result<void, std::string>();
 }
 
@@ -19,7 +36,7 @@ Task<Result<rpc::Message, rpc::CallError>> ReconnectingChannel::Call(rpc::Messag
   const TimePoint give_up = timers_.Now() + policy_.give_up_after;
   const uint64_t refusals = refusals_;
   for (;;) {
-    while (!channel_) {
+    while (!channel_ && !IsCancelled(ending_)) {
       if (refusals_ != refusals) co_return std::unexpected(rpc::CallError::kRefused);
       if (timers_.Now() >= give_up) co_return std::unexpected(rpc::CallError::kDisconnected);
       if (reconnecting_) {
@@ -28,8 +45,13 @@ Task<Result<rpc::Message, rpc::CallError>> ReconnectingChannel::Call(rpc::Messag
         co_await Reconnect(give_up);
       }
     }
+    if (IsCancelled(ending_)) co_return std::unexpected(rpc::CallError::kCancelled);
     const std::shared_ptr<rpc::Channel> channel = channel_;
     auto reply = co_await channel->Call(call, shape);
+    if (IsCancelled(ending_)) {
+      if (reply) co_return reply;
+      co_return std::unexpected(rpc::CallError::kCancelled);
+    }
     if (reply) HandleReply(*channel);
     // An overdue reply means that the connection is no longer usable.
     if (reply || (reply.error() != rpc::CallError::kDisconnected && reply.error() != rpc::CallError::kTimedOut)) {
@@ -64,15 +86,17 @@ Task<void> ReconnectingChannel::Reconnect(TimePoint give_up) {
   co_await Sleep(timers_, Duration::zero());
   lost_.reset();
   if (delay_ > Duration::zero()) co_await Wait(give_up);
-  while (timers_.Now() < give_up) {
+  while (timers_.Now() < give_up && !IsCancelled(ending_)) {
     delay_ = std::clamp(delay_ * 2, policy_.first_delay, policy_.longest_delay);
     auto opened = co_await opener_(give_up - timers_.Now());
     if (opened) {
       channel_ = *std::move(opened);
       has_replied_ = false;
       if (std::exchange(had_one_, true)) ++reconnections_;
+      if (IsCancelled(ending_)) channel_->Close();
       break;
     }
+    if (IsCancelled(ending_)) break;
     log::debug("no connection yet: {}", opened.error());
     trouble_ = std::move(opened).error();
     if (std::exchange(refused_, false) || closing_) {
@@ -92,7 +116,7 @@ Task<void> ReconnectingChannel::Wait(TimePoint give_up) {
     log::warn("{}; trying again for up to {} s", trouble_,
               std::chrono::duration_cast<std::chrono::seconds>(policy_.give_up_after).count());
   }
-  co_await Sleep(timers_, std::min(delay_, left));
+  co_await Pause(timers_, std::min(delay_, left), ending_);
 }
 
 }  // namespace penstock::client

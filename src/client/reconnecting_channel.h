@@ -6,6 +6,7 @@
 #include <memory>
 #include <string>
 
+#include "base/cancellation.h"
 #include "base/signal.h"
 #include "base/timer.h"
 #include "rpc/transport.h"
@@ -30,8 +31,10 @@ class ReconnectingChannel final : public rpc::Channel {
   // Makes one connection within `time_limit`. The error is a text for users.
   using Opener = std::function<Task<Result<std::unique_ptr<rpc::Channel>, std::string>>(Duration time_limit)>;
 
-  ReconnectingChannel(TimerService& timers, Opener opener, RetryPolicy policy = {})
-      : timers_(timers), opener_(std::move(opener)), policy_(policy) {}
+  // When `ending` is cancelled, the channel closes its connection: calls that are under way or wait fail with
+  // kCancelled, and later ones at once. The opener must then end early, too. `ending` outlives the channel. Null:
+  // nothing ends it.
+  ReconnectingChannel(TimerService& timers, Opener opener, RetryPolicy policy = {}, Cancellation* ending = nullptr);
 
   // Makes the first connection. It makes one attempt only, so that a wrong address is reported at once.
   Task<Result<void, std::string>> Connect();
@@ -54,6 +57,7 @@ class ReconnectingChannel final : public rpc::Channel {
 
  private:
   Task<void> Reconnect(TimePoint give_up);
+  void HandleEnding();
   void HandleReply(const rpc::Channel& from);
   void HandleLoss(rpc::CallError error);
   Task<void> Wait(TimePoint give_up);
@@ -74,6 +78,8 @@ class ReconnectingChannel final : public rpc::Channel {
   std::string trouble_;
   bool told_ = false;  // whether the log has this trouble
   Signal changed_;
+  Cancellation* const ending_;
+  const Cancellation::Entry ending_entry_;
 };
 
 }  // namespace penstock::client

@@ -185,5 +185,28 @@ TEST_F(ReconnectingChannelTest, MakesOneAttemptOnlyWhileItIsClosing) {
   EXPECT_EQ(script_.attempts, 3u);
 }
 
+TEST_F(ReconnectingChannelTest, FailsAtOnceAfterItsEnd) {
+  Cancellation ending;
+  ReconnectingChannel channel(loop_, Opener(), policy_, &ending);
+  EXPECT_TRUE(*Call(channel, "first"));
+  ending.Cancel();
+  const auto answer = Call(channel, "second");
+  ASSERT_FALSE(answer->has_value());
+  EXPECT_EQ(answer->error(), rpc::CallError::kCancelled);
+  EXPECT_EQ(channel.trouble(), "the mount is closing");
+  EXPECT_THAT(script_.calls, testing::ElementsAre("first"));
+  EXPECT_EQ(script_.attempts, 1u);
+}
+
+TEST_F(ReconnectingChannelTest, MakesNoFirstConnectionAfterItsEnd) {
+  Cancellation ending;
+  ending.Cancel();
+  ReconnectingChannel channel(loop_, Opener(), policy_, &ending);
+  const auto answer = Call(channel, "first");
+  ASSERT_FALSE(answer->has_value());
+  EXPECT_EQ(answer->error(), rpc::CallError::kCancelled);
+  EXPECT_EQ(script_.attempts, 0u);
+}
+
 }  // namespace
 }  // namespace penstock::client

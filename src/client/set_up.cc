@@ -75,7 +75,16 @@ RetryPolicy Limited(RetryPolicy policy, const Url& url) {
 }
 
 Error ErrorOf(const rpc::Error& error, std::string_view what) {
+  // Nothing else cancels calls.
+  if (error.kind == rpc::Error::Kind::kTransport && error.transport == rpc::CallError::kCancelled) return Closing(what);
   return {fmt::format("{}: {}", what, rpc::Describe(error)), std::nullopt, ErrnoOf(error)};
+}
+
+Error Closing(std::string_view what) { return {fmt::format("{}: {}", what, kClosing), std::nullopt, ECANCELED}; }
+
+Error NotConnected(std::string why, const Cancellation& ending, std::string_view what) {
+  if (ending.cancelled()) return Closing(what);
+  return {std::move(why), std::nullopt, ENOTCONN};
 }
 
 std::optional<std::string_view> Below(std::string_view path, std::string_view prefix) {

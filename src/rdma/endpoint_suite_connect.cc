@@ -2,6 +2,7 @@
 #include <gmock/gmock.h>
 
 #include <algorithm>
+#include <stop_token>
 
 #include "rdma/endpoint_suite.h"
 
@@ -181,6 +182,17 @@ TEST_P(EndpointSuite, ManyPeersConnectAtOnce) {
     EXPECT_EQ(pairs[i].client->Text(1), "to " + std::to_string(i));
     Finish(*pairs[i].client, *pairs[i].server);
   }
+}
+
+TEST_P(EndpointSuite, AConnectEndsWhenItIsAskedToStop) {
+  std::stop_source stop;
+  ConnectOptions options;
+  options.stop = stop.get_token();
+  auto connecting = Begin(client_provider_->Connect(listener_->local(), std::move(options)));
+  stop.request_stop();
+  auto connected = Await(connecting);
+  ASSERT_FALSE(connected);
+  EXPECT_EQ(connected.error().kind, ConnectError::Kind::kCancelled);
 }
 
 TEST_P(EndpointSuite, DestroyingAProviderCancelsItsConnects) {

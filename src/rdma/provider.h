@@ -30,7 +30,7 @@ struct ConnectOptions {
   // Limits the whole of Connect(), the peer's answer included, and the whole of StepUp(). Over an adapter it limits the
   // wait for the answer only, in Connect() and in Accept().
   Duration time_limit = std::chrono::seconds(10);
-  // Ends StepUp() early, with kCancelled. Requested on the thread of the loop.
+  // Ends Connect() and StepUp() early, with kCancelled. Requested on the thread of the loop.
   std::stop_token stop{};
 };
 

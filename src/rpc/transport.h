@@ -69,6 +69,11 @@ class Channel {
   // use. When this returns, with any result, borrowed memory in `call` and the destinations of the sinks are free for
   // other use.
   virtual Task<Result<Message, CallError>> Call(Message call, ReplyShape shape) = 0;
+
+  // Closes the connection of the channel now. Calls under way fail soon with kDisconnected, perhaps before this
+  // returns, and later ones at once. A channel without a connection of its own does nothing. The channel may be
+  // running, and must not be destroyed in the same turn of the loop.
+  virtual void Close() {}
 };
 
 // ---- the serving side ----

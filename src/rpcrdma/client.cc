@@ -93,6 +93,8 @@ Task<Result<rpc::Message, rpc::CallError>> Client::Call(rpc::Message call, rpc::
   return link_.requester_.Call(std::move(call), std::move(shape));
 }
 
+void Client::Close() { link_.connection_.Disconnect("closed"); }
+
 void Client::Bind(const rpc::ConnectionLimits& limits) { link_.requester_.Bind(limits); }
 Task<bool> Client::ReturnCredits(uint32_t target) { return link_.requester_.ReturnCredits(target); }
 
@@ -111,6 +113,7 @@ Task<Result<std::unique_ptr<Client>, rdma::ConnectError>> Connect(rdma::Provider
   connect.ord = options.ord;
   connect.local_port = options.local_port;
   connect.time_limit = options.connect_limit;
+  connect.stop = options.stop;
   connect.receives = FirstReceives(provider.buffers(), options);
   rdma::ConnectResult endpoint = co_await provider.Connect(std::move(server), std::move(connect));
   if (!endpoint) co_return std::unexpected(std::move(endpoint).error());
@@ -129,6 +132,7 @@ Task<Result<std::unique_ptr<Client>, rdma::ConnectError>> StepUp(rdma::Provider&
   step_up.ird = static_cast<uint16_t>(std::min<uint32_t>(limits.reads, options.ird));
   step_up.ord = 0;  // the server offers no memory
   step_up.time_limit = options.connect_limit;
+  step_up.stop = options.stop;
   step_up.receives = FirstReceives(provider.buffers(), options);
   rdma::ConnectResult endpoint =
       co_await provider.StepUp(std::move(socket), rdma::StepUpRole::kInitiator, {}, std::move(step_up));

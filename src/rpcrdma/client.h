@@ -3,6 +3,7 @@
 
 #include <functional>
 #include <memory>
+#include <stop_token>
 #include <string>
 
 #include "base/task.h"
@@ -33,6 +34,7 @@ struct ClientOptions {
   Loop* loop = nullptr;  // for rpc::Peer
   LocalPort local_port = LocalPort::kAny;
   Duration connect_limit = std::chrono::seconds(10);  // for the server's answer; see rdma::ConnectOptions
+  std::stop_token stop{};                             // ends the set-up early; see rdma::ConnectOptions
 };
 
 // The destructor disconnects. Calls that are under way then end with kDisconnected.
@@ -41,6 +43,7 @@ class Client : public rpc::Channel {
   ~Client() override;
 
   Task<Result<rpc::Message, rpc::CallError>> Call(rpc::Message call, rpc::ReplyShape shape) override;
+  void Close() override;
 
   // Sets the limits that the server has granted in the reply to a call, once, before the next call: the sizes of Sends
   // both ways, and the number of calls. The receives for their replies are posted now. For a connection with

@@ -4,7 +4,7 @@
 #include <string_view>
 
 #include "base/log.h"
-#include "base/signal.h"
+#include "base/pauses.h"
 #include "base/timer.h"
 #include "client/error.h"
 #include "client/retries.h"
@@ -21,6 +21,8 @@ struct Caller {
   TimerService& timers;
   // How long the client repeats a call that the server delays (NFS3ERR_JUKEBOX).
   Duration give_up_after;
+  // Ends the waits between calls.
+  Cancellation* ending = nullptr;
 };
 
 // A status other than NFS3_OK becomes an Error that begins with `what`, for example a path. `destination` is the place
@@ -43,7 +45,7 @@ Task<Result<rpc::Reply<typename Procedure::Results>>> Call(const Caller& caller,
       co_return std::unexpected(std::move(error));
     }
     log::debug("{}: the client tries again later", error.message);
-    co_await Sleep(caller.timers, retries.NextDelay());
+    co_await Pause(caller.timers, retries.NextDelay(), caller.ending);
   }
 }
 

@@ -6,6 +6,7 @@
 #include <cerrno>
 
 #include "base/log.h"
+#include "base/signal.h"
 #include "client/connect.h"
 #include "client/nfs3/call.h"
 #include "client/nfs3/convert.h"
@@ -55,7 +56,7 @@ class Mount final : public client::Mount {
         retry_(Limited(options.retry, url_)),
         security_(loop, workers, url_, options.initiators),
         channel_(
-            loop, [this](Duration time_limit) { return OpenProtected(time_limit); }, retry_),
+            loop, [this](Duration time_limit) { return OpenProtected(time_limit); }, retry_, &ending_),
         client_(channel_, loop.buffers(), rpc::RandomXid(), security_.credential()) {}
 
   Task<Result<void>> SetUp();
@@ -70,10 +71,11 @@ class Mount final : public client::Mount {
   std::string_view version() const override { return "3"; }
   uint64_t reconnections() const override { return channel_.reconnections(); }
   const std::string& trouble() const override {
-    return security_.trouble().empty() ? channel_.trouble() : security_.trouble();
+    return ending_.cancelled() || security_.trouble().empty() ? channel_.trouble() : security_.trouble();
   }
   // UMNT was sent when the mount was opened. The server keeps nothing but a security context.
   Task<void> Unmount() override;
+  void Abort() override { ending_.Cancel(); }
 
   Task<Result<void>> Ping() override;
   Task<Result<Node>> Lookup(const Handle& directory, std::string_view name) override {
@@ -88,6 +90,9 @@ class Mount final : public client::Mount {
   }
   Task<Result<std::string>> ReadLink(const Handle& symlink, std::string_view what) override {
     return v3::ReadLink(caller_, symlink, what);
+  }
+  Task<Result<Space>> GetSpace(const Handle& object, std::string_view what) override {
+    return v3::GetSpace(caller_, object, what);
   }
   Task<Result<Node>> MakeDirectory(const Handle& directory, std::string_view name, uint32_t mode) override {
     return v3::MakeDirectory(caller_, directory, name, mode);
@@ -126,10 +131,12 @@ class Mount final : public client::Mount {
   const MakeInitiator initiators_;
   rdma::Provider* const provider_;
   const RetryPolicy retry_;
+  Cancellation ending_;
   CallSecurity security_;
+  const Cancellation::Entry ending_security_{&ending_, [this] { security_.Stop(); }};
   ReconnectingChannel channel_;
   rpc::Client client_;
-  const Caller caller_{client_, loop_, retry_.give_up_after};
+  const Caller caller_{client_, loop_, retry_.give_up_after, &ending_};
   std::string unprotected_;  // says that calls of MOUNT were not protected although they should be
 };
 
@@ -160,6 +167,7 @@ class File final : public client::File {
 Task<Result<std::unique_ptr<rpc::Channel>, std::string>> Mount::OpenProtected(Duration time_limit) {
   ChannelOptions options;
   options.time_limit = time_limit;
+  options.cancellation = &ending_;
   auto channel = co_await OpenChannel(loop_, workers_, url_, provider_, std::move(options));
   if (!channel) co_return std::unexpected(std::move(channel).error());
   co_return security_.Protect(*std::move(channel));
@@ -167,7 +175,7 @@ Task<Result<std::unique_ptr<rpc::Channel>, std::string>> Mount::OpenProtected(Du
 
 Task<Result<void>> Mount::SetUp() {
   auto connected = co_await channel_.Connect();
-  if (!connected) co_return std::unexpected(Error{std::move(connected).error(), std::nullopt, ENOTCONN});
+  if (!connected) co_return std::unexpected(NotConnected(std::move(connected).error(), ending_, url_.host));
   PENSTOCK_CO_TRY(const std::vector<SecurityFlavor> accepted, co_await MountExport());
   PENSTOCK_CO_CHECK(co_await ChooseFlavor(accepted));
   // Before this point, an error of NFS under this flavor may say more.
@@ -214,14 +222,27 @@ Task<Result<std::vector<SecurityFlavor>>> Mount::MountExport() {
   Url url = url_;
   url.protocol = Protocol::kTcp;
   url.port = url_.mount_port;
-  auto opened = co_await OpenChannel(loop_, workers_, url, nullptr);
-  if (!opened) co_return std::unexpected(Error{fmt::format("MOUNT: {}", opened.error()), std::nullopt, ENOTCONN});
+  ChannelOptions options;
+  options.cancellation = &ending_;
+  auto opened = co_await OpenChannel(loop_, workers_, url, nullptr, options);
+  if (!opened) {
+    co_return std::unexpected(NotConnected(fmt::format("MOUNT: {}", opened.error()), ending_, url_.host));
+  }
   // MOUNT may be another process than NFS, so that it has a context of its own.
   CallSecurity security(loop_, workers_, url_, initiators_);
   const std::unique_ptr<rpc::Channel> channel = security.Protect(*std::move(opened));
+  const auto end = [&] {
+    channel->Close();
+    security.Stop();
+  };
+  const Cancellation::Entry entry(&ending_, end);
   rpc::Client mount_client(*channel, loop_.buffers(), rpc::RandomXid(), security.credential());
   auto mounted = co_await CallMount(mount_client);
-  if (!mounted) mounted = std::unexpected(WithTrouble(std::move(mounted).error(), security.trouble()));
+  if (!mounted && ending_.cancelled()) {
+    mounted = std::unexpected(Closing(url_.host));
+  } else if (!mounted) {
+    mounted = std::unexpected(WithTrouble(std::move(mounted).error(), security.trouble()));
+  }
   if (security.has_context()) {
     mount_client.set_credential(rpc::ClientCredential::EndOfContext());
     (void)co_await mount_client.Call<mount3::MOUNTPROC3_NULL>({});
@@ -302,6 +323,7 @@ Task<Result<void>> Mount::Ping() {
 }
 
 Task<Result<std::unique_ptr<client::File>>> Mount::OpenFile(const Node& file, std::string_view what, Access) {
+  if (ending_.cancelled()) co_return std::unexpected(Closing(what));
   co_return std::make_unique<File>(*this, file, what);
 }
 
@@ -373,9 +395,13 @@ Task<Result<Verifier>> File::Commit() {
 
 Task<Result<std::unique_ptr<client::Mount>>> Open(Loop& loop, Workers& workers, const Url& url, MountOptions options) {
   auto mount = std::make_unique<Mount>(loop, workers, url, options);
+  if (IsCancelled(options.cancellation)) co_return std::unexpected(Closing(url.host));
+  const Cancellation::Entry entry(options.cancellation, [at = mount.get()] { at->Abort(); });
   Result<void> ready = co_await mount->SetUp();
-  if (!ready) co_return std::unexpected(WithTrouble(std::move(ready).error(), mount->trouble()));
-  co_return mount;
+  if (ready) co_return mount;
+  // Closed connections need one more turn of the loop before they are destroyed.
+  co_await Sleep(loop, Duration::zero());
+  co_return std::unexpected(WithTrouble(std::move(ready).error(), mount->trouble()));
 }
 
 }  // namespace penstock::client::v3

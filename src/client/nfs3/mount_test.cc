@@ -120,6 +120,24 @@ TEST_F(Nfs3MountTest, ConvertsAttributes) {
   EXPECT_EQ(converted.change, uint64_t{9} << 32 | 10);
 }
 
+TEST_F(Nfs3MountTest, ConvertsTheRoomOfAFileSystem) {
+  FSSTAT3resok room;
+  room.tbytes = 6;
+  room.fbytes = 5;
+  room.abytes = 4;
+  room.tfiles = 3;
+  room.ffiles = 2;
+  room.afiles = 1;
+  service.Answer<NFSPROC3_FSSTAT>(FSSTAT3res(NFS3_OK, room));
+  const Space space = Do(mount->GetSpace(root(), "root"));
+  EXPECT_EQ(space.total, 6u);
+  EXPECT_EQ(space.free, 5u);
+  EXPECT_EQ(space.available, 4u);
+  EXPECT_EQ(space.total_files, 3u);
+  EXPECT_EQ(space.free_files, 2u);
+  EXPECT_EQ(space.available_files, 1u);
+}
+
 TEST_F(Nfs3MountTest, ReportsEveryStatus) {
   for (const nfsstat3 status : {NFS3ERR_PERM, NFS3ERR_NOENT, NFS3ERR_IO, NFS3ERR_ACCES, NFS3ERR_STALE,
                                 NFS3ERR_BADHANDLE, NFS3ERR_SERVERFAULT}) {

@@ -85,6 +85,19 @@ Task<Result<std::string>> ReadLink(const Caller& caller, const Handle& symlink, 
   co_return std::string(reply->results.resok().data.text());
 }
 
+Task<Result<Space>> GetSpace(const Caller& caller, const Handle& object, std::string_view what) {
+  const nfs3::FSSTAT3args arguments{ToHandle3(object)};
+  auto reply = co_await Call<nfs3::NFSPROC3_FSSTAT>(caller, arguments, what);
+  if (!reply) co_return std::unexpected(std::move(reply).error());
+  const nfs3::FSSTAT3resok& room = reply->results.resok();
+  co_return Space{.total = room.tbytes,
+                  .free = room.fbytes,
+                  .available = room.abytes,
+                  .total_files = room.tfiles,
+                  .free_files = room.ffiles,
+                  .available_files = room.afiles};
+}
+
 Task<Result<Node>> CreateFile(const Caller& caller, const Handle& directory, std::string_view name, uint32_t mode,
                               CreateMode how) {
   nfs3::sattr3 attributes;

@@ -12,6 +12,7 @@ Task<Result<Attributes>> GetAttributes(const Caller& caller, const Handle& objec
 Task<Result<void>> SetAttributes(const Caller& caller, const Handle& object, std::string_view what,
                                  const NewAttributes& attributes);
 Task<Result<std::string>> ReadLink(const Caller& caller, const Handle& symlink, std::string_view what);
+Task<Result<Space>> GetSpace(const Caller& caller, const Handle& object, std::string_view what);
 // See client::Mount::CreateFile(). For an exclusive creation the server keeps a verifier of this call, so that it knows
 // the call again (RFC 1813 §3.3.8). A server that cannot do that (NFS3ERR_NOTSUPP) gets a GUARDED creation: then a file
 // that the client has created may seem to exist already, if the server forgets the call and the reply is lost.

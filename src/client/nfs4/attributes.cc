@@ -18,6 +18,8 @@ constexpr AttributeSet kFileAttributes{nfs4::FATTR4_TYPE,          nfs4::FATTR4_
 constexpr AttributeSet kEntryAttributes = kFileAttributes | AttributeSet{nfs4::FATTR4_RDATTR_ERROR};
 constexpr AttributeSet kLocationsAttribute{nfs4::FATTR4_FS_LOCATIONS};
 constexpr AttributeSet kLimitAttributes{nfs4::FATTR4_LEASE_TIME, nfs4::FATTR4_MAXREAD, nfs4::FATTR4_MAXWRITE};
+constexpr AttributeSet kSpaceAttributes{nfs4::FATTR4_FILES_AVAIL, nfs4::FATTR4_FILES_FREE, nfs4::FATTR4_FILES_TOTAL,
+                                        nfs4::FATTR4_SPACE_AVAIL, nfs4::FATTR4_SPACE_FREE, nfs4::FATTR4_SPACE_TOTAL};
 
 // Calls `decode(number, decoder)` for each attribute in `encoded`, in the order of the numbers. Returns false if a call
 // returns false, if octets are left over, or if the set has a number that AttributeSet cannot hold.
@@ -117,6 +119,11 @@ const nfs4::bitmap4& LimitAttributes() {
   return kMap;
 }
 
+const nfs4::bitmap4& SpaceAttributes() {
+  static const nfs4::bitmap4 kMap = kSpaceAttributes.ToBitmap();
+  return kMap;
+}
+
 std::optional<Attributes> DecodeAttributes(const nfs4::fattr4& encoded) {
   Attributes attributes;
   const bool good = ForEach(encoded, [&](uint32_t number, xdr::Decoder& decoder) {
@@ -206,6 +213,30 @@ std::optional<ServerLimits> DecodeLimits(const nfs4::fattr4& encoded) {
   });
   if (!good) return std::nullopt;
   return limits;
+}
+
+std::optional<Space> DecodeSpace(const nfs4::fattr4& encoded) {
+  Space space;
+  const bool good = ForEach(encoded, [&](uint32_t number, xdr::Decoder& decoder) {
+    switch (number) {
+      case nfs4::FATTR4_FILES_AVAIL:
+        return decoder.U64(space.available_files);
+      case nfs4::FATTR4_FILES_FREE:
+        return decoder.U64(space.free_files);
+      case nfs4::FATTR4_FILES_TOTAL:
+        return decoder.U64(space.total_files);
+      case nfs4::FATTR4_SPACE_AVAIL:
+        return decoder.U64(space.available);
+      case nfs4::FATTR4_SPACE_FREE:
+        return decoder.U64(space.free);
+      case nfs4::FATTR4_SPACE_TOTAL:
+        return decoder.U64(space.total);
+      default:
+        return false;
+    }
+  });
+  if (!good) return std::nullopt;
+  return space;
 }
 
 nfs4::fattr4 EncodeAttributes(const NewAttributes& attributes, std::vector<std::byte>& octets) {

@@ -38,6 +38,10 @@ struct ServerLimits {
 const nfs4::bitmap4& LimitAttributes();
 std::optional<ServerLimits> DecodeLimits(const nfs4::fattr4& encoded);
 
+// Requests the attributes that client::Space has.
+const nfs4::bitmap4& SpaceAttributes();
+std::optional<Space> DecodeSpace(const nfs4::fattr4& encoded);
+
 // The results of these functions refer to `octets`.
 nfs4::fattr4 EncodeAttributes(const NewAttributes& attributes, std::vector<std::byte>& octets);
 // Encodes `change` and `size` if they are in `asked`, the request of CB_GETATTR (RFC 8881 §20.1).

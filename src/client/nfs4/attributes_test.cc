@@ -171,6 +171,30 @@ TEST_F(AttributesTest, EncodesOnlyTheGivenAttributes) {
   EXPECT_EQ(decoded->mode, 0640u);
 }
 
+TEST_F(AttributesTest, DecodesTheRoomOfAFileSystem) {
+  EXPECT_EQ(SpaceAttributes(), (nfs4::bitmap4{1u << 21 | 1u << 22 | 1u << 23, 1u << 10 | 1u << 11 | 1u << 12}));
+  for (uint64_t value = 1; value <= 6; ++value) encoder.U64(value);
+  const auto space = DecodeSpace(Encoded(SpaceAttributes()));
+  ASSERT_TRUE(space);
+  EXPECT_EQ(space->available_files, 1u);
+  EXPECT_EQ(space->free_files, 2u);
+  EXPECT_EQ(space->total_files, 3u);
+  EXPECT_EQ(space->available, 4u);
+  EXPECT_EQ(space->free, 5u);
+  EXPECT_EQ(space->total, 6u);
+}
+
+TEST_F(AttributesTest, AServerNeedNotTellTheRoom) {
+  encoder.U64(7);
+  const auto space = DecodeSpace(Encoded({0, 1u << 10}));
+  ASSERT_TRUE(space);
+  EXPECT_EQ(space->available, 7u);
+  EXPECT_EQ(space->total, 0u);
+  EXPECT_TRUE(DecodeSpace(Encoded({})));
+  encoder.U32(1);
+  EXPECT_FALSE(DecodeSpace(Encoded({0, 1u << 10}))) << "half of a number";
+}
+
 TEST_F(AttributesTest, PadsOwnersToWholeWords) {
   std::vector<std::byte> octets;
   const nfs4::fattr4 encoded = EncodeAttributes({.owner = "12345", .group = "me@there"}, octets);

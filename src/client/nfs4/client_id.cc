@@ -66,7 +66,7 @@ Task<void> ClientId::RenewLease() {
   Result<void> renewed = co_await Renew(kWhat);
   // Lost state is reclaimed at once, because the grace period may end before the next use of a file.
   if (renewed) renewed = co_await Ready(kWhat);
-  if (!renewed) log::warn("{}", renewed.error().message);
+  if (!renewed && !ended()) log::warn("{}", renewed.error().message);
 }
 
 Task<Result<CompoundCaller::Executed>> ClientId::Execute(Compound& compound, std::string_view what) {

@@ -38,7 +38,7 @@ Error ErrorOf(const rpc::Error& error, std::string_view what) { return client::E
 
 CompoundCaller::CompoundCaller(TimerService& timers, rpc::Client& client, CallerOptions options)
     : timers_(timers), client_(client), options_(std::move(options)), renewal_(timers.MakeTimer([this] {
-        if (!closing_) SpawnBackground(Renew());
+        if (!closing()) SpawnBackground(Renew());
       })) {}
 
 CompoundCaller::~CompoundCaller() { assert(background_ == 0); }
@@ -55,6 +55,7 @@ void CompoundCaller::LogDelay(nfs4::nfsstat4 status, std::string_view what) {
 
 Task<Result<void>> CompoundCaller::Ready(std::string_view what) {
   while (!ready()) {
+    if (ended()) co_return std::unexpected(Closing(what));
     if (recovering_) {
       co_await recovered_;
       continue;
@@ -71,11 +72,12 @@ Task<Result<void>> CompoundCaller::Ready(std::string_view what) {
 Task<Result<void>> CompoundCaller::Recover(std::string_view what) {
   const TimePoint give_up = timers_.Now() + options_.give_up_after;
   while (!ready()) {
+    if (ended()) co_return std::unexpected(Closing(what));
     const int before = step();
     PENSTOCK_CO_CHECK(co_await TakeStep(what));
     if (timers_.Now() >= give_up) co_return std::unexpected(ErrorOf(obstacle(), what));
     // No progress: the server is busy, or has lost state that it had just granted.
-    if (step() <= before) co_await Sleep(timers_, std::chrono::milliseconds(100));
+    if (step() <= before) co_await Pause(timers_, std::chrono::milliseconds(100), ending());
   }
   co_return Result<void>();
 }
@@ -105,7 +107,7 @@ void CompoundCaller::set_lease_time(Duration time) {
 }
 
 void CompoundCaller::ArmRenewal() {
-  if (!closing_) renewal_->ExpireAfter(std::max<Duration>(renew_at() - timers_.Now(), std::chrono::seconds(1)));
+  if (!closing()) renewal_->ExpireAfter(std::max<Duration>(renew_at() - timers_.Now(), std::chrono::seconds(1)));
 }
 
 Task<void> CompoundCaller::Renew() {

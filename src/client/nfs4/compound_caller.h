@@ -12,6 +12,8 @@
 #include <type_traits>
 #include <utility>
 
+#include "base/cancellation.h"
+#include "base/pauses.h"
 #include "base/signal.h"
 #include "base/timer.h"
 #include "client/call_security.h"
@@ -20,6 +22,7 @@
 #include "client/nfs4/operations.h"
 #include "client/nfs4/state_owner.h"
 #include "client/retries.h"
+#include "client/set_up.h"
 #include "rpc/client.h"
 
 namespace penstock::client::v4 {
@@ -42,6 +45,9 @@ struct CallerOptions {
   bool callbacks = true;
   // How long the client repeats an operation that the server delays (NFS4ERR_DELAY).
   Duration give_up_after = std::chrono::minutes(10);
+  // When it is cancelled, all waits end, and all calls fail: the channel of the client must then fail, too. It outlives
+  // the caller. Null: nothing ends it.
+  Cancellation* ending = nullptr;
 };
 
 // The client sends and asks for payloads of this size, in octets, even if a server says that it takes less.
@@ -136,7 +142,10 @@ class CompoundCaller {
   // Whether the server promises to keep its replies over a restart (RFC 8881 §2.10.6.5).
   virtual bool keeps_replies() const { return false; }
   // Whether the lease certainly has not expired at the server.
-  bool holds_lease() const { return ready() && timers_.Now() < renewed_at() + lease_time(); }
+  bool holds_lease() const { return !ended() && ready() && timers_.Now() < renewed_at() + lease_time(); }
+  // See CallerOptions.
+  Cancellation* ending() const { return options_.ending; }
+  bool ended() const { return IsCancelled(options_.ending); }
   // Starts `task`. Close() waits for its end.
   void SpawnBackground(Task<void> task);
   virtual uint32_t max_request() const { return options_.max_message; }
@@ -189,7 +198,7 @@ class CompoundCaller {
   static void LogDelay(nfs4::nfsstat4 status, std::string_view what);
   // Lets no background task begin any more and waits for the end of those that run.
   Task<void> EndBackground();
-  bool closing() const { return closing_; }
+  bool closing() const { return closing_ || ended(); }
 
   // Executes a COMPOUND of one operation outside of a session. An error of the COMPOUND becomes an Error. An error of
   // the operation is in its results.
@@ -273,6 +282,7 @@ Task<Result<CompoundReply<Arguments...>>> CompoundCaller::Attempts(Build build, 
   Retries retries(timers_.Now() + options_.give_up_after);
   for (;;) {
     PENSTOCK_CO_CHECK(co_await Ready(what));
+    if (ended()) co_return std::unexpected(Closing(what));
     const uint64_t before = epoch();
     const std::tuple<Arguments...> operations = build();
     Fate fate = Fate::kDone;
@@ -292,7 +302,7 @@ Task<Result<CompoundReply<Arguments...>>> CompoundCaller::Attempts(Build build, 
     if (timers_.Now() >= retries.give_up) co_return std::unexpected(v4::ErrorOf(reply->status, what));
     if (fate == Fate::kAgain) continue;
     LogDelay(reply->status, what);
-    co_await Sleep(timers_, retries.NextDelay());
+    co_await Pause(timers_, retries.NextDelay(), ending());
   }
 }
 
@@ -311,7 +321,7 @@ Task<Result<CompoundReply<Arguments...>>> CompoundCaller::ReclaimAttempts(
     if (fate == Fate::kAgain || epoch() != before) reply->status = nfs4::nfsstat4::NFS4ERR_DELAY;
     if (fate != Fate::kLater || epoch() != before) co_return reply;
     if (timers_.Now() >= retries.give_up) co_return std::unexpected(v4::ErrorOf(reply->status, what));
-    co_await Sleep(timers_, retries.NextDelay());
+    co_await Pause(timers_, retries.NextDelay(), ending());
   }
 }
 

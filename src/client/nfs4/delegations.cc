@@ -254,7 +254,7 @@ Task<void> Delegations::Return(Pointer delegation) {
   while (!delegation->users().empty() && !delegation->gone()) {
     const std::shared_ptr<OpenFile> user = (*delegation->users().begin())->shared_from_this();
     const Result<void> opened = co_await user->Claim(*delegation);
-    if (!opened) log::warn("{}", opened.error().message);
+    if (!opened && !caller_.ended()) log::warn("{}", opened.error().message);
   }
   if (!delegation->gone() && delegation->epoch() == caller_.epoch()) {
     auto returned = co_await caller_.Call(

@@ -167,7 +167,11 @@ Task<Result<void>> FileLocks::Lock(std::string name, ByteRange range, LockKind k
 
 // Waits for a notice of the server, which need not come, or for `at_most`.
 Task<void> FileLocks::WaitUntilAvailable(Duration at_most) {
-  const auto timer = file_.caller().timers().MakeTimer([this] { available_.Notify(); });
+  Cancellation* const ending = file_.caller().ending();
+  if (IsCancelled(ending)) co_return;
+  const auto notify = [this] { available_.Notify(); };
+  const auto timer = file_.caller().timers().MakeTimer(notify);
+  const Cancellation::Entry entry(ending, notify);
   timer->ExpireAfter(at_most);
   co_await available_;
 }

@@ -1,7 +1,6 @@
 #include "client/nfs4/mount.h"
 
 #include <algorithm>
-#include <cerrno>
 #include <set>
 
 #include "base/log.h"
@@ -24,11 +23,12 @@ namespace {
 constexpr uint32_t kLargestTransfer = 1 << 20;
 constexpr uint32_t kLargestDirectory = 64 << 10;
 
-CallerOptions OptionsOf(const Url& url, const Dialect& dialect, CallSecurity& security) {
+CallerOptions OptionsOf(const Url& url, const Dialect& dialect, CallSecurity& security, Cancellation& ending) {
   CallerOptions options = UniqueCaller(dialect);
   options.security = &security;
   options.persist = url.session.persist;
   options.give_up_after = std::chrono::seconds(url.timeout);
+  options.ending = &ending;
   return options;
 }
 
@@ -43,10 +43,10 @@ class Mount final : public ServerMount, public FileOwner, private CallbackReceiv
             [this, &workers, provider = options.provider](Duration time_limit) {
               return OpenBound(workers, provider, time_limit);
             },
-            Limited(options.retry, url_)),
+            Limited(options.retry, url_), &ending_),
         client_(channel_, loop.buffers(), first_xid_, security_.credential()),
         owners_(options.owners) {
-    MakeCaller(workers, OptionsOf(url_, dialect, security_), options);
+    MakeCaller(workers, OptionsOf(url_, dialect, security_, ending_), options);
     delegations_.emplace(*caller_, options.delegations);
     caller_->set_reclaim([this] { return ReclaimFiles(); });
     caller_->set_revoked([this](bool some) { delegations_->HandleRevoked(some); });
@@ -62,6 +62,7 @@ class Mount final : public ServerMount, public FileOwner, private CallbackReceiv
   }
   uint64_t reconnections() const override { return bound_ ? bound_->reconnections() : channel_.reconnections(); }
   const std::string& trouble() const override {
+    if (ending_.cancelled()) return channel_.trouble();
     if (!security_.trouble().empty()) return security_.trouble();
     return bound_ ? bound_->trouble() : channel_.trouble();
   }
@@ -72,6 +73,7 @@ class Mount final : public ServerMount, public FileOwner, private CallbackReceiv
     co_await caller_->Close();
     co_await GiveContextBack();
   }
+  void Abort() override { ending_.Cancel(); }
 
   Task<Result<void>> Ping() override;
   Task<Result<Node>> Lookup(const Handle& directory, std::string_view name) override {
@@ -88,6 +90,9 @@ class Mount final : public ServerMount, public FileOwner, private CallbackReceiv
                                    const NewAttributes& attributes) override;
   Task<Result<std::string>> ReadLink(const Handle& symlink, std::string_view what) override {
     return v4::ReadLink(*caller_, symlink, what);
+  }
+  Task<Result<Space>> GetSpace(const Handle& object, std::string_view what) override {
+    return v4::GetSpace(*caller_, object, what);
   }
   Task<Result<Node>> MakeDirectory(const Handle& directory, std::string_view name, uint32_t mode) override {
     return v4::MakeDirectory(*caller_, directory, name, mode);
@@ -146,7 +151,9 @@ class Mount final : public ServerMount, public FileOwner, private CallbackReceiv
   rpc::Dispatcher dispatcher_;
   CallbackProgram callbacks_;
   std::optional<sess01::UrlConnector> connector_;
+  Cancellation ending_;
   CallSecurity security_;
+  const Cancellation::Entry ending_security_{&ending_, [this] { security_.Stop(); }};
   ReconnectingChannel channel_;
   const rpc::Xid first_xid_ = rpc::RandomXid();
   rpc::Client client_;
@@ -177,7 +184,7 @@ void Mount::MakeCaller(Workers& workers, CallerOptions caller_options, const Mou
       break;
     }
     case SessionKind::kBound: {
-      connector_.emplace(loop_, workers, url_, options.provider);
+      connector_.emplace(loop_, workers, url_, options.provider, &ending_);
       const sess01::BoundSession::Parts parts{.timers = loop_,
                                               .buffers = loop_.buffers(),
                                               .credential = security_.credential(),
@@ -186,7 +193,8 @@ void Mount::MakeCaller(Workers& workers, CallerOptions caller_options, const Mou
                                               .retry = Limited(options.retry, url_),
                                               .channel = channel_,
                                               .client = client_,
-                                              .first_xid = first_xid_};
+                                              .first_xid = first_xid_,
+                                              .ending = &ending_};
       auto session = std::make_unique<sess01::BoundSession>(parts, std::move(caller_options), url_.session);
       bound_ = session.get();
       caller_ = std::move(session);
@@ -199,11 +207,13 @@ Task<Mount::Channel> Mount::OpenBound(Workers& workers, rdma::Provider* provider
   if (bound_) co_return co_await bound_->first().Open(time_limit);
   ChannelOptions options;
   options.time_limit = time_limit;
+  options.cancellation = &ending_;
   if (session_) options.back_channel = &dispatcher_;
   Channel channel = co_await OpenChannel(loop_, workers, url_, provider, options);
   if (channel) channel = security_.Protect(*std::move(channel));
   if (channel && session_ && session_->lease().has_session()) {
     rpc::Client client(**channel, loop_.buffers(), rpc::RandomXid(), security_.credential());
+    const Cancellation::Entry entry(&ending_, [at = channel->get()] { at->Close(); });
     co_await session_->Bind(client);
     // This code may run inside of the channel, which must not be used in the same turn.
     co_await Sleep(loop_, Duration::zero());
@@ -224,7 +234,7 @@ Task<Result<void>> Mount::CheckVersion() {
 
 Task<Result<void>> Mount::SetUp(Flavors& accepted, const Entrance* entrance) {
   auto connected = co_await channel_.Connect();
-  if (!connected) co_return std::unexpected(Error{std::move(connected).error(), std::nullopt, ENOTCONN});
+  if (!connected) co_return std::unexpected(NotConnected(std::move(connected).error(), ending_, url_.host));
   // A session of 2004 must be the subject of the first exchange (draft-talpey-nfsv4-rdma-sess-01 §2.2.2).
   if (!bound_) PENSTOCK_CO_CHECK(co_await CheckVersion());
   PENSTOCK_CO_CHECK(co_await caller_->Establish(url_.host));
@@ -414,6 +424,8 @@ Task<Result<std::unique_ptr<ServerMount>>> OpenServer(Loop& loop, Workers& worke
                                                       const Dialect& dialect, MountOptions options, Flavors& accepted,
                                                       const Entrance* entrance) {
   auto mount = std::make_unique<Mount>(loop, workers, url, dialect, options);
+  if (IsCancelled(options.cancellation)) co_return std::unexpected(Closing(url.host));
+  const Cancellation::Entry entry(options.cancellation, [at = mount.get()] { at->Abort(); });
   Result<void> ready = co_await mount->SetUp(accepted, entrance);
   if (ready) co_return mount;
   // Closed connections need one more turn of the loop before they are destroyed.

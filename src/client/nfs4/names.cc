@@ -114,6 +114,15 @@ Task<Result<std::string>> ReadLink(CompoundCaller& caller, const Handle& symlink
   co_return std::string(std::get<1>(reply->results).resok4().link.text());
 }
 
+Task<Result<Space>> GetSpace(CompoundCaller& caller, const Handle& object, std::string_view what) {
+  auto reply = co_await caller.Call(
+      [&] { return std::tuple(nfs4::PUTFH4args{object}, nfs4::GETATTR4args{SpaceAttributes()}); }, what);
+  if (!reply) co_return std::unexpected(std::move(reply).error());
+  const auto space = DecodeSpace(std::get<1>(reply->results).resok4().obj_attributes);
+  if (!space) co_return std::unexpected(MalformedAttributes(what));
+  co_return *space;
+}
+
 Task<Result<Node>> MakeDirectory(CompoundCaller& caller, const Handle& directory, std::string_view name,
                                  uint32_t mode) {
   const nfs4::createtype4 type(nfs4::nfs_ftype4::NF4DIR);

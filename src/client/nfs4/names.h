@@ -14,6 +14,7 @@ Task<Result<Attributes>> GetAttributes(CompoundCaller& caller, const Handle& obj
 Task<Result<void>> SetAttributes(CompoundCaller& caller, const Handle& object, std::string_view what,
                                  const NewAttributes& attributes);
 Task<Result<std::string>> ReadLink(CompoundCaller& caller, const Handle& symlink, std::string_view what);
+Task<Result<Space>> GetSpace(CompoundCaller& caller, const Handle& object, std::string_view what);
 Task<Result<Node>> MakeDirectory(CompoundCaller& caller, const Handle& directory, std::string_view name, uint32_t mode);
 Task<Result<Node>> MakeSymlink(CompoundCaller& caller, const Handle& directory, std::string_view name,
                                std::string_view target);

@@ -261,12 +261,12 @@ Task<Result<Session::Answer>> Session::CallInSlot(SlotUse use, uint64_t generati
       co_return std::unexpected(v4::ErrorOf(nfsstat4::NFS4ERR_DELAY, what));
     }
     log::debug("{}: slot {} is busy", what, use.slot);
-    co_await Sleep(timers_, retries.NextDelay());
+    co_await Pause(timers_, retries.NextDelay(), ending());
   }
 }
 
 Task<Result<std::optional<SlotUse>>> Session::TakeSlot(uint64_t generation, std::string_view what) {
-  while (generation == lease_.generation() && lease_.next() != Lease::Step::kDestroySession) {
+  while (!ended() && generation == lease_.generation() && lease_.next() != Lease::Step::kDestroySession) {
     if (const auto doubtful = slots_.TakeDoubtful()) {
       PENSTOCK_CO_CHECK(co_await Settle(*doubtful, what));
       continue;
@@ -347,7 +347,7 @@ void Session::HandleNoReply(SlotUse use, uint64_t generation) {
 
 Task<void> Session::RenewLease() {
   auto reply = co_await Call([] { return std::tuple<>(); }, "renewing the lease");
-  if (!reply) log::warn("{}", reply.error().message);
+  if (!reply && !ended()) log::warn("{}", reply.error().message);
 }
 
 Task<void> Session::Bind(rpc::Client& connection) {
@@ -377,7 +377,7 @@ Task<void> Session::ProtectCallbacks() {
   arguments.bca_sec_parms = ParametersFor(offer);
   auto reply = co_await Call([&] { return std::tuple(arguments); }, "protecting callbacks");
   if (!reply) {
-    log::warn("{}; the client tries again", reply.error().message);
+    if (!ended()) log::warn("{}; the client tries again", reply.error().message);
   } else if (generation == lease_.generation()) {
     callback_context_ = offer ? offer->number : 0;
   }

@@ -119,17 +119,18 @@ class Tree final : public client::Mount {
       : client::Mount(loop, home->url()),
         workers_(workers),
         dialect_(dialect),
-        options_(options),
+        options_(OptionsFor(options)),
         negotiates_(negotiates),
         home_(*home) {
     root_ = home->root();
     path_ = home->path();
     sizes_ = home->sizes();
     parts_.push_back({.server = home.get(), .root = {}, .above = {}});
-    servers_[KeyOf(url_)].mount = std::move(home);
+    HandleMounted(servers_[KeyOf(url_)], std::move(home));
   }
 
   Task<void> Unmount() override;
+  void Abort() override { ending_.Cancel(); }
 
   std::string_view version() const override { return home_.version(); }
   Protocol transport() const override { return home_.transport(); }
@@ -143,6 +144,9 @@ class Tree final : public client::Mount {
   }
   Task<Result<std::string>> ReadLink(const Handle& symlink, std::string_view what) override {
     return At(symlink, [what](ServerMount& server, const Handle& bare) { return server.ReadLink(bare, what); });
+  }
+  Task<Result<Space>> GetSpace(const Handle& object, std::string_view what) override {
+    return At(object, [what](ServerMount& server, const Handle& bare) { return server.GetSpace(bare, what); });
   }
   Task<Result<std::unique_ptr<client::File>>> OpenFile(const Node& file, std::string_view what, Access access) override;
   Task<Result<std::unique_ptr<client::File>>> CreateFile(const Handle& directory, std::string_view name, uint32_t mode,
@@ -201,6 +205,7 @@ class Tree final : public client::Mount {
     bool opening = false;
     Error failure{};  // of the last attempt
     Signal changed{};
+    std::unique_ptr<Cancellation::Entry> ending{};  // aborts `mount`
   };
   // The last part: whether the mount begins at an entrance, so that its root is not the server's.
   using Key = std::tuple<std::string, uint16_t, SecurityFlavor, bool>;
@@ -248,10 +253,20 @@ class Tree final : public client::Mount {
   // Returns the mount of the server that `url` names. `is_last`: no other server has the file system. All entrances of
   // a server share a mount for each flavor.
   Task<Result<ServerMount*>> MountOf(Url url, bool is_last, const Entrance* entrance = nullptr);
+  // The options for other servers.
+  MountOptions OptionsFor(MountOptions options) {
+    options.cancellation = &ending_;
+    return options;
+  }
+  void HandleMounted(Server& server, std::unique_ptr<ServerMount> mount) {
+    server.mount = std::move(mount);
+    server.ending = std::make_unique<Cancellation::Entry>(&ending_, [at = server.mount.get()] { at->Abort(); });
+  }
   Task<Opened> OpenAt(const Url& url, const Entrance* entrance);
   Task<Result<void>> Probe(Url url);
   uint32_t PartOf(const Handle& above, const Place& root);
 
+  Cancellation ending_;
   Workers& workers_;
   const Dialect& dialect_;
   const MountOptions options_;
@@ -429,6 +444,7 @@ Task<Result<Tree::Place>> Tree::Follow(ServerMount& from, const Handle& director
   for (size_t i = 0; i < locations.size(); ++i) {
     auto reached = co_await Reach(from, locations[i], i + 1 == locations.size(), followed);
     if (reached) co_return reached;
+    if (ending_.cancelled()) co_return std::unexpected(Closing(name));
     if (i < kMostReasons) reasons += (i > 0 ? "; " : "") + reached.error().message;
   }
   if (locations.size() > kMostReasons) reasons += fmt::format("; and {} more", locations.size() - kMostReasons);
@@ -488,7 +504,7 @@ Task<Result<ServerMount*>> Tree::MountOf(Url url, bool is_last, const Entrance* 
     if (answers) {
       Opened opened = co_await OpenAt(url, entrance);
       if (opened) {
-        server.mount = *std::move(opened);
+        HandleMounted(server, *std::move(opened));
       } else {
         answers = std::unexpected(std::move(opened).error());
       }
@@ -505,8 +521,11 @@ Task<Result<ServerMount*>> Tree::MountOf(Url url, bool is_last, const Entrance* 
 // tried.
 Task<Result<void>> Tree::Probe(Url url) {
   url.timeout = std::min(url.timeout, kProbeLimit);
-  auto channel = co_await OpenChannel(loop_, workers_, url, options_.provider);
-  if (!channel) co_return std::unexpected(Error{std::move(channel).error(), std::nullopt, ENOTCONN});
+  ChannelOptions options;
+  options.cancellation = &ending_;
+  auto channel = co_await OpenChannel(loop_, workers_, url, options_.provider, options);
+  if (!channel) co_return std::unexpected(NotConnected(std::move(channel).error(), ending_, ServerText(url)));
+  const Cancellation::Entry entry(&ending_, [at = channel->get()] { at->Close(); });
   rpc::Client client(**channel, loop_.buffers(), rpc::RandomXid());
   auto answered = co_await client.Call<nfs4::NFSPROC4_NULL>({});
   // The channel must outlive the turn of the loop that delivered its reply.

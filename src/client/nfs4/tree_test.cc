@@ -5,6 +5,7 @@
 #include <gmock/gmock.h>
 
 #include <array>
+#include <cerrno>
 
 #include "client/mount_test_support.h"
 #include "protocol/nfs4.h"
@@ -377,6 +378,46 @@ TEST_P(TreeTest, AServerThatStopsToAnswerIsNamedByErrors) {
   EXPECT_EQ(ErrorOf(file->Read(0, octets)).message, "far/file: the connection was lost: the server does not answer");
   EXPECT_EQ(mount->trouble(), "");
   Make("data", "file", "here");
+}
+
+// ---- Abort() ----
+
+TEST_P(TreeTest, AbortEndsTheCallsToAllServers) {
+  Open();
+  Make("far", "file", "contents");
+  Make("data", "file", "contents");
+  const auto here = Do(mount->OpenFile(Find("data/file"), "data/file", Access::kRead));
+  const auto there = Do(mount->OpenFile(Find("far/file"), "far/file", Access::kRead));
+  service.HoldCall(AllCalls(), 1000);
+  far.HoldCall(AllCalls(), 1000);
+  std::array<std::optional<Result<File::ReadReply>>, 2> results;
+  std::array<std::byte, 8> octets{};
+  const auto read = [](File& file, Bytes into, auto& out) -> Task<void> { out = co_await file.Read(0, into); };
+  Spawn(read(*here, octets, results[0]));
+  Spawn(read(*there, octets, results[1]));
+  TurnFor(loop, 1ms);
+  mount->Abort();
+  for (const auto& result : results) {
+    ASSERT_TRUE(result);
+    ASSERT_FALSE(*result);
+    EXPECT_EQ(result->error().number, ECANCELED);
+    EXPECT_THAT(result->error().message, EndsWith("/file: the mount is closing"));
+  }
+}
+
+TEST_P(TreeTest, AbortEndsTheMountOfAnotherServer) {
+  Open("/", 300);
+  far.HoldCall([](const SeenCall&) { return true; }, 1000);
+  std::array<std::optional<Result<Node>>, 2> results;
+  const auto find = [](Mount& of, auto& out) -> Task<void> { out = co_await of.Resolve("far"); };
+  for (auto& result : results) Spawn(find(*mount, result));
+  ASSERT_TRUE(TurnUntil(loop, [&] { return far.CountCalls([](const SeenCall&) { return true; }) > 0; }));
+  mount->Abort();
+  ASSERT_TRUE(TurnUntil(loop, [&] { return results[0] && results[1]; }));
+  for (const auto& result : results) {
+    ASSERT_FALSE(*result);
+    EXPECT_EQ(result->error().number, ECANCELED) << result->error().message;
+  }
 }
 
 TEST_P(TreeTest, AServerThatCannotTellItsLocationsIsAnError) {

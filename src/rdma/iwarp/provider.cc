@@ -7,6 +7,7 @@
 #include <asio/ip/tcp.hpp>
 #include <cerrno>
 #include <csignal>
+#include <stop_token>
 #include <system_error>
 
 #include "base/result.h"
@@ -30,6 +31,7 @@ Task<ConnectResult> Attempt(std::shared_ptr<ProviderState> state, Address peer, 
   // TCP set-up has the shorter limit: an absent peer is noticed soon, and a present peer may take longer to answer.
   const Duration left = deadline - state->loop.Now();
   Exchange exchange(state, tcp::socket(state->loop.context()), std::min(state->options.connect_timeout, left));
+  const std::stop_callback on_stop(options.stop, [&exchange] { exchange.Cancel(); });
   const auto connected = co_await exchange.Connect(peer, options.local_port);
   if (!connected) co_return std::unexpected(connected.error());
   exchange.SetClock(deadline - state->loop.Now());
@@ -48,7 +50,7 @@ Task<ConnectResult> ConnectTo(std::shared_ptr<ProviderState> state, Address peer
     co_return result;
   }
   // RFC 6581 §10: a peer without the enhancements takes the request for malformed and closes.
-  if (state->loop.Now() >= deadline) co_return result;
+  if (state->loop.Now() >= deadline || options.stop.stop_requested()) co_return result;
   preferences.revision = 1;
   ConnectResult second = co_await Attempt(state, peer, preferences, options, deadline, closed_unanswered);
   co_return second;

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cassert>
+#include <stop_token>
 #include <utility>
 
 namespace penstock::rdma::sim {
@@ -28,6 +29,7 @@ Task<ConnectResult> SimProvider::Connect(Address peer, ConnectOptions options) {
   auto attempt = std::make_shared<Attempt>();
   attempt->from = Address(host_, network_.next_port_++);
   attempt->pool = &pool_;
+  const std::stop_token stop = options.stop;
   attempt->options = std::move(options);
   Watch(attempt);
   World& world = network_.world_;
@@ -36,6 +38,8 @@ Task<ConnectResult> SimProvider::Connect(Address peer, ConnectOptions options) {
   world.Schedule(network_.Latency(), [this, attempt, peer] {
     if (!attempt->over()) Request(attempt, peer);
   });
+  const std::stop_callback on_stop(stop,
+                                   [attempt] { attempt->Fail(ConnectError::Kind::kCancelled, "the wait was ended"); });
   ConnectResult result = co_await attempt->done;
   world.Cancel(timeout);
   co_return std::move(result);

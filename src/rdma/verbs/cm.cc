@@ -85,15 +85,7 @@ void CmChannel::HandleReadable() {
 
 void CmChannel::GiveUp(ibv_context* context, CmEvent::Kind kind) {
   for (const auto& [raw, id] : ids_) {
-    if (context && raw->verbs != context) continue;
-    // A coroutine that waits for the event continues inside Handle(), and may destroy the caller of this function. So
-    // post it.
-    loop_.Post([weak = std::weak_ptr(id->alive_), to = id, kind] {
-      if (weak.expired()) return;
-      CmEvent event;
-      event.kind = kind;
-      to->Handle(std::move(event));
-    });
+    if (!context || raw->verbs == context) id->GiveUp(kind);
   }
 }
 
@@ -135,6 +127,17 @@ void CmId::Handle(CmEvent event) {
   }
   events_.push_back(std::move(event));
   if (auto* waiting = std::exchange(waiting_, nullptr)) waiting->Set();
+}
+
+void CmId::GiveUp(CmEvent::Kind kind) {
+  // A coroutine that waits for the event continues inside Handle(), and may destroy the caller of this function. So
+  // post it.
+  channel_->loop().Post([weak = std::weak_ptr(alive_), this, kind] {
+    if (weak.expired()) return;
+    CmEvent event;
+    event.kind = kind;
+    Handle(std::move(event));
+  });
 }
 
 Task<CmEvent> CmId::Next(TimePoint deadline) {

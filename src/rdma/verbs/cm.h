@@ -81,6 +81,8 @@ class CmId {
   // Returns the next event of librdmacm or of CmChannel::GiveUp(), or a kTimedOut event at the deadline. Only one call
   // at a time.
   Task<CmEvent> Next(TimePoint deadline);
+  // Gives an event of this kind in the next turn of the loop.
+  void GiveUp(CmEvent::Kind kind);
   // Gives all further events to `handler`, which may destroy this object. Events that arrived before go to it in the
   // next turn of the loop.
   void set_handler(std::function<void(const CmEvent&)> handler);

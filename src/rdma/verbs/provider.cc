@@ -7,6 +7,7 @@
 #include <asio/ip/udp.hpp>
 #include <cerrno>
 #include <cstdlib>
+#include <stop_token>
 #include <utility>
 
 #include "base/result.h"
@@ -35,6 +36,7 @@ Task<ConnectResult> ConnectTo(std::shared_ptr<ProviderState> state, Address peer
   std::unique_ptr<CmId> id = CmId::Make(state->channel);
   if (!id) co_return Unexpected(ErrorOf(errno));
   rdma_cm_id* raw = id->get();
+  const std::stop_callback on_stop(options.stop, [at = id.get()] { at->GiveUp(CmEvent::Kind::kCancelled); });
   Loop& loop = state->loop;
   const int limit = static_cast<int>(state->options.resolve_timeout / std::chrono::milliseconds(1));
   const Duration patience = state->options.resolve_timeout + std::chrono::seconds(1);

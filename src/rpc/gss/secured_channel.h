@@ -22,6 +22,7 @@ class SecuredChannel final : public Channel {
       : channel_(std::move(channel)), context_(std::move(context)) {}
 
   Task<penstock::Result<Message, CallError>> Call(Message call, ReplyShape shape) override;
+  void Close() override { channel_->Close(); }
 
  private:
   // Gives contexts back to the server, the one of `use` and others that are no longer needed (RFC 2203 §5.4), by calls

@@ -75,7 +75,7 @@ class Channel final : public rpc::Channel {
   const tls::Facts* tls() const;
   // Closes the connection. Before this returns, all pending calls fail with kDisconnected. Later calls fail in the same
   // way.
-  void Close();
+  void Close() override;
   // Gives the socket away, for another protocol on the same connection: see RecordSocket::Release(). Also returns
   // nothing while a call is under way in either direction. Afterwards the channel is closed.
   std::optional<ReleasedSocket> Release();

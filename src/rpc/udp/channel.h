@@ -44,7 +44,7 @@ class Channel final : public rpc::Channel {
   Task<Result<Message, CallError>> Call(Message call, ReplyShape shape) override;
 
   // Before this returns, all pending calls fail with kDisconnected. Later calls fail in the same way.
-  void Close();
+  void Close() override;
 
  private:
   class Socket;

@@ -88,7 +88,8 @@ BoundSession::BoundSession(Parts parts, CallerOptions options, const BoundSessio
                                         .requests = options_.slots,
                                         .max_message = options_.max_message,
                                         .padding = session.padding,
-                                        .bind_limit = options_.give_up_after};
+                                        .bind_limit = options_.give_up_after,
+                                        .ending = parts.ending};
   const bool shared = session.back == BackChannelPlace::kShared;
   links_.push_back(std::make_unique<Link>(surroundings, Link::Roles{.operations = true, .back = shared},
                                           parts.first_xid, Link::Transport{parts.channel, parts.client}));
@@ -292,7 +293,7 @@ void BoundSession::StartRecovery() {
 Task<void> BoundSession::RecoverAlone() {
   co_await Sleep(timers_, Duration::zero());
   const Result<void> recovered = co_await Ready("recovering the session");
-  if (!recovered) log::warn("{}", recovered.error().message);
+  if (!recovered && !ended()) log::warn("{}", recovered.error().message);
   recovering_alone_ = false;
 }
 
@@ -300,7 +301,7 @@ Task<void> BoundSession::RecoverAlone() {
 
 Task<void> BoundSession::RenewLease() {
   auto reply = co_await Call([] { return std::tuple<>(); }, "renewing the lease");
-  if (!reply) log::warn("{}", reply.error().message);
+  if (!reply && !ended()) log::warn("{}", reply.error().message);
   if (back_ && !back_->connected()) HandleConnectionLost(*back_);
 }
 
@@ -312,7 +313,8 @@ void BoundSession::HandleConnectionLost(Link& link) {
 
 Task<void> BoundSession::Restore(Link& link) {
   // This code may run inside of the lost connection.
-  co_await Sleep(timers_, std::max(link.opened_at() + kRestoreAfter - timers_.Now(), Duration::zero()));
+  co_await Sleep(timers_, Duration::zero());
+  co_await Pause(timers_, std::max(link.opened_at() + kRestoreAfter - timers_.Now(), Duration::zero()), ending());
   if (!closing()) {
     const auto connected = co_await link.EnsureConnected();
     if (!connected) log::debug("a channel is not restored: {}", connected.error());
@@ -327,7 +329,7 @@ void BoundSession::HandleBackRefused(Link& link) {
 
 Task<void> BoundSession::BindBackLater(Link& link) {
   for (;;) {
-    co_await Sleep(timers_, kBindBackAgain);
+    co_await Pause(timers_, kBindBackAgain, ending());
     if (closing() || link.is_bound(ChannelType::BACK, lease_.generation())) break;
     if (!lease_.ready()) continue;
     const auto bound = co_await link.EnsureBound(ChannelType::BACK);

@@ -33,6 +33,7 @@ class BoundSession final : public CompoundCaller, private LinkOwner, private Bou
     ReconnectingChannel& channel;
     rpc::Client& client;
     rpc::Xid first_xid;
+    Cancellation* ending = nullptr;  // that of the caller's options
   };
   // All parts outlive the session.
   BoundSession(Parts parts, CallerOptions options, const BoundSessionOptions& session);

@@ -204,5 +204,51 @@ TEST_F(BoundSessionTest, AReclaimThatASecondRestartInterruptsIsRepeated) {
   EXPECT_THAT(statuses, ElementsAre(nfsstat4::NFS4ERR_DELAY, nfsstat4::NFS4_OK));
 }
 
+// ---- the end without the server (client::Mount::Abort) ----
+
+TEST_F(BoundSessionTest, ACancellationEndsAllRequests) {
+  options = {.channels = 3, .back = BackChannelPlace::kOwn};
+  Establish();
+  server.latency = 20ms;
+  const int before = server.removes;
+  StartRemoves(50);
+  TurnFor(loop, 1ms);
+  ending.Cancel();
+  ASSERT_TRUE(TurnUntil(
+      loop, [&] { return std::ranges::all_of(outcomes, [](const Outcome& each) { return each.has_value(); }); }));
+  for (const Outcome& each : outcomes) {
+    ASSERT_FALSE(*each);
+    EXPECT_EQ(each->error().number, ECANCELED) << each->error().message;
+  }
+  const int controls = server.controls;
+  Outcome later;
+  Start(std::tuple(nfs4::REMOVE4args{"name"}), later);
+  ASSERT_TRUE(later.has_value()) << "later requests fail at once";
+  EXPECT_EQ(later->error().number, ECANCELED);
+  Run(bound->Close());
+  TurnFor(loop, 1ms);
+  established = false;
+  EXPECT_EQ(server.controls, controls);
+  EXPECT_EQ(server.removes, before);
+  EXPECT_THAT(server.events, testing::Not(testing::Contains("destroy")));
+  EXPECT_EQ(bound->trouble(), "the mount is closing");
+}
+
+TEST_F(BoundSessionTest, ACancellationEndsTheRecovery) {
+  Establish();
+  server.create_errors.assign(1000, nfsstat4::NFS4ERR_DELAY);
+  server.LoseSession(true);
+  StartRemoves(3);
+  TurnFor(loop, 5ms);
+  ending.Cancel();
+  ASSERT_TRUE(TurnUntil(
+      loop, [&] { return std::ranges::all_of(outcomes, [](const Outcome& each) { return each.has_value(); }); }));
+  for (const Outcome& each : outcomes) {
+    ASSERT_FALSE(*each);
+    EXPECT_EQ(each->error().number, ECANCELED) << each->error().message;
+  }
+  EXPECT_GT(server.create_errors.size(), 900u);
+}
+
 }  // namespace
 }  // namespace penstock::client::v4::sess01

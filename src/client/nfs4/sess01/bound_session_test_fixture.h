@@ -35,7 +35,7 @@ class BoundSessionTest : public testing::Test, protected CallbackReceiver {
   void Make() {
     channel.emplace(
         loop, [this](Duration limit) { return bound->first().Open(limit); },
-        RetryPolicy{.first_delay = 1ms, .longest_delay = 5ms, .give_up_after = 20s});
+        RetryPolicy{.first_delay = 1ms, .longest_delay = 5ms, .give_up_after = 20s}, &ending);
     client.emplace(*channel, loop.buffers(), rpc::Xid(1));
     const BoundSession::Parts parts{.timers = loop,
                                     .buffers = loop.buffers(),
@@ -45,9 +45,11 @@ class BoundSessionTest : public testing::Test, protected CallbackReceiver {
                                     .retry = {.first_delay = 1ms, .longest_delay = 5ms, .give_up_after = 20s},
                                     .channel = *channel,
                                     .client = *client,
-                                    .first_xid = rpc::Xid(1)};
+                                    .first_xid = rpc::Xid(1),
+                                    .ending = &ending};
     CallerOptions caller_options{.dialect = &kSessionsOf2004, .owner = "client", .give_up_after = give_up_after};
     caller_options.max_message = max_message;
+    caller_options.ending = &ending;
     bound.emplace(parts, std::move(caller_options), options);
     bound->set_reclaim([this]() -> Task<> {
       ++reclaims;
@@ -144,6 +146,7 @@ class BoundSessionTest : public testing::Test, protected CallbackReceiver {
   BoundSessionOptions options{.back = BackChannelPlace::kOff};
   Duration give_up_after = kTestPatience / 2;
   uint32_t max_message = 1 << 20;
+  Cancellation ending;
   std::optional<ReconnectingChannel> channel;
   std::optional<rpc::Client> client;
   std::optional<BoundSession> bound;

@@ -49,6 +49,12 @@ void Connection::End() {
   for (Waiter* waiter : std::exchange(waiters_, {})) waiter->admitted.Set(false);
 }
 
+void Connection::Abort() {
+  const std::shared_ptr<Connection> self = shared_from_this();
+  End();
+  if (transport_) transport_->Close();
+}
+
 void Connection::Close() {
   const std::shared_ptr<Connection> self = shared_from_this();
   End();

@@ -39,6 +39,8 @@ class Connection : public std::enable_shared_from_this<Connection> {
   void End();
   // Ends the connection, and closes its transport: all calls fail with kDisconnected.
   void Close();
+  // The same, but the transport stays: this may be called while the connection is running.
+  void Abort();
   // Whether the connection is closed or lost, as far as a call has noticed.
   bool ended() const { return ended_; }
 

@@ -21,11 +21,12 @@ constexpr uint32_t kRoomForCalls = 64 * kUsualCall;
 // The room for what surrounds the data of a call, with a pad in front of them.
 constexpr uint32_t kAroundData = 8192;
 
-ChannelOptions OptionsOf(Connector::Ends ends, Duration time_limit = Duration::max()) {
+ChannelOptions OptionsOf(Connector::Ends ends, Cancellation* ending, Duration time_limit = Duration::max()) {
   ChannelOptions options;
   options.time_limit = time_limit;
   options.back_channel = ends.handler;
   options.on_lost = std::move(ends.on_lost);
+  options.cancellation = ending;
   return options;
 }
 
@@ -56,7 +57,7 @@ uint32_t UrlConnector::max_calls() const {
 }
 
 Task<Connector::Opened> UrlConnector::Open(Duration time_limit, Ends ends) {
-  ChannelOptions options = OptionsOf(std::move(ends), time_limit);
+  ChannelOptions options = OptionsOf(std::move(ends), ending_, time_limit);
   if (starts_in_rdma_mode()) options.agrees_on = kMaxSend;
   return OpenChannel(loop_, workers_, url_, provider_, std::move(options));
 }
@@ -64,7 +65,7 @@ Task<Connector::Opened> UrlConnector::Open(Duration time_limit, Ends ends) {
 Task<Connector::Opened> UrlConnector::StepUp(std::unique_ptr<rpc::Channel> tcp, rpc::ConnectionLimits limits,
                                              Ends ends) {
   auto& channel = static_cast<rpc::tcp::Channel&>(*tcp);
-  ChannelOptions options = OptionsOf(std::move(ends));
+  ChannelOptions options = OptionsOf(std::move(ends), ending_);
   Opened stepped = co_await client::StepUp(loop_, channel, *provider_, limits, url_, std::move(options));
   // The released channel needs one more turn of the loop.
   co_await Sleep(loop_, Duration::zero());

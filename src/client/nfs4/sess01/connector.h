@@ -7,6 +7,7 @@
 #include <memory>
 #include <string>
 
+#include "base/cancellation.h"
 #include "base/result.h"
 #include "base/task.h"
 #include "base/timer.h"
@@ -64,8 +65,9 @@ class Connector {
 class UrlConnector final : public Connector {
  public:
   // The arguments outlive it. `provider` may be null over TCP.
-  UrlConnector(Loop& loop, Workers& workers, const Url& url, rdma::Provider* provider)
-      : loop_(loop), workers_(workers), url_(url), provider_(provider) {}
+  // `ending` ends attempts to connect; null: nothing does.
+  UrlConnector(Loop& loop, Workers& workers, const Url& url, rdma::Provider* provider, Cancellation* ending = nullptr)
+      : loop_(loop), workers_(workers), url_(url), provider_(provider), ending_(ending) {}
 
   nfs4::ConnectionMode mode(nfs4::ChannelType type) const override;
   uint32_t max_message() const override;
@@ -86,6 +88,7 @@ class UrlConnector final : public Connector {
   Workers& workers_;
   const Url& url_;
   rdma::Provider* const provider_;
+  Cancellation* const ending_;
 };
 
 }  // namespace penstock::client::v4::sess01

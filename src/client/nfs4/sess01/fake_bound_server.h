@@ -151,6 +151,7 @@ class FakeBoundServer final : public Connector {
       }
       co_return reply;
     }
+    void Close() override { Lose(); }
     void Lose() {
       if (std::exchange(*lost_, true)) return;
       channels.clear();

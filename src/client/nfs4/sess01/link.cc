@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "base/log.h"
+#include "base/pauses.h"
 #include "client/error.h"
 #include "client/nfs4/session.h"
 #include "client/retries.h"
@@ -92,6 +93,7 @@ class Link::Shared final : public rpc::Channel {
  public:
   explicit Shared(std::shared_ptr<Connection> connection) : connection_(std::move(connection)) {}
   ~Shared() override { connection_->Close(); }
+  void Close() override { connection_->Abort(); }
   Task<Result<rpc::Message, rpc::CallError>> Call(rpc::Message call, rpc::ReplyShape shape) override {
     return Connection::Call(connection_, std::move(call), std::move(shape));
   }
@@ -108,14 +110,17 @@ Link::Link(Surroundings surroundings, Roles roles, rpc::Xid first, std::optional
       own_channel_(transport ? nullptr
                              : std::make_unique<ReconnectingChannel>(
                                    surroundings_.timers, [this](Duration time_limit) { return Open(time_limit); },
-                                   surroundings_.retry)),
+                                   surroundings_.retry, surroundings_.ending)),
       own_client_(transport ? nullptr
                             : std::make_unique<rpc::Client>(*own_channel_, surroundings_.buffers, first,
                                                             surroundings_.credential)),
       channel_(transport ? transport->channel : *own_channel_),
       client_(transport ? transport->client : *own_client_),
       direct_(std::make_unique<Direct>(*this)),
-      binder_(*direct_, surroundings_.buffers, rpc::Xid(first.value() ^ 0x8000'0000), surroundings_.credential) {
+      binder_(*direct_, surroundings_.buffers, rpc::Xid(first.value() ^ 0x8000'0000), surroundings_.credential),
+      ending_(surroundings_.ending, [this] {
+        if (const std::shared_ptr<Connection> connection = connection_) connection->Abort();
+      }) {
   if (roles_.back) dispatcher_.Add(callbacks_);
 }
 
@@ -320,7 +325,7 @@ Task<Link::Binds> Link::Bind(ChannelType type) {
         co_return co_await Apply(*bound);
       case nfsstat4::NFS4ERR_DELAY:
         if (surroundings_.timers.Now() >= retries.give_up) break;
-        co_await Sleep(surroundings_.timers, retries.NextDelay());
+        co_await Pause(surroundings_.timers, retries.NextDelay(), surroundings_.ending);
         continue;
       case nfsstat4::NFS4ERR_SESS01_BADSESSION:
         // Requests of the lost session go over this connection, which is not bound. The server refuses them

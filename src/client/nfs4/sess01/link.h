@@ -8,6 +8,7 @@
 #include <optional>
 #include <string>
 
+#include "base/cancellation.h"
 #include "base/signal.h"
 #include "base/timer.h"
 #include "client/nfs4/sess01/bound_lease.h"
@@ -87,6 +88,8 @@ class Link final : private BackConnection {
     uint32_t padding = 0;      // to ask for, over RDMA
     // How long the client repeats a SESSION_BIND that the server delays.
     Duration bind_limit = std::chrono::seconds(60);
+    // When it is cancelled, the link closes its connection. Null: nothing does.
+    Cancellation* ending = nullptr;
   };
 
   // A channel whose opener calls Open(), and the client of that channel. Both outlive the link.
@@ -187,6 +190,7 @@ class Link final : private BackConnection {
   int refusals_ = 0;  // in a row
   Signal changed_;
   TimePoint opened_at_{};
+  const Cancellation::Entry ending_;
 };
 
 }  // namespace penstock::client::v4::sess01

@@ -27,7 +27,7 @@ constexpr size_t kAroundReply = 64;
 // ---- single requests ----
 
 Task<std::optional<uint32_t>> BoundSession::TakeStream(uint64_t generation) {
-  while (generation == lease_.generation() && lease_.has_session()) {
+  while (!ended() && generation == lease_.generation() && lease_.has_session()) {
     if (const auto stream = streams_.Take()) co_return stream;
     co_await changed_;
   }
