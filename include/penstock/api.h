@@ -1,0 +1,23 @@
+/**
+ * @file
+ * What all headers of libpenstock share: the mark of exported functions.
+ */
+#ifndef PENSTOCK_API_H
+#define PENSTOCK_API_H
+
+#ifdef __cplusplus
+#define PENSTOCK_BEGIN_DECLS extern "C" {
+#define PENSTOCK_END_DECLS }
+#else
+#define PENSTOCK_BEGIN_DECLS
+#define PENSTOCK_END_DECLS
+#endif
+
+#if defined(__GNUC__)
+/** Marks a function that libpenstock exports. */
+#define PENSTOCK_API __attribute__((visibility("default")))
+#else
+#define PENSTOCK_API
+#endif
+
+#endif
