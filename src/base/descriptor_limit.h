@@ -16,7 +16,14 @@ inline constexpr size_t kOtherDescriptors = 128;
 inline constexpr std::string_view kRaiseTheDescriptorLimit =
     "Raise the limit of open files (ulimit -n, or LimitNOFILE= of systemd)";
 
-// Raises the soft limit of the process to the hard limit, and returns it. Thread-safe.
+// The process's limit of open files. Thread-safe.
+inline size_t DescriptorLimit() {
+  rlimit limit{};
+  return ::getrlimit(RLIMIT_NOFILE, &limit) == 0 ? limit.rlim_cur : 0;
+}
+
+// Raises the soft limit of the process to the hard limit, and returns it. Thread-safe. Only the host process decides
+// this: a program that uses select() breaks with more than 1024 descriptors.
 inline size_t RaiseDescriptorLimit() {
   rlimit limit{};
   if (::getrlimit(RLIMIT_NOFILE, &limit) != 0) return 0;

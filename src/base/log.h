@@ -1,5 +1,7 @@
 // Logging: messages for the operator of the process. The library prints nothing by itself. The host process installs
 // one sink with SetSink(), and the sink receives every message of the library; without a sink the messages are dropped.
+// A thread may have a Logger of its own instead, so that parts of one process (two servers, say) log to different
+// places.
 //
 // A message belongs to a module: the folder of the source file that logs it ("rpc.gss" for src/rpc/gss). Each module
 // has a level of its own, which may change at any time. A message below the level of its module costs one load.
@@ -15,6 +17,8 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <memory>
+#include <mutex>
 #include <optional>
 #include <source_location>
 #include <span>
@@ -37,13 +41,13 @@ std::optional<Level> ParseLevel(std::string_view word);
 
 // All modules, sorted. A folder that is not listed belongs to the module of the folder around it. A test compares the
 // list with the folders.
-inline constexpr std::array<std::string_view, 38> kModules{
-    "base",         "cli",       "client",  "client.nfs3", "client.nfs4", "control",         "fs",
-    "fs.faulty",    "fs.posix",  "idmap",   "metrics",     "nfs",         "nfs.acl",         "nfs.mount",
-    "nfs.nlm",      "nfs.quota", "nfs.v2",  "nfs.v3",      "nfs.v4",      "nfs.v4.callback", "nfs.v4.state",
-    "nfs_protocol", "other",     "rdma",    "rdma.iwarp",  "rdma.trace",  "rdma.verbs",      "refusals",
-    "rpc",          "rpc.gss",   "rpc.tcp", "rpc.tls",     "rpc.udp",     "rpcbind",         "rpcrdma",
-    "server",       "watch",     "xdr"};
+inline constexpr std::array<std::string_view, 39> kModules{
+    "base",         "cli",          "client",    "client.nfs3", "client.nfs4", "control",    "fs",
+    "fs.faulty",    "fs.posix",     "idmap",     "library",     "metrics",     "nfs",        "nfs.acl",
+    "nfs.mount",    "nfs.nlm",      "nfs.quota", "nfs.v2",      "nfs.v3",      "nfs.v4",     "nfs.v4.callback",
+    "nfs.v4.state", "nfs_protocol", "other",     "rdma",        "rdma.iwarp",  "rdma.trace", "rdma.verbs",
+    "refusals",     "rpc",          "rpc.gss",   "rpc.tcp",     "rpc.tls",     "rpc.udp",    "rpcbind",
+    "rpcrdma",      "server",       "watch",     "xdr"};
 
 // A place in kModules.
 enum class Module : uint8_t {};
@@ -101,13 +105,55 @@ struct Record {
 // One thread at a time calls the sink. The sink must not log, and should not block: the thread that logs waits for it.
 using Sink = std::function<void(const Record& record)>;
 
-// Sends messages of the level `least` and above, of all modules, to `sink` from now on. An empty sink drops all
+// Sends messages of the level `least` and above, of all modules, to `sink` from now on, but those of threads that have
+// a logger. An empty sink drops all
 // messages, as before the first call. When this returns, the previous sink is no longer running and is not called
 // again. Any thread.
 void SetSink(Sink sink, Level least = Level::kWarn);
 
-// ---- levels, while the process runs. Any thread; a message that another thread logs meanwhile may follow either
-// level.
+// A sink for the messages of some threads, with a level of its own. Any thread.
+class Logger {
+ public:
+  // A message that the sink itself logs is dropped.
+  Logger(Sink sink, Level least);
+  ~Logger();
+  Logger(const Logger&) = delete;
+  Logger& operator=(const Logger&) = delete;
+
+  // Sets the lowest level that the sink gets, of all modules.
+  void SetLevel(Level least);
+  // Drops all messages from now on. When this returns, the sink is no longer running and is not called again. Not
+  // called by the sink.
+  void End();
+
+  bool Takes(Level level) const {
+    return static_cast<size_t>(level) + taken_.load(std::memory_order_relaxed) >= kLevels;
+  }
+  void Pass(const Record& record);
+
+ private:
+  std::mutex mutex_;  // guards `sink_`, and is held while the sink runs
+  Sink sink_;
+  std::atomic<uint8_t> taken_;  // how many levels the sink takes: the highest ones
+};
+
+// The logger of the calling thread; null if its messages go to the process's sink.
+std::shared_ptr<Logger> ThreadLogger();
+
+// While an instance lives, the messages of the calling thread go to `logger`, or to the process's sink if that is null.
+class ThreadLoggerScope {
+ public:
+  explicit ThreadLoggerScope(std::shared_ptr<Logger> logger);
+  ~ThreadLoggerScope();
+  ThreadLoggerScope(const ThreadLoggerScope&) = delete;
+  ThreadLoggerScope& operator=(const ThreadLoggerScope&) = delete;
+
+ private:
+  std::shared_ptr<Logger> before_;
+};
+
+// ---- levels of the process's sink, while the process runs. Any thread; a message that another thread logs meanwhile
+// may follow either level.
 
 // Sets the lowest level that the sink gets, of all modules.
 void SetLogLevel(Level least);
@@ -125,15 +171,18 @@ std::vector<ModuleLevel> LogLevels();
 
 namespace internal {
 
-// For each module, how many levels the sink takes: the highest ones.
+// For each module, how many levels some sink takes, that of the process or that of a logger: the highest ones.
 extern std::array<std::atomic<uint8_t>, kModules.size()> taken;
+
+// Whether the sink of the calling thread takes messages of this level.
+bool TakesHere(Level level, Module module);
 
 }  // namespace internal
 
-// Whether the sink takes messages of this level.
+// Whether the sink of the calling thread takes messages of this level.
 inline bool Takes(Level level, Module module) {
   const uint8_t taken = internal::taken[static_cast<size_t>(module)].load(std::memory_order_relaxed);
-  return static_cast<size_t>(level) + taken >= kLevels;
+  return static_cast<size_t>(level) + taken >= kLevels && internal::TakesHere(level, module);
 }
 
 // ---- messages. Any thread.

@@ -5,8 +5,10 @@
 #include <algorithm>
 #include <chrono>
 #include <filesystem>
+#include <memory>
 #include <string>
 #include <string_view>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -29,6 +31,78 @@ TEST(LogTest, LeavesOutMessagesBelowTheLevel) {
   EXPECT_FALSE(log::debugging(log::ModuleHere()));
   log::debug("silent");
   EXPECT_EQ(captured.text(), "");
+}
+
+// Collects the messages of a logger.
+struct LoggedHere {
+  std::string text;
+  std::shared_ptr<log::Logger> logger;
+  explicit LoggedHere(log::Level least)
+      : logger(std::make_shared<log::Logger>(
+            [this](const log::Record& record) { text.append(record.message).append("\n"); }, least)) {}
+};
+
+TEST(LogTest, MessagesOfAThreadWithALoggerGoThereOnly) {
+  const CapturedLog captured;
+  LoggedHere here(log::Level::kWarn);
+  {
+    const log::ThreadLoggerScope scope(here.logger);
+    log::info("below the level of the logger");
+    log::warn("to the logger");
+    std::thread([] { log::warn("of another thread"); }).join();
+  }
+  log::warn("to the process");
+  EXPECT_EQ(here.text, "to the logger\n");
+  EXPECT_EQ(captured.text(), "warning: of another thread\nwarning: to the process\n");
+}
+
+TEST(LogTest, EachLoggerHasALevelOfItsOwn) {
+  const CapturedLog captured;
+  LoggedHere chatty(log::Level::kDebug), quiet(log::Level::kError);
+  log::debug("below the level of the process");
+  {
+    const log::ThreadLoggerScope scope(chatty.logger);
+    EXPECT_TRUE(log::debugging(log::ModuleHere()));
+    log::debug("one");
+    chatty.logger->SetLevel(log::Level::kWarn);
+    EXPECT_FALSE(log::debugging(log::ModuleHere()));
+    log::debug("two");
+    const log::ThreadLoggerScope inner(quiet.logger);
+    log::warn("three");
+    log::error("four");
+  }
+  EXPECT_FALSE(log::debugging(log::ModuleHere()));
+  EXPECT_EQ(chatty.text, "one\n");
+  EXPECT_EQ(quiet.text, "four\n");
+  EXPECT_EQ(captured.text(), "");
+}
+
+TEST(LogTest, NoMessageCostsMoreThanOneLoadAfterTheLastLoggerHasEnded) {
+  {
+    const LoggedHere here(log::Level::kDebug);
+  }
+  EXPECT_EQ(log::internal::taken[static_cast<size_t>(log::ModuleHere())], 0);
+}
+
+TEST(LogTest, LoggerThatHasEndedDropsMessages) {
+  LoggedHere here(log::Level::kInfo);
+  const log::ThreadLoggerScope scope(here.logger);
+  here.logger->End();
+  log::error("late");
+  EXPECT_EQ(here.text, "");
+}
+
+TEST(LogTest, DropsTheMessagesOfALoggersOwnSink) {
+  std::string text;
+  const auto logger = std::make_shared<log::Logger>(
+      [&](const log::Record& record) {
+        text += record.message;
+        log::error("within");
+      },
+      log::Level::kInfo);
+  const log::ThreadLoggerScope scope(logger);
+  log::error("once");
+  EXPECT_EQ(text, "once");
 }
 
 TEST(LogTest, WritesNothingWithoutASink) {

@@ -9,6 +9,8 @@
 #include <optional>
 #include <utility>
 
+#include "base/thread.h"
+
 namespace penstock {
 namespace {
 
@@ -64,6 +66,7 @@ Loop::~Loop() = default;
 asio::io_context& Loop::context() { return state_->context; }
 
 void Loop::Run() {
+  const WritesWithoutSignals without_signals;
   finishing_ = false;
   state_->work.emplace(asio::make_work_guard(state_->context));
   state_->context.run();

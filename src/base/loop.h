@@ -28,6 +28,7 @@ class Loop final : public TimerService {
   BufferPool& buffers() { return buffers_; }
 
   // Runs posted functions and handlers of ready sockets and timers until Stop(), or until none is left after Finish().
+  // Meanwhile SIGPIPE and SIGXFSZ are blocked in this thread: see WritesWithoutSignals.
   void Run();
   // Call on the loop. Run() returns once no work is left, so that closed connections can finish.
   void Finish();

@@ -2,6 +2,7 @@
 // error type. A bug of ours is an assert. A set-up error is a SetupResult; main reports it with advice.
 #pragma once
 
+#include <cerrno>
 #include <expected>
 #include <string>
 #include <system_error>
@@ -15,6 +16,7 @@ using Result = std::expected<T, E>;
 // An error that the operator can act on. `message` is one line without a full stop.
 struct SetupError {
   std::string message;
+  int number = EINVAL;  // the errno that describes it, for programs
 };
 
 template <class T>

@@ -112,9 +112,11 @@ SetupResult<StateDirectory> StateDirectory::Open(const stdfs::path& directory) {
   if (!lock) return std::unexpected(StateFileError("open", file, errno));
   if (::flock(lock.get(), LOCK_EX | LOCK_NB) != 0) {
     if (errno != EWOULDBLOCK) return std::unexpected(StateFileError("lock", file, errno));
-    return std::unexpected(SetupError{fmt::format(
-        "another penstock{} serves with the state directory {}: stop it, or give this one its own with --state-dir",
-        HolderOf(lock.get()), directory.string())});
+    return std::unexpected(SetupError{
+        fmt::format(
+            "another penstock{} serves with the state directory {}: stop it, or give this one its own with --state-dir",
+            HolderOf(lock.get()), directory.string()),
+        EBUSY});
   }
   // Only the message above uses it, so a failure does not matter.
   if (::ftruncate(lock.get(), 0) == 0) {
@@ -145,7 +147,7 @@ SetupError StateFileError(std::string_view what, const stdfs::path& file, int er
     default:
       break;
   }
-  return {fmt::format("cannot {} {}: {}{}", what, file.string(), DescribeErrno(error), advice)};
+  return {fmt::format("cannot {} {}: {}{}", what, file.string(), DescribeErrno(error), advice), error};
 }
 
 SetupError DamagedStateFile(const stdfs::path& file, std::string_view how, std::string_view loss) {

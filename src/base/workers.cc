@@ -13,6 +13,7 @@
 #include <utility>
 
 #include "base/log.h"
+#include "base/thread.h"
 #include "base/turns.h"
 
 namespace penstock {
@@ -27,7 +28,10 @@ size_t IndexOf(WorkKind work) { return static_cast<size_t>(work); }
 
 class Workers::Pool : public std::enable_shared_from_this<Workers::Pool> {
  public:
-  explicit Pool(size_t count) : count_(count), for_data_(count - (count + 2) / 4) { assert(count > 0); }
+  Pool(size_t count, ThreadSettings settings)
+      : count_(count), for_data_(count - (count + 2) / 4), settings_(std::move(settings)) {
+    assert(count > 0);
+  }
 
   // Starts the first thread.
   void Begin() {
@@ -115,7 +119,11 @@ class Workers::Pool : public std::enable_shared_from_this<Workers::Pool> {
   void Start() {
     std::list<Member> added(1);
     Member& member = added.front();
-    member.thread = std::thread([self = shared_from_this(), &member] { self->Run(member); });
+    const auto run = [self = shared_from_this(), &member] {
+      if (self->settings_.begin) self->settings_.begin();
+      self->Run(member);
+    };
+    member.thread = StartThread(settings_.name, run, logger_);
     members_.splice(members_.end(), added);
   }
   void LeaveBusyThreads() {
@@ -176,6 +184,8 @@ class Workers::Pool : public std::enable_shared_from_this<Workers::Pool> {
 
   const size_t count_;
   const size_t for_data_;
+  const ThreadSettings settings_;
+  const std::shared_ptr<log::Logger> logger_ = log::ThreadLogger();
 
   std::mutex mutex_;           // guards the following members
   std::list<Member> members_;  // at least one; none is added once the pool ends
@@ -188,7 +198,8 @@ class Workers::Pool : public std::enable_shared_from_this<Workers::Pool> {
   bool ends_ = false;
 };
 
-Workers::Workers(size_t threads, AtEnd at_end) : pool_(std::make_shared<Pool>(threads)), at_end_(at_end) {
+Workers::Workers(size_t threads, AtEnd at_end, ThreadSettings settings)
+    : pool_(std::make_shared<Pool>(threads, std::move(settings))), at_end_(at_end) {
   pool_->Begin();
 }
 Workers::~Workers() { pool_->End(at_end_); }

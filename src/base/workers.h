@@ -7,6 +7,7 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <string>
 #include <type_traits>
 #include <utility>
 
@@ -34,8 +35,16 @@ class Workers {
     kLeave,  // does not wait; they may run on, and must not refer to anything that ends before the process
   };
 
-  // `threads` is at least one. The pool starts threads on demand.
-  explicit Workers(size_t threads, AtEnd at_end = AtEnd::kWait);
+  // What the threads of a pool have in common.
+  struct ThreadSettings {
+    std::string name = "penstock-pool";  // see StartThread()
+    std::function<void()> begin{};       // each thread calls it first; may be empty
+  };
+
+  // `threads` is at least one. The pool starts threads on demand. What functions log goes where the messages of the
+  // calling thread go.
+  explicit Workers(size_t threads, AtEnd at_end = AtEnd::kWait) : Workers(threads, at_end, ThreadSettings()) {}
+  Workers(size_t threads, AtEnd at_end, ThreadSettings settings);
   // Destroys the functions that have not started. Only the pool's own threads may still be in Post() or Join().
   ~Workers();
 

@@ -1,7 +1,9 @@
 #include "base/workers.h"
 
 #include <gtest/gtest.h>
+#include <pthread.h>
 
+#include <array>
 #include <atomic>
 #include <chrono>
 #include <future>
@@ -12,11 +14,41 @@
 #include <thread>
 #include <utility>
 
+#include "base/log.h"
 #include "base/loop.h"
 #include "base/task.h"
 
 namespace penstock {
 namespace {
+
+TEST(Workers, ThreadsHaveTheirSettingsAndTheLoggerOfTheirMaker) {
+  std::string logged;
+  const auto logger =
+      std::make_shared<log::Logger>([&](const log::Record& record) { logged += record.message; }, log::Level::kInfo);
+  std::atomic<int> begun = 0;
+  std::optional<Workers> workers;
+  {
+    const log::ThreadLoggerScope scope(logger);
+    workers.emplace(4, Workers::AtEnd::kWait,
+                    Workers::ThreadSettings{.name = "penstock-test", .begin = [&] { ++begun; }});
+  }
+  std::array<char, 16> name{};
+  // Threads that another thread's Post() starts belong to the pool all the same.
+  std::latch both(2);
+  for (size_t i = 0; i < 2; ++i) {
+    const auto run = [&, i] {
+      both.arrive_and_wait();
+      if (i == 0) return;
+      log::info("from the pool");
+      ::pthread_getname_np(::pthread_self(), name.data(), name.size());
+    };
+    workers->Post(run, ClientKey{.host = i + 1});
+  }
+  workers->Join();
+  EXPECT_STREQ(name.data(), "penstock-test");
+  EXPECT_EQ(logged, "from the pool");
+  EXPECT_GE(begun, 2);
+}
 
 TEST(Workers, JoinWaitsForPostedFunctions) {
   Workers workers(1);

@@ -7,7 +7,6 @@
 #include <cerrno>
 #include <chrono>
 #include <condition_variable>
-#include <csignal>
 #include <cstdint>
 #include <deque>
 #include <mutex>
@@ -17,6 +16,7 @@
 #include "base/data.h"
 #include "base/log.h"
 #include "base/result.h"
+#include "base/thread.h"
 
 namespace penstock::cli {
 namespace {
@@ -39,22 +39,6 @@ Result<void, int> WriteLine(int file, std::string_view line, size_t& written) {
   }
   return {};
 }
-
-// Keeps signals from the threads that are started meanwhile.
-class WithoutSignals {
- public:
-  WithoutSignals() {
-    sigset_t all;
-    sigfillset(&all);
-    ::pthread_sigmask(SIG_SETMASK, &all, &before_);
-  }
-  ~WithoutSignals() { ::pthread_sigmask(SIG_SETMASK, &before_, nullptr); }
-  WithoutSignals(const WithoutSignals&) = delete;
-  WithoutSignals& operator=(const WithoutSignals&) = delete;
-
- private:
-  sigset_t before_{};
-};
 
 struct Entry {
   std::string line;   // empty: the number of lost messages
@@ -127,8 +111,7 @@ LogWriter::~LogWriter() { End(Duration::zero()); }
 
 void LogWriter::Start() {
   const std::lock_guard lock(shared_->mutex);
-  const WithoutSignals without_signals;
-  thread_ = std::thread([shared = shared_] { Run(*shared); });
+  thread_ = StartThread("penstock-log", [shared = shared_] { Run(*shared); });
   shared_->has_thread = true;
 }
 

@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "base/log.h"
+#include "base/thread.h"
 #include "cli/configuration.h"
 
 namespace penstock::cli {
@@ -61,7 +62,7 @@ void Reloader::RunLater(std::string why) {
   wanted_ = true;
   if (std::exchange(is_busy_, true)) return;
   if (later_.joinable()) later_.join();
-  later_ = std::thread([this, reason = std::move(why)] { RunAll(reason); });
+  later_ = StartThread("penstock-reload", [this, reason = std::move(why)] { RunAll(reason); });
 }
 
 void Reloader::RunAll(const std::string& why) {
@@ -82,7 +83,7 @@ Reloaded Reloader::Run() {
   hooks_.on_begin();
   Reloaded reloaded;
   // On a thread of its own: see ServedExports::Open().
-  std::thread([&] { reloaded = Apply(); }).join();
+  StartThread("penstock-reload", [&] { reloaded = Apply(); }).join();
   hooks_.on_end(reloaded);
   return reloaded;
 }

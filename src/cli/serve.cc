@@ -20,6 +20,7 @@
 #include <utility>
 
 #include "base/address.h"
+#include "base/descriptor_limit.h"
 #include "base/log.h"
 #include "base/state_directory.h"
 #include "cli/client_runtime.h"
@@ -92,8 +93,8 @@ SetupResult<MadeServer> MakeServer(const ServeOptions& arguments, const server::
   const std::filesystem::path wanted = arguments.state_directory;
   PENSTOCK_TRY(StateDirectory state_directory, StateDirectory::Open(wanted.empty() ? DefaultStateDirectory() : wanted));
 
-  // fs::posix::FileSystem requires this setting of the process. The directories that StateDirectory::Open() may have
-  // made must still get the user's mask, so this comes after it.
+  // New files then need no second system call for their mode. The directories that StateDirectory::Open() may have made
+  // must still get the user's mask, so this comes after it.
   ::umask(0);
 
   server::Parts parts{.state_directory = std::move(state_directory),
@@ -286,6 +287,7 @@ int Serve(const ServeOptions& arguments, const Surroundings& with) {
   // fs::posix::FileSystem requires this. It comes before any thread: threads inherit the capabilities of the thread
   // that starts them.
   fs::posix::DropResourceOverride();
+  RaiseDescriptorLimit();
   with.writer.Start();
   auto options = ServerOptionsOf(arguments);
   if (!options) return TellError(with.writer, options.error().message);

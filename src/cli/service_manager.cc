@@ -15,6 +15,7 @@
 #include <utility>
 
 #include "base/log.h"
+#include "base/thread.h"
 
 #if PENSTOCK_SYSTEMD
 #include <systemd/sd-daemon.h>
@@ -171,7 +172,7 @@ SetupResult<server::PassedSockets> SortSockets(std::vector<NamedSocket> sockets)
 }
 
 LifeSigns::LifeSigns(Sources sources) : sources_(std::move(sources)), watchdog_(WatchdogInterval()) {
-  if (HasServiceManagerSupport() && IsSet("NOTIFY_SOCKET")) thread_ = std::thread([this] { Run(); });
+  if (HasServiceManagerSupport() && IsSet("NOTIFY_SOCKET")) thread_ = StartThread("penstock-notify", [this] { Run(); });
 }
 
 LifeSigns::~LifeSigns() {

@@ -15,6 +15,7 @@
 #include <system_error>
 
 #include "base/log.h"
+#include "base/thread.h"
 #include "control/socket.h"
 
 namespace penstock::control {
@@ -150,7 +151,7 @@ void Server::StopAccepting() {
 
 void Server::Start(Handler handler) {
   handler_ = std::move(handler);
-  acceptor_ = std::thread([this] { AcceptAll(); });
+  acceptor_ = StartThread("penstock-ctl", [this] { AcceptAll(); });
 }
 
 void Server::AcceptAll() {
@@ -182,7 +183,7 @@ void Server::Accept() {
   }
   Connection& added = connections_.emplace_back(Connection{.socket = std::move(socket)});
   try {
-    added.thread = std::thread([this, &added] { Serve(added); });
+    added.thread = StartThread("penstock-ctl", [this, &added] { Serve(added); });
   } catch (const std::system_error& error) {
     log::warn("the control socket cannot serve a connection: {}", error.what());
     connections_.pop_back();

@@ -12,6 +12,7 @@
 #include <string_view>
 #include <vector>
 
+#include "base/address.h"
 #include "base/client_key.h"
 #include "base/data.h"
 #include "base/task.h"
@@ -34,7 +35,8 @@ struct RequestContext {
   // loop's buffers take the data that is read. Null in simulations, which only a file system that stays on the
   // caller's thread (memory/) can serve.
   Loop* loop = nullptr;
-  ClientKey client{};  // the client whose share of the pool's threads the call uses
+  ClientKey client{};   // the client whose share of the pool's threads the call uses
+  IpAddress address{};  // of that client; unspecified (0.0.0.0) if the server itself calls
 };
 
 struct ReadReply {

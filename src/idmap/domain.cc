@@ -113,7 +113,7 @@ std::optional<std::string> CallWithin(Duration patience, std::function<std::opti
   const auto result = std::make_shared<std::promise<std::optional<std::string>>>();
   auto future = result->get_future();
   try {
-    Workers thread(1, Workers::AtEnd::kLeave);
+    Workers thread(1, Workers::AtEnd::kLeave, {.name = "penstock-domain"});
     thread.Post([result, function = std::move(function)] { result->set_value(function()); });
     if (future.wait_for(patience) == std::future_status::ready) {
       thread.Join();  // so that it is not left

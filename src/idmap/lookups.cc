@@ -175,8 +175,9 @@ class Lookups::State {
 };
 
 Lookups::Run Lookups::OnThreads(size_t count) {
-  return [workers = std::make_shared<Workers>(count, Workers::AtEnd::kLeave)](std::move_only_function<void()> function,
-                                                                              const ClientKey& client) {
+  return [workers = std::make_shared<Workers>(count, Workers::AtEnd::kLeave,
+                                              Workers::ThreadSettings{.name = "penstock-idmap"})](
+             std::move_only_function<void()> function, const ClientKey& client) {
     workers->Post(std::move(function), client);
   };
 }

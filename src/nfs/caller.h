@@ -30,6 +30,7 @@ class Caller {
   Caller(const ExportOptions& options, const rpc::Credential& credential, const rpc::Peer& peer) {
     context_.loop = peer.loop;
     context_.client = rpc::ClientKeyOf(peer);
+    context_.address = peer.address.address();
     fs::Credentials& identity = context_.credentials;
     identity = {.uid = options.anonuid, .gid = options.anongid, .groups = {}};
     const Squash squash = options.SquashFor(nfs_protocol::FlavorOf(credential));
@@ -73,6 +74,7 @@ class Caller {
     Caller caller = *this;
     caller.context_.loop = peer.loop;
     caller.context_.client = rpc::ClientKeyOf(peer);
+    caller.context_.address = peer.address.address();
     return caller;
   }
 

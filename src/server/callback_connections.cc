@@ -52,7 +52,9 @@ Task<std::shared_ptr<rpc::Channel>> CallbackConnections::To(const nfs::v4::Callb
   if (security && !parts_.keytab) co_return nullptr;
   auto channel = co_await nfs::v4::ConnectByTcp(parts_.loop, endpoint, parts_.call_limit, &stopping_);
   if (!channel || !security) co_return channel;
-  if (!token_threads_) token_threads_ = std::make_shared<Workers>(kTokenThreads, Workers::AtEnd::kLeave);
+  if (!token_threads_)
+    token_threads_ = std::make_shared<Workers>(kTokenThreads, Workers::AtEnd::kLeave,
+                                               Workers::ThreadSettings{.name = "penstock-gss"});
   rpc::Peer host;
   host.address = endpoint;
   auto initiator = std::make_shared<rpc::gss::KerberosClient>(rpc::gss::KerberosClientOptions{

@@ -53,7 +53,7 @@ bool PortsAreReserved() {
 // so that files have descriptors as well. Below that limit, each host can use its share of connections. If the
 // descriptors ran out, no host could connect.
 rpc::ConnectionTable::Limits Affordable(rpc::ConnectionTable::Limits wanted, size_t listening) {
-  const size_t all = RaiseDescriptorLimit();
+  const size_t all = DescriptorLimit();
   const size_t most = std::max(all / 4, all / 2 - std::min(all / 2, kOtherDescriptors + listening));
   if (wanted.connections <= most) return wanted;
   log::warn("no more than {} of {} connections are accepted: the process may have {} open files. {}", most,
@@ -90,8 +90,8 @@ Server::Server(const Options& options, Parts parts, size_t listening)
       open_files_(std::move(parts.open_files)),
       shortage_(std::make_shared<DescriptorShortage>([this] { MakeRoomForConnections(); })),
       audit_(std::move(parts.audit)),
-      user_threads_(kUserThreads),
-      host_threads_(kUserThreads),
+      user_threads_(kUserThreads, Workers::AtEnd::kWait, {.name = "penstock-users"}),
+      host_threads_(kUserThreads, Workers::AtEnd::kWait, {.name = "penstock-hosts"}),
       host_names_(options.host_database ? *options.host_database : nfs::SystemHosts(), &std::chrono::steady_clock::now,
                   &host_threads_) {}
 

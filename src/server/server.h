@@ -52,7 +52,7 @@ struct RdmaPlace;
 class Server {
  public:
   // Adds the exports and listens on the ports. The error is for the operator: a port that is taken, a damaged file in
-  // the state directory, and so on. Raises the process's limit of open files as far as it may.
+  // the state directory, and so on.
   static SetupResult<std::unique_ptr<Server>> Make(const Options& options, Parts parts);
   ~Server();
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "base/thread.h"
 #include "rpc/step_up.h"
 
 namespace penstock::server {
@@ -123,7 +124,7 @@ SetupResult<void> ServingLoop::ServeDatagrams(rpc::CallHandler& handler, rpc::ud
 
 void ServingLoop::Start() {
   started_ = true;
-  thread_ = std::thread([this] { loop_.Run(); });
+  thread_ = StartThread("penstock-loop", [this] { loop_.Run(); });
 }
 
 void ServingLoop::StopServing(Duration drain_limit, std::function<void()> on_ended) {

@@ -3,7 +3,6 @@
 
 #include <gtest/gtest.h>
 #include <stdlib.h>
-#include <sys/stat.h>
 
 #include <asio/io_context.hpp>
 #include <asio/ip/tcp.hpp>
@@ -20,6 +19,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/descriptor_limit.h"
 #include "base/state_directory.h"
 #include "base/workers.h"
 #include "client/mount.h"
@@ -125,7 +125,7 @@ inline nfs::ExportOptions& TermsOf(nfs::ExportSpec& spec) { return spec.admissio
 
 // Makes a server of directories as `penstock serve` does, but without leases, which need a handler of SIGIO.
 inline SetupResult<std::unique_ptr<Server>> MakeServer(const TestOptions& options) {
-  ::umask(0);  // see fs/posix/file_system.h
+  RaiseDescriptorLimit();
   PENSTOCK_TRY(auto state_directory, StateDirectory::Open(options.state_directory));
   Parts parts{.state_directory = std::move(state_directory), .pool = std::make_shared<Workers>(64)};
   std::vector<fs::posix::DirectoryToServe> directories;

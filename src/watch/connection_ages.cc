@@ -4,9 +4,12 @@
 
 #include <algorithm>
 
+#include "base/thread.h"
+
 namespace penstock::watch {
 
-ConnectionAges::ConnectionAges(Limits limits) : limits_(limits), thread_([this] { Run(); }) {}
+ConnectionAges::ConnectionAges(Limits limits)
+    : limits_(limits), thread_(StartThread("penstock-ages", [this] { Run(); })) {}
 
 ConnectionAges::~ConnectionAges() {
   {

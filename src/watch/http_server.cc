@@ -16,6 +16,7 @@
 
 #include "base/data.h"
 #include "base/log.h"
+#include "base/thread.h"
 #include "watch/host_header.h"
 
 namespace penstock::watch {
@@ -32,7 +33,7 @@ SetupResult<FileDescriptor> Listen(SocketAddress& address) {
   const auto failed = [&](int error) {
     std::string why = fmt::format("--metrics: cannot listen on {}: {}", fmt::streamed(address), DescribeErrno(error));
     if (error == EADDRINUSE) why += "; is another server running there?";
-    return std::unexpected(SetupError{std::move(why)});
+    return std::unexpected(SetupError{std::move(why), error});
   };
   FileDescriptor socket(::socket(address.protocol().family(), SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
   if (!socket) return failed(errno);
@@ -74,7 +75,8 @@ int SocketOf(MHD_Connection* connection) {
   return info ? info->connect_fd : -1;
 }
 
-void Log(void* /*unused*/, const char* format, va_list arguments) {
+void Log(void* logger, const char* format, va_list arguments) {
+  const log::ThreadLoggerScope scope(*static_cast<const std::shared_ptr<log::Logger>*>(logger));
   char line[256];
   std::vsnprintf(line, sizeof line, format, arguments);
   log::debug("metrics: {}", line);
@@ -86,6 +88,7 @@ struct HttpServer::Callbacks {
   static MHD_Result Handle(void* server, MHD_Connection* connection, const char* path, const char* verb,
                            const char* /*version*/, const char* /*upload*/, size_t* upload_size, void** seen) {
     auto& self = *static_cast<HttpServer*>(server);
+    const log::ThreadLoggerScope scope(self.logger_);
     // The library calls once for the head, and again for each part of a body, which is not read.
     if (!*seen) {
       *seen = connection;
@@ -112,6 +115,9 @@ struct HttpServer::Callbacks {
 
   // The library calls this before it closes the socket.
   static void Note(void* server, MHD_Connection* connection, void** /*unused*/, MHD_ConnectionNotificationCode code) {
+    // The library starts the threads, and names them after itself.
+    thread_local const bool named = (NameThread("penstock-http"), true);
+    (void)named;
     ConnectionAges& ages = static_cast<HttpServer*>(server)->ages_;
     const int socket = SocketOf(connection);
     code == MHD_CONNECTION_NOTIFY_STARTED ? ages.Begin(socket) : ages.Forget(socket);
@@ -145,12 +151,13 @@ SetupResult<std::unique_ptr<HttpServer>> HttpServer::Adopt(FileDescriptor socket
   server->local_.resize(size);
   server->checks_host_ = server->local_.address().is_loopback();
   const int duplicate = ::fcntl(socket.get(), F_DUPFD_CLOEXEC, 0);  // the daemon closes it
+  const WithoutSignals without_signals;                             // for the library's threads
   server->daemon_ = MHD_start_daemon(
       MHD_USE_EPOLL_INTERNAL_THREAD | MHD_USE_ERROR_LOG, 0, nullptr, nullptr, &Callbacks::Handle, server.get(),
-      MHD_OPTION_EXTERNAL_LOGGER, &Log, nullptr, MHD_OPTION_LISTEN_SOCKET, duplicate, MHD_OPTION_THREAD_POOL_SIZE,
-      kThreads, MHD_OPTION_CONNECTION_LIMIT, kConnections, MHD_OPTION_PER_IP_CONNECTION_LIMIT, kOfOneAddress,
-      MHD_OPTION_NOTIFY_CONNECTION, &Callbacks::Note, server.get(), MHD_OPTION_UNESCAPE_CALLBACK, &KeepPath, nullptr,
-      MHD_OPTION_CONNECTION_TIMEOUT, kIdleSeconds, MHD_OPTION_END);
+      MHD_OPTION_EXTERNAL_LOGGER, &Log, &server->logger_, MHD_OPTION_LISTEN_SOCKET, duplicate,
+      MHD_OPTION_THREAD_POOL_SIZE, kThreads, MHD_OPTION_CONNECTION_LIMIT, kConnections,
+      MHD_OPTION_PER_IP_CONNECTION_LIMIT, kOfOneAddress, MHD_OPTION_NOTIFY_CONNECTION, &Callbacks::Note, server.get(),
+      MHD_OPTION_UNESCAPE_CALLBACK, &KeepPath, nullptr, MHD_OPTION_CONNECTION_TIMEOUT, kIdleSeconds, MHD_OPTION_END);
   if (duplicate < 0 || !server->daemon_) {
     return std::unexpected(SetupError{fmt::format("--metrics: cannot serve on {}", fmt::streamed(server->local_))});
   }

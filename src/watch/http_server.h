@@ -9,6 +9,7 @@
 
 #include "base/address.h"
 #include "base/data.h"
+#include "base/log.h"
 #include "base/result.h"
 #include "watch/connection_ages.h"
 
@@ -50,6 +51,8 @@ class HttpServer {
   struct Callbacks;
 
   const Pages pages_;
+  // Of the thread that makes the server: the threads of the library log there.
+  const std::shared_ptr<log::Logger> logger_ = log::ThreadLogger();
   ConnectionAges ages_;
   std::string own_name_;  // of this host
   bool checks_host_ = false;

@@ -12,6 +12,7 @@
 #include "base/host.h"
 #include "base/log.h"
 #include "base/texts.h"
+#include "base/thread.h"
 
 namespace penstock::fs::audited {
 namespace {
@@ -50,7 +51,10 @@ SetupResult<std::unique_ptr<AuditLog>> AuditLog::Open(const std::string& file, c
 }
 
 AuditLog::AuditLog(std::string name, FileDescriptor file, const Limits& limits)
-    : name_(std::move(name)), limits_(limits), file_(std::move(file)), thread_([this] { Run(); }) {}
+    : name_(std::move(name)),
+      limits_(limits),
+      file_(std::move(file)),
+      thread_(StartThread("penstock-audit", [this] { Run(); })) {}
 
 AuditLog::~AuditLog() {
   {

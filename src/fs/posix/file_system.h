@@ -56,10 +56,12 @@ struct Options {
 // callers, but checks what each caller may do (CallerRights). What such callers create belongs to the server's user,
 // and the creator counts as the owner for as long as CreatorMark says.
 //
-// Opening raises the process's limit of open files as far as it may (OpenObjects::MaxDescriptors). Two more settings
-// are left to the host process, which makes them before the first call:
-//   umask(0): a client asks for exactly the mode that a new file gets, and the mask would take bits from it;
-//   DropResourceOverride() (identity.h), in a process of root: else callers may exceed quotas and limits.
+// The process's umask has no effect on what clients create: a client asks for exactly the mode that a new file gets.
+// The host makes two settings before the first call:
+//   DropResourceOverride() (identity.h) on the threads of the pool, in a process of root: else callers may exceed
+//   quotas
+//     and limits. It is made for Workers::ThreadSettings::begin;
+//   the limit of open files, which bounds the descriptors that the file systems keep: RaiseDescriptorLimit().
 class FileSystem final : public fs::FileSystem {
  public:
   // `pool` runs calls that may block. It outlives the file system.

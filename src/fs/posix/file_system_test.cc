@@ -6,6 +6,7 @@
 #include <fcntl.h>
 #include <sqlite3.h>
 #include <sys/mount.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/xattr.h>
 #include <unistd.h>
@@ -49,6 +50,19 @@ const auto kPlaces = testing::Values(
     On("DiskWithoutCache", kDisk, Reluctant()));
 
 // --- Properties of served directories only
+
+TEST_P(PosixTest, GivesNewObjectsTheirModesWhateverTheUmaskOfTheProcess) {
+  const mode_t before = ::umask(0177);
+  const Handle file = Make(root_, "file", 0666), directory = MakeDirectory(root_, "directory", 01777);
+  NewAttributes attributes;
+  attributes.mode = 0622;
+  const auto pipe = Await(fs().MakeNode(caller_, root_, "pipe", {.type = FileType::kFifo, .device = {}}, attributes));
+  ::umask(before);
+  ASSERT_TRUE(pipe.result);
+  EXPECT_EQ(pipe.result->attributes.mode, 0622u);
+  EXPECT_EQ(Stat(file).mode, 0666u);
+  EXPECT_EQ(Stat(directory).mode, 01777u);
+}
 
 TEST_P(PosixTest, CommittedFileCanBeExecuted) {
   const Handle file = Make(root_, "script", 0755);

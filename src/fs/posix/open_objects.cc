@@ -37,7 +37,7 @@ OpenObjects::~OpenObjects() {
 
 size_t OpenObjects::MaxDescriptors(size_t others) {
   constexpr size_t kAtMost = 192 << 10;
-  const size_t all = RaiseDescriptorLimit();
+  const size_t all = DescriptorLimit();
   const size_t used_otherwise = std::min(others + kOtherDescriptors, all / 2);
   return std::min(all - used_otherwise, kAtMost);
 }

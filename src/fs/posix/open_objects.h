@@ -29,7 +29,7 @@ class OpenObjects final : public OpenFiles {
   ~OpenObjects() override;
 
   // The number of descriptors that the process may open, less `others` for connections and other uses, and at least
-  // half of it. Raises the process's limit as far as possible.
+  // half of it.
   static size_t MaxDescriptors(size_t others);
 
   size_t max_descriptors() const { return max_descriptors_; }

@@ -35,8 +35,7 @@ struct ServedDirectoriesOptions {
 // One thread at a time.
 class ServedDirectories {
  public:
-  // `pool` outlives all file systems. Raises the process's limit of open files as far as it may. See FileSystem for two
-  // settings of the process that the host must make.
+  // `pool` outlives all file systems. See FileSystem for two settings that the host must make.
   ServedDirectories(Workers& pool, const ServedDirectoriesOptions& options);
 
   // Opens all directories, or returns the first error, for the operator. A file system of earlier calls that still

@@ -39,15 +39,17 @@ std::unexpected<SetupError> Failure(fmt::format_string<Arguments...> format, Arg
 SetupResult<FileDescriptor> OpenRoot(const stdfs::path& root) {
   FileDescriptor fd(::open(root.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
   if (fd) return fd;
-  switch (errno) {
+  const int error = errno;
+  const auto fail = [&](std::string message) { return std::unexpected(SetupError{std::move(message), error}); };
+  switch (error) {
     case ENOENT:
-      return Failure("no such directory: {}", root.string());
+      return fail(fmt::format("no such directory: {}", root.string()));
     case ENOTDIR:
-      return Failure("not a directory: {}", root.string());
+      return fail(fmt::format("not a directory: {}", root.string()));
     case EACCES:
-      return Failure("no permission to read the directory {}", root.string());
+      return fail(fmt::format("no permission to read the directory {}", root.string()));
     default:
-      return Failure("cannot open the directory {}: {}", root.string(), DescribeErrno(errno));
+      return fail(fmt::format("cannot open the directory {}: {}", root.string(), DescribeErrno(error)));
   }
 }
 

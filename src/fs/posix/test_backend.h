@@ -2,7 +2,6 @@
 #pragma once
 
 #include <gtest/gtest.h>
-#include <sys/stat.h>
 
 #include <asio/executor_work_guard.hpp>
 #include <asio/io_context.hpp>
@@ -10,6 +9,7 @@
 #include <memory>
 #include <string>
 
+#include "base/descriptor_limit.h"
 #include "base/loop.h"
 #include "base/workers.h"
 #include "fs/posix/file_system.h"
@@ -43,7 +43,7 @@ class PosixBackend : public suite::Backend {
  public:
   PosixBackend(const std::filesystem::path& where, Options options, size_t threads = 2)
       : scratch_(where), options_(std::move(options)), pool_(threads) {
-    ::umask(0);  // see FileSystem
+    RaiseDescriptorLimit();
     options_.state_directory = scratch_.state();
     Start();
   }

@@ -243,9 +243,9 @@ class Tree {
   // Sets owner, mode and times, as far as the kernel allows it to the caller.
   Result<void> Set(const Credentials& caller, int fd, FileType type, const NewAttributes& values) const;
   // Sets the attributes that the object could not be created with, and `set_id` in its mode. Removes the object if that
-  // fails.
+  // fails. `mode` is the mode that it was to be created with, zero for a symbolic link.
   Result<Node> FinishNew(const Credentials& caller, Object& directory, const std::string& name, NewAttributes rest,
-                         uint32_t set_id, Touches& touches);
+                         uint32_t mode, uint32_t set_id, Touches& touches);
   Result<Node> CreateFile(const Credentials& caller, Object& directory, const std::string& name, const CreateHow& how,
                           Touches& touches);
   // Adds a new object to `touches` if attributes of its own were set.
@@ -256,6 +256,8 @@ class Tree {
                          Touches& touches);
   // The mode to create a new object with, if the client asked for `mode`.
   static uint32_t FirstMode(const Object& directory, uint32_t mode, uint32_t umask);
+  // Gives a new object the bits of `wanted` that the process's umask has taken from its `mode`, and returns them.
+  static uint32_t UndoProcessUmask(const Object& directory, int object, uint32_t mode, uint32_t wanted);
   Result<Node> NodeOfEntry(const Object& directory, const Stat& stat, std::string_view name);
   // Returns false if both names lead to the same object, so that nothing was renamed.
   Result<bool> RenameEntry(const Credentials& caller, Object& from, const std::string& from_name, Object& to,

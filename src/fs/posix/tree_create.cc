@@ -43,6 +43,10 @@ bool SetsAnything(const NewAttributes& values) {
   return values.mode || values.uid || values.gid || values.size.value_or(0) != 0 || SetsTimes(values);
 }
 
+bool HandsDownAcl(const Object& directory) {
+  return ::getxattr(ProcPath(directory.fd()).c_str(), kDefaultAcl, nullptr, 0) > 0;
+}
+
 mode_t FormatOf(FileType type) {
   switch (type) {
     case FileType::kBlock:
@@ -59,21 +63,27 @@ mode_t FormatOf(FileType type) {
 }  // namespace
 
 // RFC 8275 §4: if the directory has a default access control list, the kernel applies it instead of the client's umask.
-// Otherwise the umask is applied here, because the process has only one for all threads, which is zero.
+// Otherwise the umask is applied here, because the process has only one for all threads.
 uint32_t Tree::FirstMode(const Object& directory, uint32_t mode, uint32_t umask) {
-  if (umask == 0) return mode;
-  const bool hands_down = ::getxattr(ProcPath(directory.fd()).c_str(), kDefaultAcl, nullptr, 0) > 0;
-  return hands_down ? mode : mode & ~umask;
+  return umask == 0 || HandsDownAcl(directory) ? mode : mode & ~umask;
+}
+
+// The new object lacks bits until then, and keeps lacking them on a file system that does not store modes.
+uint32_t Tree::UndoProcessUmask(const Object& directory, int object, uint32_t mode, uint32_t wanted) {
+  const uint32_t taken = wanted & 0777 & ~mode;
+  if (taken == 0 || HandsDownAcl(directory)) return 0;
+  return ::chmod(ProcPath(object).c_str(), mode | taken) == 0 ? taken : 0;
 }
 
 // Attributes that are set after the creation belong to the new object: a sync of the directory does not store them on
 // every file system.
 Result<Node> Tree::FinishNew(const Credentials& caller, Object& directory, const std::string& name, NewAttributes rest,
-                             uint32_t set_id, Touches& touches) {
+                             uint32_t mode, uint32_t set_id, Touches& touches) {
   const auto finish = [&]() -> Result<Node> {
     PENSTOCK_TRY(const Found found, *Find(directory, name, Patience::kMayBlock));
     const Attributes& attributes = found.stat.attributes;
-    if (set_id != 0) rest.mode = attributes.mode | set_id;
+    const uint32_t given = UndoProcessUmask(directory, found.fd.get(), attributes.mode, mode);
+    if (set_id != 0) rest.mode = attributes.mode | given | set_id;
     PENSTOCK_CHECK(Set(caller, found.fd.get(), attributes.type, rest));
     PENSTOCK_TRY(const Node node, *FindNode(directory, name, Patience::kMayBlock));
     if (const ObjectRef object = objects_.Find(node.handle)) MarkCreator(caller, *object);
@@ -131,6 +141,9 @@ Result<Node> Tree::CreateFile(const Credentials& caller, Object& directory, cons
     if (*attributes.size > INT64_MAX) return give_up(Error::kFileTooBig);
     if (::ftruncate(file->get(), static_cast<off_t>(*attributes.size)) != 0) return give_up(FromErrno(errno));
   }
+  struct stat made_file{};
+  if (::fstat(file->get(), &made_file) != 0) return give_up(FromErrno(errno));
+  UndoProcessUmask(directory, file->get(), made_file.st_mode & 07777, mode);
   const NewAttributes rest = WithoutMode(attributes);
   if (const Result<void> set = Set(caller, file->get(), FileType::kRegular, rest); !set) return give_up(set.error());
   Result<Node> node = EnterNew(caller, directory, name, std::move(file));
@@ -198,13 +211,13 @@ Changed<Node> Tree::MakeDirectory(const Credentials& caller, const Handle& handl
     const std::string entry(name);
     PENSTOCK_CHECK(CheckMayCreate(caller, directory, entry));
     PENSTOCK_CHECK(CheckMayGive(caller, directory, attributes));
+    const uint32_t mode = FirstMode(directory, attributes.mode.value_or(kDirectoryMode) & 01777, attributes.umask);
     {
       const AsCaller as_caller(server_, caller);
-      const uint32_t mode = FirstMode(directory, attributes.mode.value_or(kDirectoryMode) & 01777, attributes.umask);
       if (::mkdirat(directory.fd(), entry.c_str(), mode) != 0) return LastError();
     }
     const uint32_t set_id = attributes.mode.value_or(0) & 06000;
-    return FinishNew(caller, directory, entry, WithoutMode(attributes), set_id, touches);
+    return FinishNew(caller, directory, entry, WithoutMode(attributes), mode, set_id, touches);
   });
 }
 
@@ -220,7 +233,7 @@ Changed<Node> Tree::MakeSymlink(const Credentials& caller, const Handle& handle,
       const AsCaller as_caller(server_, caller);
       if (::symlinkat(std::string(target).c_str(), directory.fd(), entry.c_str()) != 0) return LastError();
     }
-    return FinishNew(caller, directory, entry, WithoutMode(attributes), 0, touches);
+    return FinishNew(caller, directory, entry, WithoutMode(attributes), 0, 0, touches);
   });
 }
 
@@ -237,13 +250,13 @@ Changed<Node> Tree::MakeNode(const Credentials& caller, const Handle& handle, st
     PENSTOCK_CHECK(CheckMayGive(caller, directory, attributes));
     PENSTOCK_CHECK(CheckMode(caller, type.type, attributes.mode));
     const uint32_t wanted = attributes.mode.value_or(kFileMode) & 07777;
-    const mode_t mode = FormatOf(type.type) | FirstMode(directory, wanted, attributes.umask);
+    const uint32_t mode = FirstMode(directory, wanted, attributes.umask);
     const dev_t number = device ? makedev(type.device.major, type.device.minor) : 0;
     {
       const AsCaller as_caller(server_, caller);
-      if (::mknodat(directory.fd(), entry.c_str(), mode, number) != 0) return LastError();
+      if (::mknodat(directory.fd(), entry.c_str(), FormatOf(type.type) | mode, number) != 0) return LastError();
     }
-    return FinishNew(caller, directory, entry, WithoutMode(attributes), 0, touches);
+    return FinishNew(caller, directory, entry, WithoutMode(attributes), mode, 0, touches);
   });
 }
 

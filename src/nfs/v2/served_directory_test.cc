@@ -1,5 +1,4 @@
 // NFSv2 over a directory of this machine, whose handles and cookies are those of its kernel.
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include <asio/executor_work_guard.hpp>
@@ -24,7 +23,6 @@ class ServedDirectoryTest : public testing::Test {
     scratch_ = ::mkdtemp(name.data());
     std::filesystem::create_directory(scratch_ / "export");
     std::filesystem::create_directory(scratch_ / "state");
-    ::umask(0);  // required of a process that serves directories (fs/posix/file_system.h)
     Start();
     if (!root) GTEST_SKIP() << "the file handles of " << scratch_ << " have more than 27 octets";
   }

@@ -1,6 +1,5 @@
 // NFSv3 over a directory of this machine, for behaviour that a file system in memory does not have. Its calls wait for
 // a thread pool, its data stays in files, and its handles outlive the server.
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include <asio/executor_work_guard.hpp>
@@ -24,7 +23,6 @@ class ServedDirectoryTest : public testing::Test {
     scratch_ = ::mkdtemp(name.data());
     std::filesystem::create_directory(scratch_ / "export");
     std::filesystem::create_directory(scratch_ / "state");
-    ::umask(0);  // required of a process that serves directories (fs/posix/file_system.h)
     Start();
     root = server->RootOf("/");
   }

@@ -6,7 +6,6 @@
 #include <algorithm>
 #include <asio/ip/tcp.hpp>
 #include <cerrno>
-#include <csignal>
 #include <stop_token>
 #include <system_error>
 
@@ -19,11 +18,6 @@ namespace penstock::rdma::iwarp {
 namespace {
 
 using asio::ip::tcp;
-
-void IgnoreSigpipe() {
-  struct sigaction action{};
-  if (::sigaction(SIGPIPE, nullptr, &action) == 0 && action.sa_handler == SIG_DFL) ::signal(SIGPIPE, SIG_IGN);
-}
 
 // One attempt to connect. Sets `closed_unanswered` if the peer has closed without an MPA reply.
 Task<ConnectResult> Attempt(std::shared_ptr<ProviderState> state, Address peer, MpaPreferences preferences,
@@ -57,14 +51,13 @@ Task<ConnectResult> ConnectTo(std::shared_ptr<ProviderState> state, Address peer
 }
 
 SetupError CannotListen(const Address& local, const asio::error_code& error) {
-  return {fmt::format("cannot listen on {}:{}: {}", local.address().to_string(), local.port(), error.message())};
+  return {fmt::format("cannot listen on {}:{}: {}", local.address().to_string(), local.port(), error.message()),
+          error.value()};
 }
 
 }  // namespace
 
-Provider::Provider(Loop& loop, const Options& options) : state_(std::make_shared<ProviderState>(loop, options)) {
-  IgnoreSigpipe();
-}
+Provider::Provider(Loop& loop, const Options& options) : state_(std::make_shared<ProviderState>(loop, options)) {}
 
 Provider::~Provider() {
   state_->gone = true;

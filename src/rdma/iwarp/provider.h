@@ -12,8 +12,7 @@ namespace penstock::rdma::iwarp {
 
 struct ProviderState;
 
-// `loop` must outlive the provider and its endpoints. The provider ignores SIGPIPE for the process if its action is
-// still the default, because sendfile() has no flag against this signal.
+// `loop` must outlive the provider and its endpoints.
 class Provider : public rdma::Provider {
  public:
   explicit Provider(Loop& loop, const Options& options = {});

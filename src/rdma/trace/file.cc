@@ -11,6 +11,7 @@
 #include "base/file_io.h"
 #include "base/log.h"
 #include "base/result.h"
+#include "base/thread.h"
 #include "rdma/trace/pcapng.h"
 
 namespace penstock::rdma::trace {
@@ -45,7 +46,7 @@ File::File(FileDescriptor file, std::filesystem::path path, Duration epoch, Opti
   AppendSectionHeader(queue_, "penstock");
   AppendInterface(queue_, "rdma", kOrigin);
   assert(queue_.size() < kReserve / 2);
-  thread_ = std::thread([this] { Run(); });
+  thread_ = StartThread("penstock-trace", [this] { Run(); });
 }
 
 File::~File() { Finish(); }

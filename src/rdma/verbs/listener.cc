@@ -33,8 +33,10 @@ class SharedListener {
     if (!listening->channel_) return std::unexpected(NoConnectionManager(errno));
     SetNonBlocking(listening->channel_->fd);
     if (!listening->Listen(local)) {
+      const int error = errno;
       return std::unexpected(SetupError{fmt::format("cannot listen on {}:{} for RDMA: {}", local.address().to_string(),
-                                                    local.port(), DescribeErrno(errno))});
+                                                    local.port(), DescribeErrno(error)),
+                                        error});
     }
     listening->local_ = AddressOf(::rdma_get_local_addr(listening->id_));
     if (local.address().is_unspecified()) listening->local_.address(local.address());

@@ -2,12 +2,12 @@
 
 #include <linux/netlink.h>
 #include <poll.h>
-#include <pthread.h>
 #include <sys/eventfd.h>
 #include <sys/socket.h>
 
 #include <cerrno>
-#include <csignal>
+
+#include "base/thread.h"
 
 namespace penstock::rdma::verbs {
 namespace {
@@ -36,12 +36,7 @@ std::string_view RemovedDevice(std::string_view announcement) {
 RemovalWatch::RemovalWatch(std::function<void(std::string_view)> on_removed)
     : on_removed_(std::move(on_removed)), announcements_(OpenAnnouncements()), ended_(::eventfd(0, EFD_CLOEXEC)) {
   if (!announcements_ || !ended_) return;
-  // Other threads handle signals, so block all signals in this one.
-  sigset_t all, before;
-  ::sigfillset(&all);
-  ::pthread_sigmask(SIG_SETMASK, &all, &before);
-  thread_ = std::thread([this] { Run(); });
-  ::pthread_sigmask(SIG_SETMASK, &before, nullptr);
+  thread_ = StartThread("penstock-verbs", [this] { Run(); });
 }
 
 RemovalWatch::~RemovalWatch() {

@@ -110,7 +110,8 @@ void ClientContext::Stop() {
 
 TokenMaker::Place ClientContext::PlaceOfToken() {
   std::shared_ptr<Workers>& threads = parts_.token_threads;
-  if (parts_.place.loop && !threads) threads = std::make_shared<Workers>(1, Workers::AtEnd::kLeave);
+  if (parts_.place.loop && !threads)
+    threads = std::make_shared<Workers>(1, Workers::AtEnd::kLeave, Workers::ThreadSettings{.name = "penstock-gss"});
   return {.timers = parts_.timers, .loop = parts_.place.loop, .threads = threads, .client = parts_.place.client};
 }
 

@@ -28,7 +28,7 @@ std::unexpected<SetupError> Failure(const SocketAddress& endpoint, int error) {
                                     DescribeErrno(error));
   if (error == EADDRINUSE) message += "; is another server running there?";
   if (error == EACCES) message += "; ports below 1024 need root or CAP_NET_BIND_SERVICE";
-  return std::unexpected(SetupError{std::move(message)});
+  return std::unexpected(SetupError{std::move(message), error});
 }
 
 }  // namespace

@@ -30,7 +30,7 @@ SetupError Failure(const SocketAddress& endpoint, int error) {
                                     endpoint.port(), DescribeErrno(error));
   if (error == EADDRINUSE) message += "; is another server running there?";
   if (error == EACCES) message += "; ports below 1024 need root or CAP_NET_BIND_SERVICE";
-  return SetupError{std::move(message)};
+  return SetupError{std::move(message), error};
 }
 
 // Reads the destination of a received datagram. Returns false if no single host is meant.

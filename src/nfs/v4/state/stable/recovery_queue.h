@@ -32,7 +32,7 @@ class RecoveryQueue {
   Task<bool> Run(Loop* loop, std::function<bool(RecoveryStore&)> change);
 
   std::unique_ptr<RecoveryStore> store_;  // used by the one thread of pool_
-  Workers pool_{1};
+  Workers pool_{1, Workers::AtEnd::kWait, {.name = "penstock-state"}};
 };
 
 }  // namespace penstock::nfs::v4
