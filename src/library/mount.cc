@@ -6,6 +6,7 @@
 #include <chrono>
 #include <utility>
 
+#include "base/cancellation.h"
 #include "base/result.h"
 #include "client/call_security.h"
 #include "client/transport_security.h"
@@ -92,7 +93,11 @@ Task<Outcome> Open(Operation& operation, std::unique_ptr<penstock_mount> mount, 
   Loop& loop = mount->place.loop();
   mount->provider = mount->runtime.MakeProvider(loop, url.crc);
   options.provider = mount->provider.get();
+  Cancellation cancellation;
+  options.cancellation = &cancellation;
+  operation.OnAbandon([&] { cancellation.Cancel(); });
   auto opened = co_await client::Mount::Open(loop, mount->runtime.workers(), url, options);
+  operation.OnAbandon({});
   if (!opened) {
     co_await Sleep(loop, Duration::zero());
     co_return std::unexpected(std::move(opened).error());

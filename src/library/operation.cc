@@ -29,6 +29,8 @@ int64_t Operation::Perform(const std::shared_ptr<Operation>& operation) {
   const bool blocks = !operation->done_;
   if (blocks && place.RunsHere()) return Fail(EDEADLK, "a penstock_done function must not wait for an operation");
   operation->Count();
+  std::optional<log::ThreadLoggerScope> scope;
+  if (place.driven()) scope.emplace(place.logger());
   if (place.IsHere()) {
     operation->starting_ = true;
     operation->Begin();
@@ -141,6 +143,7 @@ void Operation::Abandon(int number, const char* text) {
   OneShot<>* const waits = waits_;
   Deliver(-number, text);
   if (waits && waits == waits_) waits->Set();
+  if (const auto end = std::exchange(on_abandon_, {})) end();
 }
 
 void Operation::Deliver(int64_t result, std::string text) {

@@ -8,6 +8,7 @@
 
 #include <condition_variable>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -56,6 +57,9 @@ class Operation : public std::enable_shared_from_this<Operation> {
   // Whether the operation may become abandoned: then RPCs must not use memory of the host.
   bool may_be_abandoned() const { return cancellations_ || limit_; }
 
+  // Has this function called when the operation becomes abandoned, so that the work ends soon.
+  void OnAbandon(std::function<void()> function) { on_abandon_ = std::move(function); }
+
   // Ends the operation for the host, with -ECANCELED. Any thread, while the operation is in a Cancellations.
   void PostCancel();
 
@@ -84,6 +88,7 @@ class Operation : public std::enable_shared_from_this<Operation> {
 
   std::optional<Cancellations::Place> in_cancellations_;
   std::unique_ptr<Timer> timer_;
+  std::function<void()> on_abandon_;
   OneShot<>* waits_ = nullptr;  // for other works
   std::optional<std::list<OneShot<>*>::iterator> in_waiting_;
   bool starting_ = false;   // in the function of the C API

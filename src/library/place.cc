@@ -1,9 +1,8 @@
 #include "library/place.h"
 
-#include <pthread.h>
-
-#include <csignal>
 #include <utility>
+
+#include "base/thread.h"
 
 namespace penstock::library {
 namespace {
@@ -11,36 +10,19 @@ namespace {
 // The runtime whose loop this thread runs.
 thread_local const void* runtime_of_thread = nullptr;
 
-// Threads that are made meanwhile block all signals: the handlers of the host run on its own threads.
-class BlockedSignals {
- public:
-  BlockedSignals() {
-    sigset_t all;
-    sigfillset(&all);
-    ::pthread_sigmask(SIG_SETMASK, &all, &before_);
-  }
-  ~BlockedSignals() { ::pthread_sigmask(SIG_SETMASK, &before_, nullptr); }
-  BlockedSignals(const BlockedSignals&) = delete;
-  BlockedSignals& operator=(const BlockedSignals&) = delete;
-
- private:
-  sigset_t before_;
-};
-
 }  // namespace
 
-Place::Place(const void* runtime, bool is_driven, std::function<void()> begin) : runtime_(runtime) {
+Place::Place(const void* runtime, bool is_driven, std::shared_ptr<log::Logger> logger)
+    : runtime_(runtime), logger_(std::move(logger)) {
   if (is_driven) {
     driven_.emplace(loop_);
     return;
   }
-  const BlockedSignals blocked;
-  thread_ = std::thread([this, begin = std::move(begin)] {
-    ::pthread_setname_np(::pthread_self(), "penstock-loop");
+  const auto run = [this] {
     runtime_of_thread = runtime_;
-    begin();
     loop_.Run();
-  });
+  };
+  thread_ = StartThread("penstock-loop", run, logger_);
 }
 
 Place::~Place() {
@@ -49,6 +31,7 @@ Place::~Place() {
   if (thread_.joinable()) {
     thread_.join();
   } else {
+    const log::ThreadLoggerScope scope(logger_);
     loop_.Run();
   }
 }

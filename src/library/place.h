@@ -3,11 +3,12 @@
 
 #include <atomic>
 #include <cstdint>
-#include <functional>
+#include <memory>
 #include <optional>
 #include <thread>
 
 #include "base/driven_loop.h"
+#include "base/log.h"
 #include "base/loop.h"
 #include "library/activity.h"
 
@@ -15,9 +16,9 @@ namespace penstock::library {
 
 class Place {
  public:
-  // Throws std::system_error if the system has no threads or descriptors left. A thread of its own calls `begin` first.
-  // `runtime` tells the places of one runtime from others.
-  Place(const void* runtime, bool is_driven, std::function<void()> begin);
+  // Throws std::system_error if the system has no threads or descriptors left. `runtime` tells the places of one runtime
+  // from others. `logger` gets the messages.
+  Place(const void* runtime, bool is_driven, std::shared_ptr<log::Logger> logger);
   // Blocks until the works of `activity` have ended, and nothing is left to do on the loop.
   ~Place();
 
@@ -25,6 +26,8 @@ class Place {
   // Null if the loop has a thread of its own.
   DrivenLoop* driven() { return driven_ ? &*driven_ : nullptr; }
   const DrivenLoop* driven() const { return driven_ ? &*driven_ : nullptr; }
+
+  const std::shared_ptr<log::Logger>& logger() const { return logger_; }
 
   // Whether this thread runs a loop of the same runtime, so that it must not wait for one.
   bool RunsHere() const;
@@ -44,6 +47,7 @@ class Place {
   Task<void> FinishAfterWorks();
 
   const void* const runtime_;
+  const std::shared_ptr<log::Logger> logger_;
   Loop loop_;
   std::optional<DrivenLoop> driven_;
   std::thread thread_;

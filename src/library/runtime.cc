@@ -13,13 +13,31 @@
 using namespace penstock;           // NOLINT: the functions of the C API are in no namespace
 using namespace penstock::library;  // NOLINT
 
+namespace penstock::library {
+namespace {
+
+std::shared_ptr<log::Logger> LoggerOf(const penstock_runtime_options& options) {
+  log::Sink sink;
+  if (options.log) {
+    sink = [log = options.log, context = options.log_context](const log::Record& record) {
+      // The names of modules are literals, which end in a NUL.
+      log(context, static_cast<penstock_log_level>(record.level), record.module.data(),
+          std::string(record.message).c_str());
+    };
+  }
+  return std::make_shared<log::Logger>(std::move(sink), static_cast<log::Level>(options.log_level));
+}
+
+}  // namespace
+}  // namespace penstock::library
+
 penstock_runtime::penstock_runtime(Options options)
     : options_(std::move(options)),
       registry_(std::make_shared<rdma::verbs::Registry>()),
       workers_(options_.blocking_threads) {
   const bool is_driven = options_.threads == 0;
   for (unsigned i = 0; i < std::max(options_.threads, 1u); ++i) {
-    places_.push_back(std::make_unique<Place>(this, is_driven, [] {}));
+    places_.push_back(std::make_unique<Place>(this, is_driven, options_.logger));
   }
 }
 
@@ -69,9 +87,14 @@ int penstock_runtime_new(const penstock_runtime_options* options, penstock_runti
     const std::optional<rdma::Kind> kind = rdma::ParseKind(given.rdma ? given.rdma : "auto");
     if (!kind) return Fail(EINVAL, "rdma: must be auto, verbs or iwarp");
     taken.rdma = {.kind = *kind, .device = given.rdma_device ? given.rdma_device : ""};
+    if (given.log_level < PENSTOCK_LOG_DEBUG || given.log_level > PENSTOCK_LOG_ERROR) {
+      return Fail(EINVAL, "log_level: must be one of penstock_log_level");
+    }
     if (*kind == rdma::Kind::kIwarp && !taken.rdma.device.empty()) {
       return Fail(EINVAL, "rdma_device: iwarp uses no device");
     }
+    taken.logger = LoggerOf(given);
+    const log::ThreadLoggerScope scope(taken.logger);
     *runtime = new penstock_runtime(std::move(taken));
     return 0;
   });
@@ -106,6 +129,7 @@ int penstock_runtime_dispatch(penstock_runtime* runtime, int timeout_ms) {
     if (!place) return Fail(EINVAL, "the runtime has threads of its own");
     DrivenLoop& driven = *place->driven();
     if (driven.running()) return Fail(EDEADLK, "penstock_runtime_dispatch() runs already");
+    const log::ThreadLoggerScope scope(place->logger());
     const uint64_t ended_before = place->ended;
     driven.RunReady();
     const TimePoint end = place->loop().Now() + std::chrono::milliseconds(std::max(timeout_ms, 0));

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "base/log.h"
 #include "base/workers.h"
 #include "library/fork_mark.h"
 #include "library/place.h"
@@ -19,8 +20,9 @@ struct penstock_runtime {
     unsigned threads = 1;
     unsigned blocking_threads = 16;
     penstock::rdma::Choice rdma{};
+    std::shared_ptr<penstock::log::Logger> logger;  // gets the messages
   };
-  // Throws std::system_error if the system has no threads or descriptors left.
+  // Throws std::system_error if the system has no threads or descriptors left. The calling thread logs to the logger.
   explicit penstock_runtime(Options options);
   ~penstock_runtime();
 
