@@ -8,14 +8,13 @@
 #include <string_view>
 #include <vector>
 
-#include "base/result.h"
-#include "fs/types.h"
+#include <penstock/penstock.h>
 
-namespace penstock::examples {
+namespace archive_server {
 
 // A file, a directory or another object of the archive. Nodes refer to each other by their index in Archive::nodes().
 struct Node {
-  fs::Attributes attributes;
+  penstock_attributes attributes = PENSTOCK_ATTRIBUTES_INIT;
   std::string content;  // of a regular file
   std::string target;   // of a symbolic link
   // The following are for directories.
@@ -27,9 +26,9 @@ class Archive {
  public:
   static constexpr size_t kRoot = 0;
 
-  // Reads a whole archive, compressed in any way that libarchive knows. The error is one line for the user: the file
-  // cannot be read, it is no tar archive, or the archive is damaged.
-  static SetupResult<Archive> Read(const std::string& path);
+  // Reads a whole archive, compressed in any way that libarchive knows. Throws std::runtime_error with one line for the
+  // user: the file cannot be read, it is no tar archive, or the archive is damaged.
+  static Archive Read(const std::string& path);
 
   // The first node is the root directory.
   const std::vector<Node>& nodes() const { return nodes_; }
@@ -41,7 +40,7 @@ class Archive {
   Archive() = default;
 
   std::vector<Node> nodes_;
-  uint64_t fingerprint_ = 0;
+  uint64_t fingerprint_ = 0xcbf29ce484222325;
 };
 
-}  // namespace penstock::examples
+}  // namespace archive_server

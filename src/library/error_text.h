@@ -25,7 +25,9 @@ auto Guarded(Body body) noexcept -> decltype(body()) {
   } catch (const std::bad_alloc&) {
     return Fail(ENOMEM);
   } catch (const std::system_error& why) {
-    return Fail(why.code().value() > 0 ? why.code().value() : EIO, why.what());
+    const bool is_errno =
+        why.code().category() == std::system_category() || why.code().category() == std::generic_category();
+    return Fail(is_errno && why.code().value() > 0 ? why.code().value() : EIO, why.what());
   } catch (const std::exception& why) {
     return Fail(EIO, why.what());
   }

@@ -1,4 +1,5 @@
 // NFSv2 over a directory of this machine, whose handles and cookies are those of its kernel.
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <asio/executor_work_guard.hpp>

@@ -1,5 +1,6 @@
 // NFSv3 over a directory of this machine, for behaviour that a file system in memory does not have. Its calls wait for
 // a thread pool, its data stays in files, and its handles outlive the server.
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <asio/executor_work_guard.hpp>
