@@ -61,7 +61,7 @@ class Listing {
       entry_.reset();
       if (penstock_listing_next(listing_, &entry) != 1) return;
       entry_.emplace(Entry{.name = entry.name});
-      if (entry.has_attributes) entry_->attributes = detail::FromC(entry.attributes);
+      if (entry.attributes) entry_->attributes = detail::FromC(*entry.attributes);
     }
 
     penstock_listing* listing_ = nullptr;

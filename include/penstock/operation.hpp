@@ -77,6 +77,7 @@ class OperationState {
     const int64_t number = Begin(&call);
     Result<T> result = Finish(number, number < 0 ? penstock_error_text() : nullptr);
     ReleaseCancellation();
+    runtime_->EndDispatch();
     return result;
   }
 
@@ -452,6 +453,7 @@ class Opened final : public Object {
     if (!handle || runtime()->is_copy()) return;
     if (!callback_runtime) {
       kClose(handle, nullptr);
+      runtime()->EndDispatch();
       return;
     }
     // A callback must not block.

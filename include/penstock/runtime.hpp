@@ -165,7 +165,24 @@ class RuntimeCore {
     if (is_last) Free();
   }
 
-  // The caller has a reference, and is in no callback of this runtime.
+  // The Runtime object is destroyed, while the caller has a reference.
+  void EndUse() noexcept {
+    if (callback_runtime != this) {
+      WaitForOperations();
+    } else if (is_driven()) {
+      has_to_wait_ = true;
+    }
+  }
+  // A function ends that may have called callbacks of a driven runtime. The caller has a reference.
+  void EndDispatch() noexcept {
+    if (has_to_wait_ && callback_runtime != this) {
+      has_to_wait_ = false;
+      WaitForOperations();
+    }
+  }
+
+ private:
+  // In no callback of this runtime.
   void WaitForOperations() noexcept {
     if (is_copy()) return;
     std::unique_lock lock(mutex_);
@@ -181,7 +198,6 @@ class RuntimeCore {
     }
   }
 
- private:
   explicit RuntimeCore(RuntimeOptions&& options) : options_(std::move(options)), process_(::getpid()) {}
   ~RuntimeCore() = default;
 
@@ -214,6 +230,8 @@ class RuntimeCore {
   const RuntimeOptions options_;
   const pid_t process_;
   penstock_runtime* handle_ = nullptr;
+  // In a driven runtime: a callback has destroyed the Runtime object, which waits when the callback has returned.
+  bool has_to_wait_ = false;
 
   std::mutex mutex_;  // guards the following members
   std::condition_variable idle_;
@@ -282,12 +300,13 @@ class Runtime {
   }
   /**
    * Blocks until all operations of the runtime have ended that are under way. In a runtime that the program drives, it
-   * calls their callbacks. In a callback of the runtime it does not block.
+   * calls their callbacks. In a callback of the runtime it does not block; if the program drives the runtime, the
+   * function that calls the callback blocks instead.
    *
    * If mounts, files or operations of the runtime are left, the runtime lives on until the last of them is destroyed.
    */
   ~Runtime() {
-    if (core_ && detail::callback_runtime != core_.get()) core_->WaitForOperations();
+    if (core_) core_->EndUse();
   }
 
   /**
@@ -317,6 +336,7 @@ class Runtime {
     const detail::RuntimeReference kept = core_;  // a callback may destroy or move this object
     const int ended = penstock_runtime_dispatch(kept->handle(), limit > INT_MAX ? -1 : static_cast<int>(limit));
     if (ended < 0) return detail::LastError(ended);
+    kept->EndDispatch();
     return static_cast<size_t>(ended);
   }
 

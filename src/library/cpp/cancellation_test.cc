@@ -70,7 +70,7 @@ TEST_P(CancellationTest, AStopCancelsAnOperationThatBlocks) {
   server.HoldReads(1);
   std::stop_source stop;
   std::thread other([&] {
-    EXPECT_TRUE(server.WaitForReads(1));
+    while (server.CountReads() == 0) std::this_thread::sleep_for(milliseconds(1));
     stop.request_stop();
   });
   EXPECT_EQ(NumberOf(file.Read(0, text).CancelledBy(stop.get_token()).Get()), ECANCELED);
@@ -84,7 +84,7 @@ TEST_P(CancellationTest, AStopCancelsAllOperationsWithItsToken) {
   for (int i = 0; i < 20; ++i) {
     reads.push_back(file.Read(0, text).CancelledBy(stop.get_token()).Within(seconds(kPatience)).Future());
   }
-  (void)TurnUntil([&] { return server.WaitForReads(1); });
+  EXPECT_TRUE(TurnUntil([&] { return server.CountReads() == 20; }));
   stop.request_stop();
   for (auto& each : reads) EXPECT_EQ(NumberOf(Await(std::move(each))), ECANCELED);
 }
@@ -97,6 +97,7 @@ TEST_P(CancellationTest, AStopCancelsAnOperationOfACoroutine) {
     co_return NumberOf(read);
   };
   std::future<int> number = Start(run(file, text, stop.get_token()));
+  EXPECT_TRUE(TurnUntil([&] { return server.CountReads() == 1; }));
   stop.request_stop();
   EXPECT_EQ(Await(std::move(number)), ECANCELED);
 }

@@ -160,7 +160,7 @@ TEST_P(LifetimeTest, CloseFailsWhileOperationsAreUnderWay) {
   std::future<Result<size_t>> read = file->Read(0, text).Future();
   EXPECT_EQ(NumberOf(mount->Close().Get()), EBUSY);
   EXPECT_FALSE(mount->is_open());
-  EXPECT_EQ(NumberOf(file->Close().Future().get()), EBUSY);
+  EXPECT_EQ(NumberOf(file->Close().Get()), EBUSY);
   server.ReleaseReads();
   // Everything is closed when the operation has ended.
   runtime.reset();

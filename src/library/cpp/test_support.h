@@ -13,7 +13,7 @@
 #include <thread>
 #include <utility>
 
-#include "library/cpp/loopback_server.h"
+#include "library/cpp/loopback_test_support.h"
 #include "penstock/penstock.hpp"
 
 namespace penstock_test {

@@ -1,6 +1,5 @@
-#include "library/cpp/loopback_server.h"
+#include "library/cpp/loopback_test_support.h"
 
-#include <chrono>
 #include <functional>
 #include <future>
 #include <memory>
@@ -97,13 +96,6 @@ std::string LoopbackServer::Url(std::string_view version) const {
 void LoopbackServer::HoldReads(size_t count) { thread_->Hold(count); }
 void LoopbackServer::ReleaseReads() { thread_->Release(); }
 
-bool LoopbackServer::WaitForReads(size_t count) const {
-  const auto limit = std::chrono::steady_clock::now() + std::chrono::seconds(kPatience);
-  while (thread_->CountReads() < count) {
-    if (std::chrono::steady_clock::now() > limit) return false;
-    std::this_thread::sleep_for(std::chrono::milliseconds(1));
-  }
-  return true;
-}
+size_t LoopbackServer::CountReads() const { return thread_->CountReads(); }
 
 }  // namespace penstock_test

@@ -27,8 +27,8 @@ class LoopbackServer {
   // Executes the next `count` READs of version 4, and sends their replies after ReleaseReads().
   void HoldReads(size_t count);
   void ReleaseReads();
-  // Blocks until so many READs of version 4 have arrived since the start. Returns false after kPatience.
-  bool WaitForReads(size_t count) const;
+  // Returns how many READs of version 4 have arrived since the start.
+  size_t CountReads() const;
 
  private:
   class Thread;
