@@ -1,6 +1,8 @@
 // Objects that are destroyed in any order.
 #include <fcntl.h>
 #include <gtest/gtest.h>
+#include <netinet/in.h>
+#include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -13,6 +15,7 @@
 #include <vector>
 
 #include "library/cpp/test_support.h"
+#include "penstock/penstock.h"
 #include "penstock/penstock.hpp"
 
 namespace penstock_test {
@@ -258,6 +261,30 @@ TEST_P(LifetimeTest, AResultThatNobodyWantsIsClosed) {
   mount->OpenFile("file", O_RDWR).Then([](const Result<File>& opened) { EXPECT_TRUE(opened); });
   (void)mount->OpenFile("file", O_RDWR).Future();
   (void)Mount::Open(*runtime, server.Url()).Future();
+}
+
+// The work of a mount that was cancelled may go on until the server answers. It must not keep the runtime.
+TEST_P(LifetimeTest, AMountThatWasCancelledDoesNotKeepItsRuntime) {
+  const int silent = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  sockaddr_in address{};
+  address.sin_family = AF_INET;
+  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  socklen_t size = sizeof(address);
+  ASSERT_EQ(::bind(silent, reinterpret_cast<sockaddr*>(&address), size), 0);
+  ASSERT_EQ(::listen(silent, 5), 0);
+  ASSERT_EQ(::getsockname(silent, reinterpret_cast<sockaddr*>(&address), &size), 0);
+  const std::string url = "nfs://127.0.0.1:" + std::to_string(ntohs(address.sin_port)) + "/?noresvport";
+
+  penstock_runtime_options options = PENSTOCK_RUNTIME_OPTIONS_INIT;
+  options.threads = GetParam();
+  penstock_runtime* own = nullptr;
+  ASSERT_EQ(penstock_runtime_new(&options, &own), 0);
+  penstock_call call = PENSTOCK_CALL_INIT;
+  call.timeout_ms = 50;
+  penstock_mount* opened = nullptr;
+  EXPECT_EQ(penstock_mount_open(own, url.c_str(), nullptr, &opened, &call), -ETIMEDOUT);
+  EXPECT_EQ(penstock_runtime_free(own), 0);
+  ::close(silent);
 }
 
 TEST_P(LifetimeTest, AChildLeavesTheObjectsOfItsParentAlone) {

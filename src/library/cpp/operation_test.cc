@@ -257,7 +257,7 @@ TEST(RuntimeTest, GivesItsMessagesToAFunction) {
                         .value();
   {
     const LoopbackServer server;
-    Mount mount = Mount::Open(runtime, server.Url()).Get().value();
+    Mount mount = Mount::Open(runtime, server.Url("3")).Get().value();
     mount.Close().Get().value();
   }
   EXPECT_GT(messages, 0);
