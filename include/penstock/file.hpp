@@ -17,6 +17,9 @@
 #include <utility>
 
 #include "penstock/attributes.hpp"
+#include "penstock/detail/opened.hpp"
+#include "penstock/detail/operation_state.hpp"
+#include "penstock/detail/runtime_core.hpp"
 #include "penstock/operation.hpp"
 #include "penstock/penstock.h"
 

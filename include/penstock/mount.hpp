@@ -20,6 +20,9 @@
 #include <vector>
 
 #include "penstock/attributes.hpp"
+#include "penstock/detail/opened.hpp"
+#include "penstock/detail/operation_state.hpp"
+#include "penstock/detail/runtime_core.hpp"
 #include "penstock/file.hpp"
 #include "penstock/listing.hpp"
 #include "penstock/operation.hpp"

@@ -20,6 +20,8 @@
 #include "penstock/operation.hpp"
 #include "penstock/result.hpp"
 #include "penstock/runtime.hpp"
+#include "penstock/runtime_options.hpp"
 #include "penstock/task.hpp"
+#include "penstock/when_all.hpp"
 
 #endif
