@@ -23,27 +23,32 @@
 
 namespace {
 
-// How long the server may take for the answer to one read.
-constexpr std::chrono::seconds kTimeLimit(5);
+// How long the server may take for the answer to one read, and for closing something.
+constexpr std::chrono::seconds kReadLimit(5);
+constexpr std::chrono::seconds kCloseLimit(1);
 
-// Reads a file in pieces, and returns its size. A failure of any step is the result.
-penstock::Task<penstock::Result<uint64_t>> ReadAll(const penstock::Mount& mount, std::string name,
-                                                   std::stop_token stop) {
-  penstock::Result<penstock::File> file = co_await mount.OpenFile(name, O_RDONLY).Within(kTimeLimit).CancelledBy(stop);
-  if (!file) co_return file.error();
-
+// Reads an open file in pieces, and returns its size.
+penstock::Task<penstock::Result<uint64_t>> ReadPieces(const penstock::File& file, std::stop_token stop) {
   // The buffer belongs to an operation while it is under way. The coroutine waits for that, so its variable will do.
   std::vector<std::byte> buffer(1 << 20);
   uint64_t size = 0;
   for (;;) {
-    const penstock::Result<size_t> count = co_await file->Read(size, buffer).Within(kTimeLimit).CancelledBy(stop);
+    const penstock::Result<size_t> count = co_await file.Read(size, buffer).Within(kReadLimit).CancelledBy(stop);
     if (!count) co_return count.error();
     size += *count;
-    if (*count < buffer.size()) break;  // the end of the file
+    if (*count < buffer.size()) co_return size;  // the end of the file
   }
+}
 
-  const penstock::Result<> closed = co_await file->Close().Within(kTimeLimit);
-  if (!closed) co_return closed.error();
+// Returns the size of a file that it has read, or the failure of any step.
+penstock::Task<penstock::Result<uint64_t>> ReadAll(const penstock::Mount& mount, std::string name,
+                                                   std::stop_token stop) {
+  penstock::Result<penstock::File> file = co_await mount.OpenFile(name, O_RDONLY).Within(kReadLimit).CancelledBy(stop);
+  if (!file) co_return file.error();
+  const penstock::Result<uint64_t> size = co_await ReadPieces(*file, stop);
+  // Without this, the file would be closed when the variable is destroyed, but nobody would learn of a failure.
+  const penstock::Result<> closed = co_await file->Close().Within(kCloseLimit);
+  if (size && !closed) co_return closed.error();
   co_return size;
 }
 
@@ -83,7 +88,7 @@ int Run(const char* url, const std::vector<std::string>& names) {
     std::fprintf(stderr, "async_read: %s\n", runtime.error().message.c_str());
     return 2;
   }
-  const penstock::Result<penstock::Mount> mount =
+  penstock::Result<penstock::Mount> mount =
       penstock::Mount::Open(*runtime, url).Within(std::chrono::seconds(30)).CancelledBy(interruption.token()).Get();
   if (!mount) {
     std::fprintf(stderr, "async_read: %s\n", mount.error().message.c_str());
@@ -104,6 +109,8 @@ int Run(const char* url, const std::vector<std::string>& names) {
       status = 1;
     }
   }
+  const penstock::Result<> closed = mount->Close().Within(kCloseLimit).Get();
+  if (!closed) std::fprintf(stderr, "async_read: %s\n", closed.error().message.c_str());
   return status;
 }
 

@@ -50,9 +50,9 @@ struct LockConflict {
  * An open regular file, which Mount::OpenFile() makes. Any number of operations may be under way at the same time. They
  * keep the file open.
  *
- * The destructor closes the file when its last operation has ended. Before that, it makes what was written stable, and
- * blocks for that time, except in callbacks of a runtime. Errors are lost: to learn whether the data are stable, use
- * Close() or Sync().
+ * The destructor closes the file when its last operation has ended. Before that, it makes what was written stable. It
+ * blocks for that time, at most 10 seconds if the server does not answer, except in callbacks of a runtime. Errors are
+ * lost: to learn whether the data are stable, use Close() or Sync().
  */
 class File {
  public:

@@ -3,6 +3,7 @@
 #define PENSTOCK_DETAIL_OPENED_HPP
 
 #include <cerrno>
+#include <chrono>
 #include <cstdint>
 #include <initializer_list>
 #include <memory>
@@ -38,6 +39,9 @@ inline bool HasNul(std::initializer_list<std::string_view> texts) noexcept {
 }
 inline Error NulError() { return {EINVAL, "a text contains a NUL"}; }
 
+// The time limit of the operations of destructors that close mounts and files.
+inline constexpr std::chrono::milliseconds kCloseLimit = std::chrono::seconds(10);
+
 // An open mount or file of the C API. The last of its references closes it.
 template <class Handle, int (*kClose)(Handle*, const penstock_call*)>
 class Opened final : public Object {
@@ -47,18 +51,19 @@ class Opened final : public Object {
       : Object(std::move(runtime)), parent_(std::move(parent)) {}
   ~Opened() override {
     if (!handle || runtime()->is_copy()) return;
+    penstock_call call = PENSTOCK_CALL_INIT;
+    call.timeout_ms = kCloseLimit.count();
+    RuntimeCore* const core = runtime().get();
     if (!callback_runtime) {
-      kClose(handle, nullptr);
-      runtime()->EndDispatch();
+      kClose(handle, &call);
+      core->EndDispatch();
       return;
     }
     // A callback must not block.
     auto* const closing = new Closing{runtime(), std::move(parent_)};
-    RuntimeCore* const core = runtime().get();
-    core->BeginOperation();
-    penstock_call call = PENSTOCK_CALL_INIT;
     call.done = &Closing::Done;
     call.context = closing;
+    core->BeginOperation();
     if (kClose(handle, &call) < 0) {
       delete closing;
       core->EndOperation();
