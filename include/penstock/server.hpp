@@ -35,7 +35,7 @@
 #include "penstock/result.hpp"
 #include "penstock/server.h"
 
-namespace penstock {
+namespace penstock::inline v1 {
 
 namespace internal {
 
@@ -540,6 +540,6 @@ class Server {
   std::unique_ptr<penstock_server, Free> server_;
 };
 
-}  // namespace penstock
+}  // namespace penstock::inline v1
 
 #endif
