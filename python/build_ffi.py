@@ -24,9 +24,9 @@ OPERATION = os.path.join(HERE, "native", "operation.h")
 DECLARATIONS = """
 #define PENSTOCK_PY_WAITING ...
 #define PENSTOCK_PY_ENDED ...
-typedef struct penstock_py_handle penstock_py_handle;
-typedef struct penstock_py_queue penstock_py_queue;
-typedef struct penstock_py_log penstock_py_log;
+typedef struct penstock_py_handle { ...; } penstock_py_handle;
+typedef struct penstock_py_queue { ...; } penstock_py_queue;
+typedef struct penstock_py_log { ...; } penstock_py_log;
 typedef struct penstock_py_operation {
   int64_t result;
   char error[1024];
@@ -38,12 +38,9 @@ typedef struct penstock_py_message {
   char module[64];
   char text[1024];
 } penstock_py_message;
-penstock_py_handle *penstock_py_handle_new(void *object);
-void penstock_py_handle_free(penstock_py_handle *handle);
+void penstock_py_handle_begin(penstock_py_handle *handle, void *object);
 int penstock_py_handle_is_open(penstock_py_handle *handle);
 int penstock_py_handle_is_of_this_process(const penstock_py_handle *handle);
-penstock_py_queue *penstock_py_queue_new(void);
-void penstock_py_queue_free(penstock_py_queue *queue);
 penstock_py_operation *penstock_py_queue_take(penstock_py_queue *queue);
 penstock_py_operation *penstock_py_operation_new(penstock_py_queue *queue);
 void penstock_py_operation_free(penstock_py_operation *operation);
@@ -52,8 +49,7 @@ void penstock_py_abandon(penstock_py_operation *operation);
 void penstock_py_cancel(penstock_py_operation *operation);
 int penstock_py_take_progress(penstock_py_operation *operation, uint64_t *done, uint64_t *total);
 void penstock_py_progress(void *context, uint64_t done, uint64_t total);
-penstock_py_log *penstock_py_log_new(void);
-void penstock_py_log_free(penstock_py_log *log);
+void penstock_py_log_begin(penstock_py_log *log);
 int penstock_py_log_take(penstock_py_log *log, penstock_py_message *message, uint64_t *dropped);
 int penstock_py_log_wait(penstock_py_log *log);
 void penstock_py_log_end(penstock_py_log *log);

@@ -31,17 +31,13 @@ typedef struct penstock_py_handle {
   pid_t process;
 } penstock_py_handle;
 
-static penstock_py_handle *penstock_py_handle_new(void *object) {
-  penstock_py_handle *handle = (penstock_py_handle *)calloc(1, sizeof *handle);
-  if (handle == NULL) return NULL;
+// Handles, queues and logs are memory of Python, which is there until nothing refers to it. Memory that a finalizer frees
+// would not do: in a cycle, the garbage collector calls all finalizers, in any order, and those of others still use it.
+static void penstock_py_handle_begin(penstock_py_handle *handle, void *object) {
   pthread_mutex_init(&handle->mutex, NULL);
   handle->object = object;
   handle->process = getpid();
-  return handle;
 }
-
-// Frees the handle, not its object.
-static void penstock_py_handle_free(penstock_py_handle *handle) { free(handle); }
 
 static int penstock_py_handle_is_open(penstock_py_handle *handle) {
   if (handle->process != getpid()) return 0;
@@ -61,12 +57,6 @@ typedef struct penstock_py_operation penstock_py_operation;
 typedef struct penstock_py_queue {
   penstock_py_operation *first, *last;
 } penstock_py_queue;
-
-static penstock_py_queue *penstock_py_queue_new(void) {
-  return (penstock_py_queue *)calloc(1, sizeof(penstock_py_queue));
-}
-
-static void penstock_py_queue_free(penstock_py_queue *queue) { free(queue); }
 
 struct penstock_py_operation {
   penstock_call call;
@@ -101,9 +91,13 @@ static penstock_py_operation *penstock_py_operation_new(penstock_py_queue *queue
   return operation;
 }
 
-// Frees an operation that has ended. In the child of a fork() it does nothing.
+// Frees an operation. One that has not ended is left to the library, and so is that of a parent process.
 static void penstock_py_operation_free(penstock_py_operation *operation) {
   if (operation->process != getpid()) return;
+  pthread_mutex_lock(&operation->mutex);
+  int ended = operation->ended;
+  pthread_mutex_unlock(&operation->mutex);
+  if (!ended) return;
   penstock_cancellation_free(operation->call.cancellation);
   sem_destroy(&operation->changed);
   pthread_mutex_destroy(&operation->mutex);
@@ -282,15 +276,10 @@ typedef struct penstock_py_log {
   penstock_py_message messages[PENSTOCK_PY_MESSAGES];
 } penstock_py_log;
 
-static penstock_py_log *penstock_py_log_new(void) {
-  penstock_py_log *log = (penstock_py_log *)calloc(1, sizeof *log);
-  if (log == NULL) return NULL;
+static void penstock_py_log_begin(penstock_py_log *log) {
   pthread_mutex_init(&log->mutex, NULL);
   sem_init(&log->available, 0, 0);
-  return log;
 }
-
-static void penstock_py_log_free(penstock_py_log *log) { free(log); }
 
 static void penstock_py_log_put(void *context, penstock_log_level level, const char *module, const char *text) {
   penstock_py_log *log = (penstock_py_log *)context;

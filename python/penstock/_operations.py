@@ -158,16 +158,17 @@ def run(call, timeout=None, progress=None):
 
 
 class Handle:
-    """An object of the library. It is closed when nothing refers to it any more, after all objects that belong to it:
-    a file keeps its mount, and a mount its runtime. It refers to nothing that could refer to it, so that the garbage
-    collector never has to choose an order."""
+    """An object of the library. It is closed when nothing refers to it any more, and after the objects that belong to it: a
+    file keeps its mount, and a mount its runtime. Where the garbage collector finds them together, in a cycle, it may begin
+    with any of them. A mount that it finds before its files stays `forgotten` then; the last file closes it."""
 
-    __slots__ = ("native", "owner", "name", "__weakref__")
+    __slots__ = ("native", "owner", "name", "forgotten", "__weakref__")
     kind = "object"
 
     def __init__(self, pointer, owner, name):
-        self.owner, self.name = owner, name
-        self.native = ffi.gc(lib.penstock_py_handle_new(pointer), lib.penstock_py_handle_free)
+        self.owner, self.name, self.forgotten = owner, name, False
+        self.native = ffi.new("penstock_py_handle *")
+        lib.penstock_py_handle_begin(self.native, pointer)
 
     @property
     def is_open(self):
@@ -178,20 +179,33 @@ class Handle:
         return bool(lib.penstock_py_handle_is_of_this_process(self.native))
 
     def close(self, timeout):
+        """Closes the object. It is closed also if that fails, unless the errno is EBUSY."""
+        try:
+            self.free(timeout)
+        finally:
+            if self.owner is not None and self.owner.forgotten and not self.is_open:
+                self.owner.forget()
+
+    def free(self, timeout):
         raise NotImplementedError
 
-    def warn(self):
-        """Warns of an object that its owner has not closed. discard() makes objects without a name, which have no owner."""
-        if self.name is not None:
-            with contextlib.suppress(Exception):
-                warnings.warn(f"unclosed {self.kind} {self.name}", ResourceWarning, source=self, stacklevel=3)
-
-    def __del__(self):
-        if not hasattr(self, "native") or not self.is_open:
-            return
-        self.warn()
+    def forget(self):
+        """Closes the object, now or when nothing belongs to it any more."""
+        self.forgotten = True
         with contextlib.suppress(OSError):
             self.close(10)
+
+    def warn(self):
+        """Warns of an object that nobody has closed. The warning does not refer to the object: who keeps warnings would keep
+        the objects that it belongs to. discard() makes objects without a name, of which nobody is to be warned."""
+        if self.name is not None:
+            with contextlib.suppress(Exception):
+                warnings.warn(f"unclosed {self.kind} {self.name}", ResourceWarning, stacklevel=3)
+
+    def __del__(self):
+        if hasattr(self, "native") and self.is_open:
+            self.warn()
+            self.forget()
 
     def __reduce__(self):
         raise TypeError(f"cannot pickle a {self.kind}: it is a connection to a server")
@@ -201,16 +215,16 @@ class MountHandle(Handle):
     __slots__ = ()
     kind = "mount"
 
-    def close(self, timeout):
-        run(Call(lib.penstock_py_mount_close, self.native, names=(self.name,)), timeout)
+    def free(self, timeout):
+        run(Call(lib.penstock_py_mount_close, self.native, names=(self.name or "",)), timeout)
 
 
 class FileHandle(Handle):
     __slots__ = ()
     kind = "file"
 
-    def close(self, timeout):
-        run(Call(lib.penstock_py_close, self.native, names=(self.name,)), timeout)
+    def free(self, timeout):
+        run(Call(lib.penstock_py_close, self.native, names=(self.name or "",)), timeout)
 
 
 def discard(kind, pointer, owner):

@@ -42,11 +42,11 @@ class Runtime:
         """The parameters are those of penstock.Runtime. Only where an event loop runs."""
         self._loop = asyncio.get_running_loop()
         self._handle = make_handle(0, log or None, blocking_threads, rdma, rdma_device)
-        self._queue = ffi.gc(lib.penstock_py_queue_new(), lib.penstock_py_queue_free)
+        self._queue = ffi.new("penstock_py_queue *")
         self._waiting = {}  # operations that have not ended: (operation, call, future)
         self._progress = {}  # functions of some of them
         self._spare, self._next_id, self._is_shared = [], 1, False
-        self._late, self._closer, self._driving = collections.deque(), None, threading.Lock()
+        self._late, self._busy, self._closer, self._driving = collections.deque(), [], None, threading.Lock()
         self._descriptor = lib.penstock_py_runtime_fd(self._handle.native)
         if self._descriptor < 0:
             raise failure(self._descriptor, "")
@@ -78,9 +78,8 @@ class Runtime:
             except Exception as why:
                 future.set_exception(why)
 
-    def _start(self, call, limit, future):
+    def _start(self, call, limit, future, operation):
         """Starts an operation. It is in self._waiting until it has ended, together with the memory that it uses."""
-        operation = self._spare.pop() if self._spare else new_operation(self._queue)
         operation.id = self._next_id
         self._next_id += 1
         self._waiting[operation.id] = operation, call, future
@@ -92,14 +91,14 @@ class Runtime:
         if ended:  # it could not be started
             del self._waiting[operation.id]
             future.set_result(None)
-        return operation
 
     async def run(self, call, timeout=None, progress=None):
         """Runs an operation to its end and returns its value, or raises its error."""
         if asyncio.get_running_loop() is not self._loop:
             raise RuntimeError("the mount belongs to another event loop")
         future = self._loop.create_future()
-        operation = self._start(call, milliseconds(timeout), future)
+        operation = self._spare.pop() if self._spare else new_operation(self._queue)
+        self._start(call, milliseconds(timeout), future, operation)
         if progress is not None and operation.id in self._waiting:
             self._progress[operation.id] = progress
         try:
@@ -146,23 +145,38 @@ class Runtime:
             self._loop.call_soon_threadsafe(self._close_found)
         except RuntimeError:  # the loop is closed, so that no other thread uses the runtime
             with self._driving:
-                while self._late:
-                    self._drive(self._late.popleft(), 10)
+                for call in self._taken_late():
+                    self._drive(call, 10)
+            if self._handle.forgotten:
+                self._handle.forget()
+
+    def _taken_late(self):
+        """Yields the objects to close, and again those that were busy, because another one belonged to them."""
+        while self._late:
+            for _ in range(len(self._late)):
+                call = self._late.popleft()
+                yield call
+                if lib.penstock_py_handle_is_open(call.handle):
+                    self._busy.append(call)
+                else:
+                    self._late.extend(self._busy)
+                    self._busy.clear()
 
     def _close_found(self):
         if self._closer is None or self._closer.done():
             self._closer = self._loop.create_task(self._close_one_by_one())
 
     async def _close_one_by_one(self):
-        while self._late:
+        for call in self._taken_late():
             with contextlib.suppress(OSError):
-                await self.run(self._late.popleft(), 10)
+                await self.run(call, 10)
         self.release()
 
     def _drive(self, call, seconds):
         """Runs an operation without the loop. Nobody is told of a failure."""
         future, end = _Nobody(), time.monotonic() + seconds + 1
-        operation = self._start(call, milliseconds(seconds), future)
+        operation = new_operation(self._queue)  # the collector may have freed the spare ones already
+        self._start(call, milliseconds(seconds), future, operation)
         while operation.id in self._waiting and time.monotonic() < end:
             self.dispatch(100)
 
@@ -189,42 +203,22 @@ def shared_runtime():
     return runtime
 
 
-class _LateClose:
-    """Handles that the garbage collector closes through the loop. The owner of a mount's handle is the Runtime of this module."""
+class AsyncMountHandle(MountHandle):
+    """A mount that its loop closes, if the garbage collector finds it. It keeps the Runtime of this module."""
 
     __slots__ = ()
 
-    def _close_function(self):
-        raise NotImplementedError
-
-    def _runtime(self):
-        raise NotImplementedError
-
-    def __del__(self):
-        if not hasattr(self, "native") or not self.is_open:
-            return
-        self.warn()
-        self._runtime().close_late(Call(self._close_function(), self.native))
+    def forget(self):
+        self.owner.close_late(Call(lib.penstock_py_mount_close, self.native))
 
 
-class AsyncMountHandle(_LateClose, MountHandle):
+class AsyncFileHandle(FileHandle):
+    """A file that its loop closes, if the garbage collector finds it."""
+
     __slots__ = ()
 
-    def _close_function(self):
-        return lib.penstock_py_mount_close
-
-    def _runtime(self):
-        return self.owner
-
-
-class AsyncFileHandle(_LateClose, FileHandle):
-    __slots__ = ()
-
-    def _close_function(self):
-        return lib.penstock_py_close
-
-    def _runtime(self):
-        return self.owner.owner
+    def forget(self):
+        self.owner.owner.close_late(Call(lib.penstock_py_close, self.native))
 
 
 class _Connection:
@@ -379,6 +373,8 @@ class AsyncMount(Operations):
     async def makedirs(self, path, mode=0o755, *, exist_ok=False, timeout=DEFAULT):
         """Makes a directory and those that lead to it."""
         path = os.fspath(path)
+        if exist_ok and await self.is_dir(path, timeout=timeout):
+            return
         try:
             await self.mkdir(path, mode, timeout=timeout)
         except FileNotFoundError:
@@ -387,7 +383,7 @@ class AsyncMount(Operations):
                 raise
             await self.makedirs(parent, exist_ok=True, timeout=timeout)
             await self.makedirs(path, mode, exist_ok=exist_ok, timeout=timeout)
-        except OSError:
+        except FileExistsError:  # another client may have made it meanwhile
             if not exist_ok or not await self.is_dir(path, timeout=timeout):
                 raise
 

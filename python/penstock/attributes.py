@@ -21,6 +21,12 @@ _FORMATS = {
 }
 
 
+def seconds(nanoseconds):
+    """Returns a time as a float, rounded as os.stat() does."""
+    whole, rest = divmod(nanoseconds, 10**9)
+    return whole + 1e-9 * rest
+
+
 class Attributes:
     """The attributes of a file, with the names of os.stat_result, and what only NFS has: `change`, another value after
     every change of the file or its attributes; `owner` and `group` as the server names them. st_uid and st_gid are
@@ -43,15 +49,15 @@ class Attributes:
 
     @property
     def st_atime(self):
-        return self.st_atime_ns / 1e9
+        return seconds(self.st_atime_ns)
 
     @property
     def st_mtime(self):
-        return self.st_mtime_ns / 1e9
+        return seconds(self.st_mtime_ns)
 
     @property
     def st_ctime(self):
-        return self.st_ctime_ns / 1e9
+        return seconds(self.st_ctime_ns)
 
     def is_dir(self):
         return stat.S_ISDIR(self.st_mode)

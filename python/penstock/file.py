@@ -109,7 +109,7 @@ class File(io.RawIOBase):
 
     def __del__(self):
         if hasattr(self, "_handle") and self._handle.is_open:
-            warnings.warn(f"unclosed file {self!r}", ResourceWarning, source=self, stacklevel=2)
+            warnings.warn(f"unclosed file {self!r}", ResourceWarning, stacklevel=2)
         super().__del__()
 
     def __reduce__(self):

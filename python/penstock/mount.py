@@ -124,6 +124,8 @@ class Mount(Operations):
     def makedirs(self, path, mode=0o755, *, exist_ok=False, timeout=DEFAULT):
         """Makes a directory and those that lead to it."""
         path = os.fspath(path)
+        if exist_ok and self.is_dir(path, timeout=timeout):
+            return
         try:
             self.mkdir(path, mode, timeout=timeout)
         except FileNotFoundError:
@@ -132,7 +134,7 @@ class Mount(Operations):
                 raise
             self.makedirs(parent, exist_ok=True, timeout=timeout)
             self.makedirs(path, mode, exist_ok=exist_ok, timeout=timeout)
-        except OSError:  # FileExistsError, or for "/" another one
+        except FileExistsError:  # another client may have made it meanwhile
             if not exist_ok or not self.is_dir(path, timeout=timeout):
                 raise
 

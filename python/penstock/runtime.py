@@ -26,7 +26,8 @@ class _Log:
 
     def __init__(self, logger):
         self.logger = logger
-        self.native = ffi.gc(lib.penstock_py_log_new(), lib.penstock_py_log_free)
+        self.native = ffi.new("penstock_py_log *")
+        lib.penstock_py_log_begin(self.native)
 
     @property
     def level(self):
@@ -70,27 +71,34 @@ class RuntimeHandle(Handle):
             self.follower.start()
 
     def close(self, timeout=None):
-        self.free()
+        self.free(timeout)
         if self.follower is not None:
             self.follower.join()
         elif self.log is not None:
             self.log.hand_on()
 
-    def free(self):
+    def free(self, timeout):
         result = lib.penstock_py_runtime_free(self.native)
         if result < 0:
             raise failure(result, "mounts or operations of the runtime have not ended" if result == -errno.EBUSY else "")
         if self.log is not None:
             self.log.end()
 
+    def forget(self):
+        # Nobody waits for the thread of the log: the garbage collector runs anywhere, also where a lock is held that a handler
+        # of the logger wants.
+        self.forgotten = True
+        with contextlib.suppress(OSError):
+            self.free(None)
+
+    def warn(self):
+        """A runtime is not a resource of a server: nobody is warned."""
+
     def __del__(self):
-        # A runtime is not a resource of a server: nobody is warned. Nobody waits for the thread of the log either: the
-        # garbage collector runs anywhere, also where a lock is held that a handler of the logger wants.
-        if hasattr(self, "follower") and self.is_open:
-            try:
-                self.free()
-            except OSError:
-                _kept.append(self.log)  # the runtime goes on, and writes there
+        if hasattr(self, "follower"):
+            super().__del__()
+            if self.is_open:  # the library writes to the log as long as the runtime is there
+                _kept.append(self)
 
 
 def make_handle(threads, log, blocking_threads, rdma, rdma_device):

@@ -97,7 +97,7 @@ class FileSystem(ExportTest):
                           ("/export/a", "/export/a/file", "/export/a/dangling", "/export/absent", "/export/a/file/x")],
                          [(True, True, False, True), (True, True, True, False), (False, True, False, False), (False,) * 4, (False,) * 4])
         self.assertEqual(fs.size("/export/a/file"), 5)
-        self.assertEqual(fs.modified("/export/a/file").timestamp(), real.st_mtime)
+        self.assertAlmostEqual(fs.modified("/export/a/file").timestamp(), real.st_mtime, 5)
         self.assertEqual(fs.created("/export/a/file").tzinfo, datetime.timezone.utc)
         self.assertEqual(fs.du("/export/a/b"), 0)
         self.assertEqual(set(fs.find("/export/a")), set(kinds) - {"/export/a/b"})
@@ -136,7 +136,7 @@ class FileSystem(ExportTest):
         self.assertRaises(IsADirectoryError, fs.rm, "/export/a")
         with self.assertRaises(OSError):
             fs.rm("/export/a", recursive=True, maxdepth=1)
-        self.assertEqual(sorted(os.listdir(self.export.path("a"))), ["b"])
+        self.assertEqual(sorted(os.listdir(self.export.path("a/b"))), ["2", "c"])
         fs.rm("/export/a", recursive=True)
         fs.rm("/export/x*")
         self.assertEqual(os.listdir(self.export.path("kept")), ["file"])
