@@ -38,7 +38,8 @@ typedef struct penstock_py_message {
   char module[64];
   char text[1024];
 } penstock_py_message;
-void penstock_py_handle_begin(penstock_py_handle *handle, void *object);
+void penstock_py_handle_begin(penstock_py_handle *handle);
+void penstock_py_handle_take(penstock_py_handle *handle, void **place);
 int penstock_py_handle_is_open(penstock_py_handle *handle);
 int penstock_py_handle_is_of_this_process(const penstock_py_handle *handle);
 penstock_py_operation *penstock_py_queue_take(penstock_py_queue *queue);

@@ -66,13 +66,13 @@ def last_failure(code):
 class Call:
     """An operation that has not begun: a function of the library and its arguments."""
 
-    __slots__ = ("function", "handle", "arguments", "names", "finish", "release", "tells_progress")
+    __slots__ = ("function", "handle", "arguments", "names", "finish", "release", "tells_progress", "kept")
 
     def __init__(self, function, handle, *arguments, names=(), finish=None, release=None, tells_progress=False):
         """`names` are the paths that an error mentions. `finish` turns the result into what the caller gets. `release`
         frees what a successful operation has made that its caller does not want any more. The call keeps its arguments
-        until the operation has ended: the library uses their memory. `tells_progress`: the last two parameters of the
-        function are a penstock_progress and its context, which start() adds."""
+        until the operation has ended: the library uses their memory. `kept` may refer to more. `tells_progress`: the last
+        two parameters of the function are a penstock_progress and its context, which start() adds."""
         self.function, self.handle, self.arguments = function, handle, arguments
         self.names, self.finish, self.release, self.tells_progress = names, finish, release, tells_progress
 
@@ -165,10 +165,17 @@ class Handle:
     __slots__ = ("native", "owner", "name", "forgotten", "__weakref__")
     kind = "object"
 
-    def __init__(self, pointer, owner, name):
+    def __init__(self, owner, name):
+        """The handle has no object before take()."""
         self.owner, self.name, self.forgotten = owner, name, False
         self.native = ffi.new("penstock_py_handle *")
-        lib.penstock_py_handle_begin(self.native, pointer)
+        lib.penstock_py_handle_begin(self.native)
+
+    def take(self, place):
+        """Takes the object from the place where an operation has put it, if there is one. No exception of a signal handler
+        can separate the object from both."""
+        lib.penstock_py_handle_take(self.native, ffi.cast("void **", place))
+        return self
 
     @property
     def is_open(self):
@@ -197,7 +204,7 @@ class Handle:
 
     def warn(self):
         """Warns of an object that nobody has closed. The warning does not refer to the object: who keeps warnings would keep
-        the objects that it belongs to. discard() makes objects without a name, of which nobody is to be warned."""
+        the objects that it belongs to. Nobody is warned of an object without a name, which nobody has got."""
         if self.name is not None:
             with contextlib.suppress(Exception):
                 warnings.warn(f"unclosed {self.kind} {self.name}", ResourceWarning, stacklevel=3)
@@ -227,10 +234,12 @@ class FileHandle(Handle):
         run(Call(lib.penstock_py_close, self.native, names=(self.name or "",)), timeout)
 
 
-def discard(kind, pointer, owner):
-    """Closes an object that nobody wants, as the garbage collector would. Nobody is told of a failure."""
-    if pointer != ffi.NULL:
-        kind(pointer, owner, None)
+def opening(function, handle, *arguments, place, made, names):
+    """Returns the Call that makes an object: at `place`, from where the handle `made` takes it, which is the Call's value."""
+    def release():
+        made.name = None
+        made.take(place)
+    return Call(function, handle, *arguments, place, names=names, finish=lambda _: made.take(place), release=release)
 
 
 def check_open(handle):

@@ -4,7 +4,7 @@ import contextlib
 import os
 
 from penstock._native import ffi, lib
-from penstock._operations import DEFAULT, Call, FileHandle, discard, octets, shown
+from penstock._operations import DEFAULT, Call, FileHandle, octets, opening, shown
 from penstock.attributes import Attributes, Info, Space, take_entries, take_names
 
 LINK_ROOM = 1 << 16
@@ -35,10 +35,9 @@ def taken(pointer):
 
 def open_call(mount, path, flags, permissions, kind=FileHandle):
     """Opens a file. Its value is a FileHandle, or another handle of a file."""
-    file = ffi.new("penstock_file **")
     name = shown(path)
-    return Call(lib.penstock_py_open, mount.native, octets(path), flags, permissions, file, names=(name,),
-                finish=lambda _: kind(taken(file), mount, name), release=lambda: discard(kind, taken(file), mount))
+    return opening(lib.penstock_py_open, mount.native, octets(path), flags, permissions, place=ffi.new("penstock_file **"),
+                   made=kind(mount, name), names=(name,))
 
 
 def fstat_call(file):

@@ -170,7 +170,8 @@ class File(io.RawIOBase):
 
         def finish(result, kept=kept):
             return Lock(conflict.offset, conflict.length, bool(conflict.exclusive)) if result == 1 else None
-        return self._run(Call(lib.penstock_py_test_lock, self._handle.native, request, conflict, names=(self.name,), finish=finish), timeout)
+        call = Call(lib.penstock_py_test_lock, self._handle.native, request, conflict, names=(self.name,), finish=finish)
+        return self._run(call, timeout)
 
 
 def lock_request(offset, length, exclusive, owner, wait):

@@ -2,11 +2,11 @@
 
     import fsspec, pandas
 
-    with fsspec.open("nfs://server/data/notes.txt?proto=rdma&vers=4.2") as file:
-        print(file.read())
-    table = pandas.read_csv("nfs://server/data/table.csv")
+    with fsspec.open("nfs://server/data/table.csv?proto=rdma&vers=4.2") as file:
+        table = pandas.read_csv(file)
 
 Options of the URL, as in penstock-url(5), are storage options as well: fsspec.filesystem("nfs", host="server", vers="4.2").
+pandas itself opens nfs:// URLs by urllib, which cannot; give it files, as above.
 """
 
 import contextlib

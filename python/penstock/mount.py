@@ -7,8 +7,8 @@ import threading
 import weakref
 
 from penstock._native import ffi, lib
-from penstock._operations import DEFAULT, Call, MountHandle, check_open, discard, octets, run
-from penstock.calls import Operations, check_mode, local_source, local_target, mode_flags, mount_options, open_call, taken
+from penstock._operations import DEFAULT, MountHandle, check_open, octets, opening, run
+from penstock.calls import Operations, check_mode, local_source, local_target, mode_flags, mount_options, open_call
 from penstock.file import File
 from penstock.runtime import Runtime, close_at_exit, default_runtime
 
@@ -18,11 +18,11 @@ BUFFER = 1 << 20  # one READ or WRITE of most servers
 def open_mount_call(runtime, url, options, kind=MountHandle, owner=None):
     """Connects to a server. Its value is a MountHandle, or another handle of a mount; `owner` is what it keeps in place of
     the handle of the runtime."""
-    owner = owner or runtime
-    mount = ffi.new("penstock_mount **")
     native, kept = mount_options(**options)
-    return Call(lib.penstock_py_mount_open, runtime.native, octets(url), native, mount, names=(url,),
-                finish=lambda _, kept=kept: kind(taken(mount), owner, url), release=lambda: discard(kind, taken(mount), owner))
+    call = opening(lib.penstock_py_mount_open, runtime.native, octets(url), native, place=ffi.new("penstock_mount **"),
+                   made=kind(owner or runtime, url), names=(url,))
+    call.kept = kept
+    return call
 
 
 def connect(url, *, runtime=None, timeout=None, krb5_keytab=None, krb5_principal=None, tls_ca=None, tls_cert=None, tls_key=None,

@@ -63,9 +63,10 @@ class RuntimeHandle(Handle):
     __slots__ = ("log", "follower")
     kind = "runtime"
 
-    def __init__(self, pointer, log):
-        super().__init__(pointer, None, "runtime")
+    def __init__(self, place, log):
+        super().__init__(None, "runtime")
         self.log, self.follower = log, None
+        self.take(place)
         if log is not None and lib.penstock_py_runtime_fd(self.native) < 0:  # it has threads of its own
             self.follower = threading.Thread(target=log.follow, name="penstock-log", daemon=True)
             self.follower.start()
@@ -114,7 +115,7 @@ def make_handle(threads, log, blocking_threads, rdma, rdma_device):
                                          0 if queue is None else queue.level, rdma, rdma_device, runtime)
     if result < 0:
         raise last_failure(result)
-    return RuntimeHandle(runtime[0], queue)
+    return RuntimeHandle(runtime, queue)
 
 
 class Runtime:

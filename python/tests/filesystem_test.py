@@ -27,13 +27,14 @@ class Urls(unittest.TestCase):
         for url, parts in (("nfs://h/a/b", ("h", "/a/b", "")), ("nfs://h", ("h", "", "")), ("nfs://h:1/", ("h:1", "/", "")),
                            ("nfs://h?vers=3", ("h", "", "vers=3")), ("nfs://h/a?vers=4.2&noresvport", ("h", "/a", "vers=4.2&noresvport")),
                            ("nfs://h/a?.txt", ("h", "/a?.txt", "")), ("nfs://h/a?b?proto=rdma", ("h", "/a?b", "proto=rdma")),
-                           ("nfs://h/a?", ("h", "/a", "")), ("/a?vers=3", ("", "/a?vers=3", "")), ("nfs://h/a?color=red", ("h", "/a?color=red", ""))):
+                           ("nfs://h/a?", ("h", "/a", "")), ("/a?vers=3", ("", "/a?vers=3", "")),
+                           ("nfs://h/a?color=red", ("h", "/a?color=red", ""))):
             self.assertEqual(split_url(url), parts, url)
 
     def test_paths(self):
         strip = penstock.NfsFileSystem._strip_protocol
-        for url, path in (("nfs://h:1/a/b?vers=3", "/a/b"), ("nfs://h", "/"), ("nfs://h/", "/"), ("/a/b/", "/a/b"), ("a/b", "/a/b"), ("/", "/"),
-                          ("", "/"), ("nfs://[::1]:2/x y", "/x y")):
+        for url, path in (("nfs://h:1/a/b?vers=3", "/a/b"), ("nfs://h", "/"), ("nfs://h/", "/"), ("/a/b/", "/a/b"), ("a/b", "/a/b"),
+                          ("/", "/"), ("", "/"), ("nfs://[::1]:2/x y", "/x y")):
             self.assertEqual(strip(url), path, url)
         self.assertEqual(strip(["nfs://h/a", "/b/"]), ["/a", "/b"])
 
@@ -48,7 +49,7 @@ class Urls(unittest.TestCase):
     def test_urls_of_paths(self):
         fs = penstock.NfsFileSystem("h", 7, vers="4.2", proto="rdma", crc=False, noresvport=True, skip_instance_cache=True)
         url = fs.unstrip_protocol("/a/b")
-        self.assertEqual(url, "nfs://h:7/a/b?vers=4.2&proto=rdma&crc=off&noresvport".replace("vers=4.2&proto=rdma", "proto=rdma&vers=4.2"))
+        self.assertEqual(url, "nfs://h:7/a/b?proto=rdma&vers=4.2&crc=off&noresvport")
         self.assertEqual(fs.unstrip_protocol(url), url)
         self.assertEqual(penstock.NfsFileSystem("::1", skip_instance_cache=True).unstrip_protocol("x"), "nfs://[::1]/x")
 
@@ -80,7 +81,8 @@ class FileSystem(ExportTest):
         real = os.stat(self.export.path("a/file"))
         info = fs.info("/export/a/file")
         self.assertEqual({name: info[name] for name in ("name", "size", "type", "mode", "uid", "gid", "ino", "nlink", "mtime", "islink")},
-                         {"name": "/export/a/file", "size": 5, "type": "file", "mode": real.st_mode, "uid": real.st_uid, "gid": real.st_gid,
+                         {"name": "/export/a/file", "size": 5, "type": "file", "mode": real.st_mode, "uid": real.st_uid,
+                          "gid": real.st_gid,
                           "ino": real.st_ino, "nlink": 1, "mtime": real.st_mtime, "islink": False})
         self.assertEqual(fs.info("/export/a")["type"], "directory")
         link = fs.info("/export/a/link")
@@ -226,7 +228,8 @@ class FileSystem(ExportTest):
 
     def test_reading(self):
         self.export.write("file", CONTENTS)
-        for options in ({}, {"cache_type": "none"}, {"cache_type": "bytes", "block_size": 1000}, {"cache_type": "readahead", "block_size": 4096}):
+        for options in ({}, {"cache_type": "none"}, {"cache_type": "bytes", "block_size": 1000},
+                        {"cache_type": "readahead", "block_size": 4096}):
             with self.fs.open("/export/file", "rb", **options) as file:
                 self.assertEqual(file.read(10), CONTENTS[:10])
                 file.seek(1_000_000)
@@ -299,7 +302,7 @@ class FileSystem(ExportTest):
                 file.write(b"line 2\n")
             self.assertEqual((self.export.read("old"), self.export.read("log")), (b"before", b"line 1\n"))
             self.assertFalse(fs.exists("/export/new"))
-        self.assertEqual((self.export.read("old"), self.export.read("new"), self.export.read("log")), (b"after", b"new", b"line 1\nline 2\n"))
+        self.assertEqual([self.export.read(name) for name in ("old", "new", "log")], [b"after", b"new", b"line 1\nline 2\n"])
         self.assertEqual(os.stat(self.export.path("old")).st_mode & 0o7777, 0o640)
         with self.assertRaisesRegex(RuntimeError, "no"):
             with fs.transaction:
