@@ -183,9 +183,9 @@ int penstock_statfs(penstock_mount* mount, const char* path, penstock_space* spa
                        PENSTOCK_CO_TRY(const client::Space found, co_await inner.GetSpace(node.handle, below));
                        if (operation.abandoned()) co_return 0;
                        const penstock_space told{.size = sizeof told,
-                                                 .total_octets = found.total_bytes,
-                                                 .free_octets = found.free_bytes,
-                                                 .available_octets = found.available_bytes,
+                                                 .total_octets = found.total,
+                                                 .free_octets = found.free,
+                                                 .available_octets = found.available,
                                                  .total_files = found.total_files,
                                                  .free_files = found.free_files,
                                                  .available_files = found.available_files};
