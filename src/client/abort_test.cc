@@ -3,6 +3,7 @@
 
 #include <array>
 #include <cerrno>
+#include <cstdint>
 #include <latch>
 
 #include "client/mount_test_support.h"

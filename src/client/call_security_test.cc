@@ -4,6 +4,8 @@
 #include <gmock/gmock.h>
 
 #include <algorithm>
+#include <cerrno>
+#include <latch>
 
 #include "client/mount_test_support.h"
 #include "rpc/dispatch.h"
@@ -358,6 +360,56 @@ TEST_P(CallSecurityTest, KeepsTheFlavorThatTheUrlNames) {
   ASSERT_FALSE(refused);
   EXPECT_EQ(refused.error().status, Status::kWrongSecurity);
   EXPECT_THAT(refused.error().message, HasSubstr("sec=krb5p"));
+}
+
+// ---- a KDC that does not answer ----
+
+// The KDC hangs until the gate opens.
+class SilentKdc final : public rpc::gss::InitiatingMechanism {
+ public:
+  explicit SilentKdc(std::shared_ptr<std::latch> gate) : gate_(std::move(gate)) {}
+  std::unique_ptr<rpc::gss::InitiatingContext> Begin() override { return std::make_unique<Context>(gate_); }
+  std::string Initiator() const override { return "alice"; }
+  std::string Acceptor() const override { return "toy@server"; }
+  std::string Explain(uint32_t, uint32_t) const override { return "unknown"; }
+
+ private:
+  class Context final : public rpc::gss::testing::ToyProtection<rpc::gss::InitiatingContext> {
+   public:
+    explicit Context(std::shared_ptr<std::latch> gate) : ToyProtection("alice", mics_), gate_(std::move(gate)) {}
+    rpc::gss::Result<Step> Initiate(ConstBytes) override {
+      gate_->wait();
+      return std::unexpected(rpc::gss::Failure{.text = "no KDC answers"});
+    }
+    std::optional<Duration> lifetime() const override { return std::nullopt; }
+    std::string initiator() const override { return "alice"; }
+
+   private:
+    size_t mics_ = 0;
+    const std::shared_ptr<std::latch> gate_;
+  };
+  const std::shared_ptr<std::latch> gate_;
+};
+
+TEST_P(CallSecurityTest, AnOpeningThatWaitsForTheKdcCanBeCancelled) {
+  Bench& it = Serve("krb5");
+  const auto gate = std::make_shared<std::latch>(1);
+  it.options.initiators = [gate](const std::string&) { return std::make_unique<SilentKdc>(gate); };
+  Cancellation cancellation;
+  it.options.cancellation = &cancellation;
+  std::optional<Result<std::unique_ptr<Mount>>> opened;
+  const Url url = it.UrlWith(SecurityFlavor::kKrb5);
+  Spawn([](Bench& in, const Url& of, auto& out) -> Task<void> {
+    out.emplace(co_await Mount::Open(in.loop, in.workers, of, in.options));
+  }(it, url, opened));
+  TurnFor(it.loop, 20ms);
+  EXPECT_FALSE(opened);
+  cancellation.Cancel();
+  EXPECT_TRUE(TurnUntil(it.loop, [&] { return opened.has_value(); }));
+  gate->count_down();
+  ASSERT_FALSE(*opened);
+  EXPECT_EQ(opened->error().number, ECANCELED) << opened->error().message;
+  EXPECT_THAT(opened->error().message, EndsWith(": the mount is closing"));
 }
 
 }  // namespace
