@@ -6,15 +6,11 @@
 #include <array>
 #include <atomic>
 #include <chrono>
-#include <climits>
-#include <exception>
-#include <new>
 
 #include "base/log.h"
 #include "base/random.h"
 #include "fs/names.h"
-#include "fs/posix/error.h"
-#include "library/structures.h"
+#include "library/server/embedded_call.h"
 
 namespace penstock::library {
 namespace {
@@ -22,21 +18,12 @@ namespace {
 using fs::Error;
 using fs::FileType;
 
-constexpr int64_t kLastErrno = 4095;   // as for system calls
 constexpr size_t kLongestLink = 4096;  // of a symbolic link
 constexpr size_t kLongestXattr = 64 << 10;
 constexpr size_t kMostXattrs = 64 << 10;  // of one object
-constexpr uint64_t kFirstCookie = 3;      // of the host's entries: the server lists "." and ".."
 constexpr uint32_t kNanoseconds = 1'000'000'000;
 
 thread_local int depth_of_calls = 0;
-
-struct InCall {
-  InCall() { ++depth_of_calls; }
-  ~InCall() { --depth_of_calls; }
-  InCall(const InCall&) = delete;
-  InCall& operator=(const InCall&) = delete;
-};
 
 bool ChangesNothing(const penstock_file_system_ops& ops) {
   return !ops.set_attributes && !ops.write && !ops.create && !ops.make_directory && !ops.make_symlink &&
@@ -80,22 +67,11 @@ std::optional<FileType> TypeOf(penstock_file_type type) {
   return std::nullopt;
 }
 
-penstock_file_type TypeFor(FileType type) {
-  switch (type) {
-    case FileType::kBlock:
-      return PENSTOCK_BLOCK_DEVICE;
-    case FileType::kCharacter:
-      return PENSTOCK_CHARACTER_DEVICE;
-    case FileType::kSocket:
-      return PENSTOCK_SOCKET;
-    default:
-      return PENSTOCK_FIFO;
-  }
-}
-
 }  // namespace
 
 bool IsInEmbeddedFunction() { return depth_of_calls > 0; }
+InEmbeddedFunction::InEmbeddedFunction() { ++depth_of_calls; }
+InEmbeddedFunction::~InEmbeddedFunction() { --depth_of_calls; }
 
 Embedded::Embedded(const penstock_file_system_ops& ops, void* self, const penstock_file_system_options& options)
     : ops_(ops),
@@ -106,7 +82,7 @@ Embedded::Embedded(const penstock_file_system_ops& ops, void* self, const pensto
       verifier_(RandomNumber()) {}
 
 Embedded::~Embedded() {
-  const InCall in_call;
+  const InEmbeddedFunction in_function;
   if (ops_.destroy) ops_.destroy(self_);
 }
 
@@ -129,44 +105,6 @@ EmbeddedCalls::EmbeddedCalls(const Embedded& files, const fs::RequestContext& co
 std::unexpected<Error> EmbeddedCalls::Fault(std::string_view function, std::string_view what) const {
   files_.Blame(function, what);
   return std::unexpected(Error::kServerFault);
-}
-
-template <class Function>
-fs::Result<EmbeddedCalls::FromHost> EmbeddedCalls::Call(const char* name, Function function) {
-  int64_t result = 0;
-  try {
-    const InCall in_call;
-    result = function();
-  } catch (const std::bad_alloc&) {
-    return std::unexpected(Error::kDelay);
-  } catch (const std::exception& thrown) {
-    return Fault(name, fmt::format("has thrown an exception: {}", thrown.what()));
-  } catch (...) {
-    return Fault(name, "has thrown an exception");
-  }
-  if (result >= 0) return result;
-  if (result < -kLastErrno) return Fault(name, fmt::format("has returned {}, which is no negative errno", result));
-  const Error error = fs::posix::FromErrno(static_cast<int>(-result));
-  if (error == Error::kServerFault) {
-    return Fault(name,
-                 fmt::format("has returned {}, for which NFS has no error", DescribeErrno(static_cast<int>(-result))));
-  }
-  return std::unexpected(error);
-}
-
-template <class Function>
-fs::Result<void> EmbeddedCalls::Do(const char* name, Function function) {
-  PENSTOCK_TRY(const FromHost result, Call(name, function));
-  if (result != 0) return Fault(name, fmt::format("has returned {} in place of zero", result));
-  return {};
-}
-
-template <class Function>
-fs::Result<penstock_handle> EmbeddedCalls::Find(const char* name, Function function) {
-  penstock_handle found{};
-  PENSTOCK_CHECK(Do(name, [&] { return function(&found); }));
-  if (!IsValid(found)) return Fault(name, fmt::format("has returned a handle of {} octets", found.size));
-  return found;
 }
 
 fs::Result<fs::Attributes> EmbeddedCalls::Checked(const char* name, const penstock_attributes& from) const {
@@ -274,126 +212,6 @@ uint64_t EmbeddedCalls::WriteVerifier() {
   };
   // If it throws, clients must not take their data for stable.
   return Do("write_verifier", ask) ? verifier : RandomNumber();
-}
-
-namespace {
-
-// Takes what `read_directory` gives, and checks it.
-struct EntryTaker {
-  const std::function<bool(const EmbeddedCalls::Entry&)>& take;
-  const std::function<fs::Result<fs::Attributes>(const penstock_attributes&)> check;
-  bool refused = false;
-  std::string mistake{};
-  std::optional<Error> error{};
-
-  int Take(const char* name, uint64_t file_id, uint64_t cookie, const penstock_handle* handle,
-           const penstock_attributes* attributes) {
-    if (refused) return 1;
-    EmbeddedCalls::Entry entry{.name = name ? name : "", .file_id = file_id, .cookie = cookie};
-    if (!fs::CheckOrdinaryName(entry.name, NAME_MAX, Error::kBadName)) return Refuse("an entry with a bad name");
-    if (cookie < kFirstCookie) return Refuse(fmt::format("an entry with the cookie {}", cookie));
-    if (handle && (handle->size == 0 || handle->size > PENSTOCK_HANDLE_SIZE)) {
-      return Refuse(fmt::format("an entry with a handle of {} octets", handle->size));
-    }
-    if (handle) entry.handle = *handle;
-    if (attributes) {
-      // It may come from an older header, and be shorter.
-      constexpr penstock_attributes kNone = PENSTOCK_ATTRIBUTES_INIT;
-      const auto adopted = Adopt(attributes, kNone);
-      if (!adopted) return Refuse("an entry with attributes of an unknown form");
-      const auto checked = check(*adopted);
-      if (!checked) {
-        refused = true;
-        error = checked.error();
-        return 1;
-      }
-      entry.attributes = *checked;
-    }
-    refused = !take(entry);
-    return refused ? 1 : 0;
-  }
-
- private:
-  int Refuse(std::string what) {
-    refused = true;
-    mistake = std::move(what);
-    return 1;
-  }
-};
-
-int TakeEntry(void* taker, const char* name, uint64_t file_id, uint64_t cookie, const penstock_handle* handle,
-              const penstock_attributes* attributes) {
-  return static_cast<EntryTaker*>(taker)->Take(name, file_id, cookie, handle, attributes);
-}
-
-}  // namespace
-
-fs::Result<bool> EmbeddedCalls::ReadDirectory(const penstock_handle& directory, uint64_t cookie,
-                                              const std::function<bool(const Entry&)>& take) {
-  EntryTaker taker{.take = take,
-                   .check = [this](const penstock_attributes& given) { return Checked("read_directory", given); }};
-  PENSTOCK_TRY(const FromHost result, Call("read_directory", [&] {
-                 return files_.ops().read_directory(files_.self(), &caller_, &directory, cookie, &TakeEntry, &taker);
-               }));
-  if (!taker.mistake.empty()) return Fault("read_directory", "has given " + taker.mistake);
-  if (taker.error) return std::unexpected(*taker.error);
-  if (result != 0 && !taker.refused) {
-    return Fault("read_directory", fmt::format("has returned {} in place of zero", result));
-  }
-  return !taker.refused;
-}
-
-fs::Result<penstock_handle> EmbeddedCalls::Create(const penstock_handle& directory, const std::string& name,
-                                                  const penstock_new_attributes& attributes) {
-  return Find("create", [&](penstock_handle* made) {
-    return files_.ops().create(files_.self(), &caller_, &directory, name.c_str(), &attributes, made);
-  });
-}
-
-fs::Result<penstock_handle> EmbeddedCalls::MakeDirectory(const penstock_handle& directory, const std::string& name,
-                                                         const penstock_new_attributes& attributes) {
-  return Find("make_directory", [&](penstock_handle* made) {
-    return files_.ops().make_directory(files_.self(), &caller_, &directory, name.c_str(), &attributes, made);
-  });
-}
-
-fs::Result<penstock_handle> EmbeddedCalls::MakeSymlink(const penstock_handle& directory, const std::string& name,
-                                                       const std::string& target,
-                                                       const penstock_new_attributes& attributes) {
-  return Find("make_symlink", [&](penstock_handle* made) {
-    return files_.ops().make_symlink(files_.self(), &caller_, &directory, name.c_str(), target.c_str(), &attributes,
-                                     made);
-  });
-}
-
-fs::Result<penstock_handle> EmbeddedCalls::MakeNode(const penstock_handle& directory, const std::string& name,
-                                                    const fs::NodeType& type,
-                                                    const penstock_new_attributes& attributes) {
-  return Find("make_node", [&](penstock_handle* made) {
-    return files_.ops().make_node(files_.self(), &caller_, &directory, name.c_str(), TypeFor(type.type),
-                                  type.device.major, type.device.minor, &attributes, made);
-  });
-}
-
-fs::Result<void> EmbeddedCalls::Remove(const penstock_handle& directory, const std::string& name) {
-  return Do("remove", [&] { return files_.ops().remove(files_.self(), &caller_, &directory, name.c_str()); });
-}
-
-fs::Result<void> EmbeddedCalls::RemoveDirectory(const penstock_handle& directory, const std::string& name) {
-  return Do("remove_directory",
-            [&] { return files_.ops().remove_directory(files_.self(), &caller_, &directory, name.c_str()); });
-}
-
-fs::Result<void> EmbeddedCalls::Rename(const penstock_handle& from_directory, const std::string& from,
-                                       const penstock_handle& to_directory, const std::string& to) {
-  return Do("rename", [&] {
-    return files_.ops().rename(files_.self(), &caller_, &from_directory, from.c_str(), &to_directory, to.c_str());
-  });
-}
-
-fs::Result<void> EmbeddedCalls::Link(const penstock_handle& file, const penstock_handle& directory,
-                                     const std::string& name) {
-  return Do("link", [&] { return files_.ops().link(files_.self(), &caller_, &file, &directory, name.c_str()); });
 }
 
 fs::Result<fs::AccessMask> EmbeddedCalls::Access(const penstock_handle& object, fs::AccessMask wanted) {
