@@ -2,6 +2,7 @@
 """fsspec's own tests for file systems (fsspec.tests.abstract), on nfs:// URLs. They are part of fsspec since 2023.5, with pytest."""
 
 import sys
+import tempfile
 
 from served import SKIPPED, Export
 
@@ -44,4 +45,7 @@ def suites():
 globals().update(suites())
 
 if __name__ == "__main__":
-    sys.exit(pytest.main(["-q", "-p", "no:cacheprovider", "-o", "python_files=*_test.py", __file__, *sys.argv[1:]]))
+    # A folder of its own: pytest removes old ones of its usual folder, also while another run uses them.
+    with tempfile.TemporaryDirectory(prefix="penstock-fsspec-") as folder:
+        sys.exit(pytest.main(["-q", "-p", "no:cacheprovider", "-o", "python_files=*_test.py", f"--basetemp={folder}/tests", __file__,
+                              *sys.argv[1:]]))

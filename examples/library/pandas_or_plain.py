@@ -1,7 +1,7 @@
 #!/usr/bin/python3
 """Writes a table to an NFS server and reads it again, by an nfs:// URL: with pandas if it is installed, otherwise with csv.
 
-    table.py nfs://server/export/table.csv"""
+    pandas_or_plain.py nfs://server/export/table.csv"""
 
 import csv
 import importlib.util

@@ -1,5 +1,5 @@
 #!/usr/bin/python3
-"""The example table.py, with pandas and without it, against the real server."""
+"""The example pandas_or_plain.py, with pandas and without it, against the real server."""
 
 import os
 import subprocess
@@ -15,7 +15,7 @@ except ImportError as why:
     print(f"SKIPPED: {why}")
     sys.exit(SKIPPED)
 
-EXAMPLE = os.path.join(HERE, "table.py")
+EXAMPLE = os.path.join(HERE, "pandas_or_plain.py")
 # Runs the example as if pandas were not installed.
 WITHOUT_PANDAS = """
 import importlib.util, runpy, sys
