@@ -104,6 +104,16 @@ function(penstock_kerberos_test name)
   set_tests_properties(${test} PROPERTIES LABELS "unit;gate" TIMEOUT 1200 SKIP_RETURN_CODE 77)
 endfunction()
 
+# penstock_e2e_program(target): builds the target with `e2e_programs`, and with the target `all` unless it is sanitized: the gate runs
+# sanitized unit tests only.
+add_custom_target(e2e_programs)
+function(penstock_e2e_program target)
+  add_dependencies(e2e_programs ${target})
+  if(PENSTOCK_SANITIZE)
+    set_target_properties(${target} PROPERTIES EXCLUDE_FROM_ALL ON)
+  endif()
+endfunction()
+
 # penstock_trust_tests(executable): compiles the tests themselves without UBSan, which saves a quarter of their compilation time. The
 # libraries that they test have it.
 function(penstock_trust_tests executable)

@@ -142,7 +142,7 @@ def pkg_config(*arguments):
     """Returns what pkg-config says about the installed library, or an empty text."""
     if shutil.which("pkg-config") is None:
         return ""
-    done = subprocess.run(["pkg-config", *arguments, "libpenstock"], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
+    done = subprocess.run(["pkg-config", *arguments, "penstock"], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
     return done.stdout.strip() if done.returncode == 0 else ""
 
 
