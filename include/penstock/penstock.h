@@ -228,7 +228,8 @@ typedef struct penstock_mount_options {
  * @param options  Null: PENSTOCK_MOUNT_OPTIONS_INIT.
  * @param[out] mount  The mount. The caller closes it.
  * @param call     How the operation ends.
- * @return Zero; -EINVAL for a URL or options that are wrong; -ECONNREFUSED, -EHOSTUNREACH, -ETIMEDOUT, -EACCES and so on.
+ * @return Zero; -EINVAL for a URL or options that are wrong; -ENOENT if the path does not exist; -ECONNREFUSED,
+ *     -EHOSTUNREACH, -ETIMEDOUT, -EACCES and so on.
  */
 PENSTOCK_API int penstock_mount_open(penstock_runtime *runtime, const char *url, const penstock_mount_options *options,
                                      penstock_mount **mount, const penstock_call *call);

@@ -253,6 +253,34 @@ TEST_P(LibraryTest, AMountOfADirectoryHasPathsBelowIt) {
   EXPECT_EQ(Read("../../../../../top"), "top") << "the parent of the root is the root";
 }
 
+TEST_P(LibraryTest, AMountOfAFileIsThatFile) {
+  Write("file", "contents");
+  CloseMount();
+  OpenMount("/file");
+  EXPECT_EQ(Read(""), "contents");
+}
+
+TEST_P(LibraryTest, NoMountOfAPathThatIsMissing) {
+  penstock_mount* other = nullptr;
+  const std::string url = server.Url(GetParam().options, "/missing");
+  EXPECT_EQ(penstock_mount_open(runtime, url.c_str(), nullptr, &other, nullptr), -ENOENT) << penstock_error_text();
+  EXPECT_EQ(other, nullptr);
+}
+
+TEST_P(LibraryTest, AnAbandonedMountKeepsNoRuntime) {
+  penstock_runtime_options options = PENSTOCK_RUNTIME_OPTIONS_INIT;
+  options.threads = GetParam().threads;
+  penstock_runtime* own = nullptr;
+  ASSERT_EQ(penstock_runtime_new(&options, &own), 0);
+  server.files().Add({.operation = fs::faulty::Operation::kGetAttributes, .effect = fs::faulty::Hang()});
+  penstock_call call = PENSTOCK_CALL_INIT;
+  call.timeout_ms = 30;
+  penstock_mount* other = nullptr;
+  EXPECT_EQ(penstock_mount_open(own, server.Url(GetParam().options).c_str(), nullptr, &other, &call), -ETIMEDOUT);
+  EXPECT_EQ(penstock_runtime_free(own), 0) << penstock_error_text();
+  EXPECT_EQ(other, nullptr);
+}
+
 // ---- opening ----
 
 TEST_P(LibraryTest, OpensAsAsked) {

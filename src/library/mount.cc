@@ -97,13 +97,22 @@ Task<Outcome> Open(Operation& operation, std::unique_ptr<penstock_mount> mount, 
   options.cancellation = &cancellation;
   operation.OnAbandon([&] { cancellation.Cancel(); });
   auto opened = co_await client::Mount::Open(loop, mount->runtime.workers(), url, options);
-  operation.OnAbandon({});
   if (!opened) {
     co_await Sleep(loop, Duration::zero());
     co_return std::unexpected(std::move(opened).error());
   }
   mount->mount = *std::move(opened);
-  if (operation.abandoned()) co_return co_await End(std::move(mount), kCloseLimit);
+  operation.OnAbandon([&] { mount->mount->Abort(); });
+  if (operation.abandoned()) mount->mount->Abort();
+  // In version 4 nobody has looked at the path yet.
+  const auto found = co_await mount->mount->Resolve(PathOf(*mount, ""));
+  operation.OnAbandon({});
+  if (operation.abandoned() || !found) {
+    const Outcome failure = found ? Outcome(0) : Outcome(std::unexpected(Explained(*mount, found.error())));
+    (void)co_await End(std::move(mount), kCloseLimit);
+    co_return failure;
+  }
+  mount->NoteGiven();
   *out = mount.release();
   co_return 0;
 }

@@ -17,9 +17,18 @@ struct penstock_mount {
   // The place counts the mount already (penstock_runtime::TakePlace()).
   penstock_mount(penstock_runtime& at_runtime, penstock::library::Place& at_place)
       : runtime(at_runtime), place(at_place) {}
-  ~penstock_mount() { --place.mounts; }
+  ~penstock_mount() {
+    --place.mounts;
+    if (is_given_) --place.given_mounts;
+  }
   penstock_mount(const penstock_mount&) = delete;
   penstock_mount& operator=(const penstock_mount&) = delete;
+
+  // The host has it from now on.
+  void NoteGiven() {
+    is_given_ = true;
+    ++place.given_mounts;
+  }
 
   penstock_runtime& runtime;
   penstock::library::Place& place;
@@ -31,6 +40,9 @@ struct penstock_mount {
 
   std::unique_ptr<penstock::rdma::Provider> provider;
   std::unique_ptr<penstock::client::Mount> mount;  // ends before its provider
+
+ private:
+  bool is_given_ = false;
 };
 
 namespace penstock::library {

@@ -16,8 +16,8 @@ namespace penstock::library {
 
 class Place {
  public:
-  // Throws std::system_error if the system has no threads or descriptors left. `runtime` tells the places of one runtime
-  // from others. `logger` gets the messages.
+  // Throws std::system_error if the system has no threads or descriptors left. `runtime` tells the places of one
+  // runtime from others. `logger` gets the messages.
   Place(const void* runtime, bool is_driven, std::shared_ptr<log::Logger> logger);
   // Blocks until the works of `activity` have ended, and nothing is left to do on the loop.
   ~Place();
@@ -40,6 +40,8 @@ class Place {
   uint64_t ended = 0;
   // Mounts that live here. Any thread.
   std::atomic<size_t> mounts = 0;
+  // Those of them that the host has. Any thread.
+  std::atomic<size_t> given_mounts = 0;
   // The opening and closing of mounts.
   Activity activity;
 

@@ -44,7 +44,8 @@ penstock_runtime::penstock_runtime(Options options)
 penstock_runtime::~penstock_runtime() = default;
 
 bool penstock_runtime::is_busy() const {
-  return std::ranges::any_of(places_, [](const auto& place) { return place->operations > 0 || place->mounts > 0; });
+  return std::ranges::any_of(places_,
+                             [](const auto& place) { return place->operations > 0 || place->given_mounts > 0; });
 }
 
 Place& penstock_runtime::TakePlace() {
