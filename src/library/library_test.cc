@@ -14,7 +14,7 @@
 #include <thread>
 #include <vector>
 
-#include "library/test_support.h"
+#include "library/library_test_support.h"
 #include "penstock/penstock.h"
 
 namespace penstock::library {
