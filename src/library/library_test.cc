@@ -10,6 +10,7 @@
 #include <atomic>
 #include <chrono>
 #include <cstring>
+#include <filesystem>
 #include <map>
 #include <thread>
 #include <vector>
@@ -491,6 +492,18 @@ TEST_P(LibraryTest, AChildOfForkGetsAnError) {
   int status = 0;
   EXPECT_EQ(::waitpid(child, &status, 0), child);
   EXPECT_EQ(status, 0);
+  EXPECT_EQ(penstock_close(file, nullptr), 0);
+}
+
+TEST_P(LibraryTest, ProgramsThatTheHostExecutesInheritNothing) {
+  penstock_file* const file = Open("file", O_RDWR | O_CREAT);
+  for (const auto& entry : std::filesystem::directory_iterator("/proc/self/fd")) {
+    const int fd = std::stoi(entry.path().filename());
+    std::error_code gone;  // the descriptor of this loop
+    const std::string target = std::filesystem::read_symlink(entry.path(), gone);
+    const bool is_standard = fd <= 2 || target.starts_with("/");
+    EXPECT_TRUE(gone || is_standard || (::fcntl(fd, F_GETFD) & FD_CLOEXEC)) << fd << " " << target;
+  }
   EXPECT_EQ(penstock_close(file, nullptr), 0);
 }
 
