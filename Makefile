@@ -62,7 +62,7 @@ soak:
 
 format:
 	@scripts/install-deps lint
-	@clang-format-19 -i $$(git ls-files '*.cc' '*.h')
+	@clang-format-19 -i $$(git ls-files '*.cc' '*.cpp' '*.c' '*.h' '*.hpp')
 
 clean:
 	@rm -rf build
