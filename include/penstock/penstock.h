@@ -102,8 +102,9 @@ PENSTOCK_API int penstock_cancellation_new(penstock_cancellation** cancellation)
 
 /**
  * Ends all operations that were started with this object and have not ended, with -ECANCELED, and from now on those
- * that are started with it. Any thread; not in a signal handler. In a runtime that its host drives, the operations end
- * in the host's next call of penstock_runtime_dispatch(), for which penstock_runtime_fd() becomes readable.
+ * that are started with it. It calls no penstock_done function itself. Any thread; not in a signal handler. In a
+ * runtime that its host drives, the operations end in the host's next call of penstock_runtime_dispatch(), for which
+ * penstock_runtime_fd() becomes readable.
  */
 PENSTOCK_API void penstock_cancel(penstock_cancellation* cancellation);
 
@@ -241,8 +242,9 @@ PENSTOCK_API int penstock_mount_open(penstock_runtime* runtime, const char* url,
  * @param mount  Null: nothing happens.
  * @param call   How the operation ends. Without a limit of its own it takes at most 10 seconds if the server does not
  *     answer. A cancellation is ignored.
- * @return Zero; -EBUSY, and the mount stays, if it has open files or operations that have not ended; -ETIMEDOUT, and
- *     the mount is freed, if the server did not answer.
+ * @return Zero; -ETIMEDOUT, and the mount is freed, if the server did not answer. The mount stays with -EBUSY: it has
+ *     open files or operations that have not ended; and with -EDEADLK, -EPERM, -EINVAL, -E2BIG and -ENOMEM, which have
+ *     started nothing.
  */
 PENSTOCK_API int penstock_mount_close(penstock_mount* mount, const penstock_call* call);
 
@@ -493,12 +495,13 @@ PENSTOCK_API int penstock_open(penstock_mount* mount, const char* path, int flag
 
 /**
  * Makes what was written to a file stable, as penstock_fsync() does, closes the file and frees it. The file is freed
- * also if the result is a failure, unless that is -EBUSY.
+ * also if this fails.
  *
  * @param file  Null: nothing happens.
  * @param call  A cancellation or the end of the time ends the wait. The file is closed later, if the server answers.
- * @return Zero; the failure of what penstock_fsync() does, or of closing; -EBUSY, and the file stays open, if it has
- *     operations that have not ended.
+ * @return Zero; the failure of what penstock_fsync() does, or of closing. The file stays open with -EBUSY: it has
+ *     operations that have not ended; and with -EDEADLK, -EPERM, -EINVAL, -E2BIG and -ENOMEM, which have started
+ * nothing.
  */
 PENSTOCK_API int penstock_close(penstock_file* file, const penstock_call* call);
 

@@ -1,5 +1,9 @@
 #include "base/connect_tcp.h"
 
+#include <fcntl.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
 #include <cerrno>
 
 #include "base/host.h"
@@ -14,6 +18,16 @@ Task<std::error_code> Connect(tcp::socket& socket, const SocketAddress& server) 
   OneShot<asio::error_code> connected;
   socket.async_connect(server, [&connected](const asio::error_code& error) { connected.Set(error); });
   co_return co_await connected;
+}
+
+// Asio's own open() makes sockets that a program which this process executes would inherit.
+std::error_code Open(tcp::socket& socket, const tcp& protocol) {
+  const int fd = ::socket(protocol.family(), SOCK_STREAM | SOCK_CLOEXEC, IPPROTO_TCP);
+  if (fd < 0) return {errno, std::system_category()};
+  std::error_code error;
+  socket.assign(protocol, fd, error);
+  if (error) ::close(fd);
+  return error;
 }
 
 bool IsTaken(const std::error_code& error) { return error.value() == EADDRINUSE || error.value() == EADDRNOTAVAIL; }
@@ -31,7 +45,7 @@ Task<std::error_code> ConnectFromReserved(tcp::socket& socket, const SocketAddre
   const ReservedPorts ports;
   std::error_code error;
   for (unsigned i = 0; i < ReservedPorts::kCount; ++i) {
-    socket.open(server.protocol(), error);
+    error = Open(socket, server.protocol());
     if (error) co_return error;
     // A closed connection keeps its port for a minute. This allows it for connections to other servers.
     socket.set_option(tcp::socket::reuse_address(true), error);
@@ -52,6 +66,8 @@ Task<std::error_code> ConnectFromReserved(tcp::socket& socket, const SocketAddre
 
 }  // namespace
 
+void CloseOnExec(tcp::socket& socket) { ::fcntl(socket.native_handle(), F_SETFD, FD_CLOEXEC); }
+
 Task<std::error_code> ConnectTcp(tcp::socket& socket, SocketAddress server, LocalSide from) {
   std::error_code error;
   if (!IsAddressOfThisHost(from.address)) from.address = IpAddress();
@@ -59,7 +75,7 @@ Task<std::error_code> ConnectTcp(tcp::socket& socket, SocketAddress server, Loca
     error = co_await ConnectFromReserved(socket, server, from);
     if (!IsTaken(error)) co_return error;
   }
-  socket.open(server.protocol(), error);
+  error = Open(socket, server.protocol());
   if (!error && !from.address.is_unspecified()) socket.bind(LocalEnd(from, server, 0), error);
   if (!error) error = co_await Connect(socket, server);
   co_return error;

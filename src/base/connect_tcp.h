@@ -11,9 +11,12 @@
 
 namespace penstock {
 
+// Keeps a socket, which Asio has accepted or opened, from programs that this process executes.
+void CloseOnExec(asio::ip::tcp::socket& socket);
+
 // Opens the closed `socket` and connects it to `server`. LocalPort::kReserved uses a free reserved port if this process
 // may bind to one, and any other port otherwise. Returns asio::error::operation_aborted if the socket is closed
-// meanwhile. The socket must live until this returns.
+// meanwhile. The socket must live until this returns. Programs that this process executes do not inherit it.
 Task<std::error_code> ConnectTcp(asio::ip::tcp::socket& socket, SocketAddress server, LocalSide from);
 
 }  // namespace penstock

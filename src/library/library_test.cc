@@ -10,11 +10,14 @@
 #include <atomic>
 #include <chrono>
 #include <cstring>
+#include <filesystem>
 #include <map>
+#include <set>
+#include <string>
 #include <thread>
 #include <vector>
 
-#include "library/test_support.h"
+#include "library/library_test_support.h"
 #include "penstock/penstock.h"
 
 namespace penstock::library {
@@ -491,6 +494,28 @@ TEST_P(LibraryTest, AChildOfForkGetsAnError) {
   int status = 0;
   EXPECT_EQ(::waitpid(child, &status, 0), child);
   EXPECT_EQ(status, 0);
+  EXPECT_EQ(penstock_close(file, nullptr), 0);
+}
+
+// The descriptors of this process that a program which it executes would inherit.
+std::set<std::string> Inherited() {
+  std::set<std::string> found;
+  for (const auto& entry : std::filesystem::directory_iterator("/proc/self/fd")) {
+    const int fd = std::stoi(entry.path().filename());
+    const int flags = ::fcntl(fd, F_GETFD);
+    if (flags < 0 || (flags & FD_CLOEXEC)) continue;
+    std::error_code gone;
+    found.insert(entry.path().filename().string() + " " + std::filesystem::read_symlink(entry.path(), gone).string());
+  }
+  return found;
+}
+
+TEST_P(LibraryTest, ProgramsThatTheHostExecutesInheritNothing) {
+  CloseMount();
+  const std::set<std::string> before = Inherited();
+  OpenMount();
+  penstock_file* const file = Open("file", O_RDWR | O_CREAT);
+  EXPECT_EQ(Inherited(), before);
   EXPECT_EQ(penstock_close(file, nullptr), 0);
 }
 

@@ -7,6 +7,7 @@
 #include <list>
 #include <system_error>
 
+#include "base/connect_tcp.h"
 #include "base/descriptor_shortage.h"
 #include "base/log.h"
 #include "rdma/iwarp/mpa_negotiation.h"
@@ -129,6 +130,7 @@ bool AcceptOne(const std::shared_ptr<ListenerState>& state) {
     return false;
   }
   state->turn->EndTurn();
+  CloseOnExec(socket);
   socket.set_option(tcp::no_delay(true), error);
   socket.set_option(asio::socket_base::keep_alive(true), error);
   socket.native_non_blocking(true, error);

@@ -1,5 +1,6 @@
 #include "rdma/iwarp/provider.h"
 
+#include <fcntl.h>
 #include <fmt/core.h>
 #include <unistd.h>
 
@@ -80,6 +81,7 @@ SetupResult<std::unique_ptr<Listener>> Provider::Listen(Address local) {
   tcp::acceptor acceptor(state_->loop.context());
   asio::error_code error;
   acceptor.open(local.protocol(), error);
+  if (!error) ::fcntl(acceptor.native_handle(), F_SETFD, FD_CLOEXEC);
   if (!error) acceptor.set_option(tcp::acceptor::reuse_address(true), error);
   if (!error) acceptor.bind(local, error);
   if (!error) acceptor.listen(asio::socket_base::max_listen_connections, error);

@@ -8,6 +8,7 @@
 #include <array>
 #include <cerrno>
 
+#include "base/connect_tcp.h"
 #include "base/log.h"
 #include "base/ready.h"
 
@@ -23,6 +24,7 @@ bool WouldBlock(int error) { return error == EAGAIN || error == EWOULDBLOCK; }
 }  // namespace
 
 void Configure(asio::ip::tcp::socket& socket) {
+  CloseOnExec(socket);
   asio::error_code ignored;
   socket.non_blocking(true, ignored);
   socket.set_option(asio::ip::tcp::no_delay(true), ignored);

@@ -1,4 +1,4 @@
-#include "library/test_support.h"
+#include "library/library_test_support.h"
 
 #include <fmt/core.h>
 
