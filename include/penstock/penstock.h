@@ -501,7 +501,7 @@ PENSTOCK_API int penstock_open(penstock_mount* mount, const char* path, int flag
  * @param call  A cancellation or the end of the time ends the wait. The file is closed later, if the server answers.
  * @return Zero; the failure of what penstock_fsync() does, or of closing. The file stays open with -EBUSY: it has
  *     operations that have not ended; and with -EDEADLK, -EPERM, -EINVAL, -E2BIG and -ENOMEM, which have started
- * nothing.
+ *     nothing.
  */
 PENSTOCK_API int penstock_close(penstock_file* file, const penstock_call* call);
 
