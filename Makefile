@@ -15,6 +15,7 @@ ARGS ?=
 SOAK_ROUNDS ?= 20
 SOAK_SCHEDULES ?= 200000
 PARTS ?= all
+TARGETS = penstock libpenstock
 
 .PHONY: serve release deb test test-all bench fuzz soak coverage format lint clean
 .DEFAULT_GOAL := release
@@ -23,8 +24,9 @@ PARTS ?= all
 release:
 	@scripts/install-deps build
 	@cmake --preset release -DPENSTOCK_BUILD_TESTS=OFF >/dev/null
-	@cmake --build --preset release --target penstock
+	@cmake --build --preset release --target $(TARGETS)
 
+serve: TARGETS = penstock
 serve: release
 	@[ -e "$(DIR)" ] || { echo "make serve: $(DIR) does not exist yet, making it"; mkdir -p "$(DIR)"; }
 	@exec build/release/src/cli/penstock serve "$(DIR)" $(ARGS)
@@ -39,7 +41,7 @@ fuzz coverage lint:
 	@scripts/run-tests $@
 
 deb:
-	@scripts/install-deps build package
+	@scripts/install-deps build deb package
 	@scripts/make-deb
 	@lintian --fail-on error,warning --info build/deb/*.changes
 
@@ -60,7 +62,7 @@ soak:
 
 format:
 	@scripts/install-deps lint
-	@clang-format-19 -i $$(git ls-files '*.cc' '*.h')
+	@clang-format-19 -i $$(git ls-files '*.cc' '*.cpp' '*.c' '*.h' '*.hpp')
 
 clean:
 	@rm -rf build

@@ -76,6 +76,7 @@ class Header:
         self.initial = sorted(name for name in macros if name.endswith("_INIT"))
         self.constants = sorted(name for name, value in macros.items() if value and name not in self.initial)
         text = re.sub(r"^[ \t]*#.*$", "", text, flags=re.MULTILINE)
+        text = re.sub(r"[ \t]*\*[ \t]*", " *", text)  # declarations have one form, whatever the header's style is
         marked = text.count("PENSTOCK_API ")
         text = re.sub(r"\bPENSTOCK_(API|BEGIN_DECLS|END_DECLS)\b", "", text)
         self.text = "\n".join(line for line in map(str.rstrip, text.splitlines()) if line)

@@ -22,20 +22,20 @@
 static unsigned long files, octets;
 
 /* Prints what went wrong with a name, and returns -1. */
-static int failed(const char *name, const char *why) {
+static int failed(const char* name, const char* why) {
   fprintf(stderr, "copy_tree: %s: %s\n", name, why);
   return -1;
 }
 
 /* Returns "directory/name". The caller frees it. */
-static char *join(const char *directory, const char *name) {
+static char* join(const char* directory, const char* name) {
   const size_t size = strlen(directory) + strlen(name) + 2;
-  char *path = malloc(size);
+  char* path = malloc(size);
   if (path) snprintf(path, size, "%s/%s", directory, name);
   return path;
 }
 
-static int copy_file(penstock_mount *mount, const char *from, const char *to, const penstock_attributes *attributes) {
+static int copy_file(penstock_mount* mount, const char* from, const char* to, const penstock_attributes* attributes) {
   const int local = open(to, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
   if (local < 0) return failed(to, strerror(errno));
   const int64_t copied = penstock_download(mount, from, local, NULL, NULL, NULL);
@@ -46,7 +46,8 @@ static int copy_file(penstock_mount *mount, const char *from, const char *to, co
     const struct timespec times[2] = {
         {.tv_sec = (time_t)attributes->accessed.seconds, .tv_nsec = (long)attributes->accessed.nanoseconds},
         {.tv_sec = (time_t)attributes->modified.seconds, .tv_nsec = (long)attributes->modified.nanoseconds}};
-    if (fchmod(local, attributes->mode & 07777) != 0 || futimens(local, times) != 0) result = failed(to, strerror(errno));
+    if (fchmod(local, attributes->mode & 07777) != 0 || futimens(local, times) != 0)
+      result = failed(to, strerror(errno));
     ++files;
     octets += (unsigned long)copied;
   }
@@ -54,7 +55,7 @@ static int copy_file(penstock_mount *mount, const char *from, const char *to, co
   return result;
 }
 
-static int copy_link(penstock_mount *mount, const char *from, const char *to) {
+static int copy_link(penstock_mount* mount, const char* from, const char* to) {
   char target[4096];
   if (penstock_readlink(mount, from, target, sizeof target, NULL) < 0) return failed(from, penstock_error_text());
   if (symlink(target, to) != 0) return failed(to, strerror(errno));
@@ -62,18 +63,18 @@ static int copy_link(penstock_mount *mount, const char *from, const char *to) {
 }
 
 /* Copies what a directory holds. Goes on after an error, and returns -1 if there was one. */
-static int copy_directory(penstock_mount *mount, const char *from, const char *to) {
+static int copy_directory(penstock_mount* mount, const char* from, const char* to) {
   struct stat status;
   if (mkdir(to, 0755) != 0 && errno != EEXIST) return failed(to, strerror(errno));
   if (stat(to, &status) != 0) return failed(to, strerror(errno));
   if (!S_ISDIR(status.st_mode)) return failed(to, strerror(ENOTDIR));
-  penstock_listing *listing;
+  penstock_listing* listing;
   if (penstock_list(mount, from, &listing, NULL) < 0) return failed(from, penstock_error_text());
   int result = 0;
   penstock_entry entry = PENSTOCK_ENTRY_INIT;
   while (penstock_listing_next(listing, &entry)) {
-    char *source = join(from, entry.name);
-    char *target = join(to, entry.name);
+    char* source = join(from, entry.name);
+    char* target = join(to, entry.name);
     penstock_attributes attributes = PENSTOCK_ATTRIBUTES_INIT;
     if (!source || !target) {
       result = failed(from, "out of memory");
@@ -95,13 +96,13 @@ static int copy_directory(penstock_mount *mount, const char *from, const char *t
   return result;
 }
 
-int main(int argc, char **argv) {
+int main(int argc, char** argv) {
   if (argc != 3) {
     fprintf(stderr, "usage: copy_tree nfs://SERVER/PATH DIRECTORY\n");
     return 2;
   }
-  penstock_runtime *runtime;
-  penstock_mount *mount;
+  penstock_runtime* runtime;
+  penstock_mount* mount;
   if (penstock_runtime_new(NULL, &runtime) < 0) {
     fprintf(stderr, "copy_tree: %s\n", penstock_error_text());
     return 1;

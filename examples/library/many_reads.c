@@ -28,14 +28,14 @@ struct result {
   char error[256];
 };
 
-static void note(void *context, int64_t value, const char *error) {
-  struct result *result = context;
+static void note(void* context, int64_t value, const char* error) {
+  struct result* result = context;
   result->ended = 1;
   result->value = value;
   snprintf(result->error, sizeof result->error, "%s", error ? error : "");
 }
 
-static penstock_call call_for(struct result *result) {
+static penstock_call call_for(struct result* result) {
   penstock_call call = PENSTOCK_CALL_INIT;
   memset(result, 0, sizeof *result);
   call.done = note;
@@ -45,13 +45,13 @@ static penstock_call call_for(struct result *result) {
 }
 
 struct program {
-  penstock_runtime *runtime;
+  penstock_runtime* runtime;
   int clock;
   unsigned long ticks;
 };
 
 /* The poll loop of a program: it serves its own descriptor, and that of the library. Returns the result. */
-static int64_t wait_for(struct program *program, const struct result *result) {
+static int64_t wait_for(struct program* program, const struct result* result) {
   while (!result->ended) {
     struct pollfd waits[2] = {{.fd = penstock_runtime_fd(program->runtime), .events = POLLIN},
                               {.fd = program->clock, .events = POLLIN}};
@@ -65,14 +65,14 @@ static int64_t wait_for(struct program *program, const struct result *result) {
 }
 
 /* Reads the file in COUNT pieces, all at the same time. Returns the number of octets, or a negative number. */
-static int64_t read_pieces(struct program *program, penstock_file *file, uint64_t length) {
+static int64_t read_pieces(struct program* program, penstock_file* file, uint64_t length) {
   const size_t piece = (size_t)((length + COUNT - 1) / COUNT);
   if (piece > MOST) {
     fprintf(stderr, "many_reads: the file has more than %d octets\n", COUNT * MOST);
     return -1;
   }
-  char *memory = malloc(piece * COUNT + 1);
-  struct result *results = calloc(COUNT, sizeof *results);
+  char* memory = malloc(piece * COUNT + 1);
+  struct result* results = calloc(COUNT, sizeof *results);
   int64_t sum = memory && results ? 0 : -1;
   int started = 0;
   for (; sum == 0 && started < COUNT; ++started) {
@@ -95,9 +95,9 @@ static int64_t read_pieces(struct program *program, penstock_file *file, uint64_
   return sum;
 }
 
-static int run(struct program *program, const char *url) {
+static int run(struct program* program, const char* url) {
   struct result result;
-  penstock_mount *mount;
+  penstock_mount* mount;
   penstock_call call = call_for(&result);
   if (penstock_mount_open(program->runtime, url, NULL, &mount, &call) < 0) {
     fprintf(stderr, "many_reads: %s\n", penstock_error_text());
@@ -106,7 +106,7 @@ static int run(struct program *program, const char *url) {
   if (wait_for(program, &result) < 0) return 1;
 
   int64_t sum = -1;
-  penstock_file *file;
+  penstock_file* file;
   penstock_attributes attributes = PENSTOCK_ATTRIBUTES_INIT;
   call = call_for(&result);
   if (penstock_open(mount, "", O_RDONLY, 0, &file, &call) == 0 && wait_for(program, &result) == 0) {
@@ -124,7 +124,7 @@ static int run(struct program *program, const char *url) {
   return sum == (int64_t)attributes.length ? 0 : 1;
 }
 
-int main(int argc, char **argv) {
+int main(int argc, char** argv) {
   if (argc != 2) {
     fprintf(stderr, "usage: many_reads nfs://SERVER/FILE\n");
     return 2;

@@ -54,6 +54,7 @@ struct Time {
     return Nanoseconds(std::chrono::nanoseconds(seconds * kSecond + nanoseconds));
   }
 
+  /** Compares the moments. */
   friend auto operator<=>(const Time&, const Time&) = default;
 };
 
@@ -74,7 +75,7 @@ struct Attributes {
   Time accessed{};                  /**< When it was read last. */
   Time modified{};                  /**< When its data changed last. */
   Time changed{};                   /**< When its data or attributes changed last. */
-  std::string owner{};              /**< The owner as the server names it: a number or name@domain. */
+  std::string owner{};              /**< The owner as the server names it: a number or name\@domain. */
   std::string group{};              /**< The group, likewise. Texts of more than 255 octets are left out. */
 };
 

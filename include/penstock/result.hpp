@@ -31,6 +31,7 @@ struct Error {
   /** Returns the number as a code of std::generic_category(), which compares equal to a std::errc. */
   std::error_code code() const noexcept { return {number, std::generic_category()}; }
 
+  /** Whether both the numbers and the messages are the same. */
   friend bool operator==(const Error&, const Error&) = default;
 };
 
@@ -55,7 +56,7 @@ class Failure : public std::system_error {
 /**
  * A value or an Error, like std::expected<T, Error> of C++23. T is not a reference and not Error.
  *
- * Unlike std::expected, `*std::move(result)` and `std::move(result).value()` return the value itself, not a reference
+ * Unlike std::expected, `*` and value() of a result that is a temporary object return the value itself, not a reference
  * into the result. So `for (const Entry& entry : *mount.List("/").Get())` is correct.
  */
 template <class T = void>

@@ -41,6 +41,7 @@ namespace internal {
 
 /** The error of a C function of this thread that has just returned `result`, a negative errno. */
 inline Error LastError(int64_t result) { return Error{static_cast<int>(-result), penstock_error_text()}; }
+/** The result of a C function of this thread that has just returned. */
 inline Result<void> ResultOf(int result) {
   if (result < 0) return LastError(result);
   return {};
@@ -51,7 +52,9 @@ inline Result<void> ResultOf(int result) {
 /** The handle of an object: see penstock_handle. A value. */
 class Handle {
  public:
+  /** A handle without octets, which names nothing. */
   Handle() = default;
+  /** Copies the handle of a C function. */
   explicit Handle(const penstock_handle& raw) : raw_(raw) {}
 
   /** The octets of a value without pointers, such as an inode number. */
@@ -73,6 +76,7 @@ class Handle {
     return value;
   }
 
+  /** The handle for C functions. */
   const penstock_handle& raw() const { return raw_; }
 
  private:
@@ -81,16 +85,16 @@ class Handle {
 
 /** The client's user on whose behalf a method is called: see penstock_caller. Valid until the method returns. */
 struct Caller {
-  uint32_t uid = 0;
-  uint32_t gid = 0;
-  std::span<const uint32_t> groups{};
-  std::string_view address{};
+  uint32_t uid = 0;                   /**< The user. Zero is root. */
+  uint32_t gid = 0;                   /**< The group. */
+  std::span<const uint32_t> groups{}; /**< Further groups. */
+  std::string_view address{};         /**< Of the client's host: "192.0.2.7". Empty if the server itself calls. */
 };
 
 /** An entry of a directory: see penstock_add_entry. */
 struct DirectoryEntry {
-  const char* name = nullptr;
-  uint64_t file_id = 0;
+  const char* name = nullptr;                      /**< The name. */
+  uint64_t file_id = 0;                            /**< penstock_attributes::file_id of the object. */
   uint64_t cookie = 0;                             /**< 3 or more. */
   const penstock_handle* handle = nullptr;         /**< Null: the server calls Lookup(). */
   const penstock_attributes* attributes = nullptr; /**< Null: the server calls GetAttributes(). */
@@ -109,80 +113,106 @@ class BasicFileSystem {
  public:
   virtual ~BasicFileSystem() = default;
 
+  /** See penstock_file_system_ops::root. */
   virtual Result<Handle> Root() = 0;
+  /** See penstock_file_system_ops::get_attributes. */
   virtual Result<penstock_attributes> GetAttributes(const Caller& caller, const Handle& object) = 0;
+  /** See penstock_file_system_ops::lookup. */
   virtual Result<Handle> Lookup(const Caller& caller, const Handle& directory, const char* name) = 0;
   /** Returns the number of octets that it has put into `buffer`. */
   virtual Result<size_t> Read(const Caller& caller, const Handle& file, std::span<std::byte> buffer,
                               uint64_t offset) = 0;
   /** `add` returns false if there is no room. */
   using Add = std::function<bool(const DirectoryEntry& entry)>;
+  /** See penstock_file_system_ops::read_directory. */
   virtual Result<void> ReadDirectory(const Caller& caller, const Handle& directory, uint64_t cookie,
                                      const Add& add) = 0;
 
+  /** See penstock_file_system_ops::read_link. */
   virtual Result<std::string> ReadLink(const Caller&, const Handle&) { return Missing(); }
+  /** See penstock_file_system_ops::set_attributes. */
   virtual Result<void> SetAttributes(const Caller&, const Handle&, const penstock_new_attributes&) { return Missing(); }
   /** Returns the number of octets that it has written, and sets `stability`. */
   virtual Result<size_t> Write(const Caller&, const Handle&, std::span<const std::byte>, uint64_t,
                                penstock_stability& /*stability*/) {
     return Missing();
   }
+  /** See penstock_file_system_ops::commit. */
   virtual Result<void> Commit(const Caller&, const Handle&) { return Missing(); }
+  /** See penstock_file_system_ops::write_verifier. */
   virtual uint64_t WriteVerifier() { return 0; }
+  /** See penstock_file_system_ops::create. */
   virtual Result<Handle> Create(const Caller&, const Handle& /*directory*/, const char* /*name*/,
                                 const penstock_new_attributes&) {
     return Missing();
   }
+  /** See penstock_file_system_ops::make_directory. */
   virtual Result<Handle> MakeDirectory(const Caller&, const Handle& /*directory*/, const char* /*name*/,
                                        const penstock_new_attributes&) {
     return Missing();
   }
+  /** See penstock_file_system_ops::make_symlink. */
   virtual Result<Handle> MakeSymlink(const Caller&, const Handle& /*directory*/, const char* /*name*/,
                                      const char* /*target*/, const penstock_new_attributes&) {
     return Missing();
   }
+  /** See penstock_file_system_ops::make_node. */
   virtual Result<Handle> MakeNode(const Caller&, const Handle& /*directory*/, const char* /*name*/, penstock_file_type,
                                   uint32_t /*major*/, uint32_t /*minor*/, const penstock_new_attributes&) {
     return Missing();
   }
+  /** See penstock_file_system_ops::remove. */
   virtual Result<void> Remove(const Caller&, const Handle& /*directory*/, const char* /*name*/) { return Missing(); }
+  /** See penstock_file_system_ops::remove_directory. */
   virtual Result<void> RemoveDirectory(const Caller&, const Handle& /*directory*/, const char* /*name*/) {
     return Missing();
   }
+  /** See penstock_file_system_ops::rename. */
   virtual Result<void> Rename(const Caller&, const Handle& /*from_directory*/, const char* /*from*/,
                               const Handle& /*to_directory*/, const char* /*to*/) {
     return Missing();
   }
+  /** See penstock_file_system_ops::link. */
   virtual Result<void> Link(const Caller&, const Handle& /*file*/, const Handle& /*directory*/, const char* /*name*/) {
     return Missing();
   }
+  /** See penstock_file_system_ops::access. */
   virtual Result<uint32_t> Access(const Caller&, const Handle&, uint32_t /*wanted*/) { return Missing(); }
+  /** See penstock_file_system_ops::get_space. */
   virtual Result<penstock_space> GetSpace(const Caller&, const Handle&) { return Missing(); }
+  /** See penstock_file_system_ops::get_xattr. */
   virtual Result<std::string> GetXattr(const Caller&, const Handle&, const char* /*name*/) { return Missing(); }
+  /** See penstock_file_system_ops::set_xattr. */
   virtual Result<void> SetXattr(const Caller&, const Handle&, const char* /*name*/, std::span<const std::byte>,
                                 int /*flags*/) {
     return Missing();
   }
+  /** See penstock_file_system_ops::remove_xattr. */
   virtual Result<void> RemoveXattr(const Caller&, const Handle&, const char* /*name*/) { return Missing(); }
   /** `add` returns false if there is no room. */
   using AddName = std::function<bool(const char* name)>;
+  /** See penstock_file_system_ops::list_xattrs. */
   virtual Result<void> ListXattrs(const Caller&, const Handle&, const AddName&) { return Missing(); }
   /** Returns the place; nothing if there is none before the end of the file. */
   virtual Result<std::optional<uint64_t>> Seek(const Caller&, const Handle&, uint64_t /*offset*/, bool /*hole*/) {
     return Missing();
   }
+  /** See penstock_file_system_ops::allocate. */
   virtual Result<void> Allocate(const Caller&, const Handle&, uint64_t /*offset*/, uint64_t /*length*/) {
     return Missing();
   }
+  /** See penstock_file_system_ops::deallocate. */
   virtual Result<void> Deallocate(const Caller&, const Handle&, uint64_t /*offset*/, uint64_t /*length*/) {
     return Missing();
   }
+  /** See penstock_file_system_ops::copy. */
   virtual Result<uint64_t> Copy(const Caller&, const Handle& /*from*/, uint64_t /*from_offset*/, const Handle& /*to*/,
                                 uint64_t /*to_offset*/, uint64_t /*count*/) {
     return Missing();
   }
   /** Pin and Unpin are overridden together. */
   virtual Result<void> Pin(const Handle&) { return Missing(); }
+  /** See penstock_file_system_ops::unpin. */
   virtual void Unpin(const Handle&) {}
 
  private:
@@ -199,6 +229,7 @@ class Functions {
   using N = const char*;
 
  public:
+  /** The table of the functions that `Files` has. */
   static penstock_file_system_ops Table() {
     penstock_file_system_ops ops = PENSTOCK_FILE_SYSTEM_OPS_INIT;
     ops.destroy = [](void* self) { delete static_cast<std::shared_ptr<Files>*>(self); };
@@ -232,6 +263,7 @@ class Functions {
   static constexpr bool Has(Method, Default) {
     return !std::is_same_v<Method, Default>;
   }
+/** Whether `Files` overrides the method. */
 #define PENSTOCK_HAS_(method) Has(&Files::method, &BasicFileSystem::method)
 
   static void SetData(penstock_file_system_ops& ops) {
@@ -507,16 +539,20 @@ class Server {
     return server;
   }
 
+  /** See penstock_server_export(). */
   Result<void> Export(const std::string& path, const std::string& clients, const FileSystem& files) {
     return internal::ResultOf(penstock_server_export(server_.get(), path.c_str(), clients.c_str(), files.get()));
   }
+  /** See penstock_server_export_directory(). */
   Result<void> ExportDirectory(const std::string& path, const std::string& directory, const std::string& clients) {
     return internal::ResultOf(
         penstock_server_export_directory(server_.get(), path.c_str(), directory.c_str(), clients.c_str()));
   }
+  /** See penstock_server_unexport(). */
   Result<void> Unexport(const std::string& path) {
     return internal::ResultOf(penstock_server_unexport(server_.get(), path.c_str()));
   }
+  /** See penstock_server_start(). */
   Result<void> Start() { return internal::ResultOf(penstock_server_start(server_.get())); }
   /** "127.0.0.1:2049" */
   Result<std::string> Address(penstock_service service, unsigned index = 0) const {
@@ -525,6 +561,7 @@ class Server {
     if (length < 0) return internal::LastError(length);
     return std::string(text.data(), static_cast<size_t>(length));
   }
+  /** See penstock_server_stop(). */
   Result<void> Stop() { return internal::ResultOf(penstock_server_stop(server_.get())); }
 
   /** For the C functions. It lives as long as this object. */

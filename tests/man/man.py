@@ -5,7 +5,7 @@
     man.py CASE                 a test: agrees, words, lint
 
 A page is written by hand in mdoc(7), except its parts between the comments "begin NAME" and "end NAME". The program
-determines these: what `penstock completion json` prints.
+determines these: what `penstock completion json` prints. In libpenstock(3), the headers of the library do.
 """
 
 import glob
@@ -138,6 +138,45 @@ def parameters(facts):
     return [*out, ".El"]
 
 
+# ---- the library ----
+
+# The sections of a header, and in them the functions with the comments before them.
+SECTION = re.compile(r"/\* ---- ([\w ,]+) ----")
+EXPORTED = re.compile(r"/\*\*((?:(?!\*/).)*)\*/\s*PENSTOCK_API\s[^;(]*?(penstock_\w+)\(", re.S)
+
+
+def functions_of(header):
+    """[(section, [(function, first sentence of its comment)])] of a header of the library."""
+    with open(f"{ROOT}/include/penstock/{header}") as file:
+        pieces = SECTION.split(file.read())
+    return [(title, [(name, first_sentence(comment)) for comment, name in EXPORTED.findall(piece)])
+            for title, piece in zip(pieces[1::2], pieces[2::2])]
+
+
+def first_sentence(comment):
+    return re.split(r"(?<=[.])\s|(?=@\w)", " ".join(re.sub(r"^ *\* ?", "", comment, flags=re.M).split()) + " ")[0]
+
+
+def functions(header):
+    out = []
+    for title, functions in functions_of(header):
+        if functions:
+            out += [f".Ss {title[:1].upper() + title[1:]}", ".Bl -tag -width Ds"]
+            for name, about in functions:
+                out += [f".It Fn {name}", with_functions(about)]
+            out.append(".El")
+    return out
+
+
+def with_functions(words):
+    """Running text, in which the names of functions are marked. References to RFCs are left to the headers."""
+    pieces = re.split(r" ?\b(\w+)\(\)([.,:]?) ?", re.sub(r" \([^)]*RFC[^)]*\)", "", words))
+    out = []
+    for begin, name, end in zip(pieces[::3], [*pieces[1::3], ""], [*pieces[2::3], ""]):
+        out += [text(begin)] * bool(begin) + [f".Fn {name}" + f" {end}" * bool(end)] * bool(name)
+    return "\n".join(out)
+
+
 # ---- pages ----
 
 def parts_of(everything, facts):
@@ -159,6 +198,7 @@ def pages_of(everything):
         name, parts = parts_of(everything, facts)
         pages[f"{name}.1"] = parts
     pages["penstock-url.5"] = {"parameters": parameters(everything)}
+    pages["libpenstock.3"] = {"client": functions("penstock.h"), "server": functions("server.h")}
     return pages
 
 
@@ -216,6 +256,8 @@ def agrees(program):
             wrong.append(f"{page}: it has no part {', '.join(sorted(missing))}")
         if now != filled(now, parts):
             wrong.append(f"{page}: it differs from the program")
+    wrong += [f"libpenstock.3: {name}() is missing" for name in sorted(exported() - described())]
+    wrong += [f"libpenstock.3: there is no {name}()" for name in sorted(described() - exported())]
     known = set(pages_of(interface(program)))
     for path in glob.glob(f"{PAGES}/penstock-*.1"):
         if os.path.basename(path) not in known:
@@ -223,26 +265,51 @@ def agrees(program):
     return wrong and [*wrong, "to mend it: tests/man/man.py update PENSTOCK, then read what has changed"]
 
 
+def exported():
+    """The functions that the headers mark as exported, whatever stands before them."""
+    found = set()
+    for path in glob.glob(f"{ROOT}/include/penstock/*.h"):
+        with open(path) as file:
+            found |= set(re.findall(r"^PENSTOCK_API [^;(]*?(penstock_\w+)\(", file.read(), re.M))
+    return found
+
+
+def described():
+    """The functions that libpenstock(3) names."""
+    with open(f"{PAGES}/libpenstock.3") as file:
+        return set(re.findall(r"\bFn (penstock_\w+)", file.read()))
+
+
 def words(program):
     """What pages and documents mention exists: options, parameters of URLs, pages."""
     everything = interface(program)
     flags = {name for command in everything["commands"] for option in command["options"] for name in option["names"]}
     keys = {parameter["name"] for parameter in everything["url_parameters"]}
-    names = {os.path.basename(path).rpartition(".")[0] for path in glob.glob(f"{PAGES}/*.[15]")}
+    names = {os.path.basename(path).rpartition(".")[0] for path in glob.glob(f"{PAGES}/*.[135]")}
     read, wrong = variables(), []
-    for path in glob.glob(f"{PAGES}/*.[15]"):
+    for path in glob.glob(f"{PAGES}/*.[135]"):
         with open(path) as file:
-            page = re.sub(r'^\.\\".*\n', "", file.read(), flags=re.M).replace("\\-", "-")
+            page = re.sub(r'^\.\\".*\n|\$\(pkg-config.*?\)', "", file.read(), flags=re.M).replace("\\-", "-")
         mentioned = set(re.findall(r"(?<![\w-])--\w[\w-]*", page)) | {f"-{flag}" for flag in re.findall(r"\bFl (-\w[\w-]*)", page)}
         wrong += [f"{path}: no option is called {flag}" for flag in sorted(mentioned - flags)]
         for query in re.findall(r"nfs://[^\s'?]*\?([\w=&.-]+)", page):
             wrong += [f"{path}: no parameter is called {key}" for key in re.findall(r"(\w+)=", query) if key not in keys]
         wrong += [f"{path}: there is no page {name}" for name in re.findall(r"\.Xr (penstock[\w.-]*)", page) if name not in names]
         described = set(re.findall(r"\bPENSTOCK_[A-Z_0-9]+", page))
-        wrong += [f"{path}: nothing reads {name}" for name in sorted(described - read)]
+        known = read if path.endswith((".1", ".5")) else constants()
+        wrong += [f"{path}: nothing reads {name}" for name in sorted(described - known)]
         if path.endswith("/penstock.1"):
             wrong += [f"{path}: {name} is missing" for name in sorted(read - described)]
     return wrong
+
+
+def constants():
+    """The macros and constants of the library's headers."""
+    found = set()
+    for path in glob.glob(f"{ROOT}/include/penstock/*.h"):
+        with open(path) as file:
+            found |= set(re.findall(r"^(?:#define|) *(PENSTOCK_[A-Z_0-9]+)", file.read(), re.M))
+    return found
 
 
 def variables():
@@ -260,7 +327,7 @@ def lint(_):
     if not shutil.which("mandoc"):
         print("SKIPPED lint: mandoc is not installed")
         sys.exit(SKIPPED)
-    pages = sorted(glob.glob(f"{PAGES}/*.[15]"))
+    pages = sorted(glob.glob(f"{PAGES}/*.[135]"))
     # The findings are on standard output. What the tool says of the machine's own index of pages is on standard error, and would
     # stand in the middle of a finding if both had one pipe.
     said = subprocess.run(["mandoc", "-T", "lint", "-W", "style", *pages], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True).stdout

@@ -51,8 +51,39 @@ def contents(scratch):
             assert folder not in file.read(), f"it names the folder in which it was built: {folder}"
 
 
+def files_of(package):
+    """The files and links of a package, not its folders."""
+    lines = output_of("dpkg-deb", "--contents", only(f"{package}_*.deb")).splitlines()
+    return {line.split()[5].removeprefix(".") for line in lines if not line.startswith("d")}
+
+
+def library_contents(scratch):
+    """What the packages of the library have: each file is in one of them, and the documents of penstock are not."""
+    folder = f"/usr/lib/{output_of('dpkg-architecture', '-qDEB_HOST_MULTIARCH').strip()}"
+    found = {package: {file for file in files_of(package) if not file.startswith(f"/usr/share/doc/{package}/")}
+             for package in ("libpenstock1", "libpenstock-dev", "python3-penstock")}
+    assert found["libpenstock1"] == {f"{folder}/libpenstock.so.1", f"{folder}/libpenstock.so.1.0.0"}, found
+    headers = {f"/usr/{os.path.relpath(path, ROOT)}" for path in glob.glob(f"{ROOT}/include/penstock/**/*.h*", recursive=True)}
+    assert headers | {f"{folder}/libpenstock.so", f"{folder}/pkgconfig/penstock.pc", "/usr/share/man/man3/libpenstock.3.gz",
+                      f"{folder}/cmake/penstock/penstockConfig.cmake"} <= found["libpenstock-dev"], found
+    examples = {os.path.relpath(path, ROOT) for path in glob.glob(f"{ROOT}/examples/*/*")
+                if not path.endswith(("_test.py", "CMakeLists.txt"))}
+    assert {file.split("libpenstock-dev/")[1] for file in files_of("libpenstock-dev") if "/examples/" in file} == examples, examples
+    modules = {f"/usr/lib/python3/dist-packages/penstock/{os.path.basename(path)}" for path in glob.glob(f"{ROOT}/python/penstock/*.py")}
+    assert modules | {"/usr/lib/python3/dist-packages/penstock/_native.abi3.so"} <= found["python3-penstock"], found
+    for package in found:
+        subprocess.run(["dpkg-deb", "--extract", only(f"{package}_*.deb"), scratch], check=True)
+    linked = output_of("readelf", "--wide", "--dynamic", f"{scratch}{folder}/libpenstock.so.1")
+    assert "Library soname: [libpenstock.so.1]" in linked and "BIND_NOW" in linked and "RUNPATH" not in linked, linked
+    linked = output_of("readelf", "--wide", "--dynamic", f"{scratch}/usr/lib/python3/dist-packages/penstock/_native.abi3.so")
+    assert "[libpenstock.so.1]" in linked and "RUNPATH" not in linked, linked
+    depends = output_of("dpkg-deb", "--field", only("python3-penstock_*.deb"), "Depends")
+    assert "libpenstock1 (>=" in depends and "python3-cffi-backend" in depends, depends
+    assert "libpenstock" not in output_of("dpkg-deb", "--field", only("penstock_*.deb"), "Depends"), "the program is not linked statically"
+
+
 def install(scratch):
-    """`cmake --install` of a build folder, into a folder of the caller."""
+    """`cmake --install` of a build folder, into a folder of the caller, and a program that is built with what lies there."""
     build = os.path.dirname(os.path.dirname(os.path.dirname(os.environ["PENSTOCK"])))
     subprocess.run(["cmake", "--install", build, "--prefix", f"{scratch}/prefix"], stdout=subprocess.DEVNULL, check=True)
     found = {os.path.relpath(path, f"{scratch}/prefix") for path in glob.glob(f"{scratch}/prefix/**", recursive=True)}
@@ -62,11 +93,15 @@ def install(scratch):
               "lib/systemd/system/penstock-tcp.socket", "share/doc/penstock/docs/limits.md"}
     assert wanted <= found, f"missing: {sorted(wanted - found)}"
     assert re.match(r"penstock \d+[.]\d+[.]\d+", output_of(f"{scratch}/prefix/bin/penstock", "--version"))
+    config, = glob.glob(f"{scratch}/prefix/lib/**/penstock.pc", recursive=True)
+    flags = subprocess.run(["pkg-config", "--cflags", "--libs", config], stdout=subprocess.PIPE, text=True, check=True).stdout.split()
+    subprocess.run(["cc", "-o", f"{scratch}/copy_tree", f"{ROOT}/examples/library/copy_tree.c", *flags], check=True)
 
 
 def reproducible(scratch):
     """A build in another folder makes the same packages, octet by octet."""
-    first = [only("penstock_*.deb"), only("penstock-dbgsym_*.deb")]
+    first = [only(f"{package}_*.deb") for package in ("penstock", "libpenstock1", "libpenstock-dev", "python3-penstock")]
+    first += [only(f"{package}-dbgsym_*.deb") for package in ("penstock", "libpenstock1", "python3-penstock")]
     with open(f"{scratch}/log", "w") as log:
         subprocess.run([f"{ROOT}/scripts/make-deb"], env={**os.environ, "DEB_FOLDER": f"{scratch}/elsewhere"}, stdout=log, stderr=log,
                        check=True)
@@ -79,6 +114,13 @@ def reproducible(scratch):
 def clean_system(_):
     """Installs the package in a clean system of this host's release, uses it, removes and purges it."""
     run_in(host_codename(), f"{HERE}/clean_system.sh", [only("penstock_*.deb")], packages=["man-db"])
+
+
+def library(_):
+    """Builds the examples with what the packages install in a clean system, and runs them."""
+    run_in(host_codename(), f"{HERE}/library.sh",
+           [only(f"{package}_*.deb") for package in ("penstock", "libpenstock1", "libpenstock-dev", "python3-penstock")],
+           packages=["gcc", "g++", "make", "cmake", "pkg-config", "libarchive-dev", "man-db", "python3-fsspec", "python3-pandas"])
 
 
 def container(scratch):
@@ -121,5 +163,5 @@ def container(scratch):
                         f"{HERE}:/test:ro", container, "sh", "/test/container.sh", served], check=True)
 
 
-cases.main({"lintian": lintian, "contents": contents, "install": install, "reproducible": reproducible, "clean_system": clean_system,
-            "container": container})
+cases.main({"lintian": lintian, "contents": contents, "library_contents": library_contents, "install": install, "reproducible": reproducible,
+            "clean_system": clean_system, "library": library, "container": container})
