@@ -40,6 +40,30 @@ struct Canceller {
 
 // ---- abandoned operations ----
 
+TEST_P(HostileTest, AllOperationsGoOnThatWaitedForAbandonedOnes) {
+  Write("file", "contents");
+  penstock_file* const file = Open("file", O_RDONLY);
+  Hang(Operation::kRead);
+  constexpr size_t kCount = 600;  // more than may be abandoned at the same time
+  std::vector<char> buffer(kCount);
+  Canceller first, second;
+  std::vector<Done> abandoned(kCount), waiting(kCount);
+  for (size_t i = 0; i < kCount; ++i) {
+    const penstock_call call = abandoned[i].Call(-1, first.cancellation);
+    ASSERT_EQ(penstock_pread(file, &buffer[i], 1, 0, &call), 0);
+  }
+  penstock_cancel(first.cancellation);
+  for (Done& each : abandoned) ASSERT_EQ(Wait(each), -ECANCELED);
+  for (size_t i = 0; i < kCount; ++i) {
+    const penstock_call call = waiting[i].Call(-1, second.cancellation);
+    ASSERT_EQ(penstock_pread(file, &buffer[i], 1, 0, &call), 0);
+  }
+  server.Release();
+  for (Done& each : waiting) ASSERT_EQ(Wait(each), 1) << each.error();
+  EXPECT_EQ(std::string(buffer.begin(), buffer.end()), std::string(kCount, 'c'));
+  EXPECT_EQ(penstock_close(file, nullptr), 0);
+}
+
 TEST_P(HostileTest, ALossIsToldAtCloseAndInStableWritesMended) {
   penstock_file* const file = Open("file", O_RDWR | O_CREAT);
   EXPECT_EQ(penstock_pwrite(file, "data", 4, 0, nullptr), 4);

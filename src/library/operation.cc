@@ -104,7 +104,7 @@ Task<void> Operation::Work(std::shared_ptr<Operation> self) {
   // Those who wait for the end of works go on in a later turn of the loop, so that nothing is destroyed here.
   if (self->works_ && self->abandoned()) {
     --uses.whole.abandoned;
-    if (!uses.whole.waiting.empty()) uses.whole.waiting.front()->Set();
+    while (uses.whole.abandoned < kMostAbandoned && !uses.whole.waiting.empty()) uses.whole.waiting.front()->Set();
   }
   self->works_ = false;
   --uses.whole.works;
