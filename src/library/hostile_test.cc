@@ -82,6 +82,39 @@ TEST_P(HostileTest, ALossIsToldAtCloseAndInStableWritesMended) {
 
 // ---- closing ----
 
+struct Closing {
+  penstock_mount* mount;
+  penstock_file* file;
+  std::atomic<int> started = 1;
+  Done closed{};
+};
+
+TEST_P(HostileTest, AFileWhoseCloseWasCancelledBeforeKeepsNoMount) {
+  Canceller canceller;
+  penstock_cancel(canceller.cancellation);
+  Closing closing{.mount = mount, .file = Open("file", O_RDWR | O_CREAT)};
+  EXPECT_EQ(penstock_pwrite(closing.file, "data", 4, 0, nullptr), 4);
+  penstock_call call = PENSTOCK_CALL_INIT;
+  call.cancellation = canceller.cancellation;
+  call.context = &closing;
+  call.done = [](void* context, int64_t result, const char* error) {
+    EXPECT_EQ(result, -ECANCELED);
+    EXPECT_STREQ(error, "cancelled");
+    auto& self = *static_cast<Closing*>(context);
+    const penstock_call close = self.closed.Call();
+    self.started = penstock_mount_close(self.mount, &close);
+  };
+  EXPECT_EQ(penstock_close(closing.file, &call), 0);
+  while (closing.started == 1) {
+    if (GetParam().threads == 0) penstock_runtime_dispatch(runtime, 1);
+    std::this_thread::yield();
+  }
+  ASSERT_EQ(closing.started, 0);
+  EXPECT_EQ(Wait(closing.closed), 0) << closing.closed.error();
+  OpenMount();
+  EXPECT_EQ(Read("file"), "data") << "the file was closed nevertheless";
+}
+
 TEST_P(HostileTest, ADoneFunctionClosesFreesAndCancels) {
   Write("file", "contents");
   Hang(Operation::kRead);
