@@ -49,8 +49,9 @@ int CheckRange(const penstock_file& file, client::Access needed, size_t count, u
   return 0;
 }
 
-// Makes stable what was written. One call at a time works; the others wait, and then look at what is left.
-Task<client::Result<void>> Sync(penstock_file& file) {
+// Makes stable what was written. One call at a time works; the others wait, and then look at what is left. An abandoned
+// operation tells nobody of a loss: that is left to the next one.
+Task<client::Result<void>> Sync(const Operation& operation, penstock_file& file) {
   while (file.is_syncing) co_await file.synced;
   if (file.unsynced.empty()) co_return client::Result<void>();
   file.is_syncing = true;
@@ -61,6 +62,7 @@ Task<client::Result<void>> Sync(penstock_file& file) {
     file.unsynced.AddEarlier(written);
     result = std::unexpected(committed.error());
   } else if (!written.IsStableAfter(*committed)) {
+    if (operation.abandoned()) file.unsynced.AddEarlier(written);
     constexpr auto kText = "{}: the server has restarted, and may have lost data that were written before";
     result = std::unexpected(client::Error{fmt::format(kText, file.file->name()), std::nullopt, EIO});
   }
@@ -70,7 +72,7 @@ Task<client::Result<void>> Sync(penstock_file& file) {
 }
 
 // Closes a file that no work uses any more, once the last one has ended.
-Task<Outcome> Close(std::unique_ptr<penstock_file> file) {
+Task<Outcome> Close(const Operation& operation, std::unique_ptr<penstock_file> file) {
   Loop& loop = file->mount.place.loop();
   // The caller may run inside of the code of a work that has just ended.
   co_await NextTurn(loop);
@@ -78,7 +80,7 @@ Task<Outcome> Close(std::unique_ptr<penstock_file> file) {
     co_await file->activity.changed;
     co_await NextTurn(loop);
   }
-  const client::Result<void> synced = co_await Sync(*file);
+  const client::Result<void> synced = co_await Sync(operation, *file);
   const client::Result<void> closed = co_await file->file->Close();
   // The file must outlive the code of its last call.
   co_await NextTurn(loop);
@@ -204,9 +206,9 @@ int penstock_close(penstock_file* file, const penstock_call* call) {
     penstock_mount& mount = file->mount;
     if (const int wrong = CheckProcess(mount.runtime); wrong != 0) return wrong;
     if (file->activity.operations > 0) return Fail(EBUSY, "the file has operations that have not ended");
-    const auto close = [file, &mount](Operation&) -> Task<Outcome> {
+    const auto close = [file, &mount](Operation& operation) -> Task<Outcome> {
       --mount.files;
-      Outcome outcome = co_await Close(std::unique_ptr<penstock_file>(file));
+      Outcome outcome = co_await Close(operation, std::unique_ptr<penstock_file>(file));
       if (!outcome) outcome = std::unexpected(Explained(mount, std::move(outcome).error()));
       co_return outcome;
     };
@@ -245,8 +247,8 @@ int64_t penstock_pwrite(penstock_file* file, const void* buffer, size_t count, u
 }
 
 int penstock_fsync(penstock_file* file, const penstock_call* call) {
-  return static_cast<int>(StartOnFile(file, {}, call, [file](Operation&) -> Task<Outcome> {
-    PENSTOCK_CO_CHECK(co_await Sync(*file));
+  return static_cast<int>(StartOnFile(file, {}, call, [file](Operation& operation) -> Task<Outcome> {
+    PENSTOCK_CO_CHECK(co_await Sync(operation, *file));
     co_return 0;
   }));
 }

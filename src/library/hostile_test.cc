@@ -64,6 +64,21 @@ TEST_P(HostileTest, AllOperationsGoOnThatWaitedForAbandonedOnes) {
   EXPECT_EQ(penstock_close(file, nullptr), 0);
 }
 
+TEST_P(HostileTest, AnAbandonedFsyncHidesNoLoss) {
+  penstock_file* const file = Open("file", O_RDWR | O_CREAT);
+  EXPECT_EQ(penstock_pwrite(file, "data", 4, 0, nullptr), 4);
+  server.files().LoseUncommitted();
+  Hang(Operation::kCommit);
+  penstock_call call = PENSTOCK_CALL_INIT;
+  call.timeout_ms = 50;
+  EXPECT_EQ(penstock_fsync(file, &call), -ETIMEDOUT);
+  server.Release();
+  EXPECT_EQ(penstock_fsync(file, nullptr), -EIO) << "nobody was told yet";
+  EXPECT_THAT(penstock_error_text(), HasSubstr("file: the server has restarted"));
+  EXPECT_EQ(penstock_fsync(file, nullptr), 0);
+  EXPECT_EQ(penstock_close(file, nullptr), 0);
+}
+
 TEST_P(HostileTest, ALossIsToldAtCloseAndInStableWritesMended) {
   penstock_file* const file = Open("file", O_RDWR | O_CREAT);
   EXPECT_EQ(penstock_pwrite(file, "data", 4, 0, nullptr), 4);
