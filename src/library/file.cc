@@ -9,6 +9,7 @@
 #include <string>
 #include <utility>
 
+#include "base/cancellation.h"
 #include "base/result.h"
 #include "library/attributes.h"
 #include "library/error_text.h"
@@ -281,9 +282,23 @@ int penstock_lock(penstock_file* file, const penstock_lock_request* request, con
     if (const int wrong = TakeLock(request, how); wrong != 0) return wrong;
     return static_cast<int>(
         StartOnFile(file, {}, call, [file, how = std::move(how)](Operation& operation) -> Task<Outcome> {
+          while (file->abandoned_locks > 0) co_await file->locks_given_back;
+          if (operation.abandoned()) co_return 0;
+          Cancellation impatience;
+          operation.OnAbandon([&] {
+            ++file->abandoned_locks;
+            impatience.Cancel();
+          });
           client::File& inner = *file->file;
-          PENSTOCK_CO_CHECK(co_await inner.Lock(how.owner, how.range, how.kind, how.patience));
-          if (operation.abandoned()) (void)co_await inner.Unlock(how.owner, how.range);
+          const client::Result<void> locked =
+              co_await inner.Lock(how.owner, how.range, how.kind, how.patience, &impatience);
+          operation.OnAbandon({});
+          if (operation.abandoned()) {
+            if (locked) (void)co_await inner.Unlock(how.owner, how.range);
+            --file->abandoned_locks;
+            file->locks_given_back.Notify();
+          }
+          PENSTOCK_CO_CHECK(locked);
           co_return 0;
         }));
   });

@@ -162,6 +162,72 @@ TEST_P(HostileTest, ADoneFunctionClosesFreesAndCancels) {
   EXPECT_EQ(penstock_close(all.file, nullptr), 0);
 }
 
+// ---- locks ----
+
+TEST_P(HostileTest, ACancelledWaitForALockEnds) {
+  if (!has_locks()) return;
+  Write("file", "contents");
+  penstock_file* const one = Open("file", O_RDWR);
+  penstock_file* const two = Open("file", O_RDWR);
+  penstock_lock_request request = PENSTOCK_LOCK_REQUEST_INIT;
+  EXPECT_EQ(penstock_lock(one, &request, nullptr), 0);
+  request.wait_ms = -1;
+  penstock_call call = PENSTOCK_CALL_INIT;
+  call.timeout_ms = 50;
+  EXPECT_EQ(penstock_lock(two, &request, &call), -ETIMEDOUT);
+  call.timeout_ms = 20'000;
+  EXPECT_EQ(penstock_close(two, &call), 0) << "nothing waits any more";
+  EXPECT_EQ(penstock_close(one, nullptr), 0);
+}
+
+TEST_P(HostileTest, AnAbandonedLockGivesBackNoOther) {
+  if (!has_locks()) return;
+  Write("file", "contents");
+  penstock_file* const one = Open("file", O_RDWR);
+  penstock_file* const two = Open("file", O_RDWR);
+  penstock_lock_request request = PENSTOCK_LOCK_REQUEST_INIT;
+  EXPECT_EQ(penstock_lock(one, &request, nullptr), 0);
+  request.wait_ms = -1;
+  penstock_call call = PENSTOCK_CALL_INIT;
+  call.timeout_ms = 50;
+  EXPECT_EQ(penstock_lock(two, &request, &call), -ETIMEDOUT);
+  Done locked;
+  const penstock_call wait = locked.Call();
+  EXPECT_EQ(penstock_lock(two, &request, &wait), 0);
+  EXPECT_EQ(penstock_unlock(one, &request, nullptr), 0);
+  EXPECT_EQ(Wait(locked), 0) << locked.error();
+  for (int i = 0; i < 15; ++i) {
+    ASSERT_EQ(penstock_test_lock(one, &request, nullptr, nullptr), 1) << "the lock is lost";
+    std::this_thread::sleep_for(std::chrono::milliseconds(100));
+  }
+  EXPECT_EQ(penstock_close(one, nullptr), 0);
+  EXPECT_EQ(penstock_close(two, nullptr), 0);
+}
+
+TEST_P(HostileTest, ALockThatIsGrantedAfterItsEndGivesBackNoOther) {
+  if (!has_locks()) return;
+  Write("file", "contents");
+  penstock_file* const one = Open("file", O_RDWR);
+  penstock_file* const two = Open("file", O_RDWR);
+  Hang(Operation::kOpenLocks);
+  penstock_lock_request request = PENSTOCK_LOCK_REQUEST_INIT;
+  penstock_call call = PENSTOCK_CALL_INIT;
+  call.timeout_ms = 50;
+  EXPECT_EQ(penstock_lock(two, &request, &call), -ETIMEDOUT);
+  ASSERT_EQ(server.files().waiting(), 1u);
+  Done locked;
+  const penstock_call again = locked.Call();
+  EXPECT_EQ(penstock_lock(two, &request, &again), 0);
+  server.Release();
+  EXPECT_EQ(Wait(locked), 0) << locked.error();
+  EXPECT_EQ(penstock_ping(mount, nullptr), 0);
+  EXPECT_EQ(penstock_lock(one, &request, nullptr), -EAGAIN) << "the lock is lost";
+  EXPECT_EQ(penstock_unlock(two, &request, nullptr), 0);
+  EXPECT_EQ(penstock_lock(one, &request, nullptr), 0);
+  EXPECT_EQ(penstock_close(one, nullptr), 0);
+  EXPECT_EQ(penstock_close(two, nullptr), 0);
+}
+
 // ---- data ----
 
 TEST_P(HostileTest, OffsetsNearTheLimit) {
