@@ -23,14 +23,10 @@ namespace {
 
 // Starts work on an open file, as StartOn().
 template <class Function>
-int64_t StartOnFile(penstock_file* file, std::initializer_list<const void*> required, const penstock_call* call,
-                    Function work) {
+int64_t StartOnFile(penstock_file* file, const penstock_call* call, Function work) {
   return Guarded([&]() -> int64_t {
     if (!file) return Fail(EINVAL, "there is no file");
     if (const int wrong = CheckProcess(file->mount.runtime); wrong != 0) return wrong;
-    for (const void* each : required) {
-      if (!each) return Fail(EINVAL, "an argument is null");
-    }
     return Start({.place = file->mount.place, .whole = file->mount.activity, .part = &file->activity}, call,
                  [file, work = std::move(work)](Operation& operation) -> Task<Outcome> {
                    Outcome outcome = co_await work(operation);
@@ -219,10 +215,11 @@ int penstock_close(penstock_file* file, const penstock_call* call) {
 
 int64_t penstock_pread(penstock_file* file, void* buffer, size_t count, uint64_t offset, const penstock_call* call) {
   if (file && count > 0) {
+    if (!buffer) return Fail(EINVAL, "an argument is null");
     if (const int wrong = CheckRange(*file, client::Access::kRead, count, offset); wrong != 0) return wrong;
   }
   const Bytes into(static_cast<std::byte*>(buffer), count);
-  return StartOnFile(file, {buffer}, call, [file, into, offset](Operation& operation) -> Task<Outcome> {
+  return StartOnFile(file, call, [file, into, offset](Operation& operation) -> Task<Outcome> {
     client::Mount& mount = *file->mount.mount;
     PENSTOCK_CO_TRY(const uint64_t read,
                     co_await ReadRange({.mount = mount, .file = *file->file, .operation = operation}, offset, into));
@@ -233,10 +230,11 @@ int64_t penstock_pread(penstock_file* file, void* buffer, size_t count, uint64_t
 int64_t penstock_pwrite(penstock_file* file, const void* buffer, size_t count, uint64_t offset,
                         const penstock_call* call) {
   if (file && count > 0) {
+    if (!buffer) return Fail(EINVAL, "an argument is null");
     if (const int wrong = CheckRange(*file, client::Access::kWrite, count, offset); wrong != 0) return wrong;
   }
   const ConstBytes from(static_cast<const std::byte*>(buffer), count);
-  return StartOnFile(file, {buffer}, call, [file, from, offset](Operation& operation) -> Task<Outcome> {
+  return StartOnFile(file, call, [file, from, offset](Operation& operation) -> Task<Outcome> {
     const Transferred what{.mount = *file->mount.mount, .file = *file->file, .operation = operation};
     if (file->is_stable) {
       PENSTOCK_CO_CHECK(co_await WriteStable(what, offset, from));
@@ -248,7 +246,7 @@ int64_t penstock_pwrite(penstock_file* file, const void* buffer, size_t count, u
 }
 
 int penstock_fsync(penstock_file* file, const penstock_call* call) {
-  return static_cast<int>(StartOnFile(file, {}, call, [file](Operation& operation) -> Task<Outcome> {
+  return static_cast<int>(StartOnFile(file, call, [file](Operation& operation) -> Task<Outcome> {
     PENSTOCK_CO_CHECK(co_await Sync(operation, *file));
     co_return 0;
   }));
@@ -256,7 +254,7 @@ int penstock_fsync(penstock_file* file, const penstock_call* call) {
 
 int penstock_fstat(penstock_file* file, penstock_attributes* attributes, const penstock_call* call) {
   if (const int wrong = CheckRoom(attributes); wrong != 0) return wrong;
-  return static_cast<int>(StartOnFile(file, {}, call, [file, attributes](Operation& operation) -> Task<Outcome> {
+  return static_cast<int>(StartOnFile(file, call, [file, attributes](Operation& operation) -> Task<Outcome> {
     client::File& inner = *file->file;
     PENSTOCK_CO_TRY(const client::Attributes found,
                     co_await file->mount.mount->GetAttributes(inner.node().handle, inner.name()));
@@ -269,7 +267,7 @@ int penstock_ftruncate(penstock_file* file, uint64_t length, const penstock_call
   if (file) {
     if (const int wrong = CheckRange(*file, client::Access::kWrite, 0, length); wrong != 0) return wrong;
   }
-  return static_cast<int>(StartOnFile(file, {}, call, [file, length](Operation&) -> Task<Outcome> {
+  return static_cast<int>(StartOnFile(file, call, [file, length](Operation&) -> Task<Outcome> {
     client::File& inner = *file->file;
     PENSTOCK_CO_CHECK(co_await file->mount.mount->SetAttributes(inner.node().handle, inner.name(), {.size = length}));
     co_return 0;
@@ -281,7 +279,7 @@ int penstock_lock(penstock_file* file, const penstock_lock_request* request, con
     LockHow how;
     if (const int wrong = TakeLock(request, how); wrong != 0) return wrong;
     return static_cast<int>(
-        StartOnFile(file, {}, call, [file, how = std::move(how)](Operation& operation) -> Task<Outcome> {
+        StartOnFile(file, call, [file, how = std::move(how)](Operation& operation) -> Task<Outcome> {
           while (file->abandoned_locks > 0) co_await file->locks_given_back;
           if (operation.abandoned()) co_return 0;
           Cancellation impatience;
@@ -308,7 +306,7 @@ int penstock_unlock(penstock_file* file, const penstock_lock_request* request, c
   return Guarded([&] {
     LockHow how;
     if (const int wrong = TakeLock(request, how); wrong != 0) return wrong;
-    return static_cast<int>(StartOnFile(file, {}, call, [file, how = std::move(how)](Operation&) -> Task<Outcome> {
+    return static_cast<int>(StartOnFile(file, call, [file, how = std::move(how)](Operation&) -> Task<Outcome> {
       PENSTOCK_CO_CHECK(co_await file->file->Unlock(how.owner, how.range));
       co_return 0;
     }));
@@ -324,7 +322,7 @@ int penstock_test_lock(penstock_file* file, const penstock_lock_request* request
       if (const int wrong = CheckRoom(conflict); wrong != 0) return wrong;
     }
     return static_cast<int>(
-        StartOnFile(file, {}, call, [file, how = std::move(how), conflict](Operation& operation) -> Task<Outcome> {
+        StartOnFile(file, call, [file, how = std::move(how), conflict](Operation& operation) -> Task<Outcome> {
           PENSTOCK_CO_TRY(const auto found, co_await file->file->TestLock(how.owner, how.range, how.kind));
           if (!found) co_return 0;
           if (conflict && !operation.abandoned()) {

@@ -230,6 +230,20 @@ TEST_P(HostileTest, ALockThatIsGrantedAfterItsEndGivesBackNoOther) {
 
 // ---- data ----
 
+TEST_P(HostileTest, NoOctetsNeedNoMemory) {
+  penstock_file* const file = Open("file", O_RDWR | O_CREAT);
+  EXPECT_EQ(penstock_pread(file, nullptr, 0, 0, nullptr), 0) << penstock_error_text();
+  EXPECT_EQ(penstock_pwrite(file, nullptr, 0, 0, nullptr), 0) << penstock_error_text();
+  penstock_call call = PENSTOCK_CALL_INIT;
+  call.timeout_ms = 60'000;
+  EXPECT_EQ(penstock_pread(file, nullptr, 0, UINT64_MAX, &call), 0) << penstock_error_text();
+  EXPECT_EQ(penstock_pwrite(file, nullptr, 0, UINT64_MAX, &call), 0) << penstock_error_text();
+  EXPECT_EQ(penstock_pread(file, nullptr, 1, 0, nullptr), -EINVAL);
+  EXPECT_EQ(penstock_pwrite(file, nullptr, 1, 0, nullptr), -EINVAL);
+  EXPECT_EQ(penstock_write_file(mount, "file", nullptr, 0, 0644, &call), 0);
+  EXPECT_EQ(penstock_close(file, nullptr), 0);
+}
+
 TEST_P(HostileTest, OffsetsNearTheLimit) {
   penstock_file* const file = Open("file", O_RDWR | O_CREAT);
   char octet = 'x';
