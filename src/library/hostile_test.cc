@@ -230,6 +230,24 @@ TEST_P(HostileTest, ALockThatIsGrantedAfterItsEndGivesBackNoOther) {
 
 // ---- data ----
 
+TEST_P(HostileTest, AFileThatCannotFitIsAnError) {
+  // One file for each size: the client may know the attributes of a file that it has read before.
+  for (const char* path : {"a", "b", "c", "shorter", "longer"}) Write(path, "contents");
+  const std::map<const char*, uint64_t> sizes{{"a", UINT64_MAX}, {"b", UINT64_MAX - 1}, {"c", uint64_t{1} << 63}};
+  for (const auto& [path, size] : sizes) {
+    server.files().Claim(size);
+    void* data = nullptr;
+    size_t read = 0;
+    EXPECT_EQ(penstock_read_file(mount, path, &data, &read, nullptr), -EFBIG) << size;
+    EXPECT_THAT(penstock_error_text(), HasSubstr("do not fit in memory"));
+    EXPECT_EQ(data, nullptr);
+  }
+  server.files().Claim(3);
+  EXPECT_EQ(Read("longer"), "contents");
+  server.files().Claim(100'000);
+  EXPECT_EQ(Read("shorter"), "contents");
+}
+
 TEST_P(HostileTest, NoOctetsNeedNoMemory) {
   penstock_file* const file = Open("file", O_RDWR | O_CREAT);
   EXPECT_EQ(penstock_pread(file, nullptr, 0, 0, nullptr), 0) << penstock_error_text();
