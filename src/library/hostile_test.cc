@@ -336,6 +336,22 @@ TEST_P(HostileTest, ListsManyLongNames) {
   penstock_listing_free(listing);
 }
 
+TEST_P(HostileTest, ErrorsNameThePathOnce) {
+  ASSERT_EQ(penstock_mkdir(mount, "directory", 0755, nullptr), 0);
+  penstock_attributes attributes = PENSTOCK_ATTRIBUTES_INIT;
+  for (const char* path : {"missing", "/missing", "//missing"}) {
+    EXPECT_EQ(penstock_stat(mount, path, 0, &attributes, nullptr), -ENOENT);
+    EXPECT_STREQ(penstock_error_text(), "/missing: no such file or directory");
+  }
+  penstock_file* file = nullptr;
+  EXPECT_EQ(penstock_open(mount, "/", O_RDONLY, 0, &file, nullptr), -EISDIR);
+  EXPECT_STREQ(penstock_error_text(), "/: is a directory");
+  CloseMount();
+  OpenMount("/directory");
+  EXPECT_EQ(penstock_stat(mount, "/missing", 0, &attributes, nullptr), -ENOENT);
+  EXPECT_STREQ(penstock_error_text(), "directory/missing: no such file or directory");
+}
+
 // ---- hosts ----
 
 TEST_P(HostileTest, ManyOperationsAtOnce) {
