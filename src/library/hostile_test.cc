@@ -364,6 +364,21 @@ TEST_P(HostileTest, ManyOperationsAtOnce) {
   for (Done& each : done) ASSERT_EQ(Wait(each), 0) << each.error();
 }
 
+TEST_P(HostileTest, OneThreadAfterAnother) {
+  Write("file", std::string(3'000'000, 'c'));
+  for (int i = 0; i < 3; ++i) {
+    std::thread([&] {
+      penstock_file* const file = Open("file", O_RDWR);
+      penstock_call call = PENSTOCK_CALL_INIT;
+      call.timeout_ms = 60'000;
+      std::string read(3'000'000, '\0');
+      EXPECT_EQ(penstock_pread(file, read.data(), read.size(), 0, &call), 3'000'000);
+      EXPECT_EQ(read, std::string(3'000'000, 'c'));
+      EXPECT_EQ(penstock_close(file, &call), 0);
+    }).join();
+  }
+}
+
 TEST_P(HostileTest, ACancelFromAnotherThreadEndsAPoll) {
   if (GetParam().threads != 0) return;
   Write("file", "contents");
