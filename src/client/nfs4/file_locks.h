@@ -25,7 +25,8 @@ class FileLocks {
   explicit FileLocks(OpenFile& file) : file_(file) {}
 
   // See client::File.
-  Task<Result<void>> Lock(std::string name, ByteRange range, LockKind kind, Duration patience, Cancellation* impatience);
+  Task<Result<void>> Lock(std::string name, ByteRange range, LockKind kind, Duration patience,
+                          Cancellation* impatience);
   Task<Result<void>> Unlock(std::string name, ByteRange range);
   Task<Result<std::optional<LockConflict>>> Test(std::string name, ByteRange range, LockKind kind);
 
