@@ -54,8 +54,9 @@ class BufferHome {
   }
 
   Buffer* Allocate(size_t size) {
-    if (owner_ == std::thread::id()) owner_ = std::this_thread::get_id();
-    assert(owner_ == std::this_thread::get_id());
+    // The host of a driven loop may use it on one thread after another.
+    const std::thread::id here = std::this_thread::get_id();
+    if (owner_.load(std::memory_order_relaxed) != here) owner_.store(here, std::memory_order_relaxed);
     references_.fetch_add(1, std::memory_order_relaxed);
     const unsigned size_class = ClassOf(size);
     if (size_class < kClasses) {
@@ -77,7 +78,7 @@ class BufferHome {
     BufferHome* home = buffer->home_;
     if (buffer->size_class_ >= kClasses) {
       Free(buffer);
-    } else if (std::this_thread::get_id() == home->owner_) {
+    } else if (std::this_thread::get_id() == home->owner_.load(std::memory_order_relaxed)) {
       if (home->local_.Push(buffer, home->kept_octets_) && !home->tended_.load(std::memory_order_relaxed)) {
         const std::lock_guard lock(home->mutex_);
         home->AskForTrim();
@@ -178,8 +179,8 @@ class BufferHome {
   }
 
   const std::shared_ptr<BufferSource> source_;
-  std::atomic<size_t> references_{1};  // one for the pool, and one for each buffer in use
-  std::thread::id owner_;              // set by the first Allocate(), before any buffer can be released
+  std::atomic<size_t> references_{1};   // one for the pool, and one for each buffer in use
+  std::atomic<std::thread::id> owner_;  // the thread that allocated last: it alone uses local_
   size_t kept_octets_ = BufferPool::kKeptOctets / 2;
   FreeLists local_;
   std::atomic<bool> any_returned_{false};

@@ -81,7 +81,7 @@ class BufferSource {
 };
 
 // Allocates buffers whose size is the next power of two (at least 512 octets), and recycles them. Only the thread that
-// calls Allocate() first (the pool's loop) may call it; any thread may release a buffer. Buffers may outlive the pool.
+// runs the pool's loop may call Allocate(); any thread may release a buffer. Buffers may outlive the pool.
 // Their contents are not cleared.
 //
 // The pool keeps released buffers up to a limit. Trim(), called periodically, frees the ones that were not needed.

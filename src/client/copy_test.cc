@@ -130,7 +130,9 @@ class FakeFile final : public File {
     co_return verifier;
   }
 
-  Task<Result<void>> Lock(std::string, ByteRange, LockKind, Duration) override { co_return Result<void>(); }
+  Task<Result<void>> Lock(std::string, ByteRange, LockKind, Duration, Cancellation*) override {
+    co_return Result<void>();
+  }
   Task<Result<void>> Unlock(std::string, ByteRange) override { co_return Result<void>(); }
   Task<Result<std::optional<LockConflict>>> TestLock(std::string, ByteRange, LockKind) override {
     co_return std::nullopt;

@@ -217,9 +217,10 @@ class File {
   // writes of the file fail in the same way, because another client may have locked and changed it. After the error the
   // owner can lock again.
   //
-  // Fails with Status::kDenied if the lock is not available before `patience` has passed.
+  // Fails with Status::kDenied if the lock is not available before `patience` has passed, or before `impatience`, which
+  // may be null and outlives the call, is cancelled. A request that is under way then is not cancelled.
   virtual Task<Result<void>> Lock(std::string owner, ByteRange range, LockKind kind,
-                                  Duration patience = Duration::zero()) = 0;
+                                  Duration patience = Duration::zero(), Cancellation* impatience = nullptr) = 0;
   // Succeeds also if the owner has not locked the range.
   virtual Task<Result<void>> Unlock(std::string owner, ByteRange range) = 0;
   // Returns a conflicting lock, or nothing if the lock is available now.

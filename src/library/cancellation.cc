@@ -42,7 +42,10 @@ int penstock_cancellation_new(penstock_cancellation** cancellation) {
 
 void penstock_cancel(penstock_cancellation* cancellation) {
   Guarded([&] {
-    if (cancellation) cancellation->shared->Cancel();
+    if (!cancellation) return 0;
+    // The first operation that ends may free the handle.
+    const std::shared_ptr<Cancellations> shared = cancellation->shared;
+    shared->Cancel();
     return 0;
   });
 }

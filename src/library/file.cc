@@ -9,6 +9,7 @@
 #include <string>
 #include <utility>
 
+#include "base/cancellation.h"
 #include "base/result.h"
 #include "library/attributes.h"
 #include "library/error_text.h"
@@ -22,14 +23,10 @@ namespace {
 
 // Starts work on an open file, as StartOn().
 template <class Function>
-int64_t StartOnFile(penstock_file* file, std::initializer_list<const void*> required, const penstock_call* call,
-                    Function work) {
+int64_t StartOnFile(penstock_file* file, const penstock_call* call, Function work) {
   return Guarded([&]() -> int64_t {
     if (!file) return Fail(EINVAL, "there is no file");
     if (const int wrong = CheckProcess(file->mount.runtime); wrong != 0) return wrong;
-    for (const void* each : required) {
-      if (!each) return Fail(EINVAL, "an argument is null");
-    }
     penstock_mount& mount = file->mount;
     return Start(
         {.place = mount.place, .whole = mount.activity, .part = &file->activity, .explains = mount.mount.get()}, call,
@@ -47,8 +44,9 @@ int CheckRange(const penstock_file& file, client::Access needed, size_t count, u
   return 0;
 }
 
-// Makes stable what was written. One call at a time works; the others wait, and then look at what is left.
-Task<client::Result<void>> Sync(penstock_file& file) {
+// Makes stable what was written. One call at a time works; the others wait, and then look at what is left. An abandoned
+// operation tells nobody of a loss: that is left to the next one.
+Task<client::Result<void>> Sync(const Operation& operation, penstock_file& file) {
   while (file.is_syncing) co_await file.synced;
   if (file.unsynced.empty()) co_return client::Result<void>();
   file.is_syncing = true;
@@ -59,6 +57,7 @@ Task<client::Result<void>> Sync(penstock_file& file) {
     file.unsynced.AddEarlier(written);
     result = std::unexpected(committed.error());
   } else if (!written.IsStableAfter(*committed)) {
+    if (operation.abandoned()) file.unsynced.AddEarlier(written);
     constexpr auto kText = "{}: the server has restarted, and may have lost data that were written before";
     result = std::unexpected(client::Error{fmt::format(kText, file.file->name()), std::nullopt, EIO});
   }
@@ -68,7 +67,7 @@ Task<client::Result<void>> Sync(penstock_file& file) {
 }
 
 // Closes a file that no work uses any more, once the last one has ended.
-Task<Outcome> Close(std::unique_ptr<penstock_file> file) {
+Task<Outcome> Close(const Operation& operation, std::unique_ptr<penstock_file> file) {
   Loop& loop = file->mount.place.loop();
   // The caller may run inside of the code of a work that has just ended.
   co_await NextTurn(loop);
@@ -76,7 +75,7 @@ Task<Outcome> Close(std::unique_ptr<penstock_file> file) {
     co_await file->activity.changed;
     co_await NextTurn(loop);
   }
-  const client::Result<void> synced = co_await Sync(*file);
+  const client::Result<void> synced = co_await Sync(operation, *file);
   const client::Result<void> closed = co_await file->file->Close();
   // The file must outlive the code of its last call.
   co_await NextTurn(loop);
@@ -202,9 +201,9 @@ int penstock_close(penstock_file* file, const penstock_call* call) {
     penstock_mount& mount = file->mount;
     if (const int wrong = CheckProcess(mount.runtime); wrong != 0) return wrong;
     if (file->activity.operations > 0) return Fail(EBUSY, "the file has operations that have not ended");
-    const auto close = [file, &mount](Operation&) {
+    const auto close = [file, &mount](Operation& operation) {
       --mount.files;
-      return Close(std::unique_ptr<penstock_file>(file));
+      return Close(operation, std::unique_ptr<penstock_file>(file));
     };
     const Operation::Uses uses{
         .place = mount.place, .whole = mount.activity, .explains = mount.mount.get(), .is_final = true};
@@ -214,10 +213,11 @@ int penstock_close(penstock_file* file, const penstock_call* call) {
 
 int64_t penstock_pread(penstock_file* file, void* buffer, size_t count, uint64_t offset, const penstock_call* call) {
   if (file && count > 0) {
+    if (!buffer) return Fail(EINVAL, "an argument is null");
     if (const int wrong = CheckRange(*file, client::Access::kRead, count, offset); wrong != 0) return wrong;
   }
   const Bytes into(static_cast<std::byte*>(buffer), count);
-  return StartOnFile(file, {buffer}, call, [file, into, offset](Operation& operation) {
+  return StartOnFile(file, call, [file, into, offset](Operation& operation) {
     return ReadRange({.mount = *file->mount.mount, .file = *file->file, .operation = operation}, offset, into);
   });
 }
@@ -225,25 +225,26 @@ int64_t penstock_pread(penstock_file* file, void* buffer, size_t count, uint64_t
 int64_t penstock_pwrite(penstock_file* file, const void* buffer, size_t count, uint64_t offset,
                         const penstock_call* call) {
   if (file && count > 0) {
+    if (!buffer) return Fail(EINVAL, "an argument is null");
     if (const int wrong = CheckRange(*file, client::Access::kWrite, count, offset); wrong != 0) return wrong;
   }
   const ConstBytes from(static_cast<const std::byte*>(buffer), count);
-  return StartOnFile(file, {buffer}, call, [file, from, offset](Operation& operation) {
+  return StartOnFile(file, call, [file, from, offset](Operation& operation) {
     const Transferred what{.mount = *file->mount.mount, .file = *file->file, .operation = operation};
     return file->is_stable ? WriteStable(what, offset, from) : WriteRange(what, offset, from, file->unsynced);
   });
 }
 
 int penstock_fsync(penstock_file* file, const penstock_call* call) {
-  return static_cast<int>(StartOnFile(file, {}, call, [file](Operation&) -> Task<Outcome> {
-    PENSTOCK_CO_CHECK(co_await Sync(*file));
+  return static_cast<int>(StartOnFile(file, call, [file](Operation& operation) -> Task<Outcome> {
+    PENSTOCK_CO_CHECK(co_await Sync(operation, *file));
     co_return 0;
   }));
 }
 
 int penstock_fstat(penstock_file* file, penstock_attributes* attributes, const penstock_call* call) {
   if (const int wrong = CheckRoom(attributes); wrong != 0) return wrong;
-  return static_cast<int>(StartOnFile(file, {}, call, [file, attributes](Operation& operation) -> Task<Outcome> {
+  return static_cast<int>(StartOnFile(file, call, [file, attributes](Operation& operation) -> Task<Outcome> {
     client::File& inner = *file->file;
     PENSTOCK_CO_TRY(const client::Attributes found,
                     co_await file->mount.mount->GetAttributes(inner.node().handle, inner.name()));
@@ -256,7 +257,7 @@ int penstock_ftruncate(penstock_file* file, uint64_t length, const penstock_call
   if (file) {
     if (const int wrong = CheckRange(*file, client::Access::kWrite, 0, length); wrong != 0) return wrong;
   }
-  return static_cast<int>(StartOnFile(file, {}, call, [file, length](Operation&) -> Task<Outcome> {
+  return static_cast<int>(StartOnFile(file, call, [file, length](Operation&) -> Task<Outcome> {
     client::File& inner = *file->file;
     PENSTOCK_CO_CHECK(co_await file->mount.mount->SetAttributes(inner.node().handle, inner.name(), {.size = length}));
     co_return 0;
@@ -268,10 +269,24 @@ int penstock_lock(penstock_file* file, const penstock_lock_request* request, con
     LockHow how;
     if (const int wrong = TakeLock(request, how); wrong != 0) return wrong;
     return static_cast<int>(
-        StartOnFile(file, {}, call, [file, how = std::move(how)](Operation& operation) -> Task<Outcome> {
+        StartOnFile(file, call, [file, how = std::move(how)](Operation& operation) -> Task<Outcome> {
+          while (file->abandoned_locks > 0) co_await file->locks_given_back;
+          if (operation.abandoned()) co_return 0;
+          Cancellation impatience;
+          operation.OnAbandon([&] {
+            ++file->abandoned_locks;
+            impatience.Cancel();
+          });
           client::File& inner = *file->file;
-          PENSTOCK_CO_CHECK(co_await inner.Lock(how.owner, how.range, how.kind, how.patience));
-          if (operation.abandoned()) (void)co_await inner.Unlock(how.owner, how.range);
+          const client::Result<void> locked =
+              co_await inner.Lock(how.owner, how.range, how.kind, how.patience, &impatience);
+          operation.OnAbandon({});
+          if (operation.abandoned()) {
+            if (locked) (void)co_await inner.Unlock(how.owner, how.range);
+            --file->abandoned_locks;
+            file->locks_given_back.Notify();
+          }
+          PENSTOCK_CO_CHECK(locked);
           co_return 0;
         }));
   });
@@ -281,7 +296,7 @@ int penstock_unlock(penstock_file* file, const penstock_lock_request* request, c
   return Guarded([&] {
     LockHow how;
     if (const int wrong = TakeLock(request, how); wrong != 0) return wrong;
-    return static_cast<int>(StartOnFile(file, {}, call, [file, how = std::move(how)](Operation&) -> Task<Outcome> {
+    return static_cast<int>(StartOnFile(file, call, [file, how = std::move(how)](Operation&) -> Task<Outcome> {
       PENSTOCK_CO_CHECK(co_await file->file->Unlock(how.owner, how.range));
       co_return 0;
     }));
@@ -297,7 +312,7 @@ int penstock_test_lock(penstock_file* file, const penstock_lock_request* request
       if (const int wrong = CheckRoom(conflict); wrong != 0) return wrong;
     }
     return static_cast<int>(
-        StartOnFile(file, {}, call, [file, how = std::move(how), conflict](Operation& operation) -> Task<Outcome> {
+        StartOnFile(file, call, [file, how = std::move(how), conflict](Operation& operation) -> Task<Outcome> {
           PENSTOCK_CO_TRY(const auto found, co_await file->file->TestLock(how.owner, how.range, how.kind));
           if (!found) co_return 0;
           if (conflict && !operation.abandoned()) {

@@ -32,6 +32,10 @@ struct penstock_file {
   penstock::library::Unsynced unsynced;
   bool is_syncing = false;
   penstock::Signal synced;
+  // Calls for locks that were abandoned, and may have to give a lock back. Later calls wait, since a lock of the same
+  // owner would be given back as well.
+  size_t abandoned_locks = 0;
+  penstock::Signal locks_given_back;
 };
 
 namespace penstock::library {

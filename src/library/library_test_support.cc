@@ -12,8 +12,27 @@
 
 namespace penstock::library {
 
+Task<fs::Result<fs::Attributes>> TestFiles::GetAttributes(const fs::RequestContext& context, const fs::Handle& object) {
+  auto attributes = co_await FileSystem::GetAttributes(context, object);
+  if (attributes && claimed_ > 0) attributes->size = claimed_;
+  co_return attributes;
+}
+
+Task<fs::Changed<fs::WriteReply>> TestFiles::Write(const fs::RequestContext& context, const fs::Handle& file,
+                                                   uint64_t offset, const Data& data, fs::Stability stability) {
+  auto written = co_await FileSystem::Write(context, file, offset, data, stability);
+  if (written.result) written.result->verifier = fs::WriteVerifier(written.result->verifier.value() + losses_);
+  co_return written;
+}
+
+Task<fs::Changed<fs::WriteVerifier>> TestFiles::Commit(const fs::RequestContext& context, const fs::Handle& file) {
+  auto committed = co_await FileSystem::Commit(context, file);
+  if (committed.result) committed.result = fs::WriteVerifier(committed.result->value() + losses_);
+  co_return committed;
+}
+
 TestServer::TestServer()
-    : files_(std::make_shared<fs::faulty::FileSystem>(
+    : files_(std::make_shared<TestFiles>(
           std::make_shared<fs::memory::FileSystem>(fs::memory::Options{.root_mode = 0777}))) {
   Start();
 }

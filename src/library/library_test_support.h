@@ -4,6 +4,7 @@
 
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <condition_variable>
 #include <memory>
 #include <mutex>
@@ -17,6 +18,26 @@
 
 namespace penstock::library {
 
+// Files that go wrong on demand, also in ways of a whole server.
+class TestFiles final : public fs::faulty::FileSystem {
+ public:
+  using fs::faulty::FileSystem::FileSystem;
+
+  // From now on WRITE and COMMIT have another verifier, as if the server had restarted (RFC 1813 §4.11).
+  void LoseUncommitted() { ++losses_; }
+  // From now on all objects claim to have this size.
+  void Claim(uint64_t size) { claimed_ = size; }
+
+  Task<fs::Result<fs::Attributes>> GetAttributes(const fs::RequestContext& context, const fs::Handle& object) override;
+  Task<fs::Changed<fs::WriteReply>> Write(const fs::RequestContext& context, const fs::Handle& file, uint64_t offset,
+                                          const Data& data, fs::Stability stability) override;
+  Task<fs::Changed<fs::WriteVerifier>> Commit(const fs::RequestContext& context, const fs::Handle& file) override;
+
+ private:
+  std::atomic<uint64_t> losses_ = 0;
+  std::atomic<uint64_t> claimed_ = 0;
+};
+
 class TestServer {
  public:
   TestServer();
@@ -29,14 +50,14 @@ class TestServer {
 
   // A URL of the export, with options such as "vers=3&proto=rdma".
   std::string Url(std::string_view options, std::string_view path = "/") const;
-  fs::faulty::FileSystem& files() { return *files_; }
+  TestFiles& files() { return *files_; }
   // Ends the wait of calls that hang, and lets none hang any more.
   void Release();
 
  private:
   const server::TemporaryDirectory directory_;
   const server::KeptPort tcp_port_, rdma_port_, mount_port_;
-  const std::shared_ptr<fs::faulty::FileSystem> files_;
+  const std::shared_ptr<TestFiles> files_;
   std::unique_ptr<server::Server> server_;
 };
 

@@ -127,6 +127,7 @@ void CopyText(std::string_view from, char (&to)[kSize]) {
 }  // namespace
 
 std::string PathOf(const penstock_mount& mount, std::string_view path) {
+  path.remove_prefix(std::min(path.find_first_not_of('/'), path.size()));
   return fmt::format("{}/{}", mount.mount->path(), path);
 }
 

@@ -32,11 +32,14 @@ int CheckFlags(unsigned flags) {
 // Starts work on a path.
 template <class Function>
 int64_t StartOnPath(penstock_mount* mount, const char* path, const penstock_call* call, Function work) {
-  std::string taken = path ? path : "";
-  return StartOn(mount, {path}, call,
-                 [mount, taken = std::move(taken), work = std::move(work)](Operation& operation, client::Mount& inner) {
-                   return work(operation, inner, PathOf(*mount, taken));
-                 });
+  return Guarded([&]() -> int64_t {
+    std::string taken = path ? path : "";
+    return StartOn(
+        mount, {path}, call,
+        [mount, taken = std::move(taken), work = std::move(work)](Operation& operation, client::Mount& inner) {
+          return work(operation, inner, PathOf(*mount, taken));
+        });
+  });
 }
 
 // Starts work on a name that need not exist.

@@ -74,20 +74,23 @@ void Operation::Uncount() {
 }
 
 void Operation::Begin() {
+  bool is_cancelled = false;
   if (cancellations_) {
     Cancellations::Place place;
-    if (cancellations_->Add(*this, place)) {
-      in_cancellations_ = place;
-    } else {
-      Abandon(ECANCELED, "cancelled");
-      if (!uses_.is_final) return;
-    }
+    is_cancelled = !cancellations_->Add(*this, place);
+    if (!is_cancelled) in_cancellations_ = place;
   }
-  if (limit_ && !delivered_) {
+  if (is_cancelled && !uses_.is_final) {
+    Abandon(ECANCELED, "cancelled");
+    return;
+  }
+  if (limit_ && !is_cancelled) {
     timer_ = uses_.place.loop().MakeTimer([this] { Abandon(ETIMEDOUT, "the time limit of the operation is over"); });
     timer_->ExpireAfter(*limit_);
   }
   Spawn(Work(shared_from_this()));
+  // The work comes first: when the host is told, it does not have the object any more.
+  if (is_cancelled) Abandon(ECANCELED, "cancelled");
 }
 
 Task<void> Operation::Work(std::shared_ptr<Operation> self) {
@@ -98,13 +101,12 @@ Task<void> Operation::Work(std::shared_ptr<Operation> self) {
   Outcome outcome = 0;
   if (uses.is_final || !self->abandoned()) {
     self->works_ = true;
-    if (self->abandoned()) ++uses.whole.abandoned;
     outcome = co_await self->Run();
   }
   // Those who wait for the end of works go on in a later turn of the loop, so that nothing is destroyed here.
   if (self->works_ && self->abandoned()) {
     --uses.whole.abandoned;
-    if (!uses.whole.waiting.empty()) uses.whole.waiting.front()->Set();
+    while (uses.whole.abandoned < kMostAbandoned && !uses.whole.waiting.empty()) uses.whole.waiting.front()->Set();
   }
   self->works_ = false;
   --uses.whole.works;

@@ -76,7 +76,8 @@ Task<client::Result<void>> ReadAll(Transferred what, Contents& contents) {
   const std::string& name = what.file.name();
   PENSTOCK_CO_TRY(const client::Attributes attributes,
                   co_await what.mount.GetAttributes(what.file.node().handle, name));
-  uint64_t size = attributes.size;
+  // Nothing of such a size fits in memory, and one octet more is no smaller number.
+  uint64_t size = std::min(attributes.size, UINT64_MAX - 1);
   uint64_t done = 0;
   for (;;) {
     // One octet more than expected shows whether the file has grown.

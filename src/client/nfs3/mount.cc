@@ -150,7 +150,7 @@ class File final : public client::File {
   Task<Result<ReadReply>> Read(uint64_t offset, Bytes into) override;
   Task<Result<WriteReply>> Write(uint64_t offset, ConstBytes from) override;
   Task<Result<Verifier>> Commit() override;
-  Task<Result<void>> Lock(std::string, ByteRange, LockKind, Duration) override { co_return NoLocks(); }
+  Task<Result<void>> Lock(std::string, ByteRange, LockKind, Duration, Cancellation*) override { co_return NoLocks(); }
   Task<Result<void>> Unlock(std::string, ByteRange) override { co_return NoLocks(); }
   Task<Result<std::optional<LockConflict>>> TestLock(std::string, ByteRange, LockKind) override { co_return NoLocks(); }
   Task<Result<void>> Close() override { co_return Result<void>(); }

@@ -21,8 +21,9 @@ class File final : public client::File {
   Task<Result<ReadReply>> Read(uint64_t offset, Bytes into) override;
   Task<Result<WriteReply>> Write(uint64_t offset, ConstBytes from) override;
   Task<Result<Verifier>> Commit() override;
-  Task<Result<void>> Lock(std::string owner, ByteRange range, LockKind kind, Duration patience) override {
-    return open_->locks().Lock(std::move(owner), range, kind, patience);
+  Task<Result<void>> Lock(std::string owner, ByteRange range, LockKind kind, Duration patience,
+                          Cancellation* impatience) override {
+    return open_->locks().Lock(std::move(owner), range, kind, patience, impatience);
   }
   Task<Result<void>> Unlock(std::string owner, ByteRange range) override {
     return open_->locks().Unlock(std::move(owner), range);

@@ -146,7 +146,8 @@ Task<Result<void>> FileLocks::TryLock(Owner& owner, ByteRange range, LockKind ki
   }
 }
 
-Task<Result<void>> FileLocks::Lock(std::string name, ByteRange range, LockKind kind, Duration patience) {
+Task<Result<void>> FileLocks::Lock(std::string name, ByteRange range, LockKind kind, Duration patience,
+                                   Cancellation* impatience) {
   if (!IsValid(range)) co_return std::unexpected(client::ErrorOf(Status::kInvalid, file_.name()));
   Owner& owner = OwnerOf(name);
   PENSTOCK_CO_CHECK(CheckLost(owner));
@@ -161,17 +162,20 @@ Task<Result<void>> FileLocks::Lock(std::string name, ByteRange range, LockKind k
       co_return intact;
     }
     if (locked || locked.error().status != Status::kDenied || timers.Now() >= give_up) co_return locked;
-    co_await WaitUntilAvailable(std::min(delay, give_up - timers.Now()));
+    if (IsCancelled(impatience)) co_return locked;
+    co_await WaitUntilAvailable(std::min(delay, give_up - timers.Now()), impatience);
+    if (IsCancelled(impatience)) co_return locked;
   }
 }
 
-// Waits for a notice of the server, which need not come, or for `at_most`.
-Task<void> FileLocks::WaitUntilAvailable(Duration at_most) {
+// Waits for a notice of the server, which need not come, or for `at_most`, or until `impatience` is cancelled.
+Task<void> FileLocks::WaitUntilAvailable(Duration at_most, Cancellation* impatience) {
   Cancellation* const ending = file_.caller().ending();
   if (IsCancelled(ending)) co_return;
   const auto notify = [this] { available_.Notify(); };
   const auto timer = file_.caller().timers().MakeTimer(notify);
-  const Cancellation::Entry entry(ending, notify);
+  const Cancellation::Entry at_end(ending, notify);
+  const Cancellation::Entry at_impatience(impatience, notify);
   timer->ExpireAfter(at_most);
   co_await available_;
 }

@@ -7,6 +7,7 @@
 #include <string>
 #include <string_view>
 
+#include "base/cancellation.h"
 #include "base/signal.h"
 #include "client/mount.h"
 #include "client/nfs4/compound_caller.h"
@@ -24,7 +25,8 @@ class FileLocks {
   explicit FileLocks(OpenFile& file) : file_(file) {}
 
   // See client::File.
-  Task<Result<void>> Lock(std::string name, ByteRange range, LockKind kind, Duration patience);
+  Task<Result<void>> Lock(std::string name, ByteRange range, LockKind kind, Duration patience,
+                          Cancellation* impatience);
   Task<Result<void>> Unlock(std::string name, ByteRange range);
   Task<Result<std::optional<LockConflict>>> Test(std::string name, ByteRange range, LockKind kind);
 
@@ -66,7 +68,7 @@ class FileLocks {
   void HandleNoReply(Owner& owner, bool is_new);
   Task<Result<void>> LockOnce(Owner& owner, ByteRange range, LockKind kind);
   Task<Result<void>> TryLock(Owner& owner, ByteRange range, LockKind kind);
-  Task<void> WaitUntilAvailable(Duration at_most);
+  Task<void> WaitUntilAvailable(Duration at_most, Cancellation* impatience);
   Task<Result<void>> UnlockOnce(Owner& owner, ByteRange range);
   Task<void> ReleaseOwner(Owner& owner);
   Task<Reclaimed> ReclaimOne(Owner& owner, const HeldLocks::Piece& piece);

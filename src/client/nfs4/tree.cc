@@ -86,8 +86,9 @@ class ReferredFile final : public client::File {
     return Explain(file_->Write(offset, from));
   }
   Task<Result<Verifier>> Commit() override { return Explain(file_->Commit()); }
-  Task<Result<void>> Lock(std::string owner, ByteRange range, LockKind kind, Duration patience) override {
-    return Explain(file_->Lock(std::move(owner), range, kind, patience));
+  Task<Result<void>> Lock(std::string owner, ByteRange range, LockKind kind, Duration patience,
+                          Cancellation* impatience) override {
+    return Explain(file_->Lock(std::move(owner), range, kind, patience, impatience));
   }
   Task<Result<void>> Unlock(std::string owner, ByteRange range) override {
     return Explain(file_->Unlock(std::move(owner), range));
