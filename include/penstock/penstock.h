@@ -406,7 +406,7 @@ PENSTOCK_API int penstock_readlink(penstock_mount* mount, const char* path, char
  */
 PENSTOCK_API int penstock_mkdir(penstock_mount* mount, const char* path, uint32_t mode, const penstock_call* call);
 
-/** Removes an empty directory. @return Zero; -ENOTEMPTY, -ENOTDIR. */
+/** Removes an empty directory. @return Zero; -ENOTEMPTY, -ENOTDIR; -EBUSY for the root of the export. */
 PENSTOCK_API int penstock_rmdir(penstock_mount* mount, const char* path, const penstock_call* call);
 
 /** Removes a name of anything but a directory. Does not follow a symbolic link. @return Zero; -EISDIR. */

@@ -154,22 +154,40 @@ Task<client::Result<std::unique_ptr<client::File>>> OpenExisting(client::Mount& 
   co_return std::unexpected(std::move(cut).error());
 }
 
+// Returns the path to which a symbolic link leads.
+Task<client::Result<std::string>> TargetOf(client::Mount& mount, const std::string& path) {
+  PENSTOCK_CO_TRY(const client::Node node, co_await mount.Resolve(path, false));
+  if (node.attributes.type != client::FileType::kSymlink) {
+    co_return std::unexpected(client::Error{path + ": not a symbolic link", std::nullopt, EINVAL});
+  }
+  PENSTOCK_CO_TRY(const std::string text, co_await mount.ReadLink(node.handle, path));
+  if (!text.starts_with('/')) co_return path.substr(0, path.rfind('/') + 1) + text;
+  const std::optional<std::string> below = mount.PathBelowRoot(text);
+  if (below) co_return *below;
+  co_return std::unexpected(client::Error{path + ": a symbolic link leads out of the export", std::nullopt, EXDEV});
+}
+
 }  // namespace
 
 Task<client::Result<std::unique_ptr<client::File>>> OpenByPath(client::Mount& mount, std::string path, OpenHow how) {
   if (!how.creates) co_return co_await OpenExisting(mount, std::move(path), how);
-  PENSTOCK_CO_TRY(const client::Mount::Place place, co_await mount.ResolvePlace(path));
+  constexpr int kMostLinks = 40;
   const auto mode = how.is_exclusive ? client::CreateMode::kExclusive
                     : how.truncates  ? client::CreateMode::kTruncate
                                      : client::CreateMode::kKeep;
-  auto created = co_await mount.CreateFile(place.directory, place.name, how.mode, mode);
-  if (created || how.is_exclusive) co_return created;
-  // The name may be a symbolic link, or a file that may be used only in the way that the caller wants.
-  const int number = created.error().number;
-  if (number != EEXIST && number != ELOOP && number != EACCES) co_return created;
-  auto opened = co_await OpenExisting(mount, std::move(path), how);
-  if (!opened && opened.error().number == ENOENT) co_return created;
-  co_return opened;
+  for (int links = 0;; ++links) {
+    PENSTOCK_CO_TRY(const client::Mount::Place place, co_await mount.ResolvePlace(path));
+    auto created = co_await mount.CreateFile(place.directory, place.name, how.mode, mode);
+    if (created || how.is_exclusive) co_return created;
+    // The name may be a symbolic link, or a file that may be used only in the way that the caller wants.
+    const int number = created.error().number;
+    if (number != EEXIST && number != ELOOP && number != EACCES) co_return created;
+    auto opened = co_await OpenExisting(mount, path, how);
+    if (opened || opened.error().number != ENOENT) co_return opened;
+    auto target = co_await TargetOf(mount, path);
+    if (!target || links == kMostLinks) co_return created;
+    path = *std::move(target);
+  }
 }
 
 }  // namespace penstock::library

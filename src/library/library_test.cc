@@ -312,6 +312,26 @@ TEST_P(LibraryTest, OpensAsAsked) {
   EXPECT_EQ(file, nullptr);
 }
 
+TEST_P(LibraryTest, CreatesTheFileToWhichALinkLeads) {
+  EXPECT_EQ(penstock_mkdir(mount, "directory", 0755, nullptr), 0);
+  EXPECT_EQ(penstock_symlink(mount, "../one", "directory/link", nullptr), 0);
+  EXPECT_EQ(penstock_symlink(mount, "directory/link", "link", nullptr), 0);
+  Write("link", "through two links");
+  EXPECT_EQ(Read("one"), "through two links");
+  penstock_file* file = nullptr;
+  EXPECT_EQ(penstock_symlink(mount, "two", "dangling", nullptr), 0);
+  EXPECT_EQ(penstock_open(mount, "dangling", O_RDWR | O_CREAT | O_EXCL, 0644, &file, nullptr), -EEXIST);
+  EXPECT_EQ(penstock_symlink(mount, "loop", "loop", nullptr), 0);
+  EXPECT_EQ(penstock_open(mount, "loop", O_RDWR | O_CREAT, 0644, &file, nullptr), -ELOOP);
+}
+
+TEST_P(LibraryTest, TheRootHasNoName) {
+  EXPECT_EQ(penstock_mkdir(mount, "/", 0755, nullptr), -EEXIST);
+  EXPECT_EQ(penstock_symlink(mount, "target", "", nullptr), -EEXIST);
+  EXPECT_EQ(penstock_unlink(mount, "/", nullptr), -EISDIR);
+  EXPECT_EQ(penstock_rmdir(mount, "//", nullptr), -EBUSY);
+}
+
 TEST_P(LibraryTest, AnOpenFileAllowsWhatItWasOpenedFor) {
   Write("file", "contents");
   penstock_file* const reader = Open("file", O_RDONLY);

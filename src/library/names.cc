@@ -42,15 +42,19 @@ int64_t StartOnPath(penstock_mount* mount, const char* path, const penstock_call
   });
 }
 
-// Starts work on a name that need not exist.
+// Starts work on a name that need not exist. The root of the export has no name: the work fails with `for_root`.
 template <class Function>
-int64_t StartOnPlace(penstock_mount* mount, const char* path, const penstock_call* call, Function work) {
-  return StartOnPath(mount, path, call,
-                     [work = std::move(work)](Operation&, client::Mount& inner, std::string below) -> Task<Outcome> {
-                       PENSTOCK_CO_TRY(const client::Mount::Place place, co_await inner.ResolvePlace(std::move(below)));
-                       PENSTOCK_CO_CHECK(co_await work(inner, place));
-                       co_return 0;
-                     });
+int64_t StartOnPlace(penstock_mount* mount, const char* path, int for_root, const penstock_call* call, Function work) {
+  return StartOnPath(
+      mount, path, call,
+      [work = std::move(work), for_root](Operation&, client::Mount& inner, std::string below) -> Task<Outcome> {
+        if (below.find_first_not_of('/') == below.npos) {
+          co_return std::unexpected(client::Error{"/: " + DescribeErrno(for_root), std::nullopt, for_root});
+        }
+        PENSTOCK_CO_TRY(const client::Mount::Place place, co_await inner.ResolvePlace(std::move(below)));
+        PENSTOCK_CO_CHECK(co_await work(inner, place));
+        co_return 0;
+      });
 }
 
 // For a result that nobody needs.
@@ -117,20 +121,20 @@ int penstock_readlink(penstock_mount* mount, const char* path, char* buffer, siz
 
 int penstock_mkdir(penstock_mount* mount, const char* path, uint32_t mode, const penstock_call* call) {
   if (mode > 07777) return Fail(EINVAL, "a mode has twelve bits");
-  return StartOnPlace(mount, path, call,
+  return StartOnPlace(mount, path, EEXIST, call,
                       [mode](client::Mount& inner, const client::Mount::Place& place) -> Task<client::Result<void>> {
                         co_return WithoutValue(co_await inner.MakeDirectory(place.directory, place.name, mode));
                       });
 }
 
 int penstock_rmdir(penstock_mount* mount, const char* path, const penstock_call* call) {
-  return StartOnPlace(mount, path, call, [](client::Mount& inner, const client::Mount::Place& place) {
+  return StartOnPlace(mount, path, EBUSY, call, [](client::Mount& inner, const client::Mount::Place& place) {
     return inner.RemoveDirectory(place.directory, place.name);
   });
 }
 
 int penstock_unlink(penstock_mount* mount, const char* path, const penstock_call* call) {
-  return StartOnPlace(mount, path, call, [](client::Mount& inner, const client::Mount::Place& place) {
+  return StartOnPlace(mount, path, EISDIR, call, [](client::Mount& inner, const client::Mount::Place& place) {
     return inner.Remove(place.directory, place.name);
   });
 }
@@ -170,7 +174,7 @@ int penstock_link(penstock_mount* mount, const char* file, const char* name, con
 int penstock_symlink(penstock_mount* mount, const char* target, const char* path, const penstock_call* call) {
   if (!target) return Fail(EINVAL, "an argument is null");
   return Guarded([&]() -> int64_t {
-    return StartOnPlace(mount, path, call,
+    return StartOnPlace(mount, path, EEXIST, call,
                         [text = std::string(target)](client::Mount& inner,
                                                      const client::Mount::Place& place) -> Task<client::Result<void>> {
                           co_return WithoutValue(co_await inner.MakeSymlink(place.directory, place.name, text));
