@@ -53,7 +53,8 @@ struct Error {
 // Makes a message such as "name: no such file or directory".
 Error ErrorOf(Status status, std::string_view what);
 // Appends the message of `trouble`, which is Mount::trouble(), to an error without a status, unless the error ends with
-// it already. A call that has lost its connection gets the number of the trouble, which says why there is no other one.
+// it already. Replaces ECONNRESET, the errno of a lost connection, by that of the trouble, which says why there is no
+// new connection.
 Error WithTrouble(Error error, const SetupError& trouble);
 
 template <class T, class E = Error>
