@@ -11,6 +11,7 @@
 
 #include <algorithm>
 #include <array>
+#include <asio/io_context.hpp>
 #include <cstdint>
 #include <cstdlib>
 #include <memory>
@@ -18,6 +19,7 @@
 #include <vector>
 
 #include "base/loop.h"
+#include "base/result.h"
 #include "base/signal.h"
 #include "base/workers.h"
 #include "client/mount.h"

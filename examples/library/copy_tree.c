@@ -64,7 +64,10 @@ static int copy_link(penstock_mount* mount, const char* from, const char* to) {
 
 /* Copies what a directory holds. Goes on after an error, and returns -1 if there was one. */
 static int copy_directory(penstock_mount* mount, const char* from, const char* to) {
+  struct stat status;
   if (mkdir(to, 0755) != 0 && errno != EEXIST) return failed(to, strerror(errno));
+  if (stat(to, &status) != 0) return failed(to, strerror(errno));
+  if (!S_ISDIR(status.st_mode)) return failed(to, strerror(ENOTDIR));
   penstock_listing* listing;
   if (penstock_list(mount, from, &listing, NULL) < 0) return failed(from, penstock_error_text());
   int result = 0;

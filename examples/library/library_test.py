@@ -79,7 +79,7 @@ def tells_errors(scratch):
         for program, arguments, mentions in [
                 ("copy_tree", ["http://x/", f"{scratch}/copy"], "nfs://"),
                 ("copy_tree", [url(server, "/export/gone", "tcp", "4.2"), f"{scratch}/copy"], "no such file"),
-                ("copy_tree", [export, f"{scratch}/export/small"], "File exists"),
+                ("copy_tree", [export, f"{scratch}/export/small"], "Not a directory"),
                 ("many_reads", [export], "is a directory"),
                 ("many_reads", [url(server, "/export/gone", "tcp", "3")], "no such file")]:
             done = run(program, *arguments)

@@ -6,6 +6,7 @@ import shutil
 import signal
 import sys
 import tempfile
+import time
 import unittest
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "tests", "harness"))
@@ -66,10 +67,20 @@ class Export:
     def silent(self):
         """Meanwhile the server does not answer."""
         self.server.process.send_signal(signal.SIGSTOP)
+        while not self.is_stopped():  # its threads stop one after another
+            time.sleep(0.001)
         try:
             yield
         finally:
             self.server.process.send_signal(signal.SIGCONT)
+
+    def is_stopped(self):
+        tasks = f"/proc/{self.server.process.pid}/task"
+        states = []
+        for task in os.listdir(tasks):
+            with open(f"{tasks}/{task}/stat") as file:
+                states.append(file.read().rpartition(")")[2].split()[0])
+        return all(state == "T" for state in states)
 
 
 class ExportTest(unittest.TestCase):

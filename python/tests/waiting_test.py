@@ -31,6 +31,7 @@ class Waiting(ExportTest):
     def test_a_time_limit_ends_each_kind_of_operation(self):
         self.mount.write_bytes("file", b"contents")
         file = self.mount.open("file", "r+b", 0)
+        file.pwrite(b"c", 0)  # for fsync
         local = os.path.join(self.export.scratch, "local")
         with open(local, "wb") as made:
             made.write(b"local")

@@ -30,12 +30,10 @@ int64_t StartOnFile(penstock_file* file, std::initializer_list<const void*> requ
     for (const void* each : required) {
       if (!each) return Fail(EINVAL, "an argument is null");
     }
-    return Start({.place = file->mount.place, .whole = file->mount.activity, .part = &file->activity}, call,
-                 [file, work = std::move(work)](Operation& operation) -> Task<Outcome> {
-                   Outcome outcome = co_await work(operation);
-                   if (!outcome) outcome = std::unexpected(Explained(file->mount, std::move(outcome).error()));
-                   co_return outcome;
-                 });
+    penstock_mount& mount = file->mount;
+    return Start(
+        {.place = mount.place, .whole = mount.activity, .part = &file->activity, .explains = mount.mount.get()}, call,
+        std::move(work));
   });
 }
 
@@ -204,13 +202,13 @@ int penstock_close(penstock_file* file, const penstock_call* call) {
     penstock_mount& mount = file->mount;
     if (const int wrong = CheckProcess(mount.runtime); wrong != 0) return wrong;
     if (file->activity.operations > 0) return Fail(EBUSY, "the file has operations that have not ended");
-    const auto close = [file, &mount](Operation&) -> Task<Outcome> {
+    const auto close = [file, &mount](Operation&) {
       --mount.files;
-      Outcome outcome = co_await Close(std::unique_ptr<penstock_file>(file));
-      if (!outcome) outcome = std::unexpected(Explained(mount, std::move(outcome).error()));
-      co_return outcome;
+      return Close(std::unique_ptr<penstock_file>(file));
     };
-    return StartInt({.place = mount.place, .whole = mount.activity, .is_final = true}, call, close);
+    const Operation::Uses uses{
+        .place = mount.place, .whole = mount.activity, .explains = mount.mount.get(), .is_final = true};
+    return StartInt(uses, call, close);
   });
 }
 
@@ -219,11 +217,8 @@ int64_t penstock_pread(penstock_file* file, void* buffer, size_t count, uint64_t
     if (const int wrong = CheckRange(*file, client::Access::kRead, count, offset); wrong != 0) return wrong;
   }
   const Bytes into(static_cast<std::byte*>(buffer), count);
-  return StartOnFile(file, {buffer}, call, [file, into, offset](Operation& operation) -> Task<Outcome> {
-    client::Mount& mount = *file->mount.mount;
-    PENSTOCK_CO_TRY(const uint64_t read,
-                    co_await ReadRange({.mount = mount, .file = *file->file, .operation = operation}, offset, into));
-    co_return static_cast<int64_t>(read);
+  return StartOnFile(file, {buffer}, call, [file, into, offset](Operation& operation) {
+    return ReadRange({.mount = *file->mount.mount, .file = *file->file, .operation = operation}, offset, into);
   });
 }
 
@@ -233,14 +228,9 @@ int64_t penstock_pwrite(penstock_file* file, const void* buffer, size_t count, u
     if (const int wrong = CheckRange(*file, client::Access::kWrite, count, offset); wrong != 0) return wrong;
   }
   const ConstBytes from(static_cast<const std::byte*>(buffer), count);
-  return StartOnFile(file, {buffer}, call, [file, from, offset](Operation& operation) -> Task<Outcome> {
+  return StartOnFile(file, {buffer}, call, [file, from, offset](Operation& operation) {
     const Transferred what{.mount = *file->mount.mount, .file = *file->file, .operation = operation};
-    if (file->is_stable) {
-      PENSTOCK_CO_CHECK(co_await WriteStable(what, offset, from));
-    } else {
-      PENSTOCK_CO_CHECK(co_await WriteRange(what, offset, from, file->unsynced));
-    }
-    co_return static_cast<int64_t>(from.size());
+    return file->is_stable ? WriteStable(what, offset, from) : WriteRange(what, offset, from, file->unsynced);
   });
 }
 

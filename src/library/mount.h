@@ -63,12 +63,9 @@ int64_t StartOn(penstock_mount* mount, std::initializer_list<const void*> requir
     for (const void* each : required) {
       if (!each) return Fail(EINVAL, "an argument is null");
     }
-    return Start({.place = mount->place, .whole = mount->activity}, call,
-                 [mount, work = std::move(work)](Operation& operation) mutable -> Task<Outcome> {
-                   Outcome outcome = co_await work(operation, *mount->mount);
-                   if (!outcome) outcome = std::unexpected(Explained(*mount, std::move(outcome).error()));
-                   co_return outcome;
-                 });
+    return Start(
+        {.place = mount->place, .whole = mount->activity, .explains = mount->mount.get()}, call,
+        [mount, work = std::move(work)](Operation& operation) mutable { return work(operation, *mount->mount); });
   });
 }
 

@@ -30,7 +30,7 @@ int64_t Operation::Perform(const std::shared_ptr<Operation>& operation) {
   if (blocks && place.RunsHere()) return Fail(EDEADLK, "a penstock_done function must not wait for an operation");
   operation->Count();
   std::optional<log::ThreadLoggerScope> scope;
-  if (place.driven()) scope.emplace(place.logger());
+  if (place.driven() && !place.driven()->running()) scope.emplace(place.logger());
   if (place.IsHere()) {
     operation->starting_ = true;
     operation->Begin();
@@ -117,7 +117,9 @@ Task<void> Operation::Work(std::shared_ptr<Operation> self) {
   if (outcome) {
     self->Deliver(*outcome, {});
   } else {
-    self->Deliver(-outcome.error().number, std::move(outcome).error().message);
+    client::Error error = std::move(outcome).error();
+    if (uses.explains) error = client::WithTrouble(std::move(error), uses.explains->trouble());
+    self->Deliver(-error.number, std::move(error).message);
   }
 }
 

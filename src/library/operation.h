@@ -18,6 +18,7 @@
 #include "base/task.h"
 #include "base/timer.h"
 #include "client/error.h"
+#include "client/mount.h"
 #include "library/activity.h"
 #include "library/cancellation.h"
 #include "library/place.h"
@@ -39,6 +40,7 @@ class Operation : public std::enable_shared_from_this<Operation> {
     Place& place;
     Activity& whole;
     Activity* part = nullptr;
+    const client::Mount* explains = nullptr;  // says why calls had no reply
     // The work is done in any case, as it frees an object, also if the operation ends for the host before it begins.
     bool is_final = false;
   };
@@ -102,6 +104,18 @@ class Operation : public std::enable_shared_from_this<Operation> {
   bool handed_over_ = false;
 };
 
+// Recycles the memory of operations.
+template <class T>
+struct Recycling {
+  using value_type = T;
+  Recycling() = default;
+  template <class U>
+  Recycling(const Recycling<U>&) {}  // NOLINT: implicit, as an allocator needs it
+  T* allocate(size_t count) { return static_cast<T*>(FrameAllocator::Allocate(count * sizeof(T))); }
+  void deallocate(T* memory, size_t count) noexcept { FrameAllocator::Free(memory, count * sizeof(T)); }
+  bool operator==(const Recycling&) const = default;
+};
+
 // Starts work, a function that takes the operation and returns a Task<Outcome>. The function lives as long as the work.
 template <class Function>
 int64_t Start(const Operation::Uses& uses, const penstock_call* call, Function function) {
@@ -116,7 +130,7 @@ int64_t Start(const Operation::Uses& uses, const penstock_call* call, Function f
   };
   penstock_call taken = PENSTOCK_CALL_INIT;
   if (const int wrong = TakeStructure(call, taken); wrong != 0) return wrong;
-  return Operation::Perform(std::make_shared<Started>(uses, taken, std::move(function)));
+  return Operation::Perform(std::allocate_shared<Started>(Recycling<Started>(), uses, taken, std::move(function)));
 }
 
 // For functions that return int.

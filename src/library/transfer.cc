@@ -36,7 +36,7 @@ class Staging {
 };
 
 // Reads one piece. Returns fewer octets than into.size() only at the end of the file.
-Task<client::Result<size_t>> ReadPiece(Transferred what, uint64_t offset, Bytes into) {
+Task<Outcome> ReadPiece(Transferred what, uint64_t offset, Bytes into) {
   Staging staging(what, into.size());
   const Bytes place = staging.For(into);
   size_t done = 0;
@@ -46,10 +46,10 @@ Task<client::Result<size_t>> ReadPiece(Transferred what, uint64_t offset, Bytes 
     if (read.eof || read.count == 0) break;
   }
   if (!what.operation.abandoned()) staging.GiveTo(into.first(done));
-  co_return done;
+  co_return static_cast<int64_t>(done);
 }
 
-Task<client::Result<void>> WritePiece(Transferred what, uint64_t offset, ConstBytes from, Unsynced& unsynced) {
+Task<Outcome> WritePiece(Transferred what, uint64_t offset, ConstBytes from, Unsynced& unsynced) {
   Staging staging(what, from.size());
   const ConstBytes place = staging.From(from);
   size_t done = 0;
@@ -59,7 +59,30 @@ Task<client::Result<void>> WritePiece(Transferred what, uint64_t offset, ConstBy
     unsynced.Note(written.verifier);
     done += written.count;
   }
-  co_return client::Result<void>();
+  co_return static_cast<int64_t>(done);
+}
+
+Task<Outcome> ReadPieces(Transferred what, uint64_t offset, Bytes into) {
+  uint64_t end = into.size();  // what is read and contiguous
+  const auto read_piece = [&](uint64_t at, uint32_t count) -> Task<client::Result<void>> {
+    if (what.operation.abandoned()) co_return Abandoned();
+    if (at >= end) co_return client::Result<void>();
+    PENSTOCK_CO_TRY(const int64_t read, co_await ReadPiece(what, offset + at, into.subspan(at, count)));
+    if (read < count) end = std::min(end, at + static_cast<uint64_t>(read));
+    co_return client::Result<void>();
+  };
+  PENSTOCK_CO_CHECK(co_await client::MovePieces(into.size(), what.mount.sizes().read, kPiecesAtOnce, read_piece));
+  co_return static_cast<int64_t>(end);
+}
+
+Task<Outcome> WritePieces(Transferred what, uint64_t offset, ConstBytes from, Unsynced& unsynced) {
+  const auto write_piece = [&](uint64_t at, uint32_t count) -> Task<client::Result<void>> {
+    if (what.operation.abandoned()) co_return Abandoned();
+    PENSTOCK_CO_CHECK(co_await WritePiece(what, offset + at, from.subspan(at, count), unsynced));
+    co_return client::Result<void>();
+  };
+  PENSTOCK_CO_CHECK(co_await client::MovePieces(from.size(), what.mount.sizes().write, kPiecesAtOnce, write_piece));
+  co_return static_cast<int64_t>(from.size());
 }
 
 }  // namespace
@@ -68,39 +91,23 @@ std::unexpected<client::Error> Abandoned() {
   return std::unexpected(client::Error{"cancelled", std::nullopt, ECANCELED});
 }
 
-Task<client::Result<uint64_t>> ReadRange(Transferred what, uint64_t offset, Bytes into) {
-  const uint32_t piece = what.mount.sizes().read;
-  if (into.size() <= piece) co_return co_await ReadPiece(what, offset, into);
-  uint64_t end = into.size();  // what is read and contiguous
-  const auto read_piece = [&](uint64_t at, uint32_t count) -> Task<client::Result<void>> {
-    if (what.operation.abandoned()) co_return Abandoned();
-    if (at >= end) co_return client::Result<void>();
-    PENSTOCK_CO_TRY(const size_t read, co_await ReadPiece(what, offset + at, into.subspan(at, count)));
-    if (read < count) end = std::min(end, at + read);
-    co_return client::Result<void>();
-  };
-  PENSTOCK_CO_CHECK(co_await client::MovePieces(into.size(), piece, kPiecesAtOnce, read_piece));
-  co_return end;
+Task<Outcome> ReadRange(Transferred what, uint64_t offset, Bytes into) {
+  return into.size() <= what.mount.sizes().read ? ReadPiece(what, offset, into) : ReadPieces(what, offset, into);
 }
 
-Task<client::Result<void>> WriteRange(Transferred what, uint64_t offset, ConstBytes from, Unsynced& unsynced) {
-  const uint32_t piece = what.mount.sizes().write;
-  if (from.size() <= piece) co_return co_await WritePiece(what, offset, from, unsynced);
-  const auto write_piece = [&](uint64_t at, uint32_t count) -> Task<client::Result<void>> {
-    if (what.operation.abandoned()) co_return Abandoned();
-    co_return co_await WritePiece(what, offset + at, from.subspan(at, count), unsynced);
-  };
-  co_return co_await client::MovePieces(from.size(), piece, kPiecesAtOnce, write_piece);
+Task<Outcome> WriteRange(Transferred what, uint64_t offset, ConstBytes from, Unsynced& unsynced) {
+  return from.size() <= what.mount.sizes().write ? WritePiece(what, offset, from, unsynced)
+                                                 : WritePieces(what, offset, from, unsynced);
 }
 
-Task<client::Result<void>> WriteStable(Transferred what, uint64_t offset, ConstBytes from) {
+Task<Outcome> WriteStable(Transferred what, uint64_t offset, ConstBytes from) {
   constexpr int kMostPasses = 5;
   for (int pass = 0; pass < kMostPasses; ++pass) {
-    Unsynced written;
-    PENSTOCK_CO_CHECK(co_await WriteRange(what, offset, from, written));
-    if (written.empty()) co_return client::Result<void>();
+    Unsynced unsynced;
+    PENSTOCK_CO_TRY(const int64_t written, co_await WriteRange(what, offset, from, unsynced));
+    if (unsynced.empty()) co_return written;
     PENSTOCK_CO_TRY(const client::Verifier committed, co_await what.file.Commit());
-    if (written.IsStableAfter(committed)) co_return client::Result<void>();
+    if (unsynced.IsStableAfter(committed)) co_return written;
     if (what.operation.abandoned()) co_return Abandoned();
   }
   co_return std::unexpected(

@@ -19,11 +19,12 @@ struct Transferred {
 };
 
 // Returns how many octets were read: fewer than into.size() only at the end of the file.
-Task<client::Result<uint64_t>> ReadRange(Transferred what, uint64_t offset, Bytes into);
-// Writes all octets, and notes in `unsynced` what a COMMIT has to make stable.
-Task<client::Result<void>> WriteRange(Transferred what, uint64_t offset, ConstBytes from, Unsynced& unsynced);
+Task<Outcome> ReadRange(Transferred what, uint64_t offset, Bytes into);
+// Writes all octets, and notes in `unsynced` what a COMMIT has to make stable. Returns from.size().
+Task<Outcome> WriteRange(Transferred what, uint64_t offset, ConstBytes from, Unsynced& unsynced);
 // Writes all octets, and makes them stable. If the server loses some of them in between, writes all of them again.
-Task<client::Result<void>> WriteStable(Transferred what, uint64_t offset, ConstBytes from);
+// Returns from.size().
+Task<Outcome> WriteStable(Transferred what, uint64_t offset, ConstBytes from);
 
 // The error of an operation that was abandoned, which nobody sees.
 std::unexpected<client::Error> Abandoned();

@@ -81,8 +81,8 @@ Task<client::Result<void>> ReadAll(Transferred what, Contents& contents) {
   for (;;) {
     // One octet more than expected shows whether the file has grown.
     PENSTOCK_CO_CHECK(contents.Resize(size + 1, name));
-    PENSTOCK_CO_TRY(const uint64_t read, co_await ReadRange(what, done, contents.bytes().subspan(done)));
-    done += read;
+    PENSTOCK_CO_TRY(const int64_t read, co_await ReadRange(what, done, contents.bytes().subspan(done)));
+    done += static_cast<uint64_t>(read);
     if (done <= size) break;
     if (what.operation.abandoned()) co_return Abandoned();
     size += std::max<uint64_t>(size, what.mount.sizes().read);
@@ -158,7 +158,7 @@ int penstock_write_file(penstock_mount* mount, const char* path, const void* dat
         [mount, taken = std::move(taken), from, mode](Operation& operation, client::Mount& inner) -> Task<Outcome> {
           PENSTOCK_CO_TRY(std::unique_ptr<client::File> file,
                           co_await OpenByPath(inner, PathOf(*mount, taken), ForReplacing(mode)));
-          client::Result<void> written;
+          Outcome written = 0;
           if (operation.abandoned()) {
             written = Abandoned();
           } else {
