@@ -120,7 +120,7 @@ class Mount {
    *     `noresvport`; more in penstock(1).
    * @param options  What the URL does not say.
    * @return The mount. Errors: EINVAL for a URL or options that are wrong; ECONNREFUSED, EHOSTUNREACH, ETIMEDOUT,
-   * EACCES and so on.
+   *     EACCES and so on, as penstock_mount_open() explains.
    */
   static Operation<Mount> Open(const Runtime& runtime, std::string_view url, const MountOptions& options = {}) {
     if (detail::HasNul(

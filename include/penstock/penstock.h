@@ -230,8 +230,17 @@ typedef struct penstock_mount_options {
  * @param options  Null: PENSTOCK_MOUNT_OPTIONS_INIT.
  * @param[out] mount  The mount. The caller closes it.
  * @param call     How the operation ends.
- * @return Zero; -EINVAL for a URL or options that are wrong; -ENOENT if the path does not exist; -ECONNREFUSED,
- *     -EHOSTUNREACH, -ETIMEDOUT, -EACCES and so on.
+ * @return Zero, or why there is no mount:
+ *     - -EINVAL: the URL or the options are wrong, or a file that they name cannot be used.
+ *     - -EHOSTUNREACH, -ENETUNREACH: the name of the host is unknown, or no network leads to it.
+ *     - -ECONNREFUSED: nothing listens at the port, or an RDMA server rejects the connection, because it is full.
+ *     - -ETIMEDOUT: the server does not answer.
+ *     - -ECONNRESET: the server closes connections before it answers: it is full, or it is no NFS server.
+ *     - -EPROTO, -EPROTONOSUPPORT: the server speaks another protocol, or another version.
+ *     - -EACCES: the server and the client do not agree on security: a certificate, Kerberos, the flavor, or the export
+ *       is not for this client.
+ *     - other negative errnos, for example -ENOENT if the path does not exist.
+ *     An operation on an open mount fails with these errnos as well, if the server does not answer until `timeout`.
  */
 PENSTOCK_API int penstock_mount_open(penstock_runtime* runtime, const char* url, const penstock_mount_options* options,
                                      penstock_mount** mount, const penstock_call* call);

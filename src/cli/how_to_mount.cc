@@ -106,22 +106,6 @@ std::string UrlPath(const std::string& path) {
   return escaped;
 }
 
-// How a shell finds this program.
-std::string ThisProgram() {
-  std::error_code error;
-  const std::filesystem::path self = std::filesystem::read_symlink("/proc/self/exe", error);
-  if (error) return "penstock";
-  const char* const path = std::getenv("PATH");  // NOLINT(concurrency-mt-unsafe): no thread changes the environment
-  std::istringstream folders(path ? path : "");
-  for (std::string folder; std::getline(folders, folder, ':');) {
-    const std::filesystem::path found = std::filesystem::path(folder) / self.filename();
-    if (!std::filesystem::exists(found, error)) continue;
-    if (std::filesystem::equivalent(found, self, error)) return self.filename().string();
-    break;  // another program of this name comes first
-  }
-  return ShellWord(std::filesystem::proximate(self, error).string());
-}
-
 // Prints what the server offers beside NFS, and how.
 void PrintOffers(const server::Server& server, const server::Options& options) {
   if (const auto metrics = server.metrics_address()) fmt::print("Metrics and dashboard: http://{}/\n", *metrics);
@@ -214,6 +198,25 @@ void PrintForThisProgram(const server::Server& server, const nfs::ExportTable& t
 }
 
 }  // namespace
+
+std::string ThisProgram() {
+  std::error_code error;
+  const std::filesystem::path self = std::filesystem::read_symlink("/proc/self/exe", error);
+  if (error) return "penstock";
+  const char* const path = std::getenv("PATH");  // NOLINT(concurrency-mt-unsafe): no thread changes the environment
+  std::istringstream folders(path ? path : "");
+  for (std::string folder; std::getline(folders, folder, ':');) {
+    const std::filesystem::path found = std::filesystem::path(folder) / self.filename();
+    if (!std::filesystem::exists(found, error)) continue;
+    if (std::filesystem::equivalent(found, self, error)) return self.filename().string();
+    break;  // another program of this name comes first
+  }
+  // The working directory may have been removed: then proximate(self, error) throws.
+  const std::filesystem::path here = std::filesystem::current_path(error);
+  const std::filesystem::path relative =
+      error ? std::filesystem::path() : std::filesystem::proximate(self, here, error);
+  return ShellWord((relative.empty() ? self : relative).string());
+}
 
 void PrintHowToMount(const server::Server& server, const server::Options& options) {
   PrintWhere(server);

@@ -130,7 +130,7 @@ TEST_P(AbortTest, EndsTheWaitForAConnection) {
   const size_t before = service.CountCalls(Reads());
   const auto first = StartRead(*file);
   // The client has connected again, and has lost that connection, too: now it waits.
-  ASSERT_TRUE(TurnUntil(loop, [&] { return !mount->trouble().empty(); }));
+  ASSERT_TRUE(TurnUntil(loop, [&] { return !mount->trouble().message.empty(); }));
   TurnFor(loop, 1ms);
   EXPECT_GE(service.CountCalls(Reads()), before + 1);
   std::array<std::byte, 16> others{};

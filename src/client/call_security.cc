@@ -1,5 +1,6 @@
 #include "client/call_security.h"
 
+#include <cerrno>
 #include <utility>
 
 #include "client/set_up.h"
@@ -40,9 +41,8 @@ rpc::ClientCredential CallSecurity::credential() const {
   }
 }
 
-const std::string& CallSecurity::trouble() const {
-  static const std::string kNone;
-  return ServicesOf(flavor_).empty() ? kNone : context_->trouble();
+SetupError CallSecurity::trouble() const {
+  return {ServicesOf(flavor_).empty() ? std::string() : context_->trouble(), EACCES};
 }
 
 bool CallSecurity::seals() const { return flavor_ == SecurityFlavor::kKrb5i || flavor_ == SecurityFlavor::kKrb5p; }

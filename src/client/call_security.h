@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "base/loop.h"
+#include "base/result.h"
 #include "base/workers.h"
 #include "client/url.h"
 #include "nfs_protocol/security_flavors.h"
@@ -65,8 +66,8 @@ class CallSecurity {
 
   // Whether calls have a security context, which EndOfContext() gives back (see rpc::ClientCredential).
   bool has_context() const { return context_->current() != nullptr; }
-  // Says why there is no security context, as a text for users; empty if there is one, or if the flavor needs none.
-  const std::string& trouble() const;
+  // Says why there is no security context. The message is empty if there is one, or if the flavor needs none.
+  SetupError trouble() const;
 
  private:
   const Url& url_;

@@ -25,21 +25,22 @@
 namespace penstock::client {
 namespace {
 
-using Opened = Result<std::unique_ptr<rpc::Channel>, std::string>;
+using Opened = SetupResult<std::unique_ptr<rpc::Channel>>;
+using Found = SetupResult<std::vector<SocketAddress>>;
+
+SetupError Cancelled() { return {"cancelled", ECANCELED}; }
 
 // Looks up the addresses of `host`. Blocks.
-Result<std::vector<SocketAddress>, std::string> LookUp(const std::string& host, uint16_t port) {
+Found LookUp(const std::string& host, uint16_t port) {
   asio::io_context context;
   asio::ip::tcp::resolver resolver(context);
   asio::error_code error;
   const auto found = resolver.resolve(host, "", error);
-  if (error) return std::unexpected(error.message());
+  if (error) return std::unexpected(SetupError{error.message(), EHOSTUNREACH});
   std::vector<SocketAddress> endpoints;
   for (const auto& entry : found) endpoints.emplace_back(entry.endpoint().address(), port);
   return endpoints;
 }
-
-using Found = Result<std::vector<SocketAddress>, std::string>;
 
 // Shared with the thread of a look-up, which may outlive its caller and the loop.
 struct PendingLookUp {
@@ -52,7 +53,7 @@ struct PendingLookUp {
 // LookUp() on a thread of `workers`.
 Task<Found> LookUpAside(Loop& loop, Workers& workers, const std::string& host, uint16_t port,
                         Cancellation* cancellation) {
-  if (IsCancelled(cancellation)) co_return std::unexpected(std::string("cancelled"));
+  if (IsCancelled(cancellation)) co_return std::unexpected(Cancelled());
   const auto pending = std::make_shared<PendingLookUp>();
   workers.Post([pending, host, port, &loop] {
     Found found = LookUp(host, port);
@@ -68,7 +69,7 @@ Task<Found> LookUpAside(Loop& loop, Workers& workers, const std::string& host, u
     {
       const std::lock_guard lock(pending->mutex);
       pending->is_left = true;
-      pending->found = std::unexpected(std::string("cancelled"));
+      pending->found = std::unexpected(Cancelled());
     }
     pending->over.Set();
   };
@@ -94,6 +95,24 @@ std::string_view Describe(rdma::ConnectError::Kind kind) {
       return "cancelled";
   }
   return "failed";
+}
+
+int ErrnoOf(rdma::ConnectError::Kind kind) {
+  using Kind = rdma::ConnectError::Kind;
+  switch (kind) {
+    case Kind::kUnreachable:
+      return EHOSTUNREACH;
+    case Kind::kRefused:
+    case Kind::kRejected:
+      return ECONNREFUSED;
+    case Kind::kTimedOut:
+      return ETIMEDOUT;
+    case Kind::kProtocol:
+      return EPROTO;
+    case Kind::kCancelled:
+      return ECANCELED;
+  }
+  return EIO;
 }
 
 // Makes a NULL call, which every NFS server answers at once.
@@ -134,16 +153,17 @@ rpcrdma::ClientOptions RdmaOptions(Loop& loop, const rdma::Provider& provider, c
   return options;
 }
 
-std::string Explain(const rdma::ConnectError& error) {
+SetupError Explain(const rdma::ConnectError& error) {
+  const int number = ErrnoOf(error.kind);
   // These kinds explain the error completely, so the message leaves out the detail.
   const bool is_clear =
       error.kind == rdma::ConnectError::Kind::kRefused || error.kind == rdma::ConnectError::Kind::kRejected;
   const auto refusal = rpcrdma::ParseRejection(error.private_data);
   if (error.kind == rdma::ConnectError::Kind::kRejected && refusal != rpc::ConnectionTable::Refusal::kNone) {
-    return fmt::format("the server rejected the connection: {}", ToString(refusal));
+    return {fmt::format("the server rejected the connection: {}", ToString(refusal)), number};
   }
-  if (error.detail.empty() || is_clear) return std::string(Describe(error.kind));
-  return fmt::format("{} ({})", Describe(error.kind), error.detail);
+  if (error.detail.empty() || is_clear) return {std::string(Describe(error.kind)), number};
+  return {fmt::format("{} ({})", Describe(error.kind), error.detail), number};
 }
 
 Task<Opened> OpenRdma(Loop& loop, rdma::Provider& provider, SocketAddress server, const Url& url,
@@ -158,18 +178,17 @@ Task<Opened> OpenRdma(Loop& loop, rdma::Provider& provider, SocketAddress server
 }
 
 // Returns the terms of TLS for a connection to the server of `url`.
-Result<rpc::tcp::ClientSecurity, std::string> SecurityFor(const Url& url) {
-  auto context = url.tls->Context();
-  if (!context) return std::unexpected(std::move(context).error().message);
+SetupResult<rpc::tcp::ClientSecurity> SecurityFor(const Url& url) {
+  PENSTOCK_TRY(auto context, url.tls->Context());
   const bool mutual = url.transport_security == TransportSecurity::kMutualTls;
-  if (mutual && !(*context)->has_certificate()) {
+  if (mutual && !context->has_certificate()) {
     return std::unexpected(
-        std::string("xprtsec=mtls needs a certificate of this client: name it with --tls-cert and --tls-key"));
+        SetupError{"xprtsec=mtls needs a certificate of this client: name it with --tls-cert and --tls-key"});
   }
   // RFC 9289 §6.1.1: a server that had TLS does not lose it silently.
   const bool required =
       url.transport_security != TransportSecurity::kOpportunistic || url.tls->HadTls(url.host, url.port);
-  return rpc::tcp::ClientSecurity{.context = *std::move(context),
+  return rpc::tcp::ClientSecurity{.context = std::move(context),
                                   .terms = {.host = url.host, .mutual = mutual},
                                   .required = required,
                                   .program = nfs3::NFSPROC3_NULL::kProgram,
@@ -210,7 +229,7 @@ Task<Opened> OpenTcp(Loop& loop, SocketAddress server, const Url& url, ChannelOp
   if (url.transport_security != TransportSecurity::kNone)
     co_return co_await OpenSecurely(loop, server, url, std::move(options), has_tls);
   auto connected = co_await rpc::tcp::Channel::Connect(loop, server, options);
-  if (!connected) co_return std::unexpected(connected.error().message());
+  if (!connected) co_return std::unexpected(SetupError{connected.error().message(), connected.error().value()});
   log::info("connection to {} port {}: in plain text (xprtsec=none)", url.host, url.port);
   co_return *std::move(connected);
 }
@@ -218,21 +237,21 @@ Task<Opened> OpenTcp(Loop& loop, SocketAddress server, const Url& url, ChannelOp
 }  // namespace
 
 Task<Opened> OpenChannel(Loop& loop, Workers& workers, Url url, rdma::Provider* provider, ChannelOptions options) {
-  const auto fail = [&url](const std::string& why) {
-    return std::unexpected(fmt::format("{} port {}: {}", url.host, url.port, why));
+  const auto fail = [&url](const SetupError& why) {
+    return std::unexpected(SetupError{fmt::format("{} port {}: {}", url.host, url.port, why.message), why.number});
   };
   const Found endpoints = co_await LookUpAside(loop, workers, url.host, url.port, options.cancellation);
   if (!endpoints) co_return fail(endpoints.error());
-  std::string why = "has no address";
+  SetupError why{"has no address", EHOSTUNREACH};
   bool has_tls = false;  // an address has answered that it has TLS
   for (const SocketAddress& endpoint : *endpoints) {
-    if (IsCancelled(options.cancellation)) co_return fail("cancelled");
-    Opened opened = std::unexpected(std::string());
+    if (IsCancelled(options.cancellation)) co_return fail(Cancelled());
+    Opened opened;
     if (url.protocol == Protocol::kRdma) {
       assert(provider);
       const auto chosen = provider->Toward(endpoint.address());
       if (!chosen) {
-        opened = std::unexpected(chosen.error().message);
+        opened = std::unexpected(chosen.error());
       } else {
         opened = co_await OpenRdma(loop, **chosen, endpoint, url, options);
       }
@@ -251,7 +270,8 @@ Task<Opened> StepUp(Loop& loop, rpc::tcp::Channel& tcp, rdma::Provider& provider
   std::optional<ReleasedSocket> socket = tcp.Release();
   if (!socket) {
     tcp.Close();
-    co_return std::unexpected(std::string("the connection is not idle, so that it cannot become an RDMA connection"));
+    constexpr auto kWhy = "the connection is not idle, so that it cannot become an RDMA connection";
+    co_return std::unexpected(SetupError{kWhy, EPROTO});
   }
   std::stop_source stop;
   const Cancellation::Entry entry(options.cancellation, [stop]() mutable { stop.request_stop(); });

@@ -4,10 +4,10 @@
 
 #include <functional>
 #include <memory>
-#include <string>
 
 #include "base/cancellation.h"
 #include "base/loop.h"
+#include "base/result.h"
 #include "base/timer.h"
 #include "base/workers.h"
 #include "client/url.h"
@@ -45,18 +45,18 @@ struct ChannelOptions {
 // address that answers. A look-up that is cancelled goes on, and nobody hears of its result. A failure of TLS is not
 // tried again with another address. With url.transport_security the connection has TLS before anything but the probe
 // for it is sent (RFC 9289). Logs at the level of information which protection the connection has. For RDMA `provider`
-// must not be null. The error is a text for users.
-Task<Result<std::unique_ptr<rpc::Channel>, std::string>> OpenChannel(Loop& loop, Workers& workers, Url url,
-                                                                     rdma::Provider* provider,
-                                                                     ChannelOptions options = {});
+// must not be null. The error is that of the last address, EHOSTUNREACH for an unknown host, and EACCES if the client
+// and the server do not agree on TLS.
+Task<SetupResult<std::unique_ptr<rpc::Channel>>> OpenChannel(Loop& loop, Workers& workers, Url url,
+                                                             rdma::Provider* provider, ChannelOptions options = {});
 
 // Turns the TCP connection of `tcp` into an RDMA connection, in place ("stepping up": draft-talpey-nfsv4-rdma-sess-01
 // §2.3.2, RFC 8881 §18.36.3). Call this after the reply in which the server has granted it with `limits`, and before
 // any other call over the connection; afterwards `tcp` is closed. `provider` must be able to step up, as software iWARP
 // is. `url` and `options` say the same as above. Returns the channel for all later calls. The first call must come from
-// the client: until then, calls of the server wait (RFC 5044 §7.1.2 rule 4). The error is a text for users.
-Task<Result<std::unique_ptr<rpc::Channel>, std::string>> StepUp(Loop& loop, rpc::tcp::Channel& tcp,
-                                                                rdma::Provider& provider, rpc::ConnectionLimits limits,
-                                                                Url url, ChannelOptions options = {});
+// the client: until then, calls of the server wait (RFC 5044 §7.1.2 rule 4).
+Task<SetupResult<std::unique_ptr<rpc::Channel>>> StepUp(Loop& loop, rpc::tcp::Channel& tcp, rdma::Provider& provider,
+                                                        rpc::ConnectionLimits limits, Url url,
+                                                        ChannelOptions options = {});
 
 }  // namespace penstock::client

@@ -6,7 +6,9 @@
 #include <algorithm>
 #include <asio/io_context.hpp>
 #include <asio/ip/tcp.hpp>
+#include <cerrno>
 #include <stop_token>
+#include <utility>
 #include <vector>
 
 #include "base/test_loop.h"
@@ -68,7 +70,8 @@ class ConnectTest : public testing::Test {
 
   Task<void> Open(Url url, rdma::Provider* provider, ChannelOptions options = {}) {
     const auto opened = co_await OpenChannel(loop_, workers_, std::move(url), provider, options);
-    error_ = opened ? "" : opened.error();
+    error_ = opened ? "" : opened.error().message;
+    number_ = opened ? 0 : opened.error().number;
   }
   // Opens a channel, which must fail, and returns the error.
   std::string OpenRdma(const char* url, ChannelOptions options = {}) {
@@ -81,6 +84,7 @@ class ConnectTest : public testing::Test {
   Workers workers_{4};
   NoNetwork provider_{loop_};
   std::optional<std::string> error_;
+  int number_ = 0;  // the errno of the last error
 };
 
 TEST_F(ConnectTest, WaitsForAnRdmaServerAsLongAsTheUrlAllows) {
@@ -116,6 +120,18 @@ TEST_F(ConnectTest, ExplainsWhyAnRdmaConnectionFails) {
   EXPECT_EQ(error_of(Kind::kProtocol, "bad key"),
             "127.0.0.1 port 7: violates the RDMA protocol, or this is no port for RDMA (bad key)");
   EXPECT_EQ(error_of(Kind::kCancelled, ""), "127.0.0.1 port 7: cancelled");
+}
+
+TEST_F(ConnectTest, NumbersTheErrorsOfRdmaConnections) {
+  using Kind = rdma::ConnectError::Kind;
+  for (const auto& [kind, number] :
+       {std::pair{Kind::kUnreachable, EHOSTUNREACH}, std::pair{Kind::kRefused, ECONNREFUSED},
+        std::pair{Kind::kRejected, ECONNREFUSED}, std::pair{Kind::kTimedOut, ETIMEDOUT},
+        std::pair{Kind::kProtocol, EPROTO}, std::pair{Kind::kCancelled, ECANCELED}}) {
+    provider_.error.kind = kind;
+    const std::string error = OpenRdma("nfs://127.0.0.1/?proto=rdma");
+    EXPECT_EQ(number_, number) << error;
+  }
 }
 
 TEST_F(ConnectTest, RepeatsTheReasonThatAnRdmaServerGivesForARejection) {
@@ -156,6 +172,7 @@ TEST_F(ConnectTest, ATcpConnectionAttemptCanBeCancelled) {
   cancellation.Cancel();
   ASSERT_TRUE(TurnUntil(loop_, [this] { return error_.has_value(); }));
   EXPECT_TRUE(error_->ends_with("cancelled")) << *error_;
+  EXPECT_EQ(number_, ECANCELED);
 }
 
 TEST_F(ConnectTest, NamesTheHostThatItCannotLookUp) {
@@ -164,6 +181,7 @@ TEST_F(ConnectTest, NamesTheHostThatItCannotLookUp) {
   Spawn(Open(url, nullptr));
   ASSERT_TRUE(TurnUntil(loop_, [this] { return error_.has_value(); }));
   EXPECT_TRUE(error_->starts_with("not a host name port 2049: ")) << *error_;
+  EXPECT_EQ(number_, EHOSTUNREACH);
 }
 
 TEST_F(ConnectTest, ReportsATcpServerThatRefuses) {
@@ -172,6 +190,7 @@ TEST_F(ConnectTest, ReportsATcpServerThatRefuses) {
   Spawn(Open(url, nullptr));
   ASSERT_TRUE(TurnUntil(loop_, [this] { return error_.has_value(); }));
   EXPECT_EQ(*error_, "127.0.0.1 port " + std::to_string(url.port) + ": Connection refused");
+  EXPECT_EQ(number_, ECONNREFUSED);
 }
 
 TEST_F(ConnectTest, TriesEveryAddressOfTheHost) {
@@ -199,6 +218,7 @@ TEST_F(ConnectTest, LimitsATcpConnectionAttemptToTheTimeoutOfTheUrl) {
   Spawn(Open(url, nullptr));
   ASSERT_TRUE(TurnUntil(loop_, [this] { return error_.has_value(); }));
   EXPECT_NE(error_->find("timed out"), error_->npos) << *error_;
+  EXPECT_EQ(number_, ETIMEDOUT);
   EXPECT_FALSE(late);
 }
 
@@ -270,6 +290,7 @@ TEST_F(TlsConnectTest, AnOpportunisticClientRequiresTlsOfAServerThatHadIt) {
   const Url copy = url_;  // copies of a URL share the memory
   url_ = copy;
   EXPECT_NE(Connect().find("the server has no TLS at this port"), std::string::npos);
+  EXPECT_EQ(number_, EACCES);
   // Another server is another matter.
   TlsServer other(loop_, nullptr, 0);
   url_.port = other.port();
@@ -281,6 +302,7 @@ TEST_F(TlsConnectTest, AnOpportunisticClientRequiresTlsAfterAFailedHandshake) {
   auto server = std::make_unique<TlsServer>(loop_, WithTls(), 0);
   const uint16_t port = url_.port = server->port();
   EXPECT_NE(Connect().find("TLS handshake"), std::string::npos);
+  EXPECT_EQ(number_, EACCES);
   server.reset();
   server = std::make_unique<TlsServer>(loop_, nullptr, port);
   EXPECT_NE(Connect().find("the server has no TLS at this port"), std::string::npos);
@@ -310,6 +332,19 @@ TEST_F(TlsConnectTest, ReportsFilesThatCannotBeRead) {
   url_.port = server.port();
   url_.tls = std::make_shared<TlsClient>(rpc::tls::Files{{}, {}, "/nonexistent.pem"});
   EXPECT_NE(Connect().find("/nonexistent.pem"), std::string::npos);
+  EXPECT_EQ(number_, EINVAL);
+}
+
+TEST_F(TlsConnectTest, TellsAServerThatClosesFromOneThatDoesNotAnswer) {
+  tcp::acceptor acceptor(loop_.context(), tcp::endpoint(asio::ip::address_v4::loopback(), 0));
+  url_.port = acceptor.local_endpoint().port();
+  url_.timeout = 1;
+  EXPECT_NE(Connect().find("in time"), std::string::npos);
+  EXPECT_EQ(number_, ETIMEDOUT);
+  acceptor.async_accept([](const asio::error_code&, tcp::socket) {});  // the one that has given up
+  acceptor.async_accept([](const asio::error_code&, tcp::socket) {});
+  EXPECT_NE(Connect().find("closed the connection"), std::string::npos);
+  EXPECT_EQ(number_, ECONNRESET);
 }
 
 TEST_F(TlsConnectTest, MutualAuthenticationNeedsACertificate) {
@@ -317,6 +352,7 @@ TEST_F(TlsConnectTest, MutualAuthenticationNeedsACertificate) {
   url_.port = server.port();
   url_.transport_security = TransportSecurity::kMutualTls;
   EXPECT_NE(Connect().find("xprtsec=mtls needs a certificate of this client"), std::string::npos);
+  EXPECT_EQ(number_, EINVAL);
 }
 
 }  // namespace

@@ -57,7 +57,7 @@ class FakeMount final : public Mount {
   void Abort() override { ADD_FAILURE() << "not for a copy"; }
   std::string_view version() const override { return "3"; }
   uint64_t reconnections() const override { return 0; }
-  const std::string& trouble() const override { return trouble_; }
+  SetupError trouble() const override { return {}; }
   Task<Result<void>> Ping() override { co_return Unexpected(); }
   Task<Result<Node>> Lookup(const Handle&, std::string_view) override { co_return Unexpected(); }
   Task<Result<std::string>> ReadLink(const Handle&, std::string_view) override { co_return Unexpected(); }
@@ -90,7 +90,6 @@ class FakeMount final : public Mount {
   }
 
   FakeServer& server_;
-  const std::string trouble_;
 };
 
 // The server executes calls in their order. If several replies are on their way, the newest arrives first.

@@ -155,9 +155,10 @@ Error ErrorOf(Status status, std::string_view what) {
   return {fmt::format("{}: {}", what, Describe(status)), status, ErrnoOf(status)};
 }
 
-Error WithTrouble(Error error, std::string_view trouble) {
-  if (!error.status && !trouble.empty() && !error.message.ends_with(trouble))
-    error.message += fmt::format(": {}", trouble);
+Error WithTrouble(Error error, const SetupError& trouble) {
+  if (error.status || trouble.message.empty()) return error;
+  if (!error.message.ends_with(trouble.message)) error.message += fmt::format(": {}", trouble.message);
+  if (error.number == ECONNRESET) error.number = trouble.number;
   return error;
 }
 

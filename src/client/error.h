@@ -52,8 +52,9 @@ struct Error {
 
 // Makes a message such as "name: no such file or directory".
 Error ErrorOf(Status status, std::string_view what);
-// Appends `trouble`, which is Mount::trouble(), to an error without a status, unless the error ends with it already.
-Error WithTrouble(Error error, std::string_view trouble);
+// Appends the message of `trouble`, which is Mount::trouble(), to an error without a status, unless the error ends with
+// it already. A call that has lost its connection gets the number of the trouble, which says why there is no other one.
+Error WithTrouble(Error error, const SetupError& trouble);
 
 template <class T, class E = Error>
 using Result = penstock::Result<T, E>;

@@ -151,10 +151,20 @@ TEST(ErrorOf, ATransportErrorHasTheErrnoOfItsReason) {
 }
 
 TEST(WithTrouble, AddsTheReasonToAnErrorWithoutStatus) {
-  EXPECT_EQ(WithTrouble({"server: lost", std::nullopt}, "nobody there").message, "server: lost: nobody there");
-  EXPECT_EQ(WithTrouble({"server: lost", std::nullopt}, "").message, "server: lost");
-  EXPECT_EQ(WithTrouble({"server: nobody there", std::nullopt}, "nobody there").message, "server: nobody there");
-  EXPECT_EQ(WithTrouble({"name: denied", Status::kAccess}, "nobody there").message, "name: denied");
+  const SetupError trouble{"nobody there", ECONNREFUSED};
+  EXPECT_EQ(WithTrouble({"server: lost", std::nullopt}, trouble).message, "server: lost: nobody there");
+  EXPECT_EQ(WithTrouble({"server: lost", std::nullopt}, {}).message, "server: lost");
+  EXPECT_EQ(WithTrouble({"server: nobody there", std::nullopt}, trouble).message, "server: nobody there");
+  EXPECT_EQ(WithTrouble({"name: denied", Status::kAccess}, trouble).message, "name: denied");
+}
+
+TEST(WithTrouble, ReplacesTheErrnoOfALostConnection) {
+  const SetupError trouble{"nobody there", ETIMEDOUT};
+  EXPECT_EQ(WithTrouble({"lost", std::nullopt, ECONNRESET}, trouble).number, ETIMEDOUT);
+  EXPECT_EQ(WithTrouble({"lost: nobody there", std::nullopt, ECONNRESET}, trouble).number, ETIMEDOUT);
+  EXPECT_EQ(WithTrouble({"lost", std::nullopt, ECONNRESET}, {}).number, ECONNRESET);
+  EXPECT_EQ(WithTrouble({"malformed", std::nullopt, EPROTO}, trouble).number, EPROTO);
+  EXPECT_EQ(WithTrouble({"denied", Status::kAccess, EACCES}, trouble).number, EACCES);
 }
 
 }  // namespace

@@ -273,8 +273,8 @@ class Mount {
   // may have become an RDMA connection, or may have stayed on TCP.
   virtual Protocol transport() const { return url_.protocol; }
   virtual uint64_t reconnections() const = 0;
-  // Says why the last call had no reply, as a text for users that completes its error. Empty if the call had a reply.
-  virtual const std::string& trouble() const = 0;
+  // Says why the last call had no reply, for WithTrouble(). The message is empty if the call had a reply.
+  virtual SetupError trouble() const = 0;
 
   // Calls procedure 0, which does nothing.
   virtual Task<Result<void>> Ping() = 0;

@@ -110,6 +110,7 @@ TEST_F(OpenTest, NamesTheAddressAtWhichNoServerListens) {
     url.port = ClosedPort();
     const Error error = ErrorOfOpening(url);
     EXPECT_EQ(error.message, "127.0.0.1 port " + std::to_string(url.port) + ": Connection refused");
+    EXPECT_EQ(error.number, ECONNREFUSED);
     EXPECT_FALSE(error.status);
   }
 }
@@ -122,6 +123,7 @@ TEST_F(OpenTest, ExplainsAServerThatClosesEveryConnection) {
   EXPECT_EQ(error.message,
             "127.0.0.1: the connection was lost: the server closes connections before it answers: it may be full, or "
             "this may be its port for RDMA");
+  EXPECT_EQ(error.number, ECONNRESET);
 }
 
 TEST_F(OpenTest, GivesUpAServerThatDoesNotAnswer) {
@@ -130,6 +132,7 @@ TEST_F(OpenTest, GivesUpAServerThatDoesNotAnswer) {
   url.timeout = 1;
   const Error error = ErrorOfOpening(url);
   EXPECT_THAT(error.message, HasSubstr("the server did not answer in time"));
+  EXPECT_EQ(error.number, ETIMEDOUT);
 }
 
 // ---- MOUNT, version 3 ----

@@ -1,6 +1,9 @@
 #include "client/reconnecting_channel.h"
 
 #include <algorithm>
+#include <cerrno>
+#include <string>
+#include <utility>
 
 #include "base/log.h"
 #include "base/pauses.h"
@@ -15,11 +18,11 @@ ReconnectingChannel::ReconnectingChannel(TimerService& timers, Opener opener, Re
 
 // The calls that this ends may lead to the destruction of this object.
 void ReconnectingChannel::HandleEnding() {
-  trouble_ = kClosing;
+  trouble_ = {std::string(kClosing), ECANCELED};
   if (const std::shared_ptr<rpc::Channel> channel = channel_) channel->Close();
 }
 
-Task<Result<void, std::string>> ReconnectingChannel::Connect() {
+Task<SetupResult<void>> ReconnectingChannel::Connect() {
   auto opened = co_await opener_(policy_.give_up_after);
   refused_ = false;
   if (!opened) co_return std::unexpected(std::move(opened).error());
@@ -27,9 +30,9 @@ Task<Result<void, std::string>> ReconnectingChannel::Connect() {
   had_one_ = true;
   if (IsCancelled(ending_)) {
     channel_->Close();
-    co_return std::unexpected(std::string(kClosing));
+    co_return std::unexpected(SetupError{std::string(kClosing), ECANCELED});
   }
-  co_return Result<void, std::string>();
+  co_return SetupResult<void>();
 }
 
 Task<Result<rpc::Message, rpc::CallError>> ReconnectingChannel::Call(rpc::Message call, rpc::ReplyShape shape) {
@@ -67,16 +70,17 @@ Task<Result<rpc::Message, rpc::CallError>> ReconnectingChannel::Call(rpc::Messag
 
 void ReconnectingChannel::HandleReply(const rpc::Channel& from) {
   delay_ = Duration::zero();
-  trouble_.clear();
+  trouble_ = {};
   if (std::exchange(told_, false)) log::warn("the server answers again");
   if (&from == channel_.get()) has_replied_ = true;
 }
 
 void ReconnectingChannel::HandleLoss(rpc::CallError error) {
   if (error == rpc::CallError::kTimedOut) {
-    trouble_ = "the server does not answer";
+    trouble_ = {"the server does not answer", ETIMEDOUT};
   } else if (!has_replied_) {
-    trouble_ = "the server closes connections before it answers: it may be full, or this may be its port for RDMA";
+    trouble_ = {"the server closes connections before it answers: it may be full, or this may be its port for RDMA",
+                ECONNRESET};
   }
 }
 
@@ -97,7 +101,7 @@ Task<void> ReconnectingChannel::Reconnect(TimePoint give_up) {
       break;
     }
     if (IsCancelled(ending_)) break;
-    log::debug("no connection yet: {}", opened.error());
+    log::debug("no connection yet: {}", opened.error().message);
     trouble_ = std::move(opened).error();
     if (std::exchange(refused_, false) || closing_) {
       ++refusals_;
@@ -112,8 +116,8 @@ Task<void> ReconnectingChannel::Reconnect(TimePoint give_up) {
 
 Task<void> ReconnectingChannel::Wait(TimePoint give_up) {
   const Duration left = std::max(give_up - timers_.Now(), Duration::zero());
-  if (left > Duration::zero() && !trouble_.empty() && !std::exchange(told_, true)) {
-    log::warn("{}; trying again for up to {} s", trouble_,
+  if (left > Duration::zero() && !trouble_.message.empty() && !std::exchange(told_, true)) {
+    log::warn("{}; trying again for up to {} s", trouble_.message,
               std::chrono::duration_cast<std::chrono::seconds>(policy_.give_up_after).count());
   }
   co_await Pause(timers_, std::min(delay_, left), ending_);

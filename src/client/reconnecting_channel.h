@@ -4,9 +4,9 @@
 
 #include <functional>
 #include <memory>
-#include <string>
 
 #include "base/cancellation.h"
+#include "base/result.h"
 #include "base/signal.h"
 #include "base/timer.h"
 #include "rpc/transport.h"
@@ -28,8 +28,8 @@ struct RetryPolicy {
 // Belongs to one loop. Must not be destroyed while a call is under way.
 class ReconnectingChannel final : public rpc::Channel {
  public:
-  // Makes one connection within `time_limit`. The error is a text for users.
-  using Opener = std::function<Task<Result<std::unique_ptr<rpc::Channel>, std::string>>(Duration time_limit)>;
+  // Makes one connection within `time_limit`.
+  using Opener = std::function<Task<SetupResult<std::unique_ptr<rpc::Channel>>>(Duration time_limit)>;
 
   // When `ending` is cancelled, the channel closes its connection: calls that are under way or wait fail with
   // kCancelled, and later ones at once. The opener must then end early, too. `ending` outlives the channel. Null:
@@ -37,7 +37,7 @@ class ReconnectingChannel final : public rpc::Channel {
   ReconnectingChannel(TimerService& timers, Opener opener, RetryPolicy policy = {}, Cancellation* ending = nullptr);
 
   // Makes the first connection. It makes one attempt only, so that a wrong address is reported at once.
-  Task<Result<void, std::string>> Connect();
+  Task<SetupResult<void>> Connect();
 
   Task<Result<rpc::Message, rpc::CallError>> Call(rpc::Message call, rpc::ReplyShape shape) override;
 
@@ -51,9 +51,9 @@ class ReconnectingChannel final : public rpc::Channel {
 
   // Counts the lost connections that were replaced.
   uint64_t reconnections() const { return reconnections_; }
-  // Says why calls have no reply, as a text for users: the failure of the last connection or connection attempt. Empty
-  // if the last call had a reply. The log tells at its default level when calls begin to wait and when they go on.
-  const std::string& trouble() const { return trouble_; }
+  // Says why calls have no reply: the failure of the last connection or connection attempt. The message is empty if the
+  // last call had a reply. The log tells at its default level when calls begin to wait and when they go on.
+  const SetupError& trouble() const { return trouble_; }
 
  private:
   Task<void> Reconnect(TimePoint give_up);
@@ -75,7 +75,7 @@ class ReconnectingChannel final : public rpc::Channel {
   uint64_t reconnections_ = 0;
   bool had_one_ = false;      // there was a connection
   bool has_replied_ = false;  // whether this connection has carried a reply
-  std::string trouble_;
+  SetupError trouble_;
   bool told_ = false;  // whether the log has this trouble
   Signal changed_;
   Cancellation* const ending_;

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <asio/io_context.hpp>
+#include <cerrno>
 #include <vector>
 
 #include "base/loop.h"
@@ -46,9 +47,10 @@ class ReconnectingChannelTest : public testing::Test {
       return Open(script_);
     };
   }
-  static Task<Result<std::unique_ptr<rpc::Channel>, std::string>> Open(Script& script) {
+  static Task<SetupResult<std::unique_ptr<rpc::Channel>>> Open(Script& script) {
     const size_t attempt = script.attempts++;
-    if (attempt < script.opens.size() && !script.opens[attempt]) co_return std::unexpected("nobody there");
+    if (attempt < script.opens.size() && !script.opens[attempt])
+      co_return std::unexpected(SetupError{"nobody there", EHOSTUNREACH});
     co_return std::make_unique<ScriptedChannel>(script);
   }
 
@@ -117,11 +119,11 @@ TEST_F(ReconnectingChannelTest, EndsTheCallsThatWaitIfTheServerRefusesConnection
   script_.opens = {false};
   EXPECT_EQ(Call(*channel, "refused")->error(), rpc::CallError::kRefused);
   EXPECT_EQ(script_.attempts, 1u);
-  EXPECT_EQ(channel->trouble(), "nobody there");
+  EXPECT_EQ(channel->trouble().message, "nobody there");
   refuses = false;
   EXPECT_TRUE(Call(*channel, "later")->has_value());
   EXPECT_EQ(script_.calls, std::vector<std::string>{"later"});
-  EXPECT_EQ(channel->trouble(), "");
+  EXPECT_EQ(channel->trouble().message, "");
 }
 
 TEST_F(ReconnectingChannelTest, LimitsAConnectionAttemptToTheTimeThatTheCallHasLeft) {
@@ -144,12 +146,13 @@ TEST_F(ReconnectingChannelTest, LeavesOtherErrorsToTheCaller) {
 TEST_F(ReconnectingChannelTest, ConnectTriesOnceAndReportsTheReason) {
   script_.opens = {false};
   ReconnectingChannel channel(loop_, Opener(), policy_);
-  std::string error;
-  Spawn([](ReconnectingChannel& c, std::string& out) -> Task<void> {
+  SetupError error;
+  Spawn([](ReconnectingChannel& c, SetupError& out) -> Task<void> {
     const auto connected = co_await c.Connect();
     if (!connected) out = connected.error();
   }(channel, error));
-  EXPECT_EQ(error, "nobody there");
+  EXPECT_EQ(error.message, "nobody there");
+  EXPECT_EQ(error.number, EHOSTUNREACH);
   EXPECT_EQ(script_.attempts, 1u);
 }
 
@@ -158,10 +161,11 @@ TEST_F(ReconnectingChannelTest, ReportsAServerThatClosesConnectionsBeforeItAnswe
   script_.failures = std::vector<rpc::CallError>(10000, rpc::CallError::kDisconnected);
   ReconnectingChannel channel(loop_, Opener(), short_policy_);
   EXPECT_FALSE(*Call(channel, "first"));
-  EXPECT_THAT(channel.trouble(), testing::HasSubstr("full"));
+  EXPECT_THAT(channel.trouble().message, testing::HasSubstr("full"));
+  EXPECT_EQ(channel.trouble().number, ECONNRESET);
   script_.failures.clear();
   EXPECT_TRUE(*Call(channel, "second"));
-  EXPECT_EQ(channel.trouble(), "");
+  EXPECT_EQ(channel.trouble().message, "");
 }
 
 TEST_F(ReconnectingChannelTest, ReportsWhyItCannotConnectAgain) {
@@ -170,7 +174,16 @@ TEST_F(ReconnectingChannelTest, ReportsWhyItCannotConnectAgain) {
   script_.opens[0] = true;
   ReconnectingChannel channel(loop_, Opener(), short_policy_);
   EXPECT_FALSE(*Call(channel, "call"));
-  EXPECT_EQ(channel.trouble(), "nobody there");
+  EXPECT_EQ(channel.trouble().message, "nobody there");
+  EXPECT_EQ(channel.trouble().number, EHOSTUNREACH);
+}
+
+TEST_F(ReconnectingChannelTest, ReportsAServerThatDoesNotAnswer) {
+  script_.failures = std::vector<rpc::CallError>(10000, rpc::CallError::kTimedOut);
+  ReconnectingChannel channel(loop_, Opener(), short_policy_);
+  EXPECT_FALSE(*Call(channel, "call"));
+  EXPECT_EQ(channel.trouble().message, "the server does not answer");
+  EXPECT_EQ(channel.trouble().number, ETIMEDOUT);
 }
 
 TEST_F(ReconnectingChannelTest, MakesOneAttemptOnlyWhileItIsClosing) {
@@ -193,7 +206,8 @@ TEST_F(ReconnectingChannelTest, FailsAtOnceAfterItsEnd) {
   const auto answer = Call(channel, "second");
   ASSERT_FALSE(answer->has_value());
   EXPECT_EQ(answer->error(), rpc::CallError::kCancelled);
-  EXPECT_EQ(channel.trouble(), "the mount is closing");
+  EXPECT_EQ(channel.trouble().message, "the mount is closing");
+  EXPECT_EQ(channel.trouble().number, ECANCELED);
   EXPECT_THAT(script_.calls, testing::ElementsAre("first"));
   EXPECT_EQ(script_.attempts, 1u);
 }

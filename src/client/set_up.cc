@@ -32,6 +32,8 @@ int ErrnoOf(rpc::CallError error) {
   return EIO;
 }
 
+}  // namespace
+
 int ErrnoOf(const rpc::Error& error) {
   using enum rpc::Error::Kind;
   switch (error.kind) {
@@ -53,8 +55,6 @@ int ErrnoOf(const rpc::Error& error) {
   }
   return EIO;
 }
-
-}  // namespace
 
 std::string HostName() {
   char name[256] = "localhost";
@@ -82,9 +82,9 @@ Error ErrorOf(const rpc::Error& error, std::string_view what) {
 
 Error Closing(std::string_view what) { return {fmt::format("{}: {}", what, kClosing), std::nullopt, ECANCELED}; }
 
-Error NotConnected(std::string why, const Cancellation& ending, std::string_view what) {
+Error NotConnected(SetupError why, const Cancellation& ending, std::string_view what) {
   if (ending.cancelled()) return Closing(what);
-  return {std::move(why), std::nullopt, ENOTCONN};
+  return {std::move(why.message), std::nullopt, why.number};
 }
 
 std::optional<std::string_view> Below(std::string_view path, std::string_view prefix) {

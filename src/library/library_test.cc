@@ -1,13 +1,18 @@
 #include <fcntl.h>
+#include <fmt/core.h>
 #include <gmock/gmock.h>
 #include <poll.h>
 #include <sys/mman.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <array>
+#include <asio/io_context.hpp>
+#include <asio/ip/tcp.hpp>
 #include <atomic>
+#include <cerrno>
 #include <chrono>
 #include <cstring>
 #include <filesystem>
@@ -560,17 +565,100 @@ TEST(Runtime, RefusesWrongOptions) {
   EXPECT_EQ(runtime, nullptr);
 }
 
-TEST(Runtime, OpensMountsThatTheServerRefuses) {
-  penstock_runtime* runtime = nullptr;
-  ASSERT_EQ(penstock_runtime_new(nullptr, &runtime), 0);
+// ---- servers that cannot be reached ----
+
+class UnreachableTest : public testing::Test {
+ protected:
+  UnreachableTest() { EXPECT_EQ(penstock_runtime_new(nullptr, &runtime_), 0); }
+  ~UnreachableTest() override { EXPECT_EQ(penstock_runtime_free(runtime_), 0); }
+
+  static std::string UrlAt(uint16_t port, const char* options) {
+    return fmt::format("nfs://127.0.0.1:{}/?timeout=1&mountport={}&{}", port, port, options);
+  }
+  // Expects that a mount cannot be opened.
+  void ExpectError(const std::string& url, int number) {
+    penstock_mount* mount = nullptr;
+    EXPECT_EQ(penstock_mount_open(runtime_, url.c_str(), nullptr, &mount, nullptr), -number)
+        << url << ": " << penstock_error_text();
+    EXPECT_EQ(mount, nullptr);
+  }
+
+  penstock_runtime* runtime_ = nullptr;
+};
+
+// A listener on loopback that is no NFS server.
+class OtherListener {
+ public:
+  uint16_t port() const { return acceptor_.local_endpoint().port(); }
+
+ protected:
+  asio::io_context context_;
+  asio::ip::tcp::acceptor acceptor_{context_, {asio::ip::address_v4::loopback(), 0}};
+};
+
+// Closes each connection at once, on a thread of its own.
+class ClosingListener : public OtherListener {
+ public:
+  ~ClosingListener() {
+    ::shutdown(acceptor_.native_handle(), SHUT_RDWR);
+    thread_.join();
+  }
+
+ private:
+  std::thread thread_{[this] {
+    asio::error_code error;
+    while (!error) acceptor_.accept(error);
+  }};
+};
+
+constexpr std::array kEachVersion{"vers=3", "vers=4.0", "vers=4.1"};
+
+TEST_F(UnreachableTest, APortWithoutAListenerRefuses) {
   const server::KeptPort port;
-  const std::string url = "nfs://127.0.0.1:" + std::to_string(port.get()) + "/";
-  penstock_mount* mount = nullptr;
-  EXPECT_EQ(penstock_mount_open(runtime, url.c_str(), nullptr, &mount, nullptr), -ECONNREFUSED)
-      << penstock_error_text();
-  EXPECT_EQ(mount, nullptr);
-  EXPECT_EQ(penstock_runtime_free(runtime), 0);
+  for (const char* options : {"vers=3", "vers=4.0", "proto=tcp", "vers=3&proto=rdma", "proto=rdma", "xprtsec=tls"}) {
+    ExpectError(UrlAt(port.get(), options), ECONNREFUSED);
+  }
 }
+
+TEST_F(UnreachableTest, AnUnknownHostNameIsUnreachable) {
+  ExpectError("nfs://nobody.invalid/?timeout=1", EHOSTUNREACH);
+  ExpectError("nfs://nobody.invalid/?timeout=1&proto=rdma", EHOSTUNREACH);
+}
+
+TEST_F(UnreachableTest, AListenerThatClosesConnectionsResetsThem) {
+  const ClosingListener listener;
+  for (const char* options : kEachVersion) ExpectError(UrlAt(listener.port(), options), ECONNRESET);
+  ExpectError(UrlAt(listener.port(), "xprtsec=tls"), ECONNRESET);
+  ExpectError(UrlAt(listener.port(), "proto=rdma"), EPROTO);
+}
+
+TEST_F(UnreachableTest, AListenerThatIsSilentTimesOut) {
+  const OtherListener listener;
+  for (const char* options : kEachVersion) ExpectError(UrlAt(listener.port(), options), ETIMEDOUT);
+  for (const char* options : {"proto=rdma", "xprtsec=tls"}) ExpectError(UrlAt(listener.port(), options), ETIMEDOUT);
+}
+
+TEST_F(UnreachableTest, DeniesAServerWithoutTls) {
+  TestServer server;
+  ExpectError(server.Url("xprtsec=tls"), EACCES);
+}
+
+TEST_F(UnreachableTest, OperationsOfAMountTellThatTheServerIsGone) {
+  for (const char* options : {"vers=3", "vers=4.0", "vers=4.1", "vers=4.2&proto=rdma"}) {
+    TestServer server;
+    penstock_mount* mount = nullptr;
+    const std::string url = server.Url(options) + "&timeout=1";
+    ASSERT_EQ(penstock_mount_open(runtime_, url.c_str(), nullptr, &mount, nullptr), 0) << penstock_error_text();
+    server.Stop();
+    EXPECT_EQ(penstock_ping(mount, nullptr), -ECONNREFUSED) << options << ": " << penstock_error_text();
+    penstock_attributes attributes = PENSTOCK_ATTRIBUTES_INIT;
+    EXPECT_EQ(penstock_stat(mount, "/", 0, &attributes, nullptr), -ECONNREFUSED)
+        << options << ": " << penstock_error_text();
+    penstock_mount_close(mount, nullptr);
+  }
+}
+
+// ---- hosts with a loop of their own ----
 
 // A host with one thread polls the descriptor beside its own.
 TEST(Runtime, AHostPollsTheDescriptor) {

@@ -69,7 +69,7 @@ class StepUpTest : public ServerTest {
     const rpc::ConnectionLimits limits{.max_request = 1024, .max_response = 1024, .credits = credits, .reads = 16};
     client::ChannelOptions options{.back_channel = &callbacks_, .on_lost = [this] { over_rdma_ = false; }};
     auto stepped = Await(client::StepUp(loop_, *tcp_, provider_, limits, Url("/tree"), std::move(options)));
-    ASSERT_TRUE(stepped) << stepped.error();
+    ASSERT_TRUE(stepped) << stepped.error().message;
     over_rdma_ = true;
     channel_ = *std::move(stepped);
   }

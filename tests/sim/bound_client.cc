@@ -84,7 +84,7 @@ Task<client::v4::sess01::Connector::Opened> BoundClient::Open(Duration /*time_li
     StreamChannel::Options options{.back_channel = ends.handler, .on_closed = std::move(ends.on_lost)};
     auto connected =
         co_await StreamChannel::Connect(network, surroundings_.provider, surroundings_.tcp, std::move(options));
-    if (!connected) co_return std::unexpected(std::string("the server cannot be reached"));
+    if (!connected) co_return std::unexpected(SetupError{"the server cannot be reached", EHOSTUNREACH});
     co_return std::move(connected);
   }
   rpcrdma::ClientOptions options = surroundings_.options();
@@ -93,14 +93,14 @@ Task<client::v4::sess01::Connector::Opened> BoundClient::Open(Duration /*time_li
   options.back_channel = ends.handler;
   options.on_lost = std::move(ends.on_lost);
   auto connected = co_await rpcrdma::Connect(surroundings_.provider, surroundings_.rdma, std::move(options), world);
-  if (!connected) co_return std::unexpected(connected.error().detail);
+  if (!connected) co_return std::unexpected(SetupError{connected.error().detail, EHOSTUNREACH});
   co_return std::make_unique<Tracked>(*this, *std::move(connected));
 }
 
 Task<client::v4::sess01::Connector::Opened> BoundClient::StepUp(std::unique_ptr<rpc::Channel> tcp,
                                                                 rpc::ConnectionLimits limits, Ends ends) {
   auto socket = static_cast<StreamChannel&>(*tcp).Release();
-  if (!socket) co_return std::unexpected(std::string("the connection is not idle"));
+  if (!socket) co_return std::unexpected(SetupError{"the connection is not idle", EPROTO});
   rpcrdma::ClientOptions options = surroundings_.options();
   options.back_channel = ends.handler;
   options.on_lost = std::move(ends.on_lost);
@@ -108,7 +108,7 @@ Task<client::v4::sess01::Connector::Opened> BoundClient::StepUp(std::unique_ptr<
   auto stepped =
       co_await rpcrdma::StepUp(surroundings_.provider, *std::move(socket), limits, std::move(options), world);
   co_await Sleep(world, Duration::zero());
-  if (!stepped) co_return std::unexpected(stepped.error().detail);
+  if (!stepped) co_return std::unexpected(SetupError{stepped.error().detail, EPROTO});
   co_return std::make_unique<Tracked>(*this, *std::move(stepped));
 }
 

@@ -224,12 +224,12 @@ Task<void> Simulation::BeforeOpen(ClientSide& client) {
   if (schedule_.bound && !client.plan.session.persist) ++client.forgotten;
 }
 
-Task<Result<std::unique_ptr<rpc::Channel>, std::string>> Simulation::Open(ClientSide& client) {
+Task<SetupResult<std::unique_ptr<rpc::Channel>>> Simulation::Open(ClientSide& client) {
   co_await BeforeOpen(client);
   rpcrdma::ClientOptions options = OptionsOf(client);
   client.most_requested = std::max(client.most_requested, options.requester.credits);
   auto connected = co_await rpcrdma::Connect(*client.provider, server_->address(), std::move(options), world_);
-  if (!connected) co_return std::unexpected(connected.error().detail);
+  if (!connected) co_return std::unexpected(SetupError{connected.error().detail, EHOSTUNREACH});
   auto channel = std::make_unique<TrackedChannel>(*this, client, *std::move(connected));
   if (client.session41 && client.session41->lease().ready()) {
     rpc::Client calls(*channel, client.provider->buffers(), rpc::Xid(static_cast<uint32_t>(world_.random().Next())));

@@ -57,7 +57,7 @@ class Simulation {
   std::vector<std::pair<std::string, nfs4::nfs_fh4>> MakeSharedFiles(const std::string& name, size_t count);
   std::unique_ptr<Worker> MakeWorker(ClientSide& client, unsigned number);
 
-  Task<Result<std::unique_ptr<rpc::Channel>, std::string>> Open(ClientSide& client);
+  Task<SetupResult<std::unique_ptr<rpc::Channel>>> Open(ClientSide& client);
   rpcrdma::ClientOptions OptionsOf(ClientSide& client);
   Task<void> BeforeOpen(ClientSide& client);
   Task<void> Silence(ClientSide& client);

@@ -70,8 +70,9 @@ class Mount final : public client::Mount {
 
   std::string_view version() const override { return "3"; }
   uint64_t reconnections() const override { return channel_.reconnections(); }
-  const std::string& trouble() const override {
-    return ending_.cancelled() || security_.trouble().empty() ? channel_.trouble() : security_.trouble();
+  SetupError trouble() const override {
+    const SetupError unprotected = security_.trouble();
+    return ending_.cancelled() || unprotected.message.empty() ? channel_.trouble() : unprotected;
   }
   // UMNT was sent when the mount was opened. The server keeps nothing but a security context.
   Task<void> Unmount() override;
@@ -119,7 +120,7 @@ class Mount final : public client::Mount {
   Task<Result<void>> List(const Handle& directory, std::string_view what, std::function<void(Entry)> entry) override;
 
  private:
-  Task<Result<std::unique_ptr<rpc::Channel>, std::string>> OpenProtected(Duration time_limit);
+  Task<SetupResult<std::unique_ptr<rpc::Channel>>> OpenProtected(Duration time_limit);
   // Returns the flavors that the export accepts, as far as the server says.
   Task<Result<std::vector<SecurityFlavor>>> MountExport();
   Task<Result<std::vector<SecurityFlavor>>> CallMount(rpc::Client& mount_client);
@@ -164,7 +165,7 @@ class File final : public client::File {
 
 // ---- the mount ----
 
-Task<Result<std::unique_ptr<rpc::Channel>, std::string>> Mount::OpenProtected(Duration time_limit) {
+Task<SetupResult<std::unique_ptr<rpc::Channel>>> Mount::OpenProtected(Duration time_limit) {
   ChannelOptions options;
   options.time_limit = time_limit;
   options.cancellation = &ending_;
@@ -226,7 +227,8 @@ Task<Result<std::vector<SecurityFlavor>>> Mount::MountExport() {
   options.cancellation = &ending_;
   auto opened = co_await OpenChannel(loop_, workers_, url, nullptr, options);
   if (!opened) {
-    co_return std::unexpected(NotConnected(fmt::format("MOUNT: {}", opened.error()), ending_, url_.host));
+    SetupError why{fmt::format("MOUNT: {}", opened.error().message), opened.error().number};
+    co_return std::unexpected(NotConnected(std::move(why), ending_, url_.host));
   }
   // MOUNT may be another process than NFS, so that it has a context of its own.
   CallSecurity security(loop_, workers_, url_, initiators_);

@@ -41,7 +41,7 @@ Task<Result<std::unique_ptr<ForeignFile>>> ForeignFile::Connect(Loop& loop, Targ
   if (!channel) {
     co_return std::unexpected(
         Error{fmt::format("{}: {}", rpc::UniversalAddress(target.server), channel.error().message()), std::nullopt,
-              ENOTCONN});
+              channel.error().value()});
   }
   co_return std::unique_ptr<ForeignFile>(new ForeignFile(loop, std::move(target), limits, *std::move(channel)));
 }

@@ -61,9 +61,10 @@ class Mount final : public ServerMount, public FileOwner, private CallbackReceiv
     return bound_->first().is_rdma() ? Protocol::kRdma : Protocol::kTcp;
   }
   uint64_t reconnections() const override { return bound_ ? bound_->reconnections() : channel_.reconnections(); }
-  const std::string& trouble() const override {
+  SetupError trouble() const override {
     if (ending_.cancelled()) return channel_.trouble();
-    if (!security_.trouble().empty()) return security_.trouble();
+    SetupError unprotected = security_.trouble();
+    if (!unprotected.message.empty()) return unprotected;
     return bound_ ? bound_->trouble() : channel_.trouble();
   }
   Task<void> Unmount() override {
@@ -113,7 +114,7 @@ class Mount final : public ServerMount, public FileOwner, private CallbackReceiv
   Task<Result<void>> List(const Handle& directory, std::string_view what, std::function<void(Entry)> entry) override;
 
  private:
-  using Channel = Result<std::unique_ptr<rpc::Channel>, std::string>;
+  using Channel = SetupResult<std::unique_ptr<rpc::Channel>>;
   void MakeCaller(Workers& workers, CallerOptions caller_options, const MountOptions& options);
   // Opens a connection and binds it to the session, so that the server can call back.
   Task<Channel> OpenBound(Workers& workers, rdma::Provider* provider, Duration time_limit);

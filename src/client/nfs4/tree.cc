@@ -135,7 +135,7 @@ class Tree final : public client::Mount {
   std::string_view version() const override { return home_.version(); }
   Protocol transport() const override { return home_.transport(); }
   uint64_t reconnections() const override;
-  const std::string& trouble() const override { return home_.trouble(); }
+  SetupError trouble() const override { return home_.trouble(); }
   Task<Result<void>> Ping() override { return home_.Ping(); }
 
   Task<Result<Node>> Lookup(const Handle& directory, std::string_view name) override;

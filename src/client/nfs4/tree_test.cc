@@ -376,7 +376,7 @@ TEST_P(TreeTest, AServerThatStopsToAnswerIsNamedByErrors) {
   far.HoldCall(AllCalls(), 1000);
   std::array<std::byte, 8> octets{};
   EXPECT_EQ(ErrorOf(file->Read(0, octets)).message, "far/file: the connection was lost: the server does not answer");
-  EXPECT_EQ(mount->trouble(), "");
+  EXPECT_EQ(mount->trouble().message, "");
   Make("data", "file", "here");
 }
 

@@ -154,13 +154,12 @@ Task<Result<std::unique_ptr<Channel>, std::error_code>> Channel::Connect(Loop& l
   co_return std::unique_ptr<Channel>(new Channel(std::move(connection)));
 }
 
-Task<Result<std::unique_ptr<Channel>, std::string>> Channel::ConnectSecurely(Loop& loop, tcp::endpoint server,
-                                                                             ChannelOptions options,
-                                                                             ClientSecurity security) {
+Task<SetupResult<std::unique_ptr<Channel>>> Channel::ConnectSecurely(Loop& loop, tcp::endpoint server,
+                                                                     ChannelOptions options, ClientSecurity security) {
   const TimePoint start = loop.Now();
   const auto left = [&] { return std::max(Duration::zero(), options.connect_limit - (loop.Now() - start)); };
   auto socket = co_await Dial(loop, server, options);
-  if (!socket) co_return std::unexpected(socket.error().message());
+  if (!socket) co_return std::unexpected(SetupError{socket.error().message(), socket.error().value()});
   const SecureLimits limits{.time = left(), .cancellation = options.cancellation};
   auto session = co_await SecureClient(loop, *socket, security, limits);
   if (!session) co_return std::unexpected(std::move(session).error());
@@ -178,9 +177,9 @@ Task<Result<std::unique_ptr<Channel>, std::string>> Channel::ConnectSecurely(Loo
 }
 
 // Waits for the reply to a NULL call within TLS.
-Task<Result<void, std::string>> Channel::Confirm(Loop& loop, Channel& channel, const ClientSecurity& security,
-                                                 Duration time, Cancellation* cancellation) {
-  if (IsCancelled(cancellation)) co_return std::unexpected(std::string("cancelled"));
+Task<SetupResult<void>> Channel::Confirm(Loop& loop, Channel& channel, const ClientSecurity& security, Duration time,
+                                         Cancellation* cancellation) {
+  if (IsCancelled(cancellation)) co_return std::unexpected(SetupError{"cancelled", ECANCELED});
   xdr::Encoder encoder(loop.buffers());
   EncodeCallHeader(encoder, {RandomXid(), security.program, security.version, 0, {}, {}});
   Message call = encoder.Finish();
@@ -188,19 +187,20 @@ Task<Result<void, std::string>> Channel::Confirm(Loop& loop, Channel& channel, c
   shape.max_stream = kMaxReplyHeader;
   const WaitLimit limit(loop, time, cancellation, [&channel] { channel.Close(); });
   const auto reply = co_await channel.Call(std::move(call), std::move(shape));
-  std::string why;
+  SetupError why;
   if (limit.timed_out() || (!reply && reply.error() == CallError::kTimedOut)) {
-    why = "the server did not answer the first call within TLS in time";
+    why = {"the server did not answer the first call within TLS in time", ETIMEDOUT};
   } else if (reply) {
-    co_return Result<void, std::string>();
+    co_return SetupResult<void>();
   } else if (limit.cancelled()) {
-    why = "cancelled";
+    why = {"cancelled", ECANCELED};
   } else if (const tls::Session& session = *channel.connection_->tls(); session.refused_by_peer()) {
-    why = "the server did not accept this client's certificate: " + session.failure();
+    why = {"the server did not accept this client's certificate: " + session.failure(), EACCES};
   } else {
-    why =
+    why = {
         "the connection was lost behind the TLS handshake, and the server gave no reason: it may not accept this "
-        "client's certificate, or it may have stopped";
+        "client's certificate, or it may have stopped",
+        ECONNRESET};
   }
   co_return std::unexpected(std::move(why));
 }

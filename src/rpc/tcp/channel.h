@@ -58,10 +58,9 @@ class Channel final : public rpc::Channel {
                                                                          ChannelOptions options = {});
   // The same with TLS (RFC 9289). options.connect_limit is for the whole. With mutual authentication it also waits
   // until the server has accepted this client's certificate: a server refuses one only after the client's handshake.
-  // The error is a text for users.
-  static Task<Result<std::unique_ptr<Channel>, std::string>> ConnectSecurely(Loop& loop, SocketAddress server,
-                                                                             ChannelOptions options,
-                                                                             ClientSecurity security);
+  // See SecureClient() for the errors.
+  static Task<SetupResult<std::unique_ptr<Channel>>> ConnectSecurely(Loop& loop, SocketAddress server,
+                                                                     ChannelOptions options, ClientSecurity security);
   // Closes the connection. See Close().
   ~Channel() override;
 
@@ -84,8 +83,8 @@ class Channel final : public rpc::Channel {
   class OpenConnection;
   static Task<Result<asio::ip::tcp::socket, std::error_code>> Dial(Loop& loop, SocketAddress server,
                                                                    const ChannelOptions& options);
-  static Task<Result<void, std::string>> Confirm(Loop& loop, Channel& channel, const ClientSecurity& security,
-                                                 Duration time, Cancellation* cancellation);
+  static Task<SetupResult<void>> Confirm(Loop& loop, Channel& channel, const ClientSecurity& security, Duration time,
+                                         Cancellation* cancellation);
   explicit Channel(std::shared_ptr<OpenConnection> connection) : connection_(std::move(connection)) {}
 
   std::shared_ptr<OpenConnection> connection_;

@@ -17,12 +17,14 @@ namespace penstock::rpc::tcp {
 namespace {
 
 using asio::ip::tcp;
-using Secured = Result<std::unique_ptr<tls::Session>, std::string>;
+using Secured = SetupResult<std::unique_ptr<tls::Session>>;
 
 // The longest reply to a probe has a verifier of 400 octets.
 constexpr size_t kLongestAnswer = 1024;
 
-std::unexpected<std::string> Fail(std::string why) { return std::unexpected(std::move(why)); }
+std::unexpected<SetupError> Fail(int number, std::string why) {
+  return std::unexpected(SetupError{std::move(why), number});
+}
 
 // Sends the record with `call`. It is short, so that an unused socket takes it at once.
 bool SendRecord(tcp::socket& socket, Message call) {
@@ -38,13 +40,14 @@ bool SendRecord(tcp::socket& socket, Message call) {
 }
 
 // Receives one record. Fails if octets follow it: they would be a part of no protocol (RFC 9289 §5.1.1).
-Task<Result<Slice, std::string>> ReceiveAnswer(Loop& loop, tcp::socket& socket) {
+Task<SetupResult<Slice>> ReceiveAnswer(Loop& loop, tcp::socket& socket) {
   RecordReader reader(loop.buffers(), kLongestAnswer);
   for (;;) {
     auto record = reader.TakeRecord();
-    if (record && reader.mid_record()) co_return Fail("the server sends plain text behind its answer to the TLS probe");
+    if (record && reader.mid_record())
+      co_return Fail(EPROTO, "the server sends plain text behind its answer to the TLS probe");
     if (record) co_return *std::move(record);
-    if (reader.failed()) co_return Fail("the server's answer to the TLS probe is no RPC reply");
+    if (reader.failed()) co_return Fail(EPROTO, "the server's answer to the TLS probe is no RPC reply");
     const Bytes want = reader.Want();
     const ssize_t n = ::recv(socket.native_handle(), want.data(), want.size(), MSG_DONTWAIT);
     if (n > 0) {
@@ -54,19 +57,20 @@ Task<Result<Slice, std::string>> ReceiveAnswer(Loop& loop, tcp::socket& socket) 
     if (n < 0 && errno == EINTR) continue;
     const bool waits = n < 0 && (errno == EAGAIN || errno == EWOULDBLOCK);
     if (!waits) {
-      co_return Fail("the server closed the connection instead of answering the TLS probe; it may have no TLS");
+      co_return Fail(ECONNRESET,
+                     "the server closed the connection instead of answering the TLS probe; it may have no TLS");
     }
     const asio::error_code error = co_await Ready(socket, tcp::socket::wait_read);
-    if (error) co_return Fail("closed");
+    if (error) co_return Fail(ECONNABORTED, "closed");
   }
 }
 
 Task<Secured> Probe(Loop& loop, tcp::socket& socket, const ClientSecurity& security) {
   const Xid xid = RandomXid();
   Message probe = MakeTlsProbe(loop.buffers(), xid, security.program, security.version);
-  if (!SendRecord(socket, std::move(probe))) co_return Fail("the connection was lost before the TLS probe");
+  if (!SendRecord(socket, std::move(probe))) co_return Fail(ECONNRESET, "the connection was lost before the TLS probe");
   auto answer = co_await ReceiveAnswer(loop, socket);
-  if (!answer) co_return Fail(std::move(answer).error());
+  if (!answer) co_return std::unexpected(std::move(answer).error());
   switch (ParseTlsAnswer(answer->bytes(), xid)) {
     case TlsAnswer::kStartTls:
       if (security.on_starttls) security.on_starttls();
@@ -74,12 +78,13 @@ Task<Secured> Probe(Loop& loop, tcp::socket& socket, const ClientSecurity& secur
     case TlsAnswer::kNoTls:
       if (!security.required) co_return nullptr;
       co_return Fail(
+          EACCES,
           "the server has no TLS at this port, or somebody in between pretends so: give it a certificate (penstock "
           "serve --tls-cert), or use xprtsec=none on a network that you trust");
     case TlsAnswer::kMalformed:
       break;
   }
-  co_return Fail("the server's answer to the TLS probe is malformed");
+  co_return Fail(EPROTO, "the server's answer to the TLS probe is malformed");
 }
 
 Task<Secured> Handshake(tcp::socket& socket, std::unique_ptr<tls::Session> session) {
@@ -87,10 +92,10 @@ Task<Secured> Handshake(tcp::socket& socket, std::unique_ptr<tls::Session> sessi
   for (;;) {
     const Io io = session->Handshake();
     if (io == Io::kDone) break;
-    if (io == Io::kFailed) co_return Fail(fmt::format("TLS handshake: {}", session->failure()));
+    if (io == Io::kFailed) co_return Fail(EACCES, fmt::format("TLS handshake: {}", session->failure()));
     const auto what = io == Io::kWantWrite ? tcp::socket::wait_write : tcp::socket::wait_read;
     const asio::error_code error = co_await Ready(socket, what);
-    if (error) co_return Fail("closed");
+    if (error) co_return Fail(ECONNABORTED, "closed");
   }
   co_return std::move(session);
 }
@@ -109,8 +114,8 @@ Task<Secured> SecureClient(Loop& loop, tcp::socket& socket, ClientSecurity secur
     std::unique_ptr<tls::Session> session = *std::move(outcome);
     outcome = co_await Handshake(socket, std::move(session));
   }
-  if (limit.timed_out()) co_return Fail(fmt::format("the server did not complete the {} in time", step));
-  if (limit.cancelled()) co_return Fail("cancelled");
+  if (limit.timed_out()) co_return Fail(ETIMEDOUT, fmt::format("the server did not complete the {} in time", step));
+  if (limit.cancelled()) co_return Fail(ECANCELED, "cancelled");
   co_return outcome;
 }
 

@@ -5,7 +5,6 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
-#include <string>
 
 #include "base/cancellation.h"
 #include "base/loop.h"
@@ -35,9 +34,9 @@ struct SecureLimits {
 };
 
 // Secures `socket`, which must be connected, not blocking, and otherwise unused. Nothing but the probe is sent in plain
-// text. Returns the session, or null if the connection stays in plain text. The error is a text for users; the caller
-// then closes the socket.
-Task<Result<std::unique_ptr<tls::Session>, std::string>> SecureClient(Loop& loop, asio::ip::tcp::socket& socket,
-                                                                      ClientSecurity security, SecureLimits limits);
+// text. Returns the session, or null if the connection stays in plain text. After an error, the caller closes the
+// socket. The error is EACCES if the client and the server do not agree on TLS.
+Task<SetupResult<std::unique_ptr<tls::Session>>> SecureClient(Loop& loop, asio::ip::tcp::socket& socket,
+                                                              ClientSecurity security, SecureLimits limits);
 
 }  // namespace penstock::rpc::tcp

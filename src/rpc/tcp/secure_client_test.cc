@@ -39,7 +39,7 @@ class UnconfirmedTest : public TlsTest {
     mute_.release.Notify();
   }
   std::string Connect(const ChannelOptions& options, const std::function<void()>& when_waiting) {
-    std::optional<Result<std::unique_ptr<Channel>, std::string>> result;
+    std::optional<SetupResult<std::unique_ptr<Channel>>> result;
     Spawn([](Loop& on, SocketAddress to, ChannelOptions with, ClientSecurity security, auto& out) -> Task<void> {
       out.emplace(co_await Channel::ConnectSecurely(on, to, with, security));
     }(loop, address, options, security_, result));
@@ -48,7 +48,7 @@ class UnconfirmedTest : public TlsTest {
     when_waiting();
     TurnUntil([&] { return result.has_value(); });
     Turn();
-    return *result ? "no error" : result->error();
+    return *result ? "no error" : result->error().message;
   }
   Mute mute_{dispatcher};
 };
@@ -114,7 +114,7 @@ TEST_F(TlsTest, AnOpportunisticClientDoesNotTolerateAFailedHandshake) {
 class PlayedServerTest : public TlsTest {
  protected:
   std::string ErrorWith(const std::string& answer, const std::string& more = {}) {
-    std::optional<Result<std::unique_ptr<Channel>, std::string>> result;
+    std::optional<SetupResult<std::unique_ptr<Channel>>> result;
     Spawn([](Loop& on, SocketAddress to, ClientSecurity security, auto& out) -> Task<void> {
       ChannelOptions options;
       options.connect_limit = 2s;
@@ -131,7 +131,7 @@ class PlayedServerTest : public TlsTest {
     if (answer.empty()) fd = FileDescriptor(-1);
     TurnUntil([&] { return result.has_value(); });
     if (fd) rest_ = ReadFrom(fd, 1 << 16);
-    const std::string why = *result ? "" : result->error();
+    const std::string why = *result ? "" : result->error().message;
     result.reset();
     Turn();
     return why;

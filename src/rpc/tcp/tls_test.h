@@ -54,8 +54,8 @@ class TlsTest : public TcpTest {
     StartServer(std::move(options));
   }
 
-  Result<std::unique_ptr<Channel>, std::string> TryConnectSecurely(const ChannelOptions& options = {}) {
-    std::optional<Result<std::unique_ptr<Channel>, std::string>> result;
+  SetupResult<std::unique_ptr<Channel>> TryConnectSecurely(const ChannelOptions& options = {}) {
+    std::optional<SetupResult<std::unique_ptr<Channel>>> result;
     Spawn([](Loop& on, SocketAddress to, ChannelOptions with, ClientSecurity security, auto& out) -> Task<void> {
       out.emplace(co_await Channel::ConnectSecurely(on, to, with, security));
     }(loop, address, options, security_, result));
@@ -64,14 +64,14 @@ class TlsTest : public TcpTest {
   }
   void ConnectSecurely(const ChannelOptions& options = {}) {
     auto connected = TryConnectSecurely(options);
-    ASSERT_TRUE(connected) << connected.error();
+    ASSERT_TRUE(connected) << connected.error().message;
     channel = *std::move(connected);
     client.emplace(*channel, loop.buffers(), Xid(1000));
   }
   std::string ErrorOfConnect() {
     auto connected = TryConnectSecurely();
     Turn();
-    return connected ? "no error" : connected.error();
+    return connected ? "no error" : connected.error().message;
   }
 
   // A record with a call of procedure `procedure`, AUTH_TLS and the given words behind the flavor.

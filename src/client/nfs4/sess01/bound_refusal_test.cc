@@ -36,7 +36,8 @@ TEST_F(BoundRefusalTest, ReportsARefusedBackChannelAtOnce) {
     server.bind_errors = {status};
     EXPECT_EQ(ErrorOfEstablishing(), "server: back channel: " + Describe(static_cast<Status>(status)));
     EXPECT_EQ(server.binds.size(), 1u);
-    EXPECT_EQ(bound->trouble(), Describe(static_cast<Status>(status)));
+    EXPECT_EQ(bound->trouble().message, Describe(static_cast<Status>(status)));
+    EXPECT_EQ(bound->trouble().number, ErrnoOf(static_cast<Status>(status)));
     TurnFor(loop, 1ms);
     bound.reset();
     channel.reset();

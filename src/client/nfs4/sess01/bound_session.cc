@@ -130,13 +130,13 @@ uint64_t BoundSession::reconnections() const {
   return count;
 }
 
-const std::string& BoundSession::trouble() const {
+const SetupError& BoundSession::trouble() const {
   // A session cannot begin without the back channel that it wants.
-  if (back_link_ && lease_.next() == BoundLease::Step::kBindBack && !back_link_->channel().trouble().empty()) {
+  if (back_link_ && lease_.next() == BoundLease::Step::kBindBack && !back_link_->channel().trouble().message.empty()) {
     return back_link_->channel().trouble();
   }
   for (const auto& link : links_) {
-    if (!link->channel().trouble().empty()) return link->channel().trouble();
+    if (!link->channel().trouble().message.empty()) return link->channel().trouble();
   }
   return links_.front()->channel().trouble();
 }
@@ -210,8 +210,10 @@ Task<Result<void>> BoundSession::BindBack(std::string_view what) {
   const uint64_t generation = lease_.generation();
   if (back_) {
     const auto bound = co_await back_->EnsureBound(ChannelType::BACK);
-    if (!bound)
-      co_return std::unexpected(Error{fmt::format("{}: back channel: {}", what, bound.error()), {}, ENOTCONN});
+    if (!bound) {
+      co_return std::unexpected(
+          Error{fmt::format("{}: back channel: {}", what, bound.error().message), {}, bound.error().number});
+    }
     if (!back_->is_bound(ChannelType::BACK, generation)) co_return Result<void>();
   }
   if (generation == lease_.generation()) lease_.HandleBackBound();
@@ -224,7 +226,9 @@ Task<Result<void>> BoundSession::BindOperations(std::string_view what) {
     const auto bound = co_await links_[i]->EnsureBound(ChannelType::OPERATION);
     if (!bound) {
       co_return std::unexpected(
-          Error{fmt::format("{}: channel {} of {}: {}", what, i + 1, links_.size(), bound.error()), {}, ENOTCONN});
+          Error{fmt::format("{}: channel {} of {}: {}", what, i + 1, links_.size(), bound.error().message),
+                {},
+                bound.error().number});
     }
     if (generation != lease_.generation() || lease_.next() != BoundLease::Step::kBind) co_return Result<void>();
     if (!links_[i]->is_bound(ChannelType::OPERATION, generation)) co_return Result<void>();
@@ -253,9 +257,10 @@ Task<Result<Bound, BindFailure>> BoundSession::SendBind(rpc::Client& client, nfs
   const auto reply = co_await CallAlone(client, dialect().minor_version, arguments);
   answered_ = reply.has_value();
   if (!reply) {
-    failure = {v4::ErrorOf(reply.error(), "binding a connection").message, IsLoss(reply.error()) ? kLost : kFinal};
+    Error error = v4::ErrorOf(reply.error(), "binding a connection");
+    failure = {{std::move(error.message), error.number}, IsLoss(reply.error()) ? kLost : kFinal};
   } else if (!reply->is_known) {
-    failure.why = kUnknownDraft;
+    failure.why = {std::string(kUnknownDraft), EPROTONOSUPPORT};
   } else if (reply->head.count == 0) {
     Bound refused;
     refused.status = reply->head.status;
@@ -263,7 +268,7 @@ Task<Result<Bound, BindFailure>> BoundSession::SendBind(rpc::Client& client, nfs
   } else {
     Result<Bound, std::string> bound = BoundOf(reply->result, arguments);
     if (bound) co_return *std::move(bound);
-    failure.why = std::move(bound).error();
+    failure.why = {std::move(bound).error(), EPROTO};
   }
   co_return std::unexpected(std::move(failure));
 }
@@ -317,7 +322,7 @@ Task<void> BoundSession::Restore(Link& link) {
   co_await Pause(timers_, std::max(link.opened_at() + kRestoreAfter - timers_.Now(), Duration::zero()), ending());
   if (!closing()) {
     const auto connected = co_await link.EnsureConnected();
-    if (!connected) log::debug("a channel is not restored: {}", connected.error());
+    if (!connected) log::debug("a channel is not restored: {}", connected.error().message);
   }
   std::erase(restoring_, &link);
 }
@@ -333,9 +338,9 @@ Task<void> BoundSession::BindBackLater(Link& link) {
     if (closing() || link.is_bound(ChannelType::BACK, lease_.generation())) break;
     if (!lease_.ready()) continue;
     const auto bound = co_await link.EnsureBound(ChannelType::BACK);
-    if (!bound) log::debug("no back channel yet: {}", bound.error());
+    if (!bound) log::debug("no back channel yet: {}", bound.error().message);
     if (!bound && link.is_refused()) {
-      log::warn("no back channel: {}", bound.error());
+      log::warn("no back channel: {}", bound.error().message);
       break;
     }
   }

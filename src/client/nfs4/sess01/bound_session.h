@@ -56,7 +56,7 @@ class BoundSession final : public CompoundCaller, private LinkOwner, private Bou
 
   uint64_t reconnections() const;
   // See client::Mount::trouble().
-  const std::string& trouble() const;
+  const SetupError& trouble() const;
 
  private:
   // ---- requests (requests.cc)

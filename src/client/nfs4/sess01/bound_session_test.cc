@@ -134,7 +134,7 @@ TEST_F(BoundSessionTest, OffersTheSameSizesAgainAndRefusesSmallerOnes) {
   Start(std::tuple(nfs4::REMOVE4args{"name"}), outcome);
   EXPECT_TRUE(TurnUntil(loop, [&] { return server.binds.size() >= 4; }));
   EXPECT_FALSE(outcome);
-  EXPECT_THAT(bound->trouble(), HasSubstr("smaller messages"));
+  EXPECT_THAT(bound->trouble().message, HasSubstr("smaller messages"));
   server.size = 1 << 20;
   EXPECT_TRUE(TurnUntil(loop, [&] { return outcome.has_value(); }));
   EXPECT_TRUE(*outcome);
@@ -231,7 +231,7 @@ TEST_F(BoundSessionTest, ACancellationEndsAllRequests) {
   EXPECT_EQ(server.controls, controls);
   EXPECT_EQ(server.removes, before);
   EXPECT_THAT(server.events, testing::Not(testing::Contains("destroy")));
-  EXPECT_EQ(bound->trouble(), "the mount is closing");
+  EXPECT_EQ(bound->trouble().message, "the mount is closing");
 }
 
 TEST_F(BoundSessionTest, ACancellationEndsTheRecovery) {

@@ -5,7 +5,6 @@
 #include <functional>
 #include <limits>
 #include <memory>
-#include <string>
 
 #include "base/cancellation.h"
 #include "base/result.h"
@@ -26,8 +25,7 @@ namespace penstock::client::v4::sess01 {
 
 class Connector {
  public:
-  // The error is a text for users.
-  using Opened = Result<std::unique_ptr<rpc::Channel>, std::string>;
+  using Opened = SetupResult<std::unique_ptr<rpc::Channel>>;
 
   struct Ends {
     // Executes the server's calls over the connection; null: it accepts none. It outlives the connection and its calls.

@@ -3,6 +3,7 @@
 #include <fmt/core.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <utility>
 
 #include "base/log.h"
@@ -10,6 +11,7 @@
 #include "client/error.h"
 #include "client/nfs4/session.h"
 #include "client/retries.h"
+#include "client/set_up.h"
 #include "protocol/nfs4.h"
 
 namespace penstock::client::v4::sess01 {
@@ -29,8 +31,6 @@ constexpr uint32_t kReads = 16;
 constexpr int kMostTries = 5;
 // So often in a row the server may refuse the connections of a link. Then the client believes that it always will.
 constexpr int kMostRefusals = 5;
-
-std::string DescribeStatus(nfsstat4 status) { return Describe(static_cast<Status>(status)); }
 
 }  // namespace
 
@@ -203,32 +203,33 @@ Task<Connector::Opened> Link::Open(Duration time_limit) {
   co_return std::make_unique<Shared>(connection_);
 }
 
-Task<Result<void, std::string>> Link::EnsureConnected() {
+Task<SetupResult<void>> Link::EnsureConnected() {
   auto reply = co_await client_.Call<nfs4::NFSPROC4_NULL>({});
-  if (!reply) co_return std::unexpected(TroubleOf(reply.error()).value_or(rpc::Describe(reply.error())));
-  co_return Result<void, std::string>();
+  if (reply) co_return SetupResult<void>();
+  SetupError lost{rpc::Describe(reply.error()), ErrnoOf(reply.error())};
+  co_return std::unexpected(TroubleOf(reply.error()).value_or(std::move(lost)));
 }
 
-std::optional<std::string> Link::TroubleOf(const rpc::Error& error) const {
+std::optional<SetupError> Link::TroubleOf(const rpc::Error& error) const {
   const bool is_refused = error.kind == rpc::Error::Kind::kTransport && error.transport == rpc::CallError::kRefused;
   return is_refused && is_refused_ ? std::optional(channel_.trouble()) : std::nullopt;
 }
 
-Task<Result<void, std::string>> Link::EnsureBound(ChannelType type) {
-  std::string why = "the server closes connections before they are bound";
+Task<SetupResult<void>> Link::EnsureBound(ChannelType type) {
+  SetupError why{"the server closes connections before they are bound", ECONNRESET};
   for (int tries = 0; tries < kMostTries; ++tries) {
     if (opening_ || !connected()) {
-      Result<void, std::string> reached = co_await EnsureConnected();
+      SetupResult<void> reached = co_await EnsureConnected();
       if (!reached) co_return reached;
       // The reply has come through the connection.
       co_await Sleep(surroundings_.timers, Duration::zero());
     }
-    if (is_bound(type, surroundings_.owner.lease().generation())) co_return Result<void, std::string>();
+    if (is_bound(type, surroundings_.owner.lease().generation())) co_return SetupResult<void>();
     if (opening_ || !connected()) continue;
     Binds bound = co_await Bind(type);
     Judge(bound);
     co_await Sleep(surroundings_.timers, Duration::zero());
-    if (bound) co_return Result<void, std::string>();
+    if (bound) co_return SetupResult<void>();
     why = std::move(bound).error().why;
     if (is_refused_ || connected()) break;
   }
@@ -270,7 +271,8 @@ BindFailure Link::FailureOf(nfsstat4 status, ChannelType type, uint64_t generati
   // The server may still count a connection whose loss it has not noticed, or its disk may fail for a while.
   const bool may_pass = status == nfsstat4::NFS4ERR_SESS01_BADBIND || status == nfsstat4::NFS4ERR_SERVERFAULT;
   const bool was_bound = BindingOf(type).generation == generation;
-  return {.why = DescribeStatus(status), .kind = !may_pass ? kFinal : was_bound ? kLost : kRefused};
+  const auto refusal = static_cast<Status>(status);
+  return {.why = {Describe(refusal), ErrnoOf(refusal)}, .kind = !may_pass ? kFinal : was_bound ? kLost : kRefused};
 }
 
 nfs4::SESSIONBIND4args Link::Arguments(ChannelType type) const {
@@ -347,7 +349,7 @@ Task<Link::Binds> Link::Bind(ChannelType type) {
 Task<Link::Binds> Link::Apply(const Bound& bound) {
   using enum BindFailure::Kind;
   if (!surroundings_.owner.Accepts(bound)) {
-    BindFailure smaller{"the server offers smaller messages than before the connection was lost", kLost};
+    BindFailure smaller{{"the server offers smaller messages than before the connection was lost", EPROTO}, kLost};
     co_return std::unexpected(std::move(smaller));
   }
   connection_->set_credits(bound.limits.credits);
@@ -362,21 +364,23 @@ Task<Link::Binds> Link::Apply(const Bound& bound) {
 Task<Link::Binds> Link::EnterRdmaMode(const rpc::ConnectionLimits& limits) {
   using enum BindFailure::Kind;
   if (limits.max_response > kLargestReceive) {
-    BindFailure large{fmt::format("the server wants to send {} octets at once by RDMA", limits.max_response), kFinal};
+    BindFailure large{{fmt::format("the server wants to send {} octets at once by RDMA", limits.max_response), EPROTO},
+                      kFinal};
     co_return std::unexpected(std::move(large));
   }
   // This code may run inside of the connection.
   co_await Sleep(surroundings_.timers, Duration::zero());
   std::unique_ptr<rpc::Channel> tcp = connection_->TakeTransport();
   if (!tcp || connection_->ended()) {
-    BindFailure lost{"the connection was lost", kLost};
+    BindFailure lost{{"the connection was lost", ECONNRESET}, kLost};
     co_return std::unexpected(std::move(lost));
   }
   Connector::Ends ends = Ends();
   auto stepped = co_await surroundings_.connector.StepUp(std::move(tcp), limits, std::move(ends));
   if (!stepped) {
     connection_->Close();
-    BindFailure refused{fmt::format("cannot step up to RDMA: {}", stepped.error()), kRefused};
+    BindFailure refused{{fmt::format("cannot step up to RDMA: {}", stepped.error().message), stepped.error().number},
+                        kRefused};
     co_return std::unexpected(std::move(refused));
   }
   connection_->set_transport(*std::move(stepped));

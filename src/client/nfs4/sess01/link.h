@@ -9,6 +9,7 @@
 #include <string>
 
 #include "base/cancellation.h"
+#include "base/result.h"
 #include "base/signal.h"
 #include "base/timer.h"
 #include "client/nfs4/sess01/bound_lease.h"
@@ -42,7 +43,7 @@ struct BindFailure {
     kRefused,  // the server refuses this connection; another one may succeed
     kFinal,    // the server refuses every connection
   };
-  std::string why;  // a text for users
+  SetupError why;
   Kind kind = Kind::kFinal;
 };
 
@@ -106,9 +107,9 @@ class Link final : private BackConnection {
   // Makes a connection, and binds it if there is a session.
   Task<Connector::Opened> Open(Duration time_limit);
   // Makes sure that there is a connection, and that it is bound as a channel of this type to the session now.
-  Task<Result<void, std::string>> EnsureBound(nfs4::ChannelType type);
+  Task<SetupResult<void>> EnsureBound(nfs4::ChannelType type);
   // Makes sure that there is a connection, by a call of NULL.
-  Task<Result<void, std::string>> EnsureConnected();
+  Task<SetupResult<void>> EnsureConnected();
   // Ends a connection that is bound to an earlier session than that of `generation`, so that the next one can be bound.
   void CloseIfBoundBefore(uint64_t generation);
 
@@ -117,7 +118,7 @@ class Link final : private BackConnection {
   // Whether the server refuses the channels of this link, as far as the client knows.
   bool is_refused() const { return is_refused_; }
   // Returns the reason for which a call has failed because the link is refused; nothing if that is not the reason.
-  std::optional<std::string> TroubleOf(const rpc::Error& error) const;
+  std::optional<SetupError> TroubleOf(const rpc::Error& error) const;
   Roles roles() const { return roles_; }
   // The channelid of the last operations channel.
   uint32_t operations_channel() const { return operations_.channel; }

@@ -95,7 +95,7 @@ Task<Result<BoundSession::Answer>> BoundSession::Send(Request request, ChainFlag
   changed_.Notify();
   if (!message) {
     const auto trouble = link.TroubleOf(message.error());
-    if (trouble) co_return std::unexpected(Error{fmt::format("{}: {}", what, *trouble), {}, ECONNREFUSED});
+    if (trouble) co_return std::unexpected(Error{fmt::format("{}: {}", what, trouble->message), {}, trouble->number});
     co_return std::unexpected(v4::ErrorOf(message.error(), what));
   }
   // Any request renews the lease (§3.5).
