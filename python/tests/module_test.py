@@ -35,7 +35,7 @@ class Header(unittest.TestCase):
 
     def test_every_operation_has_a_function_that_waits(self):
         from penstock._native import lib
-        waiting = re.findall(r"(penstock_\w+)\([^()]*const penstock_call \*call\);", self.text)
+        waiting = re.findall(r"(penstock_\w+)\([^()]*const penstock_call ?\* ?call\);", self.text)
         self.assertEqual(waiting, [name for name, _ in self.header.operations])
         for name in waiting:
             self.assertTrue(hasattr(lib, "penstock_py_" + name[len("penstock_"):]), name)

@@ -2,6 +2,7 @@
 
 # start COMMAND...: starts the command of a server, and returns when it is ready. $server is its process.
 start() {
+  : >/tmp/server.log # the line "ready" of an earlier server
   "$@" >/tmp/server.log 2>&1 &
   server=$!
   i=0
