@@ -19,7 +19,7 @@ Task<client::Result<std::unique_ptr<BoundCaller>>> BoundCaller::Open(Loop& loop,
   std::unique_ptr<BoundCaller> caller(new BoundCaller(loop, workers, url, provider));
   client::v4::sess01::Connector::Ends ends;
   auto opened = co_await caller->connector_.Open(std::chrono::seconds(url.timeout), std::move(ends));
-  if (!opened) co_return std::unexpected(client::Error{std::move(opened).error(), {}});
+  if (!opened) co_return std::unexpected(client::Error{opened.error().message, {}, opened.error().number});
   caller->Use(*std::move(opened));
   // Over RDMA the client keeps the last credit for a probe of the server's health (RFC 8267 §6.7.2).
   const uint32_t credits = requests + 1;
@@ -85,7 +85,7 @@ Task<client::Result<void>> BoundCaller::Bind(uint32_t requests) {
   } else if (mode == ConnectionMode::RDMA) {
     client::v4::sess01::Connector::Ends ends;
     auto stepped = co_await connector_.StepUp(std::move(transport_), bound->limits, std::move(ends));
-    if (!stepped) co_return std::unexpected(client::Error{std::move(stepped).error(), {}});
+    if (!stepped) co_return std::unexpected(client::Error{stepped.error().message, {}, stepped.error().number});
     Use(*std::move(stepped));
   }
   co_return client::Result<void>();

@@ -66,7 +66,7 @@ class Holder final : private client::v4::CallbackReceiver {
 
   Task<Result<void>> Open() {
     auto connected = co_await channel_.Connect();
-    if (!connected) co_return std::unexpected(client::Error{std::move(connected).error(), {}});
+    if (!connected) co_return std::unexpected(client::Error{connected.error().message, {}, connected.error().number});
     co_return co_await session_->Establish(url_.host);
   }
   Task<void> Close() {

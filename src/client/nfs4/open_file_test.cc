@@ -188,7 +188,7 @@ class LostLocksTest : public testing::TestWithParam<const Dialect*>, protected F
 
   // Locks or unlocks ten octets. Returns the status of the error, or nothing after success.
   std::optional<Status> Lock(const char* owner, uint64_t offset) {
-    return StatusOf(file->locks().Lock(owner, {offset, 10}, LockKind::kExclusive, Duration::zero()));
+    return StatusOf(file->locks().Lock(owner, {offset, 10}, LockKind::kExclusive, Duration::zero(), nullptr));
   }
   std::optional<Status> Unlock(const char* owner, uint64_t offset) {
     return StatusOf(file->locks().Unlock(owner, {offset, 10}));
