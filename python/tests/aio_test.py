@@ -245,7 +245,8 @@ class Aio(ExportTest):
             for url, error in (("nfs://127.0.0.1:1/?vers=4.1", ConnectionRefusedError), (self.export.url("/absent"), FileNotFoundError)):
                 with self.assertRaises(error):
                     await penstock.aio.connect(url, timeout=60)
-            self.assertEqual([reference() for reference in penstock.aio._runtimes.values() if reference()._handle.is_open], [])
+            left = [reference() for reference in penstock.aio._runtimes.values()]
+            self.assertEqual([runtime for runtime in left if runtime and runtime._handle.is_open], [])
         asyncio.run(work())
 
 

@@ -44,6 +44,7 @@ class KerberosServerTest : public testing::Test {
       std::filesystem::permissions(directory, std::filesystem::perms::all);
     }
     std::ofstream(tree() / "file") << std::string(300'000, 'x');
+    std::filesystem::permissions(tree() / "file", std::filesystem::perms(0666));
   }
 
   std::filesystem::path tree() const { return directory_.path() / "tree"; }

@@ -169,7 +169,12 @@ class RuntimeCore {
     // In a callback of a driven runtime, the function that calls the callback has a reference.
   }
   void FreeNow() noexcept {
-    if (penstock_runtime_free(handle_) == 0) delete this;
+    // The callback of the last operation may still be returning.
+    for (int tries = 0; penstock_runtime_free(handle_) == -EBUSY; ++tries) {
+      if (tries == 5000) return;
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    }
+    delete this;
   }
 
   const RuntimeOptions options_;
