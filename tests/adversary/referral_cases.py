@@ -20,8 +20,9 @@ from rdma_messages import Words
 from rpc_messages import NOENT, hyper, opaque, take_opaque, words
 
 LOCATIONS = 24  # the number of the attribute fs_locations
-VALUES = {1: words(2), 3: hyper(1), 4: hyper(0), 10: words(90), 30: hyper(1 << 20), 31: hyper(1 << 20), 33: words(0o755), 35: words(2),
-          36: opaque(b"0"), 37: opaque(b"0"), 53: hyper(1) + words(0)}
+VALUES = {1: words(2), 3: hyper(1), 4: hyper(0), 8: hyper(1) + hyper(2), 10: words(90), 20: hyper(3), 30: hyper(1 << 20), 31: hyper(1 << 20),
+          33: words(0o755), 35: words(2), 36: opaque(b"0"), 37: opaque(b"0"), 41: words(0, 0), 45: hyper(0), 47: hyper(1) + words(0),
+          52: hyper(1) + words(0), 53: hyper(1) + words(0)}
 ROOT, FAR = b"root", b"far"
 MOST_LOOKUPS = 2500  # a path has at most 2048 names
 
