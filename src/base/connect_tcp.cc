@@ -66,7 +66,7 @@ Task<std::error_code> ConnectFromReserved(tcp::socket& socket, const SocketAddre
 
 }  // namespace
 
-void CloseOnExec(tcp::socket& socket) { ::fcntl(socket.native_handle(), F_SETFD, FD_CLOEXEC); }
+void CloseOnExec(int socket) { ::fcntl(socket, F_SETFD, FD_CLOEXEC); }
 
 Task<std::error_code> ConnectTcp(tcp::socket& socket, SocketAddress server, LocalSide from) {
   std::error_code error;

@@ -12,7 +12,7 @@
 namespace penstock {
 
 // Keeps a socket, which Asio has accepted or opened, from programs that this process executes.
-void CloseOnExec(asio::ip::tcp::socket& socket);
+void CloseOnExec(int socket);
 
 // Opens the closed `socket` and connects it to `server`. LocalPort::kReserved uses a free reserved port if this process
 // may bind to one, and any other port otherwise. Returns asio::error::operation_aborted if the socket is closed

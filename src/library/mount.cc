@@ -108,7 +108,8 @@ Task<Outcome> Open(Operation& operation, std::unique_ptr<penstock_mount> mount, 
   const auto found = co_await mount->mount->Resolve(PathOf(*mount, ""));
   operation.OnAbandon({});
   if (operation.abandoned() || !found) {
-    const Outcome failure = found ? Outcome(0) : Outcome(std::unexpected(Explained(*mount, found.error())));
+    const Outcome failure =
+        found ? Outcome(0) : Outcome(std::unexpected(client::WithTrouble(found.error(), mount->mount->trouble())));
     (void)co_await End(std::move(mount), kCloseLimit);
     co_return failure;
   }
@@ -129,10 +130,6 @@ void CopyText(std::string_view from, char (&to)[kSize]) {
 std::string PathOf(const penstock_mount& mount, std::string_view path) {
   path.remove_prefix(std::min(path.find_first_not_of('/'), path.size()));
   return fmt::format("{}/{}", mount.mount->path(), path);
-}
-
-client::Error Explained(const penstock_mount& mount, client::Error error) {
-  return client::WithTrouble(std::move(error), mount.mount->trouble());
 }
 
 }  // namespace penstock::library

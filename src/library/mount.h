@@ -49,8 +49,6 @@ namespace penstock::library {
 
 // Converts a path of the host to one below the root of the mount.
 std::string PathOf(const penstock_mount& mount, std::string_view path);
-// Says why an operation of a mount failed.
-client::Error Explained(const penstock_mount& mount, client::Error error);
 
 // Starts work on a mount, as Start(). Fails if there is no mount or path, or if it belongs to another process.
 // `work` takes the operation and the inner mount.

@@ -35,26 +35,13 @@
 #include "library/server/memory_test_support.h"
 #include "penstock/server.h"
 #include "rdma/iwarp/provider.h"
+#include "server/test_server.h"
 
 namespace penstock::library {
 namespace {
 
 using client::Protocol;
 using client::Version;
-
-class StateDirectoryOfTest {
- public:
-  StateDirectoryOfTest() {
-    char name[] = "/var/tmp/penstock-library-test-XXXXXX";
-    path_ = ::mkdtemp(name);
-  }
-  ~StateDirectoryOfTest() { std::filesystem::remove_all(path_); }
-  std::filesystem::path path() const { return path_; }
-  std::string state() const { return path_ / "state"; }
-
- private:
-  std::filesystem::path path_;
-};
 
 struct FreeServer {
   void operator()(penstock_server* server) const { penstock_server_free(server); }
@@ -184,8 +171,8 @@ class HostedFilesTest : public testing::TestWithParam<std::tuple<Protocol, Versi
     return WithMount(server_, "/files", std::get<0>(GetParam()), std::get<1>(GetParam()), use);
   }
 
-  const StateDirectoryOfTest directory_;
-  const std::string state_ = directory_.state();
+  const server::TemporaryDirectory directory_;
+  const std::string state_ = (directory_.path() / "state").string();
   OwnedFileSystem files_;
   OwnedServer server_;
 };
@@ -297,7 +284,7 @@ class EmbeddedServerTest : public testing::Test {
   }
   std::string State(const std::string& name) const { return directory_.path() / name; }
 
-  const StateDirectoryOfTest directory_;
+  const server::TemporaryDirectory directory_;
 };
 
 TEST_F(EmbeddedServerTest, AFunctionThatHangsDoesNotDisturbOthers) {

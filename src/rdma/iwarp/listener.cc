@@ -130,7 +130,7 @@ bool AcceptOne(const std::shared_ptr<ListenerState>& state) {
     return false;
   }
   state->turn->EndTurn();
-  CloseOnExec(socket);
+  CloseOnExec(socket.native_handle());
   socket.set_option(tcp::no_delay(true), error);
   socket.set_option(asio::socket_base::keep_alive(true), error);
   socket.native_non_blocking(true, error);

@@ -1,6 +1,5 @@
 #include "rdma/iwarp/provider.h"
 
-#include <fcntl.h>
 #include <fmt/core.h>
 #include <unistd.h>
 
@@ -10,6 +9,7 @@
 #include <stop_token>
 #include <system_error>
 
+#include "base/connect_tcp.h"
 #include "base/result.h"
 #include "rdma/iwarp/listener.h"
 #include "rdma/iwarp/mpa_exchange.h"
@@ -81,7 +81,7 @@ SetupResult<std::unique_ptr<Listener>> Provider::Listen(Address local) {
   tcp::acceptor acceptor(state_->loop.context());
   asio::error_code error;
   acceptor.open(local.protocol(), error);
-  if (!error) ::fcntl(acceptor.native_handle(), F_SETFD, FD_CLOEXEC);
+  if (!error) CloseOnExec(acceptor.native_handle());
   if (!error) acceptor.set_option(tcp::acceptor::reuse_address(true), error);
   if (!error) acceptor.bind(local, error);
   if (!error) acceptor.listen(asio::socket_base::max_listen_connections, error);

@@ -24,7 +24,7 @@ bool WouldBlock(int error) { return error == EAGAIN || error == EWOULDBLOCK; }
 }  // namespace
 
 void Configure(asio::ip::tcp::socket& socket) {
-  CloseOnExec(socket);
+  CloseOnExec(socket.native_handle());
   asio::error_code ignored;
   socket.non_blocking(true, ignored);
   socket.set_option(asio::ip::tcp::no_delay(true), ignored);
