@@ -144,6 +144,7 @@ class Outer final : public Side {
     Check(penstock_mount_open(runtime_, url.c_str(), nullptr, &mount_, nullptr));
     Check(penstock_open(mount_, "", O_RDONLY, 0, &file_, nullptr));
     for (Slot& slot : slots_) {
+      slot.buffer = buffers_[static_cast<size_t>(&slot - slots_.data())].data();
       slot.owner = this;
       slot.call = PENSTOCK_CALL_INIT;
       slot.call.done = &Outer::Done;
@@ -168,7 +169,7 @@ class Outer final : public Side {
   struct Slot {
     Outer* owner = nullptr;
     penstock_call call{};
-    std::array<std::byte, kSize> buffer{};
+    std::byte* buffer = nullptr;
   };
 
   static void Check(int64_t result) {
@@ -184,13 +185,14 @@ class Outer final : public Side {
     if (left_ == 0) return;
     --left_;
     ++busy_;
-    Check(penstock_pread(file_, slot.buffer.data(), kSize, PlaceOf(next_++), &slot.call));
+    Check(penstock_pread(file_, slot.buffer, kSize, PlaceOf(next_++), &slot.call));
   }
 
   penstock_runtime* runtime_ = nullptr;
   penstock_mount* mount_ = nullptr;
   penstock_file* file_ = nullptr;
   std::vector<Slot> slots_{kDepth};
+  std::vector<std::array<std::byte, kSize>> buffers_{kDepth};
   uint64_t left_ = 0;
   uint64_t busy_ = 0;
   uint64_t next_ = 0;

@@ -83,6 +83,7 @@ void DrivenLoop::RunReady() {
 }
 
 void DrivenLoop::RunNext(std::optional<Duration> limit) {
+  NoteAwake();
   running_ = true;
   if (limit) {
     loop_.context().run_one_for(*limit);

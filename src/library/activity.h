@@ -10,20 +10,26 @@
 
 namespace penstock::library {
 
+// The operations on an object: on a file, on a mount without its files, or on a place without its mounts.
 struct Activity {
   // Operations that have not ended for the host. Any thread.
   std::atomic<size_t> operations = 0;
 
   // The following members belong to the loop of the object.
 
-  // Operations whose work has not ended, also if they have ended for the host.
-  size_t works = 0;
-  // Those of them that have ended for the host and hold an RPC, or memory.
+  // Works that go on although their operation has ended for the host.
   size_t abandoned = 0;
-  // Operations that wait until fewer are abandoned, in their order.
+  // `abandoned` has become zero.
+  Signal quiet;
+};
+
+// The abandoned works of a mount and its files. Only so many of them may hold an RPC, or memory, before further
+// operations that may be abandoned wait. It belongs to the loop.
+struct AbandonedWorks {
+  static constexpr size_t kMost = 256;
+  size_t count = 0;
+  // Operations that wait until there are fewer, in their order.
   std::list<OneShot<>*> waiting;
-  // `works` has become smaller.
-  Signal changed;
 };
 
 }  // namespace penstock::library

@@ -2,13 +2,13 @@
 
 #include <new>
 
+#include "library/early_end.h"
 #include "library/error_text.h"
-#include "library/operation.h"
 #include "penstock/penstock.h"
 
 namespace penstock::library {
 
-bool Cancellations::Add(Operation& operation, Place& place) {
+bool Cancellations::Add(EarlyEnd& operation, Place& place) {
   const std::lock_guard lock(mutex_);
   if (cancelled_) return false;
   place = operations_.insert(operations_.end(), &operation);
@@ -25,7 +25,7 @@ void Cancellations::Cancel() {
   if (cancelled_) return;
   cancelled_ = true;
   // None of them is destroyed before it has removed itself.
-  for (Operation* each : operations_) each->PostCancel();
+  for (EarlyEnd* each : operations_) each->PostCancel();
 }
 
 }  // namespace penstock::library

@@ -7,15 +7,15 @@
 
 namespace penstock::library {
 
-class Operation;
+class EarlyEnd;
 
 // Shared by the handle of the host and by its operations. Thread-safe.
 class Cancellations {
  public:
-  using Place = std::list<Operation*>::iterator;
+  using Place = std::list<EarlyEnd*>::iterator;
 
   // Adds an operation whose work is about to begin on its loop. Returns false, and adds nothing, if it is to end.
-  bool Add(Operation& operation, Place& place);
+  bool Add(EarlyEnd& operation, Place& place);
   // Call it on the operation's loop, before the operation is destroyed.
   void Remove(Place place);
   void Cancel();
@@ -23,7 +23,7 @@ class Cancellations {
  private:
   std::mutex mutex_;  // guards the following members
   bool cancelled_ = false;
-  std::list<Operation*> operations_;
+  std::list<EarlyEnd*> operations_;
 };
 
 }  // namespace penstock::library

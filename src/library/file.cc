@@ -21,17 +21,49 @@ using namespace penstock::library;  // NOLINT
 namespace penstock::library {
 namespace {
 
-// Starts work on an open file, as StartOn().
-template <class Function>
-int64_t StartOnFile(penstock_file* file, const penstock_call* call, Function work) {
+// Starts work on an open file, as StartWork().
+template <class MakeWork>
+int64_t StartWorkOnFile(penstock_file* file, const penstock_call* call, MakeWork make_work) {
   return Guarded([&]() -> int64_t {
     if (!file) return Fail(EINVAL, "there is no file");
     if (const int wrong = CheckProcess(file->mount.runtime); wrong != 0) return wrong;
-    penstock_mount& mount = file->mount;
-    return Start(
-        {.place = mount.place, .whole = mount.activity, .part = &file->activity, .explains = mount.mount.get()}, call,
-        std::move(work));
+    return StartWork(UsesOf(file->mount, file->activity), call, make_work);
   });
+}
+// The same, as Start().
+template <class Function>
+int64_t StartOnFile(penstock_file* file, const penstock_call* call, Function work) {
+  return StartWorkOnFile(file, call,
+                         [&work](const Operation::Start& start) { return RunFunction(start, std::move(work)); });
+}
+
+// A read as hosts make most of them needs one READ, and no frame but this one.
+Work Read(const Operation::Start& /*start*/, penstock_file& file, uint64_t offset, Bytes into) {
+  Operation& operation = co_await ThisOperation();
+  const Transferred what{.mount = *file.mount.mount, .file = *file.file, .operation = operation};
+  if (into.empty() || operation.may_be_abandoned() || into.size() > what.mount.sizes().read) {
+    co_return co_await ReadRange(what, offset, into);
+  }
+  PENSTOCK_CO_TRY(const client::File::ReadReply first, co_await what.file.Read(offset, into));
+  if (first.count == into.size() || first.eof || first.count == 0) co_return first.count;
+  PENSTOCK_CO_TRY(const int64_t rest, co_await ReadRange(what, offset + first.count, into.subspan(first.count)));
+  co_return first.count + rest;
+}
+
+// The same for a write.
+Work Write(const Operation::Start& /*start*/, penstock_file& file, uint64_t offset, ConstBytes from) {
+  Operation& operation = co_await ThisOperation();
+  const Transferred what{.mount = *file.mount.mount, .file = *file.file, .operation = operation};
+  if (file.is_stable) co_return co_await WriteStable(what, offset, from);
+  if (from.empty() || operation.may_be_abandoned() || from.size() > what.mount.sizes().write) {
+    co_return co_await WriteRange(what, offset, from, file.unsynced);
+  }
+  PENSTOCK_CO_TRY(const client::File::WriteReply first, co_await what.file.Write(offset, from));
+  file.unsynced.Note(first.verifier);
+  if (first.count == from.size()) co_return first.count;
+  PENSTOCK_CO_TRY(const int64_t rest,
+                  co_await WriteRange(what, offset + first.count, from.subspan(first.count), file.unsynced));
+  co_return first.count + rest;
 }
 
 // Checks the range of a read or write. Returns zero or a negative errno.
@@ -71,8 +103,8 @@ Task<Outcome> Close(const Operation& operation, std::unique_ptr<penstock_file> f
   Loop& loop = file->mount.place.loop();
   // The caller may run inside of the code of a work that has just ended.
   co_await NextTurn(loop);
-  while (file->activity.works > 0) {
-    co_await file->activity.changed;
+  while (file->activity.abandoned > 0) {
+    co_await file->activity.quiet;
     co_await NextTurn(loop);
   }
   const client::Result<void> synced = co_await Sync(operation, *file);
@@ -223,8 +255,8 @@ int penstock_close(penstock_file* file, const penstock_call* call) {
       --mount.files;
       return Close(operation, std::unique_ptr<penstock_file>(file));
     };
-    const Operation::Uses uses{
-        .place = mount.place, .whole = mount.activity, .explains = mount.mount.get(), .is_final = true};
+    Operation::Uses uses = UsesOf(mount, mount.activity);
+    uses.is_final = true;
     return StartInt(uses, call, close);
   });
 }
@@ -235,9 +267,7 @@ int64_t penstock_pread(penstock_file* file, void* buffer, size_t count, uint64_t
     if (const int wrong = CheckRange(*file, client::Access::kRead, count, offset); wrong != 0) return wrong;
   }
   const Bytes into(static_cast<std::byte*>(buffer), count);
-  return StartOnFile(file, call, [file, into, offset](Operation& operation) {
-    return ReadRange({.mount = *file->mount.mount, .file = *file->file, .operation = operation}, offset, into);
-  });
+  return StartWorkOnFile(file, call, [=](const Operation::Start& start) { return Read(start, *file, offset, into); });
 }
 
 int64_t penstock_pwrite(penstock_file* file, const void* buffer, size_t count, uint64_t offset,
@@ -247,10 +277,7 @@ int64_t penstock_pwrite(penstock_file* file, const void* buffer, size_t count, u
     if (const int wrong = CheckRange(*file, client::Access::kWrite, count, offset); wrong != 0) return wrong;
   }
   const ConstBytes from(static_cast<const std::byte*>(buffer), count);
-  return StartOnFile(file, call, [file, from, offset](Operation& operation) {
-    const Transferred what{.mount = *file->mount.mount, .file = *file->file, .operation = operation};
-    return file->is_stable ? WriteStable(what, offset, from) : WriteRange(what, offset, from, file->unsynced);
-  });
+  return StartWorkOnFile(file, call, [=](const Operation::Start& start) { return Write(start, *file, offset, from); });
 }
 
 int penstock_fsync(penstock_file* file, const penstock_call* call) {

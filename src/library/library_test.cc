@@ -123,6 +123,28 @@ TEST_P(LibraryTest, CopiesLocalFiles) {
   EXPECT_EQ(penstock_upload(mount, local, "file", 0600, nullptr, nullptr, nullptr), -EBADF);
 }
 
+// A server may answer with fewer octets than were asked for (RFC 1813 §3.3.6, §3.3.7).
+TEST_P(LibraryTest, GoesOnAfterShortReplies) {
+  constexpr std::string_view kData = "ten octets";
+  server.files().Add({.operation = fs::faulty::Operation::kWrite, .effect = fs::faulty::Short(3)});
+  server.files().Add({.operation = fs::faulty::Operation::kRead, .effect = fs::faulty::Short(4)});
+  penstock_file* const file = Open("file", O_RDWR | O_CREAT);
+  EXPECT_EQ(penstock_pwrite(file, kData.data(), kData.size(), 0, nullptr), 10);
+  std::array<char, 16> read{};
+  Done done;
+  penstock_call call = done.Call();
+  EXPECT_EQ(penstock_pread(file, read.data(), read.size(), 0, &call), 0);
+  EXPECT_EQ(Wait(done), 10) << "the file ends there";
+  EXPECT_EQ(std::string_view(read.data(), 10), kData);
+  // An error after the first octets is an error of the whole.
+  server.files().Add({.operation = fs::faulty::Operation::kRead,
+                      .when = fs::faulty::Nth(2),
+                      .effect = fs::faulty::FailWith(fs::Error::kIo)});
+  EXPECT_EQ(penstock_pread(file, read.data(), read.size(), 0, nullptr), -EIO);
+  server.Release();
+  EXPECT_EQ(penstock_close(file, nullptr), 0);
+}
+
 TEST_P(LibraryTest, AFailedReadGivesNoData) {
   Write("file", Pattern(4'000'000));
   penstock_file* const file = Open("file", O_RDONLY);
@@ -479,7 +501,7 @@ struct Chain {
   penstock_runtime* runtime;
   std::atomic<int> left;
   std::atomic<int> blocking_result = 1;
-  Done last;
+  Done last{};
 };
 void NextLink(void* context, int64_t result, const char* error) {
   auto& chain = *static_cast<Chain*>(context);

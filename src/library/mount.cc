@@ -11,6 +11,7 @@
 #include "client/call_security.h"
 #include "client/transport_security.h"
 #include "client/url.h"
+#include "library/early_end.h"
 #include "library/error_text.h"
 #include "library/structures.h"
 #include "rpc/tls/context.h"
@@ -61,8 +62,8 @@ client::MountOptions OptionsOf(const penstock_mount_options& options) {
 Task<void> WaitForWorks(Loop& loop, Activity& activity) {
   // The caller may run inside of the code of a work that has just ended.
   co_await NextTurn(loop);
-  while (activity.works > 0) {
-    co_await activity.changed;
+  while (activity.abandoned > 0) {
+    co_await activity.quiet;
     co_await NextTurn(loop);
   }
 }
@@ -145,7 +146,7 @@ int penstock_mount_open(penstock_runtime* runtime, const char* url, const pensto
     if (const int wrong = TakeUrl(*runtime, url, given, parsed); wrong != 0) return wrong;
     Place& place = runtime->TakePlace();
     auto made = std::make_unique<penstock_mount>(*runtime, place);
-    return StartInt({.place = place, .whole = place.activity}, call,
+    return StartInt({.place = place, .activity = place.activity, .abandoned = place.abandoned_works}, call,
                     [made = std::move(made), parsed = std::move(parsed), taken = OptionsOf(given),
                      mount](Operation& operation) mutable {
                       return Open(operation, std::move(made), parsed, std::move(taken), mount);
@@ -166,8 +167,8 @@ int penstock_mount_close(penstock_mount* mount, const penstock_call* call) {
     taken.timeout_ms = -1;
     taken.cancellation = nullptr;
     Place& place = mount->place;
-    return StartInt({.place = place, .whole = place.activity, .is_final = true}, &taken,
-                    [mount, limit](Operation&) { return End(std::unique_ptr<penstock_mount>(mount), limit); });
+    return StartInt({.place = place, .activity = place.activity, .abandoned = place.abandoned_works, .is_final = true},
+                    &taken, [mount, limit](Operation&) { return End(std::unique_ptr<penstock_mount>(mount), limit); });
   });
 }
 

@@ -33,6 +33,7 @@ struct penstock_mount {
   penstock_runtime& runtime;
   penstock::library::Place& place;
   penstock::library::Activity activity;
+  penstock::library::AbandonedWorks abandoned_works;  // also of the files
   // Files that the host has open. Any thread.
   std::atomic<size_t> files = 0;
 
@@ -50,6 +51,15 @@ namespace penstock::library {
 // Converts a path of the host to one below the root of the mount.
 std::string PathOf(const penstock_mount& mount, std::string_view path);
 
+// What an operation on a mount uses, or on a file of the mount.
+inline Operation::Uses UsesOf(penstock_mount& mount, Activity& activity) {
+  return {.place = mount.place,
+          .activity = activity,
+          .abandoned = mount.abandoned_works,
+          .explains = mount.mount.get(),
+          .is_final = false};
+}
+
 // Starts work on a mount, as Start(). Fails if there is no mount or path, or if it belongs to another process.
 // `work` takes the operation and the inner mount.
 template <class Function>
@@ -61,9 +71,9 @@ int64_t StartOn(penstock_mount* mount, std::initializer_list<const void*> requir
     for (const void* each : required) {
       if (!each) return Fail(EINVAL, "an argument is null");
     }
-    return Start(
-        {.place = mount->place, .whole = mount->activity, .explains = mount->mount.get()}, call,
-        [mount, work = std::move(work)](Operation& operation) mutable { return work(operation, *mount->mount); });
+    return Start(UsesOf(*mount, mount->activity), call, [mount, work = std::move(work)](Operation& operation) mutable {
+      return work(operation, *mount->mount);
+    });
   });
 }
 

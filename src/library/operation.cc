@@ -1,178 +1,145 @@
 #include "library/operation.h"
 
-#include <cerrno>
-#include <chrono>
+#include <optional>
+
+#include "base/log.h"
+#include "library/early_end.h"
+#include "library/error_text.h"
 
 namespace penstock::library {
-namespace {
 
-// So many abandoned works of a mount may hold an RPC, or memory, before further operations wait.
-constexpr size_t kMostAbandoned = 256;
+std::shared_ptr<EarlyEnd> Operation::MakeEarlyEnd(const Start& start) { return std::make_shared<EarlyEnd>(start); }
 
-}  // namespace
+bool Operation::abandoned() const { return early_ && early_->ended(); }
 
-std::optional<Duration> LimitOf(int64_t milliseconds) {
-  constexpr int64_t kLongest = int64_t{100} * 365 * 24 * 3600 * 1000;
-  if (milliseconds < 0 || milliseconds > kLongest) return std::nullopt;
-  return std::chrono::milliseconds(milliseconds);
+void Operation::OnAbandon(std::function<void()> function) {
+  if (early_) early_->OnAbandon(std::move(function));
 }
 
-Operation::Operation(const Uses& uses, const penstock_call& call)
-    : uses_(uses),
-      done_(call.done),
-      context_(call.context),
-      limit_(LimitOf(call.timeout_ms)),
-      cancellations_(call.cancellation ? call.cancellation->shared : nullptr) {}
+void Operation::SetOutcome(Outcome outcome) {
+  if (outcome) {
+    result_ = *outcome;
+    return;
+  }
+  client::Error error = std::move(outcome).error();
+  if (uses_.explains && !abandoned()) error = client::WithTrouble(std::move(error), uses_.explains->trouble());
+  result_ = -error.number;
+  text_ = std::move(error).message;
+}
 
-int64_t Operation::Perform(const std::shared_ptr<Operation>& operation) {
-  Place& place = operation->uses_.place;
-  const bool blocks = !operation->done_;
-  if (blocks && place.RunsHere()) return Fail(EDEADLK, "a penstock_done function must not wait for an operation");
-  operation->Count();
-  std::optional<log::ThreadLoggerScope> scope;
-  if (place.driven() && !place.driven()->running()) scope.emplace(place.logger());
-  if (place.IsHere()) {
-    operation->starting_ = true;
-    operation->Begin();
-    operation->starting_ = false;
-  } else {
+void Work::Begin() && {
+  const Handle handle = std::exchange(handle_, nullptr);
+  const Operation& operation = handle.promise();
+  Place& place = operation.uses_.place;
+  DrivenLoop* const driven = place.driven();
+  const bool wakes = driven && !driven->running();
+  operation.recipient_.Count();
+  if (!place.IsHere()) {
     try {
-      place.loop().Post([operation] { operation->Begin(); });
+      place.loop().Post([handle] { BeginHere(handle); });
     } catch (...) {
-      operation->Uncount();
+      operation.recipient_.Uncount();
+      handle.destroy();
       throw;
     }
+    return;
   }
-  if (DrivenLoop* const driven = place.driven()) {
-    if (blocks) {
-      while (!operation->handed_over_) driven->RunNext(std::nullopt);
-    }
-    // What was begun here, or by another function before.
-    if (!driven->running()) driven->Wake();
-  } else if (blocks) {
-    std::unique_lock lock(operation->mutex_);
-    operation->changed_.wait(lock, [&] { return operation->handed_over_; });
+  std::optional<log::ThreadLoggerScope> scope;
+  if (wakes) scope.emplace(place.logger());
+  place.is_starting = true;
+  if (operation.early_) {
+    BeginHere(handle);
+  } else {
+    handle.resume();
   }
-  return blocks ? operation->Result() : 0;
+  place.is_starting = false;
+  // For what was begun here.
+  if (wakes) driven->Wake();
 }
 
-int64_t Operation::Result() const {
+void Work::BeginHere(Handle handle) noexcept {
+  const Operation& operation = handle.promise();
+  if (!operation.early_) {
+    handle.resume();
+    return;
+  }
+  const std::shared_ptr<EarlyEnd> early = operation.early_;
+  const bool is_cancelled = !early->Arm();
+  if (is_cancelled && !operation.uses_.is_final) {
+    handle.destroy();
+  } else if (early->must_wait()) {
+    Spawn(RunAfterOthers(handle));
+  } else {
+    early->NoteWorkBegun();
+    handle.resume();
+  }
+  // The work comes first: when the host is told, it does not have the object any more.
+  if (is_cancelled) early->Cancel();
+}
+
+Task<void> Work::RunAfterOthers(Handle handle) {
+  const std::shared_ptr<EarlyEnd> early = handle.promise().early_;
+  co_await early->WaitForOthers();
+  if (early->ended()) {
+    handle.destroy();
+    co_return;
+  }
+  early->NoteWorkBegun();
+  handle.resume();
+}
+
+void Work::NoteOtherEnd(Handle handle) noexcept {
+  const Operation& operation = handle.promise();
+  if (operation.early_) {
+    if (operation.abandoned()) {
+      const std::shared_ptr<EarlyEnd> early = operation.early_;
+      handle.destroy();
+      early->NoteAbandonedWorkEnded();
+      return;
+    }
+    operation.early_->Disarm();
+  }
+  if (operation.uses_.place.is_starting) {
+    operation.uses_.place.loop().Post([handle] { Finish(handle); });
+  } else {
+    Finish(handle);
+  }
+}
+
+void Work::Finish(Handle handle) {
+  Operation& operation = handle.promise();
+  const Operation::Recipient recipient = operation.recipient_;
+  const int64_t result = operation.result_;
+  const std::string text = std::move(operation.text_);
+  handle.destroy();
+  recipient.Give(result, result < 0 ? text.c_str() : nullptr);
+}
+
+Blocking::Blocking(penstock_call& call) {
+  call.done = &Blocking::Done;
+  call.context = this;
+}
+
+void Blocking::Done(void* context, int64_t result, const char* error) {
+  auto& self = *static_cast<Blocking*>(context);
+  // The waiting thread frees all of this when it has the lock.
+  const std::lock_guard lock(self.mutex_);
+  self.result_ = result;
+  if (error) self.text_ = error;
+  self.ended_ = true;
+  self.changed_.notify_one();
+}
+
+int64_t Blocking::Wait(Place& place) {
+  if (DrivenLoop* const driven = place.driven()) {
+    const log::ThreadLoggerScope scope(place.logger());
+    while (!ended_) driven->RunNext(std::nullopt);
+  } else {
+    std::unique_lock lock(mutex_);
+    changed_.wait(lock, [this] { return ended_; });
+  }
   if (result_ < 0) SetErrorText(text_);
   return result_;
-}
-
-void Operation::Count() {
-  ++uses_.place.operations;
-  ++uses_.whole.operations;
-  if (uses_.part) ++uses_.part->operations;
-}
-
-void Operation::Uncount() {
-  --uses_.place.operations;
-  --uses_.whole.operations;
-  if (uses_.part) --uses_.part->operations;
-}
-
-void Operation::Begin() {
-  bool is_cancelled = false;
-  if (cancellations_) {
-    Cancellations::Place place;
-    is_cancelled = !cancellations_->Add(*this, place);
-    if (!is_cancelled) in_cancellations_ = place;
-  }
-  if (is_cancelled && !uses_.is_final) {
-    Abandon(ECANCELED, "cancelled");
-    return;
-  }
-  if (limit_ && !is_cancelled) {
-    timer_ = uses_.place.loop().MakeTimer([this] { Abandon(ETIMEDOUT, "the time limit of the operation is over"); });
-    timer_->ExpireAfter(*limit_);
-  }
-  Spawn(Work(shared_from_this()));
-  // The work comes first: when the host is told, it does not have the object any more.
-  if (is_cancelled) Abandon(ECANCELED, "cancelled");
-}
-
-Task<void> Operation::Work(std::shared_ptr<Operation> self) {
-  const Uses& uses = self->uses_;
-  ++uses.whole.works;
-  if (uses.part) ++uses.part->works;
-  if (self->may_be_abandoned() && !uses.is_final) co_await self->WaitForOthers();
-  Outcome outcome = 0;
-  if (uses.is_final || !self->abandoned()) {
-    self->works_ = true;
-    outcome = co_await self->Run();
-  }
-  // Those who wait for the end of works go on in a later turn of the loop, so that nothing is destroyed here.
-  if (self->works_ && self->abandoned()) {
-    --uses.whole.abandoned;
-    while (uses.whole.abandoned < kMostAbandoned && !uses.whole.waiting.empty()) uses.whole.waiting.front()->Set();
-  }
-  self->works_ = false;
-  --uses.whole.works;
-  if (uses.part) {
-    --uses.part->works;
-    uses.part->changed.Notify();
-  }
-  uses.whole.changed.Notify();
-  if (self->abandoned()) co_return;
-  if (outcome) {
-    self->Deliver(*outcome, {});
-  } else {
-    client::Error error = std::move(outcome).error();
-    if (uses.explains) error = client::WithTrouble(std::move(error), uses.explains->trouble());
-    self->Deliver(-error.number, std::move(error).message);
-  }
-}
-
-Task<void> Operation::WaitForOthers() {
-  while (uses_.whole.abandoned >= kMostAbandoned && !abandoned()) {
-    OneShot<> turn;
-    waits_ = &turn;
-    in_waiting_ = uses_.whole.waiting.insert(uses_.whole.waiting.end(), &turn);
-    co_await turn;
-    uses_.whole.waiting.erase(*in_waiting_);
-    waits_ = nullptr;
-  }
-}
-
-void Operation::PostCancel() {
-  uses_.place.loop().Post([self = shared_from_this()] { self->Abandon(ECANCELED, "cancelled"); });
-}
-
-void Operation::Abandon(int number, const char* text) {
-  if (delivered_) return;
-  const std::shared_ptr<Operation> self = shared_from_this();
-  if (works_) ++uses_.whole.abandoned;
-  OneShot<>* const waits = waits_;
-  Deliver(-number, text);
-  if (waits && waits == waits_) waits->Set();
-  if (const auto end = std::exchange(on_abandon_, {})) end();
-}
-
-void Operation::Deliver(int64_t result, std::string text) {
-  result_ = result;
-  text_ = std::move(text);
-  delivered_ = true;
-  timer_.reset();
-  if (in_cancellations_) cancellations_->Remove(*in_cancellations_);
-  if (done_ && starting_) {
-    uses_.place.loop().Post([self = shared_from_this()] { self->HandOver(); });
-  } else {
-    HandOver();
-  }
-}
-
-void Operation::HandOver() {
-  Uncount();
-  ++uses_.place.ended;
-  if (done_) {
-    done_(context_, result_, result_ < 0 ? text_.c_str() : nullptr);
-    return;
-  }
-  const std::lock_guard lock(mutex_);
-  handed_over_ = true;
-  changed_.notify_one();
 }
 
 }  // namespace penstock::library

@@ -37,8 +37,8 @@ Place::~Place() {
 }
 
 Task<void> Place::FinishAfterWorks() {
-  while (activity.works > 0) {
-    co_await activity.changed;
+  while (activity.abandoned > 0) {
+    co_await activity.quiet;
     co_await NextTurn(loop_);
   }
   loop_.Finish();

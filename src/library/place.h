@@ -34,16 +34,19 @@ class Place {
   // Whether this thread may begin operations now, without Post().
   bool IsHere() const { return driven_ || loop_.IsCurrent(); }
 
-  // Operations that have not ended for the host. Any thread.
-  std::atomic<size_t> operations = 0;
-  // Operations that have ended for the host, of a driven loop.
+  // A function of the C API is starting an operation here, and must not call penstock_done functions.
+  bool is_starting = false;
+  // Operations that have ended for the host.
   uint64_t ended = 0;
+  // Operations of a driven loop that have not.
+  size_t under_way = 0;
   // Mounts that live here. Any thread.
   std::atomic<size_t> mounts = 0;
   // Those of them that the host has. Any thread.
   std::atomic<size_t> given_mounts = 0;
   // The opening and closing of mounts.
   Activity activity;
+  AbandonedWorks abandoned_works;
 
  private:
   Task<void> FinishAfterWorks();

@@ -44,8 +44,8 @@ penstock_runtime::penstock_runtime(Options options)
 penstock_runtime::~penstock_runtime() = default;
 
 bool penstock_runtime::is_busy() const {
-  return std::ranges::any_of(places_,
-                             [](const auto& place) { return place->operations > 0 || place->given_mounts > 0; });
+  return std::ranges::any_of(
+      places_, [](const auto& place) { return place->activity.operations > 0 || place->given_mounts > 0; });
 }
 
 Place& penstock_runtime::TakePlace() {
@@ -132,12 +132,17 @@ int penstock_runtime_dispatch(penstock_runtime* runtime, int timeout_ms) {
     if (driven.running()) return Fail(EDEADLK, "penstock_runtime_dispatch() runs already");
     const log::ThreadLoggerScope scope(place->logger());
     const uint64_t ended_before = place->ended;
-    driven.RunReady();
-    const TimePoint end = place->loop().Now() + std::chrono::milliseconds(std::max(timeout_ms, 0));
-    while (place->ended == ended_before && place->operations > 0 && timeout_ms != 0) {
-      const Duration left = end - place->loop().Now();
-      if (timeout_ms > 0 && left <= Duration::zero()) break;
-      driven.RunNext(timeout_ms > 0 ? std::optional(left) : std::nullopt);
+    if (timeout_ms == 0 || place->under_way == 0) {
+      driven.RunReady();
+    } else if (timeout_ms < 0) {
+      while (place->ended == ended_before && place->under_way > 0) driven.RunNext(std::nullopt);
+    } else {
+      const TimePoint end = place->loop().Now() + std::chrono::milliseconds(timeout_ms);
+      Duration left = std::chrono::milliseconds(timeout_ms);
+      do {
+        driven.RunNext(left);
+        left = end - place->loop().Now();
+      } while (place->ended == ended_before && place->under_way > 0 && left > Duration::zero());
     }
     return static_cast<int>(std::min<uint64_t>(place->ended - ended_before, INT_MAX));
   });

@@ -33,6 +33,10 @@ std::expected<Structure, int> Adopt(const Structure* given, const Structure& def
 // The same, into `to`, which has the defaults. Returns zero or a negative errno, with its text.
 template <class Structure>
 int TakeStructure(const Structure* from, Structure& to) {
+  if (from && from->size == sizeof to) {
+    to = *from;
+    return 0;
+  }
   const auto adopted = Adopt(from, to);
   if (adopted) {
     to = *adopted;

@@ -55,13 +55,14 @@ def host_codename():
     return facts.get("VERSION_CODENAME", "").strip('"')
 
 
-def make(codename, hooks, target="/dev/null", packages=(), architectures=None, environment=None, seconds=5000):
+def make(codename, hooks, target="/dev/null", packages=(), architectures=None, environment=None, seconds=5000, variant="apt"):
     """Makes a clean system and runs the hooks of mmdebstrap in it. `target` is a folder for it, which stays; without one the system
-    is removed. The system's first architecture is this host's; `environment` is that of the hooks."""
+    is removed. The system's first architecture is this host's; `environment` is that of the hooks. The variant "extract" has the files of
+    the packages alone."""
     if not shutil.which("mmdebstrap"):
         raise cases.Skip("mmdebstrap is not installed: scripts/install-deps package")
     kind = "null" if target == "/dev/null" else "directory"
-    command = ["mmdebstrap", "--variant=apt", f"--format={kind}"]
+    command = ["mmdebstrap", f"--variant={variant}", f"--format={kind}"]
     if packages:
         command.append(f"--include={','.join(packages)}")
     if architectures:

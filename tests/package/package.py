@@ -123,6 +123,15 @@ def library(_):
            packages=["gcc", "g++", "make", "cmake", "pkg-config", "libarchive-dev", "man-db", "python3-fsspec", "python3-pandas"])
 
 
+def fsspec_suite(scratch):
+    """fsspec's own tests for file systems, on what the packages install in a clean system. Debian 12's fsspec does not have them; this is
+    Debian 13's, which is Python alone."""
+    make("trixie", [], f"{scratch}/trixie", packages=["python3-fsspec"], variant="extract")
+    packages = [only(f"{package}_*.deb") for package in ("penstock", "libpenstock1", "python3-penstock")]
+    run_in(host_codename(), f"{HERE}/fsspec_suite.sh",
+           [*packages, sources_archive(scratch), f"{scratch}/trixie/usr/lib/python3/dist-packages/fsspec"], packages=["python3-pytest"])
+
+
 def container(scratch):
     """Builds the image of Containerfile on a clean system, and uses it as root and as a user who is not in it."""
     if not shutil.which("buildah"):
@@ -164,4 +173,4 @@ def container(scratch):
 
 
 cases.main({"lintian": lintian, "contents": contents, "library_contents": library_contents, "install": install, "reproducible": reproducible,
-            "clean_system": clean_system, "library": library, "container": container})
+            "clean_system": clean_system, "library": library, "fsspec_suite": fsspec_suite, "container": container})

@@ -27,7 +27,7 @@ int kept_registrations = 0;
 }  // namespace
 
 // Replaces the function of libibverbs.
-extern "C" int ibv_dereg_mr(ibv_mr* registration) {
+extern "C" [[gnu::visibility("default")]] int ibv_dereg_mr(ibv_mr* registration) {
   static const auto own = reinterpret_cast<int (*)(ibv_mr*)>(::dlsym(RTLD_NEXT, "ibv_dereg_mr"));
   if (!keeps_registrations) return own(registration);
   ++kept_registrations;

@@ -17,7 +17,7 @@ bool disk_fails = false;
 }  // namespace
 
 // In place of the system's function, in this program: the disk fails on demand.
-extern "C" int fdatasync(int file) {
+extern "C" [[gnu::visibility("default")]] int fdatasync(int file) {
   if (!disk_fails) return ::fsync(file);
   errno = EIO;
   return -1;
