@@ -25,7 +25,8 @@ Place::Place(const void* runtime, bool is_driven, std::shared_ptr<log::Logger> l
   thread_ = StartThread("penstock-loop", run, logger_);
 }
 
-Place::~Place() {
+void Place::Finish() {
+  if (std::exchange(has_finished_, true)) return;
   driven_.reset();
   loop_.Post([this] { Spawn(FinishAfterWorks()); });
   if (thread_.joinable()) {

@@ -19,8 +19,11 @@ class Place {
   // Throws std::system_error if the system has no threads or descriptors left. `runtime` tells the places of one
   // runtime from others. `logger` gets the messages.
   Place(const void* runtime, bool is_driven, std::shared_ptr<log::Logger> logger);
-  // Blocks until the works of `activity` have ended, and nothing is left to do on the loop.
-  ~Place();
+  ~Place() { Finish(); }
+
+  // Blocks until the works of `activity` have ended, and nothing is left to do on the loop. Then only a thread that is
+  // still in Post() uses the loop.
+  void Finish();
 
   Loop& loop() { return loop_; }
   // Null if the loop has a thread of its own.
@@ -56,6 +59,7 @@ class Place {
   Loop loop_;
   std::optional<DrivenLoop> driven_;
   std::thread thread_;
+  bool has_finished_ = false;
 };
 
 }  // namespace penstock::library

@@ -41,7 +41,11 @@ penstock_runtime::penstock_runtime(Options options)
   }
 }
 
-penstock_runtime::~penstock_runtime() = default;
+penstock_runtime::~penstock_runtime() {
+  for (const auto& place : places_) place->Finish();
+  // Its threads may still be leaving Loop::Post().
+  workers_.Join();
+}
 
 bool penstock_runtime::is_busy() const {
   return std::ranges::any_of(

@@ -74,6 +74,7 @@ void FileSystem::Release() {
   {
     const std::lock_guard lock(mutex_);
     waiting.swap(waiting_);
+    ++releases_;
   }
   for (const auto& wait : waiting) {
     if (wait->loop) {
@@ -105,6 +106,7 @@ size_t FileSystem::waiting() const {
 FileSystem::Plan FileSystem::Draw(Operation operation, std::initializer_list<const Handle*> objects) {
   Plan plan;
   const std::lock_guard lock(mutex_);
+  plan.before.releases = plan.after.releases = releases_;
   for (Armed& armed : faults_) {
     if (Concerns(armed.fault, operation, objects) && IsDue(armed)) Apply(armed.fault.effect, plan);
   }
@@ -164,7 +166,7 @@ Task<void> FileSystem::Endure(Trouble trouble, Loop* loop) {
   const auto wait = std::make_shared<Wait>(loop);
   {
     const std::lock_guard lock(mutex_);
-    if (!may_wait_) co_return;
+    if (!may_wait_ || trouble.releases != releases_) co_return;
     waiting_.push_back(wait);
   }
   std::unique_ptr<Timer> timer;

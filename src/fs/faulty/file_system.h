@@ -120,6 +120,7 @@ class FileSystem : public fs::FileSystem {
     Duration delay{};
     bool hangs = false;
     std::optional<Error> error{};
+    uint64_t releases = 0;  // those before it was drawn: a later one ends its wait, also if that has not begun
   };
   // The faults of one call.
   struct Plan {
@@ -157,6 +158,7 @@ class FileSystem : public fs::FileSystem {
   mutable std::mutex mutex_;  // guards the following members
   std::vector<Armed> faults_;
   std::vector<std::shared_ptr<Wait>> waiting_;
+  uint64_t releases_ = 0;
   bool may_wait_ = true;
 };
 

@@ -47,6 +47,7 @@ TEST_P(TaskTest, ReturnsItsValue) {
 }
 
 TEST_P(TaskTest, ThrowsItsException) {
+  if (misjudges_exceptions()) GTEST_SKIP();
   try {
     (void)SyncWait(runtime, ReadText(mount, "absent"));
     FAIL() << "no exception";
@@ -126,7 +127,9 @@ TEST_P(TaskTest, WaitsForSomethingElseThanOperations) {
     std::thread& thread;
     bool await_ready() const { return false; }
     void await_suspend(std::coroutine_handle<> waiter) const {
-      thread = std::thread([waiter] {
+      // The other thread may destroy the frame, and this object in it, at once.
+      std::thread& started = thread;
+      started = std::thread([waiter] {
         std::this_thread::sleep_for(milliseconds(20));
         waiter.resume();
       });
@@ -187,6 +190,7 @@ TEST_P(TaskTest, WhenAllTakesNothingAndWhatCannotStart) {
 }
 
 TEST_P(TaskTest, WhenAllThrowsTheFirstExceptionAfterAllHaveEnded) {
+  if (misjudges_exceptions()) GTEST_SKIP();
   std::atomic<int> ended = 0;
   const auto run = [&](const Mount& m, int number) -> Task<> {
     for (int i = 0; i < number; ++i) {

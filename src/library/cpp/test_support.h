@@ -18,6 +18,15 @@
 
 namespace penstock_test {
 
+// Whether ThreadSanitizer watches this program.
+#if defined(__SANITIZE_THREAD__)
+constexpr bool kThreadSanitizer = true;
+#elif defined(__has_feature)
+constexpr bool kThreadSanitizer = __has_feature(thread_sanitizer);
+#else
+constexpr bool kThreadSanitizer = false;
+#endif
+
 using penstock::Error;
 using penstock::File;
 using penstock::Mount;
@@ -40,6 +49,8 @@ int NumberOf(const Result<T>& result) {
 // A number of threads of the runtime is the parameter. Zero: the test drives it.
 class MountedTest : public testing::TestWithParam<unsigned> {
  protected:
+  // ThreadSanitizer does not see how libstdc++ counts the users of an exception that passes from one thread to another.
+  bool misjudges_exceptions() const { return kThreadSanitizer && !runtime.is_driven(); }
   static Runtime MakeRuntime() { return Runtime::Make({.threads = GetParam()}).value(); }
 
   // Waits until `done` returns true, and dispatches meanwhile. Returns false after kPatience.
