@@ -59,8 +59,14 @@ DrivenLoop::DrivenLoop(Loop& loop)
 
 DrivenLoop::~DrivenLoop() { loop_.SetOnPost({}); }
 
+int DrivenLoop::descriptor() {
+  // What is ready already may be in Asio's queue.
+  if (!is_watched_.exchange(true)) Wake();
+  return both_.get();
+}
+
 void DrivenLoop::Wake() {
-  if (awake_.exchange(true)) return;
+  if (!is_watched_ || awake_.exchange(true)) return;
   const uint64_t one = 1;
   (void)!::write(wakes_.get(), &one, sizeof one);
 }
@@ -91,7 +97,8 @@ void DrivenLoop::RunNext(std::optional<Duration> limit) {
     loop_.context().run_one();
   }
   running_ = false;
-  RunReady();
+  // The host waits for the descriptor next, and that says nothing of what Asio has taken from its set.
+  if (is_watched_) RunReady();
 }
 
 }  // namespace penstock

@@ -18,15 +18,16 @@ class DrivenLoop {
   explicit DrivenLoop(Loop& loop);
   ~DrivenLoop();
 
-  // Readable when RunReady() has something to do, for poll(2) and its kin.
-  int descriptor() const { return both_.get(); }
+  // Readable when RunReady() has something to do, for poll(2) and its kin. It costs calls of the system, which a host
+  // that never asks for it does not pay.
+  int descriptor();
   // Makes the descriptor readable until RunReady(). Call it after work was begun outside of the following methods: Asio
   // does not notice that work while nobody runs the loop. Thread-safe.
   void Wake();
 
   // Runs what is ready. Leaves some of it for the next call if there is much, so that the host gets its turn.
   void RunReady();
-  // Waits until something is ready, for at most the limit, and runs it.
+  // Waits until something is ready, for at most the limit, and runs it, or at least the first of it.
   void RunNext(std::optional<Duration> limit);
   // Whether one of the two runs. Thread-safe only for the thread that drives the loop.
   bool running() const { return running_; }
@@ -39,6 +40,7 @@ class DrivenLoop {
   const std::unique_ptr<Work> work_;  // keeps the loop from ending when it has nothing to do
   const FileDescriptor wakes_;
   const FileDescriptor both_;  // an epoll set with Asio's own set and wakes_
+  std::atomic<bool> is_watched_ = false;  // the host has the descriptor
   std::atomic<bool> awake_ = false;
   bool running_ = false;
 };

@@ -17,7 +17,7 @@ class DrivenLoopTest : public testing::Test {
  protected:
   // Whether the descriptor becomes readable within the time.
   bool BecomesReadable(int milliseconds) {
-    pollfd poll_one{.fd = driven.descriptor(), .events = POLLIN, .revents = 0};
+    pollfd poll_one{.fd = descriptor, .events = POLLIN, .revents = 0};
     return ::poll(&poll_one, 1, milliseconds) == 1;
   }
   // What a host does until `done` is true.
@@ -31,6 +31,7 @@ class DrivenLoopTest : public testing::Test {
 
   Loop loop;
   DrivenLoop driven{loop};
+  const int descriptor = driven.descriptor();
 };
 
 TEST_F(DrivenLoopTest, IsNotReadableWhileThereIsNothingToDo) {
@@ -63,6 +64,18 @@ TEST_F(DrivenLoopTest, IsReadableWhenATimerExpires) {
   const auto timer = loop.MakeTimer([&] { over = true; });
   timer->ExpireAfter(10ms);
   DriveUntil([&] { return over; });
+}
+
+TEST_F(DrivenLoopTest, IsReadableForWorkThatCameBeforeTheDescriptorWasAskedFor) {
+  Loop other;
+  DrivenLoop late(other);
+  bool ran = false;
+  other.Post([&] { ran = true; });
+  pollfd poll_one{.fd = late.descriptor(), .events = POLLIN, .revents = 0};
+  EXPECT_EQ(::poll(&poll_one, 1, 10'000), 1);
+  late.RunReady();
+  EXPECT_TRUE(ran);
+  EXPECT_EQ(::poll(&poll_one, 1, 20), 0);
 }
 
 TEST_F(DrivenLoopTest, LeavesWorkForTheNextCallIfThereIsMuch) {
