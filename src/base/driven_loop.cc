@@ -79,6 +79,11 @@ void DrivenLoop::NoteAwake() {
   if (::read(wakes_.get(), &count, sizeof count) > 0) awake_.store(false);
 }
 
+void DrivenLoop::Finish() {
+  work_.reset();
+  loop_.Run();
+}
+
 void DrivenLoop::RunReady() {
   NoteAwake();
   running_ = true;

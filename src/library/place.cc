@@ -27,13 +27,12 @@ Place::Place(const void* runtime, bool is_driven, std::shared_ptr<log::Logger> l
 
 void Place::Finish() {
   if (std::exchange(has_finished_, true)) return;
-  driven_.reset();
   loop_.Post([this] { Spawn(FinishAfterWorks()); });
-  if (thread_.joinable()) {
-    thread_.join();
-  } else {
+  if (driven_) {
     const log::ThreadLoggerScope scope(logger_);
-    loop_.Run();
+    driven_->Finish();
+  } else if (thread_.joinable()) {
+    thread_.join();
   }
 }
 
