@@ -29,8 +29,8 @@ class DrivenLoop {
   void RunReady();
   // Waits until something is ready, for at most the limit, and runs it, or at least the first of it.
   void RunNext(std::optional<Duration> limit);
-  // In place of them at the end: runs the loop until nothing is left to do after Loop::Finish(). Other threads may still
-  // be in Loop::Post().
+  // In place of them at the end: runs the loop until nothing is left to do after Loop::Finish(). Other threads may
+  // still be in Loop::Post().
   void Finish();
   // Whether RunReady() or RunNext() runs. Thread-safe only for the thread that drives the loop.
   bool running() const { return running_; }
@@ -42,7 +42,7 @@ class DrivenLoop {
   struct Work;
   std::unique_ptr<Work> work_;  // keeps the loop from ending when it has nothing to do
   const FileDescriptor wakes_;
-  const FileDescriptor both_;  // an epoll set with Asio's own set and wakes_
+  const FileDescriptor both_;             // an epoll set with Asio's own set and wakes_
   std::atomic<bool> is_watched_ = false;  // the host has the descriptor
   std::atomic<bool> awake_ = false;
   bool running_ = false;
