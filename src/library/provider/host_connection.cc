@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <cassert>
 #include <cerrno>
-#include <chrono>
 #include <stop_token>
 #include <utility>
 #include <variant>
@@ -27,9 +26,6 @@ using rdma::ReadDepths;
 using rdma::SizeOf;
 using rdma::Stag;
 using rdma::Status;
-
-// How long the host may take to close a connection in order.
-constexpr Duration kDisconnectLimit = std::chrono::seconds(10);
 
 class HostMemoryRegion : public rdma::MemoryRegion {
  public:
@@ -485,7 +481,7 @@ void HostConnection::Disconnect() {
   disconnecting_ = true;
   disconnect_limit_ = loop_->loop().MakeTimer(
       [this] { End(DisconnectReason::kLocal, "the provider has not closed the connection in time"); });
-  disconnect_limit_->ExpireAfter(kDisconnectLimit);
+  disconnect_limit_->ExpireAfter(host().properties().disconnect_limit);
   Check("disconnect", host().Call("disconnect", host().ops().disconnect, endpoint_));
 }
 

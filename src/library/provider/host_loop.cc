@@ -1,6 +1,9 @@
 #include "library/provider/host_loop.h"
 
+#include <algorithm>
 #include <cstddef>
+#include <functional>
+#include <iterator>
 #include <new>
 #include <utility>
 #include <variant>
@@ -84,6 +87,7 @@ void HostLoop::Add(const std::shared_ptr<HostConnection>& connection) {
 void HostLoop::Forget(uint64_t connection) {
   host_->Forget(connection);
   connections_.erase(connection);
+  CloseIfUnused();
 }
 
 void HostLoop::NotifyOwner(HostConnection& connection) {
@@ -95,19 +99,27 @@ void HostLoop::NotifyOwner(HostConnection& connection) {
 }
 
 void HostLoop::Close() {
+  closing_ = true;
   takers_.clear();
-  std::vector<Event> events;
+  // Peers whose requests are on their way must be rejected.
+  std::vector<Event> requested;
   {
     const std::lock_guard lock(mutex_);
-    if (std::exchange(closed_, true)) return;
-    events.swap(events_);
+    const auto is_request = [](const Event& each) { return std::holds_alternative<Event::Requested>(each.what); };
+    const auto others = std::ranges::stable_partition(events_, std::not_fn(is_request));
+    requested.assign(std::make_move_iterator(others.begin()), std::make_move_iterator(others.end()));
+    events_.erase(others.begin(), others.end());
   }
-  // Peers whose requests are on their way must be rejected.
-  for (Event& each : events) {
-    if (std::holds_alternative<Event::Requested>(each.what)) Handle(each);
-  }
+  for (Event& each : requested) Handle(each);
   const auto connections = connections_;
   for (const auto& [number, connection] : connections) connection->Cancel();
+  CloseIfUnused();
+}
+
+void HostLoop::CloseIfUnused() {
+  if (!closing_ || !connections_.empty()) return;
+  const std::lock_guard lock(mutex_);
+  closed_ = true;
 }
 
 }  // namespace penstock::library

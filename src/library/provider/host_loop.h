@@ -36,7 +36,7 @@ class HostLoop : public std::enable_shared_from_this<HostLoop> {
   const std::shared_ptr<HostProvider>& shared_host() const { return host_; }
   BufferPool& buffers() { return own_buffers_ ? *own_buffers_ : loop_.buffers(); }
 
-  // Any thread. Returns false after Close().
+  // Any thread. Returns false if no connection is left after Close().
   bool Put(Event event);
 
   // From now on the host can tell about the connection.
@@ -49,12 +49,15 @@ class HostLoop : public std::enable_shared_from_this<HostLoop> {
   // told of them, otherwise in the next turn.
   void NotifyOwner(HostConnection& connection);
 
-  // Ends all connections that are not open yet. Nothing is posted to the loop any more.
+  // The provider of the loop ends. Connections that are not open yet end. Others, which their owner has told to
+  // disconnect, go on until they have ended: until then the loop must live.
   void Close();
 
  private:
   void Deliver();
   void Handle(Event& event);
+  // Posts nothing to the loop any more if the provider has ended and no connection is left.
+  void CloseIfUnused();
 
   Loop& loop_;
   const std::shared_ptr<HostProvider> host_;
@@ -62,6 +65,7 @@ class HostLoop : public std::enable_shared_from_this<HostLoop> {
 
   std::unordered_map<uint64_t, std::shared_ptr<HostConnection>> connections_;
   std::unordered_map<uint64_t, PeerTaker*> takers_;
+  bool closing_ = false;
   bool delivering_ = false;
   std::vector<std::shared_ptr<HostConnection>> to_notify_;
 

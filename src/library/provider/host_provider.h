@@ -5,6 +5,7 @@
 
 #include <fmt/format.h>
 
+#include <chrono>
 #include <cstdint>
 #include <exception>
 #include <memory>
@@ -31,6 +32,8 @@ struct ProviderProperties {
   bool remote_invalidation = false;
   rdma::Limits limits;
   size_t max_private_data = 0;
+  // How long the host may take to close a connection in order.
+  Duration disconnect_limit = std::chrono::seconds(10);
 };
 
 // Whether the calling thread is in a function of a host's provider.

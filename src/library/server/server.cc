@@ -133,7 +133,7 @@ int penstock_server_address(penstock_server* server, penstock_service service, u
     const auto addresses = its.AddressesOf(service);
     if (!addresses) return Fail(ENOTCONN, "the server does not run");
     if (index >= addresses->size()) return Fail(ENOENT, "the server has fewer addresses");
-    const std::string text = ToText((*addresses)[index]);
+    const std::string text = penstock::ToText((*addresses)[index]);
     if (!buffer || size <= text.size()) return Fail(ERANGE, "the buffer has no room for the address");
     std::memcpy(buffer, text.c_str(), text.size() + 1);
     return static_cast<int>(text.size());
