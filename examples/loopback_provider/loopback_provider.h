@@ -1,5 +1,5 @@
-// A network within one process that carries RDMA connections, for penstock::Provider: an example of all methods. It uses
-// the public headers of libpenstock only.
+// A network within one process that carries RDMA connections, for penstock::Provider: an example of all methods. It
+// uses the public headers of libpenstock only.
 //
 // One thread of the network moves the octets of all connections, and tells the library what has happened. One lock
 // guards everything. Who holds it may tell the library, because the library then calls no method. Endpoints belong to

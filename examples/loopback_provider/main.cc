@@ -40,8 +40,7 @@ void Run(const char* state_directory, const char* directory) {
 
   {
     const penstock::Runtime runtime = penstock::Runtime::Make({.provider = provider.shared()}).value();
-    penstock::Mount mount =
-        penstock::Mount::Open(runtime, "nfs://127.0.0.1:20049/?proto=rdma&vers=4.2").Get().value();
+    penstock::Mount mount = penstock::Mount::Open(runtime, "nfs://127.0.0.1:20049/?proto=rdma&vers=4.2").Get().value();
     const std::string contents = Contents(3'000'001);
     mount.WriteFile("through-the-network", contents).Get().value();
     if (mount.ReadFile("through-the-network").Get().value() != contents) throw std::runtime_error("other contents");

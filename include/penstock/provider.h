@@ -271,7 +271,8 @@ typedef struct penstock_provider_ops {
    *
    * @param size       The octets, a power of two.
    * @param alignment  A power of two.
-   * @return The memory, which lasts until `release`; null if there is none.
+   * @return The memory, which lasts until `release`. Null if there is none: then the library ends the process, as
+   *     wherever memory runs out.
    */
   void* (*allocate)(void* self, size_t size, size_t alignment);
 
@@ -296,6 +297,8 @@ typedef struct penstock_provider_ops {
    NULL,                           \
    NULL,                           \
    NULL}
+
+/* ---- providers ---- */
 
 /** Values of penstock_provider_options::flags. */
 enum {

@@ -5,11 +5,14 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <cstddef>
+#include <cstring>
 #include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
+#include <vector>
 
 #include "base/address_text.h"
 #include "library/error_text.h"
@@ -91,7 +94,11 @@ std::string DetailOf(const char* text) {
 int TakeEnd(const penstock_rdma_end* end, EndFacts& facts) {
   penstock_rdma_end given = PENSTOCK_RDMA_END_INIT;
   if (const int wrong = TakeStructure(end, given); wrong != 0) return wrong;
-  if (given.reason < PENSTOCK_RDMA_CLOSED || given.reason > PENSTOCK_RDMA_TIMED_OUT) {
+  // A host can give any number, which must not be read as one of the enumeration.
+  unsigned reason = 0;
+  static_assert(sizeof reason == sizeof given.reason);
+  std::memcpy(&reason, &given.reason, sizeof reason);
+  if (reason < PENSTOCK_RDMA_CLOSED || reason > PENSTOCK_RDMA_TIMED_OUT) {
     return Fail(EINVAL, "reason: must be one of penstock_rdma_reason");
   }
   facts.reason = given.reason;

@@ -1,9 +1,6 @@
 #include "library/provider/host_loop.h"
 
-#include <algorithm>
 #include <cstddef>
-#include <functional>
-#include <iterator>
 #include <new>
 #include <utility>
 #include <variant>
@@ -106,9 +103,10 @@ void HostLoop::Close() {
   {
     const std::lock_guard lock(mutex_);
     const auto is_request = [](const Event& each) { return std::holds_alternative<Event::Requested>(each.what); };
-    const auto others = std::ranges::stable_partition(events_, std::not_fn(is_request));
-    requested.assign(std::make_move_iterator(others.begin()), std::make_move_iterator(others.end()));
-    events_.erase(others.begin(), others.end());
+    for (Event& each : events_) {
+      if (is_request(each)) requested.push_back(std::move(each));
+    }
+    std::erase_if(events_, is_request);
   }
   for (Event& each : requested) Handle(each);
   const auto connections = connections_;

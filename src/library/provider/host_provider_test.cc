@@ -403,7 +403,8 @@ TEST_F(HostProviderTest, WrongArgumentsAreErrors) {
   peer.size = 0;
   EXPECT_EQ(tell(), -EINVAL);
   penstock_rdma_end end = PENSTOCK_RDMA_END_INIT;
-  end.reason = static_cast<penstock_rdma_reason>(99);
+  const unsigned unknown = 99;
+  std::memcpy(&end.reason, &unknown, sizeof unknown);
   EXPECT_EQ(penstock_provider_ended(host_, connection, &end), -EINVAL);
   EXPECT_EQ(penstock_provider_completed(nullptr, connection, 4), -EINVAL);
   Settle();

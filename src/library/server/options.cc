@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <chrono>
 #include <thread>
 #include <utility>
@@ -60,6 +61,9 @@ SetupResult<void> SetRdma(const penstock_server_options& from, server::Options& 
   if (from.provider) {
     if (from.rdma_provider || from.rdma_device) {
       return Wrong("provider excludes rdma_provider and rdma_device");
+    }
+    if (!from.provider->mark.is_here()) {
+      return std::unexpected(SetupError{"the provider belongs to the parent of this process", EPERM});
     }
     to.rdma = ChoiceOf(*from.provider);
     return {};
