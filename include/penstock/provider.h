@@ -335,7 +335,7 @@ PENSTOCK_API int penstock_provider_new(const penstock_provider_ops* ops, void* s
  *
  * @param provider  Null: nothing happens.
  * @return Zero; -EBUSY, and the provider stays, if a runtime or a server has it that is not freed, or if buffers of
- *     `allocate` are in use.
+ *     `allocate` are in use; -EDEADLK in a function of a provider.
  */
 PENSTOCK_API int penstock_provider_free(penstock_provider* provider);
 

@@ -7,8 +7,8 @@
  * What penstock.h says about results, structures and processes holds here as well.
  *
  * **Threads.** Any thread may call these functions; calls for one server wait for each other. The functions of a file
- * system must not call functions of a server: those fail with -EDEADLK. All threads that a server starts end in
- * penstock_server_stop(). They have names that begin with "penstock-", and take no signals.
+ * system or of a provider must not call functions of a server: those fail with -EDEADLK. All threads that a server
+ * starts end in penstock_server_stop(). They have names that begin with "penstock-", and take no signals.
  *
  * **The process.** A server changes nothing that belongs to the whole process: no signal actions, no umask, no locale,
  * no limits, no working directory. There may be several in one process. The soft limit of open files (RLIMIT_NOFILE)
