@@ -54,6 +54,8 @@ typedef struct penstock_file penstock_file;
 typedef struct penstock_listing penstock_listing;
 /** Cancels operations. */
 typedef struct penstock_cancellation penstock_cancellation;
+/** A network of the host that carries RDMA connections: see provider.h. */
+typedef struct penstock_provider penstock_provider;
 
 /* ---- versions and errors ---- */
 
@@ -154,10 +156,15 @@ typedef struct penstock_runtime_options {
    */
   const char* rdma;
   const char* rdma_device; /**< The only RDMA adapter to use, such as "mlx5_0". Null: any. */
+  /**
+   * Makes all connections over RDMA, in the place of `rdma` and `rdma_device`, which must be null. The provider lives
+   * longer than the runtime. Null: the host has none.
+   */
+  penstock_provider* provider;
 } penstock_runtime_options;
 /** One loop on a thread of its own, no log, RDMA by an adapter if there is one. */
 #define PENSTOCK_RUNTIME_OPTIONS_INIT \
-  {sizeof(penstock_runtime_options), 1, 0, NULL, NULL, PENSTOCK_LOG_WARNING, NULL, NULL}
+  {sizeof(penstock_runtime_options), 1, 0, NULL, NULL, PENSTOCK_LOG_WARNING, NULL, NULL, NULL}
 
 /**
  * Makes a runtime, and starts its threads, which block all signals.

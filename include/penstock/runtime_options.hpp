@@ -7,6 +7,7 @@
 
 #include <chrono>
 #include <functional>
+#include <memory>
 #include <string>
 #include <string_view>
 
@@ -49,6 +50,11 @@ struct RuntimeOptions {
   std::string rdma{};
   /** The only RDMA adapter to use, such as "mlx5_0". Empty: any. */
   std::string rdma_device{};
+  /**
+   * Makes all connections over RDMA, in the place of `rdma` and `rdma_device`, which must be empty: Provider::shared()
+   * of provider.hpp. The runtime keeps it alive. Null: the program has none.
+   */
+  std::shared_ptr<penstock_provider> provider{};
 };
 
 /** A duration that stands for no time limit, where a function takes a time limit. So does any longer duration. */

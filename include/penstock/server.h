@@ -7,8 +7,8 @@
  * What penstock.h says about results, structures and processes holds here as well.
  *
  * **Threads.** Any thread may call these functions; calls for one server wait for each other. The functions of a file
- * system must not call functions of a server: those fail with -EDEADLK. All threads that a server starts end in
- * penstock_server_stop(). They have names that begin with "penstock-", and take no signals.
+ * system or of a provider must not call functions of a server: those fail with -EDEADLK. All threads that a server
+ * starts end in penstock_server_stop(). They have names that begin with "penstock-", and take no signals.
  *
  * **The process.** A server changes nothing that belongs to the whole process: no signal actions, no umask, no locale,
  * no limits, no working directory. There may be several in one process. The soft limit of open files (RLIMIT_NOFILE)
@@ -94,6 +94,11 @@ typedef struct penstock_server_options {
   penstock_log* log;            /**< Receives the messages of the server. Null: they are dropped. */
   void* log_context;            /**< For `log`. */
   penstock_log_level log_level; /**< The least important messages that `log` gets. */
+  /**
+   * Accepts all connections over RDMA, in the place of `rdma_provider` and `rdma_device`, which must be null. It
+   * listens at the addresses of `rdma`. It lives longer than the server. Null: the host has none. See provider.h.
+   */
+  penstock_provider* provider;
 } penstock_server_options;
 /** The default settings; a state directory is missing. */
 #define PENSTOCK_SERVER_OPTIONS_INIT \
@@ -122,7 +127,8 @@ typedef struct penstock_server_options {
    0,                                \
    NULL,                             \
    NULL,                             \
-   PENSTOCK_LOG_WARNING}
+   PENSTOCK_LOG_WARNING,             \
+   NULL}
 
 /**
  * Makes a server, which does nothing yet. The options are copied.

@@ -20,18 +20,16 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
-#include <exception>
 #include <functional>
 #include <memory>
-#include <new>
 #include <optional>
 #include <span>
 #include <string>
 #include <string_view>
-#include <system_error>
 #include <type_traits>
 #include <utility>
 
+#include "penstock/detail/host_function.hpp"
 #include "penstock/result.hpp"
 #include "penstock/server.h"
 
@@ -422,22 +420,10 @@ class Functions {
   static Caller From(C caller) {
     return {caller->uid, caller->gid, std::span(caller->groups, caller->group_count), caller->address};
   }
-  static int64_t Negative(const Error& error) { return -static_cast<int64_t>(error.number > 0 ? error.number : EIO); }
-
-  /** Returns what `function` returns. No exception leaves it. */
+  static int64_t Negative(const Error& error) { return detail::NegativeErrno(error); }
   template <class Function>
   static int64_t Run(Function function) noexcept {
-    try {
-      return function();
-    } catch (const std::bad_alloc&) {
-      return -ENOMEM;
-    } catch (const std::system_error& error) {
-      const std::error_code& code = error.code();
-      const bool is_errno = code.category() == std::generic_category() || code.category() == std::system_category();
-      return is_errno && code.value() > 0 ? -code.value() : -EIO;
-    } catch (...) {
-      return -EIO;
-    }
+    return detail::RunHostFunction(std::move(function));
   }
   template <class Function>
   static int Do(Function function) noexcept {

@@ -49,7 +49,7 @@ ClientRuntime::ClientRuntime(const std::string& trace, const RdmaOptions& rdma, 
 ClientRuntime::~ClientRuntime() { workers_.Join(); }
 
 Task<client::Result<void>> ClientRuntime::WithMount(const client::Url& url, Use use) {
-  if (url.protocol == client::Protocol::kStepUp && (choice_.kind == rdma::Kind::kVerbs || !choice_.device.empty())) {
+  if (url.protocol == client::Protocol::kStepUp && !choice_.allows_iwarp()) {
     // Run() needs commands that suspend.
     co_await Sleep(loop_, Duration::zero());
     constexpr auto kWhy = "proto=stepup uses software iWARP, which --rdma verbs and --rdma-device exclude";
@@ -57,13 +57,11 @@ Task<client::Result<void>> ClientRuntime::WithMount(const client::Url& url, Use 
   }
   rdma::iwarp::Options options;
   options.crc = url.crc;
-  const auto make = [this, options](const rdma::Chosen& chosen) -> SetupResult<std::unique_ptr<rdma::Provider>> {
-    PENSTOCK_TRY(std::unique_ptr<rdma::Provider> provider,
-                 rdma::MakeProvider(chosen, choice_, loop_, options, registry_));
-    if (*trace_) provider = std::make_unique<rdma::trace::Provider>(std::move(provider), **trace_, loop_);
-    return provider;
+  const auto trace = [this](std::unique_ptr<rdma::Provider> provider) -> std::unique_ptr<rdma::Provider> {
+    if (!*trace_) return provider;
+    return std::make_unique<rdma::trace::Provider>(std::move(provider), **trace_, loop_);
   };
-  providers_.push_back(std::make_unique<rdma::ChoosingProvider>(choice_, loop_, make));
+  providers_.push_back(std::make_unique<rdma::ChoosingProvider>(choice_, loop_, options, registry_, trace));
   client::MountOptions mount_options;
   mount_options.provider = providers_.back().get();
   mount_options.initiators = client::KerberosInitiators(kerberos_);

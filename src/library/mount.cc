@@ -32,8 +32,7 @@ int TakeUrl(const penstock_runtime& runtime, const char* text, const penstock_mo
   auto parsed = client::Url::Parse(text);
   if (!parsed) return Fail(EINVAL, parsed.error().message);
   url = *std::move(parsed);
-  const rdma::Choice& rdma = runtime.rdma();
-  if (url.protocol == client::Protocol::kStepUp && (rdma.kind == rdma::Kind::kVerbs || !rdma.device.empty())) {
+  if (url.protocol == client::Protocol::kStepUp && !runtime.rdma().allows_iwarp()) {
     return Fail(EINVAL, "proto=stepup uses software iWARP, which the options of the runtime exclude");
   }
   rpc::tls::Files files;

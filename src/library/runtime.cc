@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "library/error_text.h"
+#include "library/provider_object.h"
 #include "library/structures.h"
 #include "rdma/verbs/device.h"
 
@@ -26,6 +27,21 @@ std::shared_ptr<log::Logger> LoggerOf(const penstock_runtime_options& options) {
     };
   }
   return std::make_shared<log::Logger>(std::move(sink), static_cast<log::Level>(options.log_level));
+}
+
+// Returns zero or a negative errno.
+int TakeRdma(const penstock_runtime_options& options, rdma::Choice& choice) {
+  if (options.provider) {
+    if (options.rdma || options.rdma_device) return Fail(EINVAL, "provider: excludes rdma and rdma_device");
+    if (!options.provider->mark.is_here()) return Fail(EPERM, "the provider belongs to the parent of this process");
+    choice = ChoiceOf(*options.provider);
+    return 0;
+  }
+  const std::optional<rdma::Kind> kind = rdma::ParseKind(options.rdma ? options.rdma : "auto");
+  if (!kind) return Fail(EINVAL, "rdma: must be auto, verbs or iwarp");
+  choice = {.kind = *kind, .device = options.rdma_device ? options.rdma_device : ""};
+  if (*kind == rdma::Kind::kIwarp && !choice.device.empty()) return Fail(EINVAL, "rdma_device: iwarp uses no device");
+  return 0;
 }
 
 }  // namespace
@@ -62,10 +78,7 @@ Place& penstock_runtime::TakePlace() {
 std::unique_ptr<rdma::Provider> penstock_runtime::MakeProvider(Loop& loop, bool crc) const {
   rdma::iwarp::Options iwarp;
   iwarp.crc = crc;
-  const auto make = [this, &loop, iwarp](const rdma::Chosen& chosen) {
-    return rdma::MakeProvider(chosen, options_.rdma, loop, iwarp, registry_);
-  };
-  return std::make_unique<rdma::ChoosingProvider>(options_.rdma, loop, make);
+  return std::make_unique<rdma::ChoosingProvider>(options_.rdma, loop, iwarp, registry_);
 }
 
 int library::CheckProcess(const penstock_runtime& runtime) {
@@ -89,14 +102,9 @@ int penstock_runtime_new(const penstock_runtime_options* options, penstock_runti
     if (taken.blocking_threads < 4 || taken.blocking_threads > 1024) {
       return Fail(EINVAL, "blocking_threads: from 4 to 1024");
     }
-    const std::optional<rdma::Kind> kind = rdma::ParseKind(given.rdma ? given.rdma : "auto");
-    if (!kind) return Fail(EINVAL, "rdma: must be auto, verbs or iwarp");
-    taken.rdma = {.kind = *kind, .device = given.rdma_device ? given.rdma_device : ""};
+    if (const int wrong = TakeRdma(given, taken.rdma); wrong != 0) return wrong;
     if (given.log_level < PENSTOCK_LOG_DEBUG || given.log_level > PENSTOCK_LOG_ERROR) {
       return Fail(EINVAL, "log_level: must be one of penstock_log_level");
-    }
-    if (*kind == rdma::Kind::kIwarp && !taken.rdma.device.empty()) {
-      return Fail(EINVAL, "rdma_device: iwarp uses no device");
     }
     taken.logger = LoggerOf(given);
     const log::ThreadLoggerScope scope(taken.logger);

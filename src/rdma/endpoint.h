@@ -2,8 +2,9 @@
 // above it (RPC-over-RDMA) is independent of the kind of network.
 //
 // Three providers implement the interface: sim (two endpoints in one process, deterministic, with faults), iwarp
-// (software iWARP over an ordinary TCP socket) and verbs (RDMA adapters). One conformance suite, endpoint_suite.h,
-// tests the rules of this header with each of them.
+// (software iWARP over an ordinary TCP socket) and verbs (RDMA adapters). A fourth one calls functions of the process
+// that embeds the library (library/provider). One conformance suite, endpoint_suite.h, tests the rules of this header
+// with each of them.
 //
 // A request is posted and completes later. Each posted request has exactly one completion. A request that the
 // connection loses, or that is posted after the loss, completes with kFlushed. Completions go to a queue. The provider

@@ -148,6 +148,7 @@ TEST_P(EndpointSuite, SendsAndWritesJoinTheirGather) {
 TEST_P(EndpointSuite, SendKeepsTheBufferOfItsSliceAlive) {
   Connect();
   Context receive = server_->PostReceive(4096);
+  server_->PostReceive(512);
   auto pattern = Pattern(4096, 5);
   BufferRef buffer = client_->endpoint().buffers().Allocate(4096);
   CopyBytes(buffer->bytes(), pattern);
@@ -155,7 +156,6 @@ TEST_P(EndpointSuite, SendKeepsTheBufferOfItsSliceAlive) {
   buffer.Reset();
   // The next buffer of that size must be other memory as long as the Send may need the first.
   Context send = client_->PostSend("after");
-  server_->PostReceive(512);
   RunUntil([&] { return client_->Done(send) && server_->received() == 2; });
   EXPECT_TRUE(Equal(server_->Find(receive)->buffer->bytes().first(4096), pattern));
 }

@@ -79,8 +79,9 @@ def describe(headers, scratch, compiler="cc"):
     # Each number is in a type of its own: among equal numbers of one enumeration, abidiff does not notice a change.
     constants = "".join(f"  enum of_{name} {{ value_of_{name} = {name} }} {name.lower()};\n" for name in constants_of(headers))
     bodies = "".join(f"{declaration} {{ __builtin_trap(); }}\n" for declaration in functions_of(headers).values())
+    includes = "".join(f"#include <penstock/{os.path.basename(path)}>\n" for path in sorted(glob.glob(f"{headers}/*.h")))
     with open(source, "w") as file:
-        file.write("#include <penstock/server.h>\n" + bodies + f"struct penstock_constants {{\n{constants}}};\n"
+        file.write(includes + bodies + f"struct penstock_constants {{\n{constants}}};\n"
                    "struct penstock_constants penstock_constants(void) { __builtin_trap(); }\n")
     subprocess.run([compiler, "-std=gnu11", "-g", "-shared", "-fPIC", "-I", os.path.dirname(headers), f"-Wl,--version-script="
                     f"{ROOT}/src/library/libpenstock.map", "-Wl,-soname,libpenstock.so.1", "-o", library, source], check=True)

@@ -198,7 +198,8 @@ def pages_of(everything):
         name, parts = parts_of(everything, facts)
         pages[f"{name}.1"] = parts
     pages["penstock-url.5"] = {"parameters": parameters(everything)}
-    pages["libpenstock.3"] = {"client": functions("penstock.h"), "server": functions("server.h")}
+    pages["libpenstock.3"] = {"client": functions("penstock.h"), "server": functions("server.h"),
+                              "provider": functions("provider.h")}
     return pages
 
 

@@ -20,6 +20,7 @@ for program in copy_tree many_reads; do
 done
 g++ -std=c++20 -Wall -Wextra -Werror -o async_read $examples/library/async_read.cpp $flags
 g++ -std=c++20 -Wall -Wextra -Werror -o memory_server $examples/memory_server/main.cc $flags
+g++ -std=c++20 -Wall -Wextra -Werror -o loopback_provider $examples/loopback_provider/main.cc $flags
 g++ -std=c++20 -Wall -Wextra -Werror -o archive_server $examples/archive/*.cc $flags $(pkg-config --cflags --libs libarchive)
 awk '/^```/ { ++fence; next } fence == 1' /usr/share/doc/libpenstock-dev/docs/library.md >first.c
 cc -Wall -Wextra -Werror -o first first.c $flags
@@ -37,7 +38,7 @@ endforeach()
 END
 cmake -S project -B project/build
 cmake --build project/build
-for program in copy_tree many_reads async_read memory_server archive_server first project/build/copy_tree project/build/async_read; do
+for program in copy_tree many_reads async_read memory_server archive_server loopback_provider first project/build/copy_tree project/build/async_read; do
   ldd $program | grep -q 'libpenstock[.]so[.]1 => /'
 done
 
@@ -92,6 +93,9 @@ test "$(wc -l </tmp/from_memory/table.csv)" = 4
 ./async_read "nfs://$(address TCP)/" large | grep -x 'large: 3000001 octets'
 kill $server
 wait $server
+
+mkdir /tmp/looped
+./loopback_provider /tmp/loopback_state /tmp/looped | grep '^3000001 octets are the same'
 
 cd /
 rm -r /tmp/built

@@ -70,6 +70,7 @@ class RuntimeCore {
     settings.log_level = static_cast<penstock_log_level>(core->options_.log_level);
     settings.rdma = TextOrNull(core->options_.rdma);
     settings.rdma_device = TextOrNull(core->options_.rdma_device);
+    settings.provider = core->options_.provider.get();
     const int made = penstock_runtime_new(&settings, &core->handle_);
     if (made < 0) {
       Error error = LastError(made);

@@ -3,12 +3,13 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <asio/ip/address.hpp>
-#include <charconv>
+#include <cerrno>
 #include <chrono>
 #include <thread>
 #include <utility>
 
+#include "base/address_text.h"
+#include "library/provider_object.h"
 #include "nfs/exports_file.h"
 #include "rdma/choice/choice.h"
 
@@ -24,23 +25,8 @@ std::unexpected<SetupError> Wrong(std::string message) { return std::unexpected(
 std::string TextOf(const char* given, std::string_view usual = {}) { return given ? given : std::string(usual); }
 
 SetupResult<SocketAddress> ParseAddress(std::string_view text) {
-  const auto wrong = [&] {
-    return Wrong(fmt::format("\"{}\" is not an address with a port, such as 127.0.0.1:2049 or [::1]:2049", text));
-  };
-  const size_t colon = text.rfind(':');
-  if (colon == std::string_view::npos) return wrong();
-  std::string host(text.substr(0, colon));
-  const std::string_view port = text.substr(colon + 1);
-  const bool in_brackets = host.size() > 2 && host.front() == '[' && host.back() == ']';
-  if (in_brackets) host = host.substr(1, host.size() - 2);
-  asio::error_code not_an_address;
-  const IpAddress address = asio::ip::make_address(host, not_an_address);
-  uint16_t number = 0;
-  const auto [end, error] = std::from_chars(port.data(), port.data() + port.size(), number);
-  if (not_an_address || address.is_v6() != in_brackets || error != std::errc() || end != port.data() + port.size()) {
-    return wrong();
-  }
-  return SocketAddress(address, number);
+  if (const auto address = ParseSocketAddress(text)) return *address;
+  return Wrong(fmt::format("\"{}\" is not an address with a port, such as 127.0.0.1:2049 or [::1]:2049", text));
 }
 
 // Rejects what a table of exports may have, but takes for everybody.
@@ -72,6 +58,16 @@ SetupResult<void> SetListen(const penstock_server_options& from, server::Options
 }
 
 SetupResult<void> SetRdma(const penstock_server_options& from, server::Options& to) {
+  if (from.provider) {
+    if (from.rdma_provider || from.rdma_device) {
+      return Wrong("provider excludes rdma_provider and rdma_device");
+    }
+    if (!from.provider->mark.is_here()) {
+      return std::unexpected(SetupError{"the provider belongs to the parent of this process", EPERM});
+    }
+    to.rdma = ChoiceOf(*from.provider);
+    return {};
+  }
   const std::string kind = TextOf(from.rdma_provider, "auto");
   const auto parsed = rdma::ParseKind(kind);
   if (!parsed) return Wrong(fmt::format("rdma_provider \"{}\" is not auto, verbs or iwarp", kind));
@@ -121,12 +117,6 @@ SetupResult<std::vector<SocketAddress>> ParseAddresses(std::string_view text) {
     if (text.empty()) return Wrong("a list of addresses ends with a comma");
   }
   return addresses;
-}
-
-std::string ToText(const SocketAddress& address) {
-  const std::string host = address.address().to_string();
-  return address.address().is_v6() ? fmt::format("[{}]:{}", host, address.port())
-                                   : fmt::format("{}:{}", host, address.port());
 }
 
 SetupResult<ServerSettings> SettingsOf(const penstock_server_options& options) {

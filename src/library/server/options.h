@@ -27,8 +27,6 @@ SetupResult<ServerSettings> SettingsOf(const penstock_server_options& options);
 
 // Parses "127.0.0.1:2049,[::1]:2049". An empty text has no addresses.
 SetupResult<std::vector<SocketAddress>> ParseAddresses(std::string_view text);
-// The same text for one address.
-std::string ToText(const SocketAddress& address);
 
 // Parses the clients of an export, as exports(5) has them behind the path. Logs what has no effect.
 SetupResult<nfs::ExportSpec> ParseClients(std::string_view path, std::string_view clients);

@@ -14,7 +14,9 @@
 #include <system_error>
 #include <utility>
 
+#include "base/address_text.h"
 #include "library/error_text.h"
+#include "library/provider/host_provider.h"
 #include "library/server/embedded.h"
 #include "library/server/embedded_server.h"
 #include "library/server/objects.h"
@@ -34,6 +36,7 @@ int WithServer(penstock_server* server, Function function) noexcept {
     if (!server) return Fail(EINVAL, "there is no server");
     if (!server->server.is_of_this_process()) return Fail(EPERM, "the server belongs to the parent process");
     if (IsInEmbeddedFunction()) return Fail(EDEADLK, "a function of a file system may not steer a server");
+    if (IsInProviderFunction()) return Fail(EDEADLK, "a function of a provider may not steer a server");
     return function(server->server);
   });
 }
@@ -130,7 +133,7 @@ int penstock_server_address(penstock_server* server, penstock_service service, u
     const auto addresses = its.AddressesOf(service);
     if (!addresses) return Fail(ENOTCONN, "the server does not run");
     if (index >= addresses->size()) return Fail(ENOENT, "the server has fewer addresses");
-    const std::string text = ToText((*addresses)[index]);
+    const std::string text = penstock::ToText((*addresses)[index]);
     if (!buffer || size <= text.size()) return Fail(ERANGE, "the buffer has no room for the address");
     std::memcpy(buffer, text.c_str(), text.size() + 1);
     return static_cast<int>(text.size());

@@ -53,6 +53,7 @@ SetupResult<Chosen> ChooseVerbs(const Choice& choice, const IpAddress& address, 
 
 SetupResult<Chosen> Choose(const Choice& choice, const IpAddress& address, Find find) {
   if (choice.kind == Kind::kIwarp) return Software();
+  if (choice.kind == Kind::kHost) return Chosen{Kind::kHost, "a provider of the host process"};
   auto chosen = ChooseVerbs(choice, address, find);
   // Without a required device, Kind::kAuto always gives a provider. The description says why it is software iWARP.
   if (!chosen && choice.kind == Kind::kAuto && choice.device.empty()) return Software(chosen.error().message);
@@ -80,10 +81,22 @@ SetupResult<std::unique_ptr<Provider>> MakeProvider(const Chosen& chosen, const 
                                                     const iwarp::Options& iwarp,
                                                     std::shared_ptr<verbs::Registry> registry) {
   if (chosen.kind == Kind::kIwarp) return std::make_unique<iwarp::Provider>(loop, iwarp);
+  if (chosen.kind == Kind::kHost) return choice.make_host(loop);
   verbs::Options options;
   options.device = choice.device;
   return verbs::Provider::Make(loop, std::move(registry), std::move(options));
 }
+
+ChoosingProvider::ChoosingProvider(Choice choice, Loop& loop, const iwarp::Options& iwarp,
+                                   std::shared_ptr<verbs::Registry> registry, Wrap wrap)
+    : ChoosingProvider(choice, loop,
+                       [choice, &loop, iwarp, registry = std::move(registry),
+                        wrap = std::move(wrap)](const Chosen& chosen) -> SetupResult<std::unique_ptr<Provider>> {
+                         PENSTOCK_TRY(std::unique_ptr<Provider> provider,
+                                      rdma::MakeProvider(chosen, choice, loop, iwarp, registry));
+                         if (wrap) provider = wrap(std::move(provider));
+                         return provider;
+                       }) {}
 
 SetupResult<Provider*> ChoosingProvider::Toward(const IpAddress& peer) {
   PENSTOCK_TRY(const Chosen chosen, ChooseToward(choice_, peer));

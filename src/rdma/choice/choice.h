@@ -18,13 +18,19 @@
 
 namespace penstock::rdma {
 
-enum class Kind : uint8_t { kAuto, kVerbs, kIwarp };
+// kHost: a provider of the host process.
+enum class Kind : uint8_t { kAuto, kVerbs, kIwarp, kHost };
 
 std::optional<Kind> ParseKind(std::string_view text);  // "auto", "verbs", "iwarp"
 
 struct Choice {
   Kind kind = Kind::kAuto;
   std::string device;  // use only this RDMA device; if empty, any device
+  // kHost: makes the provider for a loop.
+  std::function<std::unique_ptr<Provider>(Loop&)> make_host{};
+
+  // Whether connections may use software iWARP.
+  bool allows_iwarp() const { return (kind == Kind::kAuto || kind == Kind::kIwarp) && device.empty(); }
 };
 
 // The choice for an address.
@@ -51,6 +57,10 @@ class ChoosingProvider : public Provider {
   using Make = std::function<SetupResult<std::unique_ptr<Provider>>(const Chosen&)>;
   ChoosingProvider(Choice choice, Loop& loop, Make make)
       : choice_(std::move(choice)), loop_(loop), make_(std::move(make)) {}
+  // Makes providers by MakeProvider(), and passes each through `wrap`, if that is not empty.
+  using Wrap = std::function<std::unique_ptr<Provider>(std::unique_ptr<Provider>)>;
+  ChoosingProvider(Choice choice, Loop& loop, const iwarp::Options& iwarp, std::shared_ptr<verbs::Registry> registry,
+                   Wrap wrap = {});
 
   std::string_view name() const override { return "choice"; }
   BufferPool& buffers() override { return loop_.buffers(); }
