@@ -91,8 +91,7 @@ Task<Outcome> End(std::unique_ptr<penstock_mount> mount, Duration limit) {
 Task<Outcome> Open(Operation& operation, std::unique_ptr<penstock_mount> mount, const client::Url& url,
                    client::MountOptions options, penstock_mount** out) {
   Loop& loop = mount->place.loop();
-  mount->provider = mount->runtime.MakeProvider(loop, url.crc);
-  options.provider = mount->provider.get();
+  options.provider = &mount->runtime.ProviderFor(mount->place, url.crc);
   Cancellation cancellation;
   options.cancellation = &cancellation;
   operation.OnAbandon([&] { cancellation.Cancel(); });

@@ -11,7 +11,6 @@
 #include "library/operation.h"
 #include "library/runtime.h"
 #include "penstock/penstock.h"
-#include "rdma/provider.h"
 
 struct penstock_mount {
   // The place counts the mount already (penstock_runtime::TakePlace()).
@@ -39,8 +38,7 @@ struct penstock_mount {
 
   // The following members belong to the loop.
 
-  std::unique_ptr<penstock::rdma::Provider> provider;
-  std::unique_ptr<penstock::client::Mount> mount;  // ends before its provider
+  std::unique_ptr<penstock::client::Mount> mount;
 
  private:
   bool is_given_ = false;

@@ -25,6 +25,18 @@ Place::Place(const void* runtime, bool is_driven, std::shared_ptr<log::Logger> l
   thread_ = StartThread("penstock-loop", run, logger_);
 }
 
+Place::~Place() {
+  Finish();
+  const log::ThreadLoggerScope scope(logger_);
+  providers_ = {};
+}
+
+rdma::Provider& Place::ProviderFor(bool crc, const std::function<std::unique_ptr<rdma::Provider>()>& make) {
+  std::unique_ptr<rdma::Provider>& provider = providers_[crc ? 1 : 0];
+  if (!provider) provider = make();
+  return *provider;
+}
+
 void Place::Finish() {
   if (std::exchange(has_finished_, true)) return;
   loop_.Post([this] { Spawn(FinishAfterWorks()); });

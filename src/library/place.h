@@ -1,8 +1,10 @@
 // A loop of a runtime, on a thread of its own or driven by the host.
 #pragma once
 
+#include <array>
 #include <atomic>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <thread>
@@ -11,6 +13,7 @@
 #include "base/log.h"
 #include "base/loop.h"
 #include "library/activity.h"
+#include "rdma/provider.h"
 
 namespace penstock::library {
 
@@ -19,7 +22,7 @@ class Place {
   // Throws std::system_error if the system has no threads or descriptors left. `runtime` tells the places of one
   // runtime from others. `logger` gets the messages.
   Place(const void* runtime, bool is_driven, std::shared_ptr<log::Logger> logger);
-  ~Place() { Finish(); }
+  ~Place();
 
   // Blocks until the works of `activity` have ended, and nothing is left to do on the loop. Then only a thread that is
   // still in Post() uses the loop.
@@ -36,6 +39,10 @@ class Place {
   bool RunsHere() const;
   // Whether this thread may begin operations now, without Post().
   bool IsHere() const { return driven_ || loop_.IsCurrent(); }
+
+  // Returns what connects mounts over RDMA, with or without the CRC of iWARP. `make` makes it for the first mount. It
+  // ends after the loop, since connections that close use it longer than their mounts. On the loop.
+  rdma::Provider& ProviderFor(bool crc, const std::function<std::unique_ptr<rdma::Provider>()>& make);
 
   // A function of the C API is starting an operation here, and must not call penstock_done functions.
   bool is_starting = false;
@@ -59,6 +66,7 @@ class Place {
   Loop loop_;
   std::optional<DrivenLoop> driven_;
   std::thread thread_;
+  std::array<std::unique_ptr<rdma::Provider>, 2> providers_;  // without and with CRC
   bool has_finished_ = false;
 };
 

@@ -75,10 +75,12 @@ Place& penstock_runtime::TakePlace() {
   return place;
 }
 
-std::unique_ptr<rdma::Provider> penstock_runtime::MakeProvider(Loop& loop, bool crc) const {
-  rdma::iwarp::Options iwarp;
-  iwarp.crc = crc;
-  return std::make_unique<rdma::ChoosingProvider>(options_.rdma, loop, iwarp, registry_);
+rdma::Provider& penstock_runtime::ProviderFor(Place& place, bool crc) const {
+  return place.ProviderFor(crc, [&] {
+    rdma::iwarp::Options iwarp;
+    iwarp.crc = crc;
+    return std::make_unique<rdma::ChoosingProvider>(options_.rdma, place.loop(), iwarp, registry_);
+  });
 }
 
 int library::CheckProcess(const penstock_runtime& runtime) {

@@ -38,8 +38,8 @@ struct penstock_runtime {
   penstock::library::Place& TakePlace();
 
   penstock::Workers& workers() { return workers_; }
-  // Makes what connects a mount over RDMA.
-  std::unique_ptr<penstock::rdma::Provider> MakeProvider(penstock::Loop& loop, bool crc) const;
+  // Returns what connects mounts of the place over RDMA. On its loop.
+  penstock::rdma::Provider& ProviderFor(penstock::library::Place& place, bool crc) const;
   const penstock::rdma::Choice& rdma() const { return options_.rdma; }
 
  private:
