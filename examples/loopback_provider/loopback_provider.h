@@ -348,13 +348,13 @@ class LoopbackProvider : public penstock::BasicProvider {
   std::condition_variable wake_;
   std::map<std::string, uint64_t> listeners_;  // their numbers, by their addresses
   std::set<Endpoint*> endpoints_;
-  std::deque<Asking> asking_;
   std::deque<Endpoint*> busy_;  // one entry for each request
   std::mt19937_64 random_{std::random_device()()};
   uint16_t next_port_ = 49151;
   uint64_t moved_ = 0;
   bool stopping_ = false;
-  std::thread worker_;  // last: it uses the others
+  std::deque<Asking> asking_;  // behind what the destructors of endpoints use
+  std::thread worker_;         // last: it uses the others
 };
 
 }  // namespace loopback

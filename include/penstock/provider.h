@@ -180,6 +180,8 @@ typedef struct penstock_provider_ops {
   /**
    * Accepts a peer that penstock_provider_requested() has told. The host answers with penstock_provider_connected() or
    * penstock_provider_ended().
+   *
+   * @return Zero, or a negative errno. In contrast to `connect`, the library calls `close` after a failure, too.
    */
   int (*accept)(void* endpoint, const penstock_rdma_terms* terms);
 

@@ -434,7 +434,7 @@ void HostConnection::PassReads() {
 std::unique_ptr<rdma::MemoryRegion> HostConnection::Register(Bytes memory, rdma::Access access) {
   auto region = std::make_shared<HostRegion>();
   region->length = memory.size();
-  if (state_ == State::kOpen) {
+  if (takes_requests()) {
     uint32_t stag = 0;
     const auto rights = access == rdma::Access::kRemoteRead ? PENSTOCK_RDMA_READ : PENSTOCK_RDMA_WRITE;
     const int error = host().Call("expose", host().ops().expose, endpoint_, memory.data(), memory.size(), rights, &stag,

@@ -59,7 +59,7 @@ class HostConnection : public std::enable_shared_from_this<HostConnection> {
   // The functions of Endpoint.
   const rdma::ConnectionInfo& info() const { return info_; }
   const rdma::Limits& limits() const { return host().properties().limits; }
-  BufferPool& buffers() { return loop_->buffers(); }
+  BufferPool& buffers() { return own_buffers_ ? *own_buffers_ : loop_->loop().buffers(); }
   void Start(std::function<void()> on_completions);
   void PostReceive(rdma::Context context, BufferRef buffer);
   void PostSend(rdma::SendRequest request);
@@ -143,6 +143,7 @@ class HostConnection : public std::enable_shared_from_this<HostConnection> {
   void Ready(rdma::Completion completion);
 
   const std::shared_ptr<HostLoop> loop_;
+  const std::shared_ptr<BufferPool> own_buffers_ = loop_->own_buffers();  // null: the host has none
   const uint64_t number_;
   State state_ = State::kNew;
   void* endpoint_ = nullptr;  // the host's name; null if it has none, or has it no more

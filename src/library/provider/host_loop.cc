@@ -32,7 +32,7 @@ class HostMemory : public BufferSource {
 }  // namespace
 
 HostLoop::HostLoop(Loop& loop, std::shared_ptr<HostProvider> host) : loop_(loop), host_(std::move(host)) {
-  if (host_->ops().allocate) own_buffers_ = std::make_unique<BufferPool>(std::make_shared<HostMemory>(host_));
+  if (host_->ops().allocate) own_buffers_ = std::make_shared<BufferPool>(std::make_shared<HostMemory>(host_));
 }
 
 HostLoop::~HostLoop() = default;
@@ -40,9 +40,10 @@ HostLoop::~HostLoop() = default;
 bool HostLoop::Put(Event event) {
   const std::lock_guard lock(mutex_);
   if (closed_) return false;
+  // If memory runs out here, nothing is told, and later events are delivered nevertheless. Deliver() needs the lock.
+  if (!posted_) loop_.Post([self = shared_from_this()] { self->Deliver(); });
+  posted_ = true;
   events_.push_back(std::move(event));
-  if (std::exchange(posted_, true)) return true;
-  loop_.Post([self = shared_from_this()] { self->Deliver(); });
   return true;
 }
 
@@ -111,6 +112,7 @@ void HostLoop::Close() {
   for (Event& each : requested) Handle(each);
   const auto connections = connections_;
   for (const auto& [number, connection] : connections) connection->Cancel();
+  own_buffers_.reset();
   CloseIfUnused();
 }
 

@@ -35,6 +35,8 @@ class HostLoop : public std::enable_shared_from_this<HostLoop> {
   HostProvider& host() { return *host_; }
   const std::shared_ptr<HostProvider>& shared_host() const { return host_; }
   BufferPool& buffers() { return own_buffers_ ? *own_buffers_ : loop_.buffers(); }
+  // The pool of memory of the host, for the connections. Null: it has none.
+  const std::shared_ptr<BufferPool>& own_buffers() const { return own_buffers_; }
 
   // Any thread. Returns false if no connection is left after Close().
   bool Put(Event event);
@@ -61,7 +63,9 @@ class HostLoop : public std::enable_shared_from_this<HostLoop> {
 
   Loop& loop_;
   const std::shared_ptr<HostProvider> host_;
-  std::unique_ptr<BufferPool> own_buffers_;  // of memory of the host; null: it has none
+  // Null after Close(): the last reference to this object may be that of a thread of the host, on which no function of
+  // the host may be called. The pool's end calls `release`.
+  std::shared_ptr<BufferPool> own_buffers_;
 
   std::unordered_map<uint64_t, std::shared_ptr<HostConnection>> connections_;
   std::unordered_map<uint64_t, PeerTaker*> takers_;

@@ -7,6 +7,7 @@
 #include <array>
 #include <asio/executor_work_guard.hpp>
 #include <asio/io_context.hpp>
+#include <atomic>
 #include <cerrno>
 #include <chrono>
 #include <cstdint>
@@ -534,6 +535,9 @@ TEST_F(HostProviderTest, RequestsDoNotReachTheHostAfterDisconnect) {
   EXPECT_TRUE(script_.last().disconnected);
   PostSend(10);
   endpoint_->PostReceive(3, endpoint_->buffers().Allocate(512));
+  std::array<std::byte, 8> memory{};
+  EXPECT_FALSE(endpoint_->Register(memory, rdma::Access::kRemoteRead)->valid());
+  EXPECT_THAT(script_.last().exposed, ElementsAre());
   EXPECT_THAT(script_.last().requests, ElementsAre());
   EXPECT_EQ(script_.last().receives.size(), 2u);
   penstock_rdma_end end = PENSTOCK_RDMA_END_INIT;
@@ -714,6 +718,47 @@ TEST(HostProviderMemoryTest, BuffersAreMemoryOfTheHost) {
   buffer.Reset();
   EXPECT_THAT(script.memory, ElementsAre("allocate", "release"));
   EXPECT_EQ(penstock_provider_free(host), 0);
+}
+
+TEST(HostProviderMemoryTest, WhatTheHostTellsCallsNoFunctionOfTheHost) {
+  Script script;
+  static thread_local bool tells = false;
+  penstock_provider_ops ops = Functions();
+  ops.allocate = [](void*, size_t size, size_t alignment) { return std::aligned_alloc(alignment, size); };
+  ops.release = [](void*, void* memory, size_t) {
+    EXPECT_FALSE(tells) << "the host may hold its locks";
+    std::free(memory);
+  };
+  penstock_provider* const host = NewProvider(script, ops);
+  std::atomic<uint64_t> connection = 0;
+  {
+    // More threads than processors: some of them stand still inside of the function while the provider ends.
+    std::vector<std::jthread> tellers;
+    for (int i = 0; i < 8; ++i) {
+      tellers.emplace_back([&](const std::stop_token& stop) {
+        while (!stop.stop_requested()) {
+          tells = true;
+          const int told = penstock_provider_completed(host, connection, 4);
+          tells = false;
+          if (told < 0) std::this_thread::yield();
+        }
+      });
+    }
+    for (int i = 0; i < 50; ++i) {
+      Loop loop;
+      AdaptedProvider provider(loop, host->host);
+      provider.buffers().set_kept_octets(1 << 20);
+      provider.buffers().Allocate(4096).Reset();
+      const auto connect = [](AdaptedProvider& by) -> Task<void> {
+        rdma::Address to(asio::ip::address_v4::loopback(), 4711);
+        EXPECT_FALSE(co_await by.Connect(to, {}));
+      };
+      Spawn(connect(provider));
+      connection = script.last().connection;
+      std::this_thread::sleep_for(std::chrono::microseconds(500));
+    }
+  }
+  EXPECT_EQ(penstock_provider_free(host), 0) << penstock_error_text();
 }
 
 TEST(HostProviderSettingsTest, NewRejectsWrongSettings) {
