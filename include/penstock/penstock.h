@@ -633,7 +633,8 @@ typedef void penstock_progress(void* context, uint64_t done, uint64_t total);
  *
  * @param path      The file on the server.
  * @param fd        The local file, open for writing. It stays open; the operation uses a duplicate. If the operation is
- *     cancelled or its time is over, a write to the local file that is under way is not undone.
+ *     cancelled or its time is over, a write to the local file that is under way is not undone; while it blocks, as
+ *     into a full pipe that nobody reads, penstock_mount_close() waits for it, longer than its limit.
  * @param progress  Null: nobody is told.
  * @param context   For `progress`.
  * @return The number of octets; -EIO if the file became shorter meanwhile. After a failure the local file has a part.

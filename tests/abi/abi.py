@@ -83,8 +83,9 @@ def describe(headers, scratch, compiler="cc"):
     with open(source, "w") as file:
         file.write(includes + bodies + f"struct penstock_constants {{\n{constants}}};\n"
                    "struct penstock_constants penstock_constants(void) { __builtin_trap(); }\n")
-    subprocess.run([compiler, "-std=gnu11", "-g", "-shared", "-fPIC", "-I", os.path.dirname(headers), f"-Wl,--version-script="
-                    f"{ROOT}/src/library/libpenstock.map", "-Wl,-soname,libpenstock.so.1", "-o", library, source], check=True)
+    subprocess.run([compiler, "-std=gnu11", "-g", f"-fdebug-prefix-map={scratch}=.", "-shared", "-fPIC", "-I", os.path.dirname(headers),
+                    f"-Wl,--version-script={ROOT}/src/library/libpenstock.map", "-Wl,-soname,libpenstock.so.1", "-o", library, source],
+                   check=True)
     subprocess.run(["abidw", "--no-corpus-path", "--no-comp-dir-path", "--no-show-locs", "--drop-undefined-syms", "--out-file",
                     description, library], check=True)
     return description
