@@ -32,7 +32,7 @@ class Published {
 
   // Publishes another version, and returns the one before. Once that reference is its only one (use_count()), nobody
   // uses it any more.
-  Reference Set(Reference next) {
+  Reference Set(Reference next) {  // NOLINT(performance-unnecessary-value-param): the caller's may change meanwhile
     const std::lock_guard one_at_a_time(set_mutex_);
     Reference last = std::exchange(latest_, next);
     for (Place& place : places_) {

@@ -231,7 +231,7 @@ int penstock_open(penstock_mount* mount, const char* path, int flags, uint32_t m
     if (const int wrong = TakeFlags(flags, mode, how); wrong != 0) return wrong;
     std::string taken = path ? path : "";
     return static_cast<int>(StartOn(
-        mount, {path, file}, call,
+        mount, {path, static_cast<const void*>(file)}, call,
         [mount, file, how, taken = std::move(taken)](Operation& operation, client::Mount& inner) -> Task<Outcome> {
           PENSTOCK_CO_TRY(std::unique_ptr<client::File> opened, co_await OpenByPath(inner, PathOf(*mount, taken), how));
           if (!operation.abandoned()) {

@@ -22,8 +22,8 @@ std::shared_ptr<log::Logger> LoggerOf(const penstock_runtime_options& options) {
   if (options.log) {
     sink = [log = options.log, context = options.log_context](const log::Record& record) {
       // The names of modules are literals, which end in a NUL.
-      log(context, static_cast<penstock_log_level>(record.level), record.module.data(),
-          std::string(record.message).c_str());
+      const char* const module = record.module.data();  // NOLINT(bugprone-suspicious-stringview-data-usage)
+      log(context, static_cast<penstock_log_level>(record.level), module, std::string(record.message).c_str());
     };
   }
   return std::make_shared<log::Logger>(std::move(sink), static_cast<log::Level>(options.log_level));

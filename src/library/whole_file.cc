@@ -54,7 +54,7 @@ class Contents {
       return std::unexpected(
           client::Error{fmt::format("{}: {} octets do not fit in memory", name, size), std::nullopt, EFBIG});
     }
-    (void)memory_.release();
+    (void)memory_.release();  // NOLINT(bugprone-unused-return-value): realloc() has freed it
     memory_.reset(static_cast<std::byte*>(moved));
     size_ = size;
     return {};
@@ -131,7 +131,7 @@ int penstock_read_file(penstock_mount* mount, const char* path, void** data, siz
   return Guarded([&] {
     std::string taken = path ? path : "";
     return static_cast<int>(StartOn(
-        mount, {path, data, size}, call,
+        mount, {path, static_cast<const void*>(data), size}, call,
         [mount, taken = std::move(taken), data, size](Operation& operation, client::Mount& inner) -> Task<Outcome> {
           PENSTOCK_CO_TRY(std::unique_ptr<client::File> file,
                           co_await OpenByPath(inner, PathOf(*mount, taken), kForReading));

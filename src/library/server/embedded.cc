@@ -323,7 +323,7 @@ void EmbeddedCalls::Unpin(const penstock_handle& file) {
     files_.ops().unpin(files_.self(), &file);
     return 0;
   };
-  (void)Do("unpin", unpin);  // whatever it throws is in the log
+  (void)Do("unpin", unpin);  // NOLINT(bugprone-unused-return-value): whatever it throws is in the log
 }
 
 }  // namespace penstock::library

@@ -34,7 +34,7 @@ SetupResult<void> CheckWords(std::string_view path, std::string_view clients) {
   constexpr std::string_view kBlanks = " \t";
   if (clients.find_first_of("\r\n") != std::string_view::npos) return Wrong("the clients of an export are one line");
   bool has_client = false;
-  while ((clients = clients.substr(std::min(clients.find_first_not_of(kBlanks), clients.size()))) != "") {
+  while (!(clients = clients.substr(std::min(clients.find_first_not_of(kBlanks), clients.size()))).empty()) {
     const std::string_view word = clients.substr(0, clients.find_first_of(kBlanks));
     clients.remove_prefix(word.size());
     if (word.front() == '#' || word.front() == '(') {
@@ -140,8 +140,8 @@ SetupResult<ServerSettings> SettingsOf(const penstock_server_options& options) {
   if (options.log) {
     const auto pass = [tell = options.log, context = options.log_context](const log::Record& record) {
       // The library's modules are literals, and end with a NUL.
-      tell(context, static_cast<penstock_log_level>(record.level), record.module.data(),
-           std::string(record.message).c_str());
+      const char* const module = record.module.data();  // NOLINT(bugprone-suspicious-stringview-data-usage)
+      tell(context, static_cast<penstock_log_level>(record.level), module, std::string(record.message).c_str());
     };
     settings.logger = std::make_shared<log::Logger>(pass, static_cast<log::Level>(options.log_level));
   }
