@@ -60,7 +60,7 @@ DrivenLoop::DrivenLoop(Loop& loop)
 DrivenLoop::~DrivenLoop() { loop_.SetOnPost({}); }
 
 int DrivenLoop::descriptor() {
-  // What is ready already may be in Asio's queue.
+  // Work that began before is perhaps in Asio's queue, where the descriptor does not show it.
   if (!is_watched_.exchange(true)) Wake();
   return both_.get();
 }

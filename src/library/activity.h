@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <list>
 
+#include "base/loop.h"
 #include "base/signal.h"
 #include "base/task.h"
 
@@ -31,5 +32,13 @@ struct AbandonedWorks {
   // Operations that wait until there are fewer, in their order.
   std::list<OneShot<>*> waiting;
 };
+
+// Waits until no abandoned work of the object is left, and returns when none of its code runs any more.
+inline Task<void> WaitUntilQuiet(Loop& loop, Activity& activity) {
+  while (activity.abandoned > 0) {
+    co_await activity.quiet;
+    co_await NextTurn(loop);
+  }
+}
 
 }  // namespace penstock::library

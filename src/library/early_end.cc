@@ -54,7 +54,7 @@ void EarlyEnd::NoteAbandonedWorkEnded() {
   AbandonedWorks& abandoned = uses_.abandoned;
   --abandoned.count;
   while (abandoned.count < AbandonedWorks::kMost && !abandoned.waiting.empty()) abandoned.waiting.front()->Set();
-  // Those who wait for the end of works go on in a later turn of the loop, so that nothing is destroyed here.
+  // A closing that waits for this goes on in a later turn of the loop, and so destroys nothing that is in use here.
   if (--uses_.activity.abandoned == 0) uses_.activity.quiet.Notify();
 }
 

@@ -103,10 +103,7 @@ Task<Outcome> Close(const Operation& operation, std::unique_ptr<penstock_file> f
   Loop& loop = file->mount.place.loop();
   // The caller may run inside of the code of a work that has just ended.
   co_await NextTurn(loop);
-  while (file->activity.abandoned > 0) {
-    co_await file->activity.quiet;
-    co_await NextTurn(loop);
-  }
+  co_await WaitUntilQuiet(loop, file->activity);
   const client::Result<void> synced = co_await Sync(operation, *file);
   const client::Result<void> closed = co_await file->file->Close();
   // The file must outlive the code of its last call.

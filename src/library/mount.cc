@@ -58,15 +58,6 @@ client::MountOptions OptionsOf(const penstock_mount_options& options) {
   return taken;
 }
 
-Task<void> WaitForWorks(Loop& loop, Activity& activity) {
-  // The caller may run inside of the code of a work that has just ended.
-  co_await NextTurn(loop);
-  while (activity.abandoned > 0) {
-    co_await activity.quiet;
-    co_await NextTurn(loop);
-  }
-}
-
 // Ends a mount, and waits for the server until the limit.
 Task<Outcome> End(std::unique_ptr<penstock_mount> mount, Duration limit) {
   Loop& loop = mount->place.loop();
@@ -76,7 +67,9 @@ Task<Outcome> End(std::unique_ptr<penstock_mount> mount, Duration limit) {
     mount->mount->Abort();
   });
   abort->ExpireAfter(limit);
-  co_await WaitForWorks(loop, mount->activity);
+  // The caller may run inside of the code of a work that has just ended.
+  co_await NextTurn(loop);
+  co_await WaitUntilQuiet(loop, mount->activity);
   co_await mount->mount->Unmount();
   abort->Cancel();
   // Connections that close need one more turn of the loop, in which none of their own code runs.

@@ -49,7 +49,7 @@ namespace penstock::library {
 // Converts a path of the host to one below the root of the mount.
 std::string PathOf(const penstock_mount& mount, std::string_view path);
 
-// What an operation on a mount uses, or on a file of the mount.
+// Names the objects that an operation on a mount, or on a file of the mount, uses.
 inline Operation::Uses UsesOf(penstock_mount& mount, Activity& activity) {
   return {.place = mount.place,
           .activity = activity,

@@ -34,7 +34,7 @@ using Outcome = client::Result<int64_t>;
 
 class Operation {
  public:
-  // What an operation uses.
+  // The objects that an operation uses, and counts on.
   struct Uses {
     Place& place;
     Activity& activity;                       // of the object

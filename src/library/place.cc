@@ -49,10 +49,7 @@ void Place::Finish() {
 }
 
 Task<void> Place::FinishAfterWorks() {
-  while (activity.abandoned > 0) {
-    co_await activity.quiet;
-    co_await NextTurn(loop_);
-  }
+  co_await WaitUntilQuiet(loop_, activity);
   loop_.Finish();
 }
 

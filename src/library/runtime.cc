@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "library/error_text.h"
+#include "library/host_log.h"
 #include "library/provider_object.h"
 #include "library/structures.h"
 #include "rdma/verbs/device.h"
@@ -16,18 +17,6 @@ using namespace penstock::library;  // NOLINT
 
 namespace penstock::library {
 namespace {
-
-std::shared_ptr<log::Logger> LoggerOf(const penstock_runtime_options& options) {
-  log::Sink sink;
-  if (options.log) {
-    sink = [log = options.log, context = options.log_context](const log::Record& record) {
-      // The names of modules are literals, which end in a NUL.
-      const char* const module = record.module.data();  // NOLINT(bugprone-suspicious-stringview-data-usage)
-      log(context, static_cast<penstock_log_level>(record.level), module, std::string(record.message).c_str());
-    };
-  }
-  return std::make_shared<log::Logger>(std::move(sink), static_cast<log::Level>(options.log_level));
-}
 
 // Returns zero or a negative errno.
 int TakeRdma(const penstock_runtime_options& options, rdma::Choice& choice) {
@@ -108,7 +97,8 @@ int penstock_runtime_new(const penstock_runtime_options* options, penstock_runti
     if (given.log_level < PENSTOCK_LOG_DEBUG || given.log_level > PENSTOCK_LOG_ERROR) {
       return Fail(EINVAL, "log_level: must be one of penstock_log_level");
     }
-    taken.logger = LoggerOf(given);
+    taken.logger =
+        std::make_shared<log::Logger>(SinkOf(given.log, given.log_context), static_cast<log::Level>(given.log_level));
     const log::ThreadLoggerScope scope(taken.logger);
     *runtime = new penstock_runtime(std::move(taken));
     return 0;

@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "base/address_text.h"
+#include "library/host_log.h"
 #include "library/provider_object.h"
 #include "nfs/exports_file.h"
 #include "rdma/choice/choice.h"
@@ -138,12 +139,8 @@ SetupResult<ServerSettings> SettingsOf(const penstock_server_options& options) {
     return Wrong(fmt::format("log_level {} does not exist", static_cast<int>(options.log_level)));
   }
   if (options.log) {
-    const auto pass = [tell = options.log, context = options.log_context](const log::Record& record) {
-      // The library's modules are literals, and end with a NUL.
-      const char* const module = record.module.data();  // NOLINT(bugprone-suspicious-stringview-data-usage)
-      tell(context, static_cast<penstock_log_level>(record.level), module, std::string(record.message).c_str());
-    };
-    settings.logger = std::make_shared<log::Logger>(pass, static_cast<log::Level>(options.log_level));
+    settings.logger = std::make_shared<log::Logger>(SinkOf(options.log, options.log_context),
+                                                    static_cast<log::Level>(options.log_level));
   }
   return settings;
 }
