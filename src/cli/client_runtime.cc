@@ -155,4 +155,9 @@ int PrintError(const std::string& message) {
   return 1;
 }
 
+int PrintUsageError(const std::string& message) {
+  PrintError(message);
+  return 2;
+}
+
 }  // namespace penstock::cli

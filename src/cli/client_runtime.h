@@ -57,6 +57,8 @@ int RunOnMounts(const std::vector<std::string>& urls, const ClientOptions& optio
 // Prints one line on stderr, with the program's name. A server can choose a part of the message, so it is made
 // Printable(). Returns the exit code of a command that fails, 1.
 int PrintError(const std::string& message);
+// The same for a command line that makes no sense. Returns the exit code of wrong usage, 2.
+int PrintUsageError(const std::string& message);
 // The line that PrintError() prints, with its end.
 std::string ErrorLine(const std::string& message);
 
