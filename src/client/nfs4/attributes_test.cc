@@ -26,7 +26,7 @@ TEST_F(AttributesTest, RequestsAttributesByTheirNumbers) {
   EXPECT_EQ(FileAttributes(), (nfs4::bitmap4{1u << 1 | 1u << 3 | 1u << 4 | 1u << 8 | 1u << 20,
                                              1u << 1 | 1u << 3 | 1u << 4 | 1u << 5 | 1u << 9 | 1u << 13 | 1u << 15 |
                                                  1u << 20 | 1u << 21}));
-  EXPECT_EQ(EntryAttributes()[0], FileAttributes()[0] | 1u << 11);
+  EXPECT_EQ(EntryAttributes(ListContent::kAttributes)[0], FileAttributes()[0] | 1u << 11);
   EXPECT_EQ(LimitAttributes(), (nfs4::bitmap4{1u << 10 | 1u << 30 | 1u << 31}));
 }
 
