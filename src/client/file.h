@@ -88,12 +88,13 @@ class File {
   virtual Task<Result<void>> Deallocate(uint64_t offset, uint64_t length);
 
   struct CopyReply {
-    uint64_t count = 0;  // octets; fewer than asked for at the end of the source, or if the server likes
+    uint64_t count = 0;  // octets
     // Absent: the octets are on stable storage.
     std::optional<Verifier> verifier{};
   };
   // The server copies a range of `source`, a file of the same mount, into this file (RFC 7862 §15.2). It may copy less
-  // than `length`, and answers when that is done. Otherwise the same rules as for Write().
+  // than `length`, and answers when that is done. A range that reaches beyond the end of the source is an error,
+  // EINVAL. Otherwise the same rules as for Write().
   virtual Task<Result<CopyReply>> CopyFrom(File& source, uint64_t from, uint64_t to, uint64_t length);
   // The same for storage that both files share until one of them is written (RFC 7862 §15.13). Offsets and `length` are
   // multiples of the file system's blocks; a `length` of zero means up to the end of the source.
