@@ -172,8 +172,11 @@ TEST_F(AttributesTest, EncodesOnlyTheGivenAttributes) {
 }
 
 TEST_F(AttributesTest, DecodesTheRoomOfAFileSystem) {
-  EXPECT_EQ(SpaceAttributes(), (nfs4::bitmap4{1u << 21 | 1u << 22 | 1u << 23, 1u << 10 | 1u << 11 | 1u << 12}));
-  for (uint64_t value = 1; value <= 6; ++value) encoder.U64(value);
+  EXPECT_EQ(SpaceAttributes(),
+            (nfs4::bitmap4{1u << 21 | 1u << 22 | 1u << 23 | 1u << 29, 1u << 10 | 1u << 11 | 1u << 12}));
+  for (uint64_t value = 1; value <= 3; ++value) encoder.U64(value);
+  encoder.U32(255);
+  for (uint64_t value = 4; value <= 6; ++value) encoder.U64(value);
   const auto space = DecodeSpace(Encoded(SpaceAttributes()));
   ASSERT_TRUE(space);
   EXPECT_EQ(space->available_files, 1u);
@@ -182,6 +185,7 @@ TEST_F(AttributesTest, DecodesTheRoomOfAFileSystem) {
   EXPECT_EQ(space->available, 4u);
   EXPECT_EQ(space->free, 5u);
   EXPECT_EQ(space->total, 6u);
+  EXPECT_EQ(space->longest_name, 255u);
 }
 
 TEST_F(AttributesTest, AServerNeedNotTellTheRoom) {
