@@ -135,7 +135,7 @@ int RunOnMounts(const std::vector<std::string>& urls, const ClientOptions& optio
   std::vector<client::Url> parsed;
   for (const std::string& text : urls) {
     auto url = ParseUrl(text, options);
-    if (!url) return PrintError(url.error().message);
+    if (!url) return PrintUsageError(url.error().message);
     parsed.push_back(*std::move(url));
   }
   ClientRuntime runtime(options.trace, options.rdma, options.kerberos);

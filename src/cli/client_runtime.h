@@ -50,7 +50,7 @@ class ClientRuntime {
 SetupResult<client::Url> ParseUrl(const std::string& text, const AccessOptions& options);
 
 // For each URL in turn, until one fails: mounts the export that the URL leads into, and runs `use` with the mount.
-// Returns the exit code. If one of the texts is not a URL, none is mounted.
+// Returns the exit code. If one of the texts is not a URL, none is mounted, and the code is 2.
 using UseMount = std::function<Task<client::Result<void>>(ClientRuntime&, client::Mount&)>;
 int RunOnMounts(const std::vector<std::string>& urls, const ClientOptions& options, const UseMount& use);
 

@@ -146,7 +146,7 @@ TEST(ClientRuntime, RunOnMountsMountsNothingIfOneTextIsNoUrl) {
                        [&](ClientRuntime& runtime, client::Mount&) { return Succeed(runtime.loop(), used); });
   };
   EXPECT_EQ(ErrorsOf(run, code), "penstock: /local: not an nfs:// URL\n");
-  EXPECT_EQ(code, 1);
+  EXPECT_EQ(code, 2);
   EXPECT_FALSE(used);
 }
 
