@@ -45,12 +45,12 @@ class ClientRuntime {
   std::vector<std::unique_ptr<rdma::Provider>> providers_;  // one for each mount
 };
 
-// Parses a URL of the command line. The version and the flavor of `options`, unless empty, replace those of the URL, as
-// does its protection by TLS. The error also names options of TLS that contradict each other or the URL.
+// Parses a URL of the command line. The options of the flags replace those of the URL, and these replace those of the
+// environment. The error also names options of TLS that contradict each other or the URL.
 SetupResult<client::Url> ParseUrl(const std::string& text, const AccessOptions& options);
 
 // For each URL in turn, until one fails: mounts the export that the URL leads into, and runs `use` with the mount.
-// Returns the exit code. If one of the texts is not a URL, none is mounted.
+// Returns the exit code. If one of the texts is not a URL, none is mounted, and the code is 2.
 using UseMount = std::function<Task<client::Result<void>>(ClientRuntime&, client::Mount&)>;
 int RunOnMounts(const std::vector<std::string>& urls, const ClientOptions& options, const UseMount& use);
 

@@ -80,7 +80,7 @@ Task<Result<void>> ChangeOne(Mount& mount, uint32_t mode) {
 }
 
 int WrongMode(const std::string& mode) {
-  return PrintError(fmt::format("{}: a mode is an octal number of at most four digits", mode));
+  return PrintUsageError(fmt::format("{}: a mode is an octal number of at most four digits", mode));
 }
 
 struct MakeDirectoryOptions : ClientOptions {
