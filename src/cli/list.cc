@@ -12,6 +12,7 @@
 #include "cli/commands.h"
 #include "cli/interface.h"
 #include "cli/list_line.h"
+#include "cli/mounts.h"
 #include "idmap/domain.h"
 #include "idmap/local_owners.h"
 #include "idmap/lookups.h"
@@ -51,13 +52,13 @@ Task<> Localize(ClientRuntime& runtime, std::vector<client::Entry>& entries, con
   }
 }
 
-Task<client::Result<void>> ListTask(ClientRuntime& runtime, client::Mount& mount, const ListOptions& options) {
-  const std::string& path = mount.url().path;
-  PENSTOCK_CO_TRY(const client::Node node, co_await mount.Resolve(mount.path()));
+Task<client::Result<void>> ListTask(ClientRuntime& runtime, const Mounted& at, const ListOptions& options) {
+  const std::string& path = at.server_path;
+  PENSTOCK_CO_TRY(const client::Node node, co_await at.Resolve());
   std::vector<client::Entry> entries;
   if (node.attributes.type == client::FileType::kDirectory) {
-    PENSTOCK_CO_CHECK(
-        co_await mount.List(node.handle, path, [&](client::Entry entry) { entries.push_back(std::move(entry)); }));
+    PENSTOCK_CO_CHECK(co_await at.mount->List(node.handle, at.name,
+                                              [&](client::Entry entry) { entries.push_back(std::move(entry)); }));
   } else {
     entries.push_back({path.substr(path.rfind('/') + 1), node.attributes});
   }
@@ -74,7 +75,7 @@ int List(ListOptions options) {
   if (!domain) return PrintError(domain.error().message);
   options.nfs4_domain = *std::move(domain);
   return RunOnMounts({options.url}, options,
-                     [&](ClientRuntime& runtime, client::Mount& mount) { return ListTask(runtime, mount, options); });
+                     [&](ClientRuntime& runtime, const Mounted& at) { return ListTask(runtime, at, options); });
 }
 
 }  // namespace
