@@ -8,59 +8,29 @@
 #include <utility>
 
 #include "base/test_loop.h"
-#include "client/service_test_support.h"
+#include "cli/mounts_test_support.h"
 
 namespace penstock::cli {
 namespace {
 
 using client::Version;
 
-class MountsTest : public testing::TestWithParam<Version> {
+class MountsTest : public MountsTestBase {
  protected:
-  ~MountsTest() override {
-    bool closed = false;
-    Spawn([](Mounts& mounts, bool& done) -> Task<void> {
-      co_await mounts.Close();
-      done = true;
-    }(mounts_, closed));
-    EXPECT_TRUE(TurnUntil(runtime_.loop(), [&] { return closed; }));
-    TurnFor(runtime_.loop(), Duration::zero());
-  }
-
-  client::Url UrlOf(std::string path) const {
-    client::Url url;
-    url.host = "127.0.0.1";
-    url.port = url.mount_port = service_.port();
-    url.path = std::move(path);
-    url.version = GetParam();
-    url.uid = url.gid = 0;
-    url.reserved_port = false;
-    url.timeout = 20;
-    return url;
-  }
+  MountsTest() : MountsTestBase({.exports = {"/", "/data", "/data/old"}}) {}
 
   using Answer = std::optional<client::Result<Mounted>>;
   void Begin(const client::Url& url, Answer& answer) {
-    Spawn([](Mounts& mounts, client::Url at, Answer& out) -> Task<void> { out.emplace(co_await mounts.At(at)); }(
-                                                              mounts_, url, answer));
+    Spawn([](Mounts& all, client::Url at, Answer& out) -> Task<void> { out.emplace(co_await all.At(at)); }(mounts, url,
+                                                                                                          answer));
   }
-  client::Result<Mounted> At(const client::Url& url) {
-    Answer answer;
-    Begin(url, answer);
-    EXPECT_TRUE(TurnUntil(runtime_.loop(), [&] { return answer.has_value(); }));
-    return *std::move(answer);
-  }
-
-  ClientRuntime runtime_;
-  client::TestService service_{runtime_.loop(), {.exports = {"/", "/data", "/data/old"}}};
-  Mounts mounts_{runtime_};
+  client::Result<Mounted> TryAt(const client::Url& url) { return Run(mounts.At(url)); }
 };
-INSTANTIATE_TEST_SUITE_P(Version, MountsTest, testing::Values(Version::k3, Version::k42),
-                         [](const auto& test) { return test.param == Version::k3 ? "Version3" : "Version42"; });
+INSTANTIATE_TEST_SUITE_P(Version, MountsTest, kVersionsOfCommands, NameOfVersion);
 
 TEST_P(MountsTest, UrlsOfOneExportShareAMount) {
-  const auto one = At(UrlOf("/data/a"));
-  const auto other = At(UrlOf("/data/b/c"));
+  const auto one = TryAt(UrlOf("/data/a"));
+  const auto other = TryAt(UrlOf("/data/b/c"));
   ASSERT_TRUE(one && other);
   EXPECT_EQ(one->mount, other->mount);
   EXPECT_EQ(other->server_path, "/data/b/c");
@@ -70,9 +40,9 @@ TEST_P(MountsTest, UrlsOfOneExportShareAMount) {
 
 // Version 4 has one tree for all exports.
 TEST_P(MountsTest, AnExportBelowAnotherHasAMountOfItsOwnInVersion3) {
-  const auto outer = At(UrlOf("/data/a"));
-  const auto inner = At(UrlOf("/data/old/a"));
-  const auto beside = At(UrlOf("/data/older"));
+  const auto outer = TryAt(UrlOf("/data/a"));
+  const auto inner = TryAt(UrlOf("/data/old/a"));
+  const auto beside = TryAt(UrlOf("/data/older"));
   ASSERT_TRUE(outer && inner && beside);
   EXPECT_EQ(outer->mount == inner->mount, GetParam() != Version::k3);
   EXPECT_EQ(outer->mount, beside->mount);
@@ -82,8 +52,8 @@ TEST_P(MountsTest, AnExportBelowAnotherHasAMountOfItsOwnInVersion3) {
 TEST_P(MountsTest, UrlsWithOtherOptionsShareNoMount) {
   client::Url other = UrlOf("/a");
   other.uid = 1000;
-  const auto as_root = At(UrlOf("/a"));
-  const auto as_user = At(other);
+  const auto as_root = TryAt(UrlOf("/a"));
+  const auto as_user = TryAt(other);
   ASSERT_TRUE(as_root && as_user);
   EXPECT_NE(as_root->mount, as_user->mount);
 }
@@ -92,7 +62,7 @@ TEST_P(MountsTest, CallsAtTheSameTimeShareAMount) {
   Answer one, other;
   Begin(UrlOf("/data/a"), one);
   Begin(UrlOf("/data/b"), other);
-  ASSERT_TRUE(TurnUntil(runtime_.loop(), [&] { return one && other; }));
+  ASSERT_TRUE(TurnUntil(runtime.loop(), [&] { return one && other; }));
   ASSERT_TRUE(*one && *other);
   EXPECT_EQ((*one)->mount, (*other)->mount);
 }
@@ -101,20 +71,16 @@ TEST_P(MountsTest, ErrorsNameTheUrl) {
   client::Url nowhere = UrlOf("/a");
   nowhere.port = nowhere.mount_port = 1;
   nowhere.host = "::1";
-  const auto refused = At(nowhere);
+  const auto refused = TryAt(nowhere);
   ASSERT_FALSE(refused);
   EXPECT_THAT(refused.error().message, testing::StartsWith("nfs://[::1]:1/a: "));
 
-  const auto mounted = At(UrlOf("/data/no"));
+  const auto mounted = TryAt(UrlOf("/data/no"));
   ASSERT_TRUE(mounted);
-  std::optional<client::Result<client::Node>> node;
-  Spawn([](const Mounted& at, std::optional<client::Result<client::Node>>& out) -> Task<void> {
-    out.emplace(co_await at.Resolve());
-  }(*mounted, node));
-  ASSERT_TRUE(TurnUntil(runtime_.loop(), [&] { return node.has_value(); }));
-  ASSERT_FALSE(*node);
-  const std::string name = "nfs://127.0.0.1:" + std::to_string(service_.port()) + "/data/no: no such file or directory";
-  EXPECT_EQ(node->error().message, name);
+  const auto node = Run(mounted->Resolve());
+  ASSERT_FALSE(node);
+  const std::string name = NameOfPath("/data/no") + ": no such file or directory";
+  EXPECT_EQ(node.error().message, name);
   EXPECT_EQ(mounted->Named({"/data/no: no such file or directory", client::Status::kNotFound}).message, name);
   EXPECT_EQ(mounted->Named({"no: no such file or directory", client::Status::kNotFound}).message, name);
   EXPECT_EQ(mounted->Named({name, client::Status::kNotFound}).message, name);
