@@ -1,6 +1,4 @@
 // penstock ls: lists a directory of a server.
-#include <fmt/core.h>
-
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <memory>
@@ -13,6 +11,7 @@
 #include "cli/interface.h"
 #include "cli/list_line.h"
 #include "cli/mounts.h"
+#include "cli/output.h"
 #include "idmap/domain.h"
 #include "idmap/local_owners.h"
 #include "idmap/lookups.h"
@@ -66,13 +65,15 @@ Task<client::Result<void>> ListTask(ClientRuntime& runtime, const Mounted& at, c
   const bool long_format = options.long_format || options.numbers;
   if (long_format) co_await Localize(runtime, entries, options);
   const ListColumns columns = ColumnsFor(entries);
-  for (const client::Entry& entry : entries) fmt::print("{}\n", ListLine(entry, long_format, columns));
+  for (const client::Entry& entry : entries) {
+    PENSTOCK_CO_CHECK(Print("{}\n", ListLine(entry, long_format, columns)));
+  }
   co_return client::Result<void>();
 }
 
 int List(ListOptions options) {
   auto domain = ParseDomain(options.nfs4_domain);
-  if (!domain) return PrintError(domain.error().message);
+  if (!domain) return PrintUsageError(domain.error().message);
   options.nfs4_domain = *std::move(domain);
   return RunOnMounts({options.url}, options,
                      [&](ClientRuntime& runtime, const Mounted& at) { return ListTask(runtime, at, options); });

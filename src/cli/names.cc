@@ -81,7 +81,7 @@ Task<Result<void>> ChangeOne(const Mounted& at, uint32_t mode) {
 }
 
 int WrongMode(const std::string& mode) {
-  return PrintError(fmt::format("{}: a mode is an octal number of at most four digits", mode));
+  return PrintUsageError(fmt::format("{}: a mode is an octal number of at most four digits", mode));
 }
 
 struct MakeDirectoryOptions : ClientOptions {

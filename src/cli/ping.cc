@@ -1,6 +1,4 @@
 // penstock ping: measures how long a server takes to answer NULL calls.
-#include <fmt/core.h>
-
 #include <CLI/CLI.hpp>
 #include <memory>
 #include <string>
@@ -10,6 +8,7 @@
 #include "cli/commands.h"
 #include "cli/interface.h"
 #include "cli/mounts.h"
+#include "cli/output.h"
 
 namespace penstock::cli {
 namespace {
@@ -34,9 +33,9 @@ Task<client::Result<void>> PingTask(client::Mount& mount, const PingOptions& opt
     const TimePoint sent = mount.loop().Now();
     PENSTOCK_CO_CHECK(co_await mount.Ping());
     const std::chrono::duration<double, std::micro> took = mount.loop().Now() - sent;
-    fmt::print("{}: NFS version {} over {}: answered in {:.0f} us\n", url.host, mount.version(),
-               DescribeTransport(mount), took.count());
-    std::fflush(stdout);
+    PENSTOCK_CO_CHECK(Print("{}: NFS version {} over {}: answered in {:.0f} us\n", url.host, mount.version(),
+                            DescribeTransport(mount), took.count()));
+    PENSTOCK_CO_CHECK(FlushOutput());
   }
   co_return client::Result<void>();
 }
