@@ -22,7 +22,7 @@ class MountsTest : public MountsTestBase {
   using Answer = std::optional<client::Result<Mounted>>;
   void Begin(const client::Url& url, Answer& answer) {
     Spawn([](Mounts& all, client::Url at, Answer& out) -> Task<void> { out.emplace(co_await all.At(at)); }(mounts, url,
-                                                                                                          answer));
+                                                                                                           answer));
   }
   client::Result<Mounted> TryAt(const client::Url& url) { return Run(mounts.At(url)); }
 };

@@ -12,6 +12,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/data.h"
 #include "base/file_io.h"
 #include "base/log.h"
 

@@ -156,8 +156,8 @@ void DirectoryWalk::AddSubdirectories(Agenda::iterator at) {
       return;
     }
     auto pending = std::make_unique<Pending>();
-    pending->directory = {.path = JoinPath(directory.path, entry.name), .depth = depth, .node = {},
-                          .parent = directory.node.handle};
+    pending->directory = {
+        .path = JoinPath(directory.path, entry.name), .depth = depth, .node = {}, .parent = directory.node.handle};
     pending->directory.node.name = entry.name;
     agenda_.insert(behind, std::move(pending));
   }
@@ -199,14 +199,16 @@ Task<void> Walk(const Mounted& start, client::Node node, std::string name, WalkO
     if (levels.back().next == directory.entries.size()) {
       const Level left = std::move(levels.back());
       levels.pop_back();
-      const WalkedEntry entry{.path = directory.path, .depth = directory.depth, .entry = left.entry,
-                              .directory = directory.parent};
+      const WalkedEntry entry{
+          .path = directory.path, .depth = directory.depth, .entry = left.entry, .directory = directory.parent};
       if (handlers.leave) co_await handlers.leave(entry);
       continue;
     }
     const client::Entry& entry = directory.entries[levels.back().next++];
     const unsigned depth = directory.depth + 1;
-    const WalkedEntry visited{.path = JoinPath(directory.path, entry.name), .depth = depth, .entry = entry,
+    const WalkedEntry visited{.path = JoinPath(directory.path, entry.name),
+                              .depth = depth,
+                              .entry = entry,
                               .directory = directory.node.handle};
     co_await handlers.visit(visited);
     if (!IsDirectory(entry) || (entry.is_referral && !follows) || depth > kMostDepth) continue;

@@ -36,8 +36,8 @@ struct WalkedDirectory {
   unsigned depth = 0;  // zero for the start
   client::Node node;   // only the name is certain if there is an error
   client::Handle parent{};
-  // In the order of WalkOptions::sort. Each has its attributes, unless the server cannot read them. If there is an error, the entries that the
-  // server had listed before.
+  // In the order of WalkOptions::sort. Each has its attributes, unless the server cannot read them. If there is an
+  // error, the entries that the server had listed before.
   std::vector<client::Entry> entries{};
   std::optional<client::Error> error{};  // names the URL of the directory
 };

@@ -23,18 +23,17 @@ class WalkTest : public MountsTestBase {
     std::vector<std::string> seen;
     const Mounted at = At(path);
     const client::Node node = Do(at.Resolve());
-    const WalkHandlers handlers{
-        .visit = [&](const WalkedEntry& found) -> Task<void> {
-          const auto& attributes = found.entry.attributes;
-          const bool directory = attributes && attributes->type == client::FileType::kDirectory;
-          seen.push_back(found.path + (directory ? "/" : ""));
-          co_return;
-        },
-        .leave = [&](const WalkedEntry& left) -> Task<void> {
-          seen.push_back("-" + left.path);
-          co_return;
-        },
-        .report = [&](const client::Error& error) { seen.push_back("!" + error.message); }};
+    const WalkHandlers handlers{.visit = [&](const WalkedEntry& found) -> Task<void> {
+                                  const auto& attributes = found.entry.attributes;
+                                  const bool directory = attributes && attributes->type == client::FileType::kDirectory;
+                                  seen.push_back(found.path + (directory ? "/" : ""));
+                                  co_return;
+                                },
+                                .leave = [&](const WalkedEntry& left) -> Task<void> {
+                                  seen.push_back("-" + left.path);
+                                  co_return;
+                                },
+                                .report = [&](const client::Error& error) { seen.push_back("!" + error.message); }};
     Run([](const Mounted& start, client::Node root, WalkOptions how, const WalkHandlers& what) -> Task<bool> {
       co_await Walk(start, std::move(root), "start", std::move(how), what);
       co_return true;
@@ -49,8 +48,8 @@ TEST_P(WalkTest, VisitsDirectoriesBeforeTheirEntriesInTheOrderOfNames) {
   for (const char* name : {"/t/a", "/t/c", "/t/b/x", "/t/b/deep/y", "/t/d/z"}) MakeFile(name);
   MakeSymlink("/t/e", "b");
   for (const unsigned jobs : {1u, 8u}) {
-    EXPECT_THAT(WalkOf("/t", {.jobs = jobs}),
-                ElementsAre("/", "a", "b/", "b/deep/", "b/deep/y", "-b/deep", "b/x", "-b", "c", "d/", "d/z", "-d", "e", "-"));
+    EXPECT_THAT(WalkOf("/t", {.jobs = jobs}), ElementsAre("/", "a", "b/", "b/deep/", "b/deep/y", "-b/deep", "b/x", "-b",
+                                                          "c", "d/", "d/z", "-d", "e", "-"));
   }
 }
 
@@ -70,10 +69,11 @@ TEST_P(WalkTest, GoesOnBehindADirectoryThatCannotBeListed) {
   MakeFile("/t/b/file");
   MakeFile("/t/a/file");
   using fs::faulty::Operation;
-  service.files().Add(
-      {.operation = Operation::kReadDirectory, .when = fs::faulty::Nth(2), .effect = fs::faulty::FailWith(fs::Error::kAccess)});
-  EXPECT_THAT(WalkOf("/t", {.jobs = 1}),
-              ElementsAre("/", "a/", "!" + NameOfPath("/t/a") + ": permission denied", "-a", "b/", "b/file", "-b", "-"));
+  service.files().Add({.operation = Operation::kReadDirectory,
+                       .when = fs::faulty::Nth(2),
+                       .effect = fs::faulty::FailWith(fs::Error::kAccess)});
+  EXPECT_THAT(WalkOf("/t", {.jobs = 1}), ElementsAre("/", "a/", "!" + NameOfPath("/t/a") + ": permission denied", "-a",
+                                                     "b/", "b/file", "-b", "-"));
 }
 
 TEST_P(WalkTest, ListsADirectoryWithManySubdirectories) {
