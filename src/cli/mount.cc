@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <asio/io_context.hpp>
 #include <asio/signal_set.hpp>
 #include <cerrno>
@@ -11,6 +12,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "base/log.h"
@@ -36,7 +38,6 @@ struct MountCommandOptions : ClientOptions {
   std::string source;
   std::string directory;
   bool foreground = false;
-  bool all_users = false;
 };
 
 // Ends the tree on a signal: once politely, so that all data reach the server; twice at once.
@@ -64,10 +65,53 @@ class EndSignals {
 };
 
 fuse::FileSystemOptions OptionsFor(const client::Mount& mount) {
+  const client::Url& url = mount.url();
+  const client::CacheOptions& cache = url.cache;
   fuse::FileSystemOptions options;
+  using std::chrono::seconds;
+  if (cache.attributes) {
+    options.times = {.file_least = seconds(cache.file_min),
+                     .file_most = seconds(cache.file_max),
+                     .directory_least = seconds(cache.directory_min),
+                     .directory_most = seconds(cache.directory_max)};
+  } else {
+    options.times = {};
+    options.times.file_least = options.times.file_most = Duration::zero();
+    options.times.directory_least = options.times.directory_most = Duration::zero();
+    options.writes_behind = false;
+  }
+  using Names = client::CacheOptions::Names;
+  options.caches_names = cache.names != Names::kNone;
+  options.caches_absent_names = cache.names == Names::kAll;
+  options.close_to_open = cache.close_to_open;
   // Locks of version 3 belong to another protocol.
-  options.remote_locks = mount.version() != "3";
+  const bool has_locks = mount.version() != "3";
+  options.posix_locks = has_locks && url.locks.posix_on_server;
+  options.flock_locks = has_locks && url.locks.flock_on_server;
+  if (!has_locks && url.locks.posix_on_server) {
+    log::warn("{}: version 3 has no locks: those of programs exclude programs of this host only (local_lock=all)",
+              url.host);
+  }
   return options;
+}
+
+bool HasFlag(const client::Url& url, std::string_view flag) {
+  return std::ranges::find(url.file_system_flags, flag) != url.file_system_flags.end();
+}
+
+fuse::SessionOptions SessionOptionsFor(const client::Url& url, const MountCommandOptions& options) {
+  fuse::SessionOptions session{.source = options.source, .options = url.file_system_flags};
+  if (url.read_only) session.options.emplace_back("ro");
+  // What the kernel has cached for one user, another one may ask it for.
+  session.checks_modes = HasFlag(url, "allow_other");
+  return session;
+}
+
+// The supplementary groups of this process, as a request has them.
+std::vector<uint32_t> Groups() {
+  std::vector<gid_t> groups(static_cast<size_t>(std::max(::getgroups(0, nullptr), 0)));
+  groups.resize(static_cast<size_t>(std::max(::getgroups(static_cast<int>(groups.size()), groups.data()), 0)));
+  return {groups.begin(), groups.end()};
 }
 
 Task<Result<void>> Serve(ClientRuntime& runtime, client::Mount& mount, const MountCommandOptions& options,
@@ -80,11 +124,20 @@ Task<Result<void>> Serve(ClientRuntime& runtime, client::Mount& mount, const Mou
   const std::string domain = co_await Offload(loop, runtime.workers(), [] { return idmap::FindDomain().name; });
   idmap::Lookups lookups(&idmap::AskHost, loop, idmap::Lookups::OnThreads());
   fuse::Owners owners(loop, lookups, domain);
-  fuse::Users users(mount, {.uid = ::geteuid(), .gid = ::getegid(), .groups = {}}, {});
-  const fuse::FileSystemOptions file_options = OptionsFor(mount);
-  fuse::FileSystem files(loop, users, owners, root, file_options);
-  fuse::SessionOptions session_options{.source = options.source, .options = {}};
-  session_options.remote_locks = file_options.remote_locks;
+  // Only root can tell the server who asks.
+  fuse::Users::Open open;
+  if (HasFlag(mount.url(), "allow_other") && ::geteuid() == 0 && !mount.url().uid) {
+    open = [&runtime, &mount](fuse::User user) -> Task<Result<std::unique_ptr<client::Mount>>> {
+      client::Url url = mount.url();
+      url.uid = user.uid;
+      url.gid = user.gid;
+      url.groups = std::move(user.groups);
+      co_return co_await runtime.OpenMount(url);
+    };
+  }
+  fuse::Users users(mount, {.uid = ::geteuid(), .gid = ::getegid(), .groups = Groups()}, std::move(open));
+  fuse::FileSystem files(loop, users, owners, root, OptionsFor(mount));
+  const fuse::SessionOptions session_options = SessionOptionsFor(mount.url(), options);
   OneShot<> ended;
   auto session = fuse::Session::Mount(loop, files, options.directory, session_options, [&ended] { ended.Set(); });
   if (!session) co_return std::unexpected(Error{session.error().message, std::nullopt, session.error().number});

@@ -46,10 +46,13 @@ uint32_t RightsOf(int flags) {
 
 OpenFile& FileSystem::Opened(const Target& target, std::unique_ptr<client::File> file, int flags) {
   Inode& inode = *target.inode;
-  auto* const opened = new OpenFile{.inode = &inode, .mount = &target.mount, .file = std::move(file)};
+  auto* const opened = new OpenFile();
+  opened->inode = &inode;
+  opened->mount = &target.mount;
+  opened->file = std::move(file);
   opened->reader = std::make_shared<ReadAhead>(loop_, opened->file, target.mount.sizes().read, options_.read_window);
   opened->writes = (flags & O_ACCMODE) != O_RDONLY;
-  opened->direct = (flags & O_DIRECT) != 0;
+  opened->direct = (flags & O_DIRECT) != 0 || !options_.writes_behind;
   if (opened->writes && !inode.writes) {
     inode.writes = std::make_shared<WriteBehind>(loop_, write_memory_, target.mount.sizes().write);
   }
@@ -219,7 +222,7 @@ Task<void> FileSystem::Flush(RequestPointer request, uint64_t, fuse_file_info in
   const bool had_data = pin->writes && !pin->writes->clean();
   Result<void> committed = file.writes ? co_await CommitData(*pin) : Result<void>();
   // close() ends the locks of the process.
-  if (options_.remote_locks) (void)co_await Unlock(*pin, fmt::format("p{:x}", info.lock_owner));
+  if (options_.posix_locks) (void)co_await Unlock(*pin, fmt::format("p{:x}", info.lock_owner));
   if (Failed(*request, committed)) co_return;
   if (had_data) {
     // The next open need not drop what this program has written itself.

@@ -44,6 +44,7 @@ class FileSystem {
   FileSystem(Loop& loop, Users& users, Owners& owners, const client::Node& root, const FileSystemOptions& options);
 
   Interrupts& interrupts() { return interrupts_; }
+  const FileSystemOptions& options() const { return options_; }
   // Sends all data to the server, and closes all files. Call it when no request can come any more.
   Task<void> Finish();
   // The kernel has attributes or data that may be out of date: the function tells it so.

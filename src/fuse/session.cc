@@ -30,7 +30,6 @@ struct Context {
   FileSystem* files;
   // The memory that the present request lies in.
   BufferRef* buffer;
-  bool remote_locks;
 };
 
 Context& ContextOf(fuse_req_t request) { return *static_cast<Context*>(fuse_req_userdata(request)); }
@@ -45,7 +44,7 @@ void Initialize(void* context, fuse_conn_info* connection) {
       connection->want &= ~capability;
     }
   };
-  const bool remote_locks = static_cast<Context*>(context)->remote_locks;
+  const FileSystemOptions& options = static_cast<Context*>(context)->files->options();
   connection->max_write = kLargest;
   connection->max_readahead = kLargest;
   connection->max_background = 64;
@@ -57,8 +56,8 @@ void Initialize(void* context, fuse_conn_info* connection) {
   want(FUSE_CAP_READDIRPLUS_AUTO, true);
   want(FUSE_CAP_AUTO_INVAL_DATA, true);
   want(FUSE_CAP_CACHE_SYMLINKS, true);
-  want(FUSE_CAP_POSIX_LOCKS, remote_locks);
-  want(FUSE_CAP_FLOCK_LOCKS, remote_locks);
+  want(FUSE_CAP_POSIX_LOCKS, options.posix_locks);
+  want(FUSE_CAP_FLOCK_LOCKS, options.flock_locks);
   // The kernel would be the only one to know the sizes of files, and other clients could not change them.
   want(FUSE_CAP_WRITEBACK_CACHE, false);
   // Requests are read into memory that goes to the network as it is.
@@ -186,10 +185,8 @@ fuse_lowlevel_ops Operations() {
 // Reads requests when there are some.
 class Session::Device {
  public:
-  Device(Loop& loop, FileSystem& files, bool remote_locks, std::function<void()> ended)
-      : loop_(loop),
-        context_{.files = &files, .buffer = &buffer_, .remote_locks = remote_locks},
-        ended_(std::move(ended)) {
+  Device(Loop& loop, FileSystem& files, std::function<void()> ended)
+      : loop_(loop), context_{.files = &files, .buffer = &buffer_}, ended_(std::move(ended)) {
     files.set_invalidate([this](uint64_t inode) {
       if (session_) fuse_lowlevel_notify_inval_inode(session_, inode, 0, 0);
     });
@@ -293,7 +290,7 @@ Session::~Session() = default;
 
 SetupResult<std::unique_ptr<Session>> Session::Mount(Loop& loop, FileSystem& files, const std::string& directory,
                                                      const SessionOptions& options, std::function<void()> ended) {
-  auto device = std::make_unique<Device>(loop, files, options.remote_locks, std::move(ended));
+  auto device = std::make_unique<Device>(loop, files, std::move(ended));
   PENSTOCK_CHECK(device->Mount(directory, options));
   return std::unique_ptr<Session>(new Session(std::move(device)));
 }
