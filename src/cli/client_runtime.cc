@@ -3,10 +3,13 @@
 #include <fmt/core.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstdio>
+#include <iterator>
 #include <optional>
 
 #include "base/signal.h"
+#include "cli/client_config.h"
 #include "cli/printable.h"
 #include "cli/url_sources.h"
 #include "rdma/trace/provider.h"
@@ -82,7 +85,9 @@ int ClientRuntime::Run(Task<client::Result<void>> command) {
 SetupResult<client::Url> ParseUrl(const std::string& text, const AccessOptions& options) {
   const auto fail = [](std::string_view why) { return std::unexpected(SetupError{std::string(why)}); };
   const TlsOptions& tls = options.tls;
-  PENSTOCK_TRY(client::Url url, client::Url::Parse(text, OptionsOfEnvironment(), OptionsOfFlags(options)));
+  PENSTOCK_TRY(std::vector<client::UrlOption> defaults, OptionsOfConfig(client::Url::HostOf(text).value_or("")));
+  std::ranges::copy(OptionsOfEnvironment(), std::back_inserter(defaults));
+  PENSTOCK_TRY(client::Url url, client::Url::Parse(text, defaults, OptionsOfFlags(options)));
   rpc::tls::Files files = tls.files;
   if (url.transport_security != client::TransportSecurity::kNone) {
     FillFromEnvironment(files.authorities, "PENSTOCK_TLS_CA");

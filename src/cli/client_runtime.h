@@ -46,7 +46,8 @@ class ClientRuntime {
 };
 
 // Parses a URL of the command line. The options of the flags replace those of the URL, and these replace those of the
-// environment. The error also names options of TLS that contradict each other or the URL.
+// environment, which replace those of the configuration file. The error also names options of TLS that contradict each
+// other or the URL.
 SetupResult<client::Url> ParseUrl(const std::string& text, const AccessOptions& options);
 
 // For each URL in turn, until one fails: mounts the export that the URL leads into, and runs `use` with the mount.
