@@ -7,6 +7,7 @@
 #include "cli/client_runtime.h"
 #include "cli/commands.h"
 #include "cli/interface.h"
+#include "cli/mounts.h"
 #include "cli/output.h"
 
 namespace penstock::cli {
@@ -41,7 +42,7 @@ Task<client::Result<void>> PingTask(client::Mount& mount, const PingOptions& opt
 
 int Ping(const PingOptions& options) {
   return RunOnMounts({options.url}, options,
-                     [&](ClientRuntime&, client::Mount& mount) { return PingTask(mount, options); });
+                     [&](ClientRuntime&, const Mounted& at) { return PingTask(*at.mount, options); });
 }
 
 }  // namespace

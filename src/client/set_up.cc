@@ -76,10 +76,11 @@ std::string HostName() {
 
 rpc::ClientCredential SystemCredentialOf(const Url& url) {
   const bool is_process = !url.uid && !url.gid;
+  std::vector<uint32_t> groups = is_process ? SupplementaryGroups() : std::vector<uint32_t>();
   return rpc::ClientCredential({.machine = HostName(),
                                 .uid = url.uid.value_or(::geteuid()),
                                 .gid = url.gid.value_or(::getegid()),
-                                .groups = is_process ? SupplementaryGroups() : std::vector<uint32_t>()});
+                                .groups = url.groups.value_or(std::move(groups))});
 }
 
 Error ReadOnly(std::string_view what) {

@@ -68,6 +68,8 @@ struct Url {
   // The AUTH_SYS identity to present. Absent: the identity of the process.
   std::optional<uint32_t> uid;
   std::optional<uint32_t> gid;
+  // The supplementary groups to present. Absent: those of the process if it presents its own identity, otherwise none.
+  std::optional<std::vector<uint32_t>> groups;
   // Over iWARP, whether to ask for check values (CRC). If both sides do without them, data is sent without a copy.
   bool crc = true;
   // Connect from a port below 1024 if this process may and one is free, otherwise from any port: some servers insist on
@@ -108,6 +110,9 @@ struct Url {
 
   // The port of a server that names none: 2049, and 20049 over RDMA (RFC 8267 §4).
   static uint16_t DefaultPort(Protocol protocol) { return protocol == Protocol::kRdma ? 20049 : 2049; }
+
+  // The parts that URLs share compare by identity.
+  bool operator==(const Url&) const = default;
 
   static bool LooksLikeOne(std::string_view text) { return text.starts_with("nfs://"); }
 

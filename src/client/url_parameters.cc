@@ -161,6 +161,10 @@ constexpr Setting kSettings[] = {
     {{"sync", "", "For penstock mount, as for mount(8)."}, AddFlag},
     {{"async", "", "For penstock mount, as for mount(8)."}, AddFlag},
     {{"dirsync", "", "For penstock mount, as for mount(8)."}, AddFlag},
+    {{"allow_other", "",
+      "For penstock mount: all users of this host may use the tree, and not only the one who has mounted it. With root "
+      "as that user, the server sees each of them under their own identity."},
+     AddFlag},
     {{"clientaddr", "ADDRESS",
       "Without effect: it names the address for calls of a server of version 4.0, of which this client asks for none."},
      IgnoreAddress},

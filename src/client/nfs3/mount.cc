@@ -252,6 +252,9 @@ Task<Result<void>> Mount::FindExport(rpc::Client& mount_client) {
         Error{fmt::format("{}: {} is in no export of the server{}", url_.host, url_.path, TextOf(exports->results)),
               std::nullopt, ENOENT});
   }
+  for (const mount3::exportnode& node : exports->results) {
+    if (node.ex_dir != root_path_ && Below(node.ex_dir, root_path_)) exports_below_.emplace_back(node.ex_dir);
+  }
   co_return Result<void>();
 }
 
