@@ -73,7 +73,8 @@ Result<ClientConfig, std::vector<Finding>> ClientConfig::Parse(const ConfigFile&
   TomlContent content = ParseToml(file);
   ConfigReader reader(file);
   reader.mistakes = std::move(content.mistakes);
-  std::ranges::stable_sort(content.entries, {}, &TomlEntry::line);
+  // The file's own order; a table stands before its entries.
+  std::ranges::sort(content.entries, {}, [](const TomlEntry& each) { return std::pair(each.line, each.path.size()); });
   ClientConfig config;
   for (const TomlEntry& entry : content.entries) {
     const std::vector<std::string>& path = entry.path;

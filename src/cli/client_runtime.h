@@ -27,6 +27,8 @@ class ClientRuntime {
   Loop& loop() { return loop_; }
   Workers& workers() { return workers_; }
 
+  // Returns options for a mount of `url`, with a provider of its own, which lives as long as the runtime.
+  client::MountOptions MountOptionsFor(const client::Url& url);
   // Mounts the export that `url` leads into. The caller unmounts it, with End(). Most commands use Mounts
   // (cli/mounts.h) instead, which mounts each export once.
   Task<client::Result<std::unique_ptr<client::Mount>>> OpenMount(const client::Url& url);
