@@ -27,6 +27,8 @@ class ClientRuntime {
   Loop& loop() { return loop_; }
   Workers& workers() { return workers_; }
 
+  // Returns options for a mount of `url`, with a provider of its own, which lives as long as the runtime.
+  client::MountOptions MountOptionsFor(const client::Url& url);
   // Mounts the export that `url` leads into. The caller unmounts it, with End(). Most commands use Mounts
   // (cli/mounts.h) instead, which mounts each export once.
   Task<client::Result<std::unique_ptr<client::Mount>>> OpenMount(const client::Url& url);
@@ -54,7 +56,8 @@ class ClientRuntime {
 };
 
 // Parses a URL of the command line. The options of the flags replace those of the URL, and these replace those of the
-// environment. The error also names options of TLS that contradict each other or the URL.
+// environment, which replace those of the configuration file. The error also names options of TLS that contradict each
+// other or the URL.
 SetupResult<client::Url> ParseUrl(const std::string& text, const AccessOptions& options);
 
 // Prints one line on stderr, with the program's name. A server can choose a part of the message, so it is made

@@ -39,6 +39,9 @@ Command AddChangeOwner(CLI::App& program);
 Command AddTouch(CLI::App& program);
 Command AddTruncate(CLI::App& program);
 Command AddBench(CLI::App& program);
+Command AddShowMount(CLI::App& program);
+Command AddProbe(CLI::App& program);
+Command AddDoctor(CLI::App& program);
 Command AddDevices(CLI::App& program);
 Command AddCompletion(CLI::App& program);
 

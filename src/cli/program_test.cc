@@ -13,7 +13,6 @@
 #include <vector>
 
 #include "base/data.h"
-#include "base/file_io.h"
 #include "base/log.h"
 
 namespace penstock::cli {
