@@ -26,6 +26,7 @@ Parser MakeParser(const std::string& version) {
       AddList(program),
       AddCat(program),
       AddCopy(program),
+      AddMount(program),
       AddMakeDirectory(program),
       AddRemove(program),
       AddRemoveDirectory(program),

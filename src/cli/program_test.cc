@@ -206,13 +206,14 @@ TEST_F(ProgramTest, EachCommandNamesATextThatIsNoUrl) {
 }
 
 TEST_F(ProgramTest, ReportsEachMistakeOfAUrl) {
-  for (const auto& [url, mistake] : {std::pair("http://host/", "not an nfs:// URL"),
-                                     std::pair("nfs://", "is not of the form nfs://HOST[:PORT]/PATH"),
-                                     std::pair("nfs://host:0/", "is not of the form nfs://HOST[:PORT]/PATH"),
-                                     std::pair("nfs://host/%2", "has a malformed % escape in its path"),
-                                     std::pair("nfs://host/?proto=udp", "proto must be tcp, rdma or stepup"),
-                                     std::pair("nfs://host/?uid=root", "uid must be a number"),
-                                     std::pair("nfs://host/?soft", "unknown option 'soft'")}) {
+  for (const auto& [url, mistake] :
+       {std::pair("http://host/", "not an nfs:// URL"),
+        std::pair("nfs://", "is not of the form nfs://HOST[:PORT]/PATH"),
+        std::pair("nfs://host:0/", "is not of the form nfs://HOST[:PORT]/PATH"),
+        std::pair("nfs://host/%2", "has a malformed % escape in its path"),
+        std::pair("nfs://host/?proto=udp", "proto must be tcp or rdma: Penstock has no NFS over UDP"),
+        std::pair("nfs://host/?uid=root", "uid must be a number"),
+        std::pair("nfs://host/?sort", "unknown option 'sort' (is port meant?)")}) {
     ExpectMistake({"cat", url}, std::string(url) + ": " + mistake);
   }
 }

@@ -1,6 +1,6 @@
 #include "client/nfs3/mount.h"
 
-#include <fmt/core.h>
+#include <fmt/format.h>
 
 #include <algorithm>
 #include <cerrno>
@@ -11,6 +11,8 @@
 #include "client/nfs3/call.h"
 #include "client/nfs3/convert.h"
 #include "client/nfs3/names.h"
+#include "client/nfs3/posix_acls.h"
+#include "client/ports.h"
 #include "client/set_up.h"
 #include "protocol/mount.h"
 #include "rpc/client.h"
@@ -37,6 +39,18 @@ std::string_view Describe(mount3::mountstat3 status) {
     default:
       return "the server cannot mount it";
   }
+}
+
+// Returns the exports as a part of a message, at most a few of them.
+std::string TextOf(const auto& exports) {
+  constexpr size_t kMost = 8;
+  std::vector<std::string> paths;
+  for (const mount3::exportnode& each : exports) paths.emplace_back(each.ex_dir);
+  if (paths.empty()) return ", which has none";
+  std::ranges::sort(paths);
+  const size_t more = paths.size() - std::min(paths.size(), kMost);
+  paths.resize(paths.size() - more);
+  return fmt::format(", which exports {}{}", fmt::join(paths, ", "), more > 0 ? fmt::format(" and {} more", more) : "");
 }
 
 // Whether the call may succeed with another credential. Linux's mountd takes no RPCSEC_GSS if it cannot read the
@@ -101,6 +115,23 @@ class Mount final : public client::Mount {
   Task<Result<Node>> MakeSymlink(const Handle& directory, std::string_view name, std::string_view target) override {
     return v3::MakeSymlink(caller_, directory, name, target);
   }
+  Task<Result<Node>> MakeNode(const Handle& directory, std::string_view name, FileType type, uint32_t mode,
+                              uint32_t device_major, uint32_t device_minor) override {
+    return v3::MakeNode(caller_, directory, name, type, mode, {device_major, device_minor});
+  }
+  Task<Result<Listing>> ListFrom(const Handle& directory, std::string_view what, ListPosition from,
+                                 ListContent content) override {
+    return v3::ListFrom(caller_, directory, what, from, content, sizes_.directory);
+  }
+  Task<Result<uint32_t>> CheckAccess(const Handle& object, std::string_view what, uint32_t rights) override {
+    return v3::CheckAccess(caller_, object, what, rights);
+  }
+  Task<Result<PosixAcl>> GetPosixAcl(const Handle& object, std::string_view what) override {
+    return v3::GetPosixAcl(caller_, object, what);
+  }
+  Task<Result<void>> SetPosixAcl(const Handle& object, std::string_view what, const PosixAcl& acl) override {
+    return v3::SetPosixAcl(caller_, object, what, acl);
+  }
   Task<Result<void>> Link(const Handle& file, const Handle& directory, std::string_view name) override {
     return v3::Link(caller_, file, directory, name);
   }
@@ -117,7 +148,6 @@ class Mount final : public client::Mount {
   Task<Result<std::unique_ptr<client::File>>> OpenFile(const Node& file, std::string_view what, Access access) override;
   Task<Result<std::unique_ptr<client::File>>> CreateFile(const Handle& directory, std::string_view name, uint32_t mode,
                                                          CreateMode how) override;
-  Task<Result<void>> List(const Handle& directory, std::string_view what, std::function<void(Entry)> entry) override;
 
  private:
   Task<SetupResult<std::unique_ptr<rpc::Channel>>> OpenProtected(Duration time_limit);
@@ -137,7 +167,7 @@ class Mount final : public client::Mount {
   const Cancellation::Entry ending_security_{&ending_, [this] { security_.Stop(); }};
   ReconnectingChannel channel_;
   rpc::Client client_;
-  const Caller caller_{client_, loop_, retry_.give_up_after, &ending_};
+  const Caller caller_{client_, loop_, retry_.give_up_after, &ending_, url_.read_only};
   std::string unprotected_;  // says that calls of MOUNT were not protected although they should be
 };
 
@@ -150,6 +180,10 @@ class File final : public client::File {
   Task<Result<ReadReply>> Read(uint64_t offset, Bytes into) override;
   Task<Result<WriteReply>> Write(uint64_t offset, ConstBytes from) override;
   Task<Result<Verifier>> Commit() override;
+  Task<Result<void>> SetSize(uint64_t size) override {
+    const NewAttributes attributes{.size = size};
+    co_return co_await mount_.SetAttributes(node().handle, name(), attributes);
+  }
   Task<Result<void>> Lock(std::string, ByteRange, LockKind, Duration, Cancellation*) override { co_return NoLocks(); }
   Task<Result<void>> Unlock(std::string, ByteRange) override { co_return NoLocks(); }
   Task<Result<std::optional<LockConflict>>> TestLock(std::string, ByteRange, LockKind) override { co_return NoLocks(); }
@@ -168,6 +202,7 @@ class File final : public client::File {
 Task<SetupResult<std::unique_ptr<rpc::Channel>>> Mount::OpenProtected(Duration time_limit) {
   ChannelOptions options;
   options.time_limit = time_limit;
+  options.reply_limit = channel_.reply_limit();
   options.cancellation = &ending_;
   auto channel = co_await OpenChannel(loop_, workers_, url_, provider_, std::move(options));
   if (!channel) co_return std::unexpected(std::move(channel).error());
@@ -214,7 +249,8 @@ Task<Result<void>> Mount::FindExport(rpc::Client& mount_client) {
   }
   if (root_path_.empty()) {
     co_return std::unexpected(
-        Error{fmt::format("{}: {} is not in any of the server's exports", url_.host, url_.path), std::nullopt, ENOENT});
+        Error{fmt::format("{}: {} is in no export of the server{}", url_.host, url_.path, TextOf(exports->results)),
+              std::nullopt, ENOENT});
   }
   for (const mount3::exportnode& node : exports->results) {
     if (node.ex_dir != root_path_ && Below(node.ex_dir, root_path_)) exports_below_.emplace_back(node.ex_dir);
@@ -223,19 +259,14 @@ Task<Result<void>> Mount::FindExport(rpc::Client& mount_client) {
 }
 
 Task<Result<std::vector<SecurityFlavor>>> Mount::MountExport() {
-  Url url = url_;
-  url.protocol = Protocol::kTcp;
-  url.port = url_.mount_port;
-  ChannelOptions options;
-  options.cancellation = &ending_;
-  auto opened = co_await OpenChannel(loop_, workers_, url, nullptr, options);
-  if (!opened) {
-    SetupError why{fmt::format("MOUNT: {}", opened.error().message), opened.error().number};
+  auto service = co_await OpenMountService(loop_, workers_, url_, &ending_);
+  if (!service) {
+    SetupError why{fmt::format("MOUNT: {}", service.error().message), service.error().number};
     co_return std::unexpected(NotConnected(std::move(why), ending_, url_.host));
   }
   // MOUNT may be another process than NFS, so that it has a context of its own.
-  CallSecurity security(loop_, workers_, url_, initiators_);
-  const std::unique_ptr<rpc::Channel> channel = security.Protect(*std::move(opened));
+  CallSecurity security(loop_, workers_, service->url, initiators_);
+  const std::unique_ptr<rpc::Channel> channel = security.Protect(std::move(service->channel));
   const auto end = [&] {
     channel->Close();
     security.Stop();
@@ -314,8 +345,8 @@ Task<Result<void>> Mount::LearnSizes() {
   if (!reply) co_return std::unexpected(std::move(reply).error());
   const nfs3::FSINFO3resok& limits = reply->results.resok();
   const auto choose = [](uint32_t most, uint32_t ours) { return std::clamp(most, uint32_t{512}, ours); };
-  sizes_.read = choose(limits.rtmax, kLargestTransfer);
-  sizes_.write = choose(limits.wtmax, kLargestTransfer);
+  sizes_.read = choose(limits.rtmax, LimitOr(url_.read_size, kLargestTransfer));
+  sizes_.write = choose(limits.wtmax, LimitOr(url_.write_size, kLargestTransfer));
   sizes_.directory = choose(limits.dtpref, kLargestDirectory);
   log::info("{}: NFS version 3 by sec={}", url_.host, NameOf(security_.flavor()));
   co_return Result<void>();
@@ -327,8 +358,9 @@ Task<Result<void>> Mount::Ping() {
   co_return Result<void>();
 }
 
-Task<Result<std::unique_ptr<client::File>>> Mount::OpenFile(const Node& file, std::string_view what, Access) {
+Task<Result<std::unique_ptr<client::File>>> Mount::OpenFile(const Node& file, std::string_view what, Access access) {
   if (ending_.cancelled()) co_return std::unexpected(Closing(what));
+  if (url_.read_only && access != Access::kRead) co_return std::unexpected(ReadOnly(what));
   co_return std::make_unique<File>(*this, file, what);
 }
 
@@ -336,27 +368,6 @@ Task<Result<std::unique_ptr<client::File>>> Mount::CreateFile(const Handle& dire
                                                               uint32_t mode, CreateMode how) {
   PENSTOCK_CO_TRY(Node node, co_await v3::CreateFile(caller_, directory, name, mode, how));
   co_return std::make_unique<File>(*this, std::move(node), name);
-}
-
-Task<Result<void>> Mount::List(const Handle& directory, std::string_view what, std::function<void(Entry)> entry) {
-  nfs3::READDIRPLUS3args arguments{ToHandle3(directory), 0, {}, sizes_.directory, sizes_.directory};
-  for (;;) {
-    auto reply = co_await Call<nfs3::NFSPROC3_READDIRPLUS>(arguments, what);
-    if (!reply) co_return std::unexpected(std::move(reply).error());
-    const nfs3::READDIRPLUS3resok& listed = reply->results.resok();
-    const nfs3::cookie3 before = arguments.cookie;
-    for (const nfs3::entryplus3& found : listed.reply.entries) {
-      arguments.cookie = found.cookie;
-      const std::string_view name = found.name;
-      if (name == "." || name == "..") continue;
-      Entry next{std::string(name), std::nullopt};
-      if (found.name_attributes) next.attributes = AttributesOf(*found.name_attributes);
-      entry(std::move(next));
-    }
-    arguments.cookieverf = listed.cookieverf;
-    if (listed.reply.eof) co_return Result<void>();
-    if (arguments.cookie == before) co_return std::unexpected(EndlessListing(what));
-  }
 }
 
 // ---- files ----
