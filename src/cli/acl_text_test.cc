@@ -14,7 +14,7 @@ using client::PosixAce;
 using testing::ElementsAre;
 
 TEST(AclText, WritesAndReadsEntriesOfVersion4) {
-  for (const char* text : {"A::OWNER@:rwatTnNcCoy", "A:g:GROUP@:rxtncy", "D:fdi:ann@example.org:w", "U:SF:EVERYONE@:dD",
+  for (const char* text : {"A::OWNER@:rwatTnNcCoy", "A:g:GROUP@:rxtncy", "D:fdi:ann@example.org:w", "U:SF:EVERYONE@:Dd",
                            "A::1000:r", "L:n:bob@example.org:"}) {
     const auto ace = ParseAce(text);
     ASSERT_TRUE(ace) << text;

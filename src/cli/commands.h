@@ -51,6 +51,7 @@ Command AddGetAcl(CLI::App& program);
 Command AddSetAcl(CLI::App& program);
 Command AddGetXattr(CLI::App& program);
 Command AddSetXattr(CLI::App& program);
+Command AddShell(CLI::App& program);
 Command AddBench(CLI::App& program);
 Command AddDevices(CLI::App& program);
 Command AddCompletion(CLI::App& program);

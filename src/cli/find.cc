@@ -21,6 +21,7 @@
 #include "cli/mounts.h"
 #include "cli/output.h"
 #include "cli/printable.h"
+#include "cli/url_path.h"
 #include "cli/walk.h"
 #include "client/url.h"
 
@@ -47,19 +48,6 @@ struct FindOptions : ClientOptions {
   unsigned jobs = 8;
   OwnerOptions owners;
 };
-
-// Percent-encodes a path for a URL.
-std::string Encoded(std::string_view path) {
-  constexpr std::string_view kPlain = "/-._~!$&'()*+,;=:@";
-  std::string text;
-  for (const char character : path) {
-    const auto octet = static_cast<unsigned char>(character);
-    const bool is_plain = (octet >= '0' && octet <= '9') || (octet >= 'A' && octet <= 'Z') ||
-                          (octet >= 'a' && octet <= 'z') || kPlain.contains(character);
-    text += is_plain ? std::string(1, character) : fmt::format("%{:02X}", octet);
-  }
-  return text;
-}
 
 // Searches one tree.
 class Finder {
@@ -151,7 +139,7 @@ void Finder::PrintFound(const WalkedEntry& found, const client::Entry& entry) {
     // The options of the given URL stay behind the path.
     const size_t query = url_.find('?');
     const std::string options = query == url_.npos ? "" : url_.substr(query);
-    const std::string text = JoinPath(url_.substr(0, query), Encoded(found.path));
+    const std::string text = JoinPath(url_.substr(0, query), EncodePath(found.path));
     printed_ = WriteOutput(text + options + end);
     return;
   }

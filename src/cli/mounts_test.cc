@@ -69,7 +69,8 @@ TEST_P(MountsTest, CallsAtTheSameTimeShareAMount) {
 
 TEST_P(MountsTest, ErrorsNameTheUrl) {
   client::Url nowhere = UrlOf("/a");
-  nowhere.port = nowhere.mount_port = 1;
+  nowhere.port = 1;
+  nowhere.mount_port = 1;
   nowhere.host = "::1";
   const auto refused = TryAt(nowhere);
   ASSERT_FALSE(refused);

@@ -29,12 +29,13 @@ class MountsTestBase : public testing::TestWithParam<client::Version> {
   client::Url UrlOf(std::string path) const {
     client::Url url;
     url.host = "127.0.0.1";
-    url.port = url.mount_port = service.port();
+    url.port = service.port();
+    url.mount_port = url.port;
     url.path = std::move(path);
     url.version = GetParam();
     url.uid = url.gid = 0;
     url.reserved_port = false;
-    url.timeout = 20;
+    url.recovery.timeout = 20;
     return url;
   }
   // The name of a URL in messages.

@@ -49,6 +49,7 @@ Parser MakeParser(const std::string& version) {
       AddSetAcl(program),
       AddGetXattr(program),
       AddSetXattr(program),
+      AddShell(program),
       AddBench(program),
       AddDevices(program),
       AddCompletion(program),

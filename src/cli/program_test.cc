@@ -170,8 +170,9 @@ TEST_F(ProgramTest, RefusesASecondUrlWhereOneIsExpected) {
 }
 
 TEST_F(ProgramTest, EachCommandRequiresItsArguments) {
-  for (const char* const command : {"ping", "ls", "cat", "mkdir", "rm", "rmdir", "mv", "bench", "stat", "df", "du",
-                                    "find", "tree", "head", "tail", "touch"}) {
+  for (const char* const command :
+       {"ping", "ls",   "cat",  "mkdir", "rm",   "rmdir", "mv",      "bench",   "stat",     "df",
+        "du",   "find", "tree", "head",  "tail", "touch", "getfacl", "setfacl", "getfattr", "shell"}) {
     ExpectUsageError({command}, "URL is required");
   }
   ExpectUsageError({"cp", kUrl}, "TO is required");
@@ -190,6 +191,11 @@ TEST_F(ProgramTest, CommandsThatLookNameAWrongValue) {
   ExpectMistake({"chown", ":", kUrl}, "chown: OWNER is a user, a user and a group as USER:GROUP, or a group as :GROUP");
   ExpectMistake({"cmp", "one", "other"}, "cmp: one of the two must be an nfs:// URL");
   ExpectMistake({"stat", "-c", "%q", kUrl}, "%q: a format has % and one of n N s b B o a A F h i d U G x y z X Y Z %");
+  ExpectMistake({"setfacl", kUrl}, "setfacl: one of --set, --set-file, -m, -x, -b and -k is required");
+  ExpectMistake({"setfattr", kUrl}, "setfattr: one of -n and -x is required");
+  ExpectMistake({"getfattr", "-n", "color", kUrl}, "color: the name of an attribute begins with user.");
+  ExpectMistake({"setfattr", "-n", "user.a", "-v", "0x1", kUrl},
+                "0x1: neither a text, 0x and hexadecimal digits, nor 0s and base64");
   ExpectMistake({"du", "-s", "-a", kUrl}, "du: -s and -a contradict each other");
   ExpectMistake({"ln", "-s", "text", kUrl, kUrl}, "ln -s: give the text of the link, and the URL of the link");
 }

@@ -29,7 +29,10 @@ struct FileSystemOptions {
   bool caches_names = true;         // lookupcache: names that exist
   bool caches_absent_names = true;  // lookupcache=all: and names that do not
   bool close_to_open = true;        // cto
-  bool remote_locks = true;         // the server has the locks; otherwise the kernel keeps them
+  // The server has the locks. Otherwise the kernel keeps them, for this host alone.
+  bool posix_locks = true;
+  bool flock_locks = true;
+  bool writes_behind = true;        // otherwise a write ends when its data are on stable storage
   size_t write_memory = 256 << 20;  // octets that wait for stable storage
   size_t read_window = 8 << 20;     // octets that are read ahead in each file
 };

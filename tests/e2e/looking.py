@@ -214,5 +214,59 @@ def follows(scratch):
                 tail.kill()
 
 
+def access_lists(scratch):
+    for scene in scenes(scratch):
+        tree(scene.folder)
+        file = scene.url("/a/file")
+        if "vers=3" in scene.options:
+            ok("setfacl", "-m", "u:1234:rw,d:g:5678:r", scene.url("/a"))
+            shown = ok("getfacl", "-n", scene.url("/a")).decode().splitlines()
+            assert f"# file: {scene.root}/a" in shown and "user:1234:rw-" in shown and "default:group:5678:r--" in shown, shown
+            assert "mask::rwx" in shown, shown
+            ok("setfacl", "-x", "u:1234", "-k", scene.url("/a"))
+            assert b"1234" not in ok("getfacl", scene.url("/a"))
+            refused("getfattr", file, mentions=[scene.name("/a/file"), "not supported"])
+        else:
+            ok("setfacl", "-m", "A::1234:rx", file)
+            shown = ok("getfacl", file).decode()
+            assert "A::1234:rxtcy\n" in shown or "A::1234:rx" in shown, shown
+            listed = subprocess.run([PENSTOCK, "setfacl", "--set-file", "-", scene.url("/a/b/other")], input=shown.encode(), check=True)
+            assert listed.returncode == 0
+            ok("setfattr", "-n", "user.color", "-v", "blue", file)
+            assert ok("getfattr", "-d", file).decode() == f'# file: {scene.root}/a/file\nuser.color="blue"\n\n'
+            assert ok("getfattr", "--only-values", "-n", "user.color", file) == b"blue"
+            ok("setfattr", "-x", "user.color", file)
+            refused("getfattr", "-n", "user.color", file, mentions=["no attribute user.color"])
+        refused("setfacl", "-m", "nonsense", file, mentions=["nonsense: not an entry"])
+
+
+def shells(scratch):
+    """`shell` reads commands from a pipe, and goes on after one that fails."""
+    for scene in scenes(scratch):
+        tree(scene.folder)
+        commands = f"""cd a/b
+pwd
+cat other
+ls ../none
+ls -A ..   # a comment
+lcd {scratch}
+get ../file got
+put got 'put again'
+cd file
+mkdir -p x/y
+exit
+pwd"""
+        done = subprocess.run([PENSTOCK, "shell", scene.url()], input=commands.encode(), stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+        with open(f"{scene.folder}/a/b/other", "rb") as other:
+            expected = f"{scene.root}/a/b\n".encode() + other.read() + b".hidden\nb\nfile\nlink\n"
+        assert done.stdout == expected, (done.stdout, expected)
+        assert [scene.name(path) in done.stderr.decode() for path in ("/a/none", "/a/b/file")] == [True, True], done.stderr
+        assert done.returncode == 0 and os.path.isdir(f"{scene.folder}/a/b/x/y")
+        with open(f"{scene.folder}/a/b/put again", "rb") as put, open(f"{scene.folder}/a/file", "rb") as file:
+            assert put.read() == file.read()
+        done = subprocess.run([PENSTOCK, "shell", "-e", scene.url()], input=b"ls none\nmkdir no", stderr=subprocess.DEVNULL)
+        assert done.returncode == 1 and not os.path.exists(f"{scene.folder}/no")
+
+
 if __name__ == "__main__":
-    main({case.__name__: case for case in (lists, changes, names, removes, looks, finds, reads, follows)})
+    main({case.__name__: case for case in (lists, changes, names, removes, looks, finds, reads, follows, access_lists, shells)})
