@@ -26,6 +26,8 @@ namespace penstock::fuse {
 
 struct FileSystemOptions {
   CacheTimes times;
+  // The kernel checks permissions by owners and modes, because it shares what it has cached between users.
+  bool checks_modes = false;
   bool caches_names = true;         // lookupcache: names that exist
   bool caches_absent_names = true;  // lookupcache=all: and names that do not
   bool close_to_open = true;        // cto
@@ -122,6 +124,7 @@ class FileSystem {
   Task<struct stat> StatOf(const Inode& inode);
   double TimeoutOf(const Inode& inode) const;
   Task<client::Result<void>> Refresh(client::Mount& mount, Inode& inode);
+  Task<bool> IsForTheServer(const Request& request, const Inode& inode, const struct stat& attributes, int to_set);
   Task<client::Result<void>> ChangeSize(const Target& target, uint64_t size, OpenFile* file);
 
   // data
