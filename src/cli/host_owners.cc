@@ -51,6 +51,11 @@ Task<void> HostOwners::Localize(client::Attributes& attributes) {
   group = co_await std::move(local);
 }
 
+Task<std::string> HostOwners::NameOf(idmap::Kind kind, uint32_t id) {
+  if (options_.numbers) co_return std::to_string(id);
+  co_return co_await owners_->NameOf(kind, std::to_string(id));
+}
+
 Task<client::Result<std::string>> HostOwners::NumberOf(idmap::Kind kind, std::string name) {
   if (name.contains('@') || idmap::NumberIn(name)) co_return name;
   const std::string_view what = kind == idmap::Kind::kUser ? "user" : "group";

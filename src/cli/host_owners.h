@@ -29,6 +29,8 @@ class HostOwners {
 
   // Replaces owner and group by the names of this host's users and groups, or by their numbers.
   Task<void> Localize(client::Attributes& attributes);
+  // Returns the name of a user or group of this host, or the number without one, or if numbers are asked for.
+  Task<std::string> NameOf(idmap::Kind kind, uint32_t id);
   // Returns the text that names a user or group of this host to a server: its number. Numbers stay as they are, and
   // name@domain. The error says that this host does not know the name.
   Task<client::Result<std::string>> NumberOf(idmap::Kind kind, std::string name);

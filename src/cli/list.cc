@@ -1,6 +1,5 @@
 // penstock ls: lists directories of a server.
 #include <fmt/core.h>
-#include <unistd.h>
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
@@ -269,7 +268,7 @@ Task<Result<void>> Lister::PrintBlock(Block& block) {
 int List(ListOptions options) {
   if (const auto wrong = PrintWrongDomain(options.owners)) return *wrong;
   options.format.long_format = options.format.long_format || options.owners.numbers || options.format.full_time;
-  options.format.printable = ::isatty(STDOUT_FILENO) == 1;
+  options.format.printable = OutputIsTerminal();
   options.format.now = std::time(nullptr);
   return RunWithMounts(
       options.urls, options,

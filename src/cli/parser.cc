@@ -42,6 +42,23 @@ Parser MakeParser(const std::string& version) {
       AddChangeOwner(program),
       AddTouch(program),
       AddTruncate(program),
+      AddStat(program),
+      AddSpace(program),
+      AddUsage(program),
+      AddFind(program),
+      AddTree(program),
+      AddHead(program),
+      AddTail(program),
+      AddCompare(program),
+      AddDigest(program),
+      AddGetAcl(program),
+      AddSetAcl(program),
+      AddGetXattr(program),
+      AddSetXattr(program),
+      AddShell(program),
+      AddBench(program),
+      AddDevices(program),
+      AddCompletion(program),
       // clang-format on
   };
   // Commands inherit what the program's help says at their end, so this comes after them.

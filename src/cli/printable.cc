@@ -1,5 +1,7 @@
 #include "cli/printable.h"
 
+#include <unistd.h>
+
 #include <cstddef>
 #include <cstdint>
 
@@ -19,5 +21,7 @@ std::string Printable(std::string_view text) {
   }
   return printable;
 }
+
+bool OutputIsTerminal() { return ::isatty(STDOUT_FILENO) == 1; }
 
 }  // namespace penstock::cli

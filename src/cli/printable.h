@@ -10,4 +10,7 @@ namespace penstock::cli {
 // the text is not UTF-8, also with '?' for each octet that is not ASCII.
 std::string Printable(std::string_view text);
 
+// Whether standard output is a terminal. Only there names are made Printable(): elsewhere they are exact.
+bool OutputIsTerminal();
+
 }  // namespace penstock::cli

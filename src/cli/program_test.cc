@@ -169,12 +169,34 @@ TEST_F(ProgramTest, RefusesASecondUrlWhereOneIsExpected) {
 }
 
 TEST_F(ProgramTest, EachCommandRequiresItsArguments) {
-  for (const char* const command : {"ping", "ls", "cat", "mkdir", "rm", "rmdir", "mv", "bench"}) {
+  for (const char* const command :
+       {"ping", "ls",   "cat",  "mkdir", "rm",   "rmdir", "mv",      "bench",   "stat",     "df",
+        "du",   "find", "tree", "head",  "tail", "touch", "getfacl", "setfacl", "getfattr", "shell"}) {
     ExpectUsageError({command}, "URL is required");
   }
   ExpectUsageError({"cp", kUrl}, "TO is required");
   for (const char* const command : {"mv", "ln"}) ExpectUsageError({command, kUrl}, "At least 2 required");
   ExpectUsageError({"chmod", "644"}, "URL is required");
+}
+
+TEST_F(ProgramTest, CommandsThatLookNameAWrongValue) {
+  ExpectMistake({"find", "--type", "fx", kUrl}, "--type fx: a type is one of f d l b c s p");
+  ExpectMistake({"find", "--size", "+1Z", kUrl}, "+1Z: not a number with + for more, - for less, or no sign for equal");
+  ExpectMistake({"head", "-n", "-3", kUrl}, "-3: not a number of lines or octets");
+  ExpectMistake({"tail", "-c", "x", kUrl}, "x: not a number of lines or octets");
+  ExpectMistake({"truncate", "-s", "1Q", kUrl}, "1Q: not a size such as 4096, 1M, +1G or -512");
+  ExpectMistake({"touch", "-d", "yesterday", kUrl},
+                "yesterday: neither a date such as \"2026-11-28 02:15\" nor @SECONDS since 1970");
+  ExpectMistake({"chown", ":", kUrl}, "chown: OWNER is a user, a user and a group as USER:GROUP, or a group as :GROUP");
+  ExpectMistake({"cmp", "one", "other"}, "cmp: one of the two must be an nfs:// URL");
+  ExpectMistake({"stat", "-c", "%q", kUrl}, "%q: a format has % and one of n N s b B o a A F h i d U G x y z X Y Z %");
+  ExpectMistake({"setfacl", kUrl}, "setfacl: one of --set, --set-file, -m, -x, -b and -k is required");
+  ExpectMistake({"setfattr", kUrl}, "setfattr: one of -n and -x is required");
+  ExpectMistake({"getfattr", "-n", "color", kUrl}, "color: the name of an attribute begins with user.");
+  ExpectMistake({"setfattr", "-n", "user.a", "-v", "0x1", kUrl},
+                "0x1: neither a text, 0x and hexadecimal digits, nor 0s and base64");
+  ExpectMistake({"du", "-s", "-a", kUrl}, "du: -s and -a contradict each other");
+  ExpectMistake({"ln", "-s", "text", kUrl, kUrl}, "ln -s: give the text of the link, and the URL of the link");
 }
 
 TEST_F(ProgramTest, EachCommandNamesATextThatIsNoUrl) {

@@ -177,10 +177,10 @@ struct Level {
 Task<void> Walk(const Mounted& start, client::Node node, std::string name, WalkOptions options,
                 const WalkHandlers& handlers) {
   client::Entry first{std::move(name), node.attributes};
-  const WalkedEntry whole{.path = {}, .depth = 0, .entry = first, .directory = node.directory};
+  const bool enters = MayHaveEntries(first) && (!options.descend || options.descend(first, 0));
+  const WalkedEntry whole{.path = {}, .depth = 0, .entry = first, .directory = node.directory, .enters = enters};
   co_await handlers.visit(whole);
-  const bool enters = !options.descend || options.descend(first, 0);
-  if (!MayHaveEntries(first) || !enters) co_return;
+  if (!enters) co_return;
   const auto descend = options.descend;
   const bool follows = options.follow_referrals;
   DirectoryWalk directories(start, std::move(node), std::move(options));
@@ -204,13 +204,16 @@ Task<void> Walk(const Mounted& start, client::Node node, std::string name, WalkO
     }
     const client::Entry& entry = directory.entries[levels.back().next++];
     const unsigned depth = directory.depth + 1;
+    const bool may_enter = MayHaveEntries(entry) && (follows || !entry.is_referral) && depth <= kMostDepth;
+    const bool enters_it = may_enter && (!descend || descend(entry, depth));
     const WalkedEntry visited{.path = JoinPath(directory.path, entry.name),
                               .depth = depth,
                               .entry = entry,
-                              .directory = directory.node.handle};
+                              .directory = directory.node.handle,
+                              .is_last = levels.back().next == directory.entries.size(),
+                              .enters = enters_it};
     co_await handlers.visit(visited);
-    if (!MayHaveEntries(entry) || (entry.is_referral && !follows) || depth > kMostDepth) continue;
-    if (!descend || descend(entry, depth)) co_await enter(entry);
+    if (enters_it) co_await enter(entry);
   }
   co_await directories.Stop();
 }

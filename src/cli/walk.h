@@ -26,7 +26,8 @@ bool IsDirectory(const client::Attributes& attributes);
 struct WalkOptions {
   // The most listings at the same time. Zero: no listing begins before the caller asks for the directory.
   unsigned jobs = 8;
-  // The order of the entries of a directory, which is also that of its subdirectories. Null: that of the server.
+  // Brings the entries of a directory into their order, which is also that of its subdirectories. May remove entries.
+  // Null: the order of the server.
   std::function<void(std::vector<client::Entry>&)> sort = SortByName;
   // Whether the walk goes into this subdirectory. `depth` is that of the subdirectory, from 1 on. Null: into all.
   std::function<bool(const client::Entry& entry, unsigned depth)> descend{};
@@ -101,6 +102,8 @@ struct WalkedEntry {
   unsigned depth = 0;
   const client::Entry& entry;
   client::Handle directory;  // has the entry; not for the start
+  bool is_last = true;       // of its directory
+  bool enters = false;       // the walk goes into it, and calls WalkHandlers::leave for it
 };
 
 struct WalkHandlers {
