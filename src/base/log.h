@@ -41,13 +41,26 @@ std::optional<Level> ParseLevel(std::string_view word);
 
 // All modules, sorted. A folder that is not listed belongs to the module of the folder around it. A test compares the
 // list with the folders.
-inline constexpr std::array<std::string_view, 39> kModules{
-    "base",         "cli",          "client",    "client.nfs3", "client.nfs4", "control",    "fs",
-    "fs.faulty",    "fs.posix",     "idmap",     "library",     "metrics",     "nfs",        "nfs.acl",
-    "nfs.mount",    "nfs.nlm",      "nfs.quota", "nfs.v2",      "nfs.v3",      "nfs.v4",     "nfs.v4.callback",
-    "nfs.v4.state", "nfs_protocol", "other",     "rdma",        "rdma.iwarp",  "rdma.trace", "rdma.verbs",
-    "refusals",     "rpc",          "rpc.gss",   "rpc.tcp",     "rpc.tls",     "rpc.udp",    "rpcbind",
-    "rpcrdma",      "server",       "watch",     "xdr"};
+inline constexpr std::array<std::string_view, 40> kModules{"base",         "cli",
+                                                           "client",       "client.nfs3",
+                                                           "client.nfs4",  "control",
+                                                           "copying",      "fs",
+                                                           "fs.faulty",    "fs.posix",
+                                                           "idmap",        "library",
+                                                           "metrics",      "nfs",
+                                                           "nfs.acl",      "nfs.mount",
+                                                           "nfs.nlm",      "nfs.quota",
+                                                           "nfs.v2",       "nfs.v3",
+                                                           "nfs.v4",       "nfs.v4.callback",
+                                                           "nfs.v4.state", "nfs_protocol",
+                                                           "other",        "rdma",
+                                                           "rdma.iwarp",   "rdma.trace",
+                                                           "rdma.verbs",   "refusals",
+                                                           "rpc",          "rpc.gss",
+                                                           "rpc.tcp",      "rpc.tls",
+                                                           "rpc.udp",      "rpcbind",
+                                                           "rpcrdma",      "server",
+                                                           "watch",        "xdr"};
 
 // A place in kModules.
 enum class Module : uint8_t {};

@@ -1,0 +1,3 @@
+#include "copying/copier.h"
+
+#include <gtest/gtest.h>
