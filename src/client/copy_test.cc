@@ -79,7 +79,11 @@ class FakeMount final : public Mount {
   }
   Task<Result<void>> Remove(const Handle&, std::string_view) override { co_return Unexpected(); }
   Task<Result<void>> RemoveDirectory(const Handle&, std::string_view) override { co_return Unexpected(); }
-  Task<Result<void>> List(const Handle&, std::string_view, std::function<void(Entry)>) override {
+  Task<Result<Node>> MakeNode(const Handle&, std::string_view, FileType, uint32_t, uint32_t, uint32_t) override {
+    co_return Unexpected();
+  }
+  Task<Result<uint32_t>> CheckAccess(const Handle&, std::string_view, uint32_t) override { co_return Unexpected(); }
+  Task<Result<Listing>> ListFrom(const Handle&, std::string_view, ListPosition, ListContent) override {
     co_return Unexpected();
   }
 
@@ -137,6 +141,7 @@ class FakeFile final : public File {
   Task<Result<std::optional<LockConflict>>> TestLock(std::string, ByteRange, LockKind) override {
     co_return std::nullopt;
   }
+  Task<Result<void>> SetSize(uint64_t) override { co_return Result<void>(); }
   Task<Result<void>> Close() override { co_return Result<void>(); }
 
  private:

@@ -107,8 +107,56 @@ Task<Result<Mount::Place>> Mount::ResolvePlace(std::string path) {
   co_return place;
 }
 
-Error Mount::EndlessListing(std::string_view what) {
-  return {fmt::format("{}: the server never ends the listing", what), std::nullopt, EPROTO};
+Task<Result<void>> Mount::List(const Handle& directory, std::string_view what, std::function<void(Entry)> entry) {
+  const Handle where = directory;
+  ListPosition from;
+  for (;;) {
+    PENSTOCK_CO_TRY(Listing listing, co_await ListFrom(where, what, from, ListContent::kAttributes));
+    for (Entry& each : listing.entries) entry(std::move(each));
+    if (listing.ends) co_return Result<void>();
+    if (listing.next.cookie == from.cookie) {
+      co_return std::unexpected(
+          Error{fmt::format("{}: the server never ends the listing", what), std::nullopt, EPROTO});
+    }
+    from = listing.next;
+  }
+}
+
+// ---- what not every version has ----
+
+namespace {
+
+std::unexpected<Error> NotSupported(std::string_view what) {
+  return std::unexpected(ErrorOf(Status::kNotSupported, what));
+}
+
+}  // namespace
+
+Task<Result<std::optional<uint64_t>>> File::Seek(uint64_t, Content) { co_return NotSupported(); }
+Task<Result<void>> File::Allocate(uint64_t, uint64_t) { co_return NotSupported(); }
+Task<Result<void>> File::Deallocate(uint64_t, uint64_t) { co_return NotSupported(); }
+Task<Result<File::CopyReply>> File::CopyFrom(File&, uint64_t, uint64_t, uint64_t) { co_return NotSupported(); }
+Task<Result<void>> File::CloneFrom(File&, uint64_t, uint64_t, uint64_t) { co_return NotSupported(); }
+
+Task<Result<std::vector<std::byte>>> Mount::GetXattr(const Handle&, std::string_view what, std::string_view) {
+  co_return NotSupported(what);
+}
+Task<Result<void>> Mount::SetXattr(const Handle&, std::string_view what, std::string_view, ConstBytes, XattrMode) {
+  co_return NotSupported(what);
+}
+Task<Result<std::vector<std::string>>> Mount::ListXattrs(const Handle&, std::string_view what) {
+  co_return NotSupported(what);
+}
+Task<Result<void>> Mount::RemoveXattr(const Handle&, std::string_view what, std::string_view) {
+  co_return NotSupported(what);
+}
+Task<Result<std::vector<Ace>>> Mount::GetAcl(const Handle&, std::string_view what) { co_return NotSupported(what); }
+Task<Result<void>> Mount::SetAcl(const Handle&, std::string_view what, const std::vector<Ace>&) {
+  co_return NotSupported(what);
+}
+Task<Result<PosixAcl>> Mount::GetPosixAcl(const Handle&, std::string_view what) { co_return NotSupported(what); }
+Task<Result<void>> Mount::SetPosixAcl(const Handle&, std::string_view what, const PosixAcl&) {
+  co_return NotSupported(what);
 }
 
 std::optional<std::string> Mount::PathBelowRoot(std::string_view path) const {

@@ -2,12 +2,11 @@
 // nfs3/ and nfs4/ implement the interface.
 #pragma once
 
-#include <array>
 #include <functional>
 #include <memory>
 #include <string>
 #include <string_view>
-#include <variant>
+#include <vector>
 
 #include "base/cancellation.h"
 #include "base/loop.h"
@@ -15,125 +14,14 @@
 #include "base/workers.h"
 #include "client/call_security.h"
 #include "client/error.h"
+#include "client/file.h"
+#include "client/node.h"
 #include "client/reconnecting_channel.h"
 #include "client/url.h"
 #include "idmap/mapper.h"
 #include "rdma/provider.h"
-#include "xdr/types.h"
 
 namespace penstock::client {
-
-// A file handle. It has room for the longest handle of any version.
-struct Handle : xdr::Opaque<128> {
-  using Opaque::Opaque;
-  Handle() = default;
-  Handle(const Opaque& octets) : Opaque(octets) {}  // NOLINT: implicit, as handles come in replies
-  // For requests.
-  const Opaque& octets() const { return *this; }
-
-  // Tells which part of the mount's tree the object belongs to, since two servers may use the same octets. Zero: the
-  // server that the URL names. Others are behind referrals (client/nfs4/tree.h).
-  uint32_t part = 0;
-
-  bool operator==(const Handle&) const = default;
-  bool operator==(const Opaque& octets) const { return *this == Handle(octets); }
-  std::strong_ordering operator<=>(const Handle&) const = default;
-};
-
-enum class FileType : uint8_t {
-  kRegular,
-  kDirectory,
-  kSymlink,
-  kBlockDevice,
-  kCharacterDevice,
-  kSocket,
-  kFifo,
-  kOther
-};
-// Converts an ftype3 of version 3 or an nfs_ftype4 of version 4. Their numbers agree for all types of version 3.
-FileType FileTypeOf(uint32_t number);
-
-// A timestamp of a file.
-struct Time {
-  int64_t seconds = 0;  // since 1970
-  uint32_t nanoseconds = 0;
-  bool operator==(const Time&) const = default;
-};
-
-// An attribute that the server does not have is zero.
-struct Attributes {
-  FileType type = FileType::kRegular;
-  uint32_t mode = 0;  // the twelve mode bits of POSIX
-  uint32_t links = 1;
-  // A number or name@domain, as the server gives it.
-  std::string owner{};
-  std::string group{};
-  uint64_t size = 0;
-  uint64_t used = 0;  // octets of storage
-  Time accessed{};
-  Time modified{};
-  Time changed{};  // the last change of data or attributes
-  // The numbers of the file in its file system, and of the file system among those of the mount. Several servers and
-  // exports may have file systems.
-  uint64_t file_id = 0;
-  uint64_t file_system = 0;
-  // The device that a device node stands for.
-  uint32_t device_major = 0;
-  uint32_t device_minor = 0;
-  // Changes with every change of data or attributes (RFC 8881 §5.8.1.4). In version 3 it is made from the ctime.
-  uint64_t change = 0;
-};
-
-// Stands for the server's own time when it executes the call.
-struct ServerTime {};
-
-// Attributes to set. Absent values stay as they are.
-struct NewAttributes {
-  std::optional<uint32_t> mode{};  // the twelve mode bits of POSIX
-  // A number. In version 4 also name@domain, if the server knows the name. If the server does not accept numbers, the
-  // client sends names that it finds by MountOptions::owners (RFC 7530 §5.9).
-  std::optional<std::string> owner{};
-  std::optional<std::string> group{};
-  std::optional<uint64_t> size{};  // truncates a regular file or extends it with zeros
-  std::optional<std::variant<ServerTime, Time>> accessed{};
-  std::optional<std::variant<ServerTime, Time>> modified{};
-};
-
-// A file: its handle and attributes from the server, and the name that led to it.
-struct Node {
-  Handle handle;
-  Attributes attributes;
-  // The directory and name of the lookup; empty for a root. Version 4.0 and the sessions of
-  // 2004 open files only by name (RFC 7530 §16.16).
-  Handle directory{};
-  std::string name{};
-};
-
-// Succeeds if `node` is a regular file. The error says that it is a directory or of another type.
-Result<void> CheckRegular(const Node& node, std::string_view what);
-
-// The room of a file system. A number that the server does not tell is zero.
-struct Space {
-  uint64_t total = 0;  // octets
-  uint64_t free = 0;
-  uint64_t available = 0;  // of the free octets, those for the user of the mount
-  uint64_t total_files = 0;
-  uint64_t free_files = 0;
-  uint64_t available_files = 0;
-};
-
-// An entry of a directory.
-struct Entry {
-  std::string name;
-  // Absent if the server cannot read them, and for a referral.
-  std::optional<Attributes> attributes;
-  // The entry is the root of a file system of another server. Listing does not ask that server; Lookup() does.
-  bool is_referral = false;
-};
-
-// The write verifier of WRITE and COMMIT replies. If it changes, the server has restarted and may have lost uncommitted
-// data.
-using Verifier = std::array<std::byte, 8>;
 
 struct MountOptions {
   RetryPolicy retry;
@@ -157,88 +45,6 @@ struct TransferSizes {
   uint32_t read = 4096;
   uint32_t write = 4096;
   uint32_t directory = 4096;
-};
-
-enum class Access : uint8_t { kRead = 1, kWrite = 2, kBoth = 3 };
-
-// What CreateFile() does with a regular file that has the name already.
-enum class CreateMode : uint8_t {
-  kTruncate,   // truncates it to zero octets
-  kKeep,       // leaves it as it is
-  kExclusive,  // fails with Status::kExists, also if the name belongs to another object
-};
-
-enum class LockKind : uint8_t { kShared, kExclusive };
-// A range of octets of a file. It may reach beyond the end of the file. The default is the whole file.
-struct ByteRange {
-  static constexpr uint64_t kToEnd = ~uint64_t{0};
-  uint64_t offset = 0;
-  uint64_t length = kToEnd;
-  bool operator==(const ByteRange&) const = default;
-};
-// A lock of another owner that conflicts with a request.
-struct LockConflict {
-  ByteRange range;
-  LockKind kind = LockKind::kShared;
-};
-
-// An open regular file. Calls may run at the same time. The mount outlives the file.
-class File {
- public:
-  virtual ~File() = default;
-
-  const Node& node() const { return node_; }
-  // The name in errors.
-  const std::string& name() const { return name_; }
-
-  struct ReadReply {
-    uint32_t count = 0;
-    bool eof = false;
-  };
-  // Reads up to into.size() octets, but at most sizes().read. The transport places the data directly in `into` if it
-  // can.
-  virtual Task<Result<ReadReply>> Read(uint64_t offset, Bytes into) = 0;
-
-  struct WriteReply {
-    uint32_t count = 0;
-    Verifier verifier{};
-  };
-  // Writes at most sizes().write octets, unstable: call Commit() afterwards, and write again if its verifier differs.
-  // `from` must stay valid until the task is done.
-  virtual Task<Result<WriteReply>> Write(uint64_t offset, ConstBytes from) = 0;
-  virtual Task<Result<Verifier>> Commit() = 0;
-
-  // Advisory byte-range locks. Version 3 has none: Status::kNotSupported. `owner` names a lock-owner within this open
-  // file. The locks of one owner conflict with those of other owners and of other open files. A new lock replaces older
-  // locks of its owner in the range. A lock needs the access of its kind.
-  //
-  // After a restart of the server the client reclaims the locks together with the file. If that fails, for example
-  // because the lease has expired, the owner's next call fails once with Status::kExpired. Until then all reads and
-  // writes of the file fail in the same way, because another client may have locked and changed it. After the error the
-  // owner can lock again.
-  //
-  // Fails with Status::kDenied if the lock is not available before `patience` has passed, or before `impatience`, which
-  // may be null and outlives the call, is cancelled. A request that is under way then is not cancelled.
-  virtual Task<Result<void>> Lock(std::string owner, ByteRange range, LockKind kind,
-                                  Duration patience = Duration::zero(), Cancellation* impatience = nullptr) = 0;
-  // Succeeds also if the owner has not locked the range.
-  virtual Task<Result<void>> Unlock(std::string owner, ByteRange range) = 0;
-  // Returns a conflicting lock, or nothing if the lock is available now.
-  virtual Task<Result<std::optional<LockConflict>>> TestLock(std::string owner, ByteRange range, LockKind kind) = 0;
-
-  // Also releases the locks. Call it once, when no other call is under way. Without it the server keeps the file open
-  // until the mount ends.
-  virtual Task<Result<void>> Close() = 0;
-
- protected:
-  File(Node node, std::string_view name) : node_(std::move(node)), name_(name) {}
-
-  // Makes the error for a reply that contradicts itself.
-  Error Contradiction(std::string_view operation) const;
-
- private:
-  const Node node_;
-  const std::string name_;
 };
 
 // Belongs to its loop. Any number of calls may run at the same time; the mount must outlive them. `what` is the name at
@@ -325,14 +131,41 @@ class Mount {
   // Removes an empty directory.
   virtual Task<Result<void>> RemoveDirectory(const Handle& directory, std::string_view name) = 0;
 
+  // Creates a FIFO, a socket, or a device node with these numbers.
+  virtual Task<Result<Node>> MakeNode(const Handle& directory, std::string_view name, FileType type, uint32_t mode,
+                                      uint32_t device_major, uint32_t device_minor) = 0;
+
   // Calls `entry` for each entry of the directory except "." and "..", in the order of the server.
-  virtual Task<Result<void>> List(const Handle& directory, std::string_view what, std::function<void(Entry)> entry) = 0;
+  Task<Result<void>> List(const Handle& directory, std::string_view what, std::function<void(Entry)> entry);
+  // Returns the entries from `from` on that the server puts into one reply. The listing may have no entries and not
+  // end.
+  virtual Task<Result<Listing>> ListFrom(const Handle& directory, std::string_view what, ListPosition from,
+                                         ListContent content) = 0;
+
+  // Returns those of `rights` that the user has (see client/node.h).
+  virtual Task<Result<uint32_t>> CheckAccess(const Handle& object, std::string_view what, uint32_t rights) = 0;
+
+  // ---- extended attributes of users (RFC 8276): version 4.2; in others Status::kNotSupported ----
+
+  // `name` is without "user.". An attribute that does not exist is an error, ENODATA.
+  virtual Task<Result<std::vector<std::byte>>> GetXattr(const Handle& object, std::string_view what,
+                                                        std::string_view name);
+  virtual Task<Result<void>> SetXattr(const Handle& object, std::string_view what, std::string_view name,
+                                      ConstBytes value, XattrMode mode);
+  virtual Task<Result<std::vector<std::string>>> ListXattrs(const Handle& object, std::string_view what);
+  virtual Task<Result<void>> RemoveXattr(const Handle& object, std::string_view what, std::string_view name);
+
+  // ---- access control lists ----
+
+  // Of version 4 (RFC 8881 §6.2.1); in version 3 Status::kNotSupported.
+  virtual Task<Result<std::vector<Ace>>> GetAcl(const Handle& object, std::string_view what);
+  virtual Task<Result<void>> SetAcl(const Handle& object, std::string_view what, const std::vector<Ace>& acl);
+  // Of version 3, by the protocol NFSACL; in version 4 Status::kNotSupported.
+  virtual Task<Result<PosixAcl>> GetPosixAcl(const Handle& object, std::string_view what);
+  virtual Task<Result<void>> SetPosixAcl(const Handle& object, std::string_view what, const PosixAcl& acl);
 
  protected:
   Mount(Loop& loop, Url url) : loop_(loop), url_(std::move(url)) {}
-
-  // Makes the error of List() for a reply that does not end the directory and does not advance the cookie.
-  static Error EndlessListing(std::string_view what);
 
   Loop& loop_;
   const Url url_;

@@ -11,6 +11,7 @@
 #include "fs/memory/file_system.h"
 #include "idmap/mapper.h"
 #include "nfs/absent_file_system.h"
+#include "nfs/acl/program.h"
 #include "nfs/exports.h"
 #include "nfs/locations.h"
 #include "nfs/mount/program.h"
@@ -215,7 +216,10 @@ class TestService::Server final : public rpc::CallHandler {
     if (!runs_.empty() && runs_.back()->nfs4) runs_.back()->nfs4->Stop();
     Run& run = *runs_.emplace_back(std::make_unique<Run>(loop_));
     if (options_.gss) run.dispatcher.Offer(*options_.gss);
-    if (options_.nfs3) run.dispatcher.Add(nfs3_);
+    if (options_.nfs3) {
+      run.dispatcher.Add(nfs3_);
+      run.dispatcher.Add(nfs_acl_);
+    }
     if (options_.mount) run.dispatcher.Add(mount_);
     if (options_.nfs4) run.dispatcher.Add(run.nfs4.emplace(loop_, exports_, store_, options_).program());
   }
@@ -277,6 +281,7 @@ class TestService::Server final : public rpc::CallHandler {
   nfs::v3::Program nfs3_{
       exports_,
       {.max_read = options_.max_transfer, .max_write = options_.max_transfer, .max_directory = options_.max_directory}};
+  nfs::acl::Program nfs_acl_{exports_};
   nfs::mount::Program mount_{exports_};
   nfs::v4::MemoryRecoveryStore store_;
   std::vector<std::unique_ptr<Run>> runs_;

@@ -11,6 +11,7 @@
 #include "client/nfs3/call.h"
 #include "client/nfs3/convert.h"
 #include "client/nfs3/names.h"
+#include "client/nfs3/posix_acls.h"
 #include "client/set_up.h"
 #include "protocol/mount.h"
 #include "rpc/client.h"
@@ -101,6 +102,23 @@ class Mount final : public client::Mount {
   Task<Result<Node>> MakeSymlink(const Handle& directory, std::string_view name, std::string_view target) override {
     return v3::MakeSymlink(caller_, directory, name, target);
   }
+  Task<Result<Node>> MakeNode(const Handle& directory, std::string_view name, FileType type, uint32_t mode,
+                              uint32_t device_major, uint32_t device_minor) override {
+    return v3::MakeNode(caller_, directory, name, type, mode, {device_major, device_minor});
+  }
+  Task<Result<Listing>> ListFrom(const Handle& directory, std::string_view what, ListPosition from,
+                                 ListContent content) override {
+    return v3::ListFrom(caller_, directory, what, from, content, sizes_.directory);
+  }
+  Task<Result<uint32_t>> CheckAccess(const Handle& object, std::string_view what, uint32_t rights) override {
+    return v3::CheckAccess(caller_, object, what, rights);
+  }
+  Task<Result<PosixAcl>> GetPosixAcl(const Handle& object, std::string_view what) override {
+    return v3::GetPosixAcl(caller_, object, what);
+  }
+  Task<Result<void>> SetPosixAcl(const Handle& object, std::string_view what, const PosixAcl& acl) override {
+    return v3::SetPosixAcl(caller_, object, what, acl);
+  }
   Task<Result<void>> Link(const Handle& file, const Handle& directory, std::string_view name) override {
     return v3::Link(caller_, file, directory, name);
   }
@@ -117,7 +135,6 @@ class Mount final : public client::Mount {
   Task<Result<std::unique_ptr<client::File>>> OpenFile(const Node& file, std::string_view what, Access access) override;
   Task<Result<std::unique_ptr<client::File>>> CreateFile(const Handle& directory, std::string_view name, uint32_t mode,
                                                          CreateMode how) override;
-  Task<Result<void>> List(const Handle& directory, std::string_view what, std::function<void(Entry)> entry) override;
 
  private:
   Task<SetupResult<std::unique_ptr<rpc::Channel>>> OpenProtected(Duration time_limit);
@@ -150,6 +167,10 @@ class File final : public client::File {
   Task<Result<ReadReply>> Read(uint64_t offset, Bytes into) override;
   Task<Result<WriteReply>> Write(uint64_t offset, ConstBytes from) override;
   Task<Result<Verifier>> Commit() override;
+  Task<Result<void>> SetSize(uint64_t size) override {
+    const NewAttributes attributes{.size = size};
+    co_return co_await mount_.SetAttributes(node().handle, name(), attributes);
+  }
   Task<Result<void>> Lock(std::string, ByteRange, LockKind, Duration, Cancellation*) override { co_return NoLocks(); }
   Task<Result<void>> Unlock(std::string, ByteRange) override { co_return NoLocks(); }
   Task<Result<std::optional<LockConflict>>> TestLock(std::string, ByteRange, LockKind) override { co_return NoLocks(); }
@@ -333,27 +354,6 @@ Task<Result<std::unique_ptr<client::File>>> Mount::CreateFile(const Handle& dire
                                                               uint32_t mode, CreateMode how) {
   PENSTOCK_CO_TRY(Node node, co_await v3::CreateFile(caller_, directory, name, mode, how));
   co_return std::make_unique<File>(*this, std::move(node), name);
-}
-
-Task<Result<void>> Mount::List(const Handle& directory, std::string_view what, std::function<void(Entry)> entry) {
-  nfs3::READDIRPLUS3args arguments{ToHandle3(directory), 0, {}, sizes_.directory, sizes_.directory};
-  for (;;) {
-    auto reply = co_await Call<nfs3::NFSPROC3_READDIRPLUS>(arguments, what);
-    if (!reply) co_return std::unexpected(std::move(reply).error());
-    const nfs3::READDIRPLUS3resok& listed = reply->results.resok();
-    const nfs3::cookie3 before = arguments.cookie;
-    for (const nfs3::entryplus3& found : listed.reply.entries) {
-      arguments.cookie = found.cookie;
-      const std::string_view name = found.name;
-      if (name == "." || name == "..") continue;
-      Entry next{std::string(name), std::nullopt};
-      if (found.name_attributes) next.attributes = AttributesOf(*found.name_attributes);
-      entry(std::move(next));
-    }
-    arguments.cookieverf = listed.cookieverf;
-    if (listed.reply.eof) co_return Result<void>();
-    if (arguments.cookie == before) co_return std::unexpected(EndlessListing(what));
-  }
 }
 
 // ---- files ----

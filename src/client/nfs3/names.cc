@@ -89,13 +89,17 @@ Task<Result<Space>> GetSpace(const Caller& caller, const Handle& object, std::st
   const nfs3::FSSTAT3args arguments{ToHandle3(object)};
   auto reply = co_await Call<nfs3::NFSPROC3_FSSTAT>(caller, arguments, what);
   if (!reply) co_return std::unexpected(std::move(reply).error());
+  const nfs3::PATHCONF3args names{arguments.fsroot};
+  auto limits = co_await Call<nfs3::NFSPROC3_PATHCONF>(caller, names, what);
+  if (!limits) co_return std::unexpected(std::move(limits).error());
   const nfs3::FSSTAT3resok& room = reply->results.resok();
   co_return Space{.total = room.tbytes,
                   .free = room.fbytes,
                   .available = room.abytes,
                   .total_files = room.tfiles,
                   .free_files = room.ffiles,
-                  .available_files = room.afiles};
+                  .available_files = room.afiles,
+                  .longest_name = limits->results.resok().name_max};
 }
 
 Task<Result<Node>> CreateFile(const Caller& caller, const Handle& directory, std::string_view name, uint32_t mode,
@@ -144,6 +148,34 @@ Task<Result<Node>> MakeSymlink(const Caller& caller, const Handle& directory, st
   co_return co_await MadeNode(caller, made.obj, made.obj_attributes, directory, name);
 }
 
+Task<Result<Node>> MakeNode(const Caller& caller, const Handle& directory, std::string_view name, FileType type,
+                            uint32_t mode, nfs3::specdata3 device) {
+  nfs3::sattr3 attributes;
+  attributes.mode = mode;
+  nfs3::MKNOD3args arguments;
+  arguments.where = Where(directory, name);
+  switch (type) {
+    case FileType::kFifo:
+      arguments.what = nfs3::mknoddata3(nfs3::ftype3::NF3FIFO, attributes);
+      break;
+    case FileType::kSocket:
+      arguments.what = nfs3::mknoddata3(nfs3::ftype3::NF3SOCK, attributes);
+      break;
+    case FileType::kCharacterDevice:
+      arguments.what = nfs3::mknoddata3(nfs3::ftype3::NF3CHR, nfs3::devicedata3{attributes, device});
+      break;
+    case FileType::kBlockDevice:
+      arguments.what = nfs3::mknoddata3(nfs3::ftype3::NF3BLK, nfs3::devicedata3{attributes, device});
+      break;
+    default:
+      co_return std::unexpected(ErrorOf(Status::kInvalid, name));
+  }
+  auto reply = co_await Call<nfs3::NFSPROC3_MKNOD>(caller, arguments, name);
+  if (!reply) co_return std::unexpected(std::move(reply).error());
+  const nfs3::MKNOD3resok& made = reply->results.resok();
+  co_return co_await MadeNode(caller, made.obj, made.obj_attributes, directory, name);
+}
+
 Task<Result<void>> Link(const Caller& caller, const Handle& file, const Handle& directory, std::string_view name) {
   const nfs3::LINK3args arguments{ToHandle3(file), Where(directory, name)};
   co_return co_await Do<nfs3::NFSPROC3_LINK>(caller, arguments, name);
@@ -163,6 +195,34 @@ Task<Result<void>> Remove(const Caller& caller, const Handle& directory, std::st
 Task<Result<void>> RemoveDirectory(const Caller& caller, const Handle& directory, std::string_view name) {
   const nfs3::RMDIR3args arguments{Where(directory, name)};
   co_return co_await Do<nfs3::NFSPROC3_RMDIR>(caller, arguments, name);
+}
+
+Task<Result<Listing>> ListFrom(const Caller& caller, const Handle& directory, std::string_view what, ListPosition from,
+                               ListContent content, uint32_t most_octets) {
+  const nfs3::READDIRPLUS3args arguments{ToHandle3(directory), from.cookie, from.verifier, most_octets, most_octets};
+  auto reply = co_await Call<nfs3::NFSPROC3_READDIRPLUS>(caller, arguments, what);
+  if (!reply) co_return std::unexpected(std::move(reply).error());
+  const nfs3::READDIRPLUS3resok& listed = reply->results.resok();
+  Listing listing{.entries = {}, .next = {from.cookie, listed.cookieverf}, .ends = listed.reply.eof};
+  for (const nfs3::entryplus3& found : listed.reply.entries) {
+    listing.next.cookie = found.cookie;
+    const std::string_view name = found.name;
+    if (name == "." || name == "..") continue;
+    Entry entry{.name = std::string(name), .attributes = std::nullopt, .cookie = found.cookie};
+    if (found.name_attributes) entry.attributes = AttributesOf(*found.name_attributes);
+    if (found.name_handle && content == ListContent::kAttributesAndHandles) {
+      entry.handle = FromHandle3(*found.name_handle);
+    }
+    listing.entries.push_back(std::move(entry));
+  }
+  co_return listing;
+}
+
+Task<Result<uint32_t>> CheckAccess(const Caller& caller, const Handle& object, std::string_view what, uint32_t rights) {
+  const nfs3::ACCESS3args arguments{ToHandle3(object), rights};
+  auto reply = co_await Call<nfs3::NFSPROC3_ACCESS>(caller, arguments, what);
+  if (!reply) co_return std::unexpected(std::move(reply).error());
+  co_return reply->results.resok().access & rights;
 }
 
 }  // namespace penstock::client::v3

@@ -21,10 +21,16 @@ Task<Result<Node>> CreateFile(const Caller& caller, const Handle& directory, std
 Task<Result<Node>> MakeDirectory(const Caller& caller, const Handle& directory, std::string_view name, uint32_t mode);
 Task<Result<Node>> MakeSymlink(const Caller& caller, const Handle& directory, std::string_view name,
                                std::string_view target);
+// `type` is a FIFO, a socket or a device.
+Task<Result<Node>> MakeNode(const Caller& caller, const Handle& directory, std::string_view name, FileType type,
+                            uint32_t mode, nfs3::specdata3 device);
 Task<Result<void>> Link(const Caller& caller, const Handle& file, const Handle& directory, std::string_view name);
 Task<Result<void>> Rename(const Caller& caller, const Handle& from_directory, std::string_view from,
                           const Handle& to_directory, std::string_view to);
 Task<Result<void>> Remove(const Caller& caller, const Handle& directory, std::string_view name);
 Task<Result<void>> RemoveDirectory(const Caller& caller, const Handle& directory, std::string_view name);
+Task<Result<Listing>> ListFrom(const Caller& caller, const Handle& directory, std::string_view what, ListPosition from,
+                               ListContent content, uint32_t most_octets);
+Task<Result<uint32_t>> CheckAccess(const Caller& caller, const Handle& object, std::string_view what, uint32_t rights);
 
 }  // namespace penstock::client::v3

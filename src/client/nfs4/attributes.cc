@@ -16,10 +16,13 @@ constexpr AttributeSet kFileAttributes{nfs4::FATTR4_TYPE,          nfs4::FATTR4_
                                        nfs4::FATTR4_RAWDEV,        nfs4::FATTR4_SPACE_USED, nfs4::FATTR4_TIME_ACCESS,
                                        nfs4::FATTR4_TIME_METADATA, nfs4::FATTR4_TIME_MODIFY};
 constexpr AttributeSet kEntryAttributes = kFileAttributes | AttributeSet{nfs4::FATTR4_RDATTR_ERROR};
+constexpr AttributeSet kEntryAttributesAndHandle = kEntryAttributes | AttributeSet{nfs4::FATTR4_FILEHANDLE};
+constexpr AttributeSet kAclAttribute{nfs4::FATTR4_ACL};
 constexpr AttributeSet kLocationsAttribute{nfs4::FATTR4_FS_LOCATIONS};
 constexpr AttributeSet kLimitAttributes{nfs4::FATTR4_LEASE_TIME, nfs4::FATTR4_MAXREAD, nfs4::FATTR4_MAXWRITE};
-constexpr AttributeSet kSpaceAttributes{nfs4::FATTR4_FILES_AVAIL, nfs4::FATTR4_FILES_FREE, nfs4::FATTR4_FILES_TOTAL,
-                                        nfs4::FATTR4_SPACE_AVAIL, nfs4::FATTR4_SPACE_FREE, nfs4::FATTR4_SPACE_TOTAL};
+constexpr AttributeSet kSpaceAttributes{nfs4::FATTR4_FILES_AVAIL, nfs4::FATTR4_FILES_FREE,  nfs4::FATTR4_FILES_TOTAL,
+                                        nfs4::FATTR4_MAXNAME,     nfs4::FATTR4_SPACE_AVAIL, nfs4::FATTR4_SPACE_FREE,
+                                        nfs4::FATTR4_SPACE_TOTAL};
 
 // Calls `decode(number, decoder)` for each attribute in `encoded`, in the order of the numbers. Returns false if a call
 // returns false, if octets are left over, or if the set has a number that AttributeSet cannot hold.
@@ -40,11 +43,15 @@ class AttributeWriter {
 
   void U32(uint32_t number, uint32_t value) { Begin(number).Put(value); }
   void U64(uint32_t number, uint64_t value) { Begin(number).Put(value); }
-  void Text(uint32_t number, std::string_view text) {
-    Begin(number).Put(static_cast<uint32_t>(text.size()));
-    const ConstBytes bytes = AsBytes(text);
-    octets_.insert(octets_.end(), bytes.begin(), bytes.end());
-    octets_.resize((octets_.size() + 3) / 4 * 4);
+  void Text(uint32_t number, std::string_view text) { Begin(number).Put(text); }
+  void Acl(uint32_t number, const std::vector<Ace>& acl) {
+    Begin(number).Put(static_cast<uint32_t>(acl.size()));
+    for (const Ace& each : acl) {
+      Put(each.type);
+      Put(each.flags);
+      Put(each.mask);
+      Put(std::string_view(each.who));
+    }
   }
   void Time(uint32_t number, const std::variant<ServerTime, client::Time>& time) {
     Begin(number);
@@ -71,6 +78,12 @@ class AttributeWriter {
   void Put(T value) {
     octets_.resize(octets_.size() + sizeof value);
     StoreBig(octets_.data() + octets_.size() - sizeof value, value);
+  }
+  void Put(std::string_view text) {
+    Put(static_cast<uint32_t>(text.size()));
+    const ConstBytes bytes = AsBytes(text);
+    octets_.insert(octets_.end(), bytes.begin(), bytes.end());
+    octets_.resize((octets_.size() + 3) / 4 * 4);
   }
 
   std::vector<std::byte>& octets_;
@@ -104,8 +117,14 @@ const nfs4::bitmap4& FileAttributes() {
   return kMap;
 }
 
-const nfs4::bitmap4& EntryAttributes() {
-  static const nfs4::bitmap4 kMap = kEntryAttributes.ToBitmap();
+const nfs4::bitmap4& EntryAttributes(ListContent content) {
+  static const nfs4::bitmap4 kWithout = kEntryAttributes.ToBitmap();
+  static const nfs4::bitmap4 kWith = kEntryAttributesAndHandle.ToBitmap();
+  return content == ListContent::kAttributesAndHandles ? kWith : kWithout;
+}
+
+const nfs4::bitmap4& AclAttribute() {
+  static const nfs4::bitmap4 kMap = kAclAttribute.ToBitmap();
   return kMap;
 }
 
@@ -124,7 +143,7 @@ const nfs4::bitmap4& SpaceAttributes() {
   return kMap;
 }
 
-std::optional<Attributes> DecodeAttributes(const nfs4::fattr4& encoded) {
+std::optional<Attributes> DecodeAttributes(const nfs4::fattr4& encoded, std::optional<Handle>* handle) {
   Attributes attributes;
   const bool good = ForEach(encoded, [&](uint32_t number, xdr::Decoder& decoder) {
     switch (number) {
@@ -147,6 +166,12 @@ std::optional<Attributes> DecodeAttributes(const nfs4::fattr4& encoded) {
       case nfs4::FATTR4_RDATTR_ERROR: {
         uint32_t status = 0;
         return decoder.U32(status) && status == 0;
+      }
+      case nfs4::FATTR4_FILEHANDLE: {
+        nfs4::nfs_fh4 octets;
+        if (!xdr::Decode(decoder, octets)) return false;
+        if (handle) handle->emplace(octets);
+        return true;
       }
       case nfs4::FATTR4_FILEID:
         return decoder.U64(attributes.file_id);
@@ -225,6 +250,8 @@ std::optional<Space> DecodeSpace(const nfs4::fattr4& encoded) {
         return decoder.U64(space.free_files);
       case nfs4::FATTR4_FILES_TOTAL:
         return decoder.U64(space.total_files);
+      case nfs4::FATTR4_MAXNAME:
+        return decoder.U32(space.longest_name);
       case nfs4::FATTR4_SPACE_AVAIL:
         return decoder.U64(space.available);
       case nfs4::FATTR4_SPACE_FREE:
@@ -237,6 +264,26 @@ std::optional<Space> DecodeSpace(const nfs4::fattr4& encoded) {
   });
   if (!good) return std::nullopt;
   return space;
+}
+
+std::optional<std::vector<Ace>> DecodeAcl(const nfs4::fattr4& encoded) {
+  nfs4::fattr4_acl entries;
+  const bool good = ForEach(encoded, [&](uint32_t number, xdr::Decoder& decoder) {
+    return number == nfs4::FATTR4_ACL && xdr::Decode(decoder, entries);
+  });
+  if (!good) return std::nullopt;
+  std::vector<Ace> acl;
+  acl.reserve(entries.size());
+  for (const nfs4::nfsace4& each : entries) {
+    acl.push_back({each.type, each.flag, each.access_mask, std::string(each.who)});
+  }
+  return acl;
+}
+
+nfs4::fattr4 EncodeAcl(const std::vector<Ace>& acl, std::vector<std::byte>& octets) {
+  AttributeWriter writer(octets);
+  writer.Acl(nfs4::FATTR4_ACL, acl);
+  return writer.Finish();
 }
 
 nfs4::fattr4 EncodeAttributes(const NewAttributes& attributes, std::vector<std::byte>& octets) {

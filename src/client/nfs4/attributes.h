@@ -16,9 +16,10 @@ namespace penstock::client::v4 {
 const nfs4::bitmap4& FileAttributes();
 // Requests the same for entries of a directory. An entry whose attributes cannot be read has only an error (RFC 8881
 // §18.23.3).
-const nfs4::bitmap4& EntryAttributes();
+const nfs4::bitmap4& EntryAttributes(ListContent content);
 // Returns nothing if `encoded` is malformed, has attributes that EntryAttributes() does not request, or has an error.
-std::optional<Attributes> DecodeAttributes(const nfs4::fattr4& encoded);
+// Stores the filehandle, if there is one and `handle` is not null.
+std::optional<Attributes> DecodeAttributes(const nfs4::fattr4& encoded, std::optional<Handle>* handle = nullptr);
 // Returns the error of an entry that has nothing else but an fsid, as EntryAttributes() requests it.
 std::optional<nfs4::nfsstat4> DecodeError(const nfs4::fattr4& encoded);
 
@@ -42,7 +43,13 @@ std::optional<ServerLimits> DecodeLimits(const nfs4::fattr4& encoded);
 const nfs4::bitmap4& SpaceAttributes();
 std::optional<Space> DecodeSpace(const nfs4::fattr4& encoded);
 
+// Requests the access control list.
+const nfs4::bitmap4& AclAttribute();
+// Returns an empty list if the server has no such attribute for the object.
+std::optional<std::vector<Ace>> DecodeAcl(const nfs4::fattr4& encoded);
+
 // The results of these functions refer to `octets`.
+nfs4::fattr4 EncodeAcl(const std::vector<Ace>& acl, std::vector<std::byte>& octets);
 nfs4::fattr4 EncodeAttributes(const NewAttributes& attributes, std::vector<std::byte>& octets);
 // Encodes `change` and `size` if they are in `asked`, the request of CB_GETATTR (RFC 8881 §20.1).
 nfs4::fattr4 EncodeChange(const nfs4::bitmap4& asked, uint64_t change, uint64_t size, std::vector<std::byte>& octets);

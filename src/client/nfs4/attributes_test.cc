@@ -26,7 +26,7 @@ TEST_F(AttributesTest, RequestsAttributesByTheirNumbers) {
   EXPECT_EQ(FileAttributes(), (nfs4::bitmap4{1u << 1 | 1u << 3 | 1u << 4 | 1u << 8 | 1u << 20,
                                              1u << 1 | 1u << 3 | 1u << 4 | 1u << 5 | 1u << 9 | 1u << 13 | 1u << 15 |
                                                  1u << 20 | 1u << 21}));
-  EXPECT_EQ(EntryAttributes()[0], FileAttributes()[0] | 1u << 11);
+  EXPECT_EQ(EntryAttributes(ListContent::kAttributes)[0], FileAttributes()[0] | 1u << 11);
   EXPECT_EQ(LimitAttributes(), (nfs4::bitmap4{1u << 10 | 1u << 30 | 1u << 31}));
 }
 
@@ -172,8 +172,11 @@ TEST_F(AttributesTest, EncodesOnlyTheGivenAttributes) {
 }
 
 TEST_F(AttributesTest, DecodesTheRoomOfAFileSystem) {
-  EXPECT_EQ(SpaceAttributes(), (nfs4::bitmap4{1u << 21 | 1u << 22 | 1u << 23, 1u << 10 | 1u << 11 | 1u << 12}));
-  for (uint64_t value = 1; value <= 6; ++value) encoder.U64(value);
+  EXPECT_EQ(SpaceAttributes(),
+            (nfs4::bitmap4{1u << 21 | 1u << 22 | 1u << 23 | 1u << 29, 1u << 10 | 1u << 11 | 1u << 12}));
+  for (uint64_t value = 1; value <= 3; ++value) encoder.U64(value);
+  encoder.U32(255);
+  for (uint64_t value = 4; value <= 6; ++value) encoder.U64(value);
   const auto space = DecodeSpace(Encoded(SpaceAttributes()));
   ASSERT_TRUE(space);
   EXPECT_EQ(space->available_files, 1u);
@@ -182,6 +185,7 @@ TEST_F(AttributesTest, DecodesTheRoomOfAFileSystem) {
   EXPECT_EQ(space->available, 4u);
   EXPECT_EQ(space->free, 5u);
   EXPECT_EQ(space->total, 6u);
+  EXPECT_EQ(space->longest_name, 255u);
 }
 
 TEST_F(AttributesTest, AServerNeedNotTellTheRoom) {

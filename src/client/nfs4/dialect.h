@@ -30,6 +30,9 @@ struct Dialect {
   // The client can ask which state the server has revoked, and acknowledges it (TEST_STATEID, FREE_STATEID, RFC 8881
   // §18.48, §18.38).
   bool has_free_stateid;
+  // The client can copy, clone, allocate and find holes on the server (RFC 7862), and has extended attributes (RFC
+  // 8276).
+  bool has_files_of_version_42;
 
   bool has_sessions() const { return sessions != SessionKind::kNone; }
 };
@@ -40,21 +43,24 @@ inline constexpr Dialect kVersion40{.name = "4.0",
                                     .counts_owner_seqids = true,
                                     .has_delegation_wants = false,
                                     .opens_by_filehandle = false,
-                                    .has_free_stateid = false};
+                                    .has_free_stateid = false,
+                                    .has_files_of_version_42 = false};
 inline constexpr Dialect kVersion41{.name = "4.1",
                                     .minor_version = 1,
                                     .sessions = SessionKind::kSlots,
                                     .counts_owner_seqids = false,
                                     .has_delegation_wants = true,
                                     .opens_by_filehandle = true,
-                                    .has_free_stateid = true};
+                                    .has_free_stateid = true,
+                                    .has_files_of_version_42 = false};
 inline constexpr Dialect kVersion42{.name = "4.2",
                                     .minor_version = 2,
                                     .sessions = SessionKind::kSlots,
                                     .counts_owner_seqids = false,
                                     .has_delegation_wants = true,
                                     .opens_by_filehandle = true,
-                                    .has_free_stateid = true};
+                                    .has_free_stateid = true,
+                                    .has_files_of_version_42 = true};
 
 // Its operations are those of version 4.0 (draft-talpey-nfsv4-rdma-sess-01 §6), its number on the wire is that of 4.1.
 inline constexpr Dialect kSessionsOf2004{.name = "4.1-sess01",
@@ -63,7 +69,8 @@ inline constexpr Dialect kSessionsOf2004{.name = "4.1-sess01",
                                          .counts_owner_seqids = false,
                                          .has_delegation_wants = false,
                                          .opens_by_filehandle = false,
-                                         .has_free_stateid = false};
+                                         .has_free_stateid = false,
+                                         .has_files_of_version_42 = false};
 
 // Returns the dialect of the RFC for this minor version, or null if the client does not speak it.
 constexpr const Dialect* FindDialect(uint32_t minor_version) {

@@ -21,6 +21,13 @@ class File final : public client::File {
   Task<Result<ReadReply>> Read(uint64_t offset, Bytes into) override;
   Task<Result<WriteReply>> Write(uint64_t offset, ConstBytes from) override;
   Task<Result<Verifier>> Commit() override;
+  Task<Result<void>> SetSize(uint64_t size) override;
+  std::optional<Attributes> attributes_at_open() const override { return open_->attributes_at_open(); }
+  Task<Result<std::optional<uint64_t>>> Seek(uint64_t offset, Content content) override;
+  Task<Result<void>> Allocate(uint64_t offset, uint64_t length) override;
+  Task<Result<void>> Deallocate(uint64_t offset, uint64_t length) override;
+  Task<Result<CopyReply>> CopyFrom(client::File& source, uint64_t from, uint64_t to, uint64_t length) override;
+  Task<Result<void>> CloneFrom(client::File& source, uint64_t from, uint64_t to, uint64_t length) override;
   Task<Result<void>> Lock(std::string owner, ByteRange range, LockKind kind, Duration patience,
                           Cancellation* impatience) override {
     return open_->locks().Lock(std::move(owner), range, kind, patience, impatience);
@@ -34,6 +41,13 @@ class File final : public client::File {
   Task<Result<void>> Close() override { return open_->Close(); }
 
  private:
+  bool has_files_of_version_42() const { return open_->caller().dialect().has_files_of_version_42; }
+  // Executes an operation that changes the file, and has no results.
+  template <class Make>
+  Task<Result<void>> Change(Make make);
+  // Returns `source` if it is a file of the same mount that this dialect can copy.
+  File* Copyable(client::File& source) const;
+
   const std::shared_ptr<OpenFile> open_;
 };
 

@@ -10,6 +10,7 @@
 #include "client/nfs4/client_id.h"
 #include "client/nfs4/create_file.h"
 #include "client/nfs4/delegations.h"
+#include "client/nfs4/extended.h"
 #include "client/nfs4/file.h"
 #include "client/nfs4/names.h"
 #include "client/nfs4/sess01/bound_session.h"
@@ -101,6 +102,41 @@ class Mount final : public ServerMount, public FileOwner, private CallbackReceiv
   Task<Result<Node>> MakeSymlink(const Handle& directory, std::string_view name, std::string_view target) override {
     return v4::MakeSymlink(*caller_, directory, name, target);
   }
+  Task<Result<Node>> MakeNode(const Handle& directory, std::string_view name, FileType type, uint32_t mode,
+                              uint32_t device_major, uint32_t device_minor) override {
+    return v4::MakeNode(*caller_, directory, name, type, mode, {device_major, device_minor});
+  }
+  Task<Result<Listing>> ListFrom(const Handle& directory, std::string_view what, ListPosition from,
+                                 ListContent content) override {
+    return v4::ListFrom(*caller_, directory, what, from, content, sizes_.directory);
+  }
+  Task<Result<uint32_t>> CheckAccess(const Handle& object, std::string_view what, uint32_t rights) override {
+    return v4::CheckAccess(*caller_, object, what, rights);
+  }
+  Task<Result<std::vector<std::byte>>> GetXattr(const Handle& object, std::string_view what,
+                                                std::string_view name) override {
+    return v4::GetXattr(*caller_, object, what, name);
+  }
+  Task<Result<void>> SetXattr(const Handle& object, std::string_view what, std::string_view name, ConstBytes value,
+                              XattrMode mode) override {
+    return v4::SetXattr(*caller_, object, what, name, value, mode);
+  }
+  Task<Result<std::vector<std::string>>> ListXattrs(const Handle& object, std::string_view what) override {
+    return v4::ListXattrs(*caller_, object, what);
+  }
+  Task<Result<void>> RemoveXattr(const Handle& object, std::string_view what, std::string_view name) override {
+    return v4::RemoveXattr(*caller_, object, what, name);
+  }
+  Task<Result<std::vector<Ace>>> GetAcl(const Handle& object, std::string_view what) override {
+    return v4::GetAcl(*caller_, object, what);
+  }
+  Task<Result<void>> SetAcl(const Handle& object, std::string_view what, const std::vector<Ace>& acl) override {
+    // The mode follows from the list (RFC 8881 §6.4.1.2).
+    delegations_->HandleChange(object);
+    Result<void> set = co_await v4::SetAcl(*caller_, object, what, acl);
+    delegations_->HandleChange(object);
+    co_return set;
+  }
   Task<Result<void>> Link(const Handle& file, const Handle& directory, std::string_view name) override;
   Task<Result<void>> Rename(const Handle& from_directory, std::string_view from, const Handle& to_directory,
                             std::string_view to) override;
@@ -111,7 +147,6 @@ class Mount final : public ServerMount, public FileOwner, private CallbackReceiv
   Task<Result<std::unique_ptr<client::File>>> OpenFile(const Node& file, std::string_view what, Access access) override;
   Task<Result<std::unique_ptr<client::File>>> CreateFile(const Handle& directory, std::string_view name, uint32_t mode,
                                                          CreateMode how) override;
-  Task<Result<void>> List(const Handle& directory, std::string_view what, std::function<void(Entry)> entry) override;
 
  private:
   using Channel = SetupResult<std::unique_ptr<rpc::Channel>>;
@@ -380,29 +415,6 @@ Task<Result<void>> Mount::Remove(const Handle& directory, std::string_view name)
   Result<void> removed = co_await v4::Remove(*caller_, directory, name);
   delegations_->HandleNameChange();
   co_return removed;
-}
-
-Task<Result<void>> Mount::List(const Handle& directory, std::string_view what, std::function<void(Entry)> entry) {
-  nfs4::READDIR4args arguments{.cookie = 0,
-                               .cookieverf = {},
-                               .dircount = sizes_.directory,
-                               .maxcount = sizes_.directory,
-                               .attr_request = EntryAttributes()};
-  for (;;) {
-    auto reply = co_await caller_->Call([&] { return std::tuple(nfs4::PUTFH4args{directory}, arguments); }, what);
-    if (!reply) co_return std::unexpected(std::move(reply).error());
-    const nfs4::READDIR4resok& listed = std::get<1>(reply->results).resok4();
-    const nfs4::nfs_cookie4 before = arguments.cookie;
-    for (const nfs4::entry4& found : listed.reply.entries) {
-      arguments.cookie = found.cookie;
-      Entry each{.name = std::string(found.name), .attributes = DecodeAttributes(found.attrs)};
-      each.is_referral = !each.attributes && DecodeError(found.attrs) == nfs4::nfsstat4::NFS4ERR_MOVED;
-      entry(std::move(each));
-    }
-    arguments.cookieverf = listed.cookieverf;
-    if (listed.reply.eof) co_return Result<void>();
-    if (arguments.cookie == before) co_return std::unexpected(EndlessListing(what));
-  }
 }
 
 // ---- files ----

@@ -138,6 +138,29 @@ Task<Result<Node>> MakeSymlink(CompoundCaller& caller, const Handle& directory, 
   co_return co_await Create(caller, directory, type, name, attributes);
 }
 
+Task<Result<Node>> MakeNode(CompoundCaller& caller, const Handle& directory, std::string_view name, FileType type,
+                            uint32_t mode, nfs4::specdata4 device) {
+  nfs4::createtype4 created;
+  switch (type) {
+    case FileType::kFifo:
+      created = nfs4::createtype4(nfs4::nfs_ftype4::NF4FIFO);
+      break;
+    case FileType::kSocket:
+      created = nfs4::createtype4(nfs4::nfs_ftype4::NF4SOCK);
+      break;
+    case FileType::kCharacterDevice:
+      created = nfs4::createtype4(nfs4::nfs_ftype4::NF4CHR, device);
+      break;
+    case FileType::kBlockDevice:
+      created = nfs4::createtype4(nfs4::nfs_ftype4::NF4BLK, device);
+      break;
+    default:
+      co_return std::unexpected(client::ErrorOf(Status::kInvalid, name));
+  }
+  const NewAttributes attributes{.mode = mode};
+  co_return co_await Create(caller, directory, created, name, attributes);
+}
+
 Task<Result<void>> Link(CompoundCaller& caller, const Handle& file, const Handle& directory, std::string_view name) {
   return Do(
       caller,
@@ -164,6 +187,35 @@ Task<Result<void>> Remove(CompoundCaller& caller, const Handle& directory, std::
 
 Task<Result<void>> RemoveDirectory(CompoundCaller& caller, const Handle& directory, std::string_view name) {
   return RemoveIf<nfs4::VERIFY4args>(caller, directory, name, nfsstat4::NFS4ERR_NOT_SAME, Status::kNotDirectory);
+}
+
+Task<Result<Listing>> ListFrom(CompoundCaller& caller, const Handle& directory, std::string_view what,
+                               ListPosition from, ListContent content, uint32_t most_octets) {
+  const nfs4::READDIR4args arguments{.cookie = from.cookie,
+                                     .cookieverf = from.verifier,
+                                     .dircount = most_octets,
+                                     .maxcount = most_octets,
+                                     .attr_request = EntryAttributes(content)};
+  auto reply = co_await caller.Call([&] { return std::tuple(nfs4::PUTFH4args{directory}, arguments); }, what);
+  if (!reply) co_return std::unexpected(std::move(reply).error());
+  const nfs4::READDIR4resok& listed = std::get<1>(reply->results).resok4();
+  Listing listing{.entries = {}, .next = {from.cookie, listed.cookieverf}, .ends = listed.reply.eof};
+  for (const nfs4::entry4& found : listed.reply.entries) {
+    listing.next.cookie = found.cookie;
+    Entry entry{.name = std::string(found.name), .attributes = std::nullopt, .cookie = found.cookie};
+    entry.attributes = DecodeAttributes(found.attrs, &entry.handle);
+    entry.is_referral = !entry.attributes && DecodeError(found.attrs) == nfsstat4::NFS4ERR_MOVED;
+    listing.entries.push_back(std::move(entry));
+  }
+  co_return listing;
+}
+
+Task<Result<uint32_t>> CheckAccess(CompoundCaller& caller, const Handle& object, std::string_view what,
+                                   uint32_t rights) {
+  auto reply =
+      co_await caller.Call([&] { return std::tuple(nfs4::PUTFH4args{object}, nfs4::ACCESS4args{rights}); }, what);
+  if (!reply) co_return std::unexpected(std::move(reply).error());
+  co_return std::get<1>(reply->results).resok4().access & rights;
 }
 
 }  // namespace penstock::client::v4

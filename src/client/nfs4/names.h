@@ -18,11 +18,18 @@ Task<Result<Space>> GetSpace(CompoundCaller& caller, const Handle& object, std::
 Task<Result<Node>> MakeDirectory(CompoundCaller& caller, const Handle& directory, std::string_view name, uint32_t mode);
 Task<Result<Node>> MakeSymlink(CompoundCaller& caller, const Handle& directory, std::string_view name,
                                std::string_view target);
+// `type` is a FIFO, a socket or a device.
+Task<Result<Node>> MakeNode(CompoundCaller& caller, const Handle& directory, std::string_view name, FileType type,
+                            uint32_t mode, nfs4::specdata4 device);
 Task<Result<void>> Link(CompoundCaller& caller, const Handle& file, const Handle& directory, std::string_view name);
 Task<Result<void>> Rename(CompoundCaller& caller, const Handle& from_directory, std::string_view from,
                           const Handle& to_directory, std::string_view to);
 Task<Result<void>> Remove(CompoundCaller& caller, const Handle& directory, std::string_view name);
 Task<Result<void>> RemoveDirectory(CompoundCaller& caller, const Handle& directory, std::string_view name);
+Task<Result<Listing>> ListFrom(CompoundCaller& caller, const Handle& directory, std::string_view what,
+                               ListPosition from, ListContent content, uint32_t most_octets);
+Task<Result<uint32_t>> CheckAccess(CompoundCaller& caller, const Handle& object, std::string_view what,
+                                   uint32_t rights);
 
 // Makes the node of `name` in `directory`.
 Result<Node> NodeOf(const nfs4::GETFH4res& handle, const nfs4::GETATTR4res& attributes, const Handle& directory,

@@ -62,7 +62,10 @@ auto OpenFile::CallAsOwner(Build build) -> Task<Result<ReplyOf<decltype(build())
 Task<Result<void>> OpenFile::Open() {
   for (int tries = 1;; ++tries) {
     SetDelegation(mount_.delegations().ForOpen(node_.handle, access_));
-    if (delegation_) co_return Result<void>();
+    if (delegation_) {
+      attributes_at_open_ = mount_.delegations().AttributesOf(node_.handle);
+      co_return Result<void>();
+    }
     co_await turn_.Take();
     const Turn::Guard guard(turn_);
     Result<void> opened = co_await OpenAtServer(nullptr);
@@ -106,6 +109,7 @@ Task<Result<void>> OpenFile::HandleOpened(const Delegations::Asking& asking, con
                                           uint64_t epoch, const Handle& opened, const Attributes& attributes) {
   stateid_ = result.stateid;
   own_epoch_ = epoch;
+  attributes_at_open_ = attributes;
   SetDelegation(nullptr);
   mount_.delegations().HandleOpened(asking, opened, access_, result.delegation, epoch, attributes);
   if (!(result.rflags & nfs4::OPEN4_RESULT_CONFIRM)) co_return Result<void>();

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -83,6 +84,16 @@ class OpenFile final : public std::enable_shared_from_this<OpenFile> {
   auto Do(Access kind, Make make, Bytes destination = {})
       -> Task<Result<CompoundReply<nfs4::PUTFH4args, decltype(make(std::declval<const nfs4::stateid4&>()))>>>;
 
+  // The same for an operation from `source`, which is the saved filehandle, to this file: make(stateid of the source,
+  // stateid of this file).
+  template <class Make>
+  auto DoBetween(OpenFile& source, Make make) -> Task<Result<
+      CompoundReply<nfs4::PUTFH4args, SaveHandle, nfs4::PUTFH4args,
+                    decltype(make(std::declval<const nfs4::stateid4&>(), std::declval<const nfs4::stateid4&>()))>>>;
+
+  // The attributes that came with the last OPEN, or those of the delegation that made it unnecessary.
+  const std::optional<Attributes>& attributes_at_open() const { return attributes_at_open_; }
+
   FileOwner& mount() const { return mount_; }
   CompoundCaller& caller() const { return mount_.caller(); }
   FileLocks& locks() { return locks_; }
@@ -124,6 +135,7 @@ class OpenFile final : public std::enable_shared_from_this<OpenFile> {
   nfs4::stateid4 stateid_;
   uint64_t own_epoch_ = 0;           // the epoch of stateid_; zero: the file has no stateid
   Delegations::Pointer delegation_;  // the file is open under it while it has no stateid
+  std::optional<Attributes> attributes_at_open_;
   Turn turn_;
   FileLocks locks_{*this};
   bool opening_ = false;
@@ -149,6 +161,36 @@ auto OpenFile::Do(Access kind, Make make, Bytes destination)
     // If the server has lost all state, it is reclaimed now.
     PENSTOCK_CO_CHECK(co_await caller().Ready(name_));
     HandleLost(used);
+  }
+}
+
+template <class Make>
+auto OpenFile::DoBetween(OpenFile& source, Make make) -> Task<Result<
+    CompoundReply<nfs4::PUTFH4args, SaveHandle, nfs4::PUTFH4args,
+                  decltype(make(std::declval<const nfs4::stateid4&>(), std::declval<const nfs4::stateid4&>()))>>> {
+  for (int tries = 1;; ++tries) {
+    PENSTOCK_CO_CHECK(co_await source.EnsureOpen());
+    PENSTOCK_CO_CHECK(co_await EnsureOpen());
+    if (locks_.has_lost()) co_return std::unexpected(LocksLost());
+    if (source.locks_.has_lost()) co_return std::unexpected(source.LocksLost());
+    nfs4::stateid4 used;
+    const auto build = [&] {
+      used = locks_.has_lost() || source.locks_.has_lost() ? kInvalidStateid : StateidFor(Access::kWrite);
+      return std::tuple(nfs4::PUTFH4args{source.node_.handle.octets()}, SaveHandle(),
+                        nfs4::PUTFH4args{node_.handle.octets()}, make(source.StateidFor(Access::kRead), used));
+    };
+    auto reply = co_await caller().Call(build, name_);
+    if (reply || !IsStateLost(reply.error().status) || tries == kMostOpens) co_return reply;
+    PENSTOCK_CO_CHECK(co_await caller().Ready(name_));
+    // The error does not tell which of the two stateids is lost. A READ of no octets finds out about the source's. If
+    // that was good, it is this file's.
+    if (tries > 1) {
+      HandleLost(used);
+      continue;
+    }
+    const auto probe = [](const nfs4::stateid4& stateid) { return nfs4::READ4args{stateid, 0, 0}; };
+    auto probed = co_await source.Do(Access::kRead, probe);
+    if (!probed) co_return std::unexpected(std::move(probed).error());
   }
 }
 

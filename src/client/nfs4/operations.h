@@ -129,10 +129,34 @@ struct Operation<DestroyBoundSession> : OperationIs<nfs4::OP_SESSION_DESTROY, nf
 template <>
 struct Operation<nfs4::OPERATIONCONTROL4args> : OperationIs<nfs4::OP_OPERATION_CONTROL, nfs4::OPERATIONCONTROL4res> {};
 template <>
+struct Operation<nfs4::ACCESS4args> : OperationIs<nfs4::OP_ACCESS, nfs4::ACCESS4res> {};
+template <>
+struct Operation<nfs4::ALLOCATE4args> : OperationIs<nfs4::OP_ALLOCATE, nfs4::ALLOCATE4res> {};
+template <>
+struct Operation<nfs4::DEALLOCATE4args> : OperationIs<nfs4::OP_DEALLOCATE, nfs4::DEALLOCATE4res> {};
+template <>
+struct Operation<nfs4::SEEK4args> : OperationIs<nfs4::OP_SEEK, nfs4::SEEK4res> {};
+template <>
+struct Operation<nfs4::COPY4args> : OperationIs<nfs4::OP_COPY, nfs4::COPY4res> {};
+template <>
+struct Operation<nfs4::CLONE4args> : OperationIs<nfs4::OP_CLONE, nfs4::CLONE4res> {};
+template <>
+struct Operation<nfs4::GETXATTR4args> : OperationIs<nfs4::OP_GETXATTR, nfs4::GETXATTR4res> {};
+template <>
+struct Operation<nfs4::SETXATTR4args> : OperationIs<nfs4::OP_SETXATTR, nfs4::SETXATTR4res> {};
+template <>
+struct Operation<nfs4::LISTXATTRS4args> : OperationIs<nfs4::OP_LISTXATTRS, nfs4::LISTXATTRS4res> {};
+template <>
+struct Operation<nfs4::REMOVEXATTR4args> : OperationIs<nfs4::OP_REMOVEXATTR, nfs4::REMOVEXATTR4res> {};
+template <>
 struct Operation<nfs4::DESTROY_CLIENTID4args> : OperationIs<nfs4::OP_DESTROY_CLIENTID, nfs4::DESTROY_CLIENTID4res> {};
 
 // Room for the requested attributes. They include the names of two owners, which RFC 8881 §5.9 does not bound.
 inline constexpr uint32_t kMaxAttributes = 1024;
+// Room for an access control list, which RFC 8881 does not bound.
+inline constexpr uint32_t kMaxAcl = 64 << 10;
+// Room for the value of an extended attribute, which RFC 8276 does not bound. Linux has no longer ones.
+inline constexpr uint32_t kMaxXattr = 64 << 10;
 // Room for fs_locations, which RFC 8881 does not bound.
 inline constexpr uint32_t kMaxLocations = 64 << 10;
 // Room for a list of security flavors, which RFC 8881 does not bound.
@@ -163,7 +187,13 @@ void AddBounds(const Arguments& arguments, Bytes destination, rpc::ReplyShape& s
     shape.max_stream += kMaxTransportAttributes;
   } else if constexpr (std::same_as<Arguments, nfs4::GETATTR4args>) {
     const nfs_protocol::NumberSet<uint32_t> asked(arguments.attr_request);
-    shape.max_stream += asked.Has(nfs4::FATTR4_FS_LOCATIONS) ? kMaxLocations : kMaxAttributes;
+    shape.max_stream += asked.Has(nfs4::FATTR4_FS_LOCATIONS) ? kMaxLocations
+                        : asked.Has(nfs4::FATTR4_ACL)        ? kMaxAcl
+                                                             : kMaxAttributes;
+  } else if constexpr (std::same_as<Arguments, nfs4::GETXATTR4args>) {
+    shape.max_stream += kMaxXattr;
+  } else if constexpr (std::same_as<Arguments, nfs4::LISTXATTRS4args>) {
+    shape.max_stream += arguments.lxa_maxcount;
   } else if constexpr (kIsOneOf<Arguments, nfs4::SECINFO4args, nfs4::SECINFO_NO_NAME4args>) {
     shape.max_stream += kMaxFlavors;
   } else if constexpr (kIsOneOf<Arguments, nfs4::EXCHANGE_ID4args, nfs4::OPEN4args, nfs4::CREATE4args,
@@ -213,7 +243,7 @@ template <class Arguments>
 inline constexpr bool kChangesOnce =
     kIsOneOf<Arguments, nfs4::LOCK4args, nfs4::LOCKU4args, nfs4::OPEN4args, nfs4::CLOSE4args, nfs4::CREATE4args,
              nfs4::LINK4args, nfs4::REMOVE4args, nfs4::RENAME4args, nfs4::SETATTR4args, nfs4::DELEGRETURN4args,
-             nfs4::RECLAIM_COMPLETE4args>;
+             nfs4::SETXATTR4args, nfs4::REMOVEXATTR4args, nfs4::RECLAIM_COMPLETE4args>;
 // Whether the server must keep the reply until the slot is used again, because an operation must not be executed twice.
 // All other COMPOUNDs are executed again if their reply is lost (RFC 8881 §2.10.6.1.3).
 template <class... Arguments>
@@ -227,7 +257,7 @@ bool ChangesFiles(const Arguments& arguments) {
     return arguments.openhow.opentype() == nfs4::opentype4::OPEN4_CREATE;
   } else {
     return kIsOneOf<Arguments, nfs4::CREATE4args, nfs4::LINK4args, nfs4::REMOVE4args, nfs4::RENAME4args,
-                    nfs4::SETATTR4args>;
+                    nfs4::SETATTR4args, nfs4::SETXATTR4args, nfs4::REMOVEXATTR4args>;
   }
 }
 
@@ -235,7 +265,8 @@ bool ChangesFiles(const Arguments& arguments) {
 template <class... Arguments>
 inline constexpr bool kHasStateId = std::disjunction_v<
     std::bool_constant<kIsOneOf<Arguments, nfs4::LOCK4args, nfs4::LOCKU4args, nfs4::CLOSE4args, nfs4::READ4args,
-                                nfs4::WRITE4args, nfs4::OPEN_CONFIRM4args, nfs4::DELEGRETURN4args>>...>;
+                                nfs4::WRITE4args, nfs4::OPEN_CONFIRM4args, nfs4::DELEGRETURN4args, nfs4::SEEK4args,
+                                nfs4::ALLOCATE4args, nfs4::DEALLOCATE4args, nfs4::COPY4args, nfs4::CLONE4args>>...>;
 
 // Whether the operations make or change such state. Their success is void if the client id is lost.
 template <class... Arguments>

@@ -86,6 +86,23 @@ class ReferredFile final : public client::File {
     return Explain(file_->Write(offset, from));
   }
   Task<Result<Verifier>> Commit() override { return Explain(file_->Commit()); }
+  Task<Result<void>> SetSize(uint64_t size) override { return Explain(file_->SetSize(size)); }
+  std::optional<Attributes> attributes_at_open() const override { return file_->attributes_at_open(); }
+  Task<Result<std::optional<uint64_t>>> Seek(uint64_t offset, Content content) override {
+    return Explain(file_->Seek(offset, content));
+  }
+  Task<Result<void>> Allocate(uint64_t offset, uint64_t length) override {
+    return Explain(file_->Allocate(offset, length));
+  }
+  Task<Result<void>> Deallocate(uint64_t offset, uint64_t length) override {
+    return Explain(file_->Deallocate(offset, length));
+  }
+  Task<Result<CopyReply>> CopyFrom(client::File& source, uint64_t from, uint64_t to, uint64_t length) override {
+    return Explain(file_->CopyFrom(Bare(source), from, to, length));
+  }
+  Task<Result<void>> CloneFrom(client::File& source, uint64_t from, uint64_t to, uint64_t length) override {
+    return Explain(file_->CloneFrom(Bare(source), from, to, length));
+  }
   Task<Result<void>> Lock(std::string owner, ByteRange range, LockKind kind, Duration patience,
                           Cancellation* impatience) override {
     return Explain(file_->Lock(std::move(owner), range, kind, patience, impatience));
@@ -104,6 +121,12 @@ class ReferredFile final : public client::File {
     Result<T> result = co_await std::move(call);
     if (!result) co_return std::unexpected(WithTrouble(std::move(result).error(), server_.trouble()));
     co_return result;
+  }
+
+  // The file as its server's mount knows it.
+  static client::File& Bare(client::File& file) {
+    auto* const referred = dynamic_cast<ReferredFile*>(&file);
+    return referred ? *referred->file_ : file;
   }
 
   const std::unique_ptr<client::File> file_;
@@ -190,13 +213,40 @@ class Tree final : public client::Mount {
     return At(directory,
               [name](ServerMount& server, const Handle& bare) { return server.RemoveDirectory(bare, name); });
   }
-  Task<Result<void>> List(const Handle& directory, std::string_view what, std::function<void(Entry)> entry) override {
-    return At(directory, [this, what, entry = std::move(entry)](ServerMount& server, const Handle& bare) {
-      return server.List(bare, what, [this, &server, &entry](Entry found) {
-        if (found.attributes) found.attributes = Distinct(*std::move(found.attributes), server);
-        entry(std::move(found));
-      });
+  Task<Result<Node>> MakeNode(const Handle& directory, std::string_view name, FileType type, uint32_t mode,
+                              uint32_t device_major, uint32_t device_minor) override {
+    return At(directory, [=](ServerMount& server, const Handle& bare) {
+      return server.MakeNode(bare, name, type, mode, device_major, device_minor);
     });
+  }
+  Task<Result<Listing>> ListFrom(const Handle& directory, std::string_view what, ListPosition from,
+                                 ListContent content) override {
+    return At(directory,
+              [=](ServerMount& server, const Handle& bare) { return server.ListFrom(bare, what, from, content); });
+  }
+  Task<Result<uint32_t>> CheckAccess(const Handle& object, std::string_view what, uint32_t rights) override {
+    return At(object, [=](ServerMount& server, const Handle& bare) { return server.CheckAccess(bare, what, rights); });
+  }
+  Task<Result<std::vector<std::byte>>> GetXattr(const Handle& object, std::string_view what,
+                                                std::string_view name) override {
+    return At(object, [=](ServerMount& server, const Handle& bare) { return server.GetXattr(bare, what, name); });
+  }
+  Task<Result<void>> SetXattr(const Handle& object, std::string_view what, std::string_view name, ConstBytes value,
+                              XattrMode mode) override {
+    return At(object,
+              [=](ServerMount& server, const Handle& bare) { return server.SetXattr(bare, what, name, value, mode); });
+  }
+  Task<Result<std::vector<std::string>>> ListXattrs(const Handle& object, std::string_view what) override {
+    return At(object, [=](ServerMount& server, const Handle& bare) { return server.ListXattrs(bare, what); });
+  }
+  Task<Result<void>> RemoveXattr(const Handle& object, std::string_view what, std::string_view name) override {
+    return At(object, [=](ServerMount& server, const Handle& bare) { return server.RemoveXattr(bare, what, name); });
+  }
+  Task<Result<std::vector<Ace>>> GetAcl(const Handle& object, std::string_view what) override {
+    return At(object, [=](ServerMount& server, const Handle& bare) { return server.GetAcl(bare, what); });
+  }
+  Task<Result<void>> SetAcl(const Handle& object, std::string_view what, const std::vector<Ace>& acl) override {
+    return At(object, [what, &acl](ServerMount& server, const Handle& bare) { return server.SetAcl(bare, what, acl); });
   }
 
  private:
@@ -301,6 +351,12 @@ Result<T> Tree::Outward(Result<T> result, uint32_t part) const {
     return number(*std::move(result));
   } else if constexpr (std::same_as<T, Attributes>) {
     return Distinct(*std::move(result), server);
+  } else if constexpr (std::same_as<T, Listing>) {
+    for (Entry& entry : result->entries) {
+      if (entry.attributes) entry.attributes = Distinct(*std::move(entry.attributes), server);
+      if (entry.handle) entry.handle->part = part;
+    }
+    return result;
   } else if constexpr (std::same_as<T, std::unique_ptr<client::File>>) {
     Node node = number((*result)->node());
     return std::make_unique<ReferredFile>(*std::move(result), std::move(node), server);
