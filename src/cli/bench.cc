@@ -20,6 +20,7 @@
 #include "cli/client_runtime.h"
 #include "cli/commands.h"
 #include "cli/interface.h"
+#include "cli/output.h"
 
 namespace penstock::cli {
 namespace {
@@ -228,17 +229,17 @@ Task<client::Result<void>> BenchTask(client::Mount& mount, const BenchOptions& o
 
 int Bench(const BenchOptions& options) {
   const auto url = ParseUrl(options.url, options);
-  if (!url) return PrintError(url.error().message);
+  if (!url) return PrintUsageError(url.error().message);
   std::vector<Measurement> measurements;
   for (const std::string& name : options.operations) {
     const std::optional<Operation> operation = OperationOf(name);
     if (!operation) {
-      return PrintError(fmt::format("--ops {}: not one of {}", name, kOperationNames));
+      return PrintUsageError(fmt::format("--ops {}: not one of {}", name, kOperationNames));
     }
     for (const unsigned depth : options.depths) measurements.push_back({.operation = *operation, .depth = depth});
   }
   if (options.server_pid != 0 && !CpuSecondsOf(options.server_pid)) {
-    return PrintError(fmt::format("--server-pid {}: no such process on this machine", options.server_pid));
+    return PrintUsageError(fmt::format("--server-pid {}: no such process on this machine", options.server_pid));
   }
   ClientRuntime runtime({}, options.rdma, options.kerberos);
   client::Protocol transport = url->protocol;
@@ -247,8 +248,7 @@ int Bench(const BenchOptions& options) {
     return BenchTask(mount, options, measurements);
   };
   if (const int code = runtime.Run(runtime.WithMount(*url, use)); code != 0) return code;
-  fmt::print("{}", Table(measurements));
-  if (options.json.empty()) return 0;
+  if (const int code = PrintOutput(Table(measurements)); code != 0 || options.json.empty()) return code;
   const std::string text =
       JsonReport(measurements, transport == client::Protocol::kRdma ? "rdma" : "tcp", url->crc, options.file_size);
   std::FILE* out = std::fopen(options.json.c_str(), "w");

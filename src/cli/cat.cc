@@ -12,6 +12,7 @@
 #include "cli/client_runtime.h"
 #include "cli/commands.h"
 #include "cli/interface.h"
+#include "cli/mounts.h"
 
 namespace penstock::cli {
 namespace {
@@ -37,11 +38,11 @@ Task<client::Result<void>> CatFile(ClientRuntime& runtime, client::Mount& mount,
   }
 }
 
-Task<client::Result<void>> CatOne(ClientRuntime& runtime, client::Mount& mount) {
-  PENSTOCK_CO_TRY(const client::Node node, co_await mount.Resolve(mount.path()));
-  PENSTOCK_CO_CHECK(client::CheckRegular(node, mount.url().path));
-  PENSTOCK_CO_TRY(const auto file, co_await mount.OpenFile(node, mount.url().path, client::Access::kRead));
-  client::Result<void> result = co_await CatFile(runtime, mount, *file);
+Task<client::Result<void>> CatOne(ClientRuntime& runtime, const Mounted& at) {
+  PENSTOCK_CO_TRY(const client::Node node, co_await at.Resolve());
+  PENSTOCK_CO_CHECK(client::CheckRegular(node, at.name));
+  PENSTOCK_CO_TRY(const auto file, co_await at.mount->OpenFile(node, at.name, client::Access::kRead));
+  client::Result<void> result = co_await CatFile(runtime, *at.mount, *file);
   client::Result<void> closed = co_await file->Close();
   if (!result) co_return result;
   co_return closed;

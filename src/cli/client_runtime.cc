@@ -48,7 +48,7 @@ ClientRuntime::ClientRuntime(const std::string& trace, const RdmaOptions& rdma, 
 }
 ClientRuntime::~ClientRuntime() { workers_.Join(); }
 
-Task<client::Result<void>> ClientRuntime::WithMount(const client::Url& url, Use use) {
+Task<client::Result<std::unique_ptr<client::Mount>>> ClientRuntime::OpenMount(const client::Url& url) {
   if (url.protocol == client::Protocol::kStepUp && !choice_.allows_iwarp()) {
     // Run() needs commands that suspend.
     co_await Sleep(loop_, Duration::zero());
@@ -65,12 +65,20 @@ Task<client::Result<void>> ClientRuntime::WithMount(const client::Url& url, Use 
   client::MountOptions mount_options;
   mount_options.provider = providers_.back().get();
   mount_options.initiators = client::KerberosInitiators(kerberos_);
-  PENSTOCK_CO_TRY(const auto mount, co_await client::Mount::Open(loop_, workers_, url, mount_options));
-  client::Result<void> result = co_await use(*mount);
-  if (!result) result = std::unexpected(client::WithTrouble(std::move(result).error(), mount->trouble()));
+  co_return co_await client::Mount::Open(loop_, workers_, url, mount_options);
+}
+
+Task<void> ClientRuntime::End(std::unique_ptr<client::Mount> mount) {
   co_await mount->Unmount();
   // Connections that close need one more turn of the loop, in which none of their own code runs.
   co_await Sleep(loop_, Duration::zero());
+}
+
+Task<client::Result<void>> ClientRuntime::WithMount(const client::Url& url, Use use) {
+  PENSTOCK_CO_TRY(auto mount, co_await OpenMount(url));
+  client::Result<void> result = co_await use(*mount);
+  if (!result) result = std::unexpected(client::WithTrouble(std::move(result).error(), mount->trouble()));
+  co_await End(std::move(mount));
   co_return result;
 }
 
@@ -83,14 +91,18 @@ int ClientRuntime::Run(Task<client::Result<void>> command) {
     loop.Finish();
   }(std::move(command), loop_, result));
   loop_.Run();
-  if (*result) return 0;
-  std::string message = result->error().message;
-  const std::optional<client::Status> status = result->error().status;
-  const bool refused = status == client::Status::kAccess || status == client::Status::kNotPermitted;
+  if (!*result) Report(result->error());
+  return failed_ ? 1 : 0;
+}
+
+void ClientRuntime::Report(const client::Error& error) {
+  std::string message = error.message;
+  const bool refused = error.status == client::Status::kAccess || error.status == client::Status::kNotPermitted;
   if (refused && ::geteuid() == 0) {
     message += " (root is another user on the server unless the export has no_root_squash; see the server's log)";
   }
-  return PrintError(message);
+  PrintError(message);
+  failed_ = true;
 }
 
 SetupResult<client::Url> ParseUrl(const std::string& text, const AccessOptions& options) {
@@ -129,22 +141,6 @@ SetupResult<client::Url> ParseUrl(const std::string& text, const AccessOptions& 
   }
   if (has_files) url.tls = std::make_shared<client::TlsClient>(files);
   return url;
-}
-
-int RunOnMounts(const std::vector<std::string>& urls, const ClientOptions& options, const UseMount& use) {
-  std::vector<client::Url> parsed;
-  for (const std::string& text : urls) {
-    auto url = ParseUrl(text, options);
-    if (!url) return PrintError(url.error().message);
-    parsed.push_back(*std::move(url));
-  }
-  ClientRuntime runtime(options.trace, options.rdma, options.kerberos);
-  return runtime.Run([](ClientRuntime& where, const std::vector<client::Url>& each,
-                        const UseMount& what) -> Task<client::Result<void>> {
-    const ClientRuntime::Use use_one = [&](client::Mount& mount) { return what(where, mount); };
-    for (const client::Url& url : each) PENSTOCK_CO_CHECK(co_await where.WithMount(url, use_one));
-    co_return client::Result<void>();
-  }(runtime, parsed, use));
 }
 
 std::string ErrorLine(const std::string& message) { return fmt::format("penstock: {}\n", Printable(message)); }

@@ -27,6 +27,11 @@ class ClientRuntime {
   Loop& loop() { return loop_; }
   Workers& workers() { return workers_; }
 
+  // Mounts the export that `url` leads into. The caller unmounts it, with End(). Most commands use Mounts
+  // (cli/mounts.h) instead, which mounts each export once.
+  Task<client::Result<std::unique_ptr<client::Mount>>> OpenMount(const client::Url& url);
+  // Unmounts. No other call of the mount is under way.
+  Task<void> End(std::unique_ptr<client::Mount> mount);
   // Mounts the export that `url` leads into, runs `use` with the mount, and unmounts.
   using Use = std::function<Task<client::Result<void>>(client::Mount&)>;
   Task<client::Result<void>> WithMount(const client::Url& url, Use use);
@@ -34,6 +39,8 @@ class ClientRuntime {
   // Runs `command` to its end, and returns the exit code. Prints an error, of the set-up as well, as one line on
   // stderr.
   int Run(Task<client::Result<void>> command);
+  // Prints an error of a command that goes on after it. Then Run() returns 1.
+  void Report(const client::Error& error);
 
  private:
   Loop loop_;
@@ -43,16 +50,12 @@ class ClientRuntime {
   const std::shared_ptr<rdma::verbs::Registry> registry_ = std::make_shared<rdma::verbs::Registry>();
   SetupResult<std::unique_ptr<rdma::trace::File>> trace_;   // null without a trace
   std::vector<std::unique_ptr<rdma::Provider>> providers_;  // one for each mount
+  bool failed_ = false;                                     // Report() has printed an error
 };
 
 // Parses a URL of the command line. The version and the flavor of `options`, unless empty, replace those of the URL, as
 // does its protection by TLS. The error also names options of TLS that contradict each other or the URL.
 SetupResult<client::Url> ParseUrl(const std::string& text, const AccessOptions& options);
-
-// For each URL in turn, until one fails: mounts the export that the URL leads into, and runs `use` with the mount.
-// Returns the exit code. If one of the texts is not a URL, none is mounted.
-using UseMount = std::function<Task<client::Result<void>>(ClientRuntime&, client::Mount&)>;
-int RunOnMounts(const std::vector<std::string>& urls, const ClientOptions& options, const UseMount& use);
 
 // Prints one line on stderr, with the program's name. A server can choose a part of the message, so it is made
 // Printable(). Returns the exit code of a command that fails, 1.

@@ -14,7 +14,8 @@ namespace penstock::cli {
 // A subcommand that has been registered.
 struct Command {
   CLI::App* parser;  // owned by the program's parser
-  // Runs the command with the options that were parsed. Returns the exit code: 0, or 1 after one line on stderr.
+  // Runs the command with the options that were parsed. Returns the exit code: 0, or after one line on stderr 1, or 2
+  // for wrong usage.
   std::function<int()> run;
 };
 

@@ -8,6 +8,7 @@
 #include <memory>
 
 #include "cli/commands.h"
+#include "cli/output.h"
 
 namespace penstock::cli {
 namespace {
@@ -195,11 +196,10 @@ struct CompletionOptions {
 
 int PrintCompletion(const CLI::App& program, const CompletionOptions& options) {
   const std::vector<CommandFacts> commands = FactsOf(program);
-  fmt::print("{}", options.what == "bash"   ? BashCompletion(commands)
-                   : options.what == "zsh"  ? ZshCompletion(commands)
-                   : options.what == "fish" ? FishCompletion(commands)
-                                            : JsonOf(commands));
-  return 0;
+  return PrintOutput(options.what == "bash"   ? BashCompletion(commands)
+                     : options.what == "zsh"  ? ZshCompletion(commands)
+                     : options.what == "fish" ? FishCompletion(commands)
+                                              : JsonOf(commands));
 }
 
 }  // namespace

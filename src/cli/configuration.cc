@@ -10,6 +10,7 @@
 #include <string_view>
 #include <utility>
 
+#include "base/nearest.h"
 #include "cli/served_exports.h"
 
 namespace penstock::cli {
@@ -30,20 +31,6 @@ std::vector<std::string> Words(std::string_view text) {
     at = text.find_first_not_of(kBlanks, end);
   }
   return words;
-}
-
-// The number of letters to insert, remove or replace.
-size_t Distance(std::string_view a, std::string_view b) {
-  std::vector<size_t> row(b.size() + 1);
-  for (size_t j = 0; j < row.size(); ++j) row[j] = j;
-  for (size_t i = 1; i <= a.size(); ++i) {
-    size_t diagonal = std::exchange(row[0], i);
-    for (size_t j = 1; j <= b.size(); ++j) {
-      const size_t replaced = diagonal + (a[i - 1] == b[j - 1] ? 0 : 1);
-      diagonal = std::exchange(row[j], std::min({row[j] + 1, row[j - 1] + 1, replaced}));
-    }
-  }
-  return row[b.size()];
 }
 
 // Octets of a file in a message: no control characters, and not too many.

@@ -141,10 +141,10 @@ Task<Result<void>> UploadTask(ClientRuntime& runtime, client::Mount& mount, cons
 int Copy(const CopyCommandOptions& options) {
   const bool download = client::Url::LooksLikeOne(options.from);
   if (download == client::Url::LooksLikeOne(options.to)) {
-    return PrintError("cp: one of the two must be an nfs:// URL, the other a local file");
+    return PrintUsageError("cp: one of the two must be an nfs:// URL, the other a local file");
   }
   const auto url = ParseUrl(download ? options.from : options.to, options);
-  if (!url) return PrintError(url.error().message);
+  if (!url) return PrintUsageError(url.error().message);
   // Before the first call to the server.
   const FileDescriptor from(download ? -1 : ::open(options.from.c_str(), O_RDONLY | O_CLOEXEC));
   if (!download && !from) return PrintError(Failure(options.from, errno).error().message);

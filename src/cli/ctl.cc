@@ -13,6 +13,7 @@
 #include "cli/commands.h"
 #include "cli/ctl_text.h"
 #include "cli/interface.h"
+#include "cli/output.h"
 #include "cli/printable.h"
 #include "control/client.h"
 
@@ -35,12 +36,6 @@ std::filesystem::path UsualSocket() {
   return std::filesystem::exists(own, error) || ::geteuid() == 0 ? own : kOfService;
 }
 
-// Prints all of the text. Returns the exit code.
-int Show(const std::string& text) {
-  if (std::fputs(text.c_str(), stdout) >= 0 && std::fflush(stdout) == 0) return 0;
-  return PrintError(fmt::format("cannot write the output: {}", DescribeErrno(errno)));
-}
-
 int Top(control::Client& client, const ControlOptions& options) {
   constexpr size_t kRows = 15;
   const bool terminal = ::isatty(STDOUT_FILENO) != 0;
@@ -54,7 +49,8 @@ int Top(control::Client& client, const ControlOptions& options) {
     const auto now = std::chrono::steady_clock::now();
     const double seconds = std::chrono::duration<double>(now - last_at).count();
     const std::string text = TopText(*last, *next, seconds, kRows);
-    if (const int code = Show((terminal ? "\x1b[H\x1b[J" : "") + text + (terminal ? "" : "\n")); code != 0) return code;
+    if (const int code = PrintOutput((terminal ? "\x1b[H\x1b[J" : "") + text + (terminal ? "" : "\n")); code != 0)
+      return code;
     last = std::move(next);
     last_at = now;
   }
@@ -63,9 +59,10 @@ int Top(control::Client& client, const ControlOptions& options) {
 
 int Control(const ControlOptions& options) {
   const auto request = RequestFor(options.words);
-  if (!request) return PrintError(request.error().message);
+  if (!request) return PrintUsageError(request.error().message);
   const bool is_top = options.words.command == "top";
-  if (is_top && options.json) return PrintError("top takes no --json: `penstock ctl --json counters` has its numbers");
+  if (is_top && options.json)
+    return PrintUsageError("top takes no --json: `penstock ctl --json counters` has its numbers");
   auto client =
       control::Client::Connect(options.socket.empty() ? UsualSocket() : std::filesystem::path(options.socket));
   if (!client) return PrintError(client.error().message);
@@ -79,7 +76,7 @@ int Control(const ControlOptions& options) {
     }
     const std::string text = options.json ? result->dump(2, ' ', false, Json::error_handler_t::replace) + "\n"
                                           : ResultText(request->command, *result);
-    if (const int shown = Show(text); shown != 0) return shown;
+    if (const int shown = PrintOutput(text); shown != 0) return shown;
   }
   return code;
 }

@@ -1,11 +1,11 @@
 // penstock devices: lists the RDMA devices of this machine.
-#include <fmt/core.h>
-
 #include <CLI/CLI.hpp>
+#include <string>
 
 #include "cli/client_runtime.h"
 #include "cli/commands.h"
 #include "cli/interface.h"
+#include "cli/output.h"
 #include "rdma/verbs/traits.h"
 
 namespace penstock::cli {
@@ -14,9 +14,9 @@ namespace {
 int Devices() {
   const auto devices = rdma::verbs::ListDevices();
   if (!devices) return PrintError(devices.error().message);
-  for (const rdma::verbs::Traits& device : *devices) fmt::print("{}\n", rdma::verbs::Describe(device));
-  if (devices->empty()) fmt::print("no RDMA devices: Penstock uses software iWARP\n");
-  return 0;
+  std::string text;
+  for (const rdma::verbs::Traits& device : *devices) text += rdma::verbs::Describe(device) + "\n";
+  return PrintOutput(devices->empty() ? "no RDMA devices: Penstock uses software iWARP\n" : text);
 }
 
 }  // namespace

@@ -1,6 +1,4 @@
 // penstock ls: lists a directory of a server.
-#include <fmt/core.h>
-
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <memory>
@@ -12,6 +10,8 @@
 #include "cli/commands.h"
 #include "cli/interface.h"
 #include "cli/list_line.h"
+#include "cli/mounts.h"
+#include "cli/output.h"
 #include "idmap/domain.h"
 #include "idmap/local_owners.h"
 #include "idmap/lookups.h"
@@ -51,13 +51,13 @@ Task<> Localize(ClientRuntime& runtime, std::vector<client::Entry>& entries, con
   }
 }
 
-Task<client::Result<void>> ListTask(ClientRuntime& runtime, client::Mount& mount, const ListOptions& options) {
-  const std::string& path = mount.url().path;
-  PENSTOCK_CO_TRY(const client::Node node, co_await mount.Resolve(mount.path()));
+Task<client::Result<void>> ListTask(ClientRuntime& runtime, const Mounted& at, const ListOptions& options) {
+  const std::string& path = at.server_path;
+  PENSTOCK_CO_TRY(const client::Node node, co_await at.Resolve());
   std::vector<client::Entry> entries;
   if (node.attributes.type == client::FileType::kDirectory) {
-    PENSTOCK_CO_CHECK(
-        co_await mount.List(node.handle, path, [&](client::Entry entry) { entries.push_back(std::move(entry)); }));
+    PENSTOCK_CO_CHECK(co_await at.mount->List(node.handle, at.name,
+                                              [&](client::Entry entry) { entries.push_back(std::move(entry)); }));
   } else {
     entries.push_back({path.substr(path.rfind('/') + 1), node.attributes});
   }
@@ -65,16 +65,18 @@ Task<client::Result<void>> ListTask(ClientRuntime& runtime, client::Mount& mount
   const bool long_format = options.long_format || options.numbers;
   if (long_format) co_await Localize(runtime, entries, options);
   const ListColumns columns = ColumnsFor(entries);
-  for (const client::Entry& entry : entries) fmt::print("{}\n", ListLine(entry, long_format, columns));
+  for (const client::Entry& entry : entries) {
+    PENSTOCK_CO_CHECK(Print("{}\n", ListLine(entry, long_format, columns)));
+  }
   co_return client::Result<void>();
 }
 
 int List(ListOptions options) {
   auto domain = ParseDomain(options.nfs4_domain);
-  if (!domain) return PrintError(domain.error().message);
+  if (!domain) return PrintUsageError(domain.error().message);
   options.nfs4_domain = *std::move(domain);
   return RunOnMounts({options.url}, options,
-                     [&](ClientRuntime& runtime, client::Mount& mount) { return ListTask(runtime, mount, options); });
+                     [&](ClientRuntime& runtime, const Mounted& at) { return ListTask(runtime, at, options); });
 }
 
 }  // namespace

@@ -12,6 +12,7 @@
 #include "cli/client_runtime.h"
 #include "cli/commands.h"
 #include "cli/interface.h"
+#include "cli/mounts.h"
 
 namespace penstock::cli {
 namespace {
@@ -40,47 +41,47 @@ Task<Result<Mount::Place>> PlaceOf(Mount& mount, std::string path, std::string s
   co_return co_await mount.ResolvePlace(*below);
 }
 
-Task<Result<void>> MakeOne(Mount& mount, uint32_t mode) {
-  PENSTOCK_CO_TRY(const Mount::Place place, co_await mount.ResolvePlace(mount.path()));
-  const auto made = co_await mount.MakeDirectory(place.directory, place.name, mode);
+Task<Result<void>> MakeOne(const Mounted& at, uint32_t mode) {
+  PENSTOCK_CO_TRY(const Mount::Place place, co_await at.ResolvePlace());
+  const auto made = co_await at.mount->MakeDirectory(place.directory, place.name, mode);
   if (!made) co_return std::unexpected(made.error());
   co_return Result<void>();
 }
 
-Task<Result<void>> RemoveOne(Mount& mount, bool directory) {
-  PENSTOCK_CO_TRY(const Mount::Place place, co_await mount.ResolvePlace(mount.path()));
-  if (directory) co_return co_await mount.RemoveDirectory(place.directory, place.name);
-  co_return co_await mount.Remove(place.directory, place.name);
+Task<Result<void>> RemoveOne(const Mounted& at, bool directory) {
+  PENSTOCK_CO_TRY(const Mount::Place place, co_await at.ResolvePlace());
+  if (directory) co_return co_await at.mount->RemoveDirectory(place.directory, place.name);
+  co_return co_await at.mount->Remove(place.directory, place.name);
 }
 
-Task<Result<void>> MoveOne(Mount& mount, std::string to) {
-  PENSTOCK_CO_TRY(const Mount::Place from, co_await mount.ResolvePlace(mount.path()));
-  PENSTOCK_CO_TRY(const Mount::Place place, co_await PlaceOf(mount, to, from.name));
-  co_return co_await mount.Rename(from.directory, from.name, place.directory, place.name);
+Task<Result<void>> MoveOne(const Mounted& at, std::string to) {
+  PENSTOCK_CO_TRY(const Mount::Place from, co_await at.ResolvePlace());
+  PENSTOCK_CO_TRY(const Mount::Place place, co_await PlaceOf(*at.mount, to, from.name));
+  co_return co_await at.mount->Rename(from.directory, from.name, place.directory, place.name);
 }
 
-Task<Result<void>> LinkOne(Mount& mount, std::string to) {
-  PENSTOCK_CO_TRY(const client::Node file, co_await mount.Resolve(mount.path(), false));
-  PENSTOCK_CO_TRY(const Mount::Place place, co_await PlaceOf(mount, to, file.name));
-  co_return co_await mount.Link(file.handle, place.directory, place.name);
+Task<Result<void>> LinkOne(const Mounted& at, std::string to) {
+  PENSTOCK_CO_TRY(const client::Node file, co_await at.Resolve(false));
+  PENSTOCK_CO_TRY(const Mount::Place place, co_await PlaceOf(*at.mount, to, file.name));
+  co_return co_await at.mount->Link(file.handle, place.directory, place.name);
 }
 
-Task<Result<void>> LinkSymbolically(Mount& mount, std::string target) {
-  PENSTOCK_CO_TRY(const Mount::Place place, co_await mount.ResolvePlace(mount.path()));
-  const auto made = co_await mount.MakeSymlink(place.directory, place.name, target);
+Task<Result<void>> LinkSymbolically(const Mounted& at, std::string target) {
+  PENSTOCK_CO_TRY(const Mount::Place place, co_await at.ResolvePlace());
+  const auto made = co_await at.mount->MakeSymlink(place.directory, place.name, target);
   if (!made) co_return std::unexpected(made.error());
   co_return Result<void>();
 }
 
-Task<Result<void>> ChangeOne(Mount& mount, uint32_t mode) {
-  PENSTOCK_CO_TRY(const client::Node node, co_await mount.Resolve(mount.path()));
+Task<Result<void>> ChangeOne(const Mounted& at, uint32_t mode) {
+  PENSTOCK_CO_TRY(const client::Node node, co_await at.Resolve());
   client::NewAttributes attributes;
   attributes.mode = mode;
-  co_return co_await mount.SetAttributes(node.handle, mount.url().path, attributes);
+  co_return co_await at.mount->SetAttributes(node.handle, at.name, attributes);
 }
 
 int WrongMode(const std::string& mode) {
-  return PrintError(fmt::format("{}: a mode is an octal number of at most four digits", mode));
+  return PrintUsageError(fmt::format("{}: a mode is an octal number of at most four digits", mode));
 }
 
 struct MakeDirectoryOptions : ClientOptions {
@@ -91,7 +92,7 @@ struct MakeDirectoryOptions : ClientOptions {
 int MakeDirectory(const MakeDirectoryOptions& options) {
   const auto mode = ParseMode(options.mode);
   if (!mode) return WrongMode(options.mode);
-  return RunOnMounts(options.urls, options, [&](ClientRuntime&, Mount& mount) { return MakeOne(mount, *mode); });
+  return RunOnMounts(options.urls, options, [&](ClientRuntime&, const Mounted& at) { return MakeOne(at, *mode); });
 }
 
 struct RemoveOptions : ClientOptions {
@@ -100,7 +101,7 @@ struct RemoveOptions : ClientOptions {
 
 int Remove(const RemoveOptions& options, bool directories) {
   return RunOnMounts(options.urls, options,
-                     [&](ClientRuntime&, Mount& mount) { return RemoveOne(mount, directories); });
+                     [&](ClientRuntime&, const Mounted& at) { return RemoveOne(at, directories); });
 }
 
 Command AddRemoveCommand(CLI::App& program, std::string name, std::string help, bool directories,
@@ -119,7 +120,8 @@ struct MoveOptions : ClientOptions {
 };
 
 int Move(const MoveOptions& options) {
-  return RunOnMounts({options.url}, options, [&](ClientRuntime&, Mount& mount) { return MoveOne(mount, options.to); });
+  return RunOnMounts({options.url}, options,
+                     [&](ClientRuntime&, const Mounted& at) { return MoveOne(at, options.to); });
 }
 
 struct LinkOptions : ClientOptions {
@@ -131,9 +133,10 @@ struct LinkOptions : ClientOptions {
 int Link(const LinkOptions& options) {
   if (options.symbolic) {
     return RunOnMounts({options.to}, options,
-                       [&](ClientRuntime&, Mount& mount) { return LinkSymbolically(mount, options.from); });
+                       [&](ClientRuntime&, const Mounted& at) { return LinkSymbolically(at, options.from); });
   }
-  return RunOnMounts({options.from}, options, [&](ClientRuntime&, Mount& mount) { return LinkOne(mount, options.to); });
+  return RunOnMounts({options.from}, options,
+                     [&](ClientRuntime&, const Mounted& at) { return LinkOne(at, options.to); });
 }
 
 struct ChangeModeOptions : ClientOptions {
@@ -144,7 +147,7 @@ struct ChangeModeOptions : ClientOptions {
 int ChangeMode(const ChangeModeOptions& options) {
   const auto mode = ParseMode(options.mode);
   if (!mode) return WrongMode(options.mode);
-  return RunOnMounts(options.urls, options, [&](ClientRuntime&, Mount& mount) { return ChangeOne(mount, *mode); });
+  return RunOnMounts(options.urls, options, [&](ClientRuntime&, const Mounted& at) { return ChangeOne(at, *mode); });
 }
 
 }  // namespace

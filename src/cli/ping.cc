@@ -1,6 +1,4 @@
 // penstock ping: measures how long a server takes to answer NULL calls.
-#include <fmt/core.h>
-
 #include <CLI/CLI.hpp>
 #include <memory>
 #include <string>
@@ -9,6 +7,8 @@
 #include "cli/client_runtime.h"
 #include "cli/commands.h"
 #include "cli/interface.h"
+#include "cli/mounts.h"
+#include "cli/output.h"
 
 namespace penstock::cli {
 namespace {
@@ -33,16 +33,16 @@ Task<client::Result<void>> PingTask(client::Mount& mount, const PingOptions& opt
     const TimePoint sent = mount.loop().Now();
     PENSTOCK_CO_CHECK(co_await mount.Ping());
     const std::chrono::duration<double, std::micro> took = mount.loop().Now() - sent;
-    fmt::print("{}: NFS version {} over {}: answered in {:.0f} us\n", url.host, mount.version(),
-               DescribeTransport(mount), took.count());
-    std::fflush(stdout);
+    PENSTOCK_CO_CHECK(Print("{}: NFS version {} over {}: answered in {:.0f} us\n", url.host, mount.version(),
+                            DescribeTransport(mount), took.count()));
+    PENSTOCK_CO_CHECK(FlushOutput());
   }
   co_return client::Result<void>();
 }
 
 int Ping(const PingOptions& options) {
   return RunOnMounts({options.url}, options,
-                     [&](ClientRuntime&, client::Mount& mount) { return PingTask(mount, options); });
+                     [&](ClientRuntime&, const Mounted& at) { return PingTask(*at.mount, options); });
 }
 
 }  // namespace

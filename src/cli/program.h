@@ -6,9 +6,9 @@
 namespace penstock::cli {
 
 // `version` is the line that --version prints.
-// Parses the command line, runs the command that it names, and returns the exit code of the process: 0, or 1 after one
-// line on stderr, or a code of the parser (above 100) after a message on stderr. Sends log messages to stderr and
-// ignores SIGPIPE and SIGXFSZ from then on.
+// Parses the command line, runs the command that it names, and returns the exit code of the process: 0; or 1 after one
+// line on stderr, also if standard output takes not all of the output; or 2 after one line on stderr if the command
+// line makes no sense. Sends log messages to stderr and ignores SIGPIPE and SIGXFSZ from then on.
 int RunProgram(int argc, const char* const* argv, const std::string& version);
 
 }  // namespace penstock::cli

@@ -1,14 +1,19 @@
 #include "cli/program.h"
 
+#include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <unistd.h>
 
-#include <CLI/CLI.hpp>
+#include <algorithm>
 #include <csignal>
+#include <cstdio>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "base/data.h"
+#include "base/file_io.h"
 #include "base/log.h"
 
 namespace penstock::cli {
@@ -16,6 +21,7 @@ namespace {
 
 using ::testing::EndsWith;
 using ::testing::HasSubstr;
+using ::testing::StartsWith;
 
 // Port 1 of this host: a command that fails to refuse its options would report the connection instead.
 constexpr char kUrl[] = "nfs://127.0.0.1:1/file?timeout=1";
@@ -49,31 +55,76 @@ class ProgramTest : public testing::Test {
 
   // Expects exit code 1, this line on stderr, and no other output.
   static void ExpectError(const std::vector<std::string>& arguments, const std::string& message) {
-    const Outcome outcome = Run(arguments);
-    EXPECT_EQ(outcome.code, 1) << message;
-    EXPECT_EQ(outcome.errors, "penstock: " + message + "\n");
-    EXPECT_EQ(outcome.output, "");
+    ExpectLine(arguments, 1, message);
   }
 
-  // Expects that the parser refuses the command line with this code and a message that contains `text`.
-  static void ExpectUsageError(const std::vector<std::string>& arguments, CLI::ExitCodes code,
+  // The same with exit code 2.
+  static void ExpectMistake(const std::vector<std::string>& arguments, const std::string& message) {
+    ExpectLine(arguments, 2, message);
+  }
+
+  // Expects that the parser refuses the command line of the command `name` with exit code 2 and one line on stderr that
+  // contains `text`. An empty name stands for the program.
+  static void ExpectUsageError(const std::string& name, const std::vector<std::string>& arguments,
                                const std::string& text) {
     const Outcome outcome = Run(arguments);
-    EXPECT_EQ(outcome.code, static_cast<int>(code)) << testing::PrintToString(arguments);
+    const std::string command = name.empty() ? "penstock" : "penstock " + name;
+    EXPECT_EQ(outcome.code, 2) << testing::PrintToString(arguments);
+    EXPECT_THAT(outcome.errors, StartsWith(command + ": "));
     EXPECT_THAT(outcome.errors, HasSubstr(text));
-    EXPECT_THAT(outcome.errors, EndsWith("Run with --help for more information.\n"));
+    EXPECT_THAT(outcome.errors, EndsWith("; see " + command + " --help\n"));
+    EXPECT_EQ(std::ranges::count(outcome.errors, '\n'), 1) << outcome.errors;
+    EXPECT_EQ(outcome.output, "");
+  }
+  static void ExpectUsageError(const std::vector<std::string>& arguments, const std::string& text) {
+    ExpectUsageError(arguments.front(), arguments, text);
+  }
+
+ private:
+  static void ExpectLine(const std::vector<std::string>& arguments, int code, const std::string& message) {
+    const Outcome outcome = Run(arguments);
+    EXPECT_EQ(outcome.code, code) << message;
+    EXPECT_EQ(outcome.errors, "penstock: " + message + "\n");
     EXPECT_EQ(outcome.output, "");
   }
 };
 
 TEST_F(ProgramTest, RequiresACommand) {
-  ExpectUsageError({}, CLI::ExitCodes::RequiredError, "A command is required");
-  ExpectUsageError({"-v"}, CLI::ExitCodes::RequiredError, "A command is required");
+  ExpectUsageError("", {}, "A command is required");
+  ExpectUsageError("", {"-v"}, "A command is required");
 }
 
 TEST_F(ProgramTest, NamesAnUnknownCommand) {
-  ExpectUsageError({"mount"}, CLI::ExitCodes::ExtrasError, "mount");
-  ExpectUsageError({"-v", "mount", kUrl}, CLI::ExitCodes::ExtrasError, "mount");
+  ExpectUsageError("", {"unmount"}, "unknown command 'unmount'");
+  ExpectUsageError("", {"-v", "unmount", kUrl}, "unknown command 'unmount'");
+  ExpectUsageError("", {"mkdri", kUrl}, "unknown command 'mkdri' (is mkdir meant?)");
+}
+
+TEST_F(ProgramTest, NamesTheUnknownOptionBeforeAMissingArgument) {
+  ExpectUsageError({"ls", "--colour=red"}, "unknown option --colour;");
+  ExpectUsageError({"chmod", "--sek=sys", "644"}, "unknown option --sek (is --sec meant?)");
+}
+
+TEST_F(ProgramTest, AMistakeOfTheCommandLineLetsNobodyControlTheTerminal) {
+  ExpectUsageError("", {"\x1b[2J\n"}, "unknown command '?[2J?'");
+}
+
+TEST_F(ProgramTest, OutputThatAFullDiskLosesIsAnError) {
+  const FileDescriptor full(::open("/dev/full", O_WRONLY | O_CLOEXEC));
+  const FileDescriptor kept(::dup(STDOUT_FILENO));
+  const std::vector<std::vector<const char*>> command_lines = {
+      {"penstock", "--help"}, {"penstock", "--version"}, {"penstock", "completion", "bash"}, {"penstock", "devices"}};
+  for (const std::vector<const char*>& words : command_lines) {
+    testing::internal::CaptureStderr();
+    std::fflush(stdout);
+    ::dup2(full.get(), STDOUT_FILENO);
+    const int code = RunProgram(static_cast<int>(words.size()), words.data(), "1.2.3");
+    ::dup2(kept.get(), STDOUT_FILENO);
+    std::clearerr(stdout);
+    EXPECT_EQ(testing::internal::GetCapturedStderr(), "penstock: standard output: No space left on device\n")
+        << words[1];
+    EXPECT_EQ(code, 1) << words[1];
+  }
 }
 
 TEST_F(ProgramTest, PrintsItsVersion) {
@@ -106,35 +157,36 @@ TEST_F(ProgramTest, EachCommandExplainsItsOwnOptions) {
 }
 
 TEST_F(ProgramTest, RefusesAnUnknownOption) {
-  ExpectUsageError({"ls", kUrl, "--colour"}, CLI::ExitCodes::ExtrasError, "--colour");
-  ExpectUsageError({"devices", "mlx5_0"}, CLI::ExitCodes::ExtrasError, "mlx5_0");
+  ExpectUsageError({"ls", kUrl, "--colour"}, "unknown option --colour;");
+  ExpectUsageError({"ls", kUrl, "-z"}, "unknown option -z;");
+  ExpectUsageError({"devices", "mlx5_0"}, "unexpected argument 'mlx5_0'");
 }
 
 TEST_F(ProgramTest, RefusesASecondUrlWhereOneIsExpected) {
   for (const char* const command : {"ls", "ping"}) {
-    ExpectUsageError({command, kUrl, "nfs://second/"}, CLI::ExitCodes::ExtrasError, "nfs://second/");
+    ExpectUsageError({command, kUrl, "nfs://second/"}, "nfs://second/");
   }
 }
 
 TEST_F(ProgramTest, EachCommandRequiresItsArguments) {
   for (const char* const command : {"ping", "ls", "cat", "mkdir", "rm", "rmdir", "mv", "bench"}) {
-    ExpectUsageError({command}, CLI::ExitCodes::RequiredError, "URL is required");
+    ExpectUsageError({command}, "URL is required");
   }
-  ExpectUsageError({"cp", kUrl}, CLI::ExitCodes::RequiredError, "TO is required");
-  ExpectUsageError({"mv", kUrl}, CLI::ExitCodes::RequiredError, "PATH is required");
-  ExpectUsageError({"ln", "-s", "text"}, CLI::ExitCodes::RequiredError, "TO is required");
-  ExpectUsageError({"chmod", "644"}, CLI::ExitCodes::RequiredError, "URL is required");
+  ExpectUsageError({"cp", kUrl}, "TO is required");
+  ExpectUsageError({"mv", kUrl}, "PATH is required");
+  ExpectUsageError({"ln", "-s", "text"}, "TO is required");
+  ExpectUsageError({"chmod", "644"}, "URL is required");
 }
 
 TEST_F(ProgramTest, EachCommandNamesATextThatIsNoUrl) {
   const std::string message = "/local: not an nfs:// URL";
   for (const char* const command : {"ping", "ls", "cat", "mkdir", "rm", "rmdir", "bench"}) {
-    ExpectError({command, "/local"}, message);
+    ExpectMistake({command, "/local"}, message);
   }
-  ExpectError({"mv", "/local", "/to"}, message);
-  ExpectError({"ln", "/local", "/to"}, message);
-  ExpectError({"ln", "-s", kUrl, "/local"}, message);
-  ExpectError({"chmod", "644", "/local"}, message);
+  ExpectMistake({"mv", "/local", "/to"}, message);
+  ExpectMistake({"ln", "/local", "/to"}, message);
+  ExpectMistake({"ln", "-s", kUrl, "/local"}, message);
+  ExpectMistake({"chmod", "644", "/local"}, message);
 }
 
 TEST_F(ProgramTest, ReportsEachMistakeOfAUrl) {
@@ -145,37 +197,37 @@ TEST_F(ProgramTest, ReportsEachMistakeOfAUrl) {
                                      std::pair("nfs://host/?proto=udp", "proto must be tcp, rdma or stepup"),
                                      std::pair("nfs://host/?uid=root", "uid must be a number"),
                                      std::pair("nfs://host/?soft", "unknown option 'soft'")}) {
-    ExpectError({"cat", url}, std::string(url) + ": " + mistake);
+    ExpectMistake({"cat", url}, std::string(url) + ": " + mistake);
   }
 }
 
 TEST_F(ProgramTest, DoesNothingIfOneOfSeveralUrlsIsMalformed) {
   for (const char* const command : {"cat", "mkdir", "rm", "rmdir"}) {
-    ExpectError({command, kUrl, "nfs:/host"}, "nfs:/host: not an nfs:// URL");
+    ExpectMistake({command, kUrl, "nfs:/host"}, "nfs:/host: not an nfs:// URL");
   }
-  ExpectError({"chmod", "600", kUrl, "nfs:/host"}, "nfs:/host: not an nfs:// URL");
+  ExpectMistake({"chmod", "600", kUrl, "nfs:/host"}, "nfs:/host: not an nfs:// URL");
 }
 
 TEST_F(ProgramTest, RefusesAModeThatIsNotOctalOrTooLarge) {
   for (const std::string mode : {"8", "79", "10000", "0x1ff", "u+x", "+755", " 755", "755 ", "7.5", ""}) {
     const std::string message = mode + ": a mode is an octal number of at most four digits";
-    ExpectError({"chmod", mode, kUrl}, message);
-    if (!mode.empty()) ExpectError({"mkdir", "--mode", mode, kUrl}, message);
+    ExpectMistake({"chmod", mode, kUrl}, message);
+    if (!mode.empty()) ExpectMistake({"mkdir", "--mode", mode, kUrl}, message);
   }
 }
 
 // The command reports the URL only after it has accepted the mode.
 TEST_F(ProgramTest, AcceptsOctalModesUpToAllTwelveBits) {
   for (const std::string mode : {"0", "644", "0644", "7777", "007777"}) {
-    ExpectError({"chmod", mode, "/local"}, "/local: not an nfs:// URL");
-    ExpectError({"mkdir", "-m", mode, "/local"}, "/local: not an nfs:// URL");
+    ExpectMistake({"chmod", mode, "/local"}, "/local: not an nfs:// URL");
+    ExpectMistake({"mkdir", "-m", mode, "/local"}, "/local: not an nfs:// URL");
   }
 }
 
 TEST_F(ProgramTest, CopyRequiresExactlyOneUrl) {
   const std::string message = "cp: one of the two must be an nfs:// URL, the other a local file";
-  ExpectError({"cp", "a", "b"}, message);
-  ExpectError({"cp", kUrl, kUrl}, message);
+  ExpectMistake({"cp", "a", "b"}, message);
+  ExpectMistake({"cp", kUrl, kUrl}, message);
 }
 
 TEST_F(ProgramTest, CopyOpensTheLocalSourceBeforeItConnects) {
@@ -183,9 +235,10 @@ TEST_F(ProgramTest, CopyOpensTheLocalSourceBeforeItConnects) {
 }
 
 TEST_F(ProgramTest, CopyReportsAMalformedUrlOnEitherSide) {
-  ExpectError({"cp", "nfs://host/?vers=2", "file"}, "nfs://host/?vers=2: vers must be 3, 4.0, 4.1, 4.2 or 4.1-sess01");
-  ExpectError({"cp", "/no such folder/file", "nfs://host/?vers=2"},
-              "nfs://host/?vers=2: vers must be 3, 4.0, 4.1, 4.2 or 4.1-sess01");
+  ExpectMistake({"cp", "nfs://host/?vers=2", "file"},
+                "nfs://host/?vers=2: vers must be 3, 4.0, 4.1, 4.2 or 4.1-sess01");
+  ExpectMistake({"cp", "/no such folder/file", "nfs://host/?vers=2"},
+                "nfs://host/?vers=2: vers must be 3, 4.0, 4.1, 4.2 or 4.1-sess01");
 }
 
 TEST_F(ProgramTest, RefusesNumbersOutsideTheirRange) {
@@ -199,24 +252,24 @@ TEST_F(ProgramTest, RefusesNumbersOutsideTheirRange) {
       {{"bench", "--size=1023KiB", kUrl}, "--size: Value 1047552 not in range 1048576 to 1099511627776"},
       {{"bench", "--size=2TiB", kUrl}, "--size: Value 2199023255552 not in range"},
   };
-  for (const auto& [arguments, text] : wrong) ExpectUsageError(arguments, CLI::ExitCodes::ValidationError, text);
+  for (const auto& [arguments, text] : wrong) ExpectUsageError(arguments, text);
 }
 
 TEST_F(ProgramTest, RefusesTextInPlaceOfANumber) {
-  ExpectUsageError({"ping", "--count=many", kUrl}, CLI::ExitCodes::ConversionError, "--count = many");
-  ExpectUsageError({"ping", "--count=-1", kUrl}, CLI::ExitCodes::ConversionError, "--count = -1");
-  ExpectUsageError({"ping", "--interval=1s", kUrl}, CLI::ExitCodes::ConversionError, "--interval = 1s");
-  ExpectUsageError({"bench", "--server-pid=self", kUrl}, CLI::ExitCodes::ConversionError, "--server-pid = self");
+  ExpectUsageError({"ping", "--count=many", kUrl}, "--count = many");
+  ExpectUsageError({"ping", "--count=-1", kUrl}, "--count = -1");
+  ExpectUsageError({"ping", "--interval=1s", kUrl}, "--interval = 1s");
+  ExpectUsageError({"bench", "--server-pid=self", kUrl}, "--server-pid = self");
 }
 
 TEST_F(ProgramTest, BenchRefusesAnUnknownOperation) {
-  ExpectError({"bench", "--ops=null,erase", kUrl},
-              "--ops erase: not one of null, getattr, setattr, mkdir, readSIZE, writeSIZE (4k, 64k, 1m, ...)");
+  ExpectMistake({"bench", "--ops=null,erase", kUrl},
+                "--ops erase: not one of null, getattr, setattr, mkdir, readSIZE, writeSIZE (4k, 64k, 1m, ...)");
 }
 
 // Process IDs of Linux end at 4194304.
 TEST_F(ProgramTest, BenchRefusesAServerProcessThatDoesNotExist) {
-  ExpectError({"bench", "--server-pid=4194305", kUrl}, "--server-pid 4194305: no such process on this machine");
+  ExpectMistake({"bench", "--server-pid=4194305", kUrl}, "--server-pid 4194305: no such process on this machine");
 }
 
 TEST_F(ProgramTest, EachClientCommandReportsATraceThatItCannotWrite) {
@@ -233,11 +286,11 @@ TEST_F(ProgramTest, ServeReportsAMissingDirectoryAndAWrongAddress) {
 }
 
 TEST_F(ProgramTest, AcceptsTheVerboseOptionBeforeAndAfterTheCommand) {
-  ExpectError({"-v", "-v", "ls", "/local"}, "/local: not an nfs:// URL");
+  ExpectMistake({"-v", "-v", "ls", "/local"}, "/local: not an nfs:// URL");
   EXPECT_TRUE(log::debugging(log::ModuleHere()));
-  ExpectError({"ls", "-vv", "/local"}, "/local: not an nfs:// URL");
+  ExpectMistake({"ls", "-vv", "/local"}, "/local: not an nfs:// URL");
   EXPECT_TRUE(log::debugging(log::ModuleHere()));
-  ExpectError({"ls", "/local", "-v"}, "/local: not an nfs:// URL");
+  ExpectMistake({"ls", "/local", "-v"}, "/local: not an nfs:// URL");
   EXPECT_FALSE(log::debugging(log::ModuleHere()));
 }
 

@@ -31,6 +31,7 @@
 #include "cli/interface.h"
 #include "cli/log_writer.h"
 #include "cli/logging.h"
+#include "cli/output.h"
 #include "cli/reload.h"
 #include "cli/serve_options.h"
 #include "cli/served_exports.h"
@@ -369,8 +370,7 @@ int ConfigureAndServe(const ServeArguments& arguments) {
   set_up_logging(made->options);
   for (const Finding& warning : made->warnings) log::warn("{}", ToString(warning));
   if (arguments.print) {
-    fmt::print("{}", PrintConfiguration(*made));
-    return 0;
+    return PrintOutput(PrintConfiguration(*made));
   }
   const auto configure = [command_line]() -> Result<ServeOptions, std::vector<Finding>> {
     auto again = ReadConfiguration(command_line);
@@ -400,8 +400,7 @@ int CheckConfig(const std::optional<std::string>& flag) {
   for (const Finding& finding : findings) PrintFinding(finding);
   const auto errors = std::ranges::count(findings, Severity::kError, &Finding::severity);
   if (errors > 0) return 1;
-  fmt::print("{}: no mistakes\n", name);
-  return 0;
+  return PrintOutput(fmt::format("{}: no mistakes\n", name));
 }
 
 }  // namespace
@@ -444,8 +443,7 @@ Command AddCheckConfig(CLI::App& program) {
              "# Begin a configuration of your own", "penstock check-config --sample > penstock.toml"});
   return {command, [file, sample] {
             if (!*sample) return CheckConfig(*file);
-            fmt::print("{}", SampleConfiguration());
-            return 0;
+            return PrintOutput(SampleConfiguration());
           }};
 }
 

@@ -165,4 +165,10 @@ std::optional<std::string> Mount::PathBelowRoot(std::string_view path) const {
   return std::string(*below);
 }
 
+std::optional<std::string> Mount::PathInExport(std::string_view path) const {
+  const auto holds_path = [&](const std::string& other) { return Below(path, other).has_value(); };
+  if (std::ranges::any_of(exports_below_, holds_path)) return std::nullopt;
+  return PathBelowRoot(path);
+}
+
 }  // namespace penstock::client

@@ -100,6 +100,9 @@ class Mount {
   // Converts an absolute path on the server to a path for Resolve(). Returns nothing if the path is outside of the
   // mount.
   std::optional<std::string> PathBelowRoot(std::string_view path) const;
+  // The same for the path of a URL that otherwise equals url(). Returns nothing if that URL may lead into another
+  // export.
+  std::optional<std::string> PathInExport(std::string_view path) const;
 
   virtual Task<Result<Node>> Lookup(const Handle& directory, std::string_view name) = 0;
   virtual Task<Result<Attributes>> GetAttributes(const Handle& object, std::string_view what) = 0;
@@ -173,6 +176,8 @@ class Mount {
   Handle root_;
   std::string root_path_;  // the path of root_ on the server, without a '/' at its end
   std::string path_;
+  // In version 3, the paths of other exports below the root, which have roots of their own.
+  std::vector<std::string> exports_below_;
   TransferSizes sizes_;
 };
 

@@ -82,6 +82,9 @@ struct Url {
   // The port of a server that names none: 2049, and 20049 over RDMA (RFC 8267 §4).
   static uint16_t DefaultPort(Protocol protocol) { return protocol == Protocol::kRdma ? 20049 : 2049; }
 
+  // The parts that URLs share compare by identity.
+  bool operator==(const Url&) const = default;
+
   struct Overrides {
     std::optional<Version> version{};
     std::optional<nfs_protocol::SecurityFlavor> security{};

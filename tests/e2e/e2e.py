@@ -22,7 +22,7 @@ from cases import Skip, main  # noqa: E402
 from files import SIZES, assert_same, digests, make, make_sizes  # noqa: E402
 from patience import SECONDS  # noqa: E402
 from penstock import ADDRESS, INSIDE, PENSTOCK, TRANSPORTS, Server, penstock, serve_refused, serving  # noqa: E402
-from penstock import penstock_ok as ok, penstock_refused as refused  # noqa: E402
+from penstock import penstock_misused as misused, penstock_ok as ok, penstock_refused as refused  # noqa: E402
 from ports import free_ports  # noqa: E402
 
 
@@ -449,7 +449,7 @@ def bench(scratch):
                 assert 0 < m["latency_us"]["p50"] <= m["latency_us"]["p99"] <= m["latency_us"]["max"], m
                 assert (m["mib_per_second"] > 0) == ("read" in m["operation"] or "write" in m["operation"]), m
         assert os.listdir(f"{scratch}/export") == []
-        refused("bench", server.url("/", "rdma"), "--ops", "read1m,erase", mentions=["erase"])
+        misused("bench", server.url("/", "rdma"), "--ops", "read1m,erase", mentions=["erase"])
 
 
 def full(scratch):

@@ -12,7 +12,7 @@ from certificates import Authority  # noqa: E402
 from files import digest, make  # noqa: E402
 from held_copy import SIZE, HeldCopy  # noqa: E402
 from patience import wait_until  # noqa: E402
-from penstock import Server, penstock, penstock_ok as ok, penstock_refused as refused, serve_refused  # noqa: E402
+from penstock import Server, penstock, penstock_misused as misused, penstock_ok as ok, penstock_refused as refused, serve_refused  # noqa: E402
 
 VERSIONS = ("3", "4.0", "4.1", "4.2")
 NAME, DATA = "a-name-that-nobody-may-see", b"a line of data that nobody may see\n"
@@ -173,9 +173,9 @@ def names_the_step(scratch):
             refused("ls", "--xprtsec=mtls", *scene.authority.trusted, *stranger.issue("client", "DNS:client.example"),
                     url(server, "/", version), mentions=["did not accept this client's certificate"])
         refused("ls", *scene.tls, "--tls-cert=/nonexistent", "--tls-key=/nonexistent", url(server), mentions=["/nonexistent"])
-        refused("ls", *scene.tls, server.url("/", "rdma"), mentions=["RDMA has no TLS"])
-        refused("ls", *scene.authority.trusted, url(server), mentions=["without effect"])
-        refused("ls", "--xprtsec=tls", "--tls-cert=/nonexistent", url(server), mentions=["give both"])
+        misused("ls", *scene.tls, server.url("/", "rdma"), mentions=["RDMA has no TLS"])
+        misused("ls", *scene.authority.trusted, url(server), mentions=["without effect"])
+        misused("ls", "--xprtsec=tls", "--tls-cert=/nonexistent", url(server), mentions=["give both"])
     with Server({"/": f"{scene.folder}"}) as server:
         for version in ("3", "4.2"):
             refused("ls", *scene.tls, url(server, "/", version), mentions=["the server has no TLS at this port"])

@@ -41,22 +41,27 @@ def penstock_ok(*arguments):
     return done.stdout
 
 
-def check_refusal(code, said, mentions=(), warnings=()):
-    """Requires exit code 1 and one clear line on stderr, preceded only by one line for each of `warnings`. Returns the
+def check_refusal(code, said, mentions=(), warnings=(), expects=1):
+    """Requires this exit code and one clear line on stderr, preceded only by one line for each of `warnings`. Returns the
     line."""
     *warned, why = said.strip().splitlines() or [""]
     print("refused|", *warned, why, sep="\n  ")
-    assert code == 1, f"exit code {code}: {said}"
+    assert code == expects, f"exit code {code}: {said}"
     assert len(warned) == len(warnings), f"{len(warned)} lines before the last on stderr: {said}"
     for word, line in [*((word, why) for word in mentions), *zip(warnings, warned)]:
         assert word in line, f"{word!r} is not in {line!r}"
     return why
 
 
-def penstock_refused(*arguments, mentions=(), warnings=(), **how):
+def penstock_refused(*arguments, mentions=(), warnings=(), expects=1, **how):
     """Runs a command that must fail with one clear message; see check_refusal()."""
     done = penstock(*arguments, seconds=60, **how)
-    return check_refusal(done.returncode, done.stderr, mentions, warnings)
+    return check_refusal(done.returncode, done.stderr, mentions, warnings, expects)
+
+
+def penstock_misused(*arguments, mentions=(), **how):
+    """Runs a command line that makes no sense: exit code 2 and one clear message; see check_refusal()."""
+    return penstock_refused(*arguments, mentions=mentions, expects=2, **how)
 
 
 def serving(ports, *arguments, address=ADDRESS):

@@ -212,8 +212,8 @@ def filled(page, parts):
 
 
 EXIT_STATUS = """.Sh EXIT STATUS
-0 for success; 1 after an error, which one line on standard error explains; a
-number above 100 if the command line is wrong.
+0 for success; 1 after an error, which one line on standard error explains; 2
+if the command line is wrong.
 """
 
 

@@ -237,6 +237,9 @@ Task<Result<void>> Mount::FindExport(rpc::Client& mount_client) {
     co_return std::unexpected(
         Error{fmt::format("{}: {} is not in any of the server's exports", url_.host, url_.path), std::nullopt, ENOENT});
   }
+  for (const mount3::exportnode& node : exports->results) {
+    if (node.ex_dir != root_path_ && Below(node.ex_dir, root_path_)) exports_below_.emplace_back(node.ex_dir);
+  }
   co_return Result<void>();
 }
 
