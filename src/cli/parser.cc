@@ -18,14 +18,23 @@ Parser MakeParser(const std::string& version) {
                    "Print more messages on stderr; give it twice for debug messages");
   program.fallthrough();
   parser.commands = {
-      AddServe(program, version), AddCheckConfig(program),
-      AddControl(program),        AddPing(program),
-      AddList(program),           AddCat(program),
-      AddCopy(program),           AddMakeDirectory(program),
-      AddRemove(program),         AddRemoveDirectory(program),
-      AddMove(program),           AddLink(program),
-      AddChangeMode(program),     AddBench(program),
-      AddDevices(program),        AddCompletion(program),
+      AddServe(program, version),
+      AddCheckConfig(program),
+      AddControl(program),
+      AddPing(program),
+      AddList(program),
+      AddCat(program),
+      AddCopy(program),
+      AddSync(program),
+      AddMakeDirectory(program),
+      AddRemove(program),
+      AddRemoveDirectory(program),
+      AddMove(program),
+      AddLink(program),
+      AddChangeMode(program),
+      AddBench(program),
+      AddDevices(program),
+      AddCompletion(program),
   };
   // Commands inherit what the program's help says at their end, so this comes after them.
   SetFooter(program, "`penstock COMMAND --help` explains a command; so does `man penstock-COMMAND`.",

@@ -57,6 +57,14 @@ void Copier::AddContents(std::shared_ptr<Directory> from, std::shared_ptr<Direct
   directories_.push_back({.contents = work});
 }
 
+void Copier::AddStream(Workers& workers, int fd, std::string from, std::shared_ptr<Directory> to, std::string name) {
+  Item item{.to = std::move(to), .name = std::move(name)};
+  item.to_name = item.to->NameOf(item.name);
+  item.stream = Stream{.workers = &workers, .fd = fd, .name = std::move(from)};
+  ++run_.totals.files_found;
+  queue_.push_back(std::move(item));
+}
+
 Task<Result<void>> Copier::Run() {
   // The first argument is copied first.
   std::ranges::reverse(directories_);

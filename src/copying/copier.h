@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "copying/file_copy.h"
+#include "copying/stream_copy.h"
 
 namespace penstock::copying {
 
@@ -30,6 +31,9 @@ class Copier {
   void AddEntry(std::shared_ptr<Directory> from, Entry entry, std::shared_ptr<Directory> to, std::string name);
   // Copies what the directory has into another directory, and its attributes.
   void AddContents(std::shared_ptr<Directory> from, std::shared_ptr<Directory> to);
+  // Copies the open file `fd`, which is read from its position to its end, to a new file. `from` is its name in
+  // messages. `workers` and the descriptor outlive the copier.
+  void AddStream(Workers& workers, int fd, std::string from, std::shared_ptr<Directory> to, std::string name);
 
   // Returns when everything is copied and on stable storage. Errors of files go to the observer, and the others go on.
   // Fails if the changes cannot be made stable.
@@ -67,9 +71,10 @@ class Copier {
     std::shared_ptr<Directory> to{};  // null in a dry run, if it does not exist
     std::string to_name{};            // the target's name in messages
     std::string name{};
-    WorkPointer contents{};  // copies what this directory has; the members above are unset
+    WorkPointer contents{};          // copies what this directory has; the members above are unset
+    std::optional<Stream> stream{};  // in place of `from` and `entry`
 
-    std::string source() const { return from->NameOf(entry.name); }
+    std::string source() const { return stream ? stream->name : from->NameOf(entry.name); }
   };
 
   // Files of the source that are one file with several names.
@@ -108,6 +113,7 @@ class Copier {
   Task<Result<bool>> LeaveSame(const Item& item, const Entry& existing);
   Task<Result<void>> CopyRegular(const Item& item, bool replaces);
   Task<Result<void>> TryToCopy(const Item& item, bool replaces, uint64_t& size);
+  Task<Result<void>> CopyStream(const Item& item);
   Task<Result<void>> CopySymlink(const Item& item, const std::optional<Entry>& existing);
   Task<Result<void>> CopySpecial(const Item& item, const std::optional<Entry>& existing);
   Task<Result<void>> MakeLink(const Item& item, const Links& links, const std::optional<Entry>& existing);

@@ -34,6 +34,7 @@ Task<void> Copier::CopyOne(Item item) {
 
 Task<Result<void>> Copier::CopyEntry(Item& item, bool& waits) {
   if (is_ending()) co_return Result<void>();
+  if (item.stream) co_return co_await CopyStream(item);
   if (item.entry.attributes.type == FileType::kDirectory) {
     co_return std::unexpected(Error{"is a directory; -r copies it with its contents", Status::kIsDirectory, EISDIR});
   }
@@ -194,6 +195,27 @@ Task<Result<std::vector<TemporaryName>>> Copier::FindLeftovers(const Item& item,
   }
   std::ranges::sort(leftovers, std::ranges::greater(), &TemporaryName::complete);
   co_return leftovers;
+}
+
+Task<Result<void>> Copier::CopyStream(const Item& item) {
+  if (!IsEntryName(item.name)) co_return IsDirectory();
+  run_.observer.Started(item.source(), item.to_name, 0);
+  PENSTOCK_CO_TRY(const std::optional<Entry> existing, co_await FindExisting(item));
+  if (existing && existing->attributes.type == FileType::kDirectory) co_return IsDirectory();
+  uint64_t size = 0;
+  if (!run_.options.dry_run) {
+    KnownTemporary temporary(run_, item.to, TemporaryName::For(item.name, item.source(), {}));
+    NewFile made{.mode = 0666};
+    if (existing) made.like = item.name;
+    Result<void> copied = co_await CopyStreamTo(run_, *item.stream, *item.to, temporary.name().Text(), made, size);
+    if (copied) copied = co_await item.to->Publish(temporary.name().Text(), item.name, size);
+    if (!copied) {
+      co_await temporary.Discard();
+      co_return copied;
+    }
+  }
+  Done(Action::kCopied, item.source(), item.to_name, size);
+  co_return Result<void>();
 }
 
 // ---- others ----

@@ -1,6 +1,7 @@
 #include "copying/remote_file.h"
 
 #include <algorithm>
+#include <cerrno>
 #include <utility>
 
 #include "base/result.h"
@@ -54,9 +55,53 @@ Task<Result<uint32_t>> RemoteFile::Write(uint64_t offset, ConstBytes from) {
   co_return written->count;
 }
 
-Task<Result<std::vector<Extent>>> RemoteFile::DataIn(Extent range) { co_return std::vector{range}; }
+Task<Result<std::vector<Extent>>> RemoteFile::DataIn(Extent range) {
+  using Content = client::File::Content;
+  std::vector<Extent> found;
+  client::File& file = *files_.front();
+  for (uint64_t at = range.begin; at < range.end && seeks_;) {
+    const auto data = co_await file.Seek(at, Content::kData);
+    if (data && (!*data || **data >= range.end)) co_return found;
+    auto hole = data;
+    if (data) hole = co_await file.Seek(**data, Content::kHole);
+    if (!hole && hole.error().status != Status::kNotSupported && hole.error().number != ENXIO) {
+      co_return Reason(hole.error(), file.name());
+    }
+    // A server without this operation, or a file that has become shorter, which reading tells.
+    seeks_ = hole.has_value();
+    if (!hole) break;
+    at = std::min(range.end, hole->value_or(range.end));
+    found.push_back({**data, at});
+  }
+  if (!seeks_) co_return std::vector{range};
+  co_return found;
+}
 
-Task<Result<std::optional<uint64_t>>> RemoteFile::CopyFrom(File&, Extent) { co_return std::nullopt; }
+// The server shares only whole blocks.
+Task<bool> RemoteFile::Clone(client::File& source, Extent range, uint64_t source_size) {
+  constexpr uint64_t kBlock = 4096;
+  const bool to_end = range.end == source_size;
+  if (!clones_ || range.begin % kBlock != 0 || (range.end % kBlock != 0 && !to_end)) co_return false;
+  const auto cloned = co_await files_.front()->CloneFrom(source, range.begin, range.begin, to_end ? 0 : range.size());
+  clones_ = cloned.has_value();
+  co_return clones_;
+}
+
+Task<Result<std::optional<uint64_t>>> RemoteFile::CopyFrom(File& source, Extent range) {
+  if (source.tree() != tree()) co_return std::nullopt;
+  auto& from = dynamic_cast<RemoteFile&>(source);
+  client::File& first = *from.files_.front();
+  if (co_await Clone(first, range, source.attributes().size)) co_return range.size();
+  const auto copied = co_await files_.front()->CopyFrom(first, range.begin, range.begin, range.size());
+  if (!copied) {
+    if (IsFull(copied.error()) || !copied.error().status) co_return Reason(copied.error(), first.name());
+    // The server cannot do that. Otherwise reading and writing will tell the error.
+    co_return std::nullopt;
+  }
+  if (copied->count == 0) co_return std::nullopt;
+  if (copied->verifier) Note(*copied->verifier);
+  co_return copied->count;
+}
 
 // If the server restarts, it may lose octets that were not committed (RFC 1813 §4.11).
 Task<Result<bool>> RemoteFile::Sync() {
@@ -69,8 +114,10 @@ Task<Result<bool>> RemoteFile::Sync() {
 }
 
 Task<Result<void>> RemoteFile::SetSize(uint64_t size) {
-  const NewAttributes attributes{.size = size};
-  co_return co_await SetAttributes(attributes);
+  client::File& file = *files_.front();
+  const auto set = co_await file.SetSize(size);
+  if (!set) co_return Reason(set.error(), file.name());
+  co_return Result<void>();
 }
 
 Task<Result<void>> RemoteFile::SetAttributes(const NewAttributes& attributes) {

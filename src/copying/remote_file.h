@@ -30,11 +30,14 @@ class RemoteFile final : public File {
 
  private:
   client::File& Next();
+  Task<bool> Clone(client::File& source, Extent range, uint64_t source_size);
   void Note(const client::Verifier& verifier);
 
   RemoteTree& tree_;
   std::vector<std::unique_ptr<client::File>> files_;  // one for each connection
   size_t next_ = 0;
+  bool seeks_ = true;   // the server tells holes
+  bool clones_ = true;  // the server shares storage between files
   // The verifier of the writes since the last Sync().
   std::optional<client::Verifier> verifier_;
   bool mixed_ = false;  // they had different ones

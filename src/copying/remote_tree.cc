@@ -35,14 +35,24 @@ class RemoteDirectory final : public Directory {
 
   Task<Result<std::vector<Entry>>> List() override {
     std::vector<Entry> entries;
-    const auto take = [&entries](client::Entry found) {
-      Entry entry{.name = std::move(found.name), .attributes = {}};
-      entry.attributes.type = FileType::kOther;  // unknown so far
-      if (found.attributes) entry.attributes = *std::move(found.attributes);
-      entries.push_back(std::move(entry));
-    };
-    const auto listed = co_await mount().List(handle_, name(), take);
-    if (!listed) co_return ReasonIn(listed.error(), name());
+    client::ListPosition position;
+    for (bool ends = false; !ends;) {
+      auto listed = co_await mount().ListFrom(handle_, name(), position, client::ListContent::kAttributesAndHandles);
+      if (!listed) co_return ReasonIn(listed.error(), name());
+      for (client::Entry& found : listed->entries) {
+        Entry entry{.name = std::move(found.name), .attributes = {}, .handle = found.handle};
+        if (found.attributes) {
+          entry.attributes = *std::move(found.attributes);
+        } else {
+          // A look-up tells them. It also follows a referral.
+          entry.attributes.type = FileType::kOther;
+          entry.handle.reset();
+        }
+        entries.push_back(std::move(entry));
+      }
+      position = listed->next;
+      ends = listed->ends;
+    }
     co_return entries;
   }
 
@@ -99,7 +109,7 @@ class RemoteDirectory final : public Directory {
     PENSTOCK_CO_TRY(const Node node, co_await NodeOf(entry));
     PENSTOCK_CO_TRY(const auto file, co_await OpenOne(mount(), node, entry.name, Access::kRead));
     Content content;
-    content.attributes = node.attributes;
+    content.attributes = file->attributes_at_open().value_or(node.attributes);
     Result<void> result;
     while (content.count < into.size()) {
       const auto read = co_await file->Read(content.count, into.subspan(content.count));
@@ -146,8 +156,11 @@ class RemoteDirectory final : public Directory {
     co_return Result<void>();
   }
 
-  Task<Result<void>> MakeNode(std::string, Attributes) override {
-    co_return std::unexpected(Error{client::Describe(Status::kNotSupported), Status::kNotSupported, EOPNOTSUPP});
+  Task<Result<void>> MakeNode(std::string name, Attributes attributes) override {
+    const auto made = co_await mount().MakeNode(handle_, name, attributes.type, attributes.mode & 0777,
+                                                attributes.device_major, attributes.device_minor);
+    if (!made) co_return ReasonIn(made.error(), name);
+    co_return Result<void>();
   }
 
   Task<Result<void>> Link(Directory& from, std::string target, std::string name) override {
@@ -210,10 +223,14 @@ class RemoteDirectory final : public Directory {
     auto file = co_await OpenOne(tree_.first(), node, name, access);
     if (!file) co_return std::unexpected(std::move(file).error());
     // The attributes of the look-up may be old.
-    auto attributes = co_await tree_.first().GetAttributes(node.handle, name);
+    std::optional<Attributes> attributes = (*file)->attributes_at_open();
     if (!attributes) {
-      (void)co_await (*file)->Close();
-      co_return ReasonIn(std::move(attributes).error(), name);
+      auto found = co_await tree_.first().GetAttributes(node.handle, name);
+      if (!found) {
+        (void)co_await (*file)->Close();
+        co_return ReasonIn(std::move(found).error(), name);
+      }
+      attributes = *std::move(found);
     }
     auto opened = std::make_unique<RemoteFile>(tree_, *std::move(file), *std::move(attributes));
     co_await opened->Spread(access);
