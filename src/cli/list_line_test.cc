@@ -16,6 +16,13 @@ namespace {
 
 using client::FileType;
 
+// Four days after the time of File().
+constexpr int64_t kListTime = 1'000'345'600;
+const ListFormat kShortList{.now = kListTime};
+const ListFormat kLongList{.long_format = true, .now = kListTime};
+
+std::string LongLine(const client::Entry& entry) { return ListLine(entry, kLongList, ColumnsFor({entry}, kLongList)); }
+
 // The tests set the local time zone, and restore it at the end.
 class ListLineTest : public testing::Test {
  protected:
@@ -50,68 +57,60 @@ class ListLineTest : public testing::Test {
     client::Entry entry = File("name");
     entry.attributes->type = type;
     entry.attributes->mode = mode;
-    return ListLine(entry, true).substr(0, 10);
+    return LongLine(entry).substr(0, 10);
   }
   // The column of the time in the long format.
-  static std::string TimeOf(int64_t modified) {
-    client::Entry entry = File("name");
-    entry.attributes->modified.seconds = modified;
-    const std::string line = ListLine(entry, true);
-    return line.substr(line.size() - std::string("1970-01-01 00:00 name").size(), 16);
-  }
-
  private:
   std::optional<std::string> before_;
 };
 
 TEST_F(ListLineTest, TheShortFormatIsTheName) {
-  EXPECT_EQ(ListLine(File("a file"), false), "a file");
-  EXPECT_EQ(ListLine({"a file", std::nullopt}, false), "a file");
+  EXPECT_EQ(ListLine(File("a file"), kShortList), "a file");
+  EXPECT_EQ(ListLine({"a file", std::nullopt}, kShortList), "a file");
 }
 
 TEST_F(ListLineTest, TheLongFormatShowsTheAttributesInColumns) {
-  EXPECT_EQ(ListLine(File("a file"), true), "-rw-r--r--   1  1000   100         4096 2001-09-09 01:46 a file");
+  EXPECT_EQ(LongLine(File("a file")), "-rw-r--r-- 1 1000 100 4096 Sep  9 01:46 a file");
 }
 
 TEST_F(ListLineTest, TheLongFormatNamesAnEntryWithoutAttributes) {
-  const std::string line = ListLine({"secret\n", std::nullopt}, true);
-  EXPECT_TRUE(line.starts_with("?????????? ")) << line;
-  EXPECT_TRUE(line.ends_with(" secret?")) << line;
-  const std::string other = ListLine(File("secret?"), true);
-  EXPECT_EQ(line.size(), other.size()) << "the names are not in the same column";
+  const std::vector<client::Entry> entries{{"secret\n", std::nullopt}, File("other?")};
+  const ListColumns columns = ColumnsFor(entries, kLongList);
+  EXPECT_EQ(ListLine(entries[0], kLongList, columns), "?????????? ? ?    ?      ?            ? secret?");
+  EXPECT_EQ(ListLine(entries[1], kLongList, columns), "-rw-r--r-- 1 1000 100 4096 Sep  9 01:46 other?");
 }
 
 TEST_F(ListLineTest, ShowsAReferralAsADirectory) {
   const client::Entry entry{.name = "far", .attributes = std::nullopt, .is_referral = true};
-  EXPECT_TRUE(ListLine(entry, true).starts_with("d????????? "));
-  EXPECT_EQ(ListLine(entry, false), "far");
+  EXPECT_TRUE(LongLine(entry).starts_with("d????????? "));
+  EXPECT_EQ(ListLine(entry, kShortList), "far");
 }
 
 TEST_F(ListLineTest, ReplacesEachControlCharacterOfAName) {
   const std::string name = std::string("\x1b[31mred\r\n\t\x7f\x01", 12) + '\0' + "end";
-  EXPECT_EQ(ListLine(File(name), false), "?[31mred?????end");
-  EXPECT_TRUE(ListLine(File(name), true).ends_with(" ?[31mred?????end"));
+  EXPECT_EQ(ListLine(File(name), kShortList), "?[31mred?????end");
+  EXPECT_TRUE(LongLine(File(name)).ends_with(" ?[31mred?????end"));
 }
 
 // Some terminals treat U+009B as ESC [.
 TEST_F(ListLineTest, ReplacesEachControlCharacterBeyondAscii) {
-  EXPECT_EQ(ListLine(File("\u0080a\u009b2J\u009f\u00a0"), false), "?a?2J?\u00a0");
+  EXPECT_EQ(ListLine(File("\u0080a\u009b2J\u009f\u00a0"), kShortList), "?a?2J?\u00a0");
 }
 
 TEST_F(ListLineTest, ReplacesEachOctetThatIsNotAsciiIfANameIsNotUtf8) {
-  EXPECT_EQ(ListLine(File("gr\xf6\xdf\x9b"), false), "gr???");
-  EXPECT_EQ(ListLine(File("\xc2"), false), "?");
+  EXPECT_EQ(ListLine(File("gr\xf6\xdf\x9b"), kShortList), "gr???");
+  EXPECT_EQ(ListLine(File("\xc2"), kShortList), "?");
 }
 
 TEST_F(ListLineTest, KeepsNamesInUtf8AndSpaces) {
-  EXPECT_EQ(ListLine(File("gr\u00f6\u00dfe  \u65e5\u672c ~"), false), "gr\u00f6\u00dfe  \u65e5\u672c ~");
+  EXPECT_EQ(ListLine(File("gr\u00f6\u00dfe  \u65e5\u672c ~"), kShortList), "gr\u00f6\u00dfe  \u65e5\u672c ~");
 }
 
 TEST_F(ListLineTest, ReplacesControlCharactersOfOwnerAndGroup) {
   client::Entry entry = File("file");
   entry.attributes->owner = "\x1b[2Jann";
   entry.attributes->group = "all\n";
-  EXPECT_EQ(ListLine(entry, true), "-rw-r--r--   1 ?[2Jann  all?         4096 2001-09-09 01:46 file");
+  EXPECT_EQ(LongLine(entry), "-rw-r--r-- 1 ?[2Jann all? 4096 Sep  9 01:46 file");
 }
 
 TEST_F(ListLineTest, DoesNotShortenValuesThatAreWiderThanTheirColumns) {
@@ -120,11 +119,11 @@ TEST_F(ListLineTest, DoesNotShortenValuesThatAreWiderThanTheirColumns) {
   entry.attributes->owner = "somebody@example.org";
   entry.attributes->group = "everybody@example.org";
   entry.attributes->size = std::numeric_limits<uint64_t>::max();
-  EXPECT_EQ(ListLine(entry, true),
+  EXPECT_EQ(LongLine(entry),
             "-rw-r--r-- 4294967295 somebody@example.org everybody@example.org 18446744073709551615 "
-            "2001-09-09 01:46 " +
+            "Sep  9 01:46 " +
                 std::string(255, 'n'));
-  EXPECT_EQ(ListLine(entry, false), std::string(255, 'n'));
+  EXPECT_EQ(ListLine(entry, kShortList), std::string(255, 'n'));
 }
 
 TEST_F(ListLineTest, NamesInColumnsThatFitAllOwners) {
@@ -132,18 +131,18 @@ TEST_F(ListLineTest, NamesInColumnsThatFitAllOwners) {
   entries[0].attributes->owner = "somebody";
   entries[1].attributes->owner = "gr\u00fcner";
   entries[1].attributes->group = "everybody";
-  const ListColumns columns = ColumnsFor(entries);
-  EXPECT_EQ(ListLine(entries[0], true, columns), "-rw-r--r--   1 somebody       100         4096 2001-09-09 01:46 one");
-  EXPECT_EQ(ListLine(entries[1], true, columns),
-            "-rw-r--r--   1   gr\u00fcner everybody         4096 2001-09-09 01:46 two");
-  EXPECT_EQ(ListLine(entries[2], true, columns).find("three"), ListLine(entries[0], true, columns).find("one"));
+  const ListColumns columns = ColumnsFor(entries, kLongList);
+  EXPECT_EQ(ListLine(entries[0], kLongList, columns), "-rw-r--r-- 1 somebody 100       4096 Sep  9 01:46 one");
+  EXPECT_EQ(ListLine(entries[1], kLongList, columns), "-rw-r--r-- 1 gr\u00fcner   everybody 4096 Sep  9 01:46 two");
+  EXPECT_EQ(ListLine(entries[2], kLongList, columns).find("three"),
+            ListLine(entries[0], kLongList, columns).find("one"));
 }
 
 // A server must not fill the screen with spaces.
 TEST_F(ListLineTest, AVeryLongOwnerDoesNotWidenItsColumn) {
   std::vector<client::Entry> entries{File("one")};
   entries[0].attributes->owner = std::string(10000, 'o');
-  EXPECT_EQ(ColumnsFor(entries).owner, ListColumns().owner);
+  EXPECT_EQ(ColumnsFor(entries, kLongList).owner, 0u);
 }
 
 TEST_F(ListLineTest, ShowsEachTypeByItsLetter) {
@@ -167,30 +166,65 @@ TEST_F(ListLineTest, ShowsSpecialModeBitsInsteadOfTheExecuteBits) {
   EXPECT_EQ(ModeOf(FileType::kRegular, 07000), "---S--S--T");
 }
 
-TEST_F(ListLineTest, ShowsTheTimeInTheLocalTimeZone) {
-  EXPECT_EQ(TimeOf(0), "1970-01-01 00:00");
-  SetZone("EAST-9");
-  EXPECT_EQ(TimeOf(0), "1970-01-01 09:00");
-  SetZone("WEST+5:30");
-  EXPECT_EQ(TimeOf(0), "1969-12-31 18:30");
+TEST_F(ListLineTest, PrintsExactNamesOnRequest) {
+  ListFormat exact = kShortList;
+  exact.printable = false;
+  EXPECT_EQ(ListLine(File("a\nb\xff"), exact), "a\nb\xff");
 }
 
-TEST_F(ListLineTest, ShowsTimesBefore1970AndAfter2038) {
-  EXPECT_EQ(TimeOf(-1), "1969-12-31 23:59");
-  EXPECT_EQ(TimeOf(int64_t{1} << 32), "2106-02-07 06:28");
+TEST_F(ListLineTest, ShowsTheTargetOfALink) {
+  client::Entry link = File("link");
+  link.attributes->type = FileType::kSymlink;
+  EXPECT_EQ(ListLine(link, kLongList, ColumnsFor({link}, kLongList), "a\tb"),
+            "lrw-r--r-- 1 1000 100 4096 Sep  9 01:46 link -> a?b");
+}
+
+TEST_F(ListLineTest, ShowsTheNumbersOfADeviceInPlaceOfItsSize) {
+  client::Entry device = File("device");
+  device.attributes->type = FileType::kBlockDevice;
+  device.attributes->device_major = 8;
+  device.attributes->device_minor = 17;
+  EXPECT_EQ(LongLine(device), "brw-r--r-- 1 1000 100 8, 17 Sep  9 01:46 device");
+}
+
+TEST_F(ListLineTest, ShowsFileNumbersUnitsAndClasses) {
+  client::Entry program = File("program");
+  program.attributes->mode = 0755;
+  program.attributes->file_id = 77;
+  program.attributes->size = 1536;
+  const ListFormat format{.long_format = true, .file_ids = true, .human = true, .classify = true, .now = kListTime};
+  EXPECT_EQ(ListLine(program, format, ColumnsFor({program}, format)),
+            "77 -rwxr-xr-x 1 1000 100 1.5K Sep  9 01:46 program*");
+  program.attributes->type = FileType::kDirectory;
+  EXPECT_EQ(ListLine(program, {.classify = true}), "program/");
+}
+
+TEST_F(ListLineTest, ShowsTheTimeInTheLocalTimeZone) {
+  EXPECT_EQ(TimeText(0, 100), "Jan  1 00:00");
+  SetZone("EAST-9");
+  EXPECT_EQ(TimeText(0, 100), "Jan  1 09:00");
+  EXPECT_EQ(FullTimeText({0, 5}), "1970-01-01 09:00:00.000000005 +0900");
+  SetZone("WEST+5:30");
+  EXPECT_EQ(TimeText(0, 100), "Dec 31 18:30");
+}
+
+TEST_F(ListLineTest, ShowsTheYearOfOldAndFutureTimes) {
+  constexpr int64_t kDay = 86400;
+  EXPECT_EQ(TimeText(kListTime - 182 * kDay, kListTime), "Mar 15 01:46");
+  EXPECT_EQ(TimeText(kListTime - 183 * kDay, kListTime), "Mar 14  2001");
+  EXPECT_EQ(TimeText(kListTime + 1, kListTime), "Sep 13  2001");
+  EXPECT_EQ(TimeText(-1, kListTime), "Dec 31  1969");
+  EXPECT_EQ(TimeText(int64_t{1} << 32, kListTime), "Feb  7  2106");
 }
 
 // NFSv4 has 64 bits for seconds.
 TEST_F(ListLineTest, ShowsSecondsIfTheCalendarHasNoSuchYear) {
   for (const int64_t seconds :
        {int64_t{1} << 61, std::numeric_limits<int64_t>::max(), std::numeric_limits<int64_t>::min()}) {
-    client::Entry entry = File("file");
-    entry.attributes->modified.seconds = seconds;
-    EXPECT_THAT(ListLine(entry, true), testing::EndsWith(" " + std::to_string(seconds) + " file"));
+    EXPECT_EQ(TimeText(seconds, kListTime), std::to_string(seconds));
   }
-  client::Entry last = File("file");
-  last.attributes->modified.seconds = 67767976233532799;  // the end of the last year of std::tm
-  EXPECT_THAT(ListLine(last, true), testing::EndsWith("-12-31 23:59 file"));
+  constexpr int64_t kEnd = 67767976233532799;  // of the last year of std::tm
+  EXPECT_EQ(TimeText(kEnd, kListTime), "Dec 31 2147483647");
 }
 
 }  // namespace

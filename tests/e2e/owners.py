@@ -89,7 +89,8 @@ def url(server, version, transport=TRANSPORTS[-1], path="/"):
 
 def shown(*arguments):
     """The owners and groups in a listing: {file: (owner, group)}."""
-    rows = [line.split() for line in ok("ls", *arguments).decode().splitlines()]
+    total, *rows = [line.split() for line in ok("ls", *arguments).decode().splitlines()]
+    assert total[0] == "total", total
     assert all(row[0].startswith("-rw") for row in rows), rows
     return {row[-1]: (row[2], row[3]) for row in rows}
 

@@ -69,7 +69,7 @@ def look_around(scratch, server):
     sizes = {name: os.path.getsize(f"{scratch}/mine/{name}") for name in os.listdir(f"{scratch}/mine")}
     listed = run("ls", server.url("/srv/x/made")).decode().split()
     assert listed == sorted(sizes), listed
-    rows = [row.split() for row in run("ls", "-l", server.url("/srv/x/made")).decode().splitlines()]
+    _, *rows = [row.split() for row in run("ls", "-l", server.url("/srv/x/made")).decode().splitlines()]
     assert {row[-1]: int(row[4]) for row in rows} == sizes, rows
     with open(f"{scratch}/got/4097", "rb") as got:
         assert run("cat", server.url("/srv/x/made/4097")) == got.read()
