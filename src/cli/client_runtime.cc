@@ -65,6 +65,7 @@ Task<client::Result<std::unique_ptr<client::Mount>>> ClientRuntime::OpenMount(co
   client::MountOptions mount_options;
   mount_options.provider = providers_.back().get();
   mount_options.initiators = client::KerberosInitiators(kerberos_);
+  if (!wants_delegations_) mount_options.delegations = 0;
   co_return co_await client::Mount::Open(loop_, workers_, url, mount_options);
 }
 

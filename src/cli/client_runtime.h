@@ -27,6 +27,8 @@ class ClientRuntime {
   Loop& loop() { return loop_; }
   Workers& workers() { return workers_; }
 
+  // For commands that use each file once: later mounts do not ask for delegations, whose return costs a call.
+  void WantNoDelegations() { wants_delegations_ = false; }
   // Mounts the export that `url` leads into. The caller unmounts it, with End(). Most commands use Mounts
   // (cli/mounts.h) instead, which mounts each export once.
   Task<client::Result<std::unique_ptr<client::Mount>>> OpenMount(const client::Url& url);
@@ -50,7 +52,8 @@ class ClientRuntime {
   const std::shared_ptr<rdma::verbs::Registry> registry_ = std::make_shared<rdma::verbs::Registry>();
   SetupResult<std::unique_ptr<rdma::trace::File>> trace_;   // null without a trace
   std::vector<std::unique_ptr<rdma::Provider>> providers_;  // one for each mount
-  bool failed_ = false;                                     // Report() has printed an error
+  bool wants_delegations_ = true;
+  bool failed_ = false;  // Report() has printed an error
 };
 
 // Parses a URL of the command line. The version and the flavor of `options`, unless empty, replace those of the URL, as

@@ -139,7 +139,8 @@ int Copy(const CopyCommandOptions& given) {
                           .in_flight = copy.in_flight,
                           .in_place = options.in_place,
                           .quiet = options.report.quiet};
-  const bool has_pattern = copying::IsPattern(source);
+  const auto url = ParseUrl(source, options);
+  const bool has_pattern = url && copying::IsPattern(url->path);
   if (options.in_place && (!one || copy.recursive || IsUrl(source) == IsUrl(target))) {
     return PrintUsageError("cp: --in-place is for one file, from a server or to it");
   }

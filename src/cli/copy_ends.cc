@@ -99,7 +99,8 @@ Task<Result<CopyEnd>> CopyEnds::FindLocal(std::string path, bool follow) {
       if (!opened) co_return Named(opened.error(), path);
       co_return CopyEnd{.tree = &local_, .directory = *std::move(opened)};
     }
-    auto above = co_await local_.Open(whole.parent_path());
+    const std::string parent = whole.parent_path();
+    auto above = co_await local_.Open(parent);
     if (!above) co_return Named(above.error(), path);
     PENSTOCK_CO_TRY(CopyEnd end, co_await FindIn(local_, *std::move(above), name));
     const bool is_link = end.entry && end.entry->attributes.type == client::FileType::kSymlink;

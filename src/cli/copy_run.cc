@@ -133,6 +133,7 @@ int RunCopy(const std::vector<std::string>& texts, CopyRunOptions options, const
   options.copy.keep_groups = options.copy.keep_groups && owners;
   RaiseDescriptorLimit();
   ClientRuntime runtime(options.trace, options.rdma, options.kerberos);
+  runtime.WantNoDelegations();
   return runtime.Run(RunAll(runtime, options, plan));
 }
 

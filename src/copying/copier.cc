@@ -88,7 +88,8 @@ Task<void> Copier::Discard() {
   const std::vector<copying::Run::Temporary> temporaries(run_.temporaries.begin(), run_.temporaries.end());
   const auto remove = [&](uint64_t index, uint32_t) -> Task<Result<void>> {
     const copying::Run::Temporary& each = temporaries[index];
-    if (!run_.options.keep_partial || each.name.complete == 0) (void)co_await each.directory->Remove(each.name.Text());
+    const std::string name = each.name.Text();
+    if (!run_.options.keep_partial || each.name.complete == 0) (void)co_await each.directory->Remove(name);
     co_return Result<void>();
   };
   (void)co_await client::MovePieces(temporaries.size(), 1, run_.options.jobs, remove);
@@ -342,7 +343,9 @@ Task<Result<void>> Copier::SetDirectoryAttributes(Work& work) {
   if (!attributes.mode && !attributes.owner && !attributes.group && !attributes.modified) co_return Result<void>();
   Result<void> set = co_await work.to->SetAttributes(attributes);
   if (!set && GoesOnWithoutOwners(work.to_name, set.error())) {
-    set = co_await work.to->SetAttributes(KeptAttributes(run_.options, work.attributes));
+    attributes.owner.reset();
+    attributes.group.reset();
+    set = co_await work.to->SetAttributes(attributes);
   }
   co_return set;
 }

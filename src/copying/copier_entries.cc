@@ -166,7 +166,8 @@ Task<Result<void>> Copier::TryToCopy(const Item& item, bool replaces, uint64_t& 
     --copying_;
     ++publishing_;
     Pump();
-    copied = co_await item.to->Publish(temporary.name().Text(), item.name, size);
+    const std::string text = temporary.name().Text();
+    copied = co_await item.to->Publish(text, item.name, size);
     --publishing_;
     ++copying_;
   }
@@ -174,7 +175,10 @@ Task<Result<void>> Copier::TryToCopy(const Item& item, bool replaces, uint64_t& 
     co_await temporary.Discard();
     co_return copied;
   }
-  for (const TemporaryName& leftover : file.leftovers) (void)co_await item.to->Remove(leftover.Text());
+  for (const TemporaryName& leftover : file.leftovers) {
+    const std::string text = leftover.Text();
+    (void)co_await item.to->Remove(text);
+  }
   co_return copied;
 }
 
@@ -207,8 +211,9 @@ Task<Result<void>> Copier::CopyStream(const Item& item) {
     KnownTemporary temporary(run_, item.to, TemporaryName::For(item.name, item.source(), {}));
     NewFile made{.mode = 0666};
     if (existing) made.like = item.name;
-    Result<void> copied = co_await CopyStreamTo(run_, *item.stream, *item.to, temporary.name().Text(), made, size);
-    if (copied) copied = co_await item.to->Publish(temporary.name().Text(), item.name, size);
+    const std::string text = temporary.name().Text();
+    Result<void> copied = co_await CopyStreamTo(run_, *item.stream, *item.to, text, made, size);
+    if (copied) copied = co_await item.to->Publish(text, item.name, size);
     if (!copied) {
       co_await temporary.Discard();
       co_return copied;
@@ -225,10 +230,11 @@ Task<Result<void>> Copier::Replace(const Item& item, bool exists, Make make) {
   if (!exists) co_return co_await make(item.name);
   const TemporaryName name = TemporaryName::For(item.name, item.source(), item.entry.attributes);
   KnownTemporary temporary(run_, item.to, name);
-  Result<void> made = co_await make(name.Text());
-  if (made) made = co_await item.to->Rename(name.Text(), item.name);
+  const std::string text = name.Text();
+  Result<void> made = co_await make(text);
+  if (made) made = co_await item.to->Rename(text, item.name);
   // The rename of a name to another name of the same file does nothing.
-  (void)co_await item.to->Remove(name.Text());
+  (void)co_await item.to->Remove(text);
   co_return made;
 }
 

@@ -14,7 +14,6 @@ namespace penstock::copying {
 namespace {
 
 constexpr uint64_t kSmall = 256 << 10;
-constexpr uint32_t kPiece = 1 << 20;
 // Zeros of this size or more at such an offset become a hole.
 constexpr uint64_t kHole = 64 << 10;
 constexpr int kMostPasses = 5;
@@ -138,7 +137,8 @@ Task<Result<bool>> CopySmall(Run& run, const FileToCopy& file, KnownTemporary& t
   if (content.count < size) co_return Shorter(size, content.count);
   co_await run.rate.Wait(size);
   const NewFile made = NewFileFor(run.options, file, content.attributes);
-  PENSTOCK_CO_CHECK(co_await file.to->WriteWhole(temporary.name().Text(), made, buffer->bytes().first(size)));
+  const std::string name = temporary.name().Text();
+  PENSTOCK_CO_CHECK(co_await file.to->WriteWhole(name, made, buffer->bytes().first(size)));
   run.Count(size);
   co_return true;
 }
@@ -198,16 +198,18 @@ Task<Result<void>> LargeCopy::OpenTarget() {
     if (leftover.version != temporary_.name().version || leftover.complete == 0 || leftover.complete > size_) continue;
     if (co_await Resume(leftover)) co_return Result<void>();
   }
-  PENSTOCK_CO_TRY(target_, co_await file_.to->Create(temporary_.name().Text(), made_));
+  const std::string name = temporary_.name().Text();
+  PENSTOCK_CO_TRY(target_, co_await file_.to->Create(name, made_));
   co_return Result<void>();
 }
 
 Task<bool> LargeCopy::Resume(const TemporaryName& leftover) {
   // If another copy still writes to the file, it loses its name, and fails to finish it. One of several takes it.
   temporary_.name().complete = leftover.complete;
-  auto taken = co_await file_.to->Rename(leftover.Text(), temporary_.name().Text());
+  const std::string old_name = leftover.Text(), name = temporary_.name().Text();
+  auto taken = co_await file_.to->Rename(old_name, name);
   if (taken) {
-    auto opened = co_await file_.to->OpenForWriting(temporary_.name().Text());
+    auto opened = co_await file_.to->OpenForWriting(name);
     if (opened) {
       target_ = *std::move(opened);
       // A check, in case that the record is wrong: the last octets before it.
@@ -221,7 +223,7 @@ Task<bool> LargeCopy::Resume(const TemporaryName& leftover) {
       (void)co_await target_->Close();
       target_.reset();
     }
-    (void)co_await file_.to->Remove(temporary_.name().Text());
+    (void)co_await file_.to->Remove(name);
   }
   temporary_.name().complete = 0;
   temporary_.name().Renew();
@@ -241,7 +243,8 @@ Task<Result<void>> LargeCopy::CopyAll() {
 Task<Result<void>> LargeCopy::Record(uint64_t complete) {
   TemporaryName next = temporary_.name();
   next.complete = complete;
-  PENSTOCK_CO_CHECK(co_await file_.to->Rename(temporary_.name().Text(), next.Text()));
+  const std::string old_name = temporary_.name().Text(), new_name = next.Text();
+  PENSTOCK_CO_CHECK(co_await file_.to->Rename(old_name, new_name));
   temporary_.name() = std::move(next);
   co_return Result<void>();
 }
@@ -318,7 +321,8 @@ Task<Result<void>> LargeCopy::WriteData(ConstBytes octets, uint64_t offset) {
 Task<void> KnownTemporary::Discard() {
   // What is not complete anywhere is of no use to a later copy.
   if (run_.options.keep_partial && name().complete > 0) co_return;
-  (void)co_await directory().Remove(name().Text());
+  const std::string text = name().Text();
+  (void)co_await directory().Remove(text);
 }
 
 NewAttributes KeptAttributes(const Options& options, const Attributes& of) {

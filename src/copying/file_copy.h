@@ -16,6 +16,9 @@
 
 namespace penstock::copying {
 
+// The octets that one read or write moves at most.
+inline constexpr uint32_t kPiece = 1 << 20;
+
 // What the copies of one run share. Belongs to the loop.
 struct Run {
   Run(Loop& used_loop, const Options& used_options, Observer& used_observer)

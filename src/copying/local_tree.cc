@@ -147,18 +147,19 @@ class LocalDirectory final : public Directory {
   }
 
   Task<Result<std::shared_ptr<Directory>>> OpenDirectory(Entry entry) override {
-    Opened opened =
-        co_await Away([above = opened_, name = entry.name] { return OpenAt(above->fd.get(), name, O_NOFOLLOW); });
+    const auto open = [this, &entry] { return OpenAt(opened_->fd.get(), entry.name, O_NOFOLLOW); };
+    Opened opened = co_await Offload(tree_.loop(), tree_.workers(), open);
     if (!opened) co_return std::unexpected(std::move(opened).error());
     co_return std::make_shared<LocalDirectory>(tree_, NameOf(entry.name), *std::move(opened));
   }
 
   Task<Result<std::shared_ptr<Directory>>> MakeDirectory(std::string name, uint32_t mode) override {
     tree_.publisher().Touch(opened_);
-    Opened opened = co_await Away([above = opened_, name, mode]() -> Opened {
-      if (::mkdirat(above->fd.get(), name.c_str(), static_cast<mode_t>(mode)) != 0) return Failure(errno);
-      return OpenAt(above->fd.get(), name, O_NOFOLLOW);
-    });
+    const auto make = [this, &name, mode]() -> Opened {
+      if (::mkdirat(opened_->fd.get(), name.c_str(), static_cast<mode_t>(mode)) != 0) return Failure(errno);
+      return OpenAt(opened_->fd.get(), name, O_NOFOLLOW);
+    };
+    Opened opened = co_await Offload(tree_.loop(), tree_.workers(), make);
     if (!opened) co_return std::unexpected(std::move(opened).error());
     co_return std::make_shared<LocalDirectory>(tree_, NameOf(name), *std::move(opened));
   }
@@ -169,13 +170,14 @@ class LocalDirectory final : public Directory {
   }
 
   Task<Result<std::unique_ptr<File>>> Create(std::string name, NewFile file) override {
-    auto created = co_await Away([opened = opened_, &name, &file]() -> Result<OpenedFile> {
-      Created made = CreateAt(opened->fd.get(), name, file);
+    const auto create = [this, &name, &file]() -> Result<OpenedFile> {
+      Created made = CreateAt(opened_->fd.get(), name, file);
       if (made.error != 0) return Failure(made.error);
       OpenedFile result{std::move(made.fd)};
       if (::fstat(result.fd.get(), &result.status) != 0) return Failure(errno);
       return result;
-    });
+    };
+    auto created = co_await Offload(tree_.loop(), tree_.workers(), create);
     if (!created) co_return std::unexpected(std::move(created).error());
     co_return std::make_unique<LocalFile>(tree_, std::move(created->fd), created->status);
   }
@@ -258,24 +260,26 @@ class LocalDirectory final : public Directory {
   }
 
  private:
-  // Runs `work`, which may block, on a thread.
+  // Runs `work`, which may block, on a thread. The directory lives on until then.
   template <class Work>
   Task<std::invoke_result_t<Work&>> Away(Work work) {
-    co_return co_await Offload(tree_.loop(), tree_.workers(), std::move(work));
+    const auto run = [&work] { return work(); };
+    co_return co_await Offload(tree_.loop(), tree_.workers(), run);
   }
 
   // The same for a change of the directory: work(descriptor) returns errno, or 0.
   template <class Work>
   Task<Result<void>> Change(Work work) {
     tree_.publisher().Touch(opened_);
-    const int error = co_await Offload(tree_.loop(), tree_.workers(),
-                                       [opened = opened_, work = std::move(work)] { return work(opened->fd.get()); });
+    const auto run = [this, &work] { return work(opened_->fd.get()); };
+    const int error = co_await Offload(tree_.loop(), tree_.workers(), run);
     if (error != 0) co_return std::unexpected(LocalError(error));
     co_return Result<void>();
   }
 
   Task<Result<std::unique_ptr<File>>> OpenFile(std::string name, int flags) {
-    auto file = co_await Away([opened = opened_, &name, flags] { return OpenRegular(opened->fd.get(), name, flags); });
+    const auto open = [this, &name, flags] { return OpenRegular(opened_->fd.get(), name, flags); };
+    auto file = co_await Offload(tree_.loop(), tree_.workers(), open);
     if (!file) co_return std::unexpected(std::move(file).error());
     co_return std::make_unique<LocalFile>(tree_, std::move(file->fd), file->status);
   }

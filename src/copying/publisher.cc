@@ -53,14 +53,15 @@ Task<Result<void>> Publisher::Publish(std::shared_ptr<const HeldDirectory> direc
   if (waiting_.empty()) timer_->ExpireAfter(kLongestWait);
   waiting_.push_back(&waiting);
   octets_ += octets;
-  if (waiting_.size() >= kMostWaiting || octets_ >= kMostOctets) Flush();
+  if (std::exchange(flush_next_, false) || waiting_.size() >= kMostWaiting || octets_ >= kMostOctets) Flush();
   const int error = co_await waiting.published;
   if (error != 0) co_return std::unexpected(LocalError(error));
   co_return Result<void>();
 }
 
 void Publisher::Flush() {
-  if (waiting_.empty()) return;
+  flush_next_ = waiting_.empty();
+  if (flush_next_) return;
   flush_ = true;
   if (!running_) Spawn(Run());
 }

@@ -34,6 +34,7 @@ class Publisher {
   // See Directory::Publish(). Waits until enough files have come, or a second has passed, or Flush() is called.
   Task<Result<void>> Publish(std::shared_ptr<const HeldDirectory> directory, std::string temporary, std::string name,
                              uint64_t octets);
+  // Ends the wait of those that wait, or, if none does, of the next one.
   void Flush();
   // The directory has changed: Finish() must make it stable.
   void Touch(const std::shared_ptr<const HeldDirectory>& directory);
@@ -58,6 +59,7 @@ class Publisher {
   uint64_t octets_ = 0;  // of the files that wait
   bool running_ = false;
   bool flush_ = false;
+  bool flush_next_ = false;
   // Directories that have changed, while there are few; beyond that, one for each file system.
   std::set<std::shared_ptr<const HeldDirectory>> touched_;
   std::map<uint64_t, std::shared_ptr<const HeldDirectory>> file_systems_;

@@ -13,8 +13,6 @@
 namespace penstock::copying {
 namespace {
 
-constexpr size_t kPiece = 1 << 20;
-
 // Blocks until `into` is full or the stream ends.
 Result<size_t> ReadStream(int fd, Bytes into) {
   size_t done = 0;
