@@ -79,9 +79,20 @@ Task<Result<void>> AddSource(CopyPlan& plan, CopyEnd from, const CopyEnd& to,
 
 Task<Result<CopyPlan>> PlanCopy(CopyEnds& ends, CopyReport& report, const CopyCommandOptions& options,
                                 const FileDescriptor& stream) {
-  const std::string& target = options.paths.back();
-  PENSTOCK_CO_TRY(const CopyEnd to, co_await ends.Find(target, true));
-  CopyPlan plan{.target = to.tree};
+  // Local sources are found before the first call to a server.
+  std::vector<CopyEnd> sources;
+  for (size_t i = 0; i + 1 < options.paths.size() && !stream; ++i) {
+    auto found = co_await ends.FindSources(options.paths[i], !options.copy.recursive);
+    if (!found) {
+      report.Failed(found.error());
+      continue;
+    }
+    for (CopyEnd& each : *found) sources.push_back(std::move(each));
+  }
+  CopyPlan plan;
+  if (sources.empty() && !stream) co_return plan;
+  PENSTOCK_CO_TRY(const CopyEnd to, co_await ends.Find(options.paths.back(), true));
+  plan.target = to.tree;
   std::shared_ptr<copying::Directory> into;
   if (to.is_directory()) {
     PENSTOCK_CO_TRY(into, co_await to.Open());
@@ -90,18 +101,13 @@ Task<Result<CopyPlan>> PlanCopy(CopyEnds& ends, CopyReport& report, const CopyCo
     const std::string& source = options.paths.front();
     if (into && source == "-") co_return std::unexpected(client::ErrorOf(Status::kIsDirectory, to.text()));
     const std::string name = into ? source.substr(source.rfind('/') + 1) : to.name;
-    plan.stream = {.fd = stream.get(), .from = source == "-" ? "standard input" : source};
-    plan.sources.push_back({.from = {}, .to = into ? into : to.directory, .name = name});
+    plan.stream.fd = stream.get();
+    plan.stream.from = source == "-" ? "standard input" : source;
+    CopyPlan::Source to_write;
+    to_write.to = into ? into : to.directory;
+    to_write.name = name;
+    plan.sources.push_back(std::move(to_write));
     co_return plan;
-  }
-  std::vector<CopyEnd> sources;
-  for (size_t i = 0; i + 1 < options.paths.size(); ++i) {
-    auto found = co_await ends.FindSources(options.paths[i], !options.copy.recursive);
-    if (!found) {
-      report.Failed(found.error());
-      continue;
-    }
-    for (CopyEnd& each : *found) sources.push_back(std::move(each));
   }
   if ((sources.size() > 1 || options.paths.size() > 2) && !into) {
     co_return std::unexpected(client::ErrorOf(Status::kNotDirectory, to.text()));

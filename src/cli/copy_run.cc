@@ -17,7 +17,7 @@ namespace {
 using client::Result;
 
 // After a signal, copies that are under way get this time to end. A server that does not answer gets no more.
-constexpr Duration kTimeToEnd = std::chrono::seconds(1);
+constexpr Duration kTimeToEnd = std::chrono::milliseconds(200);
 constexpr Duration kTimeToDiscard = std::chrono::seconds(5);
 
 // Cleans up after a signal. `end` ends the process.
@@ -32,6 +32,10 @@ Task<void> CleanUp(Loop& loop, copying::Copier& copier, const bool& ended, std::
 }
 
 Task<Result<void>> RunPlan(ClientRuntime& runtime, CopyPlan plan, const CopyRunOptions& options, CopyReport& report) {
+  if (!plan.target) {
+    report.Ended({});
+    co_return Result<void>();
+  }
   copying::Copier copier(runtime.loop(), *plan.target, options.copy, report);
   for (CopyPlan::Source& each : plan.sources) {
     if (plan.stream.fd >= 0) {

@@ -31,7 +31,7 @@ void AddCopyRunOptions(CLI::App& command, CopyRunOptions& options);
 
 // What a command copies.
 struct CopyPlan {
-  copying::Tree* target = nullptr;
+  copying::Tree* target = nullptr;  // null: there is nothing to copy
   struct Source {
     CopyEnd from;
     std::shared_ptr<copying::Directory> to;
