@@ -110,6 +110,7 @@ class Copier {
   Task<Result<void>> CopyEntry(Item& item, bool& waits);
   Task<Result<std::optional<Entry>>> FindExisting(const Item& item);
   Task<Result<std::vector<TemporaryName>>> FindLeftovers(const Item& item, const TemporaryName& name);
+  Task<Result<void>> RemoveLeftovers(const Item& item);
   Task<Result<bool>> LeaveSame(const Item& item, const Entry& existing);
   Task<Result<void>> CopyRegular(const Item& item, bool replaces);
   Task<Result<void>> TryToCopy(const Item& item, bool replaces, uint64_t& size);

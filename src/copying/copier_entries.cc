@@ -46,6 +46,7 @@ Task<Result<void>> Copier::CopyEntry(Item& item, bool& waits) {
   if (existing && run_.options.skip_same) {
     PENSTOCK_CO_TRY(const bool same, co_await LeaveSame(item, *existing));
     if (same) {
+      PENSTOCK_CO_CHECK(co_await RemoveLeftovers(item));
       Done(Action::kSkipped, item.source(), item.to_name, item.entry.attributes.size);
       HandleLinks(item, true);
       co_return Result<void>();
@@ -180,6 +181,18 @@ Task<Result<void>> Copier::TryToCopy(const Item& item, bool replaces, uint64_t& 
     (void)co_await item.to->Remove(text);
   }
   co_return copied;
+}
+
+// For a file that is the same: an earlier copy may have been killed when it had finished the file a second time.
+Task<Result<void>> Copier::RemoveLeftovers(const Item& item) {
+  if (!item.work || item.work->leftovers.empty() || run_.options.dry_run) co_return Result<void>();
+  const TemporaryName name = TemporaryName::For(item.name, item.source(), item.entry.attributes);
+  PENSTOCK_CO_TRY(const std::vector<TemporaryName> leftovers, co_await FindLeftovers(item, name));
+  for (const TemporaryName& leftover : leftovers) {
+    const std::string text = leftover.Text();
+    (void)co_await item.to->Remove(text);
+  }
+  co_return Result<void>();
 }
 
 Task<Result<std::vector<TemporaryName>>> Copier::FindLeftovers(const Item& item, const TemporaryName& name) {

@@ -336,6 +336,20 @@ TEST_P(CopierTest, DoesNotResumeAnotherStateOfTheSource) {
   EXPECT_TRUE(ContentOf(target / "large") == changed);
 }
 
+TEST_P(CopierTest, RemovesWhatAKilledCopyLeftBesideACompleteFile) {
+  options.keep_times = options.skip_same = true;
+  Make(source / "file", "content");
+  ASSERT_TRUE(Upload().failed.empty());
+  ASSERT_TRUE(Download().failed.empty());
+  const Attributes attributes = Do(Root()->Find("file")).attributes;
+  const std::string of_this = TemporaryName::For("file", "nfs://host/file", attributes).Text();
+  const std::string of_another = TemporaryName::For("file", "nfs://other/file", attributes).Text();
+  Make(target / of_this, "con");
+  Make(target / of_another, "con");
+  EXPECT_EQ(Download().done, std::vector<std::string>{"same file"});
+  EXPECT_EQ(NamesIn(target), (std::vector<std::string>{of_another, "file"})) << "another copy may be under way";
+}
+
 TEST_P(CopierTest, VerifiesWhatItWrote) {
   options.verify = true;
   Make(source / "large", RandomText(600 << 10));
