@@ -18,7 +18,7 @@ Task<client::Result<std::unique_ptr<BoundCaller>>> BoundCaller::Open(Loop& loop,
                                                                      uint32_t requests) {
   std::unique_ptr<BoundCaller> caller(new BoundCaller(loop, workers, url, provider));
   client::v4::sess01::Connector::Ends ends;
-  auto opened = co_await caller->connector_.Open(std::chrono::seconds(url.timeout), std::move(ends));
+  auto opened = co_await caller->connector_.Open(url.recovery.CallLimit(), std::move(ends));
   if (!opened) co_return std::unexpected(client::Error{opened.error().message, {}, opened.error().number});
   caller->Use(*std::move(opened));
   // Over RDMA the client keeps the last credit for a probe of the server's health (RFC 8267 §6.7.2).

@@ -57,7 +57,7 @@ class Holder final : private client::v4::CallbackReceiver {
     CallerOptions caller;
     caller.dialect = &client::v4::kSessionsOf2004;
     caller.owner = fmt::format("sess01_bench {} {:08x}{:08x}", ::getpid(), random(), random());
-    caller.give_up_after = std::chrono::seconds(url_.timeout);
+    caller.give_up_after = url_.recovery.CallLimit();
     client::BoundSessionOptions session = url_.session;
     session.back = back;
     session_.emplace(parts, std::move(caller), session);

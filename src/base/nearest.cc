@@ -24,7 +24,7 @@ std::string_view Nearest(std::string_view text, std::span<const std::string_view
   size_t least = 3;  // more letters make another word
   for (const std::string_view word : words) {
     const size_t distance = Distance(text, word);
-    if (distance >= std::min(least, (word.size() + 1) / 2)) continue;
+    if (distance >= std::min(least, word.size() / 2 + 1)) continue;
     best = word;
     least = distance;
   }

@@ -1,14 +1,12 @@
 // penstock cat: writes files of a server to standard output.
-#include <fmt/core.h>
-#include <unistd.h>
-
 #include <CLI/CLI.hpp>
 #include <memory>
 #include <string>
 #include <vector>
 
-#include "base/file_io.h"
+#include "base/bytes.h"
 #include "base/result.h"
+#include "cli/byte_source.h"
 #include "cli/client_runtime.h"
 #include "cli/commands.h"
 #include "cli/interface.h"
@@ -21,29 +19,18 @@ struct CatOptions : ClientOptions {
   std::vector<std::string> urls;
 };
 
-Task<client::Result<void>> CatFile(ClientRuntime& runtime, client::Mount& mount, client::File& file) {
-  const BufferRef buffer = runtime.loop().buffers().Allocate(mount.sizes().read);
-  for (uint64_t offset = 0;;) {
-    PENSTOCK_CO_TRY(const client::File::ReadReply read,
-                    co_await file.Read(offset, buffer->bytes().first(mount.sizes().read)));
-    const ConstBytes bytes = buffer->bytes().first(read.count);
-    const auto written =
-        co_await Offload(runtime.loop(), runtime.workers(), [bytes] { return WriteAll(STDOUT_FILENO, bytes); });
-    if (!written) {
-      co_return std::unexpected(
-          client::Error{fmt::format("standard output: {}", DescribeErrno(written.error())), std::nullopt});
-    }
-    offset += read.count;
-    if (read.eof || read.count == 0) co_return client::Result<void>();
+Task<client::Result<void>> CatFile(ClientRuntime& runtime, ByteSource& source) {
+  for (;;) {
+    PENSTOCK_CO_TRY(const ConstBytes octets, co_await source.Next());
+    if (octets.empty()) co_return client::Result<void>();
+    PENSTOCK_CO_CHECK(co_await WriteBytes(runtime, octets));
   }
 }
 
 Task<client::Result<void>> CatOne(ClientRuntime& runtime, const Mounted& at) {
-  PENSTOCK_CO_TRY(const client::Node node, co_await at.Resolve());
-  PENSTOCK_CO_CHECK(client::CheckRegular(node, at.name));
-  PENSTOCK_CO_TRY(const auto file, co_await at.mount->OpenFile(node, at.name, client::Access::kRead));
-  client::Result<void> result = co_await CatFile(runtime, *at.mount, *file);
-  client::Result<void> closed = co_await file->Close();
+  PENSTOCK_CO_TRY(const auto source, co_await OpenRemote(runtime, at));
+  client::Result<void> result = co_await CatFile(runtime, *source);
+  client::Result<void> closed = co_await source->Close();
   if (!result) co_return result;
   co_return closed;
 }

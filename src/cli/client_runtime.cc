@@ -8,15 +8,12 @@
 
 #include "base/signal.h"
 #include "cli/printable.h"
+#include "cli/url_sources.h"
 #include "rdma/trace/provider.h"
 
 namespace penstock::cli {
 
 namespace {
-
-const char* ValueInEnvironment(const char* variable) {
-  return std::getenv(variable);  // NOLINT(concurrency-mt-unsafe): before any other thread
-}
 
 // Sets an option that the command line does not set.
 void FillFromEnvironment(std::string& option, const char* variable) {
@@ -27,17 +24,6 @@ void FillFromEnvironment(std::string& option, const char* variable) {
 client::KerberosOptions WithPrincipal(client::KerberosOptions options) {
   if (!options.keytab.empty()) FillFromEnvironment(options.principal, "PENSTOCK_PRINCIPAL");
   return options;
-}
-
-// Reads a default of URLs from a variable of the environment.
-template <class Value>
-SetupResult<std::optional<Value>> FromEnvironment(const char* variable, std::optional<Value> (*parse)(std::string_view),
-                                                  std::string_view words) {
-  const char* const text = ValueInEnvironment(variable);
-  if (!text || !*text) return std::nullopt;
-  const std::optional<Value> value = parse(text);
-  if (!value) return std::unexpected(SetupError{fmt::format("{}={}: must be {}", variable, text, words)});
-  return value;
 }
 
 }  // namespace
@@ -109,22 +95,7 @@ void ClientRuntime::Report(const client::Error& error) {
 SetupResult<client::Url> ParseUrl(const std::string& text, const AccessOptions& options) {
   const auto fail = [](std::string_view why) { return std::unexpected(SetupError{std::string(why)}); };
   const TlsOptions& tls = options.tls;
-  PENSTOCK_TRY(const auto security,
-               FromEnvironment("PENSTOCK_SEC", &client::ParseSecurity, "none, sys, krb5, krb5i or krb5p"));
-  PENSTOCK_TRY(const auto transport_security, FromEnvironment("PENSTOCK_XPRTSEC", &client::ParseTransportSecurity,
-                                                              "none, opportunistic, tls or mtls"));
-  const client::Url::Overrides overrides{.version = client::ParseVersion(options.vers),
-                                         .security = client::ParseSecurity(options.sec),
-                                         .transport_security = client::ParseTransportSecurity(tls.xprtsec)};
-  const client::Url::Defaults defaults{
-      .security = security, .transport_security = transport_security.value_or(client::TransportSecurity::kNone)};
-  auto parsed = client::Url::Parse(text, overrides, defaults);
-  if (!parsed) {
-    const bool by_environment = client::Url::Parse(text, overrides).has_value();
-    return fail(parsed.error().message +
-                (by_environment ? "; PENSTOCK_SEC or PENSTOCK_XPRTSEC in the environment asks for that" : ""));
-  }
-  client::Url url = *std::move(parsed);
+  PENSTOCK_TRY(client::Url url, client::Url::Parse(text, OptionsOfEnvironment(), OptionsOfFlags(options)));
   rpc::tls::Files files = tls.files;
   if (url.transport_security != client::TransportSecurity::kNone) {
     FillFromEnvironment(files.authorities, "PENSTOCK_TLS_CA");

@@ -56,8 +56,8 @@ class ClientRuntime {
   bool failed_ = false;  // Report() has printed an error
 };
 
-// Parses a URL of the command line. The version and the flavor of `options`, unless empty, replace those of the URL, as
-// does its protection by TLS. The error also names options of TLS that contradict each other or the URL.
+// Parses a URL of the command line. The options of the flags replace those of the URL, and these replace those of the
+// environment. The error also names options of TLS that contradict each other or the URL.
 SetupResult<client::Url> ParseUrl(const std::string& text, const AccessOptions& options);
 
 // Prints one line on stderr, with the program's name. A server can choose a part of the message, so it is made

@@ -71,9 +71,10 @@ TEST(ClientRuntime, DoesNotRunACommandWhoseTraceCannotBeWritten) {
 }
 
 TEST(ClientRuntime, TheVersionOptionReplacesTheVersionOfTheUrl) {
-  EXPECT_EQ(ParseUrl("nfs://host/?vers=3", {.vers = "4.2", .sec = {}, .kerberos = {}, .tls = {}})->version,
-            client::Version::k42);
-  EXPECT_EQ(ParseUrl("nfs://host/", {.vers = "4", .sec = {}, .kerberos = {}, .tls = {}})->version,
+  EXPECT_EQ(
+      ParseUrl("nfs://host/?vers=3", {.options = {}, .vers = "4.2", .sec = {}, .kerberos = {}, .tls = {}})->version,
+      client::Version::k42);
+  EXPECT_EQ(ParseUrl("nfs://host/", {.options = {}, .vers = "4", .sec = {}, .kerberos = {}, .tls = {}})->version,
             client::Version::k41);
   EXPECT_EQ(ParseUrl("nfs://host/?vers=3", {})->version, client::Version::k3);
   EXPECT_EQ(ParseUrl("nfs://host/", {})->version, std::nullopt);
@@ -85,7 +86,8 @@ TEST(ClientRuntime, TheEnvironmentDecidesTheProtectionThatNeitherOptionNorUrlNam
   ::setenv("PENSTOCK_XPRTSEC", "tls", 1);
   const auto plain = ParseUrl("nfs://host/?proto=tcp", {});
   const auto named = ParseUrl("nfs://host/?proto=tcp&sec=krb5p&xprtsec=none", {});
-  const auto replaced = ParseUrl("nfs://host/?proto=tcp", {.vers = {}, .sec = "sys", .kerberos = {}, .tls = {}});
+  const auto replaced =
+      ParseUrl("nfs://host/?proto=tcp", {.options = {}, .vers = {}, .sec = "sys", .kerberos = {}, .tls = {}});
   const auto over_rdma = ParseUrl("nfs://host/?proto=rdma", {});
   ::setenv("PENSTOCK_SEC", "krb6", 1);
   const auto refused = ParseUrl("nfs://host/?proto=tcp", {});
@@ -98,11 +100,29 @@ TEST(ClientRuntime, TheEnvironmentDecidesTheProtectionThatNeitherOptionNorUrlNam
   EXPECT_EQ(named->transport_security, client::TransportSecurity::kNone);
   EXPECT_EQ(replaced->security, SecurityFlavor::kSys);
   ASSERT_FALSE(over_rdma);
-  EXPECT_THAT(
-      over_rdma.error().message,
-      ::testing::HasSubstr("RDMA has no TLS; PENSTOCK_SEC or PENSTOCK_XPRTSEC in the environment asks for that"));
+  EXPECT_THAT(over_rdma.error().message, ::testing::HasSubstr("RDMA has no TLS; PENSTOCK_XPRTSEC=tls asks for that"));
   ASSERT_FALSE(refused);
-  EXPECT_EQ(refused.error().message, "PENSTOCK_SEC=krb6: must be none, sys, krb5, krb5i or krb5p");
+  EXPECT_EQ(refused.error().message, "PENSTOCK_SEC=krb6: sec must be none, sys, krb5, krb5i or krb5p");
+}
+
+TEST(ClientRuntime, OptionsOfTheCommandLineReplaceThoseOfTheUrlAndTheseThoseOfTheEnvironment) {
+  AccessOptions options;
+  options.options = {"soft,timeo=50", "retrans=4"};
+  ::setenv("PENSTOCK_OPTIONS", "timeo=70,nconnect=3,rsize=4096", 1);
+  const auto url = ParseUrl("nfs://host/?timeo=60&rsize=8192", options);
+  options.options = {"sotf"};
+  const auto refused = ParseUrl("nfs://host/", options);
+  ::setenv("PENSTOCK_OPTIONS", "nconnect=17", 1);
+  const auto wrong = ParseUrl("nfs://host/", {});
+  ::unsetenv("PENSTOCK_OPTIONS");
+  ASSERT_TRUE(url) << url.error().message;
+  EXPECT_EQ(url->recovery.kind, client::RecoveryOptions::Kind::kSoft);
+  EXPECT_EQ(url->recovery.timeo, 50u);
+  EXPECT_EQ(url->recovery.retrans, 4u);
+  EXPECT_EQ(url->read_size, 8192u);
+  EXPECT_EQ(url->nconnect, 3u);
+  EXPECT_EQ(refused.error().message, "-o sotf: unknown option 'sotf' (is soft meant?)");
+  EXPECT_EQ(wrong.error().message, "PENSTOCK_OPTIONS: nconnect=17: nconnect must be a number from 1 to 16");
 }
 
 TEST(ClientRuntime, TheEnvironmentNamesCertificatesForTlsOnly) {
@@ -117,7 +137,7 @@ TEST(ClientRuntime, TheEnvironmentNamesCertificatesForTlsOnly) {
 }
 
 TEST(ClientRuntime, TheVersionOptionDoesNotHideAMalformedVersionOfTheUrl) {
-  const auto url = ParseUrl("nfs://host/?vers=5", {.vers = "4.2", .sec = {}, .kerberos = {}, .tls = {}});
+  const auto url = ParseUrl("nfs://host/?vers=5", {.options = {}, .vers = "4.2", .sec = {}, .kerberos = {}, .tls = {}});
   ASSERT_FALSE(url);
   EXPECT_EQ(url.error().message, "nfs://host/?vers=5: vers must be 3, 4.0, 4.1, 4.2 or 4.1-sess01");
 }
@@ -156,8 +176,7 @@ TEST(ParseUrl, TheOptionOfProtectionReplacesThatOfTheUrl) {
   EXPECT_EQ(ParsedWith("nfs://host/?xprtsec=tls", {.xprtsec = "none", .files = {}})->transport_security, kNone);
   EXPECT_EQ(ParsedWith("nfs://host/", {.xprtsec = "mtls", .files = {}})->transport_security, kMutualTls);
   EXPECT_EQ(ErrorOf("nfs://host/?proto=rdma", {.xprtsec = "tls", .files = {}}),
-            "nfs://host/?proto=rdma: xprtsec=tls needs proto=tcp: RDMA has no TLS, and --xprtsec replaces the "
-            "protection of the URL");
+            "nfs://host/?proto=rdma: xprtsec=tls needs proto=tcp: RDMA has no TLS; --xprtsec tls asks for that");
 }
 
 TEST(ParseUrl, RejectsFilesOfTlsThatHaveNoEffectOrLackTheirOther) {

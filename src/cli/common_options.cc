@@ -42,6 +42,13 @@ void AddRdmaOptions(CLI::App& command, RdmaOptions& options) {
 
 void AddAccessOptions(CLI::App& command, AccessOptions& options) {
   command
+      .add_option(
+          "-o,--options", options.options,
+          "Options as for mount(8), such as `-o soft,timeo=50,nconnect=4`. They are the parameters of URLs, and\n"
+          "take precedence over those of the URL; see penstock-url(5)")
+      ->type_name("OPTION[,OPTION...]")
+      ->allow_extra_args(false);
+  command
       .add_option("--vers", options.vers,
                   "Use only this version of NFS: 3, 4.0, 4.1, 4.2, or 4.1-sess01 for the sessions draft of 2004")
       ->check(CLI::IsMember({"3", "4", "4.0", "4.1", "4.2", "4.1-sess01"}));

@@ -3,6 +3,7 @@
 
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "base/result.h"
 #include "client/call_security.h"
@@ -30,6 +31,8 @@ struct TlsOptions {
 
 // How a command uses the servers that its URLs name.
 struct AccessOptions {
+  // Options of the URL that stand on the command line, as mount(8) writes them: "name,name=value".
+  std::vector<std::string> options;
   // The version of NFS and the security flavor that the command insists on, as in a URL; empty: the URL decides.
   std::string vers;
   std::string sec;

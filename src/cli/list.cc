@@ -21,7 +21,6 @@
 #include "cli/printable.h"
 #include "cli/sizes.h"
 #include "cli/walk.h"
-#include "client/pieces.h"
 
 namespace penstock::cli {
 namespace {
@@ -231,18 +230,15 @@ Task<void> Lister::ReadTargets(Block& block) {
     const auto& attributes = block.entries[i].attributes;
     if (attributes && attributes->type == client::FileType::kSymlink) links.push_back(i);
   }
-  if (links.empty()) co_return;
-  const auto read = [&](uint64_t index, uint32_t) -> Task<Result<void>> {
+  const auto read = [&](size_t index) -> Task<void> {
     const size_t i = links[index];
     const std::string& name = block.entries[i].name;
     const auto node = co_await block.at.mount->Lookup(block.directory, name);
-    if (node && node->attributes.type == client::FileType::kSymlink) {
-      auto target = co_await block.at.mount->ReadLink(node->handle, name);
-      if (target) block.targets[i] = *std::move(target);
-    }
-    co_return Result<void>();
+    if (!node || node->attributes.type != client::FileType::kSymlink) co_return;
+    auto target = co_await block.at.mount->ReadLink(node->handle, name);
+    if (target) block.targets[i] = *std::move(target);
   };
-  (void)co_await client::MovePieces(links.size(), 1, 16, read);
+  co_await ForEachIndex(links.size(), 16, read);
 }
 
 Task<Result<void>> Lister::PrintBlock(Block& block) {

@@ -104,8 +104,10 @@ Task<client::Result<void>> WithPool(ClientRuntime& runtime, const std::vector<cl
   co_return result;
 }
 
-Task<client::Result<void>> ForEach(ClientRuntime& runtime, Mounts& mounts, const std::vector<client::Url>& urls,
-                                   const UseMount& use) {
+}  // namespace
+
+Task<client::Result<void>> ForEachMounted(ClientRuntime& runtime, Mounts& mounts, const std::vector<client::Url>& urls,
+                                          UseMount use) {
   for (const client::Url& url : urls) {
     const auto mounted = co_await mounts.At(url);
     if (!mounted) {
@@ -117,8 +119,6 @@ Task<client::Result<void>> ForEach(ClientRuntime& runtime, Mounts& mounts, const
   }
   co_return client::Result<void>();
 }
-
-}  // namespace
 
 int RunWithMounts(const std::vector<std::string>& urls, const ClientOptions& options, const UseMounts& use) {
   std::vector<client::Url> parsed;
@@ -134,7 +134,7 @@ int RunWithMounts(const std::vector<std::string>& urls, const ClientOptions& opt
 int RunOnMounts(const std::vector<std::string>& urls, const ClientOptions& options, const UseMount& use) {
   return RunWithMounts(urls, options,
                        [&](ClientRuntime& runtime, Mounts& mounts, const std::vector<client::Url>& parsed) {
-                         return ForEach(runtime, mounts, parsed, use);
+                         return ForEachMounted(runtime, mounts, parsed, use);
                        });
 }
 

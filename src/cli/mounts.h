@@ -60,9 +60,12 @@ using UseMounts =
     std::function<Task<client::Result<void>>(ClientRuntime&, Mounts&, const std::vector<client::Url>& urls)>;
 int RunWithMounts(const std::vector<std::string>& urls, const ClientOptions& options, const UseMounts& use);
 
-// Runs `use` for each URL in turn. After an error it prints the error, which Mounted::Named() completes, and goes on
-// with the next URL. Returns the exit code as RunWithMounts() does.
+// Runs `use` for each URL in turn. After an error it reports the error, which Mounted::Named() completes, and goes on
+// with the next URL.
 using UseMount = std::function<Task<client::Result<void>>(ClientRuntime&, const Mounted&)>;
+Task<client::Result<void>> ForEachMounted(ClientRuntime& runtime, Mounts& mounts, const std::vector<client::Url>& urls,
+                                          UseMount use);
+// Both together. Returns the exit code as RunWithMounts() does.
 int RunOnMounts(const std::vector<std::string>& urls, const ClientOptions& options, const UseMount& use);
 
 }  // namespace penstock::cli

@@ -18,6 +18,7 @@ Parser MakeParser(const std::string& version) {
                    "Print more messages on stderr; give it twice for debug messages");
   program.fallthrough();
   parser.commands = {
+      // clang-format off: one on a line
       AddServe(program, version),
       AddCheckConfig(program),
       AddControl(program),
@@ -26,6 +27,7 @@ Parser MakeParser(const std::string& version) {
       AddCat(program),
       AddCopy(program),
       AddSync(program),
+      AddMount(program),
       AddMakeDirectory(program),
       AddRemove(program),
       AddRemoveDirectory(program),
@@ -35,6 +37,10 @@ Parser MakeParser(const std::string& version) {
       AddBench(program),
       AddDevices(program),
       AddCompletion(program),
+      AddChangeOwner(program),
+      AddTouch(program),
+      AddTruncate(program),
+      // clang-format on
   };
   // Commands inherit what the program's help says at their end, so this comes after them.
   SetFooter(program, "`penstock COMMAND --help` explains a command; so does `man penstock-COMMAND`.",

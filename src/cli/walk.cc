@@ -7,8 +7,6 @@
 #include <cerrno>
 #include <utility>
 
-#include "client/pieces.h"
-
 namespace penstock::cli {
 namespace {
 
@@ -17,8 +15,8 @@ constexpr size_t kMostHeldEntries = 20'000;
 // A tree that is deeper leads into itself, by referrals.
 constexpr unsigned kMostDepth = 4096;
 
-bool IsDirectory(const client::Entry& entry) {
-  return entry.attributes ? entry.attributes->type == client::FileType::kDirectory : entry.is_referral;
+bool MayHaveEntries(const client::Entry& entry) {
+  return entry.attributes ? IsDirectory(*entry.attributes) : entry.is_referral;
 }
 
 bool IsGone(const client::Error& error) {
@@ -26,6 +24,8 @@ bool IsGone(const client::Error& error) {
 }
 
 }  // namespace
+
+bool IsDirectory(const client::Attributes& attributes) { return attributes.type == client::FileType::kDirectory; }
 
 void SortByName(std::vector<client::Entry>& entries) { std::ranges::sort(entries, {}, &client::Entry::name); }
 
@@ -75,7 +75,7 @@ Task<void> DirectoryWalk::Stop() {
 // Begins listings of the next directories.
 void DirectoryWalk::ReadAhead() {
   for (auto at = agenda_.begin(); at != agenda_.end(); ++at) {
-    if (stopping_ || running_ >= std::max(options_.jobs, 1u) || held_ >= kMostHeldEntries) return;
+    if (stopping_ || running_ >= options_.jobs || held_ >= kMostHeldEntries) return;
     // It may end at once, and insert its subdirectories behind this place.
     if (!(*at)->running && !(*at)->listed) Spawn(List(at));
   }
@@ -116,7 +116,7 @@ Task<void> DirectoryWalk::List(Agenda::iterator at) {
 }
 
 Task<client::Result<void>> DirectoryWalk::ListInto(WalkedDirectory& directory) {
-  if (directory.node.attributes.type != client::FileType::kDirectory) {
+  if (!IsDirectory(directory.node.attributes)) {
     // Another client has replaced it, perhaps by a symbolic link.
     co_return std::unexpected(client::ErrorOf(client::Status::kNotDirectory, directory.node.name));
   }
@@ -131,15 +131,13 @@ Task<void> DirectoryWalk::Complete(WalkedDirectory& directory) {
   for (size_t i = 0; i < entries.size(); ++i) {
     if (!entries[i].attributes && !entries[i].is_referral) unknown.push_back(i);
   }
-  if (unknown.empty()) co_return;
-  const auto look_up = [&](uint64_t index, uint32_t) -> Task<client::Result<void>> {
+  const auto look_up = [&](size_t index) -> Task<void> {
     client::Entry& entry = entries[unknown[index]];
     auto node = co_await start_.mount->Lookup(directory.node.handle, entry.name);
     if (node) entry.attributes = std::move(node->attributes);
     if (!node && IsGone(node.error())) entry.name.clear();
-    co_return client::Result<void>();
   };
-  (void)co_await client::MovePieces(unknown.size(), 1, 16, look_up);
+  co_await ForEachIndex(unknown.size(), 16, look_up);
   std::erase_if(entries, [](const client::Entry& entry) { return entry.name.empty(); });
 }
 
@@ -148,7 +146,7 @@ void DirectoryWalk::AddSubdirectories(Agenda::iterator at) {
   const unsigned depth = directory.depth + 1;
   const auto behind = std::next(at);
   for (const client::Entry& entry : directory.entries) {
-    if (!IsDirectory(entry) || (entry.is_referral && !options_.follow_referrals)) continue;
+    if (!MayHaveEntries(entry) || (entry.is_referral && !options_.follow_referrals)) continue;
     if (options_.descend && !options_.descend(entry, depth)) continue;
     if (depth > kMostDepth) {
       const std::string name = JoinPath(start_.name, directory.path);
@@ -182,7 +180,7 @@ Task<void> Walk(const Mounted& start, client::Node node, std::string name, WalkO
   const WalkedEntry whole{.path = {}, .depth = 0, .entry = first, .directory = node.directory};
   co_await handlers.visit(whole);
   const bool enters = !options.descend || options.descend(first, 0);
-  if (!IsDirectory(first) || !enters) co_return;
+  if (!MayHaveEntries(first) || !enters) co_return;
   const auto descend = options.descend;
   const bool follows = options.follow_referrals;
   DirectoryWalk directories(start, std::move(node), std::move(options));
@@ -211,7 +209,7 @@ Task<void> Walk(const Mounted& start, client::Node node, std::string name, WalkO
                               .entry = entry,
                               .directory = directory.node.handle};
     co_await handlers.visit(visited);
-    if (!IsDirectory(entry) || (entry.is_referral && !follows) || depth > kMostDepth) continue;
+    if (!MayHaveEntries(entry) || (entry.is_referral && !follows) || depth > kMostDepth) continue;
     if (!descend || descend(entry, depth)) co_await enter(entry);
   }
   co_await directories.Stop();

@@ -14,14 +14,17 @@
 #include "base/task.h"
 #include "cli/mounts.h"
 #include "client/mount.h"
+#include "client/pieces.h"
 
 namespace penstock::cli {
 
 // Sorts by name, octet by octet.
 void SortByName(std::vector<client::Entry>& entries);
 
+bool IsDirectory(const client::Attributes& attributes);
+
 struct WalkOptions {
-  // The most listings at the same time.
+  // The most listings at the same time. Zero: no listing begins before the caller asks for the directory.
   unsigned jobs = 8;
   // The order of the entries of a directory, which is also that of its subdirectories. Null: that of the server.
   std::function<void(std::vector<client::Entry>&)> sort = SortByName;
@@ -41,6 +44,16 @@ struct WalkedDirectory {
   std::vector<client::Entry> entries{};
   std::optional<client::Error> error{};  // names the URL of the directory
 };
+
+// Runs `use(index)`, a Task<void>, for each index below `count`, `at_once` at the same time.
+template <class Use>
+Task<void> ForEachIndex(size_t count, unsigned at_once, Use use) {
+  const auto run = [&](uint64_t index, uint32_t) -> Task<client::Result<void>> {
+    co_await use(static_cast<size_t>(index));
+    co_return client::Result<void>();
+  };
+  if (count > 0) (void)co_await client::MovePieces(count, 1, at_once, run);
+}
 
 // The path of an entry in a directory of the walk.
 std::string JoinPath(std::string_view directory, std::string_view name);

@@ -45,7 +45,7 @@ class AbortTest : public VersionedMountTest {
     Unmount();
     options.retry = {.first_delay = 60s, .longest_delay = 60s, .give_up_after = 300s};
     Url url = UrlOf(GetParam());
-    url.timeout = 300;
+    url.recovery.timeout = 300;
     Open(url);
   }
 
@@ -214,7 +214,7 @@ TEST_P(AbortTest, EndsAnUnmountThatTheServerDoesNotAnswer) {
 TEST_P(AbortTest, EachCallOfTheOpeningCanBeCancelled) {
   Unmount();
   Url url = UrlOf(GetParam());
-  url.timeout = 300;
+  url.recovery.timeout = 300;
   size_t skip = 0;
   for (;; ++skip) {
     Cancellation cancellation;

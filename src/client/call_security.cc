@@ -27,7 +27,7 @@ CallSecurity::CallSecurity(Loop& loop, Workers& workers, const Url& url, const M
           ClientContext::Parts{.mechanism = initiator_,
                                .timers = loop,
                                .place = {.buffers = loop.buffers(), .loop = &loop, .pool = &workers},
-                               .patience = std::chrono::seconds(url.timeout)})),
+                               .patience = url.recovery.CallLimit()})),
       callbacks_(loop, &workers) {}
 
 rpc::ClientCredential CallSecurity::credential() const {

@@ -16,6 +16,7 @@
 #include "base/log.h"
 #include "base/released_socket.h"
 #include "base/result.h"
+#include "client/ports.h"
 #include "protocol/nfs3.h"
 #include "rpc/header.h"
 #include "rpc/tcp/channel.h"
@@ -124,10 +125,17 @@ rpc::Message MakeProbe(BufferPool& buffers, rpc::Xid xid) {
 }
 
 // A call that takes longer is repeated over another connection: a server may answer probes and still never answer the
-// call. The same limit holds for the server's answer to a connection request over RDMA.
-constexpr Duration kLongestReply = std::chrono::seconds(60);
+// call.
+Duration ReplyLimit(const Url& url, const ChannelOptions& channel) {
+  const Duration limit = channel.reply_limit > Duration::zero() ? channel.reply_limit : url.recovery.ReplyLimit();
+  return std::min(limit, url.recovery.CallLimit());
+}
 
-Duration ReplyLimit(const Url& url) { return std::min<Duration>(kLongestReply, std::chrono::seconds(url.timeout)); }
+// The limit for the server's answer to a connection request.
+Duration ConnectLimit(const Url& url, const ChannelOptions& channel) {
+  constexpr Duration kLongest = std::chrono::seconds(60);
+  return std::min({kLongest, channel.time_limit, url.recovery.CallLimit()});
+}
 
 LocalPort PortFor(const Url& url) { return url.reserved_port ? LocalPort::kReserved : LocalPort::kAny; }
 
@@ -136,8 +144,8 @@ rpcrdma::ClientOptions RdmaOptions(Loop& loop, const rdma::Provider& provider, c
   rpcrdma::ClientOptions options;
   options.loop = &loop;
   options.local_port = PortFor(url);
-  options.connect_limit = std::min(channel.time_limit, ReplyLimit(url));
-  options.requester.call_timeout = ReplyLimit(url);
+  options.connect_limit = ConnectLimit(url, channel);
+  options.requester.call_timeout = ReplyLimit(url, channel);
   options.requester.min_chunk = url.inline_below;
   options.back_channel = channel.back_channel;
   options.on_lost = channel.on_lost;
@@ -221,8 +229,8 @@ Task<Opened> OpenSecurely(Loop& loop, SocketAddress server, const Url& url, rpc:
 Task<Opened> OpenTcp(Loop& loop, SocketAddress server, const Url& url, ChannelOptions channel, bool& has_tls) {
   rpc::tcp::ChannelOptions options;
   options.local_port = PortFor(url);
-  options.connect_limit = std::min({options.connect_limit, channel.time_limit, ReplyLimit(url)});
-  options.call_limit = ReplyLimit(url);
+  options.connect_limit = std::min(options.connect_limit, ConnectLimit(url, channel));
+  options.call_limit = ReplyLimit(url, channel);
   options.back_channel = channel.back_channel;
   options.on_closed = channel.on_lost;
   options.cancellation = channel.cancellation;
@@ -236,16 +244,23 @@ Task<Opened> OpenTcp(Loop& loop, SocketAddress server, const Url& url, ChannelOp
 
 }  // namespace
 
-Task<Opened> OpenChannel(Loop& loop, Workers& workers, Url url, rdma::Provider* provider, ChannelOptions options) {
-  const auto fail = [&url](const SetupError& why) {
-    return std::unexpected(SetupError{fmt::format("{} port {}: {}", url.host, url.port, why.message), why.number});
-  };
-  const Found endpoints = co_await LookUpAside(loop, workers, url.host, url.port, options.cancellation);
-  if (!endpoints) co_return fail(endpoints.error());
+Task<Found> FindAddresses(Loop& loop, Workers& workers, const Url& url, Cancellation* cancellation) {
+  Found found = co_await LookUpAside(loop, workers, url.host, url.port, cancellation);
+  if (!found || url.family == AddressFamily::kAny) co_return found;
+  std::erase_if(*found, [](const SocketAddress& each) { return !each.address().is_v6(); });
+  if (found->empty()) co_return std::unexpected(SetupError{"has no IPv6 address", EHOSTUNREACH});
+  co_return found;
+}
+
+namespace {
+
+// Connects to the first address that answers.
+Task<Opened> OpenAtAny(Loop& loop, const std::vector<SocketAddress>& endpoints, const Url& url,
+                       rdma::Provider* provider, const ChannelOptions& options) {
   SetupError why{"has no address", EHOSTUNREACH};
   bool has_tls = false;  // an address has answered that it has TLS
-  for (const SocketAddress& endpoint : *endpoints) {
-    if (IsCancelled(options.cancellation)) co_return fail(Cancelled());
+  for (const SocketAddress& endpoint : endpoints) {
+    if (IsCancelled(options.cancellation)) co_return std::unexpected(Cancelled());
     Opened opened;
     if (url.protocol == Protocol::kRdma) {
       assert(provider);
@@ -262,7 +277,37 @@ Task<Opened> OpenChannel(Loop& loop, Workers& workers, Url url, rdma::Provider* 
     why = std::move(opened).error();
     if (has_tls) break;  // a failure of TLS: the user must hear of it, and no other address may hide it
   }
-  co_return fail(why);
+  co_return std::unexpected(why);
+}
+
+// The version of NFS for rpcbind.
+uint32_t VersionForRpcbind(const Url& url) { return url.version == Version::k3 ? 3 : 4; }
+
+}  // namespace
+
+Task<Opened> OpenChannel(Loop& loop, Workers& workers, Url url, rdma::Provider* provider, ChannelOptions options) {
+  const auto fail = [&url](const SetupError& why) {
+    return std::unexpected(SetupError{fmt::format("{} port {}: {}", url.host, url.port, why.message), why.number});
+  };
+  const Found endpoints = co_await FindAddresses(loop, workers, url, options.cancellation);
+  if (!endpoints) co_return fail(endpoints.error());
+  Opened opened = co_await OpenAtAny(loop, *endpoints, url, provider, options);
+  if (opened) co_return opened;
+  const bool asks = url.finds_port && url.protocol != Protocol::kRdma && opened.error().number == ECONNREFUSED;
+  if (!asks) co_return fail(opened.error());
+  const auto port = co_await PortByRpcbind(loop, workers, url, nfs3::NFSPROC3_NULL::kProgram, VersionForRpcbind(url),
+                                           rpc::TransportKind::kTcp, options.cancellation);
+  if (!port) {
+    co_return fail({fmt::format("{} (rpcbind: {})", opened.error().message, port.error().message), ECONNREFUSED});
+  }
+  if (*port == url.port) co_return fail(opened.error());
+  log::info("{}: NFS is at port {}, as its rpcbind says", url.host, *port);
+  url.port = *port;
+  std::vector<SocketAddress> others;
+  for (const SocketAddress& each : *endpoints) others.emplace_back(each.address(), *port);
+  opened = co_await OpenAtAny(loop, others, url, provider, options);
+  if (!opened) co_return fail(opened.error());
+  co_return opened;
 }
 
 Task<Opened> StepUp(Loop& loop, rpc::tcp::Channel& tcp, rdma::Provider& provider, rpc::ConnectionLimits limits, Url url,

@@ -4,7 +4,9 @@
 
 #include <functional>
 #include <memory>
+#include <vector>
 
+#include "base/address.h"
 #include "base/cancellation.h"
 #include "base/loop.h"
 #include "base/result.h"
@@ -24,6 +26,8 @@ namespace penstock::client {
 struct ChannelOptions {
   // The time limit of one connection attempt. Each address of the server gets it. The URL's timeout limits it further.
   Duration time_limit = Duration::max();
+  // A call that has no reply after this time fails. Zero: the first limit of the URL.
+  Duration reply_limit = Duration::zero();
   // Over RDMA, the client sends a probe to a server that has been silent for `probe_after`, and ends the connection if
   // the server is silent for another `probe_limit` (RFC 8267 §6.7.2). Zero turns probes off.
   Duration probe_after = std::chrono::seconds(15);
@@ -41,12 +45,19 @@ struct ChannelOptions {
   Cancellation* cancellation = nullptr;
 };
 
+// Looks up the addresses of url.host, those that url.family admits, on a thread of `workers`, because that may block. A
+// look-up that is cancelled goes on, and nobody hears of its result. They have the port url.port. The error has no name
+// of the host. Its errno is EHOSTUNREACH for an unknown host.
+Task<SetupResult<std::vector<SocketAddress>>> FindAddresses(Loop& loop, Workers& workers, const Url& url,
+                                                            Cancellation* cancellation);
+
 // Looks up url.host on a thread of `workers`, because that may block, and connects to port url.port of the first
 // address that answers. A look-up that is cancelled goes on, and nobody hears of its result. A failure of TLS is not
 // tried again with another address. With url.transport_security the connection has TLS before anything but the probe
 // for it is sent (RFC 9289). Logs at the level of information which protection the connection has. For RDMA `provider`
-// must not be null. The error is that of the last address, EHOSTUNREACH for an unknown host, and EACCES if the client
-// and the server do not agree on TLS.
+// must not be null. If url.finds_port is set and no address accepts a connection over TCP, asks the server's rpcbind
+// for the port. The error is that of the last address, EHOSTUNREACH for an unknown host, and EACCES if the client and
+// the server do not agree on TLS.
 Task<SetupResult<std::unique_ptr<rpc::Channel>>> OpenChannel(Loop& loop, Workers& workers, Url url,
                                                              rdma::Provider* provider, ChannelOptions options = {});
 

@@ -185,7 +185,7 @@ TEST_F(ConnectTest, NamesTheHostThatItCannotLookUp) {
 }
 
 TEST_F(ConnectTest, ReportsATcpServerThatRefuses) {
-  Url url = *Url::Parse("nfs://127.0.0.1/");
+  Url url = *Url::Parse("nfs://127.0.0.1:1/");
   url.port = tcp::acceptor(loop_.context(), tcp::endpoint(asio::ip::address_v4::loopback(), 0)).local_endpoint().port();
   Spawn(Open(url, nullptr));
   ASSERT_TRUE(TurnUntil(loop_, [this] { return error_.has_value(); }));
@@ -195,7 +195,7 @@ TEST_F(ConnectTest, ReportsATcpServerThatRefuses) {
 
 TEST_F(ConnectTest, TriesEveryAddressOfTheHost) {
   tcp::acceptor acceptor(loop_.context(), tcp::endpoint(asio::ip::address_v4::loopback(), 0));
-  Url url = *Url::Parse("nfs://localhost/");  // on most hosts this name also has the address ::1
+  Url url = *Url::Parse("nfs://localhost:1/");  // on most hosts this name also has the address ::1
   url.port = acceptor.local_endpoint().port();
   Spawn(Open(url, nullptr));
   ASSERT_TRUE(TurnUntil(loop_, [this] { return error_.has_value(); }));
@@ -213,7 +213,7 @@ TEST_F(ConnectTest, LimitsATcpConnectionAttemptToTheTimeoutOfTheUrl) {
   bool late = false;
   const auto limit = loop_.MakeTimer([&] { late = true; });
   limit->ExpireAfter(9s);
-  Url url = *Url::Parse("nfs://127.0.0.1/?proto=tcp&timeout=1");
+  Url url = *Url::Parse("nfs://127.0.0.1:1/?proto=tcp&timeout=1");
   url.port = full.local_endpoint().port();
   Spawn(Open(url, nullptr));
   ASSERT_TRUE(TurnUntil(loop_, [this] { return error_.has_value(); }));
@@ -338,7 +338,7 @@ TEST_F(TlsConnectTest, ReportsFilesThatCannotBeRead) {
 TEST_F(TlsConnectTest, TellsAServerThatClosesFromOneThatDoesNotAnswer) {
   tcp::acceptor acceptor(loop_.context(), tcp::endpoint(asio::ip::address_v4::loopback(), 0));
   url_.port = acceptor.local_endpoint().port();
-  url_.timeout = 1;
+  url_.recovery.timeout = 1;
   EXPECT_NE(Connect().find("in time"), std::string::npos);
   EXPECT_EQ(number_, ETIMEDOUT);
   acceptor.async_accept([](const asio::error_code&, tcp::socket) {});  // the one that has given up

@@ -24,7 +24,8 @@
 namespace penstock::client {
 
 struct MountOptions {
-  RetryPolicy retry;
+  // The URL limits it further.
+  RetryPolicy retry{.give_up_after = kNoTimeLimit};
   // Required for proto=rdma. It outlives the mount.
   rdma::Provider* provider = nullptr;
   // The most delegations that the client keeps for files that are not open; zero: the client wants no delegations. The

@@ -226,7 +226,7 @@ class ImpatientMountTest : public MountTestBase, public testing::WithParamInterf
  protected:
   ImpatientMountTest() {
     Url url = UrlOf(GetParam());
-    url.timeout = 1;
+    url.recovery.timeout = 1;
     Open(url);
   }
 };

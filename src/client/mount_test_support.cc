@@ -24,12 +24,13 @@ void MountTestBase::Unmount() {
 Url MountTestBase::UrlOf(Version version, std::string path) const {
   Url url;
   url.host = "127.0.0.1";
-  url.port = url.mount_port = service.port();
+  url.port = service.port();
+  url.mount_port = url.port;
   url.path = std::move(path);
   url.version = version;
   url.uid = url.gid = 0;
   url.reserved_port = false;
-  url.timeout = 20;
+  url.recovery.timeout = 20;
   return url;
 }
 

@@ -68,8 +68,16 @@ Task<Result<rpc::Message, rpc::CallError>> ReconnectingChannel::Call(rpc::Messag
   }
 }
 
+// nfs(5) describes the linear growth: a server that is only slow must be able to answer in the end.
+Duration ReconnectingChannel::reply_limit() const {
+  constexpr Duration kLongest = std::chrono::minutes(10);
+  if (policy_.reply_limit >= kLongest / (1 + static_cast<int64_t>(overdue_))) return kLongest;
+  return policy_.reply_limit * (1 + static_cast<int64_t>(overdue_));
+}
+
 void ReconnectingChannel::HandleReply(const rpc::Channel& from) {
   delay_ = Duration::zero();
+  overdue_ = 0;
   trouble_ = {};
   if (std::exchange(told_, false)) log::warn("the server answers again");
   if (&from == channel_.get()) has_replied_ = true;
@@ -77,6 +85,7 @@ void ReconnectingChannel::HandleReply(const rpc::Channel& from) {
 
 void ReconnectingChannel::HandleLoss(rpc::CallError error) {
   if (error == rpc::CallError::kTimedOut) {
+    ++overdue_;
     trouble_ = {"the server does not answer", ETIMEDOUT};
   } else if (!has_replied_) {
     trouble_ = {"the server closes connections before it answers: it may be full, or this may be its port for RDMA",
@@ -117,8 +126,12 @@ Task<void> ReconnectingChannel::Reconnect(TimePoint give_up) {
 Task<void> ReconnectingChannel::Wait(TimePoint give_up) {
   const Duration left = std::max(give_up - timers_.Now(), Duration::zero());
   if (left > Duration::zero() && !trouble_.message.empty() && !std::exchange(told_, true)) {
-    log::warn("{}; trying again for up to {} s", trouble_.message,
-              std::chrono::duration_cast<std::chrono::seconds>(policy_.give_up_after).count());
+    if (policy_.give_up_after == kNoTimeLimit) {
+      log::warn("{}; trying again until the server answers", trouble_.message);
+    } else {
+      log::warn("{}; trying again for up to {} s", trouble_.message,
+                std::chrono::duration_cast<std::chrono::seconds>(policy_.give_up_after).count());
+    }
   }
   co_await Pause(timers_, std::min(delay_, left), ending_);
 }

@@ -9,6 +9,7 @@
 #include "base/result.h"
 #include "base/signal.h"
 #include "base/timer.h"
+#include "client/url_options.h"
 #include "rpc/transport.h"
 
 namespace penstock::client {
@@ -18,8 +19,11 @@ struct RetryPolicy {
   // twice the previous one, up to the longest.
   Duration first_delay = std::chrono::milliseconds(100);
   Duration longest_delay = std::chrono::seconds(10);
-  // A call that has no reply after this time fails with kDisconnected.
+  // A call that has no reply after this time fails with kDisconnected. kNoTimeLimit: no call does.
   Duration give_up_after = std::chrono::minutes(10);
+  // The time for which a connection waits for a reply. It grows by as much with each connection that has waited in
+  // vain, up to 10 minutes.
+  Duration reply_limit = std::chrono::seconds(60);
 };
 
 // A repeated call keeps its XID, so that a server with a reply cache executes it once (RFC 1813 §4.3, RFC 5531 §9).
@@ -49,6 +53,9 @@ class ReconnectingChannel final : public rpc::Channel {
   // as refused: nobody waits for a server that is gone.
   void HandleClosing() { closing_ = true; }
 
+  // The time for which the next connection should wait for a reply, for the opener.
+  Duration reply_limit() const;
+
   // Counts the lost connections that were replaced.
   uint64_t reconnections() const { return reconnections_; }
   // Says why calls have no reply: the failure of the last connection or connection attempt. The message is empty if the
@@ -71,6 +78,7 @@ class ReconnectingChannel final : public rpc::Channel {
   bool refused_ = false;  // by the attempt under way
   bool closing_ = false;
   uint64_t refusals_ = 0;              // attempts that were refused
+  uint32_t overdue_ = 0;               // replies that were overdue since the last reply
   Duration delay_ = Duration::zero();  // before the next attempt
   uint64_t reconnections_ = 0;
   bool had_one_ = false;      // there was a connection

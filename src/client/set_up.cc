@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <vector>
 
 namespace penstock::client {
 namespace {
@@ -30,6 +31,17 @@ int ErrnoOf(rpc::CallError error) {
       return EACCES;
   }
   return EIO;
+}
+
+// The groups of the process besides its own group.
+std::vector<uint32_t> SupplementaryGroups() {
+  std::vector<gid_t> groups(static_cast<size_t>(std::max(::getgroups(0, nullptr), 0)));
+  const int count = ::getgroups(static_cast<int>(groups.size()), groups.data());
+  if (count < 0) return {};  // the groups have changed meanwhile: the server decides without them
+  groups.resize(static_cast<size_t>(count));
+  const gid_t own = ::getegid();
+  std::erase(groups, own);
+  return {groups.begin(), groups.end()};
 }
 
 }  // namespace
@@ -63,14 +75,21 @@ std::string HostName() {
 }
 
 rpc::ClientCredential SystemCredentialOf(const Url& url) {
+  const bool is_process = !url.uid && !url.gid;
+  std::vector<uint32_t> groups = is_process ? SupplementaryGroups() : std::vector<uint32_t>();
   return rpc::ClientCredential({.machine = HostName(),
                                 .uid = url.uid.value_or(::geteuid()),
                                 .gid = url.gid.value_or(::getegid()),
-                                .groups = {}});
+                                .groups = url.groups.value_or(std::move(groups))});
+}
+
+Error ReadOnly(std::string_view what) {
+  return {fmt::format("{}: the option ro forbids changes", what), Status::kReadOnly, EROFS};
 }
 
 RetryPolicy Limited(RetryPolicy policy, const Url& url) {
-  policy.give_up_after = std::min<Duration>(policy.give_up_after, std::chrono::seconds(url.timeout));
+  policy.give_up_after = std::min(policy.give_up_after, url.recovery.CallLimit());
+  policy.reply_limit = url.recovery.ReplyLimit();
   return policy;
 }
 

@@ -1,7 +1,10 @@
 // Functions that mounts of all versions need while they are opened.
 #pragma once
 
+#include <algorithm>
+#include <cstdint>
 #include <optional>
+#include <string>
 #include <string_view>
 
 #include "base/cancellation.h"
@@ -13,10 +16,17 @@
 
 namespace penstock::client {
 
-// Makes an AUTH_SYS credential with the identity of the URL, or of the process if the URL has none.
+// Makes an AUTH_SYS credential with the identity of the URL. If the URL has none, the identity is that of the process,
+// with its groups.
 rpc::ClientCredential SystemCredentialOf(const Url& url);
 std::string HostName();
-// Limits `policy` to the timeout of the URL.
+// Returns the limit of the user, unless it is zero or larger than that of the client.
+inline uint32_t LimitOr(uint32_t of_user, uint32_t of_client) {
+  return of_user == 0 ? of_client : std::min(of_user, of_client);
+}
+// Makes the error of a call that would change files, with the option ro.
+Error ReadOnly(std::string_view what);
+// Limits `policy` to the time limits of the URL.
 RetryPolicy Limited(RetryPolicy policy, const Url& url);
 
 Error ErrorOf(const rpc::Error& error, std::string_view what);

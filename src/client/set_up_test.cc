@@ -29,7 +29,7 @@ TEST(Below, ComparesWholeComponents) {
 TEST(Limited, TakesTheShorterOfPolicyAndUrl) {
   using std::chrono::seconds;
   Url url;
-  url.timeout = 5;
+  url.recovery.timeout = 5;
   EXPECT_EQ(Limited({.give_up_after = seconds(60)}, url).give_up_after, seconds(5));
   EXPECT_EQ(Limited({.give_up_after = seconds(2)}, url).give_up_after, seconds(2));
   EXPECT_EQ(Limited({.first_delay = seconds(1)}, url).first_delay, seconds(1));

@@ -2,7 +2,10 @@
 
 #include <fmt/core.h>
 
+#include <algorithm>
 #include <charconv>
+#include <chrono>
+#include <utility>
 
 #include "client/url_parameters.h"
 
@@ -71,6 +74,110 @@ std::optional<std::string> Contradiction(const Url& url, std::string_view sessio
   return std::nullopt;
 }
 
+// ---- options of several sources ----
+
+std::vector<UrlOption> SplitAt(std::string_view text, char separator) {
+  std::vector<UrlOption> options;
+  while (!text.empty()) {
+    const size_t end = text.find(separator);
+    const std::string_view each = text.substr(0, end);
+    text = end == text.npos ? "" : text.substr(end + 1);
+    if (each.empty()) continue;
+    const size_t equals = each.find('=');
+    UrlOption option{.name = std::string(each.substr(0, equals))};
+    if (equals != each.npos) option.value = each.substr(equals + 1);
+    options.push_back(std::move(option));
+  }
+  return options;
+}
+
+// A URL without its options.
+struct Skeleton {
+  std::string host;
+  std::optional<uint16_t> port;
+  std::string path = "/";
+  std::string_view query;
+};
+
+SetupResult<Skeleton> ParseSkeleton(std::string_view text) {
+  const auto fail = [text](std::string_view why) {
+    return std::unexpected(SetupError{fmt::format("{}: {}", text, why)});
+  };
+  if (!Url::LooksLikeOne(text)) return fail("not an nfs:// URL");
+  std::string_view rest = text.substr(6);
+  const size_t question = rest.find('?');
+  Skeleton parsed;
+  parsed.query = question == rest.npos ? "" : rest.substr(question + 1);
+  rest = rest.substr(0, question);
+  const size_t slash = rest.find('/');
+  if (!ParseAuthority(rest.substr(0, slash), parsed.host, parsed.port)) {
+    return fail("is not of the form nfs://HOST[:PORT]/PATH");
+  }
+  if (slash == rest.npos) return parsed;
+  auto path = PercentDecoded(rest.substr(slash));
+  if (!path) return fail("has a malformed % escape in its path");
+  parsed.path = *std::move(path);
+  return parsed;
+}
+
+// The options of a URL: those of all sources, from the weakest on.
+struct Sources {
+  std::span<const UrlOption> defaults;
+  std::span<const UrlOption> own;
+  std::span<const UrlOption> overrides;
+
+  bool Have(std::string_view name) const {
+    const auto has = [name](std::span<const UrlOption> options) {
+      return std::ranges::find(options, name, &UrlOption::name) != options.end();
+    };
+    return has(defaults) || has(own) || has(overrides);
+  }
+};
+
+struct Made {
+  Url url;
+  std::optional<std::string> contradiction;
+};
+
+// Makes the URL of its parts, except for the option `without`, which may be null.
+SetupResult<Made> MakeUrl(std::string_view text, const Skeleton& skeleton, const Sources& sources,
+                          const UrlOption* without) {
+  Made made;
+  Url& url = made.url;
+  url.host = skeleton.host;
+  url.path = skeleton.path;
+  UrlParts parts{.url = url};
+  const bool sloppy = sources.Have(kSloppy);
+  const auto take = [&](std::span<const UrlOption> options) -> std::optional<std::string> {
+    for (const UrlOption& each : options) {
+      if (&each == without || (sloppy && !IsUrlParameter(each.name))) continue;
+      const auto mistake = SetUrlParameter(parts, each.name, each.value.value_or(""), each.value.has_value());
+      if (mistake) return fmt::format("{}: {}", each.source.empty() ? text : each.source, *mistake);
+    }
+    return std::nullopt;
+  };
+  if (const auto mistake = take(sources.defaults)) return std::unexpected(SetupError{*mistake});
+  if (skeleton.port) parts.port = skeleton.port;
+  if (const auto mistake = take(sources.own)) return std::unexpected(SetupError{*mistake});
+  if (const auto mistake = take(sources.overrides)) return std::unexpected(SetupError{*mistake});
+  if (parts.lock) url.locks = {.flock_on_server = *parts.lock, .posix_on_server = *parts.lock};
+  url.finds_port = parts.port.value_or(0) == 0;
+  url.port = url.finds_port ? Url::DefaultPort(url.protocol) : *parts.port;
+  made.contradiction = Contradiction(url, parts.session_option);
+  return made;
+}
+
+// Returns the sources of the options outside of the URL without which the URL makes sense, as a part of a message.
+std::string Blame(std::string_view text, const Skeleton& skeleton, const Sources& sources) {
+  for (const auto list : {sources.overrides, sources.defaults}) {
+    for (const UrlOption& each : list) {
+      const auto other = MakeUrl(text, skeleton, sources, &each);
+      if (other && !other->contradiction) return fmt::format("; {} asks for that", each.source);
+    }
+  }
+  return "";
+}
+
 }  // namespace
 
 std::optional<nfs_protocol::SecurityFlavor> ParseSecurity(std::string_view text) {
@@ -88,52 +195,50 @@ std::optional<Version> ParseVersion(std::string_view text) {
   return std::nullopt;
 }
 
-SetupResult<Url> Url::Parse(std::string_view text, const Overrides& overrides, const Defaults& defaults) {
-  const auto fail = [text](std::string_view why) {
-    return std::unexpected(SetupError{fmt::format("{}: {}", text, why)});
-  };
-  if (!LooksLikeOne(text)) return fail("not an nfs:// URL");
-  std::string_view rest = text.substr(6);
-  const size_t question = rest.find('?');
-  std::string_view query = question == rest.npos ? "" : rest.substr(question + 1);
-  rest = rest.substr(0, question);
-  const size_t slash = rest.find('/');
+Duration RecoveryOptions::CallLimit() const {
+  constexpr Duration kLongestSoft = std::chrono::seconds(600);
+  switch (kind) {
+    case Kind::kTimeout:
+      return std::min<Duration>(std::chrono::seconds(timeout), kNoTimeLimit);
+    case Kind::kSoft:
+      // As Linux counts: the limit of the first attempt, and as much for each repetition.
+      if (ReplyLimit() >= kLongestSoft || retrans >= kLongestSoft / ReplyLimit()) return kLongestSoft;
+      return std::min(ReplyLimit() * (1 + static_cast<int64_t>(retrans)), kLongestSoft);
+    case Kind::kHard:
+      return kNoTimeLimit;
+  }
+  return kNoTimeLimit;
+}
 
-  Url url;
-  url.security = defaults.security;
-  url.transport_security = defaults.transport_security;
-  std::optional<uint16_t> port;
-  UrlParts parameters{.url = url, .port = port};
-  if (!ParseAuthority(rest.substr(0, slash), url.host, port)) return fail("is not of the form nfs://HOST[:PORT]/PATH");
-  if (slash != rest.npos) {
-    auto path = PercentDecoded(rest.substr(slash));
-    if (!path) return fail("has a malformed % escape in its path");
-    url.path = *std::move(path);
+void RecoveryOptions::LimitTo(uint32_t seconds) {
+  const auto limit = std::chrono::ceil<std::chrono::seconds>(CallLimit()).count();
+  kind = Kind::kTimeout;
+  timeout = static_cast<uint32_t>(std::min<int64_t>(limit, seconds));
+}
+
+std::optional<std::string> Url::HostOf(std::string_view text) {
+  auto skeleton = ParseSkeleton(text);
+  if (!skeleton) return std::nullopt;
+  return std::move(skeleton->host);
+}
+
+std::vector<UrlOption> Url::SplitOptions(std::string_view text, std::string_view flag) {
+  std::vector<UrlOption> options = SplitAt(text, ',');
+  for (UrlOption& each : options) {
+    each.source = fmt::format("{} {}{}{}", flag, each.name, each.value ? "=" : "", each.value.value_or(""));
   }
-  while (!query.empty()) {
-    const size_t ampersand = query.find('&');
-    const std::string_view option = query.substr(0, ampersand);
-    query = ampersand == query.npos ? "" : query.substr(ampersand + 1);
-    if (option.empty()) continue;
-    const size_t equals = option.find('=');
-    const std::string_view key = option.substr(0, equals);
-    const std::string_view value = equals == option.npos ? "" : option.substr(equals + 1);
-    if (const auto mistake = SetUrlParameter(parameters, key, value, equals != option.npos)) return fail(*mistake);
-  }
-  const bool replaces_version = overrides.version && url.version && url.version != overrides.version;
-  const bool replaces_security = overrides.security && url.security && url.security != overrides.security;
-  if (overrides.version) url.version = overrides.version;
-  if (overrides.security) url.security = overrides.security;
-  const bool replaces_transport = overrides.transport_security.has_value();
-  if (replaces_transport) url.transport_security = *overrides.transport_security;
-  if (const auto why = Contradiction(url, parameters.session_option)) {
-    if (replaces_version) return fail(*why + ", and --vers replaces the version of the URL");
-    if (replaces_transport) return fail(*why + ", and --xprtsec replaces the protection of the URL");
-    if (replaces_security) return fail(*why + ", and --sec replaces the flavor of the URL");
-    return fail(*why);
-  }
-  url.port = port.value_or(DefaultPort(url.protocol));
-  return url;
+  return options;
+}
+
+SetupResult<Url> Url::Parse(std::string_view text, std::span<const UrlOption> defaults,
+                            std::span<const UrlOption> overrides) {
+  PENSTOCK_TRY(const Skeleton skeleton, ParseSkeleton(text));
+  const std::vector<UrlOption> own = SplitAt(skeleton.query, '&');
+  const Sources sources{.defaults = defaults, .own = own, .overrides = overrides};
+  PENSTOCK_TRY(Made made, MakeUrl(text, skeleton, sources, nullptr));
+  if (!made.contradiction) return std::move(made.url);
+  return std::unexpected(
+      SetupError{fmt::format("{}: {}{}", text, *made.contradiction, Blame(text, skeleton, sources))});
 }
 
 }  // namespace penstock::client

@@ -1,15 +1,18 @@
 // nfs://host[:port]/path?vers=3|4.0|4.1|4.2|4.1-sess01&proto=rdma|tcp|stepup&sec=... names a file on a server and the
-// way to reach it. The form follows libnfs.
+// way to reach it. The form follows libnfs, and the names of the options follow nfs(5).
 #pragma once
 
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "base/result.h"
 #include "client/transport_security.h"
+#include "client/url_options.h"
 #include "nfs_protocol/security_flavors.h"
 
 namespace penstock::client {
@@ -46,18 +49,27 @@ struct BoundSessionOptions {
 
 struct Url {
   std::string host;  // a name or an address; an IPv6 address without its brackets
+  AddressFamily family = AddressFamily::kAny;
   uint16_t port = 2049;
+  // Nobody has named the port: if nothing listens there, the server's rpcbind may know another one.
+  bool finds_port = false;
   std::string path = "/";  // absolute, percent-decoded
   Protocol protocol = Protocol::kTcp;
   // Absent: 4.1 if the server speaks it, otherwise 3.
   std::optional<Version> version;
-  uint16_t mount_port = 20048;
+  // For MOUNT, which version 3 uses. Without a port, the client looks for it: at the port of NFS, at 20048, and by
+  // rpcbind.
+  std::optional<uint16_t> mount_port;
+  std::string mount_host;  // empty: `host`
+  bool mount_over_udp = false;
   // The security flavor of all calls: none, sys, krb5, krb5i or krb5p. Absent: the first flavor of the server's
   // preference that the client can use, which is AUTH_SYS if the server does not say.
   std::optional<nfs_protocol::SecurityFlavor> security;
   // The AUTH_SYS identity to present. Absent: the identity of the process.
   std::optional<uint32_t> uid;
   std::optional<uint32_t> gid;
+  // The supplementary groups to present. Absent: those of the process if it presents its own identity, otherwise none.
+  std::optional<std::vector<uint32_t>> groups;
   // Over iWARP, whether to ask for check values (CRC). If both sides do without them, data is sent without a copy.
   bool crc = true;
   // Connect from a port below 1024 if this process may and one is free, otherwise from any port: some servers insist on
@@ -73,8 +85,25 @@ struct Url {
   // Copies of the URL share it. Never null.
   std::shared_ptr<TlsClient> tls = std::make_shared<TlsClient>();
 
-  // The time limit of a call in seconds, over any number of connections.
-  uint32_t timeout = 600;
+  RecoveryOptions recovery;
+
+  // The most octets of a READ and of a WRITE. Zero: as many as the server and the client support.
+  uint32_t read_size = 0;
+  uint32_t write_size = 0;
+  // Calls that would change files fail with Status::kReadOnly, and are not sent.
+  bool read_only = false;
+  // The number of connections to one address of the server, and to several addresses of it: 1 to 16. A mount has one
+  // connection; its user opens several mounts.
+  uint32_t nconnect = 1;
+  uint32_t max_connect = 1;
+
+  // For a file system that programs see (`penstock mount`). Other users of a mount need none of them.
+  CacheOptions cache;
+  LockOptions locks;
+  // Options of mount(8) for it, such as "nosuid".
+  std::vector<std::string> file_system_flags;
+  bool in_background = false;      // bg
+  uint32_t retry_for_minutes = 2;  // retry=
 
   // Only for Version::kSess01, except `persist`.
   BoundSessionOptions session;
@@ -85,29 +114,18 @@ struct Url {
   // The parts that URLs share compare by identity.
   bool operator==(const Url&) const = default;
 
-  struct Overrides {
-    std::optional<Version> version{};
-    std::optional<nfs_protocol::SecurityFlavor> security{};
-    std::optional<TransportSecurity> transport_security{};
-  };
-
-  // For a URL that says nothing of them.
-  struct Defaults {
-    std::optional<nfs_protocol::SecurityFlavor> security{};
-    TransportSecurity transport_security = TransportSecurity::kNone;
-  };
-
   static bool LooksLikeOne(std::string_view text) { return text.starts_with("nfs://"); }
 
-  // Options: vers, proto, sec, port or nfsport, mountport, uid, gid, crc=on|off, resvport or noresvport (as in nfs(5)),
-  // timeout (seconds), inline (inline_below), xprtsec=none|opportunistic|tls|mtls, persist=on|off; with vers=4.1-sess01
-  // also channels, back=own|shared|off, pad, chain=on|off. The default port is DefaultPort(), and 20048 for MOUNT. What
-  // `overrides` has replaces what the URL says. The error names the text and its mistake.
-  static SetupResult<Url> Parse(std::string_view text, const Overrides& overrides, const Defaults& defaults);
-  static SetupResult<Url> Parse(std::string_view text, const Overrides& overrides) {
-    return Parse(text, overrides, {});
-  }
+  // UrlParameters() are the options. The default port is DefaultPort(). Options of the URL replace `defaults`, and
+  // `overrides` replace both; within each, later ones replace earlier ones. The error names the text and its mistake,
+  // or the source of an option that stands elsewhere.
+  static SetupResult<Url> Parse(std::string_view text, std::span<const UrlOption> defaults,
+                                std::span<const UrlOption> overrides);
   static SetupResult<Url> Parse(std::string_view text) { return Parse(text, {}, {}); }
+  // Returns the host of a URL; nothing if the text is none.
+  static std::optional<std::string> HostOf(std::string_view text);
+  // Splits "name,name=value,..." as mount(8) writes options. Each has the source "`flag` name=value".
+  static std::vector<UrlOption> SplitOptions(std::string_view text, std::string_view flag);
 };
 
 }  // namespace penstock::client

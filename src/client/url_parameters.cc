@@ -4,159 +4,35 @@
 
 #include <algorithm>
 #include <array>
-#include <bit>
-#include <charconv>
 #include <iterator>
+
+#include "base/nearest.h"
+#include "client/url_setters.h"
 
 namespace penstock::client {
 namespace {
 
-using Mistake = std::optional<std::string>;
-
 struct Setting {
   UrlParameter parameter;
-  Mistake (*set)(UrlParts& parts, std::string_view key, std::string_view value);
+  UrlSetter set;
 };
 
-template <class T>
-std::optional<T> Number(std::string_view text) {
-  T value{};
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (error != std::errc() || end != text.data() + text.size()) return std::nullopt;
-  return value;
-}
-
-std::optional<bool> OnOrOff(std::string_view text) {
-  if (text == "on") return true;
-  if (text == "off") return false;
-  return std::nullopt;
-}
-
-std::optional<Protocol> ParseProtocol(std::string_view text) {
-  if (text == "tcp") return Protocol::kTcp;
-  if (text == "rdma") return Protocol::kRdma;
-  if (text == "stepup") return Protocol::kStepUp;
-  return std::nullopt;
-}
-
-std::optional<BackChannelPlace> ParseBack(std::string_view text) {
-  if (text == "own") return BackChannelPlace::kOwn;
-  if (text == "shared") return BackChannelPlace::kShared;
-  if (text == "off") return BackChannelPlace::kOff;
-  return std::nullopt;
-}
-
-// Whether the client may ask for this boundary: 0 or a power of two from 64 to 4096.
-bool IsPadding(uint32_t boundary) {
-  return boundary == 0 || (std::has_single_bit(boundary) && boundary >= 64 && boundary <= 4096);
-}
-
-// The largest value of the parameter inline.
-constexpr uint32_t kMostInline = 112 << 10;
-
-// Stores the value, if there is one; otherwise returns the mistake.
-template <class To, class From>
-Mistake Set(To& to, const std::optional<From>& value, std::string mistake) {
-  if (!value) return mistake;
-  to = *value;
-  return std::nullopt;
-}
-
-Mistake SetProtocol(UrlParts& parts, std::string_view, std::string_view value) {
-  return Set(parts.url.protocol, ParseProtocol(value), "proto must be tcp, rdma or stepup");
-}
-
-Mistake SetVersion(UrlParts& parts, std::string_view, std::string_view value) {
-  return Set(parts.url.version, ParseVersion(value), "vers must be 3, 4.0, 4.1, 4.2 or 4.1-sess01");
-}
-
-Mistake SetSecurity(UrlParts& parts, std::string_view, std::string_view value) {
-  return Set(parts.url.security, ParseSecurity(value), "sec must be none, sys, krb5, krb5i or krb5p");
-}
-
-Mistake SetTransportSecurity(UrlParts& parts, std::string_view, std::string_view value) {
-  return Set(parts.url.transport_security, ParseTransportSecurity(value),
-             "xprtsec must be none, opportunistic, tls or mtls");
-}
-
-Mistake SetPort(UrlParts& parts, std::string_view key, std::string_view value) {
-  return Set(parts.port, ParsePort(value), fmt::format("{} must be a port number", key));
-}
-
-Mistake SetMountPort(UrlParts& parts, std::string_view, std::string_view value) {
-  return Set(parts.url.mount_port, ParsePort(value), "mountport must be a port number");
-}
-
-Mistake SetIdentity(UrlParts& parts, std::string_view key, std::string_view value) {
-  return Set(key == "uid" ? parts.url.uid : parts.url.gid, Number<uint32_t>(value),
-             fmt::format("{} must be a number", key));
-}
-
-Mistake SetTimeout(UrlParts& parts, std::string_view, std::string_view value) {
-  const auto seconds = Number<uint32_t>(value);
-  if (!seconds || *seconds == 0) return "timeout must be a number of seconds";
-  parts.url.timeout = *seconds;
-  return std::nullopt;
-}
-
-Mistake SetInline(UrlParts& parts, std::string_view, std::string_view value) {
-  const auto octets = Number<uint32_t>(value);
-  if (!octets || *octets < 1 || *octets > kMostInline) {
-    return fmt::format("inline must be a number of octets from 1 to {}", kMostInline);
-  }
-  parts.url.inline_below = *octets;
-  return std::nullopt;
-}
-
-Mistake SetReservedPort(UrlParts& parts, std::string_view key, std::string_view) {
-  parts.url.reserved_port = key == "resvport";
-  return std::nullopt;
-}
-
-Mistake SetCrc(UrlParts& parts, std::string_view, std::string_view value) {
-  return Set(parts.url.crc, OnOrOff(value), "crc must be on or off");
-}
-
-Mistake SetPersist(UrlParts& parts, std::string_view, std::string_view value) {
-  return Set(parts.url.session.persist, OnOrOff(value), "persist must be on or off");
-}
-
-Mistake SetChannels(UrlParts& parts, std::string_view key, std::string_view value) {
-  parts.session_option = key;
-  const auto number = Number<uint32_t>(value);
-  if (!number || *number < 1 || *number > 16) return "channels must be a number from 1 to 16";
-  parts.url.session.channels = *number;
-  return std::nullopt;
-}
-
-Mistake SetBack(UrlParts& parts, std::string_view key, std::string_view value) {
-  parts.session_option = key;
-  return Set(parts.url.session.back, ParseBack(value), "back must be own, shared or off");
-}
-
-Mistake SetPad(UrlParts& parts, std::string_view key, std::string_view value) {
-  parts.session_option = key;
-  const auto boundary = Number<uint32_t>(value);
-  if (!boundary || !IsPadding(*boundary)) return "pad must be 0 or a power of two from 64 to 4096";
-  parts.url.session.padding = *boundary;
-  return std::nullopt;
-}
-
-Mistake SetChain(UrlParts& parts, std::string_view key, std::string_view value) {
-  parts.session_option = key;
-  return Set(parts.url.session.chain, OnOrOff(value), "chain must be on or off");
-}
-
 constexpr Setting kSettings[] = {
-    {{"proto", "tcp|rdma|stepup",
-      "The transport. tcp, the default: TCP. rdma: an RDMA device, or software iWARP. stepup: TCP, until the server "
-      "turns the connection into an RDMA connection; this needs vers=4.1-sess01."},
+    {{"proto", "tcp|tcp6|rdma|rdma6|stepup",
+      "The transport. tcp, the default: TCP. rdma: an RDMA device, or software iWARP. tcp6 and rdma6: the same with an "
+      "IPv6 address of the server. stepup: TCP, until the server turns the connection into an RDMA connection; this "
+      "needs vers=4.1-sess01."},
      SetProtocol},
+    {{"tcp", "", "The same as proto=tcp."}, SetProtocol},
+    {{"rdma", "", "The same as proto=rdma."}, SetProtocol},
     {{"vers", "3|4|4.0|4.1|4.2|4.1-sess01",
       "The version of NFS. 4 means 4.1. 4.1-sess01 means 4.1 with the sessions of draft-talpey-nfsv4-rdma-sess-01. "
       "Without it, the client uses 4.1 if the server has it, and 3 otherwise."},
      SetVersion},
+    {{"nfsvers", "3|4|4.0|4.1|4.2|4.1-sess01", "The same as vers."}, SetVersion},
     {{"version", "3|4|4.0|4.1|4.2|4.1-sess01", "The same as vers."}, SetVersion},
+    {{"minorversion", "0|1|2", "With vers=4, the minor version: vers=4 and minorversion=2 mean vers=4.2."},
+     SetMinorVersion},
     {{"sec", "none|sys|krb5|krb5i|krb5p",
       "The security flavor of all calls. krb5: Kerberos proves who the user is. krb5i: it also protects all data from "
       "changes. krb5p: it also encrypts them. Without it, the environment variable PENSTOCK_SEC decides, or else the "
@@ -168,15 +44,47 @@ constexpr Setting kSettings[] = {
      SetTransportSecurity},
     {{"port", "PORT",
       "The port of NFS, from 1 to 65535. It takes precedence over a port behind the host. The default is 2049, and "
-      "20049 over RDMA."},
+      "20049 over RDMA. If no port is given, or 0, and nothing listens there, the client asks the server's rpcbind."},
      SetPort},
     {{"nfsport", "PORT", "The same as port."}, SetPort},
-    {{"mountport", "PORT", "The port of MOUNT, which version 3 uses. The default is 20048."}, SetMountPort},
+    {{"mountport", "PORT",
+      "The port of MOUNT, which version 3 uses. If it is not given, or 0, the client looks for MOUNT at the port of "
+      "NFS, then at 20048, and then asks the server's rpcbind."},
+     SetMountPort},
+    {{"mountproto", "tcp|tcp6|udp|udp6", "The transport of MOUNT. The default is tcp."}, SetMountProtocol},
+    {{"mounthost", "HOST", "The host of MOUNT. The default is the host of the URL."}, SetMountHost},
+    {{"mountvers", "3", "The version of MOUNT, which is always 3."}, SetMountVersion},
     {{"uid", "NUMBER", "The user to present with sec=sys. The default is the user of the process."}, SetIdentity},
     {{"gid", "NUMBER", "The group to present with sec=sys. The default is the group of the process."}, SetIdentity},
     {{"timeout", "SECONDS",
-      "The time limit of a call, which includes the time without a connection. The default is 600 seconds."},
+      "The time limit of a call, which includes the time without a connection. The default is 600 seconds. The last "
+      "one of timeout, hard, soft and softerr counts."},
      SetTimeout},
+    {{"hard", "", "Repeat a call until the server answers, without a time limit. The default of penstock mount."},
+     SetRecovery},
+    {{"soft", "",
+      "A call fails when it has been repeated retrans times without a reply: after timeo times retrans + 1, but after "
+      "600 seconds at most. A program that does not expect the error may lose data."},
+     SetRecovery},
+    {{"softerr", "", "The same as soft."}, SetRecovery},
+    {{"timeo", "TENTHS",
+      "The client waits so many tenths of a second for a reply before it makes another connection and repeats the "
+      "call. After each repetition it waits longer by the same time, up to 600 seconds. The default is 600."},
+     SetTimeo},
+    {{"retrans", "NUMBER", "With soft: the number of repetitions. The default is 2."}, SetRetrans},
+    {{"rsize", "OCTETS",
+      "The most octets of one READ. A multiple of 1024 up to 1048576: other numbers are rounded down, and those below "
+      "1024 mean 4096. The default is what the server and the client support."},
+     SetTransferSize},
+    {{"wsize", "OCTETS", "The most octets of one WRITE, as rsize."}, SetTransferSize},
+    {{"ro", "", "Read only: the client refuses to change files, with the error EROFS."}, SetReadOnly},
+    {{"rw", "", "Read and write. This is the default."}, SetReadOnly},
+    {{"nconnect", "NUMBER",
+      "The number of connections that a command uses for copies, from 1 to 16. The default is 1."},
+     SetConnections},
+    {{"max_connect", "NUMBER",
+      "The number of connections to several addresses of one server, from 1 to 16. The default is 1."},
+     SetConnections},
     {{"inline", "OCTETS",
       "Over RDMA, data of fewer octets are part of the message, if they fit in one. Longer data move by RDMA Read and "
       "Write. From 1 to 114688; the default is 4096."},
@@ -211,7 +119,91 @@ constexpr Setting kSettings[] = {
       "With vers=4.1-sess01: split a COMPOUND that is larger than the channel allows into chained requests. The "
       "default is on."},
      SetChain},
+
+    // For penstock mount.
+    {{"acregmin", "SECONDS",
+      "For penstock mount: the shortest time for which it keeps attributes of a file. The default is 3."},
+     SetAttributeTime},
+    {{"acregmax", "SECONDS", "The longest time for that. The default is 60."}, SetAttributeTime},
+    {{"acdirmin", "SECONDS",
+      "For penstock mount: the shortest time for which it keeps attributes of a directory. The default is 30."},
+     SetAttributeTime},
+    {{"acdirmax", "SECONDS", "The longest time for that. The default is 60."}, SetAttributeTime},
+    {{"actimeo", "SECONDS", "Sets acregmin, acregmax, acdirmin and acdirmax."}, SetAttributeTime},
+    {{"ac", "", "For penstock mount: keep attributes. This is the default."}, SetCaching},
+    {{"noac", "", "For penstock mount: keep no attributes, and write synchronously."}, SetCaching},
+    {{"cto", "",
+      "For penstock mount: a program that opens a file sees what another client wrote before it closed the file. This "
+      "is the default."},
+     SetCaching},
+    {{"nocto", "", "For penstock mount: do not ask the server for that at each open."}, SetCaching},
+    {{"lookupcache", "all|none|pos|positive",
+      "For penstock mount: keep names that exist and names that do not exist (all, the default), only those that exist "
+      "(pos, positive), or none."},
+     SetLookupCache},
+    {{"lock", "", "For penstock mount: locks hold for other clients, too. This is the default."}, SetLock},
+    {{"nolock", "", "For penstock mount: locks hold for programs of this host only."}, SetLock},
+    {{"local_lock", "none|flock|posix|all",
+      "For penstock mount: the locks that hold for programs of this host only. The default is none. lock and nolock "
+      "take precedence."},
+     SetLocalLock},
+    {{"bg", "", "For penstock mount: if the server does not answer, go on in the background."}, SetBackground},
+    {{"fg", "", "For penstock mount: the opposite of bg, and the default."}, SetBackground},
+    {{"retry", "MINUTES", "For penstock mount: the time for which it tries to mount. The default is 2."}, SetRetry},
+    {{"nosuid", "", "For penstock mount, as for mount(8)."}, AddFlag},
+    {{"suid", "", "For penstock mount, as for mount(8)."}, AddFlag},
+    {{"nodev", "", "For penstock mount, as for mount(8)."}, AddFlag},
+    {{"dev", "", "For penstock mount, as for mount(8)."}, AddFlag},
+    {{"noexec", "", "For penstock mount, as for mount(8)."}, AddFlag},
+    {{"exec", "", "For penstock mount, as for mount(8)."}, AddFlag},
+    {{"noatime", "", "For penstock mount, as for mount(8)."}, AddFlag},
+    {{"atime", "", "For penstock mount, as for mount(8)."}, AddFlag},
+    {{"sync", "", "For penstock mount, as for mount(8)."}, AddFlag},
+    {{"async", "", "For penstock mount, as for mount(8)."}, AddFlag},
+    {{"dirsync", "", "For penstock mount, as for mount(8)."}, AddFlag},
+    {{"allow_other", "",
+      "For penstock mount: all users of this host may use the tree, and not only the one who has mounted it. With root "
+      "as that user, the server sees each of them under their own identity."},
+     AddFlag},
+    {{"clientaddr", "ADDRESS",
+      "Without effect: it names the address for calls of a server of version 4.0, of which this client asks for none."},
+     IgnoreAddress},
+    {{"namlen", "NUMBER", "Without effect: the server says how long names may be."}, IgnoreNumber},
+    {{"rdirplus", "", "Without effect: it is a hint for the client of the kernel."}, Ignore},
+    {{"nordirplus", "", "Without effect: it is a hint for the client of the kernel."}, Ignore},
+    {{"sharecache", "", "Without effect: mounts never share a cache."}, Ignore},
+    {{"nosharecache", "", "Without effect: mounts never share a cache."}, Ignore},
+    {{"fsc", "", "Without effect: the client has no cache on a disk."}, Ignore},
+    {{"nofsc", "", "Without effect: the client has no cache on a disk."}, Ignore},
+    {{"intr", "", "Without effect: a signal always ends a call."}, Ignore},
+    {{"nointr", "", "Without effect: a signal always ends a call."}, Ignore},
+    {{"softreval", "", "Without effect: it is a hint for the client of the kernel."}, Ignore},
+    {{"nosoftreval", "", "Without effect: it is a hint for the client of the kernel."}, Ignore},
+    {{"migration", "", "Without effect: it is a hint for the client of the kernel."}, Ignore},
+    {{"nomigration", "", "Without effect: it is a hint for the client of the kernel."}, Ignore},
+    {{"acl", "", "Without effect: access control lists are available where the server has them."}, Ignore},
+    {{"noacl", "", "Without effect: nothing asks for an access control list unasked."}, Ignore},
+    {{"diratime", "", "Without effect: the server keeps the times of access."}, Ignore},
+    {{"nodiratime", "", "Without effect: the server keeps the times of access."}, Ignore},
+    {{"relatime", "", "Without effect: the server keeps the times of access."}, Ignore},
+    {{"norelatime", "", "Without effect: the server keeps the times of access."}, Ignore},
+    {{"strictatime", "", "Without effect: the server keeps the times of access."}, Ignore},
+    {{"lazytime", "", "Without effect: the server keeps the times of access."}, Ignore},
+    {{"defaults", "", "Without effect: for lines of fstab(5)."}, Ignore},
+    {{"auto", "", "Without effect: for lines of fstab(5)."}, Ignore},
+    {{"noauto", "", "Without effect: for lines of fstab(5)."}, Ignore},
+    {{"user", "", "Without effect: for lines of fstab(5)."}, Ignore},
+    {{"users", "", "Without effect: for lines of fstab(5)."}, Ignore},
+    {{"nouser", "", "Without effect: for lines of fstab(5)."}, Ignore},
+    {{"owner", "", "Without effect: for lines of fstab(5)."}, Ignore},
+    {{"group", "", "Without effect: for lines of fstab(5)."}, Ignore},
+    {{"_netdev", "", "Without effect: for lines of fstab(5)."}, Ignore},
+    {{"nofail", "", "Without effect: for lines of fstab(5), as is every option that begins with x-."}, Ignore},
+    {{kSloppy, "", "Ignore options that the client does not know."}, Ignore},
 };
+
+// Options with this beginning are for other programs that read fstab(5).
+constexpr std::string_view kForOthers = "x-";
 
 constexpr auto kParameters = [] {
   std::array<UrlParameter, std::size(kSettings)> parameters;
@@ -223,18 +215,22 @@ constexpr auto kParameters = [] {
 
 std::span<const UrlParameter> UrlParameters() { return kParameters; }
 
-std::optional<std::string> SetUrlParameter(UrlParts& parts, std::string_view key, std::string_view value,
-                                           bool has_value) {
-  const auto setting = std::ranges::find(kSettings, key, [](const Setting& each) { return each.parameter.name; });
-  if (setting == std::end(kSettings) || (has_value && setting->parameter.values.empty())) {
-    return fmt::format("unknown option '{}'", key);
-  }
-  return setting->set(parts, key, value);
+bool IsUrlParameter(std::string_view name) {
+  return name.starts_with(kForOthers) || std::ranges::find(kParameters, name, &UrlParameter::name) != kParameters.end();
 }
 
-std::optional<uint16_t> ParsePort(std::string_view text) {
-  const auto port = Number<uint16_t>(text);
-  return port && *port > 0 ? port : std::nullopt;
+std::optional<std::string> SetUrlParameter(UrlParts& parts, std::string_view key, std::string_view value,
+                                           bool has_value) {
+  if (key.starts_with(kForOthers)) return std::nullopt;
+  const auto setting = std::ranges::find(kSettings, key, [](const Setting& each) { return each.parameter.name; });
+  if (setting == std::end(kSettings)) {
+    std::array<std::string_view, std::size(kSettings)> names;
+    std::ranges::transform(kParameters, names.begin(), &UrlParameter::name);
+    const std::string_view nearest = Nearest(key, names);
+    return fmt::format("unknown option '{}'{}", key, nearest.empty() ? "" : fmt::format(" (is {} meant?)", nearest));
+  }
+  if (has_value && setting->parameter.values.empty()) return fmt::format("{} takes no value", key);
+  return setting->set(parts, key, value);
 }
 
 }  // namespace penstock::client

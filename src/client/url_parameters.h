@@ -27,13 +27,21 @@ std::span<const UrlParameter> UrlParameters();
 // What parameters set, during the parsing of a URL.
 struct UrlParts {
   Url& url;
-  std::optional<uint16_t>& port;
-  std::string_view session_option{};  // the last parameter that only sessions of 2004 have; empty: none
+  std::optional<uint16_t> port{};          // of NFS; zero: the client finds it
+  std::optional<Version> minor_version{};  // the version by "minorversion="
+  std::optional<bool> lock{};              // "lock" or "nolock"
+  std::string session_option{};            // the last parameter that only sessions of 2004 have; empty: none
 };
+
+// Whether SetUrlParameter() knows the parameter.
+bool IsUrlParameter(std::string_view name);
 
 // Sets the parameter `key`. `has_value` tells "key=" from "key". Returns the mistake for the user, or nothing.
 std::optional<std::string> SetUrlParameter(UrlParts& parts, std::string_view key, std::string_view value,
                                            bool has_value);
+
+// Whether unknown options are ignored where this one is among them.
+inline constexpr std::string_view kSloppy = "sloppy";
 
 // Parses a port number, which is not 0.
 std::optional<uint16_t> ParsePort(std::string_view text);

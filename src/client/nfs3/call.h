@@ -1,6 +1,7 @@
 // Calls one procedure of version 3.
 #pragma once
 
+#include <concepts>
 #include <string_view>
 
 #include "base/log.h"
@@ -23,7 +24,18 @@ struct Caller {
   Duration give_up_after;
   // Ends the waits between calls.
   Cancellation* ending = nullptr;
+  // Refuse calls that change files.
+  bool read_only = false;
 };
+
+// Whether the procedure changes files or their names.
+template <class Procedure>
+inline constexpr bool kChangesFiles =
+    std::same_as<Procedure, nfs3::NFSPROC3_SETATTR> || std::same_as<Procedure, nfs3::NFSPROC3_WRITE> ||
+    std::same_as<Procedure, nfs3::NFSPROC3_CREATE> || std::same_as<Procedure, nfs3::NFSPROC3_MKDIR> ||
+    std::same_as<Procedure, nfs3::NFSPROC3_SYMLINK> || std::same_as<Procedure, nfs3::NFSPROC3_MKNOD> ||
+    std::same_as<Procedure, nfs3::NFSPROC3_REMOVE> || std::same_as<Procedure, nfs3::NFSPROC3_RMDIR> ||
+    std::same_as<Procedure, nfs3::NFSPROC3_RENAME> || std::same_as<Procedure, nfs3::NFSPROC3_LINK>;
 
 // A status other than NFS3_OK becomes an Error that begins with `what`, for example a path. `destination` is the place
 // for the DDP-eligible result: RDMA places it there directly; after a call over TCP the caller must copy it.
@@ -33,6 +45,7 @@ template <class Procedure>
 Task<Result<rpc::Reply<typename Procedure::Results>>> Call(const Caller& caller,
                                                            const typename Procedure::Arguments& arguments,
                                                            std::string_view what, Bytes destination = {}) {
+  if (kChangesFiles<Procedure> && caller.read_only) co_return std::unexpected(ReadOnly(what));
   Retries retries(caller.timers.Now() + caller.give_up_after);
   for (;;) {
     auto reply = co_await caller.client.template Call<Procedure>(

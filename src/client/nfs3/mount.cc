@@ -1,6 +1,6 @@
 #include "client/nfs3/mount.h"
 
-#include <fmt/core.h>
+#include <fmt/format.h>
 
 #include <algorithm>
 #include <cerrno>
@@ -12,6 +12,7 @@
 #include "client/nfs3/convert.h"
 #include "client/nfs3/names.h"
 #include "client/nfs3/posix_acls.h"
+#include "client/ports.h"
 #include "client/set_up.h"
 #include "protocol/mount.h"
 #include "rpc/client.h"
@@ -38,6 +39,18 @@ std::string_view Describe(mount3::mountstat3 status) {
     default:
       return "the server cannot mount it";
   }
+}
+
+// Returns the exports as a part of a message, at most a few of them.
+std::string TextOf(const auto& exports) {
+  constexpr size_t kMost = 8;
+  std::vector<std::string> paths;
+  for (const mount3::exportnode& each : exports) paths.emplace_back(each.ex_dir);
+  if (paths.empty()) return ", which has none";
+  std::ranges::sort(paths);
+  const size_t more = paths.size() - std::min(paths.size(), kMost);
+  paths.resize(paths.size() - more);
+  return fmt::format(", which exports {}{}", fmt::join(paths, ", "), more > 0 ? fmt::format(" and {} more", more) : "");
 }
 
 // Whether the call may succeed with another credential. Linux's mountd takes no RPCSEC_GSS if it cannot read the
@@ -154,7 +167,7 @@ class Mount final : public client::Mount {
   const Cancellation::Entry ending_security_{&ending_, [this] { security_.Stop(); }};
   ReconnectingChannel channel_;
   rpc::Client client_;
-  const Caller caller_{client_, loop_, retry_.give_up_after, &ending_};
+  const Caller caller_{client_, loop_, retry_.give_up_after, &ending_, url_.read_only};
   std::string unprotected_;  // says that calls of MOUNT were not protected although they should be
 };
 
@@ -189,6 +202,7 @@ class File final : public client::File {
 Task<SetupResult<std::unique_ptr<rpc::Channel>>> Mount::OpenProtected(Duration time_limit) {
   ChannelOptions options;
   options.time_limit = time_limit;
+  options.reply_limit = channel_.reply_limit();
   options.cancellation = &ending_;
   auto channel = co_await OpenChannel(loop_, workers_, url_, provider_, std::move(options));
   if (!channel) co_return std::unexpected(std::move(channel).error());
@@ -235,7 +249,8 @@ Task<Result<void>> Mount::FindExport(rpc::Client& mount_client) {
   }
   if (root_path_.empty()) {
     co_return std::unexpected(
-        Error{fmt::format("{}: {} is not in any of the server's exports", url_.host, url_.path), std::nullopt, ENOENT});
+        Error{fmt::format("{}: {} is in no export of the server{}", url_.host, url_.path, TextOf(exports->results)),
+              std::nullopt, ENOENT});
   }
   for (const mount3::exportnode& node : exports->results) {
     if (node.ex_dir != root_path_ && Below(node.ex_dir, root_path_)) exports_below_.emplace_back(node.ex_dir);
@@ -244,19 +259,14 @@ Task<Result<void>> Mount::FindExport(rpc::Client& mount_client) {
 }
 
 Task<Result<std::vector<SecurityFlavor>>> Mount::MountExport() {
-  Url url = url_;
-  url.protocol = Protocol::kTcp;
-  url.port = url_.mount_port;
-  ChannelOptions options;
-  options.cancellation = &ending_;
-  auto opened = co_await OpenChannel(loop_, workers_, url, nullptr, options);
-  if (!opened) {
-    SetupError why{fmt::format("MOUNT: {}", opened.error().message), opened.error().number};
+  auto service = co_await OpenMountService(loop_, workers_, url_, &ending_);
+  if (!service) {
+    SetupError why{fmt::format("MOUNT: {}", service.error().message), service.error().number};
     co_return std::unexpected(NotConnected(std::move(why), ending_, url_.host));
   }
   // MOUNT may be another process than NFS, so that it has a context of its own.
-  CallSecurity security(loop_, workers_, url_, initiators_);
-  const std::unique_ptr<rpc::Channel> channel = security.Protect(*std::move(opened));
+  CallSecurity security(loop_, workers_, service->url, initiators_);
+  const std::unique_ptr<rpc::Channel> channel = security.Protect(std::move(service->channel));
   const auto end = [&] {
     channel->Close();
     security.Stop();
@@ -335,8 +345,8 @@ Task<Result<void>> Mount::LearnSizes() {
   if (!reply) co_return std::unexpected(std::move(reply).error());
   const nfs3::FSINFO3resok& limits = reply->results.resok();
   const auto choose = [](uint32_t most, uint32_t ours) { return std::clamp(most, uint32_t{512}, ours); };
-  sizes_.read = choose(limits.rtmax, kLargestTransfer);
-  sizes_.write = choose(limits.wtmax, kLargestTransfer);
+  sizes_.read = choose(limits.rtmax, LimitOr(url_.read_size, kLargestTransfer));
+  sizes_.write = choose(limits.wtmax, LimitOr(url_.write_size, kLargestTransfer));
   sizes_.directory = choose(limits.dtpref, kLargestDirectory);
   log::info("{}: NFS version 3 by sec={}", url_.host, NameOf(security_.flavor()));
   co_return Result<void>();
@@ -348,8 +358,9 @@ Task<Result<void>> Mount::Ping() {
   co_return Result<void>();
 }
 
-Task<Result<std::unique_ptr<client::File>>> Mount::OpenFile(const Node& file, std::string_view what, Access) {
+Task<Result<std::unique_ptr<client::File>>> Mount::OpenFile(const Node& file, std::string_view what, Access access) {
   if (ending_.cancelled()) co_return std::unexpected(Closing(what));
+  if (url_.read_only && access != Access::kRead) co_return std::unexpected(ReadOnly(what));
   co_return std::make_unique<File>(*this, file, what);
 }
 

@@ -25,6 +25,7 @@ template <class Procedure>
 Task<Result<rpc::Reply<typename Procedure::Results>>> CallAcl(const Caller& caller,
                                                               const typename Procedure::Arguments& arguments,
                                                               std::string_view what) {
+  if (std::same_as<Procedure, nfsacl::ACLPROC3_SETACL> && caller.read_only) co_return std::unexpected(ReadOnly(what));
   auto reply = co_await Call<Procedure>(caller, arguments, what);
   if (!reply && reply.error().number == EPROTONOSUPPORT) {
     co_return std::unexpected(ErrorOf(Status::kNotSupported, what));

@@ -45,6 +45,8 @@ struct CallerOptions {
   bool callbacks = true;
   // How long the client repeats an operation that the server delays (NFS4ERR_DELAY).
   Duration give_up_after = std::chrono::minutes(10);
+  // Refuse COMPOUNDs that change files, or that open a file for writing.
+  bool read_only = false;
   // When it is cancelled, all waits end, and all calls fail: the channel of the client must then fail, too. It outlives
   // the caller. Null: nothing ends it.
   Cancellation* ending = nullptr;
@@ -285,6 +287,7 @@ Task<Result<CompoundReply<Arguments...>>> CompoundCaller::Attempts(Build build, 
     if (ended()) co_return std::unexpected(Closing(what));
     const uint64_t before = epoch();
     const std::tuple<Arguments...> operations = build();
+    if (options_.read_only && NeedWriting(operations)) co_return std::unexpected(ReadOnly(what));
     Fate fate = Fate::kDone;
     auto reply = co_await Once(operations, what, destination, fate);
     if (!reply) co_return std::unexpected(std::move(reply).error());

@@ -28,7 +28,8 @@ CallerOptions OptionsOf(const Url& url, const Dialect& dialect, CallSecurity& se
   CallerOptions options = UniqueCaller(dialect);
   options.security = &security;
   options.persist = url.session.persist;
-  options.give_up_after = std::chrono::seconds(url.timeout);
+  options.give_up_after = url.recovery.CallLimit();
+  options.read_only = url.read_only;
   options.ending = &ending;
   return options;
 }
@@ -243,6 +244,7 @@ Task<Mount::Channel> Mount::OpenBound(Workers& workers, rdma::Provider* provider
   if (bound_) co_return co_await bound_->first().Open(time_limit);
   ChannelOptions options;
   options.time_limit = time_limit;
+  options.reply_limit = channel_.reply_limit();
   options.cancellation = &ending_;
   if (session_) options.back_channel = &dispatcher_;
   Channel channel = co_await OpenChannel(loop_, workers, url_, provider, options);
@@ -318,8 +320,8 @@ Result<void> Mount::HandleLimits(const nfs4::GETFH4res& root, const nfs4::GETATT
   const auto choose = [](uint64_t most, uint32_t message, uint32_t ours) {
     return std::clamp(static_cast<uint32_t>(std::min<uint64_t>(most, PayloadWithin(message))), kSmallestPayload, ours);
   };
-  sizes_.read = choose(limits->max_read, caller_->max_response(), kLargestTransfer);
-  sizes_.write = choose(limits->max_write, caller_->max_request(), kLargestTransfer);
+  sizes_.read = choose(limits->max_read, caller_->max_response(), LimitOr(url_.read_size, kLargestTransfer));
+  sizes_.write = choose(limits->max_write, caller_->max_request(), LimitOr(url_.write_size, kLargestTransfer));
   sizes_.directory = choose(kLargestDirectory, caller_->max_response(), kLargestDirectory);
   if (limits->lease_seconds > 0) caller_->set_lease_time(std::chrono::seconds(limits->lease_seconds));
   return {};

@@ -261,6 +261,21 @@ bool ChangesFiles(const Arguments& arguments) {
   }
 }
 
+// Whether the operation changes a file or a name, or opens a file for writing.
+template <class Arguments>
+bool NeedsWriting(const Arguments& arguments) {
+  if constexpr (std::same_as<Arguments, nfs4::OPEN4args>) {
+    return ChangesFiles(arguments) || (arguments.share_access & nfs4::OPEN4_SHARE_ACCESS_WRITE) != 0;
+  } else {
+    return ChangesFiles(arguments) || kIsOneOf<Arguments, nfs4::WRITE4args, nfs4::ALLOCATE4args, nfs4::DEALLOCATE4args,
+                                               nfs4::COPY4args, nfs4::CLONE4args>;
+  }
+}
+template <class... Arguments>
+bool NeedWriting(const std::tuple<Arguments...>& operations) {
+  return std::apply([](const Arguments&... each) { return (NeedsWriting(each) || ...); }, operations);
+}
+
 // Whether the operations name state of the client id. If that is lost, they must not be repeated unchanged.
 template <class... Arguments>
 inline constexpr bool kHasStateId = std::disjunction_v<

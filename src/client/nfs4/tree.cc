@@ -577,7 +577,7 @@ Task<Result<ServerMount*>> Tree::MountOf(Url url, bool is_last, const Entrance* 
 // A call of the mount may wait for minutes until a silent server answers. That is too long if another server can be
 // tried.
 Task<Result<void>> Tree::Probe(Url url) {
-  url.timeout = std::min(url.timeout, kProbeLimit);
+  url.recovery.LimitTo(kProbeLimit);
   ChannelOptions options;
   options.cancellation = &ending_;
   auto channel = co_await OpenChannel(loop_, workers_, url, options_.provider, options);

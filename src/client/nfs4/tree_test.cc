@@ -39,7 +39,7 @@ class TreeTest : public MountTestBase, public testing::WithParamInterface<Versio
   void Refer(const std::string& path, std::string_view locations) { service.AddReferral(path, locations); }
   void Open(const std::string& path = "/", uint32_t timeout = 20) {
     Url url = UrlOf(GetParam(), path);
-    url.timeout = timeout;
+    url.recovery.timeout = timeout;
     MountTestBase::Open(url);
   }
   Node Find(const std::string& path) { return Do(mount->Resolve(path)); }

@@ -1,0 +1,196 @@
+// penstock mount: mounts a server's tree into a directory of this host, by FUSE.
+#include <fmt/core.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <asio/io_context.hpp>
+#include <asio/signal_set.hpp>
+#include <cerrno>
+#include <csignal>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/log.h"
+#include "base/signal.h"
+#include "cli/background.h"
+#include "cli/client_runtime.h"
+#include "cli/commands.h"
+#include "cli/interface.h"
+#include "fuse/file_system.h"
+#include "fuse/owners.h"
+#include "fuse/session.h"
+#include "fuse/users.h"
+#include "idmap/domain.h"
+#include "idmap/lookups.h"
+
+namespace penstock::cli {
+namespace {
+
+using client::Error;
+using client::Result;
+
+struct MountCommandOptions : ClientOptions {
+  std::string source;
+  std::string directory;
+  bool foreground = false;
+};
+
+// Ends the tree on a signal: once politely, so that all data reach the server; twice at once.
+class EndSignals {
+ public:
+  EndSignals(Loop& loop, std::function<void()> unmount, std::function<void()> abort)
+      : signals_(loop.context(), SIGINT, SIGTERM, SIGHUP), unmount_(std::move(unmount)), abort_(std::move(abort)) {
+    Wait();
+  }
+  void Stop() { signals_.cancel(); }
+
+ private:
+  void Wait() {
+    signals_.async_wait([this](const asio::error_code& error, int) {
+      if (error) return;
+      (seen_++ == 0 ? unmount_ : abort_)();
+      Wait();
+    });
+  }
+
+  asio::signal_set signals_;
+  const std::function<void()> unmount_;
+  const std::function<void()> abort_;
+  int seen_ = 0;
+};
+
+fuse::FileSystemOptions OptionsFor(const client::Mount& mount) {
+  const client::Url& url = mount.url();
+  const client::CacheOptions& cache = url.cache;
+  fuse::FileSystemOptions options;
+  using std::chrono::seconds;
+  if (cache.attributes) {
+    options.times = {.file_least = seconds(cache.file_min),
+                     .file_most = seconds(cache.file_max),
+                     .directory_least = seconds(cache.directory_min),
+                     .directory_most = seconds(cache.directory_max)};
+  } else {
+    options.times = {};
+    options.times.file_least = options.times.file_most = Duration::zero();
+    options.times.directory_least = options.times.directory_most = Duration::zero();
+    options.writes_behind = false;
+  }
+  using Names = client::CacheOptions::Names;
+  options.caches_names = cache.names != Names::kNone;
+  options.caches_absent_names = cache.names == Names::kAll;
+  options.close_to_open = cache.close_to_open;
+  // Locks of version 3 belong to another protocol.
+  const bool has_locks = mount.version() != "3";
+  options.posix_locks = has_locks && url.locks.posix_on_server;
+  options.flock_locks = has_locks && url.locks.flock_on_server;
+  if (!has_locks && url.locks.posix_on_server) {
+    log::warn("{}: version 3 has no locks: those of programs exclude programs of this host only (local_lock=all)",
+              url.host);
+  }
+  return options;
+}
+
+bool HasFlag(const client::Url& url, std::string_view flag) {
+  return std::ranges::find(url.file_system_flags, flag) != url.file_system_flags.end();
+}
+
+fuse::SessionOptions SessionOptionsFor(const client::Url& url, const MountCommandOptions& options) {
+  fuse::SessionOptions session{.source = options.source, .options = url.file_system_flags};
+  if (url.read_only) session.options.emplace_back("ro");
+  // What the kernel has cached for one user, another one may ask it for.
+  session.checks_modes = HasFlag(url, "allow_other");
+  return session;
+}
+
+// The supplementary groups of this process, as a request has them.
+std::vector<uint32_t> Groups() {
+  std::vector<gid_t> groups(static_cast<size_t>(std::max(::getgroups(0, nullptr), 0)));
+  groups.resize(static_cast<size_t>(std::max(::getgroups(static_cast<int>(groups.size()), groups.data()), 0)));
+  return {groups.begin(), groups.end()};
+}
+
+Task<Result<void>> Serve(ClientRuntime& runtime, client::Mount& mount, const MountCommandOptions& options,
+                         Background& background) {
+  Loop& loop = runtime.loop();
+  PENSTOCK_CO_TRY(const client::Node root, co_await mount.Resolve(mount.path()));
+  if (root.attributes.type != client::FileType::kDirectory) {
+    co_return std::unexpected(client::ErrorOf(client::Status::kNotDirectory, options.source));
+  }
+  const std::string domain = co_await Offload(loop, runtime.workers(), [] { return idmap::FindDomain().name; });
+  idmap::Lookups lookups(&idmap::AskHost, loop, idmap::Lookups::OnThreads());
+  fuse::Owners owners(loop, lookups, domain);
+  // Only root can tell the server who asks.
+  fuse::Users::Open open;
+  if (HasFlag(mount.url(), "allow_other") && ::geteuid() == 0 && !mount.url().uid) {
+    open = [&runtime, &mount](fuse::User user) -> Task<Result<std::unique_ptr<client::Mount>>> {
+      client::Url url = mount.url();
+      url.uid = user.uid;
+      url.gid = user.gid;
+      url.groups = std::move(user.groups);
+      co_return co_await runtime.OpenMount(url);
+    };
+  }
+  fuse::Users users(mount, {.uid = ::geteuid(), .gid = ::getegid(), .groups = Groups()}, std::move(open));
+  fuse::FileSystem files(loop, users, owners, root, OptionsFor(mount));
+  const fuse::SessionOptions session_options = SessionOptionsFor(mount.url(), options);
+  OneShot<> ended;
+  auto session = fuse::Session::Mount(loop, files, options.directory, session_options, [&ended] { ended.Set(); });
+  if (!session) co_return std::unexpected(Error{session.error().message, std::nullopt, session.error().number});
+  EndSignals signals(
+      loop,
+      [&] {
+        (*session)->Unmount();
+        ended.Set();
+      },
+      [&] {
+        mount.Abort();
+        users.Abort();
+      });
+  background.Ready();
+  log::info("{} is mounted at {}", options.source, options.directory);
+  co_await ended;
+  log::info("{} is no longer mounted at {}", options.source, options.directory);
+  co_await files.Finish();
+  co_await users.Unmount();
+  signals.Stop();
+  co_return Result<void>();
+}
+
+int MountTree(const MountCommandOptions& options) {
+  const auto url = ParseUrl(options.source, options);
+  if (!url) return PrintUsageError(url.error().message);
+  struct stat status{};
+  if (::stat(options.directory.c_str(), &status) != 0 || !S_ISDIR(status.st_mode)) {
+    return PrintError(fmt::format("{}: {}", options.directory, DescribeErrno(errno ? errno : ENOTDIR)));
+  }
+  Background background;
+  if (!options.foreground) {
+    // Before any thread.
+    if (const auto code = background.Start()) return *code;
+  }
+  ClientRuntime runtime(options.trace, options.rdma, options.kerberos);
+  return runtime.Run(
+      runtime.WithMount(*url, [&](client::Mount& mount) { return Serve(runtime, mount, options, background); }));
+}
+
+}  // namespace
+
+Command AddMount(CLI::App& program) {
+  CLI::App* const command = program.add_subcommand("mount", "Mount a directory of an NFS server, by FUSE");
+  const auto options = std::make_shared<MountCommandOptions>();
+  command->add_option("SOURCE", options->source, "An nfs:// URL")->required();
+  command->add_option("DIRECTORY", options->directory, "The directory of this host where the tree appears")->required();
+  command->add_flag("-f,--foreground", options->foreground, "Stay in the foreground, until the tree is unmounted");
+  AddClientOptions(*command, *options);
+  SetFooter(*command, "",
+            {"# Mount over RDMA, as any user", "penstock mount 'nfs://server.example/home?proto=rdma' ./home",
+             "# Unmount it", "fusermount3 -u ./home"});
+  return {command, [options] { return MountTree(*options); }};
+}
+
+}  // namespace penstock::cli

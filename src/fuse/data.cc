@@ -1,0 +1,415 @@
+// The requests that concern open files: their data and locks.
+#include <fcntl.h>
+#include <sys/file.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <utility>
+
+#include "base/log.h"
+#include "fuse/file_system.h"
+
+namespace penstock::fuse {
+
+using client::Result;
+using client::Status;
+
+namespace {
+
+OpenFile& FileOf(const fuse_file_info& info) { return *reinterpret_cast<OpenFile*>(info.fh); }
+
+client::Access AccessOf(int flags) {
+  switch (flags & O_ACCMODE) {
+    case O_WRONLY:
+      return client::Access::kWrite;
+    case O_RDWR:
+      return client::Access::kBoth;
+    default:
+      return client::Access::kRead;
+  }
+}
+
+uint32_t RightsOf(int flags) {
+  switch (flags & O_ACCMODE) {
+    case O_WRONLY:
+      return client::right::kModify;
+    case O_RDWR:
+      return client::right::kRead | client::right::kModify;
+    default:
+      return client::right::kRead | client::right::kExecute;
+  }
+}
+
+}  // namespace
+
+// ---- open and close ----
+
+OpenFile& FileSystem::Opened(const Target& target, std::unique_ptr<client::File> file, int flags) {
+  Inode& inode = *target.inode;
+  auto* const opened = new OpenFile();
+  opened->inode = &inode;
+  opened->mount = &target.mount;
+  opened->file = std::move(file);
+  opened->reader = std::make_shared<ReadAhead>(loop_, opened->file, target.mount.sizes().read, options_.read_window);
+  opened->writes = (flags & O_ACCMODE) != O_RDONLY;
+  opened->direct = (flags & O_DIRECT) != 0 || !options_.writes_behind;
+  if (opened->writes && !inode.writes) {
+    inode.writes = std::make_shared<WriteBehind>(loop_, write_memory_, target.mount.sizes().write);
+  }
+  inodes_.HandleOpened(inode, *opened);
+  return *opened;
+}
+
+// Whether what the kernel has of the file's data is what the server has.
+bool FileSystem::MayKeepData(Inode& inode) {
+  const bool is_same = inode.cached_change == inode.attributes.change;
+  inode.cached_change = inode.attributes.change;
+  return is_same;
+}
+
+Task<void> FileSystem::Open(RequestPointer request, uint64_t inode, fuse_file_info info) {
+  auto target = co_await Find(*request, inode);
+  if (!target) co_return;
+  client::Mount& mount = target->mount;
+  Inode& at = *target->inode;
+  const std::string path = PathOf(at);
+  const client::Node node = at.node(DirectoryOf(at));
+  auto file = co_await mount.OpenFile(node, path, AccessOf(info.flags));
+  if (Failed(*request, file)) co_return;
+  std::optional<client::Error> failure;
+  if (mount.version() == "3") {
+    // Nothing but this finds out whether the user may open the file.
+    auto rights = co_await mount.CheckAccess(at.handle, path, RightsOf(info.flags));
+    const uint32_t granted = rights.value_or(0);
+    const bool may_read =
+        (info.flags & O_ACCMODE) == O_WRONLY || (granted & (client::right::kRead | client::right::kExecute)) != 0;
+    const bool may_write = (info.flags & O_ACCMODE) == O_RDONLY || (granted & client::right::kModify) != 0;
+    if (!rights) {
+      failure = std::move(rights).error();
+    } else if (!may_read || !may_write) {
+      failure = client::ErrorOf(Status::kAccess, path);
+    }
+  }
+  if (!failure) {
+    // Close-to-open: the data that the kernel has are those of the server's file, or are dropped.
+    const std::optional<client::Attributes> attributes = (*file)->attributes_at_open();
+    const bool is_writing = at.writes && at.writes->unsent_end() > 0;
+    if (attributes && !is_writing) {
+      inodes_.Update(at, *attributes);
+    } else if (options_.close_to_open) {
+      Result<void> refreshed = co_await Refresh(mount, at);
+      if (!refreshed) failure = std::move(refreshed).error();
+    }
+  }
+  if (failure) {
+    (void)co_await (*file)->Close();
+    request->Fail(*failure);
+    co_return;
+  }
+  info.keep_cache = MayKeepData(at);
+  info.direct_io = 0;
+  OpenFile& opened = Opened(*target, *std::move(file), info.flags);
+  info.fh = reinterpret_cast<uint64_t>(&opened);
+  if (!request->Opened(info)) co_await ReleaseFile(&opened);
+}
+
+Task<void> FileSystem::Create(RequestPointer request, uint64_t parent, std::string name, mode_t mode,
+                              fuse_file_info info) {
+  auto directory = co_await Find(*request, parent);
+  if (!directory) co_return;
+  client::Mount& mount = directory->mount;
+  const auto how = (info.flags & O_EXCL)    ? client::CreateMode::kExclusive
+                   : (info.flags & O_TRUNC) ? client::CreateMode::kTruncate
+                                            : client::CreateMode::kKeep;
+  auto file = co_await mount.CreateFile(directory->inode->handle, name, mode & 07777, how);
+  if (Failed(*request, file)) co_return;
+  Inode& inode = inodes_.Add((*file)->node(), parent, name);
+  const Target target{Inodes::Pin(inodes_, inode), mount};
+  MayKeepData(inode);
+  OpenFile& opened = Opened(target, *std::move(file), info.flags);
+  info.fh = reinterpret_cast<uint64_t>(&opened);
+  const fuse_entry_param entry = co_await EntryOf(inode);
+  if (request->Created(entry, info)) co_return;
+  inodes_.Forget(inode.number, 1);
+  co_await ReleaseFile(&opened);
+}
+
+Task<void> FileSystem::ReleaseFile(OpenFile* file) {
+  Inodes::Pin pin(inodes_, *file->inode);
+  client::Mount& mount = *file->mount;
+  const std::shared_ptr<WriteBehind> writes = pin->writes;
+  // flush() has told failures to the program.
+  if (writes && file->writes) {
+    Result<void> committed = co_await writes->Commit();
+    if (!committed) log::warn("{}: data is lost: {}", PathOf(*pin), committed.error().message);
+  }
+  co_await CloseFile(file);
+  if (pin->opens.empty() && pin->hidden_name) co_await RemoveHidden(mount, std::move(pin));
+}
+
+Task<void> FileSystem::CloseFile(OpenFile* file) {
+  const std::unique_ptr<OpenFile> owned(file);
+  const Inodes::Pin pin(inodes_, *file->inode);
+  inodes_.HandleClosed(*file->inode, *file);
+  co_await file->reader->Quiet();
+  Result<void> closed = co_await file->file->Close();
+  if (!closed) log::debug("{}", closed.error().message);
+}
+
+Task<void> FileSystem::RemoveHidden(client::Mount& mount, Inodes::Pin inode) {
+  const std::string name = *std::exchange(inode->hidden_name, std::nullopt);
+  Result<void> removed = co_await mount.Remove(DirectoryOf(*inode), name);
+  if (!removed) log::warn("{}: stays behind: {}", PathOf(*inode), removed.error().message);
+}
+
+Task<void> FileSystem::Release(RequestPointer request, uint64_t, fuse_file_info info) {
+  OpenFile* const file = &FileOf(info);
+  const Inodes::Pin pin(inodes_, *file->inode);
+  if (info.flock_release) (void)co_await Unlock(*file->inode, fmt::format("f{:x}", info.lock_owner));
+  // The program does not wait.
+  under_way_.Begin();
+  request->Status(0);
+  co_await ReleaseFile(file);
+  under_way_.End();
+}
+
+// ---- data ----
+
+void FileSystem::ForgetData(Inode& inode, uint64_t offset, uint64_t end) {
+  for (OpenFile* const each : inode.opens) each->reader->Forget(offset, end);
+}
+
+Task<void> FileSystem::Read(RequestPointer request, uint64_t, size_t size, uint64_t offset, fuse_file_info info) {
+  OpenFile& file = FileOf(info);
+  const Inodes::Pin pin(inodes_, *file.inode);
+  const std::shared_ptr<ReadAhead> reader = file.reader;
+  const std::shared_ptr<WriteBehind> writes = pin->writes;
+  const BufferRef buffer = loop_.buffers().Allocate(size);
+  const Bytes into = buffer->bytes().first(size);
+  const WriteBehind::Ranges dirty = writes ? writes->Within(offset, size) : WriteBehind::Ranges();
+  // Direct reads get what the server has now.
+  if (file.direct) reader->ForgetAll();
+  const uint64_t known_size = file.direct ? 0 : pin->attributes.size;
+  auto read = co_await reader->Read(offset, into, known_size);
+  if (Failed(*request, read)) co_return;
+  size_t count = *read;
+  if (writes) count = writes->Overlay(dirty, offset, into, count);
+  request->Octets(into.first(count));
+}
+
+Task<void> FileSystem::Write(RequestPointer request, uint64_t, uint64_t offset, BufferRef buffer, Bytes octets,
+                             fuse_file_info info) {
+  OpenFile& file = FileOf(info);
+  const Inodes::Pin pin(inodes_, *file.inode);
+  const std::shared_ptr<WriteBehind> writes = pin->writes;
+  const size_t count = octets.size();
+  const bool direct = file.direct;
+  ForgetData(*pin, offset, offset + count);
+  if (Failed(*request, co_await writes->Write(file.file, offset, std::move(buffer), octets))) co_return;
+  if (direct && Failed(*request, co_await CommitData(*pin))) co_return;
+  request->Written(count);
+}
+
+Task<Result<void>> FileSystem::CommitData(Inode& inode) {
+  const std::shared_ptr<WriteBehind> writes = inode.writes;
+  if (!writes) co_return Result<void>();
+  co_return co_await writes->Commit();
+}
+
+Task<void> FileSystem::Flush(RequestPointer request, uint64_t, fuse_file_info info) {
+  OpenFile& file = FileOf(info);
+  const Inodes::Pin pin(inodes_, *file.inode);
+  const bool had_data = pin->writes && !pin->writes->clean();
+  Result<void> committed = file.writes ? co_await CommitData(*pin) : Result<void>();
+  // close() ends the locks of the process.
+  if (options_.posix_locks) (void)co_await Unlock(*pin, fmt::format("p{:x}", info.lock_owner));
+  if (Failed(*request, committed)) co_return;
+  if (had_data) {
+    // The next open need not drop what this program has written itself.
+    auto attributes = co_await file.mount->GetAttributes(pin->handle, PathOf(*pin));
+    if (attributes) {
+      inodes_.Update(*pin, *attributes);
+      pin->cached_change = attributes->change;
+    }
+  }
+  request->Status(0);
+}
+
+Task<void> FileSystem::Fsync(RequestPointer request, uint64_t, fuse_file_info info) {
+  OpenFile& file = FileOf(info);
+  const Inodes::Pin pin(inodes_, *file.inode);
+  if (Failed(*request, co_await CommitData(*pin))) co_return;
+  request->Status(0);
+}
+
+Task<void> FileSystem::Allocate(RequestPointer request, uint64_t, int mode, uint64_t offset, uint64_t length,
+                                fuse_file_info info) {
+  OpenFile& file = FileOf(info);
+  const Inodes::Pin pin(inodes_, *file.inode);
+  const bool punches = mode == (FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE);
+  if (mode != 0 && !punches) {
+    request->Status(EOPNOTSUPP);
+    co_return;
+  }
+  if (Failed(*request, co_await CommitData(*pin))) co_return;
+  ForgetData(*pin, offset, offset + length);
+  Result<void> done =
+      punches ? co_await file.file->Deallocate(offset, length) : co_await file.file->Allocate(offset, length);
+  if (Failed(*request, done)) co_return;
+  (void)co_await Refresh(*file.mount, *pin);
+  pin->cached_change = pin->attributes.change;
+  request->Status(0);
+}
+
+Task<void> FileSystem::CopyRange(RequestPointer request, uint64_t, uint64_t from, fuse_file_info from_info, uint64_t,
+                                 uint64_t to, fuse_file_info to_info, size_t length) {
+  OpenFile& source = FileOf(from_info);
+  OpenFile& target = FileOf(to_info);
+  const Inodes::Pin source_pin(inodes_, *source.inode);
+  const Inodes::Pin pin(inodes_, *target.inode);
+  if (Failed(*request, co_await CommitData(*source_pin))) co_return;
+  if (Failed(*request, co_await CommitData(*pin))) co_return;
+  if (Failed(*request, co_await Refresh(*source.mount, *source_pin))) co_return;
+  const uint64_t size = source_pin->attributes.size;
+  // The server refuses ranges beyond the end (RFC 7862 §15.2.3).
+  const uint64_t count = std::min<uint64_t>(length, size - std::min(from, size));
+  if (count == 0) {
+    request->Written(0);
+    co_return;
+  }
+  ForgetData(*pin, to, to + count);
+  auto copied = co_await target.file->CopyFrom(*source.file, from, to, count);
+  if (Failed(*request, copied)) co_return;
+  if (copied->verifier) {
+    auto committed = co_await target.file->Commit();
+    if (Failed(*request, committed)) co_return;
+    if (*committed != *copied->verifier) {
+      // The server has restarted, and may have lost the copy. The program copies by reading and writing.
+      request->Status(EOPNOTSUPP);
+      co_return;
+    }
+  }
+  (void)co_await Refresh(*target.mount, *pin);
+  pin->cached_change = pin->attributes.change;
+  request->Written(copied->count);
+}
+
+Task<void> FileSystem::Seek(RequestPointer request, uint64_t, uint64_t offset, int whence, fuse_file_info info) {
+  OpenFile& file = FileOf(info);
+  const Inodes::Pin pin(inodes_, *file.inode);
+  if (pin->writes) co_await pin->writes->Send();
+  const auto content = whence == SEEK_DATA ? client::File::Content::kData : client::File::Content::kHole;
+  auto found = co_await file.file->Seek(offset, content);
+  if (!found && found.error().status == Status::kNotSupported) {
+    request->Status(ENOSYS);  // the kernel takes all of the file for data, and does not ask again
+    co_return;
+  }
+  if (Failed(*request, found)) co_return;
+  if (*found) {
+    request->Offset(**found);
+  } else {
+    request->Status(ENXIO);
+  }
+}
+
+// ---- locks ----
+
+namespace {
+
+client::ByteRange RangeOf(const struct flock& lock) {
+  const auto offset = static_cast<uint64_t>(lock.l_start);
+  if (lock.l_len == 0) return {.offset = offset, .length = client::ByteRange::kToEnd};
+  return {.offset = offset, .length = static_cast<uint64_t>(lock.l_len)};
+}
+
+constexpr Duration kForever = std::chrono::hours(24 * 365);
+
+}  // namespace
+
+// A process may lock a file by one descriptor, and change the lock by another. All its locks are those of one open
+// file, because the locks of two open files conflict.
+OpenFile& FileSystem::LockFile(OpenFile& file, const std::string& owner) {
+  for (OpenFile* const each : file.inode->opens) {
+    if (std::ranges::find(each->lockers, owner) != each->lockers.end()) return *each;
+  }
+  return file;
+}
+
+Task<Result<void>> FileSystem::Unlock(Inode& inode, std::string owner) {
+  for (OpenFile* const each : std::vector<OpenFile*>(inode.opens)) {
+    if (std::erase(each->lockers, owner) == 0) continue;
+    const std::shared_ptr<client::File> file = each->file;
+    PENSTOCK_CO_CHECK(co_await file->Unlock(owner, {}));
+  }
+  co_return Result<void>();
+}
+
+Task<void> FileSystem::TestLock(RequestPointer request, uint64_t, fuse_file_info info, struct flock lock) {
+  const std::string owner = fmt::format("p{:x}", info.lock_owner);
+  OpenFile& file = LockFile(FileOf(info), owner);
+  const Inodes::Pin pin(inodes_, *file.inode);
+  const auto kind = lock.l_type == F_RDLCK ? client::LockKind::kShared : client::LockKind::kExclusive;
+  auto conflict = co_await file.file->TestLock(owner, RangeOf(lock), kind);
+  if (Failed(*request, conflict)) co_return;
+  if (*conflict) {
+    const client::LockConflict& other = **conflict;
+    lock.l_type = other.kind == client::LockKind::kShared ? F_RDLCK : F_WRLCK;
+    lock.l_start = static_cast<off_t>(other.range.offset);
+    lock.l_len = other.range.length == client::ByteRange::kToEnd ? 0 : static_cast<off_t>(other.range.length);
+    lock.l_pid = 0;  // of another host, or of another process of this one: the server does not tell
+  } else {
+    lock.l_type = F_UNLCK;
+  }
+  request->Lock(lock);
+}
+
+Task<void> FileSystem::SetLock(RequestPointer request, uint64_t, fuse_file_info info, struct flock lock, bool waits) {
+  co_await Lock(std::move(request), FileOf(info), fmt::format("p{:x}", info.lock_owner), RangeOf(lock), lock.l_type,
+                waits);
+}
+
+Task<void> FileSystem::Flock(RequestPointer request, uint64_t, fuse_file_info info, int operation) {
+  const int kind = operation & ~LOCK_NB;
+  const int type = kind == LOCK_SH ? F_RDLCK : kind == LOCK_EX ? F_WRLCK : F_UNLCK;
+  co_await Lock(std::move(request), FileOf(info), fmt::format("f{:x}", info.lock_owner), {}, type,
+                (operation & LOCK_NB) == 0);
+}
+
+Task<void> FileSystem::Lock(RequestPointer request, OpenFile& by, std::string owner, client::ByteRange range, int type,
+                            bool waits) {
+  OpenFile& file = LockFile(by, owner);
+  const Inodes::Pin pin(inodes_, *file.inode);
+  const std::shared_ptr<client::File> locked = file.file;
+  // Whoever locks next reads what this program has written.
+  if (type == F_UNLCK) {
+    if (Failed(*request, co_await CommitData(*pin))) co_return;
+    if (Failed(*request, co_await locked->Unlock(owner, range))) co_return;
+    request->Status(0);
+    co_return;
+  }
+  const auto kind = type == F_RDLCK ? client::LockKind::kShared : client::LockKind::kExclusive;
+  const bool is_new = std::ranges::find(file.lockers, owner) == file.lockers.end();
+  if (is_new) file.lockers.push_back(owner);
+  Cancellation impatience;
+  request->InterruptBy(&impatience);
+  Result<void> done = co_await locked->Lock(owner, range, kind, waits ? kForever : Duration::zero(), &impatience);
+  request->InterruptBy(nullptr);
+  if (!done && done.error().status == Status::kDenied && impatience.cancelled()) {
+    request->Status(EINTR);
+    co_return;
+  }
+  if (Failed(*request, done)) co_return;
+  // The lock protects what others may have written until now.
+  if (pin->writes) co_await pin->writes->Send();
+  ForgetData(*pin, 0, ~uint64_t{0});
+  const std::optional<uint64_t> before = pin->cached_change;
+  Result<void> refreshed = co_await Refresh(*by.mount, *pin);
+  if (refreshed && pin->attributes.change != before && invalidate_) {
+    invalidate_(pin->number);
+    pin->cached_change = pin->attributes.change;
+  }
+  if (request->Status(0)) co_return;
+  (void)co_await locked->Unlock(owner, range);
+}
+
+}  // namespace penstock::fuse

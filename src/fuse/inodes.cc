@@ -1,0 +1,101 @@
+#include "fuse/inodes.h"
+
+#include <algorithm>
+#include <cassert>
+#include <string_view>
+
+#include "fuse/open_file.h"
+
+namespace penstock::fuse {
+
+size_t Inodes::Hash::operator()(const client::Handle& handle) const {
+  return std::hash<std::string_view>()(AsText(handle.bytes())) ^ handle.part;
+}
+
+Inodes::Inodes(const client::Node& root, const CacheTimes& times) : times_(times) { Add(root, kRoot, {}); }
+
+Inode* Inodes::Find(uint64_t number) {
+  const auto at = inodes_.find(number);
+  return at == inodes_.end() ? nullptr : at->second.get();
+}
+
+Inode* Inodes::FindHandle(const client::Handle& handle) {
+  const auto at = by_handle_.find(handle);
+  return at == by_handle_.end() ? nullptr : at->second;
+}
+
+Inode& Inodes::Add(const client::Node& node, uint64_t parent, std::string_view name) {
+  Inode* inode = FindHandle(node.handle);
+  if (!inode) {
+    auto made = std::make_unique<Inode>();
+    made->number = next_++;
+    made->handle = node.handle;
+    made->type = node.attributes.type;
+    inode = made.get();
+    by_handle_.emplace(node.handle, inode);
+    inodes_.emplace(inode->number, std::move(made));
+  }
+  ++inode->lookups;
+  if (inode->number != kRoot && !inode->hidden_name && (inode->parent != parent || inode->name != name)) {
+    HandleRenamed(*inode, parent, std::string(name));
+  }
+  Update(*inode, node.attributes);
+  return *inode;
+}
+
+void Inodes::Update(Inode& inode, const client::Attributes& attributes) {
+  const bool is_directory = attributes.type == client::FileType::kDirectory;
+  const Duration least = is_directory ? times_.directory_least : times_.file_least;
+  const Duration most = is_directory ? times_.directory_most : times_.file_most;
+  const bool same = inode.attributes.change == attributes.change && inode.validity > Duration::zero();
+  // What has not changed for long will not change soon.
+  inode.validity = same ? std::clamp(inode.validity * 2, least, std::max(least, most)) : least;
+  if (!same) {
+    for (OpenFile* const each : inode.opens) each->reader->ForgetAll();
+  }
+  inode.attributes = attributes;
+}
+
+void Inodes::Forget(uint64_t number, uint64_t count) {
+  Inode* const inode = Find(number);
+  if (!inode) return;
+  inode->lookups -= std::min(count, inode->lookups);
+  Release(*inode);
+}
+
+void Inodes::Release(Inode& inode) {
+  if (inode.lookups > 0 || inode.pins > 0 || !inode.opens.empty() || inode.number == kRoot) return;
+  assert(!inode.writes || inode.writes->clean());
+  if (FindName(inode.parent, inode.name) == &inode) by_name_.erase({inode.parent, inode.name});
+  by_handle_.erase(inode.handle);
+  inodes_.erase(inode.number);
+}
+
+void Inodes::HandleOpened(Inode& inode, OpenFile& file) {
+  inode.opens.push_back(&file);
+  open_.insert(&inode);
+}
+
+void Inodes::HandleClosed(Inode& inode, OpenFile& file) {
+  std::erase(inode.opens, &file);
+  if (inode.opens.empty()) open_.erase(&inode);
+}
+
+Inode* Inodes::FindName(uint64_t parent, const std::string& name) {
+  const auto at = by_name_.find({parent, name});
+  return at == by_name_.end() ? nullptr : at->second;
+}
+
+Inode* Inodes::FindOpen(uint64_t parent, const std::string& name) {
+  Inode* const inode = FindName(parent, name);
+  return inode && !inode->opens.empty() ? inode : nullptr;
+}
+
+void Inodes::HandleRenamed(Inode& inode, uint64_t parent, std::string name) {
+  if (FindName(inode.parent, inode.name) == &inode) by_name_.erase({inode.parent, inode.name});
+  inode.parent = parent;
+  inode.name = std::move(name);
+  by_name_[{inode.parent, inode.name}] = &inode;
+}
+
+}  // namespace penstock::fuse

@@ -1,0 +1,121 @@
+// The objects of the mounted tree that the kernel knows, by the numbers that it uses for them.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <unordered_set>
+#include <utility>
+#include <vector>
+
+#include "base/timer.h"
+#include "client/node.h"
+#include "fuse/read_ahead.h"
+#include "fuse/write_behind.h"
+
+namespace penstock::fuse {
+
+// How long attributes and names stay valid, as in nfs(5).
+struct CacheTimes {
+  Duration file_least = std::chrono::seconds(3);
+  Duration file_most = std::chrono::seconds(60);
+  Duration directory_least = std::chrono::seconds(30);
+  Duration directory_most = std::chrono::seconds(60);
+};
+
+struct OpenFile;
+
+struct Inode {
+  uint64_t number = 0;
+  client::Handle handle;
+  client::FileType type = client::FileType::kRegular;
+  uint64_t lookups = 0;  // references of the kernel
+  // The directory and the name that led to it last.
+  uint64_t parent = 0;
+  std::string name;
+
+  // The last attributes from the server.
+  client::Attributes attributes;
+  Duration validity = Duration::zero();
+  // The change attribute of the data that the kernel may have cached.
+  std::optional<uint64_t> cached_change;
+
+  std::shared_ptr<WriteBehind> writes;  // from the first open for writing on
+  std::vector<OpenFile*> opens;
+  size_t pins = 0;  // see Pin
+  // The name under which an open file stays on the server after its removal.
+  std::optional<std::string> hidden_name;
+
+  client::Node node(const client::Handle& directory) const {
+    return {.handle = handle, .attributes = attributes, .directory = directory, .name = name};
+  }
+};
+
+// Belongs to the loop.
+class Inodes {
+ public:
+  static constexpr uint64_t kRoot = 1;
+
+  Inodes(const client::Node& root, const CacheTimes& times);
+
+  Inode& root() { return *Find(kRoot); }
+  // Returns null if the kernel has forgotten the number.
+  Inode* Find(uint64_t number);
+  Inode* FindHandle(const client::Handle& handle);
+  // Returns the inode of the node that `name` in `parent` leads to, and counts a reference of the kernel.
+  Inode& Add(const client::Node& node, uint64_t parent, std::string_view name);
+  // Stores new attributes. Data that are cached are dropped if they may be those of before.
+  void Update(Inode& inode, const client::Attributes& attributes);
+  // The kernel gives `count` references back.
+  void Forget(uint64_t number, uint64_t count);
+
+  void HandleOpened(Inode& inode, OpenFile& file);
+  void HandleClosed(Inode& inode, OpenFile& file);
+  // The inode that this name has led to last, or null.
+  Inode* FindName(uint64_t parent, const std::string& name);
+  // The same if a program has it open.
+  Inode* FindOpen(uint64_t parent, const std::string& name);
+  // The object has got another name.
+  void HandleRenamed(Inode& inode, uint64_t parent, std::string name);
+  const std::unordered_set<Inode*>& open() const { return open_; }
+
+  // Keeps an inode while a request uses it.
+  class Pin {
+   public:
+    Pin(Inodes& inodes, Inode& inode) : inodes_(&inodes), inode_(&inode) { ++inode.pins; }
+    Pin(Pin&& other) noexcept : inodes_(other.inodes_), inode_(std::exchange(other.inode_, nullptr)) {}
+    Pin& operator=(Pin&&) = delete;
+    ~Pin() {
+      if (!inode_) return;
+      --inode_->pins;
+      inodes_->Release(*inode_);
+    }
+    Inode* operator->() const { return inode_; }
+    Inode& operator*() const { return *inode_; }
+
+   private:
+    Inodes* inodes_;
+    Inode* inode_;
+  };
+
+ private:
+  // Removes the inode if nothing refers to it any more.
+  void Release(Inode& inode);
+
+  struct Hash {
+    size_t operator()(const client::Handle& handle) const;
+  };
+
+  const CacheTimes times_;
+  uint64_t next_ = kRoot;
+  std::unordered_map<uint64_t, std::unique_ptr<Inode>> inodes_;
+  std::unordered_map<client::Handle, Inode*, Hash> by_handle_;
+  std::map<std::pair<uint64_t, std::string>, Inode*> by_name_;  // by directory and name, the last one of each inode
+  std::unordered_set<Inode*> open_;                             // those with opens
+};
+
+}  // namespace penstock::fuse

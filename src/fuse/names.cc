@@ -1,0 +1,309 @@
+// The requests that concern names and directories.
+#include <sys/stat.h>
+#include <sys/sysmacros.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <utility>
+
+#include "base/log.h"
+#include "base/random.h"
+#include "fuse/file_system.h"
+
+namespace penstock::fuse {
+
+using client::Result;
+using client::Status;
+
+namespace {
+
+// The number of an entry whose attributes the server does not tell. Zero would hide the entry.
+constexpr ino_t kUnknownNumber = 0xffffffff;
+
+}  // namespace
+
+Task<fuse_entry_param> FileSystem::EntryOf(const Inode& inode) {
+  fuse_entry_param entry{};
+  entry.ino = inode.number;
+  entry.attr_timeout = TimeoutOf(inode);
+  entry.entry_timeout = options_.caches_names ? TimeoutOf(inode) : 0;
+  entry.attr = co_await StatOf(inode);
+  co_return entry;
+}
+
+Task<void> FileSystem::ReplyNode(Request& request, client::Node node, uint64_t parent, std::string name) {
+  Inode& inode = inodes_.Add(node, parent, name);
+  const Inodes::Pin pin(inodes_, inode);
+  const fuse_entry_param entry = co_await EntryOf(inode);
+  if (!request.Entry(entry)) inodes_.Forget(inode.number, 1);
+}
+
+Task<void> FileSystem::Lookup(RequestPointer request, uint64_t parent, std::string name) {
+  auto target = co_await Find(*request, parent);
+  if (!target) co_return;
+  auto node = co_await target->mount.Lookup(target->inode->handle, name);
+  if (!node && node.error().status == Status::kNotFound && options_.caches_absent_names) {
+    fuse_entry_param absent{};
+    absent.entry_timeout = TimeoutOf(*target->inode);
+    request->Entry(absent);
+    co_return;
+  }
+  if (Failed(*request, node)) co_return;
+  // Data on their way make the attributes newer.
+  Inode* const known = inodes_.FindHandle(node->handle);
+  if (known && known->writes && known->writes->unsent_end() > 0) {
+    const Inodes::Pin pin(inodes_, *known);
+    if (Failed(*request, co_await Refresh(target->mount, *known))) co_return;
+    node->attributes = known->attributes;
+  }
+  co_await ReplyNode(*request, *std::move(node), parent, std::move(name));
+}
+
+Task<void> FileSystem::ReadLink(RequestPointer request, uint64_t inode) {
+  auto target = co_await Find(*request, inode);
+  if (!target) co_return;
+  auto text = co_await target->mount.ReadLink(target->inode->handle, PathOf(*target->inode));
+  if (Failed(*request, text)) co_return;
+  request->Link(text->c_str());
+}
+
+// ---- new names ----
+
+Task<void> FileSystem::MakeNode(RequestPointer request, uint64_t parent, std::string name, mode_t mode, dev_t device) {
+  auto target = co_await Find(*request, parent);
+  if (!target) co_return;
+  client::Mount& mount = target->mount;
+  const client::Handle directory = target->inode->handle;
+  const uint32_t bits = mode & 07777;
+  if (S_ISREG(mode)) {
+    auto file = co_await mount.CreateFile(directory, name, bits, client::CreateMode::kExclusive);
+    if (Failed(*request, file)) co_return;
+    const client::Node node = (*file)->node();
+    if (Failed(*request, co_await (*file)->Close())) co_return;
+    co_await ReplyNode(*request, node, parent, std::move(name));
+    co_return;
+  }
+  client::FileType type = client::FileType::kOther;
+  if (S_ISFIFO(mode)) type = client::FileType::kFifo;
+  if (S_ISSOCK(mode)) type = client::FileType::kSocket;
+  if (S_ISCHR(mode)) type = client::FileType::kCharacterDevice;
+  if (S_ISBLK(mode)) type = client::FileType::kBlockDevice;
+  auto node = co_await mount.MakeNode(directory, name, type, bits, major(device), minor(device));
+  if (Failed(*request, node)) co_return;
+  co_await ReplyNode(*request, *std::move(node), parent, std::move(name));
+}
+
+Task<void> FileSystem::MakeDirectory(RequestPointer request, uint64_t parent, std::string name, mode_t mode) {
+  auto target = co_await Find(*request, parent);
+  if (!target) co_return;
+  auto node = co_await target->mount.MakeDirectory(target->inode->handle, name, mode & 07777);
+  if (Failed(*request, node)) co_return;
+  co_await ReplyNode(*request, *std::move(node), parent, std::move(name));
+}
+
+Task<void> FileSystem::MakeSymlink(RequestPointer request, std::string text, uint64_t parent, std::string name) {
+  auto target = co_await Find(*request, parent);
+  if (!target) co_return;
+  auto node = co_await target->mount.MakeSymlink(target->inode->handle, name, text);
+  if (Failed(*request, node)) co_return;
+  co_await ReplyNode(*request, *std::move(node), parent, std::move(name));
+}
+
+Task<void> FileSystem::Link(RequestPointer request, uint64_t inode, uint64_t parent, std::string name) {
+  auto target = co_await Find(*request, inode);
+  if (!target) co_return;
+  auto directory = co_await Find(*request, parent);
+  if (!directory) co_return;
+  Inode& file = *target->inode;
+  if (Failed(*request, co_await target->mount.Link(file.handle, directory->inode->handle, name))) co_return;
+  if (Failed(*request, co_await Refresh(target->mount, file))) co_return;
+  co_await ReplyNode(*request, file.node(directory->inode->handle), parent, std::move(name));
+}
+
+// ---- names that end ----
+
+// Gives an open file another name, so that programs can use it until they close it: a server forgets a file without a
+// name. Returns false if nothing has to be hidden.
+Task<Result<bool>> FileSystem::HideOpenFile(client::Mount& mount, const Inode& directory, std::string name) {
+  Inode* const open = inodes_.FindOpen(directory.number, name);
+  if (!open || open->attributes.links > 1) co_return false;
+  const Inodes::Pin pin(inodes_, *open);
+  // Another client may have given the name to another file.
+  auto node = co_await mount.Lookup(directory.handle, name);
+  if (!node || node->handle != open->handle) co_return false;
+  uint64_t random = 0;
+  FillRandomly(std::as_writable_bytes(std::span(&random, 1)));
+  const std::string hidden = fmt::format(".nfs{:016x}", random);
+  PENSTOCK_CO_CHECK(co_await mount.Rename(directory.handle, name, directory.handle, hidden));
+  inodes_.HandleRenamed(*open, directory.number, hidden);
+  open->hidden_name = hidden;
+  co_return true;
+}
+
+Task<void> FileSystem::Unlink(RequestPointer request, uint64_t parent, std::string name) {
+  auto target = co_await Find(*request, parent);
+  if (!target) co_return;
+  auto hidden = co_await HideOpenFile(target->mount, *target->inode, name);
+  if (Failed(*request, hidden)) co_return;
+  if (!*hidden && Failed(*request, co_await target->mount.Remove(target->inode->handle, name))) co_return;
+  request->Status(0);
+}
+
+Task<void> FileSystem::RemoveDirectory(RequestPointer request, uint64_t parent, std::string name) {
+  auto target = co_await Find(*request, parent);
+  if (!target) co_return;
+  if (Failed(*request, co_await target->mount.RemoveDirectory(target->inode->handle, name))) co_return;
+  request->Status(0);
+}
+
+Task<void> FileSystem::Rename(RequestPointer request, uint64_t from_parent, std::string from, uint64_t to_parent,
+                              std::string to, unsigned flags) {
+  // NFS can neither exchange two names nor refuse to replace one.
+  if (flags != 0) {
+    request->Status(EINVAL);
+    co_return;
+  }
+  auto source = co_await Find(*request, from_parent);
+  if (!source) co_return;
+  auto target = co_await Find(*request, to_parent);
+  if (!target) co_return;
+  // Two names of one file stay as they are.
+  const bool is_same = inodes_.FindName(from_parent, from) == inodes_.FindName(to_parent, to);
+  if (!is_same && Failed(*request, co_await HideOpenFile(source->mount, *target->inode, to))) co_return;
+  if (Failed(*request, co_await source->mount.Rename(source->inode->handle, from, target->inode->handle, to))) {
+    co_return;
+  }
+  if (Inode* const moved = inodes_.FindName(from_parent, from)) inodes_.HandleRenamed(*moved, to_parent, std::move(to));
+  request->Status(0);
+}
+
+// ---- directories ----
+
+Task<void> FileSystem::OpenDirectoryAt(RequestPointer request, uint64_t inode, fuse_file_info info) {
+  auto target = co_await Find(*request, inode);
+  if (!target) co_return;
+  auto directory = std::make_unique<OpenDirectory>();
+  directory->inode = &*target->inode;
+  directory->mount = &target->mount;
+  info.fh = reinterpret_cast<uint64_t>(directory.get());
+  ++target->inode->pins;
+  if (request->Opened(info)) {
+    directory.release();  // ReleaseDirectory() has it
+  } else {
+    --target->inode->pins;
+  }
+}
+
+void FileSystem::ReleaseDirectory(RequestPointer request, fuse_file_info info) {
+  const std::unique_ptr<OpenDirectory> directory(reinterpret_cast<OpenDirectory*>(info.fh));
+  const Inodes::Pin pin(inodes_, *directory->inode);
+  --directory->inode->pins;
+  request->Status(0);
+}
+
+// Reads the page that begins with the entry `index`.
+Task<Result<client::Listing>> FileSystem::ReadPage(OpenDirectory& directory, uint64_t index, bool with_attributes) {
+  if (index == 0) {
+    directory.position = {};
+    directory.cookies.clear();
+  } else {
+    if (index > directory.cookies.size()) {
+      co_return std::unexpected(client::ErrorOf(Status::kInvalid, PathOf(*directory.inode)));
+    }
+    directory.position.cookie = directory.cookies[index - 1];
+  }
+  const auto content = with_attributes ? client::ListContent::kAttributesAndHandles : client::ListContent::kAttributes;
+  for (;;) {
+    const uint64_t before = directory.position.cookie;
+    PENSTOCK_CO_TRY(client::Listing listing,
+                    co_await directory.mount->ListFrom(directory.inode->handle, PathOf(*directory.inode),
+                                                       directory.position, content));
+    directory.position = listing.next;
+    // It may have had nothing but "." and "..".
+    if (!listing.entries.empty() || listing.ends) co_return listing;
+    if (listing.next.cookie == before) {
+      co_return std::unexpected(client::Error{
+          fmt::format("{}: the server never ends the listing", PathOf(*directory.inode)), std::nullopt, EPROTO});
+    }
+  }
+}
+
+Task<void> FileSystem::ReadDirectory(RequestPointer request, size_t size, uint64_t offset, fuse_file_info info,
+                                     bool with_attributes) {
+  auto& directory = *reinterpret_cast<OpenDirectory*>(info.fh);
+  const Inodes::Pin pin(inodes_, *directory.inode);
+  std::vector<char> reply(size);
+  size_t used = 0;
+  std::vector<uint64_t> added;  // the references that the kernel gets
+  if (offset == 0) directory.Rewind();
+  // The kernel's offsets: 1 is behind ".", 2 behind "..", and 2 + n behind the n-th entry of the server.
+  for (uint64_t at = offset;; ++at) {
+    fuse_entry_param entry{};
+    client::Entry found;
+    std::string_view name;
+    bool counts = false;
+    if (at < 2) {
+      name = at == 0 ? "." : "..";
+      entry.attr.st_mode = S_IFDIR;
+      entry.attr.st_ino = directory.inode->attributes.file_id;
+    } else {
+      const uint64_t index = at - 2;
+      const bool here = index >= directory.first && index < directory.first + directory.page.size();
+      if (!here) {
+        const bool is_behind = index == directory.first + directory.page.size() && !directory.cookies.empty();
+        if (is_behind && directory.ends && index > 0) break;
+        // A reply is complete when the kernel has what the server has sent.
+        if (used > 0 && at > 2) break;
+        auto page = co_await ReadPage(directory, index, with_attributes);
+        if (!page) {
+          if (used > 0) break;  // the next request gets the error
+          request->Fail(page.error());
+          co_return;
+        }
+        directory.first = index;
+        directory.page = std::move(page->entries);
+        directory.ends = page->ends;
+        directory.cookies.resize(index);
+        for (const client::Entry& each : directory.page) directory.cookies.push_back(each.cookie);
+        if (directory.page.empty()) break;
+      }
+      found = directory.page[index - directory.first];
+      name = found.name;
+      if (found.attributes && found.handle && with_attributes) {
+        Inode& inode = inodes_.Add({.handle = *found.handle, .attributes = *found.attributes}, directory.inode->number,
+                                   found.name);
+        added.push_back(inode.number);
+        counts = true;
+        // A file with data on their way has newer attributes than the listing.
+        const bool is_dirty = inode.writes && !inode.writes->clean();
+        entry = co_await EntryOf(inode);
+        if (is_dirty) entry.attr_timeout = 0;
+      } else if (found.attributes) {
+        Inode shown;
+        shown.attributes = *found.attributes;
+        entry.attr = co_await StatOf(shown);
+      } else {
+        entry.attr.st_ino = kUnknownNumber;
+      }
+    }
+    const std::string text(name);
+    const size_t room = size - used;
+    const size_t length = with_attributes ? fuse_add_direntry_plus(nullptr, reply.data() + used, room, text.c_str(),
+                                                                   &entry, static_cast<off_t>(at + 1))
+                                          : fuse_add_direntry(nullptr, reply.data() + used, room, text.c_str(),
+                                                              &entry.attr, static_cast<off_t>(at + 1));
+    if (length > room) {
+      if (counts) {
+        inodes_.Forget(added.back(), 1);
+        added.pop_back();
+      }
+      break;
+    }
+    used += length;
+  }
+  if (request->Octets(ConstBytes(reinterpret_cast<const std::byte*>(reply.data()), used))) co_return;
+  for (const uint64_t number : added) inodes_.Forget(number, 1);
+}
+
+}  // namespace penstock::fuse

@@ -1,0 +1,45 @@
+// A file that a program has open, and a directory.
+#pragma once
+
+#include <deque>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "client/mount.h"
+#include "fuse/inodes.h"
+#include "fuse/read_ahead.h"
+
+namespace penstock::fuse {
+
+struct OpenFile {
+  Inode* inode = nullptr;
+  client::Mount* mount = nullptr;  // of the user who opened it
+  std::shared_ptr<client::File> file;
+  std::shared_ptr<ReadAhead> reader{};
+  bool writes = false;
+  bool direct = false;  // O_DIRECT: nothing is read ahead or written behind
+  // The lock-owners that have locks.
+  std::vector<std::string> lockers{};
+};
+
+// A directory that is being listed. Offsets are positions in the list, so that they mean something whatever the
+// server's cookies are.
+struct OpenDirectory {
+  Inode* inode = nullptr;
+  client::Mount* mount = nullptr;
+  client::ListPosition position;    // behind the entries of `page`
+  std::vector<client::Entry> page;  // entries that have been read
+  uint64_t first = 0;               // the index of the first entry of `page`
+  std::vector<uint64_t> cookies;    // of the entries 0, 1, ... that have been read
+  bool ends = false;                // nothing follows `page`
+
+  void Rewind() {
+    page.clear();
+    first = 0;
+    cookies.clear();
+    ends = false;
+  }
+};
+
+}  // namespace penstock::fuse

@@ -1,0 +1,78 @@
+// One request of the kernel, which gets exactly one reply.
+#pragma once
+
+#define FUSE_USE_VERSION 312
+#include <fuse_lowlevel.h>
+
+#include <functional>
+#include <memory>
+#include <string_view>
+#include <vector>
+
+#include "base/bytes.h"
+#include "base/cancellation.h"
+#include "client/error.h"
+#include "fuse/interrupts.h"
+
+namespace penstock::fuse {
+
+// Belongs to the loop. If the process that waits is killed, the request is answered with EINTR at once, so that a
+// server that is silent holds no process. What the request has begun goes on, and nobody hears of its result: a reply
+// then returns false.
+class Request final : public Interrupted {
+ public:
+  Request(fuse_req_t request, Interrupts& interrupts);
+  // Answers EIO if nothing was answered.
+  ~Request() override;
+  Request(const Request&) = delete;
+  Request& operator=(const Request&) = delete;
+
+  uid_t uid() const { return uid_; }
+  gid_t gid() const { return gid_; }
+  // The supplementary groups of the process.
+  std::vector<gid_t> groups() const;
+  bool answered() const { return request_ == nullptr; }
+
+  // Also for signals that do not kill: cancels `wait`, and not the whole request.
+  void InterruptBy(Cancellation* wait) { wait_ = wait; }
+
+  // Zero: success without results.
+  bool Status(int error);
+  bool Fail(const client::Error& error);
+  bool Entry(const fuse_entry_param& entry);
+  bool Created(const fuse_entry_param& entry, const fuse_file_info& file);
+  bool Attributes(const struct stat& attributes, double timeout);
+  bool Link(const char* target);
+  bool Opened(const fuse_file_info& file);
+  bool Written(size_t count);
+  bool Octets(ConstBytes octets);
+  bool FileSystem(const struct statvfs& room);
+  bool XattrSize(size_t size);
+  bool Lock(const struct flock& lock);
+  bool Offset(uint64_t offset);
+
+  // Interrupted
+  void HandleSignal() override;
+  void HandleKill() override;
+  pid_t pid() const override { return pid_; }
+
+ private:
+  bool End(int result);
+
+  fuse_req_t request_;
+  Interrupts& interrupts_;
+  const uid_t uid_;
+  const gid_t gid_;
+  const pid_t pid_;
+  Cancellation* wait_ = nullptr;
+};
+
+// Answers `error`, and returns true, if the result has one.
+template <class T>
+bool Failed(Request& request, const client::Result<T>& result) {
+  if (result) return false;
+  request.Fail(result.error());
+  return true;
+}
+
+}  // namespace penstock::fuse

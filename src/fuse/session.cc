@@ -1,0 +1,300 @@
+#include "fuse/session.h"
+
+#include <fcntl.h>
+#include <fmt/core.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <asio/io_context.hpp>
+#include <asio/posix/stream_descriptor.hpp>
+#include <cerrno>
+#include <utility>
+
+#include "base/log.h"
+#include "fuse/request.h"
+
+namespace penstock::fuse {
+namespace {
+
+// The data of one READ or WRITE of the kernel.
+constexpr unsigned kLargest = 1 << 20;
+// The memory for a request. Its head needs far less than is left.
+constexpr size_t kMessage = kLargest + (64 << 10);
+// Requests that are read in one turn of the loop.
+constexpr int kAtOnce = 32;
+
+using Pointer = FileSystem::RequestPointer;
+
+// What libfuse gives back with each request.
+struct Context {
+  FileSystem* files;
+  // The memory that the present request lies in.
+  BufferRef* buffer;
+};
+
+Context& ContextOf(fuse_req_t request) { return *static_cast<Context*>(fuse_req_userdata(request)); }
+FileSystem& FilesOf(fuse_req_t request) { return *ContextOf(request).files; }
+Pointer Own(fuse_req_t request) { return std::make_unique<Request>(request, FilesOf(request).interrupts()); }
+
+void Initialize(void* context, fuse_conn_info* connection) {
+  const auto want = [connection](unsigned capability, bool wanted) {
+    if (wanted && (connection->capable & capability)) {
+      connection->want |= capability;
+    } else {
+      connection->want &= ~capability;
+    }
+  };
+  const FileSystemOptions& options = static_cast<Context*>(context)->files->options();
+  connection->max_write = kLargest;
+  connection->max_readahead = kLargest;
+  connection->max_background = 64;
+  connection->congestion_threshold = 48;
+  want(FUSE_CAP_ASYNC_READ, true);
+  want(FUSE_CAP_ASYNC_DIO, true);
+  want(FUSE_CAP_PARALLEL_DIROPS, true);
+  want(FUSE_CAP_READDIRPLUS, true);
+  want(FUSE_CAP_READDIRPLUS_AUTO, true);
+  want(FUSE_CAP_AUTO_INVAL_DATA, true);
+  want(FUSE_CAP_CACHE_SYMLINKS, true);
+  want(FUSE_CAP_POSIX_LOCKS, options.posix_locks);
+  want(FUSE_CAP_FLOCK_LOCKS, options.flock_locks);
+  // The kernel would be the only one to know the sizes of files, and other clients could not change them.
+  want(FUSE_CAP_WRITEBACK_CACHE, false);
+  // Requests are read into memory that goes to the network as it is.
+  want(FUSE_CAP_SPLICE_READ, false);
+  want(FUSE_CAP_SPLICE_WRITE, false);
+  want(FUSE_CAP_SPLICE_MOVE, false);
+}
+
+fuse_lowlevel_ops Operations() {
+  fuse_lowlevel_ops ops{};
+  ops.init = Initialize;
+  ops.lookup = [](fuse_req_t r, fuse_ino_t parent, const char* name) {
+    Spawn(FilesOf(r).Lookup(Own(r), parent, name));
+  };
+  ops.forget = [](fuse_req_t r, fuse_ino_t inode, uint64_t count) {
+    FilesOf(r).Forget(inode, count);
+    fuse_reply_none(r);
+  };
+  ops.forget_multi = [](fuse_req_t r, size_t count, fuse_forget_data* all) {
+    for (size_t i = 0; i < count; ++i) FilesOf(r).Forget(all[i].ino, all[i].nlookup);
+    fuse_reply_none(r);
+  };
+  ops.getattr = [](fuse_req_t r, fuse_ino_t inode, fuse_file_info*) { Spawn(FilesOf(r).GetAttributes(Own(r), inode)); };
+  ops.setattr = [](fuse_req_t r, fuse_ino_t inode, struct stat* attributes, int to_set, fuse_file_info* info) {
+    std::optional<fuse_file_info> file;
+    if (info) file = *info;
+    Spawn(FilesOf(r).SetAttributes(Own(r), inode, *attributes, to_set, file));
+  };
+  ops.readlink = [](fuse_req_t r, fuse_ino_t inode) { Spawn(FilesOf(r).ReadLink(Own(r), inode)); };
+  ops.mknod = [](fuse_req_t r, fuse_ino_t parent, const char* name, mode_t mode, dev_t device) {
+    Spawn(FilesOf(r).MakeNode(Own(r), parent, name, mode, device));
+  };
+  ops.mkdir = [](fuse_req_t r, fuse_ino_t parent, const char* name, mode_t mode) {
+    Spawn(FilesOf(r).MakeDirectory(Own(r), parent, name, mode));
+  };
+  ops.unlink = [](fuse_req_t r, fuse_ino_t parent, const char* name) {
+    Spawn(FilesOf(r).Unlink(Own(r), parent, name));
+  };
+  ops.rmdir = [](fuse_req_t r, fuse_ino_t parent, const char* name) {
+    Spawn(FilesOf(r).RemoveDirectory(Own(r), parent, name));
+  };
+  ops.symlink = [](fuse_req_t r, const char* target, fuse_ino_t parent, const char* name) {
+    Spawn(FilesOf(r).MakeSymlink(Own(r), target, parent, name));
+  };
+  ops.rename = [](fuse_req_t r, fuse_ino_t from_parent, const char* from, fuse_ino_t to_parent, const char* to,
+                  unsigned flags) { Spawn(FilesOf(r).Rename(Own(r), from_parent, from, to_parent, to, flags)); };
+  ops.link = [](fuse_req_t r, fuse_ino_t inode, fuse_ino_t parent, const char* name) {
+    Spawn(FilesOf(r).Link(Own(r), inode, parent, name));
+  };
+  ops.open = [](fuse_req_t r, fuse_ino_t inode, fuse_file_info* info) { Spawn(FilesOf(r).Open(Own(r), inode, *info)); };
+  ops.create = [](fuse_req_t r, fuse_ino_t parent, const char* name, mode_t mode, fuse_file_info* info) {
+    Spawn(FilesOf(r).Create(Own(r), parent, name, mode, *info));
+  };
+  ops.read = [](fuse_req_t r, fuse_ino_t inode, size_t size, off_t offset, fuse_file_info* info) {
+    Spawn(FilesOf(r).Read(Own(r), inode, size, static_cast<uint64_t>(offset), *info));
+  };
+  ops.write_buf = [](fuse_req_t r, fuse_ino_t inode, fuse_bufvec* data, off_t offset, fuse_file_info* info) {
+    // Without splice, the data are in the memory of the request.
+    const fuse_buf& buffer = data->buf[data->idx];
+    const Bytes octets(static_cast<std::byte*>(buffer.mem) + data->off, buffer.size - data->off);
+    Spawn(FilesOf(r).Write(Own(r), inode, static_cast<uint64_t>(offset), *ContextOf(r).buffer, octets, *info));
+  };
+  ops.flush = [](fuse_req_t r, fuse_ino_t inode, fuse_file_info* info) {
+    Spawn(FilesOf(r).Flush(Own(r), inode, *info));
+  };
+  ops.release = [](fuse_req_t r, fuse_ino_t inode, fuse_file_info* info) {
+    Spawn(FilesOf(r).Release(Own(r), inode, *info));
+  };
+  ops.fsync = [](fuse_req_t r, fuse_ino_t inode, int, fuse_file_info* info) {
+    Spawn(FilesOf(r).Fsync(Own(r), inode, *info));
+  };
+  ops.opendir = [](fuse_req_t r, fuse_ino_t inode, fuse_file_info* info) {
+    Spawn(FilesOf(r).OpenDirectoryAt(Own(r), inode, *info));
+  };
+  ops.readdir = [](fuse_req_t r, fuse_ino_t, size_t size, off_t offset, fuse_file_info* info) {
+    Spawn(FilesOf(r).ReadDirectory(Own(r), size, static_cast<uint64_t>(offset), *info, false));
+  };
+  ops.readdirplus = [](fuse_req_t r, fuse_ino_t, size_t size, off_t offset, fuse_file_info* info) {
+    Spawn(FilesOf(r).ReadDirectory(Own(r), size, static_cast<uint64_t>(offset), *info, true));
+  };
+  ops.releasedir = [](fuse_req_t r, fuse_ino_t, fuse_file_info* info) { FilesOf(r).ReleaseDirectory(Own(r), *info); };
+  // The server changes directories before it answers (RFC 1813 §4.8).
+  ops.fsyncdir = [](fuse_req_t r, fuse_ino_t, int, fuse_file_info*) { fuse_reply_err(r, 0); };
+  ops.statfs = [](fuse_req_t r, fuse_ino_t inode) { Spawn(FilesOf(r).GetRoom(Own(r), inode)); };
+  ops.setxattr = [](fuse_req_t r, fuse_ino_t inode, const char* name, const char* value, size_t size, int flags) {
+    const auto* const octets = reinterpret_cast<const std::byte*>(value);
+    Spawn(FilesOf(r).SetXattr(Own(r), inode, name, std::vector<std::byte>(octets, octets + size), flags));
+  };
+  ops.getxattr = [](fuse_req_t r, fuse_ino_t inode, const char* name, size_t size) {
+    Spawn(FilesOf(r).GetXattr(Own(r), inode, name, size));
+  };
+  ops.listxattr = [](fuse_req_t r, fuse_ino_t inode, size_t size) {
+    Spawn(FilesOf(r).ListXattrs(Own(r), inode, size));
+  };
+  ops.removexattr = [](fuse_req_t r, fuse_ino_t inode, const char* name) {
+    Spawn(FilesOf(r).RemoveXattr(Own(r), inode, name));
+  };
+  ops.access = [](fuse_req_t r, fuse_ino_t inode, int mask) { Spawn(FilesOf(r).CheckAccess(Own(r), inode, mask)); };
+  ops.getlk = [](fuse_req_t r, fuse_ino_t inode, fuse_file_info* info, struct flock* lock) {
+    Spawn(FilesOf(r).TestLock(Own(r), inode, *info, *lock));
+  };
+  ops.setlk = [](fuse_req_t r, fuse_ino_t inode, fuse_file_info* info, struct flock* lock, int waits) {
+    Spawn(FilesOf(r).SetLock(Own(r), inode, *info, *lock, waits != 0));
+  };
+  ops.flock = [](fuse_req_t r, fuse_ino_t inode, fuse_file_info* info, int operation) {
+    Spawn(FilesOf(r).Flock(Own(r), inode, *info, operation));
+  };
+  ops.fallocate = [](fuse_req_t r, fuse_ino_t inode, int mode, off_t offset, off_t length, fuse_file_info* info) {
+    Spawn(
+        FilesOf(r).Allocate(Own(r), inode, mode, static_cast<uint64_t>(offset), static_cast<uint64_t>(length), *info));
+  };
+  ops.copy_file_range = [](fuse_req_t r, fuse_ino_t from_inode, off_t from, fuse_file_info* from_info,
+                           fuse_ino_t to_inode, off_t to, fuse_file_info* to_info, size_t length, int) {
+    Spawn(FilesOf(r).CopyRange(Own(r), from_inode, static_cast<uint64_t>(from), *from_info, to_inode,
+                               static_cast<uint64_t>(to), *to_info, length));
+  };
+  ops.lseek = [](fuse_req_t r, fuse_ino_t inode, off_t offset, int whence, fuse_file_info* info) {
+    Spawn(FilesOf(r).Seek(Own(r), inode, static_cast<uint64_t>(offset), whence, *info));
+  };
+  return ops;
+}
+
+}  // namespace
+
+// Reads requests when there are some.
+class Session::Device {
+ public:
+  Device(Loop& loop, FileSystem& files, std::function<void()> ended)
+      : loop_(loop), context_{.files = &files, .buffer = &buffer_}, ended_(std::move(ended)) {
+    files.set_invalidate([this](uint64_t inode) {
+      if (session_) fuse_lowlevel_notify_inval_inode(session_, inode, 0, 0);
+    });
+  }
+  ~Device() {
+    Unmount();
+    if (session_) fuse_session_destroy(session_);
+  }
+
+  SetupResult<void> Mount(const std::string& directory, const SessionOptions& options);
+  void Unmount() {
+    if (!mounted_) return;
+    mounted_ = false;
+    if (descriptor_) descriptor_->release();  // libfuse closes it
+    descriptor_.reset();
+    fuse_session_unmount(session_);
+  }
+
+ private:
+  void Wait();
+  void Read();
+  void End();
+
+  Loop& loop_;
+  BufferRef buffer_;
+  Context context_;
+  const std::function<void()> ended_;
+  fuse_session* session_ = nullptr;
+  bool mounted_ = false;
+  std::optional<asio::posix::stream_descriptor> descriptor_;
+};
+
+SetupResult<void> Session::Device::Mount(const std::string& directory, const SessionOptions& options) {
+  std::vector<std::string> words = {"penstock", "-o", "fsname=" + options.source, "-o", "subtype=penstock"};
+  for (const std::string& option : options.options) {
+    words.emplace_back("-o");
+    words.push_back(option);
+  }
+  if (options.checks_modes) {
+    words.emplace_back("-o");
+    words.emplace_back("default_permissions");
+  }
+  std::vector<char*> pointers;
+  for (std::string& word : words) pointers.push_back(word.data());
+  fuse_args arguments = FUSE_ARGS_INIT(static_cast<int>(pointers.size()), pointers.data());
+  const fuse_lowlevel_ops operations = Operations();
+  session_ = fuse_session_new(&arguments, &operations, sizeof operations, &context_);
+  fuse_opt_free_args(&arguments);
+  if (!session_) return std::unexpected(SetupError{directory + ": libfuse refuses an option", EINVAL});
+  if (fuse_session_mount(session_, directory.c_str()) != 0) {
+    return std::unexpected(SetupError{fmt::format("{}: cannot mount it by FUSE", directory), EPERM});
+  }
+  mounted_ = true;
+  const int device = fuse_session_fd(session_);
+  ::fcntl(device, F_SETFL, ::fcntl(device, F_GETFL) | O_NONBLOCK);
+  descriptor_.emplace(loop_.context(), device);
+  Wait();
+  return {};
+}
+
+void Session::Device::Wait() {
+  descriptor_->async_wait(asio::posix::stream_descriptor::wait_read, [this](const std::error_code& error) {
+    if (error) return;
+    Read();
+  });
+}
+
+void Session::Device::Read() {
+  for (int i = 0; i < kAtOnce; ++i) {
+    // A WRITE keeps the memory.
+    if (!buffer_.unique()) buffer_ = loop_.buffers().Allocate(kMessage);
+    // Not by libfuse, which does not tell how much memory it expects.
+    const ssize_t size = ::read(fuse_session_fd(session_), buffer_->data(), buffer_->capacity());
+    if (size < 0) {
+      // ENOENT: the request was interrupted before it was read.
+      if (errno == EINTR || errno == ENOENT) continue;
+      if (errno == EAGAIN) break;
+      if (errno != ENODEV) log::warn("FUSE: cannot read a request: {}", std::generic_category().message(errno));
+      End();
+      return;
+    }
+    fuse_buf message{};
+    message.mem = buffer_->data();
+    message.size = static_cast<size_t>(size);
+    fuse_session_process_buf(session_, &message);
+    if (fuse_session_exited(session_)) {
+      End();
+      return;
+    }
+  }
+  Wait();
+}
+
+void Session::Device::End() {
+  Unmount();
+  ended_();
+}
+
+Session::Session(std::unique_ptr<Device> device) : device_(std::move(device)) {}
+Session::~Session() = default;
+
+SetupResult<std::unique_ptr<Session>> Session::Mount(Loop& loop, FileSystem& files, const std::string& directory,
+                                                     const SessionOptions& options, std::function<void()> ended) {
+  auto device = std::make_unique<Device>(loop, files, std::move(ended));
+  PENSTOCK_CHECK(device->Mount(directory, options));
+  return std::unique_ptr<Session>(new Session(std::move(device)));
+}
+
+void Session::Unmount() { device_->Unmount(); }
+
+}  // namespace penstock::fuse
