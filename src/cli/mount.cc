@@ -64,10 +64,16 @@ class EndSignals {
   int seen_ = 0;
 };
 
+bool HasFlag(const client::Url& url, std::string_view flag) {
+  return std::ranges::find(url.file_system_flags, flag) != url.file_system_flags.end();
+}
+
 fuse::FileSystemOptions OptionsFor(const client::Mount& mount) {
   const client::Url& url = mount.url();
   const client::CacheOptions& cache = url.cache;
   fuse::FileSystemOptions options;
+  // What the kernel has cached for one user, another one may ask it for.
+  options.checks_modes = HasFlag(url, "allow_other");
   using std::chrono::seconds;
   if (cache.attributes) {
     options.times = {.file_least = seconds(cache.file_min),
@@ -95,15 +101,9 @@ fuse::FileSystemOptions OptionsFor(const client::Mount& mount) {
   return options;
 }
 
-bool HasFlag(const client::Url& url, std::string_view flag) {
-  return std::ranges::find(url.file_system_flags, flag) != url.file_system_flags.end();
-}
-
 fuse::SessionOptions SessionOptionsFor(const client::Url& url, const MountCommandOptions& options) {
   fuse::SessionOptions session{.source = options.source, .options = url.file_system_flags};
   if (url.read_only) session.options.emplace_back("ro");
-  // What the kernel has cached for one user, another one may ask it for.
-  session.checks_modes = HasFlag(url, "allow_other");
   return session;
 }
 

@@ -267,6 +267,11 @@ Task<void> FileSystem::CopyRange(RequestPointer request, uint64_t, uint64_t from
   OpenFile& target = FileOf(to_info);
   const Inodes::Pin source_pin(inodes_, *source.inode);
   const Inodes::Pin pin(inodes_, *target.inode);
+  if (source.inode == target.inode) {
+    // RFC 7862 §15.2.3: a server copies between two files. The kernel reads and writes instead.
+    request->Status(EOPNOTSUPP);
+    co_return;
+  }
   if (Failed(*request, co_await CommitData(*source_pin))) co_return;
   if (Failed(*request, co_await CommitData(*pin))) co_return;
   if (Failed(*request, co_await Refresh(*source.mount, *source_pin))) co_return;

@@ -26,10 +26,15 @@ namespace penstock::fuse {
 
 struct FileSystemOptions {
   CacheTimes times;
+  // The kernel checks permissions by owners and modes, because it shares what it has cached between users.
+  bool checks_modes = false;
   bool caches_names = true;         // lookupcache: names that exist
   bool caches_absent_names = true;  // lookupcache=all: and names that do not
   bool close_to_open = true;        // cto
-  bool remote_locks = true;         // the server has the locks; otherwise the kernel keeps them
+  // The server has the locks. Otherwise the kernel keeps them, for this host alone.
+  bool posix_locks = true;
+  bool flock_locks = true;
+  bool writes_behind = true;        // otherwise a write ends when its data are on stable storage
   size_t write_memory = 256 << 20;  // octets that wait for stable storage
   size_t read_window = 8 << 20;     // octets that are read ahead in each file
 };
@@ -119,6 +124,7 @@ class FileSystem {
   Task<struct stat> StatOf(const Inode& inode);
   double TimeoutOf(const Inode& inode) const;
   Task<client::Result<void>> Refresh(client::Mount& mount, Inode& inode);
+  Task<bool> IsForTheServer(const Request& request, const Inode& inode, const struct stat& attributes, int to_set);
   Task<client::Result<void>> ChangeSize(const Target& target, uint64_t size, OpenFile* file);
 
   // data

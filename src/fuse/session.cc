@@ -58,6 +58,11 @@ void Initialize(void* context, fuse_conn_info* connection) {
   want(FUSE_CAP_CACHE_SYMLINKS, true);
   want(FUSE_CAP_POSIX_LOCKS, options.posix_locks);
   want(FUSE_CAP_FLOCK_LOCKS, options.flock_locks);
+  // The kernel sets the size by a request of its own when a program opens a file with O_TRUNC.
+  want(FUSE_CAP_ATOMIC_O_TRUNC, false);
+  // The server takes the set-user-id and set-group-id bits away when another user writes, truncates or changes the
+  // owner.
+  want(FUSE_CAP_HANDLE_KILLPRIV, true);
   // The kernel would be the only one to know the sizes of files, and other clients could not change them.
   want(FUSE_CAP_WRITEBACK_CACHE, false);
   // Requests are read into memory that goes to the network as it is.
@@ -225,7 +230,7 @@ SetupResult<void> Session::Device::Mount(const std::string& directory, const Ses
     words.emplace_back("-o");
     words.push_back(option);
   }
-  if (options.checks_modes) {
+  if (context_.files->options().checks_modes) {
     words.emplace_back("-o");
     words.emplace_back("default_permissions");
   }

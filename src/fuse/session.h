@@ -15,8 +15,6 @@ namespace penstock::fuse {
 struct SessionOptions {
   std::string source;                // what `mount` shows
   std::vector<std::string> options;  // of the mount, for libfuse: allow_other, ro, ...
-  // The kernel checks permissions by the modes, because it shares what it has cached between users.
-  bool checks_modes = false;
 };
 
 // Belongs to the loop.
