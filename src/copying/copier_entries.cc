@@ -72,7 +72,8 @@ Task<Result<void>> Copier::CopyEntry(Item& item, bool& waits) {
       co_return Result<void>();
     }
   }
-  Result<void> copied = co_await CopyRegular(item, existing.has_value());
+  const bool replaces = existing && existing->attributes.type == FileType::kRegular;
+  Result<void> copied = co_await CopyRegular(item, replaces);
   if (has_links) HandleLinks(item, copied.has_value());
   co_return copied;
 }
@@ -223,7 +224,7 @@ Task<Result<void>> Copier::CopyStream(const Item& item) {
   if (!run_.options.dry_run) {
     KnownTemporary temporary(run_, item.to, TemporaryName::For(item.name, item.source(), {}));
     NewFile made{.mode = 0666};
-    if (existing) made.like = item.name;
+    if (existing && existing->attributes.type == FileType::kRegular) made.like = item.name;
     const std::string text = temporary.name().Text();
     Result<void> copied = co_await CopyStreamTo(run_, *item.stream, *item.to, text, made, size);
     if (copied) copied = co_await item.to->Publish(text, item.name, size);

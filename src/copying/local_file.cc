@@ -101,6 +101,10 @@ int SetAttributesAt(int directory, const std::string& name, const NewAttributes&
 
 Created CreateAt(int directory, const std::string& name, const NewFile& file) {
   const int flags = O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC;
+  // As open() checks: a file that is not writable must not be replaced only because its directory is writable.
+  if (file.like && ::faccessat(directory, file.like->c_str(), W_OK, AT_EACCESS) != 0 && errno != ENOENT) {
+    return {errno, FileDescriptor(-1)};
+  }
   // Other users must not read the new file before it has the permissions of the old one.
   const mode_t mode = file.like ? 0600 : static_cast<mode_t>(file.mode);
   Created created{0, FileDescriptor(::openat(directory, name.c_str(), flags, mode))};

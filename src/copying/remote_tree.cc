@@ -3,6 +3,7 @@
 #include <fmt/core.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <utility>
 
 #include "base/result.h"
@@ -244,6 +245,12 @@ class RemoteDirectory final : public Directory {
       const auto old = co_await at.Lookup(handle_, *file.like);
       if (!old && old.error().status != Status::kNotFound) co_return ReasonIn(old.error(), *file.like);
       if (old && old->attributes.type == FileType::kRegular) {
+        // A file that the user may not write must not be replaced only because its directory is writable.
+        const auto rights = co_await at.CheckAccess(old->handle, *file.like, client::right::kModify);
+        if (!rights) co_return ReasonIn(rights.error(), *file.like);
+        if ((*rights & client::right::kModify) == 0) {
+          co_return std::unexpected(Error{client::Describe(Status::kAccess), Status::kAccess, EACCES});
+        }
         mode = old->attributes.mode & 0777;
         access.owner = old->attributes.owner;
         access.group = old->attributes.group;
