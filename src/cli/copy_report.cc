@@ -90,11 +90,13 @@ void CopyReport::Failed(const client::Error& error) {
   runtime_.Report(error);
 }
 
-void CopyReport::Moved(const copying::Totals& totals) {
+void CopyReport::Moved(const copying::Totals& totals) { Draw(totals, false); }
+
+void CopyReport::Draw(const copying::Totals& totals, bool last) {
   if (!bar_) return;
   const uint64_t done = totals.files + totals.skipped;
   const std::string files = totals.files_found > 1 ? fmt::format("{} of {} files  ", done, totals.files_found) : "";
-  bar_->Show(totals.octets, totals.octets_found, files);
+  bar_->Show(totals.octets, totals.octets_found, files, last);
 }
 
 void CopyReport::Ended(const copying::Totals& totals) {
@@ -106,6 +108,7 @@ void CopyReport::Ended(const copying::Totals& totals) {
                                            {"errors", totals.errors}, {"seconds", seconds.count()}};
     Write(LineOf(object));
   }
+  if (totals.files_found > 1) Draw(totals, true);
   bar_.reset();
 }
 

@@ -34,6 +34,7 @@ class CopyReport final : public copying::Observer {
 
  private:
   void Write(std::string_view text);
+  void Draw(const copying::Totals& totals, bool last);
 
   ClientRuntime& runtime_;
   const ReportOptions options_;

@@ -60,10 +60,10 @@ void ProgressBar::Clear() {
   std::fflush(stderr);
 }
 
-void ProgressBar::Show(uint64_t done, uint64_t total, std::string_view before) {
+void ProgressBar::Show(uint64_t done, uint64_t total, std::string_view before, bool last) {
   if (!on_terminal_) return;
   const Clock::time_point now = Clock::now();
-  if ((done < total || !before.empty()) && now - drawn_ < std::chrono::milliseconds(100)) return;
+  if ((done < total || !before.empty()) && !last && now - drawn_ < std::chrono::milliseconds(100)) return;
   drawn_ = now;
   drew_ = true;
   const auto width = TerminalWidth() - 1;

@@ -18,8 +18,8 @@ class ProgressBar {
   ProgressBar();
   // Leaves the cursor on a new line.
   ~ProgressBar();
-  // `before` is a text at the beginning of the line.
-  void Show(uint64_t done, uint64_t total, std::string_view before = {});
+  // `before` is a text at the beginning of the line. With it, call this with `last` when all is done.
+  void Show(uint64_t done, uint64_t total, std::string_view before = {}, bool last = false);
   // Makes room for other lines on stderr or stdout. The next Show() draws the line again.
   void Clear();
 
