@@ -7,15 +7,6 @@
 #include "base/result.h"
 
 namespace penstock::copying {
-namespace {
-
-std::unexpected<Error> Reason(Error error, const std::string& name) {
-  error.message = ReasonOf(error, name);
-  return std::unexpected(std::move(error));
-}
-
-}  // namespace
-
 RemoteFile::RemoteFile(RemoteTree& tree, std::unique_ptr<client::File> file, Attributes attributes) : tree_(tree) {
   attributes_ = std::move(attributes);
   files_.push_back(std::move(file));
@@ -38,7 +29,7 @@ client::File& RemoteFile::Next() { return *files_[next_++ % files_.size()]; }
 Task<Result<uint32_t>> RemoteFile::Read(uint64_t offset, Bytes into) {
   client::File& file = Next();
   const auto read = co_await file.Read(offset, into);
-  if (!read) co_return Reason(read.error(), file.name());
+  if (!read) co_return tree_.Reason(read.error(), file.name());
   co_return read->count;
 }
 
@@ -50,7 +41,7 @@ void RemoteFile::Note(const client::Verifier& verifier) {
 Task<Result<uint32_t>> RemoteFile::Write(uint64_t offset, ConstBytes from) {
   client::File& file = Next();
   const auto written = co_await file.Write(offset, from);
-  if (!written) co_return Reason(written.error(), file.name());
+  if (!written) co_return tree_.Reason(written.error(), file.name());
   Note(written->verifier);
   co_return written->count;
 }
@@ -65,7 +56,7 @@ Task<Result<std::vector<Extent>>> RemoteFile::DataIn(Extent range) {
     auto hole = data;
     if (data) hole = co_await file.Seek(**data, Content::kHole);
     if (!hole && hole.error().status != Status::kNotSupported && hole.error().number != ENXIO) {
-      co_return Reason(hole.error(), file.name());
+      co_return tree_.Reason(hole.error(), file.name());
     }
     // A server without this operation, or a file that has become shorter, which reading tells.
     seeks_ = hole.has_value();
@@ -94,7 +85,7 @@ Task<Result<std::optional<uint64_t>>> RemoteFile::CopyFrom(File& source, Extent 
   if (co_await Clone(first, range, source.attributes().size)) co_return range.size();
   const auto copied = co_await files_.front()->CopyFrom(first, range.begin, range.begin, range.size());
   if (!copied) {
-    if (IsFull(copied.error()) || !copied.error().status) co_return Reason(copied.error(), first.name());
+    if (IsFull(copied.error()) || !copied.error().status) co_return tree_.Reason(copied.error(), first.name());
     // The server cannot do that. Otherwise reading and writing will tell the error.
     co_return std::nullopt;
   }
@@ -106,7 +97,7 @@ Task<Result<std::optional<uint64_t>>> RemoteFile::CopyFrom(File& source, Extent 
 // If the server restarts, it may lose octets that were not committed (RFC 1813 §4.11).
 Task<Result<bool>> RemoteFile::Sync() {
   const auto committed = co_await files_.front()->Commit();
-  if (!committed) co_return Reason(committed.error(), files_.front()->name());
+  if (!committed) co_return tree_.Reason(committed.error(), files_.front()->name());
   const bool holds = !mixed_ && (!verifier_ || *verifier_ == *committed);
   verifier_.reset();
   mixed_ = false;
@@ -116,14 +107,14 @@ Task<Result<bool>> RemoteFile::Sync() {
 Task<Result<void>> RemoteFile::SetSize(uint64_t size) {
   client::File& file = *files_.front();
   const auto set = co_await file.SetSize(size);
-  if (!set) co_return Reason(set.error(), file.name());
+  if (!set) co_return tree_.Reason(set.error(), file.name());
   co_return Result<void>();
 }
 
 Task<Result<void>> RemoteFile::SetAttributes(const NewAttributes& attributes) {
   const client::File& file = *files_.front();
   const auto set = co_await tree_.first().SetAttributes(file.node().handle, file.name(), attributes);
-  if (!set) co_return Reason(set.error(), file.name());
+  if (!set) co_return tree_.Reason(set.error(), file.name());
   co_return Result<void>();
 }
 
@@ -131,7 +122,7 @@ Task<Result<void>> RemoteFile::Close() {
   Result<void> result;
   for (const auto& file : files_) {
     const auto closed = co_await file->Close();
-    if (!closed && result) result = Reason(closed.error(), file->name());
+    if (!closed && result) result = tree_.Reason(closed.error(), file->name());
   }
   co_return result;
 }

@@ -17,11 +17,6 @@ using client::Handle;
 using client::Mount;
 using client::Node;
 
-std::unexpected<Error> ReasonIn(Error error, std::string_view name) {
-  error.message = ReasonOf(error, name);
-  return std::unexpected(std::move(error));
-}
-
 class RemoteDirectory final : public Directory {
  public:
   RemoteDirectory(RemoteTree& tree, std::string name, const Handle& handle)
@@ -39,7 +34,7 @@ class RemoteDirectory final : public Directory {
     client::ListPosition position;
     for (bool ends = false; !ends;) {
       auto listed = co_await mount().ListFrom(handle_, name(), position, client::ListContent::kAttributesAndHandles);
-      if (!listed) co_return ReasonIn(listed.error(), name());
+      if (!listed) co_return tree_.Reason(listed.error(), name());
       for (client::Entry& found : listed->entries) {
         Entry entry{.name = std::move(found.name), .attributes = {}, .handle = found.handle};
         if (found.attributes) {
@@ -64,7 +59,7 @@ class RemoteDirectory final : public Directory {
 
   Task<Result<Attributes>> GetAttributes() override {
     auto attributes = co_await mount().GetAttributes(handle_, name());
-    if (!attributes) co_return ReasonIn(attributes.error(), name());
+    if (!attributes) co_return tree_.Reason(attributes.error(), name());
     co_return *std::move(attributes);
   }
 
@@ -82,7 +77,7 @@ class RemoteDirectory final : public Directory {
 
   Task<Result<std::shared_ptr<Directory>>> MakeDirectory(std::string name, uint32_t mode) override {
     const auto made = co_await mount().MakeDirectory(handle_, name, mode);
-    if (!made) co_return ReasonIn(made.error(), name);
+    if (!made) co_return tree_.Reason(made.error(), name);
     co_return std::make_shared<RemoteDirectory>(tree_, NameOf(name), made->handle);
   }
 
@@ -114,13 +109,13 @@ class RemoteDirectory final : public Directory {
     Result<void> result;
     while (content.count < into.size()) {
       const auto read = co_await file->Read(content.count, into.subspan(content.count));
-      if (!read) result = ReasonIn(read.error(), entry.name);
+      if (!read) result = tree_.Reason(read.error(), entry.name);
       if (!read || read->count == 0) break;
       content.count += read->count;
       if (read->eof) break;
     }
     const auto closed = co_await file->Close();
-    if (result && !closed) result = ReasonIn(closed.error(), entry.name);
+    if (result && !closed) result = tree_.Reason(closed.error(), entry.name);
     if (!result) co_return std::unexpected(std::move(result).error());
     co_return content;
   }
@@ -134,7 +129,7 @@ class RemoteDirectory final : public Directory {
     if (result && !closed) result = closed;
     if (!result) {
       (void)co_await at.Remove(handle_, name);
-      co_return ReasonIn(result.error(), name);
+      co_return tree_.Reason(result.error(), name);
     }
     co_return result;
   }
@@ -147,20 +142,20 @@ class RemoteDirectory final : public Directory {
   Task<Result<std::string>> ReadLink(Entry entry) override {
     PENSTOCK_CO_TRY(const Node node, co_await NodeOf(entry));
     auto text = co_await mount().ReadLink(node.handle, entry.name);
-    if (!text) co_return ReasonIn(text.error(), entry.name);
+    if (!text) co_return tree_.Reason(text.error(), entry.name);
     co_return *std::move(text);
   }
 
   Task<Result<void>> MakeSymlink(std::string name, std::string text) override {
     const auto made = co_await mount().MakeSymlink(handle_, name, text);
-    if (!made) co_return ReasonIn(made.error(), name);
+    if (!made) co_return tree_.Reason(made.error(), name);
     co_return Result<void>();
   }
 
   Task<Result<void>> MakeNode(std::string name, Attributes attributes) override {
     const auto made = co_await mount().MakeNode(handle_, name, attributes.type, attributes.mode & 0777,
                                                 attributes.device_major, attributes.device_minor);
-    if (!made) co_return ReasonIn(made.error(), name);
+    if (!made) co_return tree_.Reason(made.error(), name);
     co_return Result<void>();
   }
 
@@ -191,14 +186,14 @@ class RemoteDirectory final : public Directory {
  private:
   Mount& mount() { return tree_.Next(handle_); }
 
-  static Result<void> Plain(Result<void> result, std::string_view name) {
-    if (!result) return ReasonIn(std::move(result).error(), name);
+  Result<void> Plain(Result<void> result, std::string_view name) const {
+    if (!result) return tree_.Reason(std::move(result).error(), name);
     return result;
   }
 
   Task<Result<Node>> LookUp(const std::string& name) {
     auto node = co_await mount().Lookup(handle_, name);
-    if (!node) co_return ReasonIn(std::move(node).error(), name);
+    if (!node) co_return tree_.Reason(std::move(node).error(), name);
     co_return node;
   }
 
@@ -210,13 +205,13 @@ class RemoteDirectory final : public Directory {
   }
   using Directory::NameOf;
 
-  static Task<Result<std::unique_ptr<client::File>>> OpenOne(Mount& mount, const Node& node, const std::string& name,
-                                                             Access access) {
+  Task<Result<std::unique_ptr<client::File>>> OpenOne(Mount& mount, const Node& node, const std::string& name,
+                                                      Access access) {
     if (node.attributes.type != FileType::kRegular) {
       co_return std::unexpected(Error{"not a regular file any more", std::nullopt, EINVAL});
     }
     auto file = co_await mount.OpenFile(node, name, access);
-    if (!file) co_return ReasonIn(std::move(file).error(), name);
+    if (!file) co_return tree_.Reason(std::move(file).error(), name);
     co_return file;
   }
 
@@ -229,7 +224,7 @@ class RemoteDirectory final : public Directory {
       auto found = co_await tree_.first().GetAttributes(node.handle, name);
       if (!found) {
         (void)co_await (*file)->Close();
-        co_return ReasonIn(std::move(found).error(), name);
+        co_return tree_.Reason(std::move(found).error(), name);
       }
       attributes = *std::move(found);
     }
@@ -243,11 +238,11 @@ class RemoteDirectory final : public Directory {
     uint32_t mode = file.mode;
     if (file.like) {
       const auto old = co_await at.Lookup(handle_, *file.like);
-      if (!old && old.error().status != Status::kNotFound) co_return ReasonIn(old.error(), *file.like);
+      if (!old && old.error().status != Status::kNotFound) co_return tree_.Reason(old.error(), *file.like);
       if (old && old->attributes.type == FileType::kRegular) {
         // A file that the user may not write must not be replaced only because its directory is writable.
         const auto rights = co_await at.CheckAccess(old->handle, *file.like, client::right::kModify);
-        if (!rights) co_return ReasonIn(rights.error(), *file.like);
+        if (!rights) co_return tree_.Reason(rights.error(), *file.like);
         if ((*rights & client::right::kModify) == 0) {
           co_return std::unexpected(Error{client::Describe(Status::kAccess), Status::kAccess, EACCES});
         }
@@ -258,7 +253,7 @@ class RemoteDirectory final : public Directory {
     }
     // Random names do not clash, so that no exclusive creation is necessary.
     auto created = co_await at.CreateFile(handle_, name, mode);
-    if (!created) co_return ReasonIn(std::move(created).error(), name);
+    if (!created) co_return tree_.Reason(std::move(created).error(), name);
     const Attributes& made = (*created)->node().attributes;
     if (access.owner == made.owner) access.owner.reset();
     if (access.group == made.group) access.group.reset();
@@ -309,6 +304,12 @@ class RemoteDirectory final : public Directory {
 
 std::shared_ptr<Directory> RemoteTree::Open(const Handle& directory, const std::string& path) {
   return std::make_shared<RemoteDirectory>(*this, name_ + path, directory);
+}
+
+std::unexpected<Error> RemoteTree::Reason(Error error, std::string_view name) const {
+  error.message = ReasonOf(error, name);
+  // Connections break together.
+  return std::unexpected(client::WithTrouble(std::move(error), first().trouble()));
 }
 
 Mount& RemoteTree::Next(const Handle& handle) {

@@ -3,6 +3,7 @@
 
 #include <memory>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "copying/tree.h"
@@ -25,6 +26,9 @@ class RemoteTree final : public Tree {
   client::Mount& Next(const client::Handle& handle);
   const std::vector<client::Mount*>& mounts() const { return mounts_; }
   const std::string& name() const { return name_; }
+  // Makes an error of a mount the reason only, with the mount's trouble, which says why there is no connection or no
+  // security context. `name` is what the error may begin with.
+  std::unexpected<Error> Reason(Error error, std::string_view name) const;
 
  private:
   const std::vector<client::Mount*> mounts_;
