@@ -66,6 +66,7 @@ client::MountOptions ClientRuntime::MountOptionsFor(const client::Url& url) {
   client::MountOptions mount_options;
   mount_options.provider = providers_.back().get();
   mount_options.initiators = client::KerberosInitiators(kerberos_);
+  if (!wants_delegations_) mount_options.delegations = 0;
   return mount_options;
 }
 

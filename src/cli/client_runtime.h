@@ -29,6 +29,8 @@ class ClientRuntime {
 
   // Returns options for a mount of `url`, with a provider of its own, which lives as long as the runtime.
   client::MountOptions MountOptionsFor(const client::Url& url);
+  // For commands that use each file once: later mounts do not ask for delegations, whose return costs a call.
+  void WantNoDelegations() { wants_delegations_ = false; }
   // Mounts the export that `url` leads into. The caller unmounts it, with End(). Most commands use Mounts
   // (cli/mounts.h) instead, which mounts each export once.
   Task<client::Result<std::unique_ptr<client::Mount>>> OpenMount(const client::Url& url);
@@ -52,7 +54,8 @@ class ClientRuntime {
   const std::shared_ptr<rdma::verbs::Registry> registry_ = std::make_shared<rdma::verbs::Registry>();
   SetupResult<std::unique_ptr<rdma::trace::File>> trace_;   // null without a trace
   std::vector<std::unique_ptr<rdma::Provider>> providers_;  // one for each mount
-  bool failed_ = false;                                     // Report() has printed an error
+  bool wants_delegations_ = true;
+  bool failed_ = false;  // Report() has printed an error
 };
 
 // Parses a URL of the command line. The options of the flags replace those of the URL, and these replace those of the

@@ -28,6 +28,7 @@ Command AddPing(CLI::App& program);
 Command AddList(CLI::App& program);
 Command AddCat(CLI::App& program);
 Command AddCopy(CLI::App& program);
+Command AddSync(CLI::App& program);
 Command AddMount(CLI::App& program);
 Command AddMakeDirectory(CLI::App& program);
 Command AddRemove(CLI::App& program);
