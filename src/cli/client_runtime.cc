@@ -114,10 +114,12 @@ void ClientRuntime::Report(const client::Error& error) {
   failed_ = true;
 }
 
-SetupResult<client::Url> ParseUrl(const std::string& text, const AccessOptions& options) {
+SetupResult<client::Url> ParseUrl(const std::string& text, const AccessOptions& options,
+                                  std::vector<client::UrlOption> defaults) {
   const auto fail = [](std::string_view why) { return std::unexpected(SetupError{std::string(why)}); };
   const TlsOptions& tls = options.tls;
-  PENSTOCK_TRY(std::vector<client::UrlOption> defaults, OptionsOfConfig(client::Url::HostOf(text).value_or("")));
+  PENSTOCK_TRY(const std::vector<client::UrlOption> config, OptionsOfConfig(client::Url::HostOf(text).value_or("")));
+  std::ranges::copy(config, std::back_inserter(defaults));
   std::ranges::copy(OptionsOfEnvironment(), std::back_inserter(defaults));
   PENSTOCK_TRY(client::Url url, client::Url::Parse(text, defaults, OptionsOfFlags(options)));
   rpc::tls::Files files = tls.files;

@@ -59,9 +59,10 @@ class ClientRuntime {
 };
 
 // Parses a URL of the command line. The options of the flags replace those of the URL, and these replace those of the
-// environment, which replace those of the configuration file. The error also names options of TLS that contradict each
-// other or the URL.
-SetupResult<client::Url> ParseUrl(const std::string& text, const AccessOptions& options);
+// environment, which replace those of the configuration file, which replace `defaults`. The error also names options of
+// TLS that contradict each other or the URL.
+SetupResult<client::Url> ParseUrl(const std::string& text, const AccessOptions& options,
+                                  std::vector<client::UrlOption> defaults = {});
 
 // Prints one line on stderr, with the program's name. A server can choose a part of the message, so it is made
 // Printable(). Returns the exit code of a command that fails, 1.

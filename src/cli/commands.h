@@ -30,6 +30,7 @@ Command AddCat(CLI::App& program);
 Command AddCopy(CLI::App& program);
 Command AddSync(CLI::App& program);
 Command AddMount(CLI::App& program);
+Command AddUnmount(CLI::App& program);
 Command AddMakeDirectory(CLI::App& program);
 Command AddRemove(CLI::App& program);
 Command AddRemoveDirectory(CLI::App& program);

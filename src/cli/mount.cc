@@ -1,5 +1,6 @@
 // penstock mount: mounts a server's tree into a directory of this host, by FUSE.
 #include <fmt/core.h>
+#include <sys/mount.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -38,6 +39,7 @@ struct MountCommandOptions : ClientOptions {
   std::string source;
   std::string directory;
   bool foreground = false;
+  bool only_checks = false;
 };
 
 // Ends the tree on a signal: once politely, so that all data reach the server; twice at once.
@@ -161,13 +163,28 @@ Task<Result<void>> Serve(ClientRuntime& runtime, client::Mount& mount, const Mou
   co_return Result<void>();
 }
 
-int MountTree(const MountCommandOptions& options) {
-  const auto url = ParseUrl(options.source, options);
-  if (!url) return PrintUsageError(url.error().message);
+// A URL, or HOST:/PATH as mount(8) has it.
+std::string UrlOf(const std::string& source) {
+  const size_t colon = source.find(source.starts_with('[') ? "]:/" : ":/");
+  if (client::Url::LooksLikeOne(source) || colon == source.npos || colon == 0) return source;
+  const size_t path = source.find('/', colon);
+  return "nfs://" + source.substr(0, path - 1) + source.substr(path);
+}
+
+SetupResult<void> CheckDirectory(const std::string& directory) {
   struct stat status{};
-  if (::stat(options.directory.c_str(), &status) != 0 || !S_ISDIR(status.st_mode)) {
-    return PrintError(fmt::format("{}: {}", options.directory, DescribeErrno(errno ? errno : ENOTDIR)));
-  }
+  const int error = ::stat(directory.c_str(), &status) != 0 ? errno : S_ISDIR(status.st_mode) ? 0 : ENOTDIR;
+  if (error == 0) return {};
+  return std::unexpected(SetupError{fmt::format("{}: {}", directory, DescribeErrno(error)), error});
+}
+
+int MountTree(const MountCommandOptions& options) {
+  // Programs do not expect that a file system gives up (nfs(5)).
+  auto url = ParseUrl(UrlOf(options.source), options, {{.name = "hard"}});
+  if (!url) return PrintUsageError(url.error().message);
+  const auto usable = CheckDirectory(options.directory);
+  if (!usable) return PrintError(usable.error().message);
+  if (options.only_checks) return 0;
   Background background;
   if (!options.foreground) {
     // Before any thread.
@@ -183,14 +200,48 @@ int MountTree(const MountCommandOptions& options) {
 Command AddMount(CLI::App& program) {
   CLI::App* const command = program.add_subcommand("mount", "Mount a directory of an NFS server, by FUSE");
   const auto options = std::make_shared<MountCommandOptions>();
-  command->add_option("SOURCE", options->source, "An nfs:// URL")->required();
+  command->add_option("SOURCE", options->source, "An nfs:// URL, or HOST:/PATH")->required();
   command->add_option("DIRECTORY", options->directory, "The directory of this host where the tree appears")->required();
   command->add_flag("-f,--foreground", options->foreground, "Stay in the foreground, until the tree is unmounted");
+  command->add_flag("--fake", options->only_checks, "Only check the command line");
   AddClientOptions(*command, *options);
-  SetFooter(*command, "",
-            {"# Mount over RDMA, as any user", "penstock mount 'nfs://server.example/home?proto=rdma' ./home",
-             "# Unmount it", "fusermount3 -u ./home"});
+  SetFooter(
+      *command,
+      "The command ends when the tree is there; a process in the background serves it until `penstock umount`. As\n"
+      "mount.penstock, the program takes the arguments of mount(8), so that fstab(5) and autofs(5) can name the type\n"
+      "penstock.",
+      {"# Mount over RDMA, as any user", "penstock mount 'nfs://server.example/home?proto=rdma' ./home",
+       "# Mount for all users, with options as nfs(5) has them",
+       "penstock mount -o vers=4.2,allow_other,actimeo=10 server.example:/home /mnt"});
   return {command, [options] { return MountTree(*options); }};
+}
+
+namespace {
+
+struct UnmountOptions {
+  std::string directory;
+  bool lazy = false;
+};
+
+int UnmountTree(const UnmountOptions& options) {
+  if (::geteuid() == 0) {
+    if (::umount2(options.directory.c_str(), options.lazy ? MNT_DETACH : 0) == 0) return 0;
+    return PrintError(fmt::format("{}: {}", options.directory, DescribeErrno(errno)));
+  }
+  const char* const flags = options.lazy ? "-uz" : "-u";
+  ::execlp("fusermount3", "fusermount3", flags, "--", options.directory.c_str(), nullptr);
+  return PrintError(fmt::format("fusermount3: {}", DescribeErrno(errno)));
+}
+
+}  // namespace
+
+Command AddUnmount(CLI::App& program) {
+  CLI::App* const command = program.add_subcommand("umount", "Unmount what penstock mount has mounted");
+  const auto options = std::make_shared<UnmountOptions>();
+  command->add_option("DIRECTORY", options->directory, "The directory where the tree appears")->required();
+  command->add_flag("-l,--lazy", options->lazy, "Take the tree away now, although programs still use it");
+  SetFooter(*command, "", {"# Unmount a tree", "penstock umount ./home"});
+  return {command, [options] { return UnmountTree(*options); }};
 }
 
 }  // namespace penstock::cli

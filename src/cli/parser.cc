@@ -28,6 +28,7 @@ Parser MakeParser(const std::string& version) {
       AddCopy(program),
       AddSync(program),
       AddMount(program),
+      AddUnmount(program),
       AddMakeDirectory(program),
       AddRemove(program),
       AddRemoveDirectory(program),

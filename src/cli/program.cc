@@ -6,12 +6,14 @@
 #include <csignal>
 #include <cstdio>
 #include <sstream>
+#include <string>
 #include <string_view>
 #include <vector>
 
 #include "base/nearest.h"
 #include "cli/client_runtime.h"
 #include "cli/logging.h"
+#include "cli/mount_helper.h"
 #include "cli/output.h"
 #include "cli/parser.h"
 #include "cli/printable.h"
@@ -80,8 +82,12 @@ int RunProgram(int argc, const char* const* argv, const std::string& version) {
   // So must a write beyond RLIMIT_FSIZE (EFBIG).
   std::signal(SIGXFSZ, SIG_IGN);
   const Parser parser = MakeParser(version);
+  std::vector<std::string> words(argv, argv + argc);
+  if (argc > 0 && IsMountHelper(words.front())) words = WithoutMountHelper(words);
+  std::vector<const char*> pointers;
+  for (const std::string& word : words) pointers.push_back(word.c_str());
   try {
-    parser.program->parse(argc, argv);
+    parser.program->parse(static_cast<int>(pointers.size()), pointers.data());
   } catch (const CLI::ParseError& error) {
     if (error.get_exit_code() != 0) return ReportMistake(*parser.program, error);
     std::ostringstream text;  // of the help or the version

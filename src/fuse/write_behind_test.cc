@@ -1,0 +1,192 @@
+#include "fuse/write_behind.h"
+
+#include <gmock/gmock.h>
+
+#include <random>
+
+#include "base/test_loop.h"
+#include "fuse/test_file.h"
+
+namespace penstock::fuse {
+namespace {
+
+using testing::ElementsAre;
+using testing::IsEmpty;
+using Call = TestFile::Call;
+
+constexpr uint32_t kLargest = 256 << 10;
+
+class WriteBehindTest : public testing::Test, public LoopFixture {
+ protected:
+  ~WriteBehindTest() override {
+    file->fails = 0;
+    file->LetGo();
+    (void)Run(writes->Commit());
+    (void)Run(writes->Commit());
+  }
+
+  client::Result<void> Write(uint64_t offset, std::string_view text) {
+    return Run(writes->Write(file, offset, Copy(text), Last(text)));
+  }
+  BufferRef Copy(std::string_view text) {
+    last_ = loop.buffers().Allocate(text.size());
+    CopyBytes(last_->bytes(), AsBytes(text));
+    return last_;
+  }
+  Bytes Last(std::string_view text) { return last_->bytes().first(text.size()); }
+  // What a program reads: the server's octets under those that are on their way.
+  std::string Read(uint64_t offset, size_t size) {
+    std::string octets(size, '?');
+    const size_t from = std::min<size_t>(offset, file->data.size());
+    const size_t count = std::min(size, file->data.size() - from);
+    std::ranges::copy(std::string_view(file->data).substr(from, count), octets.begin());
+    const Bytes into = std::as_writable_bytes(std::span(octets));
+    octets.resize(writes->Overlay({}, offset, into, count));
+    return octets;
+  }
+
+  WriteMemory memory{1 << 20};
+  std::shared_ptr<TestFile> file = std::make_shared<TestFile>(loop);
+  std::shared_ptr<WriteBehind> writes = std::make_shared<WriteBehind>(loop, memory, kLargest);
+
+ private:
+  BufferRef last_;
+};
+
+TEST_F(WriteBehindTest, SmallWritesInOrderBecomeOne) {
+  for (int i = 0; i < 10; ++i) ASSERT_TRUE(Write(100 * static_cast<uint64_t>(i), std::string(100, char('a' + i))));
+  EXPECT_THAT(file->writes, IsEmpty());
+  ASSERT_TRUE(Run(writes->Commit()));
+  EXPECT_THAT(file->writes, ElementsAre(Call{0, 1000}));
+  EXPECT_EQ(file->commits, 1);
+  EXPECT_EQ(file->stable.substr(95, 10), "aaaaabbbbb");
+  EXPECT_TRUE(writes->clean());
+  EXPECT_EQ(memory.used(), 0u);
+}
+
+TEST_F(WriteBehindTest, AProgramReadsWhatItHasWrittenBefore) {
+  file->data = "0123456789";
+  ASSERT_TRUE(Write(2, "ab"));
+  ASSERT_TRUE(Write(12, "cd"));
+  EXPECT_EQ(Read(0, 20), std::string("01ab456789\0\0cd", 14));
+  EXPECT_EQ(Read(3, 4), "b456");
+  EXPECT_EQ(writes->unsent_end(), 14u);
+  Run(writes->Send());
+  EXPECT_EQ(writes->unsent_end(), 0u);
+  EXPECT_EQ(file->data, std::string("01ab456789\0\0cd", 14));
+}
+
+// The READ was executed before the WRITE, and its reply comes after COMMIT.
+TEST_F(WriteBehindTest, ALateReplyToAReadHidesNoWrite) {
+  file->data = "old";
+  ASSERT_TRUE(Write(0, "new"));
+  const WriteBehind::Ranges before = writes->Within(0, 3);
+  ASSERT_TRUE(Run(writes->Commit()));
+  std::string octets = "old";
+  EXPECT_EQ(writes->Overlay(before, 0, std::as_writable_bytes(std::span(octets)), 3), 3u);
+  EXPECT_EQ(octets, "new");
+}
+
+TEST_F(WriteBehindTest, WritesThatOverlapReachTheServerInTheirOrder) {
+  const std::string large(kLargest, 'a');
+  ASSERT_TRUE(Write(0, large));
+  ASSERT_TRUE(Write(10, std::string(kLargest, 'b')));
+  ASSERT_TRUE(Write(5, "ccc"));
+  ASSERT_TRUE(Run(writes->Commit()));
+  EXPECT_EQ(file->stable.substr(0, 12), "aaaaacccaabb");
+}
+
+TEST_F(WriteBehindTest, AServerThatRestartsGetsTheDataAgain) {
+  ASSERT_TRUE(Write(0, "first"));
+  Run(writes->Send());
+  file->Restart();
+  ASSERT_TRUE(Write(2, "second"));
+  ASSERT_TRUE(Run(writes->Commit()));
+  EXPECT_EQ(file->stable, "fisecond");
+  EXPECT_EQ(file->commits, 2);
+}
+
+// The second write has reached the server that has restarted, and must not be replaced by the first one.
+TEST_F(WriteBehindTest, DataThatAreWrittenAgainHideNoNewerData) {
+  ASSERT_TRUE(Write(0, "first"));
+  Run(writes->Send());
+  file->Restart();
+  ASSERT_TRUE(Write(0, "other"));
+  Run(writes->Send());
+  ASSERT_TRUE(Run(writes->Commit()));
+  EXPECT_EQ(file->stable, "other");
+}
+
+TEST_F(WriteBehindTest, AFailureIsToldOnce) {
+  ASSERT_TRUE(Write(0, "lost"));
+  file->fails = ENOSPC;
+  const auto committed = Run(writes->Commit());
+  ASSERT_FALSE(committed);
+  EXPECT_EQ(committed.error().number, ENOSPC);
+  file->fails = 0;
+  EXPECT_TRUE(Run(writes->Commit()));
+  EXPECT_TRUE(Write(0, "kept"));
+  EXPECT_TRUE(Run(writes->Commit()));
+  EXPECT_EQ(file->stable, "kept");
+}
+
+TEST_F(WriteBehindTest, AFailureIsToldByTheNextWrite) {
+  ASSERT_TRUE(Write(0, "lost"));
+  file->fails = EDQUOT;
+  Run(writes->Send());
+  file->fails = 0;
+  const auto refused = Write(4, "more");
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.error().number, EDQUOT);
+  EXPECT_TRUE(Run(writes->Commit()));
+}
+
+TEST_F(WriteBehindTest, AFailedCommitIsAFailure) {
+  ASSERT_TRUE(Write(0, "data"));
+  Run(writes->Send());
+  file->fails = EIO;
+  EXPECT_FALSE(Run(writes->Commit()));
+  EXPECT_TRUE(writes->clean());
+}
+
+TEST_F(WriteBehindTest, AWriteWaitsForMemoryThatOtherWritesHave) {
+  const std::string large(kLargest, 'x');
+  file->holds_replies = true;
+  for (uint64_t i = 0; i < 4; ++i) ASSERT_TRUE(Write(i * kLargest, large));
+  bool done = false;
+  Spawn([](WriteBehindTest& test, const std::string& text, bool& out) -> Task<void> {
+    const BufferRef copy = test.Copy(text);
+    (void)co_await test.writes->Write(test.file, 4 * kLargest, copy, test.Last(text));
+    out = true;
+  }(*this, large, done));
+  TurnFor(loop, std::chrono::milliseconds(20));
+  EXPECT_FALSE(done);
+  // Another file without data does not wait.
+  const auto other = std::make_shared<WriteBehind>(loop, memory, kLargest);
+  ASSERT_TRUE(Run(other->Write(file, 0, Copy("y"), Last("y"))));
+  file->LetGo();
+  EXPECT_TRUE(TurnUntil(loop, [&] { return done; }));
+  EXPECT_TRUE(Run(other->Commit()));
+  EXPECT_TRUE(Run(writes->Commit()));
+  EXPECT_EQ(memory.used(), 0u);
+}
+
+TEST_F(WriteBehindTest, RandomWritesAndRestartsLoseNothing) {
+  std::mt19937 random(7);
+  const auto below = [&](size_t limit) { return random() % limit; };
+  std::string expected;
+  for (int i = 0; i < 2000; ++i) {
+    const size_t offset = below(300'000);
+    const std::string text(1 + below(i % 10 == 0 ? 200'000 : 5'000), static_cast<char>('a' + below(26)));
+    expected.resize(std::max(expected.size(), offset + text.size()));
+    expected.replace(offset, text.size(), text);
+    ASSERT_TRUE(Write(offset, text));
+    if (below(50) == 0) file->Restart();
+    if (below(40) == 0) ASSERT_TRUE(Run(writes->Commit()));
+  }
+  ASSERT_TRUE(Run(writes->Commit()));
+  EXPECT_TRUE(file->stable == expected);
+}
+
+}  // namespace
+}  // namespace penstock::fuse

@@ -1,0 +1,221 @@
+#!/usr/bin/python3
+"""penstock mount: programs use a server's tree in a directory of this host, by FUSE."""
+
+import contextlib
+import errno
+import fcntl
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import threading
+import time
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "harness"))
+from cases import Skip, main  # noqa: E402
+from files import assert_same, digests, make, make_sizes  # noqa: E402
+from patience import SECONDS, wait_until  # noqa: E402
+from penstock import ADDRESS, PENSTOCK, Server, penstock_misused as misused, penstock_ok as ok, penstock_refused as refused  # noqa: E402
+
+WAYS = (("tcp", "3"), ("rdma", "3"), ("tcp", "4.0"), ("tcp", "4.1"), ("rdma", "4.2"))
+
+
+def served(scratch):
+    for name in ("export", "tree", "other"):
+        os.makedirs(f"{scratch}/{name}")
+    os.chmod(f"{scratch}/export", 0o777)
+    return Server({"/": f"{scratch}/export:no_root_squash"}, options=["--lease=2", "--grace=2"])
+
+
+def url_of(server, transport, version):
+    return server.url("/", transport).replace("vers=3", f"vers={version}")
+
+
+@contextlib.contextmanager
+def mounted(url, directory, *options):
+    if not os.path.exists("/dev/fuse"):
+        raise Skip("/dev/fuse is missing")
+    started = subprocess.run([PENSTOCK, "mount", *options, url, directory], stdin=subprocess.DEVNULL,
+                             capture_output=True, text=True, timeout=SECONDS)
+    if started.returncode != 0 and "cannot mount it by FUSE" in started.stderr and os.geteuid() != 0:
+        raise Skip("this user cannot mount")
+    assert started.returncode == 0, started.stderr
+    try:
+        yield directory
+    finally:
+        ended = subprocess.run([PENSTOCK, "umount", directory], capture_output=True, text=True, timeout=SECONDS)
+        if ended.returncode != 0:
+            subprocess.run([PENSTOCK, "umount", "-l", directory], timeout=SECONDS)
+        assert ended.returncode == 0, ended.stderr
+
+
+def write(path, text):
+    with open(path, "w") as file:
+        file.write(text)
+
+
+def read(path):
+    with open(path) as file:
+        return file.read()
+
+
+def programs(scratch):
+    """Names, data, attributes, links, sparse files and extended attributes, in every version."""
+    with served(scratch) as server:
+        make_sizes(f"{scratch}/other")
+        for number, (transport, version) in enumerate(WAYS):
+            inside = f"{scratch}/export/{number}"
+            with mounted(url_of(server, transport, version), f"{scratch}/tree") as tree:
+                here = f"{tree}/{number}"
+                os.mkdir(here)
+                shutil.copytree(f"{scratch}/other", f"{here}/copy")
+                assert_same(digests(f"{here}/copy"), digests(f"{scratch}/other"), "through the tree")
+                assert_same(digests(f"{inside}/copy"), digests(f"{scratch}/other"), "on the server")
+                write(f"{here}/file", "some text")
+                os.rename(f"{here}/file", f"{here}/renamed")
+                os.link(f"{here}/renamed", f"{here}/linked")
+                os.symlink("renamed", f"{here}/symbolic")
+                assert read(f"{here}/symbolic") == "some text"
+                assert os.stat(f"{here}/linked").st_nlink == 2
+                os.chmod(f"{here}/renamed", 0o604)
+                os.utime(f"{here}/renamed", (1, 2))
+                status = os.stat(f"{inside}/renamed")
+                assert (status.st_mode & 0o7777, status.st_mtime) == (0o604, 2), status
+                os.truncate(f"{here}/renamed", 4)
+                assert read(f"{here}/linked") == "some"
+                os.mkfifo(f"{here}/fifo")
+                assert sorted(os.listdir(here)) == sorted(os.listdir(inside))
+                assert os.statvfs(here).f_namemax == 255
+                if version == "4.2":
+                    os.setxattr(f"{here}/renamed", "user.color", b"red")
+                    assert os.listxattr(f"{here}/renamed") == ["user.color", "system.nfs4_acl"]
+                    with open(f"{here}/sparse", "wb") as file:
+                        file.truncate(1 << 20)
+                        file.seek(512 << 10)
+                        file.write(b"data")
+                        file.flush()
+                        assert os.lseek(file.fileno(), 0, os.SEEK_DATA) == 512 << 10
+                    with open(f"{here}/linked", "rb") as source, open(f"{here}/copied", "wb") as target:
+                        assert os.copy_file_range(source.fileno(), target.fileno(), 100) == 4
+                    assert read(f"{inside}/copied") == "some"
+                shutil.rmtree(f"{here}/copy")
+                assert not os.path.exists(f"{inside}/copy")
+
+
+def open_files(scratch):
+    """A file that a program has open stays usable when its name goes; then nothing of it is left."""
+    with served(scratch) as server:
+        for transport, version in (("tcp", "3"), ("rdma", "4.1")):
+            with mounted(url_of(server, transport, version), f"{scratch}/tree") as tree:
+                for end in (os.remove, lambda path: os.replace(f"{tree}/new", path)):
+                    write(f"{tree}/file", "old")
+                    write(f"{tree}/new", "new")
+                    with open(f"{tree}/file", "r+") as file:
+                        end(f"{tree}/file")
+                        assert os.fstat(file.fileno()).st_nlink == 0
+                        file.write("OLDER")
+                        file.seek(0)
+                        assert file.read() == "OLDER"
+                    shown = f"{scratch}/export"
+                    wait_until(lambda: not any(name.startswith(".nfs") for name in os.listdir(shown)), "a hidden file stays behind")
+                    for name in os.listdir(shown):
+                        os.remove(f"{tree}/{name}")
+
+
+def two_trees(scratch):
+    """What a program has written and closed, a program in another tree reads when it opens the file; and locks of one
+    exclude the other."""
+    with served(scratch) as server:
+        url = url_of(server, "tcp", "4.2")
+        with mounted(url, f"{scratch}/tree") as one, mounted(url, f"{scratch}/other") as two:
+            for text in ("first", "second one", "3rd"):
+                write(f"{one}/file", text)
+                assert read(f"{two}/file") == text
+                write(f"{two}/file", text[::-1])
+                assert read(f"{one}/file") == text[::-1]
+            for lock in (fcntl.lockf, fcntl.flock):
+                with open(f"{one}/file", "r+") as first, open(f"{two}/file", "r+") as second:
+                    lock(first, fcntl.LOCK_EX)
+                    try:
+                        lock(second, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                        raise AssertionError("both have the lock")
+                    except OSError as why:
+                        assert why.errno in (errno.EAGAIN, errno.EACCES), why
+                    waits = threading.Thread(target=lock, args=(second, fcntl.LOCK_EX))
+                    waits.start()
+                    lock(first, fcntl.LOCK_UN)
+                    waits.join(SECONDS)
+                    assert not waits.is_alive()
+
+
+def server_restarts(scratch):
+    """The server is killed and started again while a program writes: the program sees no error, and no octet is lost."""
+    with served(scratch) as server:
+        for transport, version in (("tcp", "3"), ("rdma", "4.2")):
+            with mounted(url_of(server, transport, version), f"{scratch}/tree") as tree:
+                def kill():
+                    for _ in range(2):
+                        time.sleep(0.3)
+                        server.kill()
+                        server.start()
+                killer = threading.Thread(target=kill)
+                killer.start()
+                size = 0
+                block = bytes(range(256)) * 400
+                with open(f"{tree}/file", "wb") as file:
+                    while killer.is_alive() or size < 20 << 20:
+                        file.write(block)
+                        size += len(block)
+                        time.sleep(0.001)
+                killer.join()
+                with open(f"{scratch}/export/file", "rb") as file:
+                    content = file.read()
+                assert content == block * (size // len(block)), "octets are lost"
+
+
+def silent_server(scratch):
+    """A process that waits for a server that does not answer can be killed at any time."""
+    with served(scratch) as server:
+        make(f"{scratch}/export/file", 8 << 20)
+        with mounted(url_of(server, "tcp", "4.2"), f"{scratch}/tree") as tree:
+            write(f"{tree}/known", "text")
+            server.process.send_signal(signal.SIGSTOP)
+            try:
+                waiting = [subprocess.Popen(words, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) for words in (
+                    ["cat", f"{tree}/file"], ["ls", f"{tree}/absent"], ["cp", "/etc/passwd", f"{tree}/copy"],
+                    ["dd", "if=/dev/zero", f"of={tree}/known", "bs=1M", "count=4", "conv=notrunc"])]
+                time.sleep(0.5)
+                for process in waiting:
+                    assert process.poll() is None, process.args
+                    process.kill()
+                    process.wait(SECONDS)
+            finally:
+                server.process.send_signal(signal.SIGCONT)
+            assert read(f"{tree}/known")[:4] in ("text", "\0\0\0\0")
+
+
+def refusals(scratch):
+    """What cannot be mounted says why."""
+    with served(scratch) as server:
+        url = url_of(server, "tcp", "4.2")
+        refused("mount", url, f"{scratch}/absent", mentions=["absent", "No such file"])
+        write(f"{scratch}/file", "")
+        refused("mount", url, f"{scratch}/file", mentions=["file", "Not a directory"])
+        refused("mount", url.replace("/?", "/nowhere?"), f"{scratch}/tree", mentions=["nowhere"])
+        misused("mount", "somewhere", f"{scratch}/tree", mentions=["somewhere"])
+        misused("mount", "-o", "acregmin=x", url, f"{scratch}/tree", mentions=["acregmin"])
+        misused("mount", url, mentions=["DIRECTORY"])
+        refused("umount", f"{scratch}/tree", mentions=["tree"])
+        ok("mount", "--fake", f"{ADDRESS}:/", f"{scratch}/tree")
+        if not os.path.exists("/dev/fuse"):
+            raise Skip("/dev/fuse is missing")
+        helper = f"{scratch}/mount.penstock"
+        os.symlink(PENSTOCK, helper)
+        subprocess.run([helper, f"{ADDRESS}:/", f"{scratch}/tree", "-n", "-o",
+                        f"rw,vers=3,port={server.tcp},mountport={server.mount},_netdev"], check=True, timeout=SECONDS)
+        assert "file" not in os.listdir(f"{scratch}/tree")
+        ok("umount", f"{scratch}/tree")
+
+
+main({case.__name__: case for case in (programs, open_files, two_trees, server_restarts, silent_server, refusals)})
