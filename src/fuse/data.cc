@@ -167,10 +167,8 @@ Task<void> FileSystem::Release(RequestPointer request, uint64_t, fuse_file_info 
   const Inodes::Pin pin(inodes_, *file->inode);
   if (info.flock_release) (void)co_await Unlock(*file->inode, fmt::format("f{:x}", info.lock_owner));
   // The program does not wait.
-  under_way_.Begin();
   request->Status(0);
   co_await ReleaseFile(file);
-  under_way_.End();
 }
 
 // ---- data ----

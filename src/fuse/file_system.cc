@@ -53,14 +53,9 @@ std::string FileSystem::PathOf(const Inode& inode) {
 }
 
 Task<void> FileSystem::Finish() {
-  while (!inodes_.open().empty()) {
-    Inode& inode = **inodes_.open().begin();
-    // Programs that the end of the tree has surprised.
-    Result<void> committed = co_await CommitData(inode);
-    if (!committed) log::warn("{}: {}", PathOf(inode), committed.error().message);
-    while (!inode.opens.empty()) co_await CloseFile(inode.opens.front());
-  }
   co_await under_way_.Ended();
+  // The end of the tree has surprised the programs that have these files open.
+  while (!inodes_.open().empty()) co_await ReleaseFile((*inodes_.open().begin())->opens.front());
 }
 
 // ---- attributes ----

@@ -48,9 +48,10 @@ class FileSystem {
   // All arguments outlive the file system.
   FileSystem(Loop& loop, Users& users, Owners& owners, const client::Node& root, const FileSystemOptions& options);
 
-  Interrupts& interrupts() { return interrupts_; }
+  RequestPointer Own(fuse_req_t request) { return std::make_unique<Request>(request, interrupts_, under_way_); }
   const FileSystemOptions& options() const { return options_; }
-  // Sends all data to the server, and closes all files. Call it when no request can come any more.
+  // Waits for the end of all requests, sends all data to the server, and closes all files. Call it when no request can
+  // come any more.
   Task<void> Finish();
   // The kernel has attributes or data that may be out of date: the function tells it so.
   void set_invalidate(std::function<void(uint64_t inode)> invalidate) { invalidate_ = std::move(invalidate); }

@@ -7,12 +7,14 @@
 
 namespace penstock::fuse {
 
-Request::Request(fuse_req_t request, Interrupts& interrupts)
+Request::Request(fuse_req_t request, Interrupts& interrupts, UnderWay& under_way)
     : request_(request),
       interrupts_(interrupts),
+      under_way_(under_way),
       uid_(fuse_req_ctx(request)->uid),
       gid_(fuse_req_ctx(request)->gid),
       pid_(fuse_req_ctx(request)->pid) {
+  under_way_.Begin();
   // libfuse calls this on the loop, while it reads the kernel's requests.
   const auto interrupted = [](fuse_req_t, void* self) {
     auto* const at = static_cast<Request*>(self);
@@ -21,7 +23,10 @@ Request::Request(fuse_req_t request, Interrupts& interrupts)
   fuse_req_interrupt_func(request, interrupted, this);
 }
 
-Request::~Request() { Status(EIO); }
+Request::~Request() {
+  Status(EIO);
+  under_way_.End();
+}
 
 std::vector<gid_t> Request::groups() const {
   if (!request_) return {};

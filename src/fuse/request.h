@@ -11,6 +11,7 @@
 
 #include "base/bytes.h"
 #include "base/cancellation.h"
+#include "base/under_way.h"
 #include "client/error.h"
 #include "fuse/interrupts.h"
 
@@ -21,7 +22,8 @@ namespace penstock::fuse {
 // then returns false.
 class Request final : public Interrupted {
  public:
-  Request(fuse_req_t request, Interrupts& interrupts);
+  // Counts itself in `under_way`, also after it has been answered. Both outlive it.
+  Request(fuse_req_t request, Interrupts& interrupts, UnderWay& under_way);
   // Answers EIO if nothing was answered.
   ~Request() override;
   Request(const Request&) = delete;
@@ -63,6 +65,7 @@ class Request final : public Interrupted {
 
   fuse_req_t request_;
   Interrupts& interrupts_;
+  UnderWay& under_way_;
   const uid_t uid_;
   const gid_t gid_;
   const pid_t pid_;

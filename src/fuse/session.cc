@@ -34,7 +34,7 @@ struct Context {
 
 Context& ContextOf(fuse_req_t request) { return *static_cast<Context*>(fuse_req_userdata(request)); }
 FileSystem& FilesOf(fuse_req_t request) { return *ContextOf(request).files; }
-Pointer Own(fuse_req_t request) { return std::make_unique<Request>(request, FilesOf(request).interrupts()); }
+Pointer Own(fuse_req_t request) { return FilesOf(request).Own(request); }
 
 void Initialize(void* context, fuse_conn_info* connection) {
   const auto want = [connection](unsigned capability, bool wanted) {

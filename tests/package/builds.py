@@ -7,7 +7,7 @@ from debian import cases, run_in, sources_archive
 HERE = os.path.dirname(os.path.abspath(__file__))
 TOOLS = ["cmake", "ninja-build", "pkg-config", "python3", "python3-lark", "python3-jinja2", "libasio-dev", "libcli11-dev",
          "libtomlplusplus-dev", "nlohmann-json3-dev"]
-LIBRARIES = ["libfmt-dev", "libsqlite3-dev", "libibverbs-dev", "librdmacm-dev", "libkrb5-dev", "libssl-dev", "libsystemd-dev",
+LIBRARIES = ["libfmt-dev", "libfuse3-dev", "libedit-dev", "libsqlite3-dev", "libibverbs-dev", "librdmacm-dev", "libkrb5-dev", "libssl-dev", "libsystemd-dev",
              "libmicrohttpd-dev", "prometheus-cpp-dev", "systemtap-sdt-dev"]
 TESTS = ["libgtest-dev", "libgmock-dev", "libarchive-dev"]
 
