@@ -9,6 +9,8 @@
 #include "base/signal.h"
 #include "cli/printable.h"
 #include "cli/url_sources.h"
+#include "idmap/database.h"
+#include "idmap/domain.h"
 #include "rdma/trace/provider.h"
 
 namespace penstock::cli {
@@ -51,7 +53,14 @@ Task<client::Result<std::unique_ptr<client::Mount>>> ClientRuntime::OpenMount(co
   client::MountOptions mount_options;
   mount_options.provider = providers_.back().get();
   mount_options.initiators = client::KerberosInitiators(kerberos_);
+  if (owners_) mount_options.owners = &*owners_;
   co_return co_await client::Mount::Open(loop_, workers_, url, mount_options);
+}
+
+Task<void> ClientRuntime::MapOwners(std::optional<std::string> domain) {
+  if (!domain) domain = co_await Offload(loop_, workers_, [] { return idmap::FindDomain().name; });
+  lookups_.emplace(&idmap::AskHost, loop_, idmap::Lookups::OnThreads());
+  owners_.emplace(*std::move(domain), *lookups_);
 }
 
 Task<void> ClientRuntime::End(std::unique_ptr<client::Mount> mount) {
