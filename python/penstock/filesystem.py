@@ -29,7 +29,8 @@ from penstock.mount import connect
 
 # What a URL can say behind the "?"; penstock-url(5). Words without a value are True.
 URL_OPTIONS = ("proto", "vers", "version", "sec", "xprtsec", "port", "nfsport", "mountport", "uid", "gid", "timeout", "inline", "crc",
-               "resvport", "noresvport", "persist", "channels", "back", "pad", "chain")
+               "resvport", "noresvport", "persist", "channels", "back", "pad", "chain", "nfsvers", "minorversion", "mountproto", "mounthost",
+               "mountvers", "hard", "soft", "softerr", "timeo", "retrans", "rsize", "wsize", "ro", "rw")
 # What penstock.connect() gets. `timeout` is the library's own; this one is of whole operations.
 CONNECT_OPTIONS = ("krb5_keytab", "krb5_principal", "tls_ca", "tls_cert", "tls_key", "delegations")
 _WORD = rf"(?:{'|'.join(URL_OPTIONS)})(?:=[^&]*)?"

@@ -3,10 +3,14 @@
 #include <fmt/core.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <cerrno>
 #include <cstdio>
+#include <iterator>
 #include <optional>
 
 #include "base/signal.h"
+#include "cli/client_config.h"
 #include "cli/printable.h"
 #include "cli/url_sources.h"
 #include "idmap/database.h"
@@ -28,6 +32,23 @@ client::KerberosOptions WithPrincipal(client::KerberosOptions options) {
   return options;
 }
 
+// Returns what may help against the error; nothing if the error says all.
+std::string_view HintFor(const client::Error& error) {
+  switch (error.status.value_or(client::Status::kOk)) {
+    case client::Status::kAccess:
+    case client::Status::kNotPermitted:
+      if (::geteuid() != 0) return {};
+      return "root is another user on the server unless the export has no_root_squash; see the server's log";
+    case client::Status::kWrongSecurity:
+      return "name another flavor with --sec; `penstock probe HOST` shows those of each export";
+    default:
+      break;
+  }
+  const bool is_unreachable = error.number == ECONNREFUSED || error.number == ETIMEDOUT || error.number == EHOSTUNREACH;
+  if (!error.status && is_unreachable) return "`penstock doctor URL` says at which step, and what to try";
+  return {};
+}
+
 }  // namespace
 
 ClientRuntime::ClientRuntime(const std::string& trace, const RdmaOptions& rdma, client::KerberosOptions kerberos)
@@ -36,13 +57,7 @@ ClientRuntime::ClientRuntime(const std::string& trace, const RdmaOptions& rdma, 
 }
 ClientRuntime::~ClientRuntime() { workers_.Join(); }
 
-Task<client::Result<std::unique_ptr<client::Mount>>> ClientRuntime::OpenMount(const client::Url& url) {
-  if (url.protocol == client::Protocol::kStepUp && !choice_.allows_iwarp()) {
-    // Run() needs commands that suspend.
-    co_await Sleep(loop_, Duration::zero());
-    constexpr auto kWhy = "proto=stepup uses software iWARP, which --rdma verbs and --rdma-device exclude";
-    co_return std::unexpected(client::Error{fmt::format("{}: {}", url.host, kWhy), std::nullopt});
-  }
+client::MountOptions ClientRuntime::MountOptionsFor(const client::Url& url) {
   rdma::iwarp::Options options;
   options.crc = url.crc;
   const auto trace = [this](std::unique_ptr<rdma::Provider> provider) -> std::unique_ptr<rdma::Provider> {
@@ -54,6 +69,18 @@ Task<client::Result<std::unique_ptr<client::Mount>>> ClientRuntime::OpenMount(co
   mount_options.provider = providers_.back().get();
   mount_options.initiators = client::KerberosInitiators(kerberos_);
   if (owners_) mount_options.owners = &*owners_;
+  if (!wants_delegations_) mount_options.delegations = 0;
+  return mount_options;
+}
+
+Task<client::Result<std::unique_ptr<client::Mount>>> ClientRuntime::OpenMount(const client::Url& url) {
+  if (url.protocol == client::Protocol::kStepUp && !choice_.allows_iwarp()) {
+    // Run() needs commands that suspend.
+    co_await Sleep(loop_, Duration::zero());
+    constexpr auto kWhy = "proto=stepup uses software iWARP, which --rdma verbs and --rdma-device exclude";
+    co_return std::unexpected(client::Error{fmt::format("{}: {}", url.host, kWhy), std::nullopt});
+  }
+  const client::MountOptions mount_options = MountOptionsFor(url);
   co_return co_await client::Mount::Open(loop_, workers_, url, mount_options);
 }
 
@@ -91,19 +118,17 @@ int ClientRuntime::Run(Task<client::Result<void>> command) {
 }
 
 void ClientRuntime::Report(const client::Error& error) {
-  std::string message = error.message;
-  const bool refused = error.status == client::Status::kAccess || error.status == client::Status::kNotPermitted;
-  if (refused && ::geteuid() == 0) {
-    message += " (root is another user on the server unless the export has no_root_squash; see the server's log)";
-  }
-  PrintError(message);
+  const std::string_view hint = HintFor(error);
+  PrintError(hint.empty() ? error.message : fmt::format("{} ({})", error.message, hint));
   failed_ = true;
 }
 
 SetupResult<client::Url> ParseUrl(const std::string& text, const AccessOptions& options) {
   const auto fail = [](std::string_view why) { return std::unexpected(SetupError{std::string(why)}); };
   const TlsOptions& tls = options.tls;
-  PENSTOCK_TRY(client::Url url, client::Url::Parse(text, OptionsOfEnvironment(), OptionsOfFlags(options)));
+  PENSTOCK_TRY(std::vector<client::UrlOption> defaults, OptionsOfConfig(client::Url::HostOf(text).value_or("")));
+  std::ranges::copy(OptionsOfEnvironment(), std::back_inserter(defaults));
+  PENSTOCK_TRY(client::Url url, client::Url::Parse(text, defaults, OptionsOfFlags(options)));
   rpc::tls::Files files = tls.files;
   if (url.transport_security != client::TransportSecurity::kNone) {
     FillFromEnvironment(files.authorities, "PENSTOCK_TLS_CA");

@@ -30,6 +30,10 @@ class ClientRuntime {
   Loop& loop() { return loop_; }
   Workers& workers() { return workers_; }
 
+  // Returns options for a mount of `url`, with a provider of its own, which lives as long as the runtime.
+  client::MountOptions MountOptionsFor(const client::Url& url);
+  // For commands that use each file once: later mounts do not ask for delegations, whose return costs a call.
+  void WantNoDelegations() { wants_delegations_ = false; }
   // Mounts the export that `url` leads into. The caller unmounts it, with End(). Most commands use Mounts
   // (cli/mounts.h) instead, which mounts each export once.
   Task<client::Result<std::unique_ptr<client::Mount>>> OpenMount(const client::Url& url);
@@ -59,11 +63,13 @@ class ClientRuntime {
   std::vector<std::unique_ptr<rdma::Provider>> providers_;  // one for each mount
   std::optional<idmap::Lookups> lookups_;
   std::optional<idmap::Mapper> owners_;
+  bool wants_delegations_ = true;
   bool failed_ = false;  // Report() has printed an error
 };
 
 // Parses a URL of the command line. The options of the flags replace those of the URL, and these replace those of the
-// environment. The error also names options of TLS that contradict each other or the URL.
+// environment, which replace those of the configuration file. The error also names options of TLS that contradict each
+// other or the URL.
 SetupResult<client::Url> ParseUrl(const std::string& text, const AccessOptions& options);
 
 // Prints one line on stderr, with the program's name. A server can choose a part of the message, so it is made

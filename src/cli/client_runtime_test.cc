@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cerrno>
 #include <optional>
 #include <string>
 #include <utility>
@@ -58,6 +59,24 @@ TEST(ClientRuntime, ACommandThatFailsPrintsItsErrorAndReturnsOne) {
   EXPECT_EQ(ErrorsOf([&] { return runtime.Run(Fail(runtime.loop(), "a file: denied")); }, code),
             "penstock: a file: denied\n");
   EXPECT_EQ(code, 1);
+}
+
+TEST(ClientRuntime, AnErrorHasAHintToWhatMayHelp) {
+  int code = 0;
+  const auto report = [](const client::Error& error) {
+    return [error] {
+      ClientRuntime runtime;
+      runtime.Report(error);
+      return 1;
+    };
+  };
+  EXPECT_EQ(ErrorsOf(report({"nfs://h/a: it is so", client::Status::kWrongSecurity, EPERM}), code),
+            "penstock: nfs://h/a: it is so (name another flavor with --sec; `penstock probe HOST` shows those of each "
+            "export)\n");
+  EXPECT_EQ(ErrorsOf(report({"nfs://h/a: Connection refused", std::nullopt, ECONNREFUSED}), code),
+            "penstock: nfs://h/a: Connection refused (`penstock doctor URL` says at which step, and what to try)\n");
+  EXPECT_EQ(ErrorsOf(report({"nfs://h/a: is a directory", client::Status::kIsDirectory, EISDIR}), code),
+            "penstock: nfs://h/a: is a directory\n");
 }
 
 TEST(ClientRuntime, DoesNotRunACommandWhoseTraceCannotBeWritten) {

@@ -28,6 +28,7 @@ Command AddPing(CLI::App& program);
 Command AddList(CLI::App& program);
 Command AddCat(CLI::App& program);
 Command AddCopy(CLI::App& program);
+Command AddSync(CLI::App& program);
 Command AddMount(CLI::App& program);
 Command AddMakeDirectory(CLI::App& program);
 Command AddRemove(CLI::App& program);
@@ -53,6 +54,9 @@ Command AddGetXattr(CLI::App& program);
 Command AddSetXattr(CLI::App& program);
 Command AddShell(CLI::App& program);
 Command AddBench(CLI::App& program);
+Command AddShowMount(CLI::App& program);
+Command AddProbe(CLI::App& program);
+Command AddDoctor(CLI::App& program);
 Command AddDevices(CLI::App& program);
 Command AddCompletion(CLI::App& program);
 

@@ -18,8 +18,8 @@ namespace {
 
 // The variables of the commands of the client, and the one that names the configuration file.
 constexpr std::string_view kOtherVariables[] = {
-    "PENSTOCK_OPTIONS",   "PENSTOCK_CONFIG", "PENSTOCK_SEC",      "PENSTOCK_XPRTSEC", "PENSTOCK_KEYTAB",
-    "PENSTOCK_PRINCIPAL", "PENSTOCK_TLS_CA", "PENSTOCK_TLS_CERT", "PENSTOCK_TLS_KEY",
+    "PENSTOCK_OPTIONS", "PENSTOCK_CLIENT_CONFIG", "PENSTOCK_CONFIG", "PENSTOCK_SEC",      "PENSTOCK_XPRTSEC",
+    "PENSTOCK_KEYTAB",  "PENSTOCK_PRINCIPAL",     "PENSTOCK_TLS_CA", "PENSTOCK_TLS_CERT", "PENSTOCK_TLS_KEY",
 };
 constexpr char kBlanks[] = " \t\r\n";
 

@@ -1,183 +1,206 @@
-// penstock cp: copies a file from a server, or to it.
+// penstock cp: copies files and trees from a server, to it, or between two servers.
 #include <fcntl.h>
-#include <fmt/core.h>
-#include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>
-#include <array>
 #include <cerrno>
-#include <cstring>
-#include <filesystem>
 #include <memory>
-#include <optional>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "base/data.h"
-#include "base/file_io.h"
 #include "base/result.h"
-#include "cli/client_runtime.h"
 #include "cli/commands.h"
+#include "cli/copy_in_place.h"
+#include "cli/copy_run.h"
 #include "cli/interface.h"
-#include "cli/local_target.h"
-#include "cli/on_interrupt.h"
-#include "cli/progress.h"
-#include "client/copy.h"
 
 namespace penstock::cli {
 namespace {
 
 using client::Error;
 using client::Result;
+using client::Status;
 
-struct CopyCommandOptions : ClientOptions {
-  std::string from;
-  std::string to;
-  unsigned in_flight = 8;
-  bool in_place = false;  // write into the local file instead of replacing it
-  bool quiet = false;
+struct CopyCommandOptions : CopyRunOptions {
+  std::vector<std::string> paths;  // the last one is the target
+  bool preserve = false;
+  bool archive = false;
+  bool resume = false;
+  bool in_place = false;
 };
 
-std::unexpected<Error> Failure(std::string_view what, int error) {
-  return std::unexpected(Error{fmt::format("{}: {}", what, DescribeErrno(error)), std::nullopt});
-}
+bool IsUrl(const std::string& text) { return client::Url::LooksLikeOne(text); }
 
-std::string BaseName(std::string_view path) {
-  while (path.ends_with('/')) path.remove_suffix(1);
-  return std::string(path.substr(path.rfind('/') + 1));
-}
-
-client::CopyOptions TransferOptions(const CopyCommandOptions& options, ProgressBar& bar) {
-  client::CopyOptions transfer;
-  transfer.in_flight = options.in_flight;
-  if (!options.quiet) transfer.progress = [&bar](uint64_t done, uint64_t total) { bar.Show(done, total); };
-  return transfer;
-}
-
-// Closes `file`, and returns the error of `copied`, or else the error of closing.
-Task<Result<void>> Closed(client::File& file, Result<uint64_t> copied) {
-  Result<void> closed = co_await file.Close();
-  if (!copied) co_return std::unexpected(std::move(copied).error());
-  co_return closed;
-}
-
-Task<Result<void>> DownloadTask(ClientRuntime& runtime, client::Mount& mount, const CopyCommandOptions& options) {
-  const std::string& path = mount.url().path;
-  PENSTOCK_CO_TRY(const client::Node node, co_await mount.Resolve(mount.path()));
-  PENSTOCK_CO_CHECK(client::CheckRegular(node, path));
-  std::filesystem::path to = options.to;
-  std::error_code ignored;  // opening the path reports the error
-  if (std::filesystem::is_directory(to, ignored)) to /= BaseName(path);
-  LocalTarget local(to, node.attributes.mode & 0777, options.in_place);
-  const OnInterrupt interrupted(runtime.loop(), [&local] { local.Discard(); });
-  PENSTOCK_CO_CHECK(co_await Offload(runtime.loop(), runtime.workers(), [&local] { return local.Open(); }));
-
-  ProgressBar bar;
-  client::CopyOptions transfer = TransferOptions(options, bar);
-  transfer.in_order = local.is_stream();
-  transfer.local_name = to.native();
-  PENSTOCK_CO_TRY(const auto file, co_await mount.OpenFile(node, path, client::Access::kRead));
-  auto copied = co_await client::Download(mount, runtime.workers(), *file, local.fd(), std::move(transfer));
-  PENSTOCK_CO_CHECK(co_await Closed(*file, std::move(copied)));
-  Result<void> committed = co_await Offload(runtime.loop(), runtime.workers(), [&local] { return local.Commit(); });
-  co_return committed;
-}
-
-// Opens the regular file that an upload writes to: `path` itself, or a file with the source's name in it if `path` is a
-// directory.
-Task<Result<std::unique_ptr<client::File>>> UploadTarget(client::Mount& mount, std::string path,
-                                                         const std::string& source_name, uint32_t mode) {
-  auto target = co_await mount.Resolve(path);
-  if (target && target->attributes.type == client::FileType::kDirectory) {
-    co_return co_await mount.CreateFile(target->handle, source_name, mode);
-  }
-  if (!target && target.error().status != client::Status::kNotFound) {
-    co_return std::unexpected(std::move(target).error());
-  }
-  PENSTOCK_CO_TRY(const client::Mount::Place place, co_await mount.ResolvePlace(path));
-  co_return co_await mount.CreateFile(place.directory, place.name, mode);
-}
-
-// Loads a file whose size is known only when it has been read, like those of /proc, into memory. Returns nothing if the
-// file is empty.
-Result<std::optional<FileDescriptor>> LoadUnsized(const FileDescriptor& file, const std::string& name) {
-  std::array<std::byte, 64 << 10> octets;
-  std::optional<FileDescriptor> loaded;
-  for (;;) {
-    const ssize_t read = ::read(file.get(), octets.data(), octets.size());
-    if (read < 0 && errno == EINTR) continue;
-    if (read < 0) return Failure(name, errno);
-    if (read == 0) return loaded;
-    if (!loaded) loaded.emplace(::memfd_create("penstock", MFD_CLOEXEC));
-    const auto written = WriteAll(loaded->get(), ConstBytes(octets).first(static_cast<size_t>(read)));
-    if (!written) return Failure(name, written.error());
-  }
-}
-
-Task<Result<void>> UploadTask(ClientRuntime& runtime, client::Mount& mount, const CopyCommandOptions& options,
-                              const FileDescriptor& opened) {
+// Whether the local target of a download is written in place: a pipe, a device, or a symbolic link, which may lead to
+// an open file.
+bool NeedsInPlace(const std::string& target) {
   struct stat status{};
-  if (::fstat(opened.get(), &status) != 0) co_return Failure(options.from, errno);
-  if (!S_ISREG(status.st_mode)) {
-    co_return std::unexpected(Error{options.from + ": not a regular file", std::nullopt});
+  if (target == "-") return true;
+  if (::lstat(target.c_str(), &status) == 0 && S_ISLNK(status.st_mode)) {
+    return ::stat(target.c_str(), &status) != 0 || !S_ISDIR(status.st_mode);
   }
-  std::optional<FileDescriptor> loaded;
-  if (status.st_size == 0) {
-    PENSTOCK_CO_TRY(loaded, LoadUnsized(opened, options.from));
-    if (loaded) status.st_size = ::lseek(loaded->get(), 0, SEEK_CUR);
-  }
-  const FileDescriptor& local = loaded ? *loaded : opened;
-  PENSTOCK_CO_TRY(const auto file,
-                  co_await UploadTarget(mount, mount.path(), BaseName(options.from), status.st_mode & 0777));
-  ProgressBar bar;
-  client::CopyOptions transfer = TransferOptions(options, bar);
-  transfer.local_name = options.from;
-  auto copied = co_await client::Upload(mount, runtime.workers(), local.get(), static_cast<uint64_t>(status.st_size),
-                                        *file, std::move(transfer));
-  co_return co_await Closed(*file, std::move(copied));
+  return ::stat(target.c_str(), &status) == 0 && !S_ISREG(status.st_mode) && !S_ISDIR(status.st_mode);
 }
 
-int Copy(const CopyCommandOptions& options) {
-  const bool download = client::Url::LooksLikeOne(options.from);
-  if (download == client::Url::LooksLikeOne(options.to)) {
-    return PrintUsageError("cp: one of the two must be an nfs:// URL, the other a local file");
+// Opens a local source whose size is known only when it has been read: standard input, a pipe, a file of /proc.
+// Returns an invalid descriptor if the source is not of this kind.
+FileDescriptor OpenUnsized(const std::string& source) {
+  if (source == "-") return FileDescriptor(::dup(STDIN_FILENO));
+  struct stat status{};
+  if (IsUrl(source) || ::stat(source.c_str(), &status) != 0) return FileDescriptor(-1);
+  const bool is_unsized = S_ISFIFO(status.st_mode) || S_ISCHR(status.st_mode) || S_ISSOCK(status.st_mode) ||
+                          (S_ISREG(status.st_mode) && status.st_size == 0);
+  return FileDescriptor(is_unsized ? ::open(source.c_str(), O_RDONLY | O_CLOEXEC) : -1);
+}
+
+// Where the copy of a source goes.
+Task<Result<void>> AddSource(CopyPlan& plan, CopyEnd from, const CopyEnd& to,
+                             const std::shared_ptr<copying::Directory>& into) {
+  if (into && !from.name.empty()) {
+    std::string name = from.given_name;
+    plan.sources.push_back({.from = std::move(from), .to = into, .name = std::move(name)});
+  } else if (into) {
+    plan.sources.push_back({.from = std::move(from), .to = into, .name = {}, .contents_only = true});
+  } else if (!from.name.empty()) {
+    plan.sources.push_back({.from = std::move(from), .to = to.directory, .name = to.name});
+  } else {
+    // The root of a tree is the entry of no directory.
+    auto made = co_await to.directory->MakeDirectory(to.name, 0755);
+    if (!made) {
+      co_return std::unexpected(Error{to.text() + ": " + made.error().message, made.error().status});
+    }
+    plan.sources.push_back({.from = std::move(from), .to = *std::move(made), .name = {}, .contents_only = true});
   }
-  const auto url = ParseUrl(download ? options.from : options.to, options);
-  if (!url) return PrintUsageError(url.error().message);
-  // Before the first call to the server.
-  const FileDescriptor from(download ? -1 : ::open(options.from.c_str(), O_RDONLY | O_CLOEXEC));
-  if (!download && !from) return PrintError(Failure(options.from, errno).error().message);
-  ClientRuntime runtime(options.trace, options.rdma, options.kerberos);
-  return runtime.Run(runtime.WithMount(*url, [&](client::Mount& mount) {
-    return download ? DownloadTask(runtime, mount, options) : UploadTask(runtime, mount, options, from);
-  }));
+  co_return Result<void>();
+}
+
+Task<Result<CopyPlan>> PlanCopy(CopyEnds& ends, CopyReport& report, const CopyCommandOptions& options,
+                                const FileDescriptor& stream) {
+  // Local sources are found before the first call to a server.
+  std::vector<CopyEnd> sources;
+  for (size_t i = 0; i + 1 < options.paths.size() && !stream; ++i) {
+    auto found = co_await ends.FindSources(options.paths[i], !options.copy.recursive);
+    if (!found) {
+      report.Failed(found.error());
+      continue;
+    }
+    for (CopyEnd& each : *found) sources.push_back(std::move(each));
+  }
+  CopyPlan plan;
+  if (sources.empty() && !stream) co_return plan;
+  PENSTOCK_CO_TRY(const CopyEnd to, co_await ends.Find(options.paths.back(), true));
+  plan.target = to.tree;
+  std::shared_ptr<copying::Directory> into;
+  if (to.is_directory()) {
+    PENSTOCK_CO_TRY(into, co_await to.Open());
+  }
+  if (stream) {
+    const std::string& source = options.paths.front();
+    if (into && source == "-") co_return std::unexpected(client::ErrorOf(Status::kIsDirectory, to.text()));
+    const std::string name = into ? source.substr(source.rfind('/') + 1) : to.name;
+    plan.stream.fd = stream.get();
+    plan.stream.from = source == "-" ? "standard input" : source;
+    CopyPlan::Source to_write;
+    to_write.to = into ? into : to.directory;
+    to_write.name = name;
+    plan.sources.push_back(std::move(to_write));
+    co_return plan;
+  }
+  if ((sources.size() > 1 || options.paths.size() > 2) && !into) {
+    co_return std::unexpected(client::ErrorOf(Status::kNotDirectory, to.text()));
+  }
+  for (CopyEnd& each : sources) {
+    if (each.name.empty() && !options.copy.recursive) {
+      const Error error{"is a directory; -r copies it with its contents", Status::kIsDirectory, EISDIR};
+      report.Failed(each.text(), "", error);
+      continue;
+    }
+    PENSTOCK_CO_CHECK(co_await AddSource(plan, std::move(each), to, into));
+  }
+  co_return plan;
+}
+
+int Copy(const CopyCommandOptions& given) {
+  CopyCommandOptions options = given;
+  if (options.paths.size() < 2) return PrintUsageError("cp: needs a source and a target");
+  const std::string& source = options.paths.front();
+  const std::string& target = options.paths.back();
+  bool some_url = false;
+  for (const std::string& path : options.paths) some_url = some_url || IsUrl(path);
+  if (!some_url) return PrintUsageError("cp: at least one of the files must be an nfs:// URL, the others may be local");
+  const bool one = options.paths.size() == 2;
+  for (const std::string& path : options.paths) {
+    if (path == "-" && !one) return PrintUsageError("cp: - is for one source and one target");
+  }
+  copying::Options& copy = options.copy;
+  if (options.archive) copy.recursive = copy.hard_links = copy.special_files = options.preserve = true;
+  if (options.preserve) copy.keep_modes = copy.keep_times = copy.keep_owners = copy.keep_groups = true;
+  if (options.resume) copy.skip_same = copy.keep_partial = true;
+
+  InPlaceOptions in_place{.from = source,
+                          .to = target,
+                          .in_flight = copy.in_flight,
+                          .in_place = options.in_place,
+                          .quiet = options.report.quiet};
+  const auto url = ParseUrl(source, options);
+  const bool has_pattern = url && copying::IsPattern(url->path);
+  if (options.in_place && (!one || copy.recursive || IsUrl(source) == IsUrl(target))) {
+    return PrintUsageError("cp: --in-place is for one file, from a server or to it");
+  }
+  if (one && IsUrl(source) && !IsUrl(target) && !copy.recursive && !has_pattern &&
+      (options.in_place || NeedsInPlace(target))) {
+    return DownloadInPlace(in_place, options);
+  }
+  if (options.in_place) return UploadInPlace(in_place, options);
+  const FileDescriptor stream = one && !copy.recursive ? OpenUnsized(source) : FileDescriptor(-1);
+  return RunCopy(options.paths, options,
+                 [&](CopyEnds& ends, CopyReport& report) { return PlanCopy(ends, report, options, stream); });
 }
 
 }  // namespace
 
 Command AddCopy(CLI::App& program) {
-  CLI::App* const command = program.add_subcommand("cp", "Copy a file from an NFS server, or to it");
+  CLI::App* const command =
+      program.add_subcommand("cp", "Copy files and directories from an NFS server, to it, or between two");
   const auto options = std::make_shared<CopyCommandOptions>();
-  command->add_option("FROM", options->from, "A local file or an nfs:// URL")->required();
-  command->add_option("TO", options->to, "A local file, a directory or an nfs:// URL")->required();
-  command->add_option("--in-flight", options->in_flight, "Number of READs or WRITEs at the same time")
-      ->capture_default_str()
-      ->check(CLI::Range(1u, 64u));
+  command
+      ->add_option("FILE", options->paths,
+                   "The files and directories to copy, and at the end the target: local names, nfs:// URLs, or - for\n"
+                   "standard input or output. The last part of a URL's path may be a pattern with * ? [")
+      ->required();
+  command->add_flag("-r,-R,--recursive", options->copy.recursive, "Copy directories with what they have");
+  command->add_flag("-p,--preserve", options->preserve,
+                    "Keep modes and times, and owners and groups if the user is root");
+  command->add_flag("-a,--archive", options->archive, "The same as -r -p -H, and copy devices, FIFOs and sockets");
   command->add_flag(
-      "--in-place", options->in_place,
-      "Write into the local file itself: it stays the same file and keeps its hard links, also in a directory that is\n"
-      "not writable; a copy that fails leaves the file half written");
-  command->add_flag("-q,--quiet", options->quiet, "Show no progress bar");
+      "--resume", options->resume,
+      "Leave out files that have the size and the time of their source already, as -p sets it; keep what\n"
+      "is complete of a large file after an error or an interruption, and go on behind it");
+  command->add_flag("--no-owner", options->no_owner, "Do not set owners and groups");
+  command->add_flag("--in-place", options->in_place,
+                    "Write into the target file itself: it stays the same file and keeps its hard links, also in a "
+                    "directory that is\n"
+                    "not writable; a copy that fails leaves the file half written");
+  AddCopyRunOptions(*command, *options);
   SetFooter(
       *command,
-      "A local file is replaced when the copy is complete and on the disk. The new file gets the mode, the owner and\n"
-      "the access control list of the old one. If the copy fails or is interrupted, the old file stays as it was. For\n"
-      "that, its directory must be writable and have room for both files. If the source grows during the copy, the\n"
-      "copy ends at the size that the source had at the start; if it shrinks, the copy fails.",
+      "A file gets its name when the copy is complete and on stable storage; until then, the copy has a temporary "
+      "name\n"
+      "in the same directory. A file that is replaced keeps its mode, owner and, on this machine, access control "
+      "list.\n"
+      "If the copy fails or is interrupted, the old file stays as it was. For that, its directory must be writable "
+      "and\n"
+      "have room for both files. If the source grows during the copy, the copy ends at the size that the source had "
+      "at\n"
+      "the start; if it shrinks, the copy fails.",
       {"# Copy a file to a server, over RDMA", "penstock cp disk.img 'nfs://server.example/images/disk.img?proto=rdma'",
        "# Copy a file from a server into this directory, encrypted by TLS",
-       "penstock cp --xprtsec tls nfs://server.example/images/disk.img ."});
+       "penstock cp --xprtsec tls nfs://server.example/images/disk.img .",
+       "# Copy a directory to a server, with modes and times", "penstock cp -r -p photos nfs://server.example/backup/",
+       "# Copy all images of a directory", "penstock cp 'nfs://server.example/images/*.iso' ."});
   AddClientOptions(*command, *options);
   return {command, [options] { return Copy(*options); }};
 }

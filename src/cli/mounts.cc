@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "base/result.h"
+#include "cli/output.h"
 #include "client/error.h"
 
 namespace penstock::cli {
@@ -44,8 +45,8 @@ Task<client::Result<client::Mount::Place>> Mounted::ResolvePlace() const {
 client::Error Mounted::Named(client::Error error) const {
   error = client::WithTrouble(std::move(error), mount->trouble());
   std::string& message = error.message;
-  // The errors of a walk name an entry below the URL.
-  if (message.starts_with(name)) return error;
+  // The errors of a walk name an entry below the URL. Those of standard output have nothing to do with it.
+  if (message.starts_with(name) || message.starts_with(kStandardOutput)) return error;
   const std::string_view last = std::string_view(path).substr(path.rfind('/') + 1);
   for (const std::string_view begin : {std::string_view(server_path), std::string_view(mount->url().path),
                                        std::string_view(path), last, std::string_view(mount->url().host)}) {

@@ -16,12 +16,15 @@ class OnInterrupt::Signals {
     }
   }
 
-  void Wait(std::function<void()> clean_up) {
-    set_.async_wait([clean_up = std::move(clean_up)](const asio::error_code& error, int number) {
+  void Wait(std::function<void(std::function<void()>)> clean_up) {
+    set_.async_wait([this, clean_up = std::move(clean_up)](const asio::error_code& error, int number) {
       if (error) return;
-      clean_up();
-      std::signal(number, SIG_DFL);
-      ::raise(number);
+      const auto end = [number] {
+        std::signal(number, SIG_DFL);
+        ::raise(number);
+      };
+      Wait([](const std::function<void()>& end_at_once) { end_at_once(); });
+      clean_up(end);
     });
   }
 
@@ -30,6 +33,13 @@ class OnInterrupt::Signals {
 };
 
 OnInterrupt::OnInterrupt(Loop& loop, std::function<void()> clean_up) : signals_(std::make_unique<Signals>(loop)) {
+  signals_->Wait([clean_up = std::move(clean_up)](const std::function<void()>& end) {
+    clean_up();
+    end();
+  });
+}
+OnInterrupt::OnInterrupt(Loop& loop, std::function<void(std::function<void()> end)> clean_up)
+    : signals_(std::make_unique<Signals>(loop)) {
   signals_->Wait(std::move(clean_up));
 }
 OnInterrupt::~OnInterrupt() = default;

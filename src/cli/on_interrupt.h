@@ -14,6 +14,9 @@ namespace penstock::cli {
 class OnInterrupt {
  public:
   OnInterrupt(Loop& loop, std::function<void()> clean_up);
+  // The same for a cleaning that takes time: it calls `end` when it is done, and then the signal ends the process. A
+  // second signal ends the process at once.
+  OnInterrupt(Loop& loop, std::function<void(std::function<void()> end)> clean_up);
   ~OnInterrupt();
   OnInterrupt(const OnInterrupt&) = delete;
   OnInterrupt& operator=(const OnInterrupt&) = delete;

@@ -12,7 +12,8 @@ namespace penstock::cli {
 namespace {
 
 std::unexpected<client::Error> OutputError(int error) {
-  return std::unexpected(client::Error{fmt::format("standard output: {}", DescribeErrno(error)), std::nullopt, error});
+  return std::unexpected(
+      client::Error{fmt::format("{}{}", kStandardOutput, DescribeErrno(error)), std::nullopt, error});
 }
 
 }  // namespace

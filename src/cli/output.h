@@ -11,6 +11,9 @@
 
 namespace penstock::cli {
 
+// The beginning of the errors.
+inline constexpr std::string_view kStandardOutput = "standard output: ";
+
 // Writes the text to the buffer of standard output. An error may concern earlier texts.
 [[nodiscard]] client::Result<void> WriteOutput(std::string_view text);
 

@@ -10,7 +10,7 @@
 #include <cstdio>
 #include <string>
 
-#include "base/file_io.h"
+#include "base/data.h"
 
 namespace penstock::cli {
 namespace {

@@ -26,6 +26,7 @@ Parser MakeParser(const std::string& version) {
       AddList(program),
       AddCat(program),
       AddCopy(program),
+      AddSync(program),
       AddMount(program),
       AddMakeDirectory(program),
       AddRemove(program),
@@ -51,6 +52,9 @@ Parser MakeParser(const std::string& version) {
       AddSetXattr(program),
       AddShell(program),
       AddBench(program),
+      AddShowMount(program),
+      AddProbe(program),
+      AddDoctor(program),
       AddDevices(program),
       AddCompletion(program),
       // clang-format on

@@ -13,7 +13,6 @@
 #include <vector>
 
 #include "base/data.h"
-#include "base/file_io.h"
 #include "base/log.h"
 
 namespace penstock::cli {
@@ -175,7 +174,9 @@ TEST_F(ProgramTest, EachCommandRequiresItsArguments) {
         "du",   "find", "tree", "head",  "tail", "touch", "getfacl", "setfacl", "getfattr", "shell"}) {
     ExpectUsageError({command}, "URL is required");
   }
-  ExpectUsageError({"cp", kUrl}, "TO is required");
+  ExpectUsageError({"cp"}, "FILE is required");
+  ExpectMistake({"cp", kUrl}, "cp: needs a source and a target");
+  ExpectUsageError({"sync", kUrl}, "TO is required");
   for (const char* const command : {"mv", "ln"}) ExpectUsageError({command, kUrl}, "At least 2 required");
   ExpectUsageError({"chmod", "644"}, "URL is required");
 }
@@ -248,10 +249,9 @@ TEST_F(ProgramTest, AcceptsOctalModesUpToAllTwelveBits) {
   }
 }
 
-TEST_F(ProgramTest, CopyRequiresExactlyOneUrl) {
-  const std::string message = "cp: one of the two must be an nfs:// URL, the other a local file";
-  ExpectMistake({"cp", "a", "b"}, message);
-  ExpectMistake({"cp", kUrl, kUrl}, message);
+TEST_F(ProgramTest, CopiesRequireAUrl) {
+  ExpectMistake({"cp", "a", "b"}, "cp: at least one of the files must be an nfs:// URL, the others may be local");
+  ExpectMistake({"sync", "a", "b"}, "sync: at least one of the two must be an nfs:// URL");
 }
 
 TEST_F(ProgramTest, CopyOpensTheLocalSourceBeforeItConnects) {

@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
+#include <utility>
 
 namespace penstock::cli {
 namespace {
@@ -53,13 +54,22 @@ ProgressBar::~ProgressBar() {
   if (drew_) fmt::print(stderr, "\n");
 }
 
-void ProgressBar::Show(uint64_t done, uint64_t total) {
+void ProgressBar::Clear() {
+  if (!std::exchange(drew_, false)) return;
+  fmt::print(stderr, "\r\x1b[K");
+  std::fflush(stderr);
+}
+
+void ProgressBar::Show(uint64_t done, uint64_t total, std::string_view before, bool last) {
   if (!on_terminal_) return;
   const Clock::time_point now = Clock::now();
-  if (done < total && now - drawn_ < std::chrono::milliseconds(100)) return;
+  if ((done < total || !before.empty()) && !last && now - drawn_ < std::chrono::milliseconds(100)) return;
   drawn_ = now;
   drew_ = true;
-  fmt::print(stderr, "\r\x1b[K{}", ProgressLine(done, total, now - begin_, TerminalWidth() - 1));
+  const auto width = TerminalWidth() - 1;
+  const std::string_view shown = before.substr(0, width);
+  const auto rest = width - static_cast<unsigned>(shown.size());
+  fmt::print(stderr, "\r\x1b[K{}{}", shown, ProgressLine(done, total, now - begin_, rest));
   std::fflush(stderr);
 }
 

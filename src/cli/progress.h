@@ -4,6 +4,7 @@
 #include <chrono>
 #include <cstdint>
 #include <string>
+#include <string_view>
 
 namespace penstock::cli {
 
@@ -17,7 +18,10 @@ class ProgressBar {
   ProgressBar();
   // Leaves the cursor on a new line.
   ~ProgressBar();
-  void Show(uint64_t done, uint64_t total);
+  // `before` is a text at the beginning of the line. With it, call this with `last` when all is done.
+  void Show(uint64_t done, uint64_t total, std::string_view before = {}, bool last = false);
+  // Makes room for other lines on stderr or stdout. The next Show() draws the line again.
+  void Clear();
 
  private:
   using Clock = std::chrono::steady_clock;

@@ -3,6 +3,9 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <vector>
+
 #include "xdr/decode.h"
 
 namespace penstock::client {
@@ -51,6 +54,18 @@ TEST(CredentialOf, PresentsTheIdentityOfTheUrl) {
   url.gid = 34;
   EXPECT_EQ(CredentialIn(url).uid, 12u);
   EXPECT_EQ(CredentialIn(url).gid, 34u);
+}
+
+TEST(CredentialOf, PresentsTheGroupsOfTheProcessWithItsIdentityOnly) {
+  std::vector<gid_t> groups(static_cast<size_t>(::getgroups(0, nullptr)));
+  groups.resize(static_cast<size_t>(::getgroups(static_cast<int>(groups.size()), groups.data())));
+  std::erase(groups, ::getegid());
+  groups.resize(std::min<size_t>(groups.size(), 16));  // RFC 5531 appendix A
+  const rpc::Credential own = CredentialIn(Url());
+  EXPECT_EQ(std::vector<gid_t>(own.groups().begin(), own.groups().end()), groups);
+  Url url;
+  url.uid = 12;
+  EXPECT_TRUE(CredentialIn(url).groups().empty());
 }
 
 TEST(CredentialOf, PresentsTheIdentityOfTheProcessByDefault) {

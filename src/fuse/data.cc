@@ -220,6 +220,7 @@ Task<void> FileSystem::Flush(RequestPointer request, uint64_t, fuse_file_info in
   OpenFile& file = FileOf(info);
   const Inodes::Pin pin(inodes_, *file.inode);
   const bool had_data = pin->writes && !pin->writes->clean();
+  if (had_data || options_.posix_locks) request->WatchProcess();
   Result<void> committed = file.writes ? co_await CommitData(*pin) : Result<void>();
   // close() ends the locks of the process.
   if (options_.posix_locks) (void)co_await Unlock(*pin, fmt::format("p{:x}", info.lock_owner));

@@ -24,8 +24,9 @@ class Interrupted {
   virtual pid_t pid() const = 0;
 };
 
-// Whether /proc/PID/status shows that the thread is being killed, or has ended.
-bool IsBeingKilled(std::string_view status);
+// Whether /proc/TID/status and /proc/TID/stat show that a signal kills the thread, or that it has ended. A thread that
+// ends by itself is not being killed, until somebody kills it.
+bool IsBeingKilled(std::string_view status, std::string_view stat);
 
 // Belongs to the loop.
 class Interrupts {
@@ -34,15 +35,18 @@ class Interrupts {
 
   // libfuse tells of a signal, and may hold locks of the request.
   void HandleInterrupt(Interrupted& request);
+  // The kernel will tell of no signal, because the process may be ending.
+  void Watch(Interrupted& request);
   void Remove(Interrupted& request);
 
  private:
   void Check();
+  void CheckAfter(Duration delay);
 
-  Loop& loop_;
   std::vector<Interrupted*> requests_;
   std::vector<Interrupted*> signalled_;  // of these, those whose HandleSignal() is still to be called
   const std::unique_ptr<Timer> timer_;
+  bool waits_ = false;
 };
 
 }  // namespace penstock::fuse

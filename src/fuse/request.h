@@ -33,6 +33,8 @@ class Request final : public Interrupted {
   std::vector<gid_t> groups() const;
   bool answered() const { return request_ == nullptr; }
 
+  // The process may be ending, in which case no signal is told.
+  void WatchProcess() { interrupts_.Watch(*this); }
   // Also for signals that do not kill: cancels `wait`, and not the whole request.
   void InterruptBy(Cancellation* wait) { wait_ = wait; }
 

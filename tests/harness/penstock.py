@@ -16,6 +16,7 @@ from patience import BUSY
 from ports import free_ports
 
 PENSTOCK = os.environ.get("PENSTOCK", "build/release/src/cli/penstock")
+os.environ["PENSTOCK_CLIENT_CONFIG"] = "none"  # the user of a test may have defaults
 START_SECONDS = 60 * BUSY
 # Shorter than --stall-limit with its tolerance, so that no test passes because a stopping server waits for that.
 STOP_SECONDS = 60

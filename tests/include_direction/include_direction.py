@@ -46,13 +46,14 @@ ALLOWED = {
     "nfs/v4/operations": ["nfs/v4/engine", "nfs/v4/callback", "nfs/v4/attributes", "nfs/v4/state", "nfs/v4/dialect", "nfs", "nfs_protocol", "rpc", "fs", "xdr", "protocol", "idmap", "metrics", "base"],
     "nfs/nlm": ["nfs/v4/operations", "nfs/v4/engine", "nfs/v4/state", "nfs", "rpc", "fs", "xdr", "protocol", "idmap", "base"],
     "client": ["rpc", "rpc/gss", "rpc/tls", "rpcbind", "rpcrdma", "rdma", "nfs_protocol", "xdr", "protocol", "idmap", "base"],
+    "copying": ["client", "base"],
     "server": ["client", "nfs", "nfs/acl", "nfs/nlm", "nfs/v4/operations", "nfs/v4/engine", "nfs/v4/callback", "nfs/v4/attributes", "nfs/v4/state", "nfs/v4/dialect", "fs", "fs/audited", "rpc", "rpc/gss", "rpc/tls", "rpcbind", "rpcrdma", "rdma", "rdma/sim", "rdma/iwarp", "rdma/verbs", "rdma/choice", "rdma/trace", "xdr", "protocol", "idmap", "watch", "metrics", "base"],
     "penstock": [],  # the public headers, in include/
     "library/provider": ["penstock", "rdma", "base"],
     "library": ["library/provider", "penstock", "client", "rpc/tls", "rdma", "rdma/verbs", "rdma/choice", "base"],
     "library/server": ["library", "library/provider", "penstock", "server", "nfs", "fs/posix", "fs", "rdma/choice", "base"],
     "fuse": ["client", "xdr", "protocol", "idmap", "base"],
-    "cli": ["fuse", "server", "watch", "control", "client", "nfs", "rpc/tls", "fs/audited", "fs/faulty", "fs/posix", "fs", "rdma", "rdma/iwarp", "rdma/verbs", "rdma/choice", "rdma/trace", "protocol", "idmap", "base"],
+    "cli": ["fuse", "server", "watch", "control", "copying", "client", "nfs", "rpc/tls", "fs/audited", "fs/faulty", "fs/posix", "fs", "rdma", "rdma/iwarp", "rdma/verbs", "rdma/choice", "rdma/trace", "protocol", "idmap", "base"],
 }
 ANYTHING = re.compile(r"^test_\w+\.h$|(_test|_suite|_test_support|_bench)\.(cc|h)$")  # tests may include anything
 INCLUDE = re.compile(r'^\s*#\s*include\s*"([^"]+)"', re.MULTILINE)

@@ -1,0 +1,325 @@
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <utility>
+
+#include "base/result.h"
+#include "copying/copier.h"
+
+namespace penstock::copying {
+namespace {
+
+std::unexpected<Error> IsDirectory() {
+  return std::unexpected(Error{client::Describe(Status::kIsDirectory), Status::kIsDirectory, EISDIR});
+}
+
+// Whether two times are equal. A file system may keep whole seconds only.
+bool AreSame(const client::Time& source, const client::Time& target) {
+  if (source.seconds != target.seconds) return false;
+  return source.nanoseconds == target.nanoseconds || target.nanoseconds == 0;
+}
+
+}  // namespace
+
+Task<void> Copier::CopyOne(Item item) {
+  bool waits = false;
+  const Result<void> copied = co_await CopyEntry(item, waits);
+  if (!copied) Fail(item.source(), item.to_name, copied.error());
+  --copying_;
+  --active_;
+  if (!waits && item.work) End(std::move(item.work));
+  Pump();
+}
+
+Task<Result<void>> Copier::CopyEntry(Item& item, bool& waits) {
+  if (is_ending()) co_return Result<void>();
+  if (item.stream) co_return co_await CopyStream(item);
+  if (item.entry.attributes.type == FileType::kDirectory) {
+    co_return std::unexpected(Error{"is a directory; -r copies it with its contents", Status::kIsDirectory, EISDIR});
+  }
+  std::optional<Entry> existing;
+  PENSTOCK_CO_TRY(existing, co_await FindExisting(item));
+  if (item.from->identity() == (item.to ? item.to->identity() : "") && item.entry.name == item.name) {
+    co_return std::unexpected(Error{"source and target are the same file", std::nullopt, EINVAL});
+  }
+  if (existing && run_.options.skip_same) {
+    PENSTOCK_CO_TRY(const bool same, co_await LeaveSame(item, *existing));
+    if (same) {
+      PENSTOCK_CO_CHECK(co_await RemoveLeftovers(item));
+      Done(Action::kSkipped, item.source(), item.to_name, item.entry.attributes.size);
+      HandleLinks(item, true);
+      co_return Result<void>();
+    }
+  }
+  PENSTOCK_CO_CHECK(co_await MakeRoom(item, existing));
+  switch (item.entry.attributes.type) {
+    case FileType::kSymlink:
+      co_return co_await CopySymlink(item, existing);
+    case FileType::kRegular:
+      break;
+    default:
+      if (run_.options.special_files) co_return co_await CopySpecial(item, existing);
+      co_return std::unexpected(Error{"not a regular file, directory or symbolic link", std::nullopt, EINVAL});
+  }
+  const bool has_links = run_.options.hard_links && item.entry.attributes.links > 1;
+  if (has_links) {
+    const auto [at, is_first] = links_.try_emplace(KeyOf(item));
+    if (at->second.is_copied) co_return co_await MakeLink(item, at->second, existing);
+    if (!is_first) {
+      at->second.waiting.push_back(std::move(item));
+      waits = true;
+      co_return Result<void>();
+    }
+  }
+  const bool replaces = existing && existing->attributes.type == FileType::kRegular;
+  Result<void> copied = co_await CopyRegular(item, replaces);
+  if (has_links) HandleLinks(item, copied.has_value());
+  co_return copied;
+}
+
+Task<Result<std::optional<Entry>>> Copier::FindExisting(const Item& item) {
+  std::optional<Entry> existing;
+  if (!item.to) co_return existing;
+  if (item.work) {
+    const auto found = item.work->existing.find(item.name);
+    if (found != item.work->existing.end()) existing = found->second;
+    if (!existing || existing->attributes.type != FileType::kOther) co_return existing;
+  }
+  auto found = co_await item.to->Find(item.name);
+  if (found) {
+    existing = *std::move(found);
+  } else if (found.error().status != Status::kNotFound) {
+    co_return std::unexpected(std::move(found).error());
+  }
+  co_return existing;
+}
+
+// Removes a target of another type that the new object cannot replace.
+Task<Result<void>> Copier::MakeRoom(const Item& item, std::optional<Entry>& existing) {
+  if (!existing || existing->attributes.type != FileType::kDirectory) co_return Result<void>();
+  if (!run_.options.replace_others) co_return IsDirectory();
+  PENSTOCK_CO_CHECK(co_await Delete(*item.to, *existing, item.to_name));
+  existing.reset();
+  co_return Result<void>();
+}
+
+// Returns true if the target is as the source already. Mends its attributes.
+Task<Result<bool>> Copier::LeaveSame(const Item& item, const Entry& existing) {
+  const Attributes& source = item.entry.attributes;
+  const Attributes& target = existing.attributes;
+  if (source.type != target.type) co_return false;
+  const bool times_agree = AreSame(source.modified, target.modified);
+  if (source.type == FileType::kSymlink) {
+    PENSTOCK_CO_TRY(const std::string text, co_await item.from->ReadLink(item.entry));
+    PENSTOCK_CO_TRY(const std::string other, co_await item.to->ReadLink(existing));
+    co_return text == other;
+  }
+  if (source.type == FileType::kRegular) {
+    if (source.size != target.size) co_return false;
+    if (run_.options.compare_contents) {
+      PENSTOCK_CO_TRY(const bool same, co_await HaveSameContents(run_, *item.from, item.entry, *item.to, existing));
+      if (!same) co_return false;
+    } else if (!times_agree) {
+      co_return false;
+    }
+  } else if (source.device_major != target.device_major || source.device_minor != target.device_minor) {
+    co_return false;
+  }
+  NewAttributes kept = KeptAttributes(run_.options, source);
+  if (kept.mode == target.mode) kept.mode.reset();
+  if (kept.owner == target.owner) kept.owner.reset();
+  if (kept.group == target.group) kept.group.reset();
+  if (times_agree) kept.accessed.reset(), kept.modified.reset();
+  const bool some = kept.mode || kept.owner || kept.group || kept.modified;
+  if (!some || run_.options.dry_run) co_return true;
+  const Result<void> set = co_await item.to->SetAttributesOf(item.name, kept);
+  if (!set && !GoesOnWithoutOwners(item.to_name, set.error())) co_return std::unexpected(set.error());
+  co_return true;
+}
+
+// ---- regular files ----
+
+Task<Result<void>> Copier::CopyRegular(const Item& item, bool replaces) {
+  uint64_t size = item.entry.attributes.size;
+  run_.observer.Started(item.source(), item.to_name, size);
+  if (!run_.options.dry_run) {
+    Result<void> copied = co_await TryToCopy(item, replaces, size);
+    if (!copied && GoesOnWithoutOwners(item.to_name, copied.error())) {
+      copied = co_await TryToCopy(item, replaces, size);
+    }
+    // Another copy of the same file may have taken the temporary file.
+    if (!copied && copied.error().status == Status::kNotFound) copied = co_await TryToCopy(item, replaces, size);
+    if (!copied) co_return copied;
+  }
+  Done(Action::kCopied, item.source(), item.to_name, size);
+  co_return Result<void>();
+}
+
+Task<Result<void>> Copier::TryToCopy(const Item& item, bool replaces, uint64_t& size) {
+  TemporaryName name = TemporaryName::For(item.name, item.source(), item.entry.attributes);
+  FileToCopy file{.from = item.from, .entry = item.entry, .to = item.to, .name = item.name, .replaces = replaces};
+  PENSTOCK_CO_TRY(file.leftovers, co_await FindLeftovers(item, name));
+  KnownTemporary temporary(run_, item.to, std::move(name));
+  Result<void> copied = co_await CopyFile(run_, file, temporary, size);
+  if (copied && run_.stopping) copied = std::unexpected(Error{"cancelled", std::nullopt, ECANCELED});
+  if (copied) {
+    // The next file can begin while this one waits for others.
+    --copying_;
+    ++publishing_;
+    Pump();
+    const std::string text = temporary.name().Text();
+    copied = co_await item.to->Publish(text, item.name, size);
+    --publishing_;
+    ++copying_;
+  }
+  if (!copied) {
+    co_await temporary.Discard();
+    co_return copied;
+  }
+  for (const TemporaryName& leftover : file.leftovers) {
+    const std::string text = leftover.Text();
+    (void)co_await item.to->Remove(text);
+  }
+  co_return copied;
+}
+
+// For a file that is the same: an earlier copy may have been killed when it had finished the file a second time.
+Task<Result<void>> Copier::RemoveLeftovers(const Item& item) {
+  if (!item.work || item.work->leftovers.empty() || run_.options.dry_run) co_return Result<void>();
+  const TemporaryName name = TemporaryName::For(item.name, item.source(), item.entry.attributes);
+  PENSTOCK_CO_TRY(const std::vector<TemporaryName> leftovers, co_await FindLeftovers(item, name));
+  for (const TemporaryName& leftover : leftovers) {
+    const std::string text = leftover.Text();
+    (void)co_await item.to->Remove(text);
+  }
+  co_return Result<void>();
+}
+
+Task<Result<std::vector<TemporaryName>>> Copier::FindLeftovers(const Item& item, const TemporaryName& name) {
+  std::vector<TemporaryName> leftovers;
+  const auto take = [&](const TemporaryName& found) {
+    if (found.IsOfSameCopy(name)) leftovers.push_back(found);
+  };
+  if (item.work) {
+    const auto [begin, end] = item.work->leftovers.equal_range(name.target);
+    for (auto at = begin; at != end; ++at) take(at->second);
+  } else if (run_.options.keep_partial || item.entry.attributes.size > run_.options.checkpoint) {
+    // The directory of a single file may be large, so that it is read only for a file that can be resumed.
+    PENSTOCK_CO_TRY(const std::vector<Entry> entries, co_await item.to->List());
+    for (const Entry& entry : entries) {
+      if (const auto found = TemporaryName::Parse(entry.name)) take(*found);
+    }
+  }
+  std::ranges::sort(leftovers, std::ranges::greater(), &TemporaryName::complete);
+  co_return leftovers;
+}
+
+Task<Result<void>> Copier::CopyStream(const Item& item) {
+  if (!IsEntryName(item.name)) co_return IsDirectory();
+  run_.observer.Started(item.source(), item.to_name, 0);
+  PENSTOCK_CO_TRY(const std::optional<Entry> existing, co_await FindExisting(item));
+  if (existing && existing->attributes.type == FileType::kDirectory) co_return IsDirectory();
+  uint64_t size = 0;
+  if (!run_.options.dry_run) {
+    KnownTemporary temporary(run_, item.to, TemporaryName::For(item.name, item.source(), {}));
+    NewFile made{.mode = 0666};
+    if (existing && existing->attributes.type == FileType::kRegular) made.like = item.name;
+    const std::string text = temporary.name().Text();
+    Result<void> copied = co_await CopyStreamTo(run_, *item.stream, *item.to, text, made, size);
+    if (copied) copied = co_await item.to->Publish(text, item.name, size);
+    if (!copied) {
+      co_await temporary.Discard();
+      co_return copied;
+    }
+  }
+  Done(Action::kCopied, item.source(), item.to_name, size);
+  co_return Result<void>();
+}
+
+// ---- others ----
+
+template <class Make>
+Task<Result<void>> Copier::Replace(const Item& item, bool exists, Make make) {
+  if (!exists) co_return co_await make(item.name);
+  const TemporaryName name = TemporaryName::For(item.name, item.source(), item.entry.attributes);
+  KnownTemporary temporary(run_, item.to, name);
+  const std::string text = name.Text();
+  Result<void> made = co_await make(text);
+  if (made) made = co_await item.to->Rename(text, item.name);
+  // The rename of a name to another name of the same file does nothing.
+  (void)co_await item.to->Remove(text);
+  co_return made;
+}
+
+Task<Result<void>> Copier::CopySymlink(const Item& item, const std::optional<Entry>& existing) {
+  PENSTOCK_CO_TRY(const std::string text, co_await item.from->ReadLink(item.entry));
+  if (!run_.options.dry_run) {
+    const auto make = [&](const std::string& name) -> Task<Result<void>> {
+      PENSTOCK_CO_CHECK(co_await item.to->MakeSymlink(name, text));
+      NewAttributes kept = KeptAttributes(run_.options, item.entry.attributes);
+      kept.mode.reset();
+      if (!kept.owner && !kept.group && !kept.modified) co_return Result<void>();
+      Result<void> set = co_await item.to->SetAttributesOf(name, kept);
+      if (!set && GoesOnWithoutOwners(item.to_name, set.error())) co_return Result<void>();
+      // Not every server sets the attributes of symbolic links.
+      const bool refused =
+          !set && (set.error().status == Status::kNotSupported || set.error().status == Status::kInvalid);
+      if (refused) co_return Result<void>();
+      co_return set;
+    };
+    PENSTOCK_CO_CHECK(co_await Replace(item, existing.has_value(), make));
+  }
+  Done(Action::kMadeLink, item.source(), item.to_name);
+  co_return Result<void>();
+}
+
+Task<Result<void>> Copier::CopySpecial(const Item& item, const std::optional<Entry>& existing) {
+  if (!run_.options.dry_run) {
+    const auto make = [&](const std::string& name) -> Task<Result<void>> {
+      PENSTOCK_CO_CHECK(co_await item.to->MakeNode(name, item.entry.attributes));
+      const NewAttributes kept = KeptAttributes(run_.options, item.entry.attributes);
+      if (!kept.mode && !kept.owner && !kept.group && !kept.modified) co_return Result<void>();
+      Result<void> set = co_await item.to->SetAttributesOf(name, kept);
+      if (!set && GoesOnWithoutOwners(item.to_name, set.error())) co_return Result<void>();
+      co_return set;
+    };
+    PENSTOCK_CO_CHECK(co_await Replace(item, existing.has_value(), make));
+  }
+  Done(Action::kMadeSpecial, item.source(), item.to_name);
+  co_return Result<void>();
+}
+
+// ---- hard links ----
+
+Copier::LinkKey Copier::KeyOf(const Item& item) const {
+  return {item.from->tree(), item.entry.attributes.file_system, item.entry.attributes.file_id};
+}
+
+Task<Result<void>> Copier::MakeLink(const Item& item, const Links& links, const std::optional<Entry>& existing) {
+  if (!run_.options.dry_run) {
+    const auto to = links.to;
+    const std::string target = links.name;
+    const auto make = [&](const std::string& name) { return item.to->Link(*to, target, name); };
+    PENSTOCK_CO_CHECK(co_await Replace(item, existing.has_value(), make));
+  }
+  Done(Action::kLinked, item.source(), item.to_name);
+  co_return Result<void>();
+}
+
+void Copier::HandleLinks(const Item& item, bool copied) {
+  if (!run_.options.hard_links || item.entry.attributes.links <= 1) return;
+  const auto at = links_.try_emplace(KeyOf(item)).first;
+  std::vector<Item> waiting = std::exchange(at->second.waiting, {});
+  if (copied) {
+    at->second.is_copied = true;
+    at->second.to = item.to;
+    at->second.name = item.name;
+  } else {
+    // Another name becomes the first.
+    links_.erase(at);
+  }
+  for (Item& each : waiting) queue_.push_back(std::move(each));
+}
+
+}  // namespace penstock::copying

@@ -1,0 +1,39 @@
+// The tree of a copy that is on this machine. All calls of the system run on threads. Names are looked up in open
+// directories, and no symbolic link is followed, so that nobody can lead a copy out of its tree.
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "base/loop.h"
+#include "base/workers.h"
+#include "copying/publisher.h"
+#include "copying/tree.h"
+
+namespace penstock::copying {
+
+class LocalTree final : public Tree {
+ public:
+  // They outlive the tree, which outlives its directories.
+  LocalTree(Loop& loop, Workers& workers) : loop_(loop), workers_(workers), publisher_(loop, workers) {}
+
+  // Opens a directory that the user names. Follows symbolic links.
+  Task<Result<std::shared_ptr<Directory>>> Open(std::string path);
+
+  void Flush() override { publisher_.Flush(); }
+  Task<Result<void>> Finish() override { return publisher_.Finish(); }
+
+  Loop& loop() { return loop_; }
+  Workers& workers() { return workers_; }
+  Publisher& publisher() { return publisher_; }
+
+ private:
+  Loop& loop_;
+  Workers& workers_;
+  Publisher publisher_;
+};
+
+// Converts the status of a local file.
+Attributes AttributesOf(const struct stat& status);
+
+}  // namespace penstock::copying

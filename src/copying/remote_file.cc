@@ -1,0 +1,130 @@
+#include "copying/remote_file.h"
+
+#include <algorithm>
+#include <cerrno>
+#include <utility>
+
+#include "base/result.h"
+
+namespace penstock::copying {
+RemoteFile::RemoteFile(RemoteTree& tree, std::unique_ptr<client::File> file, Attributes attributes) : tree_(tree) {
+  attributes_ = std::move(attributes);
+  files_.push_back(std::move(file));
+}
+RemoteFile::~RemoteFile() = default;
+
+Task<void> RemoteFile::Spread(client::Access access) {
+  const client::Node node = files_.front()->node();
+  // The parts of a tree have numbers of their own in each mount.
+  if (node.handle.part != 0) co_return;
+  for (size_t i = 1; i < tree_.mounts().size(); ++i) {
+    auto file = co_await tree_.mounts()[i]->OpenFile(node, files_.front()->name(), access);
+    if (!file) co_return;
+    files_.push_back(*std::move(file));
+  }
+}
+
+client::File& RemoteFile::Next() { return *files_[next_++ % files_.size()]; }
+
+Task<Result<uint32_t>> RemoteFile::Read(uint64_t offset, Bytes into) {
+  client::File& file = Next();
+  const auto read = co_await file.Read(offset, into);
+  if (!read) co_return tree_.Reason(read.error(), file.name());
+  co_return read->count;
+}
+
+void RemoteFile::Note(const client::Verifier& verifier) {
+  if (verifier_ && *verifier_ != verifier) mixed_ = true;
+  verifier_ = verifier;
+}
+
+Task<Result<uint32_t>> RemoteFile::Write(uint64_t offset, ConstBytes from) {
+  client::File& file = Next();
+  const auto written = co_await file.Write(offset, from);
+  if (!written) co_return tree_.Reason(written.error(), file.name());
+  Note(written->verifier);
+  co_return written->count;
+}
+
+Task<Result<std::vector<Extent>>> RemoteFile::DataIn(Extent range) {
+  using Content = client::File::Content;
+  std::vector<Extent> found;
+  client::File& file = *files_.front();
+  for (uint64_t at = range.begin; at < range.end && seeks_;) {
+    const auto data = co_await file.Seek(at, Content::kData);
+    if (data && (!*data || **data >= range.end)) co_return found;
+    auto hole = data;
+    if (data) hole = co_await file.Seek(**data, Content::kHole);
+    if (!hole && hole.error().status != Status::kNotSupported && hole.error().number != ENXIO) {
+      co_return tree_.Reason(hole.error(), file.name());
+    }
+    // A server without this operation, or a file that has become shorter, which reading tells.
+    seeks_ = hole.has_value();
+    if (!hole) break;
+    at = std::min(range.end, hole->value_or(range.end));
+    found.push_back({**data, at});
+  }
+  if (!seeks_) co_return std::vector{range};
+  co_return found;
+}
+
+// The server shares only whole blocks.
+Task<bool> RemoteFile::Clone(client::File& source, Extent range, uint64_t source_size) {
+  constexpr uint64_t kBlock = 4096;
+  const bool to_end = range.end == source_size;
+  if (!clones_ || range.begin % kBlock != 0 || (range.end % kBlock != 0 && !to_end)) co_return false;
+  const auto cloned = co_await files_.front()->CloneFrom(source, range.begin, range.begin, to_end ? 0 : range.size());
+  clones_ = cloned.has_value();
+  co_return clones_;
+}
+
+Task<Result<std::optional<uint64_t>>> RemoteFile::CopyFrom(File& source, Extent range) {
+  if (source.tree() != tree()) co_return std::nullopt;
+  auto& from = dynamic_cast<RemoteFile&>(source);
+  client::File& first = *from.files_.front();
+  if (co_await Clone(first, range, source.attributes().size)) co_return range.size();
+  const auto copied = co_await files_.front()->CopyFrom(first, range.begin, range.begin, range.size());
+  if (!copied) {
+    if (IsFull(copied.error()) || !copied.error().status) co_return tree_.Reason(copied.error(), first.name());
+    // The server cannot do that. Otherwise reading and writing will tell the error.
+    co_return std::nullopt;
+  }
+  if (copied->count == 0) co_return std::nullopt;
+  if (copied->verifier) Note(*copied->verifier);
+  co_return copied->count;
+}
+
+// If the server restarts, it may lose octets that were not committed (RFC 1813 §4.11).
+Task<Result<bool>> RemoteFile::Sync() {
+  const auto committed = co_await files_.front()->Commit();
+  if (!committed) co_return tree_.Reason(committed.error(), files_.front()->name());
+  const bool holds = !mixed_ && (!verifier_ || *verifier_ == *committed);
+  verifier_.reset();
+  mixed_ = false;
+  co_return holds;
+}
+
+Task<Result<void>> RemoteFile::SetSize(uint64_t size) {
+  client::File& file = *files_.front();
+  const auto set = co_await file.SetSize(size);
+  if (!set) co_return tree_.Reason(set.error(), file.name());
+  co_return Result<void>();
+}
+
+Task<Result<void>> RemoteFile::SetAttributes(const NewAttributes& attributes) {
+  const client::File& file = *files_.front();
+  const auto set = co_await tree_.first().SetAttributes(file.node().handle, file.name(), attributes);
+  if (!set) co_return tree_.Reason(set.error(), file.name());
+  co_return Result<void>();
+}
+
+Task<Result<void>> RemoteFile::Close() {
+  Result<void> result;
+  for (const auto& file : files_) {
+    const auto closed = co_await file->Close();
+    if (!closed && result) result = tree_.Reason(closed.error(), file->name());
+  }
+  co_return result;
+}
+
+}  // namespace penstock::copying

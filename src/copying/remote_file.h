@@ -1,0 +1,46 @@
+// An open regular file of a server. Its octets move over all connections of its tree.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "copying/remote_tree.h"
+
+namespace penstock::copying {
+
+class RemoteFile final : public File {
+ public:
+  RemoteFile(RemoteTree& tree, std::unique_ptr<client::File> file, Attributes attributes);
+  ~RemoteFile() override;
+
+  // Opens the file over the other connections as well. Without success it goes on over those that it has.
+  Task<void> Spread(client::Access access);
+
+  const void* tree() const override { return &tree_; }
+  Task<Result<uint32_t>> Read(uint64_t offset, Bytes into) override;
+  Task<Result<uint32_t>> Write(uint64_t offset, ConstBytes from) override;
+  Task<Result<std::vector<Extent>>> DataIn(Extent range) override;
+  Task<Result<std::optional<uint64_t>>> CopyFrom(File& source, Extent range) override;
+  Task<Result<bool>> Sync() override;
+  Task<Result<void>> SetSize(uint64_t size) override;
+  Task<Result<void>> SetAttributes(const NewAttributes& attributes) override;
+  Task<Result<void>> Close() override;
+
+ private:
+  client::File& Next();
+  Task<bool> Clone(client::File& source, Extent range, uint64_t source_size);
+  void Note(const client::Verifier& verifier);
+
+  RemoteTree& tree_;
+  std::vector<std::unique_ptr<client::File>> files_;  // one for each connection
+  size_t next_ = 0;
+  bool seeks_ = true;   // the server tells holes
+  bool clones_ = true;  // the server shares storage between files
+  // The verifier of the writes since the last Sync().
+  std::optional<client::Verifier> verifier_;
+  bool mixed_ = false;  // they had different ones
+};
+
+}  // namespace penstock::copying
