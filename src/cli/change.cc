@@ -116,6 +116,7 @@ int ChangeMode(const ChangeModeOptions& options) {
 struct ChangeOwnerOptions : TreeOptions {
   std::string owners;
   bool no_dereference = false;
+  OwnerOptions names;
 };
 
 Task<Result<void>> ChangeOwners(ClientRuntime& runtime, Mounts& mounts, const std::vector<client::Url>& urls,
@@ -123,7 +124,8 @@ Task<Result<void>> ChangeOwners(ClientRuntime& runtime, Mounts& mounts, const st
   const size_t colon = options.owners.find(':');
   const std::string owner = options.owners.substr(0, colon);
   const std::string group = colon == options.owners.npos ? "" : options.owners.substr(colon + 1);
-  HostOwners names(runtime, {});
+  co_await runtime.MapOwners(options.names.nfs4_domain);
+  HostOwners names(runtime, options.names);
   NewAttributes changed;
   if (!owner.empty()) {
     PENSTOCK_CO_TRY(changed.owner, co_await names.NumberOf(idmap::Kind::kUser, owner));
@@ -139,7 +141,8 @@ Task<Result<void>> ChangeOwners(ClientRuntime& runtime, Mounts& mounts, const st
   co_return co_await ForEachMounted(runtime, mounts, urls, use);
 }
 
-int ChangeOwner(const ChangeOwnerOptions& options) {
+int ChangeOwner(ChangeOwnerOptions options) {
+  if (const auto wrong = PrintWrongDomain(options.names)) return *wrong;
   if (options.owners.empty() || options.owners == ":") {
     return PrintUsageError("chown: OWNER is a user, a user and a group as USER:GROUP, or a group as :GROUP");
   }
@@ -327,6 +330,7 @@ Command AddChangeOwner(CLI::App& program) {
   command->add_option("URL", options->urls, "The files or directories")->required();
   command->add_flag("-h,--no-dereference", options->no_dereference,
                     "Change a symbolic link itself; it is always so with -R");
+  AddDomainOption(*command, options->names);
   AddTreeOptions(*command, *options);
   SetFooter(*command, "",
             {"# Give a file to a user and a group", "penstock chown ann:staff nfs://server.example/notes.txt",

@@ -13,6 +13,8 @@
 #include "cli/client_config.h"
 #include "cli/printable.h"
 #include "cli/url_sources.h"
+#include "idmap/database.h"
+#include "idmap/domain.h"
 #include "rdma/trace/provider.h"
 
 namespace penstock::cli {
@@ -66,6 +68,7 @@ client::MountOptions ClientRuntime::MountOptionsFor(const client::Url& url) {
   client::MountOptions mount_options;
   mount_options.provider = providers_.back().get();
   mount_options.initiators = client::KerberosInitiators(kerberos_);
+  if (owners_) mount_options.owners = &*owners_;
   if (!wants_delegations_) mount_options.delegations = 0;
   return mount_options;
 }
@@ -79,6 +82,12 @@ Task<client::Result<std::unique_ptr<client::Mount>>> ClientRuntime::OpenMount(co
   }
   const client::MountOptions mount_options = MountOptionsFor(url);
   co_return co_await client::Mount::Open(loop_, workers_, url, mount_options);
+}
+
+Task<void> ClientRuntime::MapOwners(std::optional<std::string> domain) {
+  if (!domain) domain = co_await Offload(loop_, workers_, [] { return idmap::FindDomain().name; });
+  lookups_.emplace(&idmap::AskHost, loop_, idmap::Lookups::OnThreads());
+  owners_.emplace(*std::move(domain), *lookups_);
 }
 
 Task<void> ClientRuntime::End(std::unique_ptr<client::Mount> mount) {

@@ -3,6 +3,7 @@
 
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -11,6 +12,8 @@
 #include "base/workers.h"
 #include "cli/common_options.h"
 #include "client/mount.h"
+#include "idmap/lookups.h"
+#include "idmap/mapper.h"
 #include "rdma/choice/choice.h"
 #include "rdma/provider.h"
 #include "rdma/trace/file.h"
@@ -40,6 +43,10 @@ class ClientRuntime {
   using Use = std::function<Task<client::Result<void>>(client::Mount&)>;
   Task<client::Result<void>> WithMount(const client::Url& url, Use use);
 
+  // From now on, mounts send names of owners and groups to servers of version 4 that do not accept numbers. Without a
+  // domain it is that of this host (idmap::FindDomain()).
+  Task<void> MapOwners(std::optional<std::string> domain);
+
   // Runs `command` to its end, and returns the exit code. Prints an error, of the set-up as well, as one line on
   // stderr.
   int Run(Task<client::Result<void>> command);
@@ -54,6 +61,8 @@ class ClientRuntime {
   const std::shared_ptr<rdma::verbs::Registry> registry_ = std::make_shared<rdma::verbs::Registry>();
   SetupResult<std::unique_ptr<rdma::trace::File>> trace_;   // null without a trace
   std::vector<std::unique_ptr<rdma::Provider>> providers_;  // one for each mount
+  std::optional<idmap::Lookups> lookups_;
+  std::optional<idmap::Mapper> owners_;
   bool wants_delegations_ = true;
   bool failed_ = false;  // Report() has printed an error
 };

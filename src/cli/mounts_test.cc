@@ -9,6 +9,7 @@
 
 #include "base/test_loop.h"
 #include "cli/mounts_test_support.h"
+#include "protocol/nfs4.h"
 
 namespace penstock::cli {
 namespace {
@@ -86,6 +87,28 @@ TEST_P(MountsTest, ErrorsNameTheUrl) {
   EXPECT_EQ(mounted->Named({"no: no such file or directory", client::Status::kNotFound}).message, name);
   EXPECT_EQ(mounted->Named({name, client::Status::kNotFound}).message, name);
   EXPECT_EQ(mounted->Named({"no such file or directory", client::Status::kNotFound}).message, name);
+}
+
+// Only version 4 has names of owners. The server of the test refuses the first SETATTR, and knows no names either.
+TEST_P(MountsTest, OwnersAreMappedOnRequest) {
+  if (GetParam() == Version::k3) return;
+  const auto set_attributes = client::CompoundsWith(nfs4::nfs_opnum4::OP_SETATTR);
+  service.FailOperation(nfs4::nfs_opnum4::OP_SETATTR, nfs4::nfsstat4::NFS4ERR_BADOWNER, 2);
+  client::NewAttributes root;
+  root.owner = "0";
+  const Mounted without = At("/");
+  EXPECT_FALSE(Run(without.mount->SetAttributes(without.mount->root(), "/", root)));
+  EXPECT_EQ(service.CountCalls(set_attributes), 1u);
+  Run([](ClientRuntime& where) -> Task<bool> {
+    co_await where.MapOwners("example.org");
+    co_return true;
+  }(runtime));
+  client::Url other = UrlOf("/");
+  other.gid = 1;
+  const auto with = TryAt(other);
+  ASSERT_TRUE(with);
+  (void)Run(with->mount->SetAttributes(with->mount->root(), "/", root));
+  EXPECT_EQ(service.CountCalls(set_attributes), 3u) << "the second SETATTR has the name of root";
 }
 
 // ---- commands ----

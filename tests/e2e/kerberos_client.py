@@ -270,8 +270,8 @@ def messages(scratch):
             list_root(f"{scratch}/absent", "keytab", options=[f"--keytab={scratch}/absent"])
             list_root("bob", "keytab", options=[f"--keytab={realm.keytab('alice')}", "--principal=bob"])
             old = "4.1-sess01"
-            refused("ls", url(server, "/", old, "tcp", "krb5"), mentions=["vers=4.1-sess01 needs sec=sys or sec=none"])
-            refused("ls", "--sec=krb5", url(server, "/", old, "tcp"), mentions=["vers=4.1-sess01 needs sec=sys or sec=none"])
+            refused("ls", url(server, "/", old, "tcp", "krb5"), mentions=["vers=4.1-sess01 needs sec=sys or sec=none"], expects=2)
+            refused("ls", "--sec=krb5", url(server, "/", old, "tcp"), mentions=["vers=4.1-sess01 needs sec=sys or sec=none"], expects=2)
         # Version 4.0 has no operation that lists the flavors of the root.
         wanted = dict.fromkeys(VERSIONS, ["another security flavor", "sec=krb5"]) | {
             "3": ["accepts only sec=krb5"], "4.0": ["another security flavor"]}
