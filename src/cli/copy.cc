@@ -187,20 +187,15 @@ Command AddCopy(CLI::App& program) {
   AddCopyRunOptions(*command, *options);
   SetFooter(
       *command,
-      "A file gets its name when the copy is complete and on stable storage; until then, the copy has a temporary "
-      "name\n"
-      "in the same directory. A file that is replaced keeps its mode, owner and, on this machine, access control "
-      "list.\n"
-      "If the copy fails or is interrupted, the old file stays as it was. For that, its directory must be writable "
-      "and\n"
-      "have room for both files. If the source grows during the copy, the copy ends at the size that the source had "
-      "at\n"
-      "the start; if it shrinks, the copy fails.",
+      "A file gets its name when the copy is complete and on stable storage; until then, the copy has a temporary\n"
+      "name in the same directory. A file that is replaced keeps its mode, owner and, on this machine, access control\n"
+      "list. If the copy fails or is interrupted, the old file stays as it was. For that, its directory must be\n"
+      "writable and have room for both files. If the source grows during the copy, the copy ends at the size that the\n"
+      "source had at the start; if it shrinks, the copy fails.",
       {"# Copy a file to a server, over RDMA", "penstock cp disk.img 'nfs://server.example/images/disk.img?proto=rdma'",
-       "# Copy a file from a server into this directory, encrypted by TLS",
-       "penstock cp --xprtsec tls nfs://server.example/images/disk.img .",
        "# Copy a directory to a server, with modes and times", "penstock cp -r -p photos nfs://server.example/backup/",
-       "# Copy all images of a directory", "penstock cp 'nfs://server.example/images/*.iso' ."});
+       "# Copy all images of a directory, encrypted by TLS",
+       "penstock cp --xprtsec tls 'nfs://server.example/images/*.iso' ."});
   AddClientOptions(*command, *options);
   return {command, [options] { return Copy(*options); }};
 }
