@@ -136,6 +136,7 @@ Task<void> FileSystem::Create(RequestPointer request, uint64_t parent, std::stri
 
 Task<void> FileSystem::ReleaseFile(OpenFile* file) {
   Inodes::Pin pin(inodes_, *file->inode);
+  co_await file->Unused();
   client::Mount& mount = *file->mount;
   const std::shared_ptr<WriteBehind> writes = pin->writes;
   // flush() has told failures to the program.
@@ -179,6 +180,7 @@ void FileSystem::ForgetData(Inode& inode, uint64_t offset, uint64_t end) {
 
 Task<void> FileSystem::Read(RequestPointer request, uint64_t, size_t size, uint64_t offset, fuse_file_info info) {
   OpenFile& file = FileOf(info);
+  const Used::Use use(file);
   const Inodes::Pin pin(inodes_, *file.inode);
   const std::shared_ptr<ReadAhead> reader = file.reader;
   const std::shared_ptr<WriteBehind> writes = pin->writes;
@@ -198,6 +200,7 @@ Task<void> FileSystem::Read(RequestPointer request, uint64_t, size_t size, uint6
 Task<void> FileSystem::Write(RequestPointer request, uint64_t, uint64_t offset, BufferRef buffer, Bytes octets,
                              fuse_file_info info) {
   OpenFile& file = FileOf(info);
+  const Used::Use use(file);
   const Inodes::Pin pin(inodes_, *file.inode);
   const std::shared_ptr<WriteBehind> writes = pin->writes;
   const size_t count = octets.size();
@@ -216,6 +219,7 @@ Task<Result<void>> FileSystem::CommitData(Inode& inode) {
 
 Task<void> FileSystem::Flush(RequestPointer request, uint64_t, fuse_file_info info) {
   OpenFile& file = FileOf(info);
+  const Used::Use use(file);
   const Inodes::Pin pin(inodes_, *file.inode);
   const bool had_data = pin->writes && !pin->writes->clean();
   if (had_data || options_.posix_locks) request->WatchProcess();
@@ -236,6 +240,7 @@ Task<void> FileSystem::Flush(RequestPointer request, uint64_t, fuse_file_info in
 
 Task<void> FileSystem::Fsync(RequestPointer request, uint64_t, fuse_file_info info) {
   OpenFile& file = FileOf(info);
+  const Used::Use use(file);
   const Inodes::Pin pin(inodes_, *file.inode);
   if (Failed(*request, co_await CommitData(*pin))) co_return;
   request->Status(0);
@@ -244,6 +249,7 @@ Task<void> FileSystem::Fsync(RequestPointer request, uint64_t, fuse_file_info in
 Task<void> FileSystem::Allocate(RequestPointer request, uint64_t, int mode, uint64_t offset, uint64_t length,
                                 fuse_file_info info) {
   OpenFile& file = FileOf(info);
+  const Used::Use use(file);
   const Inodes::Pin pin(inodes_, *file.inode);
   const bool punches = mode == (FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE);
   if (mode != 0 && !punches) {
@@ -264,6 +270,8 @@ Task<void> FileSystem::CopyRange(RequestPointer request, uint64_t, uint64_t from
                                  uint64_t to, fuse_file_info to_info, size_t length) {
   OpenFile& source = FileOf(from_info);
   OpenFile& target = FileOf(to_info);
+  const Used::Use use_source(source);
+  const Used::Use use_target(target);
   const Inodes::Pin source_pin(inodes_, *source.inode);
   const Inodes::Pin pin(inodes_, *target.inode);
   if (source.inode == target.inode) {
@@ -300,6 +308,7 @@ Task<void> FileSystem::CopyRange(RequestPointer request, uint64_t, uint64_t from
 
 Task<void> FileSystem::Seek(RequestPointer request, uint64_t, uint64_t offset, int whence, fuse_file_info info) {
   OpenFile& file = FileOf(info);
+  const Used::Use use(file);
   const Inodes::Pin pin(inodes_, *file.inode);
   if (pin->writes) co_await pin->writes->Send();
   const auto content = whence == SEEK_DATA ? client::File::Content::kData : client::File::Content::kHole;
@@ -341,9 +350,11 @@ OpenFile& FileSystem::LockFile(OpenFile& file, const std::string& owner) {
 
 Task<Result<void>> FileSystem::Unlock(Inode& inode, std::string owner) {
   for (OpenFile* const each : std::vector<OpenFile*>(inode.opens)) {
+    // Meanwhile, some may have been closed.
+    if (std::ranges::find(inode.opens, each) == inode.opens.end()) continue;
     if (std::erase(each->lockers, owner) == 0) continue;
-    const std::shared_ptr<client::File> file = each->file;
-    PENSTOCK_CO_CHECK(co_await file->Unlock(owner, {}));
+    const Used::Use use(*each);
+    PENSTOCK_CO_CHECK(co_await each->file->Unlock(owner, {}));
   }
   co_return Result<void>();
 }
@@ -351,6 +362,7 @@ Task<Result<void>> FileSystem::Unlock(Inode& inode, std::string owner) {
 Task<void> FileSystem::TestLock(RequestPointer request, uint64_t, fuse_file_info info, struct flock lock) {
   const std::string owner = fmt::format("p{:x}", info.lock_owner);
   OpenFile& file = LockFile(FileOf(info), owner);
+  const Used::Use use(file);
   const Inodes::Pin pin(inodes_, *file.inode);
   const auto kind = lock.l_type == F_RDLCK ? client::LockKind::kShared : client::LockKind::kExclusive;
   auto conflict = co_await file.file->TestLock(owner, RangeOf(lock), kind);
@@ -382,6 +394,8 @@ Task<void> FileSystem::Flock(RequestPointer request, uint64_t, fuse_file_info in
 Task<void> FileSystem::Lock(RequestPointer request, OpenFile& by, std::string owner, client::ByteRange range, int type,
                             bool waits) {
   OpenFile& file = LockFile(by, owner);
+  const Used::Use use(file);
+  const Used::Use use_by(by);
   const Inodes::Pin pin(inodes_, *file.inode);
   const std::shared_ptr<client::File> locked = file.file;
   // Whoever locks next reads what this program has written.

@@ -178,6 +178,8 @@ Task<void> FileSystem::SetAttributes(RequestPointer request, uint64_t inode, str
   auto target = co_await Find(*request, inode);
   if (!target) co_return;
   Inode& at = *target->inode;
+  std::optional<Used::Use> use;
+  if (info) use.emplace(*reinterpret_cast<OpenFile*>(info->fh));
   // Data on their way must neither come behind the new size nor change the new times.
   if (at.writes) co_await at.writes->Send();
   if (to_set & FUSE_SET_ATTR_SIZE) {

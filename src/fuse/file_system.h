@@ -71,7 +71,7 @@ class FileSystem {
   Task<void> OpenDirectoryAt(RequestPointer request, uint64_t inode, fuse_file_info info);
   Task<void> ReadDirectory(RequestPointer request, size_t size, uint64_t offset, fuse_file_info info,
                            bool with_attributes);
-  void ReleaseDirectory(RequestPointer request, fuse_file_info info);
+  Task<void> ReleaseDirectory(RequestPointer request, fuse_file_info info);
 
   // ---- attributes ----
   Task<void> GetAttributes(RequestPointer request, uint64_t inode);

@@ -195,11 +195,12 @@ Task<void> FileSystem::OpenDirectoryAt(RequestPointer request, uint64_t inode, f
   }
 }
 
-void FileSystem::ReleaseDirectory(RequestPointer request, fuse_file_info info) {
+Task<void> FileSystem::ReleaseDirectory(RequestPointer request, fuse_file_info info) {
   const std::unique_ptr<OpenDirectory> directory(reinterpret_cast<OpenDirectory*>(info.fh));
   const Inodes::Pin pin(inodes_, *directory->inode);
-  --directory->inode->pins;
   request->Status(0);
+  co_await directory->Unused();
+  --pin->pins;
 }
 
 // Reads the page that begins with the entry `index`.
@@ -232,6 +233,7 @@ Task<Result<client::Listing>> FileSystem::ReadPage(OpenDirectory& directory, uin
 Task<void> FileSystem::ReadDirectory(RequestPointer request, size_t size, uint64_t offset, fuse_file_info info,
                                      bool with_attributes) {
   auto& directory = *reinterpret_cast<OpenDirectory*>(info.fh);
+  const Used::Use use(directory);
   const Inodes::Pin pin(inodes_, *directory.inode);
   std::vector<char> reply(size);
   size_t used = 0;

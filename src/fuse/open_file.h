@@ -6,13 +6,42 @@
 #include <string>
 #include <vector>
 
+#include "base/signal.h"
+#include "base/task.h"
 #include "client/mount.h"
 #include "fuse/inodes.h"
 #include "fuse/read_ahead.h"
 
 namespace penstock::fuse {
 
-struct OpenFile {
+// What requests use. The kernel may close it while requests of a killed process still use it.
+class Used {
+ public:
+  // Waits until no request uses it.
+  Task<void> Unused() {
+    while (users_ > 0) co_await left_;
+  }
+
+  // For the time of a request.
+  class Use {
+   public:
+    explicit Use(Used& used) : used_(used) { ++used_.users_; }
+    Use(const Use&) = delete;
+    Use& operator=(const Use&) = delete;
+    ~Use() {
+      if (--used_.users_ == 0) used_.left_.Notify();
+    }
+
+   private:
+    Used& used_;
+  };
+
+ private:
+  size_t users_ = 0;
+  Signal left_;
+};
+
+struct OpenFile : Used {
   Inode* inode = nullptr;
   client::Mount* mount = nullptr;  // of the user who opened it
   std::shared_ptr<client::File> file;
@@ -25,7 +54,7 @@ struct OpenFile {
 
 // A directory that is being listed. Offsets are positions in the list, so that they mean something whatever the
 // server's cookies are.
-struct OpenDirectory {
+struct OpenDirectory : Used {
   Inode* inode = nullptr;
   client::Mount* mount = nullptr;
   client::ListPosition position;    // behind the entries of `page`

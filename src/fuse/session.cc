@@ -143,7 +143,9 @@ fuse_lowlevel_ops Operations() {
   ops.readdirplus = [](fuse_req_t r, fuse_ino_t, size_t size, off_t offset, fuse_file_info* info) {
     Spawn(FilesOf(r).ReadDirectory(Own(r), size, static_cast<uint64_t>(offset), *info, true));
   };
-  ops.releasedir = [](fuse_req_t r, fuse_ino_t, fuse_file_info* info) { FilesOf(r).ReleaseDirectory(Own(r), *info); };
+  ops.releasedir = [](fuse_req_t r, fuse_ino_t, fuse_file_info* info) {
+    Spawn(FilesOf(r).ReleaseDirectory(Own(r), *info));
+  };
   // The server changes directories before it answers (RFC 1813 §4.8).
   ops.fsyncdir = [](fuse_req_t r, fuse_ino_t, int, fuse_file_info*) { fuse_reply_err(r, 0); };
   ops.statfs = [](fuse_req_t r, fuse_ino_t inode) { Spawn(FilesOf(r).GetRoom(Own(r), inode)); };
