@@ -165,6 +165,7 @@ Task<Result<void>> Lister::PrintDirectory(const Argument& argument, bool heading
   WalkOptions walk;
   walk.jobs = options_.jobs;
   walk.sort = [this](std::vector<client::Entry>& entries) { Sort(entries, options_); };
+  walk.completes = options_.needs_attributes();
   walk.descend = [this](const client::Entry& entry, unsigned) { return options_.recursive && options_.shows(entry); };
   DirectoryWalk directories(argument.at, argument.node, std::move(walk));
   Result<void> printed{};

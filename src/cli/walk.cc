@@ -105,7 +105,7 @@ Task<void> DirectoryWalk::List(Agenda::iterator at) {
     named.name = JoinPath(start_.name, directory.path);
     directory.error = named.Named(std::move(listed).error());
   }
-  co_await Complete(directory);
+  if (options_.completes) co_await Complete(directory);
   if (options_.sort) options_.sort(directory.entries);
   held_ += directory.entries.size();
   AddSubdirectories(at);

@@ -33,6 +33,8 @@ struct WalkOptions {
   std::function<bool(const client::Entry& entry, unsigned depth)> descend{};
   // Whether the walk goes on behind a referral to another server.
   bool follow_referrals = true;
+  // Looks up entries whose attributes the server's listing lacks.
+  bool completes = true;
 };
 
 struct WalkedDirectory {

@@ -19,7 +19,7 @@ client::Node NodeOf(std::string_view handle, uint64_t change = 1, client::FileTy
   return node;
 }
 
-class InodesTest : public testing::Test, public LoopFixture {
+class InodesTest : public LoopFixture {
  protected:
   Inodes inodes{NodeOf("root", 1, client::FileType::kDirectory), CacheTimes()};
 };

@@ -16,16 +16,16 @@ using Call = TestFile::Call;
 
 constexpr uint32_t kBlock = 1000;
 
-class ReadAheadTest : public testing::Test, public LoopFixture {
- protected:
+class ReadAheadTest : public LoopFixture {
+ public:
   ReadAheadTest() {
     for (int i = 0; i < 20'000; ++i) file->data += static_cast<char>('a' + i % 26);
   }
-  ~ReadAheadTest() override { Run(reader->Quiet()); }
+  ~ReadAheadTest() override { Finish(reader->Quiet()); }
 
   client::Result<std::string> Read(uint64_t offset, size_t size, uint64_t known_size) {
     std::string octets(size, '?');
-    auto count = Run(reader->Read(offset, std::as_writable_bytes(std::span(octets)), known_size));
+    auto count = Finish(reader->Read(offset, std::as_writable_bytes(std::span(octets)), known_size));
     if (!count) return std::unexpected(std::move(count).error());
     octets.resize(*count);
     return octets;
@@ -54,14 +54,14 @@ TEST_F(ReadAheadTest, JumpsReadWhatIsAskedFor) {
   const auto jumps = std::make_shared<ReadAhead>(loop, large, kBlock, 4 * kBlock);
   std::vector<std::byte> octets(100);
   for (const uint64_t at : {50u << 20, 10u << 20, 30u << 20}) {
-    EXPECT_EQ(Run(jumps->Read(at, octets, large->data.size())), 100u);
+    EXPECT_EQ(Finish(jumps->Read(at, octets, large->data.size())), 100u);
   }
   EXPECT_THAT(large->reads, Each(Field(&Call::size, Le(100u))));
 }
 
 TEST_F(ReadAheadTest, OctetsThatChangeAreReadAgain) {
   EXPECT_EQ(Read(0, 500), file->data.substr(0, 500));
-  Run(reader->Quiet());
+  Finish(reader->Quiet());
   file->data.replace(500, 3, "NEW");
   reader->Forget(500, 503);
   EXPECT_EQ(Read(500, 3), "NEW");
@@ -95,14 +95,14 @@ TEST_F(ReadAheadTest, AFileThatIsLongerThanKnownIsReadToItsEnd) {
 // The kernel takes a short reply for the end of the file.
 TEST_F(ReadAheadTest, AFailureIsNoEnd) {
   EXPECT_TRUE(Read(0, 100));
-  Run(reader->Quiet());
+  Finish(reader->Quiet());
   reader->ForgetAll();
   file->fails = EIO;
   const auto failed = Read(100, 5000);
   ASSERT_FALSE(failed);
   EXPECT_EQ(failed.error().number, EIO);
   file->fails = 0;
-  Run(reader->Quiet());
+  Finish(reader->Quiet());
   reader->ForgetAll();
   EXPECT_EQ(Read(100, 5000), file->data.substr(100, 5000));
 }

@@ -118,19 +118,19 @@ class TestFile final : public client::File {
 };
 
 // Runs coroutines to their end.
-class LoopFixture {
+class LoopFixture : public testing::Test {
  public:
   Loop loop;
 
   template <class T>
-  T Run(Task<T> task) {
+  T Finish(Task<T> task) {
     std::optional<T> result;
     Spawn([](Task<T> inner, std::optional<T>& out) -> Task<void> { out.emplace(co_await std::move(inner)); }(
                                                        std::move(task), result));
     EXPECT_TRUE(TurnUntil(loop, [&] { return result.has_value(); }));
     return *std::move(result);
   }
-  void Run(Task<void> task) {
+  void Finish(Task<void> task) {
     bool done = false;
     Spawn([](Task<void> inner, bool& out) -> Task<void> {
       co_await std::move(inner);

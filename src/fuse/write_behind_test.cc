@@ -16,17 +16,17 @@ using Call = TestFile::Call;
 
 constexpr uint32_t kLargest = 256 << 10;
 
-class WriteBehindTest : public testing::Test, public LoopFixture {
- protected:
+class WriteBehindTest : public LoopFixture {
+ public:
   ~WriteBehindTest() override {
     file->fails = 0;
     file->LetGo();
-    (void)Run(writes->Commit());
-    (void)Run(writes->Commit());
+    (void)Finish(writes->Commit());
+    (void)Finish(writes->Commit());
   }
 
   client::Result<void> Write(uint64_t offset, std::string_view text) {
-    return Run(writes->Write(file, offset, Copy(text), Last(text)));
+    return Finish(writes->Write(file, offset, Copy(text), Last(text)));
   }
   BufferRef Copy(std::string_view text) {
     last_ = loop.buffers().Allocate(text.size());
@@ -56,7 +56,7 @@ class WriteBehindTest : public testing::Test, public LoopFixture {
 TEST_F(WriteBehindTest, SmallWritesInOrderBecomeOne) {
   for (int i = 0; i < 10; ++i) ASSERT_TRUE(Write(100 * static_cast<uint64_t>(i), std::string(100, char('a' + i))));
   EXPECT_THAT(file->writes, IsEmpty());
-  ASSERT_TRUE(Run(writes->Commit()));
+  ASSERT_TRUE(Finish(writes->Commit()));
   EXPECT_THAT(file->writes, ElementsAre(Call{0, 1000}));
   EXPECT_EQ(file->commits, 1);
   EXPECT_EQ(file->stable.substr(95, 10), "aaaaabbbbb");
@@ -71,7 +71,7 @@ TEST_F(WriteBehindTest, AProgramReadsWhatItHasWrittenBefore) {
   EXPECT_EQ(Read(0, 20), std::string("01ab456789\0\0cd", 14));
   EXPECT_EQ(Read(3, 4), "b456");
   EXPECT_EQ(writes->unsent_end(), 14u);
-  Run(writes->Send());
+  Finish(writes->Send());
   EXPECT_EQ(writes->unsent_end(), 0u);
   EXPECT_EQ(file->data, std::string("01ab456789\0\0cd", 14));
 }
@@ -81,7 +81,7 @@ TEST_F(WriteBehindTest, ALateReplyToAReadHidesNoWrite) {
   file->data = "old";
   ASSERT_TRUE(Write(0, "new"));
   const WriteBehind::Ranges before = writes->Within(0, 3);
-  ASSERT_TRUE(Run(writes->Commit()));
+  ASSERT_TRUE(Finish(writes->Commit()));
   std::string octets = "old";
   EXPECT_EQ(writes->Overlay(before, 0, std::as_writable_bytes(std::span(octets)), 3), 3u);
   EXPECT_EQ(octets, "new");
@@ -92,16 +92,16 @@ TEST_F(WriteBehindTest, WritesThatOverlapReachTheServerInTheirOrder) {
   ASSERT_TRUE(Write(0, large));
   ASSERT_TRUE(Write(10, std::string(kLargest, 'b')));
   ASSERT_TRUE(Write(5, "ccc"));
-  ASSERT_TRUE(Run(writes->Commit()));
+  ASSERT_TRUE(Finish(writes->Commit()));
   EXPECT_EQ(file->stable.substr(0, 12), "aaaaacccaabb");
 }
 
 TEST_F(WriteBehindTest, AServerThatRestartsGetsTheDataAgain) {
   ASSERT_TRUE(Write(0, "first"));
-  Run(writes->Send());
+  Finish(writes->Send());
   file->Restart();
   ASSERT_TRUE(Write(2, "second"));
-  ASSERT_TRUE(Run(writes->Commit()));
+  ASSERT_TRUE(Finish(writes->Commit()));
   EXPECT_EQ(file->stable, "fisecond");
   EXPECT_EQ(file->commits, 2);
 }
@@ -109,43 +109,43 @@ TEST_F(WriteBehindTest, AServerThatRestartsGetsTheDataAgain) {
 // The second write has reached the server that has restarted, and must not be replaced by the first one.
 TEST_F(WriteBehindTest, DataThatAreWrittenAgainHideNoNewerData) {
   ASSERT_TRUE(Write(0, "first"));
-  Run(writes->Send());
+  Finish(writes->Send());
   file->Restart();
   ASSERT_TRUE(Write(0, "other"));
-  Run(writes->Send());
-  ASSERT_TRUE(Run(writes->Commit()));
+  Finish(writes->Send());
+  ASSERT_TRUE(Finish(writes->Commit()));
   EXPECT_EQ(file->stable, "other");
 }
 
 TEST_F(WriteBehindTest, AFailureIsToldOnce) {
   ASSERT_TRUE(Write(0, "lost"));
   file->fails = ENOSPC;
-  const auto committed = Run(writes->Commit());
+  const auto committed = Finish(writes->Commit());
   ASSERT_FALSE(committed);
   EXPECT_EQ(committed.error().number, ENOSPC);
   file->fails = 0;
-  EXPECT_TRUE(Run(writes->Commit()));
+  EXPECT_TRUE(Finish(writes->Commit()));
   EXPECT_TRUE(Write(0, "kept"));
-  EXPECT_TRUE(Run(writes->Commit()));
+  EXPECT_TRUE(Finish(writes->Commit()));
   EXPECT_EQ(file->stable, "kept");
 }
 
 TEST_F(WriteBehindTest, AFailureIsToldByTheNextWrite) {
   ASSERT_TRUE(Write(0, "lost"));
   file->fails = EDQUOT;
-  Run(writes->Send());
+  Finish(writes->Send());
   file->fails = 0;
   const auto refused = Write(4, "more");
   ASSERT_FALSE(refused);
   EXPECT_EQ(refused.error().number, EDQUOT);
-  EXPECT_TRUE(Run(writes->Commit()));
+  EXPECT_TRUE(Finish(writes->Commit()));
 }
 
 TEST_F(WriteBehindTest, AFailedCommitIsAFailure) {
   ASSERT_TRUE(Write(0, "data"));
-  Run(writes->Send());
+  Finish(writes->Send());
   file->fails = EIO;
-  EXPECT_FALSE(Run(writes->Commit()));
+  EXPECT_FALSE(Finish(writes->Commit()));
   EXPECT_TRUE(writes->clean());
 }
 
@@ -163,11 +163,11 @@ TEST_F(WriteBehindTest, AWriteWaitsForMemoryThatOtherWritesHave) {
   EXPECT_FALSE(done);
   // Another file without data does not wait.
   const auto other = std::make_shared<WriteBehind>(loop, memory, kLargest);
-  ASSERT_TRUE(Run(other->Write(file, 0, Copy("y"), Last("y"))));
+  ASSERT_TRUE(Finish(other->Write(file, 0, Copy("y"), Last("y"))));
   file->LetGo();
   EXPECT_TRUE(TurnUntil(loop, [&] { return done; }));
-  EXPECT_TRUE(Run(other->Commit()));
-  EXPECT_TRUE(Run(writes->Commit()));
+  EXPECT_TRUE(Finish(other->Commit()));
+  EXPECT_TRUE(Finish(writes->Commit()));
   EXPECT_EQ(memory.used(), 0u);
 }
 
@@ -182,9 +182,9 @@ TEST_F(WriteBehindTest, RandomWritesAndRestartsLoseNothing) {
     expected.replace(offset, text.size(), text);
     ASSERT_TRUE(Write(offset, text));
     if (below(50) == 0) file->Restart();
-    if (below(40) == 0) ASSERT_TRUE(Run(writes->Commit()));
+    if (below(40) == 0) ASSERT_TRUE(Finish(writes->Commit()));
   }
-  ASSERT_TRUE(Run(writes->Commit()));
+  ASSERT_TRUE(Finish(writes->Commit()));
   EXPECT_TRUE(file->stable == expected);
 }
 

@@ -18,7 +18,7 @@ MISUSES = [
     (["ls"], ["penstock ls: URL is required", "see penstock ls --help"]),
     (["ls", "--colour", URL], ["penstock ls: unknown option --colour"]),
     (["cat", "--ver=3", URL], ["unknown option --ver (is --vers meant?)"]),
-    (["cp", URL], ["TO is required"]),
+    (["cp", URL], ["needs a source and a target"]),
     (["cp", "--in-flight=0", "a", URL], ["--in-flight", "1 to 64"]),
     (["ls", "/local"], ["/local: not an nfs:// URL"]),
     (["ls", "nfs://:1/"], ["is not of the form nfs://HOST[:PORT]/PATH"]),

@@ -286,7 +286,7 @@ def access_control_list(scratch):
     with Server({path: f"{scratch}/export:{options}" for path, options in exports.items()}) as server:
         for transport in TRANSPORTS:
             for _ in range(2):
-                ok("cp", f"{scratch}/file", server.url("/listed/file", transport))
+                ok("cp", "--in-place", f"{scratch}/file", server.url("/listed/file", transport))
                 ok("cat", server.url("/listed/file", transport))
                 refused("cat", server.url("/other/file", transport), mentions=["permission denied"])
             assert filecmp.cmp(f"{scratch}/file", f"{scratch}/export/file", shallow=False)

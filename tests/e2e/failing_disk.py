@@ -72,7 +72,7 @@ def write_error(scratch):
                 make(target, 0)
                 os.chmod(target, 0o666)
                 disk.fail(rule)
-                refused("cp", f"{scratch}/mine", url, mentions=[words])
+                refused("cp", "--in-place", f"{scratch}/mine", url, mentions=[words])
                 disk.mend()
                 ok("cp", f"{scratch}/mine", url)
                 assert digest(target) == digest(f"{scratch}/mine"), url

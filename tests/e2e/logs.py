@@ -491,7 +491,7 @@ def audit_version4(scratch):
 
             def url(name):
                 return f"nfs://{ADDRESS}:{port}/data/{name}?proto={transport}&vers=4.1"
-            ok("cp", f"{scratch}/local", url("file"))
+            ok("cp", "--in-place", f"{scratch}/local", url("file"))
             said = audited.take(3)
             assert "create /file ok" in said and "write /file ok" in said, said
             assert any(re.fullmatch(r"open /file (read,)?write ok", each) for each in said), said

@@ -189,6 +189,8 @@ def silent_server(scratch):
                 for process in waiting:
                     assert process.poll() is None, process.args
                     process.kill()
+                # The kernel makes look-ups in a directory wait for one another.
+                for process in waiting:
                     process.wait(SECONDS)
             finally:
                 server.process.send_signal(signal.SIGCONT)

@@ -16,7 +16,7 @@ from cases import Skip, main  # noqa: E402
 from files import make  # noqa: E402
 from patience import BUSY  # noqa: E402
 from penstock import ADDRESS, PENSTOCK, Server, check_refusal  # noqa: E402
-from penstock import penstock_ok as ok, penstock_refused as refused  # noqa: E402
+from penstock import penstock_misused as misused, penstock_ok as ok, penstock_refused as refused  # noqa: E402
 
 BUILD = os.path.abspath(os.path.join(os.path.dirname(PENSTOCK), "..", ".."))
 SESS01_BENCH = f"{BUILD}/bench/sess01_bench"
@@ -160,7 +160,7 @@ def refusals(scratch):
         measure_refused("chains", server.model_url("stepup"), "--rounds", 1, mentions=["does not grant RDMA mode"])
         measure_refused("chains", server.model_url("tcp", version="4.1"), mentions=["needs vers=4.1-sess01"])
         measure_refused("recalls", "nfs:/path", mentions=["not an nfs:// URL"])
-        refused("bench", server.model_url("tcp"), "--ops", "write2m", mentions=["write2m"])
+        misused("bench", server.model_url("tcp"), "--ops", "write2m", mentions=["write2m"])
     with Serving(scratch, "--sess01=rdma", "--no-delegations") as server:
         measure_refused("recalls", server.model_url("tcp"), "--rounds", 1, mentions=["grants no read delegation"])
 

@@ -241,7 +241,7 @@ def t13_tls(scratch):
         assert re.search(r"/private .* tls ", said["penstock ctl exports"]), said
         with_tls = scene.blocks(13)[-1][0]
         assert said[with_tls] == "file\n", said
-        scene.command(13, with_tls.replace("?xprtsec=tls", ""), code=1)
+        scene.command(13, with_tls.replace("?xprtsec=tls", ""), code=2)
         for transport in ("tcp", "rdma"):
             scene.run("penstock", "ls", scene.local("/private", transport), code=1)
         wait_until(lambda: any("xprtsec" in line for line in scene.lines), "no line of the refusal")

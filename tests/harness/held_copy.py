@@ -28,7 +28,9 @@ class HeldCopy:
         self.valve.__enter__()
         remote = self.url(self.valve.port)
         ends = [self.local, remote] if self.upload else [remote, self.local]
-        self.process = subprocess.Popen([PENSTOCK, "cp", "-q", *self.options, *ends], stdin=subprocess.DEVNULL,
+        # The file has its name from the beginning.
+        in_place = ["--in-place"] if self.upload else []
+        self.process = subprocess.Popen([PENSTOCK, "cp", "-q", *in_place, *self.options, *ends], stdin=subprocess.DEVNULL,
                                         stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=self.environment)
         try:
             wait_until(lambda: self.valve.is_closed.is_set() or self.process.poll() is not None, "the copy is not held")
