@@ -138,7 +138,7 @@ Task<Result<void>> Serve(ClientRuntime& runtime, client::Mount& mount, const Mou
     };
   }
   fuse::Users users(mount, {.uid = ::geteuid(), .gid = ::getegid(), .groups = Groups()}, std::move(open));
-  fuse::FileSystem files(loop, users, owners, root, OptionsFor(mount));
+  fuse::FileSystem files(loop, runtime.workers(), users, owners, root, OptionsFor(mount));
   const fuse::SessionOptions session_options = SessionOptionsFor(mount.url(), options);
   OneShot<> ended;
   auto session = fuse::Session::Mount(loop, files, options.directory, session_options, [&ended] { ended.Set(); });

@@ -422,8 +422,12 @@ Task<void> FileSystem::Lock(RequestPointer request, OpenFile& by, std::string ow
   ForgetData(*pin, 0, ~uint64_t{0});
   const std::optional<uint64_t> before = pin->cached_change;
   Result<void> refreshed = co_await Refresh(*by.mount, *pin);
-  if (refreshed && pin->attributes.change != before && invalidate_) {
-    invalidate_(pin->number);
+  if (refreshed && pin->attributes.change != before && forget_) {
+    const auto forget = [this, number = pin->number] {
+      forget_(number);
+      return true;
+    };
+    co_await Offload(loop_, workers_, forget);
     pin->cached_change = pin->attributes.change;
   }
   if (request->Status(0)) co_return;

@@ -12,9 +12,10 @@ namespace penstock::fuse {
 
 using client::Result;
 
-FileSystem::FileSystem(Loop& loop, Users& users, Owners& owners, const client::Node& root,
+FileSystem::FileSystem(Loop& loop, Workers& workers, Users& users, Owners& owners, const client::Node& root,
                        const FileSystemOptions& options)
     : loop_(loop),
+      workers_(workers),
       users_(users),
       owners_(owners),
       options_(options),

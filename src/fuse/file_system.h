@@ -13,6 +13,7 @@
 #include "base/loop.h"
 #include "base/task.h"
 #include "base/under_way.h"
+#include "base/workers.h"
 #include "client/mount.h"
 #include "fuse/inodes.h"
 #include "fuse/interrupts.h"
@@ -46,15 +47,17 @@ class FileSystem {
   using RequestPointer = std::unique_ptr<Request>;
 
   // All arguments outlive the file system.
-  FileSystem(Loop& loop, Users& users, Owners& owners, const client::Node& root, const FileSystemOptions& options);
+  FileSystem(Loop& loop, Workers& workers, Users& users, Owners& owners, const client::Node& root,
+             const FileSystemOptions& options);
 
   RequestPointer Own(fuse_req_t request) { return std::make_unique<Request>(request, interrupts_, under_way_); }
   const FileSystemOptions& options() const { return options_; }
   // Waits for the end of all requests, sends all data to the server, and closes all files. Call it when no request can
   // come any more.
   Task<void> Finish();
-  // The kernel has attributes or data that may be out of date: the function tells it so.
-  void set_invalidate(std::function<void(uint64_t inode)> invalidate) { invalidate_ = std::move(invalidate); }
+  // `forget` makes the kernel drop what it has cached of a file. It may block until the kernel has the replies to
+  // requests for that file, so it runs on a thread of the pool.
+  void set_forget(std::function<void(uint64_t inode)> forget) { forget_ = std::move(forget); }
 
   // ---- names ----
   Task<void> Lookup(RequestPointer request, uint64_t parent, std::string name);
@@ -142,13 +145,14 @@ class FileSystem {
                   bool waits);
 
   Loop& loop_;
+  Workers& workers_;
   Users& users_;
   Owners& owners_;
   const FileSystemOptions options_;
   Interrupts interrupts_;
   WriteMemory write_memory_;
   Inodes inodes_;
-  std::function<void(uint64_t)> invalidate_;
+  std::function<void(uint64_t)> forget_;
   UnderWay under_way_;
 };
 

@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <fmt/core.h>
+#include <linux/fuse.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -10,6 +11,7 @@
 #include <cerrno>
 #include <utility>
 
+#include "base/data.h"
 #include "base/log.h"
 #include "fuse/request.h"
 
@@ -194,9 +196,7 @@ class Session::Device {
  public:
   Device(Loop& loop, FileSystem& files, std::function<void()> ended)
       : loop_(loop), context_{.files = &files, .buffer = &buffer_}, ended_(std::move(ended)) {
-    files.set_invalidate([this](uint64_t inode) {
-      if (session_) fuse_lowlevel_notify_inval_inode(session_, inode, 0, 0);
-    });
+    files.set_forget([this](uint64_t inode) { Forget(inode); });
   }
   ~Device() {
     Unmount();
@@ -213,6 +213,7 @@ class Session::Device {
   }
 
  private:
+  void Forget(uint64_t inode) const;
   void Wait();
   void Read();
   void End();
@@ -224,7 +225,20 @@ class Session::Device {
   fuse_session* session_ = nullptr;
   bool mounted_ = false;
   std::optional<asio::posix::stream_descriptor> descriptor_;
+  FileDescriptor notices_{-1};  // the same device, for other threads; it stays open although libfuse closes its own
 };
+
+// Any thread. libfuse has a function for this, which must not run while the loop unmounts.
+void Session::Device::Forget(uint64_t inode) const {
+  struct {
+    fuse_out_header header;
+    fuse_notify_inval_inode_out inval;
+  } notice{};
+  notice.header.len = sizeof notice;
+  notice.header.error = FUSE_NOTIFY_INVAL_INODE;
+  notice.inval.ino = inode;  // all octets
+  (void)!::write(notices_.get(), &notice, sizeof notice);
+}
 
 SetupResult<void> Session::Device::Mount(const std::string& directory, const SessionOptions& options) {
   std::vector<std::string> words = {"penstock", "-o", "fsname=" + options.source, "-o", "subtype=penstock"};
@@ -248,6 +262,7 @@ SetupResult<void> Session::Device::Mount(const std::string& directory, const Ses
   }
   mounted_ = true;
   const int device = fuse_session_fd(session_);
+  notices_ = FileDescriptor(::fcntl(device, F_DUPFD_CLOEXEC, 0));
   ::fcntl(device, F_SETFL, ::fcntl(device, F_GETFL) | O_NONBLOCK);
   descriptor_.emplace(loop_.context(), device);
   Wait();
