@@ -189,7 +189,9 @@ Task<void> FileSystem::Read(RequestPointer request, uint64_t, size_t size, uint6
   const WriteBehind::Ranges dirty = writes ? writes->Within(offset, size) : WriteBehind::Ranges();
   // Direct reads get what the server has now.
   if (file.direct) reader->ForgetAll();
-  const uint64_t known_size = file.direct ? 0 : pin->attributes.size;
+  // What is read ahead while data are on their way might be older than they.
+  const bool reads_ahead = !file.direct && (!writes || writes->clean());
+  const uint64_t known_size = reads_ahead ? pin->attributes.size : 0;
   auto read = co_await reader->Read(offset, into, known_size);
   if (Failed(*request, read)) co_return;
   size_t count = *read;
@@ -205,8 +207,9 @@ Task<void> FileSystem::Write(RequestPointer request, uint64_t, uint64_t offset, 
   const std::shared_ptr<WriteBehind> writes = pin->writes;
   const size_t count = octets.size();
   const bool direct = file.direct;
+  Result<void> written = co_await writes->Write(file.file, offset, std::move(buffer), octets);
   ForgetData(*pin, offset, offset + count);
-  if (Failed(*request, co_await writes->Write(file.file, offset, std::move(buffer), octets))) co_return;
+  if (Failed(*request, written)) co_return;
   if (direct && Failed(*request, co_await CommitData(*pin))) co_return;
   request->Written(count);
 }

@@ -187,7 +187,7 @@ Task<void> FileSystem::SetAttributes(RequestPointer request, uint64_t inode, str
     OpenFile* file = info ? reinterpret_cast<OpenFile*>(info->fh) : nullptr;
     if (file && !file->writes) file = nullptr;
     const auto size = static_cast<uint64_t>(attributes.st_size);
-    if (at.writes) (void)co_await at.writes->Commit();  // a later failure would be that of octets behind the end
+    if (at.writes) co_await at.writes->Settle();
     if (Failed(*request, co_await ChangeSize(*target, size, file))) co_return;
   }
   if (co_await IsForTheServer(*request, at, attributes, to_set)) to_set = 0;

@@ -19,6 +19,8 @@ constexpr size_t kMostSending = 16;
 constexpr size_t kMostFilling = 16;
 // The memory for a range that continues no other.
 constexpr size_t kSmallRange = 64 << 10;
+// The memory of a request is kept if at least one octet in so many is data.
+constexpr size_t kLeastUse = 4;
 // A range that gets no more octets is sent after this time.
 constexpr Duration kIdle = std::chrono::milliseconds(500);
 // How often data are written again, because the server restarts each time.
@@ -81,19 +83,20 @@ void WriteBehind::Add(std::shared_ptr<client::File> file, uint64_t offset, Buffe
   range->offset = offset;
   range->size = octets.size();
   range->file = std::move(file);
-  const size_t room = continues ? largest_write_ : std::min<size_t>(kSmallRange, largest_write_);
-  if (octets.size() >= room) {
+  const size_t least = continues ? largest_write_ : std::min<size_t>(kSmallRange, largest_write_);
+  if (octets.size() >= least && octets.size() >= buffer->capacity() / kLeastUse) {
     range->buffer = std::move(buffer);
     range->octets = octets.data();
     range->capacity = range->size;
   } else {
-    range->buffer = loop_.buffers().Allocate(room);
+    range->capacity = std::max(least, octets.size());
+    range->buffer = loop_.buffers().Allocate(range->capacity);
     range->octets = range->buffer->data();
-    range->capacity = room;
     CopyBytes(range->buffer->bytes(), octets);
   }
-  used_ += range->capacity;
-  memory_.used_ += range->capacity;
+  range->memory = range->buffer->capacity();
+  used_ += range->memory;
+  memory_.used_ += range->memory;
   size_t filling = 0;
   for (const Range& each : ranges_) {
     if (each->state != State::kFilling) continue;
@@ -108,6 +111,11 @@ void WriteBehind::Add(std::shared_ptr<client::File> file, uint64_t offset, Buffe
 
 void WriteBehind::Begin(const Range& range) {
   range->state = State::kSending;
+  // A range that octets were added to may have grown over an earlier one.
+  for (const Range& each : ranges_) {
+    const bool is_earlier = each->number < range->number && each->Overlaps(range->offset, range->end());
+    if (is_earlier && each->state == State::kFilling) Begin(each);
+  }
   Spawn(SendRange(shared_from_this(), range));
 }
 
@@ -159,8 +167,8 @@ Task<Result<void>> WriteBehind::WriteAll(DirtyRange& range) {
 void WriteBehind::Remove(const Range& range) {
   range->state = State::kGone;
   range->file.reset();
-  used_ -= range->capacity;
-  memory_.used_ -= range->capacity;
+  used_ -= range->memory;
+  memory_.used_ -= range->memory;
   const Range keep = range;  // it may be the element of the list
   ranges_.remove(keep);
   memory_.freed_.Notify();
@@ -181,10 +189,14 @@ Task<void> WriteBehind::Send() {
 
 // ---- stable storage ----
 
-Task<Result<void>> WriteBehind::Commit() {
+Task<void> WriteBehind::Settle() {
   const std::shared_ptr<WriteBehind> self = shared_from_this();
   Result<void> committed = co_await CommitUpTo(last_number_);
   if (!committed) HandleFailure(std::move(committed).error());
+}
+
+Task<Result<void>> WriteBehind::Commit() {
+  co_await Settle();
   co_return TakeFailure();
 }
 

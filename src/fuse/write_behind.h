@@ -40,7 +40,8 @@ struct DirtyRange {
   BufferRef buffer;
   std::byte* octets = nullptr;
   size_t size = 0;
-  size_t capacity = 0;  // zero: no octets can be appended
+  size_t capacity = 0;  // of `octets`
+  size_t memory = 0;    // of `buffer`
   enum class State : uint8_t { kFilling, kSending, kUnstable, kGone } state = State::kFilling;
   std::optional<client::Verifier> verifier{};
   bool mixed = false;  // several verifiers
@@ -65,7 +66,9 @@ class WriteBehind : public std::enable_shared_from_this<WriteBehind> {
   Task<client::Result<void>> Write(std::shared_ptr<client::File> file, uint64_t offset, BufferRef buffer, Bytes octets);
   // Sends all data that was written before the call, and waits until the server has it. Does not tell failures.
   Task<void> Send();
-  // The same, and waits until it is on stable storage. Returns a failure since the last call that returned one: then
+  // The same, and waits until it is on stable storage. Does not tell failures.
+  Task<void> Settle();
+  // The same. Returns a failure since the last call that returned one: then
   // data is lost.
   Task<client::Result<void>> Commit();
 

@@ -96,6 +96,14 @@ TEST_F(WriteBehindTest, WritesThatOverlapReachTheServerInTheirOrder) {
   EXPECT_EQ(file->stable.substr(0, 12), "aaaaacccaabb");
 }
 
+TEST_F(WriteBehindTest, AWriteThatGrowsOverAnEarlierOneFollowsIt) {
+  ASSERT_TRUE(Write(100, "early"));
+  ASSERT_TRUE(Write(0, std::string(100, 'x')));
+  ASSERT_TRUE(Write(100, std::string((64 << 10) - 100, 'y'))) << "fills the second range";
+  ASSERT_TRUE(Finish(writes->Commit()));
+  EXPECT_EQ(file->stable.substr(95, 10), "xxxxxyyyyy");
+}
+
 TEST_F(WriteBehindTest, AServerThatRestartsGetsTheDataAgain) {
   ASSERT_TRUE(Write(0, "first"));
   Finish(writes->Send());
@@ -175,12 +183,15 @@ TEST_F(WriteBehindTest, RandomWritesAndRestartsLoseNothing) {
   std::mt19937 random(7);
   const auto below = [&](size_t limit) { return random() % limit; };
   std::string expected;
+  size_t offset = 0;
   for (int i = 0; i < 2000; ++i) {
-    const size_t offset = below(300'000);
+    // Some writes continue the one before.
+    if (below(3) != 0) offset = below(300'000);
     const std::string text(1 + below(i % 10 == 0 ? 200'000 : 5'000), static_cast<char>('a' + below(26)));
     expected.resize(std::max(expected.size(), offset + text.size()));
     expected.replace(offset, text.size(), text);
     ASSERT_TRUE(Write(offset, text));
+    offset += text.size();
     if (below(50) == 0) file->Restart();
     if (below(40) == 0) ASSERT_TRUE(Finish(writes->Commit()));
   }
