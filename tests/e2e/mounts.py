@@ -149,29 +149,36 @@ def two_trees(scratch):
                     assert not waits.is_alive()
 
 
+WRITER = """
+import os, sys, time
+block = bytes(range(256)) * 400
+with open(sys.argv[1], "wb") as file:
+    blocks = 0
+    while blocks < 200 or not os.path.exists(sys.argv[2]):
+        file.write(block)
+        blocks += 1
+        time.sleep(0.001)
+print(blocks)
+"""
+
+
 def server_restarts(scratch):
     """The server is killed and started again while a program writes: the program sees no error, and no octet is lost."""
     with served(scratch) as server:
         for transport, version in (("tcp", "3"), ("rdma", "4.2")):
+            end = f"{scratch}/{version}"
             with mounted(url_of(server, transport, version), f"{scratch}/tree") as tree:
-                def kill():
-                    for _ in range(2):
-                        time.sleep(0.3)
-                        server.kill()
-                        server.start()
-                killer = threading.Thread(target=kill)
-                killer.start()
-                size = 0
-                block = bytes(range(256)) * 400
-                with open(f"{tree}/file", "wb") as file:
-                    while killer.is_alive() or size < 20 << 20:
-                        file.write(block)
-                        size += len(block)
-                        time.sleep(0.001)
-                killer.join()
+                # Another process, because this one starts the server: a process that starts a program closes its files.
+                writer = subprocess.Popen([sys.executable, "-c", WRITER, f"{tree}/file", end], stdout=subprocess.PIPE, text=True)
+                for _ in range(2):
+                    time.sleep(0.3)
+                    server.kill()
+                    server.start()
+                write(end, "")
+                said, _ = writer.communicate(timeout=SECONDS)
+                assert writer.returncode == 0
                 with open(f"{scratch}/export/file", "rb") as file:
-                    content = file.read()
-                assert content == block * (size // len(block)), "octets are lost"
+                    assert file.read() == bytes(range(256)) * 400 * int(said), "octets are lost"
 
 
 def silent_server(scratch):
