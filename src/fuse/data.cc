@@ -22,10 +22,10 @@ client::Access AccessOf(int flags) {
   switch (flags & O_ACCMODE) {
     case O_WRONLY:
       return client::Access::kWrite;
-    case O_RDWR:
-      return client::Access::kBoth;
-    default:
+    case O_RDONLY:
       return client::Access::kRead;
+    default:
+      return client::Access::kBoth;
   }
 }
 
@@ -33,10 +33,10 @@ uint32_t RightsOf(int flags) {
   switch (flags & O_ACCMODE) {
     case O_WRONLY:
       return client::right::kModify;
-    case O_RDWR:
-      return client::right::kRead | client::right::kModify;
-    default:
+    case O_RDONLY:
       return client::right::kRead | client::right::kExecute;
+    default:
+      return client::right::kRead | client::right::kModify;
   }
 }
 
