@@ -240,7 +240,9 @@ Command AddUnmount(CLI::App& program) {
   const auto options = std::make_shared<UnmountOptions>();
   command->add_option("DIRECTORY", options->directory, "The directory where the tree appears")->required();
   command->add_flag("-l,--lazy", options->lazy, "Take the tree away now, although programs still use it");
-  SetFooter(*command, "", {"# Unmount a tree", "penstock umount ./home"});
+  SetFooter(*command, "",
+            {"# Unmount a tree", "penstock umount ./home", "# Take a tree away that programs still use",
+             "penstock umount --lazy ./home"});
   return {command, [options] { return UnmountTree(*options); }};
 }
 

@@ -315,7 +315,7 @@ Command AddShell(CLI::App& program) {
   AddClientOptions(*command, *options);
   SetFooter(*command, "`help` in the shell lists its commands. Without a terminal, they come from standard input.",
             {"# Look around on a server", "penstock shell 'nfs://server.example/photos?proto=rdma'",
-             "# Run commands from a file", "penstock shell -e nfs://server.example/photos < commands"});
+             "# End after the first command that fails", "penstock shell -e nfs://server.example/photos"});
   return {command, [&program, command, options] { return RunShell(program, *command, *options); }};
 }
 
