@@ -96,7 +96,7 @@ def hanging_disk(scratch):
             disk.fail(*(f"{call} hang {where}/export/{name}" for name in names))
             stuck = []
             for name in names:
-                stuck.append(stack.enter_context(under_way("cp", f"{where}/mine", server.url(f"/{name}", "tcp"))))
+                stuck.append(stack.enter_context(under_way("cp", "--in-place", f"{where}/mine", server.url(f"/{name}", "tcp"))))
                 disk.await_hanging(f"{where}/export/{name}")
             for transport in TRANSPORTS:
                 for version in VERSIONS:
@@ -104,7 +104,7 @@ def hanging_disk(scratch):
                     url = server.url(f"/{new}", transport).replace("vers=3", f"vers={version}")
                     ok("mkdir", url)
                     into = server.url(f"/{new}/small", transport).replace("vers=3", f"vers={version}")
-                    ok("cp", f"{where}/small", into)
+                    ok("cp", "--in-place", f"{where}/small", into)
                     assert digest(f"{where}/export/{new}/small") == digest(f"{where}/small"), url
             assert all(process.poll() is None for process in stuck), "the disk has answered"
             disk.mend()
