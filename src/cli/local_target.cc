@@ -4,7 +4,6 @@
 #include <fmt/core.h>
 #include <linux/magic.h>
 #include <sys/vfs.h>
-#include <sys/xattr.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -15,6 +14,7 @@
 #include <vector>
 
 #include "base/result.h"
+#include "copying/local_access.h"
 
 namespace penstock::cli {
 namespace {
@@ -23,7 +23,6 @@ using client::Error;
 using client::Result;
 using std::filesystem::path;
 
-constexpr char kAcl[] = "system.posix_acl_access";
 constexpr std::string_view kAdvice = "; --in-place writes into the file itself";
 
 std::unexpected<Error> Failure(const path& what, int error) {
@@ -46,21 +45,6 @@ path FollowLinks(path file, bool& is_descriptor) {
     file = DirectoryOf(file) / target;
   }
   return file;
-}
-
-// Copies the access control list of `from` to the open file `to`. If `from` has none, removes the list that `to` may
-// have got from the default list of its directory. Returns errno, or 0.
-int KeepAcl(const path& from, int to) {
-  const ssize_t size = ::getxattr(from.c_str(), kAcl, nullptr, 0);
-  if (size < 0) {
-    if (errno == EOPNOTSUPP) return 0;
-    if (errno != ENODATA) return errno;
-    return ::fremovexattr(to, kAcl) == 0 || errno == ENODATA || errno == EOPNOTSUPP ? 0 : errno;
-  }
-  std::vector<char> list(static_cast<size_t>(size));
-  const ssize_t got = ::getxattr(from.c_str(), kAcl, list.data(), list.size());
-  if (got < 0) return errno;
-  return ::fsetxattr(to, kAcl, list.data(), static_cast<size_t>(got), 0) == 0 ? 0 : errno;
 }
 
 // Returns errno, or 0. A directory that is writable but not readable cannot be opened: then this syncs its whole file
@@ -130,15 +114,8 @@ int LocalTarget::CreateTemporary(mode_t mode) {
 }
 
 Result<void> LocalTarget::KeepAccess(const struct stat& old) const {
-  struct stat made{};
-  int error = ::fstat(fd(), &made) == 0 ? 0 : errno;
-  if (error == 0 && (made.st_uid != old.st_uid || made.st_gid != old.st_gid) &&
-      ::fchown(fd(), old.st_uid, old.st_gid) != 0) {
-    error = errno;
-  }
-  if (error == 0) error = KeepAcl(path_, fd());
-  // Without the set-user-ID and set-group-ID bits: a write would clear them, too.
-  if (error == 0 && ::fchmod(fd(), old.st_mode & 0777) != 0) error = errno;
+  const FileDescriptor replaced(::open(path_.c_str(), O_PATH | O_CLOEXEC));
+  const int error = replaced ? copying::KeepAccess(fd(), replaced.get(), old) : errno;
   if (error == 0) return {};
   return std::unexpected(Error{fmt::format("{}: a new file cannot have its owner and permissions: {}{}", path_.native(),
                                            DescribeErrno(error), kAdvice),

@@ -22,6 +22,7 @@
 #include "cli/client_runtime.h"
 #include "cli/commands.h"
 #include "cli/interface.h"
+#include "client/set_up.h"
 #include "fuse/file_system.h"
 #include "fuse/owners.h"
 #include "fuse/session.h"
@@ -109,13 +110,6 @@ fuse::SessionOptions SessionOptionsFor(const client::Url& url, const MountComman
   return session;
 }
 
-// The supplementary groups of this process, as a request has them.
-std::vector<uint32_t> Groups() {
-  std::vector<gid_t> groups(static_cast<size_t>(std::max(::getgroups(0, nullptr), 0)));
-  groups.resize(static_cast<size_t>(std::max(::getgroups(static_cast<int>(groups.size()), groups.data()), 0)));
-  return {groups.begin(), groups.end()};
-}
-
 Task<Result<void>> Serve(ClientRuntime& runtime, client::Mount& mount, const MountCommandOptions& options,
                          Background& background) {
   Loop& loop = runtime.loop();
@@ -137,7 +131,8 @@ Task<Result<void>> Serve(ClientRuntime& runtime, client::Mount& mount, const Mou
       co_return co_await runtime.OpenMount(url);
     };
   }
-  fuse::Users users(mount, {.uid = ::geteuid(), .gid = ::getegid(), .groups = Groups()}, std::move(open));
+  fuse::Users users(mount, {.uid = ::geteuid(), .gid = ::getegid(), .groups = client::SupplementaryGroups()},
+                    std::move(open));
   fuse::FileSystem files(loop, runtime.workers(), users, owners, root, OptionsFor(mount));
   const fuse::SessionOptions session_options = SessionOptionsFor(mount.url(), options);
   OneShot<> ended;

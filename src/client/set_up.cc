@@ -33,17 +33,6 @@ int ErrnoOf(rpc::CallError error) {
   return EIO;
 }
 
-// The groups of the process besides its own group.
-std::vector<uint32_t> SupplementaryGroups() {
-  std::vector<gid_t> groups(static_cast<size_t>(std::max(::getgroups(0, nullptr), 0)));
-  const int count = ::getgroups(static_cast<int>(groups.size()), groups.data());
-  if (count < 0) return {};  // the groups have changed meanwhile: the server decides without them
-  groups.resize(static_cast<size_t>(count));
-  const gid_t own = ::getegid();
-  std::erase(groups, own);
-  return {groups.begin(), groups.end()};
-}
-
 }  // namespace
 
 int ErrnoOf(const rpc::Error& error) {
@@ -72,6 +61,16 @@ std::string HostName() {
   char name[256] = "localhost";
   ::gethostname(name, sizeof name - 1);
   return name;
+}
+
+std::vector<uint32_t> SupplementaryGroups() {
+  std::vector<gid_t> groups(static_cast<size_t>(std::max(::getgroups(0, nullptr), 0)));
+  const int count = ::getgroups(static_cast<int>(groups.size()), groups.data());
+  if (count < 0) return {};  // the groups have changed meanwhile: the server decides without them
+  groups.resize(static_cast<size_t>(count));
+  const gid_t own = ::getegid();
+  std::erase(groups, own);
+  return {groups.begin(), groups.end()};
 }
 
 rpc::ClientCredential SystemCredentialOf(const Url& url) {

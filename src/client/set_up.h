@@ -6,6 +6,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "base/cancellation.h"
 #include "base/result.h"
@@ -16,6 +17,8 @@
 
 namespace penstock::client {
 
+// Returns the groups of the process besides its own group.
+std::vector<uint32_t> SupplementaryGroups();
 // Makes an AUTH_SYS credential with the identity of the URL. If the URL has none, the identity is that of the process,
 // with its groups.
 rpc::ClientCredential SystemCredentialOf(const Url& url);

@@ -36,7 +36,9 @@ std::vector<gid_t> Request::groups() const {
     if (count < 0) return {};
     const bool fits = static_cast<size_t>(count) <= groups.size();
     groups.resize(static_cast<size_t>(count));
-    if (fits) return groups;
+    if (!fits) continue;
+    std::erase(groups, gid_);
+    return groups;
   }
 }
 

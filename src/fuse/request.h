@@ -31,7 +31,7 @@ class Request final : public Interrupted {
 
   uid_t uid() const { return uid_; }
   gid_t gid() const { return gid_; }
-  // The supplementary groups of the process.
+  // The groups of the process besides gid().
   std::vector<gid_t> groups() const;
   bool answered() const { return request_ == nullptr; }
 
