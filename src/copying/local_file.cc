@@ -1,45 +1,39 @@
 #include "copying/local_file.h"
 
 #include <fcntl.h>
-#include <grp.h>
-#include <pwd.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <array>
 #include <cerrno>
-#include <charconv>
 
 #include "base/file_io.h"
 #include "copying/local_access.h"
+#include "idmap/database.h"
+#include "idmap/owner_text.h"
 
 namespace penstock::copying {
 namespace {
 
-// Returns the number of an owner or group, which may be the text name@domain, or nothing if the name is unknown here.
-template <class Record>
-std::optional<uint32_t> NumberOf(const std::string& text, int (*find)(const char*, Record*, char*, size_t, Record**),
-                                 uint32_t Record::* number) {
-  uint32_t parsed = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), parsed);
-  if (error == std::errc() && end == text.data() + text.size()) return parsed;
-  std::array<char, 16 << 10> room;
-  Record record{};
-  Record* found = nullptr;
-  const std::string name = text.substr(0, text.find('@'));
-  if (find(name.c_str(), &record, room.data(), room.size(), &found) != 0 || !found) return std::nullopt;
-  return record.*number;
+// Returns the number of an owner or group, which is a number or name@domain, or nothing if it is nobody of this host.
+std::optional<uint32_t> NumberOf(LocalTree& tree, idmap::Kind kind, const std::string& text) {
+  if (const auto number = idmap::NumberIn(text)) return number;
+  const auto name = idmap::NameIn(text, tree.domain());
+  if (!name) return std::nullopt;
+  const idmap::Answer found = idmap::AskHost({.kind = kind, .of = std::string(*name)});
+  if (!found || !*found) return std::nullopt;
+  return (*found)->id;
 }
 
 // Returns false if a name is unknown.
-bool OwnersOf(const NewAttributes& attributes, uid_t& owner, gid_t& group) {
+bool OwnersOf(LocalTree& tree, const NewAttributes& attributes, uid_t& owner, gid_t& group) {
   if (attributes.owner) {
-    const auto number = NumberOf<passwd>(*attributes.owner, ::getpwnam_r, &passwd::pw_uid);
+    const auto number = NumberOf(tree, idmap::Kind::kUser, *attributes.owner);
     if (!number) return false;
     owner = *number;
   }
   if (attributes.group) {
-    const auto number = NumberOf<struct group>(*attributes.group, ::getgrnam_r, &group::gr_gid);
+    const auto number = NumberOf(tree, idmap::Kind::kGroup, *attributes.group);
     if (!number) return false;
     group = *number;
   }
@@ -54,11 +48,11 @@ timespec TimeToSet(const std::optional<std::variant<client::ServerTime, client::
 }
 
 template <class Chown, class Chmod, class SetTimes>
-int Set(const NewAttributes& attributes, Chown chown, Chmod chmod, SetTimes set_times) {
+int Set(LocalTree& tree, const NewAttributes& attributes, Chown chown, Chmod chmod, SetTimes set_times) {
   if (attributes.owner || attributes.group) {
     auto owner = static_cast<uid_t>(-1);
     auto group = static_cast<gid_t>(-1);
-    if (!OwnersOf(attributes, owner, group)) return EINVAL;
+    if (!OwnersOf(tree, attributes, owner, group)) return EINVAL;
     if (chown(owner, group) != 0) return errno;
   }
   // After the owner, whose change clears the set-user-ID bit.
@@ -77,17 +71,17 @@ Result<void> ResultOf(int error) {
 
 }  // namespace
 
-int ApplyTo(int fd, const NewAttributes& attributes) {
+int ApplyTo(LocalTree& tree, int fd, const NewAttributes& attributes) {
   return Set(
-      attributes, [&](uid_t owner, gid_t group) { return ::fchown(fd, owner, group); },
+      tree, attributes, [&](uid_t owner, gid_t group) { return ::fchown(fd, owner, group); },
       [&](mode_t mode) { return ::fchmod(fd, mode); }, [&](const timespec* times) { return ::futimens(fd, times); });
 }
 
-int SetAttributesAt(int directory, const std::string& name, const NewAttributes& attributes) {
+int SetAttributesAt(LocalTree& tree, int directory, const std::string& name, const NewAttributes& attributes) {
   struct stat status{};
   if (::fstatat(directory, name.c_str(), &status, AT_SYMLINK_NOFOLLOW) != 0) return errno;
   return Set(
-      attributes,
+      tree, attributes,
       [&](uid_t owner, gid_t group) { return ::fchownat(directory, name.c_str(), owner, group, AT_SYMLINK_NOFOLLOW); },
       [&](mode_t mode) {
         if (S_ISLNK(status.st_mode)) return 0;
@@ -202,7 +196,7 @@ Task<Result<void>> LocalFile::SetSize(uint64_t size) {
 
 Task<Result<void>> LocalFile::SetAttributes(const NewAttributes& attributes) {
   const int error = co_await Offload(tree_.loop(), tree_.workers(),
-                                     [fd = fd_.get(), &attributes] { return ApplyTo(fd, attributes); });
+                                     [this, fd = fd_.get(), &attributes] { return ApplyTo(tree_, fd, attributes); });
   co_return ResultOf(error);
 }
 

@@ -33,11 +33,11 @@ class LocalFile final : public File {
 
 // These block. They return errno, or 0.
 
-// Sets the attributes of an open file or directory.
-int ApplyTo(int fd, const NewAttributes& attributes);
+// Sets the attributes of an open file or directory. Owners and groups of another domain are errors, EINVAL.
+int ApplyTo(LocalTree& tree, int fd, const NewAttributes& attributes);
 // The same for an entry of a directory that may be of any type. Does not follow a symbolic link, whose mode cannot be
 // set.
-int SetAttributesAt(int directory, const std::string& name, const NewAttributes& attributes);
+int SetAttributesAt(LocalTree& tree, int directory, const std::string& name, const NewAttributes& attributes);
 // Creates and opens a file whose name was free.
 struct Created {
   int error = 0;

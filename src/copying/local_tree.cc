@@ -15,6 +15,7 @@
 #include "base/file_io.h"
 #include "base/result.h"
 #include "copying/local_file.h"
+#include "idmap/domain.h"
 
 namespace penstock::copying {
 namespace {
@@ -143,7 +144,8 @@ class LocalDirectory final : public Directory {
   }
 
   Task<Result<void>> SetAttributes(NewAttributes attributes) override {
-    return Change([attributes = std::move(attributes)](int fd) { return ApplyTo(fd, attributes); });
+    return Change(
+        [&tree = tree_, attributes = std::move(attributes)](int fd) { return ApplyTo(tree, fd, attributes); });
   }
 
   Task<Result<std::shared_ptr<Directory>>> OpenDirectory(Entry entry) override {
@@ -192,15 +194,16 @@ class LocalDirectory final : public Directory {
   }
 
   Task<Result<void>> WriteWhole(std::string name, NewFile file, ConstBytes octets) override {
-    return Away([opened = opened_, name = std::move(name), file = std::move(file), octets]() -> Result<void> {
-      const Created made = CreateAt(opened->fd.get(), name, file);
-      if (made.error != 0) return Failure(made.error);
-      const auto written = WriteAllAt(made.fd.get(), octets, 0);
-      const int error = written ? ApplyTo(made.fd.get(), file.attributes) : written.error();
-      if (error == 0) return {};
-      ::unlinkat(opened->fd.get(), name.c_str(), 0);
-      return Failure(error);
-    });
+    return Away(
+        [&tree = tree_, opened = opened_, name = std::move(name), file = std::move(file), octets]() -> Result<void> {
+          const Created made = CreateAt(opened->fd.get(), name, file);
+          if (made.error != 0) return Failure(made.error);
+          const auto written = WriteAllAt(made.fd.get(), octets, 0);
+          const int error = written ? ApplyTo(tree, made.fd.get(), file.attributes) : written.error();
+          if (error == 0) return {};
+          ::unlinkat(opened->fd.get(), name.c_str(), 0);
+          return Failure(error);
+        });
   }
 
   Task<Result<void>> Publish(std::string temporary, std::string name, uint64_t octets) override {
@@ -245,8 +248,8 @@ class LocalDirectory final : public Directory {
   }
 
   Task<Result<void>> SetAttributesOf(std::string name, NewAttributes attributes) override {
-    return Change([name = std::move(name), attributes = std::move(attributes)](int fd) {
-      return SetAttributesAt(fd, name, attributes);
+    return Change([&tree = tree_, name = std::move(name), attributes = std::move(attributes)](int fd) {
+      return SetAttributesAt(tree, fd, name, attributes);
     });
   }
 
@@ -313,6 +316,11 @@ Task<Result<std::shared_ptr<Directory>>> LocalTree::Open(std::string path) {
   Opened opened = co_await Offload(loop_, workers_, [&path] { return OpenAt(AT_FDCWD, path.empty() ? "." : path, 0); });
   if (!opened) co_return std::unexpected(std::move(opened).error());
   co_return std::make_shared<LocalDirectory>(*this, path, *std::move(opened));
+}
+
+const std::string& LocalTree::domain() {
+  std::call_once(domain_is_known_, [this] { domain_ = idmap::FindDomain().name; });
+  return domain_;
 }
 
 }  // namespace penstock::copying

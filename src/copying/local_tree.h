@@ -3,6 +3,7 @@
 #pragma once
 
 #include <memory>
+#include <mutex>
 #include <string>
 
 #include "base/loop.h"
@@ -26,11 +27,15 @@ class LocalTree final : public Tree {
   Loop& loop() { return loop_; }
   Workers& workers() { return workers_; }
   Publisher& publisher() { return publisher_; }
+  // The domain of this host's users. The first call may block. Any thread.
+  const std::string& domain();
 
  private:
   Loop& loop_;
   Workers& workers_;
   Publisher publisher_;
+  std::once_flag domain_is_known_;
+  std::string domain_;
 };
 
 // Converts the status of a local file.

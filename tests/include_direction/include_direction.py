@@ -46,7 +46,7 @@ ALLOWED = {
     "nfs/v4/operations": ["nfs/v4/engine", "nfs/v4/callback", "nfs/v4/attributes", "nfs/v4/state", "nfs/v4/dialect", "nfs", "nfs_protocol", "rpc", "fs", "xdr", "protocol", "idmap", "metrics", "base"],
     "nfs/nlm": ["nfs/v4/operations", "nfs/v4/engine", "nfs/v4/state", "nfs", "rpc", "fs", "xdr", "protocol", "idmap", "base"],
     "client": ["rpc", "rpc/gss", "rpc/tls", "rpcbind", "rpcrdma", "rdma", "nfs_protocol", "xdr", "protocol", "idmap", "base"],
-    "copying": ["client", "base"],
+    "copying": ["client", "idmap", "base"],
     "server": ["client", "nfs", "nfs/acl", "nfs/nlm", "nfs/v4/operations", "nfs/v4/engine", "nfs/v4/callback", "nfs/v4/attributes", "nfs/v4/state", "nfs/v4/dialect", "fs", "fs/audited", "rpc", "rpc/gss", "rpc/tls", "rpcbind", "rpcrdma", "rdma", "rdma/sim", "rdma/iwarp", "rdma/verbs", "rdma/choice", "rdma/trace", "xdr", "protocol", "idmap", "watch", "metrics", "base"],
     "penstock": [],  # the public headers, in include/
     "library/provider": ["penstock", "rdma", "base"],
