@@ -224,20 +224,12 @@ Task<void> FileSystem::Flush(RequestPointer request, uint64_t, fuse_file_info in
   OpenFile& file = FileOf(info);
   const Used::Use use(file);
   const Inodes::Pin pin(inodes_, *file.inode);
-  const bool had_data = pin->writes && !pin->writes->clean();
-  if (had_data || options_.posix_locks) request->WatchProcess();
+  const bool has_data = pin->writes && !pin->writes->clean();
+  if (has_data || options_.posix_locks) request->WatchProcess();
   Result<void> committed = file.writes ? co_await CommitData(*pin) : Result<void>();
   // close() ends the locks of the process.
   if (options_.posix_locks) (void)co_await Unlock(*pin, fmt::format("p{:x}", info.lock_owner));
   if (Failed(*request, committed)) co_return;
-  if (had_data) {
-    // The next open need not drop what this program has written itself.
-    auto attributes = co_await file.mount->GetAttributes(pin->handle, PathOf(*pin));
-    if (attributes) {
-      inodes_.Update(*pin, *attributes);
-      pin->cached_change = attributes->change;
-    }
-  }
   request->Status(0);
 }
 
@@ -265,7 +257,6 @@ Task<void> FileSystem::Allocate(RequestPointer request, uint64_t, int mode, uint
       punches ? co_await file.file->Deallocate(offset, length) : co_await file.file->Allocate(offset, length);
   if (Failed(*request, done)) co_return;
   (void)co_await Refresh(*file.mount, *pin);
-  pin->cached_change = pin->attributes.change;
   request->Status(0);
 }
 
@@ -305,7 +296,6 @@ Task<void> FileSystem::CopyRange(RequestPointer request, uint64_t, uint64_t from
     }
   }
   (void)co_await Refresh(*target.mount, *pin);
-  pin->cached_change = pin->attributes.change;
   request->Written(copied->count);
 }
 
@@ -425,7 +415,13 @@ Task<void> FileSystem::Lock(RequestPointer request, OpenFile& by, std::string ow
   ForgetData(*pin, 0, ~uint64_t{0});
   const std::optional<uint64_t> before = pin->cached_change;
   Result<void> refreshed = co_await Refresh(*by.mount, *pin);
-  if (refreshed && pin->attributes.change != before && forget_) {
+  if (!refreshed) {
+    // What the kernel has cached may be older than the lock.
+    (void)co_await locked->Unlock(owner, range);
+    request->Fail(refreshed.error());
+    co_return;
+  }
+  if (pin->attributes.change != before && forget_) {
     const auto forget = [this, number = pin->number] {
       forget_(number);
       return true;

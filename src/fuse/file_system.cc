@@ -196,8 +196,6 @@ Task<void> FileSystem::SetAttributes(RequestPointer request, uint64_t inode, str
     if (Failed(*request, co_await target->mount.SetAttributes(at.handle, PathOf(at), set))) co_return;
   }
   if (Failed(*request, co_await Refresh(target->mount, at))) co_return;
-  // The kernel changes its cached data itself.
-  at.cached_change = at.attributes.change;
   const struct stat stat = co_await StatOf(at);
   request->Attributes(stat, TimeoutOf(at));
 }

@@ -127,11 +127,13 @@ Task<void> FileSystem::Link(RequestPointer request, uint64_t inode, uint64_t par
 // name. Returns false if nothing has to be hidden.
 Task<Result<bool>> FileSystem::HideOpenFile(client::Mount& mount, const Inode& directory, std::string name) {
   Inode* const open = inodes_.FindOpen(directory.number, name);
-  if (!open || open->attributes.links > 1) co_return false;
+  if (!open) co_return false;
   const Inodes::Pin pin(inodes_, *open);
-  // Another client may have given the name to another file.
+  // Another client may have given the name to another file, or other names to this one.
   auto node = co_await mount.Lookup(directory.handle, name);
-  if (!node || node->handle != open->handle) co_return false;
+  if (!node && node.error().status == Status::kNotFound) co_return false;
+  if (!node) co_return std::unexpected(std::move(node).error());
+  if (node->handle != open->handle || node->attributes.links > 1) co_return false;
   uint64_t random = 0;
   FillRandomly(std::as_writable_bytes(std::span(&random, 1)));
   const std::string hidden = fmt::format(".nfs{:016x}", random);

@@ -122,6 +122,9 @@ Task<void> FileSystem::ListXattrs(RequestPointer request, uint64_t inode, size_t
     if (target->mount.version() != "3") break;
     auto value = co_await ValueOf(target->mount, object, path, std::string(acl));
     if (value) names += std::string(acl) + '\0';
+    if (value || value.error().number == ENODATA || value.error().status == Status::kNotSupported) continue;
+    request->Fail(value.error());
+    co_return;
   }
   Reply(*request, size, AsBytes(names));
 }
