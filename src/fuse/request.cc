@@ -64,7 +64,12 @@ bool Request::Status(int error) {
 }
 
 bool Request::Fail(const client::Error& error) {
-  log::debug("{}", error.message);
+  // A program shows EIO to its user without any reason.
+  if (error.number == EIO) {
+    log::warn("{}", error.message);
+  } else {
+    log::debug("{}", error.message);
+  }
   return Status(error.number > 0 ? error.number : EIO);
 }
 

@@ -39,7 +39,9 @@ WriteBehind::~WriteBehind() {
 }
 
 void WriteBehind::HandleFailure(client::Error error) {
-  if (!failure_) failure_ = std::move(error);
+  if (failure_) return;
+  log::warn("{}: data that a program has written are lost", error.message);
+  failure_ = std::move(error);
 }
 
 Result<void> WriteBehind::TakeFailure() {

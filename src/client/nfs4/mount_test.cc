@@ -210,8 +210,7 @@ TEST_P(Nfs4MountTest, GivesUpAStateThatIsLostAgainAndAgain) {
 TEST_P(Nfs4MountTest, ReportsOtherStateErrorsWithoutOpeningAgain) {
   const auto file = Create("file", "contents");
   std::array<std::byte, 8> octets{};
-  for (const nfsstat4 status :
-       {nfsstat4::NFS4ERR_OLD_STATEID, nfsstat4::NFS4ERR_STALE, nfsstat4::NFS4ERR_LOCKED, nfsstat4::NFS4ERR_OPENMODE}) {
+  for (const nfsstat4 status : {nfsstat4::NFS4ERR_STALE, nfsstat4::NFS4ERR_LOCKED, nfsstat4::NFS4ERR_OPENMODE}) {
     service.FailOperation(nfs_opnum4::OP_READ, status);
     EXPECT_EQ(ErrorOf(file->Read(0, octets)).status, static_cast<Status>(status));
     service.FailOperation(nfs_opnum4::OP_WRITE, status);

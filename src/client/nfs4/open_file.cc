@@ -26,6 +26,10 @@ bool IsStateLost(std::optional<Status> status) {
   }
 }
 
+bool IsStateidOld(std::optional<Status> status) {
+  return status && static_cast<nfsstat4>(*status) == nfsstat4::NFS4ERR_OLD_STATEID;
+}
+
 nfs4::OPEN4args MakeOpen(const CompoundCaller& caller, const StateOwner& owner, Access access, bool may_delegate) {
   nfs4::OPEN4args open;
   open.seqid = caller.SequenceOf(owner);
@@ -147,12 +151,19 @@ Task<Result<void>> OpenFile::EnsureOpen() {
       continue;
     }
     opening_ = true;
-    Result<void> result = co_await Open();
+    // A second OPEN of a file that is being reclaimed would make the stateids of requests under way old.
+    Result<void> result = co_await caller().Ready(name_);
+    if (result && !is_open()) result = co_await Open();
     opening_ = false;
     opened_.Notify();
     if (!result) co_return result;
   }
   co_return Result<void>();
+}
+
+Task<void> OpenFile::AwaitStateid() {
+  co_await turn_.Take();
+  const Turn::Guard guard(turn_);
 }
 
 Task<Result<void>> OpenFile::EnsureOwnOpen() {

@@ -28,6 +28,8 @@ inline constexpr nfs4::stateid4 kInvalidStateid{.seqid = UINT32_MAX, .other = {}
 inline constexpr int kMostOpens = 3;
 // Whether the status says that the server does not know or honor the stateid any more (RFC 8881 §15.1.5, §8.4).
 bool IsStateLost(std::optional<Status> status);
+// Whether the server has given a later stateid of the same state (RFC 8881 §8.2.2).
+bool IsStateidOld(std::optional<Status> status);
 
 // The services of a mount that its open files use.
 class FileOwner {
@@ -111,6 +113,8 @@ class OpenFile final : public std::enable_shared_from_this<OpenFile> {
 
  private:
   Task<Result<void>> EnsureOpen();
+  // Waits for the reply to an OPEN that is under way, which brings a new stateid.
+  Task<void> AwaitStateid();
   // Opens the file at the server. If `delegation` is not null, the open claims it.
   Task<Result<void>> OpenAtServer(const Delegation* delegation);
   // Closes the open of this file. See HandleOpened().
@@ -157,7 +161,12 @@ auto OpenFile::Do(Access kind, Make make, Bytes destination)
       return std::tuple(nfs4::PUTFH4args{node_.handle.octets()}, make(used));
     };
     auto reply = co_await caller().Call(build, name_, destination);
-    if (reply || !IsStateLost(reply.error().status) || tries == kMostOpens) co_return reply;
+    if (reply || tries == kMostOpens) co_return reply;
+    if (IsStateidOld(reply.error().status)) {
+      co_await AwaitStateid();
+      continue;
+    }
+    if (!IsStateLost(reply.error().status)) co_return reply;
     // If the server has lost all state, it is reclaimed now.
     PENSTOCK_CO_CHECK(co_await caller().Ready(name_));
     HandleLost(used);
@@ -180,7 +189,13 @@ auto OpenFile::DoBetween(OpenFile& source, Make make) -> Task<Result<
                         nfs4::PUTFH4args{node_.handle.octets()}, make(source.StateidFor(Access::kRead), used));
     };
     auto reply = co_await caller().Call(build, name_);
-    if (reply || !IsStateLost(reply.error().status) || tries == kMostOpens) co_return reply;
+    if (reply || tries == kMostOpens) co_return reply;
+    if (IsStateidOld(reply.error().status)) {
+      co_await source.AwaitStateid();
+      co_await AwaitStateid();
+      continue;
+    }
+    if (!IsStateLost(reply.error().status)) co_return reply;
     PENSTOCK_CO_CHECK(co_await caller().Ready(name_));
     // The error does not tell which of the two stateids is lost. A READ of no octets finds out about the source's. If
     // that was good, it is this file's.

@@ -37,6 +37,8 @@ class FakeCaller final : public CompoundCaller {
   std::vector<nfs4::stateid4> delegations;  // that the client has not returned
   // The status of the next LOCK or LOCKU. Later ones succeed.
   nfsstat4 next_lock = nfsstat4::NFS4_OK;
+  nfsstat4 next_read = nfsstat4::NFS4_OK;  // the same for READ
+  int opens = 0;
   bool restarts_in_unlock = false;  // the server restarts after it has executed the next LOCKU, before the reply
   int reclaimed_locks = 0;
   std::set<uint64_t> locked;  // the offsets of the locks
@@ -104,6 +106,7 @@ class FakeCaller final : public CompoundCaller {
         return nfsstat4::NFS4_OK;
       case nfs_opnum4::OP_OPEN: {
         Arguments<nfs4::OPEN4args>(in);
+        ++opens;
         nfs4::OPEN4resok result;
         result.stateid = NewStateid();
         if (delegates) {
@@ -116,6 +119,13 @@ class FakeCaller final : public CompoundCaller {
         xdr::Encode(out, open_reclaimed == nfsstat4::NFS4_OK ? nfs4::OPEN4res(open_reclaimed, result)
                                                              : nfs4::OPEN4res(open_reclaimed));
         return open_reclaimed;
+      }
+      case nfs_opnum4::OP_READ: {
+        Arguments<nfs4::READ4args>(in);
+        const nfsstat4 status = std::exchange(next_read, nfsstat4::NFS4_OK);
+        xdr::Encode(out, status == nfsstat4::NFS4_OK ? nfs4::READ4res(status, nfs4::READ4resok{.eof = true, .data = {}})
+                                                     : nfs4::READ4res(status));
+        return status;
       }
       case nfs_opnum4::OP_LOCK: {
         const auto lock = Arguments<nfs4::LOCK4args>(in);
@@ -193,6 +203,14 @@ class LostLocksTest : public testing::TestWithParam<const Dialect*>, protected F
   std::optional<Status> Unlock(const char* owner, uint64_t offset) {
     return StatusOf(file->locks().Unlock(owner, {offset, 10}));
   }
+  std::optional<Status> Read() {
+    return StatusOf([](OpenFile& from) -> Task<Result<void>> {
+      const auto make = [](const nfs4::stateid4& stateid) { return nfs4::READ4args{stateid, 0, 0}; };
+      auto reply = co_await from.Do(Access::kRead, make);
+      if (!reply) co_return std::unexpected(std::move(reply).error());
+      co_return Result<void>();
+    }(*file));
+  }
   // Lets the client notice the restart of the server and reclaim its state.
   void Recover() { EXPECT_EQ(StatusOf(server.Ready("file")), std::nullopt); }
 
@@ -228,6 +246,19 @@ TEST_P(LostLocksTest, ReclaimedLocksAreKeptWithoutAnError) {
   EXPECT_EQ(server.locked, (std::set<uint64_t>{0, 20}));
   EXPECT_EQ(Unlock("one", 0), kDone);
   EXPECT_EQ(Lock("two", 40), kDone);
+}
+
+// RFC 8881 §8.2.2: a second OPEN gives a later stateid, and the server refuses the one that requests under way have.
+TEST_P(LostLocksTest, AFileThatIsReclaimedIsNotOpenedAgain) {
+  server.Restart();
+  EXPECT_EQ(Read(), kDone);
+  EXPECT_EQ(server.opens, 1) << "the reclaim";
+}
+
+TEST_P(LostLocksTest, ARequestWithAnOldStateidIsSentAgain) {
+  server.next_read = nfsstat4::NFS4ERR_OLD_STATEID;
+  EXPECT_EQ(Read(), kDone);
+  EXPECT_EQ(server.opens, 0);
 }
 
 // Otherwise the server waits for it before it executes other calls, also those of this client.
