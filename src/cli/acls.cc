@@ -183,7 +183,8 @@ Task<Result<std::vector<client::Ace>>> AcesOf(const std::string& text, HostOwner
   if (!aces) co_return std::unexpected(WrongEntry(aces.error(), false));
   for (client::Ace& ace : *aces) {
     const bool is_group = (ace.flags & nfs4::ACE4_IDENTIFIER_GROUP) != 0;
-    PENSTOCK_CO_TRY(ace.who, co_await owners.NumberOf(is_group ? idmap::Kind::kGroup : idmap::Kind::kUser, ace.who));
+    const idmap::Kind kind = is_group ? idmap::Kind::kGroup : idmap::Kind::kUser;
+    PENSTOCK_CO_TRY(ace.who, co_await owners.NumberOf(kind, ace.who));
   }
   co_return *std::move(aces);
 }

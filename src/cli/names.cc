@@ -84,7 +84,8 @@ Task<Result<void>> MakeWithParents(const Mounted& at, uint32_t mode) {
     part.path = path.substr(0, end);
     auto there = co_await part.mount->Resolve(part.path);
     if (!there && IsMissing(there.error())) {
-      const auto made = co_await MakeOne(part, end == path.npos ? mode : 0755);
+      const uint32_t its_mode = end == path.npos ? mode : 0755;
+      const auto made = co_await MakeOne(part, its_mode);
       if (!made && made.error().status != client::Status::kExists) co_return made;
       there = co_await part.mount->Resolve(part.path);
     }

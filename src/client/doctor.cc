@@ -230,13 +230,13 @@ Task<std::vector<Step>> Doctor::Run() {
   co_await Do(
       "name", [this] { return LookUp(); },
       [](const Error&) { return std::string("check the spelling, /etc/hosts and the DNS"); });
+  const std::string connection = is_rdma ? "RDMA connection" : "TCP connection";
   co_await Do(
-      is_rdma ? "RDMA connection" : "TCP connection", [this] { return Connect(); },
+      connection, [this] { return Connect(); },
       [this](const Error& error) { return ConnectAdvice(url_, error.number); });
   co_await Do("RPC", [this] { return CallNull(); }, [this](const Error&) { return CallAdvice(url_); });
-  co_await Do(
-      is_3 ? "MOUNT" : "mount", [this] { return Open(); },
-      [this](const Error& error) { return MountAdvice(url_, error); });
+  const std::string mount = is_3 ? "MOUNT" : "mount";
+  co_await Do(mount, [this] { return Open(); }, [this](const Error& error) { return MountAdvice(url_, error); });
   co_await Do("path", [this] { return FindPath(); }, [](const Error& error) { return PathAdvice(error); });
   co_await Do("permission", [this] { return CheckRights(); }, [](const Error& error) { return PathAdvice(error); });
   co_await End();

@@ -289,7 +289,8 @@ Task<SetupResult<HostReport>> Prober::Run() {
   for (const uint16_t port : ports) {
     if (asked.insert(port).second) report.ports.push_back(co_await AskTcp(port));
   }
-  report.ports.push_back(co_await AskRdma(url_.protocol == Protocol::kRdma ? url_.port : options_.rdma_port));
+  const auto rdma_port = url_.protocol == Protocol::kRdma ? url_.port : options_.rdma_port;
+  report.ports.push_back(co_await AskRdma(rdma_port));
   co_await AskExports(report);
   co_return report;
 }

@@ -194,8 +194,8 @@ Task<Result<void>> Copier::EnterTarget(const Item& item, Work& work) {
   work.is_new = true;
   if (!run_.options.dry_run) {
     // Until its contents are complete, the user must be able to write into it.
-    const uint32_t mode = (item.entry.attributes.mode & 0777) | 0700;
-    auto made = co_await item.to->MakeDirectory(item.name, run_.options.keep_modes ? 0700 : mode);
+    const uint32_t mode = run_.options.keep_modes ? 0700 : (item.entry.attributes.mode & 0777) | 0700;
+    auto made = co_await item.to->MakeDirectory(item.name, mode);
     if (!made) co_return std::unexpected(std::move(made).error());
     work.to = *std::move(made);
   }

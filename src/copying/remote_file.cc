@@ -73,7 +73,8 @@ Task<bool> RemoteFile::Clone(client::File& source, Extent range, uint64_t source
   constexpr uint64_t kBlock = 4096;
   const bool to_end = range.end == source_size;
   if (!clones_ || range.begin % kBlock != 0 || (range.end % kBlock != 0 && !to_end)) co_return false;
-  const auto cloned = co_await files_.front()->CloneFrom(source, range.begin, range.begin, to_end ? 0 : range.size());
+  const uint64_t length = to_end ? 0 : range.size();
+  const auto cloned = co_await files_.front()->CloneFrom(source, range.begin, range.begin, length);
   clones_ = cloned.has_value();
   co_return clones_;
 }

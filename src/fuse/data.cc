@@ -226,7 +226,8 @@ Task<void> FileSystem::Flush(RequestPointer request, uint64_t, fuse_file_info in
   const Inodes::Pin pin(inodes_, *file.inode);
   const bool has_data = pin->writes && !pin->writes->clean();
   if (has_data || options_.posix_locks) request->WatchProcess();
-  Result<void> committed = file.writes ? co_await CommitData(*pin) : Result<void>();
+  Result<void> committed;
+  if (file.writes) committed = co_await CommitData(*pin);
   // close() ends the locks of the process.
   if (options_.posix_locks) (void)co_await Unlock(*pin, fmt::format("p{:x}", info.lock_owner));
   if (Failed(*request, committed)) co_return;
@@ -253,8 +254,12 @@ Task<void> FileSystem::Allocate(RequestPointer request, uint64_t, int mode, uint
   }
   if (Failed(*request, co_await CommitData(*pin))) co_return;
   ForgetData(*pin, offset, offset + length);
-  Result<void> done =
-      punches ? co_await file.file->Deallocate(offset, length) : co_await file.file->Allocate(offset, length);
+  Result<void> done;
+  if (punches) {
+    done = co_await file.file->Deallocate(offset, length);
+  } else {
+    done = co_await file.file->Allocate(offset, length);
+  }
   if (Failed(*request, done)) co_return;
   (void)co_await Refresh(*file.mount, *pin);
   request->Status(0);
@@ -403,7 +408,8 @@ Task<void> FileSystem::Lock(RequestPointer request, OpenFile& by, std::string ow
   if (is_new) file.lockers.push_back(owner);
   Cancellation impatience;
   request->InterruptBy(&impatience);
-  Result<void> done = co_await locked->Lock(owner, range, kind, waits ? kForever : Duration::zero(), &impatience);
+  const Duration patience = waits ? kForever : Duration::zero();
+  Result<void> done = co_await locked->Lock(owner, range, kind, patience, &impatience);
   request->InterruptBy(nullptr);
   if (!done && done.error().status == Status::kDenied && impatience.cancelled()) {
     request->Status(EINTR);

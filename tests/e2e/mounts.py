@@ -21,11 +21,11 @@ from penstock import ADDRESS, PENSTOCK, Server, penstock_misused as misused, pen
 WAYS = (("tcp", "3"), ("rdma", "3"), ("tcp", "4.0"), ("tcp", "4.1"), ("rdma", "4.2"))
 
 
-def served(scratch):
+def served(scratch, *options):
     for name in ("export", "tree", "other"):
         os.makedirs(f"{scratch}/{name}")
     os.chmod(f"{scratch}/export", 0o777)
-    return Server({"/": f"{scratch}/export:no_root_squash"}, options=["--lease=2", "--grace=2"])
+    return Server({"/": f"{scratch}/export:no_root_squash"}, options=["--lease=2", "--grace=2", *options])
 
 
 def url_of(server, transport, version):
@@ -181,6 +181,31 @@ def server_restarts(scratch):
                     assert file.read() == bytes(range(256)) * 400 * int(said), "octets are lost"
 
 
+def failing_disk(scratch):
+    """The program that has written learns of each error of the server's disk, at the latest in close(). The tree lives on."""
+    for faults, numbers in (("write:enospc", (errno.ENOSPC,)), ("commit:eio", (errno.EIO,)), ("read:eio", (errno.EIO,))):
+        here = f"{scratch}/{faults.replace(':', '-')}"
+        os.mkdir(here)
+        with served(here, f"--faults={faults}") as server:
+            make(f"{here}/export/file", 3 << 20)
+            for transport, version in (("tcp", "3"), ("rdma", "4.2")):
+                with mounted(url_of(server, transport, version), f"{here}/tree") as tree:
+                    for attempt in range(3):
+                        try:
+                            if faults.startswith("read"):
+                                assert len(read(f"{tree}/file")) < 0, "octets that cannot be read came as success"
+                            with open(f"{tree}/new{attempt}", "wb", buffering=0) as file:
+                                for _ in range(40):
+                                    file.write(bytes(100 << 10))
+                                if attempt:
+                                    os.fsync(file.fileno())
+                            raise AssertionError(f"{faults}: no error")
+                        except OSError as why:
+                            assert why.errno in numbers, (faults, why)
+                    assert "new0" in os.listdir(tree) or faults.startswith("read")
+                    os.mkdir(f"{tree}/{version}")
+
+
 def silent_server(scratch):
     """A process that waits for a server that does not answer can be killed at any time."""
     with served(scratch) as server:
@@ -227,4 +252,4 @@ def refusals(scratch):
         ok("umount", f"{scratch}/tree")
 
 
-main({case.__name__: case for case in (programs, open_files, two_trees, server_restarts, silent_server, refusals)})
+main({case.__name__: case for case in (programs, open_files, two_trees, server_restarts, failing_disk, silent_server, refusals)})

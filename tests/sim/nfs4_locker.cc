@@ -121,7 +121,8 @@ Task<void> Nfs4Locker::Lock(size_t index) {
     if (world_.Now() >= give_up) {
       co_return CheckMet("a denied LOCK", locks_.book.HandleDenied(holder_, index, before));
     }
-    co_await Sleep(world_, patient ? Duration(seconds(5)) : Duration(milliseconds(10)));
+    const Duration pause = patient ? Duration(seconds(5)) : Duration(milliseconds(10));
+    co_await Sleep(world_, pause);
   }
 }
 

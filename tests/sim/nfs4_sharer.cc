@@ -111,8 +111,8 @@ Task<void> Nfs4Sharer::Open(size_t index) {
   // If the last OPEN or CLOSE had no reply, the server may have the file open for writing.
   file.leases_over = leases_over_;
   file.writes = file.open.doubtful || world_.random().Chance(0.4);
-  co_await OpenFile(shares_.directory, file.name, file.open,
-                    file.writes ? OPEN4_SHARE_ACCESS_BOTH : OPEN4_SHARE_ACCESS_READ);
+  const uint32_t access = file.writes ? OPEN4_SHARE_ACCESS_BOTH : OPEN4_SHARE_ACCESS_READ;
+  co_await OpenFile(shares_.directory, file.name, file.open, access);
   if (!file.open.stateid) Leave(index, true);
 }
 

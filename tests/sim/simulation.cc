@@ -271,7 +271,8 @@ Task<void> Simulation::Use(ClientSide& client) {
     co_await Sleep(world_, milliseconds(1));
   }
   while (client.session && findings_.empty()) {
-    if (co_await client.session->Establish("a session")) break;
+    const auto established = co_await client.session->Establish("a session");
+    if (established) break;
   }
   if (client.session) client.session->set_lease_time(nfs::v4::Settings().lease);
   for (size_t i = 0; i < client.workers.size(); ++i) {

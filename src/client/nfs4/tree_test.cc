@@ -220,7 +220,8 @@ TEST_P(TreeTest, LookupsAtTheSameTimeShareTheMountThatIsBeingOpened) {
   Open();
   size_t found = 0;
   const auto look = [](Mount& of, const Handle& in, size_t& count) -> Task<void> {
-    if (co_await of.Lookup(in, "far")) ++count;
+    const auto looked_up = co_await of.Lookup(in, "far");
+    if (looked_up) ++count;
   };
   for (int i = 0; i < 5; ++i) Spawn(look(*mount, root(), found));
   EXPECT_TRUE(TurnUntil(loop, [&] { return found == 5; }));

@@ -67,7 +67,8 @@ Task<fs::Changed<void>> AdaptedFileSystem::SetAttributes(const fs::RequestContex
                                                          std::optional<fs::Timestamp> guard) {
   const auto run = [&] { return tree_.SetAttributes(context, object, values, guard); };
   // Truncating a long file takes time.
-  co_return co_await Run(context, values.size ? WorkKind::kData : WorkKind::kMetadata, run);
+  const WorkKind kind = values.size ? WorkKind::kData : WorkKind::kMetadata;
+  co_return co_await Run(context, kind, run);
 }
 
 Task<fs::Observed<fs::Node>> AdaptedFileSystem::Lookup(const fs::RequestContext& context, const fs::Handle& directory,

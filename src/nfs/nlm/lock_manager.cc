@@ -235,7 +235,8 @@ Task<Status> LockManager::LockHere(const rpc::CallContext& call, CalledLock lock
                                    .given_up = &under_way.is_void()};
   const Attempt attempt = [&] { return locks_.Lock(home_, *file, by, request); };
   // A request that waits for its lock is repeated anyway.
-  const HostLocks::Answer answer = co_await Patiently(attempt, request.waits ? Duration::zero() : kPatience);
+  const Duration patience = request.waits ? Duration::zero() : kPatience;
+  const HostLocks::Answer answer = co_await Patiently(attempt, patience);
   if (answer.status == HostLocks::Status::kGranted) {
     // The process no longer waits for this lock.
     waiting_.Remove(by, file->name, *lock.range);

@@ -32,7 +32,8 @@ Task<SETATTR3res> SetAttributes(Request request, const SETATTR3args& arguments) 
   } else if (!values || values->size > target.file_system().GetProperties().max_file_size) {
     refusal = NFS3ERR_INVAL;  // a size that is too large, or an invalid time
   } else if (target.may_be_claimed()) {
-    refusal = co_await target.CheckClaims(values->size ? FileClaims::Use::kWrite : FileClaims::Use::kChange);
+    const auto use = values->size ? FileClaims::Use::kWrite : FileClaims::Use::kChange;
+    refusal = co_await target.CheckClaims(use);
   }
   if (refusal != NFS3_OK) {
     const auto unchanged = co_await target.Unchanged();

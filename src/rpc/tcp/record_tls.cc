@@ -45,8 +45,8 @@ Task<Result<void, std::string>> RecordSocket::AcceptTls(std::unique_ptr<tls::Ses
         break;
       }
     }
-    co_await Ready(socket_,
-                   io == TlsIo::kWantWrite ? asio::ip::tcp::socket::wait_write : asio::ip::tcp::socket::wait_read);
+    const auto wanted = io == TlsIo::kWantWrite ? asio::ip::tcp::socket::wait_write : asio::ip::tcp::socket::wait_read;
+    co_await Ready(socket_, wanted);
     if (!ended_ && !begun) {
       std::byte first{};
       const ssize_t n = ::recv(socket_.native_handle(), &first, sizeof first, MSG_DONTWAIT | MSG_PEEK);

@@ -114,8 +114,12 @@ Task<Result<std::vector<AccessControlEntry>, nfsstat4>> FindIds(OwnerTexts& owne
   for (GivenEntry& given : entries) {
     Trustee& who = given.entry.who;
     if (who.kind == Kind::kUser || who.kind == Kind::kGroup) {
-      const auto id = who.kind == Kind::kUser ? co_await owners.UserOf(given.user_or_group)
-                                              : co_await owners.GroupOf(given.user_or_group);
+      Result<uint32_t, nfsstat4> id;
+      if (who.kind == Kind::kUser) {
+        id = co_await owners.UserOf(given.user_or_group);
+      } else {
+        id = co_await owners.GroupOf(given.user_or_group);
+      }
       if (!id) co_return std::unexpected(id.error());
       who.id = *id;
     }

@@ -60,7 +60,8 @@ void OwnerTexts::Encode(xdr::Encoder& to, const Texts& texts, uint32_t id) {
 
 Task<Result<uint32_t, nfsstat4>> OwnerTexts::IdOf(idmap::Kind kind, std::string_view text) {
   const idmap::Mapper numbers;
-  const auto id = co_await (mapper_ ? *mapper_ : numbers).IdOf(kind, text, accepts_numbers_, caller());
+  const idmap::Mapper& mapper = mapper_ ? *mapper_ : numbers;
+  const auto id = co_await mapper.IdOf(kind, text, accepts_numbers_, caller());
   if (!id) co_return std::unexpected(nfs4::NFS4ERR_DELAY);
   if (!*id) co_return std::unexpected(nfs4::NFS4ERR_BADOWNER);
   co_return **id;

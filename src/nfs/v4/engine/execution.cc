@@ -244,8 +244,12 @@ Task<nfsstat4> Execution::RunOne(uint32_t index, nfs_opnum4& number) {
     compound_.room = std::min(compound_.room, sendable_ - std::min(sendable_, unplaced));
   }
   compound_.following = is_last ? nullptr : &arguments_;
-  const nfsstat4 status = operation->now ? operation->now(compound_, arguments_, results_.encoder())
-                                         : co_await operation->task(compound_, arguments_, results_.encoder());
+  nfsstat4 status = NFS4_OK;
+  if (operation->now) {
+    status = operation->now(compound_, arguments_, results_.encoder());
+  } else {
+    status = co_await operation->task(compound_, arguments_, results_.encoder());
+  }
   compound_.uses.End();
   if (const nfsstat4 fits = CheckRoom(results_.size() + (is_last ? 0 : kFailure)); fits != NFS4_OK) {
     results_.Replace();

@@ -124,9 +124,12 @@ Task<REMOVE4res> Remove(Compound& compound, const REMOVE4args& arguments) {
 
   fs::FileSystem& file_system = directory.file_system();
   const bool is_directory = found->attributes.type == fs::FileType::kDirectory;
-  const auto changed = is_directory
-                           ? co_await file_system.RemoveDirectory(directory.context(), directory.object(), target.name)
-                           : co_await file_system.Remove(directory.context(), directory.object(), target.name);
+  fs::Changed<void> changed;
+  if (is_directory) {
+    changed = co_await file_system.RemoveDirectory(directory.context(), directory.object(), target.name);
+  } else {
+    changed = co_await file_system.Remove(directory.context(), directory.object(), target.name);
+  }
   if (!changed.result) co_return REMOVE4res(StatusInDirectory(changed.result.error(), changed.object));
   co_return REMOVE4res(NFS4_OK, REMOVE4resok{.cinfo = ToChangeInfo(changed.object)});
 }
