@@ -6,6 +6,16 @@ namespace penstock::client::v4 {
 
 using nfs4::nfsstat4;
 
+namespace {
+
+// Whether this status says that the server may have lost the client's state (RFC 7530 §9.6.2, §9.6.3).
+bool IsLoss(nfsstat4 status) {
+  return status == nfsstat4::NFS4ERR_STALE_CLIENTID || status == nfsstat4::NFS4ERR_STALE_STATEID ||
+         status == nfsstat4::NFS4ERR_EXPIRED;
+}
+
+}  // namespace
+
 Task<Result<void>> ClientId::TakeStep(std::string_view what) {
   switch (lease_.next()) {
     case ClientIdLease::Step::kSetClientId:
@@ -69,6 +79,15 @@ Task<void> ClientId::RenewLease() {
   if (!renewed && !ended()) log::warn("{}", renewed.error().message);
 }
 
+// Whether a COMPOUND that failed because the server has lost the client's state is to be sent again when the state is
+// established again.
+bool ClientId::MayRepeat(const Compound& compound) const {
+  // If the server has restarted again, the whole reclaim begins again. Otherwise only this reclaim has failed.
+  if (compound.reclaims) return lease_.next() != ClientIdLease::Step::kReclaim;
+  // An operation with a stateid goes back to its caller, because the reclaim replaces or loses the stateid.
+  return !compound.has_state_id;
+}
+
 Task<Result<CompoundCaller::Executed>> ClientId::Execute(Compound& compound, std::string_view what) {
   const uint64_t epoch = lease_.epoch();
   nfs4::COMPOUND4res_head head;
@@ -86,8 +105,7 @@ Task<Result<CompoundCaller::Executed>> ClientId::Execute(Compound& compound, std
   Executed executed{*std::move(message), head.status, head.count, Fate::kDone};
   if (head.status == nfsstat4::NFS4_OK) co_return executed;
   lease_.HandleStatus(head.status, epoch);
-  // An operation with a stateid goes back to its caller, because the reclaim replaces or loses the stateid.
-  if (!lease_.ready() && !recovering() && !compound.has_state_id) executed.fate = Fate::kAgain;
+  if (IsLoss(head.status) && MayRepeat(compound)) executed.fate = Fate::kAgain;
   // RFC 7530 §13.1.1.3, §13.1.5.4
   if (head.status == nfsstat4::NFS4ERR_DELAY || head.status == nfsstat4::NFS4ERR_GRACE) executed.fate = Fate::kLater;
   co_return executed;

@@ -25,6 +25,7 @@ class ClientId final : public CompoundCaller {
 
  private:
   Task<Result<Executed>> Execute(Compound& compound, std::string_view what) override;
+  bool MayRepeat(const Compound& compound) const;
 
   bool ready() const override { return lease_.ready(); }
   int step() const override { return static_cast<int>(lease_.next()); }

@@ -56,7 +56,8 @@ void ClientIdLease::HandleStatus(nfsstat4 status, uint64_t epoch) {
   if (epoch != epoch_) return;
   switch (status) {
     case nfsstat4::NFS4ERR_STALE_CLIENTID:
-      next_ = Step::kSetClientId;
+      // Before the confirmation, the status is about the earlier client id.
+      if (next_ != Step::kConfirm) next_ = Step::kSetClientId;
       break;
     // RFC 7530 §9.6.2, §9.6.3: the server has restarted, or the lease has expired, or only this stateid is old.
     case nfsstat4::NFS4ERR_STALE_STATEID:

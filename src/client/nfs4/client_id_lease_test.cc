@@ -59,6 +59,18 @@ TEST_F(ClientIdLeaseTest, LosesAllStateIfTheServerRestarts) {
   EXPECT_EQ(lease.epoch(), epoch + 1);
 }
 
+TEST_F(ClientIdLeaseTest, ALateReplyDoesNotDisturbTheConfirmation) {
+  Establish(7);
+  const uint64_t before = lease.epoch();
+  lease.HandleStatus(nfsstat4::NFS4ERR_STALE_CLIENTID, before);
+  Set(9);
+  lease.HandleStatus(nfsstat4::NFS4ERR_STALE_CLIENTID, before);
+  lease.HandleStatus(nfsstat4::NFS4ERR_EXPIRED, before);
+  EXPECT_EQ(lease.next(), Step::kConfirm);
+  lease.HandleConfirm(nfsstat4::NFS4_OK, now);
+  EXPECT_EQ(lease.next(), Step::kReclaim);
+}
+
 TEST_F(ClientIdLeaseTest, ChecksTheClientIdAfterALostStateid) {
   for (const nfsstat4 status : {nfsstat4::NFS4ERR_STALE_STATEID, nfsstat4::NFS4ERR_EXPIRED}) {
     lease = ClientIdLease();

@@ -165,6 +165,7 @@ class CompoundCaller {
     rpc::ReplyShape shape;
     bool must_be_cached;  // see kMustBeCached
     bool has_state_id;    // see kHasStateId
+    bool reclaims;        // sent by ReclaimCall()
 
     void Encode(xdr::Encoder& encoder) const { parts.Encode(encoder, {0, count}); }
     // Decodes the given number of results.
@@ -215,7 +216,7 @@ class CompoundCaller {
  private:
   template <class... Arguments>
   Task<Result<CompoundReply<Arguments...>>> Once(const std::tuple<Arguments...>& operations, std::string_view what,
-                                                 Bytes destination, Fate& fate);
+                                                 Bytes destination, bool reclaims, Fate& fate);
   template <class Build, class Observe, class... Arguments>
   Task<Result<CompoundReply<Arguments...>>> Attempts(Build build, std::string_view what, Bytes destination,
                                                      Observe observe, std::type_identity<std::tuple<Arguments...>>);
@@ -259,14 +260,16 @@ Task<Result<CompoundReply<Operation>>> CompoundCaller::Bare(rpc::Client& client,
 
 template <class... Arguments>
 Task<Result<CompoundReply<Arguments...>>> CompoundCaller::Once(const std::tuple<Arguments...>& operations,
-                                                               std::string_view what, Bytes destination, Fate& fate) {
+                                                               std::string_view what, Bytes destination, bool reclaims,
+                                                               Fate& fate) {
   CompoundReply<Arguments...> reply;
   TypedParts<Arguments...> parts(operations, destination, reply);
   Compound compound{.count = sizeof...(Arguments),
                     .parts = parts,
                     .shape = ShapeOf(operations, destination),
                     .must_be_cached = kMustBeCached<Arguments...>,
-                    .has_state_id = kHasStateId<Arguments...>};
+                    .has_state_id = kHasStateId<Arguments...>,
+                    .reclaims = reclaims};
   auto executed = co_await Execute(compound, what);
   if (!executed) co_return std::unexpected(std::move(executed).error());
   reply.message = std::move(executed->message);
@@ -289,7 +292,7 @@ Task<Result<CompoundReply<Arguments...>>> CompoundCaller::Attempts(Build build, 
     const std::tuple<Arguments...> operations = build();
     if (options_.read_only && NeedWriting(operations)) co_return std::unexpected(ReadOnly(what));
     Fate fate = Fate::kDone;
-    auto reply = co_await Once(operations, what, destination, fate);
+    auto reply = co_await Once(operations, what, destination, false, fate);
     if (!reply) co_return std::unexpected(std::move(reply).error());
     observe(std::as_const(*reply));
     // The request was executed before a restart, and its reply came from the server's reply cache after the reclaim.
@@ -317,7 +320,7 @@ Task<Result<CompoundReply<Arguments...>>> CompoundCaller::ReclaimAttempts(
   for (;;) {
     const std::tuple<Arguments...> operations = build();
     Fate fate = Fate::kDone;
-    auto reply = co_await Once(operations, what, {}, fate);
+    auto reply = co_await Once(operations, what, {}, true, fate);
     if (!reply) co_return reply;
     observe(std::as_const(*reply));
     // The server has restarted again: what it says of its last run does not count.

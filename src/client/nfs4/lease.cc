@@ -70,9 +70,9 @@ std::optional<Lease::Step> Lease::AfterSessionOf(nfsstat4 status) {
 }
 
 void Lease::HandleStatus(nfsstat4 status, uint64_t generation) {
-  if (generation != generation_ || next_ == Step::kExchangeId) return;
-  // A session that is known to be lost needs no DESTROY_SESSION.
-  if (const auto step = AfterSessionOf(status); step && next_ != Step::kCreateSession) next_ = *step;
+  // The next session is on its way. It finds out whether the client id is good, and needs no DESTROY_SESSION before.
+  if (generation != generation_ || next_ == Step::kExchangeId || next_ == Step::kCreateSession) return;
+  if (const auto step = AfterSessionOf(status)) next_ = *step;
   if (status == nfsstat4::NFS4ERR_STALE_CLIENTID) LoseClient();
 }
 

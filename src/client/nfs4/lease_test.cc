@@ -96,6 +96,18 @@ TEST_F(LeaseTest, IgnoresLateRepliesForAnEarlierSession) {
   EXPECT_TRUE(lease.ready());
 }
 
+TEST_F(LeaseTest, ALateReplyDoesNotDisturbTheNextSession) {
+  Establish();
+  const uint64_t before = lease.generation();
+  lease.HandleStatus(nfsstat4::NFS4ERR_BADSESSION, before);
+  for (const nfsstat4 status : {nfsstat4::NFS4ERR_STALE_CLIENTID, nfsstat4::NFS4ERR_BADSLOT}) {
+    lease.HandleStatus(status, before);
+    EXPECT_EQ(lease.next(), Step::kCreateSession);
+  }
+  EXPECT_TRUE(lease.HandleCreateSession(Created(2)));
+  EXPECT_TRUE(lease.ready());
+}
+
 // RFC 8881 §8.4.2.1: the server has restarted and does not know the client id.
 TEST_F(LeaseTest, LosesAllStateWithTheClientId) {
   Establish();

@@ -2,9 +2,11 @@
 // tests for all versions.
 #include "client/nfs4/mount.h"
 
+#include <fmt/core.h>
 #include <gmock/gmock.h>
 
 #include <array>
+#include <vector>
 
 #include "client/mount_test_support.h"
 #include "idmap/test_database.h"
@@ -328,6 +330,26 @@ TEST_P(RestartTest, WaitsForTheEndOfTheGracePeriodToOpenAnotherFile) {
   Do(file->Close());
 }
 
+// Only the first of them begins the recovery.
+TEST_P(RestartTest, OpensManyFilesAtOnce) {
+  constexpr int kFiles = 8;
+  for (int i = 0; i < kFiles; ++i) Do(Create(fmt::format("file{}", i))->Close());
+  std::vector<Node> nodes;
+  for (int i = 0; i < kFiles; ++i) nodes.push_back(Do(mount->Lookup(root(), fmt::format("file{}", i))));
+  std::vector<Result<std::unique_ptr<client::File>>> opened;
+  service.Restart();
+  for (const Node& node : nodes) {
+    Spawn([](client::Mount& at, const Node& of, auto& out) -> Task<void> {
+      out.push_back(co_await at.OpenFile(of, of.name, Access::kRead));
+    }(*mount, node, opened));
+  }
+  EXPECT_TRUE(TurnUntil(loop, [&] { return opened.size() == kFiles; }));
+  for (auto& file : opened) {
+    ASSERT_TRUE(file) << file.error().message;
+    Do((*file)->Close());
+  }
+}
+
 TEST_P(RestartTest, ClosesAFileThatTheServerHasForgotten) {
   const auto file = Create("file", "contents");
   service.Restart();
@@ -432,6 +454,15 @@ TEST_F(Nfs40MountTest, UsesAnotherOwnerAfterAnOpenWithoutReply) {
             "file: the server's reply is malformed");
   const auto file = OpenFile("file", Access::kRead);
   EXPECT_EQ(Read(*file), "contents");
+  Do(file->Close());
+}
+
+// RFC 7530 §16.10.1: the first LOCK of an owner has a client id.
+TEST_F(Nfs40MountTest, LocksAgainIfTheServerHasRestarted) {
+  const auto file = Create("file", "contents");
+  service.FailOperation(nfs_opnum4::OP_LOCK, nfsstat4::NFS4ERR_STALE_CLIENTID);
+  Do(file->Lock("one", {0, 10}, LockKind::kExclusive));
+  Do(file->Unlock("one", {0, 10}));
   Do(file->Close());
 }
 

@@ -17,6 +17,7 @@ bool IsStateLost(std::optional<Status> status) {
   switch (static_cast<nfsstat4>(*status)) {
     case nfsstat4::NFS4ERR_BAD_STATEID:
     case nfsstat4::NFS4ERR_STALE_STATEID:
+    case nfsstat4::NFS4ERR_STALE_CLIENTID:  // of LOCK with a new owner, which has a client id (RFC 7530 §16.10.1)
     case nfsstat4::NFS4ERR_EXPIRED:
     case nfsstat4::NFS4ERR_ADMIN_REVOKED:
     case nfsstat4::NFS4ERR_DELEG_REVOKED:
