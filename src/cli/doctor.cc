@@ -4,11 +4,11 @@
 #include <CLI/CLI.hpp>
 #include <chrono>
 #include <memory>
-#include <nlohmann/json.hpp>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "cli/attributes_json.h"
 #include "cli/client_runtime.h"
 #include "cli/commands.h"
 #include "cli/interface.h"
@@ -21,7 +21,6 @@ namespace {
 
 using client::Result;
 using client::Step;
-using Json = nlohmann::ordered_json;
 
 struct DoctorOptions : ClientOptions {
   std::string url;
@@ -57,9 +56,9 @@ Result<void> ShowText(const std::vector<Step>& steps) {
 }
 
 Result<void> ShowJson(const client::Url& url, const std::vector<Step>& steps, bool ok) {
-  Json list = Json::array();
+  OrderedJson list = OrderedJson::array();
   for (const Step& step : steps) {
-    Json each{{"step", step.name}, {"outcome", WordOf(step.outcome)}};
+    OrderedJson each{{"step", step.name}, {"outcome", WordOf(step.outcome)}};
     if (step.outcome != Step::Outcome::kSkipped) {
       each["ms"] = MillisecondsOf(step.took);
       each["detail"] = step.detail;
@@ -67,8 +66,8 @@ Result<void> ShowJson(const client::Url& url, const std::vector<Step>& steps, bo
     if (!step.advice.empty()) each["advice"] = step.advice;
     list.push_back(std::move(each));
   }
-  const Json report{{"host", url.host}, {"path", url.path}, {"ok", ok}, {"steps", std::move(list)}};
-  return Print("{}\n", report.dump(2, ' ', false, Json::error_handler_t::replace));
+  const OrderedJson report{{"host", url.host}, {"path", url.path}, {"ok", ok}, {"steps", std::move(list)}};
+  return Print("{}\n", report.dump(2, ' ', false, OrderedJson::error_handler_t::replace));
 }
 
 Task<Result<void>> DoctorTask(ClientRuntime& runtime, const client::Url& url, bool json, bool& ok) {

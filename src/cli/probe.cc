@@ -5,11 +5,11 @@
 #include <cstdint>
 #include <map>
 #include <memory>
-#include <nlohmann/json.hpp>
 #include <string>
 #include <tuple>
 #include <vector>
 
+#include "cli/attributes_json.h"
 #include "cli/client_runtime.h"
 #include "cli/commands.h"
 #include "cli/host_argument.h"
@@ -24,7 +24,6 @@ namespace {
 using client::HostReport;
 using client::PortReport;
 using client::Result;
-using Json = nlohmann::ordered_json;
 
 struct ProbeCommandOptions : ClientOptions {
   std::string host;
@@ -97,13 +96,13 @@ std::string TextOf(const HostReport& report) {
 
 // ---- JSON ----
 
-Json JsonOf(const PortReport& port) {
-  Json json{{"port", port.port}, {"transport", port.is_rdma ? "rdma" : "tcp"}};
+OrderedJson JsonOf(const PortReport& port) {
+  OrderedJson json{{"port", port.port}, {"transport", port.is_rdma ? "rdma" : "tcp"}};
   if (!port.error.empty()) {
     json["error"] = port.error;
     return json;
   }
-  Json programs = Json::array();
+  OrderedJson programs = OrderedJson::array();
   for (const client::AnsweringProgram& each : port.programs) {
     programs.push_back({{"program", each.program}, {"name", each.name}, {"versions", each.versions}});
   }
@@ -113,26 +112,26 @@ Json JsonOf(const PortReport& port) {
                     {"server_sends", port.rdma->server_sends},
                     {"remote_invalidation", port.rdma->remote_invalidation}};
   } else {
-    json["tls"] = port.tls ? Json(*port.tls) : Json();
+    json["tls"] = port.tls ? OrderedJson(*port.tls) : OrderedJson();
   }
   return json;
 }
 
-Json JsonOf(const HostReport& report) {
-  Json registered = Json::array();
+OrderedJson JsonOf(const HostReport& report) {
+  OrderedJson registered = OrderedJson::array();
   for (const client::RegisteredProgram& each : report.registered) {
     registered.push_back(
         {{"program", each.program}, {"version", each.version}, {"netid", each.netid}, {"port", each.port}});
   }
-  Json ports = Json::array();
+  OrderedJson ports = OrderedJson::array();
   for (const PortReport& each : report.ports) ports.push_back(JsonOf(each));
-  Json exports = Json::array();
+  OrderedJson exports = OrderedJson::array();
   for (const client::ExportReport& each : report.exports) {
-    Json entry{{"path", each.entry.path}, {"clients", each.entry.clients}, {"sec", each.flavors}};
+    OrderedJson entry{{"path", each.entry.path}, {"clients", each.entry.clients}, {"sec", each.flavors}};
     if (!each.error.empty()) entry["error"] = each.error;
     exports.push_back(std::move(entry));
   }
-  Json json{{"host", report.host}, {"addresses", report.addresses}};
+  OrderedJson json{{"host", report.host}, {"addresses", report.addresses}};
   if (!report.rpcbind_error.empty()) json["rpcbind_error"] = report.rpcbind_error;
   json["rpcbind"] = std::move(registered);
   json["ports"] = std::move(ports);
@@ -154,7 +153,7 @@ Task<Result<void>> ProbeTask(ClientRuntime& runtime, const client::Url& url, con
   }
   found = report->NfsPort(false) || report->NfsPort(true);
   if (!options.json) co_return WriteOutput(TextOf(*report));
-  co_return Print("{}\n", JsonOf(*report).dump(2, ' ', false, Json::error_handler_t::replace));
+  co_return Print("{}\n", JsonOf(*report).dump(2, ' ', false, OrderedJson::error_handler_t::replace));
 }
 
 int Probe(const ProbeCommandOptions& options) {

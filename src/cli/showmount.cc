@@ -4,11 +4,11 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <memory>
-#include <nlohmann/json.hpp>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "cli/attributes_json.h"
 #include "cli/client_runtime.h"
 #include "cli/commands.h"
 #include "cli/host_argument.h"
@@ -23,7 +23,6 @@ namespace {
 using client::ExportEntry;
 using client::MountEntry;
 using client::Result;
-using Json = nlohmann::ordered_json;
 
 struct ShowMountOptions : ClientOptions {
   std::string host;
@@ -33,13 +32,13 @@ struct ShowMountOptions : ClientOptions {
   bool json = false;
 };
 
-Result<void> PrintJson(const Json& json) {
-  return Print("{}\n", json.dump(2, ' ', false, Json::error_handler_t::replace));
+Result<void> PrintJson(const OrderedJson& json) {
+  return Print("{}\n", json.dump(2, ' ', false, OrderedJson::error_handler_t::replace));
 }
 
 Result<void> ShowExports(const std::vector<ExportEntry>& entries, bool as_json) {
   if (as_json) {
-    Json list = Json::array();
+    OrderedJson list = OrderedJson::array();
     for (const ExportEntry& each : entries) list.push_back({{"path", each.path}, {"clients", each.clients}});
     return PrintJson(list);
   }
@@ -54,7 +53,7 @@ Result<void> ShowExports(const std::vector<ExportEntry>& entries, bool as_json) 
 
 Result<void> ShowMounts(const std::vector<MountEntry>& entries, const ShowMountOptions& options) {
   if (options.json) {
-    Json list = Json::array();
+    OrderedJson list = OrderedJson::array();
     for (const MountEntry& each : entries) list.push_back({{"host", each.host}, {"path", each.path}});
     return PrintJson(list);
   }

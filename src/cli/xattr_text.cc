@@ -12,7 +12,7 @@ namespace {
 
 constexpr std::string_view kBase64 = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
 
-bool IsControl(char character) {
+bool IsControlCharacter(char character) {
   const auto octet = static_cast<unsigned char>(character);
   return octet < 0x20 || octet == 0x7f;
 }
@@ -24,7 +24,7 @@ std::string QuotedXattr(std::string_view value) {
     if (each == '"' || each == '\\') {
       text += '\\';
       text += each;
-    } else if (IsControl(each) || (!utf8 && static_cast<unsigned char>(each) >= 0x80)) {
+    } else if (IsControlCharacter(each) || (!utf8 && static_cast<unsigned char>(each) >= 0x80)) {
       text += fmt::format("\\{:03o}", static_cast<unsigned char>(each));
     } else {
       text += each;
@@ -117,7 +117,7 @@ std::string XattrText(ConstBytes value, std::string_view encoding) {
   const std::string_view text = AsText(value);
   if (encoding == "hex") return HexXattr(text);
   if (encoding == "base64") return Base64Xattr(text);
-  const bool printable = IsUtf8(text) && std::ranges::none_of(text, IsControl);
+  const bool printable = IsUtf8(text) && std::ranges::none_of(text, IsControlCharacter);
   return encoding == "text" || printable ? QuotedXattr(text) : Base64Xattr(text);
 }
 

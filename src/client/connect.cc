@@ -98,7 +98,7 @@ std::string_view Describe(rdma::ConnectError::Kind kind) {
   return "failed";
 }
 
-int ErrnoOf(rdma::ConnectError::Kind kind) {
+int ErrnoOfConnect(rdma::ConnectError::Kind kind) {
   using Kind = rdma::ConnectError::Kind;
   switch (kind) {
     case Kind::kUnreachable:
@@ -162,7 +162,7 @@ rpcrdma::ClientOptions RdmaOptions(Loop& loop, const rdma::Provider& provider, c
 }
 
 SetupError Explain(const rdma::ConnectError& error) {
-  const int number = ErrnoOf(error.kind);
+  const int number = ErrnoOfConnect(error.kind);
   // These kinds explain the error completely, so the message leaves out the detail.
   const bool is_clear =
       error.kind == rdma::ConnectError::Kind::kRefused || error.kind == rdma::ConnectError::Kind::kRejected;

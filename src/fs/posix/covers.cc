@@ -18,16 +18,16 @@
 namespace penstock::fs::posix {
 namespace {
 
-struct Identity {
+struct Inode {
   dev_t device = 0;
   ino_t inode = 0;
-  bool operator==(const Identity&) const = default;
+  bool operator==(const Inode&) const = default;
 };
 
-std::optional<Identity> IdentityOf(int fd) {
+std::optional<Inode> InodeOf(int fd) {
   struct stat stat{};
   if (::fstat(fd, &stat) != 0) return std::nullopt;
-  return Identity{stat.st_dev, stat.st_ino};
+  return Inode{stat.st_dev, stat.st_ino};
 }
 
 FileDescriptor OpenParent(int directory) {
@@ -38,12 +38,12 @@ FileDescriptor OpenParent(int directory) {
 // did, or kDelay if no descriptor is left for the next directory.
 template <class Function>
 Result<bool> AnyUpwards(int directory, Function look) {
-  auto identity = IdentityOf(directory);
+  auto identity = InodeOf(directory);
   if (!identity) return false;
   if (look(directory, *identity)) return true;
   FileDescriptor at = OpenParent(directory);
   for (; at; at = OpenParent(at.get())) {
-    const auto above = IdentityOf(at.get());
+    const auto above = InodeOf(at.get());
     if (!above || above == identity) return false;
     if (look(at.get(), *above)) return true;
     identity = above;
@@ -73,16 +73,16 @@ Covers::Covers(int root, const Volume& volume, std::span<const std::filesystem::
 }
 
 void Covers::Add(int root, const std::filesystem::path& directory, bool is_served) {
-  const auto top = IdentityOf(root);
+  const auto top = InodeOf(root);
   FileDescriptor fd(::open(directory.c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC));
-  const auto identity = fd ? IdentityOf(fd.get()) : std::nullopt;
+  const auto identity = fd ? InodeOf(fd.get()) : std::nullopt;
   if (!identity || identity == top) return;
   // Subvolumes of btrfs have devices of their own, and the kernel's handles are valid for the whole file system. Only
   // then is /proc read for each of the other exports.
   const bool has_subvolumes = volume_.superblock != volume_.device;
   const bool same_file_system =
       identity->device == top->device || (has_subvolumes && SuperblockOf(fd.get()) == volume_.superblock);
-  const auto is_top = [&](int, const Identity& above) { return above == top; };
+  const auto is_top = [&](int, const Inode& above) { return above == top; };
   if (!AnyUpwards(fd.get(), is_top).value_or(false)) {
     FileDescriptor seen = same_file_system ? SeenFrom(root, fd.get()) : FileDescriptor(-1);
     if (!seen || !AnyUpwards(seen.get(), is_top).value_or(false)) return;
@@ -119,9 +119,9 @@ bool Covers::HasPlace(int directory, std::string_view name) const {
 
 Result<bool> Covers::Hold(int directory, int root) const {
   if (empty()) return false;
-  const auto top = IdentityOf(root);
+  const auto top = InodeOf(root);
   bool held = false;
-  const auto look = [&](int fd, const Identity& identity) {
+  const auto look = [&](int fd, const Inode& identity) {
     const Result<Stat> stat = posix::StatOf(fd, volume_);
     held = held || !stat || Has(*stat);
     return held || identity == top;

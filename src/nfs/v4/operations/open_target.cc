@@ -128,7 +128,7 @@ Task<Found> MakeExclusively(Compound& compound, std::string_view name, const cre
   co_return co_await Make(compound, name, create, set);
 }
 
-Task<Found> Create(Compound& compound, std::string_view name, const createhow4& how) {
+Task<Found> MakeFile(Compound& compound, std::string_view name, const createhow4& how) {
   if (how.is_createverf() || how.is_ch_createboth()) co_return co_await MakeExclusively(compound, name, how);
   const auto given = co_await ReadAttributes(compound, how.createattrs(), AttributeUse::kCreate);
   if (!given) co_return std::unexpected(given.error());
@@ -148,7 +148,7 @@ Task<Found> FindNamed(Compound& compound, std::string_view name, const openflag4
   // The place of an export that does not admit the client.
   const bool is_junction = co_await compound.names->IsJunction(*compound.current, name);
   if (is_junction) co_return std::unexpected(NFS4ERR_ACCESS);
-  co_return co_await Create(compound, name, how.how());
+  co_return co_await MakeFile(compound, name, how.how());
 }
 
 Task<Found> FindCurrent(Compound& compound) {

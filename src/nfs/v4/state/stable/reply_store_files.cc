@@ -36,7 +36,7 @@ namespace stdfs = std::filesystem;
 
 constexpr size_t kHead = 40;
 constexpr size_t kHeadPage = 4096;
-constexpr uint64_t kMagic = 0x706e'7374'7270'3100;  // "pnstrp1"
+constexpr uint64_t kReplyMagic = 0x706e'7374'7270'3100;  // "pnstrp1"
 // No session of this server exceeds these limits, so a larger value means that the file is damaged.
 constexpr uint32_t kMaxSlots = 64 << 10;
 constexpr uint32_t kMaxSlotOctets = 16 << 20;
@@ -50,7 +50,7 @@ struct Head {
 
   std::array<std::byte, kHead> Serialize() const {
     std::array<std::byte, kHead> head{};
-    StoreBig(head.data(), kMagic);
+    StoreBig(head.data(), kReplyMagic);
     StoreBig(head.data() + 8, slots);
     StoreBig(head.data() + 12, octets);
     CopyBytes(Bytes(head).subspan(16), id);
@@ -61,7 +61,7 @@ struct Head {
   static SessionFiles::Kind Parse(ConstBytes head, Head& parsed) {
     using Kind = SessionFiles::Kind;
     const bool is_sound = LoadBig<uint64_t>(head.data() + 32) == Mix(0, head.first(32));
-    const Kind kind = SessionFiles::KindOf(head, LoadBig<uint64_t>(head.data()), kMagic, is_sound);
+    const Kind kind = SessionFiles::KindOf(head, LoadBig<uint64_t>(head.data()), kReplyMagic, is_sound);
     if (kind != Kind::kWhole) return kind;
     parsed = {.slots = LoadBig<uint32_t>(head.data() + 8), .octets = LoadBig<uint32_t>(head.data() + 12)};
     CopyBytes(parsed.id, head.subspan(16, parsed.id.size()));

@@ -44,11 +44,11 @@ namespace stdfs = std::filesystem;
 
 constexpr size_t kPage = 4096;
 constexpr size_t kSector = 512;
-constexpr size_t kFixedHead = 64;                   // the head without the names of the client
-constexpr size_t kBlock = 16;                       // the ends of the channel numbers and streamids
-constexpr size_t kName = 24;                        // a request without its results
-constexpr size_t kRecordHead = 32;                  // a request, before its results
-constexpr uint64_t kMagic = 0x706e'7374'7374'3100;  // "pnstst1"
+constexpr size_t kFixedHead = 64;                         // the head without the names of the client
+constexpr size_t kBlock = 16;                             // the ends of the channel numbers and streamids
+constexpr size_t kName = 24;                              // a request without its results
+constexpr size_t kRecordHead = 32;                        // a request, before its results
+constexpr uint64_t kStreamMagic = 0x706e'7374'7374'3100;  // "pnstst1"
 // No session of this server exceeds these limits, so a larger value means that the file is damaged.
 constexpr uint32_t kMaxStreams = 64 << 10;
 constexpr uint32_t kMaxOctets = 16 << 20;
@@ -58,7 +58,7 @@ std::string NameOf(uint64_t id) { return fmt::format("{:016x}", id); }
 // The checksum stands at the beginning of the part that it protects.
 void Seal(Bytes part) { StoreBig(part.data(), Mix(part.size(), ConstBytes(part).subspan(8))); }
 bool IsSealed(ConstBytes part) { return LoadBig<uint64_t>(part.data()) == Mix(part.size(), part.subspan(8)); }
-uint32_t WordAt(ConstBytes octets, size_t offset) { return LoadBig<uint32_t>(octets.data() + offset); }
+uint32_t NumberAt(ConstBytes octets, size_t offset) { return LoadBig<uint32_t>(octets.data() + offset); }
 
 // The places in a file.
 struct Layout {
@@ -82,7 +82,7 @@ bool Fits(const BoundSessionRecord& session) {
 
 std::vector<std::byte> SerializeHead(const BoundSessionRecord& session) {
   std::vector<std::byte> head(kPage);
-  StoreBig(head.data() + 8, kMagic);
+  StoreBig(head.data() + 8, kStreamMagic);
   StoreBig(head.data() + 16, session.id);
   StoreBig(head.data() + 24, session.created);
   CopyBytes(Bytes(head).subspan(32), session.verifier);
@@ -101,18 +101,18 @@ std::vector<std::byte> SerializeHead(const BoundSessionRecord& session) {
 // Returns the kind of a head. Fills `session` if the head is whole.
 SessionFiles::Kind ParseHead(ConstBytes head, BoundSessionRecord& session) {
   using Kind = SessionFiles::Kind;
-  const Kind kind = SessionFiles::KindOf(head, LoadBig<uint64_t>(head.data() + 8), kMagic, IsSealed(head));
+  const Kind kind = SessionFiles::KindOf(head, LoadBig<uint64_t>(head.data() + 8), kStreamMagic, IsSealed(head));
   if (kind != Kind::kWhole) return kind;
-  const uint32_t owner = WordAt(head, 56), name = WordAt(head, 60);
+  const uint32_t owner = NumberAt(head, 56), name = NumberAt(head, 60);
   if (owner > kPage || name > kPage || kFixedHead + owner + name > kPage) return Kind::kDamaged;
   session = {.id = LoadBig<uint64_t>(head.data() + 16),
              .created = LoadBig<uint64_t>(head.data() + 24),
              .owner = std::string(AsText(head.subspan(kFixedHead, owner))),
-             .principal = {.flavor = static_cast<rpc::AuthFlavor>(WordAt(head, 48)),
-                           .uid = WordAt(head, 52),
+             .principal = {.flavor = static_cast<rpc::AuthFlavor>(NumberAt(head, 48)),
+                           .uid = NumberAt(head, 52),
                            .name = std::string(AsText(head.subspan(kFixedHead + owner, name)))},
-             .streams = WordAt(head, 40),
-             .reply = WordAt(head, 44)};
+             .streams = NumberAt(head, 40),
+             .reply = NumberAt(head, 44)};
   CopyBytes(Bytes(session.verifier), head.subspan(32, session.verifier.size()));
   const bool is_possible = session.streams > 0 && session.streams <= kMaxStreams && session.reply <= kMaxOctets;
   return is_possible ? Kind::kWhole : Kind::kDamaged;
@@ -134,8 +134,8 @@ std::array<std::byte, kBlock> SerializeBlock(const ChannelBlock& channels) {
 }
 
 ChannelBlock ParseBlock(ConstBytes block) {
-  const uint32_t word = WordAt(block, 12);
-  return {.end = ChannelId(WordAt(block, 8)), .had_back = (word & 1) != 0, .streams = word >> 1};
+  const uint32_t word = NumberAt(block, 12);
+  return {.end = ChannelId(NumberAt(block, 8)), .had_back = (word & 1) != 0, .streams = word >> 1};
 }
 
 // Whether `a` was written after `b`: see ChannelBlock::Add().
@@ -236,20 +236,20 @@ Result<std::optional<StreamRecord>, int> LoadStream(int fd, const Layout& layout
   PENSTOCK_CHECK(ReadPart(fd, name, layout.NameAt(stream)));
   std::optional<StreamRecord> begun;
   if (IsSealed(name)) {
-    begun = StreamRecord{.channel = ChannelId(WordAt(name, 8)),
-                         .xid = rpc::Xid(WordAt(name, 12)),
+    begun = StreamRecord{.channel = ChannelId(NumberAt(name, 8)),
+                         .xid = rpc::Xid(NumberAt(name, 12)),
                          .digest = LoadBig<uint64_t>(name.data() + 16)};
   }
   std::array<std::byte, kRecordHead> head;
   PENSTOCK_CHECK(ReadPart(fd, head, layout.RecordAt(stream)));
-  const size_t size = WordAt(head, 8);
+  const size_t size = NumberAt(head, 8);
   if (size < kRecordHead || size > layout.octets) return begun;
   const BufferRef record = pool.Allocate(size);
   const Bytes octets = record->bytes().first(size);
   PENSTOCK_CHECK(ReadPart(fd, octets, layout.RecordAt(stream)));
   if (!IsSealed(octets)) return begun;
-  StreamRecord kept{.channel = ChannelId(WordAt(octets, 12)),
-                    .xid = rpc::Xid(WordAt(octets, 16)),
+  StreamRecord kept{.channel = ChannelId(NumberAt(octets, 12)),
+                    .xid = rpc::Xid(NumberAt(octets, 16)),
                     .digest = LoadBig<uint64_t>(octets.data() + 24)};
   if (begun && !IsSame(*begun, kept)) return begun;
   kept.results = xdr::Message::Whole(Slice(record, octets.subspan(kRecordHead)));
@@ -258,7 +258,7 @@ Result<std::optional<StreamRecord>, int> LoadStream(int fd, const Layout& layout
 
 // Loads the session of a file. Returns nothing if the creation of the file was interrupted; then no client knows of the
 // session.
-SetupResult<std::optional<SavedBoundSession>> LoadSession(const stdfs::path& path, BufferPool& pool) {
+SetupResult<std::optional<SavedBoundSession>> LoadBoundSession(const stdfs::path& path, BufferPool& pool) {
   using Kind = SessionFiles::Kind;
   const auto unreadable = [&](int error) { return std::unexpected(StateFileError("read", path, error)); };
   if (!SessionFiles::HasNameOfSession(path, sizeof(uint64_t))) return SessionFiles::Refusal(path, Kind::kForeign);
@@ -302,7 +302,7 @@ class FileStreamStore : public StreamStore {
   // Loads the sessions of earlier runs.
   SetupResult<void> Find() {
     return files_->ForEach([&](const stdfs::path& path) -> SetupResult<bool> {
-      PENSTOCK_TRY(std::optional<SavedBoundSession> session, LoadSession(path, pool_));
+      PENSTOCK_TRY(std::optional<SavedBoundSession> session, LoadBoundSession(path, pool_));
       if (!session) return false;
       saved_.push_back(*std::move(session));
       return true;
