@@ -211,6 +211,9 @@ Task<void> FileSystem::Write(RequestPointer request, uint64_t, uint64_t offset, 
   ForgetData(*pin, offset, offset + count);
   if (Failed(*request, written)) co_return;
   if (direct && Failed(*request, co_await CommitData(*pin))) co_return;
+  // The server takes the set-user-id and set-group-id bits away, and the kernel leaves that to it.
+  const bool may_change_mode = (pin->attributes.mode & 06000) != 0 && request->uid() != 0;
+  if (may_change_mode && kernel_cache_) kernel_cache_->DropAttributes(pin->number);
   request->Written(count);
 }
 
@@ -427,12 +430,12 @@ Task<void> FileSystem::Lock(RequestPointer request, OpenFile& by, std::string ow
     request->Fail(refreshed.error());
     co_return;
   }
-  if (pin->attributes.change != before && forget_) {
-    const auto forget = [this, number = pin->number] {
-      forget_(number);
+  if (pin->attributes.change != before && kernel_cache_) {
+    const auto drop = [cache = kernel_cache_, number = pin->number] {
+      cache->DropFile(number);
       return true;
     };
-    co_await Offload(loop_, workers_, forget);
+    co_await Offload(loop_, workers_, drop);
     pin->cached_change = pin->attributes.change;
   }
   if (request->Status(0)) co_return;

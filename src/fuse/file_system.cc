@@ -161,19 +161,6 @@ Task<Result<void>> FileSystem::ChangeSize(const Target& target, uint64_t size, O
   co_return co_await target.mount.SetAttributes(inode.handle, PathOf(inode), set);
 }
 
-// The kernel takes the set-user-id and set-group-id bits from a file that another user writes. So does the server, when
-// it executes the WRITE, and it does not let that user do it by SETATTR. (FUSE_CAP_HANDLE_KILLPRIV is for this, but
-// libfuse 3.14 does not tell the kernel of it.) If the kernel checks permissions, no other change of a mode by a user
-// who is not the owner gets here.
-Task<bool> FileSystem::IsForTheServer(const Request& request, const Inode& inode, const struct stat& attributes,
-                                      int to_set) {
-  const uint32_t mode = attributes.st_mode & 07777;
-  const uint32_t taken = inode.attributes.mode & ~mode;
-  const bool takes_bits = taken != 0 && (taken & ~06000u) == 0 && (mode & ~inode.attributes.mode) == 0;
-  if (!options_.checks_modes || to_set != FUSE_SET_ATTR_MODE || !takes_bits || request.uid() == 0) co_return false;
-  co_return co_await owners_.NumberOf(idmap::Kind::kUser, inode.attributes.owner) != request.uid();
-}
-
 Task<void> FileSystem::SetAttributes(RequestPointer request, uint64_t inode, struct stat attributes, int to_set,
                                      std::optional<fuse_file_info> info) {
   auto target = co_await Find(*request, inode);
@@ -190,7 +177,6 @@ Task<void> FileSystem::SetAttributes(RequestPointer request, uint64_t inode, str
     if (at.writes) co_await at.writes->Settle();
     if (Failed(*request, co_await ChangeSize(*target, size, file))) co_return;
   }
-  if (co_await IsForTheServer(*request, at, attributes, to_set)) to_set = 0;
   const client::NewAttributes set = NewAttributesOf(attributes, to_set);
   if (!IsEmpty(set)) {
     if (Failed(*request, co_await target->mount.SetAttributes(at.handle, PathOf(at), set))) co_return;

@@ -40,6 +40,17 @@ struct FileSystemOptions {
   size_t read_window = 8 << 20;     // octets that are read ahead in each file
 };
 
+// What the kernel has cached of files.
+class KernelCache {
+ public:
+  virtual ~KernelCache() = default;
+  // Drops the attributes and the data of a file. Blocks, perhaps until the kernel has the replies to requests for that
+  // file, so it must not run on the loop. Any thread.
+  virtual void DropFile(uint64_t inode) = 0;
+  // Drops the attributes. Does not block.
+  virtual void DropAttributes(uint64_t inode) = 0;
+};
+
 // Belongs to the loop. Each function answers its request, perhaps after it has returned: it is a coroutine, and copies
 // what it needs of its arguments before it waits.
 class FileSystem {
@@ -55,9 +66,8 @@ class FileSystem {
   // Waits for the end of all requests, sends all data to the server, and closes all files. Call it when no request can
   // come any more.
   Task<void> Finish();
-  // `forget` makes the kernel drop what it has cached of a file. It may block until the kernel has the replies to
-  // requests for that file, so it runs on a thread of the pool.
-  void set_forget(std::function<void(uint64_t inode)> forget) { forget_ = std::move(forget); }
+  // `cache` outlives the file system, or is replaced by null. Null: the kernel caches nothing.
+  void set_kernel_cache(KernelCache* cache) { kernel_cache_ = cache; }
 
   // ---- names ----
   Task<void> Lookup(RequestPointer request, uint64_t parent, std::string name);
@@ -128,7 +138,6 @@ class FileSystem {
   Task<struct stat> StatOf(const Inode& inode);
   double TimeoutOf(const Inode& inode) const;
   Task<client::Result<void>> Refresh(client::Mount& mount, Inode& inode);
-  Task<bool> IsForTheServer(const Request& request, const Inode& inode, const struct stat& attributes, int to_set);
   Task<client::Result<void>> ChangeSize(const Target& target, uint64_t size, OpenFile* file);
 
   // data
@@ -152,7 +161,7 @@ class FileSystem {
   Interrupts interrupts_;
   WriteMemory write_memory_;
   Inodes inodes_;
-  std::function<void(uint64_t)> forget_;
+  KernelCache* kernel_cache_ = nullptr;
   UnderWay under_way_;
 };
 

@@ -4,11 +4,15 @@
 #include <fmt/core.h>
 #include <linux/fuse.h>
 #include <sys/stat.h>
+#include <sys/uio.h>
 #include <unistd.h>
 
 #include <asio/io_context.hpp>
 #include <asio/posix/stream_descriptor.hpp>
+#include <algorithm>
 #include <cerrno>
+#include <cstddef>
+#include <cstring>
 #include <utility>
 
 #include "base/data.h"
@@ -32,6 +36,8 @@ struct Context {
   FileSystem* files;
   // The memory that the present request lies in.
   BufferRef* buffer;
+  uint64_t first = 0;    // the number of the kernel's first request, FUSE_INIT
+  uint32_t offered = 0;  // the capabilities that it offers
 };
 
 Context& ContextOf(fuse_req_t request) { return *static_cast<Context*>(fuse_req_userdata(request)); }
@@ -53,7 +59,6 @@ void Initialize(void* context, fuse_conn_info* connection) {
   connection->congestion_threshold = 48;
   want(FUSE_CAP_ASYNC_READ, true);
   want(FUSE_CAP_ASYNC_DIO, true);
-  want(FUSE_CAP_PARALLEL_DIROPS, true);
   want(FUSE_CAP_READDIRPLUS, true);
   want(FUSE_CAP_READDIRPLUS_AUTO, true);
   want(FUSE_CAP_AUTO_INVAL_DATA, true);
@@ -62,9 +67,6 @@ void Initialize(void* context, fuse_conn_info* connection) {
   want(FUSE_CAP_FLOCK_LOCKS, options.flock_locks);
   // The kernel sets the size by a request of its own when a program opens a file with O_TRUNC.
   want(FUSE_CAP_ATOMIC_O_TRUNC, false);
-  // The server takes the set-user-id and set-group-id bits away when another user writes, truncates or changes the
-  // owner.
-  want(FUSE_CAP_HANDLE_KILLPRIV, true);
   // The kernel would be the only one to know the sizes of files, and other clients could not change them.
   want(FUSE_CAP_WRITEBACK_CACHE, false);
   // Requests are read into memory that goes to the network as it is.
@@ -72,6 +74,31 @@ void Initialize(void* context, fuse_conn_info* connection) {
   want(FUSE_CAP_SPLICE_WRITE, false);
   want(FUSE_CAP_SPLICE_MOVE, false);
 }
+
+// Capabilities that libfuse 3.14 does not tell the kernel of.
+constexpr uint32_t kMoreCapabilities =
+    // Requests for names in one directory need not wait for one another.
+    FUSE_PARALLEL_DIROPS |
+    // The server takes the set-user-id and set-group-id bits, and capabilities, away when another user writes, truncates
+    // or changes the owner. Otherwise the kernel would ask for the attribute security.capability before each write.
+    FUSE_HANDLE_KILLPRIV | FUSE_HANDLE_KILLPRIV_V2;
+
+// Sends a reply of libfuse.
+ssize_t Send(int device, iovec* parts, int count, void* context) {
+  const Context& at = *static_cast<Context*>(context);
+  const auto& head = *static_cast<const fuse_out_header*>(parts[0].iov_base);
+  const bool has_flags = count > 1 && parts[1].iov_len >= offsetof(fuse_init_out, flags) + sizeof(uint32_t);
+  if (head.unique == at.first && at.first != 0 && head.error == 0 && has_flags) {
+    static_cast<fuse_init_out*>(parts[1].iov_base)->flags |= at.offered & kMoreCapabilities;
+  }
+  return ::writev(device, parts, count);
+}
+
+// libfuse wants this function, and does not call it: see Session::Device::Read().
+ssize_t Receive(int device, void* buffer, size_t size, void*) { return ::read(device, buffer, size); }
+
+constexpr fuse_custom_io kInputOutput{
+    .writev = Send, .read = Receive, .splice_receive = nullptr, .splice_send = nullptr};
 
 fuse_lowlevel_ops Operations() {
   fuse_lowlevel_ops ops{};
@@ -192,13 +219,14 @@ fuse_lowlevel_ops Operations() {
 }  // namespace
 
 // Reads requests when there are some.
-class Session::Device {
+class Session::Device final : public KernelCache {
  public:
   Device(Loop& loop, FileSystem& files, std::function<void()> ended)
       : loop_(loop), context_{.files = &files, .buffer = &buffer_}, ended_(std::move(ended)) {
-    files.set_forget([this](uint64_t inode) { Forget(inode); });
+    files.set_kernel_cache(this);
   }
-  ~Device() {
+  ~Device() override {
+    context_.files->set_kernel_cache(nullptr);
     Unmount();
     if (session_) fuse_session_destroy(session_);
   }
@@ -213,9 +241,14 @@ class Session::Device {
   }
 
  private:
-  void Forget(uint64_t inode) const;
+  // KernelCache
+  void DropFile(uint64_t inode) override { Notify(inode, 0); }
+  void DropAttributes(uint64_t inode) override { Notify(inode, -1); }
+
+  void Notify(uint64_t inode, int64_t offset) const;
   void Wait();
   void Read();
+  void HandleFirst(ConstBytes request);
   void End();
 
   Loop& loop_;
@@ -228,15 +261,17 @@ class Session::Device {
   FileDescriptor notices_{-1};  // the same device, for other threads; it stays open although libfuse closes its own
 };
 
-// Any thread. libfuse has a function for this, which must not run while the loop unmounts.
-void Session::Device::Forget(uint64_t inode) const {
+// Drops the attributes, and the octets from `offset` on, if it is not negative. libfuse has a function for this, which
+// must not run while the loop unmounts.
+void Session::Device::Notify(uint64_t inode, int64_t offset) const {
   struct {
     fuse_out_header header;
     fuse_notify_inval_inode_out inval;
   } notice{};
   notice.header.len = sizeof notice;
   notice.header.error = FUSE_NOTIFY_INVAL_INODE;
-  notice.inval.ino = inode;  // all octets
+  notice.inval.ino = inode;
+  notice.inval.off = offset;
   (void)!::write(notices_.get(), &notice, sizeof notice);
 }
 
@@ -262,6 +297,9 @@ SetupResult<void> Session::Device::Mount(const std::string& directory, const Ses
   }
   mounted_ = true;
   const int device = fuse_session_fd(session_);
+  if (fuse_session_custom_io(session_, &kInputOutput, device) != 0) {
+    return std::unexpected(SetupError{directory + ": libfuse has no memory", ENOMEM});
+  }
   notices_ = FileDescriptor(::fcntl(device, F_DUPFD_CLOEXEC, 0));
   ::fcntl(device, F_SETFL, ::fcntl(device, F_GETFL) | O_NONBLOCK);
   descriptor_.emplace(loop_.context(), device);
@@ -290,6 +328,7 @@ void Session::Device::Read() {
       End();
       return;
     }
+    HandleFirst(buffer_->bytes().first(static_cast<size_t>(size)));
     fuse_buf message{};
     message.mem = buffer_->data();
     message.size = static_cast<size_t>(size);
@@ -300,6 +339,19 @@ void Session::Device::Read() {
     }
   }
   Wait();
+}
+
+// Takes what the kernel offers from its first request.
+void Session::Device::HandleFirst(ConstBytes request) {
+  fuse_in_header head{};
+  fuse_init_in offer{};
+  if (context_.first != 0 || request.size() < sizeof head) return;
+  std::memcpy(&head, request.data(), sizeof head);
+  const ConstBytes rest = request.subspan(sizeof head);
+  if (head.opcode != FUSE_INIT || rest.size() < offsetof(fuse_init_in, flags2)) return;
+  std::memcpy(&offer, rest.data(), std::min(rest.size(), sizeof offer));
+  context_.first = head.unique;
+  context_.offered = offer.flags;
 }
 
 void Session::Device::End() {
