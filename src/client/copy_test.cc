@@ -82,7 +82,7 @@ class FakeMount final : public Mount {
   Task<Result<Node>> MakeNode(const Handle&, std::string_view, FileType, uint32_t, uint32_t, uint32_t) override {
     co_return Unexpected();
   }
-  Task<Result<uint32_t>> CheckAccess(const Handle&, std::string_view, uint32_t) override { co_return Unexpected(); }
+  Task<Result<Granted>> CheckAccess(const Handle&, std::string_view, uint32_t) override { co_return Unexpected(); }
   Task<Result<Listing>> ListFrom(const Handle&, std::string_view, ListPosition, ListContent) override {
     co_return Unexpected();
   }
@@ -115,7 +115,7 @@ class FakeFile final : public File {
     co_return reply;
   }
 
-  Task<Result<WriteReply>> Write(uint64_t offset, ConstBytes from) override {
+  Task<Result<WriteReply>> Write(uint64_t offset, ConstBytes from, Stability) override {
     server_.BeforeCall();
     from = from.first(std::min<size_t>(from.size(), server_.longest));
     std::string& data = server_.current;

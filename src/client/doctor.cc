@@ -208,11 +208,11 @@ Task<Finding> Doctor::CheckRights() {
   constexpr uint32_t kAll = right::kRead | right::kLookup | right::kModify | right::kExtend;
   const auto granted = co_await mount_->CheckAccess(node_->handle, url_.path, kAll);
   if (!granted) co_return std::unexpected(WithTrouble(granted.error(), mount_->trouble()));
-  if ((*granted & right::kRead) == 0) {
+  if ((granted->rights & right::kRead) == 0) {
     co_return std::unexpected(ErrorOf(Status::kAccess, url_.path));
   }
-  co_return (*granted & (right::kModify | right::kExtend)) != 0 ? "this user may read and write"
-                                                                : "this user may read, not write";
+  co_return (granted->rights & (right::kModify | right::kExtend)) != 0 ? "this user may read and write"
+                                                                       : "this user may read, not write";
 }
 
 Task<void> Doctor::End() {

@@ -61,13 +61,17 @@ class File {
   // can.
   virtual Task<Result<ReadReply>> Read(uint64_t offset, Bytes into) = 0;
 
+  enum class Stability : uint8_t { kUnstable, kStable };
   struct WriteReply {
     uint32_t count = 0;
     Verifier verifier{};
+    bool stable = false;  // the octets are on stable storage
   };
-  // Writes at most sizes().write octets, unstable: call Commit() afterwards, and write again if its verifier differs.
-  // `from` must stay valid until the task is done.
-  virtual Task<Result<WriteReply>> Write(uint64_t offset, ConstBytes from) = 0;
+  // Writes at most sizes().write octets. Unless the reply says that they are stable, call Commit() afterwards, and
+  // write again if its verifier differs. A server should obey kStable, which saves the COMMIT of a single WRITE. `from`
+  // must stay valid until the task is done.
+  virtual Task<Result<WriteReply>> Write(uint64_t offset, ConstBytes from,
+                                         Stability stability = Stability::kUnstable) = 0;
   virtual Task<Result<Verifier>> Commit() = 0;
 
   // Truncates the file, or extends it with zeros. Unlike Mount::SetAttributes(), this needs only the right to write

@@ -146,8 +146,12 @@ class Mount {
   virtual Task<Result<Listing>> ListFrom(const Handle& directory, std::string_view what, ListPosition from,
                                          ListContent content) = 0;
 
+  struct Granted {
+    uint32_t rights = 0;
+    std::optional<Attributes> attributes{};  // if the reply has them
+  };
   // Returns those of `rights` that the user has (see client/node.h).
-  virtual Task<Result<uint32_t>> CheckAccess(const Handle& object, std::string_view what, uint32_t rights) = 0;
+  virtual Task<Result<Granted>> CheckAccess(const Handle& object, std::string_view what, uint32_t rights) = 0;
 
   // ---- extended attributes of users (RFC 8276): version 4.2; in others Status::kNotSupported ----
 

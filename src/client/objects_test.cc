@@ -35,9 +35,9 @@ TEST_P(ObjectsTest, MakesSpecialNodes) {
 TEST_P(ObjectsTest, TellsTheUsersRights) {
   Do(Create("file")->Close());
   const Handle file = HandleOf("file");
-  EXPECT_EQ(Do(mount->CheckAccess(file, "file", right::kRead | right::kModify | right::kExecute)),
+  EXPECT_EQ(Do(mount->CheckAccess(file, "file", right::kRead | right::kModify | right::kExecute)).rights,
             right::kRead | right::kModify);
-  EXPECT_EQ(Do(mount->CheckAccess(root(), "/", right::kLookup)), right::kLookup);
+  EXPECT_EQ(Do(mount->CheckAccess(root(), "/", right::kLookup)).rights, right::kLookup);
 }
 
 TEST_P(ObjectsTest, AListingGoesOnBehindAnyEntry) {

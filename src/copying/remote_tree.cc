@@ -123,7 +123,7 @@ class RemoteDirectory final : public Directory {
   Task<Result<void>> WriteWhole(std::string name, NewFile file, ConstBytes octets) override {
     Mount& at = mount();
     PENSTOCK_CO_TRY(const auto created, co_await CreateFile(at, name, file));
-    Result<void> result = co_await WriteAndCommit(*created, octets);
+    Result<void> result = co_await WriteAndCommit(at, *created, octets);
     if (result) result = co_await SetLast(at, *created, file.attributes);
     const auto closed = co_await created->Close();
     if (result && !closed) result = closed;
@@ -241,9 +241,9 @@ class RemoteDirectory final : public Directory {
       if (!old && old.error().status != Status::kNotFound) co_return tree_.Reason(old.error(), *file.like);
       if (old && old->attributes.type == FileType::kRegular) {
         // A file that the user may not write must not be replaced only because its directory is writable.
-        const auto rights = co_await at.CheckAccess(old->handle, *file.like, client::right::kModify);
-        if (!rights) co_return tree_.Reason(rights.error(), *file.like);
-        if ((*rights & client::right::kModify) == 0) {
+        const auto granted = co_await at.CheckAccess(old->handle, *file.like, client::right::kModify);
+        if (!granted) co_return tree_.Reason(granted.error(), *file.like);
+        if ((granted->rights & client::right::kModify) == 0) {
           co_return std::unexpected(Error{client::Describe(Status::kAccess), Status::kAccess, EACCES});
         }
         mode = old->attributes.mode & 0777;
@@ -271,18 +271,23 @@ class RemoteDirectory final : public Directory {
   }
 
   // If the server restarts meanwhile, the octets may be lost, so they are written again.
-  static Task<Result<void>> WriteAndCommit(client::File& file, ConstBytes octets) {
+  static Task<Result<void>> WriteAndCommit(Mount& at, client::File& file, ConstBytes octets) {
     constexpr int kMostPasses = 5;
+    using Stability = client::File::Stability;
+    // A single WRITE needs no COMMIT.
+    const auto stability = octets.size() <= at.sizes().write ? Stability::kStable : Stability::kUnstable;
     for (int pass = 0; pass < kMostPasses; ++pass) {
       std::optional<client::Verifier> verifier;
       bool mixed = false;
-      for (size_t at = 0; at < octets.size();) {
-        PENSTOCK_CO_TRY(const auto written, co_await file.Write(at, octets.subspan(at)));
+      bool stable = true;
+      for (size_t done = 0; done < octets.size();) {
+        PENSTOCK_CO_TRY(const auto written, co_await file.Write(done, octets.subspan(done), stability));
         mixed = mixed || (verifier && *verifier != written.verifier);
         verifier = written.verifier;
-        at += written.count;
+        stable = stable && written.stable;
+        done += written.count;
       }
-      if (octets.empty()) co_return Result<void>();
+      if (stable) co_return Result<void>();
       PENSTOCK_CO_TRY(const client::Verifier committed, co_await file.Commit());
       if (!mixed && committed == *verifier) co_return Result<void>();
     }

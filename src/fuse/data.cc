@@ -77,22 +77,23 @@ Task<void> FileSystem::Open(RequestPointer request, uint64_t inode, fuse_file_in
   auto file = co_await mount.OpenFile(node, path, AccessOf(info.flags));
   if (Failed(*request, file)) co_return;
   std::optional<client::Error> failure;
+  std::optional<client::Attributes> attributes = (*file)->attributes_at_open();
   if (mount.version() == "3") {
     // Nothing but this finds out whether the user may open the file.
-    auto rights = co_await mount.CheckAccess(at.handle, path, RightsOf(info.flags));
-    const uint32_t granted = rights.value_or(0);
+    auto access = co_await mount.CheckAccess(at.handle, path, RightsOf(info.flags));
+    const uint32_t granted = access ? access->rights : 0;
     const bool may_read =
         (info.flags & O_ACCMODE) == O_WRONLY || (granted & (client::right::kRead | client::right::kExecute)) != 0;
     const bool may_write = (info.flags & O_ACCMODE) == O_RDONLY || (granted & client::right::kModify) != 0;
-    if (!rights) {
-      failure = std::move(rights).error();
+    if (access) attributes = access->attributes;
+    if (!access) {
+      failure = std::move(access).error();
     } else if (!may_read || !may_write) {
       failure = client::ErrorOf(Status::kAccess, path);
     }
   }
   if (!failure) {
     // Close-to-open: the data that the kernel has are those of the server's file, or are dropped.
-    const std::optional<client::Attributes> attributes = (*file)->attributes_at_open();
     const bool is_writing = at.writes && at.writes->unsent_end() > 0;
     if (attributes && !is_writing) {
       inodes_.Update(at, *attributes);
@@ -184,18 +185,26 @@ Task<void> FileSystem::Read(RequestPointer request, uint64_t, size_t size, uint6
   const Inodes::Pin pin(inodes_, *file.inode);
   const std::shared_ptr<ReadAhead> reader = file.reader;
   const std::shared_ptr<WriteBehind> writes = pin->writes;
-  const BufferRef buffer = loop_.buffers().Allocate(size);
-  const Bytes into = buffer->bytes().first(size);
   const WriteBehind::Ranges dirty = writes ? writes->Within(offset, size) : WriteBehind::Ranges();
   // Direct reads get what the server has now.
   if (file.direct) reader->ForgetAll();
   // What is read ahead while data are on their way might be older than they.
   const bool reads_ahead = !file.direct && (!writes || writes->clean());
   const uint64_t known_size = reads_ahead ? pin->attributes.size : 0;
-  auto read = co_await reader->Read(offset, into, known_size);
+  auto read = co_await reader->Read(offset, size, known_size);
   if (Failed(*request, read)) co_return;
-  size_t count = *read;
-  if (writes) count = writes->Overlay(dirty, offset, into, count);
+  if (dirty.empty() && (!writes || writes->Within(offset, size).empty())) {
+    request->Octets(*read);
+    co_return;
+  }
+  const BufferRef buffer = loop_.buffers().Allocate(size);
+  const Bytes into = buffer->bytes().first(size);
+  size_t count = 0;
+  for (const Slice& piece : *read) {
+    CopyBytes(into.subspan(count), piece.bytes());
+    count += piece.size();
+  }
+  count = writes->Overlay(dirty, offset, into, count);
   request->Octets(into.first(count));
 }
 

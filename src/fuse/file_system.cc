@@ -199,9 +199,9 @@ Task<void> FileSystem::CheckAccess(RequestPointer request, uint64_t inode, int m
   auto granted = co_await target->mount.CheckAccess(target->inode->handle, PathOf(*target->inode), rights);
   if (Failed(*request, granted)) co_return;
   // Of the rights to write, a server may know only some.
-  const bool may_write = !(mask & W_OK) || (*granted & (client::right::kModify | client::right::kExtend)) != 0;
+  const bool may_write = !(mask & W_OK) || (granted->rights & (client::right::kModify | client::right::kExtend)) != 0;
   const uint32_t others = rights & (client::right::kRead | client::right::kLookup | client::right::kExecute);
-  request->Status(may_write && (*granted & others) == others ? 0 : EACCES);
+  request->Status(may_write && (granted->rights & others) == others ? 0 : EACCES);
 }
 
 Task<void> FileSystem::GetRoom(RequestPointer request, uint64_t inode) {

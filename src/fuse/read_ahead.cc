@@ -68,10 +68,11 @@ void ReadAhead::Forget(uint64_t offset, uint64_t end) {
   });
 }
 
-Task<Result<size_t>> ReadAhead::Read(uint64_t offset, Bytes into, uint64_t size) {
+Task<Result<std::vector<Slice>>> ReadAhead::Read(uint64_t offset, size_t count, uint64_t size) {
   const std::shared_ptr<ReadAhead> self = shared_from_this();
+  const uint64_t end = offset + count;
   const bool in_order = offset <= next_ + kOvertaking && offset + kOvertaking >= next_;
-  next_ = in_order ? std::max(next_, offset + into.size()) : offset + into.size();
+  next_ = in_order ? std::max(next_, end) : end;
   window_ = in_order ? std::min(std::max<size_t>(2 * window_, block_), window_limit_) : 0;
   if (in_order) {
     // What the program has behind it.
@@ -81,18 +82,19 @@ Task<Result<size_t>> ReadAhead::Read(uint64_t offset, Bytes into, uint64_t size)
     blocks_.remove_if([](const BlockPointer& each) { return each->ready; });
   }
 
-  size_t count = 0;
-  while (count < into.size()) {
-    const uint64_t at = offset + count;
+  std::vector<Slice> pieces;
+  for (uint64_t at = offset; at < end;) {
     BlockPointer block = Find(at);
     // A size that is not known, or out of date: the server tells where the file ends.
     if (!block && (!in_order || at >= size)) {
+      BufferRef buffer = loop_.buffers().Allocate(end - at);
+      const Bytes into = buffer->bytes().first(end - at);
       ++under_way_;
-      auto read = co_await ReadFully(at, into.subspan(count));
+      auto read = co_await ReadFully(at, into);
       --under_way_;
       changed_.Notify();
       if (!read) co_return std::unexpected(std::move(read).error());
-      count += *read;
+      pieces.emplace_back(std::move(buffer), into.first(*read));
       break;
     }
     if (!block) block = Begin(at, size);
@@ -114,13 +116,12 @@ Task<Result<size_t>> ReadAhead::Read(uint64_t offset, Bytes into, uint64_t size)
       Drop(block);
       break;
     }
-    const ConstBytes octets = block->buffer->bytes().first(block->count).subspan(in_block);
-    const size_t part = std::min(octets.size(), into.size() - count);
-    CopyBytes(into.subspan(count), octets.first(part));
-    count += part;
+    const size_t part = std::min<uint64_t>(block->count - in_block, end - at);
+    pieces.emplace_back(block->buffer, block->buffer->bytes().subspan(in_block, part));
+    at += part;
     if (block->count < block->wanted && in_block + part == block->count) break;
   }
-  co_return count;
+  co_return pieces;
 }
 
 Task<void> ReadAhead::Quiet() {

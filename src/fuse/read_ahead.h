@@ -6,6 +6,7 @@
 #include <list>
 #include <memory>
 #include <optional>
+#include <vector>
 
 #include "base/buffer.h"
 #include "base/loop.h"
@@ -22,9 +23,9 @@ class ReadAhead : public std::enable_shared_from_this<ReadAhead> {
   ReadAhead(Loop& loop, std::shared_ptr<client::File> file, uint32_t block, size_t window)
       : loop_(loop), file_(std::move(file)), block_(block), window_limit_(window) {}
 
-  // Reads into.size() octets, fewer only at the end of the file. `size` is the size of the file as far as it is known;
-  // nothing is read ahead behind it.
-  Task<client::Result<size_t>> Read(uint64_t offset, Bytes into, uint64_t size);
+  // Returns `count` octets in pieces, fewer only at the end of the file. `size` is the size of the file as far as it is
+  // known; nothing is read ahead behind it.
+  Task<client::Result<std::vector<Slice>>> Read(uint64_t offset, size_t count, uint64_t size);
   // The octets change: later reads ask the server.
   void Forget(uint64_t offset, uint64_t end);
   void ForgetAll() { Forget(0, ~uint64_t{0}); }

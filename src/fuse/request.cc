@@ -1,5 +1,7 @@
 #include "fuse/request.h"
 
+#include <sys/uio.h>
+
 #include <cerrno>
 #include <utility>
 
@@ -106,6 +108,14 @@ bool Request::Written(size_t count) {
 bool Request::Octets(ConstBytes octets) {
   const fuse_req_t request = Take(request_);
   return request && End(fuse_reply_buf(request, reinterpret_cast<const char*>(octets.data()), octets.size()));
+}
+
+bool Request::Octets(std::span<const Slice> pieces) {
+  const fuse_req_t request = Take(request_);
+  if (!request) return false;
+  std::vector<iovec> places;
+  for (const Slice& each : pieces) places.push_back({const_cast<std::byte*>(each.data()), each.size()});
+  return End(fuse_reply_iov(request, places.data(), static_cast<int>(places.size())));
 }
 
 bool Request::FileSystem(const struct statvfs& room) {

@@ -6,9 +6,11 @@
 
 #include <functional>
 #include <memory>
+#include <span>
 #include <string_view>
 #include <vector>
 
+#include "base/buffer.h"
 #include "base/bytes.h"
 #include "base/cancellation.h"
 #include "base/under_way.h"
@@ -50,6 +52,7 @@ class Request final : public Interrupted {
   bool Opened(const fuse_file_info& file);
   bool Written(size_t count);
   bool Octets(ConstBytes octets);
+  bool Octets(std::span<const Slice> pieces);
   bool FileSystem(const struct statvfs& room);
   bool XattrSize(size_t size);
   bool Lock(const struct flock& lock);

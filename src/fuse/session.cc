@@ -7,12 +7,13 @@
 #include <sys/uio.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <asio/io_context.hpp>
 #include <asio/posix/stream_descriptor.hpp>
-#include <algorithm>
 #include <cerrno>
 #include <cstddef>
 #include <cstring>
+#include <string>
 #include <utility>
 
 #include "base/data.h"
@@ -24,6 +25,8 @@ namespace {
 
 // The data of one READ or WRITE of the kernel.
 constexpr unsigned kLargest = 1 << 20;
+// What the kernel reads ahead of a program.
+constexpr unsigned kReadAhead = 4 * kLargest;
 // The memory for a request. Its head needs far less than is left.
 constexpr size_t kMessage = kLargest + (64 << 10);
 // Requests that are read in one turn of the loop.
@@ -54,7 +57,7 @@ void Initialize(void* context, fuse_conn_info* connection) {
   };
   const FileSystemOptions& options = static_cast<Context*>(context)->files->options();
   connection->max_write = kLargest;
-  connection->max_readahead = kLargest;
+  connection->max_readahead = kReadAhead;
   connection->max_background = 64;
   connection->congestion_threshold = 48;
   want(FUSE_CAP_ASYNC_READ, true);
@@ -79,8 +82,9 @@ void Initialize(void* context, fuse_conn_info* connection) {
 constexpr uint32_t kMoreCapabilities =
     // Requests for names in one directory need not wait for one another.
     FUSE_PARALLEL_DIROPS |
-    // The server takes the set-user-id and set-group-id bits, and capabilities, away when another user writes, truncates
-    // or changes the owner. Otherwise the kernel would ask for the attribute security.capability before each write.
+    // The server takes the set-user-id and set-group-id bits, and capabilities, away when another user writes,
+    // truncates or changes the owner. Otherwise the kernel would ask for the attribute security.capability before each
+    // write.
     FUSE_HANDLE_KILLPRIV | FUSE_HANDLE_KILLPRIV_V2;
 
 // Sends a reply of libfuse.
@@ -275,6 +279,22 @@ void Session::Device::Notify(uint64_t inode, int64_t offset) const {
   (void)!::write(notices_.get(), &notice, sizeof notice);
 }
 
+namespace {
+
+// The kernel reads 128 KiB ahead of a program, each by a request. Only root may let it read more.
+void RaiseReadAhead(const std::string& directory) {
+  struct statx stat{};
+  // Without a request for the attributes, which nobody would answer now.
+  if (::statx(AT_FDCWD, directory.c_str(), AT_STATX_DONT_SYNC, 0, &stat) != 0) return;
+  const std::string path = fmt::format("/sys/class/bdi/{}:{}/read_ahead_kb", stat.stx_dev_major, stat.stx_dev_minor);
+  const FileDescriptor file(::open(path.c_str(), O_WRONLY | O_CLOEXEC));
+  if (!file) return;
+  const std::string text = std::to_string(kReadAhead >> 10);
+  (void)!::write(file.get(), text.data(), text.size());
+}
+
+}  // namespace
+
 SetupResult<void> Session::Device::Mount(const std::string& directory, const SessionOptions& options) {
   std::vector<std::string> words = {"penstock", "-o", "fsname=" + options.source, "-o", "subtype=penstock"};
   for (const std::string& option : options.options) {
@@ -296,6 +316,7 @@ SetupResult<void> Session::Device::Mount(const std::string& directory, const Ses
     return std::unexpected(SetupError{fmt::format("{}: cannot mount it by FUSE", directory), EPERM});
   }
   mounted_ = true;
+  RaiseReadAhead(directory);
   const int device = fuse_session_fd(session_);
   if (fuse_session_custom_io(session_, &kInputOutput, device) != 0) {
     return std::unexpected(SetupError{directory + ": libfuse has no memory", ENOMEM});

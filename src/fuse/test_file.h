@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -34,6 +35,9 @@ class TestFile final : public client::File {
   std::vector<Call> reads;
   std::vector<Call> writes;
   int commits = 0;
+  // Whether the server stores a WRITE at once that asks for it. It may also do so with others.
+  bool obeys = true;
+  std::function<bool()> stores_more;
   bool holds_replies = false;  // until LetGo()
   int fails = 0;               // errno of all calls
 
@@ -57,14 +61,16 @@ class TestFile final : public client::File {
     if (error) co_return std::unexpected(*error);
     co_return reply;
   }
-  Task<client::Result<WriteReply>> Write(uint64_t offset, ConstBytes from) override {
+  Task<client::Result<WriteReply>> Write(uint64_t offset, ConstBytes from, Stability stability) override {
     writes.push_back({offset, from.size()});
     const auto error = Failure();
-    if (!error) {
-      data.resize(std::max<size_t>(data.size(), offset + from.size()));
-      std::ranges::copy(AsText(from), data.begin() + static_cast<ptrdiff_t>(offset));
+    const bool stores = (obeys && stability == Stability::kStable) || (stores_more && stores_more());
+    for (std::string* const each : {&data, &stable}) {
+      if (error || (each == &stable && !stores)) continue;
+      each->resize(std::max<size_t>(each->size(), offset + from.size()));
+      std::ranges::copy(AsText(from), each->begin() + static_cast<ptrdiff_t>(offset));
     }
-    const WriteReply reply{static_cast<uint32_t>(from.size()), verifier()};
+    const WriteReply reply{static_cast<uint32_t>(from.size()), verifier(), stores};
     co_await Reply();
     if (error) co_return std::unexpected(*error);
     co_return reply;

@@ -12,6 +12,7 @@ namespace {
 
 using State = DirtyRange::State;
 using client::Result;
+using Stability = client::File::Stability;
 
 // WRITEs of one file at the same time.
 constexpr size_t kMostSending = 16;
@@ -156,9 +157,13 @@ Task<void> WriteBehind::SendRange(std::shared_ptr<WriteBehind>, Range range) {
 Task<Result<void>> WriteBehind::WriteAll(DirtyRange& range) {
   range.verifier.reset();
   range.mixed = false;
+  range.stable = true;
+  const Stability stability = range.alone && range.size <= largest_write_ ? Stability::kStable : Stability::kUnstable;
   for (size_t at = 0; at < range.size;) {
     const ConstBytes rest(range.octets + at, range.size - at);
-    PENSTOCK_CO_TRY(const client::File::WriteReply reply, co_await range.file->Write(range.offset + at, rest));
+    PENSTOCK_CO_TRY(const client::File::WriteReply reply,
+                    co_await range.file->Write(range.offset + at, rest, stability));
+    range.stable = range.stable && reply.stable;
     if (range.verifier && *range.verifier != reply.verifier) range.mixed = true;
     range.verifier = reply.verifier;
     at += reply.count;
@@ -204,6 +209,7 @@ Task<Result<void>> WriteBehind::Commit() {
 
 Task<Result<void>> WriteBehind::CommitUpTo(uint64_t number) {
   for (int passes = 0; passes < kMostPasses; ++passes) {
+    if (ranges_.size() == 1) ranges_.front()->alone = true;
     BeginFilling();
     while (committing_ || IsUnsent(number)) co_await changed_;
     std::vector<Range> unstable;
@@ -211,11 +217,19 @@ Task<Result<void>> WriteBehind::CommitUpTo(uint64_t number) {
       if (each->state == State::kUnstable) unstable.push_back(each);
     }
     if (unstable.empty() || unstable.front()->number > number) co_return Result<void>();
+    // A server may store data at once that it need not. They stay here until all are stable: if it loses earlier ones,
+    // those that overlap them must be written again as well.
+    if (std::ranges::all_of(unstable, [](const Range& each) { return each->stable; })) {
+      for (const Range& each : unstable) Remove(each);
+      continue;
+    }
     committing_ = true;
     const std::shared_ptr<client::File> file = unstable.back()->file;
     auto committed = co_await file->Commit();
-    const auto is_stable = [&](const Range& each) { return each->verifier == *committed && !each->mixed; };
-    if (!committed || std::ranges::all_of(unstable, is_stable)) {
+    const auto holds = [&](const Range& each) {
+      return each->stable || (each->verifier == *committed && !each->mixed);
+    };
+    if (!committed || std::ranges::all_of(unstable, holds)) {
       for (const Range& each : unstable) Remove(each);
     } else {
       co_await WriteAgain();

@@ -44,7 +44,9 @@ struct DirtyRange {
   size_t memory = 0;    // of `buffer`
   enum class State : uint8_t { kFilling, kSending, kUnstable, kGone } state = State::kFilling;
   std::optional<client::Verifier> verifier{};
-  bool mixed = false;  // several verifiers
+  bool mixed = false;   // several verifiers
+  bool alone = false;   // no other range needs a COMMIT: the WRITE itself is to be stable
+  bool stable = false;  // the server says so
   std::shared_ptr<client::File> file;
 
   uint64_t end() const { return offset + size; }

@@ -58,10 +58,40 @@ TEST_F(WriteBehindTest, SmallWritesInOrderBecomeOne) {
   EXPECT_THAT(file->writes, IsEmpty());
   ASSERT_TRUE(Finish(writes->Commit()));
   EXPECT_THAT(file->writes, ElementsAre(Call{0, 1000}));
-  EXPECT_EQ(file->commits, 1);
   EXPECT_EQ(file->stable.substr(95, 10), "aaaaabbbbb");
   EXPECT_TRUE(writes->clean());
   EXPECT_EQ(memory.used(), 0u);
+}
+
+TEST_F(WriteBehindTest, ASingleWriteNeedsNoCommit) {
+  ASSERT_TRUE(Write(0, "some"));
+  ASSERT_TRUE(Finish(writes->Commit()));
+  EXPECT_EQ(file->commits, 0);
+  EXPECT_EQ(file->stable, "some");
+
+  file->obeys = false;
+  ASSERT_TRUE(Write(4, "more"));
+  ASSERT_TRUE(Finish(writes->Commit()));
+  EXPECT_EQ(file->commits, 1) << "the server has not stored it";
+  EXPECT_EQ(file->stable, "somemore");
+
+  ASSERT_TRUE(Write(0, "two"));
+  ASSERT_TRUE(Write(100, "ranges"));
+  ASSERT_TRUE(Finish(writes->Commit()));
+  EXPECT_EQ(file->commits, 2);
+}
+
+// The server has stored the second write at once, and loses the first one.
+TEST_F(WriteBehindTest, DataThatAreWrittenAgainHideNoStableData) {
+  ASSERT_TRUE(Write(0, "first"));
+  Finish(writes->Send());
+  file->stores_more = [] { return true; };
+  ASSERT_TRUE(Write(2, "second"));
+  Finish(writes->Send());
+  file->stores_more = nullptr;
+  file->Restart();
+  ASSERT_TRUE(Finish(writes->Commit()));
+  EXPECT_EQ(file->stable, "fisecond");
 }
 
 TEST_F(WriteBehindTest, AProgramReadsWhatItHasWrittenBefore) {
@@ -182,6 +212,7 @@ TEST_F(WriteBehindTest, AWriteWaitsForMemoryThatOtherWritesHave) {
 TEST_F(WriteBehindTest, RandomWritesAndRestartsLoseNothing) {
   std::mt19937 random(7);
   const auto below = [&](size_t limit) { return random() % limit; };
+  file->stores_more = [&] { return below(4) == 0; };
   std::string expected;
   size_t offset = 0;
   for (int i = 0; i < 2000; ++i) {

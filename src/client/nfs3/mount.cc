@@ -123,7 +123,7 @@ class Mount final : public client::Mount {
                                  ListContent content) override {
     return v3::ListFrom(caller_, directory, what, from, content, sizes_.directory);
   }
-  Task<Result<uint32_t>> CheckAccess(const Handle& object, std::string_view what, uint32_t rights) override {
+  Task<Result<Granted>> CheckAccess(const Handle& object, std::string_view what, uint32_t rights) override {
     return v3::CheckAccess(caller_, object, what, rights);
   }
   Task<Result<PosixAcl>> GetPosixAcl(const Handle& object, std::string_view what) override {
@@ -178,7 +178,7 @@ class File final : public client::File {
       : client::File(std::move(node), name), mount_(mount), handle_(ToHandle3(this->node().handle)) {}
 
   Task<Result<ReadReply>> Read(uint64_t offset, Bytes into) override;
-  Task<Result<WriteReply>> Write(uint64_t offset, ConstBytes from) override;
+  Task<Result<WriteReply>> Write(uint64_t offset, ConstBytes from, Stability stability) override;
   Task<Result<Verifier>> Commit() override;
   Task<Result<void>> SetSize(uint64_t size) override {
     const NewAttributes attributes{.size = size};
@@ -387,9 +387,11 @@ Task<Result<File::ReadReply>> File::Read(uint64_t offset, Bytes into) {
   co_return ReadReply{read.count, read.eof};
 }
 
-Task<Result<File::WriteReply>> File::Write(uint64_t offset, ConstBytes from) {
+Task<Result<File::WriteReply>> File::Write(uint64_t offset, ConstBytes from, Stability stability) {
   const ConstBytes part = from.first(std::min<size_t>(from.size(), mount_.sizes().write));
-  const nfs3::WRITE3args arguments{handle_, offset, static_cast<uint32_t>(part.size()), nfs3::stable_how::UNSTABLE,
+  using enum nfs3::stable_how;
+  const nfs3::WRITE3args arguments{handle_, offset, static_cast<uint32_t>(part.size()),
+                                   stability == Stability::kStable ? FILE_SYNC : UNSTABLE,
                                    xdr::Payload<xdr::kUnbounded>::Borrowed(part)};
   auto reply = co_await mount_.Call<nfs3::NFSPROC3_WRITE>(arguments, name());
   if (!reply) co_return std::unexpected(std::move(reply).error());
@@ -397,7 +399,7 @@ Task<Result<File::WriteReply>> File::Write(uint64_t offset, ConstBytes from) {
   if (written.count > part.size() || (written.count == 0 && !part.empty())) {
     co_return std::unexpected(Contradiction("WRITE"));
   }
-  co_return WriteReply{written.count, written.verf};
+  co_return WriteReply{written.count, written.verf, written.committed == FILE_SYNC};
 }
 
 Task<Result<Verifier>> File::Commit() {

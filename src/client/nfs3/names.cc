@@ -218,11 +218,15 @@ Task<Result<Listing>> ListFrom(const Caller& caller, const Handle& directory, st
   co_return listing;
 }
 
-Task<Result<uint32_t>> CheckAccess(const Caller& caller, const Handle& object, std::string_view what, uint32_t rights) {
+Task<Result<client::Mount::Granted>> CheckAccess(const Caller& caller, const Handle& object, std::string_view what,
+                                                 uint32_t rights) {
   const nfs3::ACCESS3args arguments{ToHandle3(object), rights};
   auto reply = co_await Call<nfs3::NFSPROC3_ACCESS>(caller, arguments, what);
   if (!reply) co_return std::unexpected(std::move(reply).error());
-  co_return reply->results.resok().access & rights;
+  const nfs3::ACCESS3resok& access = reply->results.resok();
+  client::Mount::Granted granted{.rights = access.access & rights};
+  if (access.obj_attributes) granted.attributes = AttributesOf(*access.obj_attributes);
+  co_return granted;
 }
 
 }  // namespace penstock::client::v3

@@ -31,6 +31,7 @@ Task<Result<void>> Remove(const Caller& caller, const Handle& directory, std::st
 Task<Result<void>> RemoveDirectory(const Caller& caller, const Handle& directory, std::string_view name);
 Task<Result<Listing>> ListFrom(const Caller& caller, const Handle& directory, std::string_view what, ListPosition from,
                                ListContent content, uint32_t most_octets);
-Task<Result<uint32_t>> CheckAccess(const Caller& caller, const Handle& object, std::string_view what, uint32_t rights);
+Task<Result<client::Mount::Granted>> CheckAccess(const Caller& caller, const Handle& object, std::string_view what,
+                                                 uint32_t rights);
 
 }  // namespace penstock::client::v3

@@ -25,12 +25,13 @@ Task<Result<File::ReadReply>> File::Read(uint64_t offset, Bytes into) {
   co_return *taken;
 }
 
-Task<Result<File::WriteReply>> File::Write(uint64_t offset, ConstBytes from) {
+Task<Result<File::WriteReply>> File::Write(uint64_t offset, ConstBytes from, Stability stability) {
   FileOwner& mount = open_->mount();
   const ConstBytes part = from.first(std::min<size_t>(from.size(), mount.transfer_sizes().write));
+  using enum nfs4::stable_how4;
+  const nfs4::stable_how4 how = stability == Stability::kStable ? FILE_SYNC4 : UNSTABLE4;
   const auto make = [&](const nfs4::stateid4& stateid) {
-    return nfs4::WRITE4args{stateid, offset, nfs4::stable_how4::UNSTABLE4,
-                            xdr::Payload<xdr::kUnbounded>::Borrowed(part)};
+    return nfs4::WRITE4args{stateid, offset, how, xdr::Payload<xdr::kUnbounded>::Borrowed(part)};
   };
   mount.delegations().HandleWrite(node().handle, offset + part.size());
   auto reply = co_await open_->Do(Access::kWrite, make);
@@ -40,7 +41,7 @@ Task<Result<File::WriteReply>> File::Write(uint64_t offset, ConstBytes from) {
   if (written.count > part.size() || (written.count == 0 && !part.empty())) {
     co_return std::unexpected(Contradiction("WRITE"));
   }
-  co_return WriteReply{written.count, written.writeverf};
+  co_return WriteReply{written.count, written.writeverf, written.committed == FILE_SYNC4};
 }
 
 Task<Result<Verifier>> File::Commit() {

@@ -19,7 +19,7 @@ class File final : public client::File {
   explicit File(std::shared_ptr<OpenFile> open) : client::File(open->node(), open->name()), open_(std::move(open)) {}
 
   Task<Result<ReadReply>> Read(uint64_t offset, Bytes into) override;
-  Task<Result<WriteReply>> Write(uint64_t offset, ConstBytes from) override;
+  Task<Result<WriteReply>> Write(uint64_t offset, ConstBytes from, Stability stability) override;
   Task<Result<Verifier>> Commit() override;
   Task<Result<void>> SetSize(uint64_t size) override;
   std::optional<Attributes> attributes_at_open() const override { return open_->attributes_at_open(); }

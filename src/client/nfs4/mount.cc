@@ -111,7 +111,7 @@ class Mount final : public ServerMount, public FileOwner, private CallbackReceiv
                                  ListContent content) override {
     return v4::ListFrom(*caller_, directory, what, from, content, sizes_.directory);
   }
-  Task<Result<uint32_t>> CheckAccess(const Handle& object, std::string_view what, uint32_t rights) override {
+  Task<Result<Granted>> CheckAccess(const Handle& object, std::string_view what, uint32_t rights) override {
     return v4::CheckAccess(*caller_, object, what, rights);
   }
   Task<Result<std::vector<std::byte>>> GetXattr(const Handle& object, std::string_view what,

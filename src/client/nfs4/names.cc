@@ -211,12 +211,12 @@ Task<Result<Listing>> ListFrom(CompoundCaller& caller, const Handle& directory, 
   co_return listing;
 }
 
-Task<Result<uint32_t>> CheckAccess(CompoundCaller& caller, const Handle& object, std::string_view what,
-                                   uint32_t rights) {
+Task<Result<client::Mount::Granted>> CheckAccess(CompoundCaller& caller, const Handle& object, std::string_view what,
+                                                 uint32_t rights) {
   auto reply =
       co_await caller.Call([&] { return std::tuple(nfs4::PUTFH4args{object}, nfs4::ACCESS4args{rights}); }, what);
   if (!reply) co_return std::unexpected(std::move(reply).error());
-  co_return std::get<1>(reply->results).resok4().access & rights;
+  co_return client::Mount::Granted{.rights = std::get<1>(reply->results).resok4().access & rights};
 }
 
 }  // namespace penstock::client::v4

@@ -28,8 +28,8 @@ Task<Result<void>> Remove(CompoundCaller& caller, const Handle& directory, std::
 Task<Result<void>> RemoveDirectory(CompoundCaller& caller, const Handle& directory, std::string_view name);
 Task<Result<Listing>> ListFrom(CompoundCaller& caller, const Handle& directory, std::string_view what,
                                ListPosition from, ListContent content, uint32_t most_octets);
-Task<Result<uint32_t>> CheckAccess(CompoundCaller& caller, const Handle& object, std::string_view what,
-                                   uint32_t rights);
+Task<Result<client::Mount::Granted>> CheckAccess(CompoundCaller& caller, const Handle& object, std::string_view what,
+                                                 uint32_t rights);
 
 // Makes the node of `name` in `directory`.
 Result<Node> NodeOf(const nfs4::GETFH4res& handle, const nfs4::GETATTR4res& attributes, const Handle& directory,

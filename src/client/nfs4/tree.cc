@@ -82,8 +82,8 @@ class ReferredFile final : public client::File {
       : client::File(std::move(node), file->name()), file_(std::move(file)), server_(server) {}
 
   Task<Result<ReadReply>> Read(uint64_t offset, Bytes into) override { return Explain(file_->Read(offset, into)); }
-  Task<Result<WriteReply>> Write(uint64_t offset, ConstBytes from) override {
-    return Explain(file_->Write(offset, from));
+  Task<Result<WriteReply>> Write(uint64_t offset, ConstBytes from, Stability stability) override {
+    return Explain(file_->Write(offset, from, stability));
   }
   Task<Result<Verifier>> Commit() override { return Explain(file_->Commit()); }
   Task<Result<void>> SetSize(uint64_t size) override { return Explain(file_->SetSize(size)); }
@@ -224,7 +224,7 @@ class Tree final : public client::Mount {
     return At(directory,
               [=](ServerMount& server, const Handle& bare) { return server.ListFrom(bare, what, from, content); });
   }
-  Task<Result<uint32_t>> CheckAccess(const Handle& object, std::string_view what, uint32_t rights) override {
+  Task<Result<Granted>> CheckAccess(const Handle& object, std::string_view what, uint32_t rights) override {
     return At(object, [=](ServerMount& server, const Handle& bare) { return server.CheckAccess(bare, what, rights); });
   }
   Task<Result<std::vector<std::byte>>> GetXattr(const Handle& object, std::string_view what,
