@@ -357,7 +357,7 @@ TEST_P(CopierTest, VerifiesWhatItWrote) {
   EXPECT_TRUE(Upload().failed.empty());
   EXPECT_TRUE(Download().failed.empty());
   // Somebody changes the copy before it is read back.
-  service.DelayReply(Commits(), [this]() -> Task<void> {
+  service.DelayReply(Writes(), [this]() -> Task<void> {
     for (const std::string& name : co_await Names()) {
       if (!TemporaryName::Parse(name)) continue;
       const auto node = co_await mount->Lookup(root(), name);
