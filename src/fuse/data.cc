@@ -54,8 +54,10 @@ OpenFile& FileSystem::Opened(const Target& target, std::unique_ptr<client::File>
   opened->writes = (flags & O_ACCMODE) != O_RDONLY;
   opened->direct = (flags & O_DIRECT) != 0 || !options_.writes_behind;
   if (opened->writes && !inode.writes) {
-    inode.writes = std::make_shared<WriteBehind>(loop_, write_memory_, target.mount.sizes().write);
+    const auto handle_loss = [this, number = inode.number] { HandleLoss(number); };
+    inode.writes = std::make_shared<WriteBehind>(loop_, write_memory_, target.mount.sizes().write, handle_loss);
   }
+  if (inode.writes) opened->failures_told = inode.writes->failures();
   inodes_.HandleOpened(inode, *opened);
   return *opened;
 }
@@ -75,6 +77,11 @@ Task<void> FileSystem::Open(RequestPointer request, uint64_t inode, fuse_file_in
   const std::string path = PathOf(at);
   const client::Node node = at.node(DirectoryOf(at));
   auto file = co_await mount.OpenFile(node, path, AccessOf(info.flags));
+  if (!file && file.error().status == Status::kNotFound) {
+    // Version 4.0 opens a file by its name, and another client has removed that. The kernel looks the name up again.
+    request->Status(ESTALE);
+    co_return;
+  }
   if (Failed(*request, file)) co_return;
   std::optional<client::Error> failure;
   if (mount.version() == "3") {
@@ -139,13 +146,10 @@ Task<void> FileSystem::ReleaseFile(OpenFile* file) {
   co_await file->Unused();
   client::Mount& mount = *file->mount;
   const std::shared_ptr<WriteBehind> writes = pin->writes;
-  // flush() has told failures to the program.
-  if (writes && file->writes) {
-    Result<void> committed = co_await writes->Commit();
-    if (!committed) log::warn("{}: data is lost: {}", PathOf(*pin), committed.error().message);
-  }
+  // Flush() has told failures to the program.
+  if (writes && file->writes) co_await writes->Settle();
   co_await CloseFile(file);
-  if (pin->opens.empty() && pin->hidden_name) co_await RemoveHidden(mount, std::move(pin));
+  if (pin->opens.empty() && pin->hidden) co_await RemoveHidden(mount, std::move(pin));
 }
 
 Task<void> FileSystem::CloseFile(OpenFile* file) {
@@ -158,8 +162,8 @@ Task<void> FileSystem::CloseFile(OpenFile* file) {
 }
 
 Task<void> FileSystem::RemoveHidden(client::Mount& mount, Inodes::Pin inode) {
-  const std::string name = *std::exchange(inode->hidden_name, std::nullopt);
-  Result<void> removed = co_await mount.Remove(DirectoryOf(*inode), name);
+  const HiddenName hidden = *std::exchange(inode->hidden, std::nullopt);
+  Result<void> removed = co_await mount.Remove(hidden.directory, hidden.name);
   if (!removed) log::warn("{}: stays behind: {}", PathOf(*inode), removed.error().message);
 }
 
@@ -207,17 +211,44 @@ Task<void> FileSystem::Write(RequestPointer request, uint64_t, uint64_t offset, 
   const std::shared_ptr<WriteBehind> writes = pin->writes;
   const size_t count = octets.size();
   const bool direct = file.direct;
-  Result<void> written = co_await writes->Write(file.file, offset, std::move(buffer), octets);
+  Result<void> written = co_await writes->Write(file.file, offset, std::move(buffer), octets, file.failures_told);
   ForgetData(*pin, offset, offset + count);
   if (Failed(*request, written)) co_return;
-  if (direct && Failed(*request, co_await CommitData(*pin))) co_return;
+  if (direct && Failed(*request, co_await CommitData(file))) co_return;
   request->Written(count);
 }
 
-Task<Result<void>> FileSystem::CommitData(Inode& inode) {
-  const std::shared_ptr<WriteBehind> writes = inode.writes;
+Task<Result<void>> FileSystem::CommitData(OpenFile& file) {
+  const std::shared_ptr<WriteBehind> writes = file.inode->writes;
   if (!writes) co_return Result<void>();
-  co_return co_await writes->Commit();
+  co_return co_await writes->Commit(file.failures_told);
+}
+
+// The kernel has the lost data in its cache.
+void FileSystem::HandleLoss(uint64_t inode) {
+  Inode* const at = inodes_.Find(inode);
+  if (!at || !forget_) return;
+  at->cached_change.reset();
+  if (std::exchange(at->has_lost_data, true)) return;
+  Spawn(ForgetLostData(inode));
+}
+
+Task<void> FileSystem::ForgetLostData(uint64_t inode) {
+  under_way_.Begin();
+  {
+    const Inodes::Pin pin(inodes_, *inodes_.Find(inode));
+    // More data may be lost meanwhile.
+    while (std::exchange(pin->has_lost_data, false)) co_await ForgetCache(inode);
+  }
+  under_way_.End();
+}
+
+Task<void> FileSystem::ForgetCache(uint64_t inode) {
+  const auto forget = [this, inode] {
+    forget_(inode);
+    return true;
+  };
+  co_await Offload(loop_, workers_, forget);
 }
 
 Task<void> FileSystem::Flush(RequestPointer request, uint64_t, fuse_file_info info) {
@@ -227,7 +258,11 @@ Task<void> FileSystem::Flush(RequestPointer request, uint64_t, fuse_file_info in
   const bool has_data = pin->writes && !pin->writes->clean();
   if (has_data || options_.posix_locks) request->WatchProcess();
   Result<void> committed;
-  if (file.writes) committed = co_await CommitData(*pin);
+  if (file.writes) {
+    const std::shared_ptr<WriteBehind> writes = pin->writes;
+    co_await writes->Settle();
+    committed = writes->Failure(file.failures_told);
+  }
   // close() ends the locks of the process.
   if (options_.posix_locks) (void)co_await Unlock(*pin, fmt::format("p{:x}", info.lock_owner));
   if (Failed(*request, committed)) co_return;
@@ -238,7 +273,7 @@ Task<void> FileSystem::Fsync(RequestPointer request, uint64_t, fuse_file_info in
   OpenFile& file = FileOf(info);
   const Used::Use use(file);
   const Inodes::Pin pin(inodes_, *file.inode);
-  if (Failed(*request, co_await CommitData(*pin))) co_return;
+  if (Failed(*request, co_await CommitData(file))) co_return;
   request->Status(0);
 }
 
@@ -252,7 +287,7 @@ Task<void> FileSystem::Allocate(RequestPointer request, uint64_t, int mode, uint
     request->Status(EOPNOTSUPP);
     co_return;
   }
-  if (Failed(*request, co_await CommitData(*pin))) co_return;
+  if (Failed(*request, co_await CommitData(file))) co_return;
   ForgetData(*pin, offset, offset + length);
   Result<void> done;
   if (punches) {
@@ -278,8 +313,8 @@ Task<void> FileSystem::CopyRange(RequestPointer request, uint64_t, uint64_t from
     request->Status(EOPNOTSUPP);
     co_return;
   }
-  if (Failed(*request, co_await CommitData(*source_pin))) co_return;
-  if (Failed(*request, co_await CommitData(*pin))) co_return;
+  if (Failed(*request, co_await CommitData(source))) co_return;
+  if (Failed(*request, co_await CommitData(target))) co_return;
   if (Failed(*request, co_await Refresh(*source.mount, *source_pin))) co_return;
   const uint64_t size = source_pin->attributes.size;
   // The server refuses ranges beyond the end (RFC 7862 §15.2.3).
@@ -396,9 +431,10 @@ Task<void> FileSystem::Lock(RequestPointer request, OpenFile& by, std::string ow
   const Used::Use use_by(by);
   const Inodes::Pin pin(inodes_, *file.inode);
   const std::shared_ptr<client::File> locked = file.file;
-  // Whoever locks next reads what this program has written.
+  // Whoever locks next reads what this program has written. fsync() and close() tell failures: the lock ends in any
+  // case.
   if (type == F_UNLCK) {
-    if (Failed(*request, co_await CommitData(*pin))) co_return;
+    if (pin->writes) co_await pin->writes->Settle();
     if (Failed(*request, co_await locked->Unlock(owner, range))) co_return;
     request->Status(0);
     co_return;
@@ -428,11 +464,7 @@ Task<void> FileSystem::Lock(RequestPointer request, OpenFile& by, std::string ow
     co_return;
   }
   if (pin->attributes.change != before && forget_) {
-    const auto forget = [this, number = pin->number] {
-      forget_(number);
-      return true;
-    };
-    co_await Offload(loop_, workers_, forget);
+    co_await ForgetCache(pin->number);
     pin->cached_change = pin->attributes.change;
   }
   if (request->Status(0)) co_return;

@@ -121,7 +121,15 @@ class FileSystem {
   // names
   Task<fuse_entry_param> EntryOf(const Inode& inode);
   Task<void> ReplyNode(Request& request, client::Node node, uint64_t parent, std::string name);
-  Task<client::Result<bool>> HideOpenFile(client::Mount& mount, const Inode& directory, std::string name);
+  // An open file whose name has been replaced by one that programs do not see.
+  struct Hidden {
+    Inodes::Pin inode;
+    HiddenName name;
+  };
+  Task<client::Result<std::optional<Hidden>>> HideOpenFile(client::Mount& mount, const Inode& directory,
+                                                           std::string name, const Inode* moved);
+  Task<void> KeepHidden(client::Mount& mount, Hidden hidden);
+  Task<void> ShowAgain(client::Mount& mount, Hidden hidden, std::string name);
   Task<client::Result<client::Listing>> ReadPage(OpenDirectory& directory, uint64_t index, bool with_attributes);
 
   // attributes
@@ -138,7 +146,10 @@ class FileSystem {
   Task<void> RemoveHidden(client::Mount& mount, Inodes::Pin inode);
   bool MayKeepData(Inode& inode);
   void ForgetData(Inode& inode, uint64_t offset, uint64_t end);
-  Task<client::Result<void>> CommitData(Inode& inode);
+  Task<client::Result<void>> CommitData(OpenFile& file);
+  void HandleLoss(uint64_t inode);
+  Task<void> ForgetLostData(uint64_t inode);
+  Task<void> ForgetCache(uint64_t inode);
   OpenFile& LockFile(OpenFile& file, const std::string& owner);
   Task<client::Result<void>> Unlock(Inode& inode, std::string owner);
   Task<void> Lock(RequestPointer request, OpenFile& file, std::string owner, client::ByteRange range, int type,

@@ -47,6 +47,7 @@ struct OpenFile : Used {
   std::shared_ptr<client::File> file;
   std::shared_ptr<ReadAhead> reader{};
   bool writes = false;
+  FailuresTold failures_told = 0;
   bool direct = false;  // O_DIRECT: nothing is read ahead or written behind
   // The lock-owners that have locks.
   std::vector<std::string> lockers{};

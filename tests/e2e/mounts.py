@@ -123,6 +123,28 @@ def open_files(scratch):
                         os.remove(f"{tree}/{name}")
 
 
+def linked_open_files(scratch):
+    """A file with several names stays usable after the last of them goes, whichever program has opened it by."""
+    with served(scratch) as server:
+        for transport, version in WAYS:
+            with mounted(url_of(server, transport, version), f"{scratch}/tree") as tree:
+                for order in ("ab", "ba"):
+                    write(f"{tree}/a", "text")
+                    with open(f"{tree}/a") as file:
+                        os.link(f"{tree}/a", f"{tree}/b")
+                        for name in order:
+                            os.remove(f"{tree}/{name}")
+                            assert os.fstat(file.fileno()).st_nlink == 2 - order.index(name) - 1
+                        assert file.read() == "text"
+                    wait_until(lambda: not os.listdir(f"{scratch}/export"), "a hidden file stays behind")
+                # The name that was known last has gone: the other one is opened.
+                write(f"{tree}/a", "text")
+                os.link(f"{tree}/a", f"{tree}/b")
+                os.remove(f"{tree}/b")
+                assert read(f"{tree}/a") == "text"
+                os.remove(f"{tree}/a")
+
+
 def two_trees(scratch):
     """What a program has written and closed, a program in another tree reads when it opens the file; and locks of one
     exclude the other."""
@@ -147,6 +169,31 @@ def two_trees(scratch):
                     lock(first, fcntl.LOCK_UN)
                     waits.join(SECONDS)
                     assert not waits.is_alive()
+
+
+def two_file_systems(scratch):
+    """Files of two file systems of the server are not taken for one, although they have the same numbers."""
+    points = [f"{scratch}/{name}" for name in ("one", "two")]
+    tried = []
+    try:
+        for point in points:
+            os.mkdir(point)
+            done = subprocess.run(["mount", "-t", "tmpfs", "tmpfs", point], capture_output=True, text=True)
+            if done.returncode != 0:
+                raise Skip(done.stderr.strip())
+            tried.append(point)
+            write(f"{point}/file", os.path.basename(point))
+        assert os.stat(f"{points[0]}/file").st_ino == os.stat(f"{points[1]}/file").st_ino, "this test needs equal numbers"
+        os.mkdir(f"{scratch}/tree")
+        with Server({"/one": f"{points[0]}:no_root_squash", "/two": f"{points[1]}:no_root_squash"}) as server:
+            with mounted(url_of(server, "tcp", "4.2"), f"{scratch}/tree") as tree:
+                assert not os.path.samefile(f"{tree}/one", f"{tree}/two")
+                assert not os.path.samefile(f"{tree}/one/file", f"{tree}/two/file")
+                shutil.copyfile(f"{tree}/one/file", f"{tree}/two/file")
+                assert read(f"{points[1]}/file") == "one"
+    finally:
+        for point in tried:
+            subprocess.run(["umount", point], check=True)
 
 
 WRITER = """
@@ -206,6 +253,38 @@ def failing_disk(scratch):
                     os.mkdir(f"{tree}/{version}")
 
 
+def lost_data(scratch):
+    """Data that the server's disk does not take: each program that has the file open learns of it, none reads them, and a
+    lock ends."""
+    with served(scratch, "--faults=write:eio") as server:
+        for transport, version in (("tcp", "3"), ("rdma", "4.2")):
+            write(f"{scratch}/export/file", "old data")
+            with mounted(url_of(server, transport, version), f"{scratch}/tree") as tree:
+                assert read(f"{tree}/file") == "old data"
+
+                def fails(call, *arguments):
+                    try:
+                        call(*arguments)
+                    except OSError as why:
+                        assert why.errno == errno.EIO, why
+                        return
+                    raise AssertionError(f"{call.__name__}: no error")
+
+                file, other = (os.open(f"{tree}/file", os.O_RDWR) for _ in range(2))
+                fcntl.lockf(file, fcntl.LOCK_EX)
+                assert os.pwrite(file, b"new", 0) == 3
+                # A child closes what it has inherited, and ends without a word.
+                subprocess.run(["true"], pass_fds=[file], check=True)
+                fcntl.lockf(file, fcntl.LOCK_UN)
+                subprocess.run([sys.executable, "-c", "import fcntl, sys; fcntl.lockf(open(sys.argv[1], 'r+'), fcntl.LOCK_EX | fcntl.LOCK_NB)",
+                                f"{tree}/file"], check=True, timeout=SECONDS)
+                fails(os.fsync, file)
+                fails(os.close, other)
+                wait_until(lambda: os.pread(file, 20, 0) == b"old data", "a program reads data that are lost")
+                os.close(file)
+                assert read(f"{tree}/file") == "old data"
+
+
 def silent_server(scratch):
     """A process that waits for a server that does not answer can be killed at any time."""
     with served(scratch) as server:
@@ -252,4 +331,4 @@ def refusals(scratch):
         ok("umount", f"{scratch}/tree")
 
 
-main({case.__name__: case for case in (programs, open_files, two_trees, server_restarts, failing_disk, silent_server, refusals)})
+main({case.__name__: case for case in (programs, open_files, linked_open_files, two_trees, two_file_systems, server_restarts, failing_disk, lost_data, silent_server, refusals)})
