@@ -25,7 +25,8 @@ class WriteBehindTest : public LoopFixture {
   }
 
   client::Result<void> Write(uint64_t offset, std::string_view text) {
-    return Finish(writes->Write(file, offset, Copy(text), Last(text), told));
+    const BufferRef copy = Copy(text);
+    return Finish(writes->Write(file, offset, copy, Last(text), told));
   }
   BufferRef Copy(std::string_view text) {
     last_ = loop.buffers().Allocate(text.size());
@@ -201,7 +202,8 @@ TEST_F(WriteBehindTest, AWriteWaitsForMemoryThatOtherWritesHave) {
   // Another file without data does not wait.
   FailuresTold others_told = 0;
   const auto other = std::make_shared<WriteBehind>(loop, memory, kLargest, [] {});
-  ASSERT_TRUE(Finish(other->Write(file, 0, Copy("y"), Last("y"), others_told)));
+  const BufferRef copy = Copy("y");
+  ASSERT_TRUE(Finish(other->Write(file, 0, copy, Last("y"), others_told)));
   file->LetGo();
   EXPECT_TRUE(TurnUntil(loop, [&] { return done; }));
   EXPECT_TRUE(Finish(other->Commit(others_told)));
