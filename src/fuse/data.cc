@@ -51,6 +51,7 @@ OpenFile& FileSystem::Opened(const Target& target, std::unique_ptr<client::File>
   opened->mount = &target.mount;
   opened->file = std::move(file);
   opened->reader = std::make_shared<ReadAhead>(loop_, opened->file, target.mount.sizes().read, options_.read_window);
+  opened->reads = (flags & O_ACCMODE) != O_WRONLY;
   opened->writes = (flags & O_ACCMODE) != O_RDONLY;
   opened->direct = (flags & O_DIRECT) != 0 || !options_.writes_behind;
   if (opened->writes && !inode.writes) {
@@ -440,6 +441,9 @@ Task<void> FileSystem::Lock(RequestPointer request, OpenFile& by, std::string ow
     co_return;
   }
   const auto kind = type == F_RDLCK ? client::LockKind::kShared : client::LockKind::kExclusive;
+  // The other descriptor may be open for something else.
+  const bool needs_more = kind == client::LockKind::kShared ? !file.reads && by.reads : !file.writes && by.writes;
+  if (needs_more && Failed(*request, co_await locked->Widen())) co_return;
   const bool is_new = std::ranges::find(file.lockers, owner) == file.lockers.end();
   if (is_new) file.lockers.push_back(owner);
   Cancellation impatience;

@@ -50,6 +50,14 @@ def mounted(url, directory, *options):
         assert ended.returncode == 0, ended.stderr
 
 
+def works(call, *arguments):
+    try:
+        call(*arguments)
+    except OSError:
+        return False
+    return True
+
+
 def write(path, text):
     with open(path, "w") as file:
         file.write(text)
@@ -196,6 +204,41 @@ def two_file_systems(scratch):
             subprocess.run(["umount", point], check=True)
 
 
+LOCKS_OF_TWO_DESCRIPTORS = """
+import fcntl, os, sys
+reader, both = os.open(sys.argv[1], os.O_RDONLY), os.open(sys.argv[1], os.O_RDWR)
+fcntl.lockf(reader, fcntl.LOCK_SH, 10, 0)
+fcntl.lockf(both, fcntl.LOCK_EX, 10, 50)
+fcntl.lockf(both, fcntl.LOCK_EX, 10, 0)
+os.write(both, b"written")
+print("locked", flush=True)
+sys.stdin.read()
+"""
+
+
+def locks_of_descriptors(scratch):
+    """A process locks a file by a descriptor for reading, and then by one for writing: it has all of its locks."""
+    with served(scratch) as server:
+        for transport, version in (("tcp", "4.1"), ("rdma", "4.2")):
+            url = url_of(server, transport, version)
+            with mounted(url, f"{scratch}/tree") as one, mounted(url, f"{scratch}/other") as two:
+                write(f"{one}/file", "text")
+                holder = subprocess.Popen([sys.executable, "-c", LOCKS_OF_TWO_DESCRIPTORS, f"{one}/file"], stdin=subprocess.PIPE,
+                                          stdout=subprocess.PIPE)
+                assert holder.stdout.readline() == b"locked\n"
+                with open(f"{two}/file", "r+") as file:
+                    for offset in (0, 50):
+                        try:
+                            fcntl.lockf(file, fcntl.LOCK_SH | fcntl.LOCK_NB, 10, offset)
+                            raise AssertionError("both have the lock")
+                        except OSError as why:
+                            assert why.errno in (errno.EAGAIN, errno.EACCES), why
+                    holder.communicate(timeout=SECONDS)
+                    assert holder.returncode == 0
+                    fcntl.lockf(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                    assert file.read() == "written"
+
+
 WRITER = """
 import os, sys, time
 block = bytes(range(256)) * 400
@@ -308,6 +351,30 @@ def silent_server(scratch):
             assert read(f"{tree}/known")[:4] in ("text", "\0\0\0\0")
 
 
+def soft(scratch):
+    """A tree with `soft` fails with EIO when the server does not answer, and works again afterwards."""
+    with served(scratch) as server:
+        for transport, version in (("tcp", "3"), ("tcp", "4.2")):
+            with mounted(f"{url_of(server, transport, version)}&soft&timeo=3&retrans=1", f"{scratch}/tree") as tree:
+                file = open(f"{tree}/file", "w")
+                file.write("lost")
+                file.flush()
+                server.process.send_signal(signal.SIGSTOP)
+                try:
+                    for call in (lambda: os.listdir(tree), lambda: os.fsync(file.fileno()), lambda: os.mkdir(f"{tree}/new")):
+                        try:
+                            call()
+                        except OSError as why:
+                            assert why.errno == errno.EIO, why
+                        else:
+                            raise AssertionError("no error")
+                finally:
+                    server.process.send_signal(signal.SIGCONT)
+                file.close()
+                wait_until(lambda: works(write, f"{tree}/file", "text"), "the tree stays dead")
+                assert read(f"{tree}/file") == "text"
+
+
 def refusals(scratch):
     """What cannot be mounted says why."""
     with served(scratch) as server:
@@ -331,4 +398,4 @@ def refusals(scratch):
         ok("umount", f"{scratch}/tree")
 
 
-main({case.__name__: case for case in (programs, open_files, linked_open_files, two_trees, two_file_systems, server_restarts, failing_disk, lost_data, silent_server, refusals)})
+main({case.__name__: case for case in (programs, open_files, linked_open_files, two_trees, locks_of_descriptors, two_file_systems, server_restarts, failing_disk, lost_data, silent_server, soft, refusals)})
