@@ -11,6 +11,7 @@
 #include <string_view>
 
 #include "base/loop.h"
+#include "base/signal.h"
 #include "base/task.h"
 #include "base/under_way.h"
 #include "base/workers.h"
@@ -121,6 +122,18 @@ class FileSystem {
   // names
   Task<fuse_entry_param> EntryOf(const Inode& inode);
   Task<void> ReplyNode(Request& request, client::Node node, uint64_t parent, std::string name);
+  // While a name of an inode is being removed, the file is not opened: it may end. `inode` may be null.
+  class Removal {
+   public:
+    Removal(FileSystem& files, Inode* inode);
+    Removal(const Removal&) = delete;
+    Removal& operator=(const Removal&) = delete;
+    ~Removal();
+
+   private:
+    FileSystem& files_;
+    const std::optional<Inodes::Pin> inode_;
+  };
   // An open file whose name has been replaced by one that programs do not see.
   struct Hidden {
     Inodes::Pin inode;
@@ -140,7 +153,8 @@ class FileSystem {
   Task<client::Result<void>> ChangeSize(const Target& target, uint64_t size, OpenFile* file);
 
   // data
-  OpenFile& Opened(const Target& target, std::unique_ptr<client::File> file, int flags);
+  Task<void> OpenNow(RequestPointer request, client::Mount& mount, Inode& at, fuse_file_info info);
+  OpenFile& Opened(client::Mount& mount, Inode& inode, std::unique_ptr<client::File> file, int flags);
   Task<void> CloseFile(OpenFile* file);
   Task<void> ReleaseFile(OpenFile* file);
   Task<void> RemoveHidden(client::Mount& mount, Inodes::Pin inode);
@@ -165,6 +179,7 @@ class FileSystem {
   Inodes inodes_;
   std::function<void(uint64_t)> forget_;
   UnderWay under_way_;
+  Signal removed_;
 };
 
 }  // namespace penstock::fuse

@@ -91,7 +91,7 @@ Inode* Inodes::FindName(uint64_t parent, const std::string& name) {
 
 Inode* Inodes::FindOpen(uint64_t parent, const std::string& name) {
   Inode* const inode = FindName(parent, name);
-  return inode && !inode->opens.empty() ? inode : nullptr;
+  return inode && inode->in_use() ? inode : nullptr;
 }
 
 void Inodes::HandleRenamed(uint64_t from_parent, const std::string& from, uint64_t to_parent, const std::string& to) {

@@ -56,6 +56,9 @@ struct Inode {
 
   std::shared_ptr<WriteBehind> writes;  // from the first open for writing on
   std::vector<OpenFile*> opens;
+  size_t opening = 0;   // requests that open it
+  size_t removing = 0;  // requests that remove a name of it
+  bool in_use() const { return !opens.empty() || opening > 0; }
   size_t pins = 0;  // see Pin
   // The name under which an open file stays on the server after its removal.
   std::optional<HiddenName> hidden;
@@ -87,7 +90,7 @@ class Inodes {
   void HandleClosed(Inode& inode, OpenFile& file);
   // The inode that this name leads to, as far as it is known, or null.
   Inode* FindName(uint64_t parent, const std::string& name);
-  // The same if a program has it open.
+  // The same if a program has it open, or is opening it.
   Inode* FindOpen(uint64_t parent, const std::string& name);
   // Something has got another name, or has replaced what had it.
   void HandleRenamed(uint64_t from_parent, const std::string& from, uint64_t to_parent, const std::string& to);

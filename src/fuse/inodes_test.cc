@@ -74,6 +74,8 @@ TEST_F(InodesTest, ARenamedFileIsFoundByItsNewName) {
   EXPECT_EQ(inodes.FindOpen(1, "y"), &file);
   inodes.HandleClosed(file, open);
   EXPECT_FALSE(inodes.FindOpen(1, "y"));
+  file.opening = 1;
+  EXPECT_EQ(inodes.FindOpen(1, "y"), &file) << "the name must not go while the file is being opened";
 }
 
 TEST_F(InodesTest, AFileIsFoundByEachOfItsNamesUntilTheNameEnds) {

@@ -123,6 +123,17 @@ Task<void> FileSystem::Link(RequestPointer request, uint64_t inode, uint64_t par
 
 // ---- names that end ----
 
+FileSystem::Removal::Removal(FileSystem& files, Inode* inode)
+    : files_(files), inode_(inode ? std::optional<Inodes::Pin>(std::in_place, files.inodes_, *inode) : std::nullopt) {
+  if (inode) ++inode->removing;
+}
+
+FileSystem::Removal::~Removal() {
+  if (!inode_) return;
+  --(*inode_)->removing;
+  files_.removed_.Notify();
+}
+
 // Gives an open file another name, so that programs can use it until they close it: a server forgets a file without a
 // name. Returns nothing if nothing has to be hidden, as when another name of `moved`, which may be null, gets this one.
 Task<Result<std::optional<FileSystem::Hidden>>> FileSystem::HideOpenFile(client::Mount& mount, const Inode& directory,
@@ -146,7 +157,7 @@ Task<Result<std::optional<FileSystem::Hidden>>> FileSystem::HideOpenFile(client:
 // Programs have removed the name: the hidden one ends when they close the file.
 Task<void> FileSystem::KeepHidden(client::Mount& mount, Hidden hidden) {
   hidden.inode->hidden = std::move(hidden.name);
-  if (hidden.inode->opens.empty()) co_await RemoveHidden(mount, std::move(hidden.inode));
+  if (!hidden.inode->in_use()) co_await RemoveHidden(mount, std::move(hidden.inode));
 }
 
 // What should have removed the name has failed.
@@ -165,6 +176,7 @@ Task<void> FileSystem::ShowAgain(client::Mount& mount, Hidden hidden, std::strin
 Task<void> FileSystem::Unlink(RequestPointer request, uint64_t parent, std::string name) {
   auto target = co_await Find(*request, parent);
   if (!target) co_return;
+  const Removal removal(*this, inodes_.FindName(parent, name));
   auto hidden = co_await HideOpenFile(target->mount, *target->inode, name, nullptr);
   if (Failed(*request, hidden)) co_return;
   if (*hidden) {
@@ -195,6 +207,7 @@ Task<void> FileSystem::Rename(RequestPointer request, uint64_t from_parent, std:
   auto target = co_await Find(*request, to_parent);
   if (!target) co_return;
   const Inode* const moved = inodes_.FindName(from_parent, from);
+  const Removal removal(*this, inodes_.FindName(to_parent, to));
   auto hidden = co_await HideOpenFile(source->mount, *target->inode, to, moved);
   if (Failed(*request, hidden)) co_return;
   Result<void> renamed = co_await source->mount.Rename(source->inode->handle, from, target->inode->handle, to);

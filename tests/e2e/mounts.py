@@ -5,6 +5,7 @@ import contextlib
 import errno
 import fcntl
 import os
+import random
 import shutil
 import signal
 import subprocess
@@ -151,6 +152,59 @@ def linked_open_files(scratch):
                 os.remove(f"{tree}/b")
                 assert read(f"{tree}/a") == "text"
                 os.remove(f"{tree}/a")
+
+
+def replaced_open_files(scratch):
+    """Programs replace, remove and link files that others are opening: who has a file open reads all of it."""
+    with served(scratch) as server:
+        for transport, version in (("tcp", "3"), ("tcp", "4.2")):
+            with mounted(url_of(server, transport, version), f"{scratch}/tree") as tree:
+                failures = []
+                end = time.monotonic() + 3
+
+                def use(seed):
+                    rng = random.Random(seed)
+                    while time.monotonic() < end and not failures:
+                        name, other = (f"{tree}/{rng.randrange(8)}" for _ in range(2))
+                        with contextlib.suppress(FileNotFoundError, FileExistsError):
+                            choice = rng.randrange(6)
+                            if choice < 2:
+                                write(f"{tree}/new{seed}", "x" * rng.randrange(20000) + "end")
+                                os.rename(f"{tree}/new{seed}", name)
+                            elif choice == 2:
+                                os.unlink(name)
+                            elif choice == 3:
+                                os.link(name, other)
+                            else:
+                                try:
+                                    file = open(name)
+                                except OSError as why:
+                                    # The name has got another file twice: the kernel tries twice.
+                                    if why.errno == errno.ESTALE:
+                                        continue
+                                    raise
+                                with file:
+                                    time.sleep(rng.random() / 100)
+                                    text = file.read()
+                                    if not text.endswith("end"):
+                                        failures.append((version, name, len(text)))
+
+                def watched(seed):
+                    try:
+                        use(seed)
+                    except OSError as why:
+                        failures.append((version, why))
+
+                threads = [threading.Thread(target=watched, args=(seed,)) for seed in range(6)]
+                for thread in threads:
+                    thread.start()
+                for thread in threads:
+                    thread.join()
+                assert not failures, failures
+                for name in os.listdir(tree):
+                    if not name.startswith(".nfs"):
+                        os.remove(f"{tree}/{name}")
+                wait_until(lambda: not os.listdir(f"{scratch}/export"), "a hidden file stays behind")
 
 
 def two_trees(scratch):
@@ -398,4 +452,4 @@ def refusals(scratch):
         ok("umount", f"{scratch}/tree")
 
 
-main({case.__name__: case for case in (programs, open_files, linked_open_files, two_trees, locks_of_descriptors, two_file_systems, server_restarts, failing_disk, lost_data, silent_server, soft, refusals)})
+main({case.__name__: case for case in (programs, open_files, linked_open_files, replaced_open_files, two_trees, locks_of_descriptors, two_file_systems, server_restarts, failing_disk, lost_data, silent_server, soft, refusals)})
