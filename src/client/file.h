@@ -117,6 +117,9 @@ class File {
   // may be null and outlives the call, is cancelled. A request that is under way then is not cancelled.
   virtual Task<Result<void>> Lock(std::string owner, ByteRange range, LockKind kind,
                                   Duration patience = Duration::zero(), Cancellation* impatience = nullptr) = 0;
+  // Opens the file for more, so that an owner who has shared locks can get exclusive ones, and the other way round. The
+  // locks stay. Minor version 0 opens files by names, which may have changed: Status::kNotSupported.
+  virtual Task<Result<void>> Widen();
   // Succeeds also if the owner has not locked the range.
   virtual Task<Result<void>> Unlock(std::string owner, ByteRange range) = 0;
   // Returns a conflicting lock, or nothing if the lock is available now.

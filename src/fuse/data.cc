@@ -44,18 +44,20 @@ uint32_t RightsOf(int flags) {
 
 // ---- open and close ----
 
-OpenFile& FileSystem::Opened(const Target& target, std::unique_ptr<client::File> file, int flags) {
-  Inode& inode = *target.inode;
+OpenFile& FileSystem::Opened(client::Mount& mount, Inode& inode, std::unique_ptr<client::File> file, int flags) {
   auto* const opened = new OpenFile();
   opened->inode = &inode;
-  opened->mount = &target.mount;
+  opened->mount = &mount;
   opened->file = std::move(file);
-  opened->reader = std::make_shared<ReadAhead>(loop_, opened->file, target.mount.sizes().read, options_.read_window);
+  opened->reader = std::make_shared<ReadAhead>(loop_, opened->file, mount.sizes().read, options_.read_window);
+  opened->reads = (flags & O_ACCMODE) != O_WRONLY;
   opened->writes = (flags & O_ACCMODE) != O_RDONLY;
   opened->direct = (flags & O_DIRECT) != 0 || !options_.writes_behind;
   if (opened->writes && !inode.writes) {
-    inode.writes = std::make_shared<WriteBehind>(loop_, write_memory_, target.mount.sizes().write);
+    const auto handle_loss = [this, number = inode.number] { HandleLoss(number); };
+    inode.writes = std::make_shared<WriteBehind>(loop_, write_memory_, mount.sizes().write, handle_loss);
   }
+  if (inode.writes) opened->failures_told = inode.writes->failures();
   inodes_.HandleOpened(inode, *opened);
   return *opened;
 }
@@ -72,9 +74,22 @@ Task<void> FileSystem::Open(RequestPointer request, uint64_t inode, fuse_file_in
   if (!target) co_return;
   client::Mount& mount = target->mount;
   Inode& at = *target->inode;
+  while (at.removing > 0) co_await removed_;
+  ++at.opening;
+  co_await OpenNow(std::move(request), mount, at, info);
+  --at.opening;
+  if (!at.in_use() && at.hidden) co_await RemoveHidden(mount, std::move(target->inode));
+}
+
+Task<void> FileSystem::OpenNow(RequestPointer request, client::Mount& mount, Inode& at, fuse_file_info info) {
   const std::string path = PathOf(at);
   const client::Node node = at.node(DirectoryOf(at));
   auto file = co_await mount.OpenFile(node, path, AccessOf(info.flags));
+  if (!file && file.error().status == Status::kNotFound) {
+    // Version 4.0 opens a file by its name, and another client has removed that. The kernel looks the name up again.
+    request->Status(ESTALE);
+    co_return;
+  }
   if (Failed(*request, file)) co_return;
   std::optional<client::Error> failure;
   std::optional<client::Attributes> attributes = (*file)->attributes_at_open();
@@ -109,7 +124,7 @@ Task<void> FileSystem::Open(RequestPointer request, uint64_t inode, fuse_file_in
   }
   info.keep_cache = MayKeepData(at);
   info.direct_io = 0;
-  OpenFile& opened = Opened(*target, *std::move(file), info.flags);
+  OpenFile& opened = Opened(mount, at, *std::move(file), info.flags);
   info.fh = reinterpret_cast<uint64_t>(&opened);
   if (!request->Opened(info)) co_await ReleaseFile(&opened);
 }
@@ -125,9 +140,9 @@ Task<void> FileSystem::Create(RequestPointer request, uint64_t parent, std::stri
   auto file = co_await mount.CreateFile(directory->inode->handle, name, mode & 07777, how);
   if (Failed(*request, file)) co_return;
   Inode& inode = inodes_.Add((*file)->node(), parent, name);
-  const Target target{Inodes::Pin(inodes_, inode), mount};
+  const Inodes::Pin pin(inodes_, inode);
   MayKeepData(inode);
-  OpenFile& opened = Opened(target, *std::move(file), info.flags);
+  OpenFile& opened = Opened(mount, inode, *std::move(file), info.flags);
   info.fh = reinterpret_cast<uint64_t>(&opened);
   const fuse_entry_param entry = co_await EntryOf(inode);
   if (request->Created(entry, info)) co_return;
@@ -140,13 +155,10 @@ Task<void> FileSystem::ReleaseFile(OpenFile* file) {
   co_await file->Unused();
   client::Mount& mount = *file->mount;
   const std::shared_ptr<WriteBehind> writes = pin->writes;
-  // flush() has told failures to the program.
-  if (writes && file->writes) {
-    Result<void> committed = co_await writes->Commit();
-    if (!committed) log::warn("{}: data is lost: {}", PathOf(*pin), committed.error().message);
-  }
+  // Flush() has told failures to the program.
+  if (writes && file->writes) co_await writes->Settle();
   co_await CloseFile(file);
-  if (pin->opens.empty() && pin->hidden_name) co_await RemoveHidden(mount, std::move(pin));
+  if (!pin->in_use() && pin->hidden) co_await RemoveHidden(mount, std::move(pin));
 }
 
 Task<void> FileSystem::CloseFile(OpenFile* file) {
@@ -159,8 +171,8 @@ Task<void> FileSystem::CloseFile(OpenFile* file) {
 }
 
 Task<void> FileSystem::RemoveHidden(client::Mount& mount, Inodes::Pin inode) {
-  const std::string name = *std::exchange(inode->hidden_name, std::nullopt);
-  Result<void> removed = co_await mount.Remove(DirectoryOf(*inode), name);
+  const HiddenName hidden = *std::exchange(inode->hidden, std::nullopt);
+  Result<void> removed = co_await mount.Remove(hidden.directory, hidden.name);
   if (!removed) log::warn("{}: stays behind: {}", PathOf(*inode), removed.error().message);
 }
 
@@ -216,20 +228,48 @@ Task<void> FileSystem::Write(RequestPointer request, uint64_t, uint64_t offset, 
   const std::shared_ptr<WriteBehind> writes = pin->writes;
   const size_t count = octets.size();
   const bool direct = file.direct;
-  Result<void> written = co_await writes->Write(file.file, offset, std::move(buffer), octets);
+  Result<void> written = co_await writes->Write(file.file, offset, std::move(buffer), octets, file.failures_told);
   ForgetData(*pin, offset, offset + count);
   if (Failed(*request, written)) co_return;
-  if (direct && Failed(*request, co_await CommitData(*pin))) co_return;
+  if (direct && Failed(*request, co_await CommitData(file))) co_return;
   // The server takes the set-user-id and set-group-id bits away, and the kernel leaves that to it.
   const bool may_change_mode = (pin->attributes.mode & 06000) != 0 && request->uid() != 0;
   if (may_change_mode && kernel_cache_) kernel_cache_->DropAttributes(pin->number);
   request->Written(count);
 }
 
-Task<Result<void>> FileSystem::CommitData(Inode& inode) {
-  const std::shared_ptr<WriteBehind> writes = inode.writes;
+Task<Result<void>> FileSystem::CommitData(OpenFile& file) {
+  const std::shared_ptr<WriteBehind> writes = file.inode->writes;
   if (!writes) co_return Result<void>();
-  co_return co_await writes->Commit();
+  co_return co_await writes->Commit(file.failures_told);
+}
+
+// The kernel has the lost data in its cache.
+void FileSystem::HandleLoss(uint64_t inode) {
+  Inode* const at = inodes_.Find(inode);
+  if (!at || !kernel_cache_) return;
+  at->cached_change.reset();
+  if (std::exchange(at->has_lost_data, true)) return;
+  Spawn(ForgetLostData(inode));
+}
+
+Task<void> FileSystem::ForgetLostData(uint64_t inode) {
+  under_way_.Begin();
+  {
+    const Inodes::Pin pin(inodes_, *inodes_.Find(inode));
+    // More data may be lost meanwhile.
+    while (std::exchange(pin->has_lost_data, false)) co_await DropCache(inode);
+  }
+  under_way_.End();
+}
+
+// The kernel cache, if there is one, blocks its caller.
+Task<void> FileSystem::DropCache(uint64_t inode) {
+  const auto drop = [cache = kernel_cache_, inode] {
+    cache->DropFile(inode);
+    return true;
+  };
+  co_await Offload(loop_, workers_, drop);
 }
 
 Task<void> FileSystem::Flush(RequestPointer request, uint64_t, fuse_file_info info) {
@@ -239,7 +279,11 @@ Task<void> FileSystem::Flush(RequestPointer request, uint64_t, fuse_file_info in
   const bool has_data = pin->writes && !pin->writes->clean();
   if (has_data || options_.posix_locks) request->WatchProcess();
   Result<void> committed;
-  if (file.writes) committed = co_await CommitData(*pin);
+  if (file.writes) {
+    const std::shared_ptr<WriteBehind> writes = pin->writes;
+    co_await writes->Settle();
+    committed = writes->Failure(file.failures_told);
+  }
   // close() ends the locks of the process.
   if (options_.posix_locks) (void)co_await Unlock(*pin, fmt::format("p{:x}", info.lock_owner));
   if (Failed(*request, committed)) co_return;
@@ -250,7 +294,7 @@ Task<void> FileSystem::Fsync(RequestPointer request, uint64_t, fuse_file_info in
   OpenFile& file = FileOf(info);
   const Used::Use use(file);
   const Inodes::Pin pin(inodes_, *file.inode);
-  if (Failed(*request, co_await CommitData(*pin))) co_return;
+  if (Failed(*request, co_await CommitData(file))) co_return;
   request->Status(0);
 }
 
@@ -264,7 +308,7 @@ Task<void> FileSystem::Allocate(RequestPointer request, uint64_t, int mode, uint
     request->Status(EOPNOTSUPP);
     co_return;
   }
-  if (Failed(*request, co_await CommitData(*pin))) co_return;
+  if (Failed(*request, co_await CommitData(file))) co_return;
   ForgetData(*pin, offset, offset + length);
   Result<void> done;
   if (punches) {
@@ -290,8 +334,8 @@ Task<void> FileSystem::CopyRange(RequestPointer request, uint64_t, uint64_t from
     request->Status(EOPNOTSUPP);
     co_return;
   }
-  if (Failed(*request, co_await CommitData(*source_pin))) co_return;
-  if (Failed(*request, co_await CommitData(*pin))) co_return;
+  if (Failed(*request, co_await CommitData(source))) co_return;
+  if (Failed(*request, co_await CommitData(target))) co_return;
   if (Failed(*request, co_await Refresh(*source.mount, *source_pin))) co_return;
   const uint64_t size = source_pin->attributes.size;
   // The server refuses ranges beyond the end (RFC 7862 §15.2.3).
@@ -408,14 +452,18 @@ Task<void> FileSystem::Lock(RequestPointer request, OpenFile& by, std::string ow
   const Used::Use use_by(by);
   const Inodes::Pin pin(inodes_, *file.inode);
   const std::shared_ptr<client::File> locked = file.file;
-  // Whoever locks next reads what this program has written.
+  // Whoever locks next reads what this program has written. fsync() and close() tell failures: the lock ends in any
+  // case.
   if (type == F_UNLCK) {
-    if (Failed(*request, co_await CommitData(*pin))) co_return;
+    if (pin->writes) co_await pin->writes->Settle();
     if (Failed(*request, co_await locked->Unlock(owner, range))) co_return;
     request->Status(0);
     co_return;
   }
   const auto kind = type == F_RDLCK ? client::LockKind::kShared : client::LockKind::kExclusive;
+  // The other descriptor may be open for something else.
+  const bool needs_more = kind == client::LockKind::kShared ? !file.reads && by.reads : !file.writes && by.writes;
+  if (needs_more && Failed(*request, co_await locked->Widen())) co_return;
   const bool is_new = std::ranges::find(file.lockers, owner) == file.lockers.end();
   if (is_new) file.lockers.push_back(owner);
   Cancellation impatience;
@@ -440,11 +488,7 @@ Task<void> FileSystem::Lock(RequestPointer request, OpenFile& by, std::string ow
     co_return;
   }
   if (pin->attributes.change != before && kernel_cache_) {
-    const auto drop = [cache = kernel_cache_, number = pin->number] {
-      cache->DropFile(number);
-      return true;
-    };
-    co_await Offload(loop_, workers_, drop);
+    co_await DropCache(pin->number);
     pin->cached_change = pin->attributes.change;
   }
   if (request->Status(0)) co_return;

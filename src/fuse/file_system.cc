@@ -8,6 +8,8 @@
 #include <chrono>
 #include <utility>
 
+#include "base/mix.h"
+
 namespace penstock::fuse {
 
 using client::Result;
@@ -57,6 +59,7 @@ Task<void> FileSystem::Finish() {
   co_await under_way_.Ended();
   // The end of the tree has surprised the programs that have these files open.
   while (!inodes_.open().empty()) co_await ReleaseFile((*inodes_.open().begin())->opens.front());
+  co_await under_way_.Ended();
 }
 
 // ---- attributes ----
@@ -93,9 +96,12 @@ Task<struct stat> FileSystem::StatOf(const Inode& inode) {
   const client::Attributes a = inode.attributes;
   struct stat stat{};
   stat.st_ino = a.file_id;
+  // Files of the server's other file systems may have the same numbers, and programs would take them for one file.
+  const uint64_t file_system = inodes_.root().attributes.file_system;
+  if (a.file_system != file_system) stat.st_ino ^= Mix(a.file_system, file_system);
   stat.st_mode = TypeBits(a.type) | a.mode;
   // Programs have removed the name that the server still has.
-  stat.st_nlink = a.links - (inode.hidden_name && a.links > 0 ? 1 : 0);
+  stat.st_nlink = a.links - (inode.hidden && a.links > 0 ? 1 : 0);
   stat.st_size = static_cast<off_t>(a.size);
   stat.st_blocks = static_cast<blkcnt_t>((a.used + 511) / 512);
   stat.st_rdev = makedev(a.device_major, a.device_minor);

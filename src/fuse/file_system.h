@@ -11,6 +11,7 @@
 #include <string_view>
 
 #include "base/loop.h"
+#include "base/signal.h"
 #include "base/task.h"
 #include "base/under_way.h"
 #include "base/workers.h"
@@ -131,7 +132,27 @@ class FileSystem {
   // names
   Task<fuse_entry_param> EntryOf(const Inode& inode);
   Task<void> ReplyNode(Request& request, client::Node node, uint64_t parent, std::string name);
-  Task<client::Result<bool>> HideOpenFile(client::Mount& mount, const Inode& directory, std::string name);
+  // While a name of an inode is being removed, the file is not opened: it may end. `inode` may be null.
+  class Removal {
+   public:
+    Removal(FileSystem& files, Inode* inode);
+    Removal(const Removal&) = delete;
+    Removal& operator=(const Removal&) = delete;
+    ~Removal();
+
+   private:
+    FileSystem& files_;
+    const std::optional<Inodes::Pin> inode_;
+  };
+  // An open file whose name has been replaced by one that programs do not see.
+  struct Hidden {
+    Inodes::Pin inode;
+    HiddenName name;
+  };
+  Task<client::Result<std::optional<Hidden>>> HideOpenFile(client::Mount& mount, const Inode& directory,
+                                                           std::string name, const Inode* moved);
+  Task<void> KeepHidden(client::Mount& mount, Hidden hidden);
+  Task<void> ShowAgain(client::Mount& mount, Hidden hidden, std::string name);
   Task<client::Result<client::Listing>> ReadPage(OpenDirectory& directory, uint64_t index, bool with_attributes);
 
   // attributes
@@ -141,13 +162,17 @@ class FileSystem {
   Task<client::Result<void>> ChangeSize(const Target& target, uint64_t size, OpenFile* file);
 
   // data
-  OpenFile& Opened(const Target& target, std::unique_ptr<client::File> file, int flags);
+  Task<void> OpenNow(RequestPointer request, client::Mount& mount, Inode& at, fuse_file_info info);
+  OpenFile& Opened(client::Mount& mount, Inode& inode, std::unique_ptr<client::File> file, int flags);
   Task<void> CloseFile(OpenFile* file);
   Task<void> ReleaseFile(OpenFile* file);
   Task<void> RemoveHidden(client::Mount& mount, Inodes::Pin inode);
   bool MayKeepData(Inode& inode);
   void ForgetData(Inode& inode, uint64_t offset, uint64_t end);
-  Task<client::Result<void>> CommitData(Inode& inode);
+  Task<client::Result<void>> CommitData(OpenFile& file);
+  void HandleLoss(uint64_t inode);
+  Task<void> ForgetLostData(uint64_t inode);
+  Task<void> DropCache(uint64_t inode);
   OpenFile& LockFile(OpenFile& file, const std::string& owner);
   Task<client::Result<void>> Unlock(Inode& inode, std::string owner);
   Task<void> Lock(RequestPointer request, OpenFile& file, std::string owner, client::ByteRange range, int type,
@@ -163,6 +188,7 @@ class FileSystem {
   Inodes inodes_;
   KernelCache* kernel_cache_ = nullptr;
   UnderWay under_way_;
+  Signal removed_;
 };
 
 }  // namespace penstock::fuse

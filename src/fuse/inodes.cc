@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cassert>
 #include <string_view>
+#include <tuple>
 
 #include "fuse/open_file.h"
 
@@ -36,8 +37,9 @@ Inode& Inodes::Add(const client::Node& node, uint64_t parent, std::string_view n
     inodes_.emplace(inode->number, std::move(made));
   }
   ++inode->lookups;
-  if (inode->number != kRoot && !inode->hidden_name && (inode->parent != parent || inode->name != name)) {
-    HandleRenamed(*inode, parent, std::string(name));
+  if (inode->number != kRoot && !inode->hidden) {
+    AddName(*inode, parent, std::string(name));
+    if (node.attributes.links <= 1) ForgetOtherNames(*inode);
   }
   Update(*inode, node.attributes);
   return *inode;
@@ -66,6 +68,7 @@ void Inodes::Forget(uint64_t number, uint64_t count) {
 void Inodes::Release(Inode& inode) {
   if (inode.lookups > 0 || inode.pins > 0 || !inode.opens.empty() || inode.number == kRoot) return;
   assert(!inode.writes || inode.writes->clean());
+  ForgetOtherNames(inode);
   if (FindName(inode.parent, inode.name) == &inode) by_name_.erase({inode.parent, inode.name});
   by_handle_.erase(inode.handle);
   inodes_.erase(inode.number);
@@ -88,14 +91,44 @@ Inode* Inodes::FindName(uint64_t parent, const std::string& name) {
 
 Inode* Inodes::FindOpen(uint64_t parent, const std::string& name) {
   Inode* const inode = FindName(parent, name);
-  return inode && !inode->opens.empty() ? inode : nullptr;
+  return inode && inode->in_use() ? inode : nullptr;
 }
 
-void Inodes::HandleRenamed(Inode& inode, uint64_t parent, std::string name) {
-  if (FindName(inode.parent, inode.name) == &inode) by_name_.erase({inode.parent, inode.name});
+void Inodes::HandleRenamed(uint64_t from_parent, const std::string& from, uint64_t to_parent, const std::string& to) {
+  Inode* const inode = FindName(from_parent, from);
+  HandleRemoved(to_parent, to);
+  if (!inode) return;
+  HandleRemoved(from_parent, from);
+  AddName(*inode, to_parent, to);
+}
+
+void Inodes::HandleRemoved(uint64_t parent, const std::string& name) {
+  const auto at = by_name_.find({parent, name});
+  if (at == by_name_.end()) return;
+  Inode& inode = *at->second;
+  by_name_.erase(at);
+  if (inode.parent != parent || inode.name != name) {
+    inode.other_names.erase({parent, name});
+  } else if (!inode.other_names.empty()) {
+    std::tie(inode.parent, inode.name) = inode.other_names.extract(inode.other_names.begin()).value();
+  }
+}
+
+void Inodes::AddName(Inode& inode, uint64_t parent, std::string name) {
+  by_name_[{parent, name}] = &inode;
+  if (inode.parent == parent && inode.name == name) return;
+  inode.other_names.erase({parent, name});
+  if (FindName(inode.parent, inode.name) == &inode) inode.other_names.emplace(inode.parent, std::move(inode.name));
   inode.parent = parent;
   inode.name = std::move(name);
-  by_name_[{inode.parent, inode.name}] = &inode;
+}
+
+void Inodes::ForgetOtherNames(Inode& inode) {
+  for (const auto& name : inode.other_names) {
+    const auto at = by_name_.find(name);
+    if (at != by_name_.end() && at->second == &inode) by_name_.erase(at);
+  }
+  inode.other_names.clear();
 }
 
 }  // namespace penstock::fuse

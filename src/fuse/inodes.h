@@ -5,6 +5,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <string_view>
 #include <unordered_map>
@@ -29,6 +30,12 @@ struct CacheTimes {
 
 struct OpenFile;
 
+// The name of an open file that programs have removed.
+struct HiddenName {
+  client::Handle directory;
+  std::string name;
+};
+
 struct Inode {
   uint64_t number = 0;
   client::Handle handle;
@@ -37,18 +44,24 @@ struct Inode {
   // The directory and the name that led to it last.
   uint64_t parent = 0;
   std::string name;
+  // Its other names, as far as they are known. Empty if it has one link.
+  std::set<std::pair<uint64_t, std::string>> other_names;
 
   // The last attributes from the server.
   client::Attributes attributes;
   Duration validity = Duration::zero();
   // The change attribute of the data that the kernel may have cached.
   std::optional<uint64_t> cached_change;
+  bool has_lost_data = false;  // data that programs have written are lost, and the kernel may have them cached
 
   std::shared_ptr<WriteBehind> writes;  // from the first open for writing on
   std::vector<OpenFile*> opens;
+  size_t opening = 0;   // requests that open it
+  size_t removing = 0;  // requests that remove a name of it
+  bool in_use() const { return !opens.empty() || opening > 0; }
   size_t pins = 0;  // see Pin
   // The name under which an open file stays on the server after its removal.
-  std::optional<std::string> hidden_name;
+  std::optional<HiddenName> hidden;
 
   client::Node node(const client::Handle& directory) const {
     return {.handle = handle, .attributes = attributes, .directory = directory, .name = name};
@@ -75,12 +88,14 @@ class Inodes {
 
   void HandleOpened(Inode& inode, OpenFile& file);
   void HandleClosed(Inode& inode, OpenFile& file);
-  // The inode that this name has led to last, or null.
+  // The inode that this name leads to, as far as it is known, or null.
   Inode* FindName(uint64_t parent, const std::string& name);
-  // The same if a program has it open.
+  // The same if a program has it open, or is opening it.
   Inode* FindOpen(uint64_t parent, const std::string& name);
-  // The object has got another name.
-  void HandleRenamed(Inode& inode, uint64_t parent, std::string name);
+  // Something has got another name, or has replaced what had it.
+  void HandleRenamed(uint64_t from_parent, const std::string& from, uint64_t to_parent, const std::string& to);
+  // The name leads nowhere.
+  void HandleRemoved(uint64_t parent, const std::string& name);
   const std::unordered_set<Inode*>& open() const { return open_; }
 
   // Keeps an inode while a request uses it.
@@ -105,6 +120,8 @@ class Inodes {
  private:
   // Removes the inode if nothing refers to it any more.
   void Release(Inode& inode);
+  void AddName(Inode& inode, uint64_t parent, std::string name);
+  void ForgetOtherNames(Inode& inode);
 
   struct Hash {
     size_t operator()(const client::Handle& handle) const;
@@ -114,7 +131,7 @@ class Inodes {
   uint64_t next_ = kRoot;
   std::unordered_map<uint64_t, std::unique_ptr<Inode>> inodes_;
   std::unordered_map<client::Handle, Inode*, Hash> by_handle_;
-  std::map<std::pair<uint64_t, std::string>, Inode*> by_name_;  // by directory and name, the last one of each inode
+  std::map<std::pair<uint64_t, std::string>, Inode*> by_name_;  // by directory and name
   std::unordered_set<Inode*> open_;                             // those with opens
 };
 

@@ -69,11 +69,40 @@ TEST_F(InodesTest, ARenamedFileIsFoundByItsNewName) {
   OpenFile open;
   inodes.HandleOpened(file, open);
   EXPECT_EQ(inodes.FindOpen(1, "x"), &file);
-  inodes.HandleRenamed(file, 1, "y");
+  inodes.HandleRenamed(1, "x", 1, "y");
   EXPECT_FALSE(inodes.FindOpen(1, "x"));
   EXPECT_EQ(inodes.FindOpen(1, "y"), &file);
   inodes.HandleClosed(file, open);
   EXPECT_FALSE(inodes.FindOpen(1, "y"));
+  file.opening = 1;
+  EXPECT_EQ(inodes.FindOpen(1, "y"), &file) << "the name must not go while the file is being opened";
+}
+
+TEST_F(InodesTest, AFileIsFoundByEachOfItsNamesUntilTheNameEnds) {
+  client::Node node = NodeOf("a");
+  node.attributes.links = 3;
+  Inode& file = inodes.Add(node, 1, "x");
+  inodes.Add(node, 1, "y");
+  inodes.Add(node, 2, "z");
+  for (const auto& [parent, name] :
+       {std::pair(uint64_t{1}, "x"), std::pair(uint64_t{1}, "y"), std::pair(uint64_t{2}, "z")}) {
+    EXPECT_EQ(inodes.FindName(parent, name), &file) << name;
+  }
+  inodes.HandleRemoved(2, "z");
+  EXPECT_FALSE(inodes.FindName(2, "z"));
+  EXPECT_TRUE(file.name == "x" || file.name == "y") << "one that it still has";
+  inodes.HandleRenamed(1, "y", 1, "w");
+  EXPECT_FALSE(inodes.FindName(1, "y"));
+  EXPECT_EQ(inodes.FindName(1, "w"), &file);
+  EXPECT_EQ(inodes.FindName(1, "x"), &file);
+  inodes.Add(NodeOf("b"), 1, "c");
+  inodes.HandleRenamed(1, "c", 1, "x");
+  EXPECT_NE(inodes.FindName(1, "x"), &file) << "another file has replaced it";
+  node.attributes.links = 1;
+  inodes.Add(node, 1, "v");
+  EXPECT_FALSE(inodes.FindName(1, "w")) << "another client has removed it";
+  inodes.Forget(file.number, 4);
+  EXPECT_FALSE(inodes.FindName(1, "v"));
 }
 
 }  // namespace

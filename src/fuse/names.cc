@@ -123,32 +123,68 @@ Task<void> FileSystem::Link(RequestPointer request, uint64_t inode, uint64_t par
 
 // ---- names that end ----
 
+FileSystem::Removal::Removal(FileSystem& files, Inode* inode)
+    : files_(files), inode_(inode ? std::optional<Inodes::Pin>(std::in_place, files.inodes_, *inode) : std::nullopt) {
+  if (inode) ++inode->removing;
+}
+
+FileSystem::Removal::~Removal() {
+  if (!inode_) return;
+  --(*inode_)->removing;
+  files_.removed_.Notify();
+}
+
 // Gives an open file another name, so that programs can use it until they close it: a server forgets a file without a
-// name. Returns false if nothing has to be hidden.
-Task<Result<bool>> FileSystem::HideOpenFile(client::Mount& mount, const Inode& directory, std::string name) {
+// name. Returns nothing if nothing has to be hidden, as when another name of `moved`, which may be null, gets this one.
+Task<Result<std::optional<FileSystem::Hidden>>> FileSystem::HideOpenFile(client::Mount& mount, const Inode& directory,
+                                                                         std::string name, const Inode* moved) {
   Inode* const open = inodes_.FindOpen(directory.number, name);
-  if (!open) co_return false;
-  const Inodes::Pin pin(inodes_, *open);
+  if (!open || open == moved) co_return std::nullopt;
+  Inodes::Pin pin(inodes_, *open);
   // Another client may have given the name to another file, or other names to this one.
   auto node = co_await mount.Lookup(directory.handle, name);
-  if (!node && node.error().status == Status::kNotFound) co_return false;
+  if (!node && node.error().status == Status::kNotFound) co_return std::nullopt;
   if (!node) co_return std::unexpected(std::move(node).error());
-  if (node->handle != open->handle || node->attributes.links > 1) co_return false;
+  if (node->handle != open->handle || node->attributes.links > 1) co_return std::nullopt;
   uint64_t random = 0;
   FillRandomly(std::as_writable_bytes(std::span(&random, 1)));
   const std::string hidden = fmt::format(".nfs{:016x}", random);
   PENSTOCK_CO_CHECK(co_await mount.Rename(directory.handle, name, directory.handle, hidden));
-  inodes_.HandleRenamed(*open, directory.number, hidden);
-  open->hidden_name = hidden;
-  co_return true;
+  inodes_.HandleRenamed(directory.number, name, directory.number, hidden);
+  co_return Hidden{std::move(pin), {directory.handle, hidden}};
+}
+
+// Programs have removed the name: the hidden one ends when they close the file.
+Task<void> FileSystem::KeepHidden(client::Mount& mount, Hidden hidden) {
+  hidden.inode->hidden = std::move(hidden.name);
+  if (!hidden.inode->in_use()) co_await RemoveHidden(mount, std::move(hidden.inode));
+}
+
+// What should have removed the name has failed.
+Task<void> FileSystem::ShowAgain(client::Mount& mount, Hidden hidden, std::string name) {
+  const HiddenName at = std::move(hidden.name);
+  // Not by RENAME, which would replace what has got the name meanwhile.
+  Result<void> shown = co_await mount.Link(hidden.inode->handle, at.directory, name);
+  if (shown) shown = co_await mount.Remove(at.directory, at.name);
+  if (!shown) {
+    log::warn("{}: has got the name {}: {}", name, at.name, shown.error().message);
+    co_return;
+  }
+  inodes_.HandleRenamed(hidden.inode->parent, at.name, hidden.inode->parent, name);
 }
 
 Task<void> FileSystem::Unlink(RequestPointer request, uint64_t parent, std::string name) {
   auto target = co_await Find(*request, parent);
   if (!target) co_return;
-  auto hidden = co_await HideOpenFile(target->mount, *target->inode, name);
+  const Removal removal(*this, inodes_.FindName(parent, name));
+  auto hidden = co_await HideOpenFile(target->mount, *target->inode, name, nullptr);
   if (Failed(*request, hidden)) co_return;
-  if (!*hidden && Failed(*request, co_await target->mount.Remove(target->inode->handle, name))) co_return;
+  if (*hidden) {
+    co_await KeepHidden(target->mount, *std::move(*hidden));
+  } else {
+    if (Failed(*request, co_await target->mount.Remove(target->inode->handle, name))) co_return;
+    inodes_.HandleRemoved(parent, name);
+  }
   request->Status(0);
 }
 
@@ -170,13 +206,22 @@ Task<void> FileSystem::Rename(RequestPointer request, uint64_t from_parent, std:
   if (!source) co_return;
   auto target = co_await Find(*request, to_parent);
   if (!target) co_return;
-  // Two names of one file stay as they are.
-  const bool is_same = inodes_.FindName(from_parent, from) == inodes_.FindName(to_parent, to);
-  if (!is_same && Failed(*request, co_await HideOpenFile(source->mount, *target->inode, to))) co_return;
-  if (Failed(*request, co_await source->mount.Rename(source->inode->handle, from, target->inode->handle, to))) {
-    co_return;
+  const Inode* const moved = inodes_.FindName(from_parent, from);
+  const Removal removal(*this, inodes_.FindName(to_parent, to));
+  auto hidden = co_await HideOpenFile(source->mount, *target->inode, to, moved);
+  if (Failed(*request, hidden)) co_return;
+  Result<void> renamed = co_await source->mount.Rename(source->inode->handle, from, target->inode->handle, to);
+  if (*hidden) {
+    if (renamed) {
+      co_await KeepHidden(source->mount, *std::move(*hidden));
+    } else {
+      co_await ShowAgain(source->mount, *std::move(*hidden), to);
+    }
   }
-  if (Inode* const moved = inodes_.FindName(from_parent, from)) inodes_.HandleRenamed(*moved, to_parent, std::move(to));
+  if (Failed(*request, renamed)) co_return;
+  // Two names of one file stay as they are.
+  const bool is_same = moved && inodes_.FindName(to_parent, to) == moved;
+  if (!is_same) inodes_.HandleRenamed(from_parent, from, to_parent, to);
   request->Status(0);
 }
 

@@ -46,7 +46,9 @@ struct OpenFile : Used {
   client::Mount* mount = nullptr;  // of the user who opened it
   std::shared_ptr<client::File> file;
   std::shared_ptr<ReadAhead> reader{};
+  bool reads = true;
   bool writes = false;
+  FailuresTold failures_told = 0;
   bool direct = false;  // O_DIRECT: nothing is read ahead or written behind
   // The lock-owners that have locks.
   std::vector<std::string> lockers{};

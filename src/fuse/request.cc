@@ -65,14 +65,38 @@ bool Request::Status(int error) {
   return request && End(fuse_reply_err(request, error));
 }
 
+namespace {
+
+// Programs expect no errors of connections from a file: a tree with `soft` fails with EIO (nfs(5)).
+int NumberFor(const client::Error& error) {
+  switch (error.number) {
+    case ECONNABORTED:
+    case ECONNREFUSED:
+    case ECONNRESET:
+    case EHOSTDOWN:
+    case EHOSTUNREACH:
+    case ENETDOWN:
+    case ENETUNREACH:
+    case ENOTCONN:
+    case EPIPE:
+    case ETIMEDOUT:
+      return EIO;
+    default:
+      return error.number > 0 ? error.number : EIO;
+  }
+}
+
+}  // namespace
+
 bool Request::Fail(const client::Error& error) {
+  const int number = NumberFor(error);
   // A program shows EIO to its user without any reason.
-  if (error.number == EIO) {
+  if (number == EIO) {
     log::warn("{}", error.message);
   } else {
     log::debug("{}", error.message);
   }
-  return Status(error.number > 0 ? error.number : EIO);
+  return Status(number);
 }
 
 bool Request::Entry(const fuse_entry_param& entry) {

@@ -29,37 +29,47 @@ constexpr int kMostPasses = 10;
 
 }  // namespace
 
-WriteBehind::WriteBehind(Loop& loop, WriteMemory& memory, uint32_t largest_write)
-    : loop_(loop), memory_(memory), largest_write_(largest_write), idle_(loop.MakeTimer([this] { BeginFilling(); })) {
-  memory_.files_.push_back(this);
-}
+WriteBehind::WriteBehind(Loop& loop, WriteMemory& memory, uint32_t largest_write, std::function<void()> handle_loss)
+    : loop_(loop),
+      memory_(memory),
+      largest_write_(largest_write),
+      handle_loss_(std::move(handle_loss)),
+      idle_(loop.MakeTimer([this] { BeginFilling(); })) {}
 
-WriteBehind::~WriteBehind() {
-  assert(ranges_.empty());
-  memory_.files_.remove(this);
-}
+WriteBehind::~WriteBehind() { assert(ranges_.empty()); }
 
 void WriteBehind::HandleFailure(client::Error error) {
-  if (failure_) return;
+  handle_loss_();
+  // Nobody has been told of the last one: all open files will be.
+  if (failure_ && !was_told_) return;
   log::warn("{}: data that a program has written are lost", error.message);
   failure_ = std::move(error);
+  was_told_ = false;
+  ++failures_;
 }
 
-Result<void> WriteBehind::TakeFailure() {
-  if (!failure_) return {};
-  return std::unexpected(*std::exchange(failure_, std::nullopt));
+Result<void> WriteBehind::Failure(FailuresTold told) {
+  if (told == failures_) return {};
+  was_told_ = true;
+  return std::unexpected(*failure_);
+}
+
+Result<void> WriteBehind::TakeFailure(FailuresTold& told) {
+  Result<void> failure = Failure(told);
+  told = failures_;
+  return failure;
 }
 
 // ---- writes ----
 
 Task<Result<void>> WriteBehind::Write(std::shared_ptr<client::File> file, uint64_t offset, BufferRef buffer,
-                                      Bytes octets) {
+                                      Bytes octets, FailuresTold& told) {
   const std::shared_ptr<WriteBehind> self = shared_from_this();
-  while (!failure_ && used_ > 0 && memory_.used_ + octets.size() > memory_.most_) {
+  while (told == failures_ && used_ > 0 && memory_.used_ + octets.size() > memory_.most_) {
     for (WriteBehind* const each : memory_.files_) each->CommitSoon();
     co_await memory_.freed_;
   }
-  if (failure_) co_return TakeFailure();
+  if (told != failures_) co_return TakeFailure(told);
   if (!Append(*file, offset, octets)) Add(std::move(file), offset, std::move(buffer), octets);
   idle_->ExpireAfter(kIdle);
   co_return Result<void>();
@@ -107,6 +117,7 @@ void WriteBehind::Add(std::shared_ptr<client::File> file, uint64_t offset, Buffe
     if (each->Overlaps(offset, offset + octets.size()) || ++filling >= kMostFilling) Begin(each);
   }
   ranges_.push_back(range);
+  memory_.files_.insert(this);
   if (range->size == range->capacity) Begin(range);
 }
 
@@ -178,6 +189,7 @@ void WriteBehind::Remove(const Range& range) {
   memory_.used_ -= range->memory;
   const Range keep = range;  // it may be the element of the list
   ranges_.remove(keep);
+  if (ranges_.empty()) memory_.files_.erase(this);
   memory_.freed_.Notify();
 }
 
@@ -202,9 +214,9 @@ Task<void> WriteBehind::Settle() {
   if (!committed) HandleFailure(std::move(committed).error());
 }
 
-Task<Result<void>> WriteBehind::Commit() {
+Task<Result<void>> WriteBehind::Commit(FailuresTold& told) {
   co_await Settle();
-  co_return TakeFailure();
+  co_return TakeFailure(told);
 }
 
 Task<Result<void>> WriteBehind::CommitUpTo(uint64_t number) {

@@ -4,9 +4,11 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <list>
 #include <memory>
 #include <optional>
+#include <unordered_set>
 #include <vector>
 
 #include "base/buffer.h"
@@ -29,7 +31,7 @@ class WriteMemory {
   friend WriteBehind;
   const size_t most_;
   size_t used_ = 0;
-  std::list<WriteBehind*> files_;
+  std::unordered_set<WriteBehind*> files_;  // those that have such data
   Signal freed_;
 };
 
@@ -53,26 +55,36 @@ struct DirtyRange {
   bool Overlaps(uint64_t from, uint64_t to) const { return offset < to && from < end(); }
 };
 
+// How many failures an open file has been told of. Each open file is told each failure once, whoever else has been told
+// of it: a child that closes the file by ending does not take the failure from its parent.
+using FailuresTold = uint64_t;
+
 // Belongs to the loop. Held by shared_ptr. It must be clean() when the last owner releases it.
 class WriteBehind : public std::enable_shared_from_this<WriteBehind> {
  public:
-  // `loop` and `memory` outlive this object.
-  WriteBehind(Loop& loop, WriteMemory& memory, uint32_t largest_write);
+  // `loop` and `memory` outlive this object. `handle_loss` is called when data of a program are lost.
+  WriteBehind(Loop& loop, WriteMemory& memory, uint32_t largest_write, std::function<void()> handle_loss);
   ~WriteBehind();
   WriteBehind(const WriteBehind&) = delete;
   WriteBehind& operator=(const WriteBehind&) = delete;
 
   // Takes `octets`, which lie in `buffer`. Waits while the mount has too much of such data, unless this file has none.
-  // `file` is open for writing; it stays open until Commit() has ended. Returns an earlier failure that nobody has been
-  // told, and then takes nothing.
-  Task<client::Result<void>> Write(std::shared_ptr<client::File> file, uint64_t offset, BufferRef buffer, Bytes octets);
+  // `file` is open for writing; it stays open until Settle() has ended. Returns an earlier failure that is not among
+  // `told`, and then takes nothing.
+  Task<client::Result<void>> Write(std::shared_ptr<client::File> file, uint64_t offset, BufferRef buffer, Bytes octets,
+                                   FailuresTold& told);
   // Sends all data that was written before the call, and waits until the server has it. Does not tell failures.
   Task<void> Send();
   // The same, and waits until it is on stable storage. Does not tell failures.
   Task<void> Settle();
-  // The same. Returns a failure since the last call that returned one: then
-  // data is lost.
-  Task<client::Result<void>> Commit();
+  // The same. Returns a failure that is not among `told`: then data is lost.
+  Task<client::Result<void>> Commit(FailuresTold& told);
+
+  // For a file that is being opened: all failures but one that nobody has been told of.
+  FailuresTold failures() const { return failure_ && !was_told_ ? failures_ - 1 : failures_; }
+  // Returns a failure that is not among `told`, and tells it again next time: one of several descriptors of an open
+  // file is being closed.
+  client::Result<void> Failure(FailuresTold told);
 
   // The data that overlap a range, for Overlay(). They stay valid although the server gets the data meanwhile.
   using Ranges = std::vector<std::shared_ptr<const DirtyRange>>;
@@ -102,11 +114,12 @@ class WriteBehind : public std::enable_shared_from_this<WriteBehind> {
   void CommitSoon();
   Task<void> CommitInBackground(std::shared_ptr<WriteBehind> self);
   void HandleFailure(client::Error error);
-  client::Result<void> TakeFailure();
+  client::Result<void> TakeFailure(FailuresTold& told);
 
   Loop& loop_;
   WriteMemory& memory_;
   const uint32_t largest_write_;
+  const std::function<void()> handle_loss_;
   std::list<Range> ranges_;  // in the order of their numbers
   size_t used_ = 0;          // octets of memory
   uint64_t last_number_ = 0;
@@ -114,7 +127,9 @@ class WriteBehind : public std::enable_shared_from_this<WriteBehind> {
   bool committing_ = false;
   bool writing_again_ = false;
   bool commits_in_background_ = false;
-  std::optional<client::Error> failure_;
+  FailuresTold failures_ = 0;
+  std::optional<client::Error> failure_;  // the last one
+  bool was_told_ = false;                 // the last one, to anybody
   Signal changed_;
   const std::unique_ptr<Timer> idle_;
 };

@@ -21,12 +21,12 @@ class WriteBehindTest : public LoopFixture {
   ~WriteBehindTest() override {
     file->fails = 0;
     file->LetGo();
-    (void)Finish(writes->Commit());
-    (void)Finish(writes->Commit());
+    Finish(writes->Settle());
   }
 
   client::Result<void> Write(uint64_t offset, std::string_view text) {
-    return Finish(writes->Write(file, offset, Copy(text), Last(text)));
+    const BufferRef copy = Copy(text);
+    return Finish(writes->Write(file, offset, copy, Last(text), told));
   }
   BufferRef Copy(std::string_view text) {
     last_ = loop.buffers().Allocate(text.size());
@@ -47,7 +47,9 @@ class WriteBehindTest : public LoopFixture {
 
   WriteMemory memory{1 << 20};
   std::shared_ptr<TestFile> file = std::make_shared<TestFile>(loop);
-  std::shared_ptr<WriteBehind> writes = std::make_shared<WriteBehind>(loop, memory, kLargest);
+  std::shared_ptr<WriteBehind> writes = std::make_shared<WriteBehind>(loop, memory, kLargest, [this] { ++losses; });
+  FailuresTold told = 0;
+  int losses = 0;
 
  private:
   BufferRef last_;
@@ -56,7 +58,7 @@ class WriteBehindTest : public LoopFixture {
 TEST_F(WriteBehindTest, SmallWritesInOrderBecomeOne) {
   for (int i = 0; i < 10; ++i) ASSERT_TRUE(Write(100 * static_cast<uint64_t>(i), std::string(100, char('a' + i))));
   EXPECT_THAT(file->writes, IsEmpty());
-  ASSERT_TRUE(Finish(writes->Commit()));
+  ASSERT_TRUE(Finish(writes->Commit(told)));
   EXPECT_THAT(file->writes, ElementsAre(Call{0, 1000}));
   EXPECT_EQ(file->stable.substr(95, 10), "aaaaabbbbb");
   EXPECT_TRUE(writes->clean());
@@ -111,7 +113,7 @@ TEST_F(WriteBehindTest, ALateReplyToAReadHidesNoWrite) {
   file->data = "old";
   ASSERT_TRUE(Write(0, "new"));
   const WriteBehind::Ranges before = writes->Within(0, 3);
-  ASSERT_TRUE(Finish(writes->Commit()));
+  ASSERT_TRUE(Finish(writes->Commit(told)));
   std::string octets = "old";
   EXPECT_EQ(writes->Overlay(before, 0, std::as_writable_bytes(std::span(octets)), 3), 3u);
   EXPECT_EQ(octets, "new");
@@ -122,7 +124,7 @@ TEST_F(WriteBehindTest, WritesThatOverlapReachTheServerInTheirOrder) {
   ASSERT_TRUE(Write(0, large));
   ASSERT_TRUE(Write(10, std::string(kLargest, 'b')));
   ASSERT_TRUE(Write(5, "ccc"));
-  ASSERT_TRUE(Finish(writes->Commit()));
+  ASSERT_TRUE(Finish(writes->Commit(told)));
   EXPECT_EQ(file->stable.substr(0, 12), "aaaaacccaabb");
 }
 
@@ -130,7 +132,7 @@ TEST_F(WriteBehindTest, AWriteThatGrowsOverAnEarlierOneFollowsIt) {
   ASSERT_TRUE(Write(100, "early"));
   ASSERT_TRUE(Write(0, std::string(100, 'x')));
   ASSERT_TRUE(Write(100, std::string((64 << 10) - 100, 'y'))) << "fills the second range";
-  ASSERT_TRUE(Finish(writes->Commit()));
+  ASSERT_TRUE(Finish(writes->Commit(told)));
   EXPECT_EQ(file->stable.substr(95, 10), "xxxxxyyyyy");
 }
 
@@ -139,7 +141,7 @@ TEST_F(WriteBehindTest, AServerThatRestartsGetsTheDataAgain) {
   Finish(writes->Send());
   file->Restart();
   ASSERT_TRUE(Write(2, "second"));
-  ASSERT_TRUE(Finish(writes->Commit()));
+  ASSERT_TRUE(Finish(writes->Commit(told)));
   EXPECT_EQ(file->stable, "fisecond");
   EXPECT_EQ(file->commits, 2);
 }
@@ -151,21 +153,49 @@ TEST_F(WriteBehindTest, DataThatAreWrittenAgainHideNoNewerData) {
   file->Restart();
   ASSERT_TRUE(Write(0, "other"));
   Finish(writes->Send());
-  ASSERT_TRUE(Finish(writes->Commit()));
+  ASSERT_TRUE(Finish(writes->Commit(told)));
   EXPECT_EQ(file->stable, "other");
 }
 
 TEST_F(WriteBehindTest, AFailureIsToldOnce) {
   ASSERT_TRUE(Write(0, "lost"));
   file->fails = ENOSPC;
-  const auto committed = Finish(writes->Commit());
+  const auto committed = Finish(writes->Commit(told));
   ASSERT_FALSE(committed);
   EXPECT_EQ(committed.error().number, ENOSPC);
   file->fails = 0;
-  EXPECT_TRUE(Finish(writes->Commit()));
+  EXPECT_TRUE(Finish(writes->Commit(told)));
   EXPECT_TRUE(Write(0, "kept"));
-  EXPECT_TRUE(Finish(writes->Commit()));
+  EXPECT_TRUE(Finish(writes->Commit(told)));
   EXPECT_EQ(file->stable, "kept");
+}
+
+// A child that inherits a file closes it when it ends, and ignores what close() returns.
+TEST_F(WriteBehindTest, EachOpenFileIsToldOfAFailure) {
+  FailuresTold others = writes->failures();
+  ASSERT_TRUE(Write(0, "lost"));
+  file->fails = EIO;
+  Finish(writes->Settle());
+  file->fails = 0;
+  EXPECT_EQ(losses, 1);
+  EXPECT_FALSE(writes->Failure(told));
+  EXPECT_FALSE(writes->Failure(told)) << "the next descriptor of the open file that is closed tells it as well";
+  EXPECT_FALSE(Finish(writes->Commit(told)));
+  EXPECT_TRUE(writes->Failure(told));
+  EXPECT_FALSE(Finish(writes->Commit(others)));
+  EXPECT_TRUE(Finish(writes->Commit(others)));
+  FailuresTold later = writes->failures();
+  EXPECT_TRUE(Finish(writes->Commit(later))) << "opened after programs have been told";
+}
+
+TEST_F(WriteBehindTest, AFailureThatNobodyWasToldIsToldToTheNextWhoOpensTheFile) {
+  ASSERT_TRUE(Write(0, "lost"));
+  file->fails = EIO;
+  Finish(writes->Settle());
+  file->fails = 0;
+  FailuresTold later = writes->failures();
+  EXPECT_FALSE(Finish(writes->Commit(later)));
+  EXPECT_FALSE(Finish(writes->Commit(told)));
 }
 
 TEST_F(WriteBehindTest, AFailureIsToldByTheNextWrite) {
@@ -176,14 +206,14 @@ TEST_F(WriteBehindTest, AFailureIsToldByTheNextWrite) {
   const auto refused = Write(4, "more");
   ASSERT_FALSE(refused);
   EXPECT_EQ(refused.error().number, EDQUOT);
-  EXPECT_TRUE(Finish(writes->Commit()));
+  EXPECT_TRUE(Finish(writes->Commit(told)));
 }
 
 TEST_F(WriteBehindTest, AFailedCommitIsAFailure) {
   ASSERT_TRUE(Write(0, "data"));
   Finish(writes->Send());
   file->fails = EIO;
-  EXPECT_FALSE(Finish(writes->Commit()));
+  EXPECT_FALSE(Finish(writes->Commit(told)));
   EXPECT_TRUE(writes->clean());
 }
 
@@ -194,18 +224,20 @@ TEST_F(WriteBehindTest, AWriteWaitsForMemoryThatOtherWritesHave) {
   bool done = false;
   Spawn([](WriteBehindTest& test, const std::string& text, bool& out) -> Task<void> {
     const BufferRef copy = test.Copy(text);
-    (void)co_await test.writes->Write(test.file, 4 * kLargest, copy, test.Last(text));
+    (void)co_await test.writes->Write(test.file, 4 * kLargest, copy, test.Last(text), test.told);
     out = true;
   }(*this, large, done));
   TurnFor(loop, std::chrono::milliseconds(20));
   EXPECT_FALSE(done);
   // Another file without data does not wait.
-  const auto other = std::make_shared<WriteBehind>(loop, memory, kLargest);
-  ASSERT_TRUE(Finish(other->Write(file, 0, Copy("y"), Last("y"))));
+  FailuresTold others_told = 0;
+  const auto other = std::make_shared<WriteBehind>(loop, memory, kLargest, [] {});
+  const BufferRef copy = Copy("y");
+  ASSERT_TRUE(Finish(other->Write(file, 0, copy, Last("y"), others_told)));
   file->LetGo();
   EXPECT_TRUE(TurnUntil(loop, [&] { return done; }));
-  EXPECT_TRUE(Finish(other->Commit()));
-  EXPECT_TRUE(Finish(writes->Commit()));
+  EXPECT_TRUE(Finish(other->Commit(others_told)));
+  EXPECT_TRUE(Finish(writes->Commit(told)));
   EXPECT_EQ(memory.used(), 0u);
 }
 
@@ -224,9 +256,9 @@ TEST_F(WriteBehindTest, RandomWritesAndRestartsLoseNothing) {
     ASSERT_TRUE(Write(offset, text));
     offset += text.size();
     if (below(50) == 0) file->Restart();
-    if (below(40) == 0) ASSERT_TRUE(Finish(writes->Commit()));
+    if (below(40) == 0) ASSERT_TRUE(Finish(writes->Commit(told)));
   }
-  ASSERT_TRUE(Finish(writes->Commit()));
+  ASSERT_TRUE(Finish(writes->Commit(told)));
   EXPECT_TRUE(file->stable == expected);
 }
 

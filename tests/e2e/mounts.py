@@ -5,6 +5,7 @@ import contextlib
 import errno
 import fcntl
 import os
+import random
 import shutil
 import signal
 import subprocess
@@ -48,6 +49,14 @@ def mounted(url, directory, *options):
         if ended.returncode != 0:
             subprocess.run([PENSTOCK, "umount", "-l", directory], timeout=SECONDS)
         assert ended.returncode == 0, ended.stderr
+
+
+def works(call, *arguments):
+    try:
+        call(*arguments)
+    except OSError:
+        return False
+    return True
 
 
 def write(path, text):
@@ -123,6 +132,81 @@ def open_files(scratch):
                         os.remove(f"{tree}/{name}")
 
 
+def linked_open_files(scratch):
+    """A file with several names stays usable after the last of them goes, whichever program has opened it by."""
+    with served(scratch) as server:
+        for transport, version in WAYS:
+            with mounted(url_of(server, transport, version), f"{scratch}/tree") as tree:
+                for order in ("ab", "ba"):
+                    write(f"{tree}/a", "text")
+                    with open(f"{tree}/a") as file:
+                        os.link(f"{tree}/a", f"{tree}/b")
+                        for name in order:
+                            os.remove(f"{tree}/{name}")
+                            assert os.fstat(file.fileno()).st_nlink == 2 - order.index(name) - 1
+                        assert file.read() == "text"
+                    wait_until(lambda: not os.listdir(f"{scratch}/export"), "a hidden file stays behind")
+                # The name that was known last has gone: the other one is opened.
+                write(f"{tree}/a", "text")
+                os.link(f"{tree}/a", f"{tree}/b")
+                os.remove(f"{tree}/b")
+                assert read(f"{tree}/a") == "text"
+                os.remove(f"{tree}/a")
+
+
+def replaced_open_files(scratch):
+    """Programs replace, remove and link files that others are opening: who has a file open reads all of it."""
+    with served(scratch) as server:
+        for transport, version in (("tcp", "3"), ("tcp", "4.2")):
+            with mounted(url_of(server, transport, version), f"{scratch}/tree") as tree:
+                failures = []
+                end = time.monotonic() + 3
+
+                def use(seed):
+                    rng = random.Random(seed)
+                    while time.monotonic() < end and not failures:
+                        name, other = (f"{tree}/{rng.randrange(8)}" for _ in range(2))
+                        with contextlib.suppress(FileNotFoundError, FileExistsError):
+                            choice = rng.randrange(6)
+                            if choice < 2:
+                                write(f"{tree}/new{seed}", "x" * rng.randrange(20000) + "end")
+                                os.rename(f"{tree}/new{seed}", name)
+                            elif choice == 2:
+                                os.unlink(name)
+                            elif choice == 3:
+                                os.link(name, other)
+                            else:
+                                try:
+                                    file = open(name)
+                                except OSError as why:
+                                    # The name has got another file twice: the kernel tries twice.
+                                    if why.errno == errno.ESTALE:
+                                        continue
+                                    raise
+                                with file:
+                                    time.sleep(rng.random() / 100)
+                                    text = file.read()
+                                    if not text.endswith("end"):
+                                        failures.append((version, name, len(text)))
+
+                def watched(seed):
+                    try:
+                        use(seed)
+                    except OSError as why:
+                        failures.append((version, why))
+
+                threads = [threading.Thread(target=watched, args=(seed,)) for seed in range(6)]
+                for thread in threads:
+                    thread.start()
+                for thread in threads:
+                    thread.join()
+                assert not failures, failures
+                for name in os.listdir(tree):
+                    if not name.startswith(".nfs"):
+                        os.remove(f"{tree}/{name}")
+                wait_until(lambda: not os.listdir(f"{scratch}/export"), "a hidden file stays behind")
+
+
 def two_trees(scratch):
     """What a program has written and closed, a program in another tree reads when it opens the file; and locks of one
     exclude the other."""
@@ -147,6 +231,66 @@ def two_trees(scratch):
                     lock(first, fcntl.LOCK_UN)
                     waits.join(SECONDS)
                     assert not waits.is_alive()
+
+
+def two_file_systems(scratch):
+    """Files of two file systems of the server are not taken for one, although they have the same numbers."""
+    points = [f"{scratch}/{name}" for name in ("one", "two")]
+    tried = []
+    try:
+        for point in points:
+            os.mkdir(point)
+            done = subprocess.run(["mount", "-t", "tmpfs", "tmpfs", point], capture_output=True, text=True)
+            if done.returncode != 0:
+                raise Skip(done.stderr.strip())
+            tried.append(point)
+            write(f"{point}/file", os.path.basename(point))
+        assert os.stat(f"{points[0]}/file").st_ino == os.stat(f"{points[1]}/file").st_ino, "this test needs equal numbers"
+        os.mkdir(f"{scratch}/tree")
+        with Server({"/one": f"{points[0]}:no_root_squash", "/two": f"{points[1]}:no_root_squash"}) as server:
+            with mounted(url_of(server, "tcp", "4.2"), f"{scratch}/tree") as tree:
+                assert not os.path.samefile(f"{tree}/one", f"{tree}/two")
+                assert not os.path.samefile(f"{tree}/one/file", f"{tree}/two/file")
+                shutil.copyfile(f"{tree}/one/file", f"{tree}/two/file")
+                assert read(f"{points[1]}/file") == "one"
+    finally:
+        for point in tried:
+            subprocess.run(["umount", point], check=True)
+
+
+LOCKS_OF_TWO_DESCRIPTORS = """
+import fcntl, os, sys
+reader, both = os.open(sys.argv[1], os.O_RDONLY), os.open(sys.argv[1], os.O_RDWR)
+fcntl.lockf(reader, fcntl.LOCK_SH, 10, 0)
+fcntl.lockf(both, fcntl.LOCK_EX, 10, 50)
+fcntl.lockf(both, fcntl.LOCK_EX, 10, 0)
+os.write(both, b"written")
+print("locked", flush=True)
+sys.stdin.read()
+"""
+
+
+def locks_of_descriptors(scratch):
+    """A process locks a file by a descriptor for reading, and then by one for writing: it has all of its locks."""
+    with served(scratch) as server:
+        for transport, version in (("tcp", "4.1"), ("rdma", "4.2")):
+            url = url_of(server, transport, version)
+            with mounted(url, f"{scratch}/tree") as one, mounted(url, f"{scratch}/other") as two:
+                write(f"{one}/file", "text")
+                holder = subprocess.Popen([sys.executable, "-c", LOCKS_OF_TWO_DESCRIPTORS, f"{one}/file"], stdin=subprocess.PIPE,
+                                          stdout=subprocess.PIPE)
+                assert holder.stdout.readline() == b"locked\n"
+                with open(f"{two}/file", "r+") as file:
+                    for offset in (0, 50):
+                        try:
+                            fcntl.lockf(file, fcntl.LOCK_SH | fcntl.LOCK_NB, 10, offset)
+                            raise AssertionError("both have the lock")
+                        except OSError as why:
+                            assert why.errno in (errno.EAGAIN, errno.EACCES), why
+                    holder.communicate(timeout=SECONDS)
+                    assert holder.returncode == 0
+                    fcntl.lockf(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                    assert file.read() == "written"
 
 
 WRITER = """
@@ -206,6 +350,38 @@ def failing_disk(scratch):
                     os.mkdir(f"{tree}/{version}")
 
 
+def lost_data(scratch):
+    """Data that the server's disk does not take: each program that has the file open learns of it, none reads them, and a
+    lock ends."""
+    with served(scratch, "--faults=write:eio") as server:
+        for transport, version in (("tcp", "3"), ("rdma", "4.2")):
+            write(f"{scratch}/export/file", "old data")
+            with mounted(url_of(server, transport, version), f"{scratch}/tree") as tree:
+                assert read(f"{tree}/file") == "old data"
+
+                def fails(call, *arguments):
+                    try:
+                        call(*arguments)
+                    except OSError as why:
+                        assert why.errno == errno.EIO, why
+                        return
+                    raise AssertionError(f"{call.__name__}: no error")
+
+                file, other = (os.open(f"{tree}/file", os.O_RDWR) for _ in range(2))
+                fcntl.lockf(file, fcntl.LOCK_EX)
+                assert os.pwrite(file, b"new", 0) == 3
+                # A child closes what it has inherited, and ends without a word.
+                subprocess.run(["true"], pass_fds=[file], check=True)
+                fcntl.lockf(file, fcntl.LOCK_UN)
+                subprocess.run([sys.executable, "-c", "import fcntl, sys; fcntl.lockf(open(sys.argv[1], 'r+'), fcntl.LOCK_EX | fcntl.LOCK_NB)",
+                                f"{tree}/file"], check=True, timeout=SECONDS)
+                fails(os.fsync, file)
+                fails(os.close, other)
+                wait_until(lambda: os.pread(file, 20, 0) == b"old data", "a program reads data that are lost")
+                os.close(file)
+                assert read(f"{tree}/file") == "old data"
+
+
 def silent_server(scratch):
     """A process that waits for a server that does not answer can be killed at any time."""
     with served(scratch) as server:
@@ -227,6 +403,30 @@ def silent_server(scratch):
             finally:
                 server.process.send_signal(signal.SIGCONT)
             assert read(f"{tree}/known")[:4] in ("text", "\0\0\0\0")
+
+
+def soft(scratch):
+    """A tree with `soft` fails with EIO when the server does not answer, and works again afterwards."""
+    with served(scratch) as server:
+        for transport, version in (("tcp", "3"), ("tcp", "4.2")):
+            with mounted(f"{url_of(server, transport, version)}&soft&timeo=3&retrans=1", f"{scratch}/tree") as tree:
+                file = open(f"{tree}/file", "w")
+                file.write("lost")
+                file.flush()
+                server.process.send_signal(signal.SIGSTOP)
+                try:
+                    for call in (lambda: os.listdir(tree), lambda: os.fsync(file.fileno()), lambda: os.mkdir(f"{tree}/new")):
+                        try:
+                            call()
+                        except OSError as why:
+                            assert why.errno == errno.EIO, why
+                        else:
+                            raise AssertionError("no error")
+                finally:
+                    server.process.send_signal(signal.SIGCONT)
+                file.close()
+                wait_until(lambda: works(write, f"{tree}/file", "text"), "the tree stays dead")
+                assert read(f"{tree}/file") == "text"
 
 
 def refusals(scratch):
@@ -252,4 +452,4 @@ def refusals(scratch):
         ok("umount", f"{scratch}/tree")
 
 
-main({case.__name__: case for case in (programs, open_files, two_trees, server_restarts, failing_disk, silent_server, refusals)})
+main({case.__name__: case for case in (programs, open_files, linked_open_files, replaced_open_files, two_trees, locks_of_descriptors, two_file_systems, server_restarts, failing_disk, lost_data, silent_server, soft, refusals)})

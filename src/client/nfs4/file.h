@@ -32,6 +32,7 @@ class File final : public client::File {
                           Cancellation* impatience) override {
     return open_->locks().Lock(std::move(owner), range, kind, patience, impatience);
   }
+  Task<Result<void>> Widen() override { return open_->Widen(); }
   Task<Result<void>> Unlock(std::string owner, ByteRange range) override {
     return open_->locks().Unlock(std::move(owner), range);
   }

@@ -3,6 +3,7 @@
 #include <fmt/core.h>
 
 #include <cerrno>
+#include <utility>
 
 #include "base/log.h"
 #include "client/nfs4/attributes.h"
@@ -165,6 +166,21 @@ Task<Result<void>> OpenFile::EnsureOpen() {
 Task<void> OpenFile::AwaitStateid() {
   co_await turn_.Take();
   const Turn::Guard guard(turn_);
+}
+
+// RFC 8881 §18.16.3: an OPEN by the same owner adds its access to that of the open, whose stateid and locks stay.
+Task<Result<void>> OpenFile::Widen() {
+  if (!caller().dialect().opens_by_filehandle) {
+    co_return std::unexpected(v4::ErrorOf(nfsstat4::NFS4ERR_NOTSUPP, name_));
+  }
+  PENSTOCK_CO_CHECK(co_await EnsureOwnOpen());
+  co_await turn_.Take();
+  const Turn::Guard guard(turn_);
+  if (access_ == Access::kBoth) co_return Result<void>();
+  const Access before = std::exchange(access_, Access::kBoth);
+  Result<void> opened = co_await OpenAtServer(nullptr);
+  if (!opened) access_ = before;
+  co_return opened;
 }
 
 Task<Result<void>> OpenFile::EnsureOwnOpen() {

@@ -77,6 +77,8 @@ class OpenFile final : public std::enable_shared_from_this<OpenFile> {
   Task<Result<void>> Claim(Delegation& delegation);
   // Reclaims the file during the server's grace period (RFC 8881 §8.4.2.1). If that fails, the next use opens it again.
   Task<void> Reclaim();
+  // Opens the file for reading and writing. See File::Widen().
+  Task<Result<void>> Widen();
   // Also releases the locks.
   Task<Result<void>> Close();
 
@@ -134,7 +136,7 @@ class OpenFile final : public std::enable_shared_from_this<OpenFile> {
   FileOwner& mount_;
   const Node node_;
   const std::string name_;
-  const Access access_;
+  Access access_;
   StateOwner owner_;
   nfs4::stateid4 stateid_;
   uint64_t own_epoch_ = 0;           // the epoch of stateid_; zero: the file has no stateid
