@@ -263,8 +263,8 @@ Task<void> FileSystem::ForgetLostData(uint64_t inode) {
   under_way_.End();
 }
 
-// The kernel cache, if there is one, blocks its caller.
 Task<void> FileSystem::DropCache(uint64_t inode) {
+  if (!kernel_cache_) co_return;
   const auto drop = [cache = kernel_cache_, inode] {
     cache->DropFile(inode);
     return true;
@@ -487,7 +487,7 @@ Task<void> FileSystem::Lock(RequestPointer request, OpenFile& by, std::string ow
     request->Fail(refreshed.error());
     co_return;
   }
-  if (pin->attributes.change != before && kernel_cache_) {
+  if (pin->attributes.change != before) {
     co_await DropCache(pin->number);
     pin->cached_change = pin->attributes.change;
   }
