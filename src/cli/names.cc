@@ -91,7 +91,9 @@ Task<Result<void>> MakeWithParents(const Mounted& at, uint32_t mode) {
     }
     if (!there) co_return std::unexpected(part.Named(there.error()));
     if (!IsDirectory(there->attributes)) {
-      co_return std::unexpected(client::ErrorOf(client::Status::kExists, at.name));
+      // Above the last name, a file is in the way.
+      const auto status = end == path.npos ? client::Status::kExists : client::Status::kNotDirectory;
+      co_return std::unexpected(client::ErrorOf(status, at.name));
     }
   } while (end != path.npos);
   co_return Result<void>();

@@ -71,6 +71,8 @@ class Shell {
  private:
   // Returns the exit code.
   int RunLine(const std::string& line);
+  // Returns the exit code: 0 if the path is a directory of the server.
+  int CheckDirectory(const std::string& path) const;
   int ChangeDirectory(const std::vector<std::string>& words);
   int ChangeLocalDirectory(const std::vector<std::string>& words);
   int Transfer(std::vector<std::string> words);
@@ -83,6 +85,7 @@ class Shell {
   const bool is_interactive_ = ::isatty(STDIN_FILENO) == 1;
   ShellPlace place_;
   std::string directory_before_ = "/";
+  int code_ = 0;  // of the last command
   bool ended_ = false;
 };
 
@@ -91,7 +94,8 @@ class Shell {
 int Shell::RunLine(const std::string& line) {
   const auto words = SplitWords(line);
   if (!words) return PrintUsageError(words.error());
-  if (words->empty()) return 0;
+  // An empty line or a comment is no command: the exit code stays that of the last one.
+  if (words->empty()) return code_;
   const std::string& command = words->front();
   if (command == "exit" || command == "quit" || command == "bye") {
     ended_ = true;
@@ -113,16 +117,19 @@ int Shell::RunLine(const std::string& line) {
   return RunWords(*std::move(program_words));
 }
 
+int Shell::CheckDirectory(const std::string& path) const {
+  return RunOnMounts({place_.UrlOf(path)}, options_, [](ClientRuntime&, const Mounted& at) -> Task<Result<void>> {
+    PENSTOCK_CO_TRY(const client::Node node, co_await at.Resolve());
+    if (IsDirectory(node.attributes)) co_return Result<void>();
+    co_return std::unexpected(client::ErrorOf(client::Status::kNotDirectory, at.name));
+  });
+}
+
 int Shell::ChangeDirectory(const std::vector<std::string>& words) {
   if (words.size() > 2) return PrintUsageError("cd: one directory is expected");
   const std::string to = words.size() == 1 ? "/" : words[1] == "-" ? directory_before_ : words[1];
   const std::string path = place_.Absolute(to);
-  const int code =
-      RunOnMounts({place_.UrlOf(path)}, options_, [](ClientRuntime&, const Mounted& at) -> Task<Result<void>> {
-        PENSTOCK_CO_TRY(const client::Node node, co_await at.Resolve());
-        if (IsDirectory(node.attributes)) co_return Result<void>();
-        co_return std::unexpected(client::ErrorOf(client::Status::kNotDirectory, at.name));
-      });
+  const int code = CheckDirectory(path);
   if (code != 0) return code;
   directory_before_ = place_.path();
   place_.ChangeTo(path);
@@ -265,21 +272,23 @@ std::vector<std::string> Shell::Complete(const std::string& word, bool is_comman
 }
 
 int Shell::Run() {
+  // An interrupt ends the program while it waits for a server that does not answer.
+  const int begin_code = CheckDirectory(place_.path());
+  if (begin_code != 0) return begin_code;
 #ifdef PENSTOCK_LIBEDIT
   completing = this;
   rl_attempted_completion_function = &Matches;
 #endif
   if (is_interactive_) std::signal(SIGINT, SIG_IGN);
-  int code = 0;
   while (!ended_) {
     const auto line = ReadLine();
     if (!line) break;
     const int line_code = RunLine(*line);
-    code = ended_ ? code : line_code;
-    if (options_.stops && code != 0) break;
+    code_ = ended_ ? code_ : line_code;
+    if (options_.stops && code_ != 0) break;
   }
   if (is_interactive_ && !ended_) (void)PrintOutput("\n");
-  return code;
+  return code_;
 }
 
 // The options of the shell's command line that its commands get.

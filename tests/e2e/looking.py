@@ -78,7 +78,7 @@ def changes(scratch):
         tree(scene.folder)
         ok("mkdir", "-p", scene.url("/a/b"), scene.url("/new/deep/"))
         assert os.path.isdir(f"{scene.folder}/new/deep")
-        refused("mkdir", "-p", scene.url("/a/file/below"), mentions=[scene.name("/a/file/below")])
+        refused("mkdir", "-p", scene.url("/a/file/below"), mentions=[scene.name("/a/file/below"), "not a directory"])
         ok("chmod", "-R", "u=rwX,go=", scene.url("/a"))
         assert [scene.mode(path) for path in ("/a", "/a/b/c", "/a/file", "/a/b/other")] == [0o700, 0o700, 0o600, 0o600]
         ok("chown", "-R", "12:34", scene.url("/a"))
@@ -266,6 +266,14 @@ pwd"""
             assert put.read() == file.read()
         done = subprocess.run([PENSTOCK, "shell", "-e", scene.url()], input=b"ls none\nmkdir no", stderr=subprocess.DEVNULL)
         assert done.returncode == 1 and not os.path.exists(f"{scene.folder}/no")
+        # Empty lines and comments are no commands.
+        done = subprocess.run([PENSTOCK, "shell", scene.url()], input=b"ls none\n\n# the end\n", stderr=subprocess.DEVNULL)
+        assert done.returncode == 1, done.returncode
+        # The shell begins only in a directory that exists.
+        for path, reason in (("/none", "no such file or directory"), ("/a/file", "not a directory")):
+            done = subprocess.run([PENSTOCK, "shell", scene.url(path)], input=b"pwd\n", stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+            assert (done.returncode, done.stdout) == (1, b""), done
+            assert f"{scene.name(path)}: {reason}" in done.stderr.decode(), done.stderr
 
 
 if __name__ == "__main__":
