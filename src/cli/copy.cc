@@ -1,5 +1,6 @@
 // penstock cp: copies files and trees from a server, to it, or between two servers.
 #include <fcntl.h>
+#include <fmt/core.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -16,6 +17,7 @@
 #include "cli/copy_in_place.h"
 #include "cli/copy_run.h"
 #include "cli/interface.h"
+#include "cli/modes.h"
 
 namespace penstock::cli {
 namespace {
@@ -53,12 +55,27 @@ FileDescriptor OpenUnsized(const std::string& source) {
   if (IsUrl(source) || ::stat(source.c_str(), &status) != 0) return FileDescriptor(-1);
   const bool is_unsized = S_ISFIFO(status.st_mode) || S_ISCHR(status.st_mode) || S_ISSOCK(status.st_mode) ||
                           (S_ISREG(status.st_mode) && status.st_size == 0);
-  return FileDescriptor(is_unsized ? ::open(source.c_str(), O_RDONLY | O_CLOEXEC) : -1);
+  FileDescriptor opened(is_unsized ? ::open(source.c_str(), O_RDONLY | O_CLOEXEC) : -1);
+  char first = 0;
+  // A file that is empty has attributes to copy, as others have.
+  if (opened && S_ISREG(status.st_mode) && ::pread(opened.get(), &first, 1, 0) == 0) return FileDescriptor(-1);
+  return opened;
+}
+
+// Returns the first given option that a copy which writes into the target itself does not have, or null.
+const char* OptionForReplacing(const CopyCommandOptions& options) {
+  const copying::Options& copy = options.copy;
+  if (copy.dry_run) return "--dry-run";
+  if (options.preserve) return "--preserve";
+  if (options.resume) return "--resume";
+  if (copy.verify) return "--verify";
+  if (options.report.list) return "--itemize";
+  if (options.report.json) return "--json";
+  return options.limit.empty() ? nullptr : "--limit";
 }
 
 // Where the copy of a source goes.
-Task<Result<void>> AddSource(CopyPlan& plan, CopyEnd from, const CopyEnd& to,
-                             const std::shared_ptr<copying::Directory>& into) {
+void AddSource(CopyPlan& plan, CopyEnd from, const CopyEnd& to, const std::shared_ptr<copying::Directory>& into) {
   if (into && !from.name.empty()) {
     std::string name = from.given_name;
     plan.sources.push_back({.from = std::move(from), .to = into, .name = std::move(name)});
@@ -68,13 +85,8 @@ Task<Result<void>> AddSource(CopyPlan& plan, CopyEnd from, const CopyEnd& to,
     plan.sources.push_back({.from = std::move(from), .to = to.directory, .name = to.name});
   } else {
     // The root of a tree is the entry of no directory.
-    auto made = co_await to.directory->MakeDirectory(to.name, 0755);
-    if (!made) {
-      co_return std::unexpected(Error{to.text() + ": " + made.error().message, made.error().status});
-    }
-    plan.sources.push_back({.from = std::move(from), .to = *std::move(made), .name = {}, .contents_only = true});
+    plan.sources.push_back({.from = std::move(from), .to = to.directory, .name = to.name, .contents_only = true});
   }
-  co_return Result<void>();
 }
 
 Task<Result<CopyPlan>> PlanCopy(CopyEnds& ends, CopyReport& report, const CopyCommandOptions& options,
@@ -103,6 +115,7 @@ Task<Result<CopyPlan>> PlanCopy(CopyEnds& ends, CopyReport& report, const CopyCo
     const std::string name = into ? source.substr(source.rfind('/') + 1) : to.name;
     plan.stream.fd = stream.get();
     plan.stream.from = source == "-" ? "standard input" : source;
+    plan.stream.mode = 0666 & ~ProcessUmask();
     CopyPlan::Source to_write;
     to_write.to = into ? into : to.directory;
     to_write.name = name;
@@ -118,7 +131,7 @@ Task<Result<CopyPlan>> PlanCopy(CopyEnds& ends, CopyReport& report, const CopyCo
       report.Failed(each.text(), "", error);
       continue;
     }
-    PENSTOCK_CO_CHECK(co_await AddSource(plan, std::move(each), to, into));
+    AddSource(plan, std::move(each), to, into);
   }
   co_return plan;
 }
@@ -150,10 +163,16 @@ int Copy(const CopyCommandOptions& given) {
   if (options.in_place && (!one || copy.recursive || IsUrl(source) == IsUrl(target))) {
     return PrintUsageError("cp: --in-place is for one file, from a server or to it");
   }
-  if (one && IsUrl(source) && !IsUrl(target) && !copy.recursive && !has_pattern &&
-      (options.in_place || NeedsInPlace(target))) {
-    return DownloadInPlace(in_place, options);
+  const bool downloads = one && IsUrl(source) && !IsUrl(target) && !copy.recursive && !has_pattern &&
+                         (options.in_place || NeedsInPlace(target));
+  const char* const other = downloads || options.in_place ? OptionForReplacing(options) : nullptr;
+  if (other) {
+    return PrintUsageError(
+        fmt::format("cp: {} goes neither with --in-place nor with standard output, a pipe, a device or a symbolic "
+                    "link as the target",
+                    other));
   }
+  if (downloads) return DownloadInPlace(in_place, options);
   if (options.in_place) return UploadInPlace(in_place, options);
   const FileDescriptor stream = one && !copy.recursive ? OpenUnsized(source) : FileDescriptor(-1);
   return RunCopy(options.paths, options,

@@ -39,10 +39,16 @@ Task<Result<void>> RunPlan(ClientRuntime& runtime, CopyPlan plan, const CopyRunO
   copying::Copier copier(runtime.loop(), *plan.target, options.copy, report);
   for (CopyPlan::Source& each : plan.sources) {
     if (plan.stream.fd >= 0) {
-      copier.AddStream(runtime.workers(), plan.stream.fd, plan.stream.from, std::move(each.to), std::move(each.name));
+      copier.AddStream(
+          {.workers = &runtime.workers(), .fd = plan.stream.fd, .name = plan.stream.from, .mode = plan.stream.mode},
+          std::move(each.to), std::move(each.name));
     } else if (each.contents_only) {
       PENSTOCK_CO_TRY(auto from, co_await each.from.Open());
-      copier.AddContents(std::move(from), std::move(each.to));
+      if (each.name.empty()) {
+        copier.AddContents(std::move(from), std::move(each.to));
+      } else {
+        copier.AddDirectory(std::move(from), std::move(each.to), std::move(each.name));
+      }
     } else {
       copier.AddEntry(each.from.directory, *each.from.entry, std::move(each.to), std::move(each.name));
     }

@@ -35,14 +35,16 @@ struct CopyPlan {
   struct Source {
     CopyEnd from;
     std::shared_ptr<copying::Directory> to;
-    std::string name;            // in `to`
-    bool contents_only = false;  // what the directory `from` has goes into `to`
+    std::string name;  // in `to`
+    // What the directory `from` has goes into `to`, or into a new directory with this name.
+    bool contents_only = false;
   };
   std::vector<Source> sources{};
   // Not -1: the only source is this open file, which is read to its end. Source::from is unset.
   struct Stream {
     int fd = -1;
-    std::string from{};  // its name in messages
+    std::string from{};    // its name in messages
+    uint32_t mode = 0600;  // of its copy
   };
   Stream stream{};
 };

@@ -85,7 +85,10 @@ int Diagnose(const DoctorOptions& options) {
   ClientRuntime runtime(options.trace, options.rdma, options.kerberos);
   bool ok = false;
   const int code = runtime.Run(DoctorTask(runtime, *url, options.json, ok));
-  return ok ? code : 1;
+  if (ok) return code;
+  // The lines that tell the failure must not be lost unnoticed.
+  (void)PrintOutput("");
+  return 1;
 }
 
 }  // namespace
@@ -101,7 +104,8 @@ Command AddDoctor(CLI::App& program) {
       *command,
       "Each step is a line: ok, failed or skipped, the time that it took, and what it found. The steps are: look up\n"
       "the name; connect, over TCP or RDMA; call procedure 0; mount the export, which includes MOUNT or the\n"
-      "session; find the path; ask for the user's rights. The exit code is 1 if a step fails.",
+      "session; find the path; ask for the user's rights. A server that does not answer the connection or procedure\n"
+      "0 within ten seconds fails that step. The exit code is 1 if a step fails.",
       {"# Why does this not work?", "penstock doctor nfs://server.example/data/file",
        "# The same over RDMA, for a program", "penstock doctor --json 'nfs://server.example/data?proto=rdma'"});
   return {command, [options] { return Diagnose(*options); }};

@@ -162,7 +162,10 @@ int Probe(const ProbeCommandOptions& options) {
   ClientRuntime runtime(options.trace, options.rdma, options.kerberos);
   bool found = false;
   const int code = runtime.Run(ProbeTask(runtime, *url, options, found));
-  return found ? code : 1;
+  if (found) return code;
+  // The lines that tell the failure must not be lost unnoticed.
+  (void)PrintOutput("");
+  return 1;
 }
 
 }  // namespace

@@ -38,9 +38,7 @@ Task<client::Result<CopyPlan>> PlanSync(CopyEnds& ends, const SyncOptions& optio
     co_return plan;
   }
   // The root of a tree is the entry of no directory.
-  auto made = co_await to.directory->MakeDirectory(to.name, 0755);
-  if (!made) co_return std::unexpected(client::Error{to.text() + ": " + made.error().message, made.error().status});
-  plan.sources.push_back({.from = std::move(from), .to = *std::move(made), .name = {}, .contents_only = true});
+  plan.sources.push_back({.from = std::move(from), .to = to.directory, .name = to.name, .contents_only = true});
   co_return plan;
 }
 

@@ -2,7 +2,9 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cerrno>
+#include <chrono>
 #include <memory>
 #include <optional>
 #include <string_view>
@@ -158,7 +160,11 @@ Task<Finding> Doctor::LookUp() {
 }
 
 Task<Finding> Doctor::Connect() {
-  auto opened = co_await OpenChannel(loop_, workers_, url_, options_.provider);
+  // A server that is alive accepts a connection and answers a NULL call at once. The user waits for the answer.
+  constexpr Duration kLongest = std::chrono::seconds(10);
+  ChannelOptions channel{.time_limit = kLongest};
+  channel.reply_limit = std::min(kLongest, url_.recovery.ReplyLimit());
+  auto opened = co_await OpenChannel(loop_, workers_, url_, options_.provider, std::move(channel));
   if (!opened) co_return std::unexpected(Error{opened.error().message, std::nullopt, opened.error().number});
   channel_ = *std::move(opened);
   const bool is_rdma = url_.protocol == Protocol::kRdma;

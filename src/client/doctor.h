@@ -23,8 +23,8 @@ struct Step {
 };
 
 // Returns the steps: the look-up of the name, the connection, a NULL call, the mount, the path, the permission. After
-// one that fails, all others are skipped. The limits of time are those of the URL. `loop`, `workers` and
-// options.provider outlive the call.
+// one that fails, all others are skipped. The limits of time are those of the URL, and at most ten seconds for the
+// connection and for the NULL call. `loop`, `workers` and options.provider outlive the call.
 Task<std::vector<Step>> Examine(Loop& loop, Workers& workers, const Url& url, MountOptions options);
 
 }  // namespace penstock::client

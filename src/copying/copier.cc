@@ -50,6 +50,7 @@ void Copier::AddEntry(std::shared_ptr<Directory> from, Entry entry, std::shared_
 
 void Copier::AddContents(std::shared_ptr<Directory> from, std::shared_ptr<Directory> to) {
   roots_.insert(to->identity());
+  sources_.insert(from->identity());
   const auto work = std::make_shared<Work>();
   work->to_name = to->name();
   work->from = std::move(from);
@@ -57,10 +58,20 @@ void Copier::AddContents(std::shared_ptr<Directory> from, std::shared_ptr<Direct
   directories_.push_back({.contents = work});
 }
 
-void Copier::AddStream(Workers& workers, int fd, std::string from, std::shared_ptr<Directory> to, std::string name) {
+void Copier::AddDirectory(std::shared_ptr<Directory> from, std::shared_ptr<Directory> to, std::string name) {
+  sources_.insert(from->identity());
+  const auto work = std::make_shared<Work>();
+  work->to_name = to->NameOf(name);
+  work->from = std::move(from);
+  Item item{.to = std::move(to), .to_name = work->to_name, .name = std::move(name)};
+  item.contents = work;
+  directories_.push_back(std::move(item));
+}
+
+void Copier::AddStream(Stream stream, std::shared_ptr<Directory> to, std::string name) {
   Item item{.to = std::move(to), .name = std::move(name)};
   item.to_name = item.to->NameOf(item.name);
-  item.stream = Stream{.workers = &workers, .fd = fd, .name = std::move(from)};
+  item.stream = std::move(stream);
   ++run_.totals.files_found;
   queue_.push_back(std::move(item));
 }
@@ -146,24 +157,33 @@ void Copier::DropAll() {
 // ---- directories ----
 
 Task<void> Copier::Walk(Item item) {
-  WorkPointer work = item.contents;
-  if (work) {
-    auto attributes = co_await work->from->GetAttributes();
-    if (attributes) work->attributes = *std::move(attributes);
-    co_await WalkContents(std::move(work));
+  Result<WorkPointer> entered = nullptr;
+  if (item.contents) {
+    entered = co_await EnterContents(item);
   } else {
-    auto entered = co_await Enter(item);
-    if (entered) {
-      co_await WalkContents(*std::move(entered));
-    } else {
-      Fail(item.source(), item.to_name, entered.error());
-      --open_;
-      if (item.work) End(std::move(item.work));
-    }
+    entered = co_await Enter(item);
+  }
+  if (entered) {
+    co_await WalkContents(*std::move(entered));
+  } else {
+    Fail(item.source(), item.contents ? item.contents->to_name : item.to_name, entered.error());
+    --open_;
+    if (item.work) End(std::move(item.work));
   }
   --walking_;
   --active_;
   Pump();
+}
+
+Task<Result<Copier::WorkPointer>> Copier::EnterContents(Item& item) {
+  const WorkPointer work = item.contents;
+  PENSTOCK_CO_TRY(work->attributes, co_await work->from->GetAttributes());
+  if (item.name.empty()) co_return work;
+  item.entry.attributes = work->attributes;
+  PENSTOCK_CO_CHECK(co_await EnterTarget(item, *work));
+  // It may be in the source.
+  if (work->to) roots_.insert(work->to->identity());
+  co_return work;
 }
 
 Task<Result<Copier::WorkPointer>> Copier::Enter(const Item& item) {
@@ -294,6 +314,9 @@ Task<Result<void>> Copier::Delete(Directory& directory, const Entry& entry, cons
   const bool is_directory = entry.attributes.type == FileType::kDirectory;
   if (is_directory) {
     PENSTOCK_CO_TRY(const auto opened, co_await directory.OpenDirectory(entry));
+    if (sources_.contains(opened->identity())) {
+      co_return std::unexpected(Error{"the source of the copy is not deleted", std::nullopt, EINVAL});
+    }
     PENSTOCK_CO_TRY(const std::vector<Entry> entries, co_await opened->List());
     const auto remove = [&](uint64_t index, uint32_t) -> Task<Result<void>> {
       const Entry& each = entries[index];
@@ -341,20 +364,17 @@ Task<Result<void>> Copier::SetDirectoryAttributes(Work& work) {
     attributes.mode = made.mode & ~missing;
   }
   if (!attributes.mode && !attributes.owner && !attributes.group && !attributes.modified) co_return Result<void>();
-  Result<void> set = co_await work.to->SetAttributes(attributes);
-  if (!set && GoesOnWithoutOwners(work.to_name, set.error())) {
-    attributes.owner.reset();
-    attributes.group.reset();
-    set = co_await work.to->SetAttributes(attributes);
-  }
-  co_return set;
+  const auto set = [&](const NewAttributes& some) { return work.to->SetAttributes(some); };
+  co_return co_await SetKept(work.to_name, attributes, set);
 }
 
 // ---- reports ----
 
-bool Copier::GoesOnWithoutOwners(const std::string& target, const Error& error) {
+bool Copier::GoesOnWithoutOwners(const std::string& target, const Error& error, bool tried) {
   const bool refused = error.status == Status::kNotPermitted || error.status == Status::kBadOwner;
-  if (!refused || !(run_.options.keep_owners || run_.options.keep_groups)) return false;
+  if (!refused || !tried) return false;
+  // Another file that was under way has reported it.
+  if (!sets_owners()) return true;
   Error advice = error;
   advice.message += "; the copy goes on without owners and groups (see --no-owner)";
   Fail("", target, advice);

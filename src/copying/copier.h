@@ -31,9 +31,11 @@ class Copier {
   void AddEntry(std::shared_ptr<Directory> from, Entry entry, std::shared_ptr<Directory> to, std::string name);
   // Copies what the directory has into another directory, and its attributes.
   void AddContents(std::shared_ptr<Directory> from, std::shared_ptr<Directory> to);
-  // Copies the open file `fd`, which is read from its position to its end, to a new file. `from` is its name in
-  // messages. `workers` and the descriptor outlive the copier.
-  void AddStream(Workers& workers, int fd, std::string from, std::shared_ptr<Directory> to, std::string name);
+  // Copies the directory `from`, which may be the root of a tree, to the name `name` in `to`.
+  void AddDirectory(std::shared_ptr<Directory> from, std::shared_ptr<Directory> to, std::string name);
+  // Copies an open file, which is read from its position to its end, to a new file. The workers and the descriptor
+  // outlive the copier.
+  void AddStream(Stream stream, std::shared_ptr<Directory> to, std::string name);
 
   // Returns when everything is copied and on stable storage. Errors of files go to the observer, and the others go on.
   // Fails if the changes cannot be made stable.
@@ -71,10 +73,14 @@ class Copier {
     std::shared_ptr<Directory> to{};  // null in a dry run, if it does not exist
     std::string to_name{};            // the target's name in messages
     std::string name{};
-    WorkPointer contents{};          // copies what this directory has; the members above are unset
+    // Copies what this directory has. The members above are unset, or they tell where a directory is made for it.
+    WorkPointer contents{};
     std::optional<Stream> stream{};  // in place of `from` and `entry`
 
-    std::string source() const { return stream ? stream->name : from->NameOf(entry.name); }
+    std::string source() const {
+      if (contents) return contents->from->name();
+      return stream ? stream->name : from->NameOf(entry.name);
+    }
   };
 
   // Files of the source that are one file with several names.
@@ -95,6 +101,7 @@ class Copier {
   // copier.cc: directories
   Task<void> Walk(Item item);
   Task<Result<WorkPointer>> Enter(const Item& item);
+  Task<Result<WorkPointer>> EnterContents(Item& item);
   Task<Result<void>> EnterTarget(const Item& item, Work& work);
   Task<void> WalkContents(WorkPointer work);
   Task<Result<void>> ListTarget(Work& work);
@@ -127,7 +134,12 @@ class Copier {
   void HandleLinks(const Item& item, bool copied);
 
   // If the error says that the target does not let this user set owners, reports that once, and ends the attempts.
-  bool GoesOnWithoutOwners(const std::string& target, const Error& error);
+  // `tried`: whether the call that failed has set an owner or a group.
+  bool GoesOnWithoutOwners(const std::string& target, const Error& error, bool tried);
+  bool sets_owners() const { return run_.options.keep_owners || run_.options.keep_groups; }
+  // Sets attributes, without the owner and the group if the target refuses those.
+  template <class Set>
+  Task<Result<void>> SetKept(const std::string& target, NewAttributes kept, Set set);
   void Fail(const std::string& from, const std::string& to, const Error& error);
   void Done(Action action, const std::string& from, const std::string& to, uint64_t octets = 0);
 
@@ -144,8 +156,22 @@ class Copier {
   bool pump_again_ = false;
   bool full_ = false;  // the target has no room
   std::map<LinkKey, Links> links_;
-  std::set<std::string> roots_;  // the identities of the targets
+  std::set<std::string> roots_;    // the identities of the targets
+  std::set<std::string> sources_;  // and of the directories whose contents are copied
   OneShot<>* done_ = nullptr;
 };
+
+template <class Set>
+Task<Result<void>> Copier::SetKept(const std::string& target, NewAttributes kept, Set set) {
+  const bool owners = kept.owner || kept.group;
+  const Result<void> all = co_await set(kept);
+  if (all || !GoesOnWithoutOwners(target, all.error(), owners)) co_return all;
+  kept.owner.reset();
+  kept.group.reset();
+  // The set-user-ID and set-group-ID bits belong to the owner and group.
+  if (kept.mode) kept.mode = *kept.mode & 01777;
+  if (!kept.mode && !kept.accessed && !kept.modified) co_return Result<void>();
+  co_return co_await set(kept);
+}
 
 }  // namespace penstock::copying

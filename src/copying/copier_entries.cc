@@ -133,8 +133,8 @@ Task<Result<bool>> Copier::LeaveSame(const Item& item, const Entry& existing) {
   if (times_agree) kept.accessed.reset(), kept.modified.reset();
   const bool some = kept.mode || kept.owner || kept.group || kept.modified;
   if (!some || run_.options.dry_run) co_return true;
-  const Result<void> set = co_await item.to->SetAttributesOf(item.name, kept);
-  if (!set && !GoesOnWithoutOwners(item.to_name, set.error())) co_return std::unexpected(set.error());
+  const auto set = [&](const NewAttributes& some_of_them) { return item.to->SetAttributesOf(item.name, some_of_them); };
+  PENSTOCK_CO_CHECK(co_await SetKept(item.to_name, kept, set));
   co_return true;
 }
 
@@ -144,8 +144,9 @@ Task<Result<void>> Copier::CopyRegular(const Item& item, bool replaces) {
   uint64_t size = item.entry.attributes.size;
   run_.observer.Started(item.source(), item.to_name, size);
   if (!run_.options.dry_run) {
+    const bool owners = sets_owners();
     Result<void> copied = co_await TryToCopy(item, replaces, size);
-    if (!copied && GoesOnWithoutOwners(item.to_name, copied.error())) {
+    if (!copied && GoesOnWithoutOwners(item.to_name, copied.error(), owners)) {
       copied = co_await TryToCopy(item, replaces, size);
     }
     // Another copy of the same file may have taken the temporary file.
@@ -223,7 +224,7 @@ Task<Result<void>> Copier::CopyStream(const Item& item) {
   uint64_t size = 0;
   if (!run_.options.dry_run) {
     KnownTemporary temporary(run_, item.to, TemporaryName::For(item.name, item.source(), {}));
-    NewFile made{.mode = 0666};
+    NewFile made{.mode = item.stream->mode};
     if (existing && existing->attributes.type == FileType::kRegular) made.like = item.name;
     const std::string text = temporary.name().Text();
     Result<void> copied = co_await CopyStreamTo(run_, *item.stream, *item.to, text, made, size);
@@ -260,8 +261,8 @@ Task<Result<void>> Copier::CopySymlink(const Item& item, const std::optional<Ent
       NewAttributes kept = KeptAttributes(run_.options, item.entry.attributes);
       kept.mode.reset();
       if (!kept.owner && !kept.group && !kept.modified) co_return Result<void>();
-      Result<void> set = co_await item.to->SetAttributesOf(name, kept);
-      if (!set && GoesOnWithoutOwners(item.to_name, set.error())) co_return Result<void>();
+      const auto set_some = [&](const NewAttributes& some) { return item.to->SetAttributesOf(name, some); };
+      Result<void> set = co_await SetKept(item.to_name, kept, set_some);
       // Not every server sets the attributes of symbolic links.
       const bool refused =
           !set && (set.error().status == Status::kNotSupported || set.error().status == Status::kInvalid);
@@ -280,9 +281,8 @@ Task<Result<void>> Copier::CopySpecial(const Item& item, const std::optional<Ent
       PENSTOCK_CO_CHECK(co_await item.to->MakeNode(name, item.entry.attributes));
       const NewAttributes kept = KeptAttributes(run_.options, item.entry.attributes);
       if (!kept.mode && !kept.owner && !kept.group && !kept.modified) co_return Result<void>();
-      Result<void> set = co_await item.to->SetAttributesOf(name, kept);
-      if (!set && GoesOnWithoutOwners(item.to_name, set.error())) co_return Result<void>();
-      co_return set;
+      const auto set_some = [&](const NewAttributes& some) { return item.to->SetAttributesOf(name, some); };
+      co_return co_await SetKept(item.to_name, kept, set_some);
     };
     PENSTOCK_CO_CHECK(co_await Replace(item, existing.has_value(), make));
   }

@@ -143,7 +143,13 @@ Task<Result<std::vector<Extent>>> LocalFile::DataIn(Extent range) {
     uint64_t at = range.begin;
     while (at < range.end) {
       const off_t data = ::lseek(fd, static_cast<off_t>(at), SEEK_DATA);
-      if (data < 0 && errno == ENXIO) break;
+      if (data < 0 && errno == ENXIO) {
+        // A hole at the end, or a file that has become shorter, which reading tells.
+        struct stat status{};
+        if (::fstat(fd, &status) != 0) return std::unexpected(LocalError(errno));
+        if (static_cast<uint64_t>(status.st_size) < range.end) found.push_back({at, range.end});
+        break;
+      }
       // The file system does not know holes.
       if (data < 0 && errno == EINVAL) return std::vector{range};
       const off_t hole = data < 0 ? data : ::lseek(fd, data, SEEK_HOLE);

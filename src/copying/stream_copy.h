@@ -12,7 +12,8 @@ namespace penstock::copying {
 struct Stream {
   Workers* workers = nullptr;
   int fd = -1;
-  std::string name{};  // in messages
+  std::string name{};    // in messages
+  uint32_t mode = 0600;  // of the copy, less the umask on this machine
 };
 
 // Writes all octets of the stream to the new file `name` of `to`, and makes them stable. They are read in their order,

@@ -15,7 +15,7 @@ import sys
 import time
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "harness"))
-from cases import main  # noqa: E402
+from cases import Skip, main  # noqa: E402
 from files import MIB, make  # noqa: E402
 from patience import SECONDS  # noqa: E402
 from penstock import PENSTOCK, Server, penstock, penstock_ok as ok, penstock_refused as refused  # noqa: E402
@@ -240,6 +240,105 @@ def mistakes(scratch):
         assert done.returncode == 2 and said in done.stderr and len(done.stderr.splitlines()) == 1, (words, done.stderr)
 
 
+def dry_runs(scratch):
+    """--dry-run makes nothing, also where the source is the root of a tree. Options that a copy into the target itself does
+    not have are wrong usage."""
+    os.makedirs(f"{scratch}/tree")
+    make(f"{scratch}/tree/file", 10)
+    with serving(scratch) as server:
+        make(f"{scratch}/export/there", 5)
+        for command in (["sync", "-n", f"{scratch}/tree/.", url_of(server, "/new")], ["cp", "-r", "-n", f"{scratch}/tree/.", url_of(server, "/new")],
+                        ["sync", "-n", url_of(server, "/"), f"{scratch}/new"], ["cp", "-n", f"{scratch}/tree/file", url_of(server, "/new")]):
+            assert b"new" in ok(*command), command
+            assert os.listdir(f"{scratch}/export") == ["there"] and not os.path.exists(f"{scratch}/new"), command
+        ok("cp", "-r", f"{scratch}/tree/.", url_of(server, "/new"))
+        assert os.listdir(f"{scratch}/export/new") == ["file"]
+        # The new directory is in the source.
+        refused("cp", "-r", url_of(server, "/"), url_of(server, "/inner"), mentions=["inner", "into itself"])
+        assert sorted(os.listdir(f"{scratch}/export/inner")) == ["new", "there"]
+        os.symlink("tree/file", f"{scratch}/link")
+        before = os.stat(f"{scratch}/tree/file")
+        for option in ("--dry-run", "-p", "--resume", "--verify", "--itemize", "--json", "--limit=1M"):
+            for words in ([url_of(server, "/there"), "-"], [url_of(server, "/there"), f"{scratch}/link"],
+                          ["--in-place", f"{scratch}/tree/file", url_of(server, "/there")]):
+                done = penstock("cp", option, *words)
+                assert done.returncode == 2 and "--in-place" in done.stderr and not done.stdout, (option, words, done)
+        after = os.stat(f"{scratch}/tree/file")
+        assert (after.st_size, after.st_mtime_ns) == (before.st_size, before.st_mtime_ns)
+        assert os.stat(f"{scratch}/export/there").st_size == 5
+
+
+def keeps_sources(scratch):
+    """sync --delete does not delete the source of the copy in its target."""
+    with serving(scratch) as server:
+        for version in ("3", "4.2"):
+            home = f"/v{version}"
+            os.makedirs(f"{scratch}/export{home}/old/tree")
+            for number in range(50):
+                make(f"{scratch}/export{home}/old/tree/f{number}", 300_000)
+            make(f"{scratch}/export{home}/other", 1)
+            refused("sync", "--delete", url_of(server, f"{home}/old/tree", version), url_of(server, home, version),
+                    mentions=["old", "the source of the copy is not deleted"])
+            names = {f"f{number}" for number in range(50)}
+            assert set(os.listdir(f"{scratch}/export{home}/old/tree")) == names
+            assert set(os.listdir(f"{scratch}/export{home}")) == names | {"old"}
+
+
+def empty_files(scratch):
+    """A file without octets has attributes as others have. What comes from a pipe gets the permissions of a new file."""
+    make(f"{scratch}/empty", 0)
+    os.chmod(f"{scratch}/empty", 0o640)
+    os.utime(f"{scratch}/empty", ns=(10**18, 10**18 + 9))
+    os.umask(0o027)
+    with serving(scratch) as server:
+        ok("cp", "-p", f"{scratch}/empty", url_of(server, "/kept"))
+        status = os.stat(f"{scratch}/export/kept")
+        assert (stat.S_IMODE(status.st_mode), status.st_mtime_ns) == (0o640, 10**18 + 9), status
+        ok("cp", f"{scratch}/empty", url_of(server, "/plain"))
+        assert stat.S_IMODE(os.stat(f"{scratch}/export/plain").st_mode) == 0o640
+        subprocess.run([PENSTOCK, "cp", "-", url_of(server, "/piped")], input=b"x", check=True)
+        assert stat.S_IMODE(os.stat(f"{scratch}/export/piped").st_mode) == 0o640
+        assert b"same" in ok("cp", "--json", "-p", "--resume", f"{scratch}/empty", url_of(server, "/kept"))
+
+
+def becomes_shorter(scratch):
+    """A source that is cut while its first part is copied is an error: what is missing is no hole."""
+    with serving(scratch) as server:
+        for number, upload in enumerate((True, False)):
+            source = f"{scratch}/large" if upload else f"{scratch}/export/large"
+            make(source, 300 * MIB)
+            words = [source, url_of(server, "/copy")] if upload else [url_of(server, "/large"), f"{scratch}/copy"]
+            client = subprocess.Popen([PENSTOCK, "cp", "-q", "--limit", "60M", *words], stdin=subprocess.DEVNULL, stderr=subprocess.PIPE)
+            time.sleep(0.7)
+            os.truncate(source, 200 * MIB)
+            said = client.communicate(timeout=SECONDS)[1].decode()
+            assert client.returncode == 1 and "became shorter" in said, (upload, client.returncode, said)
+            assert not [name for name in os.listdir(f"{scratch}/export" if upload else scratch) if "copy" in name], number
+            os.unlink(source)
+
+
+def squashed(scratch):
+    """Where the server does not let root set owners, the copy says so once, and copies every file."""
+    if os.geteuid() != 0:
+        raise Skip("only root sets owners")
+    os.makedirs(f"{scratch}/tree")
+    for number in range(100):
+        make(f"{scratch}/tree/f{number}", 10)
+        os.utime(f"{scratch}/tree/f{number}", (1000, 2000))
+        os.chmod(f"{scratch}/tree/f{number}", 0o4711)
+        os.symlink("x", f"{scratch}/tree/l{number}")
+    os.makedirs(f"{scratch}/export")
+    os.chmod(f"{scratch}/export", 0o777)
+    with Server({"/": f"{scratch}/export:root_squash"}) as server:
+        for version in ("3", "4.2"):
+            done = penstock("cp", "-r", "-p", f"{scratch}/tree", url_of(server, f"/v{version}", version))
+            assert done.returncode == 1 and len(done.stderr.splitlines()) == 1 and "--no-owner" in done.stderr, done.stderr
+            assert sorted(os.listdir(f"{scratch}/export/v{version}")) == sorted(os.listdir(f"{scratch}/tree"))
+            for number in range(100):
+                status = os.stat(f"{scratch}/export/v{version}/f{number}")
+                assert (status.st_mtime, stat.S_IMODE(status.st_mode)) == (2000, 0o711), status
+
+
 def kills(scratch):
     """Copies of a large tree, killed at random moments and run again, have every octet in the end."""
     files, size = int(os.environ.get("TREE_FILES", 3000)), int(os.environ.get("TREE_MIB", 1024)) * MIB
@@ -277,4 +376,4 @@ def kills(scratch):
 
 
 main({case.__name__: case for case in (both_ways, between_servers, synchronizes, killed_and_interrupted, streams_and_patterns, mistakes,
-                                       kills)})
+                                       dry_runs, keeps_sources, empty_files, becomes_shorter, squashed, kills)})

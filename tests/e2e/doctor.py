@@ -3,11 +3,15 @@
 
 import json
 import os
+import socket
+import subprocess
 import sys
+import time
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "harness"))
 from cases import main  # noqa: E402
-from penstock import ADDRESS, TRANSPORTS, Server, penstock, penstock_ok as ok, penstock_refused as refused  # noqa: E402
+from patience import SECONDS  # noqa: E402
+from penstock import ADDRESS, PENSTOCK, TRANSPORTS, Server, penstock, penstock_ok as ok, penstock_refused as refused  # noqa: E402
 from ports import free_ports  # noqa: E402
 
 
@@ -49,6 +53,25 @@ def probe(scratch):
     assert done.returncode == 1 and b"Nothing here can be mounted." in done.stdout, done
 
 
+def silent_ports(scratch):
+    """A port that accepts connections and says nothing: the right step fails, and soon. What cannot be printed is an error of
+    its own."""
+    folder(scratch)
+    with socket.socket() as silent:
+        silent.bind((ADDRESS, 0))
+        silent.listen()
+        port = silent.getsockname()[1]
+        for options, step in (("", "RPC"), ("?vers=3", "RPC"), ("?proto=rdma", "RDMA connection")):
+            began = time.monotonic()
+            failed, _, advice = steps_of(f"nfs://{ADDRESS}:{port}/{options}")
+            assert failed == step and "penstock probe" in advice, (options, failed, advice)
+            assert time.monotonic() - began < SECONDS, options
+    for command in (["doctor", f"nfs://{ADDRESS}:{port}/"], ["probe", f"{ADDRESS}:{port}", "--rdma-port", str(port), "-o", f"mountport={port}"]):
+        with open("/dev/full", "w") as full:
+            done = subprocess.run([PENSTOCK, *command], stdout=full, stderr=subprocess.PIPE, text=True)
+        assert done.returncode == 1 and "standard output" in done.stderr, (command, done)
+
+
 def steps_of(url, *options):
     """Returns the name of the step that fails, or None, with its detail and advice."""
     done = penstock("doctor", "--json", url, *options)
@@ -88,4 +111,4 @@ def doctor(scratch):
 
 
 if __name__ == "__main__":
-    main({"showmount": showmount, "probe": probe, "doctor": doctor})
+    main({"showmount": showmount, "probe": probe, "doctor": doctor, "silent_ports": silent_ports})
