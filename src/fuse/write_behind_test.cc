@@ -67,19 +67,19 @@ TEST_F(WriteBehindTest, SmallWritesInOrderBecomeOne) {
 
 TEST_F(WriteBehindTest, ASingleWriteNeedsNoCommit) {
   ASSERT_TRUE(Write(0, "some"));
-  ASSERT_TRUE(Finish(writes->Commit()));
+  ASSERT_TRUE(Finish(writes->Commit(told)));
   EXPECT_EQ(file->commits, 0);
   EXPECT_EQ(file->stable, "some");
 
   file->obeys = false;
   ASSERT_TRUE(Write(4, "more"));
-  ASSERT_TRUE(Finish(writes->Commit()));
+  ASSERT_TRUE(Finish(writes->Commit(told)));
   EXPECT_EQ(file->commits, 1) << "the server has not stored it";
   EXPECT_EQ(file->stable, "somemore");
 
   ASSERT_TRUE(Write(0, "two"));
   ASSERT_TRUE(Write(100, "ranges"));
-  ASSERT_TRUE(Finish(writes->Commit()));
+  ASSERT_TRUE(Finish(writes->Commit(told)));
   EXPECT_EQ(file->commits, 2);
 }
 
@@ -92,7 +92,7 @@ TEST_F(WriteBehindTest, DataThatAreWrittenAgainHideNoStableData) {
   Finish(writes->Send());
   file->stores_more = nullptr;
   file->Restart();
-  ASSERT_TRUE(Finish(writes->Commit()));
+  ASSERT_TRUE(Finish(writes->Commit(told)));
   EXPECT_EQ(file->stable, "fisecond");
 }
 
