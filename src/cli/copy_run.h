@@ -36,7 +36,7 @@ struct CopyPlan {
     CopyEnd from;
     std::shared_ptr<copying::Directory> to;
     std::string name;  // in `to`
-    // What the directory `from` has goes into `to`, or into a new directory with this name.
+    // The entries of the directory `from` are copied into `to`, or into a new directory `name` in it.
     bool contents_only = false;
   };
   std::vector<Source> sources{};

@@ -16,6 +16,10 @@ using client::Status;
 
 namespace {
 
+// A reply in more pieces is copied into one: the kernel refuses more than 1024 (IOV_MAX), which a server with a small
+// rsize exceeds.
+constexpr size_t kMostPieces = 64;
+
 OpenFile& FileOf(const fuse_file_info& info) { return *reinterpret_cast<OpenFile*>(info.fh); }
 
 client::Access AccessOf(int flags) {
@@ -205,7 +209,8 @@ Task<void> FileSystem::Read(RequestPointer request, uint64_t, size_t size, uint6
   const uint64_t known_size = reads_ahead ? pin->attributes.size : 0;
   auto read = co_await reader->Read(offset, size, known_size);
   if (Failed(*request, read)) co_return;
-  if (dirty.empty() && (!writes || writes->Within(offset, size).empty())) {
+  const bool is_newer = !dirty.empty() || (writes && !writes->Within(offset, size).empty());
+  if (!is_newer && read->size() <= kMostPieces) {
     request->Octets(*read);
     co_return;
   }
@@ -216,7 +221,7 @@ Task<void> FileSystem::Read(RequestPointer request, uint64_t, size_t size, uint6
     CopyBytes(into.subspan(count), piece.bytes());
     count += piece.size();
   }
-  count = writes->Overlay(dirty, offset, into, count);
+  if (writes) count = writes->Overlay(dirty, offset, into, count);
   request->Octets(into.first(count));
 }
 
@@ -452,8 +457,8 @@ Task<void> FileSystem::Lock(RequestPointer request, OpenFile& by, std::string ow
   const Used::Use use_by(by);
   const Inodes::Pin pin(inodes_, *file.inode);
   const std::shared_ptr<client::File> locked = file.file;
-  // Whoever locks next reads what this program has written. fsync() and close() tell failures: the lock ends in any
-  // case.
+  // The next holder of the lock reads what this program has written. The lock ends also if data are lost: fsync() and
+  // close() tell that.
   if (type == F_UNLCK) {
     if (pin->writes) co_await pin->writes->Settle();
     if (Failed(*request, co_await locked->Unlock(owner, range))) co_return;

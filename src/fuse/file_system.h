@@ -41,7 +41,7 @@ struct FileSystemOptions {
   size_t read_window = 8 << 20;     // octets that are read ahead in each file
 };
 
-// What the kernel has cached of files.
+// The kernel's cache of files.
 class KernelCache {
  public:
   virtual ~KernelCache() = default;

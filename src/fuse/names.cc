@@ -160,7 +160,7 @@ Task<void> FileSystem::KeepHidden(client::Mount& mount, Hidden hidden) {
   if (!hidden.inode->in_use()) co_await RemoveHidden(mount, std::move(hidden.inode));
 }
 
-// What should have removed the name has failed.
+// Gives an open file its name back: the request that should have removed the name has failed.
 Task<void> FileSystem::ShowAgain(client::Mount& mount, Hidden hidden, std::string name) {
   const HiddenName at = std::move(hidden.name);
   // Not by RENAME, which would replace what has got the name meanwhile.

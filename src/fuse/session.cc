@@ -25,7 +25,7 @@ namespace {
 
 // The data of one READ or WRITE of the kernel.
 constexpr unsigned kLargest = 1 << 20;
-// What the kernel reads ahead of a program.
+// The octets that the kernel may read ahead of a program.
 constexpr unsigned kReadAhead = 4 * kLargest;
 // The memory for a request. Its head needs far less than is left.
 constexpr size_t kMessage = kLargest + (64 << 10);

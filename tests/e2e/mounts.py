@@ -112,6 +112,18 @@ def programs(scratch):
                 assert not os.path.exists(f"{inside}/copy")
 
 
+def small_reads(scratch):
+    """A server that gives a kilobyte at a time, and a kernel that reads megabytes."""
+    content = random.Random(1).randbytes(8 << 20)
+    with served(scratch) as server:
+        with open(f"{scratch}/export/file", "wb") as file:
+            file.write(content)
+        for version in ("3", "4.2"):
+            with mounted(url_of(server, "tcp", version) + "&rsize=1024", f"{scratch}/tree") as tree:
+                with open(f"{tree}/file", "rb", buffering=0) as file:
+                    assert b"".join(iter(lambda: file.read(4 << 20), b"")) == content
+
+
 def open_files(scratch):
     """A file that a program has open stays usable when its name goes; then nothing of it is left."""
     with served(scratch) as server:
@@ -452,4 +464,4 @@ def refusals(scratch):
         ok("umount", f"{scratch}/tree")
 
 
-main({case.__name__: case for case in (programs, open_files, linked_open_files, replaced_open_files, two_trees, locks_of_descriptors, two_file_systems, server_restarts, failing_disk, lost_data, silent_server, soft, refusals)})
+main({case.__name__: case for case in (programs, small_reads, open_files, linked_open_files, replaced_open_files, two_trees, locks_of_descriptors, two_file_systems, server_restarts, failing_disk, lost_data, silent_server, soft, refusals)})
