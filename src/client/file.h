@@ -77,7 +77,8 @@ class File {
   // Truncates the file, or extends it with zeros. Unlike Mount::SetAttributes(), this needs only the right to write
   // that the file was opened with.
   virtual Task<Result<void>> SetSize(uint64_t size) = 0;
-  // The attributes that the server gave when it opened the file. Absent: it gave none.
+  // The attributes that the file had when it was opened; its time of the last access may be older. Absent: the server
+  // has not given them.
   virtual std::optional<Attributes> attributes_at_open() const { return std::nullopt; }
 
   // ---- version 4.2; in others Status::kNotSupported ----

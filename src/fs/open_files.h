@@ -16,9 +16,10 @@ class OpenFiles {
   // Closes up to `count` descriptors that no call uses, and returns how many it closed. May block shortly, so the
   // server calls it on a thread of the pool.
   virtual size_t GiveUp(size_t count) = 0;
-  // Closes descriptors for writing that no call has used since this was called before. The server calls it some
-  // times a second, on a thread of the pool.
-  virtual void CloseUnusedWriters() = 0;
+  // Closes descriptors for writing that no call has used since this was called before, and after a while the objects
+  // that another program has removed, so that their space becomes free. The server calls it some times a second, on a
+  // thread of the pool.
+  virtual void CloseIdle() = 0;
 };
 
 }  // namespace penstock::fs

@@ -38,7 +38,7 @@ namespace {
 constexpr size_t kRoomForConnections = 64;
 // How often unused descriptors for writing are closed. Until then, this host cannot execute a program that a client of
 // version 3 has written by several stable calls.
-constexpr Duration kCloseUnusedInterval = std::chrono::milliseconds(250);
+constexpr Duration kCloseIdleInterval = std::chrono::milliseconds(250);
 // At most; they are started when they are needed.
 constexpr size_t kUserThreads = 32;
 
@@ -459,8 +459,8 @@ void Server::Start() {
     tell_refusals_ = loops_.front()->loop().MakeTimer([this] { TellRefusals(); });
     TellRefusals();
     if (!open_files_) return;
-    close_unused_ = loops_.front()->loop().MakeTimer([this] { CloseUnusedWriters(); });
-    CloseUnusedWriters();
+    close_idle_ = loops_.front()->loop().MakeTimer([this] { CloseIdle(); });
+    CloseIdle();
   });
 }
 
@@ -470,12 +470,12 @@ void Server::TellRefusals() {
 }
 
 // Closing runs on the pool, because it may wait for the disk; one run at a time.
-void Server::CloseUnusedWriters() {
-  close_unused_->ExpireAfter(kCloseUnusedInterval);
-  if (is_closing_unused_.exchange(true)) return;
+void Server::CloseIdle() {
+  close_idle_->ExpireAfter(kCloseIdleInterval);
+  if (is_closing_idle_.exchange(true)) return;
   pool_->Post([this] {
-    open_files_->CloseUnusedWriters();
-    is_closing_unused_ = false;
+    open_files_->CloseIdle();
+    is_closing_idle_ = false;
   });
 }
 
@@ -509,7 +509,7 @@ void Server::Drain() {
   const Duration for_peers = options_.drain_limit * 4 / 5 - (loops_.front()->loop().Now() - began);
   for (auto& each : loops_) each->StopServing(for_peers, ended);
   loops_.front()->loop().Post([this, ended] {
-    close_unused_.reset();
+    close_idle_.reset();
     tell_refusals_.reset();
     retired_->Stop();
     discovery_.StopLooking();

@@ -143,7 +143,7 @@ class Server {
   // Returns a program in front of it that looks up the names of the callers' hosts, where exports need them.
   rpc::Program& WithHostNames(rpc::Program& program);
   void TellLongHandles() const;
-  void CloseUnusedWriters();
+  void CloseIdle();
   // Logs the numbers of refusals that are due, once a second.
   void TellRefusals();
   // Closes files that no call uses, on the pool, so that connections get descriptors.
@@ -181,8 +181,8 @@ class Server {
   const std::shared_ptr<rdma::trace::Recording> recording_ = std::make_shared<rdma::trace::Recording>();
   std::vector<std::unique_ptr<ServingLoop>> loops_;
   std::unique_ptr<Timer> tell_refusals_;  // on the first loop, while that runs
-  std::unique_ptr<Timer> close_unused_;   // on the first loop, while that runs; null without open_files_
-  std::atomic<bool> is_closing_unused_ = false;
+  std::unique_ptr<Timer> close_idle_;     // on the first loop, while that runs; null without open_files_
+  std::atomic<bool> is_closing_idle_ = false;
   std::unique_ptr<Nfs4> nfs4_;                // lives on the first loop
   std::unique_ptr<Locking> locking_;          // likewise; uses the locks of nfs4_
   std::optional<nfs::v2::Program> nfs2_;      // after nfs4_, whose claims it respects; none without Options::nfs2

@@ -9,14 +9,10 @@ namespace penstock::client::v4 {
 
 void Delegation::Remember(const Attributes& attributes, uint32_t names) {
   attributes_ = attributes;
+  was_read_ = false;
   names_ = names;
   size_ = attributes.size;
   if (!first_change_) change_ = first_change_.emplace(attributes.change);
-}
-
-void Delegation::HandleRead() {
-  attributes_.reset();
-  ++reads_;
 }
 
 void Delegation::HandleChange() {

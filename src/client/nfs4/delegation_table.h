@@ -60,8 +60,9 @@ class Delegation {
   void Remember(const Attributes& attributes, uint32_t names);
   // This client has read the file, which may have changed the time of the last access. The server recalls no delegation
   // for that.
-  void HandleRead();
-  uint64_t reads() const { return reads_; }
+  void HandleRead() { was_read_ = true; }
+  // Whether it has since Remember().
+  bool was_read() const { return was_read_; }
   // This client changes the file.
   void HandleChange();
   // This client writes the file up to `end`.
@@ -87,15 +88,15 @@ class Delegation {
   std::set<OpenFile*> users_;
   std::optional<Attributes> attributes_;
   uint32_t names_ = 0;
-  uint64_t reads_ = 0;
+  bool was_read_ = false;
   std::optional<uint64_t> first_change_;
   uint64_t change_ = 0;
   uint64_t size_ = 0;
   bool modified_ = false;
 };
 
-// Counts this client's own changes of files, to detect attributes in replies that are older than a change. Two files
-// may share a count; then the client forgets attributes that it could keep.
+// Counts this client's own changes of files (or what else is counted), to detect attributes in replies that are older
+// than a change. Two files may share a count; then the client forgets attributes that it could keep.
 class ChangeCounts {
  public:
   void Count(const Handle& file) { ++counts_[PlaceOf(file)]; }

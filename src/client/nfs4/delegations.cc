@@ -52,6 +52,7 @@ void Delegations::HandleOpened(const Asking& asking, const Handle& file, Access 
   const auto delegation = std::make_shared<Delegation>(file, grant->stateid, grant->writes, epoch, access);
   if (const Pointer before = table_.Add(delegation)) StartReturn(before);
   const bool known = counts_.IsSame(file, asking.before_);
+  counts_.Count(file);
   if (known) delegation->Remember(attributes, counts_.names());
   // A write delegation is useless without the size, which CB_GETATTR asks for.
   const bool useful = asking.wanted() && !grant->recall && (known || !grant->writes);
@@ -69,6 +70,7 @@ void Delegations::HandleReclaimed(const Handle& file, Access access, const nfs4:
   const std::optional<Grant> grant = GrantOf(given);
   if (!grant || epoch != caller_.epoch()) return;
   const auto delegation = std::make_shared<Delegation>(file, grant->stateid, grant->writes, epoch, access);
+  counts_.Count(file);
   if (const Pointer before = table_.Add(delegation)) StartReturn(before);
   StartReturn(delegation);
 }
@@ -95,21 +97,30 @@ Delegations::Pointer Delegations::ForIo(const Handle& file, Access access) {
 
 // ---- attributes ----
 
-std::optional<Attributes> Delegations::AttributesOf(const Handle& file) {
-  const Pointer held = Held(file);
-  if (!held || held->returning() || !AreCertain()) return std::nullopt;
-  return held->AttributesAt(counts_.names());
+Delegations::Pointer Delegations::ForAttributes(const Handle& file) {
+  Pointer held = Held(file);
+  return held && !held->returning() && AreCertain() ? held : nullptr;
 }
 
-void Delegations::Remember(const Query& query, const Attributes& attributes) {
-  const Pointer& delegation = query.delegation_;
-  if (delegation && !delegation->returning() && delegation->reads() == query.reads_before_ &&
-      counts_.IsSame(delegation->handle(), query.before_)) {
-    delegation->Remember(attributes, counts_.names());
-  }
+std::optional<Attributes> Delegations::AttributesOf(const Handle& file) {
+  const Pointer held = ForAttributes(file);
+  return held && !held->was_read() ? held->AttributesAt(counts_.names()) : std::nullopt;
+}
+
+std::optional<Attributes> Delegations::AttributesAtOpen(const Handle& file) {
+  const Pointer held = ForAttributes(file);
+  return held ? held->AttributesAt(counts_.names()) : std::nullopt;
+}
+
+void Delegations::Remember(const Query& query, const Handle& file, const Attributes& attributes) {
+  const Pointer held = Held(file);
+  if (!held || held->returning()) return;
+  if (!counts_.IsSame(file, query.changes_) || !reads_.IsSame(file, query.reads_)) return;
+  held->Remember(attributes, counts_.names());
 }
 
 void Delegations::HandleRead(const Handle& file) {
+  reads_.Count(file);
   if (const Pointer held = Held(file)) held->HandleRead();
 }
 

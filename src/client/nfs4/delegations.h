@@ -67,21 +67,20 @@ class Delegations {
 
   // Returns nothing if the client must ask the server.
   std::optional<Attributes> AttributesOf(const Handle& file);
-  // Exists from before a GETATTR is sent until its reply has come.
+  // The same for a caller to whom the time of the last access may be older.
+  std::optional<Attributes> AttributesAtOpen(const Handle& file);
+  // Made before a request is sent whose reply has attributes.
   class Query {
    public:
-    Query(Delegations& delegations, const Handle& file)
-        : delegation_(delegations.Held(file)),
-          reads_before_(delegation_ ? delegation_->reads() : 0),
-          before_(delegations.counts_) {}
+    explicit Query(const Delegations& delegations) : changes_(delegations.counts_), reads_(delegations.reads_) {}
 
    private:
     friend Delegations;
-    const Pointer delegation_;
-    const uint64_t reads_before_;
-    const ChangeCounts before_;
+    const ChangeCounts changes_;
+    const ChangeCounts reads_;
   };
-  void Remember(const Query& query, const Attributes& attributes);
+  // Does nothing if the file was not delegated when the query was made.
+  void Remember(const Query& query, const Handle& file, const Attributes& attributes);
   // This client has read data of the file. Call it after the reply.
   void HandleRead(const Handle& file);
   // This client changes the file. Call it before the request is sent and after its reply.
@@ -109,6 +108,8 @@ class Delegations {
  private:
   // Returns the delegation also while it is being returned. Null if the client id has changed since the grant.
   Pointer Held(const Handle& file);
+  // Returns the delegation under which the client may know attributes, or null.
+  Pointer ForAttributes(const Handle& file);
   // Whether the server cannot have granted a conflicting access to another client (RFC 8881 §8.3).
   bool AreCertain() const { return !some_revoked_ && caller_.holds_lease(); }
   void Drop(Delegation& delegation);
@@ -128,7 +129,8 @@ class Delegations {
   // under way, because its reply may bring a delegation that the server had counted.
   std::array<std::optional<uint32_t>, 3> kept_;
   DelegationTable table_;
-  ChangeCounts counts_;
+  ChangeCounts counts_;  // of changes by this client, and of grants: earlier attributes may be older than a grant
+  ChangeCounts reads_;   // of reads by this client
   bool some_revoked_ = false;
   bool testing_ = false;
   TimePoint test_again_{};

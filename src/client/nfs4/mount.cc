@@ -79,9 +79,7 @@ class Mount final : public ServerMount, public FileOwner, private CallbackReceiv
   void Abort() override { ending_.Cancel(); }
 
   Task<Result<void>> Ping() override;
-  Task<Result<Node>> Lookup(const Handle& directory, std::string_view name) override {
-    return v4::Lookup(*caller_, directory, name);
-  }
+  Task<Result<Node>> Lookup(const Handle& directory, std::string_view name) override;
   Task<Result<std::vector<Location>>> GetLocations(const Handle& directory, std::string_view name) override {
     return v4::GetLocations(*caller_, directory, name);
   }
@@ -108,9 +106,7 @@ class Mount final : public ServerMount, public FileOwner, private CallbackReceiv
     return v4::MakeNode(*caller_, directory, name, type, mode, {device_major, device_minor});
   }
   Task<Result<Listing>> ListFrom(const Handle& directory, std::string_view what, ListPosition from,
-                                 ListContent content) override {
-    return v4::ListFrom(*caller_, directory, what, from, content, sizes_.directory);
-  }
+                                 ListContent content) override;
   Task<Result<Granted>> CheckAccess(const Handle& object, std::string_view what, uint32_t rights) override {
     return v4::CheckAccess(*caller_, object, what, rights);
   }
@@ -355,10 +351,28 @@ Task<Result<void>> Mount::Ping() {
 
 Task<Result<Attributes>> Mount::GetAttributes(const Handle& object, std::string_view what) {
   if (auto known = delegations_->AttributesOf(object)) co_return *std::move(known);
-  const Delegations::Query query(*delegations_, object);
+  const Delegations::Query query(*delegations_);
   auto attributes = co_await v4::GetAttributes(*caller_, object, what);
-  if (attributes) delegations_->Remember(query, *attributes);
+  if (attributes) delegations_->Remember(query, object, *attributes);
   co_return attributes;
+}
+
+Task<Result<Node>> Mount::Lookup(const Handle& directory, std::string_view name) {
+  const Delegations::Query query(*delegations_);
+  auto found = co_await v4::Lookup(*caller_, directory, name);
+  if (found) delegations_->Remember(query, found->handle, found->attributes);
+  co_return found;
+}
+
+Task<Result<Listing>> Mount::ListFrom(const Handle& directory, std::string_view what, ListPosition from,
+                                      ListContent content) {
+  const Delegations::Query query(*delegations_);
+  auto listing = co_await v4::ListFrom(*caller_, directory, what, from, content, sizes_.directory);
+  if (!listing) co_return listing;
+  for (const Entry& each : listing->entries) {
+    if (each.handle && each.attributes) delegations_->Remember(query, *each.handle, *each.attributes);
+  }
+  co_return listing;
 }
 
 Task<Result<void>> Mount::SetAttributes(const Handle& object, std::string_view what, const NewAttributes& attributes) {

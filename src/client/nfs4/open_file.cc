@@ -69,7 +69,7 @@ Task<Result<void>> OpenFile::Open() {
   for (int tries = 1;; ++tries) {
     SetDelegation(mount_.delegations().ForOpen(node_.handle, access_));
     if (delegation_) {
-      attributes_at_open_ = mount_.delegations().AttributesOf(node_.handle);
+      attributes_at_open_ = mount_.delegations().AttributesAtOpen(node_.handle);
       co_return Result<void>();
     }
     co_await turn_.Take();

@@ -1,5 +1,7 @@
 #include "fs/posix/open_objects.h"
 
+#include <sys/stat.h>
+
 #include <algorithm>
 #include <cassert>
 #include <chrono>
@@ -16,6 +18,11 @@ namespace {
 constexpr size_t kRoom = 16;
 // The number of objects in use per shard that are searched for unneeded descriptors.
 constexpr size_t kBusyLookedAt = 64;
+
+// The parts of a shard that CloseRemoved() looks at one after the other.
+constexpr size_t kParts = 16;
+// An object that no call has used for this time may be closed if it was removed.
+constexpr auto kIdle = std::chrono::seconds(10);
 
 // A descriptor that counts until it is closed.
 struct CountedFile {
@@ -169,6 +176,34 @@ void OpenObjects::CloseUnusedWriters() {
   });
   const std::lock_guard lock(writers_mutex_);
   writers_.insert(writers_.end(), std::make_move_iterator(writers.begin()), std::make_move_iterator(writers.end()));
+}
+
+void OpenObjects::CloseIdle() {
+  CloseUnusedWriters();
+  CloseRemoved(std::chrono::steady_clock::now() - kIdle);
+}
+
+// Another program of the host may have removed what is open here. The kernel does not tell.
+void OpenObjects::CloseRemoved(TimePoint idle_since) {
+  const size_t call = removed_looked_at_.fetch_add(1);
+  Shard& shard = shards_[call % shards_.size()];
+  const size_t part = call / shards_.size() % kParts;
+  std::vector<std::pair<Key, ObjectRef>> idle;
+  {
+    const std::lock_guard lock(shard.mutex);
+    const size_t buckets = shard.by_key.bucket_count();
+    for (size_t bucket = part; bucket < buckets; bucket += kParts) {
+      for (auto at = shard.by_key.begin(bucket); at != shard.by_key.end(bucket); ++at) {
+        const Entry& entry = *at->second;
+        const bool is_idle = entry.pins == 0 && entry.used <= idle_since && entry.object.use_count() == 1;
+        if (is_idle) idle.emplace_back(entry.key, entry.object);
+      }
+    }
+  }
+  for (const auto& [key, object] : idle) {
+    struct stat status{};
+    if (::fstat(object->fd(), &status) == 0 && status.st_nlink == 0) Erase(key);
+  }
 }
 
 OpenObjects::Entry& OpenObjects::Use(Shard& shard, Entries::iterator entry) {

@@ -37,9 +37,12 @@ class OpenObjects final : public OpenFiles {
 
   // Closes up to `count` unused descriptors and returns their number. May block for a short time, without a lock.
   size_t GiveUp(size_t count) override;
-  // Closes the descriptors for writing that were not used since the last call. The server calls this some times a
-  // second.
-  void CloseUnusedWriters() override;
+  void CloseIdle() override;
+  // Closes the descriptors for writing that were not used since the last call.
+  void CloseUnusedWriters();
+  // Closes objects that have no name any more, if no call has used them after `idle_since`. One call looks at a part of
+  // the objects, so that some hundred calls look at all of them.
+  void CloseRemoved(TimePoint idle_since);
 
   // Calls `open`, which returns a descriptor, or -1 and sets errno. If no descriptor is left, closes some and calls
   // it once more. The caller reads errno.
@@ -139,6 +142,7 @@ class OpenObjects final : public OpenFiles {
   std::atomic<size_t> pinned_ = 0;
   std::atomic<size_t> next_busy_ = 0;  // the shard to search first for unneeded descriptors of objects in use
   LogLimit told_;
+  std::atomic<size_t> removed_looked_at_ = 0;  // calls of CloseRemoved()
 
   std::mutex writers_mutex_;  // guards the following members
   std::vector<std::weak_ptr<Object>> writers_;

@@ -284,6 +284,31 @@ TEST_P(OpenObjectsTest, DoesNotRemoveAnEntryThatItCannotExamine) {
 
 // --- Descriptors for writing
 
+TEST_P(OpenObjectsTest, ClosesWhatAnotherProgramHasRemoved) {
+  Serve(1, 1000);
+  const std::vector<Handle> files = MakeFiles(40);
+  const Handle directory = MakeDirectory(root_, "directory");
+  for (const Handle& each : files) ASSERT_TRUE(Write(each, 0, "data").result);
+  ASSERT_EQ(ReadText(files[0]), "data");
+  const size_t open = objects_->descriptors();
+  stdfs::create_hard_link(exported() / "file1", exported() / "other");
+  for (int i = 0; i < 30; ++i) stdfs::remove(exported() / ("file" + std::to_string(i)));
+  stdfs::remove(exported() / "directory");
+  const auto look_at_all = [&](TimePoint idle_since) {
+    for (int i = 0; i < 256; ++i) objects_->CloseRemoved(idle_since);
+  };
+  const TimePoint now = std::chrono::steady_clock::now();
+  look_at_all(now - std::chrono::hours(1));
+  EXPECT_EQ(objects_->descriptors(), open);
+  look_at_all(now);
+  // 29 files and the directory; file1 has another name.
+  EXPECT_LE(objects_->descriptors(), open - 30);
+  EXPECT_EQ(StatError(files[0]), Error::kStale);
+  EXPECT_EQ(StatError(directory), Error::kStale);
+  EXPECT_EQ(ReadText(files[1]), "data");
+  EXPECT_EQ(ReadText(files[35]), "data");
+}
+
 TEST_P(OpenObjectsTest, FileCanBeExecutedAfterTheLastWrite) {
   Serve(1, 1000);
   const Handle file = MakeProgram("program");
