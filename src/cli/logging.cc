@@ -3,6 +3,7 @@
 #include <fmt/chrono.h>
 #include <fmt/format.h>
 #include <sys/stat.h>
+#include <syslog.h>
 #include <unistd.h>
 
 #include <chrono>
@@ -100,6 +101,12 @@ std::string FormatLogLine(LogFormat format, const log::Record& record, int64_t t
       break;
   }
   return fmt::format("{} {} {}", ToLocalTime(time), log::ToString(record.level), Printable(record.message));
+}
+
+void LogToSyslog() {
+  ::openlog("penstock", LOG_PID, LOG_DAEMON);
+  log::SetSink(
+      [](const log::Record& record) { ::syslog(PriorityOf(record.level), "%s", Printable(record.message).c_str()); });
 }
 
 void SetUpLogging(const LogSettings& settings, std::shared_ptr<LogWriter> writer) {

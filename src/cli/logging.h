@@ -50,6 +50,10 @@ log::Level LevelFor(unsigned verbosity);
 // without one, on the thread that logs, which then waits for the reader of stderr. Any thread.
 void SetUpLogging(const LogSettings& settings, std::shared_ptr<LogWriter> writer = nullptr);
 
+// Sends the library's log messages to the log of this host (syslog(3)) from now on, with the levels as they are. For a
+// program that has left its terminal. Any thread.
+void LogToSyslog();
+
 // Returns the line of a message, without its end. `time`: microseconds since 1970, in UTC.
 std::string FormatLogLine(LogFormat format, const log::Record& record, int64_t time);
 

@@ -22,6 +22,7 @@
 #include "cli/client_runtime.h"
 #include "cli/commands.h"
 #include "cli/interface.h"
+#include "cli/logging.h"
 #include "client/set_up.h"
 #include "fuse/file_system.h"
 #include "fuse/owners.h"
@@ -123,15 +124,17 @@ Task<Result<void>> Serve(ClientRuntime& runtime, client::Mount& mount, const Mou
   // Only root can tell the server who asks.
   fuse::Users::Open open;
   if (HasFlag(mount.url(), "allow_other") && ::geteuid() == 0 && !mount.url().uid) {
-    open = [&runtime, &mount](fuse::User user) -> Task<Result<std::unique_ptr<client::Mount>>> {
+    client::MountOptions for_users = runtime.MountOptionsFor(mount.url());
+    for_users.shares_handles_with = &mount;
+    open = [&runtime, &mount, for_users](fuse::User user) -> Task<Result<std::unique_ptr<client::Mount>>> {
       client::Url url = mount.url();
       url.uid = user.uid;
       url.gid = user.gid;
       url.groups = std::move(user.groups);
-      co_return co_await runtime.OpenMount(url);
+      co_return co_await client::Mount::Open(runtime.loop(), runtime.workers(), url, for_users);
     };
   }
-  fuse::Users users(mount, {.uid = ::geteuid(), .gid = ::getegid(), .groups = client::SupplementaryGroups()},
+  fuse::Users users(loop, mount, {.uid = ::geteuid(), .gid = ::getegid(), .groups = client::SupplementaryGroups()},
                     std::move(open));
   fuse::FileSystem files(loop, runtime.workers(), users, owners, root, OptionsFor(mount));
   const fuse::SessionOptions session_options = SessionOptionsFor(mount.url(), options);
@@ -149,6 +152,7 @@ Task<Result<void>> Serve(ClientRuntime& runtime, client::Mount& mount, const Mou
         users.Abort();
       });
   background.Ready();
+  if (!options.foreground) LogToSyslog();
   log::info("{} is mounted at {}", options.source, options.directory);
   co_await ended;
   log::info("{} is no longer mounted at {}", options.source, options.directory);
@@ -202,7 +206,9 @@ Command AddMount(CLI::App& program) {
   AddClientOptions(*command, *options);
   SetFooter(
       *command,
-      "The command ends when the tree is there; a process in the background serves it until `penstock umount`. As\n"
+      "The command ends when the tree is there; a process in the background serves it until `penstock umount`, and "
+      "logs\n"
+      "to the log of this host, syslog(3): with -v also how it recovers from lost connections and restarts. As\n"
       "mount.penstock, the program takes the arguments of mount(8), so that fstab(5) and autofs(5) can name the type\n"
       "penstock.",
       {"# Mount over RDMA, as any user", "penstock mount 'nfs://server.example/home?proto=rdma' ./home",

@@ -23,6 +23,8 @@
 
 namespace penstock::client {
 
+class Mount;
+
 struct MountOptions {
   // The URL limits it further.
   RetryPolicy retry{.give_up_after = kNoTimeLimit};
@@ -37,6 +39,9 @@ struct MountOptions {
   const idmap::Mapper* owners = nullptr;
   // Makes the initiators of security contexts for sec=krb5, krb5i and krb5p. Empty: KerberosInitiators({}).
   MakeInitiator initiators{};
+  // A mount of the same URL for another user: the handles of one mean the same objects in the other. It outlives the
+  // call of Open(). Null: handles belong to one mount.
+  const Mount* shares_handles_with = nullptr;
   // Ends Open() early, as Abort() ends a mount. It outlives the call of Open(). Null: nothing does.
   Cancellation* cancellation = nullptr;
 };

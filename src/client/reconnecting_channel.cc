@@ -79,7 +79,7 @@ void ReconnectingChannel::HandleReply(const rpc::Channel& from) {
   delay_ = Duration::zero();
   overdue_ = 0;
   trouble_ = {};
-  if (std::exchange(told_, false)) log::warn("the server answers again");
+  if (std::exchange(told_, false)) log::warn("{}: the server answers again", policy_.server);
   if (&from == channel_.get()) has_replied_ = true;
 }
 
@@ -127,9 +127,9 @@ Task<void> ReconnectingChannel::Wait(TimePoint give_up) {
   const Duration left = std::max(give_up - timers_.Now(), Duration::zero());
   if (left > Duration::zero() && !trouble_.message.empty() && !std::exchange(told_, true)) {
     if (policy_.give_up_after == kNoTimeLimit) {
-      log::warn("{}; trying again until the server answers", trouble_.message);
+      log::warn("{}: {}; trying again until the server answers", policy_.server, trouble_.message);
     } else {
-      log::warn("{}; trying again for up to {} s", trouble_.message,
+      log::warn("{}: {}; trying again for up to {} s", policy_.server, trouble_.message,
                 std::chrono::duration_cast<std::chrono::seconds>(policy_.give_up_after).count());
     }
   }

@@ -17,6 +17,7 @@ namespace penstock::client {
 struct RetryPolicy {
   // The delay before the next attempt if a connection was refused, or was lost before it carried a reply. Each delay is
   // twice the previous one, up to the longest.
+  std::string server{};  // its name in the log
   Duration first_delay = std::chrono::milliseconds(100);
   Duration longest_delay = std::chrono::seconds(10);
   // A call that has no reply after this time fails with kDisconnected. kNoTimeLimit: no call does.

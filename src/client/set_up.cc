@@ -87,6 +87,7 @@ Error ReadOnly(std::string_view what) {
 }
 
 RetryPolicy Limited(RetryPolicy policy, const Url& url) {
+  policy.server = url.host;
   policy.give_up_after = std::min(policy.give_up_after, url.recovery.CallLimit());
   policy.reply_limit = url.recovery.ReplyLimit();
   return policy;

@@ -48,18 +48,19 @@ uint32_t RightsOf(int flags) {
 
 // ---- open and close ----
 
-OpenFile& FileSystem::Opened(client::Mount& mount, Inode& inode, std::unique_ptr<client::File> file, int flags) {
+OpenFile& FileSystem::Opened(Users::MountPointer mount, Inode& inode, std::unique_ptr<client::File> file, int flags) {
   auto* const opened = new OpenFile();
   opened->inode = &inode;
-  opened->mount = &mount;
+  const client::TransferSizes sizes = mount->sizes();
+  opened->mount = std::move(mount);
   opened->file = std::move(file);
-  opened->reader = std::make_shared<ReadAhead>(loop_, opened->file, mount.sizes().read, options_.read_window);
+  opened->reader = std::make_shared<ReadAhead>(loop_, opened->file, sizes.read, options_.read_window);
   opened->reads = (flags & O_ACCMODE) != O_WRONLY;
   opened->writes = (flags & O_ACCMODE) != O_RDONLY;
   opened->direct = (flags & O_DIRECT) != 0 || !options_.writes_behind;
   if (opened->writes && !inode.writes) {
     const auto handle_loss = [this, number = inode.number] { HandleLoss(number); };
-    inode.writes = std::make_shared<WriteBehind>(loop_, write_memory_, mount.sizes().write, handle_loss);
+    inode.writes = std::make_shared<WriteBehind>(loop_, write_memory_, sizes.write, handle_loss);
   }
   if (inode.writes) opened->failures_told = inode.writes->failures();
   inodes_.HandleOpened(inode, *opened);
@@ -76,16 +77,17 @@ bool FileSystem::MayKeepData(Inode& inode) {
 Task<void> FileSystem::Open(RequestPointer request, uint64_t inode, fuse_file_info info) {
   auto target = co_await Find(*request, inode);
   if (!target) co_return;
-  client::Mount& mount = target->mount;
   Inode& at = *target->inode;
   while (at.removing > 0) co_await removed_;
   ++at.opening;
-  co_await OpenNow(std::move(request), mount, at, info);
+  co_await OpenNow(std::move(request), *target, info);
   --at.opening;
-  if (!at.in_use() && at.hidden) co_await RemoveHidden(mount, std::move(target->inode));
+  if (!at.in_use() && at.hidden) co_await RemoveHidden(target->mount, std::move(target->inode));
 }
 
-Task<void> FileSystem::OpenNow(RequestPointer request, client::Mount& mount, Inode& at, fuse_file_info info) {
+Task<void> FileSystem::OpenNow(RequestPointer request, const Target& target, fuse_file_info info) {
+  client::Mount& mount = target.mount;
+  Inode& at = *target.inode;
   const std::string path = PathOf(at);
   const client::Node node = at.node(DirectoryOf(at));
   auto file = co_await mount.OpenFile(node, path, AccessOf(info.flags));
@@ -128,7 +130,7 @@ Task<void> FileSystem::OpenNow(RequestPointer request, client::Mount& mount, Ino
   }
   info.keep_cache = MayKeepData(at);
   info.direct_io = 0;
-  OpenFile& opened = Opened(mount, at, *std::move(file), info.flags);
+  OpenFile& opened = Opened(target.held, at, *std::move(file), info.flags);
   info.fh = reinterpret_cast<uint64_t>(&opened);
   if (!request->Opened(info)) co_await ReleaseFile(&opened);
 }
@@ -137,16 +139,15 @@ Task<void> FileSystem::Create(RequestPointer request, uint64_t parent, std::stri
                               fuse_file_info info) {
   auto directory = co_await Find(*request, parent);
   if (!directory) co_return;
-  client::Mount& mount = directory->mount;
   const auto how = (info.flags & O_EXCL)    ? client::CreateMode::kExclusive
                    : (info.flags & O_TRUNC) ? client::CreateMode::kTruncate
                                             : client::CreateMode::kKeep;
-  auto file = co_await mount.CreateFile(directory->inode->handle, name, mode & 07777, how);
+  auto file = co_await directory->mount.CreateFile(directory->inode->handle, name, mode & 07777, how);
   if (Failed(*request, file)) co_return;
   Inode& inode = inodes_.Add((*file)->node(), parent, name);
   const Inodes::Pin pin(inodes_, inode);
   MayKeepData(inode);
-  OpenFile& opened = Opened(mount, inode, *std::move(file), info.flags);
+  OpenFile& opened = Opened(directory->held, inode, *std::move(file), info.flags);
   info.fh = reinterpret_cast<uint64_t>(&opened);
   const fuse_entry_param entry = co_await EntryOf(inode);
   if (request->Created(entry, info)) co_return;
@@ -157,12 +158,12 @@ Task<void> FileSystem::Create(RequestPointer request, uint64_t parent, std::stri
 Task<void> FileSystem::ReleaseFile(OpenFile* file) {
   Inodes::Pin pin(inodes_, *file->inode);
   co_await file->Unused();
-  client::Mount& mount = *file->mount;
+  const Users::MountPointer mount = file->mount;
   const std::shared_ptr<WriteBehind> writes = pin->writes;
   // Flush() has told failures to the program.
   if (writes && file->writes) co_await writes->Settle();
   co_await CloseFile(file);
-  if (!pin->in_use() && pin->hidden) co_await RemoveHidden(mount, std::move(pin));
+  if (!pin->in_use() && pin->hidden) co_await RemoveHidden(*mount, std::move(pin));
 }
 
 Task<void> FileSystem::CloseFile(OpenFile* file) {

@@ -32,11 +32,11 @@ Task<std::optional<FileSystem::Target>> FileSystem::Find(Request& request, uint6
     co_return std::nullopt;
   }
   Inodes::Pin pin(inodes_, *found);
-  if (users_.is_single()) co_return Target{std::move(pin), users_.first()};
+  if (users_.is_single()) co_return Target{.inode = std::move(pin), .held = users_.first()};
   User user{.uid = request.uid(), .gid = request.gid(), .groups = request.groups()};
   auto mount = co_await users_.MountOf(std::move(user));
   if (Failed(request, mount)) co_return std::nullopt;
-  co_return Target{std::move(pin), **mount};
+  co_return Target{.inode = std::move(pin), .held = *std::move(mount)};
 }
 
 client::Handle FileSystem::DirectoryOf(const Inode& inode) {

@@ -122,7 +122,8 @@ class FileSystem {
   // The inode of a request, and the mount of its user.
   struct Target {
     Inodes::Pin inode;
-    client::Mount& mount;
+    Users::MountPointer held;
+    client::Mount& mount = *held;
   };
   // Answers the request if there is no target.
   Task<std::optional<Target>> Find(Request& request, uint64_t inode);
@@ -162,8 +163,8 @@ class FileSystem {
   Task<client::Result<void>> ChangeSize(const Target& target, uint64_t size, OpenFile* file);
 
   // data
-  Task<void> OpenNow(RequestPointer request, client::Mount& mount, Inode& at, fuse_file_info info);
-  OpenFile& Opened(client::Mount& mount, Inode& inode, std::unique_ptr<client::File> file, int flags);
+  Task<void> OpenNow(RequestPointer request, const Target& target, fuse_file_info info);
+  OpenFile& Opened(Users::MountPointer mount, Inode& inode, std::unique_ptr<client::File> file, int flags);
   Task<void> CloseFile(OpenFile* file);
   Task<void> ReleaseFile(OpenFile* file);
   Task<void> RemoveHidden(client::Mount& mount, Inodes::Pin inode);

@@ -232,7 +232,7 @@ Task<void> FileSystem::OpenDirectoryAt(RequestPointer request, uint64_t inode, f
   if (!target) co_return;
   auto directory = std::make_unique<OpenDirectory>();
   directory->inode = &*target->inode;
-  directory->mount = &target->mount;
+  directory->mount = target->held;
   info.fh = reinterpret_cast<uint64_t>(directory.get());
   ++target->inode->pins;
   if (request->Opened(info)) {

@@ -11,6 +11,7 @@
 #include "client/mount.h"
 #include "fuse/inodes.h"
 #include "fuse/read_ahead.h"
+#include "fuse/users.h"
 
 namespace penstock::fuse {
 
@@ -43,7 +44,7 @@ class Used {
 
 struct OpenFile : Used {
   Inode* inode = nullptr;
-  client::Mount* mount = nullptr;  // of the user who opened it
+  Users::MountPointer mount;  // of the user who opened it
   std::shared_ptr<client::File> file;
   std::shared_ptr<ReadAhead> reader{};
   bool reads = true;
@@ -58,7 +59,7 @@ struct OpenFile : Used {
 // server's cookies are.
 struct OpenDirectory : Used {
   Inode* inode = nullptr;
-  client::Mount* mount = nullptr;
+  Users::MountPointer mount;
   client::ListPosition position;    // behind the entries of `page`
   std::vector<client::Entry> page;  // entries that have been read
   uint64_t first = 0;               // the index of the first entry of `page`

@@ -78,6 +78,31 @@ TEST_P(DelegationsTest, OpensADelegatedFileWithoutTheServer) {
   });
 }
 
+TEST_P(DelegationsTest, ReclaimsTheDelegationOfAnOpenFile) {
+  for (const Access access : {Access::kRead, Access::kBoth}) {
+    WriteFile("hello");
+    Run([this, access](Mount& mount, Workers&) -> Task<Result> {
+      PENSTOCK_CO_TRY(const Node node, co_await Find(mount, "file"));
+      PENSTOCK_CO_TRY(const auto first, co_await mount.OpenFile(node, "file", access));
+      PENSTOCK_CO_TRY(const auto second, co_await mount.OpenFile(node, "file", access));
+      StopServer();
+      StartServer();
+      PENSTOCK_CO_TRY(const std::string text, co_await ReadAll(*first));
+      EXPECT_EQ(text, "hello");
+      PENSTOCK_CO_CHECK(co_await mount.GetAttributes(node.handle, "file"));
+      StopServer();
+      PENSTOCK_CO_TRY(const client::Attributes known, co_await mount.GetAttributes(node.handle, "file"));
+      EXPECT_EQ(known.size, 5u);
+      PENSTOCK_CO_TRY(const auto third, co_await mount.OpenFile(node, "file", access));
+      StartServer();
+      PENSTOCK_CO_CHECK(co_await third->Close());
+      PENSTOCK_CO_CHECK(co_await second->Close());
+      co_return co_await first->Close();
+    });
+    StopServer();
+  }
+}
+
 TEST_P(DelegationsTest, ReturnsARecalledDelegationAndKeepsTheFileOpen) {
   WriteFile("hello");
   Run([this](Mount& mount, Workers& workers) -> Task<Result> {

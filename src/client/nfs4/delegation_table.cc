@@ -30,6 +30,15 @@ void Delegation::HandleSize(uint64_t size) {
   size_ = size;
 }
 
+// Nobody else has changed the file, but what the client has changed may be lost: the server tells the attributes.
+void Delegation::Continue(const Delegation& before) {
+  opened_ |= before.opened_;
+  first_change_ = before.first_change_;
+  change_ = before.change_;
+  size_ = before.size_;
+  modified_ = before.modified_;
+}
+
 // ---- ChangeCounts ----
 
 size_t ChangeCounts::PlaceOf(const Handle& file) {
@@ -51,6 +60,11 @@ DelegationTable::Pointer DelegationTable::Find(const Handle& file) {
   if (found == by_file_.end()) return nullptr;
   entries_.splice(entries_.end(), entries_, found->second);
   return *found->second;
+}
+
+DelegationTable::Pointer DelegationTable::Peek(const Handle& file) const {
+  const auto found = by_file_.find(file);
+  return found == by_file_.end() ? nullptr : *found->second;
 }
 
 DelegationTable::Pointer DelegationTable::Find(const nfs4::stateid4& stateid) const {

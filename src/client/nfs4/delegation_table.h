@@ -26,6 +26,9 @@ class Delegation {
   Delegation(const Handle& handle, const nfs4::stateid4& stateid, bool writes, uint64_t epoch, Access opened)
       : handle_(handle), stateid_(stateid), writes_(writes), epoch_(epoch), opened_(Bits(opened)) {}
 
+  // This delegation has reclaimed `before`, after a restart of the server.
+  void Continue(const Delegation& before);
+
   const Handle& handle() const { return handle_; }
   const nfs4::stateid4& stateid() const { return stateid_; }
   bool writes() const { return writes_; }
@@ -123,6 +126,8 @@ class DelegationTable {
   Pointer Add(Pointer delegation);
   // Returns the delegation of `file`, or null, and marks it as used.
   Pointer Find(const Handle& file);
+  // The same without marking it.
+  Pointer Peek(const Handle& file) const;
   // Ignores the seqid (RFC 8881 §8.2.2).
   Pointer Find(const nfs4::stateid4& stateid) const;
   // Does nothing if the table does not have `delegation`.

@@ -65,14 +65,21 @@ void Delegations::HandleOpened(const Asking& asking, const Handle& file, Access 
   }
 }
 
-void Delegations::HandleReclaimed(const Handle& file, Access access, const nfs4::open_delegation4& given,
-                                  uint64_t epoch) {
+Delegations::Pointer Delegations::ForReclaim(const Handle& file) const {
+  const Pointer held = table_.Peek(file);
+  return held && !held->returning() && held->epoch() != caller_.epoch() ? held : nullptr;
+}
+
+void Delegations::HandleReclaimed(const Pointer& claimed, const Handle& file, Access access,
+                                  const nfs4::open_delegation4& given, uint64_t epoch) {
+  if (claimed) Drop(*claimed);
   const std::optional<Grant> grant = GrantOf(given);
   if (!grant || epoch != caller_.epoch()) return;
   const auto delegation = std::make_shared<Delegation>(file, grant->stateid, grant->writes, epoch, access);
   counts_.Count(file);
+  if (claimed) delegation->Continue(*claimed);
   if (const Pointer before = table_.Add(delegation)) StartReturn(before);
-  StartReturn(delegation);
+  if (!claimed || grant->recall) StartReturn(delegation);
 }
 
 Delegations::Pointer Delegations::Held(const Handle& file) {

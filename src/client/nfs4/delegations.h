@@ -3,8 +3,8 @@
 // server has no callback address of the client.
 //
 // The client caches no data: it sends all writes at once. The server decides on locks, although a client with a write
-// delegation could (RFC 8881 §10.4.2). After a restart of the server the client reclaims the files that are open under
-// delegations, but not the delegations.
+// delegation could (RFC 8881 §10.4.2). After a restart of the server the client reclaims the delegations of open files;
+// the others are gone.
 #pragma once
 
 #include <array>
@@ -54,10 +54,14 @@ class Delegations {
   // The OPEN succeeded under the client id of `epoch`. GETATTR behind it in the same COMPOUND gave the attributes.
   void HandleOpened(const Asking& asking, const Handle& file, Access access, const nfs4::open_delegation4& given,
                     uint64_t epoch, const Attributes& attributes);
-  // The same for an OPEN that has reclaimed the file after a restart of the server. It has claimed no delegation. If
-  // the server gives one, the client returns it at once: the server cannot always recall it, and other calls wait for
-  // it.
-  void HandleReclaimed(const Handle& file, Access access, const nfs4::open_delegation4& given, uint64_t epoch);
+  // Returns the delegation that the client had before the server's restart, to reclaim it with an open of the file (RFC
+  // 8881 §10.2.1), or null.
+  Pointer ForReclaim(const Handle& file) const;
+  // The same as HandleOpened() for an OPEN that has reclaimed the file, and has claimed `claimed`, which may be null.
+  // If the server gives a delegation that was not claimed, the client returns it at once: the server cannot always
+  // recall it, and other calls wait for it.
+  void HandleReclaimed(const Pointer& claimed, const Handle& file, Access access, const nfs4::open_delegation4& given,
+                       uint64_t epoch);
   // Returns a delegation under which the client may open the file, or null.
   Pointer ForOpen(const Handle& file, Access access);
   // Returns the delegation whose stateid I/O should use (RFC 8881 §8.2.5), or null.

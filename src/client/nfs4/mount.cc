@@ -327,9 +327,17 @@ Task<void> Mount::ReclaimFiles() {
   std::vector<std::weak_ptr<v4::OpenFile>> files;
   files.reserve(files_.size());
   for (v4::OpenFile* file : files_) files.push_back(file->weak_from_this());
+  size_t lost = 0;
   for (const auto& each : files) {
-    if (const auto file = each.lock()) co_await file->Reclaim();
+    const auto file = each.lock();
+    if (!file) continue;
+    const Reclaimed reclaimed = co_await file->Reclaim();
+    if (reclaimed == Reclaimed::kLater) co_return;
+    if (reclaimed == Reclaimed::kNo) ++lost;
   }
+  if (lost > 0) log::warn("{}: of {} open files, {} or their locks are lost", url_.host, files.size(), lost);
+  if (!files.empty())
+    log::info("{}: the server has restarted, and {} open files are reclaimed", url_.host, files.size() - lost);
 }
 
 // A file may be open several times, and each open has its own locks.

@@ -211,26 +211,31 @@ const nfs4::stateid4& OpenFile::StateidFor(Access kind) const {
 
 // ---- recovery ----
 
-Task<void> OpenFile::Reclaim() {
-  if (own_epoch_ == 0 && !delegation_) co_return;
-  const Reclaimed reclaimed = co_await ReclaimOpen();
-  if (reclaimed == Reclaimed::kLater) co_return;
+Task<Reclaimed> OpenFile::Reclaim() {
+  if (own_epoch_ == 0 && !delegation_) co_return Reclaimed::kYes;
+  const Delegations::Pointer held = mount_.delegations().ForReclaim(node_.handle);
+  Reclaimed reclaimed = co_await ReclaimOpen(held);
+  // The server may refuse only the delegation.
+  if (reclaimed == Reclaimed::kNo && held) reclaimed = co_await ReclaimOpen(nullptr);
+  if (reclaimed == Reclaimed::kLater) co_return reclaimed;
   SetDelegation(nullptr);
   if (reclaimed == Reclaimed::kYes) {
     co_await locks_.Reclaim();
   } else {
     locks_.HandleLost();
   }
+  co_return locks_.has_lost() ? Reclaimed::kNo : reclaimed;
 }
 
-Task<Reclaimed> OpenFile::ReclaimOpen() {
+Task<Reclaimed> OpenFile::ReclaimOpen(Delegations::Pointer claimed) {
   uint64_t epoch = 0;
   if (owner_.spent()) owner_ = mount_.NewOwner({});
+  using enum nfs4::open_delegation_type4;
+  const auto type = !claimed ? OPEN_DELEGATE_NONE : claimed->writes() ? OPEN_DELEGATE_WRITE : OPEN_DELEGATE_READ;
   const auto build = [&] {
     epoch = caller().epoch();
-    nfs4::OPEN4args open = MakeOpen(caller(), owner_, access_, false);
-    open.claim =
-        nfs4::open_claim4(nfs4::open_claim_type4::CLAIM_PREVIOUS, nfs4::open_delegation_type4::OPEN_DELEGATE_NONE);
+    nfs4::OPEN4args open = MakeOpen(caller(), owner_, access_, claimed != nullptr);
+    open.claim = nfs4::open_claim4(nfs4::open_claim_type4::CLAIM_PREVIOUS, type);
     return std::tuple(nfs4::PUTFH4args{node_.handle.octets()}, open);
   };
   const auto observe = [this](const auto& said) { owner_.HandleStatus(StatusOf(said, 1)); };
@@ -247,7 +252,7 @@ Task<Reclaimed> OpenFile::ReclaimOpen() {
   const nfs4::OPEN4resok& opened = std::get<1>(reply->results).resok4();
   stateid_ = opened.stateid;
   own_epoch_ = epoch;
-  mount_.delegations().HandleReclaimed(node_.handle, access_, opened.delegation, epoch);
+  mount_.delegations().HandleReclaimed(claimed, node_.handle, access_, opened.delegation, epoch);
   co_return Reclaimed::kYes;
 }
 

@@ -75,8 +75,9 @@ class OpenFile final : public std::enable_shared_from_this<OpenFile> {
                                   const Handle& opened, const Attributes& attributes);
   // Opens the file at the server if it is open only under `delegation`, before that is returned (RFC 8881 §10.4.4).
   Task<Result<void>> Claim(Delegation& delegation);
-  // Reclaims the file during the server's grace period (RFC 8881 §8.4.2.1). If that fails, the next use opens it again.
-  Task<void> Reclaim();
+  // Reclaims the file, with its delegation and locks, during the server's grace period (RFC 8881 §8.4.2.1). If that
+  // fails, the next use opens it again. kNo: something is lost.
+  Task<Reclaimed> Reclaim();
   // Opens the file for reading and writing. See File::Widen().
   Task<Result<void>> Widen();
   // Also releases the locks.
@@ -121,7 +122,7 @@ class OpenFile final : public std::enable_shared_from_this<OpenFile> {
   Task<Result<void>> OpenAtServer(const Delegation* delegation);
   // Closes the open of this file. See HandleOpened().
   Task<Result<void>> CloseAtServer(const Handle& opened);
-  Task<Reclaimed> ReclaimOpen();
+  Task<Reclaimed> ReclaimOpen(Delegations::Pointer claimed);
   Task<Result<void>> Confirm(const Handle& opened);
   // Executes a COMPOUND whose second operation changes the seqid of the owner.
   template <class Build>

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <deque>
 #include <map>
 #include <tuple>
 #include <utility>
@@ -75,6 +76,36 @@ Task<Opened> OpenNegotiated(Loop& loop, Workers& workers, Url url, const Dialect
   co_return opened;
 }
 
+// The last part: whether the mount begins at an entrance, so that its root is not the server's.
+using ServerKey = std::tuple<std::string, uint16_t, SecurityFlavor, bool>;
+ServerKey KeyOf(const Url& url, bool has_entrance) { return {url.host, url.port, FlavorOf(url), has_entrance}; }
+
+// A file system behind a referral, or under another security flavor, as it is seen from there.
+struct TreePart {
+  // How to mount its server.
+  Url url;
+  std::optional<Entrance> entrance;
+  Handle root;   // as the server knows it
+  Handle above;  // the directory before it: `..` leads from the root to it
+};
+
+// The parts of a tree by the numbers in Handle::part. The mounts of several users share it, so that a handle means the
+// same object in each of them. Part 0 is the tree of the server that the URL names.
+class TreeParts {
+ public:
+  const TreePart& at(uint32_t number) const { return parts_[number - 1]; }
+  uint32_t NumberOf(const TreePart& part) {
+    const auto [at, is_new] = numbers_.try_emplace({part.above, KeyOf(part.url, part.entrance.has_value()), part.root},
+                                                   static_cast<uint32_t>(parts_.size() + 1));
+    if (is_new) parts_.push_back(part);
+    return at->second;
+  }
+
+ private:
+  std::deque<TreePart> parts_;
+  std::map<std::tuple<Handle, ServerKey, Handle>, uint32_t> numbers_;
+};
+
 // A file of another server. Its node has the handles of the tree, and its errors tell why the server did not answer.
 class ReferredFile final : public client::File {
  public:
@@ -133,8 +164,8 @@ class ReferredFile final : public client::File {
   const ServerMount& server_;
 };
 
-// A tree of several servers. Handles of different servers may have the same octets, so each handle that this class
-// gives to its users has a number in Handle::part. The servers' mounts get the handles without it.
+// A tree of several servers, for one user. Handles of different servers may have the same octets, so each handle that
+// this class gives to its users has a number in Handle::part. The servers' mounts get the handles without it.
 class Tree final : public client::Mount {
  public:
   // `negotiates`: objects for which the server does not accept the flavor of `home` are reached by another one.
@@ -145,12 +176,14 @@ class Tree final : public client::Mount {
         dialect_(dialect),
         options_(OptionsFor(options)),
         negotiates_(negotiates),
-        home_(*home) {
+        home_(*home),
+        servers_of_parts_{home.get()} {
     root_ = home->root();
     path_ = home->path();
     sizes_ = home->sizes();
-    parts_.push_back({.server = home.get(), .root = {}, .above = {}});
-    HandleMounted(servers_[KeyOf(url_)], std::move(home));
+    const auto* const other = dynamic_cast<const Tree*>(options.shares_handles_with);
+    parts_ = other ? other->parts_ : std::make_shared<TreeParts>();
+    HandleMounted(servers_[KeyOf(url_, false)], std::move(home));
   }
 
   Task<void> Unmount() override;
@@ -252,24 +285,12 @@ class Tree final : public client::Mount {
  private:
   // A server that is mounted, is being mounted, or could not be mounted.
   struct Server {
+    std::optional<Entrance> entrance{};
     std::unique_ptr<ServerMount> mount{};
     bool opening = false;
     Error failure{};  // of the last attempt
     Signal changed{};
     std::unique_ptr<Cancellation::Entry> ending{};  // aborts `mount`
-  };
-  // The last part: whether the mount begins at an entrance, so that its root is not the server's.
-  using Key = std::tuple<std::string, uint16_t, SecurityFlavor, bool>;
-  static Key KeyOf(const Url& url, const Entrance* entrance = nullptr) {
-    return {url.host, url.port, FlavorOf(url), entrance != nullptr};
-  }
-
-  // A file system behind a referral, or under another security flavor, as it is seen from there. Part 0 is the tree of
-  // the server that the URL names.
-  struct Part {
-    ServerMount* server = nullptr;
-    Handle root;   // as the server knows it
-    Handle above;  // the directory before it: `..` leads from the root to it
   };
   // An object with its server. The handles in `node` are those that the server knows.
   struct Place {
@@ -277,6 +298,13 @@ class Tree final : public client::Mount {
     Node node;
   };
 
+  // Returns the mount of a part's server, or null if this tree has not mounted it.
+  ServerMount* Mounted(uint32_t part) const {
+    return part < servers_of_parts_.size() ? servers_of_parts_[part] : nullptr;
+  }
+  // Mounts it if necessary: another user's mount may have found the part.
+  Task<Result<ServerMount*>> ServerOf(uint32_t part);
+  void HandlePart(uint32_t part, ServerMount& server);
   // Calls the mount that a handle belongs to.
   template <class Call>
   auto At(Handle object, Call call) -> std::invoke_result_t<Call&, ServerMount&, const Handle&>;
@@ -307,6 +335,7 @@ class Tree final : public client::Mount {
   // The options for other servers.
   MountOptions OptionsFor(MountOptions options) {
     options.cancellation = &ending_;
+    options.shares_handles_with = nullptr;
     return options;
   }
   void HandleMounted(Server& server, std::unique_ptr<ServerMount> mount) {
@@ -323,9 +352,9 @@ class Tree final : public client::Mount {
   const MountOptions options_;
   const bool negotiates_;
   ServerMount& home_;  // of the server that the URL names
-  std::map<Key, Server> servers_;
-  std::vector<Part> parts_;
-  std::map<std::tuple<Handle, ServerMount*, Handle>, uint32_t> part_numbers_;  // by above, server and root
+  std::map<ServerKey, Server> servers_;
+  std::shared_ptr<TreeParts> parts_;
+  std::vector<ServerMount*> servers_of_parts_;  // by the number of the part; null: not mounted
 };
 
 // ---- calls ----
@@ -340,7 +369,7 @@ Attributes Tree::Distinct(Attributes attributes, const ServerMount& server) cons
 template <class T>
 Result<T> Tree::Outward(Result<T> result, uint32_t part) const {
   if (part == 0) return result;
-  ServerMount& server = *parts_[part].server;
+  ServerMount& server = *servers_of_parts_[part];
   if (!result) return std::unexpected(WithTrouble(std::move(result).error(), server.trouble()));
   const auto number = [&](Node node) {
     node.handle.part = node.directory.part = part;
@@ -365,18 +394,37 @@ Result<T> Tree::Outward(Result<T> result, uint32_t part) const {
   }
 }
 
+Task<Result<ServerMount*>> Tree::ServerOf(uint32_t part) {
+  if (ServerMount* const mounted = Mounted(part)) co_return mounted;
+  const TreePart& found = parts_->at(part);
+  const Entrance* const entrance = found.entrance ? &*found.entrance : nullptr;
+  PENSTOCK_CO_TRY(ServerMount* const server, co_await MountOf(found.url, true, entrance));
+  HandlePart(part, *server);
+  co_return server;
+}
+
+void Tree::HandlePart(uint32_t part, ServerMount& server) {
+  if (servers_of_parts_.size() <= part) servers_of_parts_.resize(part + 1);
+  servers_of_parts_[part] = &server;
+}
+
 template <class Call>
 auto Tree::At(Handle object, Call call) -> std::invoke_result_t<Call&, ServerMount&, const Handle&> {
   const uint32_t part = std::exchange(object.part, 0);
-  auto result = co_await call(*parts_[part].server, object);
+  ServerMount* server = Mounted(part);
+  if (!server) {
+    PENSTOCK_CO_TRY(server, co_await ServerOf(part));
+  }
+  auto result = co_await call(*server, object);
   co_return Outward(std::move(result), part);
 }
 
 template <class Call>
 Task<Result<void>> Tree::AtBoth(Handle first, Handle second, std::string_view name, Call call) {
   const uint32_t part = std::exchange(first.part, 0);
-  ServerMount* const server = parts_[part].server;
-  if (parts_[std::exchange(second.part, 0)].server != server) {
+  PENSTOCK_CO_TRY(ServerMount* const server, co_await ServerOf(part));
+  PENSTOCK_CO_TRY(const ServerMount* const other, co_await ServerOf(std::exchange(second.part, 0)));
+  if (other != server) {
     co_return std::unexpected(client::ErrorOf(Status::kCrossDevice, name));
   }
   Result<void> result = co_await call(*server, first, second);
@@ -396,7 +444,7 @@ Task<Result<std::unique_ptr<client::File>>> Tree::OpenFile(const Node& file, std
 
 Task<Result<Node>> Tree::Lookup(const Handle& directory, std::string_view name) {
   if (name == ".." && directory.part != 0) {
-    const Part part = parts_[directory.part];
+    const TreePart& part = parts_->at(directory.part);
     Handle bare = directory;
     bare.part = 0;
     if (bare == part.root) co_return co_await Lookup(part.above, ".");
@@ -432,9 +480,9 @@ Task<void> Tree::Unmount() {
 
 Task<Result<Node>> Tree::Cross(Handle directory, std::string_view name, const Error& why) {
   const Handle above = directory;
-  ServerMount& from = *parts_[std::exchange(directory.part, 0)].server;
+  PENSTOCK_CO_TRY(ServerMount* const from, co_await ServerOf(std::exchange(directory.part, 0)));
   unsigned followed = 0;
-  auto reached = co_await Onward(from, directory, name, why, followed);
+  auto reached = co_await Onward(*from, directory, name, why, followed);
   if (!reached && followed > kMostReferrals) {
     co_return std::unexpected(Error{fmt::format("{}: more than {} referrals lead to one another", name, kMostReferrals),
                                     std::nullopt, ELOOP});
@@ -551,7 +599,7 @@ Task<Opened> Tree::OpenAt(const Url& url, const Entrance* entrance) {
 }
 
 Task<Result<ServerMount*>> Tree::MountOf(Url url, bool is_last, const Entrance* entrance) {
-  Server& server = servers_[KeyOf(url, entrance)];
+  Server& server = servers_[KeyOf(url, entrance != nullptr)];
   if (server.opening) {
     co_await server.changed;
   } else if (!server.mount) {
@@ -561,6 +609,7 @@ Task<Result<ServerMount*>> Tree::MountOf(Url url, bool is_last, const Entrance* 
     if (answers) {
       Opened opened = co_await OpenAt(url, entrance);
       if (opened) {
+        if (entrance) server.entrance = *entrance;
         HandleMounted(server, *std::move(opened));
       } else {
         answers = std::unexpected(std::move(opened).error());
@@ -592,10 +641,12 @@ Task<Result<void>> Tree::Probe(Url url) {
 }
 
 uint32_t Tree::PartOf(const Handle& above, const Place& root) {
-  const auto [at, is_new] =
-      part_numbers_.try_emplace({above, root.server, root.node.handle}, static_cast<uint32_t>(parts_.size()));
-  if (is_new) parts_.push_back({.server = root.server, .root = root.node.handle, .above = above});
-  return at->second;
+  const auto is_its = [&](const auto& each) { return each.second.mount.get() == root.server; };
+  const Server& server = std::ranges::find_if(servers_, is_its)->second;
+  const uint32_t part = parts_->NumberOf(
+      {.url = server.mount->url(), .entrance = server.entrance, .root = root.node.handle, .above = above});
+  HandlePart(part, *root.server);
+  return part;
 }
 
 }  // namespace

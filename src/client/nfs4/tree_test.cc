@@ -228,6 +228,31 @@ TEST_P(TreeTest, LookupsAtTheSameTimeShareTheMountThatIsBeingOpened) {
   EXPECT_EQ(Clients(far), 1u);
 }
 
+TEST_P(TreeTest, HandlesMeanTheSameObjectsInTheMountsOfSeveralUsers) {
+  TestService third{loop, {.exports = {"/data"}, .lease = 2s}};
+  Refer("/third", At(third, "/data"));
+  Open();
+  Make("far", "file", "of the first user");
+  const Node file = Find("far/file");
+  options.shares_handles_with = mount.get();
+  Url url = UrlOf(GetParam());
+  url.uid = 1000;
+  const auto other = Do(Mount::Open(loop, workers, url, options));
+  // The other user comes to the second server by this handle, and to the third before the first user does.
+  EXPECT_EQ(Do(other->GetAttributes(file.handle, "file")).size, 17u);
+  EXPECT_EQ(Clients(far), 2u);
+  const Handle of_other = Do(other->Lookup(root(), "third")).handle;
+  const Handle of_first = Find("third").handle;
+  EXPECT_EQ(of_first, of_other);
+  EXPECT_EQ(Do(other->Lookup(root(), "far")).handle, Find("far").handle);
+  Do(mount->MakeDirectory(of_other, "directory", 0777));
+  EXPECT_EQ(Do(other->Lookup(Do(other->Lookup(of_first, "directory")).handle, "..")).handle, of_first);
+  const auto opened = Do(other->OpenFile(file, "file", Access::kRead));
+  EXPECT_EQ(MountTestBase::Read(*opened), "of the first user");
+  Do(opened->Close());
+  Run(other->Unmount());
+}
+
 TEST_P(TreeTest, UnmountEndsTheClientAtEveryServer) {
   Open();
   Make("far", "file", "contents");
