@@ -36,6 +36,17 @@ int PriorityOf(log::Level level) {
   return 3;
 }
 
+// The levels of SetUpLogging().
+std::vector<LogLevelSetting>& Levels() {
+  static std::vector<LogLevelSetting> levels;
+  return levels;
+}
+void SetLevels() {
+  for (const LogLevelSetting& each : Levels()) {
+    each.module.empty() ? log::SetLogLevel(each.least) : void(log::SetLogLevel(each.module, each.least));
+  }
+}
+
 std::string ToLocalTime(int64_t time) {
   return fmt::format("{:%Y-%m-%dT%H:%M:%S}.{:03}", fmt::localtime(static_cast<std::time_t>(time / kMicroseconds)),
                      time % kMicroseconds / 1000);
@@ -107,6 +118,7 @@ void LogToSyslog() {
   ::openlog("penstock", LOG_PID, LOG_DAEMON);
   log::SetSink(
       [](const log::Record& record) { ::syslog(PriorityOf(record.level), "%s", Printable(record.message).c_str()); });
+  SetLevels();
 }
 
 void SetUpLogging(const LogSettings& settings, std::shared_ptr<LogWriter> writer) {
@@ -120,9 +132,8 @@ void SetUpLogging(const LogSettings& settings, std::shared_ptr<LogWriter> writer
     // stderr has no buffer: this is one write(2), so that lines of several processes do not mix.
     std::fwrite(line.data(), 1, line.size(), stderr);
   });
-  for (const LogLevelSetting& each : settings.levels) {
-    each.module.empty() ? log::SetLogLevel(each.least) : void(log::SetLogLevel(each.module, each.least));
-  }
+  Levels() = settings.levels;
+  SetLevels();
 }
 
 }  // namespace penstock::cli

@@ -47,11 +47,11 @@ struct LogSettings {
 log::Level LevelFor(unsigned verbosity);
 
 // Writes the library's log messages to stderr from now on, one line each: through `writer` (cli/log_writer.h), or,
-// without one, on the thread that logs, which then waits for the reader of stderr. Any thread.
+// without one, on the thread that logs, which then waits for the reader of stderr. One thread at a time.
 void SetUpLogging(const LogSettings& settings, std::shared_ptr<LogWriter> writer = nullptr);
 
-// Sends the library's log messages to the log of this host (syslog(3)) from now on, with the levels as they are. For a
-// program that has left its terminal. Any thread.
+// Sends the library's log messages to the log of this host (syslog(3)) from now on, with the levels of SetUpLogging().
+// For a program that has left its terminal. Not while another thread sets up logging.
 void LogToSyslog();
 
 // Returns the line of a message, without its end. `time`: microseconds since 1970, in UTC.

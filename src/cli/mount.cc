@@ -57,8 +57,10 @@ class EndSignals {
   void Wait() {
     signals_.async_wait([this](const asio::error_code& error, int) {
       if (error) return;
-      (seen_++ == 0 ? unmount_ : abort_)();
       Wait();
+      // It may end this object.
+      const std::function<void()> end = seen_++ == 0 ? unmount_ : abort_;
+      end();
     });
   }
 

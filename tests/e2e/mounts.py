@@ -8,6 +8,7 @@ import os
 import random
 import shutil
 import signal
+import socket
 import subprocess
 import sys
 import threading
@@ -245,6 +246,43 @@ def two_trees(scratch):
                     assert not waits.is_alive()
 
 
+def made_directories(scratch):
+    """In a directory that a tree has made, names are there as soon as this tree makes them. Those that another tree
+    makes are not overwritten, and a listing shows them."""
+    with served(scratch) as server:
+        for transport, version in (("tcp", "3"), ("tcp", "4.2")):
+            url = url_of(server, transport, version)
+            with mounted(url, f"{scratch}/tree") as one, mounted(url, f"{scratch}/other") as two:
+                made = f"{one}/made{version}"
+                os.mkdir(made)
+                assert not os.path.exists(f"{made}/absent")
+                os.mkdir(f"{made}/directory")
+                write(f"{made}/file", "text")
+                os.symlink("file", f"{made}/link")
+                os.link(f"{made}/file", f"{made}/second")
+                os.mkfifo(f"{made}/fifo")
+                write(f"{one}/elsewhere", "from elsewhere")
+                os.rename(f"{one}/elsewhere", f"{made}/moved")
+                for name in ("directory", "file", "link", "second", "fifo", "moved"):
+                    assert os.path.lexists(f"{made}/{name}"), name
+                os.remove(f"{made}/second")
+                assert not os.path.exists(f"{made}/second")
+                same = f"{two}/made{version}"
+                write(f"{same}/theirs", "theirs")
+                try:
+                    os.open(f"{made}/theirs", os.O_CREAT | os.O_EXCL | os.O_WRONLY)
+                    raise AssertionError("the file of the other tree is overwritten")
+                except FileExistsError:
+                    assert read(f"{made}/theirs") == "theirs"
+                write(f"{same}/listed", "listed")
+                assert "listed" in os.listdir(made)
+                wait_until(lambda: os.path.exists(f"{made}/listed"), "a name stays absent")
+            with mounted(f"{url}&lookupcache=positive", f"{scratch}/tree") as one, mounted(url, f"{scratch}/other") as two:
+                os.mkdir(f"{one}/seen{version}")
+                write(f"{two}/seen{version}/file", "text")
+                assert read(f"{one}/seen{version}/file") == "text"
+
+
 def two_file_systems(scratch):
     """Files of two file systems of the server are not taken for one, although they have the same numbers."""
     points = [f"{scratch}/{name}" for name in ("one", "two")]
@@ -441,6 +479,68 @@ def soft(scratch):
                 assert read(f"{tree}/file") == "text"
 
 
+# With a directory /dev of its own, so that it has a log of its own.
+MOUNT_WITH_A_LOG = """
+set -e
+mount -t tmpfs tmpfs "$1"
+for name in null urandom fuse; do touch "$1/$name"; mount --bind "/dev/$name" "$1/$name"; done
+ln -s "$2" "$1/log"
+mount --move "$1" /dev
+shift 2
+exec "$@"
+"""
+
+
+WRITER = """
+import os, sys
+file = open(sys.argv[1], "w")
+file.write("text")
+file.flush()
+print("written", flush=True)
+sys.stdin.read()
+os.fsync(file.fileno())
+"""
+
+
+def log_in_the_background(scratch):
+    """A tree in the background tells the log of the host how it recovers from a restart of the server."""
+    if not os.path.exists("/dev/fuse"):
+        raise Skip("/dev/fuse is missing")
+    with served(scratch) as server, socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as log:
+        log.bind(f"{scratch}/log")
+        log.settimeout(SECONDS)
+        os.mkdir(f"{scratch}/dev")
+
+        def await_message(text):
+            while True:
+                message = log.recv(65536).decode()
+                if text in message:
+                    return message
+
+        words = ["unshare", "-m", "sh", "-c", MOUNT_WITH_A_LOG, "sh", f"{scratch}/dev", f"{scratch}/log", PENSTOCK, "mount", "-v",
+                 url_of(server, "tcp", "4.2"), f"{scratch}/tree"]
+        started = subprocess.run(words, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=SECONDS)
+        if started.returncode != 0 and os.geteuid() != 0:
+            raise Skip("this user cannot make a namespace")
+        assert started.returncode == 0, started.stderr
+        message = await_message("is mounted at")
+        assert "<30>" in message, message
+        process = int(message.split("penstock[")[1].split("]")[0])
+        # The tree is in the namespace of its process.
+        tree = f"/proc/{process}/root/{scratch}/tree"
+        # Not this process: a server that it starts would begin as a copy of it, and wait to close the file.
+        writer = subprocess.Popen([sys.executable, "-c", WRITER, f"{tree}/file"], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+        assert writer.stdout.readline() == b"written\n"
+        server.kill()
+        server.start()
+        writer.communicate(timeout=SECONDS)
+        assert writer.returncode == 0
+        assert "open files reclaimed: 1" in await_message(f"{ADDRESS}: the server has restarted")
+        os.kill(process, signal.SIGTERM)
+        await_message("is no longer mounted at")
+        wait_until(lambda: not os.path.exists(f"/proc/{process}"), "the process does not end")
+
+
 def refusals(scratch):
     """What cannot be mounted says why."""
     with served(scratch) as server:
@@ -464,4 +564,4 @@ def refusals(scratch):
         ok("umount", f"{scratch}/tree")
 
 
-main({case.__name__: case for case in (programs, small_reads, open_files, linked_open_files, replaced_open_files, two_trees, locks_of_descriptors, two_file_systems, server_restarts, failing_disk, lost_data, silent_server, soft, refusals)})
+main({case.__name__: case for case in (programs, small_reads, open_files, linked_open_files, replaced_open_files, two_trees, made_directories, locks_of_descriptors, two_file_systems, server_restarts, failing_disk, lost_data, silent_server, soft, log_in_the_background, refusals)})

@@ -335,9 +335,9 @@ Task<void> Mount::ReclaimFiles() {
     if (reclaimed == Reclaimed::kLater) co_return;
     if (reclaimed == Reclaimed::kNo) ++lost;
   }
-  if (lost > 0) log::warn("{}: of {} open files, {} or their locks are lost", url_.host, files.size(), lost);
-  if (!files.empty())
-    log::info("{}: the server has restarted, and {} open files are reclaimed", url_.host, files.size() - lost);
+  if (files.empty()) co_return;
+  log::info("{}: the server has restarted; open files reclaimed: {}", url_.host, files.size() - lost);
+  if (lost > 0) log::warn("{}: the server has restarted; open files lost, or their locks: {}", url_.host, lost);
 }
 
 // A file may be open several times, and each open has its own locks.
