@@ -491,7 +491,7 @@ exec "$@"
 """
 
 
-WRITER = """
+ONE_WRITE = """
 import os, sys
 file = open(sys.argv[1], "w")
 file.write("text")
@@ -529,7 +529,7 @@ def log_in_the_background(scratch):
         # The tree is in the namespace of its process.
         tree = f"/proc/{process}/root/{scratch}/tree"
         # Not this process: a server that it starts would begin as a copy of it, and wait to close the file.
-        writer = subprocess.Popen([sys.executable, "-c", WRITER, f"{tree}/file"], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+        writer = subprocess.Popen([sys.executable, "-c", ONE_WRITE, f"{tree}/file"], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
         assert writer.stdout.readline() == b"written\n"
         server.kill()
         server.start()
