@@ -142,7 +142,6 @@ Task<void> FileSystem::Create(RequestPointer request, uint64_t parent, std::stri
   const auto how = (info.flags & O_EXCL)    ? client::CreateMode::kExclusive
                    : (info.flags & O_TRUNC) ? client::CreateMode::kTruncate
                                             : client::CreateMode::kKeep;
-  NoteName(*directory->inode, name);
   auto file = co_await directory->mount.CreateFile(directory->inode->handle, name, mode & 07777, how);
   if (Failed(*request, file)) co_return;
   Inode& inode = inodes_.Add((*file)->node(), parent, name);

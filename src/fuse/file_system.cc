@@ -88,6 +88,8 @@ mode_t TypeBits(client::FileType type) {
 
 timespec TimespecOf(const client::Time& time) { return {time.seconds, static_cast<long>(time.nanoseconds)}; }
 
+double SecondsOf(Duration duration) { return std::chrono::duration<double>(duration).count(); }
+
 }  // namespace
 
 Task<struct stat> FileSystem::StatOf(const Inode& inode) {
@@ -110,8 +112,6 @@ Task<struct stat> FileSystem::StatOf(const Inode& inode) {
   stat.st_gid = co_await owners_.NumberOf(idmap::Kind::kGroup, a.group);
   co_return stat;
 }
-
-double FileSystem::SecondsOf(Duration duration) { return std::chrono::duration<double>(duration).count(); }
 
 double FileSystem::TimeoutOf(const Inode& inode) const { return SecondsOf(inode.validity); }
 

@@ -133,10 +133,6 @@ class FileSystem {
   // names
   Task<fuse_entry_param> EntryOf(const Inode& inode);
   Task<void> ReplyNode(Request& request, client::Node node, uint64_t parent, std::string name);
-  // How long `name` is known to be absent from the directory; zero: not at all.
-  Duration AbsentFor(Inode& directory, const std::string& name) const;
-  // The directory may get the name. Call it before the request is sent.
-  static void NoteName(Inode& directory, const std::string& name);
   // While a name of an inode is being removed, the file is not opened: it may end. `inode` may be null.
   class Removal {
    public:
@@ -162,7 +158,6 @@ class FileSystem {
 
   // attributes
   Task<struct stat> StatOf(const Inode& inode);
-  static double SecondsOf(Duration duration);
   double TimeoutOf(const Inode& inode) const;
   Task<client::Result<void>> Refresh(client::Mount& mount, Inode& inode);
   Task<client::Result<void>> ChangeSize(const Target& target, uint64_t size, OpenFile* file);

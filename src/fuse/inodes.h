@@ -36,12 +36,6 @@ struct HiddenName {
   std::string name;
 };
 
-// The names in a directory that this tree has made. For as long as absent names are cached, it can have no others.
-struct MadeNames {
-  std::unordered_set<std::string> names;
-  TimePoint until;
-};
-
 struct Inode {
   uint64_t number = 0;
   client::Handle handle;
@@ -58,7 +52,6 @@ struct Inode {
   Duration validity = Duration::zero();
   // The change attribute of the data that the kernel may have cached.
   std::optional<uint64_t> cached_change;
-  std::optional<MadeNames> made_names;
   bool has_lost_data = false;  // data that programs have written are lost, and the kernel may have them cached
 
   std::shared_ptr<WriteBehind> writes;  // from the first open for writing on

@@ -20,8 +20,6 @@ namespace {
 
 // The number of an entry whose attributes the server does not tell. Zero would hide the entry.
 constexpr ino_t kUnknownNumber = 0xffffffff;
-// The most names of a directory of which it is known that it has no others.
-constexpr size_t kMostMadeNames = 100'000;
 
 }  // namespace
 
@@ -41,34 +39,12 @@ Task<void> FileSystem::ReplyNode(Request& request, client::Node node, uint64_t p
   if (!request.Entry(entry)) inodes_.Forget(inode.number, 1);
 }
 
-// Programs that make trees look each name up before they make it.
-Duration FileSystem::AbsentFor(Inode& directory, const std::string& name) const {
-  std::optional<MadeNames>& made = directory.made_names;
-  if (!made) return Duration::zero();
-  const Duration left = made->until - loop_.Now();
-  if (left <= Duration::zero() || made->names.size() > kMostMadeNames) {
-    made.reset();
-    return Duration::zero();
-  }
-  return made->names.contains(name) ? Duration::zero() : left;
-}
-
-void FileSystem::NoteName(Inode& directory, const std::string& name) {
-  if (directory.made_names) directory.made_names->names.insert(name);
-}
-
 Task<void> FileSystem::Lookup(RequestPointer request, uint64_t parent, std::string name) {
   auto target = co_await Find(*request, parent);
   if (!target) co_return;
-  fuse_entry_param absent{};
-  const Duration absent_for = AbsentFor(*target->inode, name);
-  if (absent_for > Duration::zero()) {
-    absent.entry_timeout = SecondsOf(absent_for);
-    request->Entry(absent);
-    co_return;
-  }
   auto node = co_await target->mount.Lookup(target->inode->handle, name);
   if (!node && node.error().status == Status::kNotFound && options_.caches_absent_names) {
+    fuse_entry_param absent{};
     absent.entry_timeout = TimeoutOf(*target->inode);
     request->Entry(absent);
     co_return;
@@ -100,7 +76,6 @@ Task<void> FileSystem::MakeNode(RequestPointer request, uint64_t parent, std::st
   client::Mount& mount = target->mount;
   const client::Handle directory = target->inode->handle;
   const uint32_t bits = mode & 07777;
-  NoteName(*target->inode, name);
   if (S_ISREG(mode)) {
     auto file = co_await mount.CreateFile(directory, name, bits, client::CreateMode::kExclusive);
     if (Failed(*request, file)) co_return;
@@ -122,19 +97,14 @@ Task<void> FileSystem::MakeNode(RequestPointer request, uint64_t parent, std::st
 Task<void> FileSystem::MakeDirectory(RequestPointer request, uint64_t parent, std::string name, mode_t mode) {
   auto target = co_await Find(*request, parent);
   if (!target) co_return;
-  NoteName(*target->inode, name);
-  const TimePoint until = loop_.Now() + options_.times.directory_least;
   auto node = co_await target->mount.MakeDirectory(target->inode->handle, name, mode & 07777);
   if (Failed(*request, node)) co_return;
-  co_await ReplyNode(*request, *node, parent, std::move(name));
-  Inode* const made = inodes_.FindHandle(node->handle);
-  if (made && options_.caches_absent_names) made->made_names = {.names = {}, .until = until};
+  co_await ReplyNode(*request, *std::move(node), parent, std::move(name));
 }
 
 Task<void> FileSystem::MakeSymlink(RequestPointer request, std::string text, uint64_t parent, std::string name) {
   auto target = co_await Find(*request, parent);
   if (!target) co_return;
-  NoteName(*target->inode, name);
   auto node = co_await target->mount.MakeSymlink(target->inode->handle, name, text);
   if (Failed(*request, node)) co_return;
   co_await ReplyNode(*request, *std::move(node), parent, std::move(name));
@@ -146,7 +116,6 @@ Task<void> FileSystem::Link(RequestPointer request, uint64_t inode, uint64_t par
   auto directory = co_await Find(*request, parent);
   if (!directory) co_return;
   Inode& file = *target->inode;
-  NoteName(*directory->inode, name);
   if (Failed(*request, co_await target->mount.Link(file.handle, directory->inode->handle, name))) co_return;
   if (Failed(*request, co_await Refresh(target->mount, file))) co_return;
   co_await ReplyNode(*request, file.node(directory->inode->handle), parent, std::move(name));
@@ -241,7 +210,6 @@ Task<void> FileSystem::Rename(RequestPointer request, uint64_t from_parent, std:
   const Removal removal(*this, inodes_.FindName(to_parent, to));
   auto hidden = co_await HideOpenFile(source->mount, *target->inode, to, moved);
   if (Failed(*request, hidden)) co_return;
-  NoteName(*target->inode, to);
   Result<void> renamed = co_await source->mount.Rename(source->inode->handle, from, target->inode->handle, to);
   if (*hidden) {
     if (renamed) {
@@ -262,8 +230,6 @@ Task<void> FileSystem::Rename(RequestPointer request, uint64_t from_parent, std:
 Task<void> FileSystem::OpenDirectoryAt(RequestPointer request, uint64_t inode, fuse_file_info info) {
   auto target = co_await Find(*request, inode);
   if (!target) co_return;
-  // A listing shows what others have made.
-  target->inode->made_names.reset();
   auto directory = std::make_unique<OpenDirectory>();
   directory->inode = &*target->inode;
   directory->mount = target->held;
