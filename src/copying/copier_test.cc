@@ -219,6 +219,59 @@ TEST_P(CopierTest, KeepsHardLinks) {
   EXPECT_TRUE(files::equivalent(target / "one", target / "sub/three"));
 }
 
+// As after a kill: another name of the file may be the first in the next run.
+TEST_P(CopierTest, LinksWhatIsTheSameWithoutALink) {
+  options.keep_times = options.skip_same = true;
+  Make(source / "one", "text");
+  Make(source / "other", "text");
+  for (const char* const name : {"two", "three", "four"}) files::create_hard_link(source / "one", source / name);
+  ASSERT_TRUE(Upload().failed.empty());
+  files::remove(source / "four");
+  options.hard_links = true;
+  const std::vector<std::string> linked = {"link", "link", "same", "same"};
+  Log log = Upload();
+  EXPECT_TRUE(log.failed.empty()) << log.failed[0];
+  for (std::string& each : log.done) each = each.substr(0, 4);
+  EXPECT_EQ(log.done, linked);
+  EXPECT_EQ(Run(Names()).size(), 5u) << "no temporary name stays";
+  EXPECT_EQ(Upload().done, (std::vector<std::string>{"same one", "same other", "same three", "same two"}));
+
+  // The target has other contents, and a directory, where the source has names of one file.
+  options.replace_others = true;
+  Make(target / "one", "old", 2000);
+  files::create_directories(target / "two");
+  Make(target / "three", "text");
+  ASSERT_TRUE(Download().failed.empty());
+  EXPECT_EQ(files::hard_link_count(target / "three"), 3u);
+  EXPECT_TRUE(files::equivalent(target / "one", target / "two"));
+  EXPECT_EQ(ContentOf(target / "two"), "text");
+}
+
+TEST_P(CopierTest, MendsTheAttributesOfALinkThatIsTheSame) {
+  options.keep_times = options.skip_same = true;
+  options.keep_owners = options.keep_groups = ::geteuid() == 0;
+  const auto change = [](const files::path& link, time_t time, uid_t owner) {
+    const timespec times[2] = {{time, 0}, {time, 0}};
+    ASSERT_EQ(::utimensat(AT_FDCWD, link.c_str(), times, AT_SYMLINK_NOFOLLOW), 0);
+    if (::geteuid() == 0) ASSERT_EQ(::lchown(link.c_str(), owner, owner), 0);
+  };
+  const auto expect = [](const files::path& link, time_t time, uid_t owner) {
+    struct stat status{};
+    ASSERT_EQ(::lstat(link.c_str(), &status), 0);
+    EXPECT_EQ(status.st_mtime, time);
+    if (::geteuid() == 0) EXPECT_EQ(status.st_uid, owner);
+  };
+  files::create_symlink("nowhere", source / "link");
+  change(source / "link", 1000, 5);
+  EXPECT_EQ(Upload().done, std::vector<std::string>{"symlink link"});
+  EXPECT_EQ(Download().done, std::vector<std::string>{"symlink link"});
+  expect(target / "link", 1000, 5);
+  change(source / "link", 3000, 6);
+  EXPECT_EQ(Upload().done, std::vector<std::string>{"same link"});
+  EXPECT_EQ(Download().done, std::vector<std::string>{"same link"});
+  expect(target / "link", 3000, 6);
+}
+
 TEST_P(CopierTest, KeepsHoles) {
   const files::path path = source / "sparse";
   Make(path, "");
