@@ -58,7 +58,8 @@ class Copier {
     std::string to_name{};            // the target's name in messages
     Attributes attributes{};          // of the source
     bool is_new = false;
-    size_t pending = 1;  // entries that are not done, and the listing
+    bool may_have_entries = false;  // the target
+    size_t pending = 1;             // entries that are not done, and the listing
     // What the target has.
     std::map<std::string, Entry> existing{};
     std::multimap<std::string, TemporaryName> leftovers{};  // by their target's name, which may be cut
@@ -119,6 +120,7 @@ class Copier {
   Task<Result<void>> Skip(const Item& item);
   Task<Result<std::optional<Entry>>> FindExisting(const Item& item);
   Task<Result<std::vector<TemporaryName>>> FindLeftovers(const Item& item, const TemporaryName& name);
+  Task<bool> IsPublished(const Item& item, KnownTemporary& temporary);
   Task<Result<void>> RemoveLeftovers(const Item& item);
   Task<Result<bool>> LeaveSame(const Item& item, const Entry& existing);
   Task<Result<void>> SetKeptOf(const Item& item, const std::string& name, const NewAttributes& kept);

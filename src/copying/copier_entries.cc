@@ -10,6 +10,9 @@
 namespace penstock::copying {
 namespace {
 
+// After errors that may come of a reply that was lost in a restart of the server.
+constexpr int kMostRepeats = 4;
+
 std::unexpected<Error> IsDirectory() {
   return std::unexpected(Error{client::Describe(Status::kIsDirectory), Status::kIsDirectory, EISDIR});
 }
@@ -165,8 +168,11 @@ Task<Result<void>> Copier::CopyRegular(const Item& item, bool replaces) {
     if (!copied && GoesOnWithoutOwners(item.to_name, copied.error(), owners)) {
       copied = co_await TryToCopy(item, replaces, size);
     }
-    // Another copy of the same file may have taken the temporary file.
-    if (!copied && copied.error().status == Status::kNotFound) copied = co_await TryToCopy(item, replaces, size);
+    // Another copy of the same file may have taken the temporary file. Or a server that has restarted has lost the
+    // reply to a rename.
+    for (int again = 0; again < kMostRepeats && !copied && copied.error().status == Status::kNotFound; ++again) {
+      copied = co_await TryToCopy(item, replaces, size);
+    }
     if (!copied) co_return copied;
   }
   Done(Action::kCopied, item.source(), item.to_name, size);
@@ -187,6 +193,10 @@ Task<Result<void>> Copier::TryToCopy(const Item& item, bool replaces, uint64_t& 
     Pump();
     const std::string text = temporary.name().Text();
     copied = co_await item.to->Publish(text, item.name, size);
+    if (!copied && copied.error().status == Status::kNotFound) {
+      const bool published = co_await IsPublished(item, temporary);
+      if (published) copied = Result<void>();
+    }
     --publishing_;
     ++copying_;
   }
@@ -199,6 +209,16 @@ Task<Result<void>> Copier::TryToCopy(const Item& item, bool replaces, uint64_t& 
     (void)co_await item.to->Remove(text);
   }
   co_return copied;
+}
+
+// After a rename that has not found the temporary file: whether the target is that file. A server that has restarted
+// may have renamed it and lost the reply.
+Task<bool> Copier::IsPublished(const Item& item, KnownTemporary& temporary) {
+  const std::optional<Attributes>& file = temporary.file();
+  if (!file) co_return false;
+  const auto target = co_await item.to->Find(item.name);
+  co_return target && target->attributes.file_system == file->file_system &&
+      target->attributes.file_id == file->file_id;
 }
 
 // For a file that is the same: an earlier copy may have been killed when it had finished the file a second time.
@@ -258,15 +278,22 @@ Task<Result<void>> Copier::CopyStream(const Item& item) {
 
 template <class Make>
 Task<Result<void>> Copier::Replace(const Item& item, bool exists, Make make) {
-  if (!exists) co_return co_await make(item.name);
-  const TemporaryName name = TemporaryName::For(item.name, item.source(), item.entry.attributes);
-  KnownTemporary temporary(run_, item.to, name);
-  const std::string text = name.Text();
-  Result<void> made = co_await make(text);
-  if (made) made = co_await item.to->Rename(text, item.name);
-  // The rename of a name to another name of the same file does nothing.
-  (void)co_await item.to->Remove(text);
-  co_return made;
+  if (!exists) {
+    Result<void> made = co_await make(item.name);
+    // A server that has restarted may have made it and lost the reply.
+    if (made || made.error().status != Status::kExists) co_return made;
+  }
+  for (int again = 0;; ++again) {
+    const TemporaryName name = TemporaryName::For(item.name, item.source(), item.entry.attributes);
+    KnownTemporary temporary(run_, item.to, name);
+    const std::string text = name.Text();
+    Result<void> made = co_await make(text);
+    if (made) made = co_await item.to->Rename(text, item.name);
+    // The rename of a name to another name of the same file does nothing.
+    (void)co_await item.to->Remove(text);
+    const bool repeats = !made && (made.error().status == Status::kExists || made.error().status == Status::kNotFound);
+    if (!repeats || again == kMostRepeats) co_return made;
+  }
 }
 
 Task<Result<void>> Copier::CopySymlink(const Item& item, const std::optional<Entry>& existing) {

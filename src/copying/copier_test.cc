@@ -344,6 +344,53 @@ TEST_P(CopierTest, WritesAgainWhatARestartedServerLost) {
   EXPECT_TRUE(ContentOf(target / "large") == RandomText(600 << 10));
 }
 
+// A server that has restarted answers a repeated change with "exists already" or "no such file".
+TEST_P(CopierTest, RepeatsChangesWhoseRepliesARestartLost) {
+  if (GetParam() == Version::k40) return;  // as above
+  using enum nfs4::nfs_opnum4;
+  options.keep_times = options.skip_same = options.hard_links = options.delete_others = true;
+  options.checkpoint = 1 << 20;
+  const auto copies = [this](const std::string& what) {
+    const Log log = Upload();
+    EXPECT_TRUE(log.failed.empty()) << what << ": " << log.failed[0];
+    Log again = Upload();
+    std::erase_if(again.done, [](const std::string& each) { return each.starts_with("same "); });
+    EXPECT_TRUE(again.done.empty()) << what << ": " << again.done[0];
+  };
+  const auto lose = [this](client::CallMatcher three, nfs4::nfs_opnum4 four) {
+    service.LoseReplyInRestart(is_version_3() ? std::move(three) : client::CompoundsWith(four));
+  };
+  files::create_directories(source / "d/deep");
+  Make(source / "d/deep/file", "text");
+  lose(client::CallsOf<nfs3::NFSPROC3_MKDIR>(), OP_CREATE);
+  copies("mkdir");
+  files::create_symlink("nowhere", source / "link");
+  lose(client::CallsOf<nfs3::NFSPROC3_SYMLINK>(), OP_CREATE);
+  copies("symlink");
+  Make(source / "small", "text");
+  lose(client::CallsOf<nfs3::NFSPROC3_RENAME>(), OP_SAVEFH);
+  copies("rename of a small file");
+  Make(source / "large", RandomText(600 << 10));
+  lose(client::CallsOf<nfs3::NFSPROC3_RENAME>(), OP_SAVEFH);
+  const size_t writes = service.CountCalls(Writes());
+  copies("rename of a large file");
+  EXPECT_EQ(service.CountCalls(Writes()) - writes, 1u) << "it is not copied twice";
+  Make(source / "larger", RandomText(3 << 20));
+  lose(client::CallsOf<nfs3::NFSPROC3_RENAME>(), OP_SAVEFH);
+  copies("record of what is complete");
+  files::create_hard_link(source / "small", source / "twin");
+  lose(client::CallsOf<nfs3::NFSPROC3_LINK>(), OP_SAVEFH);
+  copies("link");
+  files::remove(source / "link");
+  lose(client::CallsOf<nfs3::NFSPROC3_REMOVE>(), OP_REMOVE);
+  copies("remove");
+  options.delete_others = false;
+  ASSERT_TRUE(Download().failed.empty());
+  EXPECT_EQ(NamesIn(target), (std::vector<std::string>{"d", "large", "larger", "small", "twin"}));
+  EXPECT_TRUE(ContentOf(target / "larger") == RandomText(3 << 20));
+  EXPECT_EQ(ContentOf(target / "d/deep/file"), "text");
+}
+
 TEST_P(CopierTest, ResumesALargeFile) {
   options.keep_times = options.keep_partial = true;
   options.checkpoint = 256 << 10;

@@ -184,6 +184,7 @@ Task<Result<void>> LargeCopy::Copy(uint64_t& size) {
   made_ = NewFileFor(run_.options, file_, source_->attributes());
   Result<void> result = co_await OpenTarget();
   if (result) {
+    temporary_.file() = target_->attributes();
     result = co_await CopyAll();
     Result<void> closed = co_await target_->Close();
     if (result && !closed) result = std::move(closed);
@@ -244,7 +245,13 @@ Task<Result<void>> LargeCopy::Record(uint64_t complete) {
   TemporaryName next = temporary_.name();
   next.complete = complete;
   const std::string old_name = temporary_.name().Text(), new_name = next.Text();
-  PENSTOCK_CO_CHECK(co_await file_.to->Rename(old_name, new_name));
+  Result<void> renamed = co_await file_.to->Rename(old_name, new_name);
+  if (!renamed && renamed.error().status == Status::kNotFound) {
+    // A server that has restarted may have renamed it and lost the reply.
+    const auto found = co_await file_.to->Find(new_name);
+    if (found) renamed = Result<void>();
+  }
+  if (!renamed) co_return renamed;
   temporary_.name() = std::move(next);
   co_return Result<void>();
 }
