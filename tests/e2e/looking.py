@@ -258,6 +258,19 @@ def access_lists(scratch):
             assert ok("getfattr", "--only-values", "-n", "user.color", file) == b"blue"
             ok("setfattr", "-x", "user.color", file)
             refused("getfattr", "-n", "user.color", file, mentions=["no attribute user.color"])
+        # In a tree, files get nothing that is for directories, and links are left out.
+        version3 = "vers=3" in scene.options
+        ok("setfacl", "-R", "-m", "u:4321:rx,d:g:5678:r" if version3 else "A:fd:4321:rx", scene.url("/a"))
+        lists = {}
+        for one in ok("getfacl", "-R", "-n", scene.url("/a")).decode().strip().split("\n\n"):
+            lines = one.splitlines()
+            lists[lines[0].removeprefix(f"# file: {scene.root}/a")] = [line for line in lines[3:] if "4321" in line or "5678" in line]
+        assert set(lists) == {"", "/.hidden", "/b", "/b/c", "/b/other", "/file"}, lists
+        if version3:
+            assert lists["/b"] == ["user:4321:r-x", "default:group:5678:r--"] and lists["/file"] == ["user:4321:r-x"], lists
+        else:
+            assert any(line.startswith("A:fd") for line in lists["/b"]), lists
+            assert [line.startswith("A::4321:") for line in lists["/file"]] == [True], lists
         refused("setfacl", "-m", "nonsense", file, mentions=["nonsense: not an entry"])
 
 
