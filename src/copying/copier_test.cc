@@ -344,6 +344,25 @@ TEST_P(CopierTest, WritesAgainWhatARestartedServerLost) {
   EXPECT_TRUE(ContentOf(target / "large") == RandomText(600 << 10));
 }
 
+// The COMMIT of a part is under way while the next one is written: another verifier says that both may be lost.
+TEST_P(CopierTest, WritesBothPartsAgainThatARestartedServerLost) {
+  if (!is_version_3()) return;  // the answer is one of version 3
+  options.checkpoint = 1 << 20;
+  Make(source / "large", RandomText(4 << 20));
+  const nfs3::COMMIT3resok other{.file_wcc = {}, .verf = {std::byte{0xff}, std::byte{0xee}}};
+  for (const size_t lost : {0u, 1u, 3u}) {
+    service.Answer<nfs3::NFSPROC3_COMMIT>(nfs3::COMMIT3res(nfs3::NFS3_OK, other), 1, lost);
+    const size_t writes = service.CountCalls(Writes());
+    const Log log = Upload();
+    EXPECT_TRUE(log.failed.empty()) << log.failed[0];
+    // The last COMMIT has no part beside it.
+    EXPECT_EQ(service.CountCalls(Writes()) - writes, lost == 3 ? 5u : 6u);
+    EXPECT_EQ(totals.octets, (lost == 3 ? 5u : 6u) << 20);
+  }
+  ASSERT_TRUE(Download().failed.empty());
+  EXPECT_TRUE(ContentOf(target / "large") == RandomText(4 << 20));
+}
+
 // A server that has restarted answers a repeated change with "exists already" or "no such file".
 TEST_P(CopierTest, RepeatsChangesWhoseRepliesARestartLost) {
   if (GetParam() == Version::k40) return;  // as above
