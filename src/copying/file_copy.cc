@@ -265,7 +265,8 @@ Task<Result<bool>> LargeCopy::MoveWhileSyncing(Extent part, bool syncs) {
     holds = co_await target_->Sync();
     co_return Result<void>();
   };
-  Result<void> moved = co_await client::MovePieces(syncs ? 2 : 1, 1, 2, work);
+  const uint64_t works = syncs ? 2 : 1;
+  Result<void> moved = co_await client::MovePieces(works, 1, 2, work);
   if (moved) co_return holds;
   // A later copy goes on behind the parts before.
   if (syncs && holds && *holds) (void)co_await Record(part.begin);
