@@ -19,6 +19,7 @@
 #include "cli/mounts.h"
 #include "cli/output.h"
 #include "cli/printable.h"
+#include "cli/walk.h"
 #include "idmap/owner_text.h"
 #include "protocol/nfs4.h"
 #include "protocol/nfsacl.h"
@@ -36,10 +37,32 @@ client::Error WrongEntry(const std::string& entry, bool version3) {
           std::nullopt, EINVAL};
 }
 
+// ---- trees ----
+
+// Calls `use` for the object, and with `recursive` for all below it. Symbolic links, which have no lists, are left out.
+Task<Result<void>> UseTree(ClientRuntime& runtime, const Mounted& at, bool recursive, UseMount use) {
+  if (!recursive) co_return co_await use(runtime, at);
+  PENSTOCK_CO_TRY(client::Node node, co_await at.Resolve());
+  const auto visit = [&](const WalkedEntry& entry) -> Task<void> {
+    const auto& attributes = entry.entry.attributes;
+    if (entry.entry.is_referral || (attributes && attributes->type == client::FileType::kSymlink)) co_return;
+    const Mounted each{at.mount, JoinPath(at.path, entry.path), JoinPath(at.server_path, entry.path),
+                       JoinPath(at.name, entry.path)};
+    const Result<void> used = co_await use(runtime, each);
+    if (!used) runtime.Report(each.Named(used.error()));
+  };
+  WalkOptions walk;
+  walk.follow_referrals = false;
+  const WalkHandlers handlers{.visit = visit, .report = [&](const client::Error& error) { runtime.Report(error); }};
+  co_await Walk(at, std::move(node), {}, std::move(walk), handlers);
+  co_return Result<void>();
+}
+
 // ---- getfacl ----
 
 struct GetAclOptions : ClientOptions {
   std::vector<std::string> urls;
+  bool recursive = false;
   OwnerOptions owners;
 };
 
@@ -81,7 +104,10 @@ int GetAcls(GetAclOptions options) {
       options.urls, options,
       [&](ClientRuntime& runtime, Mounts& mounts, const std::vector<client::Url>& urls) -> Task<Result<void>> {
         HostOwners owners(runtime, options.owners);
-        const UseMount use = [&](ClientRuntime&, const Mounted& at) { return GetAclOf(at, owners); };
+        const UseMount get = [&](ClientRuntime&, const Mounted& at) { return GetAclOf(at, owners); };
+        const UseMount use = [&](ClientRuntime& where, const Mounted& at) {
+          return UseTree(where, at, options.recursive, get);
+        };
         co_return co_await ForEachMounted(runtime, mounts, urls, use);
       });
 }
@@ -90,6 +116,7 @@ int GetAcls(GetAclOptions options) {
 
 struct SetAclOptions : ClientOptions {
   std::vector<std::string> urls;
+  bool recursive = false;
   std::string set;
   std::string set_file;
   std::string modify;
@@ -172,15 +199,23 @@ Task<Result<void>> SetPosix(const Mounted& at, const client::Node& node, const S
   if (!options.remove.empty()) PENSTOCK_CO_CHECK(co_await RemovePosixEntries(acl, options.remove, owners));
   const std::string& put = options.set.empty() ? options.modify : options.set;
   if (!put.empty()) PENSTOCK_CO_CHECK(co_await PutPosixEntries(acl, put, owners));
+  // In a tree, what is for directories is not for files.
+  if (options.recursive && node.attributes.type != client::FileType::kDirectory) acl.defaults.clear();
   SortPosixAcl(acl.access);
   SortPosixAcl(acl.defaults);
   co_return co_await at.mount->SetPosixAcl(node.handle, at.name, acl);
 }
 
-// Users and groups of this host go out as numbers.
-Task<Result<std::vector<client::Ace>>> AcesOf(const std::string& text, HostOwners& owners) {
+// Users and groups of this host go out as numbers. `without_inheritance`: for a file, which nothing inherits from.
+Task<Result<std::vector<client::Ace>>> AcesOf(const std::string& text, HostOwners& owners, bool without_inheritance) {
   auto aces = ParseAces(text);
   if (!aces) co_return std::unexpected(WrongEntry(aces.error(), false));
+  if (without_inheritance) {
+    constexpr uint32_t kInheritance =
+        nfs4::ACE4_FILE_INHERIT_ACE | nfs4::ACE4_DIRECTORY_INHERIT_ACE | nfs4::ACE4_NO_PROPAGATE_INHERIT_ACE;
+    std::erase_if(*aces, [](const client::Ace& ace) { return (ace.flags & nfs4::ACE4_INHERIT_ONLY_ACE) != 0; });
+    for (client::Ace& ace : *aces) ace.flags &= ~kInheritance;
+  }
   for (client::Ace& ace : *aces) {
     const bool is_group = (ace.flags & nfs4::ACE4_IDENTIFIER_GROUP) != 0;
     const idmap::Kind kind = is_group ? idmap::Kind::kGroup : idmap::Kind::kUser;
@@ -200,19 +235,20 @@ Task<Result<void>> SetNfs4(const Mounted& at, const client::Node& node, const Se
         "-b and -k are for the lists of POSIX, which version 3 has; chmod sets a list of version 4 back";
     co_return std::unexpected(client::Error{kWhy, std::nullopt, ENOTSUP});
   }
+  const bool is_file_of_tree = options.recursive && node.attributes.type != client::FileType::kDirectory;
   std::vector<client::Ace> acl;
   if (!options.set.empty()) {
-    PENSTOCK_CO_TRY(acl, co_await AcesOf(options.set, owners));
+    PENSTOCK_CO_TRY(acl, co_await AcesOf(options.set, owners, is_file_of_tree));
     co_return co_await at.mount->SetAcl(node.handle, at.name, acl);
   }
   PENSTOCK_CO_TRY(acl, co_await at.mount->GetAcl(node.handle, at.name));
-  PENSTOCK_CO_TRY(const std::vector<client::Ace> removed, co_await AcesOf(options.remove, owners));
+  PENSTOCK_CO_TRY(const std::vector<client::Ace> removed, co_await AcesOf(options.remove, owners, is_file_of_tree));
   for (const client::Ace& ace : removed) {
     if (std::erase_if(acl, [&](const client::Ace& each) { return SamePrincipal(each, ace); }) > 0) continue;
     co_return std::unexpected(
         client::Error{fmt::format("{}: the list has no such entry", AceText(ace)), std::nullopt, ENOENT});
   }
-  PENSTOCK_CO_TRY(const std::vector<client::Ace> put, co_await AcesOf(options.modify, owners));
+  PENSTOCK_CO_TRY(const std::vector<client::Ace> put, co_await AcesOf(options.modify, owners, is_file_of_tree));
   size_t added = 0;
   for (const client::Ace& ace : put) {
     const auto found = std::ranges::find_if(acl, [&](const client::Ace& each) { return SamePrincipal(each, ace); });
@@ -254,7 +290,10 @@ Task<Result<void>> SetAll(ClientRuntime& runtime, Mounts& mounts, const std::vec
     PENSTOCK_CO_TRY(options.set, co_await ReadList(runtime, options.set_file));
   }
   HostOwners owners(runtime, {});
-  const UseMount use = [&](ClientRuntime&, const Mounted& at) { return SetAclOf(at, options, owners); };
+  const UseMount set = [&](ClientRuntime&, const Mounted& at) { return SetAclOf(at, options, owners); };
+  const UseMount use = [&](ClientRuntime& where, const Mounted& at) {
+    return UseTree(where, at, options.recursive, set);
+  };
   co_return co_await ForEachMounted(runtime, mounts, urls, use);
 }
 
@@ -276,6 +315,8 @@ Command AddGetAcl(CLI::App& program) {
   CLI::App* const command = program.add_subcommand("getfacl", "Show access control lists of files on an NFS server");
   const auto options = std::make_shared<GetAclOptions>();
   command->add_option("URL", options->urls, "Files or directories")->required();
+  command->add_flag("-R,--recursive", options->recursive,
+                    "Show the lists of all that is in directories as well. Symbolic links are left out");
   command->add_flag("-n,--numeric", options->owners.numbers, "Show numbers in place of names");
   AddDomainOption(*command, options->owners);
   AddClientOptions(*command, *options);
@@ -299,6 +340,10 @@ Command AddSetAcl(CLI::App& program) {
   command->add_flag("-b,--remove-all", options->remove_all,
                     "In version 3: remove all entries that a mode does not have");
   command->add_flag("-k,--remove-default", options->remove_default, "In version 3: remove the default list");
+  command->add_flag(
+      "-R,--recursive", options->recursive,
+      "Change the lists of all that is in directories as well. Symbolic links are left out. Files get no\n"
+      "entries or flags that are for what a directory's entries inherit");
   AddClientOptions(*command, *options);
   SetFooter(
       *command,

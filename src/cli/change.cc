@@ -126,13 +126,20 @@ Task<Result<void>> ChangeOwners(ClientRuntime& runtime, Mounts& mounts, const st
   const std::string group = colon == options.owners.npos ? "" : options.owners.substr(colon + 1);
   co_await runtime.MapOwners(options.names.nfs4_domain);
   HostOwners names(runtime, options.names);
+  const auto find = [&](idmap::Kind kind, std::string name, std::optional<std::string>& number) -> Task<Result<void>> {
+    if (name.empty()) co_return Result<void>();
+    auto found = co_await names.NumberOf(kind, std::move(name));
+    if (!found) {
+      client::Error error = std::move(found).error();
+      error.message = fmt::format("chown {}: {}", options.owners, error.message);
+      co_return std::unexpected(std::move(error));
+    }
+    number = *std::move(found);
+    co_return Result<void>();
+  };
   NewAttributes changed;
-  if (!owner.empty()) {
-    PENSTOCK_CO_TRY(changed.owner, co_await names.NumberOf(idmap::Kind::kUser, owner));
-  }
-  if (!group.empty()) {
-    PENSTOCK_CO_TRY(changed.group, co_await names.NumberOf(idmap::Kind::kGroup, group));
-  }
+  PENSTOCK_CO_CHECK(co_await find(idmap::Kind::kUser, owner, changed.owner));
+  PENSTOCK_CO_CHECK(co_await find(idmap::Kind::kGroup, group, changed.group));
   const Change change = [&](const client::Attributes&) { return std::optional(changed); };
   const bool follow = !options.no_dereference && !options.recursive;
   const UseMount use = [&](ClientRuntime& where, const Mounted& at) {

@@ -104,8 +104,8 @@ Command AddDoctor(CLI::App& program) {
       *command,
       "Each step is a line: ok, failed or skipped, the time that it took, and what it found. The steps are: look up\n"
       "the name; connect, over TCP or RDMA; call procedure 0; mount the export, which includes MOUNT or the\n"
-      "session; find the path; ask for the user's rights. A server that does not answer the connection or procedure\n"
-      "0 within ten seconds fails that step. The exit code is 1 if a step fails.",
+      "session; find the path; ask for the user's rights. A step fails if the connection or procedure 0 takes\n"
+      "ten seconds, or a later step half a minute. The exit code is 1 if a step fails.",
       {"# Why does this not work?", "penstock doctor nfs://server.example/data/file",
        "# The same over RDMA, for a program", "penstock doctor --json 'nfs://server.example/data?proto=rdma'"});
   return {command, [options] { return Diagnose(*options); }};

@@ -2,6 +2,7 @@
 #include <fmt/core.h>
 
 #include <CLI/CLI.hpp>
+#include <cerrno>
 #include <ctime>
 #include <limits>
 #include <memory>
@@ -45,6 +46,7 @@ struct FindOptions : ClientOptions {
   bool as_urls = false;
   bool long_format = false;
   bool json = false;
+  bool deletes = false;  // in place of printing
   unsigned jobs = 8;
   OwnerOptions owners;
 };
@@ -59,9 +61,13 @@ class Finder {
   Task<Result<void>> Run();
 
  private:
+  // Whether a directory is considered behind its entries.
+  bool is_late() const { return options_.empty || options_.deletes; }
+  bool IsInFileSystem(const client::Entry& entry) const;
   Task<void> Visit(const WalkedEntry& entry);
   Task<void> Leave(const WalkedEntry& directory);
   Task<void> Consider(const WalkedEntry& found);
+  Task<void> Delete(const WalkedEntry& found);
   void PrintFound(const WalkedEntry& found, const client::Entry& entry);
 
   ClientRuntime& runtime_;
@@ -71,21 +77,25 @@ class Finder {
   const std::string url_;
   const bool printable_ = OutputIsTerminal();
   const int64_t now_ = std::time(nullptr);
-  // For --empty: whether the directories from the start to the present one have entries.
-  std::vector<bool> has_entries_;
+  // For --empty: the numbers of entries of the directories from the start to the present one.
+  std::vector<size_t> entries_;
+  client::Node start_;
   Result<void> printed_{};
 };
 
 Task<Result<void>> Finder::Run() {
-  PENSTOCK_CO_TRY(client::Node node, co_await at_.Resolve(false));
+  PENSTOCK_CO_TRY(start_, co_await at_.Resolve(false));
   WalkOptions walk;
+  // What belongs to another file system stays.
+  walk.follow_referrals = !options_.deletes;
   walk.jobs = options_.jobs;
   walk.sort = [this](std::vector<client::Entry>& entries) {
     std::erase_if(entries, [this](const client::Entry& entry) { return MatchesAny(options_.prune, entry.name); });
     SortByName(entries);
   };
   // --empty must list the directories of the last level as well.
-  walk.descend = [this](const client::Entry&, unsigned depth) {
+  walk.descend = [this](const client::Entry& entry, unsigned depth) {
+    if (options_.deletes && !IsInFileSystem(entry)) return false;
     return options_.empty ? depth <= options_.max_depth : depth < options_.max_depth;
   };
   const WalkHandlers handlers{.visit = [this](const WalkedEntry& entry) { return Visit(entry); },
@@ -93,39 +103,74 @@ Task<Result<void>> Finder::Run() {
                               .report =
                                   [this](const client::Error& error) {
                                     // It may have entries.
-                                    if (!has_entries_.empty()) has_entries_.back() = true;
+                                    if (!entries_.empty()) ++entries_.back();
                                     runtime_.Report(error);
                                   }};
   const std::string trimmed = at_.server_path.substr(0, at_.server_path.find_last_not_of('/') + 1);
   std::string name = trimmed.substr(trimmed.rfind('/') + 1);
-  co_await Walk(at_, std::move(node), std::move(name), std::move(walk), handlers);
+  co_await Walk(at_, start_, std::move(name), std::move(walk), handlers);
   co_return printed_;
 }
 
+bool Finder::IsInFileSystem(const client::Entry& entry) const {
+  return !entry.is_referral && entry.attributes && entry.attributes->file_system == start_.attributes.file_system;
+}
+
 Task<void> Finder::Visit(const WalkedEntry& entry) {
-  if (!has_entries_.empty()) has_entries_.back() = true;
-  if (entry.enters) has_entries_.push_back(false);
-  if (!printed_ || (options_.empty && entry.enters)) co_return;
+  if (!entries_.empty()) ++entries_.back();
+  if (entry.enters) entries_.push_back(0);
+  if (!printed_ || (is_late() && entry.enters)) co_return;
   const auto& attributes = entry.entry.attributes;
   const bool is_empty_file = attributes && attributes->type == client::FileType::kRegular && attributes->size == 0;
   if (!options_.empty || is_empty_file) co_await Consider(entry);
 }
 
 Task<void> Finder::Leave(const WalkedEntry& directory) {
-  const bool is_empty = !has_entries_.back();
-  has_entries_.pop_back();
-  if (options_.empty && is_empty && printed_) co_await Consider(directory);
+  const bool is_empty = entries_.back() == 0;
+  entries_.pop_back();
+  if (is_late() && (is_empty || !options_.empty) && printed_) co_await Consider(directory);
 }
 
-// Prints the entry if it passes all tests.
+// Prints or deletes the entry if it passes all tests.
 Task<void> Finder::Consider(const WalkedEntry& found) {
   if (found.depth < options_.min_depth || found.depth > options_.max_depth) co_return;
   client::Entry entry = found.entry;
   const bool shows_owners = options_.long_format || options_.json;
   if (entry.attributes && options_.filter.needs_owners()) co_await owners_.Localize(*entry.attributes);
   if (!options_.filter.Matches(entry, found.path, now_)) co_return;
+  if (options_.deletes) {
+    co_await Delete(found);
+    co_return;
+  }
   if (entry.attributes && shows_owners && !options_.filter.needs_owners()) co_await owners_.Localize(*entry.attributes);
   PrintFound(found, entry);
+}
+
+Task<void> Finder::Delete(const WalkedEntry& found) {
+  client::Mount& mount = *at_.mount;
+  const bool is_start = found.depth == 0;
+  // The root of an export stays.
+  if (is_start && (start_.name.empty() || start_.handle == mount.root())) co_return;
+  const client::Handle directory = is_start ? start_.directory : found.directory;
+  const std::string name = is_start ? start_.name : found.entry.name;
+  const std::string named = JoinPath(at_.name, found.path);
+  if (!IsInFileSystem(found.entry)) {
+    runtime_.Report({named + ": it belongs to another file system, and stays", std::nullopt, EXDEV});
+    co_return;
+  }
+  Result<void> removed;
+  if (IsDirectory(*found.entry.attributes)) {
+    removed = co_await mount.RemoveDirectory(directory, name);
+  } else {
+    removed = co_await mount.Remove(directory, name);
+  }
+  if (removed || removed.error().status == client::Status::kNotFound) {
+    if (!entries_.empty()) --entries_.back();
+    co_return;
+  }
+  client::Error error = removed.error();
+  if (error.message.starts_with(name + ": ")) error.message.replace(0, name.size(), named);
+  runtime_.Report(at_.Named(std::move(error)));
 }
 
 void Finder::PrintFound(const WalkedEntry& found, const client::Entry& entry) {
@@ -247,6 +292,13 @@ Command AddFind(CLI::App& program) {
       ->excludes(ls)
       ->excludes(json);
   command->add_flag("-0,--print0", options->zero, "End each name with a NUL octet in place of a line break");
+  command
+      ->add_flag(
+          "--delete", options->deletes,
+          "Delete the objects in place of printing them, a directory behind its entries. It must be empty then.\n"
+          "The root of an export stays, and so does what belongs to another file system")
+      ->excludes(ls)
+      ->excludes(json);
   command->add_option("--jobs", options->jobs, "The number of directories that are listed at the same time")
       ->capture_default_str()
       ->check(CLI::Range(1u, 64u));
@@ -256,7 +308,8 @@ Command AddFind(CLI::App& program) {
             "Prints the paths on the server of all objects that pass all tests, a directory before its entries.",
             {"# Find large files that were not modified for a year",
              "penstock find nfs://server.example/photos --type f --size +1G --mtime +365", "# Remove backup files",
-             "penstock find nfs://server.example/src --name '*~' --url -0 | xargs -0 -r penstock rm"});
+             "penstock find nfs://server.example/src --type f --name '*~' --delete", "# Read all C files",
+             "penstock find nfs://server.example/src --name '*.c' --url -0 | xargs -0 -r penstock cat"});
   return {command, [options] { return Find(*options); }};
 }
 

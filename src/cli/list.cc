@@ -302,6 +302,16 @@ Command AddList(CLI::App& program) {
   command->add_flag("-S", options->by_size, "Sort by size, the largest first");
   command->add_flag("-t", options->by_time, "Sort by time of change, the newest first");
   command->add_flag("-U", options->unsorted, "Do not sort: the server's order");
+  command
+      ->add_option_function<std::string>(
+          "--sort",
+          [options](const std::string& order) {
+            options->by_size = order == "size";
+            options->by_time = order == "time";
+            options->unsorted = order == "none";
+          },
+          "The order, as -S, -t and -U choose it")
+      ->check(CLI::IsMember({"name", "size", "time", "none"}));
   command->add_flag("-r", options->reverse, "Reverse the order");
   command->add_flag("--json", options->json, "Print a JSON object with all attributes for each entry, one on a line");
   command->add_option("--jobs", options->jobs, "With -R: the number of directories that are listed at the same time")

@@ -166,14 +166,37 @@ Task<Result<void>> ForEachSource(ClientRuntime& runtime, Mounts& mounts, Targete
   co_return Result<void>();
 }
 
+bool AreSame(const client::Node& one, const client::Node& other) {
+  return one.handle == other.handle || (one.attributes.file_system == other.attributes.file_system &&
+                                        one.attributes.file_id == other.attributes.file_id);
+}
+
+// Fails if both places are names of one file: a rename would do nothing, and succeed (RFC 1813 §3.3.14, RFC 8881
+// §18.26.3). A server that ignores case finds the file by a name that it does not have yet.
+Task<Result<void>> CheckNotTheSame(Mount& mount, const client::Node& node, const Mount::Place& from,
+                                   const Mount::Place& to, const std::string& to_name) {
+  const bool is_itself = from.directory == to.directory && from.name == to.name;
+  if (!is_itself && node.attributes.links < 2) co_return Result<void>();
+  const auto there = co_await mount.Lookup(to.directory, to.name);
+  if (!there || !AreSame(*there, node)) co_return Result<void>();
+  co_return std::unexpected(client::Error{fmt::format("it and {} are the same file", to_name), std::nullopt, EINVAL});
+}
+
 Task<Result<void>> MoveOne(const Mounted& at, const Mounted& to, const MoveOptions& options, bool many) {
   PENSTOCK_CO_TRY(const client::Node node, co_await at.Resolve(false));
   PENSTOCK_CO_TRY(const Mount::Place from, co_await at.ResolvePlace());
   PENSTOCK_CO_TRY(const Mount::Place place, co_await PlaceOf(to, from.name, many));
+  const auto differ = co_await CheckNotTheSame(*at.mount, node, from, place, to.name);
+  if (!differ) co_return std::unexpected(at.Named(differ.error()));
   Task<Result<void>> rename = options.no_clobber
                                   ? RenameToNew(*at.mount, node, from, place)
                                   : at.mount->Rename(from.directory, from.name, place.directory, place.name);
   Result<void> renamed = co_await std::move(rename);
+  if (!renamed && renamed.error().status == client::Status::kInvalid && IsDirectory(node.attributes)) {
+    const client::Error below{fmt::format("a directory cannot be moved into itself: {}", to.name),
+                              client::Status::kInvalid, EINVAL};
+    co_return std::unexpected(at.Named(below));
+  }
   // The target is what a rename finds in its way.
   if (!renamed && renamed.error().message.starts_with(place.name + ": ")) {
     co_return std::unexpected(to.Named(std::move(renamed).error()));
@@ -258,6 +281,7 @@ int Link(const LinkOptions& options) {
     });
   }
   if (options.names.size() != 2) return PrintUsageError("ln -s: give the text of the link, and the URL of the link");
+  if (options.names.front().empty()) return PrintUsageError("ln -s: the text of the link is empty");
   return RunOnMounts({options.names.back()}, options,
                      [&](ClientRuntime&, const Mounted& to) { return LinkSymbolically(to, options); });
 }

@@ -5,6 +5,7 @@
 #include <CLI/CLI.hpp>
 #include <csignal>
 #include <cstdio>
+#include <regex>
 #include <sstream>
 #include <string>
 #include <string_view>
@@ -52,6 +53,16 @@ std::string UnknownWord(const CLI::App& program, const CLI::App& command, const 
   return fmt::format("unknown command '{}'{}", word, Suggestion(word, names));
 }
 
+// Says a mistake of the parser's in the words of this program.
+std::string Plain(std::string text) {
+  static const std::regex kOutside("(.*): Value (.*) not in range (.*) to (.*)");
+  static const std::regex kLacking("(.*): 1 required .* missing");
+  static const std::regex kNoNumber("Could not convert: (.*) = (.*)");
+  text = std::regex_replace(text, kOutside, "$1: $2 is not a number from $3 to $4");
+  text = std::regex_replace(text, kLacking, "$1: a value is missing");
+  return std::regex_replace(text, kNoNumber, "$1: $2 is not a number");
+}
+
 // Prints the mistake as one line on stderr. Returns the exit code of wrong usage.
 int ReportMistake(const CLI::App& program, const CLI::ParseError& error) {
   const CLI::App& command = CommandOf(program);
@@ -62,7 +73,7 @@ int ReportMistake(const CLI::App& program, const CLI::ParseError& error) {
   const bool lacks = dynamic_cast<const CLI::RequiredError*>(&error) != nullptr;
   const bool is_unknown = dynamic_cast<const CLI::ExtrasError*>(&error) != nullptr || lacks;
   const std::string what =
-      is_unknown && !unused.empty() ? UnknownWord(program, command, unused.front()) : std::string(error.what());
+      is_unknown && !unused.empty() ? UnknownWord(program, command, unused.front()) : Plain(error.what());
   std::fputs(fmt::format("{}: {}; see {} --help\n", name, Printable(what), name).c_str(), stderr);
   return 2;
 }

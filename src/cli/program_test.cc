@@ -267,23 +267,25 @@ TEST_F(ProgramTest, CopyReportsAMalformedUrlOnEitherSide) {
 
 TEST_F(ProgramTest, RefusesNumbersOutsideTheirRange) {
   const std::pair<std::vector<std::string>, std::string> wrong[] = {
-      {{"cp", "--in-flight=0", "file", kUrl}, "--in-flight: Value 0 not in range 1 to 64"},
-      {{"cp", "--in-flight=65", "file", kUrl}, "--in-flight: Value 65 not in range 1 to 64"},
-      {{"bench", "--depth=1,0", kUrl}, "--depth: Value 0 not in range 1 to 1024"},
-      {{"bench", "--depth=1025", kUrl}, "--depth: Value 1025 not in range 1 to 1024"},
-      {{"bench", "--seconds=0", kUrl}, "--seconds: Value 0 not in range 0.01 to 3600"},
-      {{"bench", "--seconds=nan", kUrl}, "--seconds: Value nan not in range 0.01 to 3600"},
-      {{"bench", "--size=1023KiB", kUrl}, "--size: Value 1047552 not in range 1048576 to 1099511627776"},
-      {{"bench", "--size=2TiB", kUrl}, "--size: Value 2199023255552 not in range"},
+      {{"cp", "--in-flight=0", "file", kUrl}, "--in-flight: 0 is not a number from 1 to 64"},
+      {{"cp", "--in-flight=65", "file", kUrl}, "--in-flight: 65 is not a number from 1 to 64"},
+      {{"bench", "--depth=1,0", kUrl}, "--depth: 0 is not a number from 1 to 1024"},
+      {{"bench", "--depth=1025", kUrl}, "--depth: 1025 is not a number from 1 to 1024"},
+      {{"bench", "--seconds=0", kUrl}, "--seconds: 0 is not a number from 0.01 to 3600"},
+      {{"bench", "--seconds=nan", kUrl}, "--seconds: nan is not a number from 0.01 to 3600"},
+      {{"bench", "--size=1023KiB", kUrl}, "--size: 1047552 is not a number from 1048576 to 1099511627776"},
+      {{"bench", "--size=2TiB", kUrl}, "--size: 2199023255552 is not a number from"},
   };
   for (const auto& [arguments, text] : wrong) ExpectUsageError(arguments, text);
 }
 
 TEST_F(ProgramTest, RefusesTextInPlaceOfANumber) {
-  ExpectUsageError({"ping", "--count=many", kUrl}, "--count = many");
-  ExpectUsageError({"ping", "--count=-1", kUrl}, "--count = -1");
-  ExpectUsageError({"ping", "--interval=1s", kUrl}, "--interval = 1s");
-  ExpectUsageError({"bench", "--server-pid=self", kUrl}, "--server-pid = self");
+  ExpectUsageError({"ping", "--count=many", kUrl}, "--count: many is not a number");
+  ExpectUsageError({"ping", "--count=-1", kUrl}, "--count: -1 is not a number");
+  ExpectUsageError({"ping", "--interval=1s", kUrl}, "--interval: 1s is not a number");
+  ExpectUsageError({"cp", "--jobs=x", "file", kUrl}, "--jobs: x is not a number from 1 to 1024");
+  ExpectUsageError({"cp", "--jobs"}, "--jobs: a value is missing");
+  ExpectUsageError({"bench", "--server-pid=self", kUrl}, "--server-pid: self is not a number");
 }
 
 TEST_F(ProgramTest, BenchRefusesAnUnknownOperation) {

@@ -223,6 +223,7 @@ Task<void> TreePrinter::Visit(const Mounted& at, const WalkedEntry& entry) {
 
 Task<Result<void>> TreePrinter::Run(const Mounted& at) {
   PENSTOCK_CO_TRY(client::Node node, co_await at.Resolve());
+  if (!IsDirectory(node.attributes)) co_return std::unexpected(client::ErrorOf(client::Status::kNotDirectory, at.name));
   WalkOptions walk;
   walk.jobs = options_.jobs;
   walk.sort = [this](std::vector<client::Entry>& entries) {

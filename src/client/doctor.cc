@@ -10,6 +10,7 @@
 #include <string_view>
 #include <utility>
 
+#include "base/cancellation.h"
 #include "client/connect.h"
 #include "client/ports.h"
 #include "client/set_up.h"
@@ -75,6 +76,12 @@ std::string MountAdvice(const Url& url, const Error& error) {
     return fmt::format("the server does not speak this version: leave out vers=, or look at `penstock probe {}`",
                        url.host);
   }
+  if (error.number == ETIMEDOUT) {
+    return fmt::format(
+        "the server is slow, or one of its ports is another service's; `penstock probe {}` shows what "
+        "answers where",
+        url.host);
+  }
   if (error.number == EACCES) return "for Kerberos, get a ticket with kinit, or name a keytab with --keytab";
   if (message.starts_with("MOUNT: ")) {
     return fmt::format(
@@ -107,8 +114,8 @@ std::string PathAdvice(const Error& error) {
 
 class Doctor {
  public:
-  Doctor(Loop& loop, Workers& workers, const Url& url, MountOptions options)
-      : loop_(loop), workers_(workers), url_(url), options_(std::move(options)) {}
+  Doctor(Loop& loop, Workers& workers, const Url& url, MountOptions options, const StepLimits& limits)
+      : loop_(loop), workers_(workers), url_(url), options_(std::move(options)), limits_(limits) {}
 
   Task<std::vector<Step>> Run();
 
@@ -121,6 +128,10 @@ class Doctor {
   Task<Finding> Connect();
   Task<Finding> CallNull();
   Task<Finding> Open();
+  std::unexpected<Error> Late() const;
+  // Runs a step that uses the mount. Ends the mount if the step takes too long.
+  template <class Work>
+  Task<Finding> InTime(Work work);
   Task<Finding> FindPath();
   Task<Finding> CheckRights();
   Task<void> End();
@@ -129,6 +140,7 @@ class Doctor {
   Workers& workers_;
   const Url url_;
   const MountOptions options_;
+  const StepLimits limits_;
   std::vector<Step> steps_;
   bool failed_ = false;
   std::unique_ptr<rpc::Channel> channel_;
@@ -160,10 +172,8 @@ Task<Finding> Doctor::LookUp() {
 }
 
 Task<Finding> Doctor::Connect() {
-  // A server that is alive accepts a connection and answers a NULL call at once. The user waits for the answer.
-  constexpr Duration kLongest = std::chrono::seconds(10);
-  ChannelOptions channel{.time_limit = kLongest};
-  channel.reply_limit = std::min(kLongest, url_.recovery.ReplyLimit());
+  ChannelOptions channel{.time_limit = limits_.call};
+  channel.reply_limit = std::min(limits_.call, url_.recovery.ReplyLimit());
   auto opened = co_await OpenChannel(loop_, workers_, url_, options_.provider, std::move(channel));
   if (!opened) co_return std::unexpected(Error{opened.error().message, std::nullopt, opened.error().number});
   channel_ = *std::move(opened);
@@ -191,13 +201,37 @@ Task<Finding> Doctor::CallNull() {
   co_return fmt::format("the server speaks NFS version {}", versions);
 }
 
+std::unexpected<Error> Doctor::Late() const {
+  const std::chrono::duration<double> seconds = limits_.step;
+  return std::unexpected(Error{fmt::format("no answer within {:g} s", seconds.count()), std::nullopt, ETIMEDOUT});
+}
+
 Task<Finding> Doctor::Open() {
-  auto opened = co_await Mount::Open(loop_, workers_, url_, options_);
+  Cancellation late;
+  MountOptions options = options_;
+  options.cancellation = &late;
+  const auto timer = loop_.MakeTimer([&late] { late.Cancel(); });
+  timer->ExpireAfter(limits_.step);
+  auto opened = co_await Mount::Open(loop_, workers_, url_, options);
+  if (!opened && late.cancelled()) co_return Late();
   if (!opened) co_return std::unexpected(std::move(opened).error());
   mount_ = *std::move(opened);
   const TransferSizes& sizes = mount_->sizes();
   co_return fmt::format("NFS version {}, READs of {} KiB, WRITEs of {} KiB", mount_->version(), sizes.read >> 10,
                         sizes.write >> 10);
+}
+
+template <class Work>
+Task<Finding> Doctor::InTime(Work work) {
+  bool late = false;
+  const auto timer = loop_.MakeTimer([this, &late] {
+    late = true;
+    mount_->Abort();
+  });
+  timer->ExpireAfter(limits_.step);
+  Finding found = co_await work();
+  if (late && !found) co_return Late();
+  co_return found;
 }
 
 Task<Finding> Doctor::FindPath() {
@@ -243,16 +277,17 @@ Task<std::vector<Step>> Doctor::Run() {
   co_await Do("RPC", [this] { return CallNull(); }, [this](const Error&) { return CallAdvice(url_); });
   const std::string mount = is_3 ? "MOUNT" : "mount";
   co_await Do(mount, [this] { return Open(); }, [this](const Error& error) { return MountAdvice(url_, error); });
-  co_await Do("path", [this] { return FindPath(); }, [](const Error& error) { return PathAdvice(error); });
-  co_await Do("permission", [this] { return CheckRights(); }, [](const Error& error) { return PathAdvice(error); });
+  const auto advise = [](const Error& error) { return PathAdvice(error); };
+  co_await Do("path", [this] { return InTime([this] { return FindPath(); }); }, advise);
+  co_await Do("permission", [this] { return InTime([this] { return CheckRights(); }); }, advise);
   co_await End();
   co_return std::move(steps_);
 }
 
 }  // namespace
 
-Task<std::vector<Step>> Examine(Loop& loop, Workers& workers, const Url& url, MountOptions options) {
-  Doctor doctor(loop, workers, url, std::move(options));
+Task<std::vector<Step>> Examine(Loop& loop, Workers& workers, const Url& url, MountOptions options, StepLimits limits) {
+  Doctor doctor(loop, workers, url, std::move(options), limits);
   co_return co_await doctor.Run();
 }
 

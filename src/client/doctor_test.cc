@@ -18,8 +18,8 @@ class DoctorTest : public MountTestBase {
   DoctorTest() : MountTestBase(TestService::Options{.exports = {"/data"}}) {}
 
   // Returns the step that fails. All before it succeed, and all after it are skipped.
-  Step FailureAt(const Url& url) {
-    const std::vector<Step> steps = Run(Examine(loop, workers, url, options));
+  Step FailureAt(const Url& url, StepLimits limits = {}) {
+    const std::vector<Step> steps = Run(Examine(loop, workers, url, options, limits));
     EXPECT_EQ(steps.size(), 6u);
     Step failure;
     bool failed = false;
@@ -82,6 +82,20 @@ TEST_F(DoctorTest, NamesAVersionThatTheServerDoesNotHave) {
   const Step step = FailureAt(UrlOf(Version::k42, "/data"));
   EXPECT_EQ(step.name, "mount");
   EXPECT_THAT(step.advice, HasSubstr("does not speak this version"));
+}
+
+TEST_F(DoctorTest, WaitsForNoStepForLong) {
+  const auto fails = [this](CallMatcher held, const Url& url, const std::string& name) {
+    service.HoldCall(std::move(held), 100);
+    const Step step = FailureAt(url, {.call = std::chrono::seconds(5), .step = std::chrono::milliseconds(300)});
+    EXPECT_EQ(step.name, name);
+    EXPECT_EQ(step.detail, "no answer within 0.3 s");
+    EXPECT_NE(step.advice, "");
+    EXPECT_LT(step.took, std::chrono::seconds(5));
+  };
+  fails(CallsOf<nfs3::NFSPROC3_ACCESS>(), UrlOf(Version::k3, "/data"), "permission");
+  fails(CallsOf<nfs3::NFSPROC3_FSINFO>(), UrlOf(Version::k3, "/data"), "MOUNT");
+  fails(CompoundsWith(nfs4::nfs_opnum4::OP_EXCHANGE_ID), UrlOf(Version::k42, "/data"), "mount");
 }
 
 }  // namespace

@@ -55,6 +55,7 @@ void Copier::AddContents(std::shared_ptr<Directory> from, std::shared_ptr<Direct
   work->to_name = to->name();
   work->from = std::move(from);
   work->to = std::move(to);
+  work->may_have_entries = true;
   directories_.push_back({.contents = work});
 }
 
@@ -208,6 +209,7 @@ Task<Result<void>> Copier::EnterTarget(const Item& item, Work& work) {
   }
   if (is_other) PENSTOCK_CO_CHECK(co_await Delete(*item.to, *existing, item.to_name));
   if (existing && !is_other) {
+    work.may_have_entries = true;
     PENSTOCK_CO_TRY(work.to, co_await item.to->OpenDirectory(*existing));
     co_return Result<void>();
   }
@@ -216,6 +218,12 @@ Task<Result<void>> Copier::EnterTarget(const Item& item, Work& work) {
     // Until its contents are complete, the user must be able to write into it.
     const uint32_t mode = run_.options.keep_modes ? 0700 : (item.entry.attributes.mode & 0777) | 0700;
     auto made = co_await item.to->MakeDirectory(item.name, mode);
+    // A server that has restarted may have made it and lost the reply. Or another copy has made it meanwhile.
+    if (!made && made.error().status == Status::kExists) {
+      work.may_have_entries = true;
+      PENSTOCK_CO_TRY(const Entry there, co_await item.to->Find(item.name));
+      made = co_await item.to->OpenDirectory(there);
+    }
     if (!made) co_return std::unexpected(std::move(made).error());
     work.to = *std::move(made);
   }
@@ -240,7 +248,7 @@ Task<Result<void>> Copier::ListTarget(Work& work) {
 Task<void> Copier::WalkContents(WorkPointer work) {
   auto entries = co_await work->from->List();
   Result<void> listed;
-  if (entries && work->to && !work->is_new) listed = co_await ListTarget(*work);
+  if (entries && work->to && work->may_have_entries) listed = co_await ListTarget(*work);
   if (!entries || !listed) {
     Fail(work->from->name(), work->to_name, entries ? listed.error() : entries.error());
     End(std::move(work));
@@ -326,9 +334,16 @@ Task<Result<void>> Copier::Delete(Directory& directory, const Entry& entry, cons
       co_return co_await Delete(*opened, each, Joined(target, each.name));
     };
     PENSTOCK_CO_CHECK(co_await client::MovePieces(entries.size(), 1, run_.options.jobs, remove));
-    if (!run_.options.dry_run) PENSTOCK_CO_CHECK(co_await directory.RemoveDirectory(entry.name));
-  } else if (!run_.options.dry_run) {
-    PENSTOCK_CO_CHECK(co_await directory.Remove(entry.name));
+  }
+  if (!run_.options.dry_run) {
+    Result<void> removed;
+    if (is_directory) {
+      removed = co_await directory.RemoveDirectory(entry.name);
+    } else {
+      removed = co_await directory.Remove(entry.name);
+    }
+    // It is gone, perhaps by this call: a server that has restarted may have lost the reply.
+    if (!removed && removed.error().status != Status::kNotFound) co_return removed;
   }
   ++run_.totals.deleted;
   run_.observer.Done(Action::kDeleted, "", target, 0);

@@ -58,7 +58,8 @@ class Copier {
     std::string to_name{};            // the target's name in messages
     Attributes attributes{};          // of the source
     bool is_new = false;
-    size_t pending = 1;  // entries that are not done, and the listing
+    bool may_have_entries = false;  // the target
+    size_t pending = 1;             // entries that are not done, and the listing
     // What the target has.
     std::map<std::string, Entry> existing{};
     std::multimap<std::string, TemporaryName> leftovers{};  // by their target's name, which may be cut
@@ -115,16 +116,20 @@ class Copier {
   // copier_entries.cc: files and others
   Task<void> CopyOne(Item item);
   Task<Result<void>> CopyEntry(Item& item, bool& waits);
+  Task<Result<void>> CopyFound(const Item& item, std::optional<Entry> existing);
+  Task<Result<void>> Skip(const Item& item);
   Task<Result<std::optional<Entry>>> FindExisting(const Item& item);
   Task<Result<std::vector<TemporaryName>>> FindLeftovers(const Item& item, const TemporaryName& name);
+  Task<bool> IsPublished(const Item& item, KnownTemporary& temporary);
   Task<Result<void>> RemoveLeftovers(const Item& item);
   Task<Result<bool>> LeaveSame(const Item& item, const Entry& existing);
+  Task<Result<void>> SetKeptOf(const Item& item, const std::string& name, const NewAttributes& kept);
   Task<Result<void>> CopyRegular(const Item& item, bool replaces);
   Task<Result<void>> TryToCopy(const Item& item, bool replaces, uint64_t& size);
   Task<Result<void>> CopyStream(const Item& item);
   Task<Result<void>> CopySymlink(const Item& item, const std::optional<Entry>& existing);
   Task<Result<void>> CopySpecial(const Item& item, const std::optional<Entry>& existing);
-  Task<Result<void>> MakeLink(const Item& item, const Links& links, const std::optional<Entry>& existing);
+  Task<Result<void>> MakeLink(const Item& item, const Links& links, std::optional<Entry> existing);
   // Runs `make(name)` with the target's name, or with a temporary name that then replaces an existing object.
   template <class Make>
   Task<Result<void>> Replace(const Item& item, bool exists, Make make);

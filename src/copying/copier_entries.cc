@@ -10,6 +10,9 @@
 namespace penstock::copying {
 namespace {
 
+// After errors that may come of a reply that was lost in a restart of the server.
+constexpr int kMostRepeats = 4;
+
 std::unexpected<Error> IsDirectory() {
   return std::unexpected(Error{client::Describe(Status::kIsDirectory), Status::kIsDirectory, EISDIR});
 }
@@ -43,39 +46,43 @@ Task<Result<void>> Copier::CopyEntry(Item& item, bool& waits) {
   if (item.from->identity() == (item.to ? item.to->identity() : "") && item.entry.name == item.name) {
     co_return std::unexpected(Error{"source and target are the same file", std::nullopt, EINVAL});
   }
+  const Attributes& source = item.entry.attributes;
+  const bool has_links = run_.options.hard_links && source.type == FileType::kRegular && source.links > 1;
+  if (!has_links) co_return co_await CopyFound(item, std::move(existing));
+  const auto [at, is_first] = links_.try_emplace(KeyOf(item));
+  if (at->second.is_copied) co_return co_await MakeLink(item, at->second, std::move(existing));
+  if (!is_first) {
+    at->second.waiting.push_back(std::move(item));
+    waits = true;
+    co_return Result<void>();
+  }
+  Result<void> copied = co_await CopyFound(item, std::move(existing));
+  HandleLinks(item, copied.has_value());
+  co_return copied;
+}
+
+// Copies an entry that is no further name of a file that was copied.
+Task<Result<void>> Copier::CopyFound(const Item& item, std::optional<Entry> existing) {
   if (existing && run_.options.skip_same) {
     PENSTOCK_CO_TRY(const bool same, co_await LeaveSame(item, *existing));
-    if (same) {
-      PENSTOCK_CO_CHECK(co_await RemoveLeftovers(item));
-      Done(Action::kSkipped, item.source(), item.to_name, item.entry.attributes.size);
-      HandleLinks(item, true);
-      co_return Result<void>();
-    }
+    if (same) co_return co_await Skip(item);
   }
   PENSTOCK_CO_CHECK(co_await MakeRoom(item, existing));
   switch (item.entry.attributes.type) {
     case FileType::kSymlink:
       co_return co_await CopySymlink(item, existing);
     case FileType::kRegular:
-      break;
+      co_return co_await CopyRegular(item, existing && existing->attributes.type == FileType::kRegular);
     default:
       if (run_.options.special_files) co_return co_await CopySpecial(item, existing);
       co_return std::unexpected(Error{"not a regular file, directory or symbolic link", std::nullopt, EINVAL});
   }
-  const bool has_links = run_.options.hard_links && item.entry.attributes.links > 1;
-  if (has_links) {
-    const auto [at, is_first] = links_.try_emplace(KeyOf(item));
-    if (at->second.is_copied) co_return co_await MakeLink(item, at->second, existing);
-    if (!is_first) {
-      at->second.waiting.push_back(std::move(item));
-      waits = true;
-      co_return Result<void>();
-    }
-  }
-  const bool replaces = existing && existing->attributes.type == FileType::kRegular;
-  Result<void> copied = co_await CopyRegular(item, replaces);
-  if (has_links) HandleLinks(item, copied.has_value());
-  co_return copied;
+}
+
+Task<Result<void>> Copier::Skip(const Item& item) {
+  PENSTOCK_CO_CHECK(co_await RemoveLeftovers(item));
+  Done(Action::kSkipped, item.source(), item.to_name, item.entry.attributes.size);
+  co_return Result<void>();
 }
 
 Task<Result<std::optional<Entry>>> Copier::FindExisting(const Item& item) {
@@ -113,7 +120,7 @@ Task<Result<bool>> Copier::LeaveSame(const Item& item, const Entry& existing) {
   if (source.type == FileType::kSymlink) {
     PENSTOCK_CO_TRY(const std::string text, co_await item.from->ReadLink(item.entry));
     PENSTOCK_CO_TRY(const std::string other, co_await item.to->ReadLink(existing));
-    co_return text == other;
+    if (text != other) co_return false;
   }
   if (source.type == FileType::kRegular) {
     if (source.size != target.size) co_return false;
@@ -123,19 +130,31 @@ Task<Result<bool>> Copier::LeaveSame(const Item& item, const Entry& existing) {
     } else if (!times_agree) {
       co_return false;
     }
-  } else if (source.device_major != target.device_major || source.device_minor != target.device_minor) {
+  } else if (source.type != FileType::kSymlink &&
+             (source.device_major != target.device_major || source.device_minor != target.device_minor)) {
     co_return false;
   }
   NewAttributes kept = KeptAttributes(run_.options, source);
-  if (kept.mode == target.mode) kept.mode.reset();
+  if (source.type == FileType::kSymlink || kept.mode == target.mode) kept.mode.reset();
   if (kept.owner == target.owner) kept.owner.reset();
   if (kept.group == target.group) kept.group.reset();
   if (times_agree) kept.accessed.reset(), kept.modified.reset();
   const bool some = kept.mode || kept.owner || kept.group || kept.modified;
   if (!some || run_.options.dry_run) co_return true;
-  const auto set = [&](const NewAttributes& some_of_them) { return item.to->SetAttributesOf(item.name, some_of_them); };
-  PENSTOCK_CO_CHECK(co_await SetKept(item.to_name, kept, set));
+  PENSTOCK_CO_CHECK(co_await SetKeptOf(item, item.name, kept));
   co_return true;
+}
+
+// Sets attributes of the copy of `item`, which has the name `name`.
+Task<Result<void>> Copier::SetKeptOf(const Item& item, const std::string& name, const NewAttributes& kept) {
+  const auto set_some = [&](const NewAttributes& some) { return item.to->SetAttributesOf(name, some); };
+  Result<void> set = co_await SetKept(item.to_name, kept, set_some);
+  // Not every server sets the attributes of symbolic links.
+  const bool is_link = item.entry.attributes.type == FileType::kSymlink;
+  if (!set && is_link && (set.error().status == Status::kNotSupported || set.error().status == Status::kInvalid)) {
+    co_return Result<void>();
+  }
+  co_return set;
 }
 
 // ---- regular files ----
@@ -149,8 +168,11 @@ Task<Result<void>> Copier::CopyRegular(const Item& item, bool replaces) {
     if (!copied && GoesOnWithoutOwners(item.to_name, copied.error(), owners)) {
       copied = co_await TryToCopy(item, replaces, size);
     }
-    // Another copy of the same file may have taken the temporary file.
-    if (!copied && copied.error().status == Status::kNotFound) copied = co_await TryToCopy(item, replaces, size);
+    // Another copy of the same file may have taken the temporary file. Or a server that has restarted has lost the
+    // reply to a rename.
+    for (int again = 0; again < kMostRepeats && !copied && copied.error().status == Status::kNotFound; ++again) {
+      copied = co_await TryToCopy(item, replaces, size);
+    }
     if (!copied) co_return copied;
   }
   Done(Action::kCopied, item.source(), item.to_name, size);
@@ -171,6 +193,10 @@ Task<Result<void>> Copier::TryToCopy(const Item& item, bool replaces, uint64_t& 
     Pump();
     const std::string text = temporary.name().Text();
     copied = co_await item.to->Publish(text, item.name, size);
+    if (!copied && copied.error().status == Status::kNotFound) {
+      const bool published = co_await IsPublished(item, temporary);
+      if (published) copied = Result<void>();
+    }
     --publishing_;
     ++copying_;
   }
@@ -183,6 +209,16 @@ Task<Result<void>> Copier::TryToCopy(const Item& item, bool replaces, uint64_t& 
     (void)co_await item.to->Remove(text);
   }
   co_return copied;
+}
+
+// After a rename that has not found the temporary file: whether the target is that file. A server that has restarted
+// may have renamed it and lost the reply.
+Task<bool> Copier::IsPublished(const Item& item, KnownTemporary& temporary) {
+  const std::optional<Attributes>& file = temporary.file();
+  if (!file) co_return false;
+  const auto target = co_await item.to->Find(item.name);
+  co_return target && target->attributes.file_system == file->file_system &&
+      target->attributes.file_id == file->file_id;
 }
 
 // For a file that is the same: an earlier copy may have been killed when it had finished the file a second time.
@@ -242,15 +278,22 @@ Task<Result<void>> Copier::CopyStream(const Item& item) {
 
 template <class Make>
 Task<Result<void>> Copier::Replace(const Item& item, bool exists, Make make) {
-  if (!exists) co_return co_await make(item.name);
-  const TemporaryName name = TemporaryName::For(item.name, item.source(), item.entry.attributes);
-  KnownTemporary temporary(run_, item.to, name);
-  const std::string text = name.Text();
-  Result<void> made = co_await make(text);
-  if (made) made = co_await item.to->Rename(text, item.name);
-  // The rename of a name to another name of the same file does nothing.
-  (void)co_await item.to->Remove(text);
-  co_return made;
+  if (!exists) {
+    Result<void> made = co_await make(item.name);
+    // A server that has restarted may have made it and lost the reply.
+    if (made || made.error().status != Status::kExists) co_return made;
+  }
+  for (int again = 0;; ++again) {
+    const TemporaryName name = TemporaryName::For(item.name, item.source(), item.entry.attributes);
+    KnownTemporary temporary(run_, item.to, name);
+    const std::string text = name.Text();
+    Result<void> made = co_await make(text);
+    if (made) made = co_await item.to->Rename(text, item.name);
+    // The rename of a name to another name of the same file does nothing.
+    (void)co_await item.to->Remove(text);
+    const bool repeats = !made && (made.error().status == Status::kExists || made.error().status == Status::kNotFound);
+    if (!repeats || again == kMostRepeats) co_return made;
+  }
 }
 
 Task<Result<void>> Copier::CopySymlink(const Item& item, const std::optional<Entry>& existing) {
@@ -261,13 +304,7 @@ Task<Result<void>> Copier::CopySymlink(const Item& item, const std::optional<Ent
       NewAttributes kept = KeptAttributes(run_.options, item.entry.attributes);
       kept.mode.reset();
       if (!kept.owner && !kept.group && !kept.modified) co_return Result<void>();
-      const auto set_some = [&](const NewAttributes& some) { return item.to->SetAttributesOf(name, some); };
-      Result<void> set = co_await SetKept(item.to_name, kept, set_some);
-      // Not every server sets the attributes of symbolic links.
-      const bool refused =
-          !set && (set.error().status == Status::kNotSupported || set.error().status == Status::kInvalid);
-      if (refused) co_return Result<void>();
-      co_return set;
+      co_return co_await SetKeptOf(item, name, kept);
     };
     PENSTOCK_CO_CHECK(co_await Replace(item, existing.has_value(), make));
   }
@@ -281,8 +318,7 @@ Task<Result<void>> Copier::CopySpecial(const Item& item, const std::optional<Ent
       PENSTOCK_CO_CHECK(co_await item.to->MakeNode(name, item.entry.attributes));
       const NewAttributes kept = KeptAttributes(run_.options, item.entry.attributes);
       if (!kept.mode && !kept.owner && !kept.group && !kept.modified) co_return Result<void>();
-      const auto set_some = [&](const NewAttributes& some) { return item.to->SetAttributesOf(name, some); };
-      co_return co_await SetKept(item.to_name, kept, set_some);
+      co_return co_await SetKeptOf(item, name, kept);
     };
     PENSTOCK_CO_CHECK(co_await Replace(item, existing.has_value(), make));
   }
@@ -296,19 +332,27 @@ Copier::LinkKey Copier::KeyOf(const Item& item) const {
   return {item.from->tree(), item.entry.attributes.file_system, item.entry.attributes.file_id};
 }
 
-Task<Result<void>> Copier::MakeLink(const Item& item, const Links& links, const std::optional<Entry>& existing) {
+Task<Result<void>> Copier::MakeLink(const Item& item, const Links& links, std::optional<Entry> existing) {
+  const auto to = links.to;
+  const std::string target = links.name;
+  if (existing && existing->attributes.type == FileType::kRegular && to) {
+    // A dry run may not find it.
+    const auto first = co_await to->Find(target);
+    const bool is_linked = first && first->attributes.file_system == existing->attributes.file_system &&
+                           first->attributes.file_id == existing->attributes.file_id;
+    if (is_linked) co_return co_await Skip(item);
+  }
+  PENSTOCK_CO_CHECK(co_await MakeRoom(item, existing));
   if (!run_.options.dry_run) {
-    const auto to = links.to;
-    const std::string target = links.name;
     const auto make = [&](const std::string& name) { return item.to->Link(*to, target, name); };
     PENSTOCK_CO_CHECK(co_await Replace(item, existing.has_value(), make));
+    PENSTOCK_CO_CHECK(co_await RemoveLeftovers(item));
   }
   Done(Action::kLinked, item.source(), item.to_name);
   co_return Result<void>();
 }
 
 void Copier::HandleLinks(const Item& item, bool copied) {
-  if (!run_.options.hard_links || item.entry.attributes.links <= 1) return;
   const auto at = links_.try_emplace(KeyOf(item)).first;
   std::vector<Item> waiting = std::exchange(at->second.waiting, {});
   if (copied) {

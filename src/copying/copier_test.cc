@@ -219,6 +219,59 @@ TEST_P(CopierTest, KeepsHardLinks) {
   EXPECT_TRUE(files::equivalent(target / "one", target / "sub/three"));
 }
 
+// As after a kill: another name of the file may be the first in the next run.
+TEST_P(CopierTest, LinksWhatIsTheSameWithoutALink) {
+  options.keep_times = options.skip_same = true;
+  Make(source / "one", "text");
+  Make(source / "other", "text");
+  for (const char* const name : {"two", "three", "four"}) files::create_hard_link(source / "one", source / name);
+  ASSERT_TRUE(Upload().failed.empty());
+  files::remove(source / "four");
+  options.hard_links = true;
+  const std::vector<std::string> linked = {"link", "link", "same", "same"};
+  Log log = Upload();
+  EXPECT_TRUE(log.failed.empty()) << log.failed[0];
+  for (std::string& each : log.done) each = each.substr(0, 4);
+  EXPECT_EQ(log.done, linked);
+  EXPECT_EQ(Run(Names()).size(), 5u) << "no temporary name stays";
+  EXPECT_EQ(Upload().done, (std::vector<std::string>{"same one", "same other", "same three", "same two"}));
+
+  // The target has other contents, and a directory, where the source has names of one file.
+  options.replace_others = true;
+  Make(target / "one", "old", 2000);
+  files::create_directories(target / "two");
+  Make(target / "three", "text");
+  ASSERT_TRUE(Download().failed.empty());
+  EXPECT_EQ(files::hard_link_count(target / "three"), 3u);
+  EXPECT_TRUE(files::equivalent(target / "one", target / "two"));
+  EXPECT_EQ(ContentOf(target / "two"), "text");
+}
+
+TEST_P(CopierTest, MendsTheAttributesOfALinkThatIsTheSame) {
+  options.keep_times = options.skip_same = true;
+  options.keep_owners = options.keep_groups = ::geteuid() == 0;
+  const auto change = [](const files::path& link, time_t time, uid_t owner) {
+    const timespec times[2] = {{time, 0}, {time, 0}};
+    ASSERT_EQ(::utimensat(AT_FDCWD, link.c_str(), times, AT_SYMLINK_NOFOLLOW), 0);
+    if (::geteuid() == 0) ASSERT_EQ(::lchown(link.c_str(), owner, owner), 0);
+  };
+  const auto expect = [](const files::path& link, time_t time, uid_t owner) {
+    struct stat status{};
+    ASSERT_EQ(::lstat(link.c_str(), &status), 0);
+    EXPECT_EQ(status.st_mtime, time);
+    if (::geteuid() == 0) EXPECT_EQ(status.st_uid, owner);
+  };
+  files::create_symlink("nowhere", source / "link");
+  change(source / "link", 1000, 5);
+  EXPECT_EQ(Upload().done, std::vector<std::string>{"symlink link"});
+  EXPECT_EQ(Download().done, std::vector<std::string>{"symlink link"});
+  expect(target / "link", 1000, 5);
+  change(source / "link", 3000, 6);
+  EXPECT_EQ(Upload().done, std::vector<std::string>{"same link"});
+  EXPECT_EQ(Download().done, std::vector<std::string>{"same link"});
+  expect(target / "link", 3000, 6);
+}
+
 TEST_P(CopierTest, KeepsHoles) {
   const files::path path = source / "sparse";
   Make(path, "");
@@ -289,6 +342,72 @@ TEST_P(CopierTest, WritesAgainWhatARestartedServerLost) {
   EXPECT_TRUE(log.failed.empty()) << log.failed[0];
   ASSERT_TRUE(Download().failed.empty());
   EXPECT_TRUE(ContentOf(target / "large") == RandomText(600 << 10));
+}
+
+// The COMMIT of a part is under way while the next one is written: another verifier says that both may be lost.
+TEST_P(CopierTest, WritesBothPartsAgainThatARestartedServerLost) {
+  if (!is_version_3()) return;  // the answer is one of version 3
+  options.checkpoint = 1 << 20;
+  Make(source / "large", RandomText(4 << 20));
+  const nfs3::COMMIT3resok other{.file_wcc = {}, .verf = {std::byte{0xff}, std::byte{0xee}}};
+  for (const size_t lost : {0u, 1u, 3u}) {
+    service.Answer<nfs3::NFSPROC3_COMMIT>(nfs3::COMMIT3res(nfs3::NFS3_OK, other), 1, lost);
+    const size_t writes = service.CountCalls(Writes());
+    const Log log = Upload();
+    EXPECT_TRUE(log.failed.empty()) << log.failed[0];
+    // The last COMMIT has no part beside it.
+    EXPECT_EQ(service.CountCalls(Writes()) - writes, lost == 3 ? 5u : 6u);
+    EXPECT_EQ(totals.octets, (lost == 3 ? 5u : 6u) << 20);
+  }
+  ASSERT_TRUE(Download().failed.empty());
+  EXPECT_TRUE(ContentOf(target / "large") == RandomText(4 << 20));
+}
+
+// A server that has restarted answers a repeated change with "exists already" or "no such file".
+TEST_P(CopierTest, RepeatsChangesWhoseRepliesARestartLost) {
+  if (GetParam() == Version::k40) return;  // as above
+  using enum nfs4::nfs_opnum4;
+  options.keep_times = options.skip_same = options.hard_links = options.delete_others = true;
+  options.checkpoint = 1 << 20;
+  const auto copies = [this](const std::string& what) {
+    const Log log = Upload();
+    EXPECT_TRUE(log.failed.empty()) << what << ": " << log.failed[0];
+    Log again = Upload();
+    std::erase_if(again.done, [](const std::string& each) { return each.starts_with("same "); });
+    EXPECT_TRUE(again.done.empty()) << what << ": " << again.done[0];
+  };
+  const auto lose = [this](client::CallMatcher three, nfs4::nfs_opnum4 four) {
+    service.LoseReplyInRestart(is_version_3() ? std::move(three) : client::CompoundsWith(four));
+  };
+  files::create_directories(source / "d/deep");
+  Make(source / "d/deep/file", "text");
+  lose(client::CallsOf<nfs3::NFSPROC3_MKDIR>(), OP_CREATE);
+  copies("mkdir");
+  files::create_symlink("nowhere", source / "link");
+  lose(client::CallsOf<nfs3::NFSPROC3_SYMLINK>(), OP_CREATE);
+  copies("symlink");
+  Make(source / "small", "text");
+  lose(client::CallsOf<nfs3::NFSPROC3_RENAME>(), OP_SAVEFH);
+  copies("rename of a small file");
+  Make(source / "large", RandomText(600 << 10));
+  lose(client::CallsOf<nfs3::NFSPROC3_RENAME>(), OP_SAVEFH);
+  const size_t writes = service.CountCalls(Writes());
+  copies("rename of a large file");
+  EXPECT_EQ(service.CountCalls(Writes()) - writes, 1u) << "it is not copied twice";
+  Make(source / "larger", RandomText(3 << 20));
+  lose(client::CallsOf<nfs3::NFSPROC3_RENAME>(), OP_SAVEFH);
+  copies("record of what is complete");
+  files::create_hard_link(source / "small", source / "twin");
+  lose(client::CallsOf<nfs3::NFSPROC3_LINK>(), OP_SAVEFH);
+  copies("link");
+  files::remove(source / "link");
+  lose(client::CallsOf<nfs3::NFSPROC3_REMOVE>(), OP_REMOVE);
+  copies("remove");
+  options.delete_others = false;
+  ASSERT_TRUE(Download().failed.empty());
+  EXPECT_EQ(NamesIn(target), (std::vector<std::string>{"d", "large", "larger", "small", "twin"}));
+  EXPECT_TRUE(ContentOf(target / "larger") == RandomText(3 << 20));
+  EXPECT_EQ(ContentOf(target / "d/deep/file"), "text");
 }
 
 TEST_P(CopierTest, ResumesALargeFile) {

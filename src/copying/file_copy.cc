@@ -157,8 +157,12 @@ class LargeCopy {
   // Opens the temporary file of an earlier copy, and begins behind what it has. Returns false if it is of no use.
   Task<bool> Resume(const TemporaryName& leftover);
   Task<Result<void>> CopyAll();
-  // Copies the range, until it is on stable storage.
-  Task<Result<void>> CopyPart(Extent part);
+  // Moves a part and, with `syncs`, makes those before it stable meanwhile. Returns false if octets are lost, of this
+  // part or of those before it.
+  Task<Result<bool>> MoveWhileSyncing(Extent part, bool syncs);
+  // Copies the range again, until it is on stable storage.
+  Task<Result<void>> CopyAgain(Extent part);
+  Task<Result<void>> Move(Extent part, bool counts_holes);
   Task<Result<void>> MoveExtents(const std::vector<Extent>& extents);
   Task<Result<void>> MovePiece(Extent piece);
   Task<Result<void>> WriteData(ConstBytes octets, uint64_t offset);
@@ -184,6 +188,7 @@ Task<Result<void>> LargeCopy::Copy(uint64_t& size) {
   made_ = NewFileFor(run_.options, file_, source_->attributes());
   Result<void> result = co_await OpenTarget();
   if (result) {
+    temporary_.file() = target_->attributes();
     result = co_await CopyAll();
     Result<void> closed = co_await target_->Close();
     if (result && !closed) result = std::move(closed);
@@ -231,39 +236,78 @@ Task<bool> LargeCopy::Resume(const TemporaryName& leftover) {
 }
 
 Task<Result<void>> LargeCopy::CopyAll() {
+  uint64_t stable = begin_;  // the octets before are on stable storage
   for (uint64_t at = begin_; at < size_;) {
     const uint64_t end = size_ - at <= run_.options.checkpoint ? size_ : at + run_.options.checkpoint;
-    PENSTOCK_CO_CHECK(co_await CopyPart({at, end}));
-    if (end < size_) PENSTOCK_CO_CHECK(co_await Record(end));
+    PENSTOCK_CO_TRY(const bool holds, co_await MoveWhileSyncing({at, end}, at > stable));
+    const uint64_t was_stable = stable;
+    if (holds) {
+      stable = at;
+    } else {
+      // Octets of both parts may be lost.
+      PENSTOCK_CO_CHECK(co_await CopyAgain({stable, end}));
+      stable = end;
+    }
+    if (stable > was_stable && stable < size_) PENSTOCK_CO_CHECK(co_await Record(stable));
     at = end;
   }
+  if (stable < size_) {
+    PENSTOCK_CO_TRY(const bool holds, co_await target_->Sync());
+    if (!holds) PENSTOCK_CO_CHECK(co_await CopyAgain({stable, size_}));
+  }
   co_return co_await target_->SetAttributes(made_.attributes);
+}
+
+Task<Result<bool>> LargeCopy::MoveWhileSyncing(Extent part, bool syncs) {
+  Result<bool> holds = true;
+  const auto work = [&](uint64_t index, uint32_t) -> Task<Result<void>> {
+    if (index == 0) co_return co_await Move(part, true);
+    holds = co_await target_->Sync();
+    co_return Result<void>();
+  };
+  const uint64_t works = syncs ? 2 : 1;
+  Result<void> moved = co_await client::MovePieces(works, 1, 2, work);
+  if (moved) co_return holds;
+  // A later copy goes on behind the parts before.
+  if (syncs && holds && *holds) (void)co_await Record(part.begin);
+  co_return std::unexpected(std::move(moved).error());
 }
 
 Task<Result<void>> LargeCopy::Record(uint64_t complete) {
   TemporaryName next = temporary_.name();
   next.complete = complete;
   const std::string old_name = temporary_.name().Text(), new_name = next.Text();
-  PENSTOCK_CO_CHECK(co_await file_.to->Rename(old_name, new_name));
+  Result<void> renamed = co_await file_.to->Rename(old_name, new_name);
+  if (!renamed && renamed.error().status == Status::kNotFound) {
+    // A server that has restarted may have renamed it and lost the reply.
+    const auto found = co_await file_.to->Find(new_name);
+    if (found) renamed = Result<void>();
+  }
+  if (!renamed) co_return renamed;
   temporary_.name() = std::move(next);
   co_return Result<void>();
 }
 
-Task<Result<void>> LargeCopy::CopyPart(Extent part) {
+Task<Result<void>> LargeCopy::CopyAgain(Extent part) {
   for (int pass = 0; pass < kMostPasses; ++pass) {
-    PENSTOCK_CO_TRY(const std::vector<Extent> extents, co_await source_->DataIn(part));
-    if (pass == 0) {
-      uint64_t data = 0;
-      for (const Extent& extent : extents) data += extent.size();
-      run_.Count(part.size() - data);
-    }
-    PENSTOCK_CO_CHECK(co_await MoveExtents(extents));
-    // The last octets may be a hole.
-    if (part.end == size_) PENSTOCK_CO_CHECK(co_await target_->SetSize(size_));
+    PENSTOCK_CO_CHECK(co_await Move(part, false));
     PENSTOCK_CO_TRY(const bool holds, co_await target_->Sync());
     if (holds) co_return Result<void>();
   }
   co_return std::unexpected(Error{"the server keeps losing uncommitted data", std::nullopt});
+}
+
+Task<Result<void>> LargeCopy::Move(Extent part, bool counts_holes) {
+  PENSTOCK_CO_TRY(const std::vector<Extent> extents, co_await source_->DataIn(part));
+  if (counts_holes) {
+    uint64_t data = 0;
+    for (const Extent& extent : extents) data += extent.size();
+    run_.Count(part.size() - data);
+  }
+  PENSTOCK_CO_CHECK(co_await MoveExtents(extents));
+  // The last octets may be a hole.
+  if (part.end == size_) PENSTOCK_CO_CHECK(co_await target_->SetSize(size_));
+  co_return Result<void>();
 }
 
 Task<Result<void>> LargeCopy::MoveExtents(const std::vector<Extent>& extents) {

@@ -60,12 +60,15 @@ class KnownTemporary {
 
   TemporaryName& name() { return at_->name; }
   Directory& directory() { return *at_->directory; }
+  // Identifies the file, if it is a large one.
+  std::optional<Attributes>& file() { return file_; }
   // Removes the file, unless a later copy is to resume it.
   Task<void> Discard();
 
  private:
   Run& run_;
   const std::list<Run::Temporary>::iterator at_;
+  std::optional<Attributes> file_;
 };
 
 struct FileToCopy {

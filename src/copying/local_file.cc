@@ -131,8 +131,16 @@ Task<Result<uint32_t>> LocalFile::Read(uint64_t offset, Bytes into) {
 }
 
 Task<Result<uint32_t>> LocalFile::Write(uint64_t offset, ConstBytes from) {
-  const auto written = co_await Offload(tree_.loop(), tree_.workers(),
-                                        [fd = fd_.get(), offset, from] { return WriteAllAt(fd, from, offset); });
+  const auto write = [fd = fd_.get(), offset, from] {
+    const auto done = WriteAllAt(fd, from, offset);
+    // The disk works while the next pieces come, so that Sync() has little to wait for.
+    if (done)
+      (void)::sync_file_range(fd, static_cast<off64_t>(offset), static_cast<off64_t>(from.size()),
+                              SYNC_FILE_RANGE_WRITE);
+    return done;
+  };
+  const Budget::Share turn = co_await writers_.Take(1);
+  const auto written = co_await Offload(tree_.loop(), tree_.workers(), write);
   if (!written) co_return std::unexpected(LocalError(written.error()));
   co_return static_cast<uint32_t>(from.size());
 }

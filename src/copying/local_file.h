@@ -7,6 +7,7 @@
 #include <string>
 
 #include "base/data.h"
+#include "copying/budget.h"
 #include "copying/local_tree.h"
 
 namespace penstock::copying {
@@ -29,6 +30,8 @@ class LocalFile final : public File {
  private:
   LocalTree& tree_;
   FileDescriptor fd_;
+  // A file system lets one thread at a time write to a file, and the others would wait at the cost of CPU time.
+  Budget writers_{1};
 };
 
 // These block. They return errno, or 0.

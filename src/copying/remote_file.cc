@@ -99,10 +99,11 @@ Task<Result<std::optional<uint64_t>>> RemoteFile::CopyFrom(File& source, Extent 
 Task<Result<bool>> RemoteFile::Sync() {
   const auto committed = co_await files_.front()->Commit();
   if (!committed) co_return tree_.Reason(committed.error(), files_.front()->name());
-  const bool holds = !mixed_ && (!verifier_ || *verifier_ == *committed);
+  // What was written while the COMMIT was under way counts for the next one, which compares with the same verifier.
+  if (!mixed_ && (!verifier_ || *verifier_ == *committed)) co_return true;
   verifier_.reset();
   mixed_ = false;
-  co_return holds;
+  co_return false;
 }
 
 Task<Result<void>> RemoteFile::SetSize(uint64_t size) {

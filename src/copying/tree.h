@@ -78,8 +78,9 @@ class File {
   // Copies a part of `range` from `source` without moving its octets through this process. Returns the number of
   // octets, at least one, or nothing if the two files cannot do that.
   virtual Task<Result<std::optional<uint64_t>>> CopyFrom(File& source, Extent range) = 0;
-  // Returns true if all octets that were written since the last call are on stable storage, and false if some are lost.
-  // Then they must be written again.
+  // Returns true if all octets are on stable storage whose writes had ended before the call. Returns false if some are
+  // lost. Then all that were written since the last call that returned true was made must be written again, also those
+  // that were written during this call.
   virtual Task<Result<bool>> Sync() = 0;
   // Makes later reads come from the storage and not from a cache, as far as this end can.
   virtual Task<Result<void>> ForgetCached() { co_return Result<void>(); }

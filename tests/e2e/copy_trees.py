@@ -18,7 +18,7 @@ sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."
 from cases import Skip, main  # noqa: E402
 from files import MIB, make  # noqa: E402
 from patience import SECONDS  # noqa: E402
-from penstock import PENSTOCK, Server, penstock, penstock_ok as ok, penstock_refused as refused  # noqa: E402
+from penstock import PENSTOCK, Server, penstock, penstock_ok as ok, penstock_refused as refused, under_way  # noqa: E402
 from valve import Valve  # noqa: E402
 
 WAYS = (("3", "rdma"), ("4.2", "tcp"))
@@ -188,6 +188,34 @@ def killed_and_interrupted(scratch):
                 ok("cp", "-r", "-p", stopped, got)
                 for folder, _, names in os.walk(got):
                     assert not [name for name in names if ".penstock-" in name], names
+
+
+def server_restarts(scratch):
+    """A server that is killed and started again while it makes the objects of a tree: the copy goes on, and lacks nothing."""
+    make_tree(f"{scratch}/tree", files=1500)
+    for number in range(300):
+        os.makedirs(f"{scratch}/tree/many/{number % 20}/{number}")
+        os.symlink("../x", f"{scratch}/tree/many/{number % 20}/link{number}")
+        os.link(f"{scratch}/tree/large", f"{scratch}/tree/many/{number % 20}/again{number}")
+    os.utime(f"{scratch}/tree/many", ns=(10**18, 10**18 + 5))
+    os.makedirs(f"{scratch}/export")
+    chance = random.Random(5)
+    with Server({"/": f"{scratch}/export:no_root_squash"}, ["--grace=2", "--lease=2"]) as server:
+        for number, way in enumerate(WAYS):
+            url = url_of(server, f"/copy{number}", *way)
+            restarts = 0
+            with under_way("sync", "-q", "-H", f"{scratch}/tree", url) as client:
+                for _ in range(4):
+                    with contextlib.suppress(subprocess.TimeoutExpired):
+                        client.wait(chance.uniform(0.05, 0.5))
+                        break
+                    server.kill()
+                    server.start()
+                    restarts += 1
+                assert client.wait(SECONDS) == 0, client.returncode
+            assert restarts > 0, "the copy ended too early"
+            assert_equal(f"{scratch}/export/copy{number}", f"{scratch}/tree")
+            assert os.stat(f"{scratch}/export/copy{number}/large").st_nlink == 301
 
 
 def streams_and_patterns(scratch):
@@ -375,5 +403,5 @@ def kills(scratch):
             assert os.stat(f"{copy}/holes").st_blocks * 512 < size // 8 + 100 * MIB, "the holes are filled"
 
 
-main({case.__name__: case for case in (both_ways, between_servers, synchronizes, killed_and_interrupted, streams_and_patterns, mistakes,
+main({case.__name__: case for case in (both_ways, between_servers, synchronizes, killed_and_interrupted, server_restarts, streams_and_patterns, mistakes,
                                        dry_runs, keeps_sources, empty_files, becomes_shorter, squashed, kills)})

@@ -12,7 +12,8 @@ import sys
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "harness"))
 from cases import main  # noqa: E402
 from files import make  # noqa: E402
-from penstock import ADDRESS, PENSTOCK, TRANSPORTS, Server, penstock, penstock_ok as ok, penstock_refused as refused  # noqa: E402
+from penstock import ADDRESS, PENSTOCK, TRANSPORTS, Server, penstock, penstock_misused as misused  # noqa: E402
+from penstock import penstock_ok as ok, penstock_refused as refused  # noqa: E402
 
 HOWS = [(transport, version) for transport in TRANSPORTS for version in ("3", "4.2")]
 
@@ -64,6 +65,8 @@ def lists(scratch):
         assert ok("ls", scene.url("/a")).decode() == "b\nfile\nlink\n"
         assert ok("ls", "-aF", scene.url("/a")).decode() == "./\n../\n.hidden/\nb/\nfile\nlink@\n"
         assert ok("ls", "-rS", scene.url("/a/b"), scene.url("/z")).decode().startswith(f"{scene.name('/a/b')}:\n")
+        assert ok("ls", "--sort=size", scene.url("/a")) == ok("ls", "-S", scene.url("/a")) != ok("ls", "--sort=name", scene.url("/a"))
+        misused("ls", "--sort=colour", scene.url("/a"), mentions=["--sort", "colour"])
         listed = [json.loads(line) for line in ok("ls", "-RA", "--json", scene.url()).splitlines()]
         assert [each["path"].removeprefix(scene.root) for each in listed] == [
             "/a", "/z", "/a/.hidden", "/a/b", "/a/file", "/a/link", "/a/b/c", "/a/b/other"], listed
@@ -83,7 +86,9 @@ def changes(scratch):
         assert [scene.mode(path) for path in ("/a", "/a/b/c", "/a/file", "/a/b/other")] == [0o700, 0o700, 0o600, 0o600]
         ok("chown", "-R", "12:34", scene.url("/a"))
         assert all((it.st_uid, it.st_gid) == (12, 34) for it in map(os.lstat, (f"{scene.folder}/a/{name}" for name in ("b/c", "link"))))
-        refused("chown", "no-such-user", scene.url("/a"), mentions=["no-such-user"])
+        for owner, name in (("no-such-user", "no-such-user"), ("12:no-such-group", "no-such-group")):
+            refused("chown", owner, scene.url("/a"), mentions=[f"chown {owner}: {name}: this host has no such"])
+        refused("chown", "12", scene.url("/absent"), mentions=[f"{scene.name('/absent')}: no such file"])
         ok("touch", "-d", "@1000000000.25", scene.url("/a/file"), scene.url("/a/made"))
         assert os.stat(f"{scene.folder}/a/made").st_mtime == 1000000000.25
         ok("touch", "-c", scene.url("/a/absent"))
@@ -104,6 +109,11 @@ def names(scratch):
         refused("ln", "-s", "text", scene.url("/into/link"), mentions=[scene.name("/into/link"), "exists"])
         ok("ln", "-sf", "text", scene.url("/into/link"))
         assert os.readlink(f"{scene.folder}/into/link") == "text"
+        refused("mv", scene.url("/a"), scene.root + "/a/b/below", mentions=[scene.name("/a"), "into itself", scene.name("/a/b/below")])
+        refused("mv", scene.url("/a"), scene.root + "/a", mentions=["into itself"])
+        for same in ("/a/b/third", "/into/third"):
+            refused("mv", scene.url("/a/b/third"), scene.root + same, mentions=[scene.name("/a/b/third"), scene.name(same), "are the same file"])
+        misused("ln", "-s", "", scene.url("/into/empty"), mentions=["the text of the link is empty"])
         assert sorted(os.listdir(f"{scene.folder}/into")) == ["link", "other", "third"]
 
 
@@ -143,6 +153,7 @@ def looks(scratch):
         drawn = ok("tree", "-a", scene.url("/a")).decode().splitlines()
         assert drawn[1:5] == ["├── .hidden", "├── b", "│   ├── c", "│   └── other"], drawn
         assert drawn[-1] == "3 directories, 3 files", drawn
+        refused("tree", scene.url("/a/file"), mentions=[f"{scene.name('/a/file')}: not a directory"])
 
 
 def finds(scratch):
@@ -162,6 +173,16 @@ def finds(scratch):
         url = ok("find", "--empty", "--type", "f", "--url", "--print0", scene.url()).decode()
         ok("rm", url.removesuffix("\0"))
         assert sorted(os.listdir(f"{scene.folder}/a")) == [".hidden", "b", "file", "link"]
+        assert find("--name", "l*", "--delete") == []
+        assert sorted(os.listdir(f"{scene.folder}/a")) == [".hidden", "b", "file"]
+        refused("find", "--name", "b", "--delete", scene.url(), mentions=[f"{scene.name('/a/b')}: directory not empty"])
+        os.makedirs(f"{scene.folder}/z/y/x")
+        find("--empty", "--type", "d", "--delete")
+        assert sorted(os.listdir(scene.folder)) == ["a"], "directories that become empty are found, too"
+        assert sorted(os.listdir(f"{scene.folder}/a/b")) == ["other"]
+        find("--delete")
+        assert not os.path.exists(scene.folder)
+        os.makedirs(scene.folder)
 
 
 def reads(scratch):
@@ -237,6 +258,19 @@ def access_lists(scratch):
             assert ok("getfattr", "--only-values", "-n", "user.color", file) == b"blue"
             ok("setfattr", "-x", "user.color", file)
             refused("getfattr", "-n", "user.color", file, mentions=["no attribute user.color"])
+        # In a tree, files get nothing that is for directories, and links are left out.
+        version3 = "vers=3" in scene.options
+        ok("setfacl", "-R", "-m", "u:4321:rx,d:g:5678:r" if version3 else "A:fd:4321:rx", scene.url("/a"))
+        lists = {}
+        for one in ok("getfacl", "-R", "-n", scene.url("/a")).decode().strip().split("\n\n"):
+            lines = one.splitlines()
+            lists[lines[0].removeprefix(f"# file: {scene.root}/a")] = [line for line in lines[3:] if "4321" in line or "5678" in line]
+        assert set(lists) == {"", "/.hidden", "/b", "/b/c", "/b/other", "/file"}, lists
+        if version3:
+            assert lists["/b"] == ["user:4321:r-x", "default:group:5678:r--"] and lists["/file"] == ["user:4321:r-x"], lists
+        else:
+            assert any(line.startswith("A:fd") for line in lists["/b"]), lists
+            assert [line.startswith("A::4321:") for line in lists["/file"]] == [True], lists
         refused("setfacl", "-m", "nonsense", file, mentions=["nonsense: not an entry"])
 
 
