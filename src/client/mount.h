@@ -2,6 +2,7 @@
 // nfs3/ and nfs4/ implement the interface.
 #pragma once
 
+#include <filesystem>
 #include <functional>
 #include <memory>
 #include <string>
@@ -37,6 +38,9 @@ struct MountOptions {
   const idmap::Mapper* owners = nullptr;
   // Makes the initiators of security contexts for sec=krb5, krb5i and krb5p. Empty: KerberosInitiators({}).
   MakeInitiator initiators{};
+  // Where mounts of version 3 remember which locks their servers keep if the process is killed: the next mount of the
+  // server gives them back. Empty: nowhere.
+  std::filesystem::path lock_records{};
   // Ends Open() early, as Abort() ends a mount. It outlives the call of Open(). Null: nothing does.
   Cancellation* cancellation = nullptr;
 };
