@@ -156,7 +156,8 @@ class File {
    * lock gives it back.
    *
    * Errors: EAGAIN if others have the range locked; ENOLCK once after the server has forgotten the owner's locks,
-   * because the lease has expired; EOPNOTSUPP in version 3, whose locks belong to another protocol.
+   * because the lease has expired or another client has got a lock; ENOLCK also if a server of version 3 has no lock
+   * manager (NLM).
    */
   Operation<void> Lock(const LockRequest& request = {}) const { return MakeLockOperation(&penstock_lock, request); }
 

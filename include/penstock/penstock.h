@@ -581,7 +581,8 @@ typedef struct penstock_lock_request {
  * An operation that is cancelled after the server has granted the lock gives it back.
  *
  * @return Zero; -EAGAIN if others have the range locked; -ENOLCK once after the server has forgotten the owner's locks,
- *     because the lease has expired; -EOPNOTSUPP in version 3, whose locks belong to another protocol.
+ *     because the lease has expired or another client has got a lock; -ENOLCK also if a server of version 3 has no
+ *     lock manager (NLM).
  */
 PENSTOCK_API int penstock_lock(penstock_file* file, const penstock_lock_request* request, const penstock_call* call);
 

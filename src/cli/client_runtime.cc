@@ -67,6 +67,7 @@ client::MountOptions ClientRuntime::MountOptionsFor(const client::Url& url) {
   providers_.push_back(std::make_unique<rdma::ChoosingProvider>(choice_, loop_, options, registry_, trace));
   client::MountOptions mount_options;
   mount_options.provider = providers_.back().get();
+  mount_options.lock_records = lock_records_;
   mount_options.initiators = client::KerberosInitiators(kerberos_);
   if (owners_) mount_options.owners = &*owners_;
   if (!wants_delegations_) mount_options.delegations = 0;

@@ -1,6 +1,7 @@
 // The environment of a client command: one loop on this thread, a few threads for calls that block, and RDMA.
 #pragma once
 
+#include <filesystem>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -34,6 +35,8 @@ class ClientRuntime {
   client::MountOptions MountOptionsFor(const client::Url& url);
   // For commands that use each file once: later mounts do not ask for delegations, whose return costs a call.
   void WantNoDelegations() { wants_delegations_ = false; }
+  // Later mounts remember their locks there: see client::MountOptions.
+  void set_lock_records(std::filesystem::path directory) { lock_records_ = std::move(directory); }
   // Mounts the export that `url` leads into. The caller unmounts it, with End(). Most commands use Mounts
   // (cli/mounts.h) instead, which mounts each export once.
   Task<client::Result<std::unique_ptr<client::Mount>>> OpenMount(const client::Url& url);
@@ -64,6 +67,7 @@ class ClientRuntime {
   std::optional<idmap::Lookups> lookups_;
   std::optional<idmap::Mapper> owners_;
   bool wants_delegations_ = true;
+  std::filesystem::path lock_records_;
   bool failed_ = false;  // Report() has printed an error
 };
 

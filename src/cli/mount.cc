@@ -18,6 +18,7 @@
 
 #include "base/log.h"
 #include "base/signal.h"
+#include "base/state_directory.h"
 #include "cli/background.h"
 #include "cli/client_runtime.h"
 #include "cli/commands.h"
@@ -96,14 +97,8 @@ fuse::FileSystemOptions OptionsFor(const client::Mount& mount) {
   options.caches_names = cache.names != Names::kNone;
   options.caches_absent_names = cache.names == Names::kAll;
   options.close_to_open = cache.close_to_open;
-  // Locks of version 3 belong to another protocol.
-  const bool has_locks = mount.version() != "3";
-  options.posix_locks = has_locks && url.locks.posix_on_server;
-  options.flock_locks = has_locks && url.locks.flock_on_server;
-  if (!has_locks && url.locks.posix_on_server) {
-    log::warn("{}: version 3 has no locks: those of programs exclude programs of this host only (local_lock=all)",
-              url.host);
-  }
+  options.posix_locks = url.locks.posix_on_server;
+  options.flock_locks = url.locks.flock_on_server;
   return options;
 }
 
@@ -192,6 +187,7 @@ int MountTree(const MountCommandOptions& options) {
     if (const auto code = background.Start()) return *code;
   }
   ClientRuntime runtime(options.trace, options.rdma, options.kerberos);
+  runtime.set_lock_records(DefaultStateDirectory() / "client-locks");
   return runtime.Run(
       runtime.WithMount(*url, [&](client::Mount& mount) { return Serve(runtime, mount, options, background); }));
 }

@@ -105,14 +105,14 @@ class File {
   // multiples of the file system's blocks; a `length` of zero means up to the end of the source.
   virtual Task<Result<void>> CloneFrom(File& source, uint64_t from, uint64_t to, uint64_t length);
 
-  // Advisory byte-range locks. Version 3 has none: Status::kNotSupported. `owner` names a lock-owner within this open
-  // file. The locks of one owner conflict with those of other owners and of other open files. A new lock replaces older
-  // locks of its owner in the range. A lock needs the access of its kind.
+  // Advisory byte-range locks. In version 3 the server's lock manager (NLM) has them. `owner` names a lock-owner within
+  // this open file. The locks of one owner conflict with those of other owners and of other open files. A new lock
+  // replaces older locks of its owner in the range. A lock needs the access of its kind.
   //
   // After a restart of the server the client reclaims the locks together with the file. If that fails, for example
-  // because the lease has expired, the owner's next call fails once with Status::kExpired. Until then all reads and
-  // writes of the file fail in the same way, because another client may have locked and changed it. After the error the
-  // owner can lock again.
+  // because the lease has expired, or in version 3 because another client has got the lock, the owner's next call fails
+  // once with Status::kExpired. Until then all reads and writes of the file fail in the same way, because another
+  // client may have locked and changed it. After the error the owner can lock again.
   //
   // Fails with Status::kDenied if the lock is not available before `patience` has passed, or before `impatience`, which
   // may be null and outlives the call, is cancelled. A request that is under way then is not cancelled.

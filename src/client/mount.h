@@ -2,6 +2,7 @@
 // nfs3/ and nfs4/ implement the interface.
 #pragma once
 
+#include <filesystem>
 #include <functional>
 #include <memory>
 #include <string>
@@ -42,6 +43,9 @@ struct MountOptions {
   // A mount of the same URL for another user: the handles of one mean the same objects in the other. It outlives the
   // call of Open(). Null: handles belong to one mount.
   const Mount* shares_handles_with = nullptr;
+  // Where mounts of version 3 remember which locks their servers keep if the process is killed: the next mount of the
+  // server gives them back. Empty: nowhere.
+  std::filesystem::path lock_records{};
   // Ends Open() early, as Abort() ends a mount. It outlives the call of Open(). Null: nothing does.
   Cancellation* cancellation = nullptr;
 };

@@ -13,13 +13,13 @@
 #include "client/connect.h"
 #include "client/set_up.h"
 #include "protocol/mount.h"
+#include "protocol/nlm4.h"
 #include "rpc/client.h"
 #include "rpcbind/remote_program.h"
 
 namespace penstock::client {
 namespace {
 
-using mount3::MOUNTPROC3_NULL;
 using rpc::TransportKind;
 
 // The limit of an attempt after which others follow.
@@ -39,17 +39,45 @@ std::string ReasonIn(const SetupError& error, const Url& url) {
   return error.message.starts_with(begin) ? error.message.substr(begin.size()) : error.message;
 }
 
-// The search for MOUNT at several ports.
+template <class Null>
+Task<Result<void, rpc::Error>> CallNull(rpc::Client& client) {
+  const auto answer = co_await client.Call<Null>({});
+  if (!answer) co_return std::unexpected(answer.error());
+  co_return Result<void, rpc::Error>();
+}
+
+// A program that accompanies version 3 of NFS.
+struct Companion {
+  std::string_view name;
+  uint32_t number;
+  uint32_t version;
+  Task<Result<void, rpc::Error>> (*call_null)(rpc::Client&);
+};
+template <class Null>
+constexpr Companion CompanionWith(std::string_view name) {
+  return {name, Null::kProgram, Null::kVersion, &CallNull<Null>};
+}
+constexpr Companion kMountCompanion = CompanionWith<mount3::MOUNTPROC3_NULL>("MOUNT");
+constexpr Companion kLockCompanion = CompanionWith<nlm4::NLMPROC4_NULL>("NLM");
+
+// The search for a program at several ports.
 class Search {
  public:
-  Search(Loop& loop, Workers& workers, const Url& url, Cancellation* cancellation)
-      : loop_(loop), workers_(workers), url_(url), cancellation_(cancellation) {
+  Search(Loop& loop, Workers& workers, Companion program, Url url, ChannelOptions options)
+      : loop_(loop),
+        workers_(workers),
+        program_(program),
+        url_(std::move(url)),
+        options_(std::move(options)),
+        cancellation_(options_.cancellation) {
     url_.protocol = Protocol::kTcp;
     url_.finds_port = false;
-    if (!url.mount_host.empty()) url_.host = url.mount_host;
   }
 
-  Task<SetupResult<MountService>> Run(const Url& asked);
+  // Connects to this port, which must have the program.
+  Task<SetupResult<MountService>> At(uint16_t port);
+  // Connects to the first of these ports that has the program, or else to the one that rpcbind names.
+  Task<SetupResult<MountService>> AtOneOf(std::vector<uint16_t> ports);
 
  private:
   using Opened = SetupResult<std::unique_ptr<rpc::Channel>>;
@@ -58,7 +86,6 @@ class Search {
   Task<Opened> OpenUdp() const;
   // Calls NULL, since another program may have the port.
   Task<SetupResult<void>> Check(rpc::Channel& channel);
-  Task<SetupResult<MountService>> TryAll(const Url& asked);
   void Note(std::string what, SetupError why) {
     if (!attempts_.empty()) attempts_ += "; ";
     attempts_ += fmt::format("{}: {}", what, why.message);
@@ -67,7 +94,9 @@ class Search {
 
   Loop& loop_;
   Workers& workers_;
+  const Companion program_;
   Url url_;
+  const ChannelOptions options_;
   Cancellation* const cancellation_;
   std::string attempts_;
   SetupError last_;
@@ -87,25 +116,23 @@ Task<Search::Opened> Search::OpenUdp() const {
 Task<SetupResult<void>> Search::Check(rpc::Channel& channel) {
   const Cancellation::Entry entry(cancellation_, [&channel] { channel.Close(); });
   rpc::Client client(channel, loop_.buffers(), rpc::RandomXid());
-  const auto answer = co_await client.Call<MOUNTPROC3_NULL>({});
+  const auto answer = co_await program_.call_null(client);
   // The channel must outlive the turn of the loop that delivered its reply.
   co_await Sleep(loop_, Duration::zero());
   if (answer) co_return SetupResult<void>();
   co_return std::unexpected(
-      SetupError{fmt::format("no MOUNT: {}", rpc::Describe(answer.error())), ErrnoOf(answer.error())});
+      SetupError{fmt::format("no {}: {}", program_.name, rpc::Describe(answer.error())), ErrnoOf(answer.error())});
 }
 
 Task<Search::Opened> Search::OpenAt(uint16_t port, bool has_others) {
   url_.port = port;
   const RecoveryOptions recovery = url_.recovery;
   if (has_others) url_.recovery.LimitTo(kAttemptSeconds);
-  ChannelOptions options;
-  options.cancellation = cancellation_;
   Opened opened;
   if (url_.mount_over_udp) {
     opened = co_await OpenUdp();
   } else {
-    opened = co_await OpenChannel(loop_, workers_, url_, nullptr, options);
+    opened = co_await OpenChannel(loop_, workers_, url_, nullptr, options_);
   }
   url_.recovery = recovery;
   if (opened && (has_others || url_.mount_over_udp)) {
@@ -116,20 +143,15 @@ Task<Search::Opened> Search::OpenAt(uint16_t port, bool has_others) {
   co_return opened;
 }
 
-Task<SetupResult<MountService>> Search::TryAll(const Url& asked) {
-  constexpr uint16_t kUsualPort = 20048;
-  std::vector<uint16_t> ports = {kUsualPort};
-  // The port of RDMA has no MOUNT over TCP.
-  const bool has_own = asked.protocol != Protocol::kRdma && asked.mount_host.empty() && !asked.mount_over_udp;
-  if (has_own && asked.port != kUsualPort) ports.insert(ports.begin(), asked.port);
+Task<SetupResult<MountService>> Search::AtOneOf(std::vector<uint16_t> ports) {
   for (const uint16_t port : ports) {
     Opened opened = co_await OpenAt(port, true);
     if (IsCancelled(cancellation_)) co_return std::unexpected(SetupError{std::string(kClosing), ECANCELED});
     if (opened) co_return MountService{*std::move(opened), url_};
   }
-  const TransportKind transport = asked.mount_over_udp ? TransportKind::kUdp : TransportKind::kTcp;
-  const auto port = co_await PortByRpcbind(loop_, workers_, url_, MOUNTPROC3_NULL::kProgram, MOUNTPROC3_NULL::kVersion,
-                                           transport, cancellation_);
+  const TransportKind transport = url_.mount_over_udp ? TransportKind::kUdp : TransportKind::kTcp;
+  const auto port =
+      co_await PortByRpcbind(loop_, workers_, url_, program_.number, program_.version, transport, cancellation_);
   if (!port) Note("rpcbind", port.error());
   if (!port || std::ranges::find(ports, *port) != ports.end()) {
     co_return std::unexpected(SetupError{fmt::format("{}: {}", url_.host, attempts_), last_.number});
@@ -139,9 +161,8 @@ Task<SetupResult<MountService>> Search::TryAll(const Url& asked) {
   co_return std::unexpected(SetupError{fmt::format("{}: {} (as rpcbind says)", url_.host, attempts_), last_.number});
 }
 
-Task<SetupResult<MountService>> Search::Run(const Url& asked) {
-  if (!asked.mount_port) co_return co_await TryAll(asked);
-  Opened opened = co_await OpenAt(*asked.mount_port, false);
+Task<SetupResult<MountService>> Search::At(uint16_t port) {
+  Opened opened = co_await OpenAt(port, false);
   if (opened) co_return MountService{*std::move(opened), url_};
   co_return std::unexpected(SetupError{fmt::format("{} {}", url_.host, attempts_), last_.number});
 }
@@ -167,10 +188,37 @@ Task<SetupResult<uint16_t>> PortByRpcbind(Loop& loop, Workers& workers, const Ur
 
 Task<SetupResult<MountService>> OpenMountService(Loop& loop, Workers& workers, const Url& url,
                                                  Cancellation* cancellation) {
-  Search search(loop, workers, url, cancellation);
-  auto found = co_await search.Run(url);
-  if (found && !url.mount_port) log::info("{}: MOUNT is at port {}", found->url.host, found->url.port);
+  constexpr uint16_t kUsualPort = 20048;
+  Url asked = url;
+  if (!url.mount_host.empty()) asked.host = url.mount_host;
+  ChannelOptions options;
+  options.cancellation = cancellation;
+  Search search(loop, workers, kMountCompanion, asked, std::move(options));
+  if (url.mount_port) co_return co_await search.At(*url.mount_port);
+  std::vector<uint16_t> ports = {kUsualPort};
+  // The port of RDMA has no MOUNT over TCP.
+  const bool has_own = url.protocol != Protocol::kRdma && url.mount_host.empty() && !url.mount_over_udp;
+  if (has_own && url.port != kUsualPort) ports.insert(ports.begin(), url.port);
+  auto found = co_await search.AtOneOf(std::move(ports));
+  if (found) log::info("{}: MOUNT is at port {}", found->url.host, found->url.port);
   co_return found;
+}
+
+Task<SetupResult<std::unique_ptr<rpc::Channel>>> OpenLockManager(Loop& loop, Workers& workers, const Url& url,
+                                                                 ChannelOptions options) {
+  Url asked = url;
+  asked.mount_over_udp = false;
+  Search search(loop, workers, kLockCompanion, asked, std::move(options));
+  std::vector<uint16_t> ports;
+  if (url.protocol != Protocol::kRdma) ports.push_back(url.port);
+  // Some servers have all of the programs beside NFS at one port.
+  if (url.mount_port && url.mount_host.empty() && !url.mount_over_udp && *url.mount_port != url.port) {
+    ports.push_back(*url.mount_port);
+  }
+  auto found = co_await search.AtOneOf(std::move(ports));
+  if (!found) co_return std::unexpected(std::move(found).error());
+  log::info("{}: NLM is at port {}", found->url.host, found->url.port);
+  co_return std::move(found->channel);
 }
 
 }  // namespace penstock::client

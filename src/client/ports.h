@@ -1,4 +1,5 @@
-// Finds the ports of a server's programs: those that its rpcbind names, and that of MOUNT, which version 3 of NFS uses.
+// Finds the ports of a server's programs: those that its rpcbind names, and those of MOUNT and of the lock manager
+// (NLM), which version 3 of NFS uses.
 #pragma once
 
 #include <cstdint>
@@ -9,6 +10,7 @@
 #include "base/loop.h"
 #include "base/result.h"
 #include "base/workers.h"
+#include "client/connect.h"
 #include "client/url.h"
 #include "rpc/transport.h"
 
@@ -29,5 +31,11 @@ struct MountService {
 // MOUNT: that of NFS, 20048, and the one that rpcbind names. The error names each attempt.
 Task<SetupResult<MountService>> OpenMountService(Loop& loop, Workers& workers, const Url& url,
                                                  Cancellation* cancellation);
+
+// Connects over TCP to the lock manager (NLM, version 4) of the server of `url`: at the first of these ports that has
+// it: that of NFS over TCP, url.mount_port, and the one that rpcbind names. The error names each attempt. `options`
+// are for the connection.
+Task<SetupResult<std::unique_ptr<rpc::Channel>>> OpenLockManager(Loop& loop, Workers& workers, const Url& url,
+                                                                 ChannelOptions options);
 
 }  // namespace penstock::client

@@ -8,11 +8,12 @@
 
 namespace penstock::client {
 
-// The delays before the repetitions grow from 20 ms to 5 s.
+// The delays before the repetitions grow from 20 ms to `longest`.
 struct Retries {
   TimePoint give_up;
   Duration delay = std::chrono::milliseconds(20);
-  Duration NextDelay() { return std::exchange(delay, std::min<Duration>(2 * delay, std::chrono::seconds(5))); }
+  Duration longest = std::chrono::seconds(5);
+  Duration NextDelay() { return std::exchange(delay, std::min(2 * delay, longest)); }
 };
 
 }  // namespace penstock::client

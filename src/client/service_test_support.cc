@@ -15,12 +15,17 @@
 #include "nfs/exports.h"
 #include "nfs/locations.h"
 #include "nfs/mount/program.h"
+#include "nfs/nlm/local_monitor.h"
+#include "nfs/nlm/lock_manager.h"
+#include "nfs/nlm/program.h"
 #include "nfs/v3/program.h"
 #include "nfs/v4/callback/callback_sender.h"
 #include "nfs/v4/callback/test_callbacks.h"
 #include "nfs/v4/engine/namespace.h"
 #include "nfs/v4/engine/program.h"
+#include "nfs/v4/operations/host_locks.h"
 #include "nfs/v4/operations/lease.h"
+#include "nfs/v4/state/clients/lock_hosts.h"
 #include "nfs/v4/state/stable/recovery_queue.h"
 #include "nfs/v4/state/state.h"
 #include "protocol/nfs4.h"
@@ -47,6 +52,15 @@ class SharedStore final : public nfs::v4::RecoveryStore {
   nfs::v4::RecoveryStore& store_;
 };
 
+// No host answers the lock manager.
+class NoHosts final : public nfs::nlm::HostCalls {
+ public:
+  Task<Outcome> Call(nfs::nlm::HostCall, std::function<void(xdr::Encoder&)>,
+                     std::function<bool(xdr::Decoder&)>) override {
+    co_return Outcome::kNotReached;
+  }
+};
+
 // One run of version 4, from a start of the server to the next.
 class Nfs4Run {
  public:
@@ -63,15 +77,19 @@ class Nfs4Run {
         gss_(options.gss),
         recovery_(std::make_unique<SharedStore>(store)),
         state_(BeginTables(store)),
+        lock_manager_(exports, host_locks_, no_hosts_, local_monitor_, &loop, loop),
         timer_(loop.MakeTimer([this] { KeepLeases(); })) {
     state_.SendBy(callbacks_);
     timer_->ExpireAfter(kLeaseInterval);
   }
 
   rpc::Program& program() { return program_; }
+  rpc::Program& lock_manager() { return lock_program_; }
   void Stop() {
     timer_->Cancel();
     sender_.Stop();
+    Spawn(local_monitor_.Stop());
+    Spawn(lock_manager_.Stop());
   }
   size_t delegations() {
     return state_.Run([](nfs::v4::StateTables& state) { return state.files.delegations.count(); });
@@ -81,8 +99,12 @@ class Nfs4Run {
   static constexpr Duration kLeaseInterval = std::chrono::milliseconds(50);
 
   nfs::v4::StateTables::Beginning BeginTables(nfs::v4::RecoveryStore& store) {
-    const auto restart = store.Begin(settings_.lease, std::chrono::sys_seconds(std::chrono::seconds(1000)));
+    auto restart = store.Begin(settings_.lease, std::chrono::sys_seconds(std::chrono::seconds(1000)));
     EXPECT_TRUE(restart);
+    // As the server does: a host may reclaim whichever address of the server it uses.
+    for (nfs::v4::RecoveryRecord& client : restart->clients) {
+      if (nfs::v4::ParseLockHostRecord(client)) client.principal = {};
+    }
     return {.settings = settings_,
             .instance = restart->instance,
             .secret = SipKey{1, 2},
@@ -119,6 +141,11 @@ class Nfs4Run {
                                     .clock = loop_,
                                     .gss = gss_};
   nfs::v4::Program program_{services_};
+  NoHosts no_hosts_;
+  nfs::v4::HostLocks host_locks_{services_};
+  nfs::nlm::LocalMonitor local_monitor_{no_hosts_, loop_};
+  nfs::nlm::LockManager lock_manager_;
+  nfs::nlm::Program lock_program_{lock_manager_, 4};
   std::unique_ptr<Timer> timer_;
 };
 
@@ -221,7 +248,10 @@ class TestService::Server final : public rpc::CallHandler {
       run.dispatcher.Add(nfs_acl_);
     }
     if (options_.mount) run.dispatcher.Add(mount_);
-    if (options_.nfs4) run.dispatcher.Add(run.nfs4.emplace(loop_, exports_, store_, options_).program());
+    if (!options_.nfs4) return;
+    Nfs4Run& nfs4 = run.nfs4.emplace(loop_, exports_, store_, options_);
+    run.dispatcher.Add(nfs4.program());
+    if (options_.nlm) run.dispatcher.Add(nfs4.lock_manager());
   }
 
   void AddReferral(const std::string& path, std::string_view locations) {

@@ -1,6 +1,6 @@
 // For tests of mounts: a whole NFS server in the test's process, at a port of the loopback interface. It serves a file
-// system in memory by all versions of NFS and by MOUNT. A test can lose its calls and replies, hold calls back and
-// answer calls itself.
+// system in memory by all versions of NFS, by MOUNT and by NLM. A test can lose its calls and replies, hold calls back
+// and answer calls itself.
 #pragma once
 
 #include <functional>
@@ -52,6 +52,7 @@ class TestService {
     bool nfs3 = true;
     bool nfs4 = true;
     bool mount = true;
+    bool nlm = true;  // needs nfs4, whose tables have all locks
     // The server exports one file system under all of these paths.
     std::vector<std::string> exports = {"/"};
     // The flavors that the exports accept (sec=), and those of exports of their own.
@@ -77,7 +78,8 @@ class TestService {
   uint16_t port() const;
   // Makes operations of the served file system fail.
   fs::faulty::FileSystem& files();
-  // Loses all state of version 4, like a server that is killed and started again. Its clients may reclaim their state.
+  // Loses all state of version 4, and all locks, like a server that is killed and started again. Its clients may
+  // reclaim their state.
   void Restart();
   // Exports a referral at `path`, in the syntax of the export option refer=, and then does the same as Restart().
   void AddReferral(const std::string& path, std::string_view locations);

@@ -389,20 +389,16 @@ TEST_P(LibraryTest, LocksRanges) {
   penstock_lock_request request = PENSTOCK_LOCK_REQUEST_INIT;
   request.offset = 2;
   request.length = 4;
-  if (strstr(GetParam().options, "vers=3")) {
-    EXPECT_EQ(penstock_lock(one, &request, nullptr), -EOPNOTSUPP);
-  } else {
-    EXPECT_EQ(penstock_lock(one, &request, nullptr), 0) << penstock_error_text();
-    EXPECT_EQ(penstock_lock(two, &request, nullptr), -EAGAIN);
-    penstock_lock_request conflict = PENSTOCK_LOCK_REQUEST_INIT;
-    EXPECT_EQ(penstock_test_lock(two, &request, &conflict, nullptr), 1);
-    EXPECT_EQ(conflict.offset, 2u);
-    EXPECT_EQ(conflict.length, 4u);
-    EXPECT_EQ(conflict.exclusive, 1);
-    EXPECT_EQ(penstock_unlock(one, &request, nullptr), 0);
-    EXPECT_EQ(penstock_test_lock(two, &request, nullptr, nullptr), 0);
-    EXPECT_EQ(penstock_lock(two, &request, nullptr), 0);
-  }
+  EXPECT_EQ(penstock_lock(one, &request, nullptr), 0) << penstock_error_text();
+  EXPECT_EQ(penstock_lock(two, &request, nullptr), -EAGAIN);
+  penstock_lock_request conflict = PENSTOCK_LOCK_REQUEST_INIT;
+  EXPECT_EQ(penstock_test_lock(two, &request, &conflict, nullptr), 1);
+  EXPECT_EQ(conflict.offset, 2u);
+  EXPECT_EQ(conflict.length, 4u);
+  EXPECT_EQ(conflict.exclusive, 1);
+  EXPECT_EQ(penstock_unlock(one, &request, nullptr), 0);
+  EXPECT_EQ(penstock_test_lock(two, &request, nullptr, nullptr), 0);
+  EXPECT_EQ(penstock_lock(two, &request, nullptr), 0);
   EXPECT_EQ(penstock_close(one, nullptr), 0);
   EXPECT_EQ(penstock_close(two, nullptr), 0);
 }

@@ -220,30 +220,37 @@ def replaced_open_files(scratch):
                 wait_until(lambda: not os.listdir(f"{scratch}/export"), "a hidden file stays behind")
 
 
+def is_free(file, lock=fcntl.lockf):
+    """Whether the lock of the file is available; then `file` has it."""
+    try:
+        lock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError as why:
+        assert why.errno in (errno.EAGAIN, errno.EACCES), why
+        return False
+    return True
+
+
 def two_trees(scratch):
     """What a program has written and closed, a program in another tree reads when it opens the file; and locks of one
-    exclude the other."""
+    exclude the other, whatever their versions are."""
     with served(scratch) as server:
-        url = url_of(server, "tcp", "4.2")
-        with mounted(url, f"{scratch}/tree") as one, mounted(url, f"{scratch}/other") as two:
-            for text in ("first", "second one", "3rd"):
-                write(f"{one}/file", text)
-                assert read(f"{two}/file") == text
-                write(f"{two}/file", text[::-1])
-                assert read(f"{one}/file") == text[::-1]
-            for lock in (fcntl.lockf, fcntl.flock):
-                with open(f"{one}/file", "r+") as first, open(f"{two}/file", "r+") as second:
-                    lock(first, fcntl.LOCK_EX)
-                    try:
-                        lock(second, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                        raise AssertionError("both have the lock")
-                    except OSError as why:
-                        assert why.errno in (errno.EAGAIN, errno.EACCES), why
-                    waits = threading.Thread(target=lock, args=(second, fcntl.LOCK_EX))
-                    waits.start()
-                    lock(first, fcntl.LOCK_UN)
-                    waits.join(SECONDS)
-                    assert not waits.is_alive()
+        for versions in (("4.2", "4.2"), ("3", "3"), ("3", "4.1"), ("4.0", "3")):
+            urls = [url_of(server, "tcp", version) for version in versions]
+            with mounted(urls[0], f"{scratch}/tree") as one, mounted(urls[1], f"{scratch}/other") as two:
+                for text in ("first", "second one", "3rd"):
+                    write(f"{one}/file", text)
+                    assert read(f"{two}/file") == text
+                    write(f"{two}/file", text[::-1])
+                    assert read(f"{one}/file") == text[::-1]
+                for lock in (fcntl.lockf, fcntl.flock):
+                    with open(f"{one}/file", "r+") as first, open(f"{two}/file", "r+") as second:
+                        lock(first, fcntl.LOCK_EX)
+                        assert not is_free(second, lock)
+                        waits = threading.Thread(target=lock, args=(second, fcntl.LOCK_EX))
+                        waits.start()
+                        lock(first, fcntl.LOCK_UN)
+                        waits.join(SECONDS)
+                        assert not waits.is_alive()
 
 
 def made_directories(scratch):
@@ -304,7 +311,7 @@ sys.stdin.read()
 def locks_of_descriptors(scratch):
     """A process locks a file by a descriptor for reading, and then by one for writing: it has all of its locks."""
     with served(scratch) as server:
-        for transport, version in (("tcp", "4.1"), ("rdma", "4.2")):
+        for transport, version in (("tcp", "3"), ("rdma", "3"), ("tcp", "4.1"), ("rdma", "4.2")):
             url = url_of(server, transport, version)
             with mounted(url, f"{scratch}/tree") as one, mounted(url, f"{scratch}/other") as two:
                 write(f"{one}/file", "text")
@@ -322,6 +329,95 @@ def locks_of_descriptors(scratch):
                     assert holder.returncode == 0
                     fcntl.lockf(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
                     assert file.read() == "written"
+
+
+LOCKER = """
+import fcntl, sys
+file = open(sys.argv[1], "r+")
+for line in sys.stdin:
+    try:
+        fcntl.lockf(file, {"lock": fcntl.LOCK_EX | fcntl.LOCK_NB, "unlock": fcntl.LOCK_UN}[line.strip()])
+        file.write("written")
+        file.flush()
+        print("done", flush=True)
+    except OSError as why:
+        print(why.errno, flush=True)
+"""
+
+
+class Locker:
+    """A process with an open file, which it locks and writes: this one starts the server, and would close its files."""
+
+    def __init__(self, path):
+        self.process = subprocess.Popen([sys.executable, "-c", LOCKER, path], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.process.communicate(timeout=SECONDS)
+
+    def does(self, what):
+        self.process.stdin.write(f"{what}\n")
+        self.process.stdin.flush()
+        return self.process.stdout.readline().strip()
+
+
+def locks_after_restarts(scratch):
+    """The server is killed and started again: locks of version 3 stay, unless another client was faster."""
+    with served(scratch) as server:
+        url = url_of(server, "tcp", "3")
+        with mounted(url, f"{scratch}/tree") as one, mounted(url, f"{scratch}/other") as two:
+            write(f"{one}/file", "text")
+            with Locker(f"{one}/file") as holder:
+                assert holder.does("lock") == "done"
+                for _ in range(2):
+                    server.kill()
+                    server.start()
+                    # The client asks for its lock again without being told, in the grace period.
+                    with Locker(f"{two}/file") as other:
+                        assert other.does("lock") in (str(errno.EAGAIN), str(errno.EACCES))
+                    assert holder.does("lock") == "done"
+                assert holder.does("unlock") == "done"
+                with Locker(f"{two}/file") as other:
+                    assert other.does("lock") == "done"
+
+
+def locks_of_a_killed_mount(scratch):
+    """A tree of version 3 whose process is killed leaves its locks at the server. The next one gives them back."""
+    os.environ["XDG_STATE_HOME"] = f"{scratch}/state"
+    with served(scratch) as server:
+        url = url_of(server, "tcp", "3")
+        with mounted(url, f"{scratch}/other") as other:
+            killed = subprocess.Popen([PENSTOCK, "mount", "--foreground", url, f"{scratch}/tree"])
+            try:
+                wait_until(lambda: os.path.ismount(f"{scratch}/tree"), "no tree")
+                write(f"{scratch}/tree/file", "text")
+                with Locker(f"{scratch}/tree/file") as holder, Locker(f"{other}/file") as waiter:
+                    assert holder.does("lock") == "done"
+                    killed.kill()
+                    killed.wait(SECONDS)
+                    ok("umount", "--lazy", f"{scratch}/tree")
+                    assert waiter.does("lock") != "done", "nothing is left to be given back"
+                    with mounted(url, f"{scratch}/tree"):
+                        wait_until(lambda: waiter.does("lock") == "done", "the lock stays")
+            finally:
+                killed.kill()
+                killed.wait(SECONDS)
+        left = os.listdir(f"{scratch}/state/penstock/client-locks")
+        assert not left, left
+
+
+def local_locks(scratch):
+    """nolock keeps the locks of version 3 on this host."""
+    with served(scratch) as server:
+        url = url_of(server, "tcp", "3")
+        with mounted(url + "&nolock", f"{scratch}/tree") as one, mounted(url, f"{scratch}/other") as two:
+            write(f"{one}/file", "text")
+            with open(f"{one}/file", "r+") as first, open(f"{two}/file", "r+") as second:
+                assert is_free(first) and is_free(second)
+                with open(f"{one}/file", "r+") as third:
+                    assert is_free(first, fcntl.flock) and not is_free(third, fcntl.flock)
 
 
 WRITER = """
@@ -545,4 +641,4 @@ def refusals(scratch):
         ok("umount", f"{scratch}/tree")
 
 
-main({case.__name__: case for case in (programs, small_reads, open_files, linked_open_files, replaced_open_files, two_trees, made_directories, locks_of_descriptors, two_file_systems, server_restarts, failing_disk, lost_data, silent_server, soft, log_in_the_background, refusals)})
+main({case.__name__: case for case in (programs, small_reads, open_files, linked_open_files, replaced_open_files, two_trees, made_directories, locks_of_descriptors, locks_after_restarts, locks_of_a_killed_mount, local_locks, two_file_systems, server_restarts, failing_disk, lost_data, silent_server, soft, log_in_the_background, refusals)})

@@ -7,9 +7,12 @@
 
 #include "base/log.h"
 #include "base/signal.h"
+#include "base/workers.h"
 #include "client/connect.h"
 #include "client/nfs3/call.h"
 #include "client/nfs3/convert.h"
+#include "client/nfs3/file_locks.h"
+#include "client/nfs3/lock_service.h"
 #include "client/nfs3/names.h"
 #include "client/nfs3/posix_acls.h"
 #include "client/ports.h"
@@ -71,7 +74,24 @@ class Mount final : public client::Mount {
         security_(loop, workers, url_, options.initiators),
         channel_(
             loop, [this](Duration time_limit) { return OpenProtected(time_limit); }, retry_, &ending_),
-        client_(channel_, loop.buffers(), rpc::RandomXid(), security_.credential()) {}
+        client_(channel_, loop.buffers(), rpc::RandomXid(), security_.credential()),
+        locks_({.timers = loop,
+                .buffers = loop.buffers(),
+                .host = url_.host,
+                .open = [this](Duration time_limit) { return OpenLockManager(time_limit); },
+                .reach_server = [this] { return Ping(); },
+                // As Linux's client does: a lock manager need not have a context of Kerberos.
+                .credential = SystemCredentialOf(url_),
+                .retry = retry_,
+                .ending = &ending_,
+                .records = options.lock_records,
+                .server = fmt::format("{}:{}", url_.host, url_.port),
+                .aside = [this](std::function<void()> run) -> Task<void> {
+                  co_await Offload(loop_, workers_, [&run] {
+                    run();
+                    return true;
+                  });
+                }}) {}
 
   Task<Result<void>> SetUp();
 
@@ -88,7 +108,7 @@ class Mount final : public client::Mount {
     const SetupError unprotected = security_.trouble();
     return ending_.cancelled() || unprotected.message.empty() ? channel_.trouble() : unprotected;
   }
-  // UMNT was sent when the mount was opened. The server keeps nothing but a security context.
+  // UMNT was sent when the mount was opened. The server keeps nothing but locks and a security context.
   Task<void> Unmount() override;
   void Abort() override { ending_.Cancel(); }
 
@@ -148,9 +168,11 @@ class Mount final : public client::Mount {
   Task<Result<std::unique_ptr<client::File>>> OpenFile(const Node& file, std::string_view what, Access access) override;
   Task<Result<std::unique_ptr<client::File>>> CreateFile(const Handle& directory, std::string_view name, uint32_t mode,
                                                          CreateMode how) override;
+  LockService& locks() { return locks_; }
 
  private:
   Task<SetupResult<std::unique_ptr<rpc::Channel>>> OpenProtected(Duration time_limit);
+  Task<SetupResult<std::unique_ptr<rpc::Channel>>> OpenLockManager(Duration time_limit);
   // Returns the flavors that the export accepts, as far as the server says.
   Task<Result<std::vector<SecurityFlavor>>> MountExport();
   Task<Result<std::vector<SecurityFlavor>>> CallMount(rpc::Client& mount_client);
@@ -168,6 +190,7 @@ class Mount final : public client::Mount {
   ReconnectingChannel channel_;
   rpc::Client client_;
   const Caller caller_{client_, loop_, retry_.give_up_after, &ending_, url_.read_only};
+  LockService locks_;
   std::string unprotected_;  // says that calls of MOUNT were not protected although they should be
 };
 
@@ -175,7 +198,10 @@ class Mount final : public client::Mount {
 class File final : public client::File {
  public:
   File(Mount& mount, Node node, std::string_view name)
-      : client::File(std::move(node), name), mount_(mount), handle_(ToHandle3(this->node().handle)) {}
+      : client::File(std::move(node), name),
+        mount_(mount),
+        handle_(ToHandle3(this->node().handle)),
+        locks_(std::make_shared<FileLocks>(mount.locks(), this->node().handle, name)) {}
 
   Task<Result<ReadReply>> Read(uint64_t offset, Bytes into) override;
   Task<Result<WriteReply>> Write(uint64_t offset, ConstBytes from, Stability stability) override;
@@ -184,17 +210,26 @@ class File final : public client::File {
     const NewAttributes attributes{.size = size};
     co_return co_await mount_.SetAttributes(node().handle, name(), attributes);
   }
-  Task<Result<void>> Lock(std::string, ByteRange, LockKind, Duration, Cancellation*) override { co_return NoLocks(); }
-  Task<Result<void>> Unlock(std::string, ByteRange) override { co_return NoLocks(); }
-  Task<Result<std::optional<LockConflict>>> TestLock(std::string, ByteRange, LockKind) override { co_return NoLocks(); }
-  Task<Result<void>> Close() override { co_return Result<void>(); }
+  Task<Result<void>> Lock(std::string owner, ByteRange range, LockKind kind, Duration patience,
+                          Cancellation* impatience) override {
+    return locks_->Lock(std::move(owner), range, kind, patience, impatience);
+  }
+  Task<Result<void>> Widen() override { co_return Result<void>(); }
+  Task<Result<void>> Unlock(std::string owner, ByteRange range) override {
+    return locks_->Unlock(std::move(owner), range);
+  }
+  Task<Result<std::optional<LockConflict>>> TestLock(std::string owner, ByteRange range, LockKind kind) override {
+    return locks_->Test(std::move(owner), range, kind);
+  }
+  Task<Result<void>> Close() override {
+    co_await locks_->ReleaseAll();
+    co_return Result<void>();
+  }
 
  private:
-  // Locks belong to another protocol, NLM.
-  std::unexpected<Error> NoLocks() const { return std::unexpected(ErrorOf(Status::kNotSupported, name())); }
-
   Mount& mount_;
   const nfs3::nfs_fh3 handle_;
+  const std::shared_ptr<FileLocks> locks_;
 };
 
 // ---- the mount ----
@@ -206,7 +241,23 @@ Task<SetupResult<std::unique_ptr<rpc::Channel>>> Mount::OpenProtected(Duration t
   options.cancellation = &ending_;
   auto channel = co_await OpenChannel(loop_, workers_, url_, provider_, std::move(options));
   if (!channel) co_return std::unexpected(std::move(channel).error());
+  // The server may have restarted.
+  locks_.HandleLoss();
   co_return security_.Protect(*std::move(channel));
+}
+
+Task<SetupResult<std::unique_ptr<rpc::Channel>>> Mount::OpenLockManager(Duration time_limit) {
+  ChannelOptions options;
+  options.time_limit = time_limit;
+  options.reply_limit = locks_.reply_limit();
+  options.cancellation = &ending_;
+  const auto is_chosen = std::make_shared<bool>(false);  // this is not a port without a lock manager
+  options.on_lost = [this, is_chosen] {
+    if (*is_chosen) locks_.HandleLoss();
+  };
+  auto channel = co_await client::OpenLockManager(loop_, workers_, url_, std::move(options));
+  *is_chosen = channel.has_value();
+  co_return channel;
 }
 
 Task<Result<void>> Mount::SetUp() {
@@ -220,6 +271,7 @@ Task<Result<void>> Mount::SetUp() {
 }
 
 Task<void> Mount::Unmount() {
+  co_await locks_.Stop();
   if (!security_.has_context()) co_return;
   channel_.HandleClosing();
   client_.set_credential(rpc::ClientCredential::EndOfContext());
@@ -373,6 +425,9 @@ Task<Result<std::unique_ptr<client::File>>> Mount::CreateFile(const Handle& dire
 // ---- files ----
 
 Task<Result<File::ReadReply>> File::Read(uint64_t offset, Bytes into) {
+  if (locks_->in_use()) {
+    PENSTOCK_CO_CHECK(co_await locks_->CheckData());
+  }
   const nfs3::READ3args arguments{handle_, offset,
                                   static_cast<uint32_t>(std::min<size_t>(into.size(), mount_.sizes().read))};
   auto reply = co_await mount_.Call<nfs3::NFSPROC3_READ>(arguments, name(), into);
@@ -388,6 +443,9 @@ Task<Result<File::ReadReply>> File::Read(uint64_t offset, Bytes into) {
 }
 
 Task<Result<File::WriteReply>> File::Write(uint64_t offset, ConstBytes from, Stability stability) {
+  if (locks_->in_use()) {
+    PENSTOCK_CO_CHECK(co_await locks_->CheckData());
+  }
   const ConstBytes part = from.first(std::min<size_t>(from.size(), mount_.sizes().write));
   using enum nfs3::stable_how;
   const nfs3::WRITE3args arguments{handle_, offset, static_cast<uint32_t>(part.size()),
@@ -416,7 +474,10 @@ Task<Result<std::unique_ptr<client::Mount>>> Open(Loop& loop, Workers& workers, 
   if (IsCancelled(options.cancellation)) co_return std::unexpected(Closing(url.host));
   const Cancellation::Entry entry(options.cancellation, [at = mount.get()] { at->Abort(); });
   Result<void> ready = co_await mount->SetUp();
-  if (ready) co_return mount;
+  if (ready) {
+    mount->locks().GiveBackLeftLocks();
+    co_return mount;
+  }
   // Closed connections need one more turn of the loop before they are destroyed.
   co_await Sleep(loop, Duration::zero());
   co_return std::unexpected(WithTrouble(std::move(ready).error(), mount->trouble()));

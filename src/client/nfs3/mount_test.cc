@@ -298,13 +298,6 @@ TEST_F(Nfs3MountTest, ACommitThatFailsGivesNoVerifier) {
   EXPECT_EQ(ErrorOf(file->Commit()).status, Status::kNoSpace);
 }
 
-TEST_F(Nfs3MountTest, HasNoLocks) {
-  const auto file = Create("file");
-  EXPECT_EQ(ErrorOf(file->Lock("owner", {}, LockKind::kShared)).status, Status::kNotSupported);
-  EXPECT_EQ(ErrorOf(file->Unlock("owner", {})).status, Status::kNotSupported);
-  EXPECT_EQ(ErrorOf(file->TestLock("owner", {}, LockKind::kShared)).message, "file: not supported by the server");
-}
-
 // ---- repeated calls ----
 
 // RFC 1813 §4.3: the repeated call has the XID of the first one. Otherwise the second REMOVE would fail.

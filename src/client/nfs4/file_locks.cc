@@ -16,12 +16,6 @@ constexpr Duration kLongestDelay = std::chrono::seconds(1);
 // The limit of `patience`, so that the time does not overflow.
 constexpr Duration kLongestPatience = std::chrono::hours(24 * 365);
 
-// RFC 8881 §18.10.3
-bool IsValid(ByteRange range) {
-  if (range.length == 0) return false;
-  return range.length == ByteRange::kToEnd || range.offset + (range.length - 1) >= range.offset;
-}
-
 nfs4::nfs_lock_type4 TypeOf(LockKind kind) {
   return kind == LockKind::kShared ? nfs4::nfs_lock_type4::READ_LT : nfs4::nfs_lock_type4::WRITE_LT;
 }

@@ -11,7 +11,7 @@
 #include "base/signal.h"
 #include "client/mount.h"
 #include "client/nfs4/compound_caller.h"
-#include "client/nfs4/held_locks.h"
+#include "client/held_locks.h"
 #include "client/nfs4/state_owner.h"
 #include "protocol/nfs4.h"
 

@@ -15,7 +15,7 @@
 #include "client/nfs4/delegations.h"
 #include "client/nfs4/file_locks.h"
 #include "client/nfs4/state_owner.h"
-#include "client/nfs4/turn.h"
+#include "client/turn.h"
 
 namespace penstock::client::v4 {
 

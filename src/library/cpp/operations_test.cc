@@ -195,10 +195,6 @@ TEST_P(OperationsTest, LockRanges) {
   mount.WriteFile("file", "text").Get().value();
   File first = mount.OpenFile("file", O_RDWR).Get().value();
   File second = mount.OpenFile("file", O_RDWR).Get().value();
-  if (GetParam() == "3") {
-    EXPECT_EQ(NumberOf(first.Lock().Get()), EOPNOTSUPP);
-    return;
-  }
   first.Lock({.range = {10, 20}}).Get().value();
   EXPECT_EQ(NumberOf(second.Lock({.range = {15, 1}, .exclusive = false}).Get()), EAGAIN);
   // Other owners of the same file conflict as well.

@@ -14,7 +14,7 @@
 #include "client/nfs4/sess01/chain.h"
 #include "client/nfs4/sess01/link.h"
 #include "client/nfs4/sess01/stream_table.h"
-#include "client/nfs4/turn.h"
+#include "client/turn.h"
 #include "client/url.h"
 
 namespace penstock::client::v4::sess01 {

@@ -6,9 +6,12 @@
 #include <cstdint>
 #include <vector>
 
-#include "client/mount.h"
+#include "client/file.h"
 
-namespace penstock::client::v4 {
+namespace penstock::client {
+
+// Whether the range has octets, and does not reach beyond the last offset (RFC 8881 §18.10.3).
+bool IsValid(ByteRange range);
 
 class HeldLocks {
  public:
@@ -39,4 +42,4 @@ class HeldLocks {
   std::vector<Span> pieces_;
 };
 
-}  // namespace penstock::client::v4
+}  // namespace penstock::client

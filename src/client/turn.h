@@ -4,7 +4,7 @@
 #include "base/signal.h"
 #include "base/task.h"
 
-namespace penstock::client::v4 {
+namespace penstock::client {
 
 class Turn {
  public:
@@ -33,4 +33,4 @@ class Turn {
   Signal given_;
 };
 
-}  // namespace penstock::client::v4
+}  // namespace penstock::client

@@ -1,15 +1,20 @@
-#include "client/nfs4/held_locks.h"
+#include "client/held_locks.h"
 
 #include <algorithm>
 #include <cassert>
 #include <limits>
 
-namespace penstock::client::v4 {
+namespace penstock::client {
 namespace {
 
 constexpr uint64_t kLastOffset = std::numeric_limits<uint64_t>::max();
 
 }  // namespace
+
+bool IsValid(ByteRange range) {
+  if (range.length == 0) return false;
+  return range.length == ByteRange::kToEnd || range.offset + (range.length - 1) >= range.offset;
+}
 
 HeldLocks::Span HeldLocks::SpanOf(ByteRange range, LockKind kind) {
   assert(range.length > 0);
@@ -48,4 +53,4 @@ std::vector<HeldLocks::Piece> HeldLocks::pieces() const {
   return pieces;
 }
 
-}  // namespace penstock::client::v4
+}  // namespace penstock::client

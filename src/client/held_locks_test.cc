@@ -1,9 +1,9 @@
-#include "client/nfs4/held_locks.h"
+#include "client/held_locks.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-namespace penstock::client::v4 {
+namespace penstock::client {
 namespace {
 
 using testing::ElementsAre;
@@ -53,4 +53,4 @@ TEST(HeldLocks, SupportRangesWithoutEnd) {
 }
 
 }  // namespace
-}  // namespace penstock::client::v4
+}  // namespace penstock::client
