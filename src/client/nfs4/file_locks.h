@@ -9,9 +9,9 @@
 
 #include "base/cancellation.h"
 #include "base/signal.h"
+#include "client/held_locks.h"
 #include "client/mount.h"
 #include "client/nfs4/compound_caller.h"
-#include "client/held_locks.h"
 #include "client/nfs4/state_owner.h"
 #include "protocol/nfs4.h"
 
