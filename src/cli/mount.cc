@@ -133,7 +133,10 @@ Task<Result<void>> Serve(ClientRuntime& runtime, client::Mount& mount, const Mou
   }
   fuse::Users users(loop, mount, {.uid = ::geteuid(), .gid = ::getegid(), .groups = client::SupplementaryGroups()},
                     std::move(open));
-  fuse::FileSystem files(loop, runtime.workers(), users, owners, root, OptionsFor(mount));
+  fuse::FileSystemOptions file_options = OptionsFor(mount);
+  const auto space = co_await mount.GetSpace(root.handle, options.source);
+  if (space) file_options.longest_name = space->longest_name;
+  fuse::FileSystem files(loop, runtime.workers(), users, owners, root, file_options);
   const fuse::SessionOptions session_options = SessionOptionsFor(mount.url(), options);
   OneShot<> ended;
   auto session = fuse::Session::Mount(loop, files, options.directory, session_options, [&ended] { ended.Set(); });

@@ -30,6 +30,7 @@ struct FileSystemOptions {
   CacheTimes times;
   // The kernel checks permissions by owners and modes, because it shares what it has cached between users.
   bool checks_modes = false;
+  uint32_t longest_name = 0;        // octets; zero: the server refuses names that are too long
   bool caches_names = true;         // lookupcache: names that exist
   bool caches_absent_names = true;  // lookupcache=all: and names that do not
   bool close_to_open = true;        // cto

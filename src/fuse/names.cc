@@ -40,6 +40,11 @@ Task<void> FileSystem::ReplyNode(Request& request, client::Node node, uint64_t p
 }
 
 Task<void> FileSystem::Lookup(RequestPointer request, uint64_t parent, std::string name) {
+  // A server may not understand a request with such a name. Nothing is made without a look-up before.
+  if (options_.longest_name > 0 && name.size() > options_.longest_name) {
+    request->Status(ENAMETOOLONG);
+    co_return;
+  }
   auto target = co_await Find(*request, parent);
   if (!target) co_return;
   auto node = co_await target->mount.Lookup(target->inode->handle, name);
