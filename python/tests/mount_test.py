@@ -419,11 +419,6 @@ class Mounted(ExportTest):
         self.assertEqual(room, b"x" * 100 + b"y")
 
     def test_locks(self):
-        if self.WAY[1] == "3":
-            with self.mount.open("file", "wb", 0) as file, self.assertRaises(OSError) as caught:
-                file.lock()
-            self.assertEqual(caught.exception.errno, errno.EOPNOTSUPP)
-            return
         with self.mount.open("file", "w+b", 0) as one, self.mount.open("file", "r+b", 0) as two:
             one.lock(10, 20)
             with self.assertRaises(BlockingIOError):

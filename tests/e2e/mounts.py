@@ -515,8 +515,7 @@ def silent_server(scratch):
         make(f"{scratch}/export/file", 8 << 20)
         with mounted(url_of(server, "tcp", "4.2"), f"{scratch}/tree") as tree:
             write(f"{tree}/known", "text")
-            server.process.send_signal(signal.SIGSTOP)
-            try:
+            with server.silence():
                 waiting = [subprocess.Popen(words, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) for words in (
                     ["cat", f"{tree}/file"], ["ls", f"{tree}/absent"], ["cp", "/etc/passwd", f"{tree}/copy"],
                     ["dd", "if=/dev/zero", f"of={tree}/known", "bs=1M", "count=4", "conv=notrunc"])]
@@ -527,8 +526,6 @@ def silent_server(scratch):
                 # The kernel makes look-ups in a directory wait for one another.
                 for process in waiting:
                     process.wait(SECONDS)
-            finally:
-                server.process.send_signal(signal.SIGCONT)
             assert read(f"{tree}/known")[:4] in ("text", "\0\0\0\0")
 
 
@@ -540,17 +537,14 @@ def soft(scratch):
                 file = open(f"{tree}/file", "w")
                 file.write("lost")
                 file.flush()
-                server.process.send_signal(signal.SIGSTOP)
-                try:
-                    for call in (lambda: os.listdir(tree), lambda: os.fsync(file.fileno()), lambda: os.mkdir(f"{tree}/new")):
+                with server.silence():
+                    for call, *words in ((os.listdir, tree), (os.fsync, file.fileno()), (os.mkdir, f"{tree}/new")):
                         try:
-                            call()
+                            call(*words)
                         except OSError as why:
                             assert why.errno == errno.EIO, why
                         else:
-                            raise AssertionError("no error")
-                finally:
-                    server.process.send_signal(signal.SIGCONT)
+                            raise AssertionError(f"no error from {call.__name__} in version {version}")
                 file.close()
                 wait_until(lambda: works(write, f"{tree}/file", "text"), "the tree stays dead")
                 assert read(f"{tree}/file") == "text"

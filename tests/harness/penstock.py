@@ -12,7 +12,7 @@ import tempfile
 import threading
 import time
 
-from patience import BUSY
+from patience import BUSY, wait_until
 from ports import free_ports
 
 PENSTOCK = os.environ.get("PENSTOCK", "build/release/src/cli/penstock")
@@ -92,6 +92,15 @@ def under_way(*arguments):
             process.kill()
 
 
+def state_of(task):
+    """The state of a thread (proc(5)), or None if it has ended."""
+    try:
+        with open(f"{task}/stat") as file:
+            return file.read().rpartition(")")[2].split()[0]
+    except FileNotFoundError:
+        return None
+
+
 class Server:
     """Runs `penstock serve` during a with statement: ready at the beginning; stopped, with its exit code checked, at
     the end."""
@@ -157,6 +166,17 @@ class Server:
         except subprocess.TimeoutExpired:
             self.kill()
             raise AssertionError(f"the server did not stop within {STOP_SECONDS} s of {how!r}") from None
+
+    @contextlib.contextmanager
+    def silence(self):
+        """Stops all threads of the server for a while, so that it does not answer."""
+        self.process.send_signal(signal.SIGSTOP)
+        try:
+            tasks = f"/proc/{self.process.pid}/task"
+            wait_until(lambda: all(state_of(f"{tasks}/{task}") in ("T", None) for task in os.listdir(tasks)), "the server does not stop")
+            yield
+        finally:
+            self.process.send_signal(signal.SIGCONT)
 
     def kill(self):
         self.process.kill()
