@@ -16,6 +16,7 @@
 #include <string_view>
 #include <vector>
 
+#include "base/cancellation.h"
 #include "base/log.h"
 #include "base/signal.h"
 #include "base/state_directory.h"
@@ -120,9 +121,11 @@ Task<Result<void>> Serve(ClientRuntime& runtime, client::Mount& mount, const Mou
   fuse::Owners owners(loop, lookups, domain);
   // Only root can tell the server who asks.
   fuse::Users::Open open;
+  Cancellation ending;
   if (HasFlag(mount.url(), "allow_other") && ::geteuid() == 0 && !mount.url().uid) {
     client::MountOptions for_users = runtime.MountOptionsFor(mount.url());
     for_users.shares_handles_with = &mount;
+    for_users.cancellation = &ending;
     open = [&runtime, &mount, for_users](fuse::User user) -> Task<Result<std::unique_ptr<client::Mount>>> {
       client::Url url = mount.url();
       url.uid = user.uid;
@@ -139,17 +142,21 @@ Task<Result<void>> Serve(ClientRuntime& runtime, client::Mount& mount, const Mou
   fuse::FileSystem files(loop, runtime.workers(), users, owners, root, file_options);
   const fuse::SessionOptions session_options = SessionOptionsFor(mount.url(), options);
   OneShot<> ended;
-  auto session = fuse::Session::Mount(loop, files, options.directory, session_options, [&ended] { ended.Set(); });
+  const auto end = [&ended] {
+    if (!ended.is_set()) ended.Set();
+  };
+  auto session = fuse::Session::Mount(loop, files, options.directory, session_options, end);
   if (!session) co_return std::unexpected(Error{session.error().message, std::nullopt, session.error().number});
   EndSignals signals(
       loop,
       [&] {
         (*session)->Unmount();
-        ended.Set();
+        end();
       },
       [&] {
-        mount.Abort();
         users.Abort();
+        ending.Cancel();
+        mount.Abort();
       });
   background.Ready();
   if (!options.foreground) LogToSyslog();

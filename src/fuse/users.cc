@@ -25,7 +25,6 @@ Task<Result<Users::MountPointer>> Users::MountOf(User user) {
     auto opened = co_await open_(user);
     if (opened) {
       entry.mount = *std::move(opened);
-      entry.held = loop_.Now();
       if (!std::exchange(looks_, true)) look_->ExpireAfter(idle_);
     } else {
       entry.failure = std::move(opened).error();
@@ -34,6 +33,7 @@ Task<Result<Users::MountPointer>> Users::MountOf(User user) {
     entry.changed.Notify();
   }
   if (!entry.mount) co_return std::unexpected(entry.failure);
+  entry.held = loop_.Now();
   co_return entry.mount;
 }
 

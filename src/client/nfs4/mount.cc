@@ -116,13 +116,19 @@ class Mount final : public ServerMount, public FileOwner, private CallbackReceiv
   }
   Task<Result<void>> SetXattr(const Handle& object, std::string_view what, std::string_view name, ConstBytes value,
                               XattrMode mode) override {
-    return v4::SetXattr(*caller_, object, what, name, value, mode);
+    delegations_->HandleChange(object);
+    Result<void> set = co_await v4::SetXattr(*caller_, object, what, name, value, mode);
+    delegations_->HandleChange(object);
+    co_return set;
   }
   Task<Result<std::vector<std::string>>> ListXattrs(const Handle& object, std::string_view what) override {
     return v4::ListXattrs(*caller_, object, what);
   }
   Task<Result<void>> RemoveXattr(const Handle& object, std::string_view what, std::string_view name) override {
-    return v4::RemoveXattr(*caller_, object, what, name);
+    delegations_->HandleChange(object);
+    Result<void> removed = co_await v4::RemoveXattr(*caller_, object, what, name);
+    delegations_->HandleChange(object);
+    co_return removed;
   }
   Task<Result<std::vector<Ace>>> GetAcl(const Handle& object, std::string_view what) override {
     return v4::GetAcl(*caller_, object, what);

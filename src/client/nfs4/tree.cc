@@ -398,7 +398,12 @@ Task<Result<ServerMount*>> Tree::ServerOf(uint32_t part) {
   if (ServerMount* const mounted = Mounted(part)) co_return mounted;
   const TreePart& found = parts_->at(part);
   const Entrance* const entrance = found.entrance ? &*found.entrance : nullptr;
-  PENSTOCK_CO_TRY(ServerMount* const server, co_await MountOf(found.url, true, entrance));
+  // Another user may have found it.
+  Url url = found.url;
+  url.uid = url_.uid;
+  url.gid = url_.gid;
+  url.groups = url_.groups;
+  PENSTOCK_CO_TRY(ServerMount* const server, co_await MountOf(std::move(url), true, entrance));
   HandlePart(part, *server);
   co_return server;
 }

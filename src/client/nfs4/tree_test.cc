@@ -238,6 +238,9 @@ TEST_P(TreeTest, HandlesMeanTheSameObjectsInTheMountsOfSeveralUsers) {
   Url url = UrlOf(GetParam());
   url.uid = 1000;
   const auto other = Do(Mount::Open(loop, workers, url, options));
+  const auto theirs = Do(other->CreateFile(file.directory, "theirs", 0644));
+  EXPECT_EQ(Do(mount->GetAttributes(theirs->node().handle, "theirs")).owner, "1000");
+  Do(theirs->Close());
   // The other user comes to the second server by this handle, and to the third before the first user does.
   EXPECT_EQ(Do(other->GetAttributes(file.handle, "file")).size, 17u);
   EXPECT_EQ(Clients(far), 2u);
