@@ -111,10 +111,10 @@ SetupResult<void> LockRecords::Remove(const LockRecord& record) {
   if (records_.erase(record) == 0 || !file_) return {};
   if (!records_.empty()) return Append(LineOf('-', record));
   const stdfs::path path = directory_ / client_;
+  // Before its lock ends: another mount would take it for that of a dead one.
+  const int error = ::unlink(path.c_str()) != 0 && errno != ENOENT ? errno : 0;
   file_ = FileDescriptor(-1);
-  if (::unlink(path.c_str()) != 0 && errno != ENOENT) {
-    return std::unexpected(StateFileError("remove", path, errno));
-  }
+  if (error != 0) return std::unexpected(StateFileError("remove", path, error));
   return {};
 }
 

@@ -163,8 +163,8 @@ Task<void> LockService::GiveBackAll() {
   for (const LeftLocks& each : left) {
     bool given_back = true;
     for (const LockRecord& record : each.records) {
-      given_back = co_await GiveBack(each.client, record);
-      if (!given_back) break;
+      const bool done = co_await GiveBack(each.client, record);
+      given_back = given_back && done;
     }
     // The next mount tries again.
     if (!given_back) continue;
