@@ -234,6 +234,7 @@ TEST_P(TreeTest, HandlesMeanTheSameObjectsInTheMountsOfSeveralUsers) {
   Open();
   Make("far", "file", "of the first user");
   const Node file = Find("far/file");
+  Do(mount->SetAttributes(Find("far").handle, "far", {.mode = 0777}));
   options.shares_handles_with = mount.get();
   Url url = UrlOf(GetParam());
   url.uid = 1000;
