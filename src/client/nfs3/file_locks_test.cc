@@ -191,7 +191,7 @@ TEST_F(FileLocksTest, EndWithTheMount) {
   Do(OpenOther().Lock("owner", {}, kExclusive));
 }
 
-TEST_F(FileLocksTest, OfADeadMountAreGivenBackByTheNextOne) {
+TEST_F(FileLocksTest, TheNextMountGivesBackTheLocksOfADeadOne) {
   Unmount();
   std::string folder = testing::TempDir() + "/file-locks-XXXXXX";
   ASSERT_NE(::mkdtemp(folder.data()), nullptr);
@@ -279,7 +279,7 @@ TEST_F(FileLocksTest, StayIfOnlyTheConnectionWasLost) {
   EXPECT_TRUE(IsDenied(OpenOther(), "owner", kShared));
 }
 
-TEST_F(FileLocksTest, OfOthersAreAskedForAfterTheGracePeriod) {
+TEST_F(FileLocksTest, AsksAfterTheGracePeriodForTheLocksOfOthers) {
   Do(file->Lock("owner", kRange, kExclusive));
   File& elsewhere = OpenOther();
   service.Restart();

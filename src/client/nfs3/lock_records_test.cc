@@ -46,7 +46,7 @@ class LockRecordsTest : public testing::Test {
   std::optional<LockRecords> records_;
 };
 
-TEST_F(LockRecordsTest, OfADeadMountAreFound) {
+TEST_F(LockRecordsTest, FindsTheRecordsOfADeadMount) {
   LockRecords& records = Begin();
   ASSERT_TRUE(records.Add(RecordOf(-7, "one")));
   ASSERT_TRUE(records.Add(RecordOf(8, std::string("\0\xff\n", 3))));

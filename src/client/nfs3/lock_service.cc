@@ -130,24 +130,25 @@ Task<Result<void>> LockService::Ready(std::string_view what) {
 
 // ---- records ----
 
-Task<void> LockService::Remember(LockRecord record) {
-  if (!records_) co_return;
+Task<SetupResult<void>> LockService::ChangeRecords(std::function<SetupResult<void>()> change) {
   co_await recording_.Take();
   const Turn::Guard guard(recording_);
-  SetupResult<void> added;
-  const std::function<void()> add = [&] { added = records_->Add(record); };
-  co_await parts_.aside(add);
+  SetupResult<void> changed;
+  const std::function<void()> run = [&] { changed = change(); };
+  co_await parts_.aside(run);
+  co_return changed;
+}
+
+Task<void> LockService::Remember(LockRecord record) {
+  if (!records_) co_return;
+  const auto added = co_await ChangeRecords([&] { return records_->Add(record); });
   if (added || std::exchange(told_of_records_, true)) co_return;
   log::warn("{}: if this process is killed, the server keeps its locks", added.error().message);
 }
 
 Task<void> LockService::Forget(LockRecord record) {
   if (!records_) co_return;
-  co_await recording_.Take();
-  const Turn::Guard guard(recording_);
-  SetupResult<void> removed;
-  const std::function<void()> remove = [&] { removed = records_->Remove(record); };
-  co_await parts_.aside(remove);
+  const auto removed = co_await ChangeRecords([&] { return records_->Remove(record); });
   if (!removed) log::debug("{}", removed.error().message);
 }
 

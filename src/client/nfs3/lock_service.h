@@ -110,6 +110,8 @@ class LockService {
   Task<void> Recover();
   // Returns false if the server has not answered for a file.
   Task<bool> ReclaimAll();
+  // Runs `change` on the records while no other change runs, and aside of the loop.
+  Task<SetupResult<void>> ChangeRecords(std::function<SetupResult<void>()> change);
   Task<void> GiveBackAll();
   // Returns whether the server has no locks of the owner any more.
   Task<bool> GiveBack(const std::string& client, const LockRecord& record);

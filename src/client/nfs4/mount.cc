@@ -116,29 +116,20 @@ class Mount final : public ServerMount, public FileOwner, private CallbackReceiv
   }
   Task<Result<void>> SetXattr(const Handle& object, std::string_view what, std::string_view name, ConstBytes value,
                               XattrMode mode) override {
-    delegations_->HandleChange(object);
-    Result<void> set = co_await v4::SetXattr(*caller_, object, what, name, value, mode);
-    delegations_->HandleChange(object);
-    co_return set;
+    return Changing(object, v4::SetXattr(*caller_, object, what, name, value, mode));
   }
   Task<Result<std::vector<std::string>>> ListXattrs(const Handle& object, std::string_view what) override {
     return v4::ListXattrs(*caller_, object, what);
   }
   Task<Result<void>> RemoveXattr(const Handle& object, std::string_view what, std::string_view name) override {
-    delegations_->HandleChange(object);
-    Result<void> removed = co_await v4::RemoveXattr(*caller_, object, what, name);
-    delegations_->HandleChange(object);
-    co_return removed;
+    return Changing(object, v4::RemoveXattr(*caller_, object, what, name));
   }
   Task<Result<std::vector<Ace>>> GetAcl(const Handle& object, std::string_view what) override {
     return v4::GetAcl(*caller_, object, what);
   }
   Task<Result<void>> SetAcl(const Handle& object, std::string_view what, const std::vector<Ace>& acl) override {
     // The mode follows from the list (RFC 8881 §6.4.1.2).
-    delegations_->HandleChange(object);
-    Result<void> set = co_await v4::SetAcl(*caller_, object, what, acl);
-    delegations_->HandleChange(object);
-    co_return set;
+    return Changing(object, v4::SetAcl(*caller_, object, what, acl));
   }
   Task<Result<void>> Link(const Handle& file, const Handle& directory, std::string_view name) override;
   Task<Result<void>> Rename(const Handle& from_directory, std::string_view from, const Handle& to_directory,
@@ -162,6 +153,8 @@ class Mount final : public ServerMount, public FileOwner, private CallbackReceiv
   Task<Result<void>> LearnLimits(const Entrance* entrance);
   Result<void> HandleLimits(const nfs4::GETFH4res& root, const nfs4::GETATTR4res& attributes);
   Task<void> ReclaimFiles();
+  // Makes a call that changes the object.
+  Task<Result<void>> Changing(Handle object, Task<Result<void>> call);
   Task<Result<void>> SendAttributes(const Handle& object, std::string_view what, const NewAttributes& attributes);
   Task<NewAttributes> WithNames(NewAttributes attributes);
 
@@ -426,10 +419,14 @@ Task<NewAttributes> Mount::WithNames(NewAttributes attributes) {
 }
 
 Task<Result<void>> Mount::Link(const Handle& file, const Handle& directory, std::string_view name) {
-  delegations_->HandleChange(file);
-  Result<void> linked = co_await v4::Link(*caller_, file, directory, name);
-  delegations_->HandleChange(file);
-  co_return linked;
+  return Changing(file, v4::Link(*caller_, file, directory, name));
+}
+
+Task<Result<void>> Mount::Changing(Handle object, Task<Result<void>> call) {
+  delegations_->HandleChange(object);
+  Result<void> changed = co_await std::move(call);
+  delegations_->HandleChange(object);
+  co_return changed;
 }
 
 Task<Result<void>> Mount::Rename(const Handle& from_directory, std::string_view from, const Handle& to_directory,
