@@ -101,16 +101,15 @@ class FakeFile final : public File {
  public:
   FakeFile(Loop& loop, FakeServer& server) : File(Node(), "remote"), loop_(loop), server_(server) {}
 
-  Task<Result<ReadReply>> Read(uint64_t offset, Bytes into) override {
+  Task<Result<FetchReply>> Fetch(uint64_t offset, Bytes into) override {
     server_.BeforeCall();
-    ReadReply reply;
     const std::string& data = server_.current;
+    size_t count = 0;
     if (offset < data.size()) {
-      reply.count =
-          static_cast<uint32_t>(std::min<uint64_t>({into.size(), data.size() - offset, uint64_t{server_.longest}}));
+      count = std::min<uint64_t>({into.size(), data.size() - offset, uint64_t{server_.longest}});
     }
-    CopyBytes(into, AsBytes(data).subspan(std::min<size_t>(offset, data.size()), reply.count));
-    reply.eof = offset + reply.count >= data.size();
+    CopyBytes(into, AsBytes(data).subspan(std::min<size_t>(offset, data.size()), count));
+    const FetchReply reply{Slice::Borrowed(into.first(count)), offset + count >= data.size()};
     co_await Reply();
     co_return reply;
   }

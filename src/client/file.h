@@ -8,6 +8,7 @@
 #include <string>
 #include <string_view>
 
+#include "base/buffer.h"
 #include "base/bytes.h"
 #include "base/cancellation.h"
 #include "base/task.h"
@@ -57,9 +58,19 @@ class File {
     uint32_t count = 0;
     bool eof = false;
   };
-  // Reads up to into.size() octets, but at most sizes().read. The transport places the data directly in `into` if it
-  // can.
-  virtual Task<Result<ReadReply>> Read(uint64_t offset, Bytes into) = 0;
+  // Reads up to into.size() octets, but at most sizes().read, into `into`. The transport places them there directly if
+  // it can.
+  Task<Result<ReadReply>> Read(uint64_t offset, Bytes into);
+  struct FetchReply {
+    // Either the beginning of `into`, borrowed, or memory that the slice keeps.
+    Slice octets;
+    bool eof = false;
+
+    // Copies the octets to `into`, unless they are there.
+    ReadReply CopyTo(Bytes into) const;
+  };
+  // The same, without a copy: the octets lie where the transport has received them, in `into` or in memory of its own.
+  virtual Task<Result<FetchReply>> Fetch(uint64_t offset, Bytes into) = 0;
 
   enum class Stability : uint8_t { kUnstable, kStable };
   struct WriteReply {

@@ -33,6 +33,16 @@ FileType FileTypeOf(uint32_t number) {
   }
 }
 
+Task<Result<File::ReadReply>> File::Read(uint64_t offset, Bytes into) {
+  PENSTOCK_CO_TRY(const FetchReply reply, co_await Fetch(offset, into));
+  co_return reply.CopyTo(into);
+}
+
+File::ReadReply File::FetchReply::CopyTo(Bytes into) const {
+  if (octets.data() != into.data()) CopyBytes(into, octets.bytes());
+  return {static_cast<uint32_t>(octets.size()), eof};
+}
+
 Error File::Contradiction(std::string_view operation) const {
   return {fmt::format("{}: the server's {} reply contradicts itself", name_, operation), std::nullopt, EPROTO};
 }

@@ -47,13 +47,19 @@ NewFile NewFileFor(const Options& options, const FileToCopy& file, const Attribu
   return made;
 }
 
-Task<Result<void>> ReadFully(File& file, Bytes into, uint64_t offset) {
+// Returns the octets of the range. They lie in memory that the slice keeps.
+Task<Result<Slice>> ReadFully(Run& run, File& file, Extent range) {
+  const BufferRef buffer = run.loop.buffers().Allocate(range.size());
+  const Bytes into = buffer->bytes().first(range.size());
   for (size_t done = 0; done < into.size();) {
-    PENSTOCK_CO_TRY(const uint32_t count, co_await file.Read(offset + done, into.subspan(done)));
-    if (count == 0) co_return Shorter(file.attributes().size, offset + done);
-    done += count;
+    const Bytes rest = into.subspan(done);
+    PENSTOCK_CO_TRY(Slice octets, co_await file.Read(range.begin + done, rest));
+    if (octets.empty()) co_return Shorter(file.attributes().size, range.begin + done);
+    if (octets.owner() && octets.size() == into.size()) co_return octets;
+    if (octets.data() != rest.data()) CopyBytes(rest, octets.bytes());
+    done += octets.size();
   }
-  co_return Result<void>();
+  co_return Slice(buffer, into);
 }
 
 Task<Result<void>> WriteFully(File& file, ConstBytes from, uint64_t offset) {
@@ -67,12 +73,9 @@ Task<Result<void>> WriteFully(File& file, ConstBytes from, uint64_t offset) {
 // Compares a range of two files.
 Task<Result<bool>> Compare(Run& run, File& one, File& other, Extent range) {
   const Budget::Share share = co_await run.memory.Take(2 * range.size());
-  const BufferRef first = run.loop.buffers().Allocate(range.size());
-  const BufferRef second = run.loop.buffers().Allocate(range.size());
-  const Bytes a = first->bytes().first(range.size()), b = second->bytes().first(range.size());
-  PENSTOCK_CO_CHECK(co_await ReadFully(one, a, range.begin));
-  PENSTOCK_CO_CHECK(co_await ReadFully(other, b, range.begin));
-  co_return std::memcmp(a.data(), b.data(), range.size()) == 0;
+  PENSTOCK_CO_TRY(const Slice first, co_await ReadFully(run, one, range));
+  PENSTOCK_CO_TRY(const Slice second, co_await ReadFully(run, other, range));
+  co_return std::memcmp(first.data(), second.data(), range.size()) == 0;
 }
 
 Task<Result<bool>> CompareAll(Run& run, File& one, File& other, uint64_t size) {
@@ -336,10 +339,8 @@ Task<Result<void>> LargeCopy::MovePiece(Extent piece) {
     const Budget::Share share = co_await run_.memory.Take(piece.size());
     if (run_.stopping) co_return Cancelled();
     co_await run_.rate.Wait(piece.size());
-    const BufferRef buffer = run_.loop.buffers().Allocate(piece.size());
-    const Bytes octets = buffer->bytes().first(piece.size());
-    PENSTOCK_CO_CHECK(co_await ReadFully(*source_, octets, piece.begin));
-    PENSTOCK_CO_CHECK(co_await WriteData(octets, piece.begin));
+    PENSTOCK_CO_TRY(const Slice octets, co_await ReadFully(run_, *source_, piece));
+    PENSTOCK_CO_CHECK(co_await WriteData(octets.bytes(), piece.begin));
   }
   run_.Count(count);
   co_return Result<void>();

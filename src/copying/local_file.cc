@@ -123,11 +123,11 @@ LocalFile::LocalFile(LocalTree& tree, FileDescriptor fd, const struct stat& stat
   attributes_ = AttributesOf(status);
 }
 
-Task<Result<uint32_t>> LocalFile::Read(uint64_t offset, Bytes into) {
+Task<Result<Slice>> LocalFile::Read(uint64_t offset, Bytes into) {
   const auto read = co_await Offload(tree_.loop(), tree_.workers(),
                                      [fd = fd_.get(), offset, into] { return ReadUpTo(fd, into, offset); });
   if (!read) co_return std::unexpected(LocalError(read.error()));
-  co_return static_cast<uint32_t>(*read);
+  co_return Slice::Borrowed(into.first(*read));
 }
 
 Task<Result<uint32_t>> LocalFile::Write(uint64_t offset, ConstBytes from) {

@@ -17,7 +17,7 @@ class LocalFile final : public File {
   LocalFile(LocalTree& tree, FileDescriptor fd, const struct stat& status);
 
   const void* tree() const override { return &tree_; }
-  Task<Result<uint32_t>> Read(uint64_t offset, Bytes into) override;
+  Task<Result<Slice>> Read(uint64_t offset, Bytes into) override;
   Task<Result<uint32_t>> Write(uint64_t offset, ConstBytes from) override;
   Task<Result<std::vector<Extent>>> DataIn(Extent range) override;
   Task<Result<std::optional<uint64_t>>> CopyFrom(File& source, Extent range) override;

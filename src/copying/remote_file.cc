@@ -26,11 +26,11 @@ Task<void> RemoteFile::Spread(client::Access access) {
 
 client::File& RemoteFile::Next() { return *files_[next_++ % files_.size()]; }
 
-Task<Result<uint32_t>> RemoteFile::Read(uint64_t offset, Bytes into) {
+Task<Result<Slice>> RemoteFile::Read(uint64_t offset, Bytes into) {
   client::File& file = Next();
-  const auto read = co_await file.Read(offset, into);
+  auto read = co_await file.Fetch(offset, into);
   if (!read) co_return tree_.Reason(read.error(), file.name());
-  co_return read->count;
+  co_return std::move(read->octets);
 }
 
 void RemoteFile::Note(const client::Verifier& verifier) {

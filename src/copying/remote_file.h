@@ -19,7 +19,7 @@ class RemoteFile final : public File {
   Task<void> Spread(client::Access access);
 
   const void* tree() const override { return &tree_; }
-  Task<Result<uint32_t>> Read(uint64_t offset, Bytes into) override;
+  Task<Result<Slice>> Read(uint64_t offset, Bytes into) override;
   Task<Result<uint32_t>> Write(uint64_t offset, ConstBytes from) override;
   Task<Result<std::vector<Extent>>> DataIn(Extent range) override;
   Task<Result<std::optional<uint64_t>>> CopyFrom(File& source, Extent range) override;

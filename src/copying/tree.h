@@ -10,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/buffer.h"
 #include "base/bytes.h"
 #include "base/task.h"
 #include "client/error.h"
@@ -69,8 +70,9 @@ class File {
   // Identifies the file for CopyFrom().
   virtual const void* tree() const = 0;
 
-  // Returns the number of octets, which is zero only at the end of the file.
-  virtual Task<Result<uint32_t>> Read(uint64_t offset, Bytes into) = 0;
+  // Returns at most into.size() octets, and none only at the end of the file. They lie either at the beginning of
+  // `into` or in memory that the slice keeps.
+  virtual Task<Result<Slice>> Read(uint64_t offset, Bytes into) = 0;
   // Returns the number of octets, at least one. Sync() makes them stable.
   virtual Task<Result<uint32_t>> Write(uint64_t offset, ConstBytes from) = 0;
   // Returns the parts of `range` that may have data; the rest are holes.

@@ -19,6 +19,8 @@ namespace {
 // A reply in more pieces is copied into one: the kernel refuses more than 1024 (IOV_MAX), which a server with a small
 // rsize exceeds.
 constexpr size_t kMostPieces = 64;
+// Replies of this size are written by other threads: the kernel copies them meanwhile.
+constexpr size_t kLargeReply = 256 << 10;
 
 OpenFile& FileOf(const fuse_file_info& info) { return *reinterpret_cast<OpenFile*>(info.fh); }
 
@@ -211,10 +213,7 @@ Task<void> FileSystem::Read(RequestPointer request, uint64_t, size_t size, uint6
   auto read = co_await reader->Read(offset, size, known_size);
   if (Failed(*request, read)) co_return;
   const bool is_newer = !dirty.empty() || (writes && !writes->Within(offset, size).empty());
-  if (!is_newer && read->size() <= kMostPieces) {
-    request->Octets(*read);
-    co_return;
-  }
+  if (!is_newer && read->size() <= kMostPieces) co_return co_await ReplyOctets(*request, *std::move(read));
   const BufferRef buffer = loop_.buffers().Allocate(size);
   const Bytes into = buffer->bytes().first(size);
   size_t count = 0;
@@ -223,7 +222,20 @@ Task<void> FileSystem::Read(RequestPointer request, uint64_t, size_t size, uint6
     count += piece.size();
   }
   if (writes) count = writes->Overlay(dirty, offset, into, count);
-  request->Octets(into.first(count));
+  std::vector<Slice> pieces;
+  pieces.emplace_back(buffer, into.first(count));
+  co_await ReplyOctets(*request, std::move(pieces));
+}
+
+Task<void> FileSystem::ReplyOctets(Request& request, std::vector<Slice> pieces) {
+  size_t size = 0;
+  for (const Slice& each : pieces) size += each.size();
+  if (size < kLargeReply) {
+    request.Octets(pieces);
+    co_return;
+  }
+  auto answer = request.AnswerWith(std::move(pieces));
+  if (answer) (void)co_await Offload(loop_, workers_, std::move(answer), {}, WorkKind::kData);
 }
 
 Task<void> FileSystem::Write(RequestPointer request, uint64_t, uint64_t offset, BufferRef buffer, Bytes octets,

@@ -171,6 +171,7 @@ class FileSystem {
   Task<void> RemoveHidden(client::Mount& mount, Inodes::Pin inode);
   bool MayKeepData(Inode& inode);
   void ForgetData(Inode& inode, uint64_t offset, uint64_t end);
+  Task<void> ReplyOctets(Request& request, std::vector<Slice> pieces);
   Task<client::Result<void>> CommitData(OpenFile& file);
   void HandleLoss(uint64_t inode);
   Task<void> ForgetLostData(uint64_t inode);

@@ -12,6 +12,9 @@ namespace {
 // The kernel reads in order, but its requests may overtake one another by so much.
 constexpr uint64_t kOvertaking = 2 << 20;
 
+// Whether memory that another owner has allocated may be kept for the octets: they are not a small part of it.
+bool FillsItsBuffer(const Slice& octets) { return octets.owner() && octets.size() >= octets.owner()->capacity() / 4; }
+
 }  // namespace
 
 ReadAhead::BlockPointer ReadAhead::Find(uint64_t offset) const {
@@ -33,10 +36,9 @@ ReadAhead::BlockPointer ReadAhead::Begin(uint64_t offset, uint64_t size) {
 }
 
 Task<void> ReadAhead::Load(std::shared_ptr<ReadAhead>, BlockPointer block) {
-  block->buffer = loop_.buffers().Allocate(block->wanted);
-  auto read = co_await ReadFully(block->offset, block->buffer->bytes().first(block->wanted));
+  auto read = co_await ReadFully(block->offset, block->wanted);
   if (read) {
-    block->count = static_cast<uint32_t>(*read);
+    block->octets = *std::move(read);
   } else {
     block->error = std::move(read).error();
   }
@@ -45,14 +47,19 @@ Task<void> ReadAhead::Load(std::shared_ptr<ReadAhead>, BlockPointer block) {
   changed_.Notify();
 }
 
-Task<Result<size_t>> ReadAhead::ReadFully(uint64_t offset, Bytes into) {
-  size_t count = 0;
-  while (count < into.size()) {
-    PENSTOCK_CO_TRY(const client::File::ReadReply reply, co_await file_->Read(offset + count, into.subspan(count)));
-    count += reply.count;
-    if (reply.eof || reply.count == 0) break;
+Task<Result<Slice>> ReadAhead::ReadFully(uint64_t offset, size_t count) {
+  const BufferRef buffer = loop_.buffers().Allocate(count);
+  const Bytes into = buffer->bytes().first(count);
+  size_t done = 0;
+  while (done < count) {
+    const Bytes rest = into.subspan(done);
+    PENSTOCK_CO_TRY(const client::File::FetchReply reply, co_await file_->Fetch(offset + done, rest));
+    const Slice& octets = reply.octets;
+    if (octets.size() == count && FillsItsBuffer(octets)) co_return octets;
+    done += reply.CopyTo(rest).count;
+    if (reply.eof || octets.empty()) break;
   }
-  co_return count;
+  co_return Slice(buffer, into.first(done));
 }
 
 void ReadAhead::Drop(const BlockPointer& block) {
@@ -87,14 +94,12 @@ Task<Result<std::vector<Slice>>> ReadAhead::Read(uint64_t offset, size_t count, 
     BlockPointer block = Find(at);
     // A size that is not known, or out of date: the server tells where the file ends.
     if (!block && (!in_order || at >= size)) {
-      BufferRef buffer = loop_.buffers().Allocate(end - at);
-      const Bytes into = buffer->bytes().first(end - at);
       ++under_way_;
-      auto read = co_await ReadFully(at, into);
+      auto read = co_await ReadFully(at, end - at);
       --under_way_;
       changed_.Notify();
       if (!read) co_return std::unexpected(std::move(read).error());
-      pieces.emplace_back(std::move(buffer), into.first(*read));
+      pieces.push_back(*std::move(read));
       break;
     }
     if (!block) block = Begin(at, size);
@@ -111,15 +116,16 @@ Task<Result<std::vector<Slice>>> ReadAhead::Read(uint64_t offset, size_t count, 
       co_return std::unexpected(std::move(error));
     }
     const uint64_t in_block = at - block->offset;
-    if (in_block >= block->count) {
+    const size_t count = block->octets.size();
+    if (in_block >= count) {
       // The file has become shorter.
       Drop(block);
       break;
     }
-    const size_t part = std::min<uint64_t>(block->count - in_block, end - at);
-    pieces.emplace_back(block->buffer, block->buffer->bytes().subspan(in_block, part));
+    const size_t part = std::min<uint64_t>(count - in_block, end - at);
+    pieces.push_back(block->octets.Sub(in_block, part));
     at += part;
-    if (block->count < block->wanted && in_block + part == block->count) break;
+    if (count < block->wanted && in_block + part == count) break;
   }
   co_return pieces;
 }

@@ -37,8 +37,7 @@ class ReadAhead : public std::enable_shared_from_this<ReadAhead> {
   struct Block {
     uint64_t offset = 0;
     uint32_t wanted = 0;
-    BufferRef buffer{};
-    uint32_t count = 0;
+    Slice octets{};
     bool ready = false;
     bool stale = false;
     std::optional<client::Error> error{};
@@ -48,7 +47,8 @@ class ReadAhead : public std::enable_shared_from_this<ReadAhead> {
   BlockPointer Find(uint64_t offset) const;
   BlockPointer Begin(uint64_t offset, uint64_t size);
   Task<void> Load(std::shared_ptr<ReadAhead> self, BlockPointer block);
-  Task<client::Result<size_t>> ReadFully(uint64_t offset, Bytes into);
+  // Fewer octets than `count` only at the end of the file.
+  Task<client::Result<Slice>> ReadFully(uint64_t offset, size_t count);
   void Drop(const BlockPointer& block);
 
   Loop& loop_;

@@ -8,10 +8,12 @@
 namespace penstock::fuse {
 namespace {
 
+using testing::Contains;
 using testing::Each;
 using testing::ElementsAre;
 using testing::Field;
 using testing::Le;
+using testing::Not;
 using Call = TestFile::Call;
 
 constexpr uint32_t kBlock = 1000;
@@ -43,6 +45,20 @@ TEST_F(ReadAheadTest, AFileThatIsReadInOrderIsReadAhead) {
   for (uint64_t at = 0; at < 20'000; at += 250) EXPECT_EQ(Read(at, 250), file->data.substr(at, 250));
   EXPECT_EQ(file->reads.size(), 20u) << "each octet once";
   EXPECT_EQ(Read(20'000, 250), "");
+}
+
+TEST_F(ReadAheadTest, OctetsStayWhereTheTransportHasReceivedThem) {
+  file->receive_buffer = kBlock;
+  const auto pieces = *Finish(reader->Read(0, 2 * kBlock, file->data.size()));
+  EXPECT_EQ(TextOf(pieces), file->data.substr(0, 2 * kBlock));
+  for (const Slice& piece : pieces) EXPECT_THAT(file->received, Contains(piece.owner()));
+}
+
+TEST_F(ReadAheadTest, FewOctetsDoNotKeepALargeBufferOfTheTransport) {
+  file->receive_buffer = 16 * kBlock;
+  const auto pieces = *Finish(reader->Read(0, 2 * kBlock, file->data.size()));
+  EXPECT_EQ(TextOf(pieces), file->data.substr(0, 2 * kBlock));
+  for (const Slice& piece : pieces) EXPECT_THAT(file->received, Not(Contains(piece.owner())));
 }
 
 TEST_F(ReadAheadTest, NothingIsReadBehindTheEnd) {

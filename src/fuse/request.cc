@@ -134,12 +134,26 @@ bool Request::Octets(ConstBytes octets) {
   return request && End(fuse_reply_buf(request, reinterpret_cast<const char*>(octets.data()), octets.size()));
 }
 
-bool Request::Octets(std::span<const Slice> pieces) {
-  const fuse_req_t request = Take(request_);
-  if (!request) return false;
+namespace {
+
+int Reply(fuse_req_t request, std::span<const Slice> pieces) {
   std::vector<iovec> places;
   for (const Slice& each : pieces) places.push_back({const_cast<std::byte*>(each.data()), each.size()});
-  return End(fuse_reply_iov(request, places.data(), static_cast<int>(places.size())));
+  return fuse_reply_iov(request, places.data(), static_cast<int>(places.size()));
+}
+
+}  // namespace
+
+bool Request::Octets(std::span<const Slice> pieces) {
+  const fuse_req_t request = Take(request_);
+  return request && End(Reply(request, pieces));
+}
+
+std::move_only_function<bool()> Request::AnswerWith(std::vector<Slice> pieces) {
+  const fuse_req_t request = Take(request_);
+  if (!request) return {};
+  interrupts_.Remove(*this);
+  return [request, pieces = std::move(pieces)] { return Reply(request, pieces) == 0; };
 }
 
 bool Request::FileSystem(const struct statvfs& room) {

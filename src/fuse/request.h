@@ -53,6 +53,9 @@ class Request final : public Interrupted {
   bool Written(size_t count);
   bool Octets(ConstBytes octets);
   bool Octets(std::span<const Slice> pieces);
+  // Answers like Octets(pieces) when the result is called: once, by any thread. Returns nothing if the request has been
+  // answered.
+  std::move_only_function<bool()> AnswerWith(std::vector<Slice> pieces);
   bool FileSystem(const struct statvfs& room);
   bool XattrSize(size_t size);
   bool Lock(const struct flock& lock);

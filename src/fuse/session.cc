@@ -41,6 +41,8 @@ struct Context {
   BufferRef* buffer;
   uint64_t first = 0;    // the number of the kernel's first request, FUSE_INIT
   uint32_t offered = 0;  // the capabilities that it offers
+  // Of the device, for other threads. It stays open although libfuse closes its own.
+  FileDescriptor device{-1};
 };
 
 Context& ContextOf(fuse_req_t request) { return *static_cast<Context*>(fuse_req_userdata(request)); }
@@ -87,15 +89,15 @@ constexpr uint32_t kMoreCapabilities =
     // write.
     FUSE_HANDLE_KILLPRIV | FUSE_HANDLE_KILLPRIV_V2;
 
-// Sends a reply of libfuse.
-ssize_t Send(int device, iovec* parts, int count, void* context) {
+// Sends a reply of libfuse, on any thread.
+ssize_t Send(int, iovec* parts, int count, void* context) {
   const Context& at = *static_cast<Context*>(context);
   const auto& head = *static_cast<const fuse_out_header*>(parts[0].iov_base);
   const bool has_flags = count > 1 && parts[1].iov_len >= offsetof(fuse_init_out, flags) + sizeof(uint32_t);
   if (head.unique == at.first && at.first != 0 && head.error == 0 && has_flags) {
     static_cast<fuse_init_out*>(parts[1].iov_base)->flags |= at.offered & kMoreCapabilities;
   }
-  return ::writev(device, parts, count);
+  return ::writev(at.device.get(), parts, count);
 }
 
 // libfuse wants this function, and does not call it: see Session::Device::Read().
@@ -262,7 +264,6 @@ class Session::Device final : public KernelCache {
   fuse_session* session_ = nullptr;
   bool mounted_ = false;
   std::optional<asio::posix::stream_descriptor> descriptor_;
-  FileDescriptor notices_{-1};  // the same device, for other threads; it stays open although libfuse closes its own
 };
 
 // Drops the attributes, and the octets from `offset` on, if it is not negative. libfuse has a function for this, which
@@ -276,7 +277,7 @@ void Session::Device::Notify(uint64_t inode, int64_t offset) const {
   notice.header.error = FUSE_NOTIFY_INVAL_INODE;
   notice.inval.ino = inode;
   notice.inval.off = offset;
-  (void)!::write(notices_.get(), &notice, sizeof notice);
+  (void)!::write(context_.device.get(), &notice, sizeof notice);
 }
 
 namespace {
@@ -321,7 +322,7 @@ SetupResult<void> Session::Device::Mount(const std::string& directory, const Ses
   if (fuse_session_custom_io(session_, &kInputOutput, device) != 0) {
     return std::unexpected(SetupError{directory + ": libfuse has no memory", ENOMEM});
   }
-  notices_ = FileDescriptor(::fcntl(device, F_DUPFD_CLOEXEC, 0));
+  context_.device = FileDescriptor(::fcntl(device, F_DUPFD_CLOEXEC, 0));
   ::fcntl(device, F_SETFL, ::fcntl(device, F_GETFL) | O_NONBLOCK);
   descriptor_.emplace(loop_.context(), device);
   Wait();

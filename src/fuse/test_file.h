@@ -12,6 +12,7 @@
 
 #include <gtest/gtest.h>
 
+#include "base/buffer.h"
 #include "base/loop.h"
 #include "base/signal.h"
 #include "base/task.h"
@@ -50,12 +51,18 @@ class TestFile final : public client::File {
     released_.Notify();
   }
 
-  Task<client::Result<ReadReply>> Read(uint64_t offset, Bytes into) override {
+  // The data of READs come in memory of the transport, each in a buffer of so many octets. Zero: where they are wanted.
+  size_t receive_buffer = 0;
+  std::vector<BufferRef> received;
+  Task<client::Result<FetchReply>> Fetch(uint64_t offset, Bytes into) override {
     reads.push_back({offset, into.size()});
     const size_t from = std::min<size_t>(offset, data.size());
     const size_t count = std::min(into.size(), data.size() - from);
-    CopyBytes(into, AsBytes(data).subspan(from, count));
-    const ReadReply reply{static_cast<uint32_t>(count), from + count == data.size()};
+    BufferRef own;
+    if (receive_buffer > 0) own = received.emplace_back(loop_.buffers().Allocate(receive_buffer));
+    const Bytes at = own ? own->bytes().first(count) : into.first(count);
+    CopyBytes(at, AsBytes(data).subspan(from, count));
+    const FetchReply reply{Slice(own, at), from + count == data.size()};
     const auto error = Failure();
     co_await Reply();
     if (error) co_return std::unexpected(*error);

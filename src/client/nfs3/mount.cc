@@ -203,7 +203,7 @@ class File final : public client::File {
         handle_(ToHandle3(this->node().handle)),
         locks_(std::make_shared<FileLocks>(mount.locks(), this->node().handle, name)) {}
 
-  Task<Result<ReadReply>> Read(uint64_t offset, Bytes into) override;
+  Task<Result<FetchReply>> Fetch(uint64_t offset, Bytes into) override;
   Task<Result<WriteReply>> Write(uint64_t offset, ConstBytes from, Stability stability) override;
   Task<Result<Verifier>> Commit() override;
   Task<Result<void>> SetSize(uint64_t size) override {
@@ -424,7 +424,7 @@ Task<Result<std::unique_ptr<client::File>>> Mount::CreateFile(const Handle& dire
 
 // ---- files ----
 
-Task<Result<File::ReadReply>> File::Read(uint64_t offset, Bytes into) {
+Task<Result<File::FetchReply>> File::Fetch(uint64_t offset, Bytes into) {
   if (locks_->in_use()) {
     PENSTOCK_CO_CHECK(co_await locks_->CheckData());
   }
@@ -433,13 +433,12 @@ Task<Result<File::ReadReply>> File::Read(uint64_t offset, Bytes into) {
   auto reply = co_await mount_.Call<nfs3::NFSPROC3_READ>(arguments, name(), into);
   if (!reply) co_return std::unexpected(std::move(reply).error());
   const nfs3::READ3resok& read = reply->results.resok();
-  const ConstBytes data = read.data.bytes();
+  const Slice& octets = read.data.data().memory();
   const bool ends = read.eof || arguments.count == 0;
-  if (data.size() > arguments.count || data.size() != read.count || (read.count == 0 && !ends)) {
+  if (octets.size() > arguments.count || octets.size() != read.count || (read.count == 0 && !ends)) {
     co_return std::unexpected(Contradiction("READ"));
   }
-  if (data.data() != into.data()) CopyBytes(into, data);
-  co_return ReadReply{read.count, read.eof};
+  co_return FetchReply{octets, read.eof};
 }
 
 Task<Result<File::WriteReply>> File::Write(uint64_t offset, ConstBytes from, Stability stability) {

@@ -7,22 +7,21 @@
 
 namespace penstock::client::v4 {
 
-std::optional<client::File::ReadReply> TakeData(const nfs4::READ4resok& read, Bytes into) {
-  const ConstBytes data = read.data.bytes();
-  if (data.size() > into.size() || (data.empty() && !read.eof && !into.empty())) return std::nullopt;
-  if (data.data() != into.data()) CopyBytes(into, data);
-  return client::File::ReadReply{static_cast<uint32_t>(data.size()), read.eof};
+std::optional<client::File::FetchReply> DataOf(const nfs4::READ4resok& read, size_t count) {
+  const Slice& octets = read.data.data().memory();
+  if (octets.size() > count || (octets.empty() && !read.eof && count > 0)) return std::nullopt;
+  return client::File::FetchReply{octets, read.eof};
 }
 
-Task<Result<File::ReadReply>> File::Read(uint64_t offset, Bytes into) {
+Task<Result<File::FetchReply>> File::Fetch(uint64_t offset, Bytes into) {
   const auto count = static_cast<uint32_t>(std::min<size_t>(into.size(), open_->mount().transfer_sizes().read));
   const auto make = [&](const nfs4::stateid4& stateid) { return nfs4::READ4args{stateid, offset, count}; };
   auto reply = co_await open_->Do(Access::kRead, make, into.first(count));
   open_->mount().delegations().HandleRead(node().handle);
   if (!reply) co_return std::unexpected(std::move(reply).error());
-  const auto taken = TakeData(std::get<1>(reply->results).resok4(), into.first(count));
-  if (!taken) co_return std::unexpected(Contradiction("READ"));
-  co_return *taken;
+  auto data = DataOf(std::get<1>(reply->results).resok4(), count);
+  if (!data) co_return std::unexpected(Contradiction("READ"));
+  co_return *std::move(data);
 }
 
 Task<Result<File::WriteReply>> File::Write(uint64_t offset, ConstBytes from, Stability stability) {

@@ -10,15 +10,15 @@
 
 namespace penstock::client::v4 {
 
-// Puts the data of a READ for into.size() octets into `into`, if the transport has not done so. Returns nothing if the
-// reply contradicts itself: more data than requested, or none before the end of the file.
-std::optional<client::File::ReadReply> TakeData(const nfs4::READ4resok& read, Bytes into);
+// Returns the data of a READ for `count` octets, or nothing if the reply contradicts itself: more data than requested,
+// or none before the end of the file.
+std::optional<client::File::FetchReply> DataOf(const nfs4::READ4resok& read, size_t count);
 
 class File final : public client::File {
  public:
   explicit File(std::shared_ptr<OpenFile> open) : client::File(open->node(), open->name()), open_(std::move(open)) {}
 
-  Task<Result<ReadReply>> Read(uint64_t offset, Bytes into) override;
+  Task<Result<FetchReply>> Fetch(uint64_t offset, Bytes into) override;
   Task<Result<WriteReply>> Write(uint64_t offset, ConstBytes from, Stability stability) override;
   Task<Result<Verifier>> Commit() override;
   Task<Result<void>> SetSize(uint64_t size) override;

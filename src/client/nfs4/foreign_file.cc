@@ -67,10 +67,12 @@ Task<Result<File::ReadReply>> ForeignFile::Read(uint64_t offset, Bytes into) {
       [&] { return std::tuple(nfs4::PUTFH4args{target_.file}, nfs4::READ4args{target_.stateid, offset, count}); },
       name_, into.first(count));
   if (!reply) co_return std::unexpected(std::move(reply).error());
-  const auto taken = TakeData(std::get<1>(reply->results).resok4(), into.first(count));
-  if (taken) co_return *taken;
-  co_return std::unexpected(
-      Error{fmt::format("{}: the reply to READ contradicts itself", name_), std::nullopt, EPROTO});
+  const auto data = DataOf(std::get<1>(reply->results).resok4(), count);
+  if (!data) {
+    co_return std::unexpected(
+        Error{fmt::format("{}: the reply to READ contradicts itself", name_), std::nullopt, EPROTO});
+  }
+  co_return data->CopyTo(into);
 }
 
 Task<void> ForeignFile::Close() {

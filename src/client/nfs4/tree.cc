@@ -112,7 +112,7 @@ class ReferredFile final : public client::File {
   ReferredFile(std::unique_ptr<client::File> file, Node node, const ServerMount& server)
       : client::File(std::move(node), file->name()), file_(std::move(file)), server_(server) {}
 
-  Task<Result<ReadReply>> Read(uint64_t offset, Bytes into) override { return Explain(file_->Read(offset, into)); }
+  Task<Result<FetchReply>> Fetch(uint64_t offset, Bytes into) override { return Explain(file_->Fetch(offset, into)); }
   Task<Result<WriteReply>> Write(uint64_t offset, ConstBytes from, Stability stability) override {
     return Explain(file_->Write(offset, from, stability));
   }
