@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cassert>
+#include <utility>
 
 #include "base/log.h"
 #include "base/random.h"
@@ -45,6 +46,7 @@ CompoundCaller::~CompoundCaller() { assert(background_ == 0); }
 
 Task<Result<void>> CompoundCaller::Establish(std::string_view what) {
   PENSTOCK_CO_CHECK(co_await Ready(what));
+  used_ = timers_.Now();
   ArmRenewal();
   co_return Result<void>();
 }
@@ -110,7 +112,13 @@ void CompoundCaller::ArmRenewal() {
   if (!closing()) renewal_->ExpireAfter(std::max<Duration>(renew_at() - timers_.Now(), std::chrono::seconds(1)));
 }
 
+bool CompoundCaller::MayRest() const {
+  return uses_ == 0 && timers_.Now() >= used_ + options_.rest_after && may_rest_ && may_rest_();
+}
+
 Task<void> CompoundCaller::Renew() {
+  rests_ = MayRest();
+  if (rests_) co_return;
   if (renew_at() <= timers_.Now()) co_await RenewLease();
   ArmRenewal();
 }

@@ -45,6 +45,8 @@ struct CallerOptions {
   bool callbacks = true;
   // How long the client repeats an operation that the server delays (NFS4ERR_DELAY).
   Duration give_up_after = std::chrono::minutes(10);
+  // A client that has made no call for so long lets its lease expire, if it has no state.
+  Duration rest_after = std::chrono::minutes(5);
   // Refuse COMPOUNDs that change files, or that open a file for writing.
   bool read_only = false;
   // When it is cancelled, all waits end, and all calls fail: the channel of the client must then fail, too. It outlives
@@ -88,6 +90,10 @@ class CompoundCaller {
   // `revoked` is called with each reply in a session. Its argument says whether the server has revoked a part of the
   // client's state that the client has not yet found and freed (RFC 8881 §8.3).
   void set_revoked(std::function<void(bool)> revoked) { revoked_ = std::move(revoked); }
+
+  // `may_rest` returns whether the client has no state that an expired lease would cost, and is called when it has made
+  // no call for `rest_after`. While it rests it sends nothing. The next call establishes what the server has forgotten.
+  void set_may_rest(std::function<bool()> may_rest) { may_rest_ = std::move(may_rest); }
 
   // Establishes the client id and session, and starts to renew the lease.
   Task<Result<void>> Establish(std::string_view what);
@@ -229,9 +235,31 @@ class CompoundCaller {
   TimePoint renew_at() const { return renewed_at() + lease_time() / 2; }
   void ArmRenewal();
   Task<void> Renew();
+  bool MayRest() const;
+  // Exists while a call is under way.
+  class Use {
+   public:
+    explicit Use(CompoundCaller& caller) : caller_(caller) {
+      ++caller_.uses_;
+      if (std::exchange(caller_.rests_, false)) caller_.ArmRenewal();
+    }
+    ~Use() {
+      --caller_.uses_;
+      caller_.used_ = caller_.timers_.Now();
+    }
+    Use(const Use&) = delete;
+    Use& operator=(const Use&) = delete;
+
+   private:
+    CompoundCaller& caller_;
+  };
 
   std::function<Task<void>()> reclaim_;
   std::function<void(bool)> revoked_;
+  std::function<bool()> may_rest_;
+  size_t uses_ = 0;   // calls under way
+  TimePoint used_{};  // when the last call ended
+  bool rests_ = false;
   bool recovering_ = false;
   bool closing_ = false;
   size_t background_ = 0;  // the number of background tasks
@@ -284,6 +312,7 @@ template <class Build, class Observe, class... Arguments>
 Task<Result<CompoundReply<Arguments...>>> CompoundCaller::Attempts(Build build, std::string_view what,
                                                                    Bytes destination, Observe observe,
                                                                    std::type_identity<std::tuple<Arguments...>>) {
+  const Use use(*this);
   Retries retries(timers_.Now() + options_.give_up_after);
   for (;;) {
     PENSTOCK_CO_CHECK(co_await Ready(what));

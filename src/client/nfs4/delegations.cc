@@ -285,8 +285,9 @@ Task<void> Delegations::Return(Pointer delegation) {
   Drop(*delegation);
 }
 
-void Delegations::ReturnAll() {
+bool Delegations::GiveUpAll() {
   for (const Pointer& each : table_.all()) StartReturn(each);
+  return table_.all().empty();
 }
 
 }  // namespace penstock::client::v4

@@ -106,8 +106,8 @@ class Delegations {
   // delegation.
   void HandleRevoked(bool some);
 
-  // Returns all delegations in the background. The caller's Close() waits for that.
-  void ReturnAll();
+  // Returns all delegations in the background. The caller's Close() waits for that. True: there is none.
+  bool GiveUpAll();
 
  private:
   // Returns the delegation also while it is being returned. Null if the client id has changed since the grant.

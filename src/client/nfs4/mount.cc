@@ -52,6 +52,7 @@ class Mount final : public ServerMount, public FileOwner, private CallbackReceiv
     delegations_.emplace(*caller_, options.delegations);
     caller_->set_reclaim([this] { return ReclaimFiles(); });
     caller_->set_revoked([this](bool some) { delegations_->HandleRevoked(some); });
+    caller_->set_may_rest([this] { return files_.empty() && delegations_->GiveUpAll(); });
   }
 
   // See OpenServer().
@@ -72,7 +73,7 @@ class Mount final : public ServerMount, public FileOwner, private CallbackReceiv
   Task<void> Unmount() override {
     // A server that does not answer forgets this client when the lease expires.
     channel_.HandleClosing();
-    if (caller_->answered()) delegations_->ReturnAll();
+    if (caller_->answered()) (void)delegations_->GiveUpAll();
     co_await caller_->Close();
     co_await GiveContextBack();
   }

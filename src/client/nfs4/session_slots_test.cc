@@ -9,7 +9,7 @@ namespace {
 
 class ImpatientSessionTest : public SessionTest {
  protected:
-  ImpatientSessionTest() : SessionTest(2s) {}
+  ImpatientSessionTest() : SessionTest({.owner = "client", .give_up_after = 2s}) {}
 };
 
 TEST_F(SessionTest, CallsShareTheSlots) {

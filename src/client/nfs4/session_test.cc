@@ -121,7 +121,7 @@ TEST_F(ProtectedSessionTest, GoesWithoutProtectionIfTheServerCannotProtectItsSta
 // RFC 8881 §18.36.3
 class PersistenceTest : public SessionTest, public testing::WithParamInterface<bool> {
  protected:
-  PersistenceTest() : SessionTest(kTestPatience / 2, GetParam()) {}
+  PersistenceTest() : SessionTest({.owner = "client", .persist = GetParam(), .give_up_after = kTestPatience / 2}) {}
 };
 
 TEST_P(PersistenceTest, AsksForAPersistentSessionIfTheUserWantsIt) {
@@ -143,7 +143,7 @@ TEST_P(PersistenceTest, KnowsWhetherTheServerKeepsReplies) {
 
 class NoCallbacksTest : public SessionTest {
  protected:
-  NoCallbacksTest() : SessionTest(kTestPatience / 2, true, false) {}
+  NoCallbacksTest() : SessionTest({.owner = "client", .callbacks = false, .give_up_after = kTestPatience / 2}) {}
 };
 
 TEST_F(NoCallbacksTest, AsksForNoBackchannelIfTheClientAnswersNoCalls) {
@@ -318,6 +318,54 @@ TEST_F(SessionTest, RenewsItsLease) {
   session.set_lease_time(20ms);  // the client renews it at most once a second
   TurnUntil([&] { return server.sequences > before; });
   EXPECT_EQ(server.removes, 0);
+}
+
+class RestingSessionTest : public SessionTest {
+ protected:
+  RestingSessionTest() : SessionTest({.owner = "client", .give_up_after = kTestPatience / 2, .rest_after = 10ms}) {}
+
+  // The client would renew the lease once a second.
+  void EstablishForShort(bool has_state) {
+    Establish();
+    session.set_may_rest([has_state] { return !has_state; });
+    session.set_lease_time(20ms);
+  }
+  void ExpectRenewal() {
+    const int before = server.sequences;
+    TurnUntil([&] { return server.sequences > before; });
+  }
+};
+
+TEST_F(RestingSessionTest, RenewsItsLeaseWhileItHasState) {
+  EstablishForShort(true);
+  ExpectRenewal();
+}
+
+TEST_F(RestingSessionTest, SendsNothingWithoutStateAndUse) {
+  EstablishForShort(false);
+  const int before = server.sequences;
+  Turn(2500ms);
+  EXPECT_EQ(server.sequences, before);
+}
+
+TEST_F(RestingSessionTest, EstablishesWhatTheServerHasForgottenWhenItIsUsed) {
+  EstablishForShort(false);
+  Turn(1200ms);
+  server.Restart();
+  EXPECT_TRUE(Remove());
+  EXPECT_EQ(server.removes, 1);
+  session.set_may_rest([] { return false; });
+  ExpectRenewal();
+}
+
+TEST_F(RestingSessionTest, DoesNotRestWhileACallIsUnderWay) {
+  EstablishForShort(false);
+  server.faults = {FakeServer::Fault::kReplyLate};
+  Outcome result;
+  StartRemove(result);
+  ExpectRenewal();
+  server.late.Notify();
+  TurnUntil([&] { return result.has_value(); });
 }
 
 TEST_F(SessionTest, ReportsWhyTheServerRefusesASession) {

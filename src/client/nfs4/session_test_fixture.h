@@ -24,8 +24,9 @@ using namespace std::chrono_literals;
 
 class SessionTest : public testing::Test {
  protected:
-  explicit SessionTest(Duration give_up_after = kTestPatience / 2, bool persist = true, bool callbacks = true)
-      : options{.owner = "client", .persist = persist, .callbacks = callbacks, .give_up_after = give_up_after} {}
+  static CallerOptions Usual() { return {.owner = "client", .give_up_after = kTestPatience / 2}; }
+
+  explicit SessionTest(CallerOptions caller = Usual()) : options(std::move(caller)) {}
   ~SessionTest() override {
     Run(session.Close());
     Turn(1ms);
