@@ -125,6 +125,7 @@ Task<Result<void>> Serve(ClientRuntime& runtime, client::Mount& mount, const Mou
   if (HasFlag(mount.url(), "allow_other") && ::geteuid() == 0 && !mount.url().uid) {
     client::MountOptions for_users = runtime.MountOptionsFor(mount.url());
     for_users.shares_handles_with = &mount;
+    for_users.waits_for_server = true;
     for_users.cancellation = &ending;
     open = [&runtime, &mount, for_users](fuse::User user) -> Task<Result<std::unique_ptr<client::Mount>>> {
       client::Url url = mount.url();

@@ -550,6 +550,27 @@ def soft(scratch):
                 assert read(f"{tree}/file") == "text"
 
 
+def users_wait(scratch):
+    """A user whose connection is made while the server is away waits for it, as programs do that have one."""
+    if os.geteuid() != 0:
+        raise Skip("only root mounts for all users")
+    with served(scratch) as server:
+        write(f"{scratch}/export/file", "text")
+        for version in ("3", "4.2"):
+            with mounted(url_of(server, "tcp", version), f"{scratch}/tree", "-o", "allow_other") as tree:
+                # The directories above the tree are closed to this user.
+                program = subprocess.Popen(["sh", "-c", "read word && cat file"], cwd=tree, user=65534, group=65534, extra_groups=[],
+                                           stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+                server.kill()
+                program.stdin.write("go\n")
+                program.stdin.flush()
+                time.sleep(1)
+                assert program.poll() is None, program.communicate(timeout=SECONDS)
+                server.start()
+                said = program.communicate(timeout=SECONDS)
+                assert (program.returncode, *said) == (0, "text", ""), said
+
+
 # With a directory /dev of its own, so that it has a log of its own.
 MOUNT_WITH_A_LOG = """
 set -e
@@ -635,4 +656,4 @@ def refusals(scratch):
         ok("umount", f"{scratch}/tree")
 
 
-main({case.__name__: case for case in (programs, small_reads, open_files, linked_open_files, replaced_open_files, two_trees, made_directories, locks_of_descriptors, locks_after_restarts, locks_of_a_killed_mount, local_locks, two_file_systems, server_restarts, failing_disk, lost_data, silent_server, soft, log_in_the_background, refusals)})
+main({case.__name__: case for case in (programs, small_reads, open_files, linked_open_files, replaced_open_files, two_trees, made_directories, locks_of_descriptors, locks_after_restarts, locks_of_a_killed_mount, local_locks, two_file_systems, server_restarts, failing_disk, lost_data, silent_server, soft, users_wait, log_in_the_background, refusals)})
