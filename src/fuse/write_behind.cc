@@ -250,6 +250,15 @@ Task<Result<void>> WriteBehind::CommitUpTo(uint64_t number) {
     changed_.Notify();
     if (!committed) co_return std::unexpected(std::move(committed).error());
   }
+  while (committing_) co_await changed_;
+  // What is left is lost. Its file may be closed next, and with it the mount.
+  std::vector<Range> left;
+  for (const Range& each : ranges_) {
+    if (each->number <= number && each->state == State::kUnstable) left.push_back(each);
+  }
+  if (left.empty()) co_return Result<void>();
+  for (const Range& each : left) Remove(each);
+  changed_.Notify();
   co_return std::unexpected(client::Error{"the server restarts again and again, and loses data", std::nullopt, EIO});
 }
 

@@ -198,6 +198,24 @@ TEST_F(WriteBehindTest, AFailureThatNobodyWasToldIsToldToTheNextWhoOpensTheFile)
   EXPECT_FALSE(Finish(writes->Commit(told)));
 }
 
+// Nothing may keep the file, which is closed next.
+TEST_F(WriteBehindTest, DataThatTheServerLosesAgainAndAgainAreLost) {
+  file->restarts_before_commit = true;
+  ASSERT_TRUE(Write(0, "first"));
+  ASSERT_TRUE(Write(100, "second"));
+  const auto committed = Finish(writes->Commit(told));
+  ASSERT_FALSE(committed);
+  EXPECT_EQ(committed.error().number, EIO);
+  EXPECT_TRUE(writes->clean());
+  EXPECT_EQ(memory.used(), 0u);
+  EXPECT_EQ(file.use_count(), 1);
+  EXPECT_EQ(losses, 1);
+  file->restarts_before_commit = false;
+  ASSERT_TRUE(Write(0, "third"));
+  EXPECT_TRUE(Finish(writes->Commit(told)));
+  EXPECT_EQ(file->stable, "third");
+}
+
 TEST_F(WriteBehindTest, AFailureIsToldByTheNextWrite) {
   ASSERT_TRUE(Write(0, "lost"));
   file->fails = EDQUOT;
