@@ -164,7 +164,8 @@ Task<Result<void>> Serve(ClientRuntime& runtime, client::Mount& mount, const Mou
   log::info("{} is mounted at {}", options.source, options.directory);
   co_await ended;
   log::info("{} is no longer mounted at {}", options.source, options.directory);
-  co_await files.Finish();
+  const Result<void> finished = co_await files.Finish();
+  if (!finished) runtime.Report({fmt::format("{}: {}", options.source, finished.error().message), std::nullopt, EIO});
   co_await users.Unmount();
   signals.Stop();
   co_return Result<void>();
