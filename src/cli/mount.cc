@@ -125,6 +125,7 @@ Task<Result<void>> Serve(ClientRuntime& runtime, client::Mount& mount, const Mou
   if (HasFlag(mount.url(), "allow_other") && ::geteuid() == 0 && !mount.url().uid) {
     client::MountOptions for_users = runtime.MountOptionsFor(mount.url());
     for_users.shares_handles_with = &mount;
+    for_users.waits_for_server = true;
     for_users.cancellation = &ending;
     open = [&runtime, &mount, for_users](fuse::User user) -> Task<Result<std::unique_ptr<client::Mount>>> {
       client::Url url = mount.url();
@@ -163,7 +164,8 @@ Task<Result<void>> Serve(ClientRuntime& runtime, client::Mount& mount, const Mou
   log::info("{} is mounted at {}", options.source, options.directory);
   co_await ended;
   log::info("{} is no longer mounted at {}", options.source, options.directory);
-  co_await files.Finish();
+  const Result<void> finished = co_await files.Finish();
+  if (!finished) runtime.Report({fmt::format("{}: {}", options.source, finished.error().message), std::nullopt, EIO});
   co_await users.Unmount();
   signals.Stop();
   co_return Result<void>();

@@ -209,6 +209,31 @@ TEST_P(AbortTest, EndsAnUnmountThatTheServerDoesNotAnswer) {
   mount.reset();
 }
 
+// A client that waits for a server without a limit, except while it ends.
+class SilentServerTest : public VersionedMountTest {
+ protected:
+  SilentServerTest() : VersionedMountTest({.lease = 2s, .delegations = 16}) {
+    Unmount();
+    options.retry.give_up_after = kNoTimeLimit;
+    Url url = UrlOf(GetParam());
+    url.recovery.kind = RecoveryOptions::Kind::kHard;
+    url.recovery.timeo = 2;  // tenths of a second
+    Open(url);
+  }
+};
+INSTANTIATE_TEST_SUITE_P(Version, SilentServerTest,
+                         testing::Values(Version::k3, Version::k40, Version::k41, Version::k42),
+                         [](const auto& test) { return NameOf(test.param); });
+
+TEST_P(SilentServerTest, AnUnmountWithOpenAndLockedFilesEnds) {
+  const auto file = Create("file", "contents");
+  const auto other = Create("other", "contents");
+  for (const char* const owner : {"one", "two"}) Do(file->Lock(owner, {}, LockKind::kShared));
+  Do(other->Lock("one", {}, LockKind::kExclusive));
+  service.HoldCall([](const SeenCall&) { return true; }, SIZE_MAX);
+  Run(mount->Unmount());
+}
+
 // ---- while the mount is opened
 
 TEST_P(AbortTest, EachCallOfTheOpeningCanBeCancelled) {

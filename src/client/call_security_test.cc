@@ -352,6 +352,21 @@ TEST_P(CallSecurityTest, ChangesTheFlavorWhereTheServerRequiresAnother) {
   EXPECT_EQ(it.initiator.begun, 1) << "one mount for all objects of a flavor";
 }
 
+TEST_P(CallSecurityTest, TheMountOfAnotherUserChangesTheFlavorAsTheFirstOneDoes) {
+  if (is_version_3()) GTEST_SKIP() << "version 3 mounts one export";
+  Bench& it = Serve("krb5i", {{"/secret", "krb5p"}});
+  it.Open(it.UrlWith(std::nullopt));
+  const Node secret = it.Do(it.mount->Resolve("secret"));
+  MountOptions for_user = it.options;
+  for_user.shares_handles_with = it.mount.get();
+  auto other = it.Do(Mount::Open(it.loop, it.workers, it.mount->url(), for_user));
+  EXPECT_EQ(it.Do(other->Resolve("secret")).handle, secret.handle);
+  it.Run(other->Unmount());
+  TurnFor(it.loop, Duration::zero());
+  other.reset();
+  TurnFor(it.loop, Duration::zero());
+}
+
 TEST_P(CallSecurityTest, KeepsTheFlavorThatTheUrlNames) {
   if (is_version_3()) GTEST_SKIP() << "version 3 mounts one export";
   Bench& it = Serve("sys:krb5", {{"/secret", "krb5p"}});

@@ -155,6 +155,24 @@ Error ErrorOf(Status status, std::string_view what) {
   return {fmt::format("{}: {}", what, Describe(status)), status, ErrnoOf(status)};
 }
 
+bool IsOfConnection(int number) {
+  switch (number) {
+    case ECONNABORTED:
+    case ECONNREFUSED:
+    case ECONNRESET:
+    case EHOSTDOWN:
+    case EHOSTUNREACH:
+    case ENETDOWN:
+    case ENETUNREACH:
+    case ENOTCONN:
+    case EPIPE:
+    case ETIMEDOUT:
+      return true;
+    default:
+      return false;
+  }
+}
+
 Error WithTrouble(Error error, const SetupError& trouble) {
   if (error.status || trouble.message.empty()) return error;
   if (!error.message.ends_with(trouble.message)) error.message += fmt::format(": {}", trouble.message);

@@ -52,6 +52,10 @@ struct Error {
 
 // Makes a message such as "name: no such file or directory".
 Error ErrorOf(Status status, std::string_view what);
+
+// Whether the errno says that a server cannot be reached, or that a connection is lost.
+bool IsOfConnection(int number);
+
 // Appends the message of `trouble`, which is Mount::trouble(), to an error without a status, unless the error ends with
 // it already. Replaces ECONNRESET, the errno of a lost connection, by that of the trouble, which says why there is no
 // new connection.

@@ -46,6 +46,8 @@ struct MountOptions {
   // Where mounts of version 3 remember which locks their servers keep if the process is killed: the next mount of the
   // server gives them back. Empty: nowhere.
   std::filesystem::path lock_records{};
+  // Wait for a server that cannot be reached as long as calls of the mount wait, instead of reporting that at once.
+  bool waits_for_server = false;
   // Ends Open() early, as Abort() ends a mount. It outlives the call of Open(). Null: nothing does.
   Cancellation* cancellation = nullptr;
 };

@@ -1,11 +1,16 @@
 // Chooses the version of NFS that a mount speaks.
 #include <fmt/core.h>
 
+#include <algorithm>
+#include <utility>
+
 #include "base/log.h"
+#include "base/pauses.h"
 #include "base/workers.h"
 #include "client/mount.h"
 #include "client/nfs3/mount.h"
 #include "client/nfs4/tree.h"
+#include "client/set_up.h"
 
 namespace penstock::client {
 namespace {
@@ -23,9 +28,9 @@ const v4::Dialect& DialectOf(const Url& url) {
   }
 }
 
-}  // namespace
+using OpenedMount = Result<std::unique_ptr<Mount>>;
 
-Task<Result<std::unique_ptr<Mount>>> Mount::Open(Loop& loop, Workers& workers, const Url& url, MountOptions options) {
+Task<OpenedMount> OpenOnce(Loop& loop, Workers& workers, const Url& url, const MountOptions& options) {
   if (url.version == Version::k3) co_return co_await v3::Open(loop, workers, url, options);
   auto mount = co_await v4::Open(loop, workers, url, DialectOf(url), options);
   if (mount || url.version || mount.error().status != Status::kVersionMismatch) co_return mount;
@@ -37,6 +42,28 @@ Task<Result<std::unique_ptr<Mount>>> Mount::Open(Loop& loop, Workers& workers, c
   }
   log::debug("{}: falling back to version 3", mount.error().message);
   co_return co_await v3::Open(loop, workers, url, options);
+}
+
+bool IsUnreachable(const OpenedMount& opened) {
+  return !opened && !opened.error().status && IsOfConnection(opened.error().number);
+}
+
+}  // namespace
+
+Task<OpenedMount> Mount::Open(Loop& loop, Workers& workers, const Url& url, MountOptions options) {
+  const RetryPolicy policy = Limited(options.retry, url);
+  const TimePoint give_up = loop.Now() + policy.give_up_after;
+  Duration delay = policy.first_delay;
+  bool was_told = false;
+  for (;;) {
+    OpenedMount opened = co_await OpenOnce(loop, workers, url, options);
+    const Duration left = give_up - loop.Now();
+    if (!options.waits_for_server || !IsUnreachable(opened) || left <= Duration::zero()) co_return opened;
+    if (!std::exchange(was_told, true)) log::warn("{}; trying again", opened.error().message);
+    co_await Pause(loop, std::min(delay, left), options.cancellation);
+    if (IsCancelled(options.cancellation)) co_return std::unexpected(Closing(url.host));
+    delay = std::min(2 * delay, policy.longest_delay);
+  }
 }
 
 }  // namespace penstock::client

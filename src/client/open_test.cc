@@ -1,6 +1,8 @@
 // Tests of Mount::Open(): the choice of a version, and the errors before a mount is open.
 #include <gmock/gmock.h>
 
+#include <cerrno>
+
 #include "client/mount.h"
 #include "client/mount_test_support.h"
 #include "protocol/mount.h"
@@ -298,6 +300,70 @@ TEST_F(OpenTest, SurvivesTheLossOfAnyCallOnTheWayToAMount) {
     }
   }
 }
+
+// ---- servers that are away ----
+
+// A mount that waits for its server.
+class WaitingTest : public OpenTest, public testing::WithParamInterface<Version> {
+ protected:
+  WaitingTest() {
+    options.retry.give_up_after = kNoTimeLimit;
+    options.waits_for_server = true;
+    options.cancellation = &cancellation;
+  }
+  void Start(RecoveryOptions::Kind kind) {
+    Url url = UrlOf(GetParam());
+    url.port = port;
+    url.mount_port = port;
+    url.recovery = {.kind = kind, .timeo = 1, .retrans = 2};
+    start = loop.Now();
+    Spawn([](WaitingTest& self, Url at) -> Task<void> {
+      self.opened = co_await Mount::Open(self.loop, self.workers, at, self.options);
+      self.time = self.loop.Now() - self.start;
+    }(*this, std::move(url)));
+  }
+  bool Ends() {
+    return TurnUntil(loop, [this] { return opened.has_value(); });
+  }
+
+  const uint16_t port = ClosedPort();
+  Cancellation cancellation;
+  TimePoint start{};
+  Duration time{};
+  std::optional<Result<std::unique_ptr<Mount>>> opened;
+};
+INSTANTIATE_TEST_SUITE_P(Version, WaitingTest, testing::Values(Version::k3, Version::k40, Version::k42),
+                         [](const auto& test) { return NameOf(test.param); });
+
+TEST_P(WaitingTest, ItIsOpenedWhenTheServerComes) {
+  Start(RecoveryOptions::Kind::kHard);
+  TurnFor(loop, std::chrono::milliseconds(500));
+  EXPECT_FALSE(opened);
+  TestService late(loop, {.port = port});
+  ASSERT_TRUE(Ends());
+  ASSERT_TRUE(*opened) << opened->error().message;
+  mount = **std::move(opened);
+  Unmount();
+}
+
+TEST_P(WaitingTest, ASoftOneFailsAfterItsTime) {
+  Start(RecoveryOptions::Kind::kSoft);
+  ASSERT_TRUE(Ends());
+  ASSERT_FALSE(*opened);
+  EXPECT_EQ(opened->error().number, ECONNREFUSED) << opened->error().message;
+  EXPECT_GE(time, std::chrono::milliseconds(300));
+}
+
+TEST_P(WaitingTest, TheWaitCanBeCancelled) {
+  Start(RecoveryOptions::Kind::kHard);
+  TurnFor(loop, std::chrono::milliseconds(50));
+  cancellation.Cancel();
+  ASSERT_TRUE(Ends());
+  ASSERT_FALSE(*opened);
+  EXPECT_EQ(opened->error().number, ECANCELED) << opened->error().message;
+}
+
+// ---- the end ----
 
 TEST_F(OpenTest, UnmountGivesBackSessionAndClientId) {
   Open(UrlOf(Version::k42));

@@ -10,11 +10,23 @@
 #include "client/set_up.h"
 
 namespace penstock::client {
+namespace {
+
+// How often one of the last calls is sent again, because its connection was lost.
+constexpr int kMostLossesAtTheEnd = 2;
+
+}  // namespace
 
 ReconnectingChannel::ReconnectingChannel(TimerService& timers, Opener opener, RetryPolicy policy, Cancellation* ending)
     : timers_(timers), opener_(std::move(opener)), policy_(policy), ending_(ending), ending_entry_(ending, [this] {
         HandleEnding();
       }) {}
+
+void ReconnectingChannel::HandleClosing() {
+  closing_ = true;
+  if (overdue_ == 0) return;
+  if (const std::shared_ptr<rpc::Channel> channel = channel_) channel->Close();
+}
 
 // The calls that this ends may lead to the destruction of this object.
 void ReconnectingChannel::HandleEnding() {
@@ -38,7 +50,9 @@ Task<SetupResult<void>> ReconnectingChannel::Connect() {
 Task<Result<rpc::Message, rpc::CallError>> ReconnectingChannel::Call(rpc::Message call, rpc::ReplyShape shape) {
   const TimePoint give_up = timers_.Now() + policy_.give_up_after;
   const uint64_t refusals = refusals_;
-  for (;;) {
+  for (int losses = 0;; ++losses) {
+    if (closing_ && overdue_ > 0) co_return std::unexpected(rpc::CallError::kTimedOut);
+    if (closing_ && losses > kMostLossesAtTheEnd) co_return std::unexpected(rpc::CallError::kDisconnected);
     while (!channel_ && !IsCancelled(ending_)) {
       if (refusals_ != refusals) co_return std::unexpected(rpc::CallError::kRefused);
       if (timers_.Now() >= give_up) co_return std::unexpected(rpc::CallError::kDisconnected);

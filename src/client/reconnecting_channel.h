@@ -50,9 +50,10 @@ class ReconnectingChannel final : public rpc::Channel {
   // connection then fail with kRefused. Later calls make an attempt again.
   void HandleRefusal() { refused_ = true; }
 
-  // Call it before the last calls, which tell the server that this client ends. From then on each failed attempt counts
-  // as refused: nobody waits for a server that is gone.
-  void HandleClosing() { closing_ = true; }
+  // Call it before the last calls, which tell the server that this client ends. From then on nobody waits for a server
+  // that is gone: each failed attempt counts as refused, a call is not sent again when its reply is overdue, and none
+  // is sent to a server that owes a reply.
+  void HandleClosing();
 
   // The time for which the next connection should wait for a reply, for the opener.
   Duration reply_limit() const;

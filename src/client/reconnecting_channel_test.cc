@@ -198,6 +198,33 @@ TEST_F(ReconnectingChannelTest, MakesOneAttemptOnlyWhileItIsClosing) {
   EXPECT_EQ(script_.attempts, 3u);
 }
 
+TEST_F(ReconnectingChannelTest, SendsNoCallAgainAndAgainWhileItIsClosing) {
+  script_.failures = std::vector<rpc::CallError>(10000, rpc::CallError::kDisconnected);
+  ReconnectingChannel channel(loop_, Opener(), policy_);
+  channel.HandleClosing();
+  EXPECT_EQ(Call(channel, "last")->error(), rpc::CallError::kDisconnected);
+  EXPECT_EQ(script_.calls.size(), 3u);
+}
+
+TEST_F(ReconnectingChannelTest, WaitsForOneOverdueReplyOnlyWhileItIsClosing) {
+  script_.failures = std::vector<rpc::CallError>(10000, rpc::CallError::kTimedOut);
+  ReconnectingChannel channel(loop_, Opener(), policy_);
+  channel.HandleClosing();
+  EXPECT_EQ(Call(channel, "last")->error(), rpc::CallError::kTimedOut);
+  EXPECT_EQ(Call(channel, "later")->error(), rpc::CallError::kTimedOut);
+  EXPECT_THAT(script_.calls, testing::ElementsAre("last"));
+}
+
+TEST_F(ReconnectingChannelTest, SendsNoLastCallToAServerThatOwesAReply) {
+  script_.failures = std::vector<rpc::CallError>(10000, rpc::CallError::kTimedOut);
+  ReconnectingChannel channel(loop_, Opener(), short_policy_);
+  EXPECT_FALSE(*Call(channel, "call"));
+  channel.HandleClosing();
+  const size_t before = script_.calls.size();
+  EXPECT_EQ(Call(channel, "last")->error(), rpc::CallError::kTimedOut);
+  EXPECT_EQ(script_.calls.size(), before);
+}
+
 TEST_F(ReconnectingChannelTest, FailsAtOnceAfterItsEnd) {
   Cancellation ending;
   ReconnectingChannel channel(loop_, Opener(), policy_, &ending);

@@ -218,7 +218,7 @@ class TestService::Server final : public rpc::CallHandler {
       EXPECT_TRUE(exports_.Add(path, files_, std::move(export_options)));
     }
     Start();
-    auto listener = rpc::tcp::Listener::Open({asio::ip::make_address("127.0.0.1"), 0});
+    auto listener = rpc::tcp::Listener::Open({asio::ip::make_address("127.0.0.1"), options_.port});
     EXPECT_TRUE(listener);
     port_ = listener->local().port();
     EXPECT_TRUE(tcp_.Start(*listener));

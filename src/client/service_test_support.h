@@ -64,6 +64,7 @@ class TestService {
     Duration lease = std::chrono::seconds(90);
     // The most delegations that version 4 gives (Settings::max_delegations). Without any, it makes no callbacks.
     uint32_t delegations = 0;
+    uint16_t port = 0;  // zero: any
     uint32_t max_transfer = 1 << 20;
     uint32_t max_directory = 1 << 20;  // of version 3
     idmap::Mapper owners{};            // of version 4

@@ -248,8 +248,8 @@ Task<void> FileSystem::Write(RequestPointer request, uint64_t, uint64_t offset, 
   const bool direct = file.direct;
   Result<void> written = co_await writes->Write(file.file, offset, std::move(buffer), octets, file.failures_told);
   ForgetData(*pin, offset, offset + count);
-  if (Failed(*request, written)) co_return;
-  if (direct && Failed(*request, co_await CommitData(file))) co_return;
+  if (FailedToWrite(*request, file, written)) co_return;
+  if (direct && FailedToWrite(*request, file, co_await CommitData(file))) co_return;
   // The server takes the set-user-id and set-group-id bits away, and the kernel leaves that to it.
   const bool may_change_mode = (pin->attributes.mode & 06000) != 0 && request->uid() != 0;
   if (may_change_mode && kernel_cache_) kernel_cache_->DropAttributes(pin->number);
@@ -262,10 +262,27 @@ Task<Result<void>> FileSystem::CommitData(OpenFile& file) {
   co_return co_await writes->Commit(file.failures_told);
 }
 
+void FileSystem::HandleTold(Inode& inode) {
+  inode.writes->HandleTold();
+  lost_.erase(inode.number);
+}
+
+bool FileSystem::FailedToWrite(Request& request, OpenFile& file, const Result<void>& written) {
+  if (written) return false;
+  // A process that has been killed hears nothing.
+  if (request.Fail(written.error()) && file.inode->writes) {
+    file.inode->writes->HandleTold(file.failures_told);
+    HandleTold(*file.inode);
+  }
+  return true;
+}
+
 // The kernel has the lost data in its cache.
 void FileSystem::HandleLoss(uint64_t inode) {
   Inode* const at = inodes_.Find(inode);
-  if (!at || !kernel_cache_) return;
+  if (!at) return;
+  lost_[inode] = PathOf(*at);
+  if (!kernel_cache_) return;
   at->cached_change.reset();
   if (std::exchange(at->has_lost_data, true)) return;
   Spawn(ForgetLostData(inode));
@@ -296,23 +313,24 @@ Task<void> FileSystem::Flush(RequestPointer request, uint64_t, fuse_file_info in
   const Inodes::Pin pin(inodes_, *file.inode);
   const bool has_data = pin->writes && !pin->writes->clean();
   if (has_data || options_.posix_locks) request->WatchProcess();
-  Result<void> committed;
-  if (file.writes) {
-    const std::shared_ptr<WriteBehind> writes = pin->writes;
-    co_await writes->Settle();
-    committed = writes->Failure(file.failures_told);
-  }
+  const std::shared_ptr<WriteBehind> writes = file.writes ? pin->writes : nullptr;
+  if (writes) co_await writes->Settle();
   // close() ends the locks of the process.
   if (options_.posix_locks) (void)co_await Unlock(*pin, fmt::format("p{:x}", info.lock_owner));
-  if (Failed(*request, committed)) co_return;
-  request->Status(0);
+  const Result<void> written = writes ? writes->Failure(file.failures_told) : Result<void>();
+  if (written) {
+    request->Status(0);
+  } else if (request->Fail(written.error())) {
+    // The open file is told again when another descriptor of it is closed.
+    HandleTold(*pin);
+  }
 }
 
 Task<void> FileSystem::Fsync(RequestPointer request, uint64_t, fuse_file_info info) {
   OpenFile& file = FileOf(info);
   const Used::Use use(file);
   const Inodes::Pin pin(inodes_, *file.inode);
-  if (Failed(*request, co_await CommitData(file))) co_return;
+  if (FailedToWrite(*request, file, co_await CommitData(file))) co_return;
   request->Status(0);
 }
 
@@ -326,7 +344,7 @@ Task<void> FileSystem::Allocate(RequestPointer request, uint64_t, int mode, uint
     request->Status(EOPNOTSUPP);
     co_return;
   }
-  if (Failed(*request, co_await CommitData(file))) co_return;
+  if (FailedToWrite(*request, file, co_await CommitData(file))) co_return;
   ForgetData(*pin, offset, offset + length);
   Result<void> done;
   if (punches) {
@@ -352,8 +370,8 @@ Task<void> FileSystem::CopyRange(RequestPointer request, uint64_t, uint64_t from
     request->Status(EOPNOTSUPP);
     co_return;
   }
-  if (Failed(*request, co_await CommitData(source))) co_return;
-  if (Failed(*request, co_await CommitData(target))) co_return;
+  if (FailedToWrite(*request, source, co_await CommitData(source))) co_return;
+  if (FailedToWrite(*request, target, co_await CommitData(target))) co_return;
   if (Failed(*request, co_await Refresh(*source.mount, *source_pin))) co_return;
   const uint64_t size = source_pin->attributes.size;
   // The server refuses ranges beyond the end (RFC 7862 §15.2.3).

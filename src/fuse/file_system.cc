@@ -1,5 +1,6 @@
 #include "fuse/file_system.h"
 
+#include <fmt/format.h>
 #include <sys/stat.h>
 #include <sys/sysmacros.h>
 
@@ -13,6 +14,9 @@
 namespace penstock::fuse {
 
 using client::Result;
+
+// The most files that an error names.
+constexpr size_t kMostNames = 8;
 
 FileSystem::FileSystem(Loop& loop, Workers& workers, Users& users, Owners& owners, const client::Node& root,
                        const FileSystemOptions& options)
@@ -55,11 +59,20 @@ std::string FileSystem::PathOf(const Inode& inode) {
   return path;
 }
 
-Task<void> FileSystem::Finish() {
+Task<Result<void>> FileSystem::Finish() {
   co_await under_way_.Ended();
   // The end of the tree has surprised the programs that have these files open.
   while (!inodes_.open().empty()) co_await ReleaseFile((*inodes_.open().begin())->opens.front());
   co_await under_way_.Ended();
+  if (lost_.empty()) co_return Result<void>();
+  std::string names;
+  size_t count = 0;
+  for (const auto& [inode, path] : lost_) {
+    if (count++ < kMostNames) names += (names.empty() ? "" : ", ") + path;
+  }
+  if (count > kMostNames) names += fmt::format(" and {} more", count - kMostNames);
+  co_return std::unexpected(client::Error{
+      fmt::format("data are lost, and the programs that have written them do not know: {}", names), std::nullopt, EIO});
 }
 
 // ---- attributes ----

@@ -5,6 +5,7 @@
 // a change; close() and fsync() return when the server has all data on stable storage.
 #pragma once
 
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -66,8 +67,8 @@ class FileSystem {
   RequestPointer Own(fuse_req_t request) { return std::make_unique<Request>(request, interrupts_, under_way_); }
   const FileSystemOptions& options() const { return options_; }
   // Waits for the end of all requests, sends all data to the server, and closes all files. Call it when no request can
-  // come any more.
-  Task<void> Finish();
+  // come any more. The error names the files of which data are lost that no program was told of, now or before.
+  Task<client::Result<void>> Finish();
   // `cache` outlives the file system, or is replaced by null. Null: the kernel caches nothing.
   void set_kernel_cache(KernelCache* cache) { kernel_cache_ = cache; }
 
@@ -174,6 +175,10 @@ class FileSystem {
   Task<void> ReplyOctets(Request& request, std::vector<Slice> pieces);
   Task<client::Result<void>> CommitData(OpenFile& file);
   void HandleLoss(uint64_t inode);
+  void HandleTold(Inode& inode);
+  // Fails the request with the error of data that programs have written, if there is one. Then `file` is not told of it
+  // again.
+  bool FailedToWrite(Request& request, OpenFile& file, const client::Result<void>& written);
   Task<void> ForgetLostData(uint64_t inode);
   Task<void> DropCache(uint64_t inode);
   OpenFile& LockFile(OpenFile& file, const std::string& owner);
@@ -189,6 +194,7 @@ class FileSystem {
   Interrupts interrupts_;
   WriteMemory write_memory_;
   Inodes inodes_;
+  std::map<uint64_t, std::string> lost_;  // files of which data are lost that no program was told of
   KernelCache* kernel_cache_ = nullptr;
   UnderWay under_way_;
   Signal removed_;

@@ -69,21 +69,7 @@ namespace {
 
 // Programs expect no errors of connections from a file: a tree with `soft` fails with EIO (nfs(5)).
 int NumberFor(const client::Error& error) {
-  switch (error.number) {
-    case ECONNABORTED:
-    case ECONNREFUSED:
-    case ECONNRESET:
-    case EHOSTDOWN:
-    case EHOSTUNREACH:
-    case ENETDOWN:
-    case ENETUNREACH:
-    case ENOTCONN:
-    case EPIPE:
-    case ETIMEDOUT:
-      return EIO;
-    default:
-      return error.number > 0 ? error.number : EIO;
-  }
+  return error.number > 0 && !client::IsOfConnection(error.number) ? error.number : EIO;
 }
 
 }  // namespace

@@ -41,8 +41,7 @@ struct Context {
   BufferRef* buffer;
   uint64_t first = 0;    // the number of the kernel's first request, FUSE_INIT
   uint32_t offered = 0;  // the capabilities that it offers
-  // Of the device, for other threads. It stays open although libfuse closes its own.
-  FileDescriptor device{-1};
+  int device = -1;
 };
 
 Context& ContextOf(fuse_req_t request) { return *static_cast<Context*>(fuse_req_userdata(request)); }
@@ -97,7 +96,7 @@ ssize_t Send(int, iovec* parts, int count, void* context) {
   if (head.unique == at.first && at.first != 0 && head.error == 0 && has_flags) {
     static_cast<fuse_init_out*>(parts[1].iov_base)->flags |= at.offered & kMoreCapabilities;
   }
-  return ::writev(at.device.get(), parts, count);
+  return ::writev(at.device, parts, count);
 }
 
 // libfuse wants this function, and does not call it: see Session::Device::Read().
@@ -239,11 +238,7 @@ class Session::Device final : public KernelCache {
 
   SetupResult<void> Mount(const std::string& directory, const SessionOptions& options);
   void Unmount() {
-    if (!mounted_) return;
-    mounted_ = false;
-    if (descriptor_) descriptor_->release();  // libfuse closes it
-    descriptor_.reset();
-    fuse_session_unmount(session_);
+    if (std::exchange(mounted_, false)) fuse_session_unmount(session_);
   }
 
  private:
@@ -255,6 +250,7 @@ class Session::Device final : public KernelCache {
   void Wait();
   void Read();
   void HandleFirst(ConstBytes request);
+  bool Refuse(ConstBytes request);
   void End();
 
   Loop& loop_;
@@ -263,6 +259,8 @@ class Session::Device final : public KernelCache {
   const std::function<void()> ended_;
   fuse_session* session_ = nullptr;
   bool mounted_ = false;
+  // The device. libfuse closes its own descriptor when it unmounts the tree, but programs may still use files that they
+  // have open, and requests may still be answered.
   std::optional<asio::posix::stream_descriptor> descriptor_;
 };
 
@@ -277,7 +275,7 @@ void Session::Device::Notify(uint64_t inode, int64_t offset) const {
   notice.header.error = FUSE_NOTIFY_INVAL_INODE;
   notice.inval.ino = inode;
   notice.inval.off = offset;
-  (void)!::write(context_.device.get(), &notice, sizeof notice);
+  (void)!::write(context_.device, &notice, sizeof notice);
 }
 
 namespace {
@@ -318,13 +316,14 @@ SetupResult<void> Session::Device::Mount(const std::string& directory, const Ses
   }
   mounted_ = true;
   RaiseReadAhead(directory);
-  const int device = fuse_session_fd(session_);
-  if (fuse_session_custom_io(session_, &kInputOutput, device) != 0) {
+  if (fuse_session_custom_io(session_, &kInputOutput, fuse_session_fd(session_)) != 0) {
     return std::unexpected(SetupError{directory + ": libfuse has no memory", ENOMEM});
   }
-  context_.device = FileDescriptor(::fcntl(device, F_DUPFD_CLOEXEC, 0));
+  const int device = ::fcntl(fuse_session_fd(session_), F_DUPFD_CLOEXEC, 0);
+  if (device < 0) return std::unexpected(SetupError{directory + ": " + DescribeErrno(errno), errno});
   ::fcntl(device, F_SETFL, ::fcntl(device, F_GETFL) | O_NONBLOCK);
   descriptor_.emplace(loop_.context(), device);
+  context_.device = device;
   Wait();
   return {};
 }
@@ -341,7 +340,7 @@ void Session::Device::Read() {
     // A WRITE keeps the memory.
     if (!buffer_.unique()) buffer_ = loop_.buffers().Allocate(kMessage);
     // Not by libfuse, which does not tell how much memory it expects.
-    const ssize_t size = ::read(fuse_session_fd(session_), buffer_->data(), buffer_->capacity());
+    const ssize_t size = ::read(context_.device, buffer_->data(), buffer_->capacity());
     if (size < 0) {
       // ENOENT: the request was interrupted before it was read.
       if (errno == EINTR || errno == ENOENT) continue;
@@ -350,10 +349,12 @@ void Session::Device::Read() {
       End();
       return;
     }
-    HandleFirst(buffer_->bytes().first(static_cast<size_t>(size)));
+    const ConstBytes request = buffer_->bytes().first(static_cast<size_t>(size));
+    if (!mounted_ && Refuse(request)) continue;
+    HandleFirst(request);
     fuse_buf message{};
     message.mem = buffer_->data();
-    message.size = static_cast<size_t>(size);
+    message.size = request.size();
     fuse_session_process_buf(session_, &message);
     if (fuse_session_exited(session_)) {
       End();
@@ -376,7 +377,20 @@ void Session::Device::HandleFirst(ConstBytes request) {
   context_.offered = offer.flags;
 }
 
+// The tree has ended. Without an answer, a program that still has a file of it open would wait for the end of the
+// process. Returns false for a signal to a program whose request is under way.
+bool Session::Device::Refuse(ConstBytes request) {
+  fuse_in_header head{};
+  if (request.size() >= sizeof head) std::memcpy(&head, request.data(), sizeof head);
+  if (head.opcode == FUSE_INTERRUPT) return false;
+  if (head.opcode == FUSE_FORGET || head.opcode == FUSE_BATCH_FORGET) return true;
+  const fuse_out_header reply{.len = sizeof reply, .error = -ENOTCONN, .unique = head.unique};
+  (void)!::write(context_.device, &reply, sizeof reply);
+  return true;
+}
+
 void Session::Device::End() {
+  if (!mounted_) return;
   Unmount();
   ended_();
 }

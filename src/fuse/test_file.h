@@ -39,8 +39,9 @@ class TestFile final : public client::File {
   // Whether the server stores a WRITE at once that asks for it. It may also do so with others.
   bool obeys = true;
   std::function<bool()> stores_more;
-  bool holds_replies = false;  // until LetGo()
-  int fails = 0;               // errno of all calls
+  bool holds_replies = false;           // until LetGo()
+  bool restarts_before_commit = false;  // the server restarts before each COMMIT
+  int fails = 0;                        // errno of all calls
 
   void Restart() {
     data = stable;
@@ -84,6 +85,7 @@ class TestFile final : public client::File {
   }
   Task<client::Result<client::Verifier>> Commit() override {
     ++commits;
+    if (restarts_before_commit) Restart();
     stable = data;
     const client::Verifier committed = verifier();
     const auto error = Failure();

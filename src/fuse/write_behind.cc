@@ -48,28 +48,21 @@ void WriteBehind::HandleFailure(client::Error error) {
   ++failures_;
 }
 
-Result<void> WriteBehind::Failure(FailuresTold told) {
+Result<void> WriteBehind::Failure(FailuresTold told) const {
   if (told == failures_) return {};
-  was_told_ = true;
   return std::unexpected(*failure_);
-}
-
-Result<void> WriteBehind::TakeFailure(FailuresTold& told) {
-  Result<void> failure = Failure(told);
-  told = failures_;
-  return failure;
 }
 
 // ---- writes ----
 
 Task<Result<void>> WriteBehind::Write(std::shared_ptr<client::File> file, uint64_t offset, BufferRef buffer,
-                                      Bytes octets, FailuresTold& told) {
+                                      Bytes octets, const FailuresTold& told) {
   const std::shared_ptr<WriteBehind> self = shared_from_this();
   while (told == failures_ && used_ > 0 && memory_.used_ + octets.size() > memory_.most_) {
     for (WriteBehind* const each : memory_.files_) each->CommitSoon();
     co_await memory_.freed_;
   }
-  if (told != failures_) co_return TakeFailure(told);
+  if (told != failures_) co_return Failure(told);
   if (!Append(*file, offset, octets)) Add(std::move(file), offset, std::move(buffer), octets);
   idle_->ExpireAfter(kIdle);
   co_return Result<void>();
@@ -214,9 +207,9 @@ Task<void> WriteBehind::Settle() {
   if (!committed) HandleFailure(std::move(committed).error());
 }
 
-Task<Result<void>> WriteBehind::Commit(FailuresTold& told) {
+Task<Result<void>> WriteBehind::Commit(const FailuresTold& told) {
   co_await Settle();
-  co_return TakeFailure(told);
+  co_return Failure(told);
 }
 
 Task<Result<void>> WriteBehind::CommitUpTo(uint64_t number) {
@@ -250,6 +243,15 @@ Task<Result<void>> WriteBehind::CommitUpTo(uint64_t number) {
     changed_.Notify();
     if (!committed) co_return std::unexpected(std::move(committed).error());
   }
+  while (committing_) co_await changed_;
+  // What is left is lost. Its file may be closed next, and with it the mount.
+  std::vector<Range> left;
+  for (const Range& each : ranges_) {
+    if (each->number <= number && each->state == State::kUnstable) left.push_back(each);
+  }
+  if (left.empty()) co_return Result<void>();
+  for (const Range& each : left) Remove(each);
+  changed_.Notify();
   co_return std::unexpected(client::Error{"the server restarts again and again, and loses data", std::nullopt, EIO});
 }
 

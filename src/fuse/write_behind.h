@@ -70,21 +70,28 @@ class WriteBehind : public std::enable_shared_from_this<WriteBehind> {
 
   // Takes `octets`, which lie in `buffer`. Waits while the mount has too much of such data, unless this file has none.
   // `file` is open for writing; it stays open until Settle() has ended. Returns an earlier failure that is not among
-  // `told`, and then takes nothing.
+  // `told`, as Commit() does, and then takes nothing.
   Task<client::Result<void>> Write(std::shared_ptr<client::File> file, uint64_t offset, BufferRef buffer, Bytes octets,
-                                   FailuresTold& told);
+                                   const FailuresTold& told);
   // Sends all data that was written before the call, and waits until the server has it. Does not tell failures.
   Task<void> Send();
-  // The same, and waits until it is on stable storage. Does not tell failures.
+  // The same, and waits until it is on stable storage, or is lost: nothing of it is kept. Does not tell failures.
   Task<void> Settle();
-  // The same. Returns a failure that is not among `told`: then data is lost.
-  Task<client::Result<void>> Commit(FailuresTold& told);
+  // The same. Returns a failure that is not among `told`: then data is lost. The caller says by HandleTold() that it
+  // has told a program.
+  Task<client::Result<void>> Commit(const FailuresTold& told);
 
-  // For a file that is being opened: all failures but one that nobody has been told of.
+  // For a file that is being opened: all failures but one that no program has been told of.
   FailuresTold failures() const { return failure_ && !was_told_ ? failures_ - 1 : failures_; }
-  // Returns a failure that is not among `told`, and tells it again next time: one of several descriptors of an open
-  // file is being closed.
-  client::Result<void> Failure(FailuresTold told);
+  // Returns a failure that is not among `told`.
+  client::Result<void> Failure(FailuresTold told) const;
+  // A program has been told of the last failure.
+  void HandleTold() { was_told_ = true; }
+  // The same, and its open file is not told again.
+  void HandleTold(FailuresTold& told) {
+    told = failures_;
+    HandleTold();
+  }
 
   // The data that overlap a range, for Overlay(). They stay valid although the server gets the data meanwhile.
   using Ranges = std::vector<std::shared_ptr<const DirtyRange>>;
@@ -114,7 +121,6 @@ class WriteBehind : public std::enable_shared_from_this<WriteBehind> {
   void CommitSoon();
   Task<void> CommitInBackground(std::shared_ptr<WriteBehind> self);
   void HandleFailure(client::Error error);
-  client::Result<void> TakeFailure(FailuresTold& told);
 
   Loop& loop_;
   WriteMemory& memory_;
@@ -129,7 +135,7 @@ class WriteBehind : public std::enable_shared_from_this<WriteBehind> {
   bool commits_in_background_ = false;
   FailuresTold failures_ = 0;
   std::optional<client::Error> failure_;  // the last one
-  bool was_told_ = false;                 // the last one, to anybody
+  bool was_told_ = false;                 // the last one, to any program
   Signal changed_;
   const std::unique_ptr<Timer> idle_;
 };

@@ -26,7 +26,13 @@ class WriteBehindTest : public LoopFixture {
 
   client::Result<void> Write(uint64_t offset, std::string_view text) {
     const BufferRef copy = Copy(text);
-    return Finish(writes->Write(file, offset, copy, Last(text), told));
+    return Told(Finish(writes->Write(file, offset, copy, Last(text), told)), told);
+  }
+  client::Result<void> Commit(FailuresTold& of) { return Told(Finish(writes->Commit(of)), of); }
+  // A program hears of the failure.
+  client::Result<void> Told(client::Result<void> result, FailuresTold& of) {
+    if (!result) writes->HandleTold(of);
+    return result;
   }
   BufferRef Copy(std::string_view text) {
     last_ = loop.buffers().Allocate(text.size());
@@ -58,7 +64,7 @@ class WriteBehindTest : public LoopFixture {
 TEST_F(WriteBehindTest, SmallWritesInOrderBecomeOne) {
   for (int i = 0; i < 10; ++i) ASSERT_TRUE(Write(100 * static_cast<uint64_t>(i), std::string(100, char('a' + i))));
   EXPECT_THAT(file->writes, IsEmpty());
-  ASSERT_TRUE(Finish(writes->Commit(told)));
+  ASSERT_TRUE(Commit(told));
   EXPECT_THAT(file->writes, ElementsAre(Call{0, 1000}));
   EXPECT_EQ(file->stable.substr(95, 10), "aaaaabbbbb");
   EXPECT_TRUE(writes->clean());
@@ -67,19 +73,19 @@ TEST_F(WriteBehindTest, SmallWritesInOrderBecomeOne) {
 
 TEST_F(WriteBehindTest, ASingleWriteNeedsNoCommit) {
   ASSERT_TRUE(Write(0, "some"));
-  ASSERT_TRUE(Finish(writes->Commit(told)));
+  ASSERT_TRUE(Commit(told));
   EXPECT_EQ(file->commits, 0);
   EXPECT_EQ(file->stable, "some");
 
   file->obeys = false;
   ASSERT_TRUE(Write(4, "more"));
-  ASSERT_TRUE(Finish(writes->Commit(told)));
+  ASSERT_TRUE(Commit(told));
   EXPECT_EQ(file->commits, 1) << "the server has not stored it";
   EXPECT_EQ(file->stable, "somemore");
 
   ASSERT_TRUE(Write(0, "two"));
   ASSERT_TRUE(Write(100, "ranges"));
-  ASSERT_TRUE(Finish(writes->Commit(told)));
+  ASSERT_TRUE(Commit(told));
   EXPECT_EQ(file->commits, 2);
 }
 
@@ -92,7 +98,7 @@ TEST_F(WriteBehindTest, DataThatAreWrittenAgainHideNoStableData) {
   Finish(writes->Send());
   file->stores_more = nullptr;
   file->Restart();
-  ASSERT_TRUE(Finish(writes->Commit(told)));
+  ASSERT_TRUE(Commit(told));
   EXPECT_EQ(file->stable, "fisecond");
 }
 
@@ -113,7 +119,7 @@ TEST_F(WriteBehindTest, ALateReplyToAReadHidesNoWrite) {
   file->data = "old";
   ASSERT_TRUE(Write(0, "new"));
   const WriteBehind::Ranges before = writes->Within(0, 3);
-  ASSERT_TRUE(Finish(writes->Commit(told)));
+  ASSERT_TRUE(Commit(told));
   std::string octets = "old";
   EXPECT_EQ(writes->Overlay(before, 0, std::as_writable_bytes(std::span(octets)), 3), 3u);
   EXPECT_EQ(octets, "new");
@@ -124,7 +130,7 @@ TEST_F(WriteBehindTest, WritesThatOverlapReachTheServerInTheirOrder) {
   ASSERT_TRUE(Write(0, large));
   ASSERT_TRUE(Write(10, std::string(kLargest, 'b')));
   ASSERT_TRUE(Write(5, "ccc"));
-  ASSERT_TRUE(Finish(writes->Commit(told)));
+  ASSERT_TRUE(Commit(told));
   EXPECT_EQ(file->stable.substr(0, 12), "aaaaacccaabb");
 }
 
@@ -132,7 +138,7 @@ TEST_F(WriteBehindTest, AWriteThatGrowsOverAnEarlierOneFollowsIt) {
   ASSERT_TRUE(Write(100, "early"));
   ASSERT_TRUE(Write(0, std::string(100, 'x')));
   ASSERT_TRUE(Write(100, std::string((64 << 10) - 100, 'y'))) << "fills the second range";
-  ASSERT_TRUE(Finish(writes->Commit(told)));
+  ASSERT_TRUE(Commit(told));
   EXPECT_EQ(file->stable.substr(95, 10), "xxxxxyyyyy");
 }
 
@@ -141,7 +147,7 @@ TEST_F(WriteBehindTest, AServerThatRestartsGetsTheDataAgain) {
   Finish(writes->Send());
   file->Restart();
   ASSERT_TRUE(Write(2, "second"));
-  ASSERT_TRUE(Finish(writes->Commit(told)));
+  ASSERT_TRUE(Commit(told));
   EXPECT_EQ(file->stable, "fisecond");
   EXPECT_EQ(file->commits, 2);
 }
@@ -153,20 +159,20 @@ TEST_F(WriteBehindTest, DataThatAreWrittenAgainHideNoNewerData) {
   file->Restart();
   ASSERT_TRUE(Write(0, "other"));
   Finish(writes->Send());
-  ASSERT_TRUE(Finish(writes->Commit(told)));
+  ASSERT_TRUE(Commit(told));
   EXPECT_EQ(file->stable, "other");
 }
 
 TEST_F(WriteBehindTest, AFailureIsToldOnce) {
   ASSERT_TRUE(Write(0, "lost"));
   file->fails = ENOSPC;
-  const auto committed = Finish(writes->Commit(told));
+  const auto committed = Commit(told);
   ASSERT_FALSE(committed);
   EXPECT_EQ(committed.error().number, ENOSPC);
   file->fails = 0;
-  EXPECT_TRUE(Finish(writes->Commit(told)));
+  EXPECT_TRUE(Commit(told));
   EXPECT_TRUE(Write(0, "kept"));
-  EXPECT_TRUE(Finish(writes->Commit(told)));
+  EXPECT_TRUE(Commit(told));
   EXPECT_EQ(file->stable, "kept");
 }
 
@@ -179,13 +185,14 @@ TEST_F(WriteBehindTest, EachOpenFileIsToldOfAFailure) {
   file->fails = 0;
   EXPECT_EQ(losses, 1);
   EXPECT_FALSE(writes->Failure(told));
+  writes->HandleTold();
   EXPECT_FALSE(writes->Failure(told)) << "the next descriptor of the open file that is closed tells it as well";
-  EXPECT_FALSE(Finish(writes->Commit(told)));
+  EXPECT_FALSE(Commit(told));
   EXPECT_TRUE(writes->Failure(told));
-  EXPECT_FALSE(Finish(writes->Commit(others)));
-  EXPECT_TRUE(Finish(writes->Commit(others)));
+  EXPECT_FALSE(Commit(others));
+  EXPECT_TRUE(Commit(others));
   FailuresTold later = writes->failures();
-  EXPECT_TRUE(Finish(writes->Commit(later))) << "opened after programs have been told";
+  EXPECT_TRUE(Commit(later)) << "opened after programs have been told";
 }
 
 TEST_F(WriteBehindTest, AFailureThatNobodyWasToldIsToldToTheNextWhoOpensTheFile) {
@@ -194,8 +201,40 @@ TEST_F(WriteBehindTest, AFailureThatNobodyWasToldIsToldToTheNextWhoOpensTheFile)
   Finish(writes->Settle());
   file->fails = 0;
   FailuresTold later = writes->failures();
-  EXPECT_FALSE(Finish(writes->Commit(later)));
+  EXPECT_FALSE(Commit(later));
+  EXPECT_FALSE(Commit(told));
+}
+
+TEST_F(WriteBehindTest, AFailureThatAKilledProgramDidNotHearIsToldToTheNextWhoOpensTheFile) {
+  ASSERT_TRUE(Write(0, "lost"));
+  file->fails = EIO;
   EXPECT_FALSE(Finish(writes->Commit(told)));
+  FailuresTold later = writes->failures();
+  EXPECT_FALSE(Commit(later));
+  FailuresTold last = writes->failures();
+  EXPECT_TRUE(Commit(last));
+  EXPECT_FALSE(Write(0, "refused")) << "the open file of the killed program";
+  // Later failures count as well.
+  ASSERT_TRUE(Write(0, "lost"));
+  EXPECT_FALSE(Commit(told));
+}
+
+// Nothing may keep the file, which is closed next.
+TEST_F(WriteBehindTest, DataThatTheServerLosesAgainAndAgainAreLost) {
+  file->restarts_before_commit = true;
+  ASSERT_TRUE(Write(0, "first"));
+  ASSERT_TRUE(Write(100, "second"));
+  const auto committed = Commit(told);
+  ASSERT_FALSE(committed);
+  EXPECT_EQ(committed.error().number, EIO);
+  EXPECT_TRUE(writes->clean());
+  EXPECT_EQ(memory.used(), 0u);
+  EXPECT_EQ(file.use_count(), 1);
+  EXPECT_EQ(losses, 1);
+  file->restarts_before_commit = false;
+  ASSERT_TRUE(Write(0, "third"));
+  EXPECT_TRUE(Commit(told));
+  EXPECT_EQ(file->stable, "third");
 }
 
 TEST_F(WriteBehindTest, AFailureIsToldByTheNextWrite) {
@@ -206,14 +245,14 @@ TEST_F(WriteBehindTest, AFailureIsToldByTheNextWrite) {
   const auto refused = Write(4, "more");
   ASSERT_FALSE(refused);
   EXPECT_EQ(refused.error().number, EDQUOT);
-  EXPECT_TRUE(Finish(writes->Commit(told)));
+  EXPECT_TRUE(Commit(told));
 }
 
 TEST_F(WriteBehindTest, AFailedCommitIsAFailure) {
   ASSERT_TRUE(Write(0, "data"));
   Finish(writes->Send());
   file->fails = EIO;
-  EXPECT_FALSE(Finish(writes->Commit(told)));
+  EXPECT_FALSE(Commit(told));
   EXPECT_TRUE(writes->clean());
 }
 
@@ -237,7 +276,7 @@ TEST_F(WriteBehindTest, AWriteWaitsForMemoryThatOtherWritesHave) {
   file->LetGo();
   EXPECT_TRUE(TurnUntil(loop, [&] { return done; }));
   EXPECT_TRUE(Finish(other->Commit(others_told)));
-  EXPECT_TRUE(Finish(writes->Commit(told)));
+  EXPECT_TRUE(Commit(told));
   EXPECT_EQ(memory.used(), 0u);
 }
 
@@ -256,9 +295,9 @@ TEST_F(WriteBehindTest, RandomWritesAndRestartsLoseNothing) {
     ASSERT_TRUE(Write(offset, text));
     offset += text.size();
     if (below(50) == 0) file->Restart();
-    if (below(40) == 0) ASSERT_TRUE(Finish(writes->Commit(told)));
+    if (below(40) == 0) ASSERT_TRUE(Commit(told));
   }
-  ASSERT_TRUE(Finish(writes->Commit(told)));
+  ASSERT_TRUE(Commit(told));
   EXPECT_TRUE(file->stable == expected);
 }
 

@@ -509,6 +509,58 @@ def lost_data(scratch):
                 assert read(f"{tree}/file") == "old data"
 
 
+def lost_at_the_end(scratch):
+    """A tree that ends without waiting for its server says of which files data are lost that no program was told of."""
+    if not os.path.exists("/dev/fuse"):
+        raise Skip("/dev/fuse is missing")
+    tree = f"{scratch}/tree"
+
+    def begins(server):
+        process = subprocess.Popen([PENSTOCK, "mount", "--foreground", url_of(server, "tcp", "4.2"), tree], stderr=subprocess.PIPE, text=True)
+        wait_until(lambda: os.path.ismount(tree) or process.poll() is not None, "no tree")
+        return process
+
+    def ends(process):
+        process.send_signal(signal.SIGTERM)
+        _, said = process.communicate(timeout=SECONDS)
+        return process.returncode, said
+
+    @contextlib.contextmanager
+    def written(name):
+        file = os.open(f"{tree}/{name}", os.O_WRONLY | os.O_CREAT)
+        try:
+            assert os.write(file, b"text") == 4
+            yield file
+        finally:
+            works(os.close, file)
+
+    with served(scratch) as server:
+        process = begins(server)
+        with written("waits"):
+            assert ends(process) == (0, "")
+        assert read(f"{scratch}/export/waits") == "text"
+
+        process = begins(server)
+        with written("lost"), server.silence():
+            process.send_signal(signal.SIGTERM)
+            # Not by a look at the tree: nobody answers any more.
+            wait_until(lambda: f" {tree} " not in read("/proc/self/mounts"), "the tree stays")
+            time.sleep(0.2)
+            assert process.poll() is None, "it does not wait for the server"
+            code, said = ends(process)
+        assert code == 1, said
+        assert said.splitlines()[-1].endswith("data are lost, and the programs that have written them do not know: /lost"), said
+    shutil.rmtree(f"{scratch}/export")
+    os.rmdir(f"{scratch}/tree")
+    os.rmdir(f"{scratch}/other")
+    with served(scratch, "--faults=write:eio") as server:
+        process = begins(server)
+        with written("told") as file:
+            assert not works(os.fsync, file)
+        code, said = ends(process)
+        assert code == 0, said
+
+
 def silent_server(scratch):
     """A process that waits for a server that does not answer can be killed at any time."""
     with served(scratch) as server:
@@ -548,6 +600,27 @@ def soft(scratch):
                 file.close()
                 wait_until(lambda: works(write, f"{tree}/file", "text"), "the tree stays dead")
                 assert read(f"{tree}/file") == "text"
+
+
+def users_wait(scratch):
+    """A user whose connection is made while the server is away waits for it, as programs do that have one."""
+    if os.geteuid() != 0:
+        raise Skip("only root mounts for all users")
+    with served(scratch) as server:
+        write(f"{scratch}/export/file", "text")
+        for version in ("3", "4.2"):
+            with mounted(url_of(server, "tcp", version), f"{scratch}/tree", "-o", "allow_other") as tree:
+                # The directories above the tree are closed to this user.
+                program = subprocess.Popen(["sh", "-c", "read word && cat file"], cwd=tree, user=65534, group=65534, extra_groups=[],
+                                           stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+                server.kill()
+                program.stdin.write("go\n")
+                program.stdin.flush()
+                time.sleep(1)
+                assert program.poll() is None, program.communicate(timeout=SECONDS)
+                server.start()
+                said = program.communicate(timeout=SECONDS)
+                assert (program.returncode, *said) == (0, "text", ""), said
 
 
 # With a directory /dev of its own, so that it has a log of its own.
@@ -635,4 +708,4 @@ def refusals(scratch):
         ok("umount", f"{scratch}/tree")
 
 
-main({case.__name__: case for case in (programs, small_reads, open_files, linked_open_files, replaced_open_files, two_trees, made_directories, locks_of_descriptors, locks_after_restarts, locks_of_a_killed_mount, local_locks, two_file_systems, server_restarts, failing_disk, lost_data, silent_server, soft, log_in_the_background, refusals)})
+main({case.__name__: case for case in (programs, small_reads, open_files, linked_open_files, replaced_open_files, two_trees, made_directories, locks_of_descriptors, locks_after_restarts, locks_of_a_killed_mount, local_locks, two_file_systems, server_restarts, failing_disk, lost_data, lost_at_the_end, silent_server, soft, users_wait, log_in_the_background, refusals)})

@@ -106,6 +106,8 @@ Task<Result<void>> FileLocks::LockOnce(Owner& owner, ByteRange range, LockKind k
   co_await turn_.Take();
   const Turn::Guard guard(turn_);
   service_.Add(shared_from_this());
+  // What the owner has lost must not be given back behind this lock.
+  if (owner.unsure && owner.held.empty()) PENSTOCK_CO_CHECK(co_await SendUnlock(owner, {}));
   if (!std::exchange(owner.recorded, true)) co_await service_.Remember(RecordOf(owner));
   const nlm4_lockargs arguments{.cookie = AsBytes(kCookie),
                                 .block = false,
@@ -142,7 +144,7 @@ Task<Result<void>> FileLocks::Lock(std::string owner_name, ByteRange range, Lock
     Result<void> intact = CheckLost(owner);
     if (!intact) {
       // The loss was noticed during this call. A call that fails must not hold a lock.
-      if (locked) (void)co_await UnlockOnce(owner, range);
+      if (locked) (void)co_await AfterGrace([&] { return UnlockOnce(owner, range); });
       co_return intact;
     }
     if (locked) co_return locked;
@@ -193,20 +195,25 @@ Task<Result<void>> FileLocks::UnlockOnce(Owner& owner, ByteRange range) {
   co_return co_await SendUnlock(owner, range);
 }
 
+template <class Attempt>
+Task<Result<void>> FileLocks::AfterGrace(Attempt attempt) {
+  Retries retries(service_.timers().Now() + service_.give_up_after());
+  for (;;) {
+    Result<void> done = co_await attempt();
+    if (done || !IsGrace(done.error()) || service_.timers().Now() >= retries.give_up) co_return done;
+    co_await Pause(service_.timers(), retries.NextDelay(), service_.ending());
+  }
+}
+
 Task<Result<void>> FileLocks::Unlock(std::string owner_name, ByteRange range) {
   if (!IsValid(range)) co_return std::unexpected(client::ErrorOf(Status::kInvalid, name_));
   const auto found = owners_.find(owner_name);
   if (found == owners_.end()) co_return Result<void>();
   Owner& owner = found->second;
   PENSTOCK_CO_CHECK(CheckLost(owner));
-  Retries retries(service_.timers().Now() + service_.give_up_after());
-  for (;;) {
-    Result<void> unlocked = co_await UnlockOnce(owner, range);
-    PENSTOCK_CO_CHECK(CheckLost(owner));
-    if (unlocked || !IsGrace(unlocked.error())) co_return unlocked;
-    if (service_.timers().Now() >= retries.give_up) co_return unlocked;
-    co_await Pause(service_.timers(), retries.NextDelay(), service_.ending());
-  }
+  Result<void> unlocked = co_await AfterGrace([&] { return UnlockOnce(owner, range); });
+  PENSTOCK_CO_CHECK(CheckLost(owner));
+  co_return unlocked;
 }
 
 Task<Result<std::optional<LockConflict>>> FileLocks::TestOnce(const Owner& owner, ByteRange range, LockKind kind) {
@@ -239,19 +246,40 @@ Task<Result<std::optional<LockConflict>>> FileLocks::Test(std::string owner_name
 
 // ---- release and reclaim ----
 
-Task<void> FileLocks::ReleaseAll() {
+Task<Result<void>> FileLocks::ReleaseOnce(Owner& owner) {
   co_await turn_.Take();
   const Turn::Guard guard(turn_);
+  if (!owner.held.empty()) co_return Result<void>();
+  Result<void> released;
+  if (owner.unsure) released = co_await SendUnlock(owner, {});
+  // A file that is removed has no locks.
+  if (!released && released.error().status != Status::kStale) co_return released;
+  owner.unsure = false;
+  if (std::exchange(owner.recorded, false)) co_await service_.Forget(RecordOf(owner));
+  co_return Result<void>();
+}
+
+Task<bool> FileLocks::ReleaseAll() {
   for (auto& [name, owner] : owners_) {
-    if (owner.held.empty() && !owner.unsure) {
-      if (std::exchange(owner.recorded, false)) co_await service_.Forget(RecordOf(owner));
-      continue;
-    }
-    const Result<void> unlocked = co_await SendUnlock(owner, {});
-    if (!unlocked) log::debug("{}", unlocked.error().message);
+    owner.unsure = owner.unsure || !owner.held.empty();
+    // The recovery must not ask for them again.
     owner.held.Clear();
   }
-  service_.Remove(*this);
+  bool has_all_back = true;
+  for (auto& [name, owner] : owners_) {
+    const Result<void> released = co_await AfterGrace([&] { return ReleaseOnce(owner); });
+    if (released) continue;
+    log::debug("{}", released.error().message);
+    has_all_back = false;
+    if (!service_.answered()) break;
+  }
+  if (has_all_back) service_.Remove(*this);
+  co_return has_all_back;
+}
+
+Task<void> FileLocks::ReleaseLost(std::shared_ptr<FileLocks>, Owner& owner) {
+  const Result<void> released = co_await AfterGrace([&] { return ReleaseOnce(owner); });
+  if (!released) log::debug("{}", released.error().message);
 }
 
 Task<bool> FileLocks::Reclaim() {
@@ -264,10 +292,12 @@ Task<bool> FileLocks::Reclaim() {
       if (reclaimed == Reclaimed::kUnknown) co_return false;
       if (reclaimed == Reclaimed::kYes) continue;
       // The owner loses its other locks as well, so it must not keep them at the server.
-      const Result<void> unlocked = co_await SendUnlock(owner, {});
-      owner.unsure = !unlocked;
+      owner.unsure = true;
       owner.held.Clear();
       owner.lost = true;
+      const Result<void> unlocked = co_await SendUnlock(owner, {});
+      // Other files must be reclaimed in the grace period.
+      if (!unlocked) service_.SpawnBackground(ReleaseLost(shared_from_this(), owner));
       break;
     }
   }
@@ -297,8 +327,8 @@ Task<FileLocks::Reclaimed> FileLocks::ReclaimOne(const Owner& owner, const HeldL
       co_return Reclaimed::kNo;
     }
     // The grace period has ended between the two requests.
-    if (reclaim) co_await Pause(service_.timers(), retries.NextDelay(), service_.ending());
-    if (IsCancelled(service_.ending())) co_return Reclaimed::kUnknown;
+    if (reclaim) co_await Pause(service_.timers(), retries.NextDelay(), service_.closing());
+    if (IsCancelled(service_.closing())) co_return Reclaimed::kUnknown;
   }
 }
 

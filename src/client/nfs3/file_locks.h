@@ -40,8 +40,9 @@ class FileLocks : public std::enable_shared_from_this<FileLocks> {
   // if an owner has lost its locks and has not been told yet, because another client may have locked the file.
   Task<Result<void>> CheckData();
 
-  // Gives all locks back.
-  Task<void> ReleaseAll();
+  // Gives all locks back. Returns false if the server may keep some: then the service keeps this object, and tries
+  // again when it stops.
+  Task<bool> ReleaseAll();
   // Asks for the locks again, of which a server that has restarted does not know. Returns false if the server has not
   // answered: then nothing is known yet.
   Task<bool> Reclaim();
@@ -63,6 +64,13 @@ class FileLocks : public std::enable_shared_from_this<FileLocks> {
   nlm4::nlm4_lock LockOf(const Owner& owner, ByteRange range) const;
   Task<Result<void>> LockOnce(Owner& owner, ByteRange range, LockKind kind);
   Task<Result<void>> UnlockOnce(Owner& owner, ByteRange range);
+  // Makes attempts until the server's grace period is over. Between them the turn is free: the recovery needs it.
+  template <class Attempt>
+  Task<Result<void>> AfterGrace(Attempt attempt);
+  // Gives back what the server may have of an owner that holds nothing.
+  Task<Result<void>> ReleaseOnce(Owner& owner);
+  // The same for an owner that has lost its locks. It may lock something meanwhile.
+  Task<void> ReleaseLost(std::shared_ptr<FileLocks> self, Owner& owner);
   // UNLOCK, in the caller's turn.
   Task<Result<void>> SendUnlock(Owner& owner, ByteRange range);
   Task<Result<std::optional<LockConflict>>> TestOnce(const Owner& owner, ByteRange range, LockKind kind);

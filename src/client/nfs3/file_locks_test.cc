@@ -62,6 +62,12 @@ class FileLocksTest : public MountTestBase {
     (void)Run(file->TestLock("owner", {100, 1}, kShared));
     EXPECT_GT(service.CountCalls(CallsOf<NLMPROC4_NULL>()), before);
   }
+  // From the call number `skip` on, the server refuses so many UNLOCKs, because it is in its grace period.
+  void PutUnlocksOff(size_t times, size_t skip = 0) {
+    service.Answer<NLMPROC4_UNLOCK>({.cookie = {}, .stat = NLM4_DENIED_GRACE_PERIOD}, times, skip);
+  }
+  // Another client gets the lock as soon as it is free.
+  void ExpectFree(ByteRange range) { Do(other_file->Lock("another", range, kExclusive, 10s)); }
   size_t CountLocks() const { return service.CountCalls(CallsOf<NLMPROC4_LOCK>()); }
 
   std::unique_ptr<File> file;
@@ -191,6 +197,51 @@ TEST_F(FileLocksTest, EndWithTheMount) {
   Do(OpenOther().Lock("owner", {}, kExclusive));
 }
 
+TEST_F(FileLocksTest, EndWithTheFileAfterTheGracePeriod) {
+  Do(file->Lock("one", kRange, kExclusive));
+  Do(file->Lock("two", {20, 5}, kExclusive));
+  PutUnlocksOff(3);
+  Do(file->Close());
+  OpenOther();
+  ExpectFree({});
+}
+
+TEST_F(FileLocksTest, EndWithTheMountAfterTheGracePeriod) {
+  Do(file->Lock("one", kRange, kExclusive));
+  PutUnlocksOff(3);
+  Unmount();
+  OpenOther();
+  ExpectFree({});
+}
+
+// The server's grace period ends, and then nobody can reclaim the locks of the other file any more.
+TEST_F(FileLocksTest, AFileThatEndsInTheGracePeriodDoesNotHoldUpTheRecovery) {
+  const auto second = Create("second", "more");
+  Do(file->Lock("owner", kRange, kExclusive));
+  Do(second->Lock("owner", kRange, kExclusive));
+  service.Restart();
+  PutUnlocksOff(7);
+  std::optional<Result<void>> closed;
+  Spawn([](File& at, auto& out) -> Task<void> { out = co_await at.Close(); }(*file, closed));
+  ASSERT_TRUE(TurnUntil(loop, [&] { return service.CountCalls(CallsOf<NLMPROC4_UNLOCK>()) > 0; }));
+  service.LoseCall(CallsOf<NLMPROC4_TEST>());
+  (void)Run(second->TestLock("owner", {100, 1}, kShared));
+  EXPECT_EQ(Read(*second), "more") << "its lock is reclaimed";
+  EXPECT_FALSE(closed);
+  EXPECT_TRUE(TurnUntil(loop, [&] { return closed.has_value(); }));
+}
+
+// The server says that it has no room for the state of an UNLOCK.
+TEST_F(FileLocksTest, TheEndOfTheMountGivesBackWhatTheEndOfTheFileCouldNot) {
+  Do(file->Lock("one", kRange, kExclusive));
+  service.Answer<NLMPROC4_UNLOCK>({.cookie = {}, .stat = NLM4_DENIED_NOLOCKS});
+  Do(file->Close());
+  OpenOther();
+  EXPECT_TRUE(IsDenied(*other_file, "owner", kShared));
+  Unmount();
+  ExpectFree({});
+}
+
 TEST_F(FileLocksTest, TheNextMountGivesBackTheLocksOfADeadOne) {
   Unmount();
   std::string folder = testing::TempDir() + "/file-locks-XXXXXX";
@@ -211,6 +262,63 @@ TEST_F(FileLocksTest, TheNextMountGivesBackTheLocksOfADeadOne) {
   Do(file->Lock("owner", kRange, kExclusive));
   Do(file->Close());
   EXPECT_TRUE(std::filesystem::is_empty(folder)) << "a mount that ends well leaves nothing";
+  std::filesystem::remove_all(folder);
+}
+
+// ---- silent servers ----
+
+class SilentLockManagerTest : public FileLocksTest {
+ protected:
+  SilentLockManagerTest() {
+    Unmount();
+    options.retry.give_up_after = kNoTimeLimit;
+    Reopen(2);
+  }
+  // `timeo`: tenths of a second.
+  void Reopen(uint32_t timeo) {
+    Url url = UrlOf(Version::k3);
+    url.recovery.kind = RecoveryOptions::Kind::kHard;
+    url.recovery.timeo = timeo;
+    Open(url);
+    file = OpenFile("file");
+  }
+};
+
+TEST_F(SilentLockManagerTest, TheMountEndsWhileLocksAreReclaimed) {
+  Do(file->Lock("owner", kRange, kExclusive));
+  service.HoldCall(CallsOf<NLMPROC4_LOCK>(), SIZE_MAX);
+  const size_t before = CountLocks();
+  LoseLockConnection();
+  ASSERT_TRUE(TurnUntil(loop, [&] { return CountLocks() > before; }));
+  Run(mount->Unmount());
+}
+
+TEST_F(SilentLockManagerTest, TheMountEndsWhileTheServerNeverEndsItsGracePeriod) {
+  Do(file->Lock("owner", kRange, kExclusive));
+  service.Answer<NLMPROC4_LOCK>({.cookie = {}, .stat = NLM4_DENIED_GRACE_PERIOD}, SIZE_MAX);
+  const size_t before = CountLocks();
+  LoseLockConnection();
+  ASSERT_TRUE(TurnUntil(loop, [&] { return CountLocks() > before + 2; }));
+  Unmount();
+  OpenOther(Version::k41);
+  ExpectFree({});
+}
+
+TEST_F(SilentLockManagerTest, TheMountEndsWhileItWaitsToGiveBackTheLocksOfADeadOne) {
+  Unmount();
+  std::string folder = testing::TempDir() + "/file-locks-XXXXXX";
+  ASSERT_NE(::mkdtemp(folder.data()), nullptr);
+  options.lock_records = folder;
+  Reopen(600);
+  Do(file->Lock("one", kRange, kExclusive));
+  mount->Abort();
+  Unmount();
+  service.HoldCall(CallsOf<nfs3::NFSPROC3_NULL>(), SIZE_MAX);
+  const size_t before = service.CountCalls(CallsOf<nfs3::NFSPROC3_NULL>());
+  Reopen(600);
+  ASSERT_TRUE(TurnUntil(loop, [&] { return service.CountCalls(CallsOf<nfs3::NFSPROC3_NULL>()) > before; }));
+  Run(mount->Unmount());
+  EXPECT_FALSE(std::filesystem::is_empty(folder)) << "the next mount tries again";
   std::filesystem::remove_all(folder);
 }
 
@@ -308,6 +416,51 @@ TEST_F(FileLocksTest, AreLostToAnotherClient) {
   EXPECT_TRUE(IsDenied(elsewhere, "owner", kExclusive, {20, 5}));
   Do(elsewhere.Unlock("owner", {}));
   Do(file->Lock("one", kRange, kExclusive));
+}
+
+TEST_F(FileLocksTest, TheOtherLocksOfAnOwnerThatLosesOneEndAfterTheGracePeriod) {
+  Do(file->Lock("one", {0, 5}, kExclusive));
+  Do(file->Lock("one", {50, 5}, kExclusive));
+  OpenOther();
+  service.Restart();
+  ExpectFree({50, 5});
+  PutUnlocksOff(3);
+  LoseLockConnection();
+  EXPECT_EQ(ErrorOf(file->Read(0, {})).status, Status::kExpired) << "the recovery has ended";
+  ExpectFree({0, 5});
+}
+
+TEST_F(FileLocksTest, WhatAnOwnerHasLostIsNotGivenBackBehindItsNextLock) {
+  Do(file->Lock("one", {0, 5}, kExclusive));
+  Do(file->Lock("one", {50, 5}, kExclusive));
+  OpenOther();
+  service.Restart();
+  ExpectFree({50, 5});
+  PutUnlocksOff(3);
+  LoseLockConnection();
+  EXPECT_EQ(ErrorOf(file->Read(0, {})).status, Status::kExpired) << "the recovery has ended";
+  EXPECT_EQ(ErrorOf(file->Lock("one", {0, 5}, kExclusive)).status, Status::kExpired);
+  Do(file->Lock("one", {0, 5}, kExclusive));
+  TurnFor(loop, 500ms);
+  EXPECT_TRUE(IsDenied(*other_file, "another", kShared, {0, 5}));
+}
+
+TEST_F(FileLocksTest, ALockThatFailsForALossEndsAfterTheGracePeriod) {
+  Do(file->Lock("one", kRange, kExclusive));
+  OpenOther();
+  service.Restart();
+  ExpectFree(kRange);
+  // The first UNLOCK is that of the recovery.
+  PutUnlocksOff(3, 1);
+  const size_t before = service.CountCalls(CallsOf<NLMPROC4_NULL>());
+  service.LoseCall(CallsOf<NLMPROC4_TEST>());
+  std::optional<Result<std::optional<LockConflict>>> tested;
+  Spawn(
+      [](File& at, auto& out) -> Task<void> { out = co_await at.TestLock("owner", {100, 1}, kShared); }(*file, tested));
+  ASSERT_TRUE(TurnUntil(loop, [&] { return service.CountCalls(CallsOf<NLMPROC4_NULL>()) > before; }));
+  EXPECT_EQ(ErrorOf(file->Lock("one", {30, 5}, kExclusive)).status, Status::kExpired);
+  ExpectFree({30, 5});
+  EXPECT_TRUE(TurnUntil(loop, [&] { return tested.has_value(); }));
 }
 
 TEST_F(FileLocksTest, AnUnlockTellsOfTheLossAsWell) {

@@ -104,12 +104,12 @@ SetupResult<void> LockRecords::Add(LockRecord record) {
   const auto [added, is_new] = records_.insert(std::move(record));
   if (!is_new) return {};
   if (!file_ || lines_ > kMostLines + 2 * records_.size()) return Replace();
-  return Append(LineOf('+', *added));
+  return Write('+', *added);
 }
 
 SetupResult<void> LockRecords::Remove(const LockRecord& record) {
   if (records_.erase(record) == 0 || !file_) return {};
-  if (!records_.empty()) return Append(LineOf('-', record));
+  if (!records_.empty()) return Write('-', record);
   const stdfs::path path = directory_ / client_;
   // Before its lock ends: another mount would take it for that of a dead one.
   const int error = ::unlink(path.c_str()) != 0 && errno != ENOENT ? errno : 0;
@@ -128,16 +128,25 @@ SetupResult<void> LockRecords::Replace() {
   if (!file || ::flock(file.get(), LOCK_EX | LOCK_NB) != 0) return std::unexpected(StateFileError("make", made, errno));
   std::string content = HeadFor(server_);
   for (const LockRecord& each : records_) content += LineOf('+', each);
-  if (!WriteAll(file.get(), content)) return std::unexpected(StateFileError("write", made, errno));
-  if (::rename(made.c_str(), path.c_str()) != 0) return std::unexpected(StateFileError("make", path, errno));
+  int failure = WriteAll(file.get(), content) ? 0 : errno;
+  if (failure == 0 && ::rename(made.c_str(), path.c_str()) != 0) failure = errno;
+  if (failure != 0) {
+    ::unlink(made.c_str());
+    return std::unexpected(StateFileError("write", path, failure));
+  }
   file_ = std::move(file);
   lines_ = records_.size();
+  is_damaged_ = false;
   return {};
 }
 
-SetupResult<void> LockRecords::Append(std::string_view line) {
+// A full disk may take a part of a line. What follows it would be lost, so all records go into another file as soon as
+// there is room.
+SetupResult<void> LockRecords::Write(char sign, const LockRecord& record) {
+  if (is_damaged_) return Replace();
   ++lines_;
-  if (WriteAll(file_.get(), line)) return {};
+  is_damaged_ = !WriteAll(file_.get(), LineOf(sign, record));
+  if (!is_damaged_) return {};
   return std::unexpected(StateFileError("write", directory_ / client_, errno));
 }
 

@@ -41,14 +41,16 @@ class LockRecords {
   SetupResult<void> Remove(const LockRecord& record);
 
  private:
+  // Writes all records into a new file.
   SetupResult<void> Replace();
-  SetupResult<void> Append(std::string_view line);
+  SetupResult<void> Write(char sign, const LockRecord& record);
 
   const std::filesystem::path directory_;
   const std::string server_;
   const std::string client_;
   std::set<LockRecord> records_;
-  size_t lines_ = 0;  // of the file
+  size_t lines_ = 0;         // of the file
+  bool is_damaged_ = false;  // its last line is not complete, so that nothing may follow
   FileDescriptor file_;
 };
 

@@ -3,7 +3,9 @@
 #include <gmock/gmock.h>
 
 #include <stdlib.h>
+#include <sys/resource.h>
 
+#include <csignal>
 #include <filesystem>
 #include <fstream>
 #include <string>
@@ -92,6 +94,44 @@ TEST_F(LockRecordsTest, DoNotFillTheDisk) {
   EXPECT_LT(std::filesystem::file_size(path_ / "host.1"), 64u << 10);
   records_.reset();
   EXPECT_THAT(LeftAt("server:2049"), ElementsAre(RecordOf(0, "stays")));
+}
+
+// While it exists, files cannot become longer, as on a full disk: the last write takes only a part.
+class FullDisk {
+ public:
+  explicit FullDisk(rlim_t most) : handler_(std::signal(SIGXFSZ, SIG_IGN)) {
+    ::getrlimit(RLIMIT_FSIZE, &before_);
+    const rlimit limit{.rlim_cur = most, .rlim_max = before_.rlim_max};
+    EXPECT_EQ(::setrlimit(RLIMIT_FSIZE, &limit), 0);
+  }
+  ~FullDisk() {
+    ::setrlimit(RLIMIT_FSIZE, &before_);
+    std::signal(SIGXFSZ, handler_);
+  }
+
+ private:
+  void (*const handler_)(int);
+  rlimit before_{};
+};
+
+TEST_F(LockRecordsTest, SurviveADiskThatIsFullForAWhile) {
+  LockRecords& records = Begin();
+  ASSERT_TRUE(records.Add(RecordOf(1, "one")));
+  ASSERT_TRUE(records.Add(RecordOf(2, "two")));
+  {
+    const FullDisk full(std::filesystem::file_size(path_ / "host.1") + 5);
+    EXPECT_FALSE(records.Add(RecordOf(3, "three")));
+    EXPECT_FALSE(records.Add(RecordOf(4, "four")));
+    std::filesystem::copy_file(path_ / "host.1", path_ / "host.2");
+    EXPECT_THAT(LeftAt("server:2049"), ElementsAre(RecordOf(1, "one"), RecordOf(2, "two"))) << "that of host.2";
+    std::filesystem::remove(path_ / "host.2");
+  }
+  ASSERT_TRUE(records.Add(RecordOf(5, "five")));
+  ASSERT_TRUE(records.Remove(RecordOf(2, "two")));
+  EXPECT_EQ(std::distance(std::filesystem::directory_iterator(path_), {}), 1) << "nothing else is left behind";
+  records_.reset();
+  EXPECT_THAT(LeftAt("server:2049"),
+              ElementsAre(RecordOf(1, "one"), RecordOf(3, "three"), RecordOf(4, "four"), RecordOf(5, "five")));
 }
 
 TEST_F(LockRecordsTest, TellWhyTheyCannotBeWritten) {

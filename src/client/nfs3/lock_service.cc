@@ -42,8 +42,12 @@ LockService::LockService(Parts parts)
     : parts_(std::move(parts)),
       caller_name_(fmt::format("{}.{:016x}", HostName(), RandomNumber<uint64_t>())),
       last_owner_(RandomNumber<uint32_t>()),
-      at_end_(parts_.ending, [this] { ending_.Cancel(); }),
-      channel_(parts_.timers, parts_.open, Soon(parts_.retry), parts_.ending),
+      at_end_(parts_.ending,
+              [this] {
+                closing_.Cancel();
+                ending_.Cancel();
+              }),
+      channel_(parts_.timers, parts_.open, Soon(parts_.retry), &ending_),
       client_(channel_, parts_.buffers, rpc::RandomXid(), parts_.credential) {
   if (!parts_.records.empty()) records_.emplace(parts_.records, parts_.server, caller_name_);
 }
@@ -56,7 +60,7 @@ Task<Result<void>> LockService::Connect(std::string_view what) {
   const auto connected = co_await channel_.Connect();
   connected_ = connected.has_value();
   if (connected_) co_return Result<void>();
-  if (IsCancelled(parts_.ending)) co_return std::unexpected(Closing(what));
+  if (ending_.cancelled()) co_return std::unexpected(Closing(what));
   std::string why =
       fmt::format("{} has no lock manager (NLM) for locks of version 3; nolock keeps them on this host: {}",
                   parts_.host, connected.error().message);
@@ -72,18 +76,25 @@ void LockService::Add(std::shared_ptr<FileLocks> file) {
 // ---- recovery ----
 
 void LockService::HandleLoss() {
-  if (!connected_ || files_.empty() || ending_.cancelled()) return;
+  if (!connected_ || files_.empty() || closing_.cancelled()) return;
   is_stale_ = true;
   if (std::exchange(recovering_, true)) return;
-  Spawn(Recover());
+  SpawnBackground(Recover());
+}
+
+void LockService::SpawnBackground(Task<void> task) {
+  under_way_.Begin();
+  Spawn([](UnderWay& under_way, Task<void> inner) -> Task<void> {
+    co_await std::move(inner);
+    under_way.End();
+  }(under_way_, std::move(task)));
 }
 
 Task<void> LockService::Recover() {
-  under_way_.Begin();
   // This code may run inside of the lost channel. In the next turn of the loop it does not.
   co_await Sleep(parts_.timers, Duration::zero());
   Retries retries(TimePoint::max());
-  while (is_stale_ && !files_.empty() && !ending_.cancelled()) {
+  while (is_stale_ && !files_.empty() && !closing_.cancelled()) {
     const auto answer = co_await client_.Call<nlm4::NLMPROC4_NULL>({});
     bool all_known = answer.has_value();
     if (all_known) {
@@ -94,12 +105,11 @@ Task<void> LockService::Recover() {
     is_stale_ = true;
     ++failures_;
     changed_.Notify();
-    co_await Pause(parts_.timers, retries.NextDelay(), &ending_);
+    co_await Pause(parts_.timers, retries.NextDelay(), &closing_);
   }
   is_stale_ = false;
   recovering_ = false;
   changed_.Notify();
-  under_way_.End();
 }
 
 Task<bool> LockService::ReclaimAll() {
@@ -118,7 +128,7 @@ Task<bool> LockService::ReclaimAll() {
 Task<Result<void>> LockService::Ready(std::string_view what) {
   const uint64_t failures = failures_;
   while (recovering_) {
-    if (ending_.cancelled()) co_return std::unexpected(Closing(what));
+    if (closing_.cancelled()) co_return std::unexpected(Closing(what));
     if (failures_ != failures) {
       const Error error{fmt::format("{}: the lock manager does not answer", what), std::nullopt, ETIMEDOUT};
       co_return std::unexpected(WithTrouble(error, channel_.trouble()));
@@ -153,11 +163,10 @@ Task<void> LockService::Forget(LockRecord record) {
 }
 
 void LockService::GiveBackLeftLocks() {
-  if (records_) Spawn(GiveBackAll());
+  if (records_) SpawnBackground(GiveBackAll());
 }
 
 Task<void> LockService::GiveBackAll() {
-  under_way_.Begin();
   std::vector<LeftLocks> left;
   const std::function<void()> find = [&] { left = FindLeftLocks(parts_.records, parts_.server); };
   co_await parts_.aside(find);
@@ -173,13 +182,12 @@ Task<void> LockService::GiveBackAll() {
     co_await parts_.aside(forget);
     log::info("{}: the locks that the dead mount {} has left are given back", parts_.host, each.client);
   }
-  under_way_.End();
 }
 
 Task<bool> LockService::GiveBack(const std::string& client, const LockRecord& record) {
   const std::string handle = HandleOf(record.owner, client);
   Retries retries(TimePoint::max());
-  while (!ending_.cancelled()) {
+  while (!closing_.cancelled()) {
     const nlm4::nlm4_unlockargs arguments{.cookie = AsBytes(kCookie),
                                           .alock = {.caller_name = client,
                                                     .fh = ConstBytes(record.file),
@@ -192,18 +200,27 @@ Task<bool> LockService::GiveBack(const std::string& client, const LockRecord& re
     const nlm4::nlm4_stats status = reply->results.stat;
     if (status == nlm4::NLM4_GRANTED || status == nlm4::NLM4_STALE_FH) co_return true;
     if (status != nlm4::NLM4_DENIED_GRACE_PERIOD) co_return false;
-    co_await Pause(parts_.timers, retries.NextDelay(), &ending_);
+    co_await Pause(parts_.timers, retries.NextDelay(), &closing_);
   }
   co_return false;
 }
 
 Task<void> LockService::Stop() {
   channel_.HandleClosing();
+  closing_.Cancel();
   std::vector<std::shared_ptr<FileLocks>> files;
   for (const auto& [at, file] : files_) files.push_back(file);
-  for (const std::shared_ptr<FileLocks>& file : files) co_await file->ReleaseAll();
+  for (const std::shared_ptr<FileLocks>& file : files) {
+    (void)co_await file->ReleaseAll();
+    if (!answered()) break;
+  }
+  if (!files_.empty() && !ending_.cancelled()) {
+    log::warn("{}: the server keeps locks of {} files{}", parts_.host, files_.size(),
+              records_ ? ", until the next mount gives them back" : "");
+  }
+  // This code may run inside of the connection.
+  co_await Sleep(parts_.timers, Duration::zero());
   ending_.Cancel();
-  co_await under_way_.Ended();
 }
 
 }  // namespace penstock::client::v3

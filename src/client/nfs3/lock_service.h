@@ -84,6 +84,8 @@ class LockService {
   Task<Result<void>> Ready(std::string_view what);
   // Whether a call has reached the server.
   bool connected() const { return connected_; }
+  // Whether the last call had a reply.
+  bool answered() const { return channel_.trouble().message.empty(); }
 
   // The file has locks, or may have some.
   void Add(std::shared_ptr<FileLocks> file);
@@ -97,11 +99,18 @@ class LockService {
 
   // A connection to the server was lost, or was replaced: the server may have restarted.
   void HandleLoss();
-  // Gives all locks back. Call it once, when no other call is under way.
+  // Starts `task`. Ended() waits for it.
+  void SpawnBackground(Task<void> task);
+  // Gives all locks back, unless the server does not answer. Call it once, when no other call is under way.
   Task<void> Stop();
+  // Waits for the end of all work. Call it behind Stop(), when the mount has ended.
+  Task<void> Ended() { return under_way_.Ended(); }
 
   TimerService& timers() { return parts_.timers; }
+  // Ends the calls that give locks back.
   Cancellation* ending() { return &ending_; }
+  // Ends all other work: nobody needs the locks any more.
+  Cancellation* closing() { return &closing_; }
   Duration give_up_after() const { return parts_.retry.give_up_after; }
   Duration reply_limit() const { return channel_.reply_limit(); }
 
@@ -131,7 +140,8 @@ class LockService {
   uint64_t failures_ = 0;  // of recoveries
   Signal changed_;
   UnderWay under_way_;
-  // Cancelled at the end of the mount, and in Stop().
+  // Both are cancelled at the end of the mount. Stop() cancels the one at its begin, and the other at its end.
+  Cancellation closing_;
   Cancellation ending_;
   const Cancellation::Entry at_end_;
   ReconnectingChannel channel_;

@@ -222,7 +222,7 @@ class File final : public client::File {
     return locks_->Test(std::move(owner), range, kind);
   }
   Task<Result<void>> Close() override {
-    co_await locks_->ReleaseAll();
+    (void)co_await locks_->ReleaseAll();
     co_return Result<void>();
   }
 
@@ -271,11 +271,17 @@ Task<Result<void>> Mount::SetUp() {
 }
 
 Task<void> Mount::Unmount() {
-  co_await locks_.Stop();
-  if (!security_.has_context()) co_return;
   channel_.HandleClosing();
-  client_.set_credential(rpc::ClientCredential::EndOfContext());
-  (void)co_await client_.Call<nfs3::NFSPROC3_NULL>({});
+  co_await locks_.Stop();
+  if (security_.has_context()) {
+    client_.set_credential(rpc::ClientCredential::EndOfContext());
+    (void)co_await client_.Call<nfs3::NFSPROC3_NULL>({});
+  }
+  // This code may run inside of a connection.
+  co_await Sleep(loop_, Duration::zero());
+  // What still waits for the server is no longer needed.
+  ending_.Cancel();
+  co_await locks_.Ended();
 }
 
 // Finds the export that holds url.path.

@@ -82,11 +82,15 @@ void Delegations::HandleReclaimed(const Pointer& claimed, const Handle& file, Ac
   if (!claimed || grant->recall) StartReturn(delegation);
 }
 
+void Delegations::HandleRecovered() {
+  for (const Pointer& each : table_.all()) {
+    if (each->epoch() != caller_.epoch()) Drop(*each);
+  }
+}
+
 Delegations::Pointer Delegations::Held(const Handle& file) {
   Pointer held = table_.Find(file);
-  if (!held || held->epoch() == caller_.epoch()) return held;
-  Drop(*held);
-  return nullptr;
+  return held && held->epoch() == caller_.epoch() ? held : nullptr;
 }
 
 Delegations::Pointer Delegations::ForOpen(const Handle& file, Access access) {
@@ -133,17 +137,17 @@ void Delegations::HandleRead(const Handle& file) {
 
 void Delegations::HandleChange(const Handle& file) {
   counts_.Count(file);
-  if (const Pointer held = Held(file)) held->HandleChange();
+  if (const Pointer held = ForChange(file)) held->HandleChange();
 }
 
 void Delegations::HandleWrite(const Handle& file, uint64_t end) {
   counts_.Count(file);
-  if (const Pointer held = Held(file)) held->HandleWrite(end);
+  if (const Pointer held = ForChange(file)) held->HandleWrite(end);
 }
 
 void Delegations::HandleNewAttributes(const Handle& file, const NewAttributes& attributes) {
   counts_.Count(file);
-  const Pointer held = Held(file);
+  const Pointer held = ForChange(file);
   if (!held) return;
   held->HandleChange();
   if (attributes.size) held->HandleSize(*attributes.size);

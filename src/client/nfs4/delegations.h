@@ -57,6 +57,8 @@ class Delegations {
   // Returns the delegation that the client had before the server's restart, to reclaim it with an open of the file (RFC
   // 8881 §10.2.1), or null.
   Pointer ForReclaim(const Handle& file) const;
+  // All open files of an earlier client id are reclaimed or given up: the delegations that it still has are gone.
+  void HandleRecovered();
   // The same as HandleOpened() for an OPEN that has reclaimed the file, and has claimed `claimed`, which may be null.
   // If the server gives a delegation that was not claimed, the client returns it at once: the server cannot always
   // recall it, and other calls wait for it.
@@ -110,8 +112,11 @@ class Delegations {
   bool GiveUpAll();
 
  private:
-  // Returns the delegation also while it is being returned. Null if the client id has changed since the grant.
+  // Returns the delegation also while it is being returned. Null if the client id has changed since the grant: then
+  // only ForReclaim() knows the delegation.
   Pointer Held(const Handle& file);
+  // Returns it also then: the one that reclaims it continues with what the client has changed.
+  Pointer ForChange(const Handle& file) { return table_.Find(file); }
   // Returns the delegation under which the client may know attributes, or null.
   Pointer ForAttributes(const Handle& file);
   // Whether the server cannot have granted a conflicting access to another client (RFC 8881 §8.3).

@@ -326,6 +326,7 @@ Result<void> Mount::HandleLimits(const nfs4::GETFH4res& root, const nfs4::GETATT
 Task<void> Mount::ReclaimFiles() {
   std::vector<std::weak_ptr<v4::OpenFile>> files;
   files.reserve(files_.size());
+  const uint64_t epoch = caller_->epoch();
   for (v4::OpenFile* file : files_) files.push_back(file->weak_from_this());
   size_t lost = 0;
   for (const auto& each : files) {
@@ -335,6 +336,8 @@ Task<void> Mount::ReclaimFiles() {
     if (reclaimed == Reclaimed::kLater) co_return;
     if (reclaimed == Reclaimed::kNo) ++lost;
   }
+  // Otherwise the server has restarted again, and everything is reclaimed once more.
+  if (epoch == caller_->epoch()) delegations_->HandleRecovered();
   if (files.empty()) co_return;
   log::info("{}: the server has restarted; open files reclaimed: {}", url_.host, files.size() - lost);
   if (lost > 0) log::warn("{}: the server has restarted; open files lost, or their locks: {}", url_.host, lost);

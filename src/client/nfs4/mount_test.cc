@@ -478,5 +478,47 @@ TEST_F(Nfs40MountTest, ALockWithoutAReplyIsReportedAsLost) {
   Do(file->Close());
 }
 
+// ---- delegations and restarts ----
+
+class DelegatedTest : public Nfs4MountTest {
+ protected:
+  DelegatedTest() : Nfs4MountTest({.lease = 2s, .delegations = 16}) {}
+};
+INSTANTIATE_TEST_SUITE_P(Version, DelegatedTest, testing::Values(Version::k41, Version::k42),
+                         [](const auto& test) { return NameOf(test.param); });
+
+TEST_P(DelegatedTest, ADelegationIsReclaimedAlthoughItsFileIsUsedDuringTheRecovery) {
+  const auto file = Create("file", "text");
+  ASSERT_EQ(service.delegations(), 1u);
+  service.Restart();
+  ASSERT_EQ(service.delegations(), 0u);
+  const size_t before = Count(nfs_opnum4::OP_EXCHANGE_ID);
+  // The client has another client id, and has reclaimed nothing yet.
+  const auto next_session = [&](const SeenCall& call) {
+    return CompoundsWith(nfs_opnum4::OP_CREATE_SESSION)(call) && Count(nfs_opnum4::OP_EXCHANGE_ID) > before;
+  };
+  Signal go;
+  bool is_waiting = false;
+  service.DelayReply(next_session, [&] {
+    is_waiting = true;
+    return [](Signal& at) -> Task<void> { co_await at; }(go);
+  });
+  std::optional<Result<Attributes>> first;
+  std::optional<Result<Attributes>> second;
+  const auto ask = [this](Handle object, auto& out) -> Task<void> {
+    out = co_await mount->GetAttributes(object, "object");
+  };
+  Spawn(ask(root(), first));
+  ASSERT_TRUE(TurnUntil(loop, [&] { return is_waiting; }));
+  Spawn(ask(file->node().handle, second));
+  TurnFor(loop, 10ms);
+  EXPECT_FALSE(second);
+  go.Notify();
+  ASSERT_TRUE(TurnUntil(loop, [&] { return first && second; }));
+  EXPECT_TRUE(*first && *second);
+  EXPECT_EQ(service.delegations(), 1u);
+  Do(file->Close());
+}
+
 }  // namespace
 }  // namespace penstock::client::v4

@@ -168,14 +168,14 @@ class ReferredFile final : public client::File {
 // this class gives to its users has a number in Handle::part. The servers' mounts get the handles without it.
 class Tree final : public client::Mount {
  public:
-  // `negotiates`: objects for which the server does not accept the flavor of `home` are reached by another one.
-  Tree(Loop& loop, Workers& workers, const Dialect& dialect, const MountOptions& options,
-       std::unique_ptr<ServerMount> home, bool negotiates)
-      : client::Mount(loop, home->url()),
+  // `url` names the server of `home`. If it names no flavor, objects for which the server does not accept the flavor of
+  // `home` are reached by another one.
+  Tree(Loop& loop, Workers& workers, const Url& url, const Dialect& dialect, const MountOptions& options,
+       std::unique_ptr<ServerMount> home)
+      : client::Mount(loop, url),
         workers_(workers),
         dialect_(dialect),
         options_(OptionsFor(options)),
-        negotiates_(negotiates),
         home_(*home),
         servers_of_parts_{home.get()} {
     root_ = home->root();
@@ -183,7 +183,7 @@ class Tree final : public client::Mount {
     sizes_ = home->sizes();
     const auto* const other = dynamic_cast<const Tree*>(options.shares_handles_with);
     parts_ = other ? other->parts_ : std::make_shared<TreeParts>();
-    HandleMounted(servers_[KeyOf(url_, false)], std::move(home));
+    HandleMounted(servers_[KeyOf(home_.url(), false)], std::move(home));
   }
 
   Task<void> Unmount() override;
@@ -350,7 +350,6 @@ class Tree final : public client::Mount {
   Workers& workers_;
   const Dialect& dialect_;
   const MountOptions options_;
-  const bool negotiates_;
   ServerMount& home_;  // of the server that the URL names
   std::map<ServerKey, Server> servers_;
   std::shared_ptr<TreeParts> parts_;
@@ -519,7 +518,7 @@ Task<Result<Tree::Place>> Tree::Secure(ServerMount& from, const Handle& director
   auto accepted = co_await from.GetFlavors(directory, name);
   if (!accepted) co_return std::unexpected(client::ErrorOf(Status::kWrongSecurity, name));
   Error failure = NoCommonFlavor(name, *accepted);
-  if (!negotiates_) co_return std::unexpected(std::move(failure));
+  if (url_.security) co_return std::unexpected(std::move(failure));
   const Entrance entrance{.directory = directory, .name = std::string(name)};
   for (const SecurityFlavor flavor : *accepted) {
     if (flavor == FlavorOf(from.url())) continue;
@@ -566,7 +565,6 @@ Task<Result<Tree::Place>> Tree::Reach(const ServerMount& from, const Location& l
                                       unsigned& followed) {
   Url url = url_;
   url.path = "/";
-  if (negotiates_) url.security.reset();
   if (location.host.empty()) {
     url.host = from.url().host;
     url.port = from.url().port;
@@ -659,7 +657,7 @@ uint32_t Tree::PartOf(const Handle& above, const Place& root) {
 Task<Result<std::unique_ptr<client::Mount>>> Open(Loop& loop, Workers& workers, const Url& url, const Dialect& dialect,
                                                   MountOptions options) {
   PENSTOCK_CO_TRY(auto home, co_await OpenNegotiated(loop, workers, url, dialect, options));
-  co_return std::make_unique<Tree>(loop, workers, dialect, options, std::move(home), !url.security);
+  co_return std::make_unique<Tree>(loop, workers, url, dialect, options, std::move(home));
 }
 
 }  // namespace penstock::client::v4
