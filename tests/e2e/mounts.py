@@ -541,11 +541,13 @@ def lost_at_the_end(scratch):
         assert read(f"{scratch}/export/waits") == "text"
 
         process = begins(server)
-        with written("lost"), server.silence():
+        with written("lost") as file, server.silence():
             process.send_signal(signal.SIGTERM)
-            # Not by a look at the tree: nobody answers any more.
+            # Not by a look at the tree: it refuses requests.
             wait_until(lambda: f" {tree} " not in read("/proc/self/mounts"), "the tree stays")
-            time.sleep(0.2)
+            late = subprocess.run([sys.executable, "-c", f"import os; os.ftruncate({file}, 9)"], pass_fds=[file], capture_output=True,
+                                  text=True, timeout=SECONDS)
+            assert os.strerror(errno.ENOTCONN) in late.stderr, late.stderr
             assert process.poll() is None, "it does not wait for the server"
             code, said = ends(process)
         assert code == 1, said
