@@ -80,11 +80,11 @@ void DelegationTable::Remove(const Delegation& delegation) {
   by_file_.erase(found);
 }
 
-std::vector<DelegationTable::Pointer> DelegationTable::Surplus(size_t keep, Kind kind) const {
+std::vector<DelegationTable::Pointer> DelegationTable::Surplus(size_t keep, Kind kind, uint64_t epoch) const {
   std::vector<Pointer> idle;
   std::vector<Pointer> used;
   for (const Pointer& each : entries_) {
-    if (each->returning()) continue;
+    if (each->returning() || each->epoch() != epoch) continue;
     if (kind != Kind::kAny && each->writes() != (kind == Kind::kWrite)) continue;
     (each->users().empty() ? idle : used).push_back(each);
   }

@@ -138,8 +138,8 @@ class DelegationTable {
   enum class Kind : uint8_t { kRead, kWrite, kAny };
   // Returns the delegations of a kind that must go so that `keep` remain. Delegations without open files come before
   // the others, and less recently used ones come before more recently used ones. Does not count delegations that are
-  // being returned.
-  std::vector<Pointer> Surplus(size_t keep, Kind kind) const;
+  // being returned, and those of another client id than that of `epoch`: the server does not have them any more.
+  std::vector<Pointer> Surplus(size_t keep, Kind kind, uint64_t epoch) const;
 
  private:
   using Entries = std::list<Pointer>;

@@ -19,8 +19,10 @@ nfs4::stateid4 Stateid(uint8_t number) {
   return stateid;
 }
 
-DelegationTable::Pointer Make(uint8_t number, bool writes = false) {
-  return std::make_shared<Delegation>(Numbered(number), Stateid(number), writes, 1, Access::kRead);
+constexpr uint64_t kEpoch = 1;
+
+DelegationTable::Pointer Make(uint8_t number, bool writes = false, uint64_t epoch = kEpoch) {
+  return std::make_shared<Delegation>(Numbered(number), Stateid(number), writes, epoch, Access::kRead);
 }
 
 // A place in memory stands for an open file. The table never looks at it.
@@ -143,7 +145,8 @@ TEST(DelegationTable, ReturnsTheLeastRecentlyUsedDelegationFirst) {
   using Kind = DelegationTable::Kind;
   const auto numbers = [&](size_t keep, Kind kind) {
     std::vector<int> found;
-    for (const auto& each : table.Surplus(keep, kind)) found.push_back(static_cast<int>(each->handle().bytes()[0]));
+    for (const auto& each : table.Surplus(keep, kind, kEpoch))
+      found.push_back(static_cast<int>(each->handle().bytes()[0]));
     return found;
   };
   EXPECT_EQ(numbers(5, Kind::kAny), std::vector<int>{});
@@ -154,6 +157,16 @@ TEST(DelegationTable, ReturnsTheLeastRecentlyUsedDelegationFirst) {
   table.Find(Numbered(4))->HandleReturning();
   EXPECT_EQ(numbers(0, Kind::kWrite), (std::vector<int>{5})) << "one is being returned";
   used->RemoveUser(User(place));
+}
+
+TEST(DelegationTable, DoesNotReturnWhatTheServerHasForgotten) {
+  DelegationTable table;
+  table.Add(Make(1, false, kEpoch - 1));
+  table.Add(Make(2));
+  table.Add(Make(3));
+  const auto surplus = table.Surplus(1, DelegationTable::Kind::kAny, kEpoch);
+  ASSERT_EQ(surplus.size(), 1u);
+  EXPECT_EQ(surplus[0]->handle(), Numbered(2));
 }
 
 }  // namespace

@@ -60,7 +60,7 @@ void Delegations::HandleOpened(const Asking& asking, const Handle& file, Access 
   // The server may have counted this delegation when it sent CB_RECALL_ANY.
   if (asking.recalls_before_ != recalls_of_any_) ReturnSurplus();
   if (table_.size() <= most_) return;
-  for (const Pointer& each : table_.Surplus(most_, DelegationTable::Kind::kAny)) {
+  for (const Pointer& each : table_.Surplus(most_, DelegationTable::Kind::kAny, epoch)) {
     if (each->users().empty()) StartReturn(each);
   }
 }
@@ -187,15 +187,12 @@ void Delegations::HandleRecallAny(const nfs4::CB_RECALL_ANY4args& recall) {
   if (asking_ == 0) kept_ = {};
 }
 
-// Returns the delegations that CB_RECALL_ANY does not let the client keep. Those of an earlier client id are gone
-// already, and do not count.
+// Returns the delegations that CB_RECALL_ANY does not let the client keep.
 void Delegations::ReturnSurplus() {
-  for (const Pointer& each : table_.all()) {
-    if (each->epoch() != caller_.epoch()) Drop(*each);
-  }
   for (size_t kind = 0; kind < kept_.size(); ++kind) {
     if (!kept_[kind]) continue;
-    for (const Pointer& each : table_.Surplus(*kept_[kind], DelegationTable::Kind(kind))) StartReturn(each);
+    const auto surplus = table_.Surplus(*kept_[kind], DelegationTable::Kind(kind), caller_.epoch());
+    for (const Pointer& each : surplus) StartReturn(each);
   }
 }
 
