@@ -23,7 +23,11 @@ FileSystem::FileSystem(Loop& loop, Workers& workers, Users& users, Owners& owner
       options_(options),
       interrupts_(loop),
       write_memory_(options.write_memory),
-      inodes_(root, options.times) {}
+      inodes_(root, options.times) {
+  users_.first()->set_names(&inodes_);
+}
+
+FileSystem::~FileSystem() { users_.first()->set_names(nullptr); }
 
 Task<std::optional<FileSystem::Target>> FileSystem::Find(Request& request, uint64_t inode) {
   Inode* const found = inodes_.Find(inode);

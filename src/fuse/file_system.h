@@ -62,6 +62,9 @@ class FileSystem {
   // All arguments outlive the file system.
   FileSystem(Loop& loop, Workers& workers, Users& users, Owners& owners, const client::Node& root,
              const FileSystemOptions& options);
+  ~FileSystem();
+  FileSystem(const FileSystem&) = delete;
+  FileSystem& operator=(const FileSystem&) = delete;
 
   RequestPointer Own(fuse_req_t request) { return std::make_unique<Request>(request, interrupts_, under_way_); }
   const FileSystemOptions& options() const { return options_; }
