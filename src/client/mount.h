@@ -176,7 +176,7 @@ class Mount {
 
   // ---- objects that move ----
 
-  // In version 4 a file system may move to another server while it is in use (RFC 8881 §11.5.1). With `names` the mount
+  // In version 4 a file system may move to another server while it is in use (RFC 8881 §11.5.5). With `names` the mount
   // finds its objects again there, and goes on; otherwise calls fail with Status::kMoved. All mounts that share handles
   // share the names. They outlive the mount, or are replaced by null.
   virtual void set_names(const KnownNames*) {}

@@ -1,4 +1,4 @@
-// Tests of file systems that move to another server while they are in use (RFC 8881 §11.5.1, RFC 7530 §8.4).
+// Tests of file systems that move to another server while they are in use (RFC 8881 §11.5.5, RFC 7530 §8.4.2).
 #include <fmt/core.h>
 #include <gmock/gmock.h>
 
@@ -357,7 +357,7 @@ TEST_P(MigrationTest, ServersThatReferToOneAnotherAreAnError) {
 
 // ---- failures ----
 
-TEST_P(MigrationTest, WaitsForAServerThatCannotBeReached) {
+TEST_P(MigrationTest, WaitsForAServerThatCannotBeReachedOrDoesNotServeThePathYet) {
   Open();
   const CapturedLog log;
   const uint16_t unused = TestService(loop, {}).port();
@@ -371,11 +371,28 @@ TEST_P(MigrationTest, WaitsForAServerThatCannotBeReached) {
   EXPECT_FALSE(got);
   EXPECT_THAT(log.text(),
               HasSubstr(fmt::format("127.0.0.1 port {}: Connection refused; the client tries again", unused)));
+  const size_t lookups = far.CountCalls(CompoundsWith(nfs_opnum4::OP_LOOKUP));
+  service.Move("/data", At(far, "/absent"));
+  EXPECT_TRUE(TurnUntil(loop, [&] { return far.CountCalls(CompoundsWith(nfs_opnum4::OP_LOOKUP)) > lookups + 1; }));
+  EXPECT_FALSE(got);
   service.Move("/data", At(far, "/data"));
   EXPECT_TRUE(TurnUntil(loop, [&] { return got.has_value(); }));
   ASSERT_TRUE(*got);
   EXPECT_EQ((*got)->size, 8u);
   EXPECT_EQ(Occurrences(log.text(), "tries again"), 1u) << log.text();
+}
+
+TEST_P(MigrationTest, TheWaitForAServerEndsLikeACall) {
+  Url url = UrlOf(GetParam());
+  url.recovery.timeout = 1;
+  mount = Do(Mount::Open(loop, workers, url, options));
+  mount->set_names(&names);
+  data = Look(root(), "data");
+  const uint16_t unused = TestService(loop, {}).port();
+  service.Move("/data", At(unused, "/data"));
+  const Error error = ErrorOf(mount->GetAttributes(data.handle, "data"));
+  EXPECT_EQ(error.message,
+            fmt::format("data: cannot follow the referral: 127.0.0.1 port {}: Connection refused", unused));
 }
 
 TEST_P(MigrationTest, AbortEndsTheWaitForAServer) {

@@ -30,8 +30,6 @@ using nfs_protocol::SecurityFlavor;
 
 // The time limit for the first answer of a server, in seconds, if another one has the same file system.
 constexpr uint32_t kProbeLimit = 15;
-// The errno of a referral of which a server cannot be reached now.
-constexpr int kOutOfReach = EHOSTDOWN;
 // The most failures that one error lists.
 constexpr size_t kMostReasons = 3;
 
@@ -279,8 +277,8 @@ class Tree final : public client::Mount, public FileTree {
   Task<Result<Place>> Step(ServerMount& from, const Handle& directory, std::string_view name, unsigned& followed);
   // Looks `name` up by a flavor that the server accepts for it.
   Task<Result<Place>> Secure(ServerMount& from, const Handle& directory, std::string_view name);
-  // Calls `go(followed)`, which reaches an object at another server. If the object is in use, waits for a server that
-  // cannot be reached, as long as a call waits for a reply.
+  // Calls `go(followed)`, which reaches an object at another server. If the object is in use, waits until one of its
+  // locations can be used, as long as a call waits for a reply.
   template <class Go>
   Task<Result<Place>> Persist(Go go, std::string_view what, bool is_in_use);
   // Goes on at one of the locations of `what` that `from` has told.
@@ -649,7 +647,7 @@ Task<Result<Tree::Place>> Tree::Persist(Go go, std::string_view what, bool is_in
       co_return std::unexpected(Error{
           fmt::format("{}: more than {} referrals lead to one another", what, kMostReferrals), std::nullopt, ELOOP});
     }
-    const bool may_come = is_in_use && reached.error().number == kOutOfReach;
+    const bool may_come = is_in_use && reached.error().number == EREMOTE && !reached.error().status;
     if (!may_come || loop_.Now() >= retries.give_up) co_return reached;
     if (is_first && waiting_ == 0) log::warn("{}; the client tries again", reached.error().message);
     ++waiting_;
@@ -740,17 +738,15 @@ Task<Result<Tree::Place>> Tree::GoTo(ServerMount& from, std::string_view what, R
                                     std::nullopt, EREMOTE});
   }
   std::string reasons;
-  int number = EREMOTE;
   for (size_t i = 0; i < locations.size(); ++i) {
     auto reached = co_await Reach(from, locations[i], i + 1 == locations.size(), followed);
     if (reached) co_return reached;
     if (ending_.cancelled()) co_return std::unexpected(Closing(what));
-    if (reached.error().number == kOutOfReach) number = kOutOfReach;
     if (i < kMostReasons) reasons += (i > 0 ? "; " : "") + reached.error().message;
   }
   if (locations.size() > kMostReasons) reasons += fmt::format("; and {} more", locations.size() - kMostReasons);
   co_return std::unexpected(
-      Error{fmt::format("{}: cannot follow the referral: {}", what, reasons), std::nullopt, number});
+      Error{fmt::format("{}: cannot follow the referral: {}", what, reasons), std::nullopt, EREMOTE});
 }
 
 Task<Result<Tree::Place>> Tree::Reach(const ServerMount& from, const Location& location, bool is_last,
@@ -765,13 +761,7 @@ Task<Result<Tree::Place>> Tree::Reach(const ServerMount& from, const Location& l
     url.host = location.host;
     url.port = location.port.value_or(Url::DefaultPort(url.protocol));
   }
-  auto mounted = co_await MountOf(url, is_last);
-  if (!mounted) {
-    Error error = std::move(mounted).error();
-    if (!error.status) error.number = kOutOfReach;
-    co_return std::unexpected(std::move(error));
-  }
-  ServerMount* const server = *mounted;
+  PENSTOCK_CO_TRY(ServerMount* const server, co_await MountOf(url, is_last));
   auto reached = co_await Walk(*server, location.path, followed);
   if (reached) co_return reached;
   const Error why = WithTrouble(std::move(reached).error(), server->trouble());

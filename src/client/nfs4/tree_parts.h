@@ -45,7 +45,6 @@ class TreeParts {
   Handle PlaceOf(const Handle& known) const;
   // The handle by which the users know the object at `place`.
   Handle KnownAs(const Handle& place) const;
-  bool HasMoved(const Handle& known) const { return places_.contains(known); }
   bool has_moved_objects() const { return !places_.empty(); }
   void Move(const Handle& known, const Handle& place);
 
