@@ -522,7 +522,7 @@ for call in (lambda: os.pread(gone, 1, 0), lambda: os.fstat(gone)):
     except OSError as why:
         assert why.errno == errno.ESTALE, why
 seen += [entry.name for entry in listing]
-assert sorted(seen) == sorted(str(number) for number in range(3000)), (len(seen), len(set(seen)))
+assert sorted(seen) == sorted(str(number) for number in range(2000)), (len(seen), len(set(seen)))
 file.close()
 print("done", flush=True)
 """
@@ -536,7 +536,7 @@ def moves(scratch):
         before, after = migration.folders["before"], migration.folders["after"]
         for name in ("inner", "many"):
             os.mkdir(f"{before}/{name}")
-        for number in range(3000):
+        for number in range(2000):
             write(f"{before}/many/{number}", "")
         for name in ("file", "locked", "gone"):
             write(f"{before}/inner/{name}", "before")
