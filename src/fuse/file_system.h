@@ -188,6 +188,7 @@ class FileSystem {
   Users& users_;
   Owners& owners_;
   const FileSystemOptions options_;
+  const uint64_t first_file_system_;  // of the root when the tree was mounted: it may move
   Interrupts interrupts_;
   WriteMemory write_memory_;
   Inodes inodes_;

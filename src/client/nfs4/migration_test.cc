@@ -342,6 +342,27 @@ TEST_P(MigrationTest, AFileSystemMayMoveOnAndBack) {
   Unmount();
 }
 
+// All exports of a test's server have the same files.
+TEST_P(MigrationTest, AFileSystemMayMoveWithinAServer) {
+  Open();
+  const auto opened = Do(mount->OpenFile(file, "file", Access::kBoth));
+  service.Move("/data", At(service, "/more"));
+  EXPECT_EQ(MountTestBase::Read(*opened), "here");
+  EXPECT_TRUE(Write(*opened, "HERE"));
+  Do(opened->Commit());
+  EXPECT_EQ(Do(mount->Lookup(directory.handle, "file")).handle, file.handle);
+  EXPECT_EQ(Do(mount->Lookup(data.handle, "..")).handle, root());
+  Do(opened->Close());
+}
+
+TEST_P(MigrationTest, NamesThatLeadInACircleAreStale) {
+  Open();
+  names.Add(directory, file.handle, "in");
+  names.Add(file, directory.handle, "file");
+  service.Move("/data", At(far, "/data"));
+  EXPECT_EQ(ErrorOf(mount->GetAttributes(directory.handle, "directory")).status, Status::kStale);
+}
+
 TEST_P(MigrationTest, ServersThatReferToOneAnotherAreAnError) {
   Open();
   const auto opened = Do(mount->OpenFile(file, "file", Access::kRead));

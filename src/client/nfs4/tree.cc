@@ -185,7 +185,9 @@ class Tree final : public client::Mount, public FileTree {
     });
   }
   Task<Result<Listing>> ListFrom(const Handle& directory, std::string_view what, ListPosition from,
-                                 ListContent content) override;
+                                 ListContent content) override {
+    return ListPart(directory, what, from, content);
+  }
   Task<Result<Granted>> CheckAccess(const Handle& object, std::string_view what, uint32_t rights) override {
     return At(object, [=](ServerMount& server, const Handle& bare) { return server.CheckAccess(bare, what, rights); });
   }
@@ -249,6 +251,7 @@ class Tree final : public client::Mount, public FileTree {
   Error Outward(Error error, uint32_t part) const;
   Node Outward(Node node, const Handle& directory, uint32_t part);
 
+  Task<Result<Listing>> ListPart(Handle known, std::string_view what, ListPosition from, ListContent content);
   // The same as Lookup(). `is_in_use`: the name leads to an object that the users know, or on the way to one.
   Task<Result<Node>> LookUp(Handle directory, std::string_view name, bool is_in_use);
   // Finds an object again whose server has answered at `place` that it has moved. Succeeds if it is elsewhere now.
@@ -502,9 +505,7 @@ Task<Result<FileAtServer>> Tree::Reopen(Node known, FileAtServer before) {
   }
 }
 
-Task<Result<Listing>> Tree::ListFrom(const Handle& directory, std::string_view what, ListPosition from,
-                                     ListContent content) {
-  const Handle known = directory;
+Task<Result<Listing>> Tree::ListPart(Handle known, std::string_view what, ListPosition from, ListContent content) {
   Handle place;
   // RFC 8881 §11.11.7: another server does not know the place in the listing.
   const auto list = [&](ServerMount& server, const Handle& bare) -> Task<Result<Listing>> {
@@ -620,7 +621,9 @@ Task<Result<void>> Tree::Relocate(Handle known, Handle place) {
   if (!names && known != root_) co_return std::unexpected(client::ErrorOf(Status::kMoved, "a file in use"));
   const auto at = names ? names->PlaceOf(known) : std::nullopt;
   const std::string path = names ? PathOf(known) : "/";
-  if (!at && known != root_) co_return std::unexpected(client::ErrorOf(Status::kStale, path));
+  // Names may be older than renames by other clients, and lead in a circle.
+  const bool has_place = at && path.size() < nfs_protocol::kMaxPath;
+  if (!has_place && known != root_) co_return std::unexpected(client::ErrorOf(Status::kStale, path));
   Result<Node> found = co_await FindAgain(known, place, at);
   if (!found) {
     Error error = std::move(found).error();
