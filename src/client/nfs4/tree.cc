@@ -260,7 +260,10 @@ class Tree final : public client::Mount, public FileTree {
   // The handle by which the users know the object at `place`, to which `name` in `directory` leads: perhaps that of
   // before it moved.
   Handle Known(const Handle& place, const Handle& directory, std::string_view name, FileType type);
+  // The path of an object on the server of the URL, as far as its names are known.
   std::string PathOf(const Handle& known) const;
+  // The object is at `place` now. The first one of a file system is logged.
+  void Move(const Handle& known, const Handle& place);
   // A node as the server at its place knows it.
   Task<Node> Bare(Node known, Handle place);
   // FileTree
@@ -562,7 +565,6 @@ Task<void> Tree::Unmount() {
 
 // ---- objects that have moved ----
 
-// The names by which the users know the object, from the object that they have mounted on.
 std::string Tree::PathOf(const Handle& known) const {
   std::string path;
   Handle at = known;
@@ -572,7 +574,17 @@ std::string Tree::PathOf(const Handle& known) const {
     path.insert(0, "/" + place->name);
     at = place->directory;
   }
+  if (!path_.empty()) path.insert(0, "/" + path_);
   return path.empty() ? "/" : path;
+}
+
+void Tree::Move(const Handle& known, const Handle& place) {
+  const uint32_t from = parts_->PlaceOf(known).part;
+  const auto server = [&](uint32_t part) { return ServerText(part == 0 ? url_ : parts_->at(part).url); };
+  if (from != place.part && parts_->BeginsToMove(from, place.part)) {
+    log::warn("{} has moved from {} to {}", PathOf(known), server(from), server(place.part));
+  }
+  parts_->Move(known, place);
 }
 
 Handle Tree::Known(const Handle& place, const Handle& directory, std::string_view name, FileType type) {
@@ -586,7 +598,7 @@ Handle Tree::Known(const Handle& place, const Handle& directory, std::string_vie
   if (!before || parts_->PlaceOf(*before).part == place.part) return known;
   const auto at = names->PlaceOf(*before);
   if (!at || at->type != type) return known;
-  parts_->Move(*before, place);
+  Move(*before, place);
   return *before;
 }
 
@@ -633,7 +645,7 @@ Task<Result<void>> Tree::Relocate(Handle known, Handle place) {
   const Handle now = parts_->PlaceOf(found->handle);
   if (now == place) co_return std::unexpected(client::ErrorOf(Status::kMoved, path));
   if (at && at->type != found->attributes.type) co_return std::unexpected(client::ErrorOf(Status::kStale, path));
-  parts_->Move(known, now);
+  Move(known, now);
   co_return Result<void>();
 }
 
@@ -677,12 +689,10 @@ Task<Node> Tree::Entered(Handle above, Place reached, std::optional<Handle> befo
   Node root{.handle = reached.node.handle, .attributes = Distinct(reached.node.attributes, *reached.server)};
   root.handle.part = part;
   const uint32_t part_before = parts_->PlaceOf(before.value_or(above)).part;
-  if (is_in_use && part_before != part && !parts_->HasMovedHere(part)) {
+  if (is_in_use && part_before != part) {
     parts_->HandleMovedHere(part);
-    log::info("{} has moved from {} to {}", before ? PathOf(*before) : "/" + path_,
-              ServerText(part_before == 0 ? url_ : parts_->at(part_before).url), ServerText(reached.server->url()));
+    if (before) Move(*before, root.handle);
   }
-  if (is_in_use && before && part_before != part) parts_->Move(*before, root.handle);
   root.handle = parts_->KnownAs(root.handle);
   co_await Enter(part, *reached.server);
   co_return root;

@@ -8,6 +8,7 @@
 #include <set>
 #include <string>
 #include <tuple>
+#include <utility>
 
 #include "client/known_names.h"
 #include "client/nfs4/mount.h"
@@ -47,6 +48,11 @@ class TreeParts {
   Handle KnownAs(const Handle& place) const;
   bool has_moved_objects() const { return !places_.empty(); }
   void Move(const Handle& known, const Handle& place);
+  // Whether an object that moves between these parts is the first one, since others have moved the other way.
+  bool BeginsToMove(uint32_t from, uint32_t to) {
+    moves_.erase({to, from});
+    return moves_.insert({from, to}).second;
+  }
 
   // Whether a file system has come to this part from another server.
   bool HasMovedHere(uint32_t part) const { return destinations_.contains(part); }
@@ -59,6 +65,7 @@ class TreeParts {
   std::map<Handle, Handle> places_;  // of the objects that have moved
   std::map<Handle, Handle> known_;   // by their places
   std::set<uint32_t> destinations_;
+  std::set<std::pair<uint32_t, uint32_t>> moves_;  // from part to part
 };
 
 }  // namespace penstock::client::v4
