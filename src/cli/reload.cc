@@ -22,6 +22,9 @@ std::vector<std::string> ChangesBetween(const nfs::ExportTable& before, const nf
     const nfs::Export* const old = before.Find(each->id());
     if (!old) {
       changes.push_back(fmt::format("exports {}", each->path()));
+    } else if (each->is_referral() && !old->is_referral()) {
+      changes.push_back(
+          fmt::format("refers clients of {} to other servers: those of version 4 go on there", each->path()));
     } else if (old->shared_file_system() != each->shared_file_system()) {
       changes.push_back(
           fmt::format("exports {} with another directory, or other exports below it: its clients must mount it again",

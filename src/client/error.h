@@ -28,12 +28,14 @@ enum class Status : int32_t {
   kNameTooLong = 63,
   kNotEmpty = 66,
   kStale = 70,
+  kBadCookie = 10003,  // the listing cannot go on from this place
   kNotSupported = 10004,
   kDenied = 10010,           // NFS4ERR_DENIED: another owner holds a conflicting lock
   kExpired = 10011,          // NFS4ERR_EXPIRED: the server has forgotten the locks
   kMoved = 10019,            // NFS4ERR_MOVED: in a file system that is absent from the server
   kWrongSecurity = 10016,    // NFS4ERR_WRONGSEC: the server requires another security flavor
   kVersionMismatch = 10021,  // NFS4ERR_MINOR_VERS_MISMATCH: no version 4, or not this minor version
+  kNotSame = 10027,          // NFS4ERR_NOT_SAME: of a listing: the server rejects its verifier
   kBadOwner = 10039,         // NFS4ERR_BADOWNER: the server does not know the owner or group, or accepts no numbers
 };
 // Returns a text for users.

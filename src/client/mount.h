@@ -16,6 +16,7 @@
 #include "client/call_security.h"
 #include "client/error.h"
 #include "client/file.h"
+#include "client/known_names.h"
 #include "client/node.h"
 #include "client/reconnecting_channel.h"
 #include "client/url.h"
@@ -64,6 +65,7 @@ struct TransferSizes {
 //
 // In version 4 the tree may go on at other servers, where Lookup() follows a referral. Then version(), sizes(),
 // transport(), trouble() and Ping() concern the server that the URL names. Errors of other servers tell their trouble.
+// See also set_names().
 class Mount {
  public:
   // `loop`, `workers` and options.provider outlive the mount. `workers` look up the host name.
@@ -173,6 +175,13 @@ class Mount {
                                       ConstBytes value, XattrMode mode);
   virtual Task<Result<std::vector<std::string>>> ListXattrs(const Handle& object, std::string_view what);
   virtual Task<Result<void>> RemoveXattr(const Handle& object, std::string_view what, std::string_view name);
+
+  // ---- objects that move ----
+
+  // In version 4 a file system may move to another server while it is in use (RFC 8881 §11.5.5). With `names` the mount
+  // finds its objects again there, and goes on; otherwise calls fail with Status::kMoved. All mounts that share handles
+  // share the names. They outlive the mount, or are replaced by null.
+  virtual void set_names(const KnownNames*) {}
 
   // ---- access control lists ----
 

@@ -143,6 +143,8 @@ struct Entry {
 struct ListPosition {
   uint64_t cookie = 0;  // of the entry before it
   std::array<std::byte, 8> verifier{};
+  // The part of the tree that has given the cookie (Handle::part). Another one fails with Status::kBadCookie.
+  uint32_t part = 0;
 };
 
 // A part of a directory, without the entries "." and "..".

@@ -1,5 +1,6 @@
 #include "client/service_test_support.h"
 
+#include <fmt/core.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -31,6 +32,7 @@
 #include "protocol/nfs4.h"
 #include "rpc/dispatch.h"
 #include "rpc/tcp/server.h"
+#include "rpc/universal_address.h"
 #include "xdr/decode.h"
 
 namespace penstock::client {
@@ -66,7 +68,7 @@ class Nfs4Run {
  public:
   Nfs4Run(Loop& loop, const nfs::Exports& exports, nfs::v4::RecoveryStore& store, const TestService::Options& options)
       : loop_(loop),
-        names_(*nfs::v4::Namespace::Make(exports, {1000, 0})),
+        names_(MakeNames(exports)),
         settings_{.lease = options.lease,
                   .grace = options.lease,
                   .max_read = options.max_transfer,
@@ -91,6 +93,7 @@ class Nfs4Run {
     Spawn(local_monitor_.Stop());
     Spawn(lock_manager_.Stop());
   }
+  void HandleNewExports(const nfs::Exports& exports) { names_.Set(MakeNames(exports)); }
   size_t delegations() {
     return state_.Run([](nfs::v4::StateTables& state) { return state.files.delegations.count(); });
   }
@@ -98,6 +101,9 @@ class Nfs4Run {
  private:
   static constexpr Duration kLeaseInterval = std::chrono::milliseconds(50);
 
+  static std::shared_ptr<const nfs::v4::Namespace> MakeNames(const nfs::Exports& exports) {
+    return *nfs::v4::Namespace::Make(exports, {1000, 0});
+  }
   nfs::v4::StateTables::Beginning BeginTables(nfs::v4::RecoveryStore& store) {
     auto restart = store.Begin(settings_.lease, std::chrono::sys_seconds(std::chrono::seconds(1000)));
     EXPECT_TRUE(restart);
@@ -117,7 +123,7 @@ class Nfs4Run {
   }
 
   Loop& loop_;
-  const Published<nfs::v4::Namespace> names_;
+  Published<nfs::v4::Namespace> names_;
   const nfs::v4::Settings settings_;
   const idmap::Mapper owners_;
   rpc::SecurityFlavor* const gss_;
@@ -212,10 +218,7 @@ class TestService::Server final : public rpc::CallHandler {
     for (const std::string& path : options_.exports) {
       const auto own = options_.sec_of.find(path);
       const std::string& sec = own == options_.sec_of.end() ? options_.sec : own->second;
-      nfs::ExportOptions export_options;
-      export_options.squash = nfs::Squash::kNone;
-      export_options.security = *nfs::SecurityFlavors::Parse(sec);
-      EXPECT_TRUE(exports_.Add(path, files_, std::move(export_options)));
+      EXPECT_TRUE(exports_.Add(path, files_, OptionsWith(sec)));
     }
     Start();
     auto listener = rpc::tcp::Listener::Open({asio::ip::make_address("127.0.0.1"), options_.port});
@@ -254,10 +257,27 @@ class TestService::Server final : public rpc::CallHandler {
     if (options_.nlm) run.dispatcher.Add(nfs4.lock_manager());
   }
 
-  void AddReferral(const std::string& path, std::string_view locations) {
+  static nfs::ExportOptions ReferralTo(std::string_view locations) {
     nfs::ExportOptions options;
     options.locations = {.referral = true, .list = *nfs::ParseLocations(locations)};
-    EXPECT_TRUE(exports_.Add(path, std::make_shared<nfs::AbsentFileSystem>(), std::move(options)));
+    return options;
+  }
+  void AddReferral(const std::string& path, std::string_view locations) {
+    EXPECT_TRUE(exports_.Add(path, std::make_shared<nfs::AbsentFileSystem>(), ReferralTo(locations)));
+  }
+  // Without locations it is an export of the file system.
+  void Replace(const std::string& path, std::string_view locations) {
+    auto table = std::make_shared<nfs::ExportTable>();
+    for (const auto& each : exports_.Get()->all()) {
+      if (each->path() != path) table->Keep(each);
+    }
+    exports_.Replace(std::move(table));
+    if (locations.empty()) {
+      EXPECT_TRUE(exports_.Add(path, files_, OptionsWith(options_.sec)));
+    } else {
+      AddReferral(path, locations);
+    }
+    if (runs_.back()->nfs4) runs_.back()->nfs4->HandleNewExports(exports_);
   }
 
   Task<rpc::Message> HandleCall(rpc::Message call, const rpc::Peer& peer) override {
@@ -296,6 +316,14 @@ class TestService::Server final : public rpc::CallHandler {
   const std::vector<SeenCall>& seen() const { return seen_; }
 
  private:
+  nfs::ExportOptions OptionsWith(std::string_view sec) const {
+    nfs::ExportOptions options;
+    options.squash = nfs::Squash::kNone;
+    options.security = *nfs::SecurityFlavors::Parse(sec);
+    if (!options_.replicas.empty()) options.locations.list = *nfs::ParseLocations(options_.replicas);
+    return options;
+  }
+
   struct Run {
     explicit Run(Loop& loop) : dispatcher(cache, loop) {}
     rpc::ReplyCache cache;
@@ -333,6 +361,9 @@ void TestService::AddReferral(const std::string& path, std::string_view location
   server_->AddReferral(path, locations);
   server_->Start();
 }
+
+void TestService::Move(const std::string& path, std::string_view locations) { server_->Replace(path, locations); }
+void TestService::MoveBack(const std::string& path) { server_->Replace(path, {}); }
 
 size_t TestService::delegations() const { return server_->delegations(); }
 
@@ -445,6 +476,10 @@ void TestService::FailOperation(nfs_opnum4 operation, nfsstat4 status, size_t ti
     co_return reply.Finish();
   };
   Intercept(CompoundsWith(operation), handle, times, skip);
+}
+
+std::string At(uint16_t port, std::string_view path) {
+  return fmt::format("{}@{}", path, rpc::UniversalAddress({asio::ip::make_address("127.0.0.1"), port}));
 }
 
 }  // namespace penstock::client

@@ -58,6 +58,8 @@ class TestService {
     // The flavors that the exports accept (sec=), and those of exports of their own.
     std::string sec = "sys";
     std::map<std::string, std::string> sec_of{};
+    // The other places of the exports' file system, in the syntax of the export option replicas=.
+    std::string replicas{};
     // Admits calls under RPCSEC_GSS, if it is not null. It outlives the service.
     rpc::SecurityFlavor* gss = nullptr;
     // The lease time and the grace period of version 4.
@@ -84,6 +86,11 @@ class TestService {
   void Restart();
   // Exports a referral at `path`, in the syntax of the export option refer=, and then does the same as Restart().
   void AddReferral(const std::string& path, std::string_view locations);
+  // Makes the export `path` a referral, as a server does when it reads its configuration again. Clients keep their
+  // handles.
+  void Move(const std::string& path, std::string_view locations);
+  // Makes it an export of the file system again.
+  void MoveBack(const std::string& path);
   // The number of delegations that clients hold.
   size_t delegations() const;
   // Counts the matching calls that have arrived.
@@ -127,5 +134,9 @@ class TestService {
   class Server;
   const std::unique_ptr<Server> server_;
 };
+
+// The text of an option refer= that names `path` at a port of this host.
+std::string At(uint16_t port, std::string_view path);
+inline std::string At(const TestService& service, std::string_view path) { return At(service.port(), path); }
 
 }  // namespace penstock::client

@@ -25,9 +25,14 @@ FileSystem::FileSystem(Loop& loop, Workers& workers, Users& users, Owners& owner
       users_(users),
       owners_(owners),
       options_(options),
+      first_file_system_(root.attributes.file_system),
       interrupts_(loop),
       write_memory_(options.write_memory),
-      inodes_(root, options.times) {}
+      inodes_(root, options.times) {
+  users_.first()->set_names(&inodes_);
+}
+
+FileSystem::~FileSystem() { users_.first()->set_names(nullptr); }
 
 Task<std::optional<FileSystem::Target>> FileSystem::Find(Request& request, uint64_t inode) {
   Inode* const found = inodes_.Find(inode);
@@ -110,8 +115,7 @@ Task<struct stat> FileSystem::StatOf(const Inode& inode) {
   struct stat stat{};
   stat.st_ino = a.file_id;
   // Files of the server's other file systems may have the same numbers, and programs would take them for one file.
-  const uint64_t file_system = inodes_.root().attributes.file_system;
-  if (a.file_system != file_system) stat.st_ino ^= Mix(a.file_system, file_system);
+  if (a.file_system != first_file_system_) stat.st_ino ^= Mix(a.file_system, first_file_system_);
   stat.st_mode = TypeBits(a.type) | a.mode;
   // Programs have removed the name that the server still has.
   stat.st_nlink = a.links - (inode.hidden && a.links > 0 ? 1 : 0);

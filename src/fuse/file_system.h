@@ -63,6 +63,9 @@ class FileSystem {
   // All arguments outlive the file system.
   FileSystem(Loop& loop, Workers& workers, Users& users, Owners& owners, const client::Node& root,
              const FileSystemOptions& options);
+  ~FileSystem();
+  FileSystem(const FileSystem&) = delete;
+  FileSystem& operator=(const FileSystem&) = delete;
 
   RequestPointer Own(fuse_req_t request) { return std::make_unique<Request>(request, interrupts_, under_way_); }
   const FileSystemOptions& options() const { return options_; }
@@ -191,6 +194,7 @@ class FileSystem {
   Users& users_;
   Owners& owners_;
   const FileSystemOptions options_;
+  const uint64_t first_file_system_;  // of the root when the tree was mounted: it may move
   Interrupts interrupts_;
   WriteMemory write_memory_;
   Inodes inodes_;

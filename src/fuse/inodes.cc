@@ -20,7 +20,7 @@ Inode* Inodes::Find(uint64_t number) {
   return at == inodes_.end() ? nullptr : at->second.get();
 }
 
-Inode* Inodes::FindHandle(const client::Handle& handle) {
+Inode* Inodes::FindHandle(const client::Handle& handle) const {
   const auto at = by_handle_.find(handle);
   return at == by_handle_.end() ? nullptr : at->second;
 }
@@ -49,7 +49,10 @@ void Inodes::Update(Inode& inode, const client::Attributes& attributes) {
   const bool is_directory = attributes.type == client::FileType::kDirectory;
   const Duration least = is_directory ? times_.directory_least : times_.file_least;
   const Duration most = is_directory ? times_.directory_most : times_.file_most;
-  const bool same = inode.attributes.change == attributes.change && inode.validity > Duration::zero();
+  // The change attribute of another server, where the file has moved to, means nothing here (RFC 8881 §11.11.5).
+  const bool is_elsewhere = inode.attributes.file_system != attributes.file_system;
+  if (is_elsewhere) inode.cached_change.reset();
+  const bool same = !is_elsewhere && inode.attributes.change == attributes.change && inode.validity > Duration::zero();
   // What has not changed for long will not change soon.
   inode.validity = same ? std::clamp(inode.validity * 2, least, std::max(least, most)) : least;
   if (!same) {
@@ -84,9 +87,26 @@ void Inodes::HandleClosed(Inode& inode, OpenFile& file) {
   if (inode.opens.empty()) open_.erase(&inode);
 }
 
-Inode* Inodes::FindName(uint64_t parent, const std::string& name) {
+Inode* Inodes::FindName(uint64_t parent, const std::string& name) const {
   const auto at = by_name_.find({parent, name});
   return at == by_name_.end() ? nullptr : at->second;
+}
+
+std::optional<client::KnownNames::Place> Inodes::PlaceOf(const client::Handle& object) const {
+  const Inode* const inode = FindHandle(object);
+  if (!inode) return std::nullopt;
+  if (inode->number == kRoot) return Place{.directory = {}, .name = {}, .type = inode->type};
+  const auto parent = inodes_.find(inode->parent);
+  if (parent == inodes_.end() || FindName(inode->parent, inode->name) != inode) return std::nullopt;
+  return Place{.directory = parent->second->handle, .name = inode->name, .type = inode->type};
+}
+
+std::optional<client::Handle> Inodes::ObjectAt(const client::Handle& directory, std::string_view name) const {
+  const Inode* const parent = FindHandle(directory);
+  if (!parent) return std::nullopt;
+  const Inode* const inode = FindName(parent->number, std::string(name));
+  if (!inode) return std::nullopt;
+  return inode->handle;
 }
 
 Inode* Inodes::FindOpen(uint64_t parent, const std::string& name) {

@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "base/timer.h"
+#include "client/known_names.h"
 #include "client/node.h"
 #include "fuse/read_ahead.h"
 #include "fuse/write_behind.h"
@@ -68,8 +69,8 @@ struct Inode {
   }
 };
 
-// Belongs to the loop.
-class Inodes {
+// Belongs to the loop. It tells the mounts the names of what the kernel knows.
+class Inodes final : public client::KnownNames {
  public:
   static constexpr uint64_t kRoot = 1;
 
@@ -78,7 +79,7 @@ class Inodes {
   Inode& root() { return *Find(kRoot); }
   // Returns null if the kernel has forgotten the number.
   Inode* Find(uint64_t number);
-  Inode* FindHandle(const client::Handle& handle);
+  Inode* FindHandle(const client::Handle& handle) const;
   // Returns the inode of the node that `name` in `parent` leads to, and counts a reference of the kernel.
   Inode& Add(const client::Node& node, uint64_t parent, std::string_view name);
   // Stores new attributes. Data that are cached are dropped if they may be those of before.
@@ -89,7 +90,7 @@ class Inodes {
   void HandleOpened(Inode& inode, OpenFile& file);
   void HandleClosed(Inode& inode, OpenFile& file);
   // The inode that this name leads to, as far as it is known, or null.
-  Inode* FindName(uint64_t parent, const std::string& name);
+  Inode* FindName(uint64_t parent, const std::string& name) const;
   // The same if a program has it open, or is opening it.
   Inode* FindOpen(uint64_t parent, const std::string& name);
   // Something has got another name, or has replaced what had it.
@@ -97,6 +98,10 @@ class Inodes {
   // The name leads nowhere.
   void HandleRemoved(uint64_t parent, const std::string& name);
   const std::unordered_set<Inode*>& open() const { return open_; }
+
+  // KnownNames
+  std::optional<Place> PlaceOf(const client::Handle& object) const override;
+  std::optional<client::Handle> ObjectAt(const client::Handle& directory, std::string_view name) const override;
 
   // Keeps an inode while a request uses it.
   class Pin {

@@ -105,5 +105,44 @@ TEST_F(InodesTest, AFileIsFoundByEachOfItsNamesUntilTheNameEnds) {
   EXPECT_FALSE(inodes.FindName(1, "v"));
 }
 
+TEST_F(InodesTest, TellsTheNamesOfWhatTheKernelKnows) {
+  const client::Handle directory = NodeOf("d").handle;
+  const client::Handle file = NodeOf("f").handle;
+  const uint64_t number = inodes.Add(NodeOf("d", 1, client::FileType::kDirectory), 1, "dir").number;
+  inodes.Add(NodeOf("f"), number, "x");
+  auto place = inodes.PlaceOf(file);
+  ASSERT_TRUE(place);
+  EXPECT_EQ(place->directory, directory);
+  EXPECT_EQ(place->name, "x");
+  EXPECT_EQ(place->type, client::FileType::kRegular);
+  EXPECT_EQ(inodes.ObjectAt(directory, "x"), file);
+  EXPECT_EQ(inodes.ObjectAt(inodes.root().handle, "dir"), directory);
+  EXPECT_FALSE(inodes.ObjectAt(directory, "y"));
+  EXPECT_FALSE(inodes.ObjectAt(file, "x"));
+  EXPECT_FALSE(inodes.PlaceOf(NodeOf("unknown").handle));
+
+  inodes.HandleRenamed(number, "x", 1, "y");
+  place = inodes.PlaceOf(file);
+  ASSERT_TRUE(place);
+  EXPECT_EQ(place->directory, inodes.root().handle);
+  EXPECT_EQ(place->name, "y");
+  inodes.HandleRemoved(1, "y");
+  EXPECT_FALSE(inodes.PlaceOf(file)) << "it has no name any more";
+  EXPECT_EQ(inodes.PlaceOf(inodes.root().handle)->name, "");
+}
+
+// RFC 8881 §11.11.5
+TEST_F(InodesTest, TheChangeAttributeOfAnotherServerSaysNothing) {
+  Inode& inode = inodes.Add(NodeOf("a", 7), 1, "x");
+  inodes.Update(inode, inode.attributes);
+  const Duration trusted = inode.validity;
+  inode.cached_change = 7;
+  client::Attributes elsewhere = inode.attributes;
+  elsewhere.file_system = 2;
+  inodes.Update(inode, elsewhere);
+  EXPECT_FALSE(inode.cached_change);
+  EXPECT_LT(inode.validity, trusted);
+}
+
 }  // namespace
 }  // namespace penstock::fuse

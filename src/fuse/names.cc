@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "base/log.h"
+#include "base/mix.h"
 #include "base/random.h"
 #include "fuse/file_system.h"
 
@@ -20,6 +21,12 @@ namespace {
 
 // The number of an entry whose attributes the server does not tell. Zero would hide the entry.
 constexpr ino_t kUnknownNumber = 0xffffffff;
+
+uint64_t DigestOf(const client::Entry& entry) { return Mix(entry.name.size(), AsBytes(entry.name)); }
+
+bool IsRejectedCookie(const client::Error& error) {
+  return error.status == Status::kBadCookie || error.status == Status::kNotSame;
+}
 
 }  // namespace
 
@@ -260,22 +267,30 @@ Task<Result<client::Listing>> FileSystem::ReadPage(OpenDirectory& directory, uin
   if (index == 0) {
     directory.position = {};
     directory.cookies.clear();
+    directory.names.clear();
+    directory.told.clear();
   } else {
     if (index > directory.cookies.size()) {
       co_return std::unexpected(client::ErrorOf(Status::kInvalid, PathOf(*directory.inode)));
     }
     directory.position.cookie = directory.cookies[index - 1];
+    if (directory.position.cookie == OpenDirectory::kLost) directory.BeginAgain(index);
   }
   const auto content = with_attributes ? client::ListContent::kAttributesAndHandles : client::ListContent::kAttributes;
   for (;;) {
     const uint64_t before = directory.position.cookie;
-    PENSTOCK_CO_TRY(client::Listing listing,
-                    co_await directory.mount->ListFrom(directory.inode->handle, PathOf(*directory.inode),
-                                                       directory.position, content));
-    directory.position = listing.next;
+    auto listing = co_await directory.mount->ListFrom(directory.inode->handle, PathOf(*directory.inode),
+                                                      directory.position, content);
+    if (!listing && IsRejectedCookie(listing.error()) && before != 0) {
+      directory.BeginAgain(index);
+      continue;
+    }
+    if (!listing) co_return listing;
+    directory.position = listing->next;
+    std::erase_if(listing->entries, [&](const client::Entry& each) { return directory.told.contains(DigestOf(each)); });
     // It may have had nothing but "." and "..".
-    if (!listing.entries.empty() || listing.ends) co_return listing;
-    if (listing.next.cookie == before) {
+    if (!listing->entries.empty() || listing->ends) co_return listing;
+    if (listing->next.cookie == before) {
       co_return std::unexpected(client::Error{
           fmt::format("{}: the server never ends the listing", PathOf(*directory.inode)), std::nullopt, EPROTO});
     }
@@ -319,7 +334,11 @@ Task<void> FileSystem::ReadDirectory(RequestPointer request, size_t size, uint64
         directory.page = std::move(page->entries);
         directory.ends = page->ends;
         directory.cookies.resize(index);
-        for (const client::Entry& each : directory.page) directory.cookies.push_back(each.cookie);
+        directory.names.resize(index);
+        for (const client::Entry& each : directory.page) {
+          directory.cookies.push_back(each.cookie);
+          directory.names.push_back(DigestOf(each));
+        }
         if (directory.page.empty()) break;
       }
       found = directory.page[index - directory.first];

@@ -1,9 +1,12 @@
 // A file that a program has open, and a directory.
 #pragma once
 
-#include <deque>
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
 #include <memory>
 #include <string>
+#include <unordered_set>
 #include <vector>
 
 #include "base/signal.h"
@@ -64,12 +67,25 @@ struct OpenDirectory : Used {
   std::vector<client::Entry> page;  // entries that have been read
   uint64_t first = 0;               // the index of the first entry of `page`
   std::vector<uint64_t> cookies;    // of the entries 0, 1, ... that have been read
+  std::vector<uint64_t> names;      // digests of their names
   bool ends = false;                // nothing follows `page`
+  // The server has rejected a cookie, as after a move to another server, and the listing has begun again: digests of
+  // the names that the program has already.
+  std::unordered_set<uint64_t> told;
+  static constexpr uint64_t kLost = ~uint64_t{0};  // a cookie that the server would reject
 
+  // Begins again at the first entry, for a program that has the entries before `index`.
+  void BeginAgain(uint64_t index) {
+    position = {};
+    std::fill_n(cookies.begin(), index, kLost);
+    told = {names.begin(), names.begin() + static_cast<ptrdiff_t>(index)};
+  }
   void Rewind() {
     page.clear();
     first = 0;
     cookies.clear();
+    names.clear();
+    told.clear();
     ends = false;
   }
 };

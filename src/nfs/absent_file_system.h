@@ -1,5 +1,6 @@
 // The file system of a referral, which is absent from this server (RFC 8881 §11.3). Its handles are stale for clients
 // of versions 2 and 3; version 4 answers NFS4ERR_MOVED and the file system's locations before it asks the file system.
+// It has every handle: the export may have served a file system that has moved, and clients have the handles of that.
 #pragma once
 
 #include <string>

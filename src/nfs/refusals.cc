@@ -174,6 +174,15 @@ void Refusals::HandleFailure(const Failed& failed) const {
                                             : "its file system on this host is read-only");
       });
     case kStale:
+      if (failed.in && failed.in->is_referral()) {
+        return tell("referral", [](std::string_view path) {
+          return fmt::format(
+              "has a file handle of the export {}, which is a referral to another server now: only clients of version "
+              "4 "
+              "follow it there",
+              path);
+        });
+      }
       return tell(failed.in ? "stale" : "export_gone", [&](std::string_view path) {
         if (!failed.in) return std::string("has a file handle of an export that is gone, or of another server");
         return fmt::format("has a file handle of a file in the export {} that is gone: it was removed, or replaced",

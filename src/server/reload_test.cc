@@ -100,6 +100,31 @@ TEST_P(ReloadTest, HandlesOfARemovedExportAreStaleAndItsFileSystemIsReleased) {
   EXPECT_FALSE(error) << error->message;
 }
 
+// RFC 8881 §11.3: the file system is absent now, and version 4 tells so. Other versions have no such error.
+TEST_P(ReloadTest, HandlesOfAnExportThatBecomesAReferralHaveMovedAndItsFileSystemIsReleased) {
+  auto tree = NewTree();
+  const std::weak_ptr<fs::memory::FileSystem> released = tree;
+  Start({Exported("/tree", tree)});
+  tree.reset();
+  delegations_ = 0;
+  const auto error = WithMount([&](client::Mount& mount, Workers&) -> Task<client::Result<void>> {
+    PENSTOCK_CO_TRY(const client::Node top, co_await Find(mount, ""));
+    PENSTOCK_CO_TRY(const auto file, co_await mount.CreateFile(top.handle, "open", 0644));
+    const client::Handle handle = file->node().handle;
+    nfs::ExportOptions elsewhere;
+    elsewhere.locations = {.referral = true, .list = *nfs::ParseLocations("/tree@far")};
+    Replace({Exported("/tree", nullptr, elsewhere)});
+    const bool is_version_3 = mount.version() == "3";
+    const auto refusal = is_version_3 ? client::Status::kStale : client::Status::kMoved;
+    co_await ExpectRefusal(mount.GetAttributes(top.handle, "top"), refusal);
+    co_await ExpectRefusal(mount.GetAttributes(handle, "open"), refusal);
+    EXPECT_TRUE(IsReleased(released));
+    co_await ExpectRefusal(file->Commit(), refusal);
+    co_return client::Result<void>();
+  });
+  EXPECT_FALSE(error) << error->message;
+}
+
 TEST_P(ReloadTest, ExportsThatCannotBeServedChangeNothing) {
   const auto tree = NewTree();
   Start({Exported("/tree", tree)});

@@ -27,15 +27,16 @@ void RetiredExports::Add(std::shared_ptr<const nfs::ExportTable> table) {
   });
 }
 
-// Whether the handle was one of the old table, and is none any more: its export has ended, or its directory is served
-// by another file system, which does not know the handle.
+// Whether the handle was one of the old table, and is none any more: its export has ended or is a referral now, or its
+// directory is served by another file system, which does not know the handle.
 bool RetiredExports::IsGone(const nfs::ExportTable& old, const nfs::FileHandle& handle) const {
   const nfs::Export* const then = old.Find(handle.export_id);
   if (!then) return false;
   const auto table = current_.Get();
   const nfs::Export* const now = table->Find(handle.export_id);
   if (!now) return true;
-  return now->shared_file_system() != then->shared_file_system() && !now->file_system().Identify(handle.object);
+  if (now->shared_file_system() == then->shared_file_system()) return false;
+  return now->is_referral() || !now->file_system().Identify(handle.object);
 }
 
 // Whether an export of the old table has ended, or is served by another file system.

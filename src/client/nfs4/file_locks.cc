@@ -56,6 +56,12 @@ void FileLocks::HandleLost() {
   }
 }
 
+void FileLocks::HandleMoved(const FileLocks& before) {
+  for (const auto& [name, owner] : before.owners_) {
+    if (owner.lost || !owner.held.empty()) OwnerOf(name).lost = true;
+  }
+}
+
 Task<Result<void>> FileLocks::FindOut(Owner& owner, const nfs4::stateid4& used) {
   PENSTOCK_CO_CHECK(co_await file_.caller().Ready(file_.name()));
   if (IsKnown(owner) && owner.stateid == used) {

@@ -36,6 +36,8 @@ class FileLocks {
   Task<void> Reclaim();
   // The server does not honor the open of the file any more.
   void HandleLost();
+  // The file has moved from the server where `before` were its locks: they are lost.
+  void HandleMoved(const FileLocks& before);
   // Whether an owner has lost its locks and has not been told yet. Until then the file must not be read or written,
   // because another client may have locked it.
   bool has_lost() const;

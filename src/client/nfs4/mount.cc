@@ -84,6 +84,11 @@ class Mount final : public ServerMount, public FileOwner, private CallbackReceiv
   Task<Result<std::vector<Location>>> GetLocations(const Handle& directory, std::string_view name) override {
     return v4::GetLocations(*caller_, directory, name);
   }
+  Task<Result<std::vector<Location>>> GetLocationsOf(const Handle& object, std::string_view what) override {
+    return v4::GetLocationsOf(*caller_, object, what);
+  }
+  Task<Result<std::unique_ptr<client::File>>> Reopen(const client::File& before, const Node& at) override;
+  Task<void> CompleteReclaim(const Handle& root) override;
   Task<Result<Flavors>> GetFlavors(const Handle& directory, std::string_view name) override {
     return v4::GetFlavors(*caller_, directory, name);
   }
@@ -454,6 +459,21 @@ Task<Result<std::unique_ptr<client::File>>> Mount::OpenFile(const Node& file, st
   auto opened = std::make_shared<v4::OpenFile>(*this, file, what, access, NewOwner({}));
   PENSTOCK_CO_CHECK(co_await opened->Open());
   co_return std::make_unique<File>(std::move(opened));
+}
+
+Task<Result<std::unique_ptr<client::File>>> Mount::Reopen(const client::File& before, const Node& at) {
+  const v4::OpenFile& old = dynamic_cast<const File&>(before).open();
+  auto opened = std::make_shared<v4::OpenFile>(*this, at, old.name(), old.access(), NewOwner({}));
+  opened->locks().HandleMoved(old.locks());
+  PENSTOCK_CO_CHECK(co_await opened->Open());
+  co_return std::make_unique<File>(std::move(opened));
+}
+
+Task<void> Mount::CompleteReclaim(const Handle& root) {
+  if (!session_) co_return;
+  const auto build = [&] { return std::tuple(nfs4::PUTFH4args{root}, nfs4::RECLAIM_COMPLETE4args{true}); };
+  auto told = co_await caller_->Call(build, url_.host);
+  if (!told) log::debug("{}", told.error().message);
 }
 
 Task<Result<std::unique_ptr<client::File>>> Mount::CreateFile(const Handle& directory, std::string_view name,

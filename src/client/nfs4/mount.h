@@ -15,12 +15,26 @@
 
 namespace penstock::client::v4 {
 
+// The most referrals that one lookup follows, and the most moves of one object that one call follows. More of them lead
+// to one another.
+inline constexpr unsigned kMostReferrals = 8;
+inline constexpr unsigned kMostMoves = kMostReferrals;
+
 // A mount of one server. Status::kMoved says that an object is in a file system that is absent from this server. All of
 // its handles have Handle::part zero.
 class ServerMount : public client::Mount {
  public:
   // Returns the locations of the absent file system whose root is `name` in `directory` (RFC 8881 §11.4.1).
   virtual Task<Result<std::vector<Location>>> GetLocations(const Handle& directory, std::string_view name) = 0;
+  // The same for the absent file system that `object` is in.
+  virtual Task<Result<std::vector<Location>>> GetLocationsOf(const Handle& object, std::string_view what) = 0;
+  // Opens the file `at` of this server as `before` was open at another server, which the file system has left. The
+  // locks are lost, because nothing has kept them from other clients meanwhile: their owners are told so (see
+  // client::File::Lock()). RFC 8881 §11.11.9 lets a client reclaim locks only if both servers use the same filehandles.
+  virtual Task<Result<std::unique_ptr<client::File>>> Reopen(const client::File& before, const Node& at) = 0;
+  // Tells the server that this client reclaims no locks in a file system that has come from another server. Call it
+  // before the first open there (RFC 8881 §18.51.3).
+  virtual Task<void> CompleteReclaim(const Handle& root) = 0;
   // Returns the security flavors that the server accepts for `name` in `directory`.
   virtual Task<Result<Flavors>> GetFlavors(const Handle& directory, std::string_view name) = 0;
 

@@ -91,6 +91,17 @@ Task<Result<std::vector<Location>>> GetLocations(CompoundCaller& caller, const H
   co_return *std::move(decoded);
 }
 
+// GETATTR of this attribute is allowed in an absent file system (RFC 8881 §11.4.1, RFC 7530 §8.3.1).
+Task<Result<std::vector<Location>>> GetLocationsOf(CompoundCaller& caller, const Handle& object,
+                                                   std::string_view what) {
+  auto reply = co_await caller.Call(
+      [&] { return std::tuple(nfs4::PUTFH4args{object}, nfs4::GETATTR4args{LocationsAttribute()}); }, what);
+  if (!reply) co_return std::unexpected(std::move(reply).error());
+  auto decoded = DecodeLocations(std::get<1>(reply->results).resok4().obj_attributes);
+  if (!decoded) co_return std::unexpected(MalformedAttributes(what));
+  co_return *std::move(decoded);
+}
+
 Task<Result<Attributes>> GetAttributes(CompoundCaller& caller, const Handle& object, std::string_view what) {
   auto reply = co_await caller.Call(
       [&] { return std::tuple(nfs4::PUTFH4args{object}, nfs4::GETATTR4args{FileAttributes()}); }, what);

@@ -10,6 +10,7 @@ namespace penstock::client::v4 {
 Task<Result<Node>> Lookup(CompoundCaller& caller, const Handle& directory, std::string_view name);
 Task<Result<std::vector<Location>>> GetLocations(CompoundCaller& caller, const Handle& directory,
                                                  std::string_view name);
+Task<Result<std::vector<Location>>> GetLocationsOf(CompoundCaller& caller, const Handle& object, std::string_view what);
 Task<Result<Attributes>> GetAttributes(CompoundCaller& caller, const Handle& object, std::string_view what);
 Task<Result<void>> SetAttributes(CompoundCaller& caller, const Handle& object, std::string_view what,
                                  const NewAttributes& attributes);

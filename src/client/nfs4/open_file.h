@@ -102,6 +102,8 @@ class OpenFile final : public std::enable_shared_from_this<OpenFile> {
   FileOwner& mount() const { return mount_; }
   CompoundCaller& caller() const { return mount_.caller(); }
   FileLocks& locks() { return locks_; }
+  const FileLocks& locks() const { return locks_; }
+  Access access() const { return access_; }
 
   // For locks: makes sure that the file is open with its own stateid.
   Task<Result<void>> EnsureOwnOpen();

@@ -4,19 +4,23 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <deque>
 #include <map>
-#include <tuple>
+#include <set>
 #include <utility>
 #include <vector>
 
 #include "base/log.h"
 #include "base/mix.h"
+#include "base/pauses.h"
 #include "base/under_way.h"
 #include "client/connect.h"
 #include "client/nfs4/locations.h"
 #include "client/nfs4/mount.h"
+#include "client/nfs4/tree_file.h"
+#include "client/nfs4/tree_parts.h"
+#include "client/retries.h"
 #include "client/set_up.h"
+#include "nfs_protocol/path_limit.h"
 #include "protocol/nfs4.h"
 
 namespace penstock::client::v4 {
@@ -24,8 +28,6 @@ namespace {
 
 using nfs_protocol::SecurityFlavor;
 
-// The most referrals that one lookup follows. More of them lead to one another.
-constexpr unsigned kMostReferrals = 8;
 // The time limit for the first answer of a server, in seconds, if another one has the same file system.
 constexpr uint32_t kProbeLimit = 15;
 // The most failures that one error lists.
@@ -40,6 +42,16 @@ std::string PathText(const std::vector<std::string>& path) {
   std::string text;
   for (const std::string& name : path) text += "/" + name;
   return text.empty() ? "/" : text;
+}
+
+std::vector<std::string> NamesOf(std::string_view path) {
+  std::vector<std::string> names;
+  while (!path.empty()) {
+    const std::string_view name = path.substr(0, path.find('/'));
+    path.remove_prefix(std::min(path.size(), name.size() + 1));
+    if (!name.empty()) names.emplace_back(name);
+  }
+  return names;
 }
 
 std::string ServerText(const Url& url) { return fmt::format("{} port {}", url.host, url.port); }
@@ -76,97 +88,13 @@ Task<Opened> OpenNegotiated(Loop& loop, Workers& workers, Url url, const Dialect
   co_return opened;
 }
 
-// The last part: whether the mount begins at an entrance, so that its root is not the server's.
-using ServerKey = std::tuple<std::string, uint16_t, SecurityFlavor, bool>;
-ServerKey KeyOf(const Url& url, bool has_entrance) { return {url.host, url.port, FlavorOf(url), has_entrance}; }
-
-// A file system behind a referral, or under another security flavor, as it is seen from there.
-struct TreePart {
-  // How to mount its server.
-  Url url;
-  std::optional<Entrance> entrance;
-  Handle root;   // as the server knows it
-  Handle above;  // the directory before it: `..` leads from the root to it
-};
-
-// The parts of a tree by the numbers in Handle::part. The mounts of several users share it, so that a handle means the
-// same object in each of them. Part 0 is the tree of the server that the URL names.
-class TreeParts {
- public:
-  const TreePart& at(uint32_t number) const { return parts_[number - 1]; }
-  uint32_t NumberOf(const TreePart& part) {
-    const auto [at, is_new] = numbers_.try_emplace({part.above, KeyOf(part.url, part.entrance.has_value()), part.root},
-                                                   static_cast<uint32_t>(parts_.size() + 1));
-    if (is_new) parts_.push_back(part);
-    return at->second;
-  }
-
- private:
-  std::deque<TreePart> parts_;
-  std::map<std::tuple<Handle, ServerKey, Handle>, uint32_t> numbers_;
-};
-
-// A file of another server. Its node has the handles of the tree, and its errors tell why the server did not answer.
-class ReferredFile final : public client::File {
- public:
-  ReferredFile(std::unique_ptr<client::File> file, Node node, const ServerMount& server)
-      : client::File(std::move(node), file->name()), file_(std::move(file)), server_(server) {}
-
-  Task<Result<FetchReply>> Fetch(uint64_t offset, Bytes into) override { return Explain(file_->Fetch(offset, into)); }
-  Task<Result<WriteReply>> Write(uint64_t offset, ConstBytes from, Stability stability) override {
-    return Explain(file_->Write(offset, from, stability));
-  }
-  Task<Result<Verifier>> Commit() override { return Explain(file_->Commit()); }
-  Task<Result<void>> SetSize(uint64_t size) override { return Explain(file_->SetSize(size)); }
-  std::optional<Attributes> attributes_at_open() const override { return file_->attributes_at_open(); }
-  Task<Result<std::optional<uint64_t>>> Seek(uint64_t offset, Content content) override {
-    return Explain(file_->Seek(offset, content));
-  }
-  Task<Result<void>> Allocate(uint64_t offset, uint64_t length) override {
-    return Explain(file_->Allocate(offset, length));
-  }
-  Task<Result<void>> Deallocate(uint64_t offset, uint64_t length) override {
-    return Explain(file_->Deallocate(offset, length));
-  }
-  Task<Result<CopyReply>> CopyFrom(client::File& source, uint64_t from, uint64_t to, uint64_t length) override {
-    return Explain(file_->CopyFrom(Bare(source), from, to, length));
-  }
-  Task<Result<void>> CloneFrom(client::File& source, uint64_t from, uint64_t to, uint64_t length) override {
-    return Explain(file_->CloneFrom(Bare(source), from, to, length));
-  }
-  Task<Result<void>> Lock(std::string owner, ByteRange range, LockKind kind, Duration patience,
-                          Cancellation* impatience) override {
-    return Explain(file_->Lock(std::move(owner), range, kind, patience, impatience));
-  }
-  Task<Result<void>> Unlock(std::string owner, ByteRange range) override {
-    return Explain(file_->Unlock(std::move(owner), range));
-  }
-  Task<Result<std::optional<LockConflict>>> TestLock(std::string owner, ByteRange range, LockKind kind) override {
-    return Explain(file_->TestLock(std::move(owner), range, kind));
-  }
-  Task<Result<void>> Close() override { return Explain(file_->Close()); }
-
- private:
-  template <class T>
-  Task<Result<T>> Explain(Task<Result<T>> call) {
-    Result<T> result = co_await std::move(call);
-    if (!result) co_return std::unexpected(WithTrouble(std::move(result).error(), server_.trouble()));
-    co_return result;
-  }
-
-  // The file as its server's mount knows it.
-  static client::File& Bare(client::File& file) {
-    auto* const referred = dynamic_cast<ReferredFile*>(&file);
-    return referred ? *referred->file_ : file;
-  }
-
-  const std::unique_ptr<client::File> file_;
-  const ServerMount& server_;
-};
-
 // A tree of several servers, for one user. Handles of different servers may have the same octets, so each handle that
 // this class gives to its users has a number in Handle::part. The servers' mounts get the handles without it.
-class Tree final : public client::Mount {
+//
+// A referral is an absent file system that the user meets by a name, and a migration one that he meets by a handle. The
+// object of that handle is looked up again by its path (see KnownNames), which leads to the referral that the file
+// system has become.
+class Tree final : public client::Mount, public FileTree {
  public:
   // `url` names the server of `home`. If it names no flavor, objects for which the server does not accept the flavor of
   // `home` are reached by another one.
@@ -194,8 +122,12 @@ class Tree final : public client::Mount {
   uint64_t reconnections() const override;
   SetupError trouble() const override { return home_.trouble(); }
   Task<Result<void>> Ping() override { return home_.Ping(); }
+  void set_names(const KnownNames* names) override { parts_->set_names(names); }
 
-  Task<Result<Node>> Lookup(const Handle& directory, std::string_view name) override;
+  Task<Result<Node>> Lookup(const Handle& directory, std::string_view name) override {
+    const KnownNames* const names = parts_->names();
+    return LookUp(directory, name, names && names->ObjectAt(directory, name));
+  }
   Task<Result<Attributes>> GetAttributes(const Handle& object, std::string_view what) override {
     return At(object, [what](ServerMount& server, const Handle& bare) { return server.GetAttributes(bare, what); });
   }
@@ -254,8 +186,7 @@ class Tree final : public client::Mount {
   }
   Task<Result<Listing>> ListFrom(const Handle& directory, std::string_view what, ListPosition from,
                                  ListContent content) override {
-    return At(directory,
-              [=](ServerMount& server, const Handle& bare) { return server.ListFrom(bare, what, from, content); });
+    return ListPart(directory, what, from, content);
   }
   Task<Result<Granted>> CheckAccess(const Handle& object, std::string_view what, uint32_t rights) override {
     return At(object, [=](ServerMount& server, const Handle& bare) { return server.CheckAccess(bare, what, rights); });
@@ -305,26 +236,60 @@ class Tree final : public client::Mount {
   // Mounts it if necessary: another user's mount may have found the part.
   Task<Result<ServerMount*>> ServerOf(uint32_t part);
   void HandlePart(uint32_t part, ServerMount& server);
-  // Calls the mount that a handle belongs to.
+  // Calls the mount of the server that an object is at. If the object moves, finds it again, and calls the mount of the
+  // other server. `place` gets the object's place.
   template <class Call>
-  auto At(Handle object, Call call) -> std::invoke_result_t<Call&, ServerMount&, const Handle&>;
+  auto Follow(Handle known, Handle& place, Call call) -> std::invoke_result_t<Call&, ServerMount&, const Handle&>;
+  // The same, and turns the result into what the users of the tree know.
+  template <class Call>
+  auto At(Handle known, Call call) -> std::invoke_result_t<Call&, ServerMount&, const Handle&>;
   template <class Call>
   Task<Result<void>> AtBoth(Handle first, Handle second, std::string_view name, Call call);
-  // Turns what the server of `part` has returned into what the users of the tree know.
+  // Turns what the server of `part` has returned for an object or directory, `known`, into what the users know.
   template <class T>
-  Result<T> Outward(Result<T> result, uint32_t part) const;
-  // Gives the file systems of other servers other numbers. A second call gives the server's number back.
-  Attributes Distinct(Attributes attributes, const ServerMount& server) const;
+  Result<T> Outward(Result<T> result, const Handle& known, uint32_t part);
+  Error Outward(Error error, uint32_t part) const;
+  Node Outward(Node node, const Handle& directory, uint32_t part);
 
-  // Reaches `name` in `directory`, whose lookup failed for `why`: it is a referral, or needs another flavor.
-  Task<Result<Node>> Cross(Handle directory, std::string_view name, const Error& why);
+  Task<Result<Listing>> ListPart(Handle known, std::string_view what, ListPosition from, ListContent content);
+  // The same as Lookup(). `is_in_use`: the name leads to an object that the users know, or on the way to one.
+  Task<Result<Node>> LookUp(Handle directory, std::string_view name, bool is_in_use);
+  // Finds an object again whose server has answered at `place` that it has moved. Succeeds if it is elsewhere now.
+  Task<Result<void>> Relocate(Handle known, Handle place);
+  Task<Result<Node>> FindAgain(const Handle& known, const Handle& place, std::optional<KnownNames::Place> at);
+  // The handle by which the users know the object at `place`, to which `name` in `directory` leads: perhaps that of
+  // before it moved.
+  Handle Known(const Handle& place, const Handle& directory, std::string_view name, FileType type);
+  // The path of an object on the server of the URL, as far as its names are known.
+  std::string PathOf(const Handle& known) const;
+  // The object is at `place` now. The first one of a file system is logged.
+  void Move(const Handle& known, const Handle& place);
+  // A node as the server at its place knows it.
+  Task<Node> Bare(Node known, Handle place);
+  // FileTree
+  Task<Result<FileAtServer>> Reopen(Node known, FileAtServer before) override;
+  // Gives the file systems of other servers other numbers. A second call gives the server's number back.
+  Attributes Distinct(Attributes attributes, const ServerMount& server) const override;
+
+  // Reaches `name` in `directory`, which the users know by this handle and which is at `place`. The lookup failed for
+  // `why`: it is a referral, or needs another flavor. If it is an object in use, waits for its new server.
+  Task<Result<Node>> Cross(Handle directory, Handle place, std::string_view name, const Error& why, bool is_in_use);
+  // Makes a part of the tree of a file system that has been reached from `above`. `before`: the handle by which the
+  // users know its root, if they do. `is_in_use`: it has moved here.
+  Task<Node> Entered(Handle above, Place reached, std::optional<Handle> before, bool is_in_use);
   // `followed` counts the referrals of one lookup.
   Task<Result<Place>> Onward(ServerMount& from, const Handle& directory, std::string_view name, const Error& why,
                              unsigned& followed);
   Task<Result<Place>> Step(ServerMount& from, const Handle& directory, std::string_view name, unsigned& followed);
   // Looks `name` up by a flavor that the server accepts for it.
   Task<Result<Place>> Secure(ServerMount& from, const Handle& directory, std::string_view name);
-  Task<Result<Place>> Follow(ServerMount& from, const Handle& directory, std::string_view name, unsigned& followed);
+  // Calls `go(followed)`, which reaches an object at another server. If the object is in use, waits until one of its
+  // locations can be used, as long as a call waits for a reply.
+  template <class Go>
+  Task<Result<Place>> Persist(Go go, std::string_view what, bool is_in_use);
+  // Goes on at one of the locations of `what` that `from` has told.
+  Task<Result<Place>> GoTo(ServerMount& from, std::string_view what, Result<std::vector<Location>> told,
+                           unsigned& followed);
   // Finds the file system at a location that a referral of `from` names.
   Task<Result<Place>> Reach(const ServerMount& from, const Location& location, bool is_last, unsigned& followed);
   Task<Result<Place>> Walk(ServerMount& server, const std::vector<std::string>& path, unsigned& followed);
@@ -344,6 +309,8 @@ class Tree final : public client::Mount {
   }
   Task<Opened> OpenAt(const Url& url, const Entrance* entrance);
   Task<Result<void>> Probe(Url url);
+  // Does what is due before this client opens files in a part.
+  Task<void> Enter(uint32_t part, ServerMount& server);
   uint32_t PartOf(const Handle& above, const Place& root);
 
   Cancellation ending_;
@@ -354,6 +321,8 @@ class Tree final : public client::Mount {
   std::map<ServerKey, Server> servers_;
   std::shared_ptr<TreeParts> parts_;
   std::vector<ServerMount*> servers_of_parts_;  // by the number of the part; null: not mounted
+  std::set<uint32_t> entered_;                  // the parts that file systems have moved to; see Enter()
+  size_t waiting_ = 0;                          // lookups that wait for a server
 };
 
 // ---- calls ----
@@ -365,29 +334,41 @@ Attributes Tree::Distinct(Attributes attributes, const ServerMount& server) cons
   return attributes;
 }
 
+Error Tree::Outward(Error error, uint32_t part) const {
+  return part == 0 ? error : WithTrouble(std::move(error), servers_of_parts_[part]->trouble());
+}
+
+Node Tree::Outward(Node node, const Handle& directory, uint32_t part) {
+  node.handle.part = part;
+  node.handle = Known(node.handle, directory, node.name, node.attributes.type);
+  node.directory = directory;
+  node.attributes = Distinct(std::move(node.attributes), *servers_of_parts_[part]);
+  return node;
+}
+
 template <class T>
-Result<T> Tree::Outward(Result<T> result, uint32_t part) const {
-  if (part == 0) return result;
+Result<T> Tree::Outward(Result<T> result, const Handle& known, uint32_t part) {
+  if (!result) return std::unexpected(Outward(std::move(result).error(), part));
   ServerMount& server = *servers_of_parts_[part];
-  if (!result) return std::unexpected(WithTrouble(std::move(result).error(), server.trouble()));
-  const auto number = [&](Node node) {
-    node.handle.part = node.directory.part = part;
-    node.attributes = Distinct(std::move(node.attributes), server);
-    return node;
-  };
   if constexpr (std::same_as<T, Node>) {
-    return number(*std::move(result));
+    return Outward(*std::move(result), known, part);
   } else if constexpr (std::same_as<T, Attributes>) {
     return Distinct(*std::move(result), server);
   } else if constexpr (std::same_as<T, Listing>) {
     for (Entry& entry : result->entries) {
+      if (entry.handle) {
+        entry.handle->part = part;
+        if (entry.attributes) entry.handle = Known(*entry.handle, known, entry.name, entry.attributes->type);
+      }
       if (entry.attributes) entry.attributes = Distinct(*std::move(entry.attributes), server);
-      if (entry.handle) entry.handle->part = part;
     }
+    result->next.part = part;
     return result;
   } else if constexpr (std::same_as<T, std::unique_ptr<client::File>>) {
-    Node node = number((*result)->node());
-    return std::make_unique<ReferredFile>(*std::move(result), std::move(node), server);
+    Handle place = (*result)->node().handle;
+    place.part = part;
+    Node node = Outward((*result)->node(), known, part);
+    return std::make_unique<TreeFile>(*this, FileAtServer{*std::move(result), place, &server}, std::move(node));
   } else {
     return result;
   }
@@ -404,6 +385,7 @@ Task<Result<ServerMount*>> Tree::ServerOf(uint32_t part) {
   url.groups = url_.groups;
   PENSTOCK_CO_TRY(ServerMount* const server, co_await MountOf(std::move(url), true, entrance));
   HandlePart(part, *server);
+  co_await Enter(part, *server);
   co_return server;
 }
 
@@ -412,51 +394,151 @@ void Tree::HandlePart(uint32_t part, ServerMount& server) {
   servers_of_parts_[part] = &server;
 }
 
+Task<void> Tree::Enter(uint32_t part, ServerMount& server) {
+  if (!parts_->HasMovedHere(part) || !entered_.insert(part).second) co_return;
+  co_await server.CompleteReclaim(parts_->at(part).root);
+}
+
 template <class Call>
-auto Tree::At(Handle object, Call call) -> std::invoke_result_t<Call&, ServerMount&, const Handle&> {
-  const uint32_t part = std::exchange(object.part, 0);
-  ServerMount* server = Mounted(part);
-  if (!server) {
-    PENSTOCK_CO_TRY(server, co_await ServerOf(part));
+auto Tree::Follow(Handle known, Handle& place, Call call) -> std::invoke_result_t<Call&, ServerMount&, const Handle&> {
+  for (unsigned moves = 0;; ++moves) {
+    place = parts_->PlaceOf(known);
+    Handle bare = place;
+    const uint32_t part = std::exchange(bare.part, 0);
+    ServerMount* server = Mounted(part);
+    if (!server) {
+      PENSTOCK_CO_TRY(server, co_await ServerOf(part));
+    }
+    auto result = co_await call(*server, bare);
+    if (result || result.error().status != Status::kMoved || moves == kMostMoves) co_return result;
+    Result<void> relocated = co_await Relocate(known, place);
+    if (relocated) continue;
+    if (relocated.error().status == Status::kMoved) co_return result;
+    co_return std::unexpected(std::move(relocated).error());
   }
-  auto result = co_await call(*server, object);
-  co_return Outward(std::move(result), part);
+}
+
+template <class Call>
+auto Tree::At(Handle known, Call call) -> std::invoke_result_t<Call&, ServerMount&, const Handle&> {
+  Handle place;
+  auto result = co_await Follow(known, place, std::move(call));
+  if (!Mounted(place.part)) co_return result;
+  co_return Outward(std::move(result), known, place.part);
 }
 
 template <class Call>
 Task<Result<void>> Tree::AtBoth(Handle first, Handle second, std::string_view name, Call call) {
-  const uint32_t part = std::exchange(first.part, 0);
-  PENSTOCK_CO_TRY(ServerMount* const server, co_await ServerOf(part));
-  PENSTOCK_CO_TRY(const ServerMount* const other, co_await ServerOf(std::exchange(second.part, 0)));
-  if (other != server) {
-    co_return std::unexpected(client::ErrorOf(Status::kCrossDevice, name));
+  for (unsigned moves = 0;; ++moves) {
+    const Handle first_place = parts_->PlaceOf(first);
+    const Handle second_place = parts_->PlaceOf(second);
+    Handle from = first_place;
+    Handle to = second_place;
+    const uint32_t part = std::exchange(from.part, 0);
+    PENSTOCK_CO_TRY(ServerMount* const server, co_await ServerOf(part));
+    PENSTOCK_CO_TRY(const ServerMount* const other, co_await ServerOf(std::exchange(to.part, 0)));
+    Result<void> result;
+    if (other == server) {
+      result = co_await call(*server, from, to);
+    } else {
+      result = std::unexpected(client::ErrorOf(Status::kCrossDevice, name));
+      if (!parts_->has_moved_objects()) co_return result;
+      // One of them may have moved, and the tree does not know it yet.
+      PENSTOCK_CO_CHECK(co_await GetAttributes(first, name));
+      PENSTOCK_CO_CHECK(co_await GetAttributes(second, name));
+    }
+    if (other == server && (result || result.error().status != Status::kMoved)) {
+      co_return Outward(std::move(result), first, part);
+    }
+    if (other == server) {
+      (void)co_await Relocate(first, first_place);
+      (void)co_await Relocate(second, second_place);
+    }
+    const bool is_elsewhere = parts_->PlaceOf(first) != first_place || parts_->PlaceOf(second) != second_place;
+    if (!is_elsewhere || moves == kMostMoves) co_return Outward(std::move(result), first, part);
   }
-  Result<void> result = co_await call(*server, first, second);
-  co_return Outward(std::move(result), part);
+}
+
+Task<Node> Tree::Bare(Node known, Handle place) {
+  // Version 4.0 opens files by name, in a directory that may have moved as well.
+  if (!known.name.empty() && parts_->PlaceOf(known.directory).part != place.part) {
+    (void)co_await Relocate(known.directory, parts_->PlaceOf(known.directory));
+  }
+  known.directory = parts_->PlaceOf(known.directory);
+  known.directory.part = 0;
+  known.attributes = Distinct(std::move(known.attributes), *servers_of_parts_[place.part]);
+  known.handle = place;
+  known.handle.part = 0;
+  co_return known;
 }
 
 Task<Result<std::unique_ptr<client::File>>> Tree::OpenFile(const Node& file, std::string_view what, Access access) {
-  Node bare = file;
-  bare.directory.part = 0;
-  const auto open = [this, bare = std::move(bare), what, access](ServerMount& server, const Handle& handle) mutable {
-    bare.handle = handle;
-    bare.attributes = Distinct(std::move(bare.attributes), server);
-    return server.OpenFile(bare, what, access);
+  Node known = file;
+  Handle place;
+  const auto open = [&](ServerMount& server, const Handle&) -> Task<Result<std::unique_ptr<client::File>>> {
+    const Node bare = co_await Bare(known, place);
+    co_return co_await server.OpenFile(bare, what, access);
   };
-  co_return co_await At(file.handle, open);
+  auto opened = co_await Follow(known.handle, place, open);
+  if (!opened && !Mounted(place.part)) co_return opened;
+  if (!opened) co_return std::unexpected(Outward(std::move(opened).error(), place.part));
+  ServerMount& server = *servers_of_parts_[place.part];
+  known.attributes = Distinct((*opened)->node().attributes, server);
+  co_return std::make_unique<TreeFile>(*this, FileAtServer{*std::move(opened), place, &server}, std::move(known));
 }
 
-Task<Result<Node>> Tree::Lookup(const Handle& directory, std::string_view name) {
-  if (name == ".." && directory.part != 0) {
-    const TreePart& part = parts_->at(directory.part);
-    Handle bare = directory;
-    bare.part = 0;
-    if (bare == part.root) co_return co_await Lookup(part.above, ".");
+Task<Result<FileAtServer>> Tree::Reopen(Node known, FileAtServer before) {
+  Handle place = before.place;
+  for (unsigned moves = 0;; ++moves) {
+    PENSTOCK_CO_CHECK(co_await Relocate(known.handle, place));
+    place = parts_->PlaceOf(known.handle);
+    PENSTOCK_CO_TRY(ServerMount* const server, co_await ServerOf(place.part));
+    // It may have been renamed since it was opened.
+    const auto at = parts_->names() ? parts_->names()->PlaceOf(known.handle) : std::nullopt;
+    if (at) {
+      known.directory = at->directory;
+      known.name = at->name;
+    }
+    const Node bare = co_await Bare(known, place);
+    auto opened = co_await server->Reopen(*before.file, bare);
+    if (opened) co_return FileAtServer{*std::move(opened), place, server};
+    if (opened.error().status != Status::kMoved || moves == kMostMoves) {
+      co_return std::unexpected(Outward(std::move(opened).error(), place.part));
+    }
   }
-  const auto lookup = [name](ServerMount& server, const Handle& bare) { return server.Lookup(bare, name); };
-  Result<Node> found = co_await At(directory, lookup);
-  if (found || !LeadsOn(found.error())) co_return found;
-  co_return co_await Cross(directory, name, found.error());
+}
+
+Task<Result<Listing>> Tree::ListPart(Handle known, std::string_view what, ListPosition from, ListContent content) {
+  Handle place;
+  // RFC 8881 §11.11.7: another server does not know the place in the listing.
+  const auto list = [&](ServerMount& server, const Handle& bare) -> Task<Result<Listing>> {
+    if (from.cookie != 0 && from.part != place.part) {
+      co_return std::unexpected(client::ErrorOf(Status::kBadCookie, what));
+    }
+    co_return co_await server.ListFrom(bare, what, from, content);
+  };
+  auto listing = co_await Follow(known, place, list);
+  if (!Mounted(place.part)) co_return listing;
+  co_return Outward(std::move(listing), known, place.part);
+}
+
+Task<Result<Node>> Tree::LookUp(Handle known, std::string_view name, bool is_in_use) {
+  for (unsigned moves = 0;; ++moves) {
+    const Handle place = parts_->PlaceOf(known);
+    Handle bare = place;
+    const uint32_t part = std::exchange(bare.part, 0);
+    if (name == ".." && part != 0 && bare == parts_->at(part).root)
+      co_return co_await Lookup(parts_->at(part).above, ".");
+    PENSTOCK_CO_TRY(ServerMount* const server, co_await ServerOf(part));
+    Result<Node> found = co_await server->Lookup(bare, name);
+    if (found || !LeadsOn(found.error())) co_return Outward(std::move(found), known, part);
+    found = co_await Cross(known, place, name, found.error(), is_in_use);
+    if (found || found.error().status != Status::kMoved || moves == kMostMoves) co_return found;
+    // The directory itself has moved, or the server contradicts itself.
+    Result<void> relocated = co_await Relocate(known, place);
+    if (relocated) continue;
+    if (relocated.error().status == Status::kMoved) co_return found;
+    co_return std::unexpected(std::move(relocated).error());
+  }
 }
 
 uint64_t Tree::reconnections() const {
@@ -480,22 +562,138 @@ Task<void> Tree::Unmount() {
   co_await unmounts.Ended();
 }
 
+// ---- objects that have moved ----
+
+std::string Tree::PathOf(const Handle& known) const {
+  std::string path;
+  Handle at = known;
+  while (parts_->names() && path.size() < nfs_protocol::kMaxPath) {
+    const auto place = parts_->names()->PlaceOf(at);
+    if (!place || place->name.empty()) break;
+    path.insert(0, "/" + place->name);
+    at = place->directory;
+  }
+  if (!path_.empty()) path.insert(0, "/" + path_);
+  return path.empty() ? "/" : path;
+}
+
+void Tree::Move(const Handle& known, const Handle& place) {
+  const uint32_t from = parts_->PlaceOf(known).part;
+  const auto server = [&](uint32_t part) { return ServerText(part == 0 ? url_ : parts_->at(part).url); };
+  if (from != place.part && parts_->BeginsToMove(from, place.part)) {
+    log::warn("{} has moved from {} to {}", PathOf(known), server(from), server(place.part));
+  }
+  parts_->Move(known, place);
+}
+
+Handle Tree::Known(const Handle& place, const Handle& directory, std::string_view name, FileType type) {
+  const Handle known = parts_->KnownAs(place);
+  const KnownNames* const names = parts_->names();
+  // Only what is beyond a move can have another handle than before.
+  if (known != place || !names || (parts_->PlaceOf(directory).part == place.part && !parts_->has_moved_objects())) {
+    return known;
+  }
+  const auto before = names->ObjectAt(directory, name);
+  if (!before || parts_->PlaceOf(*before).part == place.part) return known;
+  const auto at = names->PlaceOf(*before);
+  if (!at || at->type != type) return known;
+  Move(*before, place);
+  return *before;
+}
+
+Task<Result<Node>> Tree::FindAgain(const Handle& known, const Handle& place, std::optional<KnownNames::Place> at) {
+  if (at && !at->name.empty()) co_return co_await LookUp(at->directory, at->name, true);
+  if (at && known != root_) {
+    Result<Node> found = Node{.handle = root_, .attributes = {}};
+    for (const std::string& name : NamesOf(path_)) {
+      if (found) found = co_await LookUp(found->handle, name, true);
+    }
+    if (found || found.error().status != Status::kNotDirectory) co_return found;
+    // There is a symbolic link on the way.
+    co_return co_await Resolve(path_);
+  }
+  // The root of the server's tree has no name.
+  Handle bare = place;
+  PENSTOCK_CO_TRY(ServerMount* const from, co_await ServerOf(std::exchange(bare.part, 0)));
+  Result<Attributes> here = co_await from->GetAttributes(bare, "/");
+  if (here) co_return std::unexpected(client::ErrorOf(Status::kMoved, "/"));
+  if (here.error().status != Status::kMoved) co_return std::unexpected(std::move(here).error());
+  const auto go = [&](unsigned& followed) -> Task<Result<Place>> {
+    auto told = co_await from->GetLocationsOf(bare, "/");
+    co_return co_await GoTo(*from, "/", std::move(told), followed);
+  };
+  PENSTOCK_CO_TRY(Place reached, co_await Persist(go, "/", true));
+  co_return co_await Entered(known, std::move(reached), known, true);
+}
+
+Task<Result<void>> Tree::Relocate(Handle known, Handle place) {
+  if (parts_->PlaceOf(known) != place) co_return Result<void>();
+  const KnownNames* const names = parts_->names();
+  if (!names && known != root_) co_return std::unexpected(client::ErrorOf(Status::kMoved, "a file in use"));
+  const auto at = names ? names->PlaceOf(known) : std::nullopt;
+  const std::string path = names ? PathOf(known) : "/";
+  // Names may be older than renames by other clients, and lead in a circle.
+  const bool has_place = at && path.size() < nfs_protocol::kMaxPath;
+  if (!has_place && known != root_) co_return std::unexpected(client::ErrorOf(Status::kStale, path));
+  Result<Node> found = co_await FindAgain(known, place, at);
+  if (!found) {
+    Error error = std::move(found).error();
+    const bool is_gone = error.status == Status::kNotFound || error.status == Status::kNotDirectory;
+    co_return std::unexpected(is_gone ? client::ErrorOf(Status::kStale, path) : std::move(error));
+  }
+  const Handle now = parts_->PlaceOf(found->handle);
+  if (now == place) co_return std::unexpected(client::ErrorOf(Status::kMoved, path));
+  if (at && at->type != found->attributes.type) co_return std::unexpected(client::ErrorOf(Status::kStale, path));
+  Move(known, now);
+  co_return Result<void>();
+}
+
 // ---- referrals ----
 
-Task<Result<Node>> Tree::Cross(Handle directory, std::string_view name, const Error& why) {
-  const Handle above = directory;
-  PENSTOCK_CO_TRY(ServerMount* const from, co_await ServerOf(std::exchange(directory.part, 0)));
-  unsigned followed = 0;
-  auto reached = co_await Onward(*from, directory, name, why, followed);
-  if (!reached && followed > kMostReferrals) {
-    co_return std::unexpected(Error{fmt::format("{}: more than {} referrals lead to one another", name, kMostReferrals),
-                                    std::nullopt, ELOOP});
+template <class Go>
+Task<Result<Tree::Place>> Tree::Persist(Go go, std::string_view what, bool is_in_use) {
+  Retries retries{.give_up = loop_.Now() + url_.recovery.CallLimit()};
+  for (bool is_first = true;; is_first = false) {
+    unsigned followed = 0;
+    auto reached = co_await go(followed);
+    if (reached) co_return reached;
+    if (followed > kMostReferrals) {
+      co_return std::unexpected(Error{
+          fmt::format("{}: more than {} referrals lead to one another", what, kMostReferrals), std::nullopt, ELOOP});
+    }
+    const bool may_come = is_in_use && reached.error().number == EREMOTE && !reached.error().status;
+    if (!may_come || loop_.Now() >= retries.give_up) co_return reached;
+    if (is_first && waiting_ == 0) log::warn("{}; the client tries again", reached.error().message);
+    ++waiting_;
+    co_await Pause(loop_, retries.NextDelay(), &ending_);
+    --waiting_;
+    if (ending_.cancelled()) co_return std::unexpected(Closing(what));
   }
-  if (!reached) co_return std::unexpected(std::move(reached).error());
-  const uint32_t part = PartOf(above, *reached);
+}
+
+Task<Result<Node>> Tree::Cross(Handle directory, Handle place, std::string_view name, const Error& why,
+                               bool is_in_use) {
+  Handle bare = place;
+  PENSTOCK_CO_TRY(ServerMount* const from, co_await ServerOf(std::exchange(bare.part, 0)));
+  const auto go = [&](unsigned& followed) { return Onward(*from, bare, name, why, followed); };
+  PENSTOCK_CO_TRY(Place reached, co_await Persist(go, name, is_in_use));
+  std::optional<Handle> before;
+  if (parts_->names()) before = parts_->names()->ObjectAt(directory, name);
+  co_return co_await Entered(directory, std::move(reached), before, is_in_use && why.status == Status::kMoved);
+}
+
+Task<Node> Tree::Entered(Handle above, Place reached, std::optional<Handle> before, bool is_in_use) {
+  const uint32_t part = PartOf(above, reached);
   // The root of a file system has no directory and no name.
-  Node root{.handle = reached->node.handle, .attributes = Distinct(reached->node.attributes, *reached->server)};
+  Node root{.handle = reached.node.handle, .attributes = Distinct(reached.node.attributes, *reached.server)};
   root.handle.part = part;
+  const uint32_t part_before = parts_->PlaceOf(before.value_or(above)).part;
+  if (is_in_use && part_before != part) {
+    parts_->HandleMovedHere(part);
+    if (before) Move(*before, root.handle);
+  }
+  root.handle = parts_->KnownAs(root.handle);
+  co_await Enter(part, *reached.server);
   co_return root;
 }
 
@@ -508,7 +706,10 @@ Task<Result<Tree::Place>> Tree::Step(ServerMount& from, const Handle& directory,
 
 Task<Result<Tree::Place>> Tree::Onward(ServerMount& from, const Handle& directory, std::string_view name,
                                        const Error& why, unsigned& followed) {
-  if (why.status == Status::kMoved) co_return co_await Follow(from, directory, name, followed);
+  if (why.status == Status::kMoved) {
+    auto told = co_await from.GetLocations(directory, name);
+    co_return co_await GoTo(from, name, std::move(told), followed);
+  }
   if (why.status == Status::kWrongSecurity) co_return co_await Secure(from, directory, name);
   co_return std::unexpected(why);
 }
@@ -538,27 +739,26 @@ Task<Result<Tree::Place>> Tree::Secure(ServerMount& from, const Handle& director
   co_return std::unexpected(std::move(failure));
 }
 
-Task<Result<Tree::Place>> Tree::Follow(ServerMount& from, const Handle& directory, std::string_view name,
-                                       unsigned& followed) {
-  if (++followed > kMostReferrals) co_return std::unexpected(client::ErrorOf(Status::kMoved, name));
-  auto told = co_await from.GetLocations(directory, name);
+Task<Result<Tree::Place>> Tree::GoTo(ServerMount& from, std::string_view what, Result<std::vector<Location>> told,
+                                     unsigned& followed) {
+  if (++followed > kMostReferrals) co_return std::unexpected(client::ErrorOf(Status::kMoved, what));
   if (!told) co_return std::unexpected(WithTrouble(std::move(told).error(), from.trouble()));
   const std::vector<Location>& locations = *told;
   if (locations.empty()) {
     co_return std::unexpected(Error{fmt::format("{}: is on another server, but {} names no location that makes sense",
-                                                name, ServerText(from.url())),
+                                                what, ServerText(from.url())),
                                     std::nullopt, EREMOTE});
   }
   std::string reasons;
   for (size_t i = 0; i < locations.size(); ++i) {
     auto reached = co_await Reach(from, locations[i], i + 1 == locations.size(), followed);
     if (reached) co_return reached;
-    if (ending_.cancelled()) co_return std::unexpected(Closing(name));
+    if (ending_.cancelled()) co_return std::unexpected(Closing(what));
     if (i < kMostReasons) reasons += (i > 0 ? "; " : "") + reached.error().message;
   }
   if (locations.size() > kMostReasons) reasons += fmt::format("; and {} more", locations.size() - kMostReasons);
   co_return std::unexpected(
-      Error{fmt::format("{}: cannot follow the referral: {}", name, reasons), std::nullopt, EREMOTE});
+      Error{fmt::format("{}: cannot follow the referral: {}", what, reasons), std::nullopt, EREMOTE});
 }
 
 Task<Result<Tree::Place>> Tree::Reach(const ServerMount& from, const Location& location, bool is_last,

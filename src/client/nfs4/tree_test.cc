@@ -9,7 +9,6 @@
 
 #include "client/mount_test_support.h"
 #include "protocol/nfs4.h"
-#include "rpc/universal_address.h"
 
 namespace penstock::client::v4 {
 namespace {
@@ -20,12 +19,6 @@ using nfs4::nfsstat4;
 using testing::ElementsAre;
 using testing::EndsWith;
 using testing::HasSubstr;
-
-// The text of an option refer= that names `path` at a port of this host.
-std::string At(uint16_t port, std::string_view path) {
-  return fmt::format("{}@{}", path, rpc::UniversalAddress({asio::ip::make_address("127.0.0.1"), port}));
-}
-std::string At(const TestService& service, std::string_view path) { return At(service.port(), path); }
 
 // A port of this host to which no server listens.
 uint16_t UnusedPort(Loop& loop) { return TestService(loop, {}).port(); }

@@ -25,7 +25,7 @@ inline constexpr size_t kLongestLocations = Locations::kLongestText * 14 + 8448;
 void EncodeLocations(xdr::Encoder& to, const FileSystemLocations& of);
 // Encodes the operator's list, in which nothing is claimed of other servers: the age of their copies is unknown, no
 // flag is set, and all classes are zero, which match nothing. Unless the export is a referral, an entry for this server
-// comes first (RFC 8881 §11.17.2). fli_valid_for is zero: the list changes only with a restart of the server.
+// comes first (RFC 8881 §11.17.2). fli_valid_for is zero: the list changes at no known time.
 void EncodeLocationsInfo(xdr::Encoder& to, const FileSystemLocations& of);
 
 }  // namespace penstock::nfs::v4

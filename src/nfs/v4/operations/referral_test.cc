@@ -65,6 +65,20 @@ TEST_F(ReferralTest, OperationsInTheAbsentFileSystemAreMoved) {
   EXPECT_EQ(Run0(PutRoot(), Op(OP_REMOVE, REMOVE4args{"far"})).status, NFS4ERR_ACCESS);
 }
 
+// The export may have served a file system before, whose handles clients have.
+TEST_F(ReferralTest, EveryHandleOfTheExportIsInTheAbsentFileSystem) {
+  FileHandle handle = server.exports.table().Resolve("/far").found->root();
+  handle.object = Now(tree.Lookup(AsRoot(), tree.Root(), "near")).result->handle;
+  ASSERT_NE(handle.object, server.exports.table().Resolve("/far").found->file_system().Root());
+  const nfs_fh4 near = ToFileHandle(handle);
+  EXPECT_EQ(Run0(PutFh(near), Op(OP_READ, READ4args{{}, 0, 10})).status, NFS4ERR_MOVED);
+  EXPECT_EQ(Run0(PutFh(near), GetAttr({FATTR4_TYPE})).status, NFS4ERR_MOVED);
+  auto reply = Run0(PutFh(near), GetAttr({FATTR4_FS_LOCATIONS}));
+  ASSERT_EQ(reply.status, NFS4_OK);
+  EXPECT_EQ(AttributeSet(reply.Skip().Next<GETATTR4res>().resok4().obj_attributes.attrmask),
+            AttributeSet{FATTR4_FS_LOCATIONS});
+}
+
 TEST_F(ReferralTest, GetattrNeedsAnAttributeOfLocations) {
   EXPECT_EQ(Run0(PutFh(Far()), GetAttr({FATTR4_FSID, FATTR4_TYPE})).status, NFS4ERR_MOVED);
   EXPECT_EQ(Run0(PutFh(Far()), GetAttr({FATTR4_FSID, FATTR4_FS_LOCATIONS_INFO})).status, NFS4ERR_MOVED);

@@ -1,0 +1,493 @@
+// Tests of file systems that move to another server while they are in use (RFC 8881 §11.5.5, RFC 7530 §8.4.2).
+#include <fmt/core.h>
+#include <gmock/gmock.h>
+
+#include <array>
+#include <cerrno>
+#include <map>
+
+#include "base/test_log.h"
+#include "client/mount_test_support.h"
+#include "protocol/nfs4.h"
+
+namespace penstock::client::v4 {
+namespace {
+
+using namespace std::chrono_literals;
+using nfs4::nfs_opnum4;
+using nfs4::nfsstat4;
+using testing::ElementsAre;
+using testing::HasSubstr;
+
+// What a user knows who has looked up all objects by their names.
+class Names final : public KnownNames {
+ public:
+  void Add(const Node& node, const Handle& directory, std::string_view name) {
+    places_[node.handle] = {directory, std::string(name), node.attributes.type};
+    objects_[{directory, std::string(name)}] = node.handle;
+  }
+  std::optional<Place> PlaceOf(const Handle& object) const override {
+    const auto at = places_.find(object);
+    return at == places_.end() ? std::nullopt : std::optional(at->second);
+  }
+  std::optional<Handle> ObjectAt(const Handle& directory, std::string_view name) const override {
+    const auto at = objects_.find({directory, std::string(name)});
+    return at == objects_.end() ? std::nullopt : std::optional(at->second);
+  }
+
+ private:
+  std::map<Handle, Place> places_;
+  std::map<std::pair<Handle, std::string>, Handle> objects_;
+};
+
+// `service` is the mounted server, which serves /data with /data/directory/file. The test moves /data to `far`, which
+// has another file at the same path.
+class MigrationTest : public MountTestBase, public testing::WithParamInterface<Version> {
+ protected:
+  MigrationTest() : MountTestBase({.exports = {"/data", "/more"}, .lease = 2s, .delegations = 10}) {
+    Fill(service, "here");
+    Fill(far, "is there");
+  }
+  ~MigrationTest() override {
+    if (mount) Unmount();
+  }
+
+  std::unique_ptr<Mount> MountOf(const TestService& of, const std::string& path = "/") {
+    Url url = UrlOf(GetParam(), path);
+    url.port = of.port();
+    url.recovery.timeout = 20;
+    return Do(Mount::Open(loop, workers, url, options));
+  }
+  void Fill(const TestService& of, std::string_view text) {
+    const auto mounted = MountOf(of);
+    const Node top = Do(mounted->Lookup(mounted->root(), "data"));
+    const Node inner = Do(mounted->MakeDirectory(top.handle, "directory", 0755));
+    const auto created = Do(mounted->CreateFile(inner.handle, "file", 0644));
+    EXPECT_TRUE(Write(*created, text));
+    Do(created->Commit());
+    Do(created->Close());
+    Run(mounted->Unmount());
+  }
+  // What the server has in /data/directory/file now.
+  std::string TextAt(const TestService& of) {
+    const auto mounted = MountOf(of);
+    const auto opened = Do(mounted->OpenFile(Do(mounted->Resolve("data/directory/file")), "file", Access::kRead));
+    std::string text = MountTestBase::Read(*opened);
+    Do(opened->Close());
+    Run(mounted->Unmount());
+    return text;
+  }
+  void RemoveFile(const TestService& of) {
+    const auto mounted = MountOf(of);
+    Do(mounted->Remove(Do(mounted->Resolve("data/directory")).handle, "file"));
+    Run(mounted->Unmount());
+  }
+
+  Node Look(const Handle& in, std::string_view name) {
+    const Node node = Do(mount->Lookup(in, name));
+    names.Add(node, in, name);
+    return node;
+  }
+  void Open(const std::string& path = "/") {
+    mount = MountOf(service, path);
+    mount->set_names(&names);
+    Node top = Do(mount->Resolve(mount->path()));
+    names.Add(top, {}, {});
+    if (path == "/") {
+      data = Look(root(), "data");
+    } else {
+      data = top;
+    }
+    directory = Look(data.handle, "directory");
+    file = Look(directory.handle, "file");
+  }
+  uint64_t SizeOf(const Node& node) { return Do(mount->GetAttributes(node.handle, "file")).size; }
+  static size_t Occurrences(std::string_view text, std::string_view part) {
+    size_t count = 0;
+    for (size_t at = text.find(part); at != text.npos; at = text.find(part, at + 1)) ++count;
+    return count;
+  }
+
+  TestService far{loop, {.exports = {"/data"}, .lease = 2s}};
+  Names names;
+  Node data;
+  Node directory;
+  Node file;
+};
+INSTANTIATE_TEST_SUITE_P(Version, MigrationTest, testing::Values(Version::k40, Version::k41, Version::k42),
+                         [](const auto& test) { return NameOf(test.param); });
+
+// ---- handles ----
+
+TEST_P(MigrationTest, HandlesStandForTheSamePathsAtTheNewServer) {
+  Open();
+  const Node more = Look(root(), "more");
+  const CapturedLog log;
+  service.Move("/data", At(far, "/data"));
+  EXPECT_EQ(SizeOf(file), 8u);
+  EXPECT_EQ(Do(mount->Lookup(directory.handle, "file")).handle, file.handle);
+  EXPECT_EQ(Do(mount->Lookup(data.handle, "directory")).handle, directory.handle);
+  EXPECT_EQ(Do(mount->Lookup(root(), "data")).handle, data.handle);
+  EXPECT_EQ(Do(mount->Lookup(data.handle, "..")).handle, root());
+  EXPECT_EQ(Do(mount->GetAttributes(more.handle, "more")).type, FileType::kDirectory);
+  EXPECT_EQ(Occurrences(log.text(), fmt::format("/data has moved from 127.0.0.1 port {} to 127.0.0.1 port {}",
+                                                service.port(), far.port())),
+            1u)
+      << log.text();
+}
+
+TEST_P(MigrationTest, ANameLeadsToTheObjectThatHasHadItBefore) {
+  Open();
+  service.Move("/data", At(far, "/data"));
+  EXPECT_EQ(Do(mount->Lookup(root(), "data")).handle, data.handle);
+  const Listing listing = Do(mount->ListFrom(data.handle, "data", {}, ListContent::kAttributesAndHandles));
+  ASSERT_EQ(listing.entries.size(), 1u);
+  EXPECT_EQ(listing.entries[0].handle, directory.handle);
+  EXPECT_EQ(Do(mount->Lookup(directory.handle, "file")).handle, file.handle);
+}
+
+TEST_P(MigrationTest, ATreeMayBeginInTheFileSystemThatMoves) {
+  Open("/data");
+  const CapturedLog log;
+  service.Move("/data", At(far, "/data"));
+  EXPECT_EQ(SizeOf(file), 8u);
+  EXPECT_EQ(Do(mount->GetAttributes(data.handle, "data")).type, FileType::kDirectory);
+  EXPECT_EQ(Do(mount->Lookup(data.handle, "directory")).handle, directory.handle);
+  EXPECT_EQ(Occurrences(log.text(), "/data has moved from "), 1u) << log.text();
+}
+
+TEST_P(MigrationTest, WhatIsNotAtTheNewServerIsStale) {
+  Open();
+  RemoveFile(far);
+  service.Move("/data", At(far, "/data"));
+  const Error error = ErrorOf(mount->GetAttributes(file.handle, "file"));
+  EXPECT_EQ(error.status, Status::kStale);
+  EXPECT_THAT(error.message, HasSubstr("/data/directory/file: stale"));
+  EXPECT_EQ(Do(mount->GetAttributes(directory.handle, "directory")).type, FileType::kDirectory);
+  EXPECT_EQ(ErrorOf(mount->Lookup(directory.handle, "file")).status, Status::kNotFound);
+}
+
+TEST_P(MigrationTest, AnObjectOfAnotherTypeIsStale) {
+  Open();
+  {
+    const auto mounted = MountOf(far);
+    const Node inner = Do(mounted->Resolve("data/directory"));
+    Do(mounted->Remove(inner.handle, "file"));
+    Do(mounted->MakeDirectory(inner.handle, "file", 0755));
+    Run(mounted->Unmount());
+  }
+  service.Move("/data", At(far, "/data"));
+  EXPECT_EQ(ErrorOf(mount->GetAttributes(file.handle, "file")).status, Status::kStale);
+  EXPECT_NE(Do(mount->Lookup(directory.handle, "file")).handle, file.handle);
+}
+
+TEST_P(MigrationTest, EveryOperationFollows) {
+  Open();
+  service.Move("/data", At(far, "/data"));
+  const NewAttributes mode{.mode = 0600};
+  Do(mount->SetAttributes(file.handle, "file", mode));
+  const Node made = Do(mount->MakeDirectory(directory.handle, "made", 0755));
+  // The directories have moved, but one of them has not been used since.
+  Do(mount->Rename(directory.handle, "file", data.handle, "renamed"));
+  Do(mount->Rename(data.handle, "renamed", made.handle, "file"));
+  Do(mount->Link(Do(mount->Lookup(made.handle, "file")).handle, data.handle, "second"));
+  EXPECT_EQ(Do(mount->Lookup(data.handle, "second")).attributes.mode, 0600u);
+  Do(mount->Remove(data.handle, "second"));
+  EXPECT_EQ(service.CountCalls(CompoundsWith(nfs_opnum4::OP_RENAME)), 0u);
+}
+
+TEST_P(MigrationTest, AListingOfTheOldServerCannotGoOn) {
+  Open();
+  Do(mount->MakeDirectory(data.handle, "second", 0755));
+  const Listing listing = Do(mount->ListFrom(data.handle, "data", {}, ListContent::kAttributes));
+  const ListPosition behind{.cookie = listing.entries[0].cookie, .verifier = listing.next.verifier};
+  service.Move("/data", At(far, "/data"));
+  EXPECT_EQ(ErrorOf(mount->ListFrom(data.handle, "data", behind, ListContent::kAttributes)).status, Status::kBadCookie);
+  const Listing anew = Do(mount->ListFrom(data.handle, "data", {}, ListContent::kAttributes));
+  ASSERT_EQ(anew.entries.size(), 1u);
+  ListPosition last = anew.next;
+  last.cookie = anew.entries[0].cookie;
+  EXPECT_THAT(Do(mount->ListFrom(data.handle, "data", last, ListContent::kAttributes)).entries, ElementsAre());
+}
+
+TEST_P(MigrationTest, HandlesMeanTheSameObjectsInTheMountsOfSeveralUsers) {
+  Open();
+  options.shares_handles_with = mount.get();
+  Url url = UrlOf(GetParam());
+  url.uid = 1000;
+  const auto other = Do(Mount::Open(loop, workers, url, options));
+  service.Move("/data", At(far, "/data"));
+  EXPECT_EQ(SizeOf(file), 8u);
+  EXPECT_EQ(Do(other->GetAttributes(file.handle, "file")).size, 8u);
+  EXPECT_EQ(Do(other->Lookup(root(), "data")).handle, data.handle);
+  Run(other->Unmount());
+}
+
+// RFC 8881 §18.51.3
+TEST_P(MigrationTest, TellsTheNewServerThatItReclaimsNothing) {
+  if (GetParam() == Version::k40) return;  // has no such operation
+  Open();
+  const auto completions = [&] { return far.CountCalls(CompoundsWith(nfs_opnum4::OP_RECLAIM_COMPLETE)); };
+  const size_t before = completions();
+  service.Move("/data", At(far, "/data"));
+  EXPECT_EQ(SizeOf(file), 8u);
+  EXPECT_EQ(SizeOf(directory), SizeOf(directory));
+  EXPECT_EQ(completions(), before + 2) << "one for the client, one for the file system";
+}
+
+// ---- open files ----
+
+TEST_P(MigrationTest, AnOpenFileGoesOnAtTheNewServer) {
+  Open();
+  const auto opened = Do(mount->OpenFile(file, "file", Access::kBoth));
+  EXPECT_EQ(MountTestBase::Read(*opened), "here");
+  service.Move("/data", At(far, "/data"));
+  EXPECT_EQ(MountTestBase::Read(*opened), "is there");
+  EXPECT_TRUE(Write(*opened, "IS"));
+  Do(opened->Commit());
+  Do(opened->SetSize(7));
+  Do(opened->Close());
+  EXPECT_EQ(TextAt(far), "IS ther");
+}
+
+TEST_P(MigrationTest, DataThatWaitForCommitAreToBeWrittenAgain) {
+  Open();
+  const auto opened = Do(mount->OpenFile(file, "file", Access::kBoth));
+  const File::WriteReply before = *Write(*opened, "new data");
+  EXPECT_EQ(Do(opened->Commit()), before.verifier);
+  service.Move("/data", At(far, "/data"));
+  const Verifier committed = Do(opened->Commit());
+  EXPECT_NE(committed, before.verifier);
+  EXPECT_EQ(Write(*opened, "new data")->verifier, committed);
+  Do(opened->Close());
+  EXPECT_EQ(TextAt(far), "new data");
+}
+
+TEST_P(MigrationTest, AFileOpenUnderADelegationGoesOn) {
+  Open();
+  const auto first = Do(mount->OpenFile(file, "file", Access::kRead));
+  const auto second = Do(mount->OpenFile(file, "file", Access::kRead));
+  service.Move("/data", At(far, "/data"));
+  EXPECT_EQ(MountTestBase::Read(*second), "is there");
+  EXPECT_EQ(MountTestBase::Read(*first), "is there");
+  Do(first->Close());
+  Do(second->Close());
+}
+
+TEST_P(MigrationTest, AFileIsClosedAlsoIfItHasMoved) {
+  Open();
+  const auto opened = Do(mount->OpenFile(file, "file", Access::kBoth));
+  Do(opened->Lock("owner", {0, 4}, LockKind::kExclusive));
+  service.Move("/data", At(far, "/data"));
+  Do(opened->Close());
+}
+
+TEST_P(MigrationTest, AnOpenFileThatIsNotAtTheNewServerIsStale) {
+  Open();
+  const auto opened = Do(mount->OpenFile(file, "file", Access::kBoth));
+  RemoveFile(far);
+  service.Move("/data", At(far, "/data"));
+  std::array<std::byte, 8> octets{};
+  EXPECT_EQ(ErrorOf(opened->Read(0, octets)).status, Status::kStale);
+  Do(opened->Close());
+}
+
+TEST_P(MigrationTest, LocksAreLostAndTheirOwnersAreToldSo) {
+  Open();
+  const auto opened = Do(mount->OpenFile(file, "file", Access::kBoth));
+  Do(opened->Lock("one", {0, 4}, LockKind::kExclusive));
+  Do(opened->Lock("two", {4, 4}, LockKind::kExclusive));
+  Do(opened->Unlock("two", {4, 4}));
+  service.Move("/data", At(far, "/data"));
+  std::array<std::byte, 8> octets{};
+  EXPECT_EQ(ErrorOf(opened->Read(0, octets)).number, ENOLCK);
+  EXPECT_EQ(ErrorOf(opened->Lock("one", {0, 4}, LockKind::kExclusive)).number, ENOLCK);
+  Do(opened->Lock("one", {0, 4}, LockKind::kExclusive));
+  Do(opened->Lock("two", {4, 4}, LockKind::kExclusive));
+  EXPECT_EQ(MountTestBase::Read(*opened), "is there");
+  Do(opened->Close());
+}
+
+TEST_P(MigrationTest, AServerThatRestartsAsAReferralIsFollowed) {
+  Open();
+  const auto opened = Do(mount->OpenFile(file, "file", Access::kBoth));
+  EXPECT_TRUE(Write(*opened, "lost"));
+  service.Move("/data", At(far, "/data"));
+  service.Restart();
+  EXPECT_EQ(MountTestBase::Read(*opened), "is there");
+  EXPECT_EQ(SizeOf(file), 8u);
+  Do(opened->Close());
+}
+
+// ---- several moves ----
+
+TEST_P(MigrationTest, AFileSystemMayMoveOnAndBack) {
+  TestService third{loop, {.exports = {"/data"}, .lease = 2s}};
+  Fill(third, "at a third server");
+  Open();
+  const CapturedLog log;
+  auto opened = Do(mount->OpenFile(file, "file", Access::kRead));
+  service.Move("/data", At(far, "/data"));
+  EXPECT_EQ(MountTestBase::Read(*opened), "is there");
+  far.Move("/data", At(third, "/data"));
+  EXPECT_EQ(MountTestBase::Read(*opened), "at a third server");
+  EXPECT_EQ(SizeOf(file), 17u);
+  EXPECT_EQ(SizeOf(directory), SizeOf(directory));
+  service.MoveBack("/data");
+  third.Move("/data", At(service, "/data"));
+  EXPECT_EQ(MountTestBase::Read(*opened), "here");
+  EXPECT_EQ(SizeOf(file), 4u);
+  EXPECT_EQ(Do(mount->Lookup(directory.handle, "file")).handle, file.handle);
+  Do(opened->Close());
+  opened.reset();
+  Unmount();
+  const uint16_t ports[] = {service.port(), far.port(), third.port()};
+  for (int i = 0; i < 3; ++i) {
+    const std::string move =
+        fmt::format("/data has moved from 127.0.0.1 port {} to 127.0.0.1 port {}", ports[i], ports[(i + 1) % 3]);
+    EXPECT_EQ(Occurrences(log.text(), move), 1u) << log.text();
+  }
+}
+
+// All exports of a test's server have the same files.
+TEST_P(MigrationTest, AFileSystemMayMoveWithinAServer) {
+  Open();
+  const auto opened = Do(mount->OpenFile(file, "file", Access::kBoth));
+  service.Move("/data", At(service, "/more"));
+  EXPECT_EQ(MountTestBase::Read(*opened), "here");
+  EXPECT_TRUE(Write(*opened, "HERE"));
+  Do(opened->Commit());
+  EXPECT_EQ(Do(mount->Lookup(directory.handle, "file")).handle, file.handle);
+  EXPECT_EQ(Do(mount->Lookup(data.handle, "..")).handle, root());
+  Do(opened->Close());
+}
+
+TEST_P(MigrationTest, NamesThatLeadInACircleAreStale) {
+  Open();
+  names.Add(directory, file.handle, "in");
+  names.Add(file, directory.handle, "file");
+  service.Move("/data", At(far, "/data"));
+  EXPECT_EQ(ErrorOf(mount->GetAttributes(directory.handle, "directory")).status, Status::kStale);
+}
+
+TEST_P(MigrationTest, ServersThatReferToOneAnotherAreAnError) {
+  Open();
+  const auto opened = Do(mount->OpenFile(file, "file", Access::kRead));
+  service.Move("/data", At(far, "/data"));
+  far.Move("/data", At(service, "/data"));
+  const Error error = ErrorOf(mount->GetAttributes(directory.handle, "directory"));
+  EXPECT_EQ(error.number, ELOOP);
+  EXPECT_THAT(error.message, HasSubstr("more than 8 referrals lead to one another"));
+  std::array<std::byte, 8> octets{};
+  EXPECT_EQ(ErrorOf(opened->Read(0, octets)).number, ELOOP);
+  Do(opened->Close());
+}
+
+// ---- failures ----
+
+TEST_P(MigrationTest, WaitsForAServerThatCannotBeReachedOrDoesNotServeThePathYet) {
+  Open();
+  const CapturedLog log;
+  const uint16_t unused = TestService(loop, {}).port();
+  service.Move("/data", At(unused, "/data"));
+  std::optional<Result<Attributes>> got;
+  const auto get = [](Mount& of, const Handle& object, auto& out) -> Task<void> {
+    out = co_await of.GetAttributes(object, "file");
+  };
+  Spawn(get(*mount, file.handle, got));
+  EXPECT_TRUE(TurnUntil(loop, [&] { return log.text().find("tries again") != std::string::npos; }));
+  EXPECT_FALSE(got);
+  EXPECT_THAT(log.text(),
+              HasSubstr(fmt::format("127.0.0.1 port {}: Connection refused; the client tries again", unused)));
+  const size_t lookups = far.CountCalls(CompoundsWith(nfs_opnum4::OP_LOOKUP));
+  service.Move("/data", At(far, "/absent"));
+  EXPECT_TRUE(TurnUntil(loop, [&] { return far.CountCalls(CompoundsWith(nfs_opnum4::OP_LOOKUP)) > lookups + 1; }));
+  EXPECT_FALSE(got);
+  service.Move("/data", At(far, "/data"));
+  EXPECT_TRUE(TurnUntil(loop, [&] { return got.has_value(); }));
+  ASSERT_TRUE(*got);
+  EXPECT_EQ((*got)->size, 8u);
+  EXPECT_EQ(Occurrences(log.text(), "tries again"), 1u) << log.text();
+}
+
+TEST_P(MigrationTest, TheWaitForAServerEndsLikeACall) {
+  Url url = UrlOf(GetParam());
+  url.recovery.timeout = 1;
+  mount = Do(Mount::Open(loop, workers, url, options));
+  mount->set_names(&names);
+  data = Look(root(), "data");
+  const uint16_t unused = TestService(loop, {}).port();
+  service.Move("/data", At(unused, "/data"));
+  const Error error = ErrorOf(mount->GetAttributes(data.handle, "data"));
+  EXPECT_EQ(error.message,
+            fmt::format("data: cannot follow the referral: 127.0.0.1 port {}: Connection refused", unused));
+}
+
+TEST_P(MigrationTest, AbortEndsTheWaitForAServer) {
+  Open();
+  service.Move("/data", At(TestService(loop, {}).port(), "/data"));
+  std::optional<Result<Attributes>> got;
+  const auto get = [](Mount& of, const Handle& object, auto& out) -> Task<void> {
+    out = co_await of.GetAttributes(object, "file");
+  };
+  Spawn(get(*mount, file.handle, got));
+  TurnFor(loop, 20ms);
+  EXPECT_FALSE(got);
+  mount->Abort();
+  EXPECT_TRUE(TurnUntil(loop, [&] { return got.has_value(); }));
+  EXPECT_EQ(got->error().number, ECANCELED);
+}
+
+TEST_P(MigrationTest, AUserWithoutNamesGetsAnError) {
+  Open();
+  mount->set_names(nullptr);
+  const auto opened = Do(mount->OpenFile(file, "file", Access::kRead));
+  service.Move("/data", At(far, "/data"));
+  const Error error = ErrorOf(mount->GetAttributes(directory.handle, "directory"));
+  EXPECT_EQ(error.status, Status::kMoved);
+  EXPECT_EQ(error.message, "directory: is on another server");
+  std::array<std::byte, 8> octets{};
+  EXPECT_EQ(ErrorOf(opened->Read(0, octets)).message, "file: is on another server");
+  // A path leads to the new server.
+  EXPECT_EQ(Do(mount->Resolve("data/directory/file")).attributes.size, 8u);
+  Do(opened->Close());
+}
+
+TEST_P(MigrationTest, AServerThatSaysSoOfWhatItHasIsAnError) {
+  Open();
+  service.FailOperation(nfs_opnum4::OP_GETATTR, nfsstat4::NFS4ERR_MOVED);
+  const Error error = ErrorOf(mount->GetAttributes(directory.handle, "directory"));
+  EXPECT_EQ(error.message, "directory: is on another server");
+  EXPECT_EQ(SizeOf(file), 4u);
+}
+
+// ---- the root of a server ----
+
+class MovedRootTest : public MountTestBase, public testing::WithParamInterface<Version> {
+ protected:
+  ~MovedRootTest() override { Unmount(); }
+  Url UrlOf(const TestService& of) const {
+    Url url = MountTestBase::UrlOf(GetParam());
+    url.port = of.port();
+    return url;
+  }
+  TestService far{loop, {.exports = {"/data"}}};
+  TestService moved{loop, {.replicas = At(far, "/data")}};
+};
+INSTANTIATE_TEST_SUITE_P(Version, MovedRootTest, testing::Values(Version::k40, Version::k41, Version::k42),
+                         [](const auto& test) { return NameOf(test.param); });
+
+// It has no name that could be looked up, so that its handle tells the locations.
+TEST_P(MovedRootTest, TheHandleTellsTheLocations) {
+  const auto there = Do(Mount::Open(loop, workers, UrlOf(far), options));
+  Do(there->MakeDirectory(Do(there->Resolve("data")).handle, "there", 0755));
+  Run(there->Unmount());
+  Open(UrlOf(moved));
+  // For the call of the test, and for the client's look whether it is so.
+  moved.FailOperation(nfs_opnum4::OP_GETATTR, nfsstat4::NFS4ERR_MOVED, 2);
+  Do(mount->GetAttributes(root(), "root"));
+  EXPECT_EQ(Do(mount->Lookup(root(), "there")).attributes.type, FileType::kDirectory);
+}
+
+}  // namespace
+}  // namespace penstock::client::v4

@@ -1,0 +1,154 @@
+#include "client/nfs4/tree_file.h"
+
+#include "base/mix.h"
+
+namespace penstock::client::v4 {
+
+// ---- moves ----
+
+Error TreeFile::Explain(Error error, const FileAtServer& at) {
+  return at.place.part == 0 ? error : WithTrouble(std::move(error), at.server->trouble());
+}
+
+template <class T, class Call>
+Task<Result<T>> TreeFile::Do(Call call) {
+  for (unsigned moves = 0;; ++moves) {
+    const Pointer at = at_;
+    Result<T> result = co_await call(*at);
+    if (result) co_return result;
+    if (result.error().status != Status::kMoved || moves == kMostMoves) {
+      co_return std::unexpected(Explain(std::move(result).error(), *at));
+    }
+    Result<void> moved = co_await MoveOn(at);
+    if (moved) continue;
+    if (moved.error().status == Status::kMoved) co_return result;  // nobody knows where the file is
+    co_return std::unexpected(std::move(moved).error());
+  }
+}
+
+Task<Result<void>> TreeFile::MoveOn(Pointer from) {
+  while (moving_) co_await moved_;
+  if (at_ != from) co_return Result<void>();
+  moving_ = true;
+  auto reopened = co_await tree_.Reopen(node(), *from);
+  if (reopened) at_ = std::make_shared<const FileAtServer>(*std::move(reopened));
+  moving_ = false;
+  moved_.Notify();
+  if (!reopened) co_return std::unexpected(std::move(reopened).error());
+  co_return Result<void>();
+}
+
+namespace {
+
+// RFC 8881 §11.11.6: verifiers of two servers differ, even if their octets are the same.
+Verifier Mark(Verifier verifier, const FileAtServer& at) {
+  const uint32_t part = at.place.part;
+  if (part != 0) StoreBig<uint64_t>(verifier.data(), LoadBig<uint64_t>(verifier.data()) ^ Mix(0, part));
+  return verifier;
+}
+
+Task<Result<File::WriteReply>> WriteAt(const FileAtServer& at, uint64_t offset, ConstBytes from,
+                                       File::Stability stability) {
+  auto written = co_await at.file->Write(offset, from, stability);
+  if (written) written->verifier = Mark(written->verifier, at);
+  co_return written;
+}
+
+Task<Result<Verifier>> CommitAt(const FileAtServer& at) {
+  auto committed = co_await at.file->Commit();
+  if (committed) committed = Mark(*committed, at);
+  co_return committed;
+}
+
+}  // namespace
+
+// ---- calls ----
+
+Task<Result<File::FetchReply>> TreeFile::Fetch(uint64_t offset, Bytes into) {
+  return Do<FetchReply>([=](const FileAtServer& at) { return at.file->Fetch(offset, into); });
+}
+
+Task<Result<File::WriteReply>> TreeFile::Write(uint64_t offset, ConstBytes from, Stability stability) {
+  return Do<WriteReply>([=](const FileAtServer& at) { return WriteAt(at, offset, from, stability); });
+}
+
+Task<Result<Verifier>> TreeFile::Commit() { return Do<Verifier>(CommitAt); }
+
+Task<Result<void>> TreeFile::SetSize(uint64_t size) {
+  return Do<void>([=](const FileAtServer& at) { return at.file->SetSize(size); });
+}
+
+std::optional<Attributes> TreeFile::attributes_at_open() const {
+  auto attributes = at_->file->attributes_at_open();
+  if (attributes) attributes = tree_.Distinct(*std::move(attributes), *at_->server);
+  return attributes;
+}
+
+Task<Result<std::optional<uint64_t>>> TreeFile::Seek(uint64_t offset, Content content) {
+  return Do<std::optional<uint64_t>>([=](const FileAtServer& at) { return at.file->Seek(offset, content); });
+}
+
+Task<Result<void>> TreeFile::Allocate(uint64_t offset, uint64_t length) {
+  return Do<void>([=](const FileAtServer& at) { return at.file->Allocate(offset, length); });
+}
+
+Task<Result<void>> TreeFile::Deallocate(uint64_t offset, uint64_t length) {
+  return Do<void>([=](const FileAtServer& at) { return at.file->Deallocate(offset, length); });
+}
+
+template <class T, class Call>
+Task<Result<T>> TreeFile::Between(Pointer at, client::File& source, Call call) {
+  auto* const other = dynamic_cast<TreeFile*>(&source);
+  if (!other) co_return NotSupported();
+  const Pointer from = other->at_;
+  Result<T> result = co_await call(*at->file, *from->file);
+  if (result) co_return result;
+  // The user reads and writes instead, which follows the files.
+  if (result.error().status == Status::kMoved) co_return NotSupported();
+  co_return std::unexpected(Explain(std::move(result).error(), *at));
+}
+
+Task<Result<File::CopyReply>> TreeFile::CopyFrom(client::File& source, uint64_t from, uint64_t to, uint64_t length) {
+  const Pointer at = at_;
+  auto copied = co_await Between<CopyReply>(
+      at, source, [=](client::File& file, client::File& other) { return file.CopyFrom(other, from, to, length); });
+  if (copied && copied->verifier) copied->verifier = Mark(*copied->verifier, *at);
+  co_return copied;
+}
+
+Task<Result<void>> TreeFile::CloneFrom(client::File& source, uint64_t from, uint64_t to, uint64_t length) {
+  return Between<void>(
+      at_, source, [=](client::File& file, client::File& other) { return file.CloneFrom(other, from, to, length); });
+}
+
+Task<Result<void>> TreeFile::Lock(std::string owner, ByteRange range, LockKind kind, Duration patience,
+                                  Cancellation* impatience) {
+  return Do<void>([=, owner = std::move(owner)](const FileAtServer& at) {
+    return at.file->Lock(owner, range, kind, patience, impatience);
+  });
+}
+
+Task<Result<void>> TreeFile::Widen() {
+  return Do<void>([](const FileAtServer& at) { return at.file->Widen(); });
+}
+
+Task<Result<void>> TreeFile::Unlock(std::string owner, ByteRange range) {
+  return Do<void>([range, owner = std::move(owner)](const FileAtServer& at) { return at.file->Unlock(owner, range); });
+}
+
+Task<Result<std::optional<LockConflict>>> TreeFile::TestLock(std::string owner, ByteRange range, LockKind kind) {
+  return Do<std::optional<LockConflict>>([range, kind, owner = std::move(owner)](const FileAtServer& at) {
+    return at.file->TestLock(owner, range, kind);
+  });
+}
+
+// A server that the file system has left has no state of the file any more.
+Task<Result<void>> TreeFile::Close() {
+  while (moving_) co_await moved_;
+  const Pointer at = at_;
+  Result<void> closed = co_await at->file->Close();
+  if (closed || closed.error().status == Status::kMoved) co_return Result<void>();
+  co_return std::unexpected(Explain(std::move(closed).error(), *at));
+}
+
+}  // namespace penstock::client::v4
