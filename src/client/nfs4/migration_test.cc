@@ -349,6 +349,23 @@ TEST_P(MigrationTest, AFileSystemMayMoveOnAndBack) {
   }
 }
 
+TEST_P(MigrationTest, WhatIsMetAtTheNewServerKeepsItsHandleOnTheWayBack) {
+  for (const TestService* const each : {&service, &far}) {
+    const auto mounted = MountOf(*each);
+    Do(mounted->MakeDirectory(Do(mounted->Resolve("data/directory")).handle, "second", 0755));
+    Run(mounted->Unmount());
+  }
+  Open();
+  service.Move("/data", At(far, "/data"));
+  const Node second = Look(directory.handle, "second");
+  service.MoveBack("/data");
+  far.Move("/data", At(service, "/data"));
+  EXPECT_EQ(Do(mount->GetAttributes(directory.handle, "directory")).type, FileType::kDirectory);
+  EXPECT_EQ(Do(mount->Lookup(directory.handle, "second")).handle, second.handle);
+  Do(mount->MakeDirectory(second.handle, "made", 0755));
+  EXPECT_EQ(Do(mount->Lookup(directory.handle, "second")).attributes.links, 3u);
+}
+
 // All exports of a test's server have the same files.
 TEST_P(MigrationTest, AFileSystemMayMoveWithinAServer) {
   Open();

@@ -441,7 +441,7 @@ Task<Result<void>> Tree::AtBoth(Handle first, Handle second, std::string_view na
       result = co_await call(*server, from, to);
     } else {
       result = std::unexpected(client::ErrorOf(Status::kCrossDevice, name));
-      if (!parts_->has_moved_objects()) co_return result;
+      if (!parts_->has_moves()) co_return result;
       // One of them may have moved, and the tree does not know it yet.
       PENSTOCK_CO_CHECK(co_await GetAttributes(first, name));
       PENSTOCK_CO_CHECK(co_await GetAttributes(second, name));
@@ -590,7 +590,7 @@ Handle Tree::Known(const Handle& place, const Handle& directory, std::string_vie
   const Handle known = parts_->KnownAs(place);
   const KnownNames* const names = parts_->names();
   // Only what is beyond a move can have another handle than before.
-  if (known != place || !names || (parts_->PlaceOf(directory).part == place.part && !parts_->has_moved_objects())) {
+  if (known != place || !names || (parts_->PlaceOf(directory).part == place.part && !parts_->has_moves())) {
     return known;
   }
   const auto before = names->ObjectAt(directory, name);

@@ -46,7 +46,8 @@ class TreeParts {
   Handle PlaceOf(const Handle& known) const;
   // The handle by which the users know the object at `place`.
   Handle KnownAs(const Handle& place) const;
-  bool has_moved_objects() const { return !places_.empty(); }
+  // Whether anything has ever moved.
+  bool has_moves() const { return !moves_.empty(); }
   void Move(const Handle& known, const Handle& place);
   // Whether an object that moves between these parts is the first one, since others have moved the other way.
   bool BeginsToMove(uint32_t from, uint32_t to) {
