@@ -24,13 +24,16 @@ ReconnectingChannel::ReconnectingChannel(TimerService& timers, Opener opener, Re
 
 void ReconnectingChannel::HandleClosing() {
   closing_ = true;
-  if (overdue_ == 0) return;
-  if (const std::shared_ptr<rpc::Channel> channel = channel_) channel->Close();
+  if (overdue_ > 0) CloseConnection();
+}
+
+void ReconnectingChannel::HandleEnding() {
+  trouble_ = {std::string(kClosing), ECANCELED};
+  CloseConnection();
 }
 
 // The calls that this ends may lead to the destruction of this object.
-void ReconnectingChannel::HandleEnding() {
-  trouble_ = {std::string(kClosing), ECANCELED};
+void ReconnectingChannel::CloseConnection() {
   if (const std::shared_ptr<rpc::Channel> channel = channel_) channel->Close();
 }
 

@@ -67,6 +67,7 @@ class ReconnectingChannel final : public rpc::Channel {
  private:
   Task<void> Reconnect(TimePoint give_up);
   void HandleEnding();
+  void CloseConnection();
   void HandleReply(const rpc::Channel& from);
   void HandleLoss(rpc::CallError error);
   Task<void> Wait(TimePoint give_up);
