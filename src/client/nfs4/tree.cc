@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <map>
 #include <set>
 #include <utility>
 #include <vector>
@@ -12,37 +11,18 @@
 #include "base/log.h"
 #include "base/mix.h"
 #include "base/pauses.h"
-#include "base/under_way.h"
-#include "client/connect.h"
-#include "client/nfs4/locations.h"
 #include "client/nfs4/mount.h"
 #include "client/nfs4/tree_file.h"
 #include "client/nfs4/tree_parts.h"
+#include "client/nfs4/tree_servers.h"
 #include "client/retries.h"
 #include "client/set_up.h"
 #include "nfs_protocol/path_limit.h"
-#include "protocol/nfs4.h"
 
 namespace penstock::client::v4 {
 namespace {
 
-using nfs_protocol::SecurityFlavor;
-
-// The time limit for the first answer of a server, in seconds, if another one has the same file system.
-constexpr uint32_t kProbeLimit = 15;
-// The most failures that one error lists.
-constexpr size_t kMostReasons = 3;
-
-// Whether the object of a lookup may be reached by another mount.
-bool LeadsOn(const Error& error) { return error.status == Status::kMoved || error.status == Status::kWrongSecurity; }
-
-std::string Describe(const Error& error) { return error.status ? client::Describe(*error.status) : error.message; }
-
-std::string PathText(const std::vector<std::string>& path) {
-  std::string text;
-  for (const std::string& name : path) text += "/" + name;
-  return text.empty() ? "/" : text;
-}
+using NodeAtServer = TreeServers::NodeAtServer;
 
 std::vector<std::string> NamesOf(std::string_view path) {
   std::vector<std::string> names;
@@ -52,40 +32,6 @@ std::vector<std::string> NamesOf(std::string_view path) {
     if (!name.empty()) names.emplace_back(name);
   }
   return names;
-}
-
-std::string ServerText(const Url& url) { return fmt::format("{} port {}", url.host, url.port); }
-
-// The flavors to try for the root of a server that does not tell which ones it accepts.
-constexpr SecurityFlavor kUsualFlavors[] = {SecurityFlavor::kKrb5, SecurityFlavor::kKrb5i, SecurityFlavor::kKrb5p,
-                                            SecurityFlavor::kNone};
-
-SecurityFlavor FlavorOf(const Url& url) { return url.security.value_or(SecurityFlavor::kSys); }
-
-Error NoCommonFlavor(std::string_view what, const Flavors& accepted) {
-  Error error = client::ErrorOf(Status::kWrongSecurity, what);
-  if (!accepted.empty()) error.message += fmt::format(": sec={}", TextOf(accepted));
-  return error;
-}
-
-using Opened = Result<std::unique_ptr<ServerMount>>;
-
-// Mounts the server. If `url` names no flavor, and the server does not accept AUTH_SYS for its root, tries the flavors
-// that it accepts.
-Task<Opened> OpenNegotiated(Loop& loop, Workers& workers, Url url, const Dialect& dialect, MountOptions options) {
-  Flavors accepted;
-  Opened opened = co_await OpenServer(loop, workers, url, dialect, options, accepted);
-  if (opened || opened.error().status != Status::kWrongSecurity) co_return opened;
-  if (url.security) co_return std::unexpected(NoCommonFlavor(url.host, accepted));
-  if (accepted.empty()) accepted.assign(std::begin(kUsualFlavors), std::end(kUsualFlavors));
-  for (const SecurityFlavor flavor : accepted) {
-    url.security = flavor;
-    Flavors ignored;
-    opened = co_await OpenServer(loop, workers, url, dialect, options, ignored);
-    if (opened) co_return opened;
-    log::info("{} by sec={}", opened.error().message, NameOf(flavor));
-  }
-  co_return opened;
 }
 
 // A tree of several servers, for one user. Handles of different servers may have the same octets, so each handle that
@@ -100,28 +46,23 @@ class Tree final : public client::Mount, public FileTree {
   // `home` are reached by another one.
   Tree(Loop& loop, Workers& workers, const Url& url, const Dialect& dialect, const MountOptions& options,
        std::unique_ptr<ServerMount> home)
-      : client::Mount(loop, url),
-        workers_(workers),
-        dialect_(dialect),
-        options_(OptionsFor(options)),
-        home_(*home),
-        servers_of_parts_{home.get()} {
-    root_ = home->root();
-    path_ = home->path();
-    sizes_ = home->sizes();
+      : client::Mount(loop, url), servers_(loop, workers, url_, dialect, options, std::move(home)) {
+    root_ = servers_.home().root();
+    path_ = servers_.home().path();
+    sizes_ = servers_.home().sizes();
+    servers_of_parts_.push_back(&servers_.home());
     const auto* const other = dynamic_cast<const Tree*>(options.shares_handles_with);
     parts_ = other ? other->parts_ : std::make_shared<TreeParts>();
-    HandleMounted(servers_[KeyOf(home_.url(), false)], std::move(home));
   }
 
-  Task<void> Unmount() override;
-  void Abort() override { ending_.Cancel(); }
+  Task<void> Unmount() override { return servers_.Unmount(); }
+  void Abort() override { servers_.ending().Cancel(); }
 
-  std::string_view version() const override { return home_.version(); }
-  Protocol transport() const override { return home_.transport(); }
-  uint64_t reconnections() const override;
-  SetupError trouble() const override { return home_.trouble(); }
-  Task<Result<void>> Ping() override { return home_.Ping(); }
+  std::string_view version() const override { return servers_.home().version(); }
+  Protocol transport() const override { return servers_.home().transport(); }
+  uint64_t reconnections() const override { return servers_.reconnections(); }
+  SetupError trouble() const override { return servers_.home().trouble(); }
+  Task<Result<void>> Ping() override { return servers_.home().Ping(); }
   void set_names(const KnownNames* names) override { parts_->set_names(names); }
 
   Task<Result<Node>> Lookup(const Handle& directory, std::string_view name) override {
@@ -214,21 +155,6 @@ class Tree final : public client::Mount, public FileTree {
   }
 
  private:
-  // A server that is mounted, is being mounted, or could not be mounted.
-  struct Server {
-    std::optional<Entrance> entrance{};
-    std::unique_ptr<ServerMount> mount{};
-    bool opening = false;
-    Error failure{};  // of the last attempt
-    Signal changed{};
-    std::unique_ptr<Cancellation::Entry> ending{};  // aborts `mount`
-  };
-  // An object with its server. The handles in `node` are those that the server knows.
-  struct Place {
-    ServerMount* server = nullptr;
-    Node node;
-  };
-
   // Returns the mount of a part's server, or null if this tree has not mounted it.
   ServerMount* Mounted(uint32_t part) const {
     return part < servers_of_parts_.size() ? servers_of_parts_[part] : nullptr;
@@ -276,49 +202,16 @@ class Tree final : public client::Mount, public FileTree {
   Task<Result<Node>> Cross(Handle directory, Handle place, std::string_view name, const Error& why, bool is_in_use);
   // Makes a part of the tree of a file system that has been reached from `above`. `before`: the handle by which the
   // users know its root, if they do. `is_in_use`: it has moved here.
-  Task<Node> Entered(Handle above, Place reached, std::optional<Handle> before, bool is_in_use);
-  // `followed` counts the referrals of one lookup.
-  Task<Result<Place>> Onward(ServerMount& from, const Handle& directory, std::string_view name, const Error& why,
-                             unsigned& followed);
-  Task<Result<Place>> Step(ServerMount& from, const Handle& directory, std::string_view name, unsigned& followed);
-  // Looks `name` up by a flavor that the server accepts for it.
-  Task<Result<Place>> Secure(ServerMount& from, const Handle& directory, std::string_view name);
+  Task<Node> Entered(Handle above, NodeAtServer reached, std::optional<Handle> before, bool is_in_use);
   // Calls `go(followed)`, which reaches an object at another server. If the object is in use, waits until one of its
   // locations can be used, as long as a call waits for a reply.
   template <class Go>
-  Task<Result<Place>> Persist(Go go, std::string_view what, bool is_in_use);
-  // Goes on at one of the locations of `what` that `from` has told.
-  Task<Result<Place>> GoTo(ServerMount& from, std::string_view what, Result<std::vector<Location>> told,
-                           unsigned& followed);
-  // Finds the file system at a location that a referral of `from` names.
-  Task<Result<Place>> Reach(const ServerMount& from, const Location& location, bool is_last, unsigned& followed);
-  Task<Result<Place>> Walk(ServerMount& server, const std::vector<std::string>& path, unsigned& followed);
-
-  // Returns the mount of the server that `url` names. `is_last`: no other server has the file system. All entrances of
-  // a server share a mount for each flavor.
-  Task<Result<ServerMount*>> MountOf(Url url, bool is_last, const Entrance* entrance = nullptr);
-  // The options for other servers.
-  MountOptions OptionsFor(MountOptions options) {
-    options.cancellation = &ending_;
-    options.shares_handles_with = nullptr;
-    return options;
-  }
-  void HandleMounted(Server& server, std::unique_ptr<ServerMount> mount) {
-    server.mount = std::move(mount);
-    server.ending = std::make_unique<Cancellation::Entry>(&ending_, [at = server.mount.get()] { at->Abort(); });
-  }
-  Task<Opened> OpenAt(const Url& url, const Entrance* entrance);
-  Task<Result<void>> Probe(Url url);
+  Task<Result<NodeAtServer>> Persist(Go go, std::string_view what, bool is_in_use);
   // Does what is due before this client opens files in a part.
   Task<void> Enter(uint32_t part, ServerMount& server);
-  uint32_t PartOf(const Handle& above, const Place& root);
+  uint32_t PartOf(const Handle& above, const NodeAtServer& root);
 
-  Cancellation ending_;
-  Workers& workers_;
-  const Dialect& dialect_;
-  const MountOptions options_;
-  ServerMount& home_;  // of the server that the URL names
-  std::map<ServerKey, Server> servers_;
+  TreeServers servers_;
   std::shared_ptr<TreeParts> parts_;
   std::vector<ServerMount*> servers_of_parts_;  // by the number of the part; null: not mounted
   std::set<uint32_t> entered_;                  // the parts that file systems have moved to; see Enter()
@@ -383,7 +276,7 @@ Task<Result<ServerMount*>> Tree::ServerOf(uint32_t part) {
   url.uid = url_.uid;
   url.gid = url_.gid;
   url.groups = url_.groups;
-  PENSTOCK_CO_TRY(ServerMount* const server, co_await MountOf(std::move(url), true, entrance));
+  PENSTOCK_CO_TRY(ServerMount* const server, co_await servers_.MountOf(std::move(url), true, entrance));
   HandlePart(part, *server);
   co_await Enter(part, *server);
   co_return server;
@@ -530,7 +423,7 @@ Task<Result<Node>> Tree::LookUp(Handle known, std::string_view name, bool is_in_
       co_return co_await Lookup(parts_->at(part).above, ".");
     PENSTOCK_CO_TRY(ServerMount* const server, co_await ServerOf(part));
     Result<Node> found = co_await server->Lookup(bare, name);
-    if (found || !LeadsOn(found.error())) co_return Outward(std::move(found), known, part);
+    if (found || !TreeServers::LeadsOn(found.error())) co_return Outward(std::move(found), known, part);
     found = co_await Cross(known, place, name, found.error(), is_in_use);
     if (found || found.error().status != Status::kMoved || moves == kMostMoves) co_return found;
     // The directory itself has moved, or the server contradicts itself.
@@ -539,27 +432,6 @@ Task<Result<Node>> Tree::LookUp(Handle known, std::string_view name, bool is_in_
     if (relocated.error().status == Status::kMoved) co_return found;
     co_return std::unexpected(std::move(relocated).error());
   }
-}
-
-uint64_t Tree::reconnections() const {
-  uint64_t sum = 0;
-  for (const auto& [key, server] : servers_) sum += server.mount ? server.mount->reconnections() : 0;
-  return sum;
-}
-
-// A server that does not answer keeps none of the others waiting.
-Task<void> Tree::Unmount() {
-  UnderWay unmounts;
-  const auto unmount = [](ServerMount& server, UnderWay& all) -> Task<void> {
-    co_await server.Unmount();
-    all.End();
-  };
-  for (auto& [key, server] : servers_) {
-    if (!server.mount) continue;
-    unmounts.Begin();
-    Spawn(unmount(*server.mount, unmounts));
-  }
-  co_await unmounts.Ended();
 }
 
 // ---- objects that have moved ----
@@ -618,11 +490,11 @@ Task<Result<Node>> Tree::FindAgain(const Handle& known, const Handle& place, std
   Result<Attributes> here = co_await from->GetAttributes(bare, "/");
   if (here) co_return std::unexpected(client::ErrorOf(Status::kMoved, "/"));
   if (here.error().status != Status::kMoved) co_return std::unexpected(std::move(here).error());
-  const auto go = [&](unsigned& followed) -> Task<Result<Place>> {
+  const auto go = [&](unsigned& followed) -> Task<Result<NodeAtServer>> {
     auto told = co_await from->GetLocationsOf(bare, "/");
-    co_return co_await GoTo(*from, "/", std::move(told), followed);
+    co_return co_await servers_.GoTo(*from, "/", std::move(told), followed);
   };
-  PENSTOCK_CO_TRY(Place reached, co_await Persist(go, "/", true));
+  PENSTOCK_CO_TRY(NodeAtServer reached, co_await Persist(go, "/", true));
   co_return co_await Entered(known, std::move(reached), known, true);
 }
 
@@ -651,7 +523,7 @@ Task<Result<void>> Tree::Relocate(Handle known, Handle place) {
 // ---- referrals ----
 
 template <class Go>
-Task<Result<Tree::Place>> Tree::Persist(Go go, std::string_view what, bool is_in_use) {
+Task<Result<NodeAtServer>> Tree::Persist(Go go, std::string_view what, bool is_in_use) {
   Retries retries{.give_up = loop_.Now() + url_.recovery.CallLimit()};
   for (bool is_first = true;; is_first = false) {
     unsigned followed = 0;
@@ -665,9 +537,9 @@ Task<Result<Tree::Place>> Tree::Persist(Go go, std::string_view what, bool is_in
     if (!may_come || loop_.Now() >= retries.give_up) co_return reached;
     if (is_first && waiting_ == 0) log::warn("{}; the client tries again", reached.error().message);
     ++waiting_;
-    co_await Pause(loop_, retries.NextDelay(), &ending_);
+    co_await Pause(loop_, retries.NextDelay(), &servers_.ending());
     --waiting_;
-    if (ending_.cancelled()) co_return std::unexpected(Closing(what));
+    if (servers_.ending().cancelled()) co_return std::unexpected(Closing(what));
   }
 }
 
@@ -675,14 +547,14 @@ Task<Result<Node>> Tree::Cross(Handle directory, Handle place, std::string_view 
                                bool is_in_use) {
   Handle bare = place;
   PENSTOCK_CO_TRY(ServerMount* const from, co_await ServerOf(std::exchange(bare.part, 0)));
-  const auto go = [&](unsigned& followed) { return Onward(*from, bare, name, why, followed); };
-  PENSTOCK_CO_TRY(Place reached, co_await Persist(go, name, is_in_use));
+  const auto go = [&](unsigned& followed) { return servers_.Onward(*from, bare, name, why, followed); };
+  PENSTOCK_CO_TRY(NodeAtServer reached, co_await Persist(go, name, is_in_use));
   std::optional<Handle> before;
   if (parts_->names()) before = parts_->names()->ObjectAt(directory, name);
   co_return co_await Entered(directory, std::move(reached), before, is_in_use && why.status == Status::kMoved);
 }
 
-Task<Node> Tree::Entered(Handle above, Place reached, std::optional<Handle> before, bool is_in_use) {
+Task<Node> Tree::Entered(Handle above, NodeAtServer reached, std::optional<Handle> before, bool is_in_use) {
   const uint32_t part = PartOf(above, reached);
   // The root of a file system has no directory and no name.
   Node root{.handle = reached.node.handle, .attributes = Distinct(reached.node.attributes, *reached.server)};
@@ -697,157 +569,11 @@ Task<Node> Tree::Entered(Handle above, Place reached, std::optional<Handle> befo
   co_return root;
 }
 
-Task<Result<Tree::Place>> Tree::Step(ServerMount& from, const Handle& directory, std::string_view name,
-                                     unsigned& followed) {
-  Result<Node> found = co_await from.Lookup(directory, name);
-  if (found) co_return Place{.server = &from, .node = *std::move(found)};
-  co_return co_await Onward(from, directory, name, found.error(), followed);
-}
-
-Task<Result<Tree::Place>> Tree::Onward(ServerMount& from, const Handle& directory, std::string_view name,
-                                       const Error& why, unsigned& followed) {
-  if (why.status == Status::kMoved) {
-    auto told = co_await from.GetLocations(directory, name);
-    co_return co_await GoTo(from, name, std::move(told), followed);
-  }
-  if (why.status == Status::kWrongSecurity) co_return co_await Secure(from, directory, name);
-  co_return std::unexpected(why);
-}
-
-// A file handle of one mount is good in every mount of the same server.
-Task<Result<Tree::Place>> Tree::Secure(ServerMount& from, const Handle& directory, std::string_view name) {
-  auto accepted = co_await from.GetFlavors(directory, name);
-  if (!accepted) co_return std::unexpected(client::ErrorOf(Status::kWrongSecurity, name));
-  Error failure = NoCommonFlavor(name, *accepted);
-  if (url_.security) co_return std::unexpected(std::move(failure));
-  const Entrance entrance{.directory = directory, .name = std::string(name)};
-  for (const SecurityFlavor flavor : *accepted) {
-    if (flavor == FlavorOf(from.url())) continue;
-    Url url = from.url();
-    url.path = "/";
-    url.security = flavor;
-    auto server = co_await MountOf(url, true, &entrance);
-    if (server) {
-      Result<Node> found = co_await (*server)->Lookup(directory, name);
-      if (found) co_return Place{.server = *server, .node = *std::move(found)};
-      failure = WithTrouble(std::move(found).error(), (*server)->trouble());
-    } else {
-      failure = std::move(server).error();
-    }
-    log::info("{} by sec={}", failure.message, NameOf(flavor));
-  }
-  co_return std::unexpected(std::move(failure));
-}
-
-Task<Result<Tree::Place>> Tree::GoTo(ServerMount& from, std::string_view what, Result<std::vector<Location>> told,
-                                     unsigned& followed) {
-  if (++followed > kMostReferrals) co_return std::unexpected(client::ErrorOf(Status::kMoved, what));
-  if (!told) co_return std::unexpected(WithTrouble(std::move(told).error(), from.trouble()));
-  const std::vector<Location>& locations = *told;
-  if (locations.empty()) {
-    co_return std::unexpected(Error{fmt::format("{}: is on another server, but {} names no location that makes sense",
-                                                what, ServerText(from.url())),
-                                    std::nullopt, EREMOTE});
-  }
-  std::string reasons;
-  for (size_t i = 0; i < locations.size(); ++i) {
-    auto reached = co_await Reach(from, locations[i], i + 1 == locations.size(), followed);
-    if (reached) co_return reached;
-    if (ending_.cancelled()) co_return std::unexpected(Closing(what));
-    if (i < kMostReasons) reasons += (i > 0 ? "; " : "") + reached.error().message;
-  }
-  if (locations.size() > kMostReasons) reasons += fmt::format("; and {} more", locations.size() - kMostReasons);
-  co_return std::unexpected(
-      Error{fmt::format("{}: cannot follow the referral: {}", what, reasons), std::nullopt, EREMOTE});
-}
-
-Task<Result<Tree::Place>> Tree::Reach(const ServerMount& from, const Location& location, bool is_last,
-                                      unsigned& followed) {
-  Url url = url_;
-  url.path = "/";
-  if (location.host.empty()) {
-    url.host = from.url().host;
-    url.port = from.url().port;
-  } else {
-    url.host = location.host;
-    url.port = location.port.value_or(Url::DefaultPort(url.protocol));
-  }
-  PENSTOCK_CO_TRY(ServerMount* const server, co_await MountOf(url, is_last));
-  auto reached = co_await Walk(*server, location.path, followed);
-  if (reached) co_return reached;
-  const Error why = WithTrouble(std::move(reached).error(), server->trouble());
-  co_return std::unexpected(Error{fmt::format("{}: {}: {}", ServerText(url), PathText(location.path), Describe(why)),
-                                  std::nullopt, why.number});
-}
-
-// Servers below may refer on.
-Task<Result<Tree::Place>> Tree::Walk(ServerMount& server, const std::vector<std::string>& path, unsigned& followed) {
-  Place place{.server = &server, .node = {.handle = server.root(), .attributes = {}}};
-  if (path.empty()) {
-    PENSTOCK_CO_TRY(place.node.attributes, co_await server.GetAttributes(server.root(), "the root of the tree"));
-  }
-  for (const std::string& name : path) {
-    PENSTOCK_CO_TRY(place, co_await Step(*place.server, place.node.handle, name, followed));
-  }
-  if (place.node.attributes.type != FileType::kDirectory) {
-    co_return std::unexpected(client::ErrorOf(Status::kNotDirectory, PathText(path)));
-  }
-  co_return place;
-}
-
-Task<Opened> Tree::OpenAt(const Url& url, const Entrance* entrance) {
-  if (!entrance) co_return co_await OpenNegotiated(loop_, workers_, url, dialect_, options_);
-  Flavors ignored;
-  co_return co_await OpenServer(loop_, workers_, url, dialect_, options_, ignored, entrance);
-}
-
-Task<Result<ServerMount*>> Tree::MountOf(Url url, bool is_last, const Entrance* entrance) {
-  Server& server = servers_[KeyOf(url, entrance != nullptr)];
-  if (server.opening) {
-    co_await server.changed;
-  } else if (!server.mount) {
-    server.opening = true;
-    Result<void> answers;
-    if (!is_last) answers = co_await Probe(url);
-    if (answers) {
-      Opened opened = co_await OpenAt(url, entrance);
-      if (opened) {
-        if (entrance) server.entrance = *entrance;
-        HandleMounted(server, *std::move(opened));
-      } else {
-        answers = std::unexpected(std::move(opened).error());
-      }
-    }
-    if (!answers) server.failure = std::move(answers).error();
-    server.opening = false;
-    server.changed.Notify();
-  }
-  if (!server.mount) co_return std::unexpected(server.failure);
-  co_return server.mount.get();
-}
-
-// A call of the mount may wait for minutes until a silent server answers. That is too long if another server can be
-// tried.
-Task<Result<void>> Tree::Probe(Url url) {
-  url.recovery.LimitTo(kProbeLimit);
-  ChannelOptions options;
-  options.cancellation = &ending_;
-  auto channel = co_await OpenChannel(loop_, workers_, url, options_.provider, options);
-  if (!channel) co_return std::unexpected(NotConnected(std::move(channel).error(), ending_, ServerText(url)));
-  const Cancellation::Entry entry(&ending_, [at = channel->get()] { at->Close(); });
-  rpc::Client client(**channel, loop_.buffers(), rpc::RandomXid());
-  auto answered = co_await client.Call<nfs4::NFSPROC4_NULL>({});
-  // The channel must outlive the turn of the loop that delivered its reply.
-  co_await Sleep(loop_, Duration::zero());
-  if (!answered) co_return std::unexpected(ErrorOf(answered.error(), ServerText(url)));
-  co_return Result<void>();
-}
-
-uint32_t Tree::PartOf(const Handle& above, const Place& root) {
-  const auto is_its = [&](const auto& each) { return each.second.mount.get() == root.server; };
-  const Server& server = std::ranges::find_if(servers_, is_its)->second;
-  const uint32_t part = parts_->NumberOf(
-      {.url = server.mount->url(), .entrance = server.entrance, .root = root.node.handle, .above = above});
+uint32_t Tree::PartOf(const Handle& above, const NodeAtServer& root) {
+  const uint32_t part = parts_->NumberOf({.url = root.server->url(),
+                                          .entrance = servers_.EntranceOf(*root.server),
+                                          .root = root.node.handle,
+                                          .above = above});
   HandlePart(part, *root.server);
   return part;
 }
