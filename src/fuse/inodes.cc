@@ -96,9 +96,17 @@ std::optional<client::KnownNames::Place> Inodes::PlaceOf(const client::Handle& o
   const Inode* const inode = FindHandle(object);
   if (!inode) return std::nullopt;
   if (inode->number == kRoot) return Place{.directory = {}, .name = {}, .type = inode->type};
-  const auto parent = inodes_.find(inode->parent);
-  if (parent == inodes_.end() || FindName(inode->parent, inode->name) != inode) return std::nullopt;
-  return Place{.directory = parent->second->handle, .name = inode->name, .type = inode->type};
+  const auto place = [&](uint64_t number, const std::string& name) -> std::optional<Place> {
+    const auto parent = inodes_.find(number);
+    if (parent == inodes_.end() || FindName(number, name) != inode) return std::nullopt;
+    return Place{.directory = parent->second->handle, .name = name, .type = inode->type};
+  };
+  auto found = place(inode->parent, inode->name);
+  // The kernel may have forgotten that directory.
+  for (const auto& [number, name] : inode->other_names) {
+    if (!found) found = place(number, name);
+  }
+  return found;
 }
 
 std::optional<client::Handle> Inodes::ObjectAt(const client::Handle& directory, std::string_view name) const {

@@ -131,6 +131,19 @@ TEST_F(InodesTest, TellsTheNamesOfWhatTheKernelKnows) {
   EXPECT_EQ(inodes.PlaceOf(inodes.root().handle)->name, "");
 }
 
+TEST_F(InodesTest, TellsAnotherNameIfTheKernelHasForgottenADirectory) {
+  client::Node node = NodeOf("f");
+  node.attributes.links = 2;
+  const uint64_t number = inodes.Add(NodeOf("d", 1, client::FileType::kDirectory), 1, "dir").number;
+  inodes.Add(node, 1, "x");
+  inodes.Add(node, number, "y");
+  EXPECT_EQ(inodes.PlaceOf(node.handle)->name, "y");
+  inodes.Forget(number, 1);
+  ASSERT_TRUE(inodes.PlaceOf(node.handle));
+  EXPECT_EQ(inodes.PlaceOf(node.handle)->name, "x");
+  EXPECT_EQ(inodes.PlaceOf(node.handle)->directory, inodes.root().handle);
+}
+
 // RFC 8881 §11.11.5
 TEST_F(InodesTest, TheChangeAttributeOfAnotherServerSaysNothing) {
   Inode& inode = inodes.Add(NodeOf("a", 7), 1, "x");

@@ -24,6 +24,9 @@ constexpr ino_t kUnknownNumber = 0xffffffff;
 
 uint64_t DigestOf(const client::Entry& entry) { return Mix(entry.name.size(), AsBytes(entry.name)); }
 
+// How often one request begins a listing again whose place the server rejects.
+constexpr int kMostBeginnings = 4;
+
 bool IsRejectedCookie(const client::Error& error) {
   return error.status == Status::kBadCookie || error.status == Status::kNotSame;
 }
@@ -204,6 +207,7 @@ Task<void> FileSystem::RemoveDirectory(RequestPointer request, uint64_t parent, 
   auto target = co_await Find(*request, parent);
   if (!target) co_return;
   if (Failed(*request, co_await target->mount.RemoveDirectory(target->inode->handle, name))) co_return;
+  inodes_.HandleRemoved(parent, name);
   request->Status(0);
 }
 
@@ -223,17 +227,12 @@ Task<void> FileSystem::Rename(RequestPointer request, uint64_t from_parent, std:
   auto hidden = co_await HideOpenFile(source->mount, *target->inode, to, moved);
   if (Failed(*request, hidden)) co_return;
   Result<void> renamed = co_await source->mount.Rename(source->inode->handle, from, target->inode->handle, to);
-  if (*hidden) {
-    if (renamed) {
-      co_await KeepHidden(source->mount, *std::move(*hidden));
-    } else {
-      co_await ShowAgain(source->mount, *std::move(*hidden), to);
-    }
-  }
+  if (!renamed && *hidden) co_await ShowAgain(source->mount, *std::move(*hidden), to);
   if (Failed(*request, renamed)) co_return;
   // Two names of one file stay as they are.
   const bool is_same = moved && inodes_.FindName(to_parent, to) == moved;
   if (!is_same) inodes_.HandleRenamed(from_parent, from, to_parent, to);
+  if (*hidden) co_await KeepHidden(source->mount, *std::move(*hidden));
   request->Status(0);
 }
 
@@ -277,11 +276,11 @@ Task<Result<client::Listing>> FileSystem::ReadPage(OpenDirectory& directory, uin
     if (directory.position.cookie == OpenDirectory::kLost) directory.BeginAgain(index);
   }
   const auto content = with_attributes ? client::ListContent::kAttributesAndHandles : client::ListContent::kAttributes;
-  for (;;) {
+  for (int beginnings = 0;;) {
     const uint64_t before = directory.position.cookie;
     auto listing = co_await directory.mount->ListFrom(directory.inode->handle, PathOf(*directory.inode),
                                                       directory.position, content);
-    if (!listing && IsRejectedCookie(listing.error()) && before != 0) {
+    if (!listing && IsRejectedCookie(listing.error()) && before != 0 && beginnings++ < kMostBeginnings) {
       directory.BeginAgain(index);
       continue;
     }

@@ -1,7 +1,6 @@
 // A file that a program has open, and a directory.
 #pragma once
 
-#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -77,8 +76,9 @@ struct OpenDirectory : Used {
   // Begins again at the first entry, for a program that has the entries before `index`.
   void BeginAgain(uint64_t index) {
     position = {};
-    std::fill_n(cookies.begin(), index, kLost);
-    told = {names.begin(), names.begin() + static_cast<ptrdiff_t>(index)};
+    cookies.assign(index, kLost);
+    names.resize(index);
+    told = {names.begin(), names.end()};
   }
   void Rewind() {
     page.clear();

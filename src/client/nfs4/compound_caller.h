@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <tuple>
@@ -112,7 +113,7 @@ class CompoundCaller {
   template <class Build, class Observe>
   auto Call(Build build, std::string_view what, Bytes destination, Observe observe) {
     using Operations = decltype(build());
-    return Attempts(std::move(build), what, destination, std::move(observe), std::type_identity<Operations>());
+    return Attempts(std::move(build), what, destination, std::move(observe), true, std::type_identity<Operations>());
   }
   // For the reclaim function only: executes the COMPOUND although the client is not ready, and repeats it while the
   // server delays it. The reply may have any status. NFS4ERR_DELAY says that the session is lost again, so the
@@ -202,6 +203,12 @@ class CompoundCaller {
 
   virtual TimePoint renewed_at() const = 0;
   virtual Task<void> RenewLease() = 0;
+  // Call() for RenewLease(): it does not count as a use of the client.
+  template <class Build>
+  auto RenewalCall(Build build, std::string_view what) {
+    using Operations = decltype(build());
+    return Attempts(std::move(build), what, {}, [](const auto&) {}, false, std::type_identity<Operations>());
+  }
   virtual void HandleLeaseTime(Duration time) = 0;
 
   static void LogDelay(nfs4::nfsstat4 status, std::string_view what);
@@ -225,7 +232,8 @@ class CompoundCaller {
                                                  Bytes destination, bool reclaims, Fate& fate);
   template <class Build, class Observe, class... Arguments>
   Task<Result<CompoundReply<Arguments...>>> Attempts(Build build, std::string_view what, Bytes destination,
-                                                     Observe observe, std::type_identity<std::tuple<Arguments...>>);
+                                                     Observe observe, bool is_use,
+                                                     std::type_identity<std::tuple<Arguments...>>);
   template <class Build, class Observe, class... Arguments>
   Task<Result<CompoundReply<Arguments...>>> ReclaimAttempts(Build build, std::string_view what, Observe observe,
                                                             std::type_identity<std::tuple<Arguments...>>);
@@ -310,9 +318,10 @@ Task<Result<CompoundReply<Arguments...>>> CompoundCaller::Once(const std::tuple<
 
 template <class Build, class Observe, class... Arguments>
 Task<Result<CompoundReply<Arguments...>>> CompoundCaller::Attempts(Build build, std::string_view what,
-                                                                   Bytes destination, Observe observe,
+                                                                   Bytes destination, Observe observe, bool is_use,
                                                                    std::type_identity<std::tuple<Arguments...>>) {
-  const Use use(*this);
+  std::optional<Use> use;
+  if (is_use) use.emplace(*this);
   Retries retries(timers_.Now() + options_.give_up_after);
   for (;;) {
     PENSTOCK_CO_CHECK(co_await Ready(what));

@@ -26,6 +26,10 @@ class Names final : public KnownNames {
     places_[node.handle] = {directory, std::string(name), node.attributes.type};
     objects_[{directory, std::string(name)}] = node.handle;
   }
+  void Forget(const Handle& object, const Handle& directory, std::string_view name) {
+    places_.erase(object);
+    objects_.erase({directory, std::string(name)});
+  }
   std::optional<Place> PlaceOf(const Handle& object) const override {
     const auto at = places_.find(object);
     return at == places_.end() ? std::nullopt : std::optional(at->second);
@@ -349,6 +353,34 @@ TEST_P(MigrationTest, AFileSystemMayMoveOnAndBack) {
   }
 }
 
+// The handle of an object that is forgotten means what its server says when it is met again.
+TEST_P(MigrationTest, WhatHasBeenForgottenMeanwhileIsFoundWhereItHasComeBackTo) {
+  Open();
+  service.Move("/data", At(far, "/data"));
+  EXPECT_EQ(SizeOf(file), 8u);
+  names.Forget(file.handle, directory.handle, "file");
+  names.Forget(directory.handle, data.handle, "directory");
+  names.Forget(data.handle, root(), "data");
+  service.MoveBack("/data");
+  data = Look(root(), "data");
+  directory = Look(data.handle, "directory");
+  file = Look(directory.handle, "file");
+  EXPECT_EQ(SizeOf(file), 4u) << "the other server still serves its copy";
+  EXPECT_EQ(Do(mount->ListFrom(directory.handle, "directory", {}, ListContent::kAttributes)).entries.size(), 1u);
+}
+
+// RFC 8881 §11.5.4: several locations of a file system.
+TEST_P(MigrationTest, ALocationInUseIsKeptWhenAnotherOneIsListedFirst) {
+  TestService third{loop, {.exports = {"/data"}, .lease = 2s}};
+  Fill(third, "at a third server");
+  Open();
+  service.Move("/data", At(far, "/data"));
+  EXPECT_EQ(SizeOf(file), 8u);
+  service.Move("/data", At(third, "/data") + ":" + At(far, "/data"));
+  EXPECT_EQ(Do(mount->Lookup(root(), "data")).handle, data.handle);
+  EXPECT_EQ(SizeOf(file), 8u);
+}
+
 TEST_P(MigrationTest, WhatIsMetAtTheNewServerKeepsItsHandleOnTheWayBack) {
   for (const TestService* const each : {&service, &far}) {
     const auto mounted = MountOf(*each);
@@ -427,6 +459,49 @@ TEST_P(MigrationTest, WaitsForAServerThatCannotBeReachedOrDoesNotServeThePathYet
   EXPECT_EQ(Occurrences(log.text(), "tries again"), 1u) << log.text();
 }
 
+TEST_P(MigrationTest, AMoveThatIsTakenBackEndsTheWait) {
+  Open();
+  const uint16_t unused = TestService(loop, {}).port();
+  const CapturedLog log;
+  service.Move("/data", At(unused, "/data"));
+  std::optional<Result<Attributes>> got;
+  const auto get = [](Mount& of, const Handle& object, auto& out) -> Task<void> {
+    out = co_await of.GetAttributes(object, "file");
+  };
+  Spawn(get(*mount, file.handle, got));
+  EXPECT_TRUE(TurnUntil(loop, [&] { return log.text().find("tries again") != std::string::npos; }));
+  service.MoveBack("/data");
+  EXPECT_TRUE(TurnUntil(loop, [&] { return got.has_value(); }));
+  ASSERT_TRUE(*got) << got->error().message;
+  EXPECT_EQ((*got)->size, 4u);
+}
+
+TEST_P(MigrationTest, AnotherUsersMountWaitsForAServerThatIsAway) {
+  Open();
+  options.shares_handles_with = mount.get();
+  const auto other = MountOf(service);
+  options.shares_handles_with = nullptr;
+  const CapturedLog log;
+  auto third = std::make_unique<TestService>(loop, TestService::Options{.exports = {"/data"}, .lease = 2s});
+  Fill(*third, "at a third server");
+  service.Move("/data", At(*third, "/data"));
+  EXPECT_EQ(SizeOf(file), 17u);
+  const uint16_t port = third->port();
+  third.reset();
+  std::optional<Result<Attributes>> got;
+  const auto get = [](Mount& of, const Handle& object, auto& out) -> Task<void> {
+    out = co_await of.GetAttributes(object, "file");
+  };
+  Spawn(get(*other, file.handle, got));
+  EXPECT_TRUE(TurnUntil(loop, [&] { return log.text().find("the client tries again") != std::string::npos; }));
+  EXPECT_FALSE(got);
+  EXPECT_THAT(log.text(), HasSubstr(fmt::format("{}", port)));
+  other->Abort();
+  EXPECT_TRUE(TurnUntil(loop, [&] { return got.has_value(); }));
+  mount->Abort();
+  Run(other->Unmount());
+}
+
 TEST_P(MigrationTest, TheWaitForAServerEndsLikeACall) {
   Url url = UrlOf(GetParam());
   url.recovery.timeout = 1;
@@ -470,10 +545,17 @@ TEST_P(MigrationTest, AUserWithoutNamesGetsAnError) {
   Do(opened->Close());
 }
 
-TEST_P(MigrationTest, AServerThatSaysSoOfWhatItHasIsAnError) {
+// As while a move begins, or is taken back.
+TEST_P(MigrationTest, AServerThatSaysSoOfWhatItHasIsAskedAgain) {
   Open();
   service.FailOperation(nfs_opnum4::OP_GETATTR, nfsstat4::NFS4ERR_MOVED);
-  const Error error = ErrorOf(mount->GetAttributes(directory.handle, "directory"));
+  EXPECT_EQ(Do(mount->GetAttributes(directory.handle, "directory")).type, FileType::kDirectory);
+}
+
+TEST_P(MigrationTest, AServerThatKeepsSayingSoOfWhatItHasIsAnError) {
+  Open();
+  service.FailOperation(nfs_opnum4::OP_ACCESS, nfsstat4::NFS4ERR_MOVED, 9);
+  const Error error = ErrorOf(mount->CheckAccess(directory.handle, "directory", right::kRead));
   EXPECT_EQ(error.message, "directory: is on another server");
   EXPECT_EQ(SizeOf(file), 4u);
 }

@@ -346,7 +346,7 @@ void Session::HandleNoReply(SlotUse use, uint64_t generation) {
 // ---- the lease and the back channel ----
 
 Task<void> Session::RenewLease() {
-  auto reply = co_await Call([] { return std::tuple<>(); }, "renewing the lease");
+  auto reply = co_await RenewalCall([] { return std::tuple<>(); }, "renewing the lease");
   if (!reply && !ended()) log::warn("{}", reply.error().message);
 }
 

@@ -348,6 +348,22 @@ TEST_F(RestingSessionTest, SendsNothingWithoutStateAndUse) {
   EXPECT_EQ(server.sequences, before);
 }
 
+class LaterRestingSessionTest : public SessionTest {
+ protected:
+  LaterRestingSessionTest()
+      : SessionTest({.owner = "client", .give_up_after = kTestPatience / 2, .rest_after = 1500ms}) {}
+};
+
+TEST_F(LaterRestingSessionTest, ARenewalIsNoUse) {
+  Establish();
+  session.set_may_rest([] { return true; });
+  session.set_lease_time(20ms);
+  const int before = server.sequences;
+  TurnUntil([&] { return server.sequences > before; });
+  Turn(3500ms);
+  EXPECT_LE(server.sequences, before + 2) << "it rests after one or two renewals, one a second";
+}
+
 TEST_F(RestingSessionTest, EstablishesWhatTheServerHasForgottenWhenItIsUsed) {
   EstablishForShort(false);
   Turn(1200ms);

@@ -24,6 +24,9 @@ namespace {
 
 using NodeAtServer = TreeServers::NodeAtServer;
 
+// Before a call is repeated at a server that has said that the object is elsewhere, and is found there.
+constexpr Duration kPauseAfterContradiction = std::chrono::milliseconds(100);
+
 std::vector<std::string> NamesOf(std::string_view path) {
   std::vector<std::string> names;
   while (!path.empty()) {
@@ -190,6 +193,9 @@ class Tree final : public client::Mount, public FileTree {
   std::string PathOf(const Handle& known) const;
   // The object is at `place` now. The first one of a file system is logged.
   void Move(const Handle& known, const Handle& place);
+  // A server has an object at `place`. It may have moved from there before, have come back, and have been forgotten
+  // meanwhile.
+  void HandleBack(const Handle& place);
   // A node as the server at its place knows it.
   Task<Node> Bare(Node known, Handle place);
   // FileTree
@@ -276,10 +282,14 @@ Task<Result<ServerMount*>> Tree::ServerOf(uint32_t part) {
   url.uid = url_.uid;
   url.gid = url_.gid;
   url.groups = url_.groups;
-  PENSTOCK_CO_TRY(ServerMount* const server, co_await servers_.MountOf(std::move(url), true, entrance));
-  HandlePart(part, *server);
-  co_await Enter(part, *server);
-  co_return server;
+  const auto go = [&](unsigned&) -> Task<Result<NodeAtServer>> {
+    PENSTOCK_CO_TRY(ServerMount* const mounted, co_await servers_.MountOf(url, true, entrance));
+    co_return NodeAtServer{.server = mounted, .node = {}};
+  };
+  PENSTOCK_CO_TRY(const NodeAtServer reached, co_await Persist(go, url.host, true));
+  HandlePart(part, *reached.server);
+  co_await Enter(part, *reached.server);
+  co_return reached.server;
 }
 
 void Tree::HandlePart(uint32_t part, ServerMount& server) {
@@ -458,7 +468,12 @@ void Tree::Move(const Handle& known, const Handle& place) {
   parts_->Move(known, place);
 }
 
+void Tree::HandleBack(const Handle& place) {
+  if (parts_->KnownAs(place) == place && parts_->PlaceOf(place) != place) Move(place, place);
+}
+
 Handle Tree::Known(const Handle& place, const Handle& directory, std::string_view name, FileType type) {
+  HandleBack(place);
   const Handle known = parts_->KnownAs(place);
   const KnownNames* const names = parts_->names();
   // Only what is beyond a move can have another handle than before.
@@ -487,14 +502,17 @@ Task<Result<Node>> Tree::FindAgain(const Handle& known, const Handle& place, std
   // The root of the server's tree has no name.
   Handle bare = place;
   PENSTOCK_CO_TRY(ServerMount* const from, co_await ServerOf(std::exchange(bare.part, 0)));
-  Result<Attributes> here = co_await from->GetAttributes(bare, "/");
-  if (here) co_return std::unexpected(client::ErrorOf(Status::kMoved, "/"));
-  if (here.error().status != Status::kMoved) co_return std::unexpected(std::move(here).error());
+  bool is_here = false;
   const auto go = [&](unsigned& followed) -> Task<Result<NodeAtServer>> {
+    Result<Attributes> here = co_await from->GetAttributes(bare, "/");
+    is_here = here.has_value();
+    if (here) co_return NodeAtServer{.server = from, .node = {.handle = bare, .attributes = *std::move(here)}};
+    if (here.error().status != Status::kMoved) co_return std::unexpected(std::move(here).error());
     auto told = co_await from->GetLocationsOf(bare, "/");
     co_return co_await servers_.GoTo(*from, "/", std::move(told), followed);
   };
   PENSTOCK_CO_TRY(NodeAtServer reached, co_await Persist(go, "/", true));
+  if (is_here) co_return Node{.handle = known, .attributes = std::move(reached.node.attributes)};
   co_return co_await Entered(known, std::move(reached), known, true);
 }
 
@@ -514,7 +532,11 @@ Task<Result<void>> Tree::Relocate(Handle known, Handle place) {
     co_return std::unexpected(is_gone ? client::ErrorOf(Status::kStale, path) : std::move(error));
   }
   const Handle now = parts_->PlaceOf(found->handle);
-  if (now == place) co_return std::unexpected(client::ErrorOf(Status::kMoved, path));
+  if (now == place) {
+    // The server serves it again, or will soon, or contradicts itself. Callers ask some times.
+    co_await Pause(loop_, kPauseAfterContradiction, &servers_.ending());
+    co_return Result<void>();
+  }
   if (at && at->type != found->attributes.type) co_return std::unexpected(client::ErrorOf(Status::kStale, path));
   Move(known, now);
   co_return Result<void>();
@@ -533,7 +555,8 @@ Task<Result<NodeAtServer>> Tree::Persist(Go go, std::string_view what, bool is_i
       co_return std::unexpected(Error{
           fmt::format("{}: more than {} referrals lead to one another", what, kMostReferrals), std::nullopt, ELOOP});
     }
-    const bool may_come = is_in_use && reached.error().number == EREMOTE && !reached.error().status;
+    const int number = reached.error().number;
+    const bool may_come = is_in_use && !reached.error().status && (number == EREMOTE || client::IsOfConnection(number));
     if (!may_come || loop_.Now() >= retries.give_up) co_return reached;
     if (is_first && waiting_ == 0) log::warn("{}; the client tries again", reached.error().message);
     ++waiting_;
@@ -547,10 +570,25 @@ Task<Result<Node>> Tree::Cross(Handle directory, Handle place, std::string_view 
                                bool is_in_use) {
   Handle bare = place;
   PENSTOCK_CO_TRY(ServerMount* const from, co_await ServerOf(std::exchange(bare.part, 0)));
-  const auto go = [&](unsigned& followed) { return servers_.Onward(*from, bare, name, why, followed); };
-  PENSTOCK_CO_TRY(NodeAtServer reached, co_await Persist(go, name, is_in_use));
   std::optional<Handle> before;
   if (parts_->names()) before = parts_->names()->ObjectAt(directory, name);
+  const uint32_t part_before = before ? parts_->PlaceOf(*before).part : 0;
+  const Url* const now = part_before > 0 ? &parts_->at(part_before).url : nullptr;
+  std::optional<Error> reason = why;
+  bool is_here = false;
+  const auto go = [&](unsigned& followed) -> Task<Result<NodeAtServer>> {
+    if (!reason) {
+      // The server may serve it again.
+      Result<Node> found = co_await from->Lookup(bare, name);
+      is_here = found.has_value();
+      if (found) co_return NodeAtServer{.server = from, .node = *std::move(found)};
+      reason = std::move(found).error();
+    }
+    const Error at = *std::exchange(reason, std::nullopt);
+    co_return co_await servers_.Onward(*from, bare, name, at, followed, now);
+  };
+  PENSTOCK_CO_TRY(NodeAtServer reached, co_await Persist(go, name, is_in_use));
+  if (is_here) co_return Outward(std::move(reached.node), directory, place.part);
   co_return co_await Entered(directory, std::move(reached), before, is_in_use && why.status == Status::kMoved);
 }
 
@@ -564,6 +602,7 @@ Task<Node> Tree::Entered(Handle above, NodeAtServer reached, std::optional<Handl
     parts_->HandleMovedHere(part);
     if (before) Move(*before, root.handle);
   }
+  HandleBack(root.handle);
   root.handle = parts_->KnownAs(root.handle);
   co_await Enter(part, *reached.server);
   co_return root;

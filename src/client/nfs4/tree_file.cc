@@ -27,11 +27,18 @@ Task<Result<T>> TreeFile::Do(Call call) {
 }
 
 Task<Result<void>> TreeFile::MoveOn(Pointer from) {
+  const bool has_waited = moving_;
   while (moving_) co_await moved_;
   if (at_ != from) co_return Result<void>();
+  // All who have waited for an attempt have its result.
+  if (has_waited) co_return std::unexpected(failure_);
   moving_ = true;
   auto reopened = co_await tree_.Reopen(node(), *from);
-  if (reopened) at_ = std::make_shared<const FileAtServer>(*std::move(reopened));
+  if (reopened) {
+    at_ = std::make_shared<const FileAtServer>(*std::move(reopened));
+  } else {
+    failure_ = reopened.error();
+  }
   moving_ = false;
   moved_.Notify();
   if (!reopened) co_return std::unexpected(std::move(reopened).error());

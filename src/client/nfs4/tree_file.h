@@ -75,6 +75,7 @@ class TreeFile final : public client::File {
   FileTree& tree_;
   Pointer at_;
   bool moving_ = false;
+  Error failure_{};  // of the last attempt to follow a move
   Signal moved_;
 };
 

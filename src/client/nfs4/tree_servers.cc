@@ -113,11 +113,11 @@ Task<Result<TreeServers::NodeAtServer>> TreeServers::Step(ServerMount& from, con
 }
 
 Task<Result<TreeServers::NodeAtServer>> TreeServers::Onward(ServerMount& from, const Handle& directory,
-                                                            std::string_view name, const Error& why,
-                                                            unsigned& followed) {
+                                                            std::string_view name, const Error& why, unsigned& followed,
+                                                            const Url* now) {
   if (why.status == Status::kMoved) {
     auto told = co_await from.GetLocations(directory, name);
-    co_return co_await GoTo(from, name, std::move(told), followed);
+    co_return co_await GoTo(from, name, std::move(told), followed, now);
   }
   if (why.status == Status::kWrongSecurity) co_return co_await Secure(from, directory, name);
   co_return std::unexpected(why);
@@ -150,10 +150,17 @@ Task<Result<TreeServers::NodeAtServer>> TreeServers::Secure(ServerMount& from, c
 }
 
 Task<Result<TreeServers::NodeAtServer>> TreeServers::GoTo(ServerMount& from, std::string_view what,
-                                                          Result<std::vector<Location>> told, unsigned& followed) {
+                                                          Result<std::vector<Location>> told, unsigned& followed,
+                                                          const Url* now) {
   if (++followed > kMostReferrals) co_return std::unexpected(client::ErrorOf(Status::kMoved, what));
   if (!told) co_return std::unexpected(WithTrouble(std::move(told).error(), from.trouble()));
-  const std::vector<Location>& locations = *told;
+  std::vector<Location>& locations = *told;
+  const auto is_now = [&](const Location& each) {
+    const Url url = UrlOf(from, each);
+    return url.host == now->host && url.port == now->port;
+  };
+  const auto first = now ? std::ranges::find_if(locations, is_now) : locations.end();
+  if (first != locations.end()) std::rotate(locations.begin(), first, first + 1);
   if (locations.empty()) {
     co_return std::unexpected(Error{fmt::format("{}: is on another server, but {} names no location that makes sense",
                                                 what, ServerText(from.url())),
@@ -171,8 +178,7 @@ Task<Result<TreeServers::NodeAtServer>> TreeServers::GoTo(ServerMount& from, std
       Error{fmt::format("{}: cannot follow the referral: {}", what, reasons), std::nullopt, EREMOTE});
 }
 
-Task<Result<TreeServers::NodeAtServer>> TreeServers::Reach(const ServerMount& from, const Location& location,
-                                                           bool is_last, unsigned& followed) {
+Url TreeServers::UrlOf(const ServerMount& from, const Location& location) const {
   Url url = url_;
   url.path = "/";
   if (location.host.empty()) {
@@ -182,6 +188,12 @@ Task<Result<TreeServers::NodeAtServer>> TreeServers::Reach(const ServerMount& fr
     url.host = location.host;
     url.port = location.port.value_or(Url::DefaultPort(url.protocol));
   }
+  return url;
+}
+
+Task<Result<TreeServers::NodeAtServer>> TreeServers::Reach(const ServerMount& from, const Location& location,
+                                                           bool is_last, unsigned& followed) {
+  const Url url = UrlOf(from, location);
   PENSTOCK_CO_TRY(ServerMount* const server, co_await MountOf(url, is_last));
   auto reached = co_await Walk(*server, location.path, followed);
   if (reached) co_return reached;

@@ -61,12 +61,13 @@ class TreeServers {
     return error.status == Status::kMoved || error.status == Status::kWrongSecurity;
   }
   // Reaches `name` in `directory` of `from`. The lookup failed for `why`. `followed` counts the referrals of one
-  // lookup.
+  // lookup. `now`: the server where the object has been found before, which is preferred if it is still one of its
+  // locations. Null: there is none.
   Task<Result<NodeAtServer>> Onward(ServerMount& from, const Handle& directory, std::string_view name, const Error& why,
-                                    unsigned& followed);
+                                    unsigned& followed, const Url* now = nullptr);
   // Goes on at one of the locations of `what` that `from` has told.
   Task<Result<NodeAtServer>> GoTo(ServerMount& from, std::string_view what, Result<std::vector<Location>> told,
-                                  unsigned& followed);
+                                  unsigned& followed, const Url* now = nullptr);
 
  private:
   // A server that is mounted, is being mounted, or could not be mounted.
@@ -86,6 +87,8 @@ class TreeServers {
                                   unsigned& followed);
   // Looks `name` up by a flavor that the server accepts for it.
   Task<Result<NodeAtServer>> Secure(ServerMount& from, const Handle& directory, std::string_view name);
+  // How to mount the server of a location that `from` has told.
+  Url UrlOf(const ServerMount& from, const Location& location) const;
   // Finds the file system at a location that a referral of `from` names.
   Task<Result<NodeAtServer>> Reach(const ServerMount& from, const Location& location, bool is_last, unsigned& followed);
   Task<Result<NodeAtServer>> Walk(ServerMount& server, const std::vector<std::string>& path, unsigned& followed);
