@@ -35,7 +35,7 @@ struct MountOptions {
   // The most delegations that the client keeps for files that are not open; zero: the client wants no delegations. The
   // client opens a delegated file and knows its attributes without a call, until the server recalls the delegation or
   // newer ones replace it. The return of a delegation costs one call. Only from version 4.1 on.
-  size_t delegations = 1024;
+  size_t delegations = 4096;
   // Finds the names of owners and groups for a server of version 4 that does not accept numbers. It outlives the mount.
   // Null: the client does not send names in place of numbers.
   const idmap::Mapper* owners = nullptr;

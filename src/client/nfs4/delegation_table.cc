@@ -80,6 +80,14 @@ void DelegationTable::Remove(const Delegation& delegation) {
   by_file_.erase(found);
 }
 
+DelegationTable::Pointer DelegationTable::LeastUsed(uint64_t epoch) const {
+  const auto may_go = [&](const Pointer& each) {
+    return each->users().empty() && !each->returning() && each->epoch() == epoch;
+  };
+  const auto found = std::ranges::find_if(entries_, may_go);
+  return found == entries_.end() ? nullptr : *found;
+}
+
 std::vector<DelegationTable::Pointer> DelegationTable::Surplus(size_t keep, Kind kind, uint64_t epoch) const {
   std::vector<Pointer> idle;
   std::vector<Pointer> used;

@@ -135,6 +135,10 @@ class DelegationTable {
   std::vector<Pointer> all() const { return {entries_.begin(), entries_.end()}; }
   size_t size() const { return entries_.size(); }
 
+  // Returns the least recently used delegation without open files that the server has given under the client id of
+  // `epoch` and that is not being returned, or null.
+  Pointer LeastUsed(uint64_t epoch) const;
+
   enum class Kind : uint8_t { kRead, kWrite, kAny };
   // Returns the delegations of a kind that must go so that `keep` remain. Delegations without open files come before
   // the others, and less recently used ones come before more recently used ones. Does not count delegations that are

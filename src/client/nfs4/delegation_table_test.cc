@@ -159,6 +159,24 @@ TEST(DelegationTable, ReturnsTheLeastRecentlyUsedDelegationFirst) {
   used->RemoveUser(User(place));
 }
 
+TEST(DelegationTable, TheLeastUsedDelegationGoesFirst) {
+  DelegationTable table;
+  table.Add(Make(1, false, kEpoch - 1));
+  for (uint8_t i = 2; i <= 5; ++i) table.Add(Make(i));
+  int place = 0;
+  const auto used = table.Find(Numbered(2));
+  used->AddUser(User(place));
+  table.Find(Numbered(3))->HandleReturning();
+  table.Find(Numbered(4));
+  // In the order of their last use: 1 of another client id, 5, 2 with an open file, 3 on its way, 4.
+  EXPECT_EQ(table.LeastUsed(kEpoch)->handle(), Numbered(5));
+  table.Find(Numbered(5))->HandleReturning();
+  EXPECT_EQ(table.LeastUsed(kEpoch)->handle(), Numbered(4));
+  table.Find(Numbered(4))->HandleReturning();
+  EXPECT_FALSE(table.LeastUsed(kEpoch));
+  used->RemoveUser(User(place));
+}
+
 TEST(DelegationTable, DoesNotReturnWhatTheServerHasForgotten) {
   DelegationTable table;
   table.Add(Make(1, false, kEpoch - 1));

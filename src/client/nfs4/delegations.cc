@@ -59,10 +59,9 @@ void Delegations::HandleOpened(const Asking& asking, const Handle& file, Access 
   if (!useful) StartReturn(delegation);
   // The server may have counted this delegation when it sent CB_RECALL_ANY.
   if (asking.recalls_before_ != recalls_of_any_) ReturnSurplus();
+  // Each OPEN adds one at most.
   if (table_.size() <= most_) return;
-  for (const Pointer& each : table_.Surplus(most_, DelegationTable::Kind::kAny, epoch)) {
-    if (each->users().empty()) StartReturn(each);
-  }
+  if (const Pointer oldest = table_.LeastUsed(epoch)) StartReturn(oldest);
 }
 
 Delegations::Pointer Delegations::ForReclaim(const Handle& file) const {
