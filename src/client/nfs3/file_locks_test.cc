@@ -68,6 +68,18 @@ class FileLocksTest : public MountTestBase {
   }
   // Another client gets the lock as soon as it is free.
   void ExpectFree(ByteRange range) { Do(other_file->Lock("another", range, kExclusive, 10s)); }
+  // The owner "one" locks {0, 5} and {50, 5}. After a restart, another client gets the second lock. The server then
+  // puts three unlocks off, as in its grace period. Returns when the recovery has ended.
+  void LoseOneOfTwoLocks() {
+    Do(file->Lock("one", {0, 5}, kExclusive));
+    Do(file->Lock("one", {50, 5}, kExclusive));
+    OpenOther();
+    service.Restart();
+    ExpectFree({50, 5});
+    PutUnlocksOff(3);
+    LoseLockConnection();
+    EXPECT_EQ(ErrorOf(file->Read(0, {})).status, Status::kExpired) << "the recovery has ended";
+  }
   size_t CountLocks() const { return service.CountCalls(CallsOf<NLMPROC4_LOCK>()); }
 
   std::unique_ptr<File> file;
@@ -419,26 +431,12 @@ TEST_F(FileLocksTest, AreLostToAnotherClient) {
 }
 
 TEST_F(FileLocksTest, TheOtherLocksOfAnOwnerThatLosesOneEndAfterTheGracePeriod) {
-  Do(file->Lock("one", {0, 5}, kExclusive));
-  Do(file->Lock("one", {50, 5}, kExclusive));
-  OpenOther();
-  service.Restart();
-  ExpectFree({50, 5});
-  PutUnlocksOff(3);
-  LoseLockConnection();
-  EXPECT_EQ(ErrorOf(file->Read(0, {})).status, Status::kExpired) << "the recovery has ended";
+  LoseOneOfTwoLocks();
   ExpectFree({0, 5});
 }
 
-TEST_F(FileLocksTest, WhatAnOwnerHasLostIsNotGivenBackBehindItsNextLock) {
-  Do(file->Lock("one", {0, 5}, kExclusive));
-  Do(file->Lock("one", {50, 5}, kExclusive));
-  OpenOther();
-  service.Restart();
-  ExpectFree({50, 5});
-  PutUnlocksOff(3);
-  LoseLockConnection();
-  EXPECT_EQ(ErrorOf(file->Read(0, {})).status, Status::kExpired) << "the recovery has ended";
+TEST_F(FileLocksTest, AnOwnerGivesItsLostLocksBackBeforeItLocksAgain) {
+  LoseOneOfTwoLocks();
   EXPECT_EQ(ErrorOf(file->Lock("one", {0, 5}, kExclusive)).status, Status::kExpired);
   Do(file->Lock("one", {0, 5}, kExclusive));
   TurnFor(loop, 500ms);

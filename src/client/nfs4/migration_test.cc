@@ -106,6 +106,12 @@ class MigrationTest : public MountTestBase, public testing::WithParamInterface<V
     file = Look(directory.handle, "file");
   }
   uint64_t SizeOf(const Node& node) { return Do(mount->GetAttributes(node.handle, "file")).size; }
+  // Asks for the attributes of the file. `got` gets the result, and outlives the call.
+  void StartGetAttributes(Mount& of, std::optional<Result<Attributes>>& got) {
+    Spawn([](Mount& asked, const Handle& object, std::optional<Result<Attributes>>& out) -> Task<void> {
+      out = co_await asked.GetAttributes(object, "file");
+    }(of, file.handle, got));
+  }
   static size_t Occurrences(std::string_view text, std::string_view part) {
     size_t count = 0;
     for (size_t at = text.find(part); at != text.npos; at = text.find(part, at + 1)) ++count;
@@ -354,7 +360,7 @@ TEST_P(MigrationTest, AFileSystemMayMoveOnAndBack) {
 }
 
 // The handle of an object that is forgotten means what its server says when it is met again.
-TEST_P(MigrationTest, WhatHasBeenForgottenMeanwhileIsFoundWhereItHasComeBackTo) {
+TEST_P(MigrationTest, AForgottenObjectIsFoundAtTheServerThatItHasComeBackTo) {
   Open();
   service.Move("/data", At(far, "/data"));
   EXPECT_EQ(SizeOf(file), 8u);
@@ -440,10 +446,7 @@ TEST_P(MigrationTest, WaitsForAServerThatCannotBeReachedOrDoesNotServeThePathYet
   const uint16_t unused = TestService(loop, {}).port();
   service.Move("/data", At(unused, "/data"));
   std::optional<Result<Attributes>> got;
-  const auto get = [](Mount& of, const Handle& object, auto& out) -> Task<void> {
-    out = co_await of.GetAttributes(object, "file");
-  };
-  Spawn(get(*mount, file.handle, got));
+  StartGetAttributes(*mount, got);
   EXPECT_TRUE(TurnUntil(loop, [&] { return log.text().find("tries again") != std::string::npos; }));
   EXPECT_FALSE(got);
   EXPECT_THAT(log.text(),
@@ -465,10 +468,7 @@ TEST_P(MigrationTest, AMoveThatIsTakenBackEndsTheWait) {
   const CapturedLog log;
   service.Move("/data", At(unused, "/data"));
   std::optional<Result<Attributes>> got;
-  const auto get = [](Mount& of, const Handle& object, auto& out) -> Task<void> {
-    out = co_await of.GetAttributes(object, "file");
-  };
-  Spawn(get(*mount, file.handle, got));
+  StartGetAttributes(*mount, got);
   EXPECT_TRUE(TurnUntil(loop, [&] { return log.text().find("tries again") != std::string::npos; }));
   service.MoveBack("/data");
   EXPECT_TRUE(TurnUntil(loop, [&] { return got.has_value(); }));
@@ -489,10 +489,7 @@ TEST_P(MigrationTest, AnotherUsersMountWaitsForAServerThatIsAway) {
   const uint16_t port = third->port();
   third.reset();
   std::optional<Result<Attributes>> got;
-  const auto get = [](Mount& of, const Handle& object, auto& out) -> Task<void> {
-    out = co_await of.GetAttributes(object, "file");
-  };
-  Spawn(get(*other, file.handle, got));
+  StartGetAttributes(*other, got);
   EXPECT_TRUE(TurnUntil(loop, [&] { return log.text().find("the client tries again") != std::string::npos; }));
   EXPECT_FALSE(got);
   EXPECT_THAT(log.text(), HasSubstr(fmt::format("{}", port)));
@@ -519,10 +516,7 @@ TEST_P(MigrationTest, AbortEndsTheWaitForAServer) {
   Open();
   service.Move("/data", At(TestService(loop, {}).port(), "/data"));
   std::optional<Result<Attributes>> got;
-  const auto get = [](Mount& of, const Handle& object, auto& out) -> Task<void> {
-    out = co_await of.GetAttributes(object, "file");
-  };
-  Spawn(get(*mount, file.handle, got));
+  StartGetAttributes(*mount, got);
   TurnFor(loop, 20ms);
   EXPECT_FALSE(got);
   mount->Abort();
