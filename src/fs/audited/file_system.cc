@@ -20,15 +20,25 @@ Record FileSystem::RecordOf(const RequestContext& context, std::string_view oper
   return record;
 }
 
+namespace {
+
+// Adds the record of an operation with this result.
+template <class T>
+void AddWithResult(AuditLog& log, Record record, const Result<T>& result) {
+  if (!result) {
+    if (result.error() == Error::kDelay) return;
+    record.result = ToString(result.error());
+  }
+  log.Add(std::move(record));
+}
+
+}  // namespace
+
 template <class Reply>
 Task<Reply> FileSystem::Pass(Record record, Task<Reply> task) const {
   const std::shared_ptr<AuditLog> log = log_;
   Reply reply = co_await std::move(task);
-  if (!reply.result) {
-    if (reply.result.error() == Error::kDelay) co_return reply;
-    record.result = ToString(reply.result.error());
-  }
-  log->Add(std::move(record));
+  AddWithResult(*log, std::move(record), reply.result);
   co_return reply;
 }
 
@@ -58,7 +68,12 @@ Task<Changed<WriteReply>> FileSystem::Write(const RequestContext& context, const
 
 Task<Changed<Node>> FileSystem::Create(const RequestContext& context, const Handle& directory, std::string_view name,
                                        const CreateHow& how) {
-  return Pass(RecordOf(context, "create", directory, name), files_->Create(context, directory, name, how));
+  const std::shared_ptr<AuditLog> log = log_;
+  Record record = RecordOf(context, "create", directory, name);
+  Changed<Node> reply = co_await files_->Create(context, directory, name, how);
+  const bool is_unchanged = reply.result && reply.result->existed && how.attributes.size != 0;
+  if (!is_unchanged) AddWithResult(*log, std::move(record), reply.result);
+  co_return reply;
 }
 
 Task<Changed<Node>> FileSystem::MakeDirectory(const RequestContext& context, const Handle& directory,

@@ -97,6 +97,16 @@ TEST_F(AuditedFilesTest, RecordsChangesOfAnObjectAndTheirErrors) {
                                    "remove no such file or directory"));
 }
 
+TEST_F(AuditedFilesTest, RecordsNoCreationOfAFileThatExistsAndStaysAsItIs) {
+  CreateHow how;
+  Now(files_.Create(context_, root_, "file", how));
+  Now(files_.Create(context_, root_, "file", how));
+  EXPECT_THAT(Records(), ElementsAre("create file ok"));
+  how.attributes.size = 0;
+  Now(files_.Create(context_, root_, "file", how));
+  EXPECT_THAT(Records(), ElementsAre("create file ok", "create file ok"));
+}
+
 TEST_F(AuditedFilesTest, RecordsTheFirstWriteOnly) {
   const Handle file = Now(files_.Create(context_, root_, "file", {})).result->handle;
   const Data data(Slice::Borrowed(AsBytes("text")));

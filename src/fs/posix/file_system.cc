@@ -68,16 +68,33 @@ auto OnPool(const RequestContext& context, Workers& pool, WorkKind work, Functio
 
 }  // namespace
 
-// Runs `change` on a thread of the pool, and then syncs the objects that it touched. A sync of a directory or of a
-// new file takes a short time. Any other file may have much data that is not on the disk yet.
+// Runs `change` on a thread of the pool, and then syncs the objects that it touched: on the same visit of the pool, as
+// far as that thread may do the work and no call shares the sync. A sync of a directory or of a new file takes a short
+// time. Any other file may have much data that is not on the disk yet.
 template <class Change>
 auto FileSystem::ChangeAndSync(const RequestContext& context, WorkKind work, Change change, WorkKind of_files)
     -> Task<std::invoke_result_t<Change&, Tree::Touches&>> {
-  Tree::Touches touches;
-  const auto run = [&] { return change(touches); };
+  const auto work_of = [&](const Object& object) { return object.is_directory() ? WorkKind::kMetadata : of_files; };
+  Tree::Touches unsynced;
+  const auto run = [&] {
+    Tree::Touches touches;
+    auto changed = change(touches);
+    for (Tree::Touched& touched : touches) {
+      std::optional<Result<void>> synced;
+      if (work_of(*touched.object) == work) {
+        synced = syncs_.SyncNow(touched.object.get(), touched.file->get(), false);
+      }
+      if (!synced) {
+        unsynced.push_back(std::move(touched));
+      } else if (!*synced && changed.result) {
+        changed.result = std::unexpected(synced->error());
+      }
+    }
+    return changed;
+  };
   auto changed = co_await OnPool(context, pool_, work, run);
-  for (const Tree::Touched& touched : touches) {
-    const WorkKind sync = touched.object->is_directory() ? WorkKind::kMetadata : of_files;
+  for (const Tree::Touched& touched : unsynced) {
+    const WorkKind sync = work_of(*touched.object);
     const Result<void> synced = co_await syncs_.Sync(context, sync, touched.object, touched.file, false);
     if (!synced && changed.result) changed.result = std::unexpected(synced.error());
   }
@@ -175,60 +192,93 @@ Task<Changed<WriteReply>> FileSystem::Write(const RequestContext& context, const
   const auto attempt = [&](Patience patience) {
     return tree_.Write(context.credentials, **object, offset, data, stability, patience);
   };
+  if (stability != Stability::kUnstable) co_return co_await WriteStably(context, *object, offset, data, stability);
   const auto write = [&] { return *attempt(Patience::kMayBlock); };
-  const bool small = stability == Stability::kUnstable && data.size() <= kSmallWrite;
-  std::optional<Changed<WriteReply>> done;
-  if (small) done = attempt(Patience::kNone);
-  if (!done && small) done = co_await small_writes_.Run(context, *object, write);
-  if (!done) done = co_await OnPool(context, pool_, WorkKind::kData, write);
-  Changed<WriteReply> changed = *std::move(done);
-  if (!changed.result || stability == Stability::kUnstable) co_return changed;
-  // Without the file's lock, so that other calls may write meanwhile and share the sync.
-  const auto open = [&](Patience patience) { return (*object)->Writer(patience); };
-  Result<SharedFile> written = co_await AtOnceOrElsewhere(context, pool_, WorkKind::kData, open);
+  if (data.size() > kSmallWrite) co_return co_await OnPool(context, pool_, WorkKind::kData, write);
+  std::optional<Changed<WriteReply>> done = attempt(Patience::kNone);
+  if (!done) done = co_await small_writes_.Run(context, *object, write);
+  co_return *std::move(done);
+}
+
+// The sync is without the file's lock, so that other calls may write meanwhile and share the next sync.
+Task<Changed<WriteReply>> FileSystem::WriteStably(const RequestContext& context, const ObjectRef& object,
+                                                  uint64_t offset, const Data& data, Stability stability) {
   const bool data_only = stability == Stability::kDataSync;
-  Result<void> synced = std::unexpected(written ? Error::kIo : written.error());
-  if (written) synced = co_await syncs_.Sync(context, WorkKind::kData, *object, *written, data_only);
-  if (!synced) changed.result = std::unexpected(synced.error());
+  Changed<WriteReply> changed{std::unexpected(Error::kServerFault), {}};
+  Result<SharedFile> written = std::unexpected(Error::kIo);
+  std::optional<Result<void>> synced;
   // A client writes a small file by one stable call, without a COMMIT. Nothing else tells that it is done with the
   // file, and the host must be able to execute it when the client has the reply.
-  const bool is_whole =
-      changed.result && offset == 0 && changed.object.after && changed.object.after->size == data.size();
-  if (is_whole) {
+  const auto is_whole = [&] {
+    return changed.result && offset == 0 && changed.object.after && changed.object.after->size == data.size();
+  };
+  const auto drop = [&] {
     written = std::unexpected(Error::kIo);
-    const auto drop = [&] {
-      (*object)->DropWriter();
-      return true;
-    };
-    co_await OnPool(context, pool_, WorkKind::kMetadata, drop);
-  }
+    object->DropWriter();
+    return true;
+  };
+  // One visit of the pool does all, unless the sync is shared.
+  const auto write = [&] {
+    changed = *tree_.Write(context.credentials, *object, offset, data, stability, Patience::kMayBlock);
+    if (!changed.result) return true;
+    written = object->Writer();
+    synced = written ? syncs_.SyncNow(object.get(), (*written)->get(), data_only) : std::unexpected(written.error());
+    return synced && *synced && is_whole() ? drop() : synced.has_value();
+  };
+  const bool is_done = co_await OnPool(context, pool_, WorkKind::kData, write);
+  if (!is_done) synced = co_await syncs_.Sync(context, WorkKind::kData, object, *written, data_only);
+  if (synced && !*synced) changed.result = std::unexpected(synced->error());
+  if (!is_done && is_whole()) co_await OnPool(context, pool_, WorkKind::kMetadata, drop);
   co_return changed;
 }
 
 Task<Changed<WriteVerifier>> FileSystem::Commit(const RequestContext& context, const Handle& file) {
-  const auto prepare = [&] { return tree_.PrepareCommit(file); };
-  const Changed<Tree::Uncommitted> prepared = co_await OnPool(context, pool_, WorkKind::kData, prepare);
+  Changed<Tree::Uncommitted> prepared{std::unexpected(Error::kServerFault), {}};
+  std::optional<Result<void>> synced;
+  std::optional<Tree::Committed> committed;
+  const auto finish = [&] {
+    committed = tree_.FinishCommit(*prepared.result->object);
+    return true;
+  };
+  // One visit of the pool does all, unless the sync is shared.
+  const auto commit = [&] {
+    prepared = tree_.PrepareCommit(file);
+    if (!prepared.result) return true;
+    const Tree::Uncommitted& uncommitted = *prepared.result;
+    synced = syncs_.SyncNow(uncommitted.object.get(), uncommitted.file->get(), true);
+    return synced && *synced ? finish() : synced.has_value();
+  };
+  const bool is_done = co_await OnPool(context, pool_, WorkKind::kData, commit);
   Changed<WriteVerifier> changed{std::unexpected(Error::kServerFault), prepared.object};
   if (!prepared.result) {
     changed.result = std::unexpected(prepared.result.error());
     co_return changed;
   }
-  const Tree::Uncommitted& uncommitted = *prepared.result;
-  const Result<void> synced =
-      co_await syncs_.Sync(context, WorkKind::kData, uncommitted.object, uncommitted.file, true);
-  if (synced) {
-    const auto finish = [&] { return tree_.FinishCommit(*uncommitted.object); };
-    const Tree::Committed committed = co_await OnPool(context, pool_, WorkKind::kData, finish);
-    if (committed.after) changed.object.after = committed.after;
-    changed.result = committed.verifier;
-  } else {
-    changed.result = std::unexpected(synced.error());
+  if (!is_done) {
+    const Tree::Uncommitted& uncommitted = *prepared.result;
+    synced = co_await syncs_.Sync(context, WorkKind::kData, uncommitted.object, uncommitted.file, true);
+    if (*synced) co_await OnPool(context, pool_, WorkKind::kData, finish);
   }
+  if (!*synced) {
+    changed.result = std::unexpected(synced->error());
+    co_return changed;
+  }
+  if (committed->after) changed.object.after = committed->after;
+  changed.result = committed->verifier;
   co_return changed;
 }
 
 Task<Changed<Node>> FileSystem::Create(const RequestContext& context, const Handle& directory, std::string_view name,
                                        const CreateHow& how) {
+  // A file that exists and is not changed, as far as the kernel knows it already.
+  if (how.mode == CreateMode::kUnchecked && how.attributes.size != 0) {
+    const auto found = tree_.Lookup(context.credentials, directory, name, Patience::kNone);
+    if (found && found->result && found->result->attributes.type == FileType::kRegular) {
+      Changed<Node> existing{found->result, {BeforeOf(*found->attributes), found->attributes}};
+      existing.result->existed = true;
+      co_return existing;
+    }
+  }
   const auto create = [&](Tree::Touches& touches) {
     return tree_.Create(context.credentials, directory, name, how, touches);
   };

@@ -153,6 +153,8 @@ class FileSystem final : public fs::FileSystem {
   auto ChangeAndSync(const RequestContext& context, WorkKind work, Change change, WorkKind of_files = WorkKind::kData)
       -> Task<std::invoke_result_t<Change&, Tree::Touches&>>;
 
+  Task<Changed<WriteReply>> WriteStably(const RequestContext& context, const ObjectRef& object, uint64_t offset,
+                                        const Data& data, Stability stability);
   LeaseReply TakeLease(const Handle& file);
 
   Tree tree_;

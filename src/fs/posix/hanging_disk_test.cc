@@ -43,14 +43,16 @@ class HangingDiskTest : public FailingDiskTest {
     context.client = {.host = client, .connection = client};
     return context;
   }
-  // Each client makes many calls for its file, and the disk does not answer them.
+  // Each client makes many calls for its file, and the disk does not answer them. The first one must reach the disk.
   template <class Call>
   void HangFor(DiskCall fault, Call call) {
     for (uint64_t client = 1; client <= kClients; ++client) {
       disk_.Fail({.call = fault, .path = PathOf(std::to_string(client)), .hangs = true});
-      for (size_t i = 0; i < kCalls; ++i) Spawn(Count(ContextOf(client), files_[client - 1], call));
-      // Clients start one after the other, so that each takes as many threads as it may.
+      Spawn(Count(ContextOf(client), files_[client - 1], call));
+      // The other calls come behind one that hangs. Clients start one after the other, so that each takes as many
+      // threads as it may.
       while (FailingDisk::CountHanging() < client) backend().RunSome();
+      for (size_t i = 1; i < kCalls; ++i) Spawn(Count(ContextOf(client), files_[client - 1], call));
     }
   }
   template <class Call>
@@ -97,7 +99,7 @@ class HangingDiskTest : public FailingDiskTest {
   }
 
   static constexpr uint64_t kClients = 4;
-  static constexpr size_t kCalls = 40;
+  static constexpr size_t kCalls = 42;  // of up to three kinds in turn, so that all clients begin with the same
   static constexpr size_t kThreads = 64;
   const std::string text_ = suite::Pattern(100'000);
   const Data long_{Slice::Borrowed(AsBytes(text_))};

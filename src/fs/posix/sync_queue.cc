@@ -36,6 +36,27 @@ void SyncQueue::Run(const Object* object) {
   // The descriptor belongs to the waiter and is closed with it, because a file that is open for writing cannot be
   // executed.
   const Result<void> result = sync_(served.front()->file->get(), data_only);
+  End(object);
+  for (Waiter* const waiter : served) {
+    waiter->result = result;
+    waiter->loop->Post(waiter->handle);
+  }
+}
+
+std::optional<Result<void>> SyncQueue::SyncNow(const Object* object, int fd, bool data_only) {
+  if (pool_.is_wanted()) return std::nullopt;
+  {
+    const std::lock_guard lock(mutex_);
+    const auto [at, is_first] = syncs_.try_emplace(object);
+    if (!is_first) return std::nullopt;
+    at->second.running = true;
+  }
+  const Result<void> result = sync_(fd, data_only);
+  End(object);
+  return result;
+}
+
+void SyncQueue::End(const Object* object) {
   std::vector<Turn> more;
   {
     const std::lock_guard lock(mutex_);
@@ -48,10 +69,6 @@ void SyncQueue::Run(const Object* object) {
   }
   // The new turns queue behind other tasks that wait for a thread.
   for (const Turn& turn : more) Post(object, turn);
-  for (Waiter* const waiter : served) {
-    waiter->result = result;
-    waiter->loop->Post(waiter->handle);
-  }
 }
 
 }  // namespace penstock::fs::posix

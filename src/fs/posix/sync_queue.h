@@ -4,6 +4,7 @@
 #include <coroutine>
 #include <functional>
 #include <mutex>
+#include <optional>
 #include <unordered_map>
 #include <vector>
 
@@ -17,7 +18,7 @@ namespace penstock::fs::posix {
 
 // Any thread. Waiting calls hold no thread of the pool, and a file that is slow to sync holds one. Each client that
 // waits asks the pool for its own turn, so that no client depends on the turn of another. The first turn serves all
-// waiting calls.
+// waiting calls. A call that is on a thread of the pool already syncs there, if no other call can share the sync.
 class SyncQueue {
  public:
   // Calls fsync, or with `data_only` fdatasync, on an open file. May block.
@@ -42,6 +43,11 @@ class SyncQueue {
                    *this};
   }
 
+  // For a thread of the pool, in a task of the kind of work that the sync is. Syncs the object at once, by `fd`, a
+  // descriptor of it. Returns no value, and does nothing, if a sync of the object is running or asked for, or if tasks
+  // wait for a thread: they may change the same object. Then Sync() shares the next sync.
+  std::optional<Result<void>> SyncNow(const Object* object, int fd, bool data_only);
+
  private:
   // The client whose turn in the pool is used, and the kind of work.
   struct Turn {
@@ -65,6 +71,8 @@ class SyncQueue {
   void Post(const Object* object, const Turn& turn);
   // Syncs for all calls that wait at this time.
   void Run(const Object* object);
+  // The running sync of the object has ended. Asks for the next one if calls wait for it.
+  void End(const Object* object);
 
   Workers& pool_;
   const SyncFile sync_;

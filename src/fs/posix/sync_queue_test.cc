@@ -5,8 +5,10 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <functional>
 #include <memory>
 #include <semaphore>
+#include <utility>
 #include <vector>
 
 #include "base/task.h"
@@ -36,12 +38,17 @@ class SyncQueueTest : public testing::Test {
     ++served_;
   }
 
+  // Whether a sync on the calling thread took place at once.
+  bool SyncNow() { return queue_.SyncNow(nullptr, -1, true).has_value(); }
+
   Loop loop_;
   std::vector<bool> data_only_;  // the argument of each sync
+  std::function<void()> during_sync_ = [] {};
   int served_ = 0;
   Workers pool_{1};
   SyncQueue queue_{pool_, [this](int, bool data_only) {
                      data_only_.push_back(data_only);
+                     std::exchange(during_sync_, [] {})();
                      return Result<void>();
                    }};
 };
@@ -55,6 +62,41 @@ TEST_F(SyncQueueTest, SyncsMetadataIfAnyServedCallNeedsIt) {
 TEST_F(SyncQueueTest, SyncsDataOnlyIfNoServedCallNeedsMetadata) {
   SyncTogether(true, true);
   EXPECT_THAT(data_only_, testing::ElementsAre(true));
+}
+
+TEST_F(SyncQueueTest, SyncsNowIfNoCallSyncsTheObject) {
+  EXPECT_TRUE(SyncNow());
+  EXPECT_TRUE(SyncNow());
+  EXPECT_THAT(data_only_, testing::ElementsAre(true, true));
+}
+
+TEST_F(SyncQueueTest, SyncsNothingNowWhileTasksWaitForAThread) {
+  std::binary_semaphore go(0);
+  pool_.Post([&go] { go.acquire(); });
+  pool_.Post([] {});
+  EXPECT_FALSE(SyncNow());
+  go.release();
+}
+
+TEST_F(SyncQueueTest, SyncsNothingNowWhileCallsWaitForASync) {
+  std::binary_semaphore go(0);
+  pool_.Post([&go] { go.acquire(); });
+  Spawn(Sync(true));
+  EXPECT_FALSE(SyncNow());
+  go.release();
+  EXPECT_TRUE(TurnUntil(loop_, [this] { return served_ == 1; }));
+  EXPECT_TRUE(SyncNow());
+}
+
+TEST_F(SyncQueueTest, ServesCallsThatComeDuringASyncNowByTheNextOne) {
+  during_sync_ = [this] {
+    Spawn(Sync(false));
+    Spawn(Sync(true));
+    EXPECT_FALSE(SyncNow());
+  };
+  EXPECT_TRUE(SyncNow());
+  EXPECT_TRUE(TurnUntil(loop_, [this] { return served_ == 2; }));
+  EXPECT_THAT(data_only_, testing::ElementsAre(true, false));
 }
 
 }  // namespace

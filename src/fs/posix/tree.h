@@ -11,6 +11,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <type_traits>
 
 #include "fs/file_system.h"
 #include "fs/permission.h"
@@ -215,7 +216,7 @@ class Tree {
   template <class T, class Function>
   std::optional<Observed<T>> Observe(const Handle& handle, Patience patience, Function look);
   // Runs `change(object, stat)`, which returns a Result<T>, and records the object's attributes before and after it.
-  // Adds the object to `touches`.
+  // Adds the object to `touches`, unless the result is a node that existed: the directory did not change then.
   template <class T, class Function>
   Changed<T> Change(const Handle& handle, Touches& touches, Function change);
   template <class T, class Function>
@@ -309,15 +310,18 @@ Changed<T> Tree::Change(const Handle& handle, Touches& touches, Function change)
   const Result<SharedFile> file = OpenToSync(**object);
   if (!file) return {std::unexpected(file.error()), {}};
   Changed<T> changed{std::unexpected(Error::kStale), {}};
+  bool done = false;
   {
     std::lock_guard lock((*object)->changing);
     const Result<Stat> stat = StatOf(**object);
     if (!stat) return {std::unexpected(stat.error()), {}};
     changed.object.before = BeforeOf(stat->attributes);
     changed.result = change(**object, *stat);
-    NoteAfter(**object, stat->attributes, changed.object, changed.result.has_value());
+    done = changed.result.has_value();
+    if constexpr (std::is_same_v<T, Node>) done = done && !changed.result->existed;
+    NoteAfter(**object, stat->attributes, changed.object, done);
   }
-  if (changed.result) Touch(*object, *file, touches);
+  if (done) Touch(*object, *file, touches);
   return changed;
 }
 

@@ -24,7 +24,7 @@ std::optional<Result<Tree::Found>> Tree::Find(const Object& directory, std::stri
   const std::string entry(name);
   std::optional<Result<FileDescriptor>> fd;
   if (patience == Patience::kNone) {
-    fd = OpenEntry(directory.fd(), entry, patience);
+    fd = OpenEntry(directory.fd(), entry, parts_.volume.in_memory ? Patience::kMayBlock : patience);
     // Another object must give up a descriptor first, which may take time.
     if (!fd || (!*fd && fd->error() == Error::kDelay)) return std::nullopt;
   } else {

@@ -107,6 +107,22 @@ TEST_P(OpenSuite, CreateReportsWhetherTheFileExisted) {
   EXPECT_TRUE(Create("exclusive", how).result->existed);
 }
 
+TEST_P(OpenSuite, CreateOfAFileThatExistsChangesNeitherItNorTheDirectory) {
+  const Handle file = Make(root_, "file");
+  ASSERT_TRUE(Write(file, 0, "text").result);
+  const Attributes before = Stat(file);
+  const uint64_t directory = Stat(root_).change;
+  CreateHow how;
+  how.attributes.mode = 0;
+  how.attributes.size = 100;
+  const Changed<Node> found = Create("file", how);
+  ASSERT_TRUE(found.result);
+  EXPECT_EQ(found.result->handle, file);
+  EXPECT_EQ(found.result->attributes.change, before.change);
+  EXPECT_EQ(Stat(file).change, before.change);
+  EXPECT_EQ(Stat(root_).change, directory);
+}
+
 TEST_P(OpenSuite, ExclusiveCreateSetsModeAndSize) {
   CreateHow how;
   how.mode = CreateMode::kExclusive;

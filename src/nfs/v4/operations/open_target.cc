@@ -74,9 +74,12 @@ Task<Found> Make(Compound& compound, std::string_view name, const fs::CreateHow&
   if (directory.read_only()) co_return std::unexpected(NFS4ERR_ROFS);
   const auto made = co_await directory.file_system().Create(directory.context(), directory.object(), name, how);
   if (!made.result) co_return std::unexpected(StatusInDirectory(made.result.error(), made.object.after));
+  const fs::Node& node = *made.result;
+  if (node.existed && how.mode == fs::CreateMode::kUnchecked) {
+    co_return OpenTarget{.object = node.handle, .directory = Unchanged(made.object.after)};
+  }
   // A file that the same verifier made (EXCLUSIVE4) counts as the caller's only if the caller owns it: every user can
   // read the verifier in the file's times.
-  const fs::Node& node = *made.result;
   const bool is_own = !node.existed || node.attributes.uid == directory.context().credentials.uid;
   co_return OpenTarget{.object = node.handle, .directory = ToChangeInfo(made.object), .is_own = is_own, .set = set};
 }
@@ -84,27 +87,35 @@ Task<Found> Make(Compound& compound, std::string_view name, const fs::CreateHow&
 // The file exists now, with or without its access control list: attrset reports it.
 Task<Found> MakeWithAcl(Compound& compound, std::string_view name, const fs::CreateHow& how, GivenAttributes given) {
   auto made = co_await Make(compound, name, how, given.set);
-  if (!made) co_return made;
+  if (!made || !made->is_own) co_return made;
   co_await SetAcl(*compound.current, made->object, false, given);
   made->set = given.set;
   co_return made;
 }
 
-// UNCHECKED4 accepts an existing file. For an existing file only size = 0 is applied, after denials and delegations are
-// checked. Therefore this looks for the file first.
+// UNCHECKED4 accepts an existing file. Of the attributes only a size of zero is applied to it, after denials and
+// delegations are checked.
 Task<Found> FindOrMake(Compound& compound, std::string_view name, const GivenAttributes& given) {
+  const bool truncates = given.values.size == 0;
   fs::CreateHow how;
-  how.mode = fs::CreateMode::kGuarded;
+  how.mode = fs::CreateMode::kUnchecked;
   how.attributes = given.values;
+  if (truncates) how.attributes.size.reset();
   for (int tries = 0; tries < kRaces; ++tries) {
-    auto found = co_await FindExisting(compound, name);
-    if (found) {
-      found->truncate = given.values.size == 0;
-      if (found->truncate) found->set.Add(FATTR4_SIZE);
+    auto target = co_await MakeWithAcl(compound, name, how, given);
+    if (target && target->is_own) co_return target;
+    if (!target) {
+      // The name may stand for something else, or for a file that exists where the caller may make none.
+      const nfsstat4 refused = target.error();
+      target = co_await FindExisting(compound, name);
+      const bool is_gone = !target && target.error() == NFS4ERR_NOENT;
+      if (is_gone && refused == NFS4ERR_EXIST) continue;
+      if (is_gone) co_return std::unexpected(refused);
+      if (!target) co_return target;
     }
-    if (found || found.error() != NFS4ERR_NOENT) co_return found;
-    auto made = co_await MakeWithAcl(compound, name, how, given);
-    if (made || made.error() != NFS4ERR_EXIST) co_return made;
+    target->truncate = truncates;
+    if (truncates) target->set.Add(FATTR4_SIZE);
+    co_return target;
   }
   co_return std::unexpected(NFS4ERR_DELAY);
 }

@@ -85,6 +85,15 @@ TEST_F(OpenTest, KeepsTheAttributesOfAnExistingFile) {
   EXPECT_EQ(ContentsOf("file"), "data");
 }
 
+TEST_F(OpenTest, OpensAnExistingFileWhereTheCallerMayMakeNone) {
+  MakeFile("file", "data", 0666);
+  MakeDirectory("directory");
+  server.SetUser(1000);
+  EXPECT_EQ(TryOpen(Client(), "file", kBoth, 0, Creating(UNCHECKED4)).status(), NFS4_OK);
+  EXPECT_EQ(TryOpen(Client(), "new", kBoth, 0, Creating(UNCHECKED4)).status(), NFS4ERR_ACCESS);
+  EXPECT_EQ(TryOpen(Client(), "directory", kBoth, 0, Creating(UNCHECKED4)).status(), NFS4ERR_ISDIR);
+}
+
 TEST_F(OpenTest, TruncatesAnExistingFile) {
   MakeFile("file", "data");
   const auto opened = TryOpen(Client(), "file", kBoth, 0, Creating(UNCHECKED4, Size(0)));
