@@ -68,6 +68,7 @@ client::MountOptions ClientRuntime::MountOptionsFor(const client::Url& url) {
   client::MountOptions mount_options;
   mount_options.provider = providers_.back().get();
   mount_options.lock_records = lock_records_;
+  mount_options.trusts_directories_for = trust_in_directories_;
   mount_options.initiators = client::KerberosInitiators(kerberos_);
   if (owners_) mount_options.owners = &*owners_;
   if (!wants_delegations_) mount_options.delegations = 0;

@@ -37,6 +37,8 @@ class ClientRuntime {
   void WantNoDelegations() { wants_delegations_ = false; }
   // Later mounts remember their locks there: see client::MountOptions.
   void set_lock_records(std::filesystem::path directory) { lock_records_ = std::move(directory); }
+  // What client::MountOptions says of trusts_directories_for. It counts for later mounts.
+  void set_trust_in_directories(Duration trust) { trust_in_directories_ = trust; }
   // Mounts the export that `url` leads into. The caller unmounts it, with End(). Most commands use Mounts
   // (cli/mounts.h) instead, which mounts each export once.
   Task<client::Result<std::unique_ptr<client::Mount>>> OpenMount(const client::Url& url);
@@ -68,6 +70,7 @@ class ClientRuntime {
   std::optional<idmap::Mapper> owners_;
   bool wants_delegations_ = true;
   std::filesystem::path lock_records_;
+  Duration trust_in_directories_{};
   bool failed_ = false;  // Report() has printed an error
 };
 

@@ -76,6 +76,17 @@ bool HasFlag(const client::Url& url, std::string_view flag) {
   return std::ranges::find(url.file_system_flags, flag) != url.file_system_flags.end();
 }
 
+// Whether each user has a mount of their own: only root can tell the server who asks.
+bool IsForUsers(const client::Url& url) { return HasFlag(url, "allow_other") && ::geteuid() == 0 && !url.uid; }
+
+// The mounts of other users change directories as other clients do, and the programs of one host see that at once.
+Duration TrustInDirectories(const client::Url& url) {
+  const client::CacheOptions& cache = url.cache;
+  const bool knows_names = cache.names == client::CacheOptions::Names::kAll && cache.attributes;
+  const bool trusts = knows_names && cache.directory_min > 0 && !IsForUsers(url);
+  return trusts ? std::chrono::milliseconds(100) : Duration::zero();
+}
+
 fuse::FileSystemOptions OptionsFor(const client::Mount& mount) {
   const client::Url& url = mount.url();
   const client::CacheOptions& cache = url.cache;
@@ -119,10 +130,9 @@ Task<Result<void>> Serve(ClientRuntime& runtime, client::Mount& mount, const Mou
   const std::string domain = co_await Offload(loop, runtime.workers(), [] { return idmap::FindDomain().name; });
   idmap::Lookups lookups(&idmap::AskHost, loop, idmap::Lookups::OnThreads());
   fuse::Owners owners(loop, lookups, domain);
-  // Only root can tell the server who asks.
   fuse::Users::Open open;
   Cancellation ending;
-  if (HasFlag(mount.url(), "allow_other") && ::geteuid() == 0 && !mount.url().uid) {
+  if (IsForUsers(mount.url())) {
     client::MountOptions for_users = runtime.MountOptionsFor(mount.url());
     for_users.shares_handles_with = &mount;
     for_users.waits_for_server = true;
@@ -200,6 +210,7 @@ int MountTree(const MountCommandOptions& options) {
   }
   ClientRuntime runtime(options.trace, options.rdma, options.kerberos);
   runtime.set_lock_records(DefaultStateDirectory() / "client-locks");
+  runtime.set_trust_in_directories(TrustInDirectories(*url));
   return runtime.Run(
       runtime.WithMount(*url, [&](client::Mount& mount) { return Serve(runtime, mount, options, background); }));
 }

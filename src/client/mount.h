@@ -36,6 +36,10 @@ struct MountOptions {
   // client opens a delegated file and knows its attributes without a call, until the server recalls the delegation or
   // newer ones replace it. The return of a delegation costs one call. Only from version 4.1 on.
   size_t delegations = 4096;
+  // How long the names of a directory count as known, after the server has shown that no other client has changed it
+  // (RFC 8881 §10.8). Meanwhile, a client that makes files there does not look up names that are absent. Zero: it asks
+  // the server for each name. Only in version 4.
+  Duration trusts_directories_for{};
   // Finds the names of owners and groups for a server of version 4 that does not accept numbers. It outlives the mount.
   // Null: the client does not send names in place of numbers.
   const idmap::Mapper* owners = nullptr;

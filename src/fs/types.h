@@ -169,6 +169,8 @@ inline PreAttributes BeforeOf(const Attributes& a) { return {a.size, a.mtime, a.
 struct WeakCacheData {
   std::optional<PreAttributes> before;
   std::optional<Attributes> after;
+  // Nothing else, not even another program of the host, has changed the object between them.
+  bool atomic = false;
 };
 
 // The reply of a method that changes nothing: its result, and the attributes of the object that it was called on. The

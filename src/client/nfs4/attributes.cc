@@ -133,9 +133,10 @@ const nfs4::bitmap4& LocationsAttribute() {
   return kMap;
 }
 
-const nfs4::bitmap4& LimitAttributes() {
+const nfs4::bitmap4& LimitAttributes(const Dialect& dialect) {
   static const nfs4::bitmap4 kMap = kLimitAttributes.ToBitmap();
-  return kMap;
+  static const nfs4::bitmap4 kMapOf42 = (kLimitAttributes | AttributeSet{nfs4::FATTR4_OPEN_ARGUMENTS}).ToBitmap();
+  return dialect.has_files_of_version_42 ? kMapOf42 : kMap;
 }
 
 const nfs4::bitmap4& SpaceAttributes() {
@@ -232,6 +233,15 @@ std::optional<ServerLimits> DecodeLimits(const nfs4::fattr4& encoded) {
         return decoder.U64(limits.max_read);
       case nfs4::FATTR4_MAXWRITE:
         return decoder.U64(limits.max_write);
+      case nfs4::FATTR4_OPEN_ARGUMENTS: {
+        nfs4::open_arguments4 arguments;
+        if (!xdr::Decode(decoder, arguments)) return false;
+        using enum nfs4::open_args_share_access_want4;
+        using Wants = nfs_protocol::NumberSet<nfs4::open_args_share_access_want4>;
+        limits.opens_or_delegates =
+            Wants(arguments.oa_share_access_want).Has(OPEN_ARGS_SHARE_ACCESS_WANT_OPEN_XOR_DELEGATION);
+        return true;
+      }
       default:
         return false;
     }

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "client/mount.h"
+#include "client/nfs4/dialect.h"
 #include "client/nfs4/locations.h"
 #include "protocol/nfs4_attributes.h"
 #include "protocol/nfs4_types.h"
@@ -35,8 +36,10 @@ struct ServerLimits {
   uint32_t lease_seconds = 0;
   uint64_t max_read = 0;
   uint64_t max_write = 0;
+  // OPEN may give a delegation instead of an open (RFC 9754 §4).
+  bool opens_or_delegates = false;
 };
-const nfs4::bitmap4& LimitAttributes();
+const nfs4::bitmap4& LimitAttributes(const Dialect& dialect);
 std::optional<ServerLimits> DecodeLimits(const nfs4::fattr4& encoded);
 
 // Requests the attributes that client::Space has.

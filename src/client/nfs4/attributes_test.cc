@@ -27,7 +27,8 @@ TEST_F(AttributesTest, RequestsAttributesByTheirNumbers) {
                                              1u << 1 | 1u << 3 | 1u << 4 | 1u << 5 | 1u << 9 | 1u << 13 | 1u << 15 |
                                                  1u << 20 | 1u << 21}));
   EXPECT_EQ(EntryAttributes(ListContent::kAttributes)[0], FileAttributes()[0] | 1u << 11);
-  EXPECT_EQ(LimitAttributes(), (nfs4::bitmap4{1u << 10 | 1u << 30 | 1u << 31}));
+  EXPECT_EQ(LimitAttributes(kVersion41), (nfs4::bitmap4{1u << 10 | 1u << 30 | 1u << 31}));
+  EXPECT_EQ(LimitAttributes(kVersion42), (nfs4::bitmap4{1u << 10 | 1u << 30 | 1u << 31, 0, 1u << 22}));
 }
 
 TEST_F(AttributesTest, DecodesAttributesInTheOrderOfTheirNumbers) {

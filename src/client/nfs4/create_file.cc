@@ -55,9 +55,11 @@ Task<Result<Attributes>> SetFirstAttributes(CompoundCaller& caller, const Handle
   co_return *std::move(decoded);
 }
 
-Task<Result<std::shared_ptr<OpenFile>>> Create(FileOwner& mount, const Handle& directory, std::string_view name,
-                                               uint32_t mode, CreateMode how, bool exclusive_is_supported) {
+Task<Result<std::shared_ptr<OpenFile>>> Create(FileOwner& mount, CompleteDirectories::Creation& creation, uint32_t mode,
+                                               CreateMode how, bool exclusive_is_supported) {
   CompoundCaller& caller = mount.caller();
+  const Handle& directory = creation.directory();
+  const std::string_view name = creation.name();
   StateOwner owner = mount.NewOwner({});
   NewAttributes first{.mode = mode};
   if (how == CreateMode::kTruncate) first.size = 0;
@@ -87,6 +89,7 @@ Task<Result<std::shared_ptr<OpenFile>>> Create(FileOwner& mount, const Handle& d
   auto reply = co_await caller.Call(build, name, {}, observe);
   if (!reply) co_return std::unexpected(std::move(reply).error());
   const nfs4::OPEN4resok& opened = std::get<1>(reply->results).resok4();
+  creation.HandleMade(opened.cinfo);
   PENSTOCK_CO_TRY(Node node, NodeOf(std::get<2>(reply->results), std::get<3>(reply->results), directory, name));
   std::optional<Error> failure;
   if (NeedsAttributes(method, opened.attrset)) {
@@ -109,11 +112,11 @@ Task<Result<std::shared_ptr<OpenFile>>> Create(FileOwner& mount, const Handle& d
 
 }  // namespace
 
-Task<Result<std::shared_ptr<OpenFile>>> CreateFile(FileOwner& mount, const Handle& directory, std::string_view name,
+Task<Result<std::shared_ptr<OpenFile>>> CreateFile(FileOwner& mount, CompleteDirectories::Creation& creation,
                                                    uint32_t mode, CreateMode how) {
-  auto created = co_await Create(mount, directory, name, mode, how, true);
+  auto created = co_await Create(mount, creation, mode, how, true);
   if (created || how != CreateMode::kExclusive || created.error().status != Status::kNotSupported) co_return created;
-  co_return co_await Create(mount, directory, name, mode, how, false);
+  co_return co_await Create(mount, creation, mode, how, false);
 }
 
 }  // namespace penstock::client::v4

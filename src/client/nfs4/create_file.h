@@ -3,9 +3,9 @@
 
 #include <cstdint>
 #include <memory>
-#include <string_view>
 
 #include "client/mount.h"
+#include "client/nfs4/complete_directories.h"
 #include "client/nfs4/open_file.h"
 
 namespace penstock::client::v4 {
@@ -16,7 +16,7 @@ namespace penstock::client::v4 {
 // otherwise EXCLUSIVE4_1 or EXCLUSIVE4, as the minor version has it (RFC 8881 §18.16.3, table 18). A server that does
 // not support these (NFS4ERR_NOTSUPP) gets GUARDED4: then a file that the client has created may seem to exist already,
 // if the server forgets the request and the reply is lost.
-Task<Result<std::shared_ptr<OpenFile>>> CreateFile(FileOwner& mount, const Handle& directory, std::string_view name,
+Task<Result<std::shared_ptr<OpenFile>>> CreateFile(FileOwner& mount, CompleteDirectories::Creation& creation,
                                                    uint32_t mode, CreateMode how);
 
 }  // namespace penstock::client::v4

@@ -37,7 +37,8 @@ std::optional<Grant> GrantOf(const nfs4::open_delegation4& given) {
 // ---- OPEN ----
 
 void Delegations::HandleOpened(const Asking& asking, const Handle& file, Access access,
-                               const nfs4::open_delegation4& given, uint64_t epoch, const Attributes& attributes) {
+                               const nfs4::open_delegation4& given, uint64_t epoch, const Attributes& attributes,
+                               OpenFile* delegated_instead) {
   const std::optional<Grant> grant = GrantOf(given);
   if (!grant) {
     const Pointer held = Held(file);
@@ -50,12 +51,13 @@ void Delegations::HandleOpened(const Asking& asking, const Handle& file, Access 
   }
   if (epoch != caller_.epoch()) return;
   const auto delegation = std::make_shared<Delegation>(file, grant->stateid, grant->writes, epoch, access);
+  if (delegated_instead) delegated_instead->HandleDelegatedInstead(delegation);
   if (const Pointer before = table_.Add(delegation)) StartReturn(before);
   const bool known = counts_.IsSame(file, asking.before_);
   counts_.Count(file);
   if (known) delegation->Remember(attributes, counts_.names());
   // A write delegation is useless without the size, which CB_GETATTR asks for.
-  const bool useful = asking.wanted() && !grant->recall && (known || !grant->writes);
+  const bool useful = most_ > 0 && !grant->recall && (known || !grant->writes);
   if (!useful) StartReturn(delegation);
   // The server may have counted this delegation when it sent CB_RECALL_ANY.
   if (asking.recalls_before_ != recalls_of_any_) ReturnSurplus();

@@ -26,9 +26,21 @@ class Delegations {
   // `caller` outlives this object. Keeps at most `most` delegations besides those of open files and returns the least
   // recently used ones first.
   Delegations(CompoundCaller& caller, size_t most)
-      : caller_(caller), most_(caller.dialect().has_sessions() ? most : 0) {}
+      : caller_(caller),
+        most_(caller.dialect().has_sessions() ? most : 0),
+        wanted_(most_ > 0 ? Wanted::kToo : Wanted::kNone) {}
 
   // ---- OPEN ----
+
+  enum class Wanted {
+    kNone,     // only an open
+    kToo,      // a delegation with the open
+    kInstead,  // the same, or a delegation without an open, which needs no CLOSE (RFC 9754 §4)
+  };
+  // The server understands Wanted::kInstead.
+  void HandleOpensOrDelegates() {
+    if (most_ > 0) wanted_ = Wanted::kInstead;
+  }
 
   // Exists while an OPEN is under way that may grant a delegation. A recall that overtakes its reply is delayed
   // (RFC 8881 §2.10.6.3).
@@ -43,7 +55,7 @@ class Delegations {
     }
     Asking(const Asking&) = delete;
     Asking& operator=(const Asking&) = delete;
-    bool wanted() const { return delegations_.most_ > 0; }
+    Wanted wanted() const { return delegations_.wanted_; }
 
    private:
     friend Delegations;
@@ -51,9 +63,10 @@ class Delegations {
     const ChangeCounts before_;
     const uint64_t recalls_before_;
   };
-  // The OPEN succeeded under the client id of `epoch`. GETATTR behind it in the same COMPOUND gave the attributes.
+  // The OPEN succeeded under the client id of `epoch`. GETATTR behind it in the same COMPOUND gave the attributes. If
+  // `delegated_instead` is not null, this open file has no open but the delegation.
   void HandleOpened(const Asking& asking, const Handle& file, Access access, const nfs4::open_delegation4& given,
-                    uint64_t epoch, const Attributes& attributes);
+                    uint64_t epoch, const Attributes& attributes, OpenFile* delegated_instead);
   // Returns the delegation that the client had before the server's restart, to reclaim it with an open of the file (RFC
   // 8881 §10.2.1), or null.
   Pointer ForReclaim(const Handle& file) const;
@@ -132,6 +145,7 @@ class Delegations {
 
   CompoundCaller& caller_;
   const size_t most_;
+  Wanted wanted_;
   size_t asking_ = 0;
   uint64_t recalls_of_any_ = 0;  // CB_RECALL_ANY calls so far
   // The most delegations that CB_RECALL_ANY lets the client keep, for each DelegationTable::Kind. Kept while an OPEN is

@@ -8,6 +8,7 @@
 #include "client/nfs4/attributes.h"
 #include "client/nfs4/callback.h"
 #include "client/nfs4/client_id.h"
+#include "client/nfs4/complete_directories.h"
 #include "client/nfs4/create_file.h"
 #include "client/nfs4/delegations.h"
 #include "client/nfs4/extended.h"
@@ -23,6 +24,8 @@ namespace {
 
 constexpr uint32_t kLargestTransfer = 1 << 20;
 constexpr uint32_t kLargestDirectory = 64 << 10;
+// The reply that lists a directory whose names the client is to know all.
+constexpr uint32_t kShortListing = 32 << 10;
 
 CallerOptions OptionsOf(const Url& url, const Dialect& dialect, CallSecurity& security, Cancellation& ending) {
   CallerOptions options = UniqueCaller(dialect);
@@ -47,7 +50,8 @@ class Mount final : public ServerMount, public FileOwner, private CallbackReceiv
             },
             Limited(options.retry, url_), &ending_),
         client_(channel_, loop.buffers(), first_xid_, security_.credential()),
-        owners_(options.owners) {
+        owners_(options.owners),
+        directories_(options.trusts_directories_for) {
     MakeCaller(workers, OptionsOf(url_, dialect, security_, ending_), options);
     delegations_.emplace(*caller_, options.delegations);
     caller_->set_reclaim([this] { return ReclaimFiles(); });
@@ -102,14 +106,14 @@ class Mount final : public ServerMount, public FileOwner, private CallbackReceiv
     return v4::GetSpace(*caller_, object, what);
   }
   Task<Result<Node>> MakeDirectory(const Handle& directory, std::string_view name, uint32_t mode) override {
-    return v4::MakeDirectory(*caller_, directory, name, mode);
+    return ChangingNames(directory, v4::MakeDirectory(*caller_, directory, name, mode));
   }
   Task<Result<Node>> MakeSymlink(const Handle& directory, std::string_view name, std::string_view target) override {
-    return v4::MakeSymlink(*caller_, directory, name, target);
+    return ChangingNames(directory, v4::MakeSymlink(*caller_, directory, name, target));
   }
   Task<Result<Node>> MakeNode(const Handle& directory, std::string_view name, FileType type, uint32_t mode,
                               uint32_t device_major, uint32_t device_minor) override {
-    return v4::MakeNode(*caller_, directory, name, type, mode, {device_major, device_minor});
+    return ChangingNames(directory, v4::MakeNode(*caller_, directory, name, type, mode, {device_major, device_minor}));
   }
   Task<Result<Listing>> ListFrom(const Handle& directory, std::string_view what, ListPosition from,
                                  ListContent content) override;
@@ -142,7 +146,7 @@ class Mount final : public ServerMount, public FileOwner, private CallbackReceiv
                             std::string_view to) override;
   Task<Result<void>> Remove(const Handle& directory, std::string_view name) override;
   Task<Result<void>> RemoveDirectory(const Handle& directory, std::string_view name) override {
-    return v4::RemoveDirectory(*caller_, directory, name);
+    return ChangingNames(directory, v4::RemoveDirectory(*caller_, directory, name));
   }
   Task<Result<std::unique_ptr<client::File>>> OpenFile(const Node& file, std::string_view what, Access access) override;
   Task<Result<std::unique_ptr<client::File>>> CreateFile(const Handle& directory, std::string_view name, uint32_t mode,
@@ -159,6 +163,10 @@ class Mount final : public ServerMount, public FileOwner, private CallbackReceiv
   Task<Result<void>> LearnLimits(const Entrance* entrance);
   Result<void> HandleLimits(const nfs4::GETFH4res& root, const nfs4::GETATTR4res& attributes);
   Task<void> ReclaimFiles();
+  Task<void> LearnNames(const Handle& directory, std::string_view what);
+  // Makes a call that changes names in the directory.
+  template <class T>
+  Task<Result<T>> ChangingNames(Handle directory, Task<Result<T>> call);
   // Makes a call that changes the object.
   Task<Result<void>> Changing(Handle object, Task<Result<void>> call);
   Task<Result<void>> SendAttributes(const Handle& object, std::string_view what, const NewAttributes& attributes);
@@ -202,6 +210,7 @@ class Mount final : public ServerMount, public FileOwner, private CallbackReceiv
   std::optional<Delegations> delegations_;
   std::set<v4::OpenFile*> files_;
   const idmap::Mapper* const owners_;
+  CompleteDirectories directories_;
   bool sends_names_ = false;  // the server has refused a number, and has accepted a name
   uint64_t next_owner_ = 1;
 };
@@ -298,7 +307,7 @@ Task<void> Mount::GiveContextBack() {
 }
 
 Task<Result<void>> Mount::LearnLimits(const Entrance* entrance) {
-  const nfs4::GETATTR4args limits{LimitAttributes()};
+  const nfs4::GETATTR4args limits{LimitAttributes(caller_->dialect())};
   if (entrance) {
     const auto build = [&] {
       return std::tuple(nfs4::PUTFH4args{entrance->directory}, nfs4::LOOKUP4args{entrance->name}, GetHandle(), limits);
@@ -324,6 +333,7 @@ Result<void> Mount::HandleLimits(const nfs4::GETFH4res& root, const nfs4::GETATT
   sizes_.read = choose(limits->max_read, caller_->max_response(), LimitOr(url_.read_size, kLargestTransfer));
   sizes_.write = choose(limits->max_write, caller_->max_request(), LimitOr(url_.write_size, kLargestTransfer));
   sizes_.directory = choose(kLargestDirectory, caller_->max_response(), kLargestDirectory);
+  if (limits->opens_or_delegates) delegations_->HandleOpensOrDelegates();
   if (limits->lease_seconds > 0) caller_->set_lease_time(std::chrono::seconds(limits->lease_seconds));
   return {};
 }
@@ -374,10 +384,27 @@ Task<Result<Attributes>> Mount::GetAttributes(const Handle& object, std::string_
 }
 
 Task<Result<Node>> Mount::Lookup(const Handle& directory, std::string_view name) {
+  using Advice = CompleteDirectories::Advice;
+  Advice advice = directories_.AdviceOn(directory, name, loop_.Now());
+  if (advice == Advice::kList) {
+    co_await LearnNames(directory, name);
+    advice = directories_.AdviceOn(directory, name, loop_.Now());
+  }
+  if (advice == Advice::kAbsent) co_return std::unexpected(v4::ErrorOf(nfs4::nfsstat4::NFS4ERR_NOENT, name));
   const Delegations::Query query(*delegations_);
   auto found = co_await v4::Lookup(*caller_, directory, name);
   if (found) delegations_->Remember(query, found->handle, found->attributes);
   co_return found;
+}
+
+// Lists the directory, unless it has many names. `what` names the call in errors, which the look-up that follows finds
+// again.
+Task<void> Mount::LearnNames(const Handle& directory, std::string_view what) {
+  const CompleteDirectories::Query query = directories_.Ask(directory, loop_.Now());
+  auto names = co_await ListNames(*caller_, directory, what, std::min(sizes_.directory, kShortListing));
+  if (!names) co_return;
+  std::vector<std::string_view> views(names->names.begin(), names->names.end());
+  directories_.HandleListed(query, directory, names->change, views, names->ends);
 }
 
 Task<Result<Listing>> Mount::ListFrom(const Handle& directory, std::string_view what, ListPosition from,
@@ -428,7 +455,7 @@ Task<NewAttributes> Mount::WithNames(NewAttributes attributes) {
 }
 
 Task<Result<void>> Mount::Link(const Handle& file, const Handle& directory, std::string_view name) {
-  return Changing(file, v4::Link(*caller_, file, directory, name));
+  return ChangingNames(directory, Changing(file, v4::Link(*caller_, file, directory, name)));
 }
 
 Task<Result<void>> Mount::Changing(Handle object, Task<Result<void>> call) {
@@ -438,11 +465,20 @@ Task<Result<void>> Mount::Changing(Handle object, Task<Result<void>> call) {
   co_return changed;
 }
 
+template <class T>
+Task<Result<T>> Mount::ChangingNames(Handle directory, Task<Result<T>> call) {
+  Result<T> changed = co_await std::move(call);
+  directories_.HandleChange(directory);
+  co_return changed;
+}
+
 Task<Result<void>> Mount::Rename(const Handle& from_directory, std::string_view from, const Handle& to_directory,
                                  std::string_view to) {
   delegations_->HandleNameChange();
   Result<void> renamed = co_await v4::Rename(*caller_, from_directory, from, to_directory, to);
   delegations_->HandleNameChange();
+  directories_.HandleChange(from_directory);
+  directories_.HandleChange(to_directory);
   co_return renamed;
 }
 
@@ -450,6 +486,7 @@ Task<Result<void>> Mount::Remove(const Handle& directory, std::string_view name)
   delegations_->HandleNameChange();
   Result<void> removed = co_await v4::Remove(*caller_, directory, name);
   delegations_->HandleNameChange();
+  directories_.HandleChange(directory);
   co_return removed;
 }
 
@@ -478,7 +515,8 @@ Task<void> Mount::CompleteReclaim(const Handle& root) {
 
 Task<Result<std::unique_ptr<client::File>>> Mount::CreateFile(const Handle& directory, std::string_view name,
                                                               uint32_t mode, CreateMode how) {
-  PENSTOCK_CO_TRY(auto created, co_await v4::CreateFile(*this, directory, name, mode, how));
+  CompleteDirectories::Creation creation(directories_, directory, name, loop_.Now());
+  PENSTOCK_CO_TRY(auto created, co_await v4::CreateFile(*this, creation, mode, how));
   co_return std::make_unique<File>(std::move(created));
 }
 

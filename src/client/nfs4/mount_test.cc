@@ -115,6 +115,60 @@ TEST_P(OwnersTest, GoesOnWithNumbersIfTheServerRefusesTheNameAsWell) {
 
 // ---- names ----
 
+class FilledDirectoryTest : public Nfs4MountTest {
+ protected:
+  FilledDirectoryTest() {
+    options.trusts_directories_for = 1h;
+    Open(UrlOf(GetParam()));
+  }
+  std::optional<Status> StatusOfLookUp(std::string_view name) {
+    const auto found = Run(mount->Lookup(root(), name));
+    return found ? std::nullopt : found.error().status;
+  }
+  // As a program that copies files does.
+  void LookUpAndMake(int count) {
+    for (int i = 0; i < count; ++i) {
+      const std::string name = fmt::format("file{}", made_++);
+      EXPECT_EQ(StatusOfLookUp(name), Status::kNotFound);
+      Do(Create(name)->Close());
+    }
+  }
+  int made_ = 0;
+};
+INSTANTIATE_TEST_SUITE_P(Version, FilledDirectoryTest, testing::Values(Version::k40, Version::k41, Version::k42),
+                         [](const auto& test) { return NameOf(test.param); });
+
+TEST_P(FilledDirectoryTest, AbsentNamesAreNotLookedUp) {
+  LookUpAndMake(20);
+  EXPECT_EQ(Count(nfs_opnum4::OP_LOOKUP), 2u);
+  EXPECT_EQ(StatusOfLookUp("file7"), std::nullopt);
+}
+
+TEST_P(FilledDirectoryTest, NamesOfAnotherClientAreFoundAfterTheNextChange) {
+  LookUpAndMake(5);
+  const auto other = *TryToOpen(UrlOf(GetParam()));
+  Do(Do(other->CreateFile(other->root(), "new", 0644, CreateMode::kKeep))->Close());
+  LookUpAndMake(1);
+  EXPECT_EQ(StatusOfLookUp("new"), std::nullopt);
+  Run(other->Unmount());
+}
+
+TEST_P(FilledDirectoryTest, OtherChangesByThisClientAreKnown) {
+  LookUpAndMake(5);
+  Do(mount->MakeDirectory(root(), "directory", 0755));
+  EXPECT_EQ(StatusOfLookUp("directory"), std::nullopt);
+  LookUpAndMake(5);
+  Do(mount->Rename(root(), "file1", root(), "renamed"));
+  EXPECT_EQ(StatusOfLookUp("renamed"), std::nullopt);
+  EXPECT_EQ(StatusOfLookUp("file1"), Status::kNotFound);
+  LookUpAndMake(5);
+  Do(mount->Link(Do(mount->Lookup(root(), "file2")).handle, root(), "link"));
+  EXPECT_EQ(StatusOfLookUp("link"), std::nullopt);
+  LookUpAndMake(5);
+  Do(mount->Remove(root(), "file3"));
+  EXPECT_EQ(StatusOfLookUp("file3"), Status::kNotFound);
+}
+
 TEST_P(Nfs4MountTest, LooksUpTheDirectoryItselfAndItsParent) {
   const Node directory = Do(mount->MakeDirectory(root(), "directory", 0755));
   EXPECT_EQ(Do(mount->Lookup(directory.handle, ".")).handle, directory.handle);
@@ -516,6 +570,49 @@ TEST_P(DelegatedTest, ADelegationIsReclaimedAlthoughItsFileIsUsedDuringTheRecove
   go.Notify();
   ASSERT_TRUE(TurnUntil(loop, [&] { return first && second; }));
   EXPECT_TRUE(*first && *second);
+  EXPECT_EQ(service.delegations(), 1u);
+  Do(file->Close());
+}
+
+// ---- delegations instead of opens (RFC 9754 §4) ----
+
+TEST_P(DelegatedTest, AFileWithADelegationIsNotClosedInVersion42) {
+  Do(Create("file", "text")->Close());
+  EXPECT_EQ(Count(nfs_opnum4::OP_CLOSE), GetParam() == Version::k42 ? 0u : 1u);
+  EXPECT_EQ(service.delegations(), 1u);
+  const auto file = OpenFile("file");
+  EXPECT_EQ(Read(*file), "text");
+  EXPECT_EQ(Count(nfs_opnum4::OP_OPEN), 1u);
+  Do(file->Close());
+}
+
+TEST_P(DelegatedTest, AFileStaysOpenWhenItsDelegationIsRecalled) {
+  const auto file = Create("file", "text");
+  const auto other = *TryToOpen(UrlOf(GetParam()));
+  const auto same = Do(other->OpenFile(Do(other->Lookup(other->root(), "file")), "file", Access::kBoth));
+  EXPECT_TRUE(Write(*file, "more", 4));
+  EXPECT_EQ(Read(*same), "textmore");
+  EXPECT_EQ(service.delegations(), 0u);
+  EXPECT_TRUE(Lock(*file, "owner", {0, 1}));
+  Do(file->Close());
+  EXPECT_EQ(Count(nfs_opnum4::OP_CLOSE), 1u);
+  Do(same->Close());
+  Run(other->Unmount());
+}
+
+TEST_P(DelegatedTest, ALockOpensADelegatedFile) {
+  const auto file = Create("file", "text");
+  EXPECT_TRUE(Lock(*file, "owner", {0, 1}));
+  EXPECT_EQ(Count(nfs_opnum4::OP_OPEN), GetParam() == Version::k42 ? 2u : 1u);
+  Do(file->Close());
+  EXPECT_EQ(Count(nfs_opnum4::OP_CLOSE), 1u);
+}
+
+TEST_P(DelegatedTest, ADelegatedFileIsReclaimedAfterARestart) {
+  const auto file = Create("file", "text");
+  service.Restart();
+  EXPECT_TRUE(Write(*file, "more", 4));
+  EXPECT_EQ(Read(*file), "textmore");
   EXPECT_EQ(service.delegations(), 1u);
   Do(file->Close());
 }

@@ -222,6 +222,21 @@ Task<Result<Listing>> ListFrom(CompoundCaller& caller, const Handle& directory, 
   co_return listing;
 }
 
+Task<Result<ListedNames>> ListNames(CompoundCaller& caller, const Handle& directory, std::string_view what,
+                                    uint32_t most_octets) {
+  const nfs4::READDIR4args arguments{
+      .cookie = 0, .cookieverf = {}, .dircount = most_octets, .maxcount = most_octets, .attr_request = {}};
+  auto reply = co_await caller.Call(
+      [&] { return std::tuple(nfs4::PUTFH4args{directory}, nfs4::GETATTR4args{FileAttributes()}, arguments); }, what);
+  if (!reply) co_return std::unexpected(std::move(reply).error());
+  const auto attributes = DecodeAttributes(std::get<1>(reply->results).resok4().obj_attributes);
+  if (!attributes) co_return std::unexpected(MalformedAttributes(what));
+  const nfs4::READDIR4resok& listed = std::get<2>(reply->results).resok4();
+  ListedNames names{.change = attributes->change, .ends = listed.reply.eof};
+  for (const nfs4::entry4& found : listed.reply.entries) names.names.emplace_back(found.name);
+  co_return names;
+}
+
 Task<Result<client::Mount::Granted>> CheckAccess(CompoundCaller& caller, const Handle& object, std::string_view what,
                                                  uint32_t rights) {
   auto reply =

@@ -29,6 +29,14 @@ Task<Result<void>> Remove(CompoundCaller& caller, const Handle& directory, std::
 Task<Result<void>> RemoveDirectory(CompoundCaller& caller, const Handle& directory, std::string_view name);
 Task<Result<Listing>> ListFrom(CompoundCaller& caller, const Handle& directory, std::string_view what,
                                ListPosition from, ListContent content, uint32_t most_octets);
+// The names of a directory, if one reply has room for them, and its change attribute from before they were listed.
+struct ListedNames {
+  uint64_t change = 0;
+  std::vector<std::string> names{};
+  bool ends = false;
+};
+Task<Result<ListedNames>> ListNames(CompoundCaller& caller, const Handle& directory, std::string_view what,
+                                    uint32_t most_octets);
 Task<Result<client::Mount::Granted>> CheckAccess(CompoundCaller& caller, const Handle& object, std::string_view what,
                                                  uint32_t rights);
 

@@ -32,11 +32,14 @@ bool IsStateidOld(std::optional<Status> status) {
   return status && static_cast<nfsstat4>(*status) == nfsstat4::NFS4ERR_OLD_STATEID;
 }
 
-nfs4::OPEN4args MakeOpen(const CompoundCaller& caller, const StateOwner& owner, Access access, bool may_delegate) {
+nfs4::OPEN4args MakeOpen(const CompoundCaller& caller, const StateOwner& owner, Access access,
+                         Delegations::Wanted wanted) {
   nfs4::OPEN4args open;
   open.seqid = caller.SequenceOf(owner);
   open.share_access = static_cast<uint32_t>(access);
-  if (caller.dialect().has_delegation_wants && !may_delegate) {
+  if (wanted == Delegations::Wanted::kInstead) {
+    open.share_access |= nfs4::OPEN4_SHARE_ACCESS_WANT_OPEN_XOR_DELEGATION;
+  } else if (wanted == Delegations::Wanted::kNone && caller.dialect().has_delegation_wants) {
     open.share_access |= nfs4::OPEN4_SHARE_ACCESS_WANT_NO_DELEG;
   }
   open.share_deny = nfs4::OPEN4_SHARE_DENY_NONE;
@@ -92,7 +95,8 @@ Task<Result<void>> OpenFile::OpenAtServer(const Delegation* delegation) {
   uint64_t epoch = 0;
   auto reply = co_await CallAsOwner([&] {
     epoch = caller().epoch();
-    nfs4::OPEN4args open = MakeOpen(caller(), owner_, access_, !delegation && asking.wanted());
+    using Wanted = Delegations::Wanted;
+    nfs4::OPEN4args open = MakeOpen(caller(), owner_, access_, delegation ? Wanted::kNone : asking.wanted());
     using Claim = nfs4::open_claim4;
     using enum nfs4::open_claim_type4;
     open.claim = delegation ? Claim(CLAIM_DELEG_CUR_FH, delegation->stateid())
@@ -113,11 +117,14 @@ Task<Result<void>> OpenFile::OpenAtServer(const Delegation* delegation) {
 
 Task<Result<void>> OpenFile::HandleOpened(const Delegations::Asking& asking, const nfs4::OPEN4resok& result,
                                           uint64_t epoch, const Handle& opened, const Attributes& attributes) {
+  const bool is_delegated_instead =
+      asking.wanted() == Delegations::Wanted::kInstead && (result.rflags & nfs4::OPEN4_RESULT_NO_OPEN_STATEID) != 0;
   stateid_ = result.stateid;
-  own_epoch_ = epoch;
+  own_epoch_ = is_delegated_instead ? 0 : epoch;
   attributes_at_open_ = attributes;
   SetDelegation(nullptr);
-  mount_.delegations().HandleOpened(asking, opened, access_, result.delegation, epoch, attributes);
+  mount_.delegations().HandleOpened(asking, opened, access_, result.delegation, epoch, attributes,
+                                    is_delegated_instead ? this : nullptr);
   if (!(result.rflags & nfs4::OPEN4_RESULT_CONFIRM)) co_return Result<void>();
   Result<void> confirmed = co_await Confirm(opened);
   if (!confirmed) own_epoch_ = 0;
@@ -234,7 +241,8 @@ Task<Reclaimed> OpenFile::ReclaimOpen(Delegations::Pointer claimed) {
   const auto type = !claimed ? OPEN_DELEGATE_NONE : claimed->writes() ? OPEN_DELEGATE_WRITE : OPEN_DELEGATE_READ;
   const auto build = [&] {
     epoch = caller().epoch();
-    nfs4::OPEN4args open = MakeOpen(caller(), owner_, access_, claimed != nullptr);
+    using Wanted = Delegations::Wanted;
+    nfs4::OPEN4args open = MakeOpen(caller(), owner_, access_, claimed ? Wanted::kToo : Wanted::kNone);
     open.claim = nfs4::open_claim4(nfs4::open_claim_type4::CLAIM_PREVIOUS, type);
     return std::tuple(nfs4::PUTFH4args{node_.handle.octets()}, open);
   };

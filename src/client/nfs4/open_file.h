@@ -48,7 +48,8 @@ class FileOwner {
 };
 
 // Makes an OPEN of an existing file, without its claim. The result refers to `owner`.
-nfs4::OPEN4args MakeOpen(const CompoundCaller& caller, const StateOwner& owner, Access access, bool may_delegate);
+nfs4::OPEN4args MakeOpen(const CompoundCaller& caller, const StateOwner& owner, Access access,
+                         Delegations::Wanted wanted);
 
 // Shared with background tasks that use it, because the user may release the file before they end. The mount outlives
 // it.
@@ -73,6 +74,8 @@ class OpenFile final : public std::enable_shared_from_this<OpenFile> {
   // opened; after an OPEN by name it may differ from node(). Sends OPEN_CONFIRM if the server asks for it.
   Task<Result<void>> HandleOpened(const Delegations::Asking& asking, const nfs4::OPEN4resok& result, uint64_t epoch,
                                   const Handle& opened, const Attributes& attributes);
+  // The file has no open but `delegation`, which the server has given instead.
+  void HandleDelegatedInstead(Delegations::Pointer delegation) { SetDelegation(std::move(delegation)); }
   // Opens the file at the server if it is open only under `delegation`, before that is returned (RFC 8881 §10.4.4).
   Task<Result<void>> Claim(Delegation& delegation);
   // Reclaims the file, with its delegation and locks, during the server's grace period (RFC 8881 §8.4.2.1). If that

@@ -32,7 +32,7 @@ Changed<T> FileSystem::Change(const Handle& object, Function change) {
   if (!inode) return {std::unexpected(inode.error()), {}};
   const PreAttributes before = BeforeOf((*inode)->attributes);
   Result<T> result = change(**inode);
-  return {std::move(result), {before, (*inode)->attributes}};
+  return {std::move(result), {before, (*inode)->attributes, true}};
 }
 
 template <class T, class Function>

@@ -92,8 +92,9 @@ nfs_ftype4 ToFileType(fs::FileType type) {
 }
 
 change_info4 ToChangeInfo(const fs::WeakCacheData& data) {
-  return {
-      .atomic = false, .before = data.before ? data.before->change : 0, .after = data.after ? data.after->change : 0};
+  return {.atomic = data.atomic && data.before && data.after,
+          .before = data.before ? data.before->change : 0,
+          .after = data.after ? data.after->change : 0};
 }
 
 stable_how4 ToStability(fs::Stability stability) {
