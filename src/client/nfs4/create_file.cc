@@ -56,7 +56,8 @@ Task<Result<Attributes>> SetFirstAttributes(CompoundCaller& caller, const Handle
 }
 
 Task<Result<std::shared_ptr<OpenFile>>> Create(FileOwner& mount, const Handle& directory, std::string_view name,
-                                               uint32_t mode, CreateMode how, bool exclusive_is_supported) {
+                                               uint32_t mode, CreateMode how, Access access,
+                                               bool exclusive_is_supported) {
   CompoundCaller& caller = mount.caller();
   StateOwner owner = mount.NewOwner({});
   NewAttributes first{.mode = mode};
@@ -73,7 +74,7 @@ Task<Result<std::shared_ptr<OpenFile>>> Create(FileOwner& mount, const Handle& d
     epoch = caller.epoch();
     method = createmode4::UNCHECKED4;
     if (how == CreateMode::kExclusive && !created) method = ExclusiveMode(caller, exclusive_is_supported);
-    nfs4::OPEN4args open = MakeOpen(caller, owner, Access::kBoth, asking.wanted());
+    nfs4::OPEN4args open = MakeOpen(caller, owner, access, asking.wanted());
     open.openhow = nfs4::openflag4(nfs4::opentype4::OPEN4_CREATE, HowOf(method, attributes, verifier));
     open.claim = nfs4::open_claim4(nfs4::open_claim_type4::CLAIM_NULL, nfs4::component4(name));
     return std::tuple(nfs4::PUTFH4args{directory.octets()}, open, GetHandle(), nfs4::GETATTR4args{FileAttributes()});
@@ -98,7 +99,7 @@ Task<Result<std::shared_ptr<OpenFile>>> Create(FileOwner& mount, const Handle& d
     }
   }
   const Attributes made = node.attributes;
-  auto file = std::make_shared<OpenFile>(mount, std::move(node), name, Access::kBoth, owner);
+  auto file = std::make_shared<OpenFile>(mount, std::move(node), name, access, owner);
   PENSTOCK_CO_CHECK(co_await file->HandleOpened(asking, opened, epoch, file->node().handle, made));
   if (failure) {
     (void)co_await file->Close();
@@ -110,10 +111,12 @@ Task<Result<std::shared_ptr<OpenFile>>> Create(FileOwner& mount, const Handle& d
 }  // namespace
 
 Task<Result<std::shared_ptr<OpenFile>>> CreateFile(FileOwner& mount, const Handle& directory, std::string_view name,
-                                                   uint32_t mode, CreateMode how) {
-  auto created = co_await Create(mount, directory, name, mode, how, true);
+                                                   uint32_t mode, CreateMode how, Access access) {
+  // A truncation needs the right to write.
+  if (how == CreateMode::kTruncate && access == Access::kRead) access = Access::kBoth;
+  auto created = co_await Create(mount, directory, name, mode, how, access, true);
   if (created || how != CreateMode::kExclusive || created.error().status != Status::kNotSupported) co_return created;
-  co_return co_await Create(mount, directory, name, mode, how, false);
+  co_return co_await Create(mount, directory, name, mode, how, access, false);
 }
 
 }  // namespace penstock::client::v4
