@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "base/result.h"
+#include "client/set_up.h"
 #include "copying/patterns.h"
 
 namespace penstock::cli {
@@ -40,16 +41,6 @@ Task<Result<CopyEnd>> FindIn(copying::Tree& tree, std::shared_ptr<copying::Direc
 std::string LastOf(std::string_view path) {
   while (path.ends_with('/')) path.remove_suffix(1);
   return std::string(path.substr(path.rfind('/') + 1));
-}
-
-std::vector<std::string> ComponentsOf(std::string_view path) {
-  std::vector<std::string> components;
-  while (!path.empty()) {
-    const std::string_view component = path.substr(0, path.find('/'));
-    path.remove_prefix(std::min(path.size(), component.size() + 1));
-    if (!component.empty()) components.emplace_back(component);
-  }
-  return components;
 }
 
 }  // namespace
@@ -167,7 +158,7 @@ Task<Result<std::vector<CopyEnd>>> CopyEnds::FindSources(const std::string& argu
   const std::string name = url ? NameOf(*url) : argument;
   if (!is_pattern) co_return std::unexpected(client::ErrorOf(Status::kNotFound, name));
   // The directory above the first pattern.
-  std::vector<std::string> components = ComponentsOf(url->path);
+  std::vector<std::string> components = client::ComponentsOf(url->path);
   const auto first = std::ranges::find_if(components, &copying::IsPattern);
   client::Url above = *url;
   above.path = "/";

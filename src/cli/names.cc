@@ -167,8 +167,7 @@ Task<Result<void>> ForEachSource(ClientRuntime& runtime, Mounts& mounts, Targete
 }
 
 bool AreSame(const client::Node& one, const client::Node& other) {
-  return one.handle == other.handle || (one.attributes.file_system == other.attributes.file_system &&
-                                        one.attributes.file_id == other.attributes.file_id);
+  return one.handle == other.handle || client::AreOneFile(one.attributes, other.attributes);
 }
 
 // Fails if both places are names of one file: a rename would do nothing, and succeed (RFC 1813 §3.3.14, RFC 8881

@@ -65,7 +65,8 @@ class FakeMount final : public Mount {
   Task<Result<std::unique_ptr<File>>> OpenFile(const Node&, std::string_view, Access) override {
     co_return Unexpected();
   }
-  Task<Result<std::unique_ptr<File>>> CreateFile(const Handle&, std::string_view, uint32_t, CreateMode) override {
+  Task<Result<std::unique_ptr<File>>> CreateFile(const Handle&, std::string_view, uint32_t, CreateMode,
+                                                 Access) override {
     co_return Unexpected();
   }
   Task<Result<void>> SetAttributes(const Handle&, std::string_view, const NewAttributes&) override {

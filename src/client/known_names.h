@@ -20,6 +20,8 @@ class KnownNames {
   };
   // Returns nothing for an object that the user does not know, or whose name is gone.
   virtual std::optional<Place> PlaceOf(const Handle& object) const = 0;
+  // Whether the user knows the object, and may use its handle again.
+  virtual bool Knows(const Handle& object) const = 0;
   // Returns nothing if the user knows no object with this name.
   virtual std::optional<Handle> ObjectAt(const Handle& directory, std::string_view name) const = 0;
 

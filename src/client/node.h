@@ -77,6 +77,11 @@ struct Attributes {
   uint64_t change = 0;
 };
 
+// Whether they are attributes of the same file, by its number.
+inline bool AreOneFile(const Attributes& one, const Attributes& other) {
+  return one.file_system == other.file_system && one.file_id == other.file_id;
+}
+
 // Stands for the server's own time when it executes the call.
 struct ServerTime {};
 

@@ -93,7 +93,19 @@ class Nfs4Run {
     Spawn(local_monitor_.Stop());
     Spawn(lock_manager_.Stop());
   }
-  void HandleNewExports(const nfs::Exports& exports) { names_.Set(MakeNames(exports)); }
+  // As the server does, which waits for calls under way before it revokes state.
+  void HandleNewExports(const nfs::Exports& exports) {
+    names_.Set(MakeNames(exports));
+    const auto is_referral = [table = exports.Get()](nfs::ExportId id) {
+      const nfs::Export* const at = table->Find(id);
+      return at && at->is_referral();
+    };
+    state_.Run([&](nfs::v4::StateTables& state) { state.files.HandleNewExports(is_referral, loop_.Now()); });
+    RevokeState([&](const nfs::FileHandle& handle) { return is_referral(handle.export_id); });
+  }
+  void RevokeState(const std::function<bool(const nfs::FileHandle&)>& is_gone) {
+    state_.Run([&](nfs::v4::StateTables& state) { state.files.RevokeState(is_gone, loop_.Now()); });
+  }
   size_t delegations() {
     return state_.Run([](nfs::v4::StateTables& state) { return state.files.delegations.count(); });
   }
@@ -199,6 +211,22 @@ SeenCall Look(const rpc::Message& call) {
   return seen;
 }
 
+// Adds flags to those of a successful SEQUENCE, which are its last word.
+void AddFlags(rpc::Message& reply, uint32_t flags) {
+  xdr::Decoder decoder(reply);
+  rpc::ReplyHeader header;
+  nfs4::COMPOUND4res_head head;
+  nfs_opnum4 operation;
+  nfs4::SEQUENCE4res result;
+  const bool decoded = rpc::DecodeReplyHeader(decoder, header) && xdr::Decode(decoder, head) && head.count > 0 &&
+                       xdr::Decode(decoder, operation) && xdr::Decode(decoder, result);
+  if (!decoded || !result.is_sr_resok4()) return;
+  const size_t end = reply.stream.size() - decoder.remaining();
+  // Nobody else has the reply yet.
+  auto* const word = const_cast<std::byte*>(reply.stream.data()) + end - sizeof(uint32_t);
+  StoreBig<uint32_t>(word, result.sr_resok4().sr_status_flags | flags);
+}
+
 }  // namespace
 
 CallMatcher CompoundsWith(nfs_opnum4 operation) {
@@ -295,7 +323,14 @@ class TestService::Server final : public rpc::CallHandler {
     return Execute(std::move(call), peer);
   }
   Task<rpc::Message> Execute(rpc::Message call, const rpc::Peer& peer) {
-    return runs_.back()->dispatcher.HandleCall(std::move(call), peer);
+    const bool has_flags = status_flags_ != 0 && CompoundsWith(nfs_opnum4::OP_SEQUENCE)(Look(call));
+    rpc::Message reply = co_await runs_.back()->dispatcher.HandleCall(std::move(call), peer);
+    if (has_flags) AddFlags(reply, status_flags_);
+    co_return reply;
+  }
+  void set_status_flags(uint32_t flags) { status_flags_ = flags; }
+  void RevokeState() {
+    runs_.back()->nfs4->RevokeState([](const nfs::FileHandle&) { return true; });
   }
 
   struct Interception {
@@ -347,6 +382,7 @@ class TestService::Server final : public rpc::CallHandler {
   std::vector<SeenCall> seen_;
   bool released_ = false;
   Signal release_;
+  uint32_t status_flags_ = 0;
   uint16_t port_ = 0;
   rpc::tcp::Server tcp_{loop_, *this};
 };
@@ -364,6 +400,9 @@ void TestService::AddReferral(const std::string& path, std::string_view location
 
 void TestService::Move(const std::string& path, std::string_view locations) { server_->Replace(path, locations); }
 void TestService::MoveBack(const std::string& path) { server_->Replace(path, {}); }
+
+void TestService::SetStatusFlags(uint32_t flags) { server_->set_status_flags(flags); }
+void TestService::RevokeState() { server_->RevokeState(); }
 
 size_t TestService::delegations() const { return server_->delegations(); }
 

@@ -91,6 +91,10 @@ class TestService {
   void Move(const std::string& path, std::string_view locations);
   // Makes it an export of the file system again.
   void MoveBack(const std::string& path);
+  // From now on, each SEQUENCE gives these sr_status_flags, besides those of the server.
+  void SetStatusFlags(uint32_t flags);
+  // Revokes all opens, locks and delegations.
+  void RevokeState();
   // The number of delegations that clients hold.
   size_t delegations() const;
   // Counts the matching calls that have arrived.

@@ -115,4 +115,14 @@ std::optional<std::string_view> Below(std::string_view path, std::string_view pr
   return path;
 }
 
+std::vector<std::string> ComponentsOf(std::string_view path) {
+  std::vector<std::string> components;
+  while (!path.empty()) {
+    const std::string_view component = path.substr(0, path.find('/'));
+    path.remove_prefix(std::min(path.size(), component.size() + 1));
+    if (!component.empty()) components.emplace_back(component);
+  }
+  return components;
+}
+
 }  // namespace penstock::client

@@ -45,5 +45,7 @@ Error NotConnected(SetupError why, const Cancellation& ending, std::string_view 
 
 // Returns the part of `path` below `prefix`, without a leading '/', or nothing if `path` is not below `prefix`.
 std::optional<std::string_view> Below(std::string_view path, std::string_view prefix);
+// Returns the names in a path, without empty ones.
+std::vector<std::string> ComponentsOf(std::string_view path);
 
 }  // namespace penstock::client

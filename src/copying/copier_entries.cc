@@ -13,10 +13,6 @@ namespace {
 // After errors that may come of a reply that was lost in a restart of the server.
 constexpr int kMostRepeats = 4;
 
-bool AreOneFile(const Attributes& one, const Attributes& other) {
-  return one.file_system == other.file_system && one.file_id == other.file_id;
-}
-
 std::unexpected<Error> IsDirectory() {
   return std::unexpected(Error{client::Describe(Status::kIsDirectory), Status::kIsDirectory, EISDIR});
 }
@@ -221,7 +217,7 @@ Task<bool> Copier::IsPublished(const Item& item, KnownTemporary& temporary) {
   const std::optional<Attributes>& file = temporary.file();
   if (!file) co_return false;
   const auto target = co_await item.to->Find(item.name);
-  co_return target&& AreOneFile(target->attributes, *file);
+  co_return target&& client::AreOneFile(target->attributes, *file);
 }
 
 // For a file that is the same: an earlier copy may have been killed when it had finished the file a second time.
@@ -341,7 +337,7 @@ Task<Result<void>> Copier::MakeLink(const Item& item, const Links& links, std::o
   if (existing && existing->attributes.type == FileType::kRegular && to) {
     // A dry run may not find it.
     const auto first = co_await to->Find(target);
-    const bool is_linked = first && AreOneFile(first->attributes, existing->attributes);
+    const bool is_linked = first && client::AreOneFile(first->attributes, existing->attributes);
     if (is_linked) co_return co_await Skip(item);
   }
   PENSTOCK_CO_CHECK(co_await MakeRoom(item, existing));

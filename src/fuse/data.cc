@@ -144,7 +144,8 @@ Task<void> FileSystem::Create(RequestPointer request, uint64_t parent, std::stri
   const auto how = (info.flags & O_EXCL)    ? client::CreateMode::kExclusive
                    : (info.flags & O_TRUNC) ? client::CreateMode::kTruncate
                                             : client::CreateMode::kKeep;
-  auto file = co_await directory->mount.CreateFile(directory->inode->handle, name, mode & 07777, how);
+  auto file =
+      co_await directory->mount.CreateFile(directory->inode->handle, name, mode & 07777, how, AccessOf(info.flags));
   if (Failed(*request, file)) co_return;
   Inode& inode = inodes_.Add((*file)->node(), parent, name);
   const Inodes::Pin pin(inodes_, inode);

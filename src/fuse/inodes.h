@@ -101,6 +101,7 @@ class Inodes final : public client::KnownNames {
 
   // KnownNames
   std::optional<Place> PlaceOf(const client::Handle& object) const override;
+  bool Knows(const client::Handle& object) const override { return FindHandle(object) != nullptr; }
   std::optional<client::Handle> ObjectAt(const client::Handle& directory, std::string_view name) const override;
 
   // Keeps an inode while a request uses it.

@@ -158,6 +158,10 @@ SetupResult<std::shared_ptr<const nfs::v4::Namespace>> Nfs4::MakeNames(
   return nfs::v4::Namespace::Make(exports_, std::move(table), nfs::v4::SystemTime());
 }
 
+void Nfs4::HandleNewExports(const std::function<bool(nfs::ExportId)>& is_referral) {
+  state_.Run([&](nfs::v4::StateTables& state) { state.files.HandleNewExports(is_referral, home_.Now()); });
+}
+
 void Nfs4::RevokeState(const std::function<bool(const nfs::FileHandle&)>& is_gone) {
   state_.Run([&](nfs::v4::StateTables& state) { state.files.RevokeState(is_gone, home_.Now()); });
 }

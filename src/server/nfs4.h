@@ -57,6 +57,8 @@ class Nfs4 {
   SetupResult<std::shared_ptr<const nfs::v4::Namespace>> MakeNames(std::shared_ptr<const nfs::ExportTable> table) const;
   // Calls that begin from now on use this tree. Any thread.
   void Replace(std::shared_ptr<const nfs::v4::Namespace> names) { names_.Set(std::move(names)); }
+  // The exports have changed: see nfs::v4::Files::HandleNewExports(). Any thread.
+  void HandleNewExports(const std::function<bool(nfs::ExportId)>& is_referral);
   // Revokes the opens, locks and delegations of the file handles that `is_gone` names. Any thread.
   void RevokeState(const std::function<bool(const nfs::FileHandle&)>& is_gone);
   // From now on, `notify` tells hosts of locks that may be free. Before any call is served, or after the last one.

@@ -266,6 +266,10 @@ SetupResult<void> Server::Reload(const Options& options, std::vector<Export> exp
   host_names_.LookFor(clients);
   auto old = exports_.Replace(std::move(table));
   nfs4_->Replace(std::move(names));
+  nfs4_->HandleNewExports([now = exports_.Get()](nfs::ExportId id) {
+    const nfs::Export* const at = now->Find(id);
+    return at && at->is_referral();
+  });
   if (nfs2_) TellLongHandles();
   retired_->Add(std::move(old));
   return {};

@@ -8,12 +8,12 @@
 
 #include <asio/ip/tcp.hpp>
 #include <cerrno>
-#include <charconv>
 #include <cstdarg>
 #include <cstdio>
 #include <cstring>
 #include <utility>
 
+#include "base/address_text.h"
 #include "base/data.h"
 #include "base/log.h"
 #include "base/thread.h"
@@ -165,29 +165,11 @@ SetupResult<std::unique_ptr<HttpServer>> HttpServer::Adopt(FileDescriptor socket
 }
 
 SetupResult<SocketAddress> ParseEndpoint(std::string_view text) {
-  const auto failed = [&] {
-    return std::unexpected(
-        SetupError{fmt::format("\"{}\" is not [ADDRESS:]PORT, such as 9469, 10.0.0.1:9469 or [::1]:9469", text)});
-  };
-  std::string host = "127.0.0.1";
-  std::string_view port = text;
-  if (const size_t colon = text.rfind(':'); colon != std::string_view::npos) {
-    host = text.substr(0, colon);
-    port = text.substr(colon + 1);
-    const bool in_brackets = host.size() > 2 && host.front() == '[' && host.back() == ']';
-    if (in_brackets) {
-      host = host.substr(1, host.size() - 2);
-    } else if (host.find(':') != std::string::npos) {
-      return failed();
-    }
-  }
-  uint16_t number = 0;
-  const auto [end, error] = std::from_chars(port.data(), port.data() + port.size(), number);
-  if (error != std::errc() || end != port.data() + port.size()) return failed();
-  asio::error_code not_an_address;
-  const IpAddress address = asio::ip::make_address(host, not_an_address);
-  if (not_an_address) return failed();
-  return SocketAddress(address, number);
+  const bool is_port = text.find(':') == std::string_view::npos;
+  const auto address = ParseSocketAddress(is_port ? fmt::format("127.0.0.1:{}", text) : std::string(text));
+  if (address) return *address;
+  return std::unexpected(
+      SetupError{fmt::format("\"{}\" is not [ADDRESS:]PORT, such as 9469, 10.0.0.1:9469 or [::1]:9469", text)});
 }
 
 }  // namespace penstock::watch

@@ -167,7 +167,7 @@ class Mount final : public client::Mount {
   }
   Task<Result<std::unique_ptr<client::File>>> OpenFile(const Node& file, std::string_view what, Access access) override;
   Task<Result<std::unique_ptr<client::File>>> CreateFile(const Handle& directory, std::string_view name, uint32_t mode,
-                                                         CreateMode how) override;
+                                                         CreateMode how, Access access) override;
   LockService& locks() { return locks_; }
 
  private:
@@ -423,7 +423,7 @@ Task<Result<std::unique_ptr<client::File>>> Mount::OpenFile(const Node& file, st
 }
 
 Task<Result<std::unique_ptr<client::File>>> Mount::CreateFile(const Handle& directory, std::string_view name,
-                                                              uint32_t mode, CreateMode how) {
+                                                              uint32_t mode, CreateMode how, Access) {
   PENSTOCK_CO_TRY(Node node, co_await v3::CreateFile(caller_, directory, name, mode, how));
   co_return std::make_unique<File>(*this, std::move(node), name);
 }

@@ -68,6 +68,7 @@ Task<Result<void>> ClientId::Renew(std::string_view what) {
   auto reply = co_await Bare(client_, nfs4::RENEW4args{lease_.client()}, what);
   if (!reply) co_return std::unexpected(std::move(reply).error());
   lease_.HandleRenew(reply->status, epoch, sent);
+  if (reply->status == nfsstat4::NFS4ERR_LEASE_MOVED) HandleLeaseMoved();
   co_return Result<void>();
 }
 
@@ -106,8 +107,13 @@ Task<Result<CompoundCaller::Executed>> ClientId::Execute(Compound& compound, std
   if (head.status == nfsstat4::NFS4_OK) co_return executed;
   lease_.HandleStatus(head.status, epoch);
   if (IsLoss(head.status) && MayRepeat(compound)) executed.fate = Fate::kAgain;
-  // RFC 7530 §13.1.1.3, §13.1.5.4
+  // RFC 7530 §13.1.1.3, §13.1.9.1
   if (head.status == nfsstat4::NFS4ERR_DELAY || head.status == nfsstat4::NFS4ERR_GRACE) executed.fate = Fate::kLater;
+  // RFC 7530 §9.14.3: until the client has found what has moved, the server refuses all that renews the lease.
+  if (head.status == nfsstat4::NFS4ERR_LEASE_MOVED) {
+    HandleLeaseMoved();
+    executed.fate = Fate::kLater;
+  }
   co_return executed;
 }
 

@@ -40,6 +40,8 @@ void ClientIdLease::HandleRenew(nfsstat4 status, uint64_t epoch, TimePoint sent)
     case nfsstat4::NFS4_OK:
     // The lease is renewed. Only delegations are in danger, and this client holds none (RFC 7530 §16.28.5).
     case nfsstat4::NFS4ERR_CB_PATH_DOWN:
+    // A file system has moved, whose state may be at another server. The lease of the rest is renewed.
+    case nfsstat4::NFS4ERR_LEASE_MOVED:
       renewed_ = std::max(renewed_, sent);
       next_ = Step::kReady;
       break;

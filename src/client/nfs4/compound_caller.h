@@ -92,6 +92,10 @@ class CompoundCaller {
   // client's state that the client has not yet found and freed (RFC 8881 §8.3).
   void set_revoked(std::function<void(bool)> revoked) { revoked_ = std::move(revoked); }
 
+  // `moved` is called when the server says that a file system with state of the client has moved to another server
+  // (SEQ4_STATUS_LEASE_MOVED, RFC 8881 §11.13.1; NFS4ERR_LEASE_MOVED, RFC 7530 §9.14.3).
+  void set_lease_moved(std::function<void()> moved) { lease_moved_ = std::move(moved); }
+
   // `may_rest` returns whether the client has no state that an expired lease would cost, and is called when it has made
   // no call for `rest_after`. While it rests it sends nothing. The next call establishes what the server has forgotten.
   void set_may_rest(std::function<bool()> may_rest) { may_rest_ = std::move(may_rest); }
@@ -115,6 +119,14 @@ class CompoundCaller {
     using Operations = decltype(build());
     return Attempts(std::move(build), what, destination, std::move(observe), true, std::type_identity<Operations>());
   }
+  // Executes the COMPOUND once. The reply may have any status. It does not count as a use of the client.
+  template <class Build>
+  auto TryCall(Build build, std::string_view what) {
+    using Operations = decltype(build());
+    return Attempt(std::move(build), what, std::type_identity<Operations>());
+  }
+  // Renews the lease at once, so that the server tells what it has to say about it.
+  Task<void> AskAboutLease() { return RenewLease(); }
   // For the reclaim function only: executes the COMPOUND although the client is not ready, and repeats it while the
   // server delays it. The reply may have any status. NFS4ERR_DELAY says that the session is lost again, so the
   // reclaim function will be called again.
@@ -200,6 +212,9 @@ class CompoundCaller {
   void HandleRevoked(bool some) {
     if (revoked_) revoked_(some);
   }
+  void HandleLeaseMoved() {
+    if (lease_moved_ && !closing()) lease_moved_();
+  }
 
   virtual TimePoint renewed_at() const = 0;
   virtual Task<void> RenewLease() = 0;
@@ -234,6 +249,9 @@ class CompoundCaller {
   Task<Result<CompoundReply<Arguments...>>> Attempts(Build build, std::string_view what, Bytes destination,
                                                      Observe observe, bool is_use,
                                                      std::type_identity<std::tuple<Arguments...>>);
+  template <class Build, class... Arguments>
+  Task<Result<CompoundReply<Arguments...>>> Attempt(Build build, std::string_view what,
+                                                    std::type_identity<std::tuple<Arguments...>>);
   template <class Build, class Observe, class... Arguments>
   Task<Result<CompoundReply<Arguments...>>> ReclaimAttempts(Build build, std::string_view what, Observe observe,
                                                             std::type_identity<std::tuple<Arguments...>>);
@@ -264,6 +282,7 @@ class CompoundCaller {
 
   std::function<Task<void>()> reclaim_;
   std::function<void(bool)> revoked_;
+  std::function<void()> lease_moved_;
   std::function<bool()> may_rest_;
   size_t uses_ = 0;   // calls under way
   TimePoint used_{};  // when the last call ended
@@ -348,6 +367,16 @@ Task<Result<CompoundReply<Arguments...>>> CompoundCaller::Attempts(Build build, 
     LogDelay(reply->status, what);
     co_await Pause(timers_, retries.NextDelay(), ending());
   }
+}
+
+template <class Build, class... Arguments>
+Task<Result<CompoundReply<Arguments...>>> CompoundCaller::Attempt(Build build, std::string_view what,
+                                                                  std::type_identity<std::tuple<Arguments...>>) {
+  PENSTOCK_CO_CHECK(co_await Ready(what));
+  if (ended()) co_return std::unexpected(Closing(what));
+  const std::tuple<Arguments...> operations = build();
+  Fate fate = Fate::kDone;
+  co_return co_await Once(operations, what, {}, false, fate);
 }
 
 template <class Build, class Observe, class... Arguments>

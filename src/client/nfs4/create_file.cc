@@ -56,7 +56,7 @@ Task<Result<Attributes>> SetFirstAttributes(CompoundCaller& caller, const Handle
 }
 
 Task<Result<std::shared_ptr<OpenFile>>> Create(FileOwner& mount, CompleteDirectories::Creation& creation, uint32_t mode,
-                                               CreateMode how, bool exclusive_is_supported) {
+                                               CreateMode how, Access access, bool exclusive_is_supported) {
   CompoundCaller& caller = mount.caller();
   const Handle& directory = creation.directory();
   const std::string_view name = creation.name();
@@ -75,7 +75,7 @@ Task<Result<std::shared_ptr<OpenFile>>> Create(FileOwner& mount, CompleteDirecto
     epoch = caller.epoch();
     method = createmode4::UNCHECKED4;
     if (how == CreateMode::kExclusive && !created) method = ExclusiveMode(caller, exclusive_is_supported);
-    nfs4::OPEN4args open = MakeOpen(caller, owner, Access::kBoth, asking.wanted());
+    nfs4::OPEN4args open = MakeOpen(caller, owner, access, asking.wanted());
     open.openhow = nfs4::openflag4(nfs4::opentype4::OPEN4_CREATE, HowOf(method, attributes, verifier));
     open.claim = nfs4::open_claim4(nfs4::open_claim_type4::CLAIM_NULL, nfs4::component4(name));
     return std::tuple(nfs4::PUTFH4args{directory.octets()}, open, GetHandle(), nfs4::GETATTR4args{FileAttributes()});
@@ -101,7 +101,7 @@ Task<Result<std::shared_ptr<OpenFile>>> Create(FileOwner& mount, CompleteDirecto
     }
   }
   const Attributes made = node.attributes;
-  auto file = std::make_shared<OpenFile>(mount, std::move(node), name, Access::kBoth, owner);
+  auto file = std::make_shared<OpenFile>(mount, std::move(node), name, access, owner);
   PENSTOCK_CO_CHECK(co_await file->HandleOpened(asking, opened, epoch, file->node().handle, made));
   if (failure) {
     (void)co_await file->Close();
@@ -113,10 +113,12 @@ Task<Result<std::shared_ptr<OpenFile>>> Create(FileOwner& mount, CompleteDirecto
 }  // namespace
 
 Task<Result<std::shared_ptr<OpenFile>>> CreateFile(FileOwner& mount, CompleteDirectories::Creation& creation,
-                                                   uint32_t mode, CreateMode how) {
-  auto created = co_await Create(mount, creation, mode, how, true);
+                                                   uint32_t mode, CreateMode how, Access access) {
+  // A truncation needs the right to write.
+  if (how == CreateMode::kTruncate && access == Access::kRead) access = Access::kBoth;
+  auto created = co_await Create(mount, creation, mode, how, access, true);
   if (created || how != CreateMode::kExclusive || created.error().status != Status::kNotSupported) co_return created;
-  co_return co_await Create(mount, creation, mode, how, false);
+  co_return co_await Create(mount, creation, mode, how, access, false);
 }
 
 }  // namespace penstock::client::v4

@@ -34,6 +34,10 @@ class Delegation {
   bool writes() const { return writes_; }
   uint64_t epoch() const { return epoch_; }
 
+  // The number of the file system that the file is in, as far as it is known.
+  std::optional<uint64_t> file_system() const { return file_system_; }
+  void set_file_system(uint64_t number) { file_system_ = number; }
+
   // Whether the delegation covers opens and I/O with this access.
   bool Covers(Access access) const { return writes_ || access == Access::kRead; }
   // Whether the client may open the file without a call. The server must have granted this access before: the mount has
@@ -88,6 +92,7 @@ class Delegation {
   uint8_t opened_;
   bool returning_ = false;
   bool gone_ = false;
+  std::optional<uint64_t> file_system_;
   std::set<OpenFile*> users_;
   std::optional<Attributes> attributes_;
   uint32_t names_ = 0;

@@ -4,14 +4,12 @@
 
 #include "base/log.h"
 #include "client/nfs4/open_file.h"
+#include "client/nfs4/revoked_state.h"
 
 namespace penstock::client::v4 {
 namespace {
 
 using nfs4::nfsstat4;
-
-// The number of stateids in one TEST_STATEID. It keeps the reply small.
-constexpr size_t kTestedAtOnce = 64;
 
 // A delegation that OPEN has granted.
 struct Grant {
@@ -51,6 +49,7 @@ void Delegations::HandleOpened(const Asking& asking, const Handle& file, Access 
   }
   if (epoch != caller_.epoch()) return;
   const auto delegation = std::make_shared<Delegation>(file, grant->stateid, grant->writes, epoch, access);
+  delegation->set_file_system(attributes.file_system);
   if (delegated_instead) delegated_instead->HandleDelegatedInstead(delegation);
   if (const Pointer before = table_.Add(delegation)) StartReturn(before);
   const bool known = counts_.IsSame(file, asking.before_);
@@ -78,7 +77,10 @@ void Delegations::HandleReclaimed(const Pointer& claimed, const Handle& file, Ac
   if (!grant || epoch != caller_.epoch()) return;
   const auto delegation = std::make_shared<Delegation>(file, grant->stateid, grant->writes, epoch, access);
   counts_.Count(file);
-  if (claimed) delegation->Continue(*claimed);
+  if (claimed) {
+    delegation->Continue(*claimed);
+    if (claimed->file_system()) delegation->set_file_system(*claimed->file_system());
+  }
   if (const Pointer before = table_.Add(delegation)) StartReturn(before);
   if (!claimed || grant->recall) StartReturn(delegation);
 }
@@ -201,59 +203,24 @@ bool Delegations::HandleLost(const nfs4::stateid4& stateid) {
   const Pointer found = table_.Find(stateid);
   if (!found) return false;
   Drop(*found);
-  if (caller_.dialect().has_free_stateid) caller_.SpawnBackground(Free(stateid));
+  if (caller_.dialect().has_free_stateid) {
+    caller_.SpawnBackground([](CompoundCaller& caller, nfs4::stateid4 lost) -> Task<void> {
+      (void)co_await FreeStateid(caller, lost);
+    }(caller_, stateid));
+  }
   return true;
 }
 
-void Delegations::HandleRevoked(bool some) {
-  some_revoked_ = some;
-  if (!some || testing_ || caller_.timers().Now() < test_again_ || table_.size() == 0) return;
-  caller_.SpawnBackground(FindRevoked());
-}
-
-// RFC 8881 §10.4.5
-Task<void> Delegations::FindRevoked() {
-  testing_ = true;
-  std::vector<Pointer> rest = table_.all();
-  while (!rest.empty()) {
-    const size_t count = std::min(rest.size(), kTestedAtOnce);
-    std::vector<Pointer> some(rest.end() - static_cast<ptrdiff_t>(count), rest.end());
-    rest.resize(rest.size() - count);
-    const Result<void> tested = co_await TestSome(std::move(some));
-    if (!tested) {
-      log::debug("{}", tested.error().message);
-      break;
-    }
+void Delegations::HandleMoved(uint64_t file_system) {
+  for (const Pointer& each : table_.all()) {
+    if (each->file_system() == file_system) HandleLost(each->stateid());
   }
-  // The flag may be about other state, and stays set as long as that state exists.
-  test_again_ = caller_.timers().Now() + caller_.lease_time() / 2;
-  testing_ = false;
 }
 
-// RFC 8881 §18.48, §18.38
-Task<Result<void>> Delegations::TestSome(std::vector<Pointer> some) {
-  constexpr std::string_view kWhat = "testing delegations";
-  auto reply = co_await caller_.Call(
-      [&] {
-        nfs4::TEST_STATEID4args test;
-        for (const Pointer& each : some) test.ts_stateids.push_back(each->stateid());
-        return std::tuple(std::move(test));
-      },
-      kWhat);
-  if (!reply) co_return std::unexpected(std::move(reply).error());
-  const auto& statuses = std::get<0>(reply->results).tsr_resok4().tsr_status_codes;
-  for (size_t i = 0; i < std::min(statuses.size(), some.size()); ++i) {
-    if (statuses[i] == nfsstat4::NFS4_OK) continue;
-    Drop(*some[i]);
-    if (statuses[i] == nfsstat4::NFS4ERR_DELEG_REVOKED) co_await Free(some[i]->stateid());
-  }
-  co_return Result<void>();
-}
-
-Task<void> Delegations::Free(nfs4::stateid4 stateid) {
-  const nfs4::FREE_STATEID4args free{stateid};
-  auto freed = co_await caller_.Call([&] { return std::tuple(free); }, "forgetting a revoked delegation");
-  if (!freed) log::debug("{}", freed.error().message);
+std::vector<nfs4::stateid4> Delegations::stateids() const {
+  std::vector<nfs4::stateid4> stateids;
+  for (const Pointer& each : table_.all()) stateids.push_back(each->stateid());
+  return stateids;
 }
 
 // ---- return ----

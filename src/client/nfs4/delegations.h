@@ -119,7 +119,10 @@ class Delegations {
   bool HandleLost(const nfs4::stateid4& stateid);
   // The status flags of SEQUENCE say whether the server has revoked some state. While they do, the client relies on no
   // delegation.
-  void HandleRevoked(bool some);
+  void HandleRevoked(bool some) { some_revoked_ = some; }
+  std::vector<nfs4::stateid4> stateids() const;
+  // The file system has moved to another server. If it comes back, the server does not know its delegations.
+  void HandleMoved(uint64_t file_system);
 
   // Returns all delegations in the background. The caller's Close() waits for that. True: there is none.
   bool GiveUpAll();
@@ -138,10 +141,6 @@ class Delegations {
   void ReturnSurplus();
   void StartReturn(const Pointer& delegation);
   Task<void> Return(Pointer delegation);
-  // Sends FREE_STATEID for a revoked delegation.
-  Task<void> Free(nfs4::stateid4 stateid);
-  Task<void> FindRevoked();
-  Task<Result<void>> TestSome(std::vector<Pointer> some);
 
   CompoundCaller& caller_;
   const size_t most_;
@@ -155,8 +154,6 @@ class Delegations {
   ChangeCounts counts_;  // of changes by this client, and of grants: earlier attributes may be older than a grant
   ChangeCounts reads_;   // of reads by this client
   bool some_revoked_ = false;
-  bool testing_ = false;
-  TimePoint test_again_{};
 };
 
 }  // namespace penstock::client::v4

@@ -19,6 +19,7 @@ class File final : public client::File {
   explicit File(std::shared_ptr<OpenFile> open) : client::File(open->node(), open->name()), open_(std::move(open)) {}
 
   const OpenFile& open() const { return *open_; }
+  OpenFile& open() { return *open_; }
 
   Task<Result<FetchReply>> Fetch(uint64_t offset, Bytes into) override;
   Task<Result<WriteReply>> Write(uint64_t offset, ConstBytes from, Stability stability) override;

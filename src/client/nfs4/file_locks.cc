@@ -49,10 +49,25 @@ bool FileLocks::IsKnown(const Owner& owner) const {
 }
 
 void FileLocks::HandleLost() {
+  for (auto& [name, owner] : owners_) Lose(owner);
+}
+
+void FileLocks::Lose(Owner& owner) {
+  if (IsKnown(owner)) file_.mount().Free(owner.stateid);
+  owner.epoch = 0;
+  owner.lost = owner.lost || !owner.held.empty();
+  owner.held.Clear();
+}
+
+void FileLocks::HandleRevoked(const nfs4::stateid4& revoked) {
   for (auto& [name, owner] : owners_) {
-    owner.epoch = 0;
-    owner.lost = owner.lost || !owner.held.empty();
-    owner.held.Clear();
+    if (IsKnown(owner) && owner.stateid.other == revoked.other) Lose(owner);
+  }
+}
+
+void FileLocks::AddStateids(std::vector<nfs4::stateid4>& stateids) const {
+  for (const auto& [name, owner] : owners_) {
+    if (IsKnown(owner)) stateids.push_back(owner.stateid);
   }
 }
 
@@ -65,9 +80,7 @@ void FileLocks::HandleMoved(const FileLocks& before) {
 Task<Result<void>> FileLocks::FindOut(Owner& owner, const nfs4::stateid4& used) {
   PENSTOCK_CO_CHECK(co_await file_.caller().Ready(file_.name()));
   if (IsKnown(owner) && owner.stateid == used) {
-    owner.epoch = 0;
-    owner.lost = !owner.held.empty();
-    owner.held.Clear();
+    Lose(owner);
   } else {
     file_.HandleLost(used);
   }

@@ -6,6 +6,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "base/cancellation.h"
 #include "base/signal.h"
@@ -36,6 +37,10 @@ class FileLocks {
   Task<void> Reclaim();
   // The server does not honor the open of the file any more.
   void HandleLost();
+  // The server has revoked the locks of this stateid, if they are some of this file.
+  void HandleRevoked(const nfs4::stateid4& revoked);
+  // Adds the stateids that the server has.
+  void AddStateids(std::vector<nfs4::stateid4>& stateids) const;
   // The file has moved from the server where `before` were its locks: they are lost.
   void HandleMoved(const FileLocks& before);
   // Whether an owner has lost its locks and has not been told yet. Until then the file must not be read or written,
@@ -64,6 +69,8 @@ class FileLocks {
   // Fails once if the owner has lost locks. Only for functions that users call.
   Result<void> CheckLost(Owner& owner);
   bool IsKnown(const Owner& owner) const;
+  // The server does not honor the stateid of this owner any more.
+  void Lose(Owner& owner);
   nfs4::LOCK4args MakeLock(const Owner& owner, ByteRange range, LockKind kind, bool reclaim) const;
   // Updates the seqid counts after a LOCK with this status. `is_new`: the LOCK introduced the lock-owner to the server.
   void Count(Owner& owner, bool is_new, std::optional<nfs4::nfsstat4> status);

@@ -6,8 +6,10 @@
 #include <cerrno>
 #include <map>
 
+#include "base/signal.h"
 #include "base/test_log.h"
 #include "client/mount_test_support.h"
+#include "client/nfs4/tree_parts.h"
 #include "protocol/nfs4.h"
 
 namespace penstock::client::v4 {
@@ -34,6 +36,7 @@ class Names final : public KnownNames {
     const auto at = places_.find(object);
     return at == places_.end() ? std::nullopt : std::optional(at->second);
   }
+  bool Knows(const Handle& object) const override { return places_.contains(object); }
   std::optional<Handle> ObjectAt(const Handle& directory, std::string_view name) const override {
     const auto at = objects_.find({directory, std::string(name)});
     return at == objects_.end() ? std::nullopt : std::optional(at->second);
@@ -56,10 +59,10 @@ class MigrationTest : public MountTestBase, public testing::WithParamInterface<V
     if (mount) Unmount();
   }
 
-  std::unique_ptr<Mount> MountOf(const TestService& of, const std::string& path = "/") {
+  std::unique_ptr<Mount> MountOf(const TestService& of, const std::string& path = "/", uint32_t timeout = 20) {
     Url url = UrlOf(GetParam(), path);
     url.port = of.port();
-    url.recovery.timeout = 20;
+    url.recovery.timeout = timeout;
     return Do(Mount::Open(loop, workers, url, options));
   }
   void Fill(const TestService& of, std::string_view text) {
@@ -81,6 +84,15 @@ class MigrationTest : public MountTestBase, public testing::WithParamInterface<V
     Run(mounted->Unmount());
     return text;
   }
+  // At both servers, the file is /data/directory/second as well.
+  void AddSecondName() {
+    for (const TestService* const each : {&service, &far}) {
+      const auto mounted = MountOf(*each);
+      const Node inner = Do(mounted->Resolve("data/directory"));
+      Do(mounted->Link(Do(mounted->Lookup(inner.handle, "file")).handle, inner.handle, "second"));
+      Run(mounted->Unmount());
+    }
+  }
   void RemoveFile(const TestService& of) {
     const auto mounted = MountOf(of);
     Do(mounted->Remove(Do(mounted->Resolve("data/directory")).handle, "file"));
@@ -92,8 +104,8 @@ class MigrationTest : public MountTestBase, public testing::WithParamInterface<V
     names.Add(node, in, name);
     return node;
   }
-  void Open(const std::string& path = "/") {
-    mount = MountOf(service, path);
+  void Open(const std::string& path = "/", uint32_t timeout = 20) {
+    mount = MountOf(service, path, timeout);
     mount->set_names(&names);
     Node top = Do(mount->Resolve(mount->path()));
     names.Add(top, {}, {});
@@ -116,6 +128,14 @@ class MigrationTest : public MountTestBase, public testing::WithParamInterface<V
     size_t count = 0;
     for (size_t at = text.find(part); at != text.npos; at = text.find(part, at + 1)) ++count;
     return count;
+  }
+
+  // The calls by which the client finds out whether a file system has moved.
+  static CallMatcher Looks() {
+    return [](const SeenCall& call) {
+      return !call.operations.empty() && call.operations.back() == nfs_opnum4::OP_GETFH &&
+             CompoundsWith(nfs_opnum4::OP_PUTFH)(call);
+    };
   }
 
   TestService far{loop, {.exports = {"/data"}, .lease = 2s}};
@@ -245,6 +265,83 @@ TEST_P(MigrationTest, TellsTheNewServerThatItReclaimsNothing) {
   EXPECT_EQ(completions(), before + 2) << "one for the client, one for the file system";
 }
 
+// A user may have mounted the server before another one finds out that a file system has moved there.
+TEST_P(MigrationTest, EachUserTellsTheNewServerThatItReclaimsNothing) {
+  if (GetParam() == Version::k40) return;  // has no such operation
+  Open();
+  options.shares_handles_with = mount.get();
+  Url url = UrlOf(GetParam());
+  url.uid = 1000;
+  const auto other = Do(Mount::Open(loop, workers, url, options));
+  service.Move("/data", At(far, "/data"));
+  mount->set_names(nullptr);
+  Do(other->Lookup(root(), "data"));  // a referral to this user, who knows no name
+  mount->set_names(&names);
+  service.MoveBack("/data");
+  EXPECT_EQ(SizeOf(file), 4u);
+  service.Move("/data", At(far, "/data"));
+  EXPECT_EQ(SizeOf(file), 8u);
+  const auto completions = [&] { return far.CountCalls(CompoundsWith(nfs_opnum4::OP_RECLAIM_COMPLETE)); };
+  const size_t before = completions();
+  for (int i = 0; i < 2; ++i) EXPECT_EQ(Do(other->GetAttributes(file.handle, "file")).size, 8u);
+  EXPECT_EQ(completions(), before + 1);
+  Run(other->Unmount());
+}
+
+TEST_P(MigrationTest, AFileThatIsMetByAnotherNameAfterTheMoveIsOneFile) {
+  AddSecondName();
+  Open();
+  service.Move("/data", At(far, "/data"));
+  const Node second = Look(directory.handle, "second");
+  EXPECT_EQ(Look(directory.handle, "file").handle, second.handle);
+  EXPECT_EQ(SizeOf(file), 8u) << "the handle of before is good";
+  EXPECT_EQ(Look(directory.handle, "file").handle, second.handle);
+}
+
+TEST_P(MigrationTest, AnOpenFileThatIsMetByAnotherNameAfterTheMoveIsTheSame) {
+  AddSecondName();
+  for (const bool is_listed : {false, true}) {
+    Open();
+    auto opened = Do(mount->OpenFile(file, "file", Access::kRead));
+    service.Move("/data", At(far, "/data"));
+    if (is_listed) {
+      const Listing all = Do(mount->ListFrom(directory.handle, "directory", {}, ListContent::kAttributesAndHandles));
+      ASSERT_EQ(all.entries.size(), 2u);
+      for (const Entry& each : all.entries) EXPECT_EQ(each.handle, file.handle) << each.name;
+    } else {
+      EXPECT_EQ(Do(mount->Lookup(directory.handle, "second")).handle, file.handle);
+    }
+    Do(opened->Close());
+    opened.reset();
+    Unmount();
+    service.MoveBack("/data");
+    names = {};
+  }
+}
+
+TEST(TreePartsTest, ForgottenObjectsTakeNoMemory) {
+  TreeParts parts;
+  Names known;
+  parts.set_names(&known);
+  Node kept;
+  kept.handle = Handle(AsBytes("kept"));
+  known.Add(kept, {}, "kept");
+  const auto numbered = [](uint32_t number, uint32_t part) {
+    Handle handle(AsBytes(fmt::format("{}", number)));
+    handle.part = part;
+    return handle;
+  };
+  for (uint32_t i = 0; i < 100'000; ++i) {
+    parts.Move(numbered(i, 1), numbered(i, 2));
+    if (i == 0) parts.Move(kept.handle, numbered(0, 3));
+  }
+  EXPECT_LE(parts.moved_objects(), 1024u);
+  EXPECT_EQ(parts.PlaceOf(kept.handle), numbered(0, 3));
+  EXPECT_EQ(parts.KnownAs(numbered(0, 3)), kept.handle);
+  EXPECT_EQ(parts.PlaceOf(numbered(0, 1)), numbered(0, 1));
+  EXPECT_EQ(parts.KnownAs(numbered(0, 2)), numbered(0, 2));
+}
+
 // ---- open files ----
 
 TEST_P(MigrationTest, AnOpenFileGoesOnAtTheNewServer) {
@@ -327,6 +424,168 @@ TEST_P(MigrationTest, AServerThatRestartsAsAReferralIsFollowed) {
   EXPECT_EQ(MountTestBase::Read(*opened), "is there");
   EXPECT_EQ(SizeOf(file), 8u);
   Do(opened->Close());
+}
+
+// A reply to LOCK that is late tells of a lock that is lost already.
+TEST_P(MigrationTest, ALockWhoseReplyComesAfterTheMoveIsLost) {
+  if (GetParam() == Version::k40) return;  // a file has one call of LOCK or READ under way
+  Open();
+  const auto opened = Do(mount->OpenFile(file, "file", Access::kBoth));
+  Signal move_is_known;
+  service.DelayReply(CompoundsWith(nfs_opnum4::OP_LOCK), [&]() -> Task<void> { co_await move_is_known; });
+  std::optional<Result<void>> locked;
+  Spawn([](File& at, std::optional<Result<void>>& out) -> Task<void> {
+    out = co_await at.Lock("owner", {0, 4}, LockKind::kExclusive, Duration::zero(), nullptr);
+  }(*opened, locked));
+  EXPECT_TRUE(TurnUntil(loop, [&] { return service.CountCalls(CompoundsWith(nfs_opnum4::OP_LOCK)) > 0; }));
+  TurnFor(loop, 10ms);
+  service.Move("/data", At(far, "/data"));
+  EXPECT_EQ(MountTestBase::Read(*opened), "is there");
+  move_is_known.Notify();
+  EXPECT_TRUE(TurnUntil(loop, [&] { return locked.has_value(); }));
+  ASSERT_FALSE(*locked);
+  EXPECT_EQ(locked->error().number, ENOLCK);
+  Do(opened->Lock("owner", {0, 4}, LockKind::kExclusive, Duration::zero(), nullptr));
+  EXPECT_EQ(far.CountCalls(CompoundsWith(nfs_opnum4::OP_LOCK)), 1u);
+  Do(opened->Close());
+}
+
+// The new server lets the user write to the file, and not read it.
+TEST_P(MigrationTest, ACreatedFileIsReopenedAsTheProgramHasOpenedIt) {
+  const NewAttributes for_all{.mode = 0777};
+  const NewAttributes only_written{.mode = 0200, .owner = "1000"};
+  for (const TestService* const each : {&service, &far}) {
+    const auto mounted = MountOf(*each);
+    const Node inner = Do(mounted->Resolve("data/directory"));
+    Do(mounted->SetAttributes(inner.handle, "directory", for_all));
+    if (each == &far) {
+      const auto copied = Do(mounted->CreateFile(inner.handle, "new", 0600));
+      Do(copied->Close());
+      Do(mounted->SetAttributes(copied->node().handle, "new", only_written));
+    }
+    Run(mounted->Unmount());
+  }
+  Url url = UrlOf(GetParam());
+  url.uid = 1000;
+  mount = Do(Mount::Open(loop, workers, url, options));
+  mount->set_names(&names);
+  data = Look(root(), "data");
+  directory = Look(data.handle, "directory");
+  auto created = Do(mount->CreateFile(directory.handle, "new", 0644, CreateMode::kExclusive, Access::kWrite));
+  names.Add(created->node(), directory.handle, "new");
+  service.Move("/data", At(far, "/data"));
+  EXPECT_TRUE(Write(*created, "written"));
+  EXPECT_EQ(ErrorOf(mount->OpenFile(created->node(), "new", Access::kRead)).status, Status::kAccess);
+  Do(created->Close());
+}
+
+// RFC 8881 §18.46.3: a server reports revoked state until the client has acknowledged its loss.
+TEST_P(MigrationTest, TheOldServerIsToldThatItNeedNotKeepTheStateOfAFile) {
+  if (GetParam() == Version::k40) return;
+  options.delegations = 0;
+  Open();
+  const auto frees = [&] { return service.CountCalls(CompoundsWith(nfs_opnum4::OP_FREE_STATEID)); };
+  const auto opened = Do(mount->OpenFile(file, "file", Access::kBoth));
+  const auto closed = Do(mount->OpenFile(file, "file", Access::kBoth));
+  Do(opened->Lock("owner", {0, 4}, LockKind::kExclusive));
+  service.Move("/data", At(far, "/data"));
+  Do(opened->Commit());
+  EXPECT_TRUE(TurnUntil(loop, [&] { return frees() >= 2; })) << "the open and its lock";
+  Do(closed->Close());
+  EXPECT_TRUE(TurnUntil(loop, [&] { return frees() == 3; })) << "the other one";
+  Do(opened->Close());
+  EXPECT_EQ(frees(), 3u);
+}
+
+// ---- moves that the server tells of (RFC 8881 §11.13, RFC 7530 §9.14.3) ----
+
+// Version 4.0 has no such message in a server that hands over no state.
+TEST_P(MigrationTest, FilesThatNobodyUsesFollowWhenTheServerSaysThatALeaseHasMoved) {
+  if (GetParam() == Version::k40) return;
+  Open();
+  const auto opened = Do(mount->OpenFile(file, "file", Access::kBoth));
+  const auto opens = [&] { return far.CountCalls(CompoundsWith(nfs_opnum4::OP_OPEN)); };
+  const size_t before = opens();
+  service.Move("/data", At(far, "/data"));
+  Do(mount->GetAttributes(root(), "root"));
+  EXPECT_TRUE(TurnUntil(loop, [&] { return opens() > before; })) << "SEQUENCE of any call says so";
+  const size_t looks = service.CountCalls(Looks());
+  for (int i = 0; i < 20; ++i) Do(mount->GetAttributes(root(), "root"));
+  EXPECT_EQ(service.CountCalls(Looks()), looks) << "the server says so no more";
+  EXPECT_EQ(MountTestBase::Read(*opened), "is there");
+  EXPECT_EQ(opens(), before + 1);
+  const size_t opens_here = service.CountCalls(CompoundsWith(nfs_opnum4::OP_OPEN));
+  service.MoveBack("/data");
+  far.Move("/data", At(service, "/data"));
+  Do(mount->GetAttributes(directory.handle, "directory"));
+  EXPECT_TRUE(TurnUntil(loop, [&] { return service.CountCalls(CompoundsWith(nfs_opnum4::OP_OPEN)) > opens_here; }));
+  EXPECT_EQ(MountTestBase::Read(*opened), "here");
+  Do(opened->Close());
+}
+
+TEST_P(MigrationTest, AFileThatIsClosedWhileItFollowsIsClosedAtTheNewServer) {
+  if (GetParam() == Version::k40) return;
+  Open();
+  auto opened = Do(mount->OpenFile(file, "file", Access::kBoth));
+  Signal is_closed;
+  const auto opens = CompoundsWith(nfs_opnum4::OP_OPEN);
+  const auto closes = [&] { return far.CountCalls(CompoundsWith(nfs_opnum4::OP_CLOSE)); };
+  const size_t opens_before = far.CountCalls(opens);
+  const size_t closes_before = closes();
+  far.DelayReply(opens, [&]() -> Task<void> { co_await is_closed; });
+  service.Move("/data", At(far, "/data"));
+  Do(mount->GetAttributes(root(), "root"));
+  EXPECT_TRUE(TurnUntil(loop, [&] { return far.CountCalls(opens) > opens_before; }));
+  Do(opened->Close());
+  opened.reset();
+  TurnFor(loop, 10ms);
+  EXPECT_EQ(closes(), closes_before);
+  is_closed.Notify();
+  EXPECT_TRUE(TurnUntil(loop, [&] { return closes() > closes_before; }));
+}
+
+TEST_P(MigrationTest, AFileSystemWithoutOpenFilesIsAskedAboutAsWell) {
+  if (GetParam() == Version::k40) return;
+  Open();
+  Do(Do(mount->OpenFile(file, "file", Access::kRead))->Close());  // a delegation remains
+  service.Move("/data", At(far, "/data"));
+  Do(mount->GetAttributes(root(), "root"));
+  EXPECT_TRUE(TurnUntil(loop, [&] { return service.CountCalls(Looks()) > 0; }));
+  TurnFor(loop, 20ms);
+  const size_t looks = service.CountCalls(Looks());
+  Do(mount->GetAttributes(root(), "root"));
+  TurnFor(loop, 20ms);
+  EXPECT_EQ(service.CountCalls(Looks()), looks);
+}
+
+TEST_P(MigrationTest, AServerThatNeverStopsToSaySoIsAskedSeldom) {
+  if (GetParam() == Version::k40) return;
+  Open();
+  const auto opened = Do(mount->OpenFile(file, "file", Access::kBoth));
+  service.SetStatusFlags(nfs4::SEQ4_STATUS_LEASE_MOVED);
+  for (int i = 0; i < 200; ++i) Do(mount->GetAttributes(root(), "root"));
+  EXPECT_EQ(service.CountCalls(Looks()), 1u) << "of its one file system with state";
+  EXPECT_TRUE(TurnUntil(loop, [&] { return service.CountCalls(Looks()) > 1; })) << "it may be true later";
+  EXPECT_EQ(MountTestBase::Read(*opened), "here");
+  Do(opened->Close());
+}
+
+TEST_P(MigrationTest, CallsOfVersion40ThatTheServerRefusesGoOnWhenTheMoveIsFound) {
+  if (GetParam() != Version::k40) return;
+  Open();
+  const Node more = Look(root(), "more");
+  const Node other = Look(Look(more.handle, "directory").handle, "file");
+  const auto stays = Do(mount->OpenFile(other, "file", Access::kRead));
+  const auto moves = Do(mount->OpenFile(file, "file", Access::kRead));
+  const auto opens = [&] { return far.CountCalls(CompoundsWith(nfs_opnum4::OP_OPEN)); };
+  const size_t before = opens();
+  service.Move("/data", At(far, "/data"));
+  service.FailOperation(nfs_opnum4::OP_READ, nfsstat4::NFS4ERR_LEASE_MOVED, 2);
+  EXPECT_EQ(MountTestBase::Read(*stays), "here");
+  EXPECT_TRUE(TurnUntil(loop, [&] { return opens() > before; }));
+  EXPECT_EQ(MountTestBase::Read(*moves), "is there");
+  Do(stays->Close());
+  Do(moves->Close());
 }
 
 // ---- several moves ----
@@ -425,8 +684,8 @@ TEST_P(MigrationTest, NamesThatLeadInACircleAreStale) {
   EXPECT_EQ(ErrorOf(mount->GetAttributes(directory.handle, "directory")).status, Status::kStale);
 }
 
-TEST_P(MigrationTest, ServersThatReferToOneAnotherAreAnError) {
-  Open();
+TEST_P(MigrationTest, ServersThatReferToOneAnotherAreAnErrorInTheEnd) {
+  Open("/", 1);
   const auto opened = Do(mount->OpenFile(file, "file", Access::kRead));
   service.Move("/data", At(far, "/data"));
   far.Move("/data", At(service, "/data"));
@@ -436,6 +695,23 @@ TEST_P(MigrationTest, ServersThatReferToOneAnotherAreAnError) {
   std::array<std::byte, 8> octets{};
   EXPECT_EQ(ErrorOf(opened->Read(0, octets)).number, ELOOP);
   Do(opened->Close());
+}
+
+TEST_P(MigrationTest, ServersMayReferToOneAnotherForAMoment) {
+  Open();
+  service.Move("/data", At(far, "/data"));
+  EXPECT_EQ(SizeOf(file), 8u);
+  const CapturedLog log;
+  far.Move("/data", At(service, "/data"));
+  std::optional<Result<Attributes>> got;
+  StartGetAttributes(*mount, got);
+  EXPECT_TRUE(TurnUntil(loop, [&] { return log.text().find("tries again") != std::string::npos; }));
+  EXPECT_FALSE(got);
+  EXPECT_THAT(log.text(), HasSubstr("more than 8 referrals lead to one another; the client tries again"));
+  service.MoveBack("/data");
+  EXPECT_TRUE(TurnUntil(loop, [&] { return got.has_value(); }));
+  ASSERT_TRUE(*got) << got->error().message;
+  EXPECT_EQ((*got)->size, 4u);
 }
 
 // ---- failures ----

@@ -13,7 +13,9 @@
 #include "client/nfs4/delegations.h"
 #include "client/nfs4/extended.h"
 #include "client/nfs4/file.h"
+#include "client/nfs4/moved_file_systems.h"
 #include "client/nfs4/names.h"
+#include "client/nfs4/revoked_state.h"
 #include "client/nfs4/sess01/bound_session.h"
 #include "client/nfs4/session.h"
 #include "client/set_up.h"
@@ -37,7 +39,7 @@ CallerOptions OptionsOf(const Url& url, const Dialect& dialect, CallSecurity& se
   return options;
 }
 
-class Mount final : public ServerMount, public FileOwner, private CallbackReceiver {
+class Mount final : public ServerMount, public FileOwner, private CallbackReceiver, private StateHolder {
  public:
   Mount(Loop& loop, Workers& workers, Url url, const Dialect& dialect, const MountOptions& options)
       : ServerMount(loop, std::move(url)),
@@ -55,7 +57,13 @@ class Mount final : public ServerMount, public FileOwner, private CallbackReceiv
     MakeCaller(workers, OptionsOf(url_, dialect, security_, ending_), options);
     delegations_.emplace(*caller_, options.delegations);
     caller_->set_reclaim([this] { return ReclaimFiles(); });
-    caller_->set_revoked([this](bool some) { delegations_->HandleRevoked(some); });
+    revoked_.emplace(*caller_, static_cast<StateHolder&>(*this));
+    moved_.emplace(*caller_);
+    caller_->set_revoked([this](bool some) {
+      delegations_->HandleRevoked(some);
+      revoked_->HandleFlag(some);
+    });
+    caller_->set_lease_moved([this] { moved_->HandleLeaseMoved(); });
     caller_->set_may_rest([this] { return files_.empty() && delegations_->GiveUpAll(); });
   }
 
@@ -92,6 +100,13 @@ class Mount final : public ServerMount, public FileOwner, private CallbackReceiv
     return v4::GetLocationsOf(*caller_, object, what);
   }
   Task<Result<std::unique_ptr<client::File>>> Reopen(const client::File& before, const Node& at) override;
+  void HandleReopened(client::File& before, client::File& after) override;
+  void set_follow(std::function<void(uint64_t)> follow) override {
+    moved_->set_follow([this, follow = std::move(follow)](uint64_t file_system) {
+      delegations_->HandleMoved(file_system);
+      follow(file_system);
+    });
+  }
   Task<void> CompleteReclaim(const Handle& root) override;
   Task<Result<Flavors>> GetFlavors(const Handle& directory, std::string_view name) override {
     return v4::GetFlavors(*caller_, directory, name);
@@ -150,7 +165,7 @@ class Mount final : public ServerMount, public FileOwner, private CallbackReceiv
   }
   Task<Result<std::unique_ptr<client::File>>> OpenFile(const Node& file, std::string_view what, Access access) override;
   Task<Result<std::unique_ptr<client::File>>> CreateFile(const Handle& directory, std::string_view name, uint32_t mode,
-                                                         CreateMode how) override;
+                                                         CreateMode how, Access access) override;
 
  private:
   using Channel = SetupResult<std::unique_ptr<rpc::Channel>>;
@@ -167,6 +182,10 @@ class Mount final : public ServerMount, public FileOwner, private CallbackReceiv
   // Makes a call that changes names in the directory.
   template <class T>
   Task<Result<T>> ChangingNames(Handle directory, Task<Result<T>> call);
+  static Task<void> CloseQuietly(std::shared_ptr<v4::OpenFile> file) {
+    const Result<void> closed = co_await file->Close();
+    if (!closed) log::debug("{}", closed.error().message);
+  }
   // Makes a call that changes the object.
   Task<Result<void>> Changing(Handle object, Task<Result<void>> call);
   Task<Result<void>> SendAttributes(const Handle& object, std::string_view what, const NewAttributes& attributes);
@@ -179,6 +198,12 @@ class Mount final : public ServerMount, public FileOwner, private CallbackReceiv
   const TransferSizes& transfer_sizes() const override { return sizes_; }
   void Add(v4::OpenFile& file) override { files_.insert(&file); }
   void Remove(v4::OpenFile& file) override { files_.erase(&file); }
+  void HandleOpened(const Handle& file, uint64_t file_system) override { moved_->HandleOpened(file, file_system); }
+  void Free(const nfs4::stateid4& stateid) override { revoked_->Free(stateid); }
+
+  // StateHolder
+  std::vector<nfs4::stateid4> stateids() const override;
+  void HandleTested(const nfs4::stateid4& stateid, nfs4::nfsstat4 status) override;
 
   // CallbackReceiver
   nfs4::sessionid4 session() const override { return session_->lease().session(); }
@@ -208,6 +233,8 @@ class Mount final : public ServerMount, public FileOwner, private CallbackReceiv
   Session* session_ = nullptr;
   sess01::BoundSession* bound_ = nullptr;
   std::optional<Delegations> delegations_;
+  std::optional<RevokedState> revoked_;
+  std::optional<MovedFileSystems> moved_;
   std::set<v4::OpenFile*> files_;
   const idmap::Mapper* const owners_;
   CompleteDirectories directories_;
@@ -358,6 +385,20 @@ Task<void> Mount::ReclaimFiles() {
   if (lost > 0) log::warn("{}: the server has restarted; open files lost, or their locks: {}", url_.host, lost);
 }
 
+std::vector<nfs4::stateid4> Mount::stateids() const {
+  std::vector<nfs4::stateid4> stateids = delegations_->stateids();
+  for (const v4::OpenFile* const each : files_) each->AddStateids(stateids);
+  return stateids;
+}
+
+void Mount::HandleTested(const nfs4::stateid4& stateid, nfs4::nfsstat4 status) {
+  if (delegations_->HandleLost(stateid)) return;
+  // Others have been closed meanwhile, or have a later seqid.
+  using enum nfs4::nfsstat4;
+  if (status != NFS4ERR_EXPIRED && status != NFS4ERR_ADMIN_REVOKED && status != NFS4ERR_DELEG_REVOKED) return;
+  for (v4::OpenFile* const each : files_) each->HandleRevoked(stateid);
+}
+
 // A file may be open several times, and each open has its own locks.
 void Mount::HandleLockAvailable(const Handle& file) {
   std::vector<std::shared_ptr<v4::OpenFile>> open;
@@ -501,9 +542,17 @@ Task<Result<std::unique_ptr<client::File>>> Mount::OpenFile(const Node& file, st
 Task<Result<std::unique_ptr<client::File>>> Mount::Reopen(const client::File& before, const Node& at) {
   const v4::OpenFile& old = dynamic_cast<const File&>(before).open();
   auto opened = std::make_shared<v4::OpenFile>(*this, at, old.name(), old.access(), NewOwner({}));
-  opened->locks().HandleMoved(old.locks());
   PENSTOCK_CO_CHECK(co_await opened->Open());
   co_return std::make_unique<File>(std::move(opened));
+}
+
+void Mount::HandleReopened(client::File& before, client::File& after) {
+  const auto old = dynamic_cast<File&>(before).open().shared_from_this();
+  v4::OpenFile& now = dynamic_cast<File&>(after).open();
+  now.locks().HandleMoved(old->locks());
+  const auto& attributes = old->attributes_at_open();
+  if (attributes && &now.mount() != this) delegations_->HandleMoved(attributes->file_system);
+  caller_->SpawnBackground(CloseQuietly(old));
 }
 
 Task<void> Mount::CompleteReclaim(const Handle& root) {
@@ -514,9 +563,9 @@ Task<void> Mount::CompleteReclaim(const Handle& root) {
 }
 
 Task<Result<std::unique_ptr<client::File>>> Mount::CreateFile(const Handle& directory, std::string_view name,
-                                                              uint32_t mode, CreateMode how) {
+                                                              uint32_t mode, CreateMode how, Access access) {
   CompleteDirectories::Creation creation(directories_, directory, name, loop_.Now());
-  PENSTOCK_CO_TRY(auto created, co_await v4::CreateFile(*this, creation, mode, how));
+  PENSTOCK_CO_TRY(auto created, co_await v4::CreateFile(*this, creation, mode, how, access));
   co_return std::make_unique<File>(std::move(created));
 }
 

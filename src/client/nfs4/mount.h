@@ -2,6 +2,8 @@
 // systems of other servers.
 #pragma once
 
+#include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -29,9 +31,16 @@ class ServerMount : public client::Mount {
   // The same for the absent file system that `object` is in.
   virtual Task<Result<std::vector<Location>>> GetLocationsOf(const Handle& object, std::string_view what) = 0;
   // Opens the file `at` of this server as `before` was open at another server, which the file system has left. The
-  // locks are lost, because nothing has kept them from other clients meanwhile: their owners are told so (see
-  // client::File::Lock()). RFC 8881 §11.11.9 lets a client reclaim locks only if both servers use the same filehandles.
+  // locks are lost: see HandleReopened().
   virtual Task<Result<std::unique_ptr<client::File>>> Reopen(const client::File& before, const Node& at) = 0;
+  // This server's file `before` is open as `after` at another server now, without its locks, because
+  // nothing has kept them from other clients meanwhile: their owners are told so (see client::File::Lock()). RFC 8881
+  // §11.11.9 lets a client reclaim locks only if both servers use the same filehandles. Closes `before`
+  // in the background; if its file system has moved, this server need not keep the state (FREE_STATEID).
+  virtual void HandleReopened(client::File& before, client::File& after) = 0;
+  // `follow` is called with each file system (Attributes::file_system) of this server that turns out to have moved,
+  // although no call has found out so: see MovedFileSystems.
+  virtual void set_follow(std::function<void(uint64_t file_system)> follow) = 0;
   // Tells the server that this client reclaims no locks in a file system that has come from another server. Call it
   // before the first open there (RFC 8881 §18.51.3).
   virtual Task<void> CompleteReclaim(const Handle& root) = 0;

@@ -29,6 +29,18 @@ Task<Result<Node>> FindNode(CompoundCaller& caller, const Handle& directory, Fin
   co_return NodeOf(std::get<2>(reply->results), std::get<3>(reply->results), directory, name);
 }
 
+// Returns the `wanted` attributes of an object, as `decode` finds them in the reply.
+template <class T, class Decode>
+Task<Result<T>> GetAttributesBy(CompoundCaller& caller, const Handle& object, std::string_view what,
+                                nfs4::bitmap4 wanted, Decode decode) {
+  auto reply =
+      co_await caller.Call([&] { return std::tuple(nfs4::PUTFH4args{object}, nfs4::GETATTR4args{wanted}); }, what);
+  if (!reply) co_return std::unexpected(std::move(reply).error());
+  std::optional<T> decoded = decode(std::get<1>(reply->results).resok4().obj_attributes);
+  if (!decoded) co_return std::unexpected(MalformedAttributes(what));
+  co_return *std::move(decoded);
+}
+
 // Creates an object that is not a regular file (RFC 8881 §18.4).
 Task<Result<Node>> Create(CompoundCaller& caller, const Handle& directory, const nfs4::createtype4& type,
                           std::string_view name, const NewAttributes& attributes) {
@@ -94,21 +106,13 @@ Task<Result<std::vector<Location>>> GetLocations(CompoundCaller& caller, const H
 // GETATTR of this attribute is allowed in an absent file system (RFC 8881 §11.4.1, RFC 7530 §8.3.1).
 Task<Result<std::vector<Location>>> GetLocationsOf(CompoundCaller& caller, const Handle& object,
                                                    std::string_view what) {
-  auto reply = co_await caller.Call(
-      [&] { return std::tuple(nfs4::PUTFH4args{object}, nfs4::GETATTR4args{LocationsAttribute()}); }, what);
-  if (!reply) co_return std::unexpected(std::move(reply).error());
-  auto decoded = DecodeLocations(std::get<1>(reply->results).resok4().obj_attributes);
-  if (!decoded) co_return std::unexpected(MalformedAttributes(what));
-  co_return *std::move(decoded);
+  const auto decode = [](const nfs4::fattr4& given) { return DecodeLocations(given); };
+  return GetAttributesBy<std::vector<Location>>(caller, object, what, LocationsAttribute(), decode);
 }
 
 Task<Result<Attributes>> GetAttributes(CompoundCaller& caller, const Handle& object, std::string_view what) {
-  auto reply = co_await caller.Call(
-      [&] { return std::tuple(nfs4::PUTFH4args{object}, nfs4::GETATTR4args{FileAttributes()}); }, what);
-  if (!reply) co_return std::unexpected(std::move(reply).error());
-  auto decoded = DecodeAttributes(std::get<1>(reply->results).resok4().obj_attributes);
-  if (!decoded) co_return std::unexpected(MalformedAttributes(what));
-  co_return *std::move(decoded);
+  const auto decode = [](const nfs4::fattr4& given) { return DecodeAttributes(given); };
+  return GetAttributesBy<Attributes>(caller, object, what, FileAttributes(), decode);
 }
 
 // RFC 8881 §18.30: uses the anonymous stateid also for a change of size, so that the server respects share denials.
@@ -127,12 +131,8 @@ Task<Result<std::string>> ReadLink(CompoundCaller& caller, const Handle& symlink
 }
 
 Task<Result<Space>> GetSpace(CompoundCaller& caller, const Handle& object, std::string_view what) {
-  auto reply = co_await caller.Call(
-      [&] { return std::tuple(nfs4::PUTFH4args{object}, nfs4::GETATTR4args{SpaceAttributes()}); }, what);
-  if (!reply) co_return std::unexpected(std::move(reply).error());
-  const auto space = DecodeSpace(std::get<1>(reply->results).resok4().obj_attributes);
-  if (!space) co_return std::unexpected(MalformedAttributes(what));
-  co_return *space;
+  const auto decode = [](const nfs4::fattr4& given) { return DecodeSpace(given); };
+  return GetAttributesBy<Space>(caller, object, what, SpaceAttributes(), decode);
 }
 
 Task<Result<Node>> MakeDirectory(CompoundCaller& caller, const Handle& directory, std::string_view name,

@@ -122,6 +122,7 @@ Task<Result<void>> OpenFile::HandleOpened(const Delegations::Asking& asking, con
   stateid_ = result.stateid;
   own_epoch_ = is_delegated_instead ? 0 : epoch;
   attributes_at_open_ = attributes;
+  mount_.HandleOpened(opened, attributes.file_system);
   SetDelegation(nullptr);
   mount_.delegations().HandleOpened(asking, opened, access_, result.delegation, epoch, attributes,
                                     is_delegated_instead ? this : nullptr);
@@ -204,7 +205,23 @@ void OpenFile::HandleLost(const nfs4::stateid4& used) {
   // Only the first call that notices the loss has an effect.
   if (used != stateid_ || !has_own_open()) return;
   own_epoch_ = 0;
+  mount_.Free(stateid_);
   locks_.HandleLost();
+}
+
+void OpenFile::AddStateids(std::vector<nfs4::stateid4>& stateids) const {
+  if (!has_own_open()) return;
+  stateids.push_back(stateid_);
+  locks_.AddStateids(stateids);
+}
+
+void OpenFile::HandleRevoked(const nfs4::stateid4& revoked) {
+  if (!has_own_open()) return;
+  if (revoked.other == stateid_.other) {
+    HandleLost(stateid_);
+  } else {
+    locks_.HandleRevoked(revoked);
+  }
 }
 
 Error OpenFile::LocksLost() const { return v4::ErrorOf(nfsstat4::NFS4ERR_EXPIRED, name_); }
@@ -281,8 +298,15 @@ Task<Result<void>> OpenFile::CloseAtServer(const Handle& opened) {
   auto reply = co_await CallAsOwner([&] {
     return std::tuple(nfs4::PUTFH4args{opened.octets()}, nfs4::CLOSE4args{caller().SequenceOf(owner_), stateid_});
   });
+  const bool is_held = has_own_open();
   own_epoch_ = 0;
-  if (!reply && !IsStateLost(reply.error().status)) co_return std::unexpected(std::move(reply).error());
+  if (reply) co_return Result<void>();
+  // RFC 8881 §11.13.1: the server from which the file system has moved cannot close it, either.
+  const bool has_moved = reply.error().status == Status::kMoved;
+  if (!has_moved && !IsStateLost(reply.error().status)) co_return std::unexpected(std::move(reply).error());
+  if (is_held) mount_.Free(stateid_);
+  locks_.HandleLost();
+  if (has_moved) co_return std::unexpected(std::move(reply).error());
   co_return Result<void>();
 }
 

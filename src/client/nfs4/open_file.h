@@ -8,6 +8,7 @@
 #include <string>
 #include <string_view>
 #include <utility>
+#include <vector>
 
 #include "base/signal.h"
 #include "client/mount.h"
@@ -42,6 +43,10 @@ class FileOwner {
   // Registers open files, which the mount reclaims after a restart of the server.
   virtual void Add(OpenFile& file) = 0;
   virtual void Remove(OpenFile& file) = 0;
+  // The server has opened a file of a file system (Attributes::file_system).
+  virtual void HandleOpened(const Handle& file, uint64_t file_system) = 0;
+  // An open, or locks, end without CLOSE: see RevokedState::Free().
+  virtual void Free(const nfs4::stateid4& stateid) = 0;
 
  protected:
   ~FileOwner() = default;
@@ -115,6 +120,10 @@ class OpenFile final : public std::enable_shared_from_this<OpenFile> {
   StateOwner NewOwner(std::string_view name) { return mount_.NewOwner(name); }
   // A request with an owner that counts takes a turn.
   Turn& turn() { return turn_; }
+  // The stateids of the open and of its locks that the server has, as far as the client knows.
+  void AddStateids(std::vector<nfs4::stateid4>& stateids) const;
+  // The server has revoked this state. If it belongs to this file, the next use opens the file again.
+  void HandleRevoked(const nfs4::stateid4& revoked);
   // The server does not honor `used`. If it is still the stateid of this file, the next use opens the file again,
   // without its locks.
   void HandleLost(const nfs4::stateid4& used);

@@ -195,6 +195,8 @@ class LostLocksTest : public testing::TestWithParam<const Dialect*>, protected F
   StateOwner NewOwner(std::string_view name) override { return StateOwner(++owners, name); }
   void Add(OpenFile& added) override { files.insert(&added); }
   void Remove(OpenFile& removed) override { files.erase(&removed); }
+  void HandleOpened(const Handle&, uint64_t) override {}
+  void Free(const nfs4::stateid4&) override {}
 
   // Locks or unlocks ten octets. Returns the status of the error, or nothing after success.
   std::optional<Status> Lock(const char* owner, uint64_t offset) {

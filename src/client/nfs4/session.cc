@@ -309,6 +309,7 @@ Session::Fate Session::HandleSequenceReply(SlotUse use, uint64_t generation, Tim
       slots_.HandleLimits(said.sr_highest_slotid, said.sr_target_highest_slotid);
       lease_.HandleSequence(said.sr_status_flags, generation, sent);
       HandleRevoked((said.sr_status_flags & kSomeStateRevoked) != 0);
+      if (said.sr_status_flags & nfs4::SEQ4_STATUS_LEASE_MOVED) HandleLeaseMoved();
       if (options_.callbacks && lease_.back_channel_down() && !binding_ && !closing() && timers_.Now() >= bind_again_) {
         SpawnBackground(BindAgain());
       }

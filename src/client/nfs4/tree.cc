@@ -11,6 +11,7 @@
 #include "base/log.h"
 #include "base/mix.h"
 #include "base/pauses.h"
+#include "base/under_way.h"
 #include "client/nfs4/mount.h"
 #include "client/nfs4/tree_file.h"
 #include "client/nfs4/tree_parts.h"
@@ -26,16 +27,10 @@ using NodeAtServer = TreeServers::NodeAtServer;
 
 // Before a call is repeated at a server that has said that the object is elsewhere, and is found there.
 constexpr Duration kPauseAfterContradiction = std::chrono::milliseconds(100);
-
-std::vector<std::string> NamesOf(std::string_view path) {
-  std::vector<std::string> names;
-  while (!path.empty()) {
-    const std::string_view name = path.substr(0, path.find('/'));
-    path.remove_prefix(std::min(path.size(), name.size() + 1));
-    if (!name.empty()) names.emplace_back(name);
-  }
-  return names;
-}
+// How long an object in use waits for the end of referrals that lead to one another.
+constexpr Duration kCirclePatience = std::chrono::minutes(1);
+// How long an unmount waits for servers at which files that nobody uses are just being opened.
+constexpr Duration kUnmountPatience = std::chrono::seconds(5);
 
 // A tree of several servers, for one user. Handles of different servers may have the same octets, so each handle that
 // this class gives to its users has a number in Handle::part. The servers' mounts get the handles without it.
@@ -56,9 +51,17 @@ class Tree final : public client::Mount, public FileTree {
     servers_of_parts_.push_back(&servers_.home());
     const auto* const other = dynamic_cast<const Tree*>(options.shares_handles_with);
     parts_ = other ? other->parts_ : std::make_shared<TreeParts>();
+    servers_.set_follow([this](const ServerMount& server, uint64_t file_system) { HandleMoved(server, file_system); });
   }
 
-  Task<void> Unmount() override { return servers_.Unmount(); }
+  Task<void> Unmount() override {
+    unmounting_.Cancel();
+    const auto patience = loop_.MakeTimer([this] { Abort(); });
+    if (following_.count() > 0) patience->ExpireAfter(kUnmountPatience);
+    co_await following_.Ended();
+    patience->Cancel();
+    co_await servers_.Unmount();
+  }
   void Abort() override { servers_.ending().Cancel(); }
 
   std::string_view version() const override { return servers_.home().version(); }
@@ -83,9 +86,9 @@ class Tree final : public client::Mount, public FileTree {
   }
   Task<Result<std::unique_ptr<client::File>>> OpenFile(const Node& file, std::string_view what, Access access) override;
   Task<Result<std::unique_ptr<client::File>>> CreateFile(const Handle& directory, std::string_view name, uint32_t mode,
-                                                         CreateMode how) override {
-    return At(directory, [name, mode, how](ServerMount& server, const Handle& bare) {
-      return server.CreateFile(bare, name, mode, how);
+                                                         CreateMode how, Access access) override {
+    return At(directory, [=](ServerMount& server, const Handle& bare) {
+      return server.CreateFile(bare, name, mode, how, access);
     });
   }
   Task<Result<void>> SetAttributes(const Handle& object, std::string_view what,
@@ -198,7 +201,22 @@ class Tree final : public client::Mount, public FileTree {
   void HandleBack(const Handle& place);
   // A node as the server at its place knows it.
   Task<Node> Bare(Node known, Handle place);
+  // The file system of this server has moved, and no call has found out so.
+  void HandleMoved(const ServerMount& server, uint64_t file_system);
+  using Files = std::vector<std::pair<std::weak_ptr<MovingFile>, std::weak_ptr<const FileAtServer>>>;
+  // Lets these files follow, which are still at these places.
+  static Task<void> FollowAll(Files files);
+  // The users are about to meet a file with several names at `place`. If it is one that they have open, lets it move
+  // there first, so that they do not take it for another one.
+  Task<void> FollowLinks(Handle place, Attributes attributes);
   // FileTree
+  void Add(MovingFile& file) override { parts_->files().insert(&file); }
+  void Remove(MovingFile& file) override { parts_->files().erase(&file); }
+  void HandleReopened(const FileAtServer& before, const FileAtServer& after) override {
+    before.server->HandleReopened(*before.file, *after.file);
+  }
+  void BeginFollowing() override { following_.Begin(); }
+  void EndFollowing() override { following_.End(); }
   Task<Result<FileAtServer>> Reopen(Node known, FileAtServer before) override;
   // Gives the file systems of other servers other numbers. A second call gives the server's number back.
   Attributes Distinct(Attributes attributes, const ServerMount& server) const override;
@@ -214,6 +232,7 @@ class Tree final : public client::Mount, public FileTree {
   template <class Go>
   Task<Result<NodeAtServer>> Persist(Go go, std::string_view what, bool is_in_use);
   // Does what is due before this client opens files in a part.
+  bool NeedsEntry(uint32_t part) const { return parts_->HasMovedHere(part) && !entered_.contains(part); }
   Task<void> Enter(uint32_t part, ServerMount& server);
   uint32_t PartOf(const Handle& above, const NodeAtServer& root);
 
@@ -222,6 +241,9 @@ class Tree final : public client::Mount, public FileTree {
   std::vector<ServerMount*> servers_of_parts_;  // by the number of the part; null: not mounted
   std::set<uint32_t> entered_;                  // the parts that file systems have moved to; see Enter()
   size_t waiting_ = 0;                          // lookups that wait for a server
+  UnderWay following_;                          // in the background
+  Cancellation unmounting_;                     // ends the waits for a server
+  const Cancellation::Entry ending_{&servers_.ending(), [this] { unmounting_.Cancel(); }};
 };
 
 // ---- calls ----
@@ -274,7 +296,11 @@ Result<T> Tree::Outward(Result<T> result, const Handle& known, uint32_t part) {
 }
 
 Task<Result<ServerMount*>> Tree::ServerOf(uint32_t part) {
-  if (ServerMount* const mounted = Mounted(part)) co_return mounted;
+  if (ServerMount* const mounted = Mounted(part)) {
+    // Another user may have found out that a file system has moved here.
+    co_await Enter(part, *mounted);
+    co_return mounted;
+  }
   const TreePart& found = parts_->at(part);
   const Entrance* const entrance = found.entrance ? &*found.entrance : nullptr;
   // Another user may have found it.
@@ -298,7 +324,8 @@ void Tree::HandlePart(uint32_t part, ServerMount& server) {
 }
 
 Task<void> Tree::Enter(uint32_t part, ServerMount& server) {
-  if (!parts_->HasMovedHere(part) || !entered_.insert(part).second) co_return;
+  if (!NeedsEntry(part)) co_return;
+  entered_.insert(part);
   co_await server.CompleteReclaim(parts_->at(part).root);
 }
 
@@ -308,7 +335,7 @@ auto Tree::Follow(Handle known, Handle& place, Call call) -> std::invoke_result_
     place = parts_->PlaceOf(known);
     Handle bare = place;
     const uint32_t part = std::exchange(bare.part, 0);
-    ServerMount* server = Mounted(part);
+    ServerMount* server = NeedsEntry(part) ? nullptr : Mounted(part);
     if (!server) {
       PENSTOCK_CO_TRY(server, co_await ServerOf(part));
     }
@@ -410,6 +437,34 @@ Task<Result<FileAtServer>> Tree::Reopen(Node known, FileAtServer before) {
   }
 }
 
+// The server's lease says nothing about the files any more, and their new server knows nothing of them before.
+void Tree::HandleMoved(const ServerMount& server, uint64_t file_system) {
+  if (unmounting_.cancelled()) return;
+  Files files;
+  for (MovingFile* const each : parts_->files()) {
+    const FileAtServer& at = *each->at();
+    if (at.server != &server) continue;
+    const auto attributes = at.file->attributes_at_open();
+    if (attributes && attributes->file_system == file_system) files.emplace_back(each->weak_from_this(), each->at());
+  }
+  Spawn(FollowAll(std::move(files)));
+}
+
+Task<void> Tree::FollowLinks(Handle place, Attributes attributes) {
+  const KnownNames* const names = parts_->names();
+  if (!names || !parts_->has_moves() || attributes.links < 2 || attributes.type != FileType::kRegular) co_return;
+  if (parts_->KnownAs(place) != place || names->Knows(place)) co_return;
+  Files files;
+  for (MovingFile* const each : parts_->files()) {
+    if (parts_->HasMoved(each->at()->place.part, place.part)) files.emplace_back(each->weak_from_this(), each->at());
+  }
+  co_await FollowAll(std::move(files));
+}
+
+Task<void> Tree::FollowAll(Files files) {
+  for (const auto& [file, at] : files) co_await MovingFile::Follow(file, at);
+}
+
 Task<Result<Listing>> Tree::ListPart(Handle known, std::string_view what, ListPosition from, ListContent content) {
   Handle place;
   // RFC 8881 §11.11.7: another server does not know the place in the listing.
@@ -421,6 +476,14 @@ Task<Result<Listing>> Tree::ListPart(Handle known, std::string_view what, ListPo
   };
   auto listing = co_await Follow(known, place, list);
   if (!Mounted(place.part)) co_return listing;
+  if (listing && content == ListContent::kAttributesAndHandles && parts_->has_moves()) {
+    for (const Entry& each : listing->entries) {
+      if (!each.handle || !each.attributes) continue;
+      Handle met = *each.handle;
+      met.part = place.part;
+      co_await FollowLinks(met, *each.attributes);
+    }
+  }
   co_return Outward(std::move(listing), known, place.part);
 }
 
@@ -433,6 +496,11 @@ Task<Result<Node>> Tree::LookUp(Handle known, std::string_view name, bool is_in_
       co_return co_await Lookup(parts_->at(part).above, ".");
     PENSTOCK_CO_TRY(ServerMount* const server, co_await ServerOf(part));
     Result<Node> found = co_await server->Lookup(bare, name);
+    if (found && !is_in_use) {
+      Handle met = found->handle;
+      met.part = part;
+      co_await FollowLinks(met, found->attributes);
+    }
     if (found || !TreeServers::LeadsOn(found.error())) co_return Outward(std::move(found), known, part);
     found = co_await Cross(known, place, name, found.error(), is_in_use);
     if (found || found.error().status != Status::kMoved || moves == kMostMoves) co_return found;
@@ -483,7 +551,7 @@ Handle Tree::Known(const Handle& place, const Handle& directory, std::string_vie
   const auto before = names->ObjectAt(directory, name);
   if (!before || parts_->PlaceOf(*before).part == place.part) return known;
   const auto at = names->PlaceOf(*before);
-  if (!at || at->type != type) return known;
+  if (!at || at->type != type || names->Knows(place)) return known;
   Move(*before, place);
   return *before;
 }
@@ -492,7 +560,7 @@ Task<Result<Node>> Tree::FindAgain(const Handle& known, const Handle& place, std
   if (at && !at->name.empty()) co_return co_await LookUp(at->directory, at->name, true);
   if (at && known != root_) {
     Result<Node> found = Node{.handle = root_, .attributes = {}};
-    for (const std::string& name : NamesOf(path_)) {
+    for (const std::string& name : ComponentsOf(path_)) {
       if (found) found = co_await LookUp(found->handle, name, true);
     }
     if (found || found.error().status != Status::kNotDirectory) co_return found;
@@ -534,7 +602,7 @@ Task<Result<void>> Tree::Relocate(Handle known, Handle place) {
   const Handle now = parts_->PlaceOf(found->handle);
   if (now == place) {
     // The server serves it again, or will soon, or contradicts itself. Callers ask some times.
-    co_await Pause(loop_, kPauseAfterContradiction, &servers_.ending());
+    co_await Pause(loop_, kPauseAfterContradiction, &unmounting_);
     co_return Result<void>();
   }
   if (at && at->type != found->attributes.type) co_return std::unexpected(client::ErrorOf(Status::kStale, path));
@@ -546,23 +614,27 @@ Task<Result<void>> Tree::Relocate(Handle known, Handle place) {
 
 template <class Go>
 Task<Result<NodeAtServer>> Tree::Persist(Go go, std::string_view what, bool is_in_use) {
-  Retries retries{.give_up = loop_.Now() + url_.recovery.CallLimit()};
+  const TimePoint begin = loop_.Now();
+  Retries retries{.give_up = begin + url_.recovery.CallLimit()};
   for (bool is_first = true;; is_first = false) {
     unsigned followed = 0;
     auto reached = co_await go(followed);
     if (reached) co_return reached;
-    if (followed > kMostReferrals) {
-      co_return std::unexpected(Error{
+    const bool is_circle = followed > kMostReferrals;
+    if (is_circle) {
+      reached = std::unexpected(Error{
           fmt::format("{}: more than {} referrals lead to one another", what, kMostReferrals), std::nullopt, ELOOP});
     }
-    const int number = reached.error().number;
-    const bool may_come = is_in_use && !reached.error().status && (number == EREMOTE || client::IsOfConnection(number));
-    if (!may_come || loop_.Now() >= retries.give_up) co_return reached;
-    if (is_first && waiting_ == 0) log::warn("{}; the client tries again", reached.error().message);
+    const Error& error = reached.error();
+    // While a file system moves back, two servers may refer to each other for a moment.
+    const bool may_end = is_circle && loop_.Now() < begin + kCirclePatience;
+    const bool may_come = !error.status && (error.number == EREMOTE || client::IsOfConnection(error.number));
+    if (!is_in_use || !(may_end || may_come) || loop_.Now() >= retries.give_up) co_return reached;
+    if (is_first && waiting_ == 0) log::warn("{}; the client tries again", error.message);
     ++waiting_;
-    co_await Pause(loop_, retries.NextDelay(), &servers_.ending());
+    co_await Pause(loop_, retries.NextDelay(), &unmounting_);
     --waiting_;
-    if (servers_.ending().cancelled()) co_return std::unexpected(Closing(what));
+    if (unmounting_.cancelled()) co_return std::unexpected(Closing(what));
   }
 }
 

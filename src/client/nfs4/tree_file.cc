@@ -1,5 +1,6 @@
 #include "client/nfs4/tree_file.h"
 
+#include "base/log.h"
 #include "base/mix.h"
 
 namespace penstock::client::v4 {
@@ -13,36 +14,77 @@ Error TreeFile::Explain(Error error, const FileAtServer& at) {
 template <class T, class Call>
 Task<Result<T>> TreeFile::Do(Call call) {
   for (unsigned moves = 0;; ++moves) {
-    const Pointer at = at_;
+    const Pointer at = this->at();
     Result<T> result = co_await call(*at);
     if (result) co_return result;
     if (result.error().status != Status::kMoved || moves == kMostMoves) {
       co_return std::unexpected(Explain(std::move(result).error(), *at));
     }
-    Result<void> moved = co_await MoveOn(at);
+    Result<void> moved = co_await moving_->MoveOn(at);
     if (moved) continue;
     if (moved.error().status == Status::kMoved) co_return result;  // nobody knows where the file is
     co_return std::unexpected(std::move(moved).error());
   }
 }
 
-Task<Result<void>> TreeFile::MoveOn(Pointer from) {
+Task<Result<void>> MovingFile::MoveOn(Pointer from) {
+  ++calls_;
   const bool has_waited = moving_;
   while (moving_) co_await moved_;
-  if (at_ != from) co_return Result<void>();
-  // All who have waited for an attempt have its result.
-  if (has_waited) co_return std::unexpected(failure_);
-  moving_ = true;
-  auto reopened = co_await tree_.Reopen(node(), *from);
-  if (reopened) {
-    at_ = std::make_shared<const FileAtServer>(*std::move(reopened));
-  } else {
-    failure_ = reopened.error();
+  Result<void> moved;
+  if (at_ == from) {
+    // All who have waited for an attempt have its result.
+    if (has_waited) {
+      moved = std::unexpected(failure_);
+    } else {
+      moved = co_await Move(shared_from_this(), from);
+    }
   }
-  moving_ = false;
+  --calls_;
   moved_.Notify();
-  if (!reopened) co_return std::unexpected(std::move(reopened).error());
-  co_return Result<void>();
+  co_return moved;
+}
+
+Task<void> MovingFile::Follow(std::weak_ptr<MovingFile> file, std::weak_ptr<const FileAtServer> from) {
+  FileTree* tree = nullptr;
+  {
+    // The tree may end when this function has told it that it needs the file no more.
+    std::shared_ptr<MovingFile> moving = file.lock();
+    if (!moving) co_return;
+    tree = &moving->tree_;
+    tree->BeginFollowing();
+    while (moving->moving_) co_await moving->moved_;
+    Pointer at = from.lock();
+    if (at && at == moving->at_ && !moving->closed_) {
+      const Result<void> moved = co_await Move(std::move(moving), std::move(at));
+      if (!moved) log::debug("{}", moved.error().message);
+    }
+  }
+  tree->EndFollowing();
+}
+
+Task<Result<void>> MovingFile::Move(std::shared_ptr<MovingFile> file, Pointer from) {
+  MovingFile& self = *file;
+  self.moving_ = true;
+  auto reopened = co_await self.tree_.Reopen(self.known_, *from);
+  Result<void> moved;
+  if (reopened) {
+    self.tree_.HandleReopened(*from, *reopened);
+    self.at_ = std::make_shared<const FileAtServer>(*std::move(reopened));
+    if (self.closed_) (void)co_await self.at_->file->Close();
+  } else {
+    self.failure_ = reopened.error();
+    moved = std::unexpected(std::move(reopened).error());
+  }
+  self.moving_ = false;
+  self.moved_.Notify();
+  co_return moved;
+}
+
+Task<MovingFile::Pointer> MovingFile::HandleClosing() {
+  while (calls_ > 0) co_await moved_;
+  closed_ = true;
+  co_return at_;
 }
 
 namespace {
@@ -86,8 +128,8 @@ Task<Result<void>> TreeFile::SetSize(uint64_t size) {
 }
 
 std::optional<Attributes> TreeFile::attributes_at_open() const {
-  auto attributes = at_->file->attributes_at_open();
-  if (attributes) attributes = tree_.Distinct(*std::move(attributes), *at_->server);
+  auto attributes = at()->file->attributes_at_open();
+  if (attributes) attributes = moving_->tree().Distinct(*std::move(attributes), *at()->server);
   return attributes;
 }
 
@@ -107,7 +149,7 @@ template <class T, class Call>
 Task<Result<T>> TreeFile::Between(Pointer at, client::File& source, Call call) {
   auto* const other = dynamic_cast<TreeFile*>(&source);
   if (!other) co_return NotSupported();
-  const Pointer from = other->at_;
+  const Pointer from = other->at();
   Result<T> result = co_await call(*at->file, *from->file);
   if (result) co_return result;
   // The user reads and writes instead, which follows the files.
@@ -116,7 +158,7 @@ Task<Result<T>> TreeFile::Between(Pointer at, client::File& source, Call call) {
 }
 
 Task<Result<File::CopyReply>> TreeFile::CopyFrom(client::File& source, uint64_t from, uint64_t to, uint64_t length) {
-  const Pointer at = at_;
+  const Pointer at = this->at();
   auto copied = co_await Between<CopyReply>(
       at, source, [=](client::File& file, client::File& other) { return file.CopyFrom(other, from, to, length); });
   if (copied && copied->verifier) copied->verifier = Mark(*copied->verifier, *at);
@@ -125,14 +167,20 @@ Task<Result<File::CopyReply>> TreeFile::CopyFrom(client::File& source, uint64_t 
 
 Task<Result<void>> TreeFile::CloneFrom(client::File& source, uint64_t from, uint64_t to, uint64_t length) {
   return Between<void>(
-      at_, source, [=](client::File& file, client::File& other) { return file.CloneFrom(other, from, to, length); });
+      at(), source, [=](client::File& file, client::File& other) { return file.CloneFrom(other, from, to, length); });
 }
 
 Task<Result<void>> TreeFile::Lock(std::string owner, ByteRange range, LockKind kind, Duration patience,
                                   Cancellation* impatience) {
-  return Do<void>([=, owner = std::move(owner)](const FileAtServer& at) {
+  Pointer locked_at;
+  const auto lock = [&](const FileAtServer& at) {
+    locked_at = this->at();
     return at.file->Lock(owner, range, kind, patience, impatience);
-  });
+  };
+  Result<void> locked = co_await Do<void>(lock);
+  // The reply may come when another call has found out that the file has moved: the lock is lost.
+  if (locked && locked_at != at()) co_return std::unexpected(client::ErrorOf(Status::kExpired, name()));
+  co_return locked;
 }
 
 Task<Result<void>> TreeFile::Widen() {
@@ -151,8 +199,7 @@ Task<Result<std::optional<LockConflict>>> TreeFile::TestLock(std::string owner, 
 
 // A server that the file system has left has no state of the file any more.
 Task<Result<void>> TreeFile::Close() {
-  while (moving_) co_await moved_;
-  const Pointer at = at_;
+  const Pointer at = co_await moving_->HandleClosing();
   Result<void> closed = co_await at->file->Close();
   if (closed || closed.error().status == Status::kMoved) co_return Result<void>();
   co_return std::unexpected(Explain(std::move(closed).error(), *at));

@@ -1,5 +1,7 @@
 #include "client/nfs4/tree_parts.h"
 
+#include <algorithm>
+
 namespace penstock::client::v4 {
 
 using nfs_protocol::SecurityFlavor;
@@ -32,8 +34,24 @@ void TreeParts::Move(const Handle& known, const Handle& place) {
     places_.erase(before);
   }
   if (place == known) return;
+  if (places_.size() >= prune_at_) Prune();
   places_.emplace(known, place);
-  known_.emplace(place, known);
+  if (!names_ || !names_->Knows(place)) known_.emplace(place, known);
+}
+
+void TreeParts::Prune() {
+  if (!names_) return;
+  const auto is_above = [this](const Handle& object) {
+    return std::ranges::any_of(parts_, [&](const TreePart& part) { return part.above == object; });
+  };
+  std::erase_if(places_, [&](const auto& each) {
+    const auto& [known, place] = each;
+    if (names_->Knows(known) || is_above(known)) return false;
+    const auto at = known_.find(place);
+    if (at != known_.end() && at->second == known) known_.erase(at);
+    return true;
+  });
+  prune_at_ = std::max(kFewObjects, 2 * places_.size());
 }
 
 }  // namespace penstock::client::v4

@@ -16,6 +16,8 @@
 
 namespace penstock::client::v4 {
 
+class MovingFile;
+
 // The last part: whether the mount begins at an entrance, so that its root is not the server's.
 using ServerKey = std::tuple<std::string, uint16_t, nfs_protocol::SecurityFlavor, bool>;
 ServerKey KeyOf(const Url& url, bool has_entrance);
@@ -48,7 +50,16 @@ class TreeParts {
   Handle KnownAs(const Handle& place) const;
   // Whether anything has ever moved.
   bool has_moves() const { return !moves_.empty(); }
+  // Whether objects have moved from one of these parts to the other.
+  bool HasMoved(uint32_t from, uint32_t to) const { return moves_.contains({from, to}); }
+  // If the users know the object at `place` by that handle, too, as a file that they have met by another name, they
+  // know it so from now on.
   void Move(const Handle& known, const Handle& place);
+  // The number of objects that are at another place than when they were met.
+  size_t moved_objects() const { return places_.size(); }
+
+  // The open files of all users.
+  std::set<MovingFile*>& files() { return files_; }
   // Whether an object that moves between these parts is the first one, since others have moved the other way.
   bool BeginsToMove(uint32_t from, uint32_t to) {
     moves_.erase({to, from});
@@ -60,11 +71,17 @@ class TreeParts {
   void HandleMovedHere(uint32_t part) { destinations_.insert(part); }
 
  private:
+  static constexpr size_t kFewObjects = 1024;
+  // Forgets the objects that the users have forgotten, now and then.
+  void Prune();
+
   std::deque<TreePart> parts_;
   std::map<std::tuple<Handle, ServerKey, Handle>, uint32_t> numbers_;
   const KnownNames* names_ = nullptr;
   std::map<Handle, Handle> places_;  // of the objects that have moved
   std::map<Handle, Handle> known_;   // by their places
+  size_t prune_at_ = kFewObjects;    // the number of objects
+  std::set<MovingFile*> files_;
   std::set<uint32_t> destinations_;
   std::set<std::pair<uint32_t, uint32_t>> moves_;  // from part to part
 };

@@ -76,6 +76,9 @@ TreeServers::TreeServers(Loop& loop, Workers& workers, const Url& url, const Dia
 void TreeServers::HandleMounted(Server& server, std::unique_ptr<ServerMount> mount) {
   server.mount = std::move(mount);
   server.ending = std::make_unique<Cancellation::Entry>(&ending_, [at = server.mount.get()] { at->Abort(); });
+  server.mount->set_follow([this, at = server.mount.get()](uint64_t file_system) {
+    if (follow_) follow_(*at, file_system);
+  });
 }
 
 const std::optional<Entrance>& TreeServers::EntranceOf(const ServerMount& mount) const {

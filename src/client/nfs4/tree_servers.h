@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <memory>
 #include <optional>
@@ -46,6 +47,10 @@ class TreeServers {
   ServerMount& home() { return home_; }
   const ServerMount& home() const { return home_; }
   Task<void> Unmount();
+  // `follow` is called with each file system that a server says has moved: see ServerMount::set_follow().
+  void set_follow(std::function<void(const ServerMount& server, uint64_t file_system)> follow) {
+    follow_ = std::move(follow);
+  }
   // All mounts abort when it is cancelled.
   Cancellation& ending() { return ending_; }
   uint64_t reconnections() const;
@@ -101,6 +106,7 @@ class TreeServers {
   MountOptions options_;
   ServerMount& home_;
   std::map<ServerKey, Server> servers_;
+  std::function<void(const ServerMount&, uint64_t)> follow_;
 };
 
 }  // namespace penstock::client::v4

@@ -203,6 +203,11 @@ Task<nfsstat4> GetAttributes(Compound& compound, const AttributeSet& wanted, xdr
   nfsstat4 status = set == known ? NFS4_OK : NFS4ERR_INVAL;  // some attributes can only be set
   // RFC 8881 §11.4.1
   if (object.in().is_referral() && !set.Intersects(kLocationAttributes)) status = NFS4ERR_MOVED;
+  if (status == NFS4_OK && object.in().is_referral() && compound.session) {
+    const ClientId client = compound.session->client;
+    compound.services.state.Run(
+        [&](StateTables& state) { state.files.HandleLocationsAsked(client, object.in().id()); });
+  }
   if (status == NFS4_OK) status = co_await LoadAttributes(compound, object, set, values);
   xdr::Encode(results, status);
   if (status == NFS4_OK) EncodeAttributes(results, set, values);

@@ -52,6 +52,33 @@ void Files::RevokeState(const std::function<bool(const FileHandle&)>& is_gone, T
   for (DelegationState* const each : gone_delegations) delegations.RemoveDelegation(*each, Ending::kRevoked);
 }
 
+void Files::HandleNewExports(const std::function<bool(ExportId)>& is_referral, TimePoint now) {
+  const TimePoint end = now + 2 * records_.limits().lease;
+  for (const auto& [id, client] : records_.clients()) {
+    std::erase_if(client->moved, [&](const auto& each) { return !is_referral(each.first); });
+    for (const StateRecord* const record : client->states) {
+      if (!record->file) continue;
+      std::optional<ExportId> in;
+      if (record->kind == StateKind::kOpen) in = static_cast<const OpenState*>(record)->handle.export_id;
+      if (record->kind == StateKind::kDelegation) {
+        in = static_cast<const DelegationState*>(record)->name.handle.export_id;
+      }
+      if (in && is_referral(*in)) client->moved.emplace(*in, end);
+    }
+  }
+}
+
+bool Files::HasMoved(ClientId client, TimePoint now) {
+  ClientFiles* const files = records_.FindClient(client);
+  if (!files || files->moved.empty()) return false;
+  std::erase_if(files->moved, [&](const auto& each) { return now >= each.second; });
+  return !files->moved.empty();
+}
+
+void Files::HandleLocationsAsked(ClientId client, ExportId moved) {
+  if (ClientFiles* const files = records_.FindClient(client)) files->moved.erase(moved);
+}
+
 bool Files::Revoke(const stateid4& id, TimePoint now) {
   StateRecord* const record = records_.RecordOf(id);
   if (!record || !record->file) return false;

@@ -53,6 +53,15 @@ class Files {
   // Revokes the opens, with their locks, and the delegations whose file handles `is_gone` names: their export has
   // ended.
   void RevokeState(const std::function<bool(const FileHandle&)>& is_gone, TimePoint now);
+  // The exports have changed: those that `is_referral` names are at another server now. Their state lasts until
+  // RevokeState().
+  void HandleNewExports(const std::function<bool(ExportId)>& is_referral, TimePoint now);
+  // Whether the client had state in an export that has moved, and has not asked for its locations since
+  // (SEQ4_STATUS_LEASE_MOVED, RFC 8881 §11.13.1). As RFC 7530 §9.14.3 recommends, a client that never asks is told so
+  // for two lease times only.
+  bool HasMoved(ClientId client, TimePoint now);
+  // The client has asked for the locations of an export.
+  void HandleLocationsAsked(ClientId client, ExportId moved);
   // Whether the client has opens, locks or delegations (RFC 8881 §18.50: NFS4ERR_CLIENTID_BUSY).
   bool HasState(ClientId client) const;
   // Calls `look` with the ID of each client, or host that locks through NLM, that has a record here.

@@ -168,6 +168,9 @@ struct ClientFiles {
   AskedForAny asked_for_any;
   size_t revoked = 0;
   size_t closed = 0;  // closed opens whose stateids are still known
+  // The exports that have moved to another server with state of the client, and until when it is told so: see
+  // Files::HasMoved().
+  std::map<ExportId, TimePoint> moved;
 };
 
 inline Party PartyOf(const OpenState& open) { return {open.client->id, open.handle.export_id}; }
