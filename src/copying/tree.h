@@ -15,6 +15,7 @@
 #include "base/task.h"
 #include "client/error.h"
 #include "client/mount.h"
+#include "copying/extras.h"
 
 namespace penstock::copying {
 
@@ -140,6 +141,10 @@ class Directory : public std::enable_shared_from_this<Directory> {
   // Gives the finished file `temporary` the name `name`, and replaces what has it, unless that is a directory. Before,
   // its data are on stable storage. `octets` is its size.
   virtual Task<Result<void>> Publish(std::string temporary, std::string name, uint64_t octets) = 0;
+
+  // Opens the extras of an entry that is no symbolic link, or of the directory itself.
+  virtual Task<Result<std::unique_ptr<Extras>>> OpenExtras(Entry entry) = 0;
+  virtual Task<Result<std::unique_ptr<Extras>>> OpenOwnExtras() = 0;
 
   virtual Task<Result<std::string>> ReadLink(Entry entry) = 0;
   virtual Task<Result<void>> MakeSymlink(std::string name, std::string text) = 0;
