@@ -29,6 +29,7 @@ class RemoteDirectory final : public Directory {
     return text + fmt::format("/{}", handle_.part);
   }
   const void* tree() const override { return &tree_; }
+  unsigned buffers_per_read() const override { return tree_.buffers_per_read(); }
 
   Task<Result<std::vector<Entry>>> List() override {
     std::vector<Entry> entries;

@@ -70,6 +70,8 @@ class File {
   const Attributes& attributes() const { return attributes_; }
   // Identifies the file for CopyFrom().
   virtual const void* tree() const = 0;
+  // How many buffers of its size a read needs: the one that the caller gives, and one in which the octets arrive.
+  virtual unsigned buffers_per_read() const { return 1; }
 
   // Returns at most into.size() octets, and none only at the end of the file. They lie either at the beginning of
   // `into` or in memory that the slice keeps.
@@ -113,6 +115,8 @@ class Directory : public std::enable_shared_from_this<Directory> {
   virtual std::string identity() const = 0;
   // Equal for all directories of a tree.
   virtual const void* tree() const = 0;
+  // As in File.
+  virtual unsigned buffers_per_read() const { return 1; }
 
   virtual Task<Result<std::vector<Entry>>> List() = 0;
   virtual Task<Result<Entry>> Find(std::string name) = 0;
