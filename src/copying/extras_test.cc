@@ -134,8 +134,11 @@ TEST(MatchAcl, KeepsAListInEachForm) {
       EXPECT_TRUE(report.changed);
       EXPECT_THAT(report.failures, IsEmpty());
       EXPECT_EQ(to.changes, 1);
-      if (target == Form::kPosix) EXPECT_EQ(to.acls.access, kList);
-      if (target == Form::kNfs4) EXPECT_EQ(to.aces, AcesOf({kList, {}}, false));
+      if (target == Form::kPosix) {
+        EXPECT_EQ(to.acls.access, kList);
+      } else {
+        EXPECT_EQ(to.aces, AcesOf({kList, {}}, false));
+      }
       EXPECT_FALSE(CopyAcl(from, to, {}).changed) << "nothing is left to do";
       EXPECT_EQ(to.changes, 1);
     }

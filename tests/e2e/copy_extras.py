@@ -211,6 +211,38 @@ def read_only(scratch):
             assert any(f"tree/{name} -> " in line and "read-only" in line for line in done.stderr.splitlines()), done.stderr
 
 
+def of_a_user(scratch):
+    """A user keeps lists and attributes of files that the user may not write to, and mends them; their modes stay."""
+    how = {} if os.geteuid() != 0 else {"user": 1000, "group": 1000, "extra_groups": []}
+    os.makedirs(f"{scratch}/home/tree/folder")
+    for name in ("file", "folder"):
+        if name == "file":
+            make(f"{scratch}/home/tree/{name}", 50)
+            set_or_skip(f"{scratch}/home/tree/{name}", ACCESS, SHARED)
+        set_or_skip(f"{scratch}/home/tree/{name}", "user.color", b"blue")
+        os.chmod(f"{scratch}/home/tree/{name}", 0o570)
+    if how:
+        subprocess.run(["chown", "-R", "1000:1000", f"{scratch}/home"], check=True)
+
+    def run(*arguments):
+        done = penstock("sync", "-A", "-X", *arguments, **how)
+        assert done.returncode == 0, done.stderr
+
+    with serving(scratch) as server:
+        up, down, url = f"{scratch}/export/up", f"{scratch}/home/down", url_of(server, "/up")
+        for color in (b"blue", b"green"):
+            for name in ("file", "folder"):
+                os.chmod(f"{scratch}/home/tree/{name}", 0o770)
+                os.setxattr(f"{scratch}/home/tree/{name}", "user.color", color)
+                os.chmod(f"{scratch}/home/tree/{name}", 0o570)
+            run(f"{scratch}/home/tree", url)
+            run(url, down)
+            for name in ("file", "folder"):
+                wanted = extras(f"{scratch}/home/tree/{name}")
+                assert wanted[0] == 0o570 and wanted[1]["user.color"] == color, wanted
+                assert extras(f"{up}/{name}") == extras(f"{down}/{name}") == wanted, name
+
+
 def killed(scratch):
     """What has its final name after a kill has its list and attributes, and the next run completes the others."""
     make_tree(f"{scratch}/tree")
@@ -241,4 +273,4 @@ def killed(scratch):
 
 
 if __name__ == "__main__":
-    main({case.__name__: case for case in (all_ways, mends, without_room, read_only, killed)})
+    main({case.__name__: case for case in (all_ways, mends, without_room, read_only, of_a_user, killed)})
