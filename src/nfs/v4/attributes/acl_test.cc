@@ -11,21 +11,13 @@ namespace penstock::nfs::v4 {
 namespace {
 
 using namespace nfs4;  // NOLINT: the protocol's own names, RFC 8881
+using enum fs::AclTag;
 using Kind = Trustee::Kind;
 
 constexpr uint32_t kRead = ACE4_READ_DATA;
-constexpr uint32_t kWrite = ACE4_WRITE_DATA | ACE4_APPEND_DATA;
-constexpr uint32_t kExecute = ACE4_EXECUTE;
-constexpr Trustee kOwnerWho{Kind::kOwner, 0};
 constexpr Trustee kGroupWho{Kind::kOwningGroup, 0};
-constexpr Trustee kEveryoneWho{Kind::kEveryone, 0};
 constexpr Trustee User(uint32_t id) { return {Kind::kUser, id}; }
 constexpr Trustee Group(uint32_t id) { return {Kind::kGroup, id}; }
-
-AccessControlEntry Allow(Trustee who, uint32_t mask, uint32_t flags = 0) { return {false, flags, mask, who}; }
-AccessControlEntry Deny(Trustee who, uint32_t mask, uint32_t flags = 0) { return {true, flags, mask, who}; }
-
-// --- The attribute
 
 class AclAttributeTest : public testing::Test {
  protected:
