@@ -69,6 +69,8 @@ const char* OptionForReplacing(const CopyCommandOptions& options) {
   if (options.preserve) return "--preserve";
   if (options.resume) return "--resume";
   if (copy.verify) return "--verify";
+  if (copy.keep_acls) return "--acls";
+  if (copy.keep_xattrs) return "--xattrs";
   if (options.report.list) return "--itemize";
   if (options.report.json) return "--json";
   return options.limit.empty() ? nullptr : "--limit";

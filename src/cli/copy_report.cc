@@ -29,6 +29,10 @@ std::string_view WordOf(Action action) {
       return "mknod";
     case Action::kDeleted:
       return "delete";
+    case Action::kSetAcl:
+      return "acl";
+    case Action::kSetXattrs:
+      return "xattrs";
   }
   return "";
 }
@@ -102,10 +106,15 @@ void CopyReport::Draw(const copying::Totals& totals, bool last) {
 void CopyReport::Ended(const copying::Totals& totals) {
   if (options_.json) {
     const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - begin_;
-    const nlohmann::ordered_json object = {{"event", "end"},          {"files", totals.files},
-                                           {"octets", totals.octets}, {"same", totals.skipped},
-                                           {"others", totals.others}, {"deleted", totals.deleted},
-                                           {"errors", totals.errors}, {"seconds", seconds.count()}};
+    const nlohmann::ordered_json object = {{"event", "end"},
+                                           {"files", totals.files},
+                                           {"octets", totals.octets},
+                                           {"same", totals.skipped},
+                                           {"others", totals.others},
+                                           {"mended", totals.mended},
+                                           {"deleted", totals.deleted},
+                                           {"errors", totals.errors},
+                                           {"seconds", seconds.count()}};
     Write(LineOf(object));
   }
   if (totals.files_found > 1) Draw(totals, true);

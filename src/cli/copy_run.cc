@@ -104,6 +104,11 @@ void AddCopyRunOptions(CLI::App& command, CopyRunOptions& options) {
        "Do not copy what matches this pattern: * stands for any text without /, ** also for text with /, ? for one\n"
        "character, [a-z] for one of a set. A pattern with / matches the path below the source, others the last name.\n"
        "With / at its end it matches directories only");
+  command.add_flag("-A,--acls", copy.keep_acls,
+                   "Keep access control lists, and with them modes. A target that has no such lists gets a mode that\n"
+                   "allows nobody more, and an error says so");
+  command.add_flag("-X,--xattrs", copy.keep_xattrs,
+                   "Keep extended attributes of users; on a server they need version 4.2");
   command.add_flag("-H,--hard-links", copy.hard_links, "Keep the hard links between files of the tree");
   command.add_flag("-n,--dry-run", copy.dry_run, "List what would be done, and do nothing");
   command.add_flag("-i,--itemize", options.report.list, "List what is done, one line for each action");
@@ -141,6 +146,7 @@ int RunCopy(const std::vector<std::string>& texts, CopyRunOptions options, const
   const bool owners = ::geteuid() == 0 && !options.no_owner;
   options.copy.keep_owners = options.copy.keep_owners && owners;
   options.copy.keep_groups = options.copy.keep_groups && owners;
+  if (options.copy.keep_acls) options.copy.keep_modes = true;
   RaiseDescriptorLimit();
   ClientRuntime runtime(options.trace, options.rdma, options.kerberos);
   runtime.WantNoDelegations();

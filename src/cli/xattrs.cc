@@ -18,13 +18,14 @@
 #include "cli/output.h"
 #include "cli/printable.h"
 #include "cli/xattr_text.h"
+#include "client/acl_values.h"
 
 namespace penstock::cli {
 namespace {
 
 using client::Result;
 
-constexpr std::string_view kUserPrefix = "user.";
+using client::kUserPrefix;
 
 // ---- getfattr ----
 

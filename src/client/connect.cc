@@ -247,8 +247,14 @@ Task<Opened> OpenTcp(Loop& loop, SocketAddress server, const Url& url, ChannelOp
 Task<Found> FindAddresses(Loop& loop, Workers& workers, const Url& url, Cancellation* cancellation) {
   Found found = co_await LookUpAside(loop, workers, url.host, url.port, cancellation);
   if (!found || url.family == AddressFamily::kAny) co_return found;
-  std::erase_if(*found, [](const SocketAddress& each) { return !each.address().is_v6(); });
-  if (found->empty()) co_return std::unexpected(SetupError{"has no IPv6 address", EHOSTUNREACH});
+  const bool wants_v6 = url.family == AddressFamily::kIpv6;
+  // An address of IPv6 in the URL itself leaves no choice.
+  if (!wants_v6 && url.host.contains(':')) co_return found;
+  std::erase_if(*found, [wants_v6](const SocketAddress& each) { return each.address().is_v6() != wants_v6; });
+  if (found->empty()) {
+    co_return std::unexpected(
+        SetupError{wants_v6 ? "has no IPv6 address" : "has no IPv4 address; tcp6 and rdma6 use IPv6", EHOSTUNREACH});
+  }
   co_return found;
 }
 

@@ -184,6 +184,26 @@ TEST_F(ConnectTest, NamesTheHostThatItCannotLookUp) {
   EXPECT_EQ(number_, EHOSTUNREACH);
 }
 
+// nfs(5): "Those which end in 6 use IPv6 addresses ... Others use IPv4 addresses."
+TEST_F(ConnectTest, UsesAddressesOfTheFamilyThatTheTransportNames) {
+  const auto count = [this](Url url, int(&counts)[2], bool& done) -> Task<void> {
+    const auto found = co_await FindAddresses(loop_, workers_, url, nullptr);
+    if (found) {
+      for (const SocketAddress& each : *found) ++counts[each.address().is_v6() ? 1 : 0];
+    }
+    done = true;
+  };
+  int counts[2] = {};
+  bool done = false;
+  Spawn(count(*Url::Parse("nfs://localhost/?proto=tcp"), counts, done));
+  ASSERT_TRUE(TurnUntil(loop_, [&] { return done; }));
+  EXPECT_GE(counts[0], 1);
+  EXPECT_EQ(counts[1], 0);
+
+  EXPECT_EQ(OpenRdma("nfs://127.0.0.1/?proto=rdma6"), "127.0.0.1 port 20049: has no IPv6 address");
+  EXPECT_EQ(OpenRdma("nfs://[::1]/?proto=rdma"), "::1 port 20049: timed out") << "an address leaves no choice";
+}
+
 TEST_F(ConnectTest, ReportsATcpServerThatRefuses) {
   Url url = *Url::Parse("nfs://127.0.0.1:1/");
   url.port = tcp::acceptor(loop_.context(), tcp::endpoint(asio::ip::address_v4::loopback(), 0)).local_endpoint().port();

@@ -191,6 +191,7 @@ Task<SetupResult<MountService>> OpenMountService(Loop& loop, Workers& workers, c
   constexpr uint16_t kUsualPort = 20048;
   Url asked = url;
   if (!url.mount_host.empty()) asked.host = url.mount_host;
+  asked.family = url.mount_family.value_or(url.family);
   ChannelOptions options;
   options.cancellation = cancellation;
   Search search(loop, workers, kMountCompanion, asked, std::move(options));

@@ -49,6 +49,7 @@ struct BoundSessionOptions {
 
 struct Url {
   std::string host;  // a name or an address; an IPv6 address without its brackets
+  // Of the addresses of a name. kIpv4 also takes an IPv6 address that stands in the URL itself.
   AddressFamily family = AddressFamily::kAny;
   uint16_t port = 2049;
   // Nobody has named the port: if nothing listens there, the server's rpcbind may know another one.
@@ -62,6 +63,7 @@ struct Url {
   std::optional<uint16_t> mount_port;
   std::string mount_host;  // empty: `host`
   bool mount_over_udp = false;
+  std::optional<AddressFamily> mount_family;  // absent: `family`
   // The security flavor of all calls: none, sys, krb5, krb5i or krb5p. Absent: the first flavor of the server's
   // preference that the client can use, which is AUTH_SYS if the server does not say.
   std::optional<nfs_protocol::SecurityFlavor> security;

@@ -20,7 +20,7 @@ struct UrlOption {
 };
 
 // The addresses of a host that a connection may use.
-enum class AddressFamily : uint8_t { kAny, kIpv6 };
+enum class AddressFamily : uint8_t { kAny, kIpv4, kIpv6 };
 
 // A call never ends for lack of a reply. No sum of a time and this overflows.
 inline constexpr Duration kNoTimeLimit = std::chrono::hours(24 * 365 * 30);

@@ -102,7 +102,9 @@ TEST(UrlOptions, TheMinorVersionCompletesVersionFour) {
 TEST(UrlOptions, ProtocolsMayRestrictTheAddressFamily) {
   EXPECT_EQ(With("proto=tcp6").family, AddressFamily::kIpv6);
   EXPECT_EQ(With("proto=rdma6").protocol, Protocol::kRdma);
-  EXPECT_EQ(With("proto=tcp6&proto=tcp").family, AddressFamily::kAny);
+  EXPECT_EQ(With("proto=tcp6&proto=tcp").family, AddressFamily::kIpv4);
+  EXPECT_EQ(With("rdma").family, AddressFamily::kIpv4);
+  EXPECT_EQ(With("vers=3").family, AddressFamily::kAny) << "no transport is named";
   EXPECT_EQ(With("rdma").protocol, Protocol::kRdma);
   EXPECT_EQ(With("rdma&tcp").protocol, Protocol::kTcp);
 }
@@ -112,6 +114,9 @@ TEST(UrlOptions, NamesThePlaceOfMount) {
   EXPECT_EQ(url.mount_host, "other");
   EXPECT_EQ(url.mount_port, 7);
   EXPECT_TRUE(url.mount_over_udp);
+  EXPECT_EQ(url.mount_family, AddressFamily::kIpv4);
+  EXPECT_EQ(With("mountproto=tcp6").mount_family, AddressFamily::kIpv6);
+  EXPECT_FALSE(With("proto=tcp6").mount_family) << "as for NFS";
   EXPECT_FALSE(With("mountport=0").mount_port);
   EXPECT_EQ(Complaint("mountvers=1"), "mountvers must be 3");
 }

@@ -19,8 +19,10 @@ struct Setting {
 
 constexpr Setting kSettings[] = {
     {{"proto", "tcp|tcp6|rdma|rdma6|stepup",
-      "The transport. tcp, the default: TCP. rdma: an RDMA device, or software iWARP. tcp6 and rdma6: the same with an "
-      "IPv6 address of the server. stepup: TCP, until the server turns the connection into an RDMA connection; this "
+      "The transport. tcp: TCP. rdma: an RDMA device, or software iWARP. Both use an IPv4 address of the server, "
+      "unless "
+      "the URL itself has an IPv6 address; tcp6 and rdma6 use an IPv6 address. The default is TCP with an address of "
+      "either kind. stepup: TCP, until the server turns the connection into an RDMA connection; this "
       "needs vers=4.1-sess01."},
      SetProtocol},
     {{"tcp", "", "The same as proto=tcp."}, SetProtocol},
@@ -51,7 +53,9 @@ constexpr Setting kSettings[] = {
       "The port of MOUNT, which version 3 uses. If it is not given, or 0, the client looks for MOUNT at the port of "
       "NFS, then at 20048, and then asks the server's rpcbind."},
      SetMountPort},
-    {{"mountproto", "tcp|tcp6|udp|udp6", "The transport of MOUNT. The default is tcp."}, SetMountProtocol},
+    {{"mountproto", "tcp|tcp6|udp|udp6",
+      "The transport of MOUNT: over IPv4, or over IPv6 with a 6. The default is TCP with an address as proto has it."},
+     SetMountProtocol},
     {{"mounthost", "HOST", "The host of MOUNT. The default is the host of the URL."}, SetMountHost},
     {{"mountvers", "3", "The version of MOUNT, which is always 3."}, SetMountVersion},
     {{"uid", "NUMBER", "The user to present with sec=sys. The default is the user of the process."}, SetIdentity},

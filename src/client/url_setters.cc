@@ -27,10 +27,11 @@ std::optional<bool> OnOrOff(std::string_view text) {
   return std::nullopt;
 }
 
+// As nfs(5) says, those that end in 6 use IPv6, and the others IPv4.
 std::optional<std::pair<Protocol, AddressFamily>> ParseProtocol(std::string_view text) {
-  if (text == "tcp") return std::pair(Protocol::kTcp, AddressFamily::kAny);
+  if (text == "tcp") return std::pair(Protocol::kTcp, AddressFamily::kIpv4);
   if (text == "tcp6") return std::pair(Protocol::kTcp, AddressFamily::kIpv6);
-  if (text == "rdma") return std::pair(Protocol::kRdma, AddressFamily::kAny);
+  if (text == "rdma") return std::pair(Protocol::kRdma, AddressFamily::kIpv4);
   if (text == "rdma6") return std::pair(Protocol::kRdma, AddressFamily::kIpv6);
   if (text == "stepup") return std::pair(Protocol::kStepUp, AddressFamily::kAny);
   return std::nullopt;
@@ -162,6 +163,7 @@ Mistake SetMountProtocol(UrlParts& parts, std::string_view, std::string_view val
   const bool is_udp = value == "udp" || value == "udp6";
   if (!is_udp && value != "tcp" && value != "tcp6") return "mountproto must be tcp, tcp6, udp or udp6";
   parts.url.mount_over_udp = is_udp;
+  parts.url.mount_family = value.ends_with('6') ? AddressFamily::kIpv6 : AddressFamily::kIpv4;
   return std::nullopt;
 }
 

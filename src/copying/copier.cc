@@ -360,8 +360,13 @@ void Copier::End(WorkPointer work) {
 
 // The attributes come last: copies of entries change the times, and the mode may forbid them.
 Task<void> Copier::EndDirectory(WorkPointer work) {
-  if (work->to && !run_.options.dry_run && !run_.stopping) {
-    const Result<void> set = co_await SetDirectoryAttributes(*work);
+  if (work->to && !run_.stopping) {
+    Result<void> set;
+    if (keeps_extras()) {
+      set = co_await MatchDirectory(*work);
+    } else if (!run_.options.dry_run) {
+      set = co_await SetDirectoryAttributes(*work, std::nullopt);
+    }
     if (!set) Fail(work->from->name(), work->to_name, set.error());
   }
   --open_;
@@ -371,8 +376,9 @@ Task<void> Copier::EndDirectory(WorkPointer work) {
   Pump();
 }
 
-Task<Result<void>> Copier::SetDirectoryAttributes(Work& work) {
+Task<Result<void>> Copier::SetDirectoryAttributes(Work& work, std::optional<uint32_t> mode) {
   NewAttributes attributes = KeptAttributes(run_.options, work.attributes);
+  if (run_.options.keep_acls && mode) KeepPermissions(attributes, *mode);
   const uint32_t missing = 0700 & ~work.attributes.mode;
   if (work.is_new && !attributes.mode && missing != 0) {
     PENSTOCK_CO_TRY(const Attributes made, co_await work.to->GetAttributes());
@@ -400,6 +406,11 @@ bool Copier::GoesOnWithoutOwners(const std::string& target, const Error& error, 
 void Copier::Fail(const std::string& from, const std::string& to, const Error& error) {
   if (run_.stopping) return;
   if (IsFull(error)) full_ = true;
+  Complain(from, to, error);
+}
+
+void Copier::Complain(const std::string& from, const std::string& to, const Error& error) {
+  if (run_.stopping) return;
   ++run_.totals.errors;
   run_.observer.Failed(from, to, error);
 }
@@ -411,6 +422,10 @@ void Copier::Done(Action action, const std::string& from, const std::string& to,
       break;
     case Action::kSkipped:
       ++run_.totals.skipped;
+      break;
+    case Action::kSetAcl:
+    case Action::kSetXattrs:
+      ++run_.totals.mended;
       break;
     default:
       ++run_.totals.others;

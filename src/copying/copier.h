@@ -111,7 +111,8 @@ class Copier {
   Task<Result<void>> Delete(Directory& directory, const Entry& entry, const std::string& target);
   void End(WorkPointer work);
   Task<void> EndDirectory(WorkPointer work);
-  Task<Result<void>> SetDirectoryAttributes(Work& work);
+  // `mode`: the target's, if it is known.
+  Task<Result<void>> SetDirectoryAttributes(Work& work, std::optional<uint32_t> mode);
 
   // copier_entries.cc: files and others
   Task<void> CopyOne(Item item);
@@ -123,6 +124,7 @@ class Copier {
   Task<bool> IsPublished(const Item& item, KnownTemporary& temporary);
   Task<Result<void>> RemoveLeftovers(const Item& item);
   Task<Result<bool>> LeaveSame(const Item& item, const Entry& existing);
+  Task<Result<void>> MendAttributes(const Item& item, const Entry& existing);
   Task<Result<void>> SetKeptOf(const Item& item, const std::string& name, const NewAttributes& kept);
   Task<Result<void>> CopyRegular(const Item& item, bool replaces);
   Task<Result<void>> TryToCopy(const Item& item, bool replaces, uint64_t& size);
@@ -138,6 +140,22 @@ class Copier {
   // Lets the other names of a file go on when its first name, `item`, is done.
   void HandleLinks(const Item& item, bool copied);
 
+  // copier_extras.cc: access control lists and extended attributes
+  struct ExtrasOf {
+    Extras& from;
+    Extras& to;
+    std::string source_name;
+    std::string target_name;
+    Attributes source;
+  };
+  bool keeps_extras() const { return run_.options.keep_acls || run_.options.keep_xattrs; }
+  Task<Result<void>> MatchNew(const Item& item, const std::string& target);
+  // Sets all attributes of the directory.
+  Task<Result<void>> MatchDirectory(Work& work);
+  Task<void> MatchAclOf(ExtrasOf objects, Matching how);
+  Task<void> MatchXattrsOf(ExtrasOf objects, Matching how);
+  void Tell(const ExtrasOf& objects, const ExtrasReport& report, Matching how, Action action);
+
   // If the error says that the target does not let this user set owners, reports that once, and ends the attempts.
   // `tried`: whether the call that failed has set an owner or a group.
   bool GoesOnWithoutOwners(const std::string& target, const Error& error, bool tried);
@@ -145,7 +163,10 @@ class Copier {
   // Sets attributes, without the owner and the group if the target refuses those.
   template <class Set>
   Task<Result<void>> SetKept(const std::string& target, NewAttributes kept, Set set);
+  // The copy of the object has failed. If the target has no room, nothing new begins.
   void Fail(const std::string& from, const std::string& to, const Error& error);
+  // The object is there, but lacks something.
+  void Complain(const std::string& from, const std::string& to, const Error& error);
   void Done(Action action, const std::string& from, const std::string& to, uint64_t octets = 0);
 
   copying::Run run_;
@@ -160,6 +181,8 @@ class Copier {
   bool pumping_ = false;
   bool pump_again_ = false;
   bool full_ = false;  // the target has no room
+  bool told_hidden_acls_ = false;
+  bool told_hidden_xattrs_ = false;
   std::map<LinkKey, Links> links_;
   std::set<std::string> roots_;    // the identities of the targets
   std::set<std::string> sources_;  // and of the directories whose contents are copied

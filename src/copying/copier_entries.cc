@@ -134,15 +134,32 @@ Task<Result<bool>> Copier::LeaveSame(const Item& item, const Entry& existing) {
              (source.device_major != target.device_major || source.device_minor != target.device_minor)) {
     co_return false;
   }
+  if (!keeps_extras() || source.type == FileType::kSymlink) {
+    if (!run_.options.dry_run) PENSTOCK_CO_CHECK(co_await MendAttributes(item, existing));
+    co_return true;
+  }
+  PENSTOCK_CO_TRY(const auto from, co_await item.from->OpenExtras(item.entry));
+  PENSTOCK_CO_TRY(const auto to, co_await item.to->OpenExtras(existing));
+  const ExtrasOf objects{*from, *to, item.source(), item.to_name, source};
+  const Matching how{.dry_run = run_.options.dry_run};
+  if (source.type == FileType::kRegular) co_await MatchXattrsOf(objects, how);
+  if (!run_.options.dry_run) PENSTOCK_CO_CHECK(co_await MendAttributes(item, existing));
+  co_await MatchAclOf(objects, how);
+  co_return true;
+}
+
+Task<Result<void>> Copier::MendAttributes(const Item& item, const Entry& existing) {
+  const Attributes& source = item.entry.attributes;
+  const Attributes& target = existing.attributes;
   NewAttributes kept = KeptAttributes(run_.options, source);
+  if (run_.options.keep_acls) KeepPermissions(kept, target.mode);
   if (source.type == FileType::kSymlink || kept.mode == target.mode) kept.mode.reset();
   if (kept.owner == target.owner) kept.owner.reset();
   if (kept.group == target.group) kept.group.reset();
-  if (times_agree) kept.accessed.reset(), kept.modified.reset();
+  if (AreSame(source.modified, target.modified)) kept.accessed.reset(), kept.modified.reset();
   const bool some = kept.mode || kept.owner || kept.group || kept.modified;
-  if (!some || run_.options.dry_run) co_return true;
-  PENSTOCK_CO_CHECK(co_await SetKeptOf(item, item.name, kept));
-  co_return true;
+  if (!some) co_return Result<void>();
+  co_return co_await SetKeptOf(item, item.name, kept);
 }
 
 // Sets attributes of the copy of `item`, which has the name `name`.
@@ -185,6 +202,10 @@ Task<Result<void>> Copier::TryToCopy(const Item& item, bool replaces, uint64_t& 
   PENSTOCK_CO_TRY(file.leftovers, co_await FindLeftovers(item, name));
   KnownTemporary temporary(run_, item.to, std::move(name));
   Result<void> copied = co_await CopyFile(run_, file, temporary, size);
+  if (copied && keeps_extras()) {
+    const std::string text = temporary.name().Text();
+    copied = co_await MatchNew(item, text);
+  }
   if (copied && run_.stopping) copied = std::unexpected(Error{"cancelled", std::nullopt, ECANCELED});
   if (copied) {
     // The next file can begin while this one waits for others.
@@ -316,8 +337,10 @@ Task<Result<void>> Copier::CopySpecial(const Item& item, const std::optional<Ent
     const auto make = [&](const std::string& name) -> Task<Result<void>> {
       PENSTOCK_CO_CHECK(co_await item.to->MakeNode(name, item.entry.attributes));
       const NewAttributes kept = KeptAttributes(run_.options, item.entry.attributes);
-      if (!kept.mode && !kept.owner && !kept.group && !kept.modified) co_return Result<void>();
-      co_return co_await SetKeptOf(item, name, kept);
+      const bool some = kept.mode || kept.owner || kept.group || kept.modified;
+      if (some) PENSTOCK_CO_CHECK(co_await SetKeptOf(item, name, kept));
+      if (run_.options.keep_acls) PENSTOCK_CO_CHECK(co_await MatchNew(item, name));
+      co_return Result<void>();
     };
     PENSTOCK_CO_CHECK(co_await Replace(item, existing.has_value(), make));
   }

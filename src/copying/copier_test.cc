@@ -32,7 +32,8 @@ struct Log final : Observer {
   std::vector<std::string> failed;
 
   void Done(Action action, const std::string&, const std::string& to, uint64_t) override {
-    static constexpr const char* kWords[] = {"copy", "same", "mkdir", "symlink", "link", "mknod", "delete"};
+    static constexpr const char* kWords[] = {"copy",  "same",   "mkdir", "symlink", "link",
+                                             "mknod", "delete", "acl",   "xattrs"};
     done.push_back(std::string(kWords[static_cast<size_t>(action)]) + " " + to.substr(to.rfind('/') + 1));
     std::ranges::sort(done);
   }

@@ -72,7 +72,8 @@ Task<Result<void>> WriteFully(File& file, ConstBytes from, uint64_t offset) {
 
 // Compares a range of two files.
 Task<Result<bool>> Compare(Run& run, File& one, File& other, Extent range) {
-  const Budget::Share share = co_await run.memory.Take(2 * range.size());
+  const Budget::Share share =
+      co_await run.memory.Take((one.buffers_per_read() + other.buffers_per_read()) * range.size());
   PENSTOCK_CO_TRY(const Slice first, co_await ReadFully(run, one, range));
   PENSTOCK_CO_TRY(const Slice second, co_await ReadFully(run, other, range));
   co_return std::memcmp(first.data(), second.data(), range.size()) == 0;
@@ -130,7 +131,7 @@ Task<Result<bool>> CopySmall(Run& run, const FileToCopy& file, KnownTemporary& t
   const Attributes& known = file.entry.attributes;
   // One octet more shows that a file has grown.
   const uint64_t room = std::min(kSmall, known.size) + 1;
-  const Budget::Share share = co_await run.memory.Take(room);
+  const Budget::Share share = co_await run.memory.Take(file.from->buffers_per_read() * room);
   if (run.stopping) co_return Cancelled();
   const BufferRef buffer = run.loop.buffers().Allocate(room);
   PENSTOCK_CO_TRY(const Directory::Content content,
@@ -336,7 +337,7 @@ Task<Result<void>> LargeCopy::MovePiece(Extent piece) {
     if (copied) piece.begin += *copied;
   }
   if (piece.size() > 0) {
-    const Budget::Share share = co_await run_.memory.Take(piece.size());
+    const Budget::Share share = co_await run_.memory.Take(source_->buffers_per_read() * piece.size());
     if (run_.stopping) co_return Cancelled();
     co_await run_.rate.Wait(piece.size());
     PENSTOCK_CO_TRY(const Slice octets, co_await ReadFully(run_, *source_, piece));
@@ -376,11 +377,19 @@ NewAttributes KeptAttributes(const Options& options, const Attributes& of) {
   if (options.keep_groups) kept.group = of.group;
   // The set-user-ID and set-group-ID bits would have another meaning for another owner.
   if (options.keep_modes) kept.mode = options.keep_owners && options.keep_groups ? of.mode & 07777 : of.mode & 01777;
+  // The list sets the other permissions. Without it, those of the group would be its mask, which may allow more.
+  if (options.keep_acls && kept.mode && of.type != FileType::kSymlink) kept.mode = *kept.mode & 07700;
   if (options.keep_times) {
     kept.accessed = of.accessed;
     kept.modified = of.modified;
   }
   return kept;
+}
+
+void KeepPermissions(NewAttributes& kept, uint32_t now) {
+  if (!kept.mode) return;
+  kept.mode = (*kept.mode & 07000) | (now & 0777);
+  if (*kept.mode == now) kept.mode.reset();
 }
 
 Task<Result<bool>> HaveSameContents(Run& run, Directory& one, const Entry& first, Directory& other,

@@ -90,6 +90,9 @@ Task<Result<bool>> HaveSameContents(Run& run, Directory& one, const Entry& first
                                     const Entry& second);
 
 // The attributes that a copy of an object with these attributes gets.
+// With Options::keep_acls, the mode gives no right to groups and others: MatchAcl() follows.
 NewAttributes KeptAttributes(const Options& options, const Attributes& of);
+// Of an object that was there before: leaves its permissions, of the mode `now`, to its access control list.
+void KeepPermissions(NewAttributes& kept, uint32_t now);
 
 }  // namespace penstock::copying

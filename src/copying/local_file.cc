@@ -15,16 +15,6 @@
 namespace penstock::copying {
 namespace {
 
-// Returns the number of an owner or group, which is a number or name@domain, or nothing if it is nobody of this host.
-std::optional<uint32_t> NumberOf(LocalTree& tree, idmap::Kind kind, const std::string& text) {
-  if (const auto number = idmap::NumberIn(text)) return number;
-  const auto name = idmap::NameIn(text, tree.domain());
-  if (!name) return std::nullopt;
-  const idmap::Answer found = idmap::AskHost({.kind = kind, .of = std::string(*name)});
-  if (!found || !*found) return std::nullopt;
-  return (*found)->id;
-}
-
 // Returns false if a name is unknown.
 bool OwnersOf(LocalTree& tree, const NewAttributes& attributes, uid_t& owner, gid_t& group) {
   if (attributes.owner) {
@@ -70,6 +60,15 @@ Result<void> ResultOf(int error) {
 }
 
 }  // namespace
+
+std::optional<uint32_t> NumberOf(LocalTree& tree, idmap::Kind kind, const std::string& text) {
+  if (const auto number = idmap::NumberIn(text)) return number;
+  const auto name = idmap::NameIn(text, tree.domain());
+  if (!name) return std::nullopt;
+  const idmap::Answer found = idmap::AskHost({.kind = kind, .of = std::string(*name)});
+  if (!found || !*found) return std::nullopt;
+  return (*found)->id;
+}
 
 int ApplyTo(LocalTree& tree, int fd, const NewAttributes& attributes) {
   return Set(

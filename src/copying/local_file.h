@@ -4,11 +4,13 @@
 #include <sys/stat.h>
 
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "base/data.h"
 #include "copying/budget.h"
 #include "copying/local_tree.h"
+#include "idmap/database.h"
 
 namespace penstock::copying {
 
@@ -33,6 +35,10 @@ class LocalFile final : public File {
   // A file system lets one thread at a time write to a file, and the others would wait at the cost of CPU time.
   Budget writers_{1};
 };
+
+// Blocks. Returns the number of an owner or group, which is a number or name@domain, or nothing if it is nobody of this
+// host.
+std::optional<uint32_t> NumberOf(LocalTree& tree, idmap::Kind kind, const std::string& text);
 
 // These block. They return errno, or 0.
 

@@ -14,6 +14,7 @@
 
 #include "base/file_io.h"
 #include "base/result.h"
+#include "copying/local_extras.h"
 #include "copying/local_file.h"
 #include "idmap/domain.h"
 
@@ -208,6 +209,16 @@ class LocalDirectory final : public Directory {
 
   Task<Result<void>> Publish(std::string temporary, std::string name, uint64_t octets) override {
     return tree_.publisher().Publish(opened_, std::move(temporary), std::move(name), octets);
+  }
+
+  Task<Result<std::unique_ptr<Extras>>> OpenExtras(Entry entry) override {
+    return Away([&tree = tree_, opened = opened_, name = std::move(entry.name)] {
+      return OpenLocalExtras(tree, opened, name);
+    });
+  }
+
+  Task<Result<std::unique_ptr<Extras>>> OpenOwnExtras() override {
+    return Away([&tree = tree_, opened = opened_] { return OpenLocalExtras(tree, opened, ""); });
   }
 
   Task<Result<std::string>> ReadLink(Entry entry) override {

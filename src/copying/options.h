@@ -18,6 +18,9 @@ struct Options {
   bool keep_times = false;
   bool keep_owners = false;
   bool keep_groups = false;
+  // With the access control list, which includes the permissions, of each object. Needs keep_modes.
+  bool keep_acls = false;
+  bool keep_xattrs = false;
   bool hard_links = false;  // files with several names in the tree have them in the copy
   bool special_files = false;
   // Leave a file as it is that has the size and the modification time of its source.
@@ -47,6 +50,7 @@ struct Totals {
   uint64_t octets = 0;        // that were copied, or found by an earlier copy, or are holes
   uint64_t skipped = 0;       // files that were the same already
   uint64_t others = 0;        // directories, links and special files that were made
+  uint64_t mended = 0;        // access control lists and sets of extended attributes of objects that were there
   uint64_t deleted = 0;
   uint64_t errors = 0;
 };
@@ -59,6 +63,8 @@ enum class Action : uint8_t {
   kLinked,       // a hard link
   kMadeSpecial,  // a FIFO, socket or device node
   kDeleted,
+  kSetAcl,     // of an object that was there
+  kSetXattrs,  // the same
 };
 
 // Learns what a copy does. Called on the loop.

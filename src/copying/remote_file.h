@@ -19,6 +19,7 @@ class RemoteFile final : public File {
   Task<void> Spread(client::Access access);
 
   const void* tree() const override { return &tree_; }
+  unsigned buffers_per_read() const override { return tree_.buffers_per_read(); }
   Task<Result<Slice>> Read(uint64_t offset, Bytes into) override;
   Task<Result<uint32_t>> Write(uint64_t offset, ConstBytes from) override;
   Task<Result<std::vector<Extent>>> DataIn(Extent range) override;

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "base/result.h"
+#include "copying/remote_extras.h"
 #include "copying/remote_file.h"
 
 namespace penstock::copying {
@@ -28,6 +29,7 @@ class RemoteDirectory final : public Directory {
     return text + fmt::format("/{}", handle_.part);
   }
   const void* tree() const override { return &tree_; }
+  unsigned buffers_per_read() const override { return tree_.buffers_per_read(); }
 
   Task<Result<std::vector<Entry>>> List() override {
     std::vector<Entry> entries;
@@ -137,6 +139,19 @@ class RemoteDirectory final : public Directory {
   // The data were committed before, and the server makes the change of the name stable before it replies.
   Task<Result<void>> Publish(std::string temporary, std::string name, uint64_t) override {
     co_return Plain(co_await mount().Rename(handle_, temporary, handle_, name), temporary);
+  }
+
+  Task<Result<std::unique_ptr<Extras>>> OpenExtras(Entry entry) override {
+    PENSTOCK_CO_TRY(const Node node, co_await NodeOf(entry));
+    if (node.attributes.type == FileType::kSymlink) {
+      co_return std::unexpected(Error{DescribeErrno(ELOOP), std::nullopt, ELOOP});
+    }
+    co_return RemoteExtrasOf(tree_, node);
+  }
+
+  Task<Result<std::unique_ptr<Extras>>> OpenOwnExtras() override {
+    PENSTOCK_CO_TRY(Attributes attributes, co_await GetAttributes());
+    co_return RemoteExtrasOf(tree_, {.handle = handle_, .attributes = std::move(attributes), .name = name()});
   }
 
   Task<Result<std::string>> ReadLink(Entry entry) override {

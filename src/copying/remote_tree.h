@@ -26,6 +26,8 @@ class RemoteTree final : public Tree {
   client::Mount& Next(const client::Handle& handle);
   const std::vector<client::Mount*>& mounts() const { return mounts_; }
   const std::string& name() const { return name_; }
+  // RDMA places the octets into the caller's memory. Over TCP they arrive in memory of the connection.
+  unsigned buffers_per_read() const { return first().transport() == client::Protocol::kRdma ? 1 : 2; }
   // Makes an error of a mount the reason only, with the mount's trouble, which says why there is no connection or no
   // security context. `name` is what the error may begin with.
   std::unexpected<Error> Reason(Error error, std::string_view name) const;

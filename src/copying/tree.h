@@ -15,6 +15,7 @@
 #include "base/task.h"
 #include "client/error.h"
 #include "client/mount.h"
+#include "copying/extras.h"
 
 namespace penstock::copying {
 
@@ -69,6 +70,8 @@ class File {
   const Attributes& attributes() const { return attributes_; }
   // Identifies the file for CopyFrom().
   virtual const void* tree() const = 0;
+  // How many buffers of its size a read needs: the one that the caller gives, and one in which the octets arrive.
+  virtual unsigned buffers_per_read() const { return 1; }
 
   // Returns at most into.size() octets, and none only at the end of the file. They lie either at the beginning of
   // `into` or in memory that the slice keeps.
@@ -112,6 +115,8 @@ class Directory : public std::enable_shared_from_this<Directory> {
   virtual std::string identity() const = 0;
   // Equal for all directories of a tree.
   virtual const void* tree() const = 0;
+  // As in File.
+  virtual unsigned buffers_per_read() const { return 1; }
 
   virtual Task<Result<std::vector<Entry>>> List() = 0;
   virtual Task<Result<Entry>> Find(std::string name) = 0;
@@ -140,6 +145,10 @@ class Directory : public std::enable_shared_from_this<Directory> {
   // Gives the finished file `temporary` the name `name`, and replaces what has it, unless that is a directory. Before,
   // its data are on stable storage. `octets` is its size.
   virtual Task<Result<void>> Publish(std::string temporary, std::string name, uint64_t octets) = 0;
+
+  // Opens the extras of an entry that is no symbolic link, or of the directory itself.
+  virtual Task<Result<std::unique_ptr<Extras>>> OpenExtras(Entry entry) = 0;
+  virtual Task<Result<std::unique_ptr<Extras>>> OpenOwnExtras() = 0;
 
   virtual Task<Result<std::string>> ReadLink(Entry entry) = 0;
   virtual Task<Result<void>> MakeSymlink(std::string name, std::string text) = 0;

@@ -36,6 +36,13 @@ uint32_t ModeOfAcl(const Acl& acl) {
   return Find(acl, AclTag::kOwner)->permissions << 6 | group->permissions << 3 | Find(acl, AclTag::kOther)->permissions;
 }
 
+void RemoveNeedlessMask(Acl& acl) {
+  if (acl.size() == 4 && acl[1].tag == AclTag::kOwningGroup && acl[2].tag == AclTag::kMask &&
+      acl[1].permissions == acl[2].permissions) {
+    acl.erase(acl.begin() + 2);
+  }
+}
+
 void SetMode(Acl& acl, uint32_t mode) {
   const bool masked = Find(acl, AclTag::kMask) != nullptr;
   for (AclEntry& entry : acl) {

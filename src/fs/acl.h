@@ -25,6 +25,7 @@ using Acl = std::vector<AclEntry>;
 struct Acls {
   Acl access;    // never empty: an object without a list has the list that its mode stands for
   Acl defaults;  // the default list of a directory, which new objects in it inherit; empty if it has none
+  bool operator==(const Acls&) const = default;
 };
 
 struct NewAcls {
@@ -42,6 +43,8 @@ inline bool IsMinimal(const Acl& acl) { return acl.size() == 3; }
 Acl AclOfMode(uint32_t mode);
 // The nine permission bits that correspond to a list.
 uint32_t ModeOfAcl(const Acl& acl);
+// In a list of four entries, leaves out a mask with the rights of the owning group, which changes nothing.
+void RemoveNeedlessMask(Acl& acl);
 // Changes a list as chmod() does.
 void SetMode(Acl& acl, uint32_t mode);
 // The access list of a new object that is created with `mode` in a directory with these defaults.

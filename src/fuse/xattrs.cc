@@ -5,7 +5,7 @@
 #include <cerrno>
 #include <utility>
 
-#include "fuse/acl_values.h"
+#include "client/acl_values.h"
 #include "fuse/file_system.h"
 
 namespace penstock::fuse {
@@ -15,10 +15,10 @@ using client::Status;
 
 namespace {
 
-constexpr std::string_view kUser = "user.";
-constexpr std::string_view kNfs4Acl = "system.nfs4_acl";
-constexpr std::string_view kAccessAcl = "system.posix_acl_access";
-constexpr std::string_view kDefaultAcl = "system.posix_acl_default";
+using client::kAccessAcl;
+using client::kDefaultAcl;
+using client::kNfs4Acl;
+constexpr std::string_view kUser = client::kUserPrefix;
 
 bool IsPosixAcl(std::string_view name) { return name == kAccessAcl || name == kDefaultAcl; }
 
@@ -42,17 +42,17 @@ Task<Result<std::vector<std::byte>>> ValueOf(client::Mount& mount, client::Handl
   if (name.starts_with(kUser)) co_return co_await mount.GetXattr(object, path, name.substr(kUser.size()));
   if (name == kNfs4Acl) {
     PENSTOCK_CO_TRY(const std::vector<client::Ace> acl, co_await mount.GetAcl(object, path));
-    co_return EncodeNfs4Acl(acl);
+    co_return client::EncodeNfs4Acl(acl);
   }
   if (!IsPosixAcl(name)) co_return NotSupported();
   PENSTOCK_CO_TRY(const client::PosixAcl acl, co_await mount.GetPosixAcl(object, path));
   const std::vector<client::PosixAce>& entries = name == kAccessAcl ? acl.access : acl.defaults;
   // A list that says no more than the mode is none.
-  const bool says_more = name == kAccessAcl ? HasNamedEntries(entries) : !entries.empty();
+  const bool says_more = name == kAccessAcl ? client::HasNamedEntries(entries) : !entries.empty();
   if (!says_more) {
     co_return std::unexpected(client::Error{path + ": no access control list", std::nullopt, ENODATA});
   }
-  co_return EncodePosixAcl(entries);
+  co_return client::EncodePosixAcl(entries);
 }
 
 Task<Result<void>> SetPosixAcl(client::Mount& mount, client::Handle object, std::string path, bool is_default,
@@ -72,12 +72,12 @@ Task<Result<void>> Store(client::Mount& mount, client::Handle object, std::strin
   }
   const client::Error malformed{path + ": malformed access control list", std::nullopt, EINVAL};
   if (name == kNfs4Acl) {
-    const auto acl = DecodeNfs4Acl(value);
+    const auto acl = client::DecodeNfs4Acl(value);
     if (!acl) co_return std::unexpected(malformed);
     co_return co_await mount.SetAcl(object, path, *acl);
   }
   if (!IsPosixAcl(name)) co_return NotSupported();
-  auto entries = DecodePosixAcl(value);
+  auto entries = client::DecodePosixAcl(value);
   if (!entries) co_return std::unexpected(malformed);
   co_return co_await SetPosixAcl(mount, object, path, name == kDefaultAcl, *std::move(entries));
 }

@@ -403,5 +403,6 @@ def kills(scratch):
             assert os.stat(f"{copy}/holes").st_blocks * 512 < size // 8 + 100 * MIB, "the holes are filled"
 
 
-main({case.__name__: case for case in (both_ways, between_servers, synchronizes, killed_and_interrupted, server_restarts, streams_and_patterns, mistakes,
-                                       dry_runs, keeps_sources, empty_files, becomes_shorter, squashed, kills)})
+if __name__ == "__main__":
+    main({case.__name__: case for case in (both_ways, between_servers, synchronizes, killed_and_interrupted, server_restarts, streams_and_patterns,
+                                           mistakes, dry_runs, keeps_sources, empty_files, becomes_shorter, squashed, kills)})

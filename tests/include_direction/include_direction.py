@@ -35,7 +35,7 @@ ALLOWED = {
     "fs/audited": ["fs", "base"],
     "fs/faulty": ["fs", "base"],
     "fs/posix": ["fs", "base"],
-    "nfs_protocol": ["rpc", "xdr", "protocol", "base"],
+    "nfs_protocol": ["rpc", "fs", "xdr", "protocol", "base"],
     "nfs": ["nfs_protocol", "rpc", "rpc/tls", "fs", "xdr", "protocol", "metrics", "base"],
     "nfs/acl": ["nfs", "nfs_protocol", "rpc", "fs", "xdr", "protocol", "metrics", "base"],
     "nfs/v4/dialect": ["xdr", "protocol", "base"],
@@ -46,7 +46,7 @@ ALLOWED = {
     "nfs/v4/operations": ["nfs/v4/engine", "nfs/v4/callback", "nfs/v4/attributes", "nfs/v4/state", "nfs/v4/dialect", "nfs", "nfs_protocol", "rpc", "fs", "xdr", "protocol", "idmap", "metrics", "base"],
     "nfs/nlm": ["nfs/v4/operations", "nfs/v4/engine", "nfs/v4/state", "nfs", "rpc", "fs", "xdr", "protocol", "idmap", "base"],
     "client": ["rpc", "rpc/gss", "rpc/tls", "rpcbind", "rpcrdma", "rdma", "nfs_protocol", "xdr", "protocol", "idmap", "base"],
-    "copying": ["client", "idmap", "base"],
+    "copying": ["client", "nfs_protocol", "fs", "protocol", "idmap", "base"],
     "server": ["client", "nfs", "nfs/acl", "nfs/nlm", "nfs/v4/operations", "nfs/v4/engine", "nfs/v4/callback", "nfs/v4/attributes", "nfs/v4/state", "nfs/v4/dialect", "fs", "fs/audited", "rpc", "rpc/gss", "rpc/tls", "rpcbind", "rpcrdma", "rdma", "rdma/sim", "rdma/iwarp", "rdma/verbs", "rdma/choice", "rdma/trace", "xdr", "protocol", "idmap", "watch", "metrics", "base"],
     "penstock": [],  # the public headers, in include/
     "library/provider": ["penstock", "rdma", "base"],

@@ -154,7 +154,7 @@ class Mount final : public ServerMount, public FileOwner, private CallbackReceiv
   }
   Task<Result<void>> SetAcl(const Handle& object, std::string_view what, const std::vector<Ace>& acl) override {
     // The mode follows from the list (RFC 8881 §6.4.1.2).
-    return Changing(object, v4::SetAcl(*caller_, object, what, acl));
+    return Changing(object, SendAcl(object, what, acl));
   }
   Task<Result<void>> Link(const Handle& file, const Handle& directory, std::string_view name) override;
   Task<Result<void>> Rename(const Handle& from_directory, std::string_view from, const Handle& to_directory,
@@ -190,6 +190,9 @@ class Mount final : public ServerMount, public FileOwner, private CallbackReceiv
   Task<Result<void>> Changing(Handle object, Task<Result<void>> call);
   Task<Result<void>> SendAttributes(const Handle& object, std::string_view what, const NewAttributes& attributes);
   Task<NewAttributes> WithNames(NewAttributes attributes);
+  Task<void> PutName(idmap::Kind kind, std::string& text);
+  // The same for an access control list.
+  Task<Result<void>> SendAcl(const Handle& object, std::string_view what, const std::vector<Ace>& acl);
 
   // FileOwner
   CompoundCaller& caller() override { return *caller_; }
@@ -483,16 +486,35 @@ Task<Result<void>> Mount::SendAttributes(const Handle& object, std::string_view 
 
 // Replaces numbers by names. A number without a name stays.
 Task<NewAttributes> Mount::WithNames(NewAttributes attributes) {
-  if (!owners_) co_return attributes;
-  idmap::Caller caller{.loop = &loop_};
-  for (const idmap::Kind kind : {idmap::Kind::kUser, idmap::Kind::kGroup}) {
-    std::optional<std::string>& text = kind == idmap::Kind::kUser ? attributes.owner : attributes.group;
-    const auto number = text ? idmap::NumberIn(*text) : std::nullopt;
-    if (!number) continue;
-    auto name = co_await owners_->TextOf(kind, *number, caller);
-    if (name) text = *std::move(name);
-  }
+  if (attributes.owner) co_await PutName(idmap::Kind::kUser, *attributes.owner);
+  if (attributes.group) co_await PutName(idmap::Kind::kGroup, *attributes.group);
   co_return attributes;
+}
+
+Task<void> Mount::PutName(idmap::Kind kind, std::string& text) {
+  const auto number = idmap::NumberIn(text);
+  if (!owners_ || !number) co_return;
+  idmap::Caller caller{.loop = &loop_};
+  auto name = co_await owners_->TextOf(kind, *number, caller);
+  if (name) text = *std::move(name);
+}
+
+Task<Result<void>> Mount::SendAcl(const Handle& object, std::string_view what, const std::vector<Ace>& acl) {
+  Result<void> set;
+  if (!sends_names_) {
+    set = co_await v4::SetAcl(*caller_, object, what, acl);
+    if (set || set.error().status != Status::kBadOwner) co_return set;
+  }
+  std::vector<Ace> named = acl;
+  for (Ace& ace : named) {
+    const bool is_group = (ace.flags & nfs4::ACE4_IDENTIFIER_GROUP) != 0;
+    const idmap::Kind kind = is_group ? idmap::Kind::kGroup : idmap::Kind::kUser;
+    co_await PutName(kind, ace.who);
+  }
+  if (!sends_names_ && named == acl) co_return set;
+  set = co_await v4::SetAcl(*caller_, object, what, named);
+  sends_names_ = sends_names_ || set.has_value();
+  co_return set;
 }
 
 Task<Result<void>> Mount::Link(const Handle& file, const Handle& directory, std::string_view name) {

@@ -87,6 +87,19 @@ TEST_P(OwnersTest, SendsNamesToAServerThatRefusesNumbers) {
   EXPECT_EQ(database.asked, 6u);
 }
 
+TEST_P(OwnersTest, SendsTheNamesOfAnAccessControlListToAServerThatRefusesNumbers) {
+  std::vector<Ace> acl = Do(mount->GetAcl(file, "file"));
+  acl.insert(acl.begin() + 1, Ace{.type = 0, .flags = 0, .mask = nfs4::ACE4_READ_DATA, .who = "7"});
+  RefuseOwners(1);
+  EXPECT_TRUE(Run(mount->SetAcl(file, "file", acl)));
+  EXPECT_EQ(Count(nfs_opnum4::OP_SETATTR), 2u);
+  const std::vector<Ace> now = Do(mount->GetAcl(file, "file"));
+  EXPECT_EQ(std::ranges::count(now, "7", &Ace::who), 1);
+  RefuseOwners(1);
+  acl[1].who = "99";
+  EXPECT_FALSE(Run(mount->SetAcl(file, "file", acl))) << "99 has no name";
+}
+
 TEST_P(OwnersTest, SendsNamesAsTheyAreGiven) {
   EXPECT_TRUE(Set({.owner = "anna@example.org"}));
   EXPECT_EQ(Now().owner, "7");

@@ -1,17 +1,17 @@
 #include "nfs/acl/lists.h"
 
 #include <algorithm>
-#include <array>
 #include <iterator>
+
+#include "nfs_protocol/acl_mapping.h"
 
 namespace penstock::nfs::acl {
 
 using namespace nfsacl;  // NOLINT: the protocol's own names
+using nfs_protocol::kAclTypes;
 
 namespace {
 
-// Indexed by fs::AclTag.
-constexpr std::array kTypes = {NA_USER_OBJ, NA_USER, NA_GROUP_OBJ, NA_GROUP, NA_CLASS_OBJ, NA_OTHER_OBJ};
 // The id that is not a user and not a group.
 constexpr uint32_t kNoId = UINT32_MAX;
 
@@ -22,14 +22,6 @@ fs::Acl WithMask(fs::Acl acl) {
   if (!fs::IsMinimal(acl)) return acl;
   acl.insert(acl.begin() + 2, {fs::AclTag::kMask, 0, acl[1].permissions});
   return acl;
-}
-
-// Removes the mask of a list of four entries if it has the rights of the owning group.
-void RemoveMask(fs::Acl& acl) {
-  if (acl.size() == 4 && acl[1].tag == fs::AclTag::kOwningGroup && acl[2].tag == fs::AclTag::kMask &&
-      acl[1].permissions == acl[2].permissions) {
-    acl.erase(acl.begin() + 2);
-  }
 }
 
 // The owner and the owning group have their ids, too.
@@ -49,16 +41,17 @@ bool Write(const fs::Acl& from, const fs::Attributes& object, uint32_t flag, boo
   count = static_cast<uint32_t>(acl.size());
   if (!with_entries) return true;
   for (const fs::AclEntry& entry : acl) {
-    list.push_back(
-        {.type = kTypes[static_cast<size_t>(entry.tag)] | flag, .id = IdOf(entry, object), .perm = entry.permissions});
+    list.push_back({.type = kAclTypes[static_cast<size_t>(entry.tag)] | flag,
+                    .id = IdOf(entry, object),
+                    .perm = entry.permissions});
   }
   return true;
 }
 
 std::optional<fs::AclEntry> FromEntry(const aclent& given, uint32_t flag) {
-  const auto type = std::ranges::find(kTypes, given.type & ~flag);
-  if (type == kTypes.end()) return std::nullopt;
-  fs::AclEntry entry{.tag = static_cast<fs::AclTag>(type - kTypes.begin()), .permissions = given.perm};
+  const auto type = std::ranges::find(kAclTypes, given.type & ~flag);
+  if (type == kAclTypes.end()) return std::nullopt;
+  fs::AclEntry entry{.tag = static_cast<fs::AclTag>(type - kAclTypes.begin()), .permissions = given.perm};
   if (HasId(entry.tag)) {
     if (given.id == kNoId) return std::nullopt;
     entry.id = given.id;
@@ -77,7 +70,7 @@ std::optional<fs::Acl> Read(const List& list, uint32_t count, uint32_t flag) {
     acl.push_back(*entry);
   }
   std::ranges::sort(acl);
-  RemoveMask(acl);
+  fs::RemoveNeedlessMask(acl);
   return acl;
 }
 

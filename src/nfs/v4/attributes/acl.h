@@ -1,17 +1,13 @@
-// The access control lists of NFSv4 (RFC 8881 §6.2.1), and their mapping to the POSIX lists of files.
-//
-// A POSIX list can express less than an NFSv4 list: it allows up to three permissions to each class of callers. ToNfs()
-// makes an NFSv4 list that allows and denies exactly the same. FromNfs() makes a POSIX list that allows no more than
-// the NFSv4 list. The mapping is that of draft-ietf-nfsv4-acl-mapping and of Linux.
+// The attributes of access control lists (RFC 8881 §6.2.1).
 #pragma once
 
-#include <optional>
 #include <string_view>
 #include <vector>
 
 #include "base/loop.h"
 #include "base/task.h"
 #include "fs/acl.h"
+#include "nfs_protocol/acl_mapping.h"
 #include "protocol/nfs4_attributes.h"
 #include "protocol/nfs4_types.h"
 #include "xdr/decoder.h"
@@ -24,32 +20,10 @@ class OwnerTexts;
 // The value of the attribute aclsupport.
 inline constexpr uint32_t kAclSupport = nfs4::ACL4_SUPPORT_ALLOW_ACL | nfs4::ACL4_SUPPORT_DENY_ACL;
 
-// The user or group that an entry applies to. (A Principal is the sender of a call.)
-struct Trustee {
-  enum class Kind : uint8_t { kOwner, kOwningGroup, kEveryone, kUser, kGroup };
-  Kind kind = Kind::kEveryone;
-  uint32_t id = 0;  // for kUser and kGroup
-  bool operator==(const Trustee&) const = default;
-};
-
-struct AccessControlEntry {
-  bool denies = false;
-  uint32_t flags = 0;  // flags of inheritance, such as ACE4_FILE_INHERIT_ACE
-  uint32_t mask = 0;   // rights, such as ACE4_READ_DATA
-  Trustee who;
-  bool operator==(const AccessControlEntry&) const = default;
-};
-
-// --- The mapping
-
-// Converts a file's list. For a directory, the default list follows as entries that apply only to new children.
-std::vector<AccessControlEntry> ToNfs(const fs::Acls& acls, bool directory);
-// Converts the list that a client sets. Returns NFS4ERR_INVAL if an entry of a file is inheritable. If no entry applies
-// to the object itself, the list allows nothing. The result also sets the default list of a directory, which is empty
-// if no entry is inheritable.
-Result<fs::NewAcls, nfs4::nfsstat4> FromNfs(const std::vector<AccessControlEntry>& entries, bool directory);
-
-// --- The attributes 12 (acl) and 58 (dacl)
+using nfs_protocol::AccessControlEntry;
+using nfs_protocol::FromNfs;
+using nfs_protocol::ToNfs;
+using nfs_protocol::Trustee;
 
 // The na41_flag of each dacl (RFC 8881 §6.4.3.2). POSIX lists do not tell which entries are inherited, so automatic
 // inheritance must not change them.

@@ -15,10 +15,6 @@ using Kind = Trustee::Kind;
 
 constexpr uint32_t kMaxEntries = 1024;
 
-constexpr std::string_view kOwner = "OWNER@";
-constexpr std::string_view kGroup = "GROUP@";
-constexpr std::string_view kEveryone = "EVERYONE@";
-
 // These flags have no effect: they tell the origin of an entry, or belong to audit entries.
 constexpr uint32_t kIgnoredFlags =
     ACE4_INHERITED_ACE | ACE4_SUCCESSFUL_ACCESS_ACE_FLAG | ACE4_FAILED_ACCESS_ACE_FLAG | ACE4_IDENTIFIER_GROUP;
@@ -31,24 +27,13 @@ constexpr uint32_t kKnownRights = ACE4_READ_DATA | ACE4_WRITE_DATA | ACE4_APPEND
 
 void EncodeWho(xdr::Encoder& to, const Trustee& who, const OwnerTexts& owners) {
   switch (who.kind) {
-    case Kind::kOwner:
-      return to.String(kOwner);
-    case Kind::kOwningGroup:
-      return to.String(kGroup);
-    case Kind::kEveryone:
-      return to.String(kEveryone);
     case Kind::kUser:
       return owners.EncodeUser(to, who.id);
     case Kind::kGroup:
       return owners.EncodeGroup(to, who.id);
+    default:
+      return to.String(nfs_protocol::WhoOf(who.kind));
   }
-}
-
-Kind KindOf(std::string_view who, bool group) {
-  if (who == kOwner) return Kind::kOwner;
-  if (who == kGroup) return Kind::kOwningGroup;
-  if (who == kEveryone) return Kind::kEveryone;
-  return group ? Kind::kGroup : Kind::kUser;
 }
 
 nfsstat4 Check(const nfsace4& given) {
@@ -102,7 +87,7 @@ nfsstat4 DecodeAcl(xdr::Decoder& from, std::vector<GivenEntry>& entries) {
     entry.entry.denies = given.type == ACE4_ACCESS_DENIED_ACE_TYPE;
     entry.entry.flags = given.flag & kKnownFlags;
     entry.entry.mask = given.access_mask;
-    entry.entry.who.kind = KindOf(given.who, (given.flag & ACE4_IDENTIFIER_GROUP) != 0);
+    entry.entry.who.kind = nfs_protocol::KindOf(given.who, (given.flag & ACE4_IDENTIFIER_GROUP) != 0);
     entry.user_or_group = given.who;
     entries.push_back(entry);
   }

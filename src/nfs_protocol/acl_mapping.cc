@@ -1,9 +1,11 @@
-#include "nfs/v4/attributes/acl.h"
+#include "nfs_protocol/acl_mapping.h"
 
 #include <algorithm>
+#include <bit>
+#include <cassert>
 #include <map>
 
-namespace penstock::nfs::v4 {
+namespace penstock::nfs_protocol {
 
 using namespace nfs4;  // NOLINT: the protocol's own names, RFC 8881
 
@@ -201,7 +203,23 @@ class Reader {
   std::map<uint32_t, Verdicts> users_, groups_;
 };
 
+constexpr std::string_view kOwner = "OWNER@";
+constexpr std::string_view kGroup = "GROUP@";
+constexpr std::string_view kEveryone = "EVERYONE@";
+
 }  // namespace
+
+Kind KindOf(std::string_view who, bool group) {
+  if (who == kOwner) return Kind::kOwner;
+  if (who == kGroup) return Kind::kOwningGroup;
+  if (who == kEveryone) return Kind::kEveryone;
+  return group ? Kind::kGroup : Kind::kUser;
+}
+
+std::string_view WhoOf(Kind kind) {
+  assert(kind != Kind::kUser && kind != Kind::kGroup);
+  return kind == Kind::kOwner ? kOwner : kind == Kind::kOwningGroup ? kGroup : kEveryone;
+}
 
 std::vector<AccessControlEntry> ToNfs(const fs::Acls& acls, bool directory) {
   std::vector<AccessControlEntry> entries;
@@ -226,4 +244,99 @@ Result<fs::NewAcls, nfsstat4> FromNfs(const std::vector<AccessControlEntry>& ent
   return acls;
 }
 
-}  // namespace penstock::nfs::v4
+// ---- what a mapping loses ----
+
+namespace {
+
+// The rights that FromNfs() can lose. Nobody but the owner has the last ones by a POSIX list.
+constexpr uint32_t kOfClasses = ACE4_READ_DATA | ACE4_WRITE_DATA | ACE4_APPEND_DATA | ACE4_EXECUTE | ACE4_DELETE_CHILD;
+constexpr uint32_t kOfOthers = ACE4_WRITE_ATTRIBUTES | ACE4_WRITE_ACL | ACE4_WRITE_OWNER | ACE4_DELETE;
+
+// The first entries that decide about the rights of one user or group: for each right, the place in the list.
+struct FirstEntries {
+  static constexpr size_t kRights = 32;
+  static constexpr size_t kNone = SIZE_MAX;
+  std::array<size_t, kRights> at{};
+  uint32_t allowed = 0;
+
+  FirstEntries() { at.fill(kNone); }
+  void Add(const AccessControlEntry& entry, size_t place) {
+    for (uint32_t rest = entry.mask; rest != 0; rest &= rest - 1) {
+      const auto right = static_cast<size_t>(std::countr_zero(rest));
+      if (at[right] != kNone) continue;
+      at[right] = place;
+      if (!entry.denies) allowed |= 1u << right;
+    }
+  }
+};
+
+// What a list allows to callers. A caller is a user, or none that the list names, and a member of a group, or of none
+// that the list names. Members of two groups have nothing that a member of one of them does not have: the first entry
+// that names a right decides, and belongs to one of the two.
+class Judge {
+ public:
+  explicit Judge(const std::vector<AccessControlEntry>& entries) {
+    for (size_t i = 0; i < entries.size(); ++i) of_[entries[i].who].Add(entries[i], i);
+  }
+
+  uint32_t AllowedTo(const Trustee& user, const Trustee& group) const {
+    uint32_t allowed = 0;
+    std::array<size_t, FirstEntries::kRights> first{};
+    first.fill(FirstEntries::kNone);
+    for (const Trustee& each : {Trustee{}, user, group}) {
+      const auto found = of_.find(each);
+      if (found == of_.end()) continue;
+      for (size_t right = 0; right < first.size(); ++right) {
+        if (found->second.at[right] >= first[right]) continue;
+        first[right] = found->second.at[right];
+        const uint32_t bit = 1u << right;
+        allowed = (allowed & ~bit) | (found->second.allowed & bit);
+      }
+    }
+    return allowed;
+  }
+
+ private:
+  std::map<Trustee, FirstEntries> of_;
+};
+
+// Whether the entries of `given` allow nothing that the POSIX list does not allow. Flags do not count.
+bool LosesNothing(const std::vector<AccessControlEntry>& given, const fs::Acl& acl, bool directory) {
+  const Judge before(given);
+  const Judge after(ToNfs({.access = acl, .defaults = {}}, directory));
+  // EVERYONE@ stands for a user, or a group, that the list does not name.
+  std::vector<Trustee> users = {{Kind::kEveryone, 0}, {Kind::kOwner, 0}};
+  std::vector<Trustee> groups = {{Kind::kEveryone, 0}, {Kind::kOwningGroup, 0}};
+  for (const AclEntry& entry : acl) {
+    if (entry.tag == AclTag::kUser) users.push_back({Kind::kUser, entry.id});
+    if (entry.tag == AclTag::kGroup) groups.push_back({Kind::kGroup, entry.id});
+  }
+  for (const Trustee& user : users) {
+    uint32_t counts = kOfClasses | (user.kind == Kind::kOwner ? 0 : kOfOthers);
+    if (!directory) counts &= ~ACE4_DELETE_CHILD;
+    for (const Trustee& group : groups) {
+      if ((before.AllowedTo(user, group) & ~after.AllowedTo(user, group) & counts) != 0) return false;
+    }
+  }
+  return true;
+}
+
+}  // namespace
+
+bool IsExactInPosix(const std::vector<AccessControlEntry>& entries, bool directory) {
+  const auto acls = FromNfs(entries, directory);
+  if (!acls) return false;
+  std::vector<AccessControlEntry> access, defaults;
+  for (const AccessControlEntry& entry : entries) {
+    const uint32_t inherits = entry.flags & kInherits;
+    if ((entry.flags & ACE4_INHERIT_ONLY_ACE) == 0) access.push_back(entry);
+    if (inherits == 0) continue;
+    // A default list concerns files and directories at all levels.
+    if (inherits != kInherits || (entry.flags & ACE4_NO_PROPAGATE_INHERIT_ACE) != 0) return false;
+    defaults.push_back(entry);
+  }
+  return LosesNothing(access, *acls->access, directory) &&
+         (defaults.empty() || LosesNothing(defaults, *acls->defaults, true));
+}
+
+}  // namespace penstock::nfs_protocol

@@ -1,4 +1,4 @@
-#include "fuse/acl_values.h"
+#include "client/acl_values.h"
 
 #include <algorithm>
 #include <bit>
@@ -10,7 +10,7 @@
 #include "xdr/decode.h"
 #include "xdr/decoder.h"
 
-namespace penstock::fuse {
+namespace penstock::client {
 namespace {
 
 constexpr uint32_t kPosixVersion = 2;
@@ -48,10 +48,10 @@ bool HasId(uint32_t type) { return type == nfsacl::NA_USER || type == nfsacl::NA
 
 }  // namespace
 
-std::vector<std::byte> EncodeNfs4Acl(const std::vector<client::Ace>& acl) {
+std::vector<std::byte> EncodeNfs4Acl(const std::vector<Ace>& acl) {
   std::vector<std::byte> octets;
   PutBig(octets, static_cast<uint32_t>(acl.size()));
-  for (const client::Ace& each : acl) {
+  for (const Ace& each : acl) {
     PutBig(octets, each.type);
     PutBig(octets, each.flags);
     PutBig(octets, each.mask);
@@ -63,25 +63,25 @@ std::vector<std::byte> EncodeNfs4Acl(const std::vector<client::Ace>& acl) {
   return octets;
 }
 
-std::optional<std::vector<client::Ace>> DecodeNfs4Acl(ConstBytes value) {
+std::optional<std::vector<Ace>> DecodeNfs4Acl(ConstBytes value) {
   xdr::Message message;
   message.stream = Slice::Borrowed(value);
   xdr::Decoder decoder(message);
   nfs4::fattr4_acl entries;
   if (!xdr::Decode(decoder, entries) || !decoder.Finish()) return std::nullopt;
-  std::vector<client::Ace> acl;
+  std::vector<Ace> acl;
   for (const nfs4::nfsace4& each : entries) {
     acl.push_back({each.type, each.flag, each.access_mask, std::string(each.who)});
   }
   return acl;
 }
 
-std::vector<std::byte> EncodePosixAcl(const std::vector<client::PosixAce>& entries) {
-  std::vector<client::PosixAce> sorted = entries;
-  std::ranges::sort(sorted, {}, [](const client::PosixAce& each) { return std::tuple(each.type, each.id); });
+std::vector<std::byte> EncodePosixAcl(const std::vector<PosixAce>& entries) {
+  std::vector<PosixAce> sorted = entries;
+  std::ranges::sort(sorted, {}, [](const PosixAce& each) { return std::tuple(each.type, each.id); });
   std::vector<std::byte> octets;
   PutLittle(octets, kPosixVersion);
-  for (const client::PosixAce& each : sorted) {
+  for (const PosixAce& each : sorted) {
     PutLittle(octets, static_cast<uint16_t>(each.type));
     PutLittle(octets, static_cast<uint16_t>(each.permissions));
     PutLittle(octets, HasId(each.type) ? each.id : kNoId);
@@ -89,22 +89,22 @@ std::vector<std::byte> EncodePosixAcl(const std::vector<client::PosixAce>& entri
   return octets;
 }
 
-std::optional<std::vector<client::PosixAce>> DecodePosixAcl(ConstBytes value) {
+std::optional<std::vector<PosixAce>> DecodePosixAcl(ConstBytes value) {
   if (value.size() < kHeader || (value.size() - kHeader) % kEntry != 0) return std::nullopt;
   if (GetLittle<uint32_t>(value, 0) != kPosixVersion) return std::nullopt;
-  std::vector<client::PosixAce> entries;
+  std::vector<PosixAce> entries;
   for (size_t at = kHeader; at < value.size(); at += kEntry) {
-    client::PosixAce entry{.type = GetLittle<uint16_t>(value, at),
-                           .id = GetLittle<uint32_t>(value, at + 4),
-                           .permissions = GetLittle<uint16_t>(value, at + 2)};
+    PosixAce entry{.type = GetLittle<uint16_t>(value, at),
+                   .id = GetLittle<uint32_t>(value, at + 4),
+                   .permissions = GetLittle<uint16_t>(value, at + 2)};
     if (!HasId(entry.type)) entry.id = 0;
     entries.push_back(entry);
   }
   return entries;
 }
 
-bool HasNamedEntries(const std::vector<client::PosixAce>& entries) {
-  return std::ranges::any_of(entries, [](const client::PosixAce& each) { return HasId(each.type); });
+bool HasNamedEntries(const std::vector<PosixAce>& entries) {
+  return std::ranges::any_of(entries, [](const PosixAce& each) { return HasId(each.type); });
 }
 
-}  // namespace penstock::fuse
+}  // namespace penstock::client

@@ -1,10 +1,10 @@
-#include "fuse/acl_values.h"
+#include "client/acl_values.h"
 
 #include <gmock/gmock.h>
 
 #include "protocol/nfsacl.h"
 
-namespace penstock::fuse {
+namespace penstock::client {
 namespace {
 
 std::vector<std::byte> Octets(std::initializer_list<int> values) {
@@ -14,7 +14,7 @@ std::vector<std::byte> Octets(std::initializer_list<int> values) {
 }
 
 TEST(AclValues, AnNfs4ListIsXdr) {
-  const std::vector<client::Ace> acl = {{.type = 0, .flags = 0x40, .mask = 1, .who = "a@b"}};
+  const std::vector<Ace> acl = {{.type = 0, .flags = 0x40, .mask = 1, .who = "a@b"}};
   const auto value = Octets({0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0, 0x40, 0, 0, 0, 1, 0, 0, 0, 3, 'a', '@', 'b', 0});
   EXPECT_EQ(EncodeNfs4Acl(acl), value);
   EXPECT_EQ(DecodeNfs4Acl(value), acl);
@@ -27,10 +27,10 @@ TEST(AclValues, RejectsAMalformedNfs4List) {
 }
 
 TEST(AclValues, APosixListIsLittleEndianAndSorted) {
-  const std::vector<client::PosixAce> entries = {{nfsacl::NA_OTHER_OBJ, 0, 4}, {nfsacl::NA_USER, 0x102, 6}};
+  const std::vector<PosixAce> entries = {{nfsacl::NA_OTHER_OBJ, 0, 4}, {nfsacl::NA_USER, 0x102, 6}};
   const auto value = Octets({2, 0, 0, 0, 2, 0, 6, 0, 2, 1, 0, 0, 0x20, 0, 4, 0, 0xff, 0xff, 0xff, 0xff});
   EXPECT_EQ(EncodePosixAcl(entries), value);
-  EXPECT_EQ(DecodePosixAcl(value), (std::vector<client::PosixAce>{entries[1], entries[0]}));
+  EXPECT_EQ(DecodePosixAcl(value), (std::vector<PosixAce>{entries[1], entries[0]}));
 }
 
 TEST(AclValues, RejectsAMalformedPosixList) {
@@ -40,4 +40,4 @@ TEST(AclValues, RejectsAMalformedPosixList) {
 }
 
 }  // namespace
-}  // namespace penstock::fuse
+}  // namespace penstock::client
