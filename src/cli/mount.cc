@@ -149,7 +149,7 @@ Task<Result<void>> Serve(ClientRuntime& runtime, client::Mount& mount, const Mou
                     std::move(open));
   fuse::FileSystemOptions file_options = OptionsFor(mount);
   const auto space = co_await mount.GetSpace(root.handle, options.source);
-  if (space) file_options.longest_name = space->longest_name;
+  if (space) file_options.longest_name = fuse::LongestName(*space);
   fuse::FileSystem files(loop, runtime.workers(), users, owners, root, file_options);
   const fuse::SessionOptions session_options = SessionOptionsFor(mount.url(), options);
   OneShot<> ended;

@@ -130,8 +130,8 @@ class Mount {
 
   virtual Task<Result<std::unique_ptr<File>>> OpenFile(const Node& file, std::string_view what, Access access) = 0;
   // Creates the regular file `name` with the twelve mode bits `mode`, or does with an existing file what `how` says,
-  // and opens it for `access`; for more where a truncation needs that. If an exclusive creation succeeds, this call has
-  // created the file, also if it was sent several times. If it fails after the creation, the file may stay behind.
+  // and opens it at least for `access`. If an exclusive creation succeeds, this call has created the file, also if it
+  // was sent several times. If it fails after the creation, the file may stay behind.
   virtual Task<Result<std::unique_ptr<File>>> CreateFile(const Handle& directory, std::string_view name, uint32_t mode,
                                                          CreateMode how = CreateMode::kTruncate,
                                                          Access access = Access::kBoth) = 0;

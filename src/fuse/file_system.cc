@@ -242,7 +242,7 @@ Task<void> FileSystem::GetRoom(RequestPointer request, uint64_t inode) {
   room.f_files = space->total_files;
   room.f_ffree = space->free_files;
   room.f_favail = space->available_files;
-  room.f_namemax = space->longest_name;
+  room.f_namemax = LongestName(*space);
   request->FileSystem(room);
 }
 

@@ -5,6 +5,9 @@
 // a change; close() and fsync() return when the server has all data on stable storage.
 #pragma once
 
+#include <limits.h>
+
+#include <algorithm>
 #include <map>
 #include <memory>
 #include <optional>
@@ -42,6 +45,9 @@ struct FileSystemOptions {
   size_t write_memory = 256 << 20;  // octets that wait for stable storage
   size_t read_window = 8 << 20;     // octets that are read ahead in each file
 };
+
+// The longest name that programs may give, in octets. Some servers say more than their file systems and Linux have.
+inline uint32_t LongestName(const client::Space& space) { return std::min<uint32_t>(space.longest_name, NAME_MAX); }
 
 // The kernel's cache of files.
 class KernelCache {

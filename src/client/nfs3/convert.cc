@@ -2,6 +2,7 @@
 
 #include <fmt/core.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <charconv>
 #include <string>
@@ -19,9 +20,11 @@ std::optional<uint32_t> NumberOf(std::string_view text) {
 template <class SetTime>
 SetTime ToSetTime(const std::variant<ServerTime, Time>& time) {
   if (std::holds_alternative<ServerTime>(time)) return SetTime(nfs3::time_how::SET_TO_SERVER_TIME);
+  // RFC 1813 §2.5: 32 bits of seconds since 1970. The nearest time that the protocol has stands for any other.
   const Time& given = std::get<Time>(time);
+  const auto seconds = static_cast<uint32_t>(std::clamp<int64_t>(given.seconds, 0, UINT32_MAX));
   return SetTime(nfs3::time_how::SET_TO_CLIENT_TIME,
-                 nfs3::nfstime3{static_cast<uint32_t>(given.seconds), given.nanoseconds});
+                 nfs3::nfstime3{seconds, seconds == given.seconds ? given.nanoseconds : 0});
 }
 
 Time TimeOf(const nfs3::nfstime3& time) { return {time.seconds, time.nseconds}; }

@@ -187,6 +187,18 @@ TEST_F(Nfs3MountTest, OwnersMustBeNumbers) {
   EXPECT_EQ(service.CountCalls(CallsOf<NFSPROC3_SETATTR>()), 0u);
 }
 
+// RFC 1813 §2.5
+TEST_F(Nfs3MountTest, ATimeThatTheProtocolDoesNotHaveBecomesTheNearestOne) {
+  const Handle file = Create("file")->node().handle;
+  const auto accessed = [&](Time time) {
+    Do(mount->SetAttributes(file, "file", {.accessed = time}));
+    return Do(mount->GetAttributes(file, "file")).accessed;
+  };
+  EXPECT_EQ(accessed({4'294'967'296, 5}), (Time{4'294'967'295, 0}));
+  EXPECT_EQ(accessed({-1, 5}), (Time{0, 0}));
+  EXPECT_EQ(accessed({4'294'967'295, 5}), (Time{4'294'967'295, 5}));
+}
+
 // ---- directories ----
 
 TEST_F(Nfs3MountTest, ListsEntriesWithoutAttributes) {

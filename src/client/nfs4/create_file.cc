@@ -114,11 +114,20 @@ Task<Result<std::shared_ptr<OpenFile>>> Create(FileOwner& mount, CompleteDirecto
 
 Task<Result<std::shared_ptr<OpenFile>>> CreateFile(FileOwner& mount, CompleteDirectories::Creation& creation,
                                                    uint32_t mode, CreateMode how, Access access) {
-  // A truncation needs the right to write.
-  if (how == CreateMode::kTruncate && access == Access::kRead) access = Access::kBoth;
-  auto created = co_await Create(mount, creation, mode, how, access, true);
-  if (created || how != CreateMode::kExclusive || created.error().status != Status::kNotSupported) co_return created;
-  co_return co_await Create(mount, creation, mode, how, access, false);
+  // The right to write, which a truncation needs, and the right to read, so that a delegation of the file admits later
+  // opens. The creator of a file has both. A file that existed may deny one of them.
+  bool is_supported = true;
+  auto created = co_await Create(mount, creation, mode, how, Access::kBoth, is_supported);
+  if (!created && how == CreateMode::kExclusive && created.error().status == Status::kNotSupported) {
+    is_supported = false;
+    created = co_await Create(mount, creation, mode, how, Access::kBoth, is_supported);
+  }
+  const bool needs_less = access == Access::kWrite || (access == Access::kRead && how != CreateMode::kTruncate);
+  if (!created && how != CreateMode::kExclusive && needs_less && created.error().status == Status::kAccess) {
+    created = co_await Create(mount, creation, mode, how, access, is_supported);
+  }
+  if (created) (*created)->set_needed_access(access);
+  co_return created;
 }
 
 }  // namespace penstock::client::v4

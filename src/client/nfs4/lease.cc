@@ -76,6 +76,10 @@ void Lease::HandleStatus(nfsstat4 status, uint64_t generation) {
   if (status == nfsstat4::NFS4ERR_STALE_CLIENTID) LoseClient();
 }
 
+void Lease::HandleExpired(uint64_t generation) {
+  if (generation == generation_ && ready()) LoseClient();
+}
+
 void Lease::HandleSequence(uint32_t flags, uint64_t generation, TimePoint sent) {
   if (generation != generation_) return;
   renewed_ = std::max(renewed_, sent);

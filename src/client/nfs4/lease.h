@@ -40,6 +40,8 @@ class Lease {
   static bool EndsSession(nfs4::nfsstat4 status) { return AfterSessionOf(status).has_value(); }
   // An operation failed with `status` in the session number `generation`. The status of an earlier session is ignored.
   void HandleStatus(nfs4::nfsstat4 status, uint64_t generation);
+  // SEQUENCE itself failed with NFS4ERR_EXPIRED in the session number `generation`.
+  void HandleExpired(uint64_t generation);
   // The sr_status_flags of a successful SEQUENCE that was sent at `sent`.
   void HandleSequence(uint32_t flags, uint64_t generation, TimePoint sent);
 

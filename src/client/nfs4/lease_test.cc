@@ -121,6 +121,19 @@ TEST_F(LeaseTest, LosesAllStateWithTheClientId) {
   EXPECT_GT(lease.epoch(), epoch);
 }
 
+TEST_F(LeaseTest, LosesAllStateIfTheServerSaysThatTheLeaseHasExpired) {
+  Establish();
+  const uint64_t epoch = lease.epoch();
+  lease.HandleExpired(lease.generation() - 1);
+  EXPECT_TRUE(lease.ready());
+  lease.HandleExpired(lease.generation());
+  EXPECT_EQ(lease.next(), Step::kExchangeId);
+  lease.HandleExchangeId(Exchanged(7, 4));
+  EXPECT_TRUE(lease.HandleCreateSession(Created(3)));
+  EXPECT_EQ(lease.next(), Step::kReclaim);
+  EXPECT_GT(lease.epoch(), epoch);
+}
+
 TEST_F(LeaseTest, RepeatsCreateSessionAfterDelay) {
   lease.HandleExchangeId(Exchanged(7, 3));
   EXPECT_FALSE(lease.HandleCreateSession(nfs4::CREATE_SESSION4res(nfsstat4::NFS4ERR_DELAY)));

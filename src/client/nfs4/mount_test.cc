@@ -487,6 +487,16 @@ TEST_P(SessionMountTest, MakesALostSessionAgain) {
   Do(file->Close());
 }
 
+// nfs-ganesha does so for some seconds after the end of a lease.
+TEST_P(SessionMountTest, GoesOnIfSequenceSaysThatTheLeaseHasExpired) {
+  const auto file = Create("file", "text");
+  service.FailOperation(nfs_opnum4::OP_SEQUENCE, nfsstat4::NFS4ERR_EXPIRED);
+  EXPECT_EQ(Read(*file), "text");
+  EXPECT_TRUE(Write(*file, "more", 4));
+  EXPECT_EQ(Count(nfs_opnum4::OP_EXCHANGE_ID), 2u);
+  Do(file->Close());
+}
+
 TEST_P(SessionMountTest, ReportsARequestThatTheSessionCannotCarry) {
   for (const nfsstat4 status :
        {nfsstat4::NFS4ERR_REQ_TOO_BIG, nfsstat4::NFS4ERR_TOO_MANY_OPS, nfsstat4::NFS4ERR_REP_TOO_BIG_TO_CACHE}) {

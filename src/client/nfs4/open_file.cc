@@ -69,6 +69,7 @@ auto OpenFile::CallAsOwner(Build build) -> Task<Result<ReplyOf<decltype(build())
 }
 
 Task<Result<void>> OpenFile::Open() {
+  access_ = needed_;
   for (int tries = 1;; ++tries) {
     SetDelegation(mount_.delegations().ForOpen(node_.handle, access_));
     if (delegation_) {
@@ -184,10 +185,11 @@ Task<Result<void>> OpenFile::Widen() {
   PENSTOCK_CO_CHECK(co_await EnsureOwnOpen());
   co_await turn_.Take();
   const Turn::Guard guard(turn_);
+  needed_ = Access::kBoth;
   if (access_ == Access::kBoth) co_return Result<void>();
   const Access before = std::exchange(access_, Access::kBoth);
   Result<void> opened = co_await OpenAtServer(nullptr);
-  if (!opened) access_ = before;
+  if (!opened) access_ = needed_ = before;
   co_return opened;
 }
 

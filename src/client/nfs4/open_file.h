@@ -62,7 +62,7 @@ class OpenFile final : public std::enable_shared_from_this<OpenFile> {
  public:
   // Each open has its own owner, so that two opens of the same file have two stateids (RFC 8881 §9.10).
   OpenFile(FileOwner& mount, Node node, std::string_view name, Access access, StateOwner owner)
-      : mount_(mount), node_(std::move(node)), name_(name), access_(access), owner_(std::move(owner)) {
+      : mount_(mount), node_(std::move(node)), name_(name), access_(access), needed_(access), owner_(std::move(owner)) {
     mount_.Add(*this);
   }
   ~OpenFile();
@@ -111,7 +111,9 @@ class OpenFile final : public std::enable_shared_from_this<OpenFile> {
   CompoundCaller& caller() const { return mount_.caller(); }
   FileLocks& locks() { return locks_; }
   const FileLocks& locks() const { return locks_; }
-  Access access() const { return access_; }
+  // What the user of the file needs. The creation of a file may have given more.
+  Access needed_access() const { return needed_; }
+  void set_needed_access(Access needed) { needed_ = needed; }
 
   // For locks: makes sure that the file is open with its own stateid.
   Task<Result<void>> EnsureOwnOpen();
@@ -151,7 +153,8 @@ class OpenFile final : public std::enable_shared_from_this<OpenFile> {
   FileOwner& mount_;
   const Node node_;
   const std::string name_;
-  Access access_;
+  Access access_;  // of the open, or of the next one
+  Access needed_;
   StateOwner owner_;
   nfs4::stateid4 stateid_;
   uint64_t own_epoch_ = 0;           // the epoch of stateid_; zero: the file has no stateid

@@ -326,6 +326,12 @@ Session::Fate Session::HandleSequenceReply(SlotUse use, uint64_t generation, Tim
     case nfsstat4::NFS4ERR_SEQ_FALSE_RETRY:
       slots_.HandleExecuted(use);
       break;
+    // SEQUENCE has no such error (RFC 8881 §15.2). nfs-ganesha answers so between the end of a lease and its next look
+    // at the leases of all clients.
+    case nfsstat4::NFS4ERR_EXPIRED:
+      slots_.HandleRefused(use);
+      lease_.HandleExpired(generation);
+      break;
     default:
       slots_.HandleRefused(use);
       if (Lease::EndsSession(status)) {
