@@ -26,6 +26,8 @@ using Kind = nfs_protocol::Trustee::Kind;
 constexpr uint32_t kInheritance = nfs4::ACE4_FILE_INHERIT_ACE | nfs4::ACE4_DIRECTORY_INHERIT_ACE |
                                   nfs4::ACE4_NO_PROPAGATE_INHERIT_ACE | nfs4::ACE4_INHERIT_ONLY_ACE;
 
+constexpr size_t kMostAces = 1024;
+
 bool HasId(AclTag tag) { return tag == AclTag::kUser || tag == AclTag::kGroup; }
 
 std::optional<fs::Acl> ListOf(const std::vector<client::PosixAce>& entries) {
@@ -101,6 +103,12 @@ std::vector<client::Ace> AcesOf(const fs::Acls& acls, bool is_directory) {
 }
 
 Task<Result<PosixForm>> PosixFormOf(std::vector<client::Ace> aces, bool is_directory, Extras& names) {
+  // To compare such a list takes time that grows with the square of its length.
+  if (aces.size() > kMostAces) {
+    co_return std::unexpected(
+        Error{fmt::format("the access control list has {} entries, more than {}", aces.size(), kMostAces), std::nullopt,
+              EFBIG});
+  }
   PosixForm form;
   std::vector<AccessControlEntry> entries;
   for (client::Ace& ace : aces) {

@@ -124,6 +124,7 @@ class Copier {
   Task<bool> IsPublished(const Item& item, KnownTemporary& temporary);
   Task<Result<void>> RemoveLeftovers(const Item& item);
   Task<Result<bool>> LeaveSame(const Item& item, const Entry& existing);
+  Task<Result<Entry>> CloseForNewOwners(const Item& item, Entry existing);
   Task<Result<void>> MendAttributes(const Item& item, const Entry& existing);
   Task<Result<void>> SetKeptOf(const Item& item, const std::string& name, const NewAttributes& kept);
   Task<Result<void>> CopyRegular(const Item& item, bool replaces);

@@ -139,13 +139,34 @@ Task<Result<bool>> Copier::LeaveSame(const Item& item, const Entry& existing) {
     co_return true;
   }
   PENSTOCK_CO_TRY(const auto from, co_await item.from->OpenExtras(item.entry));
-  PENSTOCK_CO_TRY(const auto to, co_await item.to->OpenExtras(existing));
-  const ExtrasOf objects{*from, *to, item.source(), item.to_name, source};
+  PENSTOCK_CO_TRY(auto to, co_await item.to->OpenExtras(existing));
   const Matching how{.dry_run = run_.options.dry_run};
-  if (source.type == FileType::kRegular) co_await MatchXattrsOf(objects, how);
-  if (!run_.options.dry_run) PENSTOCK_CO_CHECK(co_await MendAttributes(item, existing));
-  co_await MatchAclOf(objects, how);
+  if (source.type == FileType::kRegular) {
+    co_await MatchXattrsOf(ExtrasOf{*from, *to, item.source(), item.to_name, source}, how);
+  }
+  if (!run_.options.dry_run) {
+    PENSTOCK_CO_TRY(const Entry closed, co_await CloseForNewOwners(item, existing));
+    PENSTOCK_CO_CHECK(co_await MendAttributes(item, closed));
+    if (closed.attributes.mode != target.mode) {
+      PENSTOCK_CO_TRY(to, co_await item.to->OpenExtras(closed));
+    }
+  }
+  co_await MatchAclOf(ExtrasOf{*from, *to, item.source(), item.to_name, source}, how);
   co_return true;
+}
+
+// Takes all rights from groups and others if the target is to get an owner, a group or a set-user-ID bit before its
+// list: the rights that it has are for others. Returns the target as it is then.
+Task<Result<Entry>> Copier::CloseForNewOwners(const Item& item, Entry existing) {
+  uint32_t& mode = existing.attributes.mode;
+  const NewAttributes kept = KeptAttributes(run_.options, item.entry.attributes);
+  const bool changes_owners = (kept.owner && kept.owner != existing.attributes.owner) ||
+                              (kept.group && kept.group != existing.attributes.group);
+  const bool gains_bits = (kept.mode.value_or(0) & 07000 & ~mode) != 0;
+  if (!run_.options.keep_acls || (!changes_owners && !gains_bits) || (mode & 0700) == mode) co_return existing;
+  mode &= 0700;
+  PENSTOCK_CO_CHECK(co_await SetKeptOf(item, item.name, {.mode = mode}));
+  co_return existing;
 }
 
 Task<Result<void>> Copier::MendAttributes(const Item& item, const Entry& existing) {
@@ -335,7 +356,9 @@ Task<Result<void>> Copier::CopySymlink(const Item& item, const std::optional<Ent
 Task<Result<void>> Copier::CopySpecial(const Item& item, const std::optional<Entry>& existing) {
   if (!run_.options.dry_run) {
     const auto make = [&](const std::string& name) -> Task<Result<void>> {
-      PENSTOCK_CO_CHECK(co_await item.to->MakeNode(name, item.entry.attributes));
+      Attributes first = item.entry.attributes;
+      if (run_.options.keep_acls) first.mode &= 0700;
+      PENSTOCK_CO_CHECK(co_await item.to->MakeNode(name, first));
       const NewAttributes kept = KeptAttributes(run_.options, item.entry.attributes);
       const bool some = kept.mode || kept.owner || kept.group || kept.modified;
       if (some) PENSTOCK_CO_CHECK(co_await SetKeptOf(item, name, kept));

@@ -48,11 +48,17 @@ CompleteDirectories::Directory& CompleteDirectories::FindOrAdd(const Handle& dir
   return directories_.front();
 }
 
+void CompleteDirectories::ListLater(Directory& directory) {
+  directory.made_before_listing = std::min(4 * directory.made_before_listing, kMostFilesBefore);
+  directory.made = 0;
+}
+
 void CompleteDirectories::LoseNames(Directory& directory) {
   if (!directory.names) return;
   directory.names.reset();
   const bool paid = directory.saved >= kSavedEnough;
-  directory.made_before_listing = paid ? kFilesBefore : std::min(4 * directory.made_before_listing, kMostFilesBefore);
+  if (!paid) return ListLater(directory);
+  directory.made_before_listing = kFilesBefore;
   directory.made = 0;
 }
 
@@ -60,30 +66,37 @@ CompleteDirectories::Advice CompleteDirectories::AdviceOn(const Handle& director
                                                           TimePoint now) {
   if (directories_.empty() || !IsPlain(name)) return Advice::kAsk;
   Directory* const known = Find(directory);
-  if (!known || known->is_large) return Advice::kAsk;
+  if (!known || known->is_large || known->is_listed) return Advice::kAsk;
   if (!known->names) return known->made >= known->made_before_listing ? Advice::kList : Advice::kAsk;
   if (known->names->contains(DigestOf(name)) || now - known->asked > trusted_) return Advice::kAsk;
   ++known->saved;
   return Advice::kAbsent;
 }
 
-CompleteDirectories::Query CompleteDirectories::Ask(const Handle& directory, TimePoint now) {
-  Query query;
-  query.asked = now;
-  if (const Directory* const known = Find(directory)) query.events = known->events;
-  return query;
+CompleteDirectories::Listing::Listing(CompleteDirectories& directories, const Handle& directory, TimePoint asked)
+    : directories_(directories), handle_(directory), asked_(asked) {
+  Directory& known = directories_.FindOrAdd(handle_);
+  known.is_listed = true;
+  events_ = known.events;
 }
 
-void CompleteDirectories::HandleListed(const Query& query, const Handle& directory, uint64_t change,
-                                       const std::vector<std::string_view>& names, bool ends) {
-  Directory* const known = Find(directory);
-  if (!known || known->events != query.events) return;
+CompleteDirectories::Listing::~Listing() {
+  Directory* const known = directories_.Find(handle_);
+  if (!known || !known->is_listed) return;
+  known->is_listed = false;
+  if (!known->names) ListLater(*known);
+}
+
+void CompleteDirectories::Listing::HandleListed(uint64_t change, const std::vector<std::string_view>& names,
+                                                bool ends) {
+  Directory* const known = directories_.Find(handle_);
+  if (!known || known->events != events_) return;
   known->is_large = !ends || names.size() > kMostNames || !std::ranges::all_of(names, IsAscii);
   if (known->is_large) return;
   known->names.emplace();
   for (const std::string_view name : names) known->names->insert(DigestOf(name));
   known->change = change;
-  known->asked = query.asked;
+  known->asked = asked_;
   known->saved = 0;
 }
 
@@ -91,25 +104,26 @@ void CompleteDirectories::HandleMade(const Handle& directory, std::string_view n
                                      TimePoint asked) {
   if (trusted_ <= Duration::zero()) return;
   Directory& known = FindOrAdd(directory);
-  ++known.events;
-  // The server reports no atomic values for a file that existed.
+  known.events = ++events_;
   const bool only_mine = known.change == change.before && (change.atomic || change.before == change.after);
+  // The server cannot tell two changes from one another, or the file existed.
+  const bool shows_nothing = change.before == change.after;
   if (!only_mine) LoseNames(known);
   known.change = change.after;
   if (!known.names) {
     ++known.made;
     return;
   }
-  known.asked = std::max(known.asked, asked);
+  if (!shows_nothing) known.asked = std::max(known.asked, asked);
   known.names->insert(DigestOf(name));
-  known.is_large = known.names->size() > kMostNames || !IsAscii(name);
+  known.is_large = known.names->size() > kMostNames || !IsAscii(name) || (shows_nothing && change.atomic);
   if (known.is_large) known.names.reset();
 }
 
 void CompleteDirectories::HandleChange(const Handle& directory) {
   Directory* const known = Find(directory);
   if (!known) return;
-  ++known->events;
+  known->events = ++events_;
   known->change.reset();
   LoseNames(*known);
 }

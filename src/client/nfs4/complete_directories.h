@@ -31,18 +31,25 @@ class CompleteDirectories {
   };
   Advice AdviceOn(const Handle& directory, std::string_view name, TimePoint now);
 
-  // Made before a request is sent that lists the directory.
-  class Query {
+  // Exists while a request is under way that lists the directory, sent at `asked`. It refers to its arguments.
+  class Listing {
+   public:
+    Listing(CompleteDirectories& directories, const Handle& directory, TimePoint asked);
+    // Without a reply that counts, the next listing waits for more files.
+    ~Listing();
+    Listing(const Listing&) = delete;
+    Listing& operator=(const Listing&) = delete;
+
+    // The directory had the change attribute `change` when the listing of its first names began. `ends`: it has no
+    // more. Does nothing if this client may have changed the directory meanwhile.
+    void HandleListed(uint64_t change, const std::vector<std::string_view>& names, bool ends);
+
    private:
-    friend CompleteDirectories;
-    uint64_t events = 0;
-    TimePoint asked;
+    CompleteDirectories& directories_;
+    const Handle& handle_;
+    const TimePoint asked_;
+    uint64_t events_ = 0;
   };
-  Query Ask(const Handle& directory, TimePoint now);
-  // The directory had the change attribute `change` when the listing of its first names began. `ends`: it has no more.
-  // Does nothing if this client may have changed the directory since the query.
-  void HandleListed(const Query& query, const Handle& directory, uint64_t change,
-                    const std::vector<std::string_view>& names, bool ends);
   // Exists while the client makes a file, from the time `asked` on. It refers to its arguments.
   class Creation {
    public:
@@ -85,7 +92,8 @@ class CompleteDirectories {
 
   struct Directory {
     Handle handle;
-    uint64_t events = 0;  // changes by this client
+    uint64_t events = 0;     // changes when the last change by this client was counted
+    bool is_listed = false;  // a listing is under way
     std::optional<uint64_t> change;
     // Digests of the names that may exist. Nothing if the client does not know them all.
     std::optional<std::unordered_set<uint64_t>> names;
@@ -101,8 +109,11 @@ class CompleteDirectories {
   Directory* Find(const Handle& directory);
   Directory& FindOrAdd(const Handle& directory);
   static void LoseNames(Directory& directory);
+  // A listing did not save enough look-ups.
+  static void ListLater(Directory& directory);
 
   const Duration trusted_;
+  uint64_t events_ = 0;               // changes by this client, of all directories
   std::list<Directory> directories_;  // the most recently used first
 };
 

@@ -28,7 +28,7 @@ class CompleteDirectoriesTest : public testing::Test {
     CompleteDirectories::Creation(known, directory, name, asked).HandleMade(info);
   }
   void List(const std::vector<std::string_view>& names, bool ends = true) {
-    known.HandleListed(known.Ask(kDirectory, kStart), kDirectory, change, names, ends);
+    CompleteDirectories::Listing(known, kDirectory, kStart).HandleListed(change, names, ends);
   }
   void MakeTwoAndList() {
     Make("one");
@@ -84,8 +84,9 @@ TEST_F(CompleteDirectoriesTest, AChangeThatIsNotAtomicEndsTheKnowledge) {
 
 TEST_F(CompleteDirectoriesTest, AFileThatExistedIsNoChange) {
   MakeTwoAndList();
-  Make(kDirectory, "Old", {.atomic = false, .before = change, .after = change});
+  Make(kDirectory, "Old", {.atomic = false, .before = change, .after = change}, kStart + 1s);
   EXPECT_EQ(AdviceOn("name"), Advice::kAbsent);
+  EXPECT_EQ(AdviceOn("name", kStart + 1s), Advice::kAsk) << "it tells nothing new";
 }
 
 TEST_F(CompleteDirectoriesTest, ACreationWithoutAReplyEndsTheKnowledge) {
@@ -106,10 +107,45 @@ TEST_F(CompleteDirectoriesTest, AnotherChangeByThisClientEndsTheKnowledge) {
 TEST_F(CompleteDirectoriesTest, AListingDuringAChangeDoesNotCount) {
   Make("one");
   Make("two");
-  const auto query = known.Ask(kDirectory, kStart);
+  {
+    CompleteDirectories::Listing listing(known, kDirectory, kStart);
+    EXPECT_EQ(AdviceOn("name"), Advice::kAsk) << "one listing at a time";
+    Make("three");
+    listing.HandleListed(change - 1, {"one", "two"}, true);
+  }
+  EXPECT_EQ(AdviceOn("three"), Advice::kAsk);
+  EXPECT_EQ(AdviceOn("name"), Advice::kAsk) << "the next listing waits for more files";
+}
+
+// The directory is forgotten meanwhile, and known again.
+TEST_F(CompleteDirectoriesTest, AListingOfADirectoryThatWasForgottenDoesNotCount) {
+  Make("one");
+  Make("two");
+  CompleteDirectories::Listing listing(known, kDirectory, kStart);
+  for (uint8_t i = 2; i < 20; ++i) Make(HandleOf(i), "file", {true, 1, 2});
   Make("three");
-  known.HandleListed(query, kDirectory, change - 1, {"one", "two"}, true);
-  EXPECT_EQ(AdviceOn("three"), Advice::kList);
+  Make("four");
+  listing.HandleListed(change, {"one", "two"}, true);
+  EXPECT_NE(AdviceOn("three"), Advice::kAbsent);
+}
+
+TEST_F(CompleteDirectoriesTest, AListingThatFailsIsNotRepeatedSoon) {
+  Make("one");
+  Make("two");
+  {
+    const CompleteDirectories::Listing fails(known, kDirectory, kStart);
+  }
+  Make("three");
+  EXPECT_EQ(AdviceOn("name"), Advice::kAsk);
+  for (int i = 0; i < 8; ++i) Make("file" + std::to_string(i));
+  EXPECT_EQ(AdviceOn("name"), Advice::kList);
+}
+
+// Two changes in one tick of the server's clock look like one.
+TEST_F(CompleteDirectoriesTest, AServerThatDoesNotShowEachChangeIsNotTrusted) {
+  MakeTwoAndList();
+  Make(kDirectory, "three", {.atomic = true, .before = change, .after = change});
+  EXPECT_EQ(AdviceOn("name"), Advice::kAsk);
 }
 
 TEST_F(CompleteDirectoriesTest, ALongDirectoryIsListedOnce) {

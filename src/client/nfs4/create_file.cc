@@ -1,5 +1,7 @@
 #include "client/nfs4/create_file.h"
 
+#include <algorithm>
+#include <array>
 #include <optional>
 #include <tuple>
 #include <utility>
@@ -37,6 +39,13 @@ bool NeedsAttributes(createmode4 mode, const nfs4::bitmap4& set) {
   if (mode == createmode4::EXCLUSIVE4) return true;
   using Set = nfs_protocol::NumberSet<uint32_t>;
   return mode == createmode4::EXCLUSIVE4_1 && Set(set) != Set{nfs4::FATTR4_MODE};
+}
+
+// Whether a file that existed may be open for something that the program does not need.
+bool MayDependOnAccess(const Error& error) {
+  constexpr std::array kStatuses = {Status::kAccess, Status::kNotPermitted, Status::kReadOnly,
+                                    static_cast<Status>(nfs4::nfsstat4::NFS4ERR_SHARE_DENIED)};
+  return error.status && std::ranges::find(kStatuses, *error.status) != kStatuses.end();
 }
 
 // Sets the attributes of a file that was created exclusively.
@@ -103,6 +112,8 @@ Task<Result<std::shared_ptr<OpenFile>>> Create(FileOwner& mount, CompleteDirecto
   const Attributes made = node.attributes;
   auto file = std::make_shared<OpenFile>(mount, std::move(node), name, access, owner);
   PENSTOCK_CO_CHECK(co_await file->HandleOpened(asking, opened, epoch, file->node().handle, made));
+  // The creator may do everything once, whatever the mode says. Later opens are for the server to decide.
+  if ((made.mode & 0600) != 0600) mount.delegations().HandlePermissionsChanged(file->node().handle);
   if (failure) {
     (void)co_await file->Close();
     co_return std::unexpected(*std::move(failure));
@@ -123,7 +134,7 @@ Task<Result<std::shared_ptr<OpenFile>>> CreateFile(FileOwner& mount, CompleteDir
     created = co_await Create(mount, creation, mode, how, Access::kBoth, is_supported);
   }
   const bool needs_less = access == Access::kWrite || (access == Access::kRead && how != CreateMode::kTruncate);
-  if (!created && how != CreateMode::kExclusive && needs_less && created.error().status == Status::kAccess) {
+  if (!created && how != CreateMode::kExclusive && needs_less && MayDependOnAccess(created.error())) {
     created = co_await Create(mount, creation, mode, how, access, is_supported);
   }
   if (created) (*created)->set_needed_access(access);

@@ -148,6 +148,10 @@ void Delegations::HandleWrite(const Handle& file, uint64_t end) {
   if (const Pointer held = ForChange(file)) held->HandleWrite(end);
 }
 
+void Delegations::HandlePermissionsChanged(const Handle& file) {
+  if (const Pointer held = Held(file)) held->HandlePermissionsChanged();
+}
+
 void Delegations::HandleNewAttributes(const Handle& file, const NewAttributes& attributes) {
   counts_.Count(file);
   const Pointer held = ForChange(file);

@@ -106,6 +106,8 @@ class Delegations {
   void HandleChange(const Handle& file);
   void HandleWrite(const Handle& file, uint64_t end);
   void HandleNewAttributes(const Handle& file, const NewAttributes& attributes);
+  // From now on the server decides who may open the file.
+  void HandlePermissionsChanged(const Handle& file);
   // The same for an unknown file that loses a name.
   void HandleNameChange() { counts_.CountName(); }
 

@@ -1,6 +1,7 @@
 #include "client/nfs4/extended.h"
 
 #include <fmt/core.h>
+#include <limits.h>
 
 #include <cerrno>
 #include <tuple>
@@ -59,14 +60,18 @@ Task<Result<void>> SetXattr(CompoundCaller& caller, const Handle& object, std::s
 Task<Result<std::vector<std::string>>> ListXattrs(CompoundCaller& caller, const Handle& object, std::string_view what) {
   if (!HasXattrs(caller)) co_return NotSupported(what);
   std::vector<std::string> names;
+  size_t octets = 0;
   nfs4::LISTXATTRS4args list{.lxa_cookie = 0, .lxa_maxcount = kMostNames};
   for (;;) {
     auto reply = co_await caller.Call([&] { return std::tuple(nfs4::PUTFH4args{object}, list); }, what);
     if (!reply) co_return std::unexpected(std::move(reply).error());
     const nfs4::LISTXATTRS4resok& listed = std::get<1>(reply->results).lxr_value();
-    for (const auto& name : listed.lxr_names) names.emplace_back(std::string_view(name));
+    for (const auto& name : listed.lxr_names) {
+      names.emplace_back(std::string_view(name));
+      octets += names.back().size() + 1;
+    }
     if (listed.lxr_eof) co_return names;
-    if (listed.lxr_cookie == list.lxa_cookie || listed.lxr_names.empty()) {
+    if (listed.lxr_cookie == list.lxa_cookie || listed.lxr_names.empty() || octets > XATTR_LIST_MAX) {
       co_return std::unexpected(
           Error{fmt::format("{}: the server never ends the list of extended attributes", what), std::nullopt, EPROTO});
     }

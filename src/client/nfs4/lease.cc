@@ -77,7 +77,7 @@ void Lease::HandleStatus(nfsstat4 status, uint64_t generation) {
 }
 
 void Lease::HandleExpired(uint64_t generation) {
-  if (generation == generation_ && ready()) LoseClient();
+  if (generation == generation_ && next_ != Step::kExchangeId && next_ != Step::kCreateSession) LoseClient();
 }
 
 void Lease::HandleSequence(uint32_t flags, uint64_t generation, TimePoint sent) {

@@ -444,11 +444,11 @@ Task<Result<Node>> Mount::Lookup(const Handle& directory, std::string_view name)
 // Lists the directory, unless it has many names. `what` names the call in errors, which the look-up that follows finds
 // again.
 Task<void> Mount::LearnNames(const Handle& directory, std::string_view what) {
-  const CompleteDirectories::Query query = directories_.Ask(directory, loop_.Now());
+  CompleteDirectories::Listing listing(directories_, directory, loop_.Now());
   auto names = co_await ListNames(*caller_, directory, what, std::min(sizes_.directory, kShortListing));
   if (!names) co_return;
   std::vector<std::string_view> views(names->names.begin(), names->names.end());
-  directories_.HandleListed(query, directory, names->change, views, names->ends);
+  listing.HandleListed(names->change, views, names->ends);
 }
 
 Task<Result<Listing>> Mount::ListFrom(const Handle& directory, std::string_view what, ListPosition from,

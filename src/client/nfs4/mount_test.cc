@@ -631,6 +631,16 @@ TEST_P(DelegatedTest, ALockOpensADelegatedFile) {
   EXPECT_EQ(Count(nfs_opnum4::OP_CLOSE), 1u);
 }
 
+// The creator of a file may write to it once, whatever its mode.
+TEST_P(DelegatedTest, TheServerDecidesOnLaterOpensOfAFileWithoutRightsForItsOwner) {
+  const auto file = Do(mount->CreateFile(root(), "file", 0444, CreateMode::kKeep, Access::kWrite));
+  EXPECT_TRUE(Write(*file, "text"));
+  const size_t opens = Count(nfs_opnum4::OP_OPEN);
+  Do(Do(mount->OpenFile(file->node(), "file", Access::kRead))->Close());
+  EXPECT_EQ(Count(nfs_opnum4::OP_OPEN), opens + 1);
+  Do(file->Close());
+}
+
 TEST_P(DelegatedTest, ADelegatedFileIsReclaimedAfterARestart) {
   const auto file = Create("file", "text");
   service.Restart();

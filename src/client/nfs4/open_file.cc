@@ -84,7 +84,7 @@ Task<Result<void>> OpenFile::Open() {
   }
 }
 
-Task<Result<void>> OpenFile::OpenAtServer(const Delegation* delegation) {
+Task<Result<void>> OpenFile::OpenAtServer(const Delegation* delegation, bool adds_access) {
   const bool by_name = !caller().dialect().opens_by_filehandle;
   if (by_name && node_.name.empty()) {
     co_return std::unexpected(
@@ -97,7 +97,10 @@ Task<Result<void>> OpenFile::OpenAtServer(const Delegation* delegation) {
   auto reply = co_await CallAsOwner([&] {
     epoch = caller().epoch();
     using Wanted = Delegations::Wanted;
-    nfs4::OPEN4args open = MakeOpen(caller(), owner_, access_, delegation ? Wanted::kNone : asking.wanted());
+    // An open that has more access must not end.
+    const bool needs_open = adds_access && asking.wanted() == Wanted::kInstead;
+    const Wanted wanted = delegation ? Wanted::kNone : needs_open ? Wanted::kToo : asking.wanted();
+    nfs4::OPEN4args open = MakeOpen(caller(), owner_, access_, wanted);
     using Claim = nfs4::open_claim4;
     using enum nfs4::open_claim_type4;
     open.claim = delegation ? Claim(CLAIM_DELEG_CUR_FH, delegation->stateid())
@@ -121,12 +124,17 @@ Task<Result<void>> OpenFile::HandleOpened(const Delegations::Asking& asking, con
   const bool is_delegated_instead =
       asking.wanted() == Delegations::Wanted::kInstead && (result.rflags & nfs4::OPEN4_RESULT_NO_OPEN_STATEID) != 0;
   stateid_ = result.stateid;
+  if (is_delegated_instead) stateid_ = kInvalidStateid;
   own_epoch_ = is_delegated_instead ? 0 : epoch;
   attributes_at_open_ = attributes;
   mount_.HandleOpened(opened, attributes.file_system);
   SetDelegation(nullptr);
   mount_.delegations().HandleOpened(asking, opened, access_, result.delegation, epoch, attributes,
                                     is_delegated_instead ? this : nullptr);
+  if (is_delegated_instead && !delegation_ && epoch == caller().epoch()) {
+    co_return std::unexpected(
+        Error{fmt::format("{}: the server gives neither an open nor a delegation", name_), std::nullopt, EPROTO});
+  }
   if (!(result.rflags & nfs4::OPEN4_RESULT_CONFIRM)) co_return Result<void>();
   Result<void> confirmed = co_await Confirm(opened);
   if (!confirmed) own_epoch_ = 0;
@@ -188,7 +196,7 @@ Task<Result<void>> OpenFile::Widen() {
   needed_ = Access::kBoth;
   if (access_ == Access::kBoth) co_return Result<void>();
   const Access before = std::exchange(access_, Access::kBoth);
-  Result<void> opened = co_await OpenAtServer(nullptr);
+  Result<void> opened = co_await OpenAtServer(nullptr, true);
   if (!opened) access_ = needed_ = before;
   co_return opened;
 }

@@ -134,8 +134,9 @@ class OpenFile final : public std::enable_shared_from_this<OpenFile> {
   Task<Result<void>> EnsureOpen();
   // Waits for the reply to an OPEN that is under way, which brings a new stateid.
   Task<void> AwaitStateid();
-  // Opens the file at the server. If `delegation` is not null, the open claims it.
-  Task<Result<void>> OpenAtServer(const Delegation* delegation);
+  // Opens the file at the server. If `delegation` is not null, the open claims it. `adds_access`: the file is open, and
+  // stays so.
+  Task<Result<void>> OpenAtServer(const Delegation* delegation, bool adds_access = false);
   // Closes the open of this file. See HandleOpened().
   Task<Result<void>> CloseAtServer(const Handle& opened);
   Task<Reclaimed> ReclaimOpen(Delegations::Pointer claimed);

@@ -71,8 +71,9 @@ Task<Changed<Node>> FileSystem::Create(const RequestContext& context, const Hand
   const std::shared_ptr<AuditLog> log = log_;
   Record record = RecordOf(context, "create", directory, name);
   Changed<Node> reply = co_await files_->Create(context, directory, name, how);
-  const bool is_unchanged = reply.result && reply.result->existed && how.attributes.size != 0;
-  if (!is_unchanged) AddWithResult(*log, std::move(record), reply.result);
+  const bool is_existing_file = reply.result && reply.result->existed && how.attributes.size != 0;
+  const bool is_existing = !reply.result && reply.result.error() == Error::kExist && how.mode == CreateMode::kUnchecked;
+  if (!is_existing_file && !is_existing) AddWithResult(*log, std::move(record), reply.result);
   co_return reply;
 }
 

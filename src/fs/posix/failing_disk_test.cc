@@ -272,6 +272,19 @@ TEST_P(SyncedMetadataTest, FailedSyncFailsTheChange) {
   EXPECT_EQ(suite::ErrorOf(Rename(root_, "directory", root_, "renamed").result), Error::kIo);
 }
 
+// The first call may not have synced the directory, if the server has been started again meanwhile.
+TEST_P(SyncedMetadataTest, ARepeatedCreationSyncsTheDirectory) {
+  for (const CreateMode mode : {CreateMode::kUnchecked, CreateMode::kExclusive}) {
+    CreateHow how;
+    how.mode = mode;
+    const std::string name = "file" + std::to_string(static_cast<int>(mode));
+    ASSERT_TRUE(Await(fs().Create(caller_, root_, name, how)).result);
+    FailingDisk::ForgetSyncs();
+    EXPECT_TRUE(Await(fs().Create(caller_, root_, name, how)).result->existed);
+    EXPECT_EQ(Syncs("."), 1u);
+  }
+}
+
 TEST_P(SyncedMetadataTest, ShortageOfDescriptorsDoesNotSkipASync) {
   const Handle directory = MakeDirectory(root_, "directory");
   NewAttributes values;

@@ -273,7 +273,10 @@ Task<Changed<Node>> FileSystem::Create(const RequestContext& context, const Hand
   // A file that exists and is not changed, as far as the kernel knows it already.
   if (how.mode == CreateMode::kUnchecked && how.attributes.size != 0) {
     const auto found = tree_.Lookup(context.credentials, directory, name, Patience::kNone);
-    if (found && found->result && found->result->attributes.type == FileType::kRegular) {
+    const auto is_settled = [](const Attributes& file) {
+      return file.type == FileType::kRegular && !Tree::IsNew(file);
+    };
+    if (found && found->result && is_settled(found->result->attributes)) {
       Changed<Node> existing{found->result, {BeforeOf(*found->attributes), found->attributes}};
       existing.result->existed = true;
       co_return existing;

@@ -70,6 +70,9 @@ class Tree {
                               std::optional<Timestamp> guard, Touches& touches);
 
   // --- Names (tree_names.cc, tree_create.cc)
+  // Whether the creation of the object may be the work of a call whose sync has not ended yet: a client that repeats
+  // the call, after a crash of the server for example, must wait for it.
+  static bool IsNew(const Attributes& attributes);
   std::optional<Observed<Node>> Lookup(const Credentials& caller, const Handle& directory, std::string_view name,
                                        Patience patience);
   Changed<Node> Create(const Credentials& caller, const Handle& directory, std::string_view name, const CreateHow& how,
@@ -216,7 +219,7 @@ class Tree {
   template <class T, class Function>
   std::optional<Observed<T>> Observe(const Handle& handle, Patience patience, Function look);
   // Runs `change(object, stat)`, which returns a Result<T>, and records the object's attributes before and after it.
-  // Adds the object to `touches`, unless the result is a node that existed: the directory did not change then.
+  // Adds the object to `touches`, unless the result is a node that existed and is not new.
   template <class T, class Function>
   Changed<T> Change(const Handle& handle, Touches& touches, Function change);
   template <class T, class Function>
@@ -311,6 +314,7 @@ Changed<T> Tree::Change(const Handle& handle, Touches& touches, Function change)
   if (!file) return {std::unexpected(file.error()), {}};
   Changed<T> changed{std::unexpected(Error::kStale), {}};
   bool done = false;
+  bool is_synced = false;
   {
     std::lock_guard lock((*object)->changing);
     const Result<Stat> stat = StatOf(**object);
@@ -318,10 +322,13 @@ Changed<T> Tree::Change(const Handle& handle, Touches& touches, Function change)
     changed.object.before = BeforeOf(stat->attributes);
     changed.result = change(**object, *stat);
     done = changed.result.has_value();
-    if constexpr (std::is_same_v<T, Node>) done = done && !changed.result->existed;
+    if constexpr (std::is_same_v<T, Node>) {
+      is_synced = done && changed.result->existed && !IsNew(changed.result->attributes);
+      done = done && !changed.result->existed;
+    }
     NoteAfter(**object, stat->attributes, changed.object, done);
   }
-  if (done) Touch(*object, *file, touches);
+  if (changed.result && !is_synced) Touch(*object, *file, touches);
   return changed;
 }
 

@@ -3,6 +3,7 @@
 #include <sys/stat.h>
 #include <sys/sysmacros.h>
 #include <sys/xattr.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "fs/names.h"
@@ -95,6 +96,13 @@ Result<Node> Tree::FinishNew(const Credentials& caller, Object& directory, const
     ::unlinkat(directory.fd(), name.c_str(), AT_REMOVEDIR);
   }
   return node;
+}
+
+bool Tree::IsNew(const Attributes& attributes) {
+  constexpr int64_t kSettled = 60;
+  timespec now{};
+  ::clock_gettime(CLOCK_REALTIME, &now);
+  return now.tv_sec - attributes.born.value_or(attributes.ctime).seconds < kSettled;
 }
 
 Changed<Node> Tree::Create(const Credentials& caller, const Handle& handle, std::string_view name, const CreateHow& how,
