@@ -79,7 +79,8 @@ class Holder final : private client::v4::CallbackReceiver {
     recalled_at_.reset();
     file_ = file.handle;
     const client::v4::StateOwner owner(++opens_);
-    nfs4::OPEN4args open = MakeOpen(*session_, owner, client::Access::kRead, true);
+    using Wanted = client::v4::Delegations::Wanted;
+    nfs4::OPEN4args open = MakeOpen(*session_, owner, client::Access::kRead, Wanted::kToo);
     open.openhow = nfs4::openflag4(nfs4::opentype4::OPEN4_NOCREATE);
     open.claim = nfs4::open_claim4(nfs4::open_claim_type4::CLAIM_NULL, nfs4::component4(file.name));
     const auto build = [&] { return std::tuple(nfs4::PUTFH4args{file.directory}, open); };
