@@ -142,7 +142,8 @@ Task<Result<bool>> Copier::LeaveSame(const Item& item, const Entry& existing) {
   PENSTOCK_CO_TRY(auto to, co_await item.to->OpenExtras(existing));
   const Matching how{.dry_run = run_.options.dry_run};
   if (source.type == FileType::kRegular) {
-    co_await MatchXattrsOf(ExtrasOf{*from, *to, item.source(), item.to_name, source}, how);
+    const ExtrasOf objects{*from, *to, item.source(), item.to_name, source};
+    co_await MatchXattrsOf(objects, how);
   }
   if (!run_.options.dry_run) {
     PENSTOCK_CO_TRY(const Entry closed, co_await CloseForNewOwners(item, existing));
@@ -151,7 +152,8 @@ Task<Result<bool>> Copier::LeaveSame(const Item& item, const Entry& existing) {
       PENSTOCK_CO_TRY(to, co_await item.to->OpenExtras(closed));
     }
   }
-  co_await MatchAclOf(ExtrasOf{*from, *to, item.source(), item.to_name, source}, how);
+  const ExtrasOf objects{*from, *to, item.source(), item.to_name, source};
+  co_await MatchAclOf(objects, how);
   co_return true;
 }
 
@@ -165,7 +167,9 @@ Task<Result<Entry>> Copier::CloseForNewOwners(const Item& item, Entry existing) 
   const bool gains_bits = (kept.mode.value_or(0) & 07000 & ~mode) != 0;
   if (!run_.options.keep_acls || (!changes_owners && !gains_bits) || (mode & 0700) == mode) co_return existing;
   mode &= 0700;
-  PENSTOCK_CO_CHECK(co_await SetKeptOf(item, item.name, {.mode = mode}));
+  NewAttributes closed;
+  closed.mode = mode;
+  PENSTOCK_CO_CHECK(co_await SetKeptOf(item, item.name, closed));
   co_return existing;
 }
 
