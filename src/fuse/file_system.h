@@ -143,6 +143,7 @@ class FileSystem {
 
   // names
   Task<fuse_entry_param> EntryOf(const Inode& inode);
+  Task<client::Result<client::Node>> LookUp(client::Mount& mount, const Inode& directory, std::string name);
   Task<void> ReplyNode(Request& request, client::Node node, uint64_t parent, std::string name);
   // While a name of an inode is being removed, the file is not opened: it may end. `inode` may be null.
   class Removal {

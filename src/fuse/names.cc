@@ -24,6 +24,8 @@ constexpr ino_t kUnknownNumber = 0xffffffff;
 
 uint64_t DigestOf(const client::Entry& entry) { return Mix(entry.name.size(), AsBytes(entry.name)); }
 
+// How often one request looks up a name that changes meanwhile.
+constexpr int kMostLookUps = 8;
 // How often one request begins a listing again whose place the server rejects.
 constexpr int kMostBeginnings = 4;
 
@@ -57,7 +59,7 @@ Task<void> FileSystem::Lookup(RequestPointer request, uint64_t parent, std::stri
   }
   auto target = co_await Find(*request, parent);
   if (!target) co_return;
-  auto node = co_await target->mount.Lookup(target->inode->handle, name);
+  Result<client::Node> node = co_await LookUp(target->mount, *target->inode, name);
   if (!node && node.error().status == Status::kNotFound && options_.caches_absent_names) {
     fuse_entry_param absent{};
     absent.entry_timeout = TimeoutOf(*target->inode);
@@ -73,6 +75,17 @@ Task<void> FileSystem::Lookup(RequestPointer request, uint64_t parent, std::stri
     node->attributes = known->attributes;
   }
   co_await ReplyNode(*request, *std::move(node), parent, std::move(name));
+}
+
+// A name may get another file while its look-up is under way, and the reply may come after that of the change. The
+// names of open files must be right: see HideOpenFile().
+Task<Result<client::Node>> FileSystem::LookUp(client::Mount& mount, const Inode& directory, std::string name) {
+  for (int tries = 1;; ++tries) {
+    const Inode* const before = inodes_.FindName(directory.number, name);
+    Result<client::Node> node = co_await mount.Lookup(directory.handle, name);
+    const Inode* const now = inodes_.FindName(directory.number, name);
+    if (!node || now == before || tries == kMostLookUps) co_return node;
+  }
 }
 
 Task<void> FileSystem::ReadLink(RequestPointer request, uint64_t inode) {
@@ -153,14 +166,15 @@ FileSystem::Removal::~Removal() {
 // name. Returns nothing if nothing has to be hidden, as when another name of `moved`, which may be null, gets this one.
 Task<Result<std::optional<FileSystem::Hidden>>> FileSystem::HideOpenFile(client::Mount& mount, const Inode& directory,
                                                                          std::string name, const Inode* moved) {
-  Inode* const open = inodes_.FindOpen(directory.number, name);
-  if (!open || open == moved) co_return std::nullopt;
-  Inodes::Pin pin(inodes_, *open);
+  const Inode* const known = inodes_.FindOpen(directory.number, name);
+  if (!known || known == moved) co_return std::nullopt;
   // Another client may have given the name to another file, or other names to this one.
   auto node = co_await mount.Lookup(directory.handle, name);
   if (!node && node.error().status == Status::kNotFound) co_return std::nullopt;
   if (!node) co_return std::unexpected(std::move(node).error());
-  if (node->handle != open->handle || node->attributes.links > 1) co_return std::nullopt;
+  Inode* const open = inodes_.FindHandle(node->handle);
+  if (!open || open == moved || !open->in_use() || node->attributes.links > 1) co_return std::nullopt;
+  Inodes::Pin pin(inodes_, *open);
   uint64_t random = 0;
   FillRandomly(std::as_writable_bytes(std::span(&random, 1)));
   const std::string hidden = fmt::format(".nfs{:016x}", random);
