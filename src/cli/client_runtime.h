@@ -37,7 +37,7 @@ class ClientRuntime {
   void WantNoDelegations() { wants_delegations_ = false; }
   // Later mounts remember their locks there: see client::MountOptions.
   void set_lock_records(std::filesystem::path directory) { lock_records_ = std::move(directory); }
-  // What client::MountOptions says of trusts_directories_for. It counts for later mounts.
+  // Later mounts trust their directories for so long: see client::MountOptions.
   void set_trust_in_directories(Duration trust) { trust_in_directories_ = trust; }
   // Mounts the export that `url` leads into. The caller unmounts it, with End(). Most commands use Mounts
   // (cli/mounts.h) instead, which mounts each export once.

@@ -67,7 +67,7 @@ class LocalExtras final : public Extras {
   bool tells_all() const override { return true; }
 
   Task<Result<Acl>> GetAcl() override {
-    return Away([this]() -> Result<Acl> {
+    return tree_.Away([this]() -> Result<Acl> {
       struct stat status{};
       if (::fstat(fd_.get(), &status) != 0) return std::unexpected(LocalError(errno));
       client::PosixAcl acl;
@@ -84,7 +84,7 @@ class LocalExtras final : public Extras {
   }
 
   Task<Result<void>> SetAcl(Acl acl) override {
-    return Change([this, acl = std::move(acl)] {
+    return tree_.Change(directory_, [this, acl = std::move(acl)] {
       if (const auto* const aces = std::get_if<std::vector<client::Ace>>(&acl)) {
         return SetValue(path_, client::kNfs4Acl, client::EncodeNfs4Acl(*aces));
       }
@@ -95,15 +95,16 @@ class LocalExtras final : public Extras {
   }
 
   Task<Result<void>> SetMode(uint32_t mode) override {
-    return Change([this, mode] { return ::chmod(path_.c_str(), static_cast<mode_t>(mode)) == 0 ? 0 : errno; });
+    return tree_.Change(directory_,
+                        [this, mode] { return ::chmod(path_.c_str(), static_cast<mode_t>(mode)) == 0 ? 0 : errno; });
   }
 
   Task<std::optional<uint32_t>> NumberOf(idmap::Kind kind, std::string text) override {
-    return Away([this, kind, text = std::move(text)] { return copying::NumberOf(tree_, kind, text); });
+    return tree_.Away([this, kind, text = std::move(text)] { return copying::NumberOf(tree_, kind, text); });
   }
 
   Task<Result<std::vector<std::string>>> ListXattrs() override {
-    return Away([this]() -> Result<std::vector<std::string>> {
+    return tree_.Away([this]() -> Result<std::vector<std::string>> {
       std::string list(kMostValue, '\0');
       const ssize_t size = ::listxattr(path_.c_str(), list.data(), list.size());
       if (size < 0) return std::unexpected(LocalError(errno));
@@ -118,15 +119,16 @@ class LocalExtras final : public Extras {
   }
 
   Task<Result<std::vector<std::byte>>> GetXattr(std::string name) override {
-    return Away([this, name = Full(name)] { return GetValue(path_, name); });
+    return tree_.Away([this, name = Full(name)] { return GetValue(path_, name); });
   }
 
   Task<Result<void>> SetXattr(std::string name, ConstBytes value) override {
-    return Change([this, name = Full(name), value] { return SetValue(path_, name, value); });
+    return tree_.Change(directory_, [this, name = Full(name), value] { return SetValue(path_, name, value); });
   }
 
   Task<Result<void>> RemoveXattr(std::string name) override {
-    return Change([this, name = Full(name)] { return ::removexattr(path_.c_str(), name.c_str()) == 0 ? 0 : errno; });
+    return tree_.Change(
+        directory_, [this, name = Full(name)] { return ::removexattr(path_.c_str(), name.c_str()) == 0 ? 0 : errno; });
   }
 
  private:
@@ -138,23 +140,6 @@ class LocalExtras final : public Extras {
     auto aces = client::DecodeNfs4Acl(*value);
     if (!aces) return std::unexpected(LocalError(EINVAL));
     return *std::move(aces);
-  }
-
-  // Runs `work`, which may block, on a thread. The object lives on until then.
-  template <class Work>
-  Task<std::invoke_result_t<Work&>> Away(Work work) {
-    const auto run = [&work] { return work(); };
-    co_return co_await Offload(tree_.loop(), tree_.workers(), run);
-  }
-
-  // The same for a change: work() returns errno, or 0.
-  template <class Work>
-  Task<Result<void>> Change(Work work) {
-    tree_.publisher().Touch(directory_);
-    const auto run = [&work] { return work(); };
-    const int error = co_await Offload(tree_.loop(), tree_.workers(), run);
-    if (error != 0) co_return std::unexpected(LocalError(error));
-    co_return Result<void>();
   }
 
   LocalTree& tree_;

@@ -125,11 +125,11 @@ class LocalDirectory final : public Directory {
   const void* tree() const override { return &tree_; }
 
   Task<Result<std::vector<Entry>>> List() override {
-    return Away([opened = opened_] { return ListAll(*opened); });
+    return tree_.Away([opened = opened_] { return ListAll(*opened); });
   }
 
   Task<Result<Entry>> Find(std::string name) override {
-    return Away([opened = opened_, name = std::move(name)]() -> Result<Entry> {
+    return tree_.Away([opened = opened_, name = std::move(name)]() -> Result<Entry> {
       struct stat status{};
       if (::fstatat(opened->fd.get(), name.c_str(), &status, AT_SYMLINK_NOFOLLOW) != 0) return Failure(errno);
       return Entry{.name = name, .attributes = AttributesOf(status)};
@@ -137,7 +137,7 @@ class LocalDirectory final : public Directory {
   }
 
   Task<Result<Attributes>> GetAttributes() override {
-    return Away([opened = opened_]() -> Result<Attributes> {
+    return tree_.Away([opened = opened_]() -> Result<Attributes> {
       struct stat status{};
       if (::fstat(opened->fd.get(), &status) != 0) return Failure(errno);
       return AttributesOf(status);
@@ -186,7 +186,7 @@ class LocalDirectory final : public Directory {
   }
 
   Task<Result<Content>> ReadWhole(Entry entry, Bytes into) override {
-    return Away([opened = opened_, name = std::move(entry.name), into]() -> Result<Content> {
+    return tree_.Away([opened = opened_, name = std::move(entry.name), into]() -> Result<Content> {
       PENSTOCK_TRY(const OpenedFile file, OpenRegular(opened->fd.get(), name, O_RDONLY));
       const auto read = ReadUpTo(file.fd.get(), into, 0);
       if (!read) return Failure(read.error());
@@ -195,7 +195,7 @@ class LocalDirectory final : public Directory {
   }
 
   Task<Result<void>> WriteWhole(std::string name, NewFile file, ConstBytes octets) override {
-    return Away(
+    return tree_.Away(
         [&tree = tree_, opened = opened_, name = std::move(name), file = std::move(file), octets]() -> Result<void> {
           const Created made = CreateAt(opened->fd.get(), name, file);
           if (made.error != 0) return Failure(made.error);
@@ -212,17 +212,17 @@ class LocalDirectory final : public Directory {
   }
 
   Task<Result<std::unique_ptr<Extras>>> OpenExtras(Entry entry) override {
-    return Away([&tree = tree_, opened = opened_, name = std::move(entry.name)] {
+    return tree_.Away([&tree = tree_, opened = opened_, name = std::move(entry.name)] {
       return OpenLocalExtras(tree, opened, name);
     });
   }
 
   Task<Result<std::unique_ptr<Extras>>> OpenOwnExtras() override {
-    return Away([&tree = tree_, opened = opened_] { return OpenLocalExtras(tree, opened, ""); });
+    return tree_.Away([&tree = tree_, opened = opened_] { return OpenLocalExtras(tree, opened, ""); });
   }
 
   Task<Result<std::string>> ReadLink(Entry entry) override {
-    return Away([opened = opened_, name = std::move(entry.name)]() -> Result<std::string> {
+    return tree_.Away([opened = opened_, name = std::move(entry.name)]() -> Result<std::string> {
       std::string text(4096, '\0');
       const ssize_t size = ::readlinkat(opened->fd.get(), name.c_str(), text.data(), text.size());
       if (size < 0) return Failure(errno);
@@ -274,21 +274,11 @@ class LocalDirectory final : public Directory {
   }
 
  private:
-  // Runs `work`, which may block, on a thread. The directory lives on until then.
-  template <class Work>
-  Task<std::invoke_result_t<Work&>> Away(Work work) {
-    const auto run = [&work] { return work(); };
-    co_return co_await Offload(tree_.loop(), tree_.workers(), run);
-  }
-
-  // The same for a change of the directory: work(descriptor) returns errno, or 0.
+  // Runs work(descriptor), which changes the directory and returns errno, or 0.
   template <class Work>
   Task<Result<void>> Change(Work work) {
-    tree_.publisher().Touch(opened_);
-    const auto run = [this, &work] { return work(opened_->fd.get()); };
-    const int error = co_await Offload(tree_.loop(), tree_.workers(), run);
-    if (error != 0) co_return std::unexpected(LocalError(error));
-    co_return Result<void>();
+    auto change = [opened = opened_, work = std::move(work)]() mutable { return work(opened->fd.get()); };
+    return tree_.Change(opened_, std::move(change));
   }
 
   Task<Result<std::unique_ptr<File>>> OpenFile(std::string name, int flags) {

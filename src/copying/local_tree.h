@@ -5,6 +5,8 @@
 #include <memory>
 #include <mutex>
 #include <string>
+#include <type_traits>
+#include <utility>
 
 #include "base/loop.h"
 #include "base/workers.h"
@@ -27,6 +29,21 @@ class LocalTree final : public Tree {
   Loop& loop() { return loop_; }
   Workers& workers() { return workers_; }
   Publisher& publisher() { return publisher_; }
+  // Runs `work`, which may block, on a thread. What it refers to lives on until then.
+  template <class Work>
+  Task<std::invoke_result_t<Work&>> Away(Work work) {
+    const auto run = [&work] { return work(); };
+    co_return co_await Offload(loop_, workers_, run);
+  }
+  // The same for a change in `directory`: work() returns errno, or 0.
+  template <class Work>
+  Task<Result<void>> Change(std::shared_ptr<const HeldDirectory> directory, Work work) {
+    publisher_.Touch(directory);
+    const auto run = [&work] { return work(); };
+    const int error = co_await Offload(loop_, workers_, run);
+    if (error != 0) co_return std::unexpected(LocalError(error));
+    co_return Result<void>();
+  }
   // The domain of this host's users. The first call may block. Any thread.
   const std::string& domain();
 

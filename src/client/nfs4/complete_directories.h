@@ -20,8 +20,8 @@ namespace penstock::client::v4 {
 // Belongs to the loop of its mount. Knows what the server says to one user.
 class CompleteDirectories {
  public:
-  // What the server has said about a directory counts for `trusted` from the time when the client asked. Zero: the
-  // client knows no directory.
+  // An answer of the server counts for `trusted`, from the time when the client sent the request. Zero: the client
+  // knows no directory.
   explicit CompleteDirectories(Duration trusted) : trusted_(trusted) {}
 
   enum class Advice {

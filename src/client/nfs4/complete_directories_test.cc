@@ -61,7 +61,7 @@ TEST_F(CompleteDirectoriesTest, NamesThatAreNotListedAreAbsent) {
   EXPECT_EQ(AdviceOn("other"), Advice::kAbsent);
 }
 
-TEST_F(CompleteDirectoriesTest, WhatTheServerSaidCountsForATime) {
+TEST_F(CompleteDirectoriesTest, AnAnswerOfTheServerCountsForALimitedTime) {
   MakeTwoAndList();
   EXPECT_EQ(AdviceOn("name", kStart + kTrusted), Advice::kAbsent);
   EXPECT_EQ(AdviceOn("name", kStart + kTrusted + 1ms), Advice::kAsk);

@@ -65,6 +65,11 @@ class MigrationTest : public MountTestBase, public testing::WithParamInterface<V
     url.recovery.timeout = timeout;
     return Do(Mount::Open(loop, workers, url, options));
   }
+  std::unique_ptr<Mount> MountOfOtherUser() {
+    Url url = UrlOf(GetParam());
+    url.uid = 1000;
+    return Do(Mount::Open(loop, workers, url, options));
+  }
   void Fill(const TestService& of, std::string_view text) {
     const auto mounted = MountOf(of);
     const Node top = Do(mounted->Lookup(mounted->root(), "data"));
@@ -243,9 +248,7 @@ TEST_P(MigrationTest, AListingOfTheOldServerCannotGoOn) {
 TEST_P(MigrationTest, HandlesMeanTheSameObjectsInTheMountsOfSeveralUsers) {
   Open();
   options.shares_handles_with = mount.get();
-  Url url = UrlOf(GetParam());
-  url.uid = 1000;
-  const auto other = Do(Mount::Open(loop, workers, url, options));
+  const auto other = MountOfOtherUser();
   service.Move("/data", At(far, "/data"));
   EXPECT_EQ(SizeOf(file), 8u);
   EXPECT_EQ(Do(other->GetAttributes(file.handle, "file")).size, 8u);
@@ -270,9 +273,7 @@ TEST_P(MigrationTest, EachUserTellsTheNewServerThatItReclaimsNothing) {
   if (GetParam() == Version::k40) return;  // has no such operation
   Open();
   options.shares_handles_with = mount.get();
-  Url url = UrlOf(GetParam());
-  url.uid = 1000;
-  const auto other = Do(Mount::Open(loop, workers, url, options));
+  const auto other = MountOfOtherUser();
   service.Move("/data", At(far, "/data"));
   mount->set_names(nullptr);
   Do(other->Lookup(root(), "data"));  // a referral to this user, who knows no name
@@ -465,9 +466,7 @@ TEST_P(MigrationTest, ACreatedFileIsReopenedAsTheProgramHasOpenedIt) {
     }
     Run(mounted->Unmount());
   }
-  Url url = UrlOf(GetParam());
-  url.uid = 1000;
-  mount = Do(Mount::Open(loop, workers, url, options));
+  mount = MountOfOtherUser();
   mount->set_names(&names);
   data = Look(root(), "data");
   directory = Look(data.handle, "directory");
