@@ -83,8 +83,8 @@ void SendAndAnswer(benchmark::State& state) {
   Pair pair(state.range(0) != 0);
   const std::vector<std::byte> message(128);
   for (auto _ : state) {
-    pair.client().PostReceive(0, pair.pool().Allocate(4096));
-    pair.server().PostReceive(0, pair.pool().Allocate(4096));
+    pair.client().PostReceive({0, 4096});
+    pair.server().PostReceive({0, 4096});
     pair.client().PostSend({.context = 0, .gather = Of(message), .solicited = false, .invalidate = {}});
     pair.Move(pair.client(), pair.server());
     pair.server().PostSend({.context = 0, .gather = Of(message), .solicited = false, .invalidate = {}});
@@ -101,7 +101,7 @@ void WriteLarge(benchmark::State& state) {
   std::vector<std::byte> to(1 << 20);
   const std::unique_ptr<MemoryRegion> region = pair.client().Register(to, Access::kRemoteWrite);
   // The initiator speaks first.
-  pair.server().PostReceive(0, pair.pool().Allocate(4096));
+  pair.server().PostReceive({0, 4096});
   pair.client().PostSend({.context = 0, .gather = Of(ConstBytes(from).first(4)), .solicited = false, .invalidate = {}});
   pair.Move(pair.client(), pair.server());
   pair.Poll(pair.client());

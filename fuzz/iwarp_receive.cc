@@ -64,7 +64,7 @@ void Converse(unsigned options, ConstBytes octets, ConstBytes cuts) {
     agreed.initiator = options & 16;
     RdmapStream stream(agreed, pool, CountingEntropy());
     size_t posted = 0;
-    for (; posted < 4; ++posted) stream.PostReceive(posted, pool.Allocate(1000));
+    for (; posted < 4; ++posted) stream.PostReceive({posted, 1000});
     auto writable = stream.Register(writable_memory, Access::kRemoteWrite);
     auto readable = stream.Register(readable_memory, Access::kRemoteRead);
     if (agreed.initiator) {

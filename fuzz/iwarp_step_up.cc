@@ -51,7 +51,7 @@ void StepUp(StepUpRole role, ConstBytes read_ahead, ConstBytes octets) {
     ReleasedSocket socket{asio::ip::tcp::socket(loop.context(), asio::ip::tcp::v4(), pair[0]),
                           {read_ahead.begin(), read_ahead.end()}};
     ConnectOptions options;
-    for (uint64_t i = 0; i < kReceives; ++i) options.receives.push_back({i, provider.buffers().Allocate(256)});
+    for (uint64_t i = 0; i < kReceives; ++i) options.receives.push_back({i, 256});
     std::optional<ConnectResult> result;
     Spawn([](Task<ConnectResult> stepping, std::optional<ConnectResult>& out) -> Task<> {
       ConnectResult value = co_await std::move(stepping);

@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "nfs/exports_file.h"
+#include "rdma/provider.h"
 #include "watch/http_server.h"
 
 namespace penstock::cli {
@@ -374,6 +375,12 @@ Settings AddServeOptions(CLI::App& command, ServeOptions& options) {
   AddRdmaOptions(command, options.rdma);
   settings.Register(command.get_option("--rdma"), options.rdma.rdma, {.table = "rdma"});
   settings.Register(command.get_option("--rdma-device"), options.rdma.device, {.table = "rdma", .example = "mlx5_0"});
+  settings
+      .AddOption("--rdma-inline", options.rdma_inline,
+                 "Over RDMA, take messages with up to so many octets of data; each call that may be under way can take\n"
+                 "that much memory. The default is 16384 over software iWARP, and 4096 over an RDMA device",
+                 {.table = "rdma", .unit = Unit::kOctets, .example = "65536"})
+      ->check(CLI::Range(1u, rdma::kMostInlineData));
   return settings;
 }
 
@@ -450,6 +457,7 @@ SetupResult<server::Options> ServerOptionsOf(const ServeOptions& options) {
   server.tls = options.tls;
   server.manage_gids = options.manage_gids;
   server.rdma = ChoiceOf(options.rdma);
+  server.inline_data = options.rdma_inline;
   return server;
 }
 

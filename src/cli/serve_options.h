@@ -58,6 +58,7 @@ struct ServeOptions {
   bool manage_gids = false;
   bool as_owner = false;
   RdmaOptions rdma;
+  std::optional<uint32_t> rdma_inline;
 };
 
 // Adds the options to the command `serve`, which fill `options` when the command line is parsed. Both must outlive the

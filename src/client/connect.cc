@@ -137,6 +137,9 @@ Duration ConnectLimit(const Url& url, const ChannelOptions& channel) {
   return std::min({kLongest, channel.time_limit, url.recovery.CallLimit()});
 }
 
+// Where the peers agree on sizes after the set-up: the sessions of 2004 (docs/sessions-2004.md).
+constexpr uint32_t kUsualInlineData = 4096;
+
 LocalPort PortFor(const Url& url) { return url.reserved_port ? LocalPort::kReserved : LocalPort::kAny; }
 
 rpcrdma::ClientOptions RdmaOptions(Loop& loop, const rdma::Provider& provider, const Url& url,
@@ -146,13 +149,17 @@ rpcrdma::ClientOptions RdmaOptions(Loop& loop, const rdma::Provider& provider, c
   options.local_port = PortFor(url);
   options.connect_limit = ConnectLimit(url, channel);
   options.requester.call_timeout = ReplyLimit(url, channel);
-  options.requester.min_chunk = url.inline_below;
+  const uint32_t inline_data =
+      url.inline_data.value_or(channel.agrees_on > 0 ? kUsualInlineData : provider.inline_data());
+  options.requester.min_chunk = size_t{inline_data} + 1;
   options.back_channel = channel.back_channel;
   options.on_lost = channel.on_lost;
   options.stop = stop;
   if (channel.agrees_on > 0) {
     options.requester.one_receive_first = true;
     options.max_agreed_size = std::max(channel.agrees_on, options.private_data.receive_size);
+  } else {
+    options.private_data = rpcrdma::PrivateData::ForInlineData(inline_data);
   }
   options.private_data.remote_invalidation = provider.remote_invalidation();
   if (channel.probe_after > Duration::zero()) {
@@ -326,6 +333,7 @@ Task<Opened> StepUp(Loop& loop, rpc::tcp::Channel& tcp, rdma::Provider& provider
   }
   std::stop_source stop;
   const Cancellation::Entry entry(options.cancellation, [stop]() mutable { stop.request_stop(); });
+  if (!url.inline_data) url.inline_data = kUsualInlineData;
   rpcrdma::ClientOptions rdma = RdmaOptions(loop, provider, url, options, stop.get_token());
   auto stepped = co_await rpcrdma::StepUp(provider, *std::move(socket), limits, std::move(rdma), loop);
   if (!stepped) co_return std::unexpected(Explain(stepped.error()));

@@ -90,8 +90,9 @@ constexpr Setting kSettings[] = {
       "The number of connections to several addresses of one server, from 1 to 16. The default is 1."},
      SetConnections},
     {{"inline", "OCTETS",
-      "Over RDMA, data of fewer octets are part of the message, if they fit in one. Longer data move by RDMA Read and "
-      "Write. From 1 to 114688; the default is 4096."},
+      "Over RDMA, data of up to so many octets are part of the message, if the server takes messages of that size. "
+      "Longer data move by RDMA Read and Write. From 1 to 114688; the default is 16384 over software iWARP, and 4096 "
+      "over an RDMA device, where each call that may be under way needs a receive of that size."},
      SetInline},
     {{"crc", "on|off",
       "Whether the client asks for check values over software iWARP. The default is on. If both sides do without them, "

@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "base/address.h"
+#include "rdma/provider.h"
 
 namespace penstock::client {
 namespace {
@@ -121,10 +122,10 @@ Mistake SetIdentity(UrlParts& parts, std::string_view key, std::string_view valu
 
 Mistake SetInline(UrlParts& parts, std::string_view, std::string_view value) {
   const auto octets = Number<uint32_t>(value);
-  if (!octets || *octets < 1 || *octets > kMostInline) {
-    return fmt::format("inline must be a number of octets from 1 to {}", kMostInline);
+  if (!octets || *octets < 1 || *octets > rdma::kMostInlineData) {
+    return fmt::format("inline must be a number of octets from 1 to {}", rdma::kMostInlineData);
   }
-  parts.url.inline_below = *octets;
+  parts.url.inline_data = *octets;
   return std::nullopt;
 }
 

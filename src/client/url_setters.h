@@ -14,9 +14,6 @@ namespace penstock::client {
 using Mistake = std::optional<std::string>;
 using UrlSetter = Mistake (*)(UrlParts& parts, std::string_view key, std::string_view value);
 
-// The largest value of the parameter inline.
-inline constexpr uint32_t kMostInline = 112 << 10;
-
 Mistake SetProtocol(UrlParts& parts, std::string_view key, std::string_view value);
 Mistake SetVersion(UrlParts& parts, std::string_view key, std::string_view value);
 Mistake SetMinorVersion(UrlParts& parts, std::string_view key, std::string_view value);

@@ -39,7 +39,7 @@ TEST(Url, ParsesHostAndPath) {
   EXPECT_FALSE(url->version);
   EXPECT_TRUE(url->crc);
   EXPECT_EQ(url->recovery, RecoveryOptions());
-  EXPECT_EQ(url->inline_below, 4096u);
+  EXPECT_FALSE(url->inline_data);
   EXPECT_EQ(url->session, BoundSessionOptions());
 }
 
@@ -69,7 +69,7 @@ TEST(Url, ParsesOptions) {
   EXPECT_EQ(url->gid, 4u);
   EXPECT_FALSE(url->crc);
   EXPECT_EQ(url->recovery.timeout, 5u);
-  EXPECT_EQ(url->inline_below, 6u);
+  EXPECT_EQ(url->inline_data, 6u);
   EXPECT_TRUE(Url::Parse("nfs://h/?crc=on")->crc);
   EXPECT_TRUE(Url::Parse("nfs://h/")->reserved_port);
   EXPECT_TRUE(Url::Parse("nfs://h/?resvport")->reserved_port);
@@ -84,7 +84,7 @@ TEST(Url, AcceptsTheLargestNumbers) {
   EXPECT_EQ(Parsed("nfs://h/?uid=4294967295").uid, 0xffff'ffffu);
   EXPECT_EQ(Parsed("nfs://h/?gid=0").gid, 0u);
   EXPECT_EQ(Parsed("nfs://h/?timeout=4294967295").recovery.timeout, 0xffff'ffffu);
-  EXPECT_EQ(Parsed("nfs://h/?inline=114688").inline_below, 114688u);
+  EXPECT_EQ(Parsed("nfs://h/?inline=114688").inline_data, 114688u);
 }
 
 TEST(Url, AnOptionOverridesThePortOfTheHost) {

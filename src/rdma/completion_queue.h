@@ -16,6 +16,12 @@
 
 namespace penstock::rdma {
 
+// A receive that has its memory.
+struct PostedReceive {
+  Context context = 0;
+  BufferRef buffer;
+};
+
 // Makes the completion of a request that is not a receive.
 Completion RequestCompletion(Operation operation, Context context, Status status);
 // Makes the completion of a receive, with its buffer and no message. The caller adds the length of a message.

@@ -94,8 +94,8 @@ struct Completion {
   Operation operation = Operation::kReceive;
   Status status = Status::kSuccess;
   Context context = 0;
-  // kReceive: the posted buffer. Its first `length` octets are the received message. A flushed receive returns its
-  // buffer too.
+  // kReceive: the buffer whose first `length` octets are the received message. It may be shorter than the receive, and
+  // a flushed receive may have none.
   BufferRef buffer;
   uint32_t length = 0;
   bool solicited = false;           // always false if the provider cannot report it
@@ -105,12 +105,6 @@ struct Completion {
   // logs.
   DisconnectReason reason = DisconnectReason::kNone;
   std::string detail;
-};
-
-// A buffer for one message of the peer, before the message has come.
-struct PostedReceive {
-  Context context = 0;
-  BufferRef buffer;
 };
 
 // The pieces of one message, in order. The memory must not change before the completion. An owned Slice keeps its
@@ -124,6 +118,12 @@ inline size_t SizeOf(const Gather& gather) {
   for (const Data& data : gather) size += data.size();
   return size;
 }
+
+// A place for one Send of the peer, of at most `size` octets.
+struct ReceiveRequest {
+  Context context = 0;
+  size_t size = 0;
+};
 
 struct SendRequest {
   Context context = 0;
@@ -186,10 +186,11 @@ class Endpoint {
   // runs from inside a call to this endpoint. It runs again only after a Poll() that has returned less than out.size().
   virtual void Start(std::function<void()> on_completions) = 0;
 
-  // Posts a buffer for one Send of the peer. Each Send goes to the oldest posted receive. A Send without a posted
+  // Posts a place for one Send of the peer. Each Send goes to the oldest posted receive. A Send without a posted
   // receive, or longer than its receive, ends the connection (as in iWARP, and in reliable connections without RNR
-  // retry).
-  virtual void PostReceive(Context context, BufferRef buffer) = 0;
+  // retry). The memory comes from buffers(): an adapter takes it at once, software only when the message arrives, and
+  // no more than the message needs. An adapter rounds the size up to that of its buffer.
+  virtual void PostReceive(ReceiveRequest request) = 0;
 
   // Requests reach the peer in the order in which they were posted. The octets of an RDMA Write are in place when a
   // later Send is received. A Write or Send completes when its memory is free for other use; the peer may not have it

@@ -166,7 +166,7 @@ class EndpointSuite : public testing::TestWithParam<SuiteFactory> {
   };
   Pair MakePair(ConnectOptions client = {}, ConnectOptions server = {});
   // Receives for ConnectOptions; their contexts are 1 to `count`.
-  static std::vector<PostedReceive> Receives(Provider& provider, size_t count, size_t size);
+  static std::vector<ReceiveRequest> Receives(size_t count, size_t size);
   // Makes the pair that most tests use, client_ and server_, and starts both.
   void Connect(ConnectOptions client = {}, ConnectOptions server = {});
 

@@ -153,7 +153,7 @@ TEST_P(EndpointSuite, ManyPeersConnectAtOnce) {
   for (size_t i = 0; i < kPeers; ++i) {
     ConnectOptions options;
     options.private_data = Octets(std::to_string(i));
-    options.receives = Receives(*client_provider_, 1, 512);
+    options.receives = Receives(1, 512);
     connecting.push_back(Begin(client_provider_->Connect(listener_->local(), std::move(options))));
   }
   std::vector<Pair> pairs(kPeers);

@@ -132,7 +132,7 @@ TEST_P(EndpointSuite, EndpointCanBeDestroyedWithRequestsInFlight) {
 
 TEST_P(EndpointSuite, EndpointCanBeDestroyedWithoutStart) {
   ConnectOptions options;
-  options.receives = Receives(*client_provider_, 3, 512);
+  options.receives = Receives(3, 512);
   Pair pair = MakePair(std::move(options));
   pair.server->Start();
   pair.client->Destroy();

@@ -82,8 +82,8 @@ TEST_P(EndpointSuite, BothSidesSendAtOnce) {
 
 TEST_P(EndpointSuite, ReceivesPostedWithConnectOptionsAreReadyFromTheStart) {
   ConnectOptions client, server;
-  client.receives = Receives(*client_provider_, 2, 512);
-  server.receives = Receives(*server_provider_, 2, 512);
+  client.receives = Receives(2, 512);
+  server.receives = Receives(2, 512);
   Connect(std::move(client), std::move(server));
   server_->PostSend("first");
   server_->PostSend("second");
@@ -96,7 +96,7 @@ TEST_P(EndpointSuite, ReceivesPostedWithConnectOptionsAreReadyFromTheStart) {
 
 TEST_P(EndpointSuite, DeliversNoCompletionBeforeStart) {
   ConnectOptions server;
-  server.receives = Receives(*server_provider_, 1, 512);
+  server.receives = Receives(1, 512);
   Pair pair = MakePair({}, std::move(server));
   pair.client->Start();
   pair.client->PostSend("early");
@@ -395,7 +395,7 @@ TEST_P(EndpointSuite, CallsOnCompletionsOnceUntilTheQueueIsPolledEmpty) {
   size_t calls = 0;
   Endpoint& endpoint = pair.server->endpoint();
   for (Context context = 1; context <= 4; ++context) {
-    endpoint.PostReceive(context, endpoint.buffers().Allocate(512));
+    endpoint.PostReceive({context, 512});
   }
   endpoint.Start([&calls] { ++calls; });
   pair.client->Start();

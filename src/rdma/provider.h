@@ -24,7 +24,7 @@ struct ConnectOptions {
   std::vector<std::byte> private_data;
   uint16_t ird = 16;                    // upper limit of the peer's Reads at once
   uint16_t ord = 16;                    // upper limit of this side's Reads at once
-  std::vector<PostedReceive> receives;  // posted before the peer can send
+  std::vector<ReceiveRequest> receives;  // posted before the peer can send
   // Only software iWARP uses this. An RDMA device chooses the port itself, also for the client of the Linux kernel.
   LocalPort local_port = LocalPort::kAny;
   // Limits the whole of Connect(), the peer's answer included, and the whole of StepUp(). Over an adapter it limits the
@@ -62,6 +62,9 @@ class ConnectionRequest {
 // The sides of a TCP connection that becomes an RDMA connection. The initiator sends the MPA Request.
 enum class StepUpRole : uint8_t { kInitiator, kResponder };
 
+// The most data that a user may ask for in one message. RFC 8797 can announce messages of 256 KiB.
+constexpr uint32_t kMostInlineData = 112 << 10;
+
 class Provider;
 
 class Listener {
@@ -86,6 +89,9 @@ class Provider {
   virtual BufferPool& buffers() = 0;
   // True if a Send of the peer can invalidate memory that endpoints of this provider register.
   virtual bool remote_invalidation() const { return true; }
+  // Data of up to this many octets are best sent in messages. Longer data move faster by RDMA Read and Write, or the
+  // messages would take too much memory.
+  virtual uint32_t inline_data() const { return 4096; }
   // Returns the provider that connects to `peer`. It is another provider if this one only chooses among others. Ask
   // again for each connection.
   virtual SetupResult<Provider*> Toward(const IpAddress& /*peer*/) { return this; }

@@ -20,8 +20,8 @@ uint32_t ReceivesFor(const ClientOptions& options) {
   return options.back_channel ? replies + ResponderCredits(options.responder.credits).receives_needed() : replies;
 }
 
-std::vector<rdma::PostedReceive> FirstReceives(BufferPool& buffers, const ClientOptions& options) {
-  return Connection::MakeReceives(buffers, FirstReceiveSize(options), ReceivesFor(options));
+std::vector<rdma::ReceiveRequest> FirstReceives(const ClientOptions& options) {
+  return Connection::MakeReceives(FirstReceiveSize(options), ReceivesFor(options));
 }
 
 rpc::Peer PeerOf(rdma::Endpoint& endpoint, Loop* loop) {
@@ -114,7 +114,7 @@ Task<Result<std::unique_ptr<Client>, rdma::ConnectError>> Connect(rdma::Provider
   connect.local_port = options.local_port;
   connect.time_limit = options.connect_limit;
   connect.stop = options.stop;
-  connect.receives = FirstReceives(provider.buffers(), options);
+  connect.receives = FirstReceives(options);
   rdma::ConnectResult endpoint = co_await provider.Connect(std::move(server), std::move(connect));
   if (!endpoint) co_return std::unexpected(std::move(endpoint).error());
   auto* link = new Client::Link(*std::move(endpoint), options, timers);
@@ -133,7 +133,7 @@ Task<Result<std::unique_ptr<Client>, rdma::ConnectError>> StepUp(rdma::Provider&
   step_up.ord = 0;  // the server offers no memory
   step_up.time_limit = options.connect_limit;
   step_up.stop = options.stop;
-  step_up.receives = FirstReceives(provider.buffers(), options);
+  step_up.receives = FirstReceives(options);
   rdma::ConnectResult endpoint =
       co_await provider.StepUp(std::move(socket), rdma::StepUpRole::kInitiator, {}, std::move(step_up));
   if (!endpoint) co_return std::unexpected(std::move(endpoint).error());

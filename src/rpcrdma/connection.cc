@@ -43,12 +43,6 @@ Connection::Connection(std::unique_ptr<rdma::Endpoint> endpoint, const PrivateDa
 
 Connection::~Connection() { assert(activities_ == 0); }
 
-std::vector<rdma::PostedReceive> Connection::MakeReceives(BufferPool& buffers, uint32_t size, uint32_t count) {
-  std::vector<rdma::PostedReceive> receives(count);
-  for (rdma::PostedReceive& receive : receives) receive.buffer = buffers.Allocate(size);
-  return receives;
-}
-
 void Connection::Start() {
   endpoint_->Start([this] { Drain(); });
 }
@@ -63,7 +57,7 @@ Slice Connection::Serialize(const Header& header) {
 
 void Connection::AddReceives(uint32_t count) {
   needed_ += count;
-  for (; posted_ < needed_; ++posted_) endpoint_->PostReceive(0, buffers().Allocate(receive_size_));
+  for (; posted_ < needed_; ++posted_) endpoint_->PostReceive({0, receive_size_});
 }
 
 void Connection::Disconnect(std::string why) {
@@ -153,7 +147,7 @@ void Connection::ReplaceReceive(bool give_up) {
     --posted_;
     --needed_;
   } else {
-    endpoint_->PostReceive(0, buffers().Allocate(receive_size_));
+    endpoint_->PostReceive({0, receive_size_});
   }
 }
 

@@ -60,8 +60,10 @@ class Connection {
   static uint32_t FirstReceiveSize(const PrivateData& own, bool one_receive_first, uint32_t most) {
     return one_receive_first ? std::max(own.receive_size, most) : own.receive_size;
   }
-  // Allocates `count` receives of `size` octets for ConnectOptions.
-  static std::vector<rdma::PostedReceive> MakeReceives(BufferPool& buffers, uint32_t size, uint32_t count);
+  // `count` receives of `size` octets for ConnectOptions.
+  static std::vector<rdma::ReceiveRequest> MakeReceives(uint32_t size, uint32_t count) {
+    return std::vector<rdma::ReceiveRequest>(count, {.size = size});
+  }
 
   // Both roles must outlive the last event of the connection. Set the responder before Start(), and the requester
   // before its first call.

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cassert>
 
+#include "rdma/provider.h"
+
 namespace penstock::rpcrdma {
 namespace {
 
@@ -40,6 +42,14 @@ std::vector<std::byte> PrivateData::Serialize() const {
   out[6] = EncodeSize(send_size);
   out[7] = EncodeSize(receive_size);
   return out;
+}
+
+PrivateData PrivateData::ForInlineData(uint32_t data) {
+  constexpr uint32_t kUsual = 4096;
+  constexpr uint32_t kAround = 4096;
+  assert(data <= rdma::kMostInlineData);
+  const uint32_t size = data <= kUsual ? kUsual : data + kAround;
+  return {.remote_invalidation = true, .send_size = size, .receive_size = size};
 }
 
 PrivateData ClientDataOf(const rpc::ConnectionLimits& limits) {

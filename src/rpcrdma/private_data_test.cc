@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include "rdma/provider.h"
 #include "rpcrdma/test_bytes.h"
 
 namespace penstock::rpcrdma {
@@ -25,6 +26,13 @@ TEST(PrivateData, SizesRangeFromOneKibToAQuarterMib) {
   }
   EXPECT_EQ((PrivateData{false, 1024, 262144}.Serialize()), Words({0xf6ab0e18, 0x010000ff}));
   EXPECT_EQ((PrivateData{false, 5000, 2047}.Serialize()), (PrivateData{false, 4096, 1024}.Serialize()));
+}
+
+TEST(PrivateData, AMessageHasRoomForItsDataAndWhatSurroundsThem) {
+  EXPECT_EQ(PrivateData::ForInlineData(1), (PrivateData{true, 4096, 4096}));
+  EXPECT_EQ(PrivateData::ForInlineData(4096), (PrivateData{true, 4096, 4096})) << "the sizes of Linux";
+  EXPECT_EQ(PrivateData::ForInlineData(16384), (PrivateData{true, 20480, 20480}));
+  EXPECT_EQ(PrivateData::ForInlineData(rdma::kMostInlineData).receive_size, rdma::kMostInlineData + 4096);
 }
 
 TEST(PrivateData, ParseFindsThePrivateDataAtAnyOffset) {

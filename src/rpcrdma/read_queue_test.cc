@@ -13,7 +13,7 @@ class CountingEndpoint final : public rdma::Endpoint {
   const rdma::Limits& limits() const override { return limits_; }
   BufferPool& buffers() override { return buffers_; }
   void Start(std::function<void()>) override {}
-  void PostReceive(rdma::Context, BufferRef) override {}
+  void PostReceive(rdma::ReceiveRequest) override {}
   void PostSend(rdma::SendRequest) override {}
   void PostWrite(rdma::WriteRequest) override {}
   void PostRead(rdma::ReadRequest) override { ++reads; }

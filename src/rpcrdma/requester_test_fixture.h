@@ -73,7 +73,7 @@ class RequesterTest : public testing::Test {
     std::unique_ptr<rdma::ConnectionRequest> request = co_await listener.Next();
     rdma::ConnectOptions options;
     options.private_data = data.Serialize();
-    options.receives = Connection::MakeReceives(rig_.server_provider->buffers(), 4096, 64);
+    options.receives = Connection::MakeReceives(4096, 64);
     rdma::ConnectResult result = co_await request->Accept(std::move(options));
     endpoint_ = *std::move(result);
   }

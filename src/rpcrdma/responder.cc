@@ -14,6 +14,9 @@
 namespace penstock::rpcrdma {
 namespace {
 
+// The memory of messages of up to this size does not count: credits limit their number.
+constexpr size_t kSmallCall = 4096;
+
 bool BeginsWith(const Slice& stream, rpc::Xid xid) {
   return stream.size() >= 4 && LoadBig<uint32_t>(stream.data()) == xid.value();
 }
@@ -127,6 +130,9 @@ Task<void> Responder::Serve(Received message) {
   Connection::Activity activity(connection_);
   std::optional<rpc::CallOrder::Place> place;
   UnansweredCall unanswered(*this);
+  CountedMemory counted_call;
+  const BufferRef& buffer = message.bytes.owner();
+  if (buffer && buffer->capacity() > kSmallCall) counted_call = CountMemory(buffer->capacity());
   PullRoom pulled;
   Header& header = message.header;
   const FixedHeader request = header.fixed;
@@ -190,6 +196,7 @@ Task<void> Responder::Serve(Received message) {
   rpc::Message reply = co_await handler_.HandleCall(std::move(call), peer_);
 
   execution.GiveBack();
+  counted_call.GiveBack();
   pulled.GiveBack();
   // Also after a call without chunks: memory of the connection's own account may have become free meanwhile.
   HandleRoom();

@@ -191,6 +191,28 @@ TEST_F(ResponderMemoryTest, CountsAllMemoryBehindReplies) {
   EXPECT_EQ(memory_->shared_octets(), 0u);
 }
 
+// A small call has its memory by its credit. A long one takes memory that calls with chunks wait for.
+TEST_F(ResponderMemoryTest, CountsTheMemoryOfLongMessages) {
+  rig_.server_options.private_data.receive_size = 128 << 10;
+  rig_.handler.set_delay(std::chrono::milliseconds(10));
+  Connect({true, 128 << 10, 4096});
+  Send(MessageOf(Procedure::kMsg, {}, Stream({.xid = kXid}), kXid));
+  ASSERT_TRUE(rig_.world.RunUntil([&] { return rig_.handler.most_running() == 1; }));
+  EXPECT_EQ(memory_->shared_octets(), 0u);
+  for (uint32_t xid = kXid + 1; xid <= kXid + 4; ++xid) {
+    const ByteVector whole = Concat({Stream({.xid = xid, .arguments = {kPayload}}), ArgumentOctets(xid, 0, kPayload)});
+    Send(MessageOf(Procedure::kMsg, {}, whole, xid));
+  }
+  ASSERT_TRUE(rig_.world.RunUntil([&] { return rig_.handler.most_running() == 5; }));
+  EXPECT_EQ(memory_->shared_octets(), 4 * 2 * kPayload) << "the next power of two";
+  SendCall(kXid + 5);
+  ASSERT_TRUE(rig_.world.RunUntil([&] { return received_.size() == 5; }));
+  EXPECT_EQ(rig_.network.stats().reads, 0u) << "the Read waits for memory";
+  ASSERT_TRUE(rig_.world.RunUntil([&] { return received_.size() == 6; }));
+  rig_.world.RunFor(std::chrono::seconds(1));
+  EXPECT_EQ(memory_->shared_octets(), 0u);
+}
+
 // Uses a provider that cannot send from files.
 class LoadingResponderTest : public ResponderMemoryTest {
  protected:

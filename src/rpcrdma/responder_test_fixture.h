@@ -30,7 +30,7 @@ class ResponderTest : public testing::Test {
   void Reconnect(PrivateData data = {true, 4096, 4096}) {
     rdma::ConnectOptions options;
     options.private_data = data.Serialize();
-    options.receives = Connection::MakeReceives(rig_.client_provider->buffers(), 4096, 64);
+    options.receives = Connection::MakeReceives(4096, 64);
     Spawn(ConnectTask(std::move(options)));
     ASSERT_TRUE(rig_.world.RunUntil([&] { return endpoint_ != nullptr; }));
     endpoint_->Start([this] { Drain(); });

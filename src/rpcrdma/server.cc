@@ -164,8 +164,8 @@ void Server::BackChannel::Withdraw(uint32_t credits, Duration limit) {
   });
 }
 
-Server::Server(rdma::Provider& provider, TimerService& timers, rpc::CallHandler& handler, ServerOptions options)
-    : provider_(provider), timers_(timers), handler_(handler), options_(std::move(options)) {
+Server::Server(TimerService& timers, rpc::CallHandler& handler, ServerOptions options)
+    : timers_(timers), handler_(handler), options_(std::move(options)) {
   if (!options_.connections) options_.connections = std::make_shared<rpc::ConnectionTable>();
   if (!options_.memory) options_.memory = std::make_shared<rpc::MemoryBudget>();
 }
@@ -207,7 +207,7 @@ Task<void> Server::Accept(std::unique_ptr<rdma::ConnectionRequest> request, Plac
   accept.private_data = options.private_data.Serialize();
   accept.ird = options.ird;
   accept.ord = options.ord;
-  accept.receives = FirstReceives(provider_.buffers(), options);
+  accept.receives = FirstReceives(options);
   rdma::ConnectResult endpoint = co_await request->Accept(std::move(accept));
   --accepting_;
   if (!endpoint) {
@@ -221,8 +221,8 @@ Task<void> Server::Accept(std::unique_ptr<rdma::ConnectionRequest> request, Plac
   CheckStopped();
 }
 
-std::vector<rdma::PostedReceive> Server::FirstReceives(BufferPool& buffers, const ServerOptions& options) {
-  return Connection::MakeReceives(buffers, FirstReceiveSize(options), options.responder.first_receives());
+std::vector<rdma::ReceiveRequest> Server::FirstReceives(const ServerOptions& options) {
+  return Connection::MakeReceives(FirstReceiveSize(options), options.responder.first_receives());
 }
 
 uint32_t Server::FirstReceiveSize(const ServerOptions& options) {
@@ -255,7 +255,7 @@ Task<void> Server::TakeOver(rdma::Provider& provider, rpc::SteppingConnection co
   rdma::ConnectOptions step_up;
   step_up.ird = 0;  // the client reads no memory of the server
   step_up.ord = static_cast<uint16_t>(std::min<uint32_t>(connection.limits.reads, options.ord));
-  step_up.receives = FirstReceives(provider.buffers(), options);
+  step_up.receives = FirstReceives(options);
   step_up.time_limit = options.step_up_limit;
   step_up.stop = stop_.get_token();
   rdma::ConnectResult endpoint = co_await provider.StepUp(std::move(connection.socket), rdma::StepUpRole::kResponder,

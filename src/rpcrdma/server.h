@@ -56,11 +56,11 @@ struct ServerOptions {
   metrics::Recorder recorder{};
 };
 
-// A server belongs to the loop of its provider.
+// A server belongs to the loop of the provider that its listener is of.
 class Server {
  public:
-  // All arguments must outlive the server.
-  Server(rdma::Provider& provider, TimerService& timers, rpc::CallHandler& handler, ServerOptions options = {});
+  // The references must outlive the server.
+  Server(TimerService& timers, rpc::CallHandler& handler, ServerOptions options = {});
   // Requires that Stop() has completed, or that Start() was never called.
   ~Server();
 
@@ -105,13 +105,12 @@ class Server {
   Task<void> TakeOver(rdma::Provider& provider, rpc::SteppingConnection connection);
   void Adopt(std::unique_ptr<rdma::Endpoint> endpoint, Origin origin, const ServerOptions& options);
   static rpc::AgreedLimits LimitsOf(const ServerOptions& options);
-  // Allocates the receives that a connection begins with.
-  static std::vector<rdma::PostedReceive> FirstReceives(BufferPool& buffers, const ServerOptions& options);
+  // The receives that a connection begins with.
+  static std::vector<rdma::ReceiveRequest> FirstReceives(const ServerOptions& options);
   // Their size.
   static uint32_t FirstReceiveSize(const ServerOptions& options);
   void CheckStopped();
 
-  rdma::Provider& provider_;
   TimerService& timers_;
   rpc::CallHandler& handler_;
   ServerOptions options_;

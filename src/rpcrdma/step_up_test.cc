@@ -28,7 +28,7 @@ class SteppingProvider final : public rdma::Provider {
                                    rdma::ConnectOptions options) override {
     last_octets = std::move(last);
     receives = options.receives.size();
-    receive_size = options.receives[0].buffer->capacity();
+    receive_size = options.receives[0].size;
     depths = {options.ird, options.ord};
     time_limit = options.time_limit;
     if (role == rdma::StepUpRole::kInitiator) co_return co_await inner_.Connect(address_, std::move(options));

@@ -230,8 +230,8 @@ inline Task<void> Store(Task<Result<rpc::Message, rpc::CallError>> task, CallRes
   result.emplace(std::move(value));
 }
 
-// Takes all completions of `endpoint`, calls `handle(completion, octets)` for each message received, and posts the
-// message's buffer again. Returns true if the end of the connection was among the completions.
+// Takes all completions of `endpoint`, calls `handle(completion, octets)` for each message received, and posts a
+// receive in its place. Returns true if the end of the connection was among the completions.
 template <class Handle>
 bool TakeMessages(rdma::Endpoint& endpoint, Handle handle) {
   bool disconnected = false;
@@ -244,7 +244,7 @@ bool TakeMessages(rdma::Endpoint& endpoint, Handle handle) {
       if (completion.operation != rdma::Operation::kReceive || completion.status != rdma::Status::kSuccess) continue;
       const ConstBytes bytes = completion.buffer->bytes().first(completion.length);
       handle(completion, ByteVector(bytes.begin(), bytes.end()));
-      endpoint.PostReceive(0, std::move(completion.buffer));
+      endpoint.PostReceive({.size = 4096});
     }
   } while (count == batch.size());
   return disconnected;
@@ -260,7 +260,7 @@ struct Rig {
   Rig(const Rig&) = delete;
 
   void StartServer() {
-    server.emplace(*server_provider, world, handler, server_options);
+    server.emplace(world, handler, server_options);
     SetupResult<std::unique_ptr<rdma::Listener>> listener =
         server_provider->Listen({asio::ip::address_v4::any(), 20049});
     ASSERT_TRUE(listener) << listener.error().message;

@@ -86,6 +86,10 @@ struct Options {
   // (draft-talpey-nfsv4-rdma-sess-01 §2.3.3). Clients of RFC 8166 do not notice. Clients may read no memory of the
   // server by RDMA.
   bool one_receive_first = false;
+  // Over RDMA: data of up to this many octets may be part of a message, if the client agrees. Each call that may be
+  // under way can take that much memory: over an adapter always, over software iWARP from its arrival on. From 1 to
+  // rdma::kMostInlineData; absent: what suits the provider.
+  std::optional<uint32_t> inline_data{};
   // The longest Send over RDMA, in octets, that the server agrees on with such a client, or with one that steps up. The
   // server keeps a receive of the agreed size for each call that may be under way.
   uint32_t max_agreed_size = 16 << 10;

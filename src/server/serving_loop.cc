@@ -74,7 +74,7 @@ void ServingLoop::Prepare(rpc::CallHandler& handler, const std::shared_ptr<rpc::
   nfs_options_ = stream_options_;
   if (!options_.step_up) return;
   rdma::Provider& provider = StepUpProvider();
-  step_up_ = std::make_unique<rpcrdma::Server>(provider, loop_, handler, RdmaOptions(provider));
+  step_up_ = std::make_unique<rpcrdma::Server>(loop_, handler, RdmaOptions(provider));
   nfs_options_.step_up_limits = step_up_->agreed_limits();
   nfs_options_.step_up = [this](rpc::SteppingConnection connection) {
     step_up_->StepUp(StepUpProvider(), std::move(connection));
@@ -89,6 +89,10 @@ rpcrdma::ServerOptions ServingLoop::RdmaOptions(const rdma::Provider& provider) 
   options.recorder = recorder_;
   options.padding = options_.padding;
   options.requester.call_timeout = options_.nfs4.callback_limit();
+  // Such a connection agrees on its sizes later.
+  if (!options_.one_receive_first) {
+    options.private_data = rpcrdma::PrivateData::ForInlineData(options_.inline_data.value_or(provider.inline_data()));
+  }
   options.private_data.remote_invalidation = provider.remote_invalidation();
   options.max_agreed_size = options_.max_agreed_size;
   options.longest_agreed_call = options_.longest_agreed_call;
@@ -106,7 +110,7 @@ SetupResult<void> ServingLoop::ServeNfs(const rpc::tcp::Listener& listener) {
 
 void ServingLoop::ServeRdma(rdma::Kind kind, std::unique_ptr<rdma::Listener> listener) {
   rdma::Provider& by = provider(kind);
-  rdma_.push_back(std::make_unique<rpcrdma::Server>(by, loop_, *handler_, RdmaOptions(by)));
+  rdma_.push_back(std::make_unique<rpcrdma::Server>(loop_, *handler_, RdmaOptions(by)));
   rdma_.back()->Start(std::move(listener));
 }
 

@@ -2,6 +2,7 @@
 """The output of `--trace`, read by tshark without options and without port numbers."""
 
 import collections
+import filecmp
 import os
 import shutil
 import subprocess
@@ -102,6 +103,29 @@ def client(scratch):
         assert os.path.getsize(path) < 100_000
 
 
+def data_in_messages(scratch):
+    """Data are in the message if the server takes messages of that size, and move by RDMA Read or Write if not."""
+    if not shutil.which("tshark"):
+        raise Skip("tshark is not installed")
+    os.makedirs(f"{scratch}/export")
+    os.chmod(f"{scratch}/export", 0o777)
+    for number, (option, parameter, size, in_message) in enumerate((
+            ("", "", 16384, True), ("", "", 16385, False), ("--rdma-inline=4096", "", 5000, False),
+            ("", "&inline=65536", 65536, False), ("--rdma-inline=65536", "&inline=65536", 65536, True),
+            ("--rdma-inline=65536", "", 65536, False), ("--rdma-inline=65536", "&inline=4096", 5000, False))):
+        source, path = f"{scratch}/source-{number}", f"{scratch}/{number}.pcapng"
+        make(source, size)
+        with Server({"/": f"{scratch}/export:no_root_squash"}, [f"--trace={path}", *filter(None, [option])]) as server:
+            url = f"{server.url(f'/file-{number}', 'rdma')}&noresvport{parameter}"
+            ok("cp", source, url)
+            ok("cp", url, f"{source}-back")
+        assert filecmp.cmp(source, f"{source}-back", shallow=False)
+        chunks = [rows(path, f"rpcordma.{which}_count", wanted=f"rpc.msgtyp == 0 and nfs.procedure_v3 == {procedure}")
+                  for which, procedure in (("reads", WRITE), ("writes", READ))]
+        found = [any(count not in ("", "0") for (count,) in of_one) for of_one in chunks]
+        assert all(chunks) and found == 2 * [not in_message], (option, parameter, size, chunks)
+
+
 def cannot_be_made(scratch):
     """An error of the trace file: one line names the file before anything else happens."""
     ports = free_ports(3)
@@ -112,4 +136,4 @@ def cannot_be_made(scratch):
         assert f"{scratch}/absent/trace.pcapng" in done.stderr, done.stderr
 
 
-main({case.__name__: case for case in (server, client, cannot_be_made)})
+main({case.__name__: case for case in (server, client, data_in_messages, cannot_be_made)})

@@ -53,7 +53,7 @@ class AdaptedEndpoint : public rdma::Endpoint {
   const rdma::Limits& limits() const override { return connection_->limits(); }
   BufferPool& buffers() override { return connection_->buffers(); }
   void Start(std::function<void()> on_completions) override { connection_->Start(std::move(on_completions)); }
-  void PostReceive(Context context, BufferRef buffer) override { connection_->PostReceive(context, std::move(buffer)); }
+  void PostReceive(rdma::ReceiveRequest request) override { connection_->PostReceive(request); }
   void PostSend(rdma::SendRequest request) override { connection_->PostSend(std::move(request)); }
   void PostWrite(rdma::WriteRequest request) override { connection_->PostWrite(std::move(request)); }
   void PostRead(rdma::ReadRequest request) override { connection_->PostRead(std::move(request)); }
@@ -122,12 +122,8 @@ HostConnection::HostConnection(std::shared_ptr<HostLoop> loop, uint64_t number, 
 
 // ---- set-up
 
-penstock_rdma_terms HostConnection::TermsOf(ConnectOptions& options, std::vector<penstock_rdma_receive>& receives) {
-  for (rdma::PostedReceive& each : options.receives) {
-    const uint64_t number = NextNumber(Kind::kReceive);
-    receives.push_back({.request = number, .buffer = each.buffer->data(), .size = each.buffer->capacity()});
-    receives_.push_back({number, std::move(each)});
-  }
+penstock_rdma_terms HostConnection::TermsOf(const ConnectOptions& options, std::vector<penstock_rdma_receive>& receives) {
+  for (const rdma::ReceiveRequest& each : options.receives) receives.push_back(AddReceive(each));
   return {.size = sizeof(penstock_rdma_terms),
           .private_data = options.private_data.data(),
           .private_size = options.private_data.size(),
@@ -353,15 +349,22 @@ void HostConnection::Start(std::function<void()> on_completions) {
   loop_->NotifyOwner(*this);
 }
 
-void HostConnection::PostReceive(Context context, BufferRef buffer) {
-  assert(buffer);
-  if (state_ != State::kOpen) return Ready(rdma::ReceiveCompletion({context, std::move(buffer)}, Status::kFlushed));
-  const uint64_t number = NextNumber(Kind::kReceive);
-  const penstock_rdma_receive receive{.request = number, .buffer = buffer->data(), .size = buffer->capacity()};
-  receives_.push_back({number, {context, std::move(buffer)}});
-  if (takes_requests()) {
-    Check("post_receive", host().Call("post_receive", host().ops().post_receive, endpoint_, &receive), number);
+void HostConnection::PostReceive(rdma::ReceiveRequest request) {
+  if (state_ != State::kOpen) {
+    return Ready(rdma::RequestCompletion(Operation::kReceive, request.context, Status::kFlushed));
   }
+  const penstock_rdma_receive receive = AddReceive(request);
+  if (takes_requests()) {
+    Check("post_receive", host().Call("post_receive", host().ops().post_receive, endpoint_, &receive), receive.request);
+  }
+}
+
+penstock_rdma_receive HostConnection::AddReceive(const rdma::ReceiveRequest& request) {
+  const uint64_t number = NextNumber(Kind::kReceive);
+  BufferRef buffer = buffers().Allocate(request.size);
+  const penstock_rdma_receive receive{.request = number, .buffer = buffer->data(), .size = buffer->capacity()};
+  receives_.push_back({number, {request.context, std::move(buffer)}});
+  return receive;
 }
 
 template <class Call>

@@ -61,7 +61,7 @@ class HostConnection : public std::enable_shared_from_this<HostConnection> {
   const rdma::Limits& limits() const { return host().properties().limits; }
   BufferPool& buffers() { return own_buffers_ ? *own_buffers_ : loop_->loop().buffers(); }
   void Start(std::function<void()> on_completions);
-  void PostReceive(rdma::Context context, BufferRef buffer);
+  void PostReceive(rdma::ReceiveRequest request);
   void PostSend(rdma::SendRequest request);
   void PostWrite(rdma::WriteRequest request);
   void PostRead(rdma::ReadRequest request);
@@ -110,7 +110,9 @@ class HostConnection : public std::enable_shared_from_this<HostConnection> {
 
   // Posts the receives of `options`, and fills the terms with what the host needs of them. The terms are valid as long
   // as the arrays.
-  penstock_rdma_terms TermsOf(rdma::ConnectOptions& options, std::vector<penstock_rdma_receive>& receives);
+  penstock_rdma_terms TermsOf(const rdma::ConnectOptions& options, std::vector<penstock_rdma_receive>& receives);
+  // Allocates the memory of a receive, and remembers the receive.
+  penstock_rdma_receive AddReceive(const rdma::ReceiveRequest& request);
   // Waits until the connection is open, or has failed.
   Task<rdma::ConnectResult> WaitForOpening(Duration limit, std::stop_token stop);
   // Ends a connection that is not open yet.

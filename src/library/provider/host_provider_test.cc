@@ -195,7 +195,7 @@ class HostProviderTest : public testing::Test {
     rdma::ConnectOptions options;
     options.ord = 2;
     for (const rdma::Context context : {1, 2}) {
-      options.receives.push_back({context, provider_->buffers().Allocate(512)});
+      options.receives.push_back({context, 512});
     }
     BeginConnect(std::move(options));
     const penstock_rdma_peer peer = Peer();
@@ -534,7 +534,7 @@ TEST_F(HostProviderTest, RequestsDoNotReachTheHostAfterDisconnect) {
   endpoint_->Disconnect();
   EXPECT_TRUE(script_.last().disconnected);
   PostSend(10);
-  endpoint_->PostReceive(3, endpoint_->buffers().Allocate(512));
+  endpoint_->PostReceive({3, 512});
   std::array<std::byte, 8> memory{};
   EXPECT_FALSE(endpoint_->Register(memory, rdma::Access::kRemoteRead)->valid());
   EXPECT_THAT(script_.last().exposed, ElementsAre());

@@ -10,7 +10,7 @@ class HostilePeerTest : public testing::Test {
  protected:
   HostilePeerTest() : HostilePeerTest(PlainOptions(false)) {}
   explicit HostilePeerTest(const RdmapStream::Options& options) : stream_(options, pool_, TestEntropy()) {
-    stream_.PostReceive(1, pool_.Allocate(512));
+    stream_.PostReceive({1, 512});
     writable_ = stream_.Register(memory_, Access::kRemoteWrite);
     readable_ = stream_.Register(memory_, Access::kRemoteRead);
   }
@@ -432,7 +432,7 @@ TEST_F(WrongCheckValueTest, DetectsDamageToAnyOctet) {
       bad[i] ^= std::byte{4};
       bad.resize(70000);
       RdmapStream fresh(Checked(), pool_, TestEntropy());
-      fresh.PostReceive(1, pool_.Allocate(512));
+      fresh.PostReceive({1, 512});
       Feed(fresh, bad, [&](size_t) { return step; });
       ASSERT_TRUE(fresh.lost()) << i;
       const auto completions = PollAll(fresh);

@@ -104,31 +104,45 @@ bool Inbound::HandleUntagged(const UntaggedHeader& header, Bytes& destination) {
     segment_.absorbed = true;
     return true;
   }
-  Bytes buffer;
-  if (auto error = FindBuffer(header.queue, buffer)) return Refuse(*error);
+  size_t room = 0;
+  if (auto error = FindRoom(header.queue, room)) return Refuse(*error);
   // The segments must fill the buffer from front to back. HandleReadResponse() states the reason.
   if (header.offset != queue.offset) return Refuse(terminate::kInvalidOffset);
-  if (segment_.size > buffer.size() - queue.offset) return Refuse(terminate::kTooLong);
-  destination = buffer.subspan(queue.offset, segment_.size);
+  if (segment_.size > room - queue.offset) return Refuse(terminate::kTooLong);
+  destination = BufferOf(header.queue).subspan(queue.offset, segment_.size);
   queue.in_message = true;
   queue.opcode = segment_.opcode;
   return true;
 }
 
-std::optional<TerminateCode> Inbound::FindBuffer(uint32_t queue, Bytes& buffer) {
+// Determines how long the message in `queue` may be.
+std::optional<TerminateCode> Inbound::FindRoom(uint32_t queue, size_t& room) {
   switch (queue) {
     case kSendQueue:
       if (receives_.empty()) return terminate::kNoBuffer;
-      buffer = receives_.front().buffer->bytes();
+      room = receives_.front().size;
       return std::nullopt;
     case kReadRequestQueue:
       // RFC 5040 §6.1: Reads beyond the IRD find no buffer.
       if (reads_.requested.size() >= options_.ird) return terminate::kNoBuffer;
-      buffer = read_request_buffer_;
+      room = read_request_buffer_.size();
       return std::nullopt;
     default:
-      buffer = terminate_buffer_;
+      room = terminate_buffer_.size();
       return std::nullopt;
+  }
+}
+
+Bytes Inbound::BufferOf(uint32_t queue) {
+  switch (queue) {
+    case kSendQueue:
+      // Most messages are one segment, so that their size is known.
+      if (!message_) message_ = pool_.Allocate(segment_.last ? segment_.size : receives_.front().size);
+      return message_->bytes();
+    case kReadRequestQueue:
+      return read_request_buffer_;
+    default:
+      return terminate_buffer_;
   }
 }
 
@@ -166,7 +180,7 @@ bool Inbound::DeliverSend(uint32_t size) {
   // RFC 5040 §5.3, §7.2
   const bool invalidates = Invalidates(segment_.opcode);
   if (invalidates && !stags_.Invalidate(segment_.stag)) return Fail(terminate::kCannotInvalidate);
-  Completion completion = ReceiveCompletion(receives_.pop_front(), Status::kSuccess);
+  Completion completion = ReceiveCompletion({receives_.pop_front().context, std::move(message_)}, Status::kSuccess);
   completion.length = size;
   completion.solicited = Solicits(segment_.opcode);
   if (invalidates) completion.invalidated = segment_.stag;

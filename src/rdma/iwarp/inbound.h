@@ -24,11 +24,12 @@ class Inbound : public UlpduSink {
     uint16_t ird = 0;
     bool absorb_rtr_send = false;  // see MpaAgreement
   };
-  // Completions of receives and Reads go to `completions`. `stags`, `reads` and `completions` must outlive this object.
-  Inbound(Options options, StagTable& stags, RdmaReads& reads, CompletionQueue& completions)
-      : options_(options), stags_(stags), reads_(reads), completions_(completions) {}
+  // Completions of receives and Reads go to `completions`. The memory of messages comes from `pool`. The references
+  // must outlive this object.
+  Inbound(Options options, BufferPool& pool, StagTable& stags, RdmaReads& reads, CompletionQueue& completions)
+      : options_(options), pool_(pool), stags_(stags), reads_(reads), completions_(completions) {}
 
-  void PostReceive(PostedReceive receive) { receives_.push_back(std::move(receive)); }
+  void PostReceive(ReceiveRequest request) { receives_.push_back(request); }
 
   // Counts the octets of Read Responses, plus one for each completed Read.
   uint64_t octets_read() const { return octets_read_; }
@@ -36,8 +37,8 @@ class Inbound : public UlpduSink {
   bool in_message() const {
     return std::ranges::any_of(queues_, [](const Queue& queue) { return queue.in_message; });
   }
-  // The posted receives that no Send has used.
-  Fifo<PostedReceive>& receives() { return receives_; }
+  // The posted receives that no complete Send has used.
+  Fifo<ReceiveRequest>& receives() { return receives_; }
 
   // The Terminate for the peer, if an error of the peer ends the connection.
   const std::optional<TerminateMessage>& failure() const { return failure_; }
@@ -75,7 +76,8 @@ class Inbound : public UlpduSink {
   bool HandleWrite(const TaggedHeader& header, Bytes& destination);
   bool HandleReadResponse(const TaggedHeader& header, Bytes& destination);
   bool HandleUntagged(const UntaggedHeader& header, Bytes& destination);
-  std::optional<TerminateCode> FindBuffer(uint32_t queue, Bytes& buffer);
+  std::optional<TerminateCode> FindRoom(uint32_t queue, size_t& room);
+  Bytes BufferOf(uint32_t queue);
   bool DeliverSend(uint32_t size);
   bool DeliverReadRequest(uint32_t size);
   bool DeliverTerminate(uint32_t size);
@@ -88,11 +90,13 @@ class Inbound : public UlpduSink {
   ConstBytes segment_header() const { return ConstBytes(segment_.header).first(segment_.header_size); }
 
   const Options options_;
+  BufferPool& pool_;
   StagTable& stags_;
   RdmaReads& reads_;
   CompletionQueue& completions_;
 
-  Fifo<PostedReceive> receives_;
+  Fifo<ReceiveRequest> receives_;
+  BufferRef message_;  // the Send that has begun, for the oldest receive
   uint64_t octets_read_ = 0;
   std::array<Queue, kQueues> queues_;
   Segment segment_;

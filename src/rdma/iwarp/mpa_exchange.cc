@@ -188,9 +188,7 @@ std::unique_ptr<Endpoint> MakeEndpoint(const std::shared_ptr<ProviderState>& sta
   auto driver =
       std::make_shared<SocketDriver>(state->loop, exchange.Release(), state->options,
                                      StreamOptions(*state, agreement, initiator), state->entropy, state->staging);
-  for (PostedReceive& receive : options.receives) {
-    driver->stream().PostReceive(receive.context, std::move(receive.buffer));
-  }
+  for (const ReceiveRequest& receive : options.receives) driver->stream().PostReceive(receive);
   driver->Begin();
   return std::make_unique<SocketEndpoint>(std::move(driver), std::move(info), state->loop.buffers());
 }

@@ -14,6 +14,10 @@ class DescriptorShortage;
 
 namespace penstock::rdma::iwarp {
 
+// See rdma::Provider::inline_data(). An RDMA Read costs a round trip, which takes longer than the copy of 64 KiB; but a
+// server cannot refuse the memory for calls that have credits.
+constexpr uint32_t kInlineData = 16 << 10;
+
 struct Options {
   // Ask for check values. RFC 5044 §4.4 requires this as the default. If it is off, check values are used only with
   // peers that ask for them, and files are sent without a copy.

@@ -20,6 +20,7 @@ class Provider : public rdma::Provider {
   ~Provider() override;
 
   std::string_view name() const override { return "iwarp"; }
+  uint32_t inline_data() const override { return kInlineData; }
   BufferPool& buffers() override;
   Task<ConnectResult> Connect(Address peer, ConnectOptions options) override;
   SetupResult<std::unique_ptr<Listener>> Listen(Address local) override;

@@ -25,7 +25,7 @@ TEST_F(ProviderTest, AnswersALinuxClientWithItsOptions) {
   EXPECT_EQ(endpoint->info().ord, 16);
   EXPECT_TRUE(Equal(endpoint->info().private_data, FromHex("f6ab0e18 01010303")));
 
-  endpoint->PostReceive(5, endpoint->buffers().Allocate(1024));
+  endpoint->PostReceive({5, 1024});
   Write(peer, FromHex("0016 41 43 00000000 00000000 00000001 00000000 61626364 00000000"));
   std::vector<rdma::Completion> received;
   RunUntil([&] {

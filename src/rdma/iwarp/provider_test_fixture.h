@@ -103,13 +103,14 @@ class ProviderTest : public testing::Test {
   }
 
   // Sends `request` on `socket`, accepts it with the listener, and starts the endpoint.
-  std::unique_ptr<Endpoint> AcceptFrom(tcp::socket& socket, const MpaFrame& request) {
+  std::unique_ptr<Endpoint> AcceptFrom(
+      tcp::socket& socket, const MpaFrame& request, std::function<void()> on_completions = [] {}) {
     Write(socket, request.Serialize());
     auto incoming = Await(listener_->Next());
     auto endpoint = Await(incoming->Accept({}));
     EXPECT_TRUE(endpoint);
     reply_ = ReadFrame(socket, MpaFrame::Kind::kReply);
-    (*endpoint)->Start([] {});
+    (*endpoint)->Start(std::move(on_completions));
     return *std::move(endpoint);
   }
   std::vector<rdma::Completion> Poll(Endpoint& endpoint) {

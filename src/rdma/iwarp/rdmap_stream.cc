@@ -52,7 +52,7 @@ WorkRequest TaggedRequest(Operation operation, Context context, const RemoteSegm
 RdmapStream::RdmapStream(Options options, BufferPool& pool, Entropy entropy)
     : options_(options),
       stags_(std::make_shared<StagTable>(std::move(entropy))),
-      inbound_({options_.agreement.ird, options_.agreement.absorb_rtr_send}, *stags_, reads_, completions_),
+      inbound_({options_.agreement.ird, options_.agreement.absorb_rtr_send}, pool, *stags_, reads_, completions_),
       reader_({options_.agreement.crc, options_.agreement.receive_markers}, inbound_),
       outbound_({options_.max_ulpdu, options_.agreement.ord}, {options_.agreement.crc, options_.agreement.send_markers},
                 pool, *stags_, reads_, completions_) {
@@ -83,9 +83,9 @@ void RdmapStream::Nudge() {
   outbound_.Post(InternalRequest(Operation::kWrite));
 }
 
-void RdmapStream::PostReceive(Context context, BufferRef buffer) {
-  if (state_ == State::kOpen) return inbound_.PostReceive({context, std::move(buffer)});
-  completions_.Add(ReceiveCompletion({context, std::move(buffer)}, Status::kFlushed));
+void RdmapStream::PostReceive(ReceiveRequest request) {
+  if (state_ == State::kOpen) return inbound_.PostReceive(request);
+  completions_.Add(RequestCompletion(Operation::kReceive, request.context, Status::kFlushed));
 }
 
 void RdmapStream::PostSend(SendRequest request) {
@@ -153,7 +153,8 @@ void RdmapStream::CheckInput() {
     // The Send was longer than the oldest receive, which therefore completes with kLocalError.
     if (message.code == terminate::kTooLong && !inbound_.receives().empty() && message.ddp_header_size > 0 &&
         UntaggedHeader::Parse(message.ddp_header.data()).queue == kSendQueue) {
-      completions_.Add(ReceiveCompletion(inbound_.receives().pop_front(), Status::kLocalError));
+      completions_.Add(
+          RequestCompletion(Operation::kReceive, inbound_.receives().pop_front().context, Status::kLocalError));
     }
     return Fail(message, DisconnectReason::kProtocolError, message.ToString());
   }
@@ -309,8 +310,8 @@ void RdmapStream::FlushAll() {
     completions_.Add(
         RequestCompletion(request.operation, request.context, blamed ? Status::kRemoteAccess : Status::kFlushed));
   }
-  for (Fifo<PostedReceive>& receives = inbound_.receives(); !receives.empty();) {
-    completions_.Add(ReceiveCompletion(receives.pop_front(), Status::kFlushed));
+  for (Fifo<ReceiveRequest>& receives = inbound_.receives(); !receives.empty();) {
+    completions_.Add(RequestCompletion(Operation::kReceive, receives.pop_front().context, Status::kFlushed));
   }
   reads_.requested.clear();
 }

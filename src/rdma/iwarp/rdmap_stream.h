@@ -35,7 +35,7 @@ class RdmapStream {
   ~RdmapStream();
 
   // These functions have the semantics of Endpoint.
-  void PostReceive(Context context, BufferRef buffer);
+  void PostReceive(ReceiveRequest request);
   void PostSend(SendRequest request);
   void PostWrite(WriteRequest request);
   void PostRead(ReadRequest request);

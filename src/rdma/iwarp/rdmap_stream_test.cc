@@ -56,7 +56,7 @@ class RdmapStreamTest : public testing::Test {
   }
   // Sends the first message of the client, before which the server must not send.
   void Greet() {
-    server_->PostReceive(900, pool_.Allocate(512));
+    server_->PostReceive({900, 512});
     client_->PostSend({900, GatherOf(AsBytes("hello")), false, {}});
     Run();
     EXPECT_EQ(PollAll(*server_).size(), 1u);
@@ -76,7 +76,7 @@ TEST_F(RdmapStreamTest, SendsTheSameOctetsAsLinux) {
 TEST_F(RdmapStreamTest, DeliversEveryKindOfSend) {
   Connect();
   Octets memory(10);
-  for (Context context = 1; context <= 4; ++context) server_->PostReceive(context, pool_.Allocate(512));
+  for (Context context = 1; context <= 4; ++context) server_->PostReceive({context, 512});
   auto one = server_->Register(memory, Access::kRemoteRead);
   auto two = server_->Register(memory, Access::kRemoteWrite);
   client_->PostSend({1, GatherOf(AsBytes("plain")), false, {}});
@@ -95,6 +95,37 @@ TEST_F(RdmapStreamTest, DeliversEveryKindOfSend) {
   EXPECT_EQ(received[3].length, 0u);
   EXPECT_FALSE(one->valid() || two->valid());
   EXPECT_EQ(PollAll(*client_).size(), 4u);
+}
+
+TEST_F(RdmapStreamTest, AReceiveTakesNoMoreMemoryThanItsMessage) {
+  Connect({.max_ulpdu = 1024});
+  const size_t before = pool_.outstanding();
+  for (Context context = 1; context <= 64; ++context) server_->PostReceive({context, 65536});
+  EXPECT_EQ(pool_.outstanding(), before) << "no message has come";
+  const Octets octets = Pattern(5000);
+  client_->PostSend({1, GatherOf(ConstBytes(octets).first(700)), false, {}});
+  client_->PostSend({2, GatherOf(octets), false, {}});
+  Run();
+  const auto received = PollAll(*server_);
+  ASSERT_EQ(received.size(), 2u);
+  EXPECT_EQ(received[0].buffer->capacity(), 1024u) << "one segment, which tells the size of the message";
+  EXPECT_EQ(received[1].buffer->capacity(), 65536u) << "several segments, of which the first does not tell it";
+  EXPECT_TRUE(Equal(received[1].buffer->bytes().first(received[1].length), octets));
+}
+
+TEST_F(RdmapStreamTest, AMessageOfOneOctetMoreThanTheReceiveEndsTheConnection) {
+  Connect();
+  server_->PostReceive({1, 600});
+  server_->PostReceive({2, 600});
+  const Octets octets = Pattern(601);
+  client_->PostSend({1, GatherOf(ConstBytes(octets).first(600)), false, {}});
+  client_->PostSend({2, GatherOf(octets), false, {}});
+  Run();
+  const auto received = PollAll(*server_);
+  ASSERT_EQ(received.size(), 3u);
+  EXPECT_EQ(received[0].status, Status::kSuccess);
+  EXPECT_EQ(received[1].status, Status::kLocalError);
+  EXPECT_EQ(received[2].reason, DisconnectReason::kProtocolError);
 }
 
 class FramingTest : public RdmapStreamTest, public testing::WithParamInterface<std::tuple<bool, int, size_t>> {
@@ -122,7 +153,7 @@ TEST_P(FramingTest, CutsOfTheStreamDoNotChangeTheResult) {
     Octets target(100000), sink(100000);
     auto writable = server_->Register(target, Access::kRemoteWrite);
     auto readable = server_->Register(target, Access::kRemoteRead);
-    for (Context context = 1; context <= 3; ++context) server_->PostReceive(context, pool_.Allocate(70000));
+    for (Context context = 1; context <= 3; ++context) server_->PostReceive({context, 70000});
     client_->PostWrite({11, GatherOf(ConstBytes(data).first(1)), writable->Segment(0, 1)});
     client_->PostSend({12, GatherOf(ConstBytes(data).first(66000)), false, {}});
     client_->PostWrite({13, GatherOf(ConstBytes(data).subspan(1)), writable->Segment(1, 99999)});
@@ -221,7 +252,7 @@ TEST_F(RdmapStreamTest, OutstandingReadsNeverExceedOrd) {
 
 TEST_F(RdmapStreamTest, ResponderDoesNotSendFirst) {
   Connect();
-  client_->PostReceive(1, pool_.Allocate(512));
+  client_->PostReceive({1, 512});
   server_->PostSend({1, GatherOf(AsBytes("hi")), false, {}});
   EXPECT_TRUE(TakeOutput(*server_).empty());
   EXPECT_TRUE(client_->unanswered());
@@ -236,7 +267,7 @@ TEST_F(RdmapStreamTest, ResponderDoesNotSendFirst) {
 // valid.
 TEST_F(RdmapStreamTest, ResponderSendsNothingAfterAnInvalidFirstFpdu) {
   Connect({.crc = true});
-  server_->PostReceive(1, pool_.Allocate(512));
+  server_->PostReceive({1, 512});
   client_->PostSend({1, GatherOf(AsBytes("hi")), false, {}});
   std::vector<std::byte> octets = TakeOutput(*client_);
   ASSERT_FALSE(octets.empty());
@@ -249,8 +280,8 @@ TEST_F(RdmapStreamTest, ResponderSendsNothingAfterAnInvalidFirstFpdu) {
 TEST_F(RdmapStreamTest, ReadinessIndicationsHaveNoCompletion) {
   for (Rtr rtr : {Rtr::kSend, Rtr::kWrite, Rtr::kRead}) {
     Connect({.rtr = rtr});
-    server_->PostReceive(1, pool_.Allocate(512));
-    client_->PostReceive(2, pool_.Allocate(512));
+    server_->PostReceive({1, 512});
+    client_->PostReceive({2, 512});
     server_->PostSend({3, GatherOf(AsBytes("hi")), false, {}});
     Run();
     EXPECT_EQ(PollAll(*client_).size(), 1u);
@@ -313,13 +344,13 @@ TEST_F(RdmapStreamTest, DisconnectSendsPostedRequestsFirst) {
   Connect();
   Octets memory = Pattern(100), sink(100);
   auto region = server_->Register(memory, Access::kRemoteRead);
-  server_->PostReceive(1, pool_.Allocate(512));
-  client_->PostReceive(2, pool_.Allocate(512));
+  server_->PostReceive({1, 512});
+  client_->PostReceive({2, 512});
   client_->PostRead({3, sink, {}, region->Segment(0, 100)});
   client_->PostSend({4, GatherOf(AsBytes("bye")), false, {}});
   client_->Disconnect();
   client_->PostSend({5, GatherOf(AsBytes("too late")), false, {}});
-  client_->PostReceive(6, pool_.Allocate(512));
+  client_->PostReceive({6, 512});
   EXPECT_EQ(client_->ending(), RdmapStream::Ending::kNone);
   Run();
   EXPECT_EQ(sink, memory);
@@ -340,7 +371,7 @@ TEST_F(RdmapStreamTest, EndOfStreamInsideAFrameIsAReset) {
   const Octets out = TakeOutput(*client_);
   for (size_t size = 0; size <= out.size(); ++size) {
     Connect();
-    server_->PostReceive(1, pool_.Allocate(512));
+    server_->PostReceive({1, 512});
     Feed(*server_, ConstBytes(out).first(size));
     server_->HandleEndOfStream();
     const auto done = PollAll(*server_);
@@ -357,7 +388,7 @@ TEST_F(RdmapStreamTest, BrokenConnectionCompletesAllRequests) {
   for (Context context = 1; context <= 4; ++context) client_->PostRead({context, sink, {}, {Stag(1), 10, 0}});
   client_->PostSend({5, GatherOf(AsBytes("abc")), false, {}});
   client_->PostWrite({6, GatherOf(AsBytes("abc")), {Stag(1), 3, 0}});
-  client_->PostReceive(7, pool_.Allocate(512));
+  client_->PostReceive({7, 512});
   TakeOutput(*client_);
   client_->HandleBroken("unplugged");
   auto done = PollAll(*client_);

@@ -22,6 +22,8 @@ constexpr size_t kOctetsSentPerTurn = 8 << 20;
 // octets, the processor's cache would lose them between the copy here, the copy in the kernel and the one of the
 // adapter or local peer.
 constexpr int kMaxUnsent = 768 << 10;
+// So many octets leave before the end of the turn.
+constexpr size_t kEarly = 64 << 10;
 constexpr unsigned kMaxNudges = 3;
 // The number of intervals in the stall limit.
 constexpr int kIntervalsPerLimit = 4;
@@ -68,8 +70,13 @@ void SocketDriver::Start(std::function<void()> on_completions) {
   Touch();
 }
 
-void SocketDriver::Touch() {
-  if (in_turn_ || turn_posted_) return;
+void SocketDriver::Touch(size_t octets) {
+  if (in_turn_) {
+    posted_ += octets;
+    if (posted_ >= kEarly) Send();
+    return;
+  }
+  if (turn_posted_) return;
   turn_posted_ = true;
   loop_.Post([self = shared_from_this()] {
     self->turn_posted_ = false;
@@ -112,6 +119,7 @@ void SocketDriver::Receive(EndOfStream end_of_stream) {
 
 void SocketDriver::Send() {
   more_to_send_ = false;
+  posted_ = 0;
   size_t octets = 0;
   while (!closed_ && !waiting_to_write_) {
     const FpduWriter::Part part = stream_.NextToSend();

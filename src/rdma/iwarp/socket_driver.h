@@ -32,8 +32,9 @@ class SocketDriver : public std::enable_shared_from_this<SocketDriver> {
   void Begin();
   RdmapStream& stream() { return stream_; }
   void Start(std::function<void()> on_completions);
-  // The owner has posted a request: schedules a turn to send it, unless a turn runs at this moment.
-  void Touch();
+  // The owner has posted a request of so many octets: schedules a turn to send it, unless a turn runs at this moment.
+  // A turn sends at its end, and before that whenever many octets have been posted, so that the peer has work meanwhile.
+  void Touch(size_t octets = 0);
   size_t Poll(std::span<Completion> out) { return stream_.Poll(out); }
   // The owner has destroyed its endpoint.
   void Abandon();
@@ -70,6 +71,7 @@ class SocketDriver : public std::enable_shared_from_this<SocketDriver> {
   bool turn_posted_ = false;
   bool waiting_to_read_ = false;
   bool waiting_to_write_ = false;
+  size_t posted_ = 0;          // octets since the last Send() of this turn
   bool more_to_send_ = false;  // this turn has sent its share; the next one continues
   bool shut_ = false;          // this half of the connection is closed
   bool closed_ = false;

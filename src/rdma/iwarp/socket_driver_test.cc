@@ -40,7 +40,7 @@ TEST_F(SocketDriverTest, ResetAtAnyOctetLosesNoCompletion) {
   for (size_t size = 0; size <= stream.size(); ++size) {
     tcp::socket peer = Dial();
     auto endpoint = AcceptFrom(peer, MakeRequest({}, {}));
-    endpoint->PostReceive(1, endpoint->buffers().Allocate(512));
+    endpoint->PostReceive({1, 512});
     endpoint->PostSend({2, GatherOf(AsBytes("abc")), false, {}});
     Write(peer, ConstBytes(stream).first(size));
     TurnFor(loop_, std::chrono::milliseconds(1));
@@ -50,6 +50,29 @@ TEST_F(SocketDriverTest, ResetAtAnyOctetLosesNoCompletion) {
     ASSERT_EQ(done.size(), 3u) << size;
     EXPECT_EQ(done.back().reason, DisconnectReason::kPeerReset);
   }
+}
+
+// The peer can work on the first requests of a long turn while this side makes the next.
+TEST_F(SocketDriverTest, SendsBeforeTheEndOfATurnIfManyOctetsArePosted) {
+  tcp::socket peer = Dial();
+  Endpoint* owned = nullptr;
+  const Octets part = Pattern(20000);
+  std::vector<size_t> waiting;  // octets that the peer can read, after each Send
+  auto endpoint = AcceptFrom(peer, MakeRequest({}, {}), [&] {
+    for (auto& completion : Poll(*owned)) {
+      if (completion.operation != Operation::kReceive) continue;
+      for (Context context = 1; context <= 4; ++context) {
+        owned->PostSend({context, GatherOf(part), false, {}});
+        waiting.push_back(peer.available());
+      }
+    }
+  });
+  owned = endpoint.get();
+  endpoint->PostReceive({.size = 64});
+  Write(peer, Forge(Framing{}).Segment(Untagged(Opcode::kSend, kSendQueue, 1), AsBytes("go")));
+  ASSERT_TRUE(RunUntil([&] { return waiting.size() == 4; }));
+  EXPECT_EQ(waiting[2], 0u) << "60,000 octets leave together with what follows";
+  EXPECT_GE(waiting[3], 80000u);
 }
 
 TEST_F(SocketDriverTest, SendsATerminateBeforeClosing) {
@@ -92,7 +115,7 @@ TEST_F(SocketDriverTest, EndsSoonIfThePeerStalls) {
   for (const auto& [name, octets] : cases) {
     tcp::socket peer = Dial();
     auto endpoint = AcceptFrom(peer, MakeRequest({}, {}));
-    endpoint->PostReceive(1, endpoint->buffers().Allocate(64));
+    endpoint->PostReceive({1, 64});
     Write(peer, octets);
     EXPECT_EQ(PollToTheEnd(*endpoint).back().detail, "the peer stalled") << name;
   }
@@ -162,7 +185,7 @@ TEST_P(FileTest, PadsAShortFileWithZeros) {
   std::ranges::copy(AsBytes("head: "), expected.begin());
   std::copy(contents.begin() + 1000, contents.end(), expected.begin() + 6);
   auto region = server->Register(target, Access::kRemoteWrite);
-  server->PostReceive(1, server->buffers().Allocate(64));
+  server->PostReceive({1, 64});
   Gather gather = GatherOf(AsBytes("head: "));
   gather.push_back(Data(file, 1000, 250000));
   const Octets tail(14);

@@ -22,17 +22,19 @@ class SocketEndpoint : public Endpoint {
   BufferPool& buffers() override { return buffers_; }
 
   void Start(std::function<void()> on_completions) override { driver_->Start(std::move(on_completions)); }
-  void PostReceive(Context context, BufferRef buffer) override {
-    stream().PostReceive(context, std::move(buffer));
+  void PostReceive(ReceiveRequest request) override {
+    stream().PostReceive(request);
     if (stream().has_completions()) driver_->Touch();  // the receive was flushed
   }
   void PostSend(SendRequest request) override {
+    const size_t octets = SizeOf(request.gather);
     stream().PostSend(std::move(request));
-    driver_->Touch();
+    driver_->Touch(octets);
   }
   void PostWrite(WriteRequest request) override {
+    const size_t octets = SizeOf(request.gather);
     stream().PostWrite(std::move(request));
-    driver_->Touch();
+    driver_->Touch(octets);
   }
   void PostRead(ReadRequest request) override {
     stream().PostRead(std::move(request));

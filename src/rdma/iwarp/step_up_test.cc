@@ -17,7 +17,7 @@ class StepUpTest : public ProviderTest {
     peer_.connect(acceptor.local_endpoint());
     acceptor.accept(own_);
     own_.native_non_blocking(true);
-    options_.receives.push_back({.context = 7, .buffer = provider_->buffers().Allocate(256)});
+    options_.receives.push_back({7, 256});
   }
 
   // Starts to step up with `own_`.
@@ -70,7 +70,7 @@ TEST_F(StepUpTest, TwoEndsOfATcpConnectionBecomeEndpoints) {
     ConnectOptions options;
     options.ird = 0;
     options.ord = 3;
-    options.receives.push_back({.context = 1, .buffer = provider_->buffers().Allocate(256)});
+    options.receives.push_back({1, 256});
     auto responder = std::make_shared<std::optional<ConnectResult>>();
     const ConstBytes last = AsBytes("granted");
     Spawn(Store(provider_->StepUp(ReleasedSocket{std::move(server), {}}, StepUpRole::kResponder,
@@ -81,7 +81,7 @@ TEST_F(StepUpTest, TwoEndsOfATcpConnectionBecomeEndpoints) {
     ConnectOptions back;
     back.ird = 5;
     back.ord = 0;
-    back.receives.push_back({.context = 2, .buffer = provider_->buffers().Allocate(256)});
+    back.receives.push_back({2, 256});
     auto initiator = std::make_shared<std::optional<ConnectResult>>();
     Spawn(Store(provider_->StepUp(ReleasedSocket{std::move(client), {}}, StepUpRole::kInitiator, {}, std::move(back)),
                 initiator));

@@ -28,7 +28,7 @@ struct Options {
   Duration connect_timeout = std::chrono::seconds(10);
   double early_completion = 0.3;  // fraction of Sends and Writes that complete before the peer has them
   uint32_t max_segment = 16384;   // maximum of octets that move in one event
-  bool poison = true;             // fill posted receive buffers and Read destinations with a pattern
+  bool poison = true;             // fill the buffers of messages and the destinations of Reads with a pattern
   size_t max_private_data = 512;
   Limits limits{.max_message = 1 << 20, .max_transfer = 1 << 30, .file_data = true};
 };

@@ -35,7 +35,7 @@ class SimEndpoint : public Endpoint {
   const Limits& limits() const override { return side_->limits(); }
   BufferPool& buffers() override { return side_->buffers(); }
   void Start(std::function<void()> on_completions) override { side_->Start(std::move(on_completions)); }
-  void PostReceive(Context context, BufferRef buffer) override { side_->PostReceive(context, std::move(buffer)); }
+  void PostReceive(ReceiveRequest request) override { side_->PostReceive(request); }
   void PostSend(SendRequest request) override { side_->PostSend(std::move(request)); }
   void PostWrite(WriteRequest request) override { side_->PostWrite(std::move(request)); }
   void PostRead(ReadRequest request) override { side_->PostRead(std::move(request)); }
@@ -60,9 +60,9 @@ void Poison(Bytes memory) {
 }  // namespace
 
 Side::Side(Network& network, BufferPool& pool, std::string name, ConnectionInfo info,
-           std::vector<PostedReceive> receives)
+           const std::vector<ReceiveRequest>& receives)
     : network_(network), world_(network.world()), pool_(pool), name_(std::move(name)), info_(std::move(info)) {
-  for (PostedReceive& receive : receives) PostReceive(receive.context, std::move(receive.buffer));
+  for (const ReceiveRequest& receive : receives) PostReceive(receive);
 }
 
 void Side::Join(const std::shared_ptr<Side>& a, const std::shared_ptr<Side>& b) {
@@ -85,11 +85,15 @@ void Side::Start(std::function<void()> on_completions) {
   }
 }
 
-void Side::PostReceive(Context context, BufferRef buffer) {
-  assert(buffer);
-  if (network_.options_.poison) Poison(buffer->bytes());
-  receives_.push_back({context, std::move(buffer)});
+void Side::PostReceive(ReceiveRequest request) {
+  receives_.push_back(request);
   if (lost_) FlushAll();
+}
+
+BufferRef Side::MakeMessage(size_t size) {
+  BufferRef buffer = pool_.Allocate(size);
+  if (network_.options_.poison) Poison(buffer->bytes());
+  return buffer;
 }
 
 void Side::PostSend(SendRequest request) {
@@ -275,8 +279,8 @@ void Side::Lost(DisconnectReason reason, std::string detail) {
 
 void Side::FlushAll() {
   if (receiving_) Ready(ReceiveCompletion(*std::exchange(receiving_, {}), receiving_if_flushed_));
-  for (PostedReceive& receive : std::exchange(receives_, {}))
-    Ready(ReceiveCompletion(std::move(receive), Status::kFlushed));
+  for (const ReceiveRequest& receive : std::exchange(receives_, {}))
+    Ready(RequestCompletion(Operation::kReceive, receive.context, Status::kFlushed));
   for (const Message& message : std::exchange(outgoing_, {})) {
     if (message.completed) continue;
     if (message.kind == Message::Kind::kSend) {

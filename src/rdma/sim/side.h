@@ -29,7 +29,7 @@ struct RegionState {
 // The Endpoint and the scheduled events of a Side keep it alive.
 class Side : public std::enable_shared_from_this<Side> {
  public:
-  Side(Network& network, BufferPool& pool, std::string name, ConnectionInfo info, std::vector<PostedReceive> receives);
+  Side(Network& network, BufferPool& pool, std::string name, ConnectionInfo info, const std::vector<ReceiveRequest>& receives);
   // Makes the two sides peers of each other.
   static void Join(const std::shared_ptr<Side>& a, const std::shared_ptr<Side>& b);
   // Makes the endpoint through which the owner uses `side`.
@@ -42,7 +42,7 @@ class Side : public std::enable_shared_from_this<Side> {
   const Limits& limits() const { return network_.options_.limits; }
   BufferPool& buffers() { return pool_; }
   void Start(std::function<void()> on_completions);
-  void PostReceive(Context context, BufferRef buffer);
+  void PostReceive(ReceiveRequest request);
   void PostSend(SendRequest request);
   void PostWrite(WriteRequest request);
   void PostRead(ReadRequest request);
@@ -127,6 +127,8 @@ class Side : public std::enable_shared_from_this<Side> {
   void LoseAfter(Duration delay, DisconnectReason reason, std::string detail);
   void Lost(DisconnectReason reason, std::string detail);
   void FlushAll();
+  // A buffer for a message of `size` octets of the peer.
+  BufferRef MakeMessage(size_t size);
   // Hands a completion to the owner.
   void Ready(Completion completion);
   // Schedules the notification of the owner if it is due.
@@ -143,7 +145,7 @@ class Side : public std::enable_shared_from_this<Side> {
   bool broken_ = false;   // nothing is delivered any more
   bool lost_ = false;     // broken, and the owner has the completion kDisconnected
 
-  std::deque<PostedReceive> receives_;
+  std::deque<ReceiveRequest> receives_;
   std::optional<PostedReceive> receiving_;  // holds the first segments of a Send
   Status receiving_if_flushed_ = Status::kFlushed;
   std::deque<Message> outgoing_;

@@ -132,9 +132,11 @@ bool Side::DeliverSend(Side& peer, Message& message, size_t segment) {
       Refused(message.if_flushed, "a Send has no posted receive");
       return false;
     }
-    peer.receiving_ = std::move(peer.receives_.front());
+    const ReceiveRequest receive = peer.receives_.front();
     peer.receives_.pop_front();
-    if (message.size > peer.receiving_->buffer->capacity()) {
+    const bool fits = message.size <= receive.size;
+    peer.receiving_ = {receive.context, peer.MakeMessage(fits ? message.size : 0)};
+    if (!fits) {
       peer.receiving_if_flushed_ = Status::kLocalError;
       Refused(message.if_flushed, "a Send does not fit into its receive");
       return false;

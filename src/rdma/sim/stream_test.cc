@@ -61,7 +61,7 @@ class StreamTest : public testing::Test {
     options.ord = 2;
     options.time_limit = std::chrono::seconds(5);
     if (role == StepUpRole::kResponder) options.stop = stop_.get_token();
-    options.receives = {{1, provider.buffers().Allocate(64)}};
+    options.receives = {{1, 64}};
     Spawn([](Task<ConnectResult> task, std::optional<ConnectResult>& out) -> Task<> {
       auto stepped = co_await std::move(task);
       out.emplace(std::move(stepped));

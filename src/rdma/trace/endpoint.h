@@ -19,7 +19,7 @@ class Endpoint : public rdma::Endpoint {
   const Limits& limits() const override { return inner_->limits(); }
   BufferPool& buffers() override { return inner_->buffers(); }
   void Start(std::function<void()> on_completions) override { inner_->Start(std::move(on_completions)); }
-  void PostReceive(Context context, BufferRef buffer) override { inner_->PostReceive(context, std::move(buffer)); }
+  void PostReceive(ReceiveRequest request) override { inner_->PostReceive(request); }
   void PostSend(SendRequest request) override;
   void PostWrite(WriteRequest request) override;
   void PostRead(ReadRequest request) override;

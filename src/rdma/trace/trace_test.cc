@@ -61,19 +61,19 @@ class TraceTest : public testing::Test {
       co_return;
     }
     ConnectOptions options{
-        .private_data = Octets("from server"), .ird = 3, .ord = 5, .receives = test.Receives(test.server_)};
+        .private_data = Octets("from server"), .ird = 3, .ord = 5, .receives = Receives()};
     auto endpoint = co_await request->Accept(std::move(options));
     test.server_.peer = std::make_unique<SuitePeer>(*std::move(endpoint), kReceives);
   }
   static Task<void> ConnectOne(TraceTest& test) {
-    ConnectOptions options{.private_data = Octets("from client"), .receives = test.Receives(test.client_)};
+    ConnectOptions options{.private_data = Octets("from client"), .receives = Receives()};
     auto endpoint = co_await test.client_.provider->Connect(test.listener_->local(), std::move(options));
     if (endpoint) test.client_.peer = std::make_unique<SuitePeer>(*std::move(endpoint), kReceives);
   }
-  std::vector<PostedReceive> Receives(Host& host) {
-    std::vector<PostedReceive> receives;
+  static std::vector<ReceiveRequest> Receives() {
+    std::vector<ReceiveRequest> receives;
     for (Context context = 1; context <= kReceives; ++context) {
-      receives.push_back({context, host.provider->buffers().Allocate(1024)});
+      receives.push_back({context, 1024});
     }
     return receives;
   }

@@ -26,7 +26,7 @@ Result<std::shared_ptr<QueuePairDriver>, ConnectError> MakeDriver(ProviderState&
   if (!device) return std::unexpected(ConnectError{Kind::kUnreachable, device.error().message, {}});
   auto driver = std::make_shared<QueuePairDriver>(*std::move(device), std::move(id), state.buffers,
                                                   static_cast<uint32_t>(options.receives.size()));
-  auto prepared = driver->Prepare(std::move(options.receives));
+  auto prepared = driver->Prepare(options.receives);
   if (!prepared) return std::unexpected(ConnectError{Kind::kUnreachable, prepared.error().message, {}});
   return driver;
 }

@@ -40,7 +40,7 @@ class QueuePairEndpoint : public Endpoint {
   BufferPool& buffers() override { return buffers_; }
 
   void Start(std::function<void()> on_completions) override { driver_->Start(std::move(on_completions)); }
-  void PostReceive(Context context, BufferRef buffer) override { driver_->PostReceive(context, std::move(buffer)); }
+  void PostReceive(ReceiveRequest request) override { driver_->PostReceive(request); }
   void PostSend(SendRequest request) override { driver_->PostSend(std::move(request)); }
   void PostWrite(WriteRequest request) override { driver_->PostWrite(std::move(request)); }
   void PostRead(ReadRequest request) override { driver_->PostRead(std::move(request)); }

@@ -27,6 +27,7 @@ QueuePairDriver::QueuePairDriver(std::shared_ptr<Device> device, std::unique_ptr
       sizes_(SizesFor(traits_, receives)),
       device_(std::move(device)),
       domain_(device_->DomainForConnection()),
+      buffers_(buffers),
       queue_pair_(std::move(id)),
       work_queue_(sizes_.send),
       receive_queue_(sizes_.receive),
@@ -35,11 +36,11 @@ QueuePairDriver::QueuePairDriver(std::shared_ptr<Device> device, std::unique_ptr
 
 QueuePairDriver::~QueuePairDriver() { Abandon(); }
 
-SetupResult<void> QueuePairDriver::Prepare(std::vector<PostedReceive> receives) {
+SetupResult<void> QueuePairDriver::Prepare(const std::vector<ReceiveRequest>& receives) {
   if (!domain_->pd()) return std::unexpected(CannotUse(traits_.name, errno));
   PENSTOCK_CHECK(queue_pair_.Create(*device_, domain_->pd(), sizes_, {&loop_, weak_from_this()}));
   builder_.set_max_inline(queue_pair_.max_inline());
-  for (PostedReceive& receive : receives) receive_queue_.Add(std::move(receive));
+  for (const ReceiveRequest& receive : receives) AddReceive(receive);
   PostDue();
   if (failure_) return std::unexpected(SetupError{failure_->detail});
   return {};

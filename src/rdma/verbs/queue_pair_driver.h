@@ -33,7 +33,7 @@ class QueuePairDriver : public DeviceUser, public std::enable_shared_from_this<Q
 
   // Makes the queue pair and posts the receives. Called once, before anything else. Until Begin() the caller reads the
   // events of id(), and gives the connection up by destroying the driver.
-  SetupResult<void> Prepare(std::vector<PostedReceive> receives);
+  SetupResult<void> Prepare(const std::vector<ReceiveRequest>& receives);
   CmId& id() { return queue_pair_.id(); }
   // The connection is established. The driver handles the events of id() from now on.
   void Begin(uint16_t ord);
@@ -44,7 +44,7 @@ class QueuePairDriver : public DeviceUser, public std::enable_shared_from_this<Q
 
   // These are the functions of Endpoint with the same names.
   void Start(std::function<void()> on_completions);
-  void PostReceive(Context context, BufferRef buffer);
+  void PostReceive(ReceiveRequest request);
   void PostSend(SendRequest request);
   void PostWrite(WriteRequest request);
   void PostRead(ReadRequest request);
@@ -74,6 +74,10 @@ class QueuePairDriver : public DeviceUser, public std::enable_shared_from_this<Q
   bool Accepts(Operation operation, Context context);
   void Post(WorkRequest work);
   void PostDue();
+  // Gives a receive its memory, and queues it for the adapter.
+  void AddReceive(const ReceiveRequest& request) {
+    receive_queue_.Add({request.context, buffers_.Allocate(request.size)});
+  }
   bool PostReceives();
   bool PostBatch();
 
@@ -101,6 +105,7 @@ class QueuePairDriver : public DeviceUser, public std::enable_shared_from_this<Q
   const QueueSizes sizes_;
   std::shared_ptr<Device> device_;
   std::shared_ptr<ProtectionDomain> domain_;
+  BufferPool& buffers_;
   QueuePair queue_pair_;
   std::random_device entropy_;
 

@@ -65,12 +65,12 @@ void QueuePairDriver::PostRead(ReadRequest request) {
   Post(ToWorkRequest(std::move(request)));
 }
 
-void QueuePairDriver::PostReceive(Context context, BufferRef buffer) {
+void QueuePairDriver::PostReceive(ReceiveRequest request) {
   if (state_ == State::kLost) {
-    completions_.Add(ReceiveCompletion({context, std::move(buffer)}, Status::kFlushed));
+    completions_.Add(RequestCompletion(Operation::kReceive, request.context, Status::kFlushed));
     return Touch();
   }
-  receive_queue_.Add({context, std::move(buffer)});
+  AddReceive(request);
   // An owner that handles completions posts many receives: they go to the adapter together at the end of the turn.
   // Otherwise the adapter has the receive when this returns.
   if (!in_turn_ && !failure_ && receive_queue_.due() > 0) PostReceives();

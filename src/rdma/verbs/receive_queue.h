@@ -7,7 +7,7 @@
 #include <cstdint>
 
 #include "rdma/fifo.h"
-#include "rdma/provider.h"
+#include "rdma/completion_queue.h"
 
 namespace penstock::rdma::verbs {
 

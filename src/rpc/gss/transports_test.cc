@@ -105,7 +105,7 @@ class TransportsTest : public ::testing::TestWithParam<std::tuple<Over, GssServi
   Task<void> OverRdma(const std::function<Task<void>(Channel&)>& use) {
     rpcrdma::ServerOptions options;
     options.loop = &loop;
-    rpcrdma::Server server(provider, loop, dispatcher, std::move(options));
+    rpcrdma::Server server(loop, dispatcher, std::move(options));
     auto listener = provider.Listen({asio::ip::make_address("127.0.0.1"), 0});
     EXPECT_TRUE(listener);
     const auto address = (*listener)->local();
