@@ -86,7 +86,7 @@ struct FuzzPeer {
       count = endpoint->Poll(batch);
       for (size_t i = 0; i < count; ++i) {
         if (batch[i].operation != rdma::Operation::kReceive || batch[i].status != rdma::Status::kSuccess) continue;
-        endpoint->PostReceive(0, std::move(batch[i].buffer));
+        endpoint->PostReceive({.size = 4096});
       }
     } while (count == batch.size());
   }
@@ -96,7 +96,7 @@ Task<void> Connect(rdma::Provider& provider, rdma::Address server, FuzzPeer& pee
   rdma::ConnectOptions options;
   const PrivateData own{true, 4096, 4096};
   options.private_data = own.Serialize();
-  options.receives = Connection::MakeReceives(provider.buffers(), own.receive_size, 32);
+  options.receives = Connection::MakeReceives(own.receive_size, 32);
   rdma::ConnectResult result = co_await provider.Connect(std::move(server), std::move(options));
   Require(result.has_value());
   peer.endpoint = *std::move(result);
@@ -133,7 +133,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   options.responder.max_pulled_octets = 6000;
   options.responder.chunks = data[2] % 8 != 0;
   options.limits.padding = data[2] & 0x10 ? kBoundary : 0;
-  Server server(*server_provider, world, handler, options);
+  Server server(world, handler, options);
   auto listener = server_provider->Listen({asio::ip::address_v4::any(), 20049});
   const rdma::Address address = (*listener)->local();
   server.Start(*std::move(listener));

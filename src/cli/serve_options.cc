@@ -376,10 +376,11 @@ Settings AddServeOptions(CLI::App& command, ServeOptions& options) {
   settings.Register(command.get_option("--rdma"), options.rdma.rdma, {.table = "rdma"});
   settings.Register(command.get_option("--rdma-device"), options.rdma.device, {.table = "rdma", .example = "mlx5_0"});
   settings
-      .AddOption("--rdma-inline", options.rdma_inline,
-                 "Over RDMA, take messages with up to so many octets of data; each call that may be under way can take\n"
-                 "that much memory. The default is 16384 over software iWARP, and 4096 over an RDMA device",
-                 {.table = "rdma", .unit = Unit::kOctets, .example = "65536"})
+      .AddOption(
+          "--rdma-inline", options.rdma_inline,
+          "Over RDMA, take messages with up to so many octets of data; each call that may be under way can take\n"
+          "that much memory. The default is 16384 over software iWARP, and 4096 over an RDMA device",
+          {.table = "rdma", .unit = Unit::kOctets, .example = "65536"})
       ->check(CLI::Range(1u, rdma::kMostInlineData));
   return settings;
 }

@@ -42,7 +42,7 @@ ServerSide::ServerSide(const Surroundings& surroundings)
 ServerSide::~ServerSide() = default;
 
 void ServerSide::Start() {
-  Run& run = *runs_.emplace_back(std::make_unique<Run>(*provider_, world_, options_));
+  Run& run = *runs_.emplace_back(std::make_unique<Run>(world_, options_));
   served_files_->AllowWaiting();
   const bool sessions = schedule_.sessions;
   if (sessions) run.nfs4.emplace(world_, exports_, *memory_, schedule_, provider_->buffers(), dies_);

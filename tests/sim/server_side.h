@@ -71,8 +71,8 @@ class ServerSide {
  private:
   // One run of the server: from a start to the next start, or to the end of the simulation.
   struct Run {
-    Run(rdma::Provider& provider, rdma::sim::World& world, rpcrdma::ServerOptions options)
-        : dispatcher(cache, world), server(provider, world, dispatcher, std::move(options)) {}
+    Run(rdma::sim::World& world, rpcrdma::ServerOptions options)
+        : dispatcher(cache, world), server(world, dispatcher, std::move(options)) {}
 
     std::optional<Nfs4Service> nfs4;
     std::optional<SlowProgram> program;

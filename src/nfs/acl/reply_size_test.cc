@@ -12,7 +12,7 @@ class AclReplySizeTest : public AclTest {
  protected:
   AclReplySizeTest() {
     dispatcher_.Add(program_);
-    rig_.server.emplace(*rig_.server_provider, rig_.world, dispatcher_, rig_.server_options);
+    rig_.server.emplace(rig_.world, dispatcher_, rig_.server_options);
     auto listener = rig_.server_provider->Listen({asio::ip::address_v4::any(), 20049});
     EXPECT_TRUE(listener);
     rig_.address = (*listener)->local();

@@ -72,7 +72,7 @@ TEST_F(SocketDriverTest, SendsBeforeTheEndOfATurnIfManyOctetsArePosted) {
   Write(peer, Forge(Framing{}).Segment(Untagged(Opcode::kSend, kSendQueue, 1), AsBytes("go")));
   ASSERT_TRUE(RunUntil([&] { return waiting.size() == 4; }));
   EXPECT_EQ(waiting[2], 0u) << "60,000 octets leave together with what follows";
-  EXPECT_GE(waiting[3], 80000u);
+  EXPECT_GT(waiting[3], 60000u);
 }
 
 TEST_F(SocketDriverTest, SendsATerminateBeforeClosing) {
