@@ -137,8 +137,9 @@ Duration ConnectLimit(const Url& url, const ChannelOptions& channel) {
   return std::min({kLongest, channel.time_limit, url.recovery.CallLimit()});
 }
 
-// Where the peers agree on sizes after the set-up: the sessions of 2004 (docs/sessions-2004.md).
-constexpr uint32_t kUsualInlineData = 4096;
+// Where the peers agree on sizes after the set-up: the sessions of 2004 (docs/sessions-2004.md). Whole pages move by
+// RDMA.
+constexpr uint32_t kUsualInlineData = 4095;
 
 LocalPort PortFor(const Url& url) { return url.reserved_port ? LocalPort::kReserved : LocalPort::kAny; }
 

@@ -2,7 +2,6 @@
 """The output of `--trace`, read by tshark without options and without port numbers."""
 
 import collections
-import filecmp
 import os
 import shutil
 import subprocess
@@ -109,21 +108,20 @@ def data_in_messages(scratch):
         raise Skip("tshark is not installed")
     os.makedirs(f"{scratch}/export")
     os.chmod(f"{scratch}/export", 0o777)
-    for number, (option, parameter, size, in_message) in enumerate((
-            ("", "", 16384, True), ("", "", 16385, False), ("--rdma-inline=4096", "", 5000, False),
-            ("", "&inline=65536", 65536, False), ("--rdma-inline=65536", "&inline=65536", 65536, True),
-            ("--rdma-inline=65536", "", 65536, False), ("--rdma-inline=65536", "&inline=4096", 5000, False))):
-        source, path = f"{scratch}/source-{number}", f"{scratch}/{number}.pcapng"
-        make(source, size)
+    for option, parameter, kib, in_message in (
+            ("", "", 16, True), ("", "", 17, False), ("--rdma-inline=4096", "", 5, False), ("", "&inline=65536", 32, False),
+            ("--rdma-inline=65536", "&inline=65536", 32, True), ("--rdma-inline=65536", "", 32, False),
+            ("--rdma-inline=65536", "&inline=4096", 5, False)):
+        path = f"{scratch}/trace.pcapng"
         with Server({"/": f"{scratch}/export:no_root_squash"}, [f"--trace={path}", *filter(None, [option])]) as server:
-            url = f"{server.url(f'/file-{number}', 'rdma')}&noresvport{parameter}"
-            ok("cp", source, url)
-            ok("cp", url, f"{source}-back")
-        assert filecmp.cmp(source, f"{source}-back", shallow=False)
-        chunks = [rows(path, f"rpcordma.{which}_count", wanted=f"rpc.msgtyp == 0 and nfs.procedure_v3 == {procedure}")
-                  for which, procedure in (("reads", WRITE), ("writes", READ))]
-        found = [any(count not in ("", "0") for (count,) in of_one) for of_one in chunks]
-        assert all(chunks) and found == 2 * [not in_message], (option, parameter, size, chunks)
+            ok("bench", f"{server.url('/', 'rdma')}&noresvport{parameter}", "--ops", f"read{kib}k", f"write{kib}k", "--depth=1",
+               "--seconds=0.02")
+        for operation, procedure, which in (("write", WRITE, "reads"), ("read", READ, "writes")):
+            calls = [length for (length,) in rows(path, "nfs.count3", wanted=f"rpc.msgtyp == 0 and nfs.procedure_v3 == {procedure}")]
+            assert str(kib << 10) in calls, (operation, kib, set(calls))
+            # The file of the measurement is made by longer calls.
+            chunks = rows(path, "frame.number", wanted=f"rpcordma.{which}_count == 1 and rpcordma.rdma_length == {kib << 10}")
+            assert bool(chunks) != in_message, (option, parameter, operation, kib, len(chunks))
 
 
 def cannot_be_made(scratch):
