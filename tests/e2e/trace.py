@@ -115,7 +115,7 @@ def data_in_messages(scratch):
         path = f"{scratch}/trace.pcapng"
         with Server({"/": f"{scratch}/export:no_root_squash"}, [f"--trace={path}", *filter(None, [option])]) as server:
             ok("bench", f"{server.url('/', 'rdma')}&noresvport{parameter}", "--ops", f"read{kib}k", f"write{kib}k", "--depth=1",
-               "--seconds=0.02")
+               "--seconds=0.02", "--size=1MiB")
         for operation, procedure, which in (("write", WRITE, "reads"), ("read", READ, "writes")):
             calls = [length for (length,) in rows(path, "nfs.count3", wanted=f"rpc.msgtyp == 0 and nfs.procedure_v3 == {procedure}")]
             assert str(kib << 10) in calls, (operation, kib, set(calls))
