@@ -378,8 +378,10 @@ Settings AddServeOptions(CLI::App& command, ServeOptions& options) {
   settings
       .AddOption(
           "--rdma-inline", options.rdma_inline,
-          "Over RDMA, take messages with up to so many octets of data; each call that may be under way can take\n"
-          "that much memory. The default is 16384 over software iWARP, and 4096 over an RDMA device",
+          "Over RDMA, take messages with up to so many octets of data. Each call that may be under way can take the\n"
+          "next power of two above that and 4KiB; over an RDMA device its receive takes as much all the time. The\n"
+          "default is 16384 over software iWARP, and 4096 over an RDMA device. A connection for whose calls an eighth\n"
+          "of --memory has no room left takes 4096",
           {.table = "rdma", .unit = Unit::kOctets, .example = "65536"})
       ->check(CLI::Range(1u, rdma::kMostInlineData));
   return settings;
@@ -389,6 +391,10 @@ std::vector<Contradiction> ContradictionsIn(const ServeOptions& options) {
   std::vector<Contradiction> found;
   if (options.sess01_pad > 0 && options.sess01 == "off") {
     found.push_back({{"--sess01-pad", "--sess01"}, "--sess01-pad needs --sess01=tcp or --sess01=rdma"});
+  }
+  if (options.rdma_inline && options.sess01 == "rdma") {
+    found.push_back({{"--rdma-inline", "--sess01"},
+                     "--rdma-inline does nothing with --sess01=rdma, where connections agree on sizes later"});
   }
   if (options.port_mapper && options.rpcbind == "required") {
     found.push_back(

@@ -92,7 +92,8 @@ constexpr Setting kSettings[] = {
     {{"inline", "OCTETS",
       "Over RDMA, data of up to so many octets are part of the message, if the server takes messages of that size. "
       "Longer data move by RDMA Read and Write. From 1 to 114688; the default is 16384 over software iWARP, and 4096 "
-      "over an RDMA device, where each call that may be under way needs a receive of that size."},
+      "over an RDMA device, where each call that may be under way needs a receive of that size and 4 KiB. With "
+      "vers=4.1-sess01 it is 4095."},
      SetInline},
     {{"crc", "on|off",
       "Whether the client asks for check values over software iWARP. The default is on. If both sides do without them, "

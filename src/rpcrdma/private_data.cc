@@ -45,10 +45,9 @@ std::vector<std::byte> PrivateData::Serialize() const {
 }
 
 PrivateData PrivateData::ForInlineData(uint32_t data) {
-  constexpr uint32_t kUsual = 4096;
   constexpr uint32_t kAround = 4096;
   assert(data <= rdma::kMostInlineData);
-  const uint32_t size = data <= kUsual ? kUsual : data + kAround;
+  const uint32_t size = data <= kUsualThreshold ? kUsualThreshold : data + kAround;
   return {.remote_invalidation = true, .send_size = size, .receive_size = size};
 }
 

@@ -22,6 +22,8 @@ namespace penstock::rpcrdma {
 // The inline threshold of a peer that sends no private data (RFC 8166 §3.3.3).
 constexpr uint32_t kDefaultThreshold = 1024;
 constexpr uint32_t kMaxThreshold = 256 * 1024;
+// The inline threshold of Linux, which Penstock can always afford.
+constexpr uint32_t kUsualThreshold = 4096;
 
 struct PrivateData {
   bool remote_invalidation = false;

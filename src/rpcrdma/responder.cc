@@ -14,9 +14,6 @@
 namespace penstock::rpcrdma {
 namespace {
 
-// The memory of messages of up to this size does not count: credits limit their number.
-constexpr size_t kSmallCall = 4096;
-
 bool BeginsWith(const Slice& stream, rpc::Xid xid) {
   return stream.size() >= 4 && LoadBig<uint32_t>(stream.data()) == xid.value();
 }
@@ -130,9 +127,6 @@ Task<void> Responder::Serve(Received message) {
   Connection::Activity activity(connection_);
   std::optional<rpc::CallOrder::Place> place;
   UnansweredCall unanswered(*this);
-  CountedMemory counted_call;
-  const BufferRef& buffer = message.bytes.owner();
-  if (buffer && buffer->capacity() > kSmallCall) counted_call = CountMemory(buffer->capacity());
   PullRoom pulled;
   Header& header = message.header;
   const FixedHeader request = header.fixed;
@@ -196,15 +190,15 @@ Task<void> Responder::Serve(Received message) {
   rpc::Message reply = co_await handler_.HandleCall(std::move(call), peer_);
 
   execution.GiveBack();
-  counted_call.GiveBack();
   pulled.GiveBack();
   // Also after a call without chunks: memory of the connection's own account may have become free meanwhile.
   HandleRoom();
   if (queued_octets_ > options_.max_queued_octets && MustLoad(reply)) (void)co_await AwaitQueueRoom(request.xid);
   WorkBatch work;
   if (!connection_.lost() && !CanSend(reply)) co_return;
-  // Count the memory of the reply, but not the buffers and the execution of small calls. Credits limit their number.
-  // And if they took memory, the calls that they may have to wait for could lack it.
+  // Count the memory of the reply, but not the buffers of messages and the execution of small calls. Credits limit
+  // their number, and Server::ReserveMessages() their size. And if they took memory, the calls that they may have to
+  // wait for could lack it.
   const size_t held = reply.memory();
   const CountedMemory counted = CountMemory(held);
   if (opening_ && !self.keeps_limits_open) UseAnnouncedLimits();

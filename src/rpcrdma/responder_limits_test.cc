@@ -191,27 +191,48 @@ TEST_F(ResponderMemoryTest, CountsAllMemoryBehindReplies) {
   EXPECT_EQ(memory_->shared_octets(), 0u);
 }
 
-// A small call has its memory by its credit. A long one takes memory that calls with chunks wait for.
-TEST_F(ResponderMemoryTest, CountsTheMemoryOfLongMessages) {
-  rig_.server_options.private_data.receive_size = 128 << 10;
-  rig_.handler.set_delay(std::chrono::seconds(1));
-  Connect({true, 128 << 10, 4096});
-  Send(MessageOf(Procedure::kMsg, {}, Stream({.xid = kXid}), kXid));
-  ASSERT_TRUE(rig_.world.RunUntil([&] { return rig_.handler.most_running() == 1; }));
-  EXPECT_EQ(memory_->shared_octets(), 0u);
-  for (uint32_t xid = kXid + 1; xid <= kXid + 4; ++xid) {
-    const ByteVector whole = Concat({Stream({.xid = xid, .arguments = {kPayload}}), ArgumentOctets(xid, 0, kPayload)});
-    Send(MessageOf(Procedure::kMsg, {}, whole, xid));
+class MessageMemoryTest : public ResponderTest {
+ protected:
+  static constexpr PrivateData kLong{true, 20480, 20480};
+  static constexpr size_t kBuffer = 32768;  // for 20480 octets
+
+  MessageMemoryTest() {
+    rig_.server_options.private_data = kLong;
+    rig_.server_options.messages = messages_;
   }
-  ASSERT_TRUE(rig_.world.RunUntil([&] { return rig_.handler.most_running() == 5; }));
-  EXPECT_EQ(memory_->shared_octets(), 4 * 2 * kPayload) << "the next power of two";
-  SendCall(kXid + 5);
-  rig_.world.RunFor(std::chrono::milliseconds(500));
-  EXPECT_TRUE(received_.empty());
-  EXPECT_EQ(rig_.network.stats().reads, 0u) << "the Read waits for memory";
-  ASSERT_TRUE(rig_.world.RunUntil([&] { return received_.size() == 6; }));
-  rig_.world.RunFor(std::chrono::seconds(1));
-  EXPECT_EQ(memory_->shared_octets(), 0u);
+  uint32_t Announced() const { return PrivateData::Parse(endpoint_->info().private_data).receive_size; }
+
+  const size_t receives_ = rig_.server_options.responder.first_receives();
+  const std::shared_ptr<rpc::MemoryBudget> messages_ =
+      std::make_shared<rpc::MemoryBudget>(rpc::MemoryBudget::Limits{.octets = receives_ * kBuffer, .own_octets = 0});
+};
+
+TEST_F(MessageMemoryTest, AConnectionReservesTheMemoryOfLongMessagesWhileItLasts) {
+  Connect(kLong);
+  EXPECT_EQ(Announced(), 20480u);
+  EXPECT_EQ(messages_->shared_octets(), receives_ * kBuffer);
+  endpoint_.reset();
+  ASSERT_TRUE(rig_.world.RunUntil([&] { return rig_.server->connections() == 0; }));
+  EXPECT_EQ(messages_->shared_octets(), 0u);
+}
+
+TEST_F(MessageMemoryTest, WithoutMemoryForLongMessagesAConnectionHasUsualOnes) {
+  Connect(kLong);
+  std::unique_ptr<rdma::Endpoint> first = std::move(endpoint_);
+  Reconnect(kLong);
+  EXPECT_EQ(Announced(), 4096u);
+  ExpectGoodHealth();
+  first.reset();
+  ASSERT_TRUE(rig_.world.RunUntil([&] { return rig_.server->connections() == 1; }));
+  endpoint_.reset();
+  Reconnect(kLong);
+  EXPECT_EQ(Announced(), 20480u);
+}
+
+TEST_F(MessageMemoryTest, APeerThatSendsUsualMessagesReservesNothing) {
+  Connect({true, 4096, 20480});
+  EXPECT_EQ(Announced(), 4096u);
+  EXPECT_EQ(messages_->shared_octets(), 0u);
 }
 
 // Uses a provider that cannot send from files.

@@ -49,7 +49,8 @@ class Server::BackChannel final : public rpc::BackChannel {
 struct Server::Origin {
   uint64_t number = rpc::NewConnectionNumber();
   Place place;
-  std::unique_ptr<rpc::MemoryAccount> memory{};  // null: the connection gets a new account
+  std::unique_ptr<rpc::MemoryAccount> memory{};    // null: the connection gets a new account
+  std::unique_ptr<rpc::MemoryAccount> messages{};  // see ReserveMessages()
   // For a connection that has stepped up.
   std::optional<rpc::ConnectionLimits> limits{};
   std::shared_ptr<rpc::LastingBackChannel> back_channel{};
@@ -63,6 +64,7 @@ class Server::Link final : public rpc::ConnectionControl {
        std::function<void()> on_finished)
       : peer_(std::move(peer)),
         place_(std::move(origin.place)),
+        messages_(std::move(origin.messages)),
         memory_(origin.memory ? std::move(origin.memory) : options.memory->Open(peer_.address.address())),
         room_(timers.MakeTimer([this] { responder_.HandleRoom(); })),
         credits_due_(timers.MakeTimer([this] {
@@ -124,6 +126,7 @@ class Server::Link final : public rpc::ConnectionControl {
 
   rpc::Peer peer_;
   const Place place_;
+  const std::unique_ptr<rpc::MemoryBudget::Account> messages_;
   const std::unique_ptr<rpc::MemoryBudget::Account> memory_;
   // Calls HandleRoom() from the loop, because the call that gives memory back may be in the middle of its work.
   const std::unique_ptr<Timer> room_;
@@ -202,7 +205,8 @@ Task<void> Server::AcceptAll() {
 Task<void> Server::Accept(std::unique_ptr<rdma::ConnectionRequest> request, Place place) {
   ++accepting_;
   // SetCredits() may change the options meanwhile, but not the number of receives that the endpoint has.
-  const ServerOptions options = options_;
+  ServerOptions options = options_;
+  std::unique_ptr<rpc::MemoryBudget::Account> messages = ReserveMessages(*request, options);
   rdma::ConnectOptions accept;
   accept.private_data = options.private_data.Serialize();
   accept.ird = options.ird;
@@ -213,12 +217,23 @@ Task<void> Server::Accept(std::unique_ptr<rdma::ConnectionRequest> request, Plac
   if (!endpoint) {
     log::debug("connection not set up: {}", endpoint.error().detail);
   } else if (!stopping_) {
-    Origin origin{.place = std::move(place)};
+    Origin origin{.place = std::move(place), .messages = std::move(messages)};
     const uint64_t number = origin.number;
     Adopt(*std::move(endpoint), std::move(origin), options);
     links_.at(number)->responder_.set_credits(options_.responder.credits);
   }
   CheckStopped();
+}
+
+std::unique_ptr<rpc::MemoryBudget::Account> Server::ReserveMessages(const rdma::ConnectionRequest& request,
+                                                                    ServerOptions& options) {
+  uint32_t& size = options.private_data.receive_size;
+  size = std::min(size, std::max(PrivateData::Parse(request.private_data()).send_size, kUsualThreshold));
+  if (size <= kUsualThreshold || !options.messages) return nullptr;
+  auto account = options.messages->Open(request.peer().address());
+  if (account->Reserve(options.responder.first_receives() * BufferPool::CapacityFor(size))) return account;
+  size = kUsualThreshold;
+  return nullptr;
 }
 
 std::vector<rdma::ReceiveRequest> Server::FirstReceives(const ServerOptions& options) {

@@ -47,6 +47,10 @@ struct ServerOptions {
   // Shared by all servers of the process. Null: the server makes its own. Calls that cannot get memory wait, and the
   // server does not pull their chunks meanwhile.
   std::shared_ptr<rpc::MemoryBudget> memory;
+  // The memory for messages that are longer than kUsualThreshold, shared by all servers of the process and fairly by
+  // hosts. A connection reserves what its credits promise, and announces kUsualThreshold if there is not enough. Null:
+  // without limit.
+  std::shared_ptr<rpc::MemoryBudget> messages{};
   // Returns true if a client with this address may connect. Empty: all clients may connect.
   std::function<bool(const IpAddress&)> allow;
   Loop* loop = nullptr;  // for rpc::Peer
@@ -103,6 +107,10 @@ class Server {
   struct Origin;
   Task<void> Accept(std::unique_ptr<rdma::ConnectionRequest> request, Place place);
   Task<void> TakeOver(rdma::Provider& provider, rpc::SteppingConnection connection);
+  // Lowers the announced size of messages to what the peer can send and what options.messages has left. Returns the
+  // reservation; null if there is none.
+  static std::unique_ptr<rpc::MemoryBudget::Account> ReserveMessages(const rdma::ConnectionRequest& request,
+                                                                     ServerOptions& options);
   void Adopt(std::unique_ptr<rdma::Endpoint> endpoint, Origin origin, const ServerOptions& options);
   static rpc::AgreedLimits LimitsOf(const ServerOptions& options);
   // The receives that a connection begins with.

@@ -87,8 +87,9 @@ struct Options {
   // server by RDMA.
   bool one_receive_first = false;
   // Over RDMA: data of up to this many octets may be part of a message, if the client agrees. Each call that may be
-  // under way can take that much memory: over an adapter always, over software iWARP from its arrival on. From 1 to
-  // rdma::kMostInlineData; absent: what suits the provider.
+  // under way can take a buffer for this and 4 KiB: over an adapter always, over software iWARP from its arrival on. An
+  // eighth of `memory`, besides it, is the limit for all connections; others take 4 KiB. From 1 to
+  // rdma::kMostInlineData; absent: what suits the provider. Not with one_receive_first.
   std::optional<uint32_t> inline_data{};
   // The longest Send over RDMA, in octets, that the server agrees on with such a client, or with one that steps up. The
   // server keeps a receive of the agreed size for each call that may be under way.

@@ -52,6 +52,9 @@ bool PortsAreReserved() {
 // Connections get at most half of the descriptors that the process may open, less those that it needs for other things,
 // so that files have descriptors as well. Below that limit, each host can use its share of connections. If the
 // descriptors ran out, no host could connect.
+// The part of the memory for calls and replies that is added to it for messages over RDMA.
+constexpr size_t kMessagesPart = 8;
+
 rpc::ConnectionTable::Limits Affordable(rpc::ConnectionTable::Limits wanted, size_t listening) {
   const size_t all = DescriptorLimit();
   const size_t most = std::max(all / 4, all / 2 - std::min(all / 2, kOtherDescriptors + listening));
@@ -74,6 +77,8 @@ std::vector<SocketAddress> AddressesOf(const std::vector<rpc::tcp::Listener>& li
   return addresses;
 }
 
+size_t MemoryOf(const Options& options) { return options.memory > 0 ? options.memory : DefaultMemory(); }
+
 }  // namespace
 
 size_t DefaultMemory() { return std::max<uint64_t>(MachineMemory() / 4, 256 << 20); }
@@ -84,8 +89,9 @@ Server::Server(const Options& options, Parts parts, size_t listening)
       state_directory_(std::move(parts.state_directory)),
       pool_(std::move(parts.pool)),
       connections_(std::make_shared<rpc::ConnectionTable>(Affordable(options.connections, listening_), refusals_)),
-      memory_(std::make_shared<rpc::MemoryBudget>(
-          rpc::MemoryBudget::Limits{.octets = options.memory > 0 ? options.memory : DefaultMemory()})),
+      memory_(std::make_shared<rpc::MemoryBudget>(rpc::MemoryBudget::Limits{.octets = MemoryOf(options)})),
+      messages_(std::make_shared<rpc::MemoryBudget>(
+          rpc::MemoryBudget::Limits{.octets = MemoryOf(options) / kMessagesPart, .own_octets = 0})),
       counts_(std::make_shared<metrics::Counts>(MeasuredInterfaces(), options.threads)),
       open_files_(std::move(parts.open_files)),
       shortage_(std::make_shared<DescriptorShortage>([this] { MakeRoomForConnections(); })),
@@ -260,7 +266,8 @@ SetupResult<void> Server::Reload(const Options& options, std::vector<Export> exp
 
   if (context) tls_->Use(options.tls, std::move(context));
   connections_->SetLimits(Affordable(options.connections, listening_));
-  memory_->SetOctets(options.memory > 0 ? options.memory : DefaultMemory());
+  memory_->SetOctets(MemoryOf(options));
+  messages_->SetOctets(MemoryOf(options) / kMessagesPart);
   TrustNetworks(options.ccm_from);
   // New clients first, so that the names of their hosts are known when the exports admit them.
   host_names_.LookFor(clients);
@@ -365,7 +372,7 @@ SetupResult<void> Server::Listen(PassedSockets passed) {
     rpc::Dispatcher& beside = addresses_.tcp.empty() ? *beside_ : *dispatcher_;
     for (size_t i = 0; i < loops_.size(); ++i) {
       ServingLoop& loop = *loops_[i];
-      loop.Prepare(*dispatcher_, connections_, memory_, tls_);
+      loop.Prepare(*dispatcher_, connections_, memory_, messages_, tls_);
       for (const rpc::tcp::Listener& each : listeners.tcp) PENSTOCK_CHECK(loop.ServeNfs(each));
       for (const rpc::tcp::Listener& each : listeners.mount) PENSTOCK_CHECK(loop.ServeStreams(beside, each));
       for (size_t k = 0; k < rdma.size(); ++k) loop.ServeRdma(listeners.rdma[k].chosen.kind, std::move(rdma[k][i]));

@@ -156,6 +156,7 @@ class Server {
   const std::shared_ptr<RefusalLog> refusals_ = std::make_shared<RefusalLog>();
   const std::shared_ptr<rpc::ConnectionTable> connections_;
   const std::shared_ptr<rpc::MemoryBudget> memory_;
+  const std::shared_ptr<rpc::MemoryBudget> messages_;  // see rpcrdma::ServerOptions
   const std::shared_ptr<metrics::Counts> counts_;
   const std::shared_ptr<fs::OpenFiles> open_files_;  // null if the file systems keep none open
   const std::shared_ptr<DescriptorShortage> shortage_;

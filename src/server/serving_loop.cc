@@ -57,10 +57,12 @@ rdma::Provider& ServingLoop::StepUpProvider() {
 
 void ServingLoop::Prepare(rpc::CallHandler& handler, const std::shared_ptr<rpc::ConnectionTable>& connections,
                           const std::shared_ptr<rpc::MemoryBudget>& memory,
+                          const std::shared_ptr<rpc::MemoryBudget>& messages,
                           std::shared_ptr<rpc::tls::Credentials> tls) {
   handler_ = &handler;
   connections_ = connections;
   memory_ = memory;
+  messages_ = messages;
   const size_t idle = std::min(BufferPool::kKeptOctets, memory->octets() / kIdlePart / options_.threads);
   loop_.buffers().set_kept_octets(idle);
   for (auto& [kind, made] : providers_) made.all->buffers().set_kept_octets(idle);
@@ -85,6 +87,7 @@ rpcrdma::ServerOptions ServingLoop::RdmaOptions(const rdma::Provider& provider) 
   rpcrdma::ServerOptions options;
   options.connections = connections_;
   options.memory = memory_;
+  options.messages = messages_;
   options.loop = &loop_;
   options.recorder = recorder_;
   options.padding = options_.padding;

@@ -47,7 +47,8 @@ class ServingLoop {
   SetupResult<std::unique_ptr<rdma::Listener>> AdoptIwarp(int socket, std::shared_ptr<AcceptTurns> turns);
   // `handler` offers all programs.
   void Prepare(rpc::CallHandler& handler, const std::shared_ptr<rpc::ConnectionTable>& connections,
-               const std::shared_ptr<rpc::MemoryBudget>& memory, std::shared_ptr<rpc::tls::Credentials> tls);
+               const std::shared_ptr<rpc::MemoryBudget>& memory, const std::shared_ptr<rpc::MemoryBudget>& messages,
+               std::shared_ptr<rpc::tls::Credentials> tls);
   // Any number of times after Prepare(), each for one address. NFS over TCP; a connection may step up.
   SetupResult<void> ServeNfs(const rpc::tcp::Listener& listener);
   // NFS over RDMA, by the provider of this kind.
@@ -91,6 +92,7 @@ class ServingLoop {
   rpc::CallHandler* handler_ = nullptr;
   std::shared_ptr<rpc::ConnectionTable> connections_;
   std::shared_ptr<rpc::MemoryBudget> memory_;
+  std::shared_ptr<rpc::MemoryBudget> messages_;
   rpc::tcp::ServerOptions stream_options_;    // of ServeStreams()
   rpc::tcp::ServerOptions nfs_options_;       // of ServeNfs()
   std::unique_ptr<rpcrdma::Server> step_up_;  // for connections that step up; null without Options::step_up

@@ -39,7 +39,7 @@ ClientPlan DrawClient(Random& random) {
   plan.options.private_data = DrawPrivateData(random);
   plan.options.ird = static_cast<uint16_t>(random.Between(1, 4));
   plan.options.requester.credits = DrawCredits(random, plan.options.private_data);
-  plan.options.requester.min_chunk = OneOf(random, std::array<size_t, 5>{1, 100, 512, 4096, 4096});
+  plan.options.requester.min_chunk = OneOf(random, std::array<size_t, 5>{1, 100, 512, 4096, 16385});
   plan.probes = random.Chance(0.5);
   plan.workers = static_cast<unsigned>(random.Between(1, 4));
   plan.slots = static_cast<unsigned>(random.Between(1, 5));

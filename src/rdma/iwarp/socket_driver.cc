@@ -73,7 +73,7 @@ void SocketDriver::Start(std::function<void()> on_completions) {
 void SocketDriver::Touch(size_t octets) {
   if (in_turn_) {
     posted_ += octets;
-    if (posted_ >= kEarly) Send();
+    if (posted_ >= kEarly && !more_to_send_) Send();
     return;
   }
   if (turn_posted_) return;
@@ -85,7 +85,11 @@ void SocketDriver::Touch(size_t octets) {
   });
 }
 
-void SocketDriver::BeginTurn() { in_turn_ = true; }
+void SocketDriver::BeginTurn() {
+  in_turn_ = true;
+  posted_ = sent_ = 0;
+  more_to_send_ = false;
+}
 
 void SocketDriver::EndTurn() {
   stream_.completions().RunTurn([this] { Send(); });
@@ -118,19 +122,17 @@ void SocketDriver::Receive(EndOfStream end_of_stream) {
 }
 
 void SocketDriver::Send() {
-  more_to_send_ = false;
   posted_ = 0;
-  size_t octets = 0;
   while (!closed_ && !waiting_to_write_) {
     const FpduWriter::Part part = stream_.NextToSend();
     if (part.memory.empty() && !part.file) return;
-    if (octets >= kOctetsSentPerTurn) {
+    if (sent_ >= kOctetsSentPerTurn) {
       more_to_send_ = true;
       return;
     }
     const ssize_t n = SendPart(socket_.native_handle(), part);
     if (n > 0) {
-      octets += static_cast<size_t>(n);
+      sent_ += static_cast<size_t>(n);
       stream_.HandleSent(static_cast<size_t>(n));
     } else if (n < 0 && errno == EINTR) {
       continue;

@@ -75,6 +75,39 @@ TEST_F(SocketDriverTest, SendsBeforeTheEndOfATurnIfManyOctetsArePosted) {
   EXPECT_GT(waiting[3], 60000u);
 }
 
+// The other connections of a loop wait for the end of a turn.
+TEST_F(SocketDriverTest, ATurnSendsALimitedShareEvenIfThePeerReadsAllOfIt) {
+  tcp::socket peer = Dial();
+  Endpoint* owned = nullptr;
+  const Octets part = Pattern(1 << 20);
+  constexpr size_t kParts = 16;
+  size_t read = 0;  // by the peer
+  std::vector<char> memory(1 << 20);
+  const auto read_all = [&] {
+    while (peer.available() > 0) read += peer.read_some(asio::buffer(memory));
+  };
+  size_t in_turn = 0;
+  auto endpoint = AcceptFrom(peer, MakeRequest({}, {}), [&] {
+    for (auto& completion : Poll(*owned)) {
+      if (completion.operation != Operation::kReceive) continue;
+      for (Context context = 1; context <= kParts; ++context) {
+        owned->PostSend({context, GatherOf(part), false, {}});
+        read_all();
+      }
+      in_turn = read;
+    }
+  });
+  owned = endpoint.get();
+  endpoint->PostReceive({.size = 64});
+  Write(peer, Forge(Framing{}).Segment(Untagged(Opcode::kSend, kSendQueue, 1), AsBytes("go")));
+  ASSERT_TRUE(RunUntil([&] {
+    read_all();
+    return read >= kParts << 20;
+  }));
+  EXPECT_GT(in_turn, 0u);
+  EXPECT_LE(in_turn, size_t{10} << 20);
+}
+
 TEST_F(SocketDriverTest, SendsATerminateBeforeClosing) {
   tcp::socket peer = Dial();
   auto endpoint = AcceptFrom(peer, MakeRequest({}, {}));
