@@ -21,7 +21,7 @@ MakeInitiator KerberosInitiators(KerberosOptions options) {
 
 CallSecurity::CallSecurity(Loop& loop, Workers& workers, const Url& url, const MakeInitiator& make_initiator)
     : url_(url),
-      flavor_(url.security.value_or(SecurityFlavor::kSys)),
+      flavor_(url.security.value_or(url.flavors.empty() ? SecurityFlavor::kSys : *url.flavors.begin())),
       initiator_(make_initiator ? make_initiator(url.host) : KerberosInitiators({})(url.host)),
       context_(std::make_shared<ClientContext>(
           ClientContext::Parts{.mechanism = initiator_,

@@ -37,8 +37,9 @@ constexpr Setting kSettings[] = {
      SetMinorVersion},
     {{"sec", "none|sys|krb5|krb5i|krb5p",
       "The security flavor of all calls. krb5: Kerberos proves who the user is. krb5i: it also protects all data from "
-      "changes. krb5p: it also encrypts them. Without it, the environment variable PENSTOCK_SEC decides, or else the "
-      "server's preference."},
+      "changes. krb5p: it also encrypts them. Of several flavors with ':' between them, such as krb5p:krb5i, the "
+      "client uses the first one that the server accepts and for which the user has a ticket. Without it, the "
+      "environment variable PENSTOCK_SEC decides, or else the server's preference."},
      SetSecurity},
     {{"xprtsec", "none|opportunistic|tls|mtls",
       "The protection of connections over TCP. tls: TLS, in which the server shows a certificate. mtls: the client "

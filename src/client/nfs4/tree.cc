@@ -40,8 +40,8 @@ constexpr Duration kUnmountPatience = std::chrono::seconds(5);
 // system has become.
 class Tree final : public client::Mount, public FileTree {
  public:
-  // `url` names the server of `home`. If it names no flavor, objects for which the server does not accept the flavor of
-  // `home` are reached by another one.
+  // `url` names the server of `home`. Unless it names one flavor, objects for which the server does not accept the
+  // flavor of `home` are reached by another one.
   Tree(Loop& loop, Workers& workers, const Url& url, const Dialect& dialect, const MountOptions& options,
        std::unique_ptr<ServerMount> home)
       : client::Mount(loop, url), servers_(loop, workers, url_, dialect, options, std::move(home)) {
