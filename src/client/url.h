@@ -108,8 +108,8 @@ struct Url {
   LockOptions locks;
   // Options of mount(8) for it, such as "nosuid".
   std::vector<std::string> file_system_flags;
-  bool in_background = false;      // bg
-  uint32_t retry_for_minutes = 2;  // retry=
+  bool in_background = false;                   // bg
+  std::optional<uint32_t> retry_for_minutes{};  // retry=
 
   // Only for Version::kSess01, except `persist`.
   BoundSessionOptions session;
