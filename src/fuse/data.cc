@@ -500,7 +500,10 @@ Task<void> FileSystem::Lock(RequestPointer request, OpenFile& by, std::string ow
   const auto kind = type == F_RDLCK ? client::LockKind::kShared : client::LockKind::kExclusive;
   // The other descriptor may be open for something else.
   const bool needs_more = kind == client::LockKind::kShared ? !file.reads && by.reads : !file.writes && by.writes;
-  if (needs_more && Failed(*request, co_await locked->Widen())) co_return;
+  if (needs_more) {
+    Result<void> widened = co_await locked->Widen(pin->node(DirectoryOf(*pin)));
+    if (Failed(*request, widened)) co_return;
+  }
   const bool is_new = std::ranges::find(file.lockers, owner) == file.lockers.end();
   if (is_new) file.lockers.push_back(owner);
   Cancellation impatience;

@@ -11,7 +11,7 @@ sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."
 from cases import main  # noqa: E402
 from patience import SECONDS, wait_until  # noqa: E402
 from penstock import PENSTOCK, penstock_ok as ok  # noqa: E402
-from trees import is_free, mounted, served, url_of, write  # noqa: E402
+from trees import WAYS, is_free, mounted, read, served, url_of, write  # noqa: E402
 
 
 LOCKS_OF_TWO_DESCRIPTORS = """
@@ -29,7 +29,7 @@ sys.stdin.read()
 def of_descriptors(scratch):
     """A process locks a file by a descriptor for reading, and then by one for writing: it has all of its locks."""
     with served(scratch) as server:
-        for transport, version in (("tcp", "3"), ("rdma", "3"), ("tcp", "4.1"), ("rdma", "4.2")):
+        for transport, version in WAYS:
             url = url_of(server, transport, version)
             with mounted(url, f"{scratch}/tree") as one, mounted(url, f"{scratch}/other") as two:
                 write(f"{one}/file", "text")

@@ -214,7 +214,7 @@ class File final : public client::File {
                           Cancellation* impatience) override {
     return locks_->Lock(std::move(owner), range, kind, patience, impatience);
   }
-  Task<Result<void>> Widen() override { co_return Result<void>(); }
+  Task<Result<void>> Widen(Node) override { co_return Result<void>(); }
   Task<Result<void>> Unlock(std::string owner, ByteRange range) override {
     return locks_->Unlock(std::move(owner), range);
   }
