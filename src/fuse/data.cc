@@ -92,6 +92,7 @@ Task<void> FileSystem::OpenNow(RequestPointer request, const Target& target, fus
   Inode& at = *target.inode;
   const std::string path = PathOf(at);
   const client::Node node = at.node(DirectoryOf(at));
+  const uint64_t before = at.attributes.change;
   auto file = co_await mount.OpenFile(node, path, AccessOf(info.flags));
   if (!file && file.error().status == Status::kNotFound) {
     // Version 4.0 opens a file by its name, and another client has removed that. The kernel looks the name up again.
@@ -130,6 +131,8 @@ Task<void> FileSystem::OpenNow(RequestPointer request, const Target& target, fus
     request->Fail(*failure);
     co_return;
   }
+  // It forgets the data of another version itself, but not the size, up to which a program reads.
+  if (at.attributes.change != before && kernel_cache_) kernel_cache_->DropAttributes(at.number);
   info.keep_cache = MayKeepData(at);
   info.direct_io = 0;
   OpenFile& opened = Opened(target.held, at, *std::move(file), info.flags);

@@ -182,6 +182,15 @@ def two_trees(scratch):
                     assert read(f"{two}/file") == text
                     write(f"{two}/file", text[::-1])
                     assert read(f"{one}/file") == text[::-1]
+                # The kernel knows a size, and perhaps data, that are not those of the server any more.
+                for number, before in enumerate((os.stat, read, lambda path: open(path, "r+"))):
+                    write(f"{one}/size{number}", "")
+                    kept = [before(f"{two}/size{number}")]
+                    for text in ("a long text", "short", "the longest one"):
+                        write(f"{one}/size{number}", text)
+                        assert read(f"{two}/size{number}") == text, (versions, number, text)
+                        assert os.stat(f"{two}/size{number}").st_size == len(text)
+                    del kept
                 for lock in (fcntl.lockf, fcntl.flock):
                     with open(f"{one}/file", "r+") as first, open(f"{two}/file", "r+") as second:
                         lock(first, fcntl.LOCK_EX)
