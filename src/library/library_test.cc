@@ -1,6 +1,7 @@
 // Data, names and opens through the C API.
 #include <fcntl.h>
 #include <gmock/gmock.h>
+#include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
