@@ -1,10 +1,12 @@
 #include "cli/background.h"
 
 #include <fcntl.h>
+#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <cerrno>
+#include <csignal>
 #include <string>
 
 #include "base/result.h"
@@ -19,12 +21,14 @@ Background::~Background() {
 std::optional<int> Background::Start() {
   int ends[2];
   if (::pipe2(ends, O_CLOEXEC) != 0) return PrintError("cannot make a pipe: " + DescribeErrno(errno));
+  const pid_t parent = ::getpid();
   const pid_t child = ::fork();
   if (child < 0) return PrintError("cannot go into the background: " + DescribeErrno(errno));
   if (child == 0) {
     ::close(ends[0]);
     parent_ = ends[1];
-    ::setsid();
+    ::prctl(PR_SET_PDEATHSIG, SIGTERM);
+    if (::getppid() != parent) return 1;
     return std::nullopt;
   }
   ::close(ends[1]);
@@ -43,6 +47,9 @@ std::optional<int> Background::Start() {
 
 void Background::Ready() {
   if (parent_ < 0) return;
+  is_away_ = true;
+  ::prctl(PR_SET_PDEATHSIG, 0);
+  ::setsid();
   const int nowhere = ::open("/dev/null", O_RDWR | O_CLOEXEC);
   for (const int standard : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO}) ::dup2(nowhere, standard);
   if (nowhere > STDERR_FILENO) ::close(nowhere);

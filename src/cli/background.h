@@ -14,13 +14,18 @@ class Background {
   Background& operator=(const Background&) = delete;
 
   // Forks, before the process has other threads. Returns nothing in the child, which goes on, still with this terminal.
-  // The parent waits until the child is Ready() or ends, and gets the exit code that it must end with.
+  // The parent waits until the child is Ready() or ends, and gets the exit code that it must end with. If the parent is
+  // killed before, the child gets SIGTERM.
   std::optional<int> Start();
-  // The child is ready: it leaves the terminal and lets the parent end. Without Start() this does nothing.
+  // The child is ready: it leaves the terminal and lets the parent end. Without Start(), and when it is called again,
+  // this does nothing.
   void Ready();
+  // Whether Ready() has left the terminal.
+  bool is_away() const { return is_away_; }
 
  private:
   int parent_ = -1;  // the pipe that the parent reads
+  bool is_away_ = false;
 };
 
 }  // namespace penstock::cli

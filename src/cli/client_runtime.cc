@@ -6,8 +6,10 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstdio>
+#include <filesystem>
 #include <iterator>
 #include <optional>
+#include <system_error>
 
 #include "base/signal.h"
 #include "cli/client_config.h"
@@ -27,7 +29,16 @@ void FillFromEnvironment(std::string& option, const char* variable) {
   if (option.empty() && text) option = text;
 }
 
+// A command that goes into the background leaves its directory.
+void MakeAbsolute(std::string& file) {
+  std::error_code error;
+  const auto absolute = std::filesystem::absolute(file, error);
+  if (!file.empty() && !error) file = absolute;
+}
+
 client::KerberosOptions WithPrincipal(client::KerberosOptions options) {
+  // Others have a type, as "MEMORY:name".
+  if (!options.keytab.contains(':')) MakeAbsolute(options.keytab);
   if (!options.keytab.empty()) FillFromEnvironment(options.principal, "PENSTOCK_PRINCIPAL");
   return options;
 }
@@ -76,14 +87,19 @@ client::MountOptions ClientRuntime::MountOptionsFor(const client::Url& url) {
 }
 
 Task<client::Result<std::unique_ptr<client::Mount>>> ClientRuntime::OpenMount(const client::Url& url) {
+  const client::MountOptions options = MountOptionsFor(url);
+  co_return co_await OpenMount(url, options);
+}
+
+Task<client::Result<std::unique_ptr<client::Mount>>> ClientRuntime::OpenMount(const client::Url& url,
+                                                                              client::MountOptions options) {
   if (url.protocol == client::Protocol::kStepUp && !choice_.allows_iwarp()) {
     // Run() needs commands that suspend.
     co_await Sleep(loop_, Duration::zero());
     constexpr auto kWhy = "proto=stepup uses software iWARP, which --rdma verbs and --rdma-device exclude";
     co_return std::unexpected(client::Error{fmt::format("{}: {}", url.host, kWhy), std::nullopt});
   }
-  const client::MountOptions mount_options = MountOptionsFor(url);
-  co_return co_await client::Mount::Open(loop_, workers_, url, mount_options);
+  co_return co_await client::Mount::Open(loop_, workers_, url, std::move(options));
 }
 
 Task<void> ClientRuntime::MapOwners(std::optional<std::string> domain) {
@@ -100,6 +116,10 @@ Task<void> ClientRuntime::End(std::unique_ptr<client::Mount> mount) {
 
 Task<client::Result<void>> ClientRuntime::WithMount(const client::Url& url, Use use) {
   PENSTOCK_CO_TRY(auto mount, co_await OpenMount(url));
+  co_return co_await UseMount(std::move(mount), std::move(use));
+}
+
+Task<client::Result<void>> ClientRuntime::UseMount(std::unique_ptr<client::Mount> mount, Use use) {
   client::Result<void> result = co_await use(*mount);
   if (!result) result = std::unexpected(client::WithTrouble(std::move(result).error(), mount->trouble()));
   co_await End(std::move(mount));
@@ -148,6 +168,7 @@ SetupResult<client::Url> ParseUrl(const std::string& text, const AccessOptions& 
   if (has_files && url.transport_security == client::TransportSecurity::kNone) {
     return fail("--tls-ca, --tls-cert and --tls-key are without effect: add --xprtsec tls, or xprtsec=tls to the URL");
   }
+  for (std::string* const file : {&files.authorities, &files.certificate, &files.key}) MakeAbsolute(*file);
   if (has_files) url.tls = std::make_shared<client::TlsClient>(files);
   return url;
 }

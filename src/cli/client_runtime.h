@@ -42,11 +42,15 @@ class ClientRuntime {
   // Mounts the export that `url` leads into. The caller unmounts it, with End(). Most commands use Mounts
   // (cli/mounts.h) instead, which mounts each export once.
   Task<client::Result<std::unique_ptr<client::Mount>>> OpenMount(const client::Url& url);
+  // The same with these options, which are those of MountOptionsFor() but for what the caller has changed.
+  Task<client::Result<std::unique_ptr<client::Mount>>> OpenMount(const client::Url& url, client::MountOptions options);
   // Unmounts. No other call of the mount is under way.
   Task<void> End(std::unique_ptr<client::Mount> mount);
   // Mounts the export that `url` leads into, runs `use` with the mount, and unmounts.
   using Use = std::function<Task<client::Result<void>>(client::Mount&)>;
   Task<client::Result<void>> WithMount(const client::Url& url, Use use);
+  // Runs `use` with the mount, and unmounts.
+  Task<client::Result<void>> UseMount(std::unique_ptr<client::Mount> mount, Use use);
 
   // From now on, mounts send names of owners and groups to servers of version 4 that do not accept numbers. Without a
   // domain it is that of this host (idmap::FindDomain()).

@@ -121,7 +121,9 @@ TEST(ClientRuntime, TheEnvironmentDecidesTheProtectionThatNeitherOptionNorUrlNam
   ASSERT_FALSE(over_rdma);
   EXPECT_THAT(over_rdma.error().message, ::testing::HasSubstr("RDMA has no TLS; PENSTOCK_XPRTSEC=tls asks for that"));
   ASSERT_FALSE(refused);
-  EXPECT_EQ(refused.error().message, "PENSTOCK_SEC=krb6: sec must be none, sys, krb5, krb5i or krb5p");
+  EXPECT_EQ(refused.error().message,
+            "PENSTOCK_SEC=krb6: sec must be none, sys, krb5, krb5i, krb5p or a list of them such as krb5p:krb5i, and "
+            "'krb6' is not");
 }
 
 TEST(ClientRuntime, OptionsOfTheCommandLineReplaceThoseOfTheUrlAndTheseThoseOfTheEnvironment) {

@@ -4,6 +4,7 @@
 
 #include <CLI/CLI.hpp>
 
+#include "client/url.h"
 #include "idmap/owner_text.h"
 
 namespace penstock::cli {
@@ -26,6 +27,15 @@ void AddTlsOptions(CLI::App& command, TlsOptions& options) {
       ->type_name("FILE");
   command.add_option("--tls-key", options.files.key, "The key of the certificate, without a password")
       ->type_name("FILE");
+}
+
+// Accepts a list of flavors. CLI::IsMember describes its members in the same way, and accepts one of them.
+CLI::Validator SecurityFlavors() {
+  const auto check = [](const std::string& text) {
+    const auto flavors = client::ParseSecurity(text);
+    return flavors ? std::string() : flavors.error();
+  };
+  return CLI::Validator(check, "{none,sys,krb5,krb5i,krb5p}");
 }
 
 }  // namespace
@@ -55,9 +65,10 @@ void AddAccessOptions(CLI::App& command, AccessOptions& options) {
   command
       .add_option("--sec", options.sec,
                   "Use only this security flavor. krb5: Kerberos proves who the user is; krb5i: and protects all data\n"
-                  "from changes; krb5p: and encrypts them. Without it, the URL decides, or\n"
+                  "from changes; krb5p: and encrypts them. Of several with ':' between them, such as krb5p:krb5i,\n"
+                  "use the first one that the server accepts. Without it, the URL decides, or\n"
                   "PENSTOCK_SEC, or the server's preference")
-      ->check(CLI::IsMember({"none", "sys", "krb5", "krb5i", "krb5p"}));
+      ->check(SecurityFlavors());
   CLI::Option* const keytab = command
                                   .add_option("--keytab", options.kerberos.keytab,
                                               "Get Kerberos tickets with a key in this file, instead of using the "

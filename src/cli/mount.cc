@@ -10,10 +10,13 @@
 #include <asio/signal_set.hpp>
 #include <cerrno>
 #include <csignal>
+#include <filesystem>
 #include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
+#include <system_error>
+#include <utility>
 #include <vector>
 
 #include "base/cancellation.h"
@@ -25,6 +28,7 @@
 #include "cli/commands.h"
 #include "cli/interface.h"
 #include "cli/logging.h"
+#include "cli/mount_attempts.h"
 #include "client/set_up.h"
 #include "fuse/file_system.h"
 #include "fuse/owners.h"
@@ -120,6 +124,65 @@ fuse::SessionOptions SessionOptionsFor(const client::Url& url, const MountComman
   return session;
 }
 
+SetupResult<void> CheckDirectory(const std::string& directory) {
+  struct stat status{};
+  const int error = ::stat(directory.c_str(), &status) != 0 ? errno : S_ISDIR(status.st_mode) ? 0 : ENOTDIR;
+  if (error == 0) return {};
+  return std::unexpected(SetupError{fmt::format("{}: {}", directory, DescribeErrno(error)), error});
+}
+
+using Opened = Result<std::unique_ptr<client::Mount>>;
+
+// Makes one attempt to mount. If a later one may succeed, the errno of the error is one of those that
+// MountAttempts::HandleFailure() knows.
+Task<Opened> OpenOnce(ClientRuntime& runtime, const client::Url& url, const std::string& directory,
+                      client::MountOptions mount_options, Duration limit) {
+  const auto usable = CheckDirectory(directory);
+  if (!usable) {
+    // nfs(5): in the background a missing directory counts as a server that does not answer.
+    const bool may_appear = url.in_background && usable.error().number == ENOENT;
+    co_return std::unexpected(
+        Error{usable.error().message, std::nullopt, may_appear ? ETIMEDOUT : usable.error().number});
+  }
+  Cancellation late;
+  mount_options.cancellation = &late;
+  const auto timer = runtime.loop().MakeTimer([&late] { late.Cancel(); });
+  timer->ExpireAfter(limit);
+  Opened opened = co_await runtime.OpenMount(url, std::move(mount_options));
+  timer->Cancel();
+  if (opened) co_return opened;
+  if (late.cancelled()) {
+    co_return std::unexpected(
+        Error{fmt::format("{} port {}: the server does not answer", url.host, url.port), std::nullopt, ETIMEDOUT});
+  }
+  if (opened.error().number != EHOSTUNREACH) co_return opened;
+  const auto ask = [host = url.host] { return IsUnknownHost(host); };
+  const bool is_unknown = co_await Offload(runtime.loop(), runtime.workers(), ask);
+  if (is_unknown) opened.error().number = ENXIO;
+  co_return opened;
+}
+
+// Mounts as `bg`, `fg` and `retry` say.
+Task<Opened> OpenPatiently(ClientRuntime& runtime, const client::Url& url, const MountCommandOptions& options,
+                           Background& background) {
+  Loop& loop = runtime.loop();
+  const client::MountOptions mount_options = runtime.MountOptionsFor(url);
+  MountAttempts attempts(url, loop.Now());
+  for (bool was_told = false;; was_told = true) {
+    Opened opened = co_await OpenOnce(runtime, url, options.directory, mount_options, attempts.attempt_limit());
+    if (opened) co_return opened;
+    const auto delay = attempts.HandleFailure(opened.error(), loop.Now());
+    if (!delay) co_return opened;
+    if (!was_told) {
+      log::warn("{}; trying again for {}{}", opened.error().message, attempts.PatienceText(),
+                url.in_background ? ", in the background" : "");
+      if (url.in_background) background.Ready();
+      if (background.is_away()) LogToSyslog();
+    }
+    co_await Sleep(loop, *delay);
+  }
+}
+
 Task<Result<void>> Serve(ClientRuntime& runtime, client::Mount& mount, const MountCommandOptions& options,
                          Background& background) {
   Loop& loop = runtime.loop();
@@ -189,20 +252,34 @@ std::string UrlOf(const std::string& source) {
   return "nfs://" + source.substr(0, path - 1) + source.substr(path);
 }
 
-SetupResult<void> CheckDirectory(const std::string& directory) {
-  struct stat status{};
-  const int error = ::stat(directory.c_str(), &status) != 0 ? errno : S_ISDIR(status.st_mode) ? 0 : ENOTDIR;
-  if (error == 0) return {};
-  return std::unexpected(SetupError{fmt::format("{}: {}", directory, DescribeErrno(error)), error});
+Task<Result<void>> MountAndServe(ClientRuntime& runtime, const client::Url& url, const MountCommandOptions& options,
+                                 Background& background) {
+  auto opened = co_await OpenPatiently(runtime, url, options, background);
+  Result<void> served;
+  if (opened) {
+    const ClientRuntime::Use serve = [&](client::Mount& mount) { return Serve(runtime, mount, options, background); };
+    served = co_await runtime.UseMount(*std::move(opened), serve);
+  } else {
+    served = std::unexpected(std::move(opened).error());
+  }
+  // Nobody reads its standard error any more.
+  if (!served && background.is_away()) log::error("{}", served.error().message);
+  co_return served;
 }
 
-int MountTree(const MountCommandOptions& options) {
+int MountTree(MountCommandOptions options) {
   // Programs do not expect that a file system gives up (nfs(5)).
   auto url = ParseUrl(UrlOf(options.source), options, {{.name = "hard"}});
   if (!url) return PrintUsageError(url.error().message);
   const auto usable = CheckDirectory(options.directory);
-  if (!usable) return PrintError(usable.error().message);
+  const bool may_appear = url->in_background && !usable && usable.error().number == ENOENT;
+  if (!usable && !may_appear) return PrintError(usable.error().message);
   if (options.only_checks) return 0;
+  // A process in the background leaves its directory.
+  std::error_code error;
+  const auto directory = std::filesystem::absolute(options.directory, error);
+  if (error) return PrintError(fmt::format("{}: {}", options.directory, error.message()));
+  options.directory = directory;
   Background background;
   if (!options.foreground) {
     // Before any thread.
@@ -211,8 +288,7 @@ int MountTree(const MountCommandOptions& options) {
   ClientRuntime runtime(options.trace, options.rdma, options.kerberos);
   runtime.set_lock_records(DefaultStateDirectory() / "client-locks");
   runtime.set_trust_in_directories(TrustInDirectories(*url));
-  return runtime.Run(
-      runtime.WithMount(*url, [&](client::Mount& mount) { return Serve(runtime, mount, options, background); }));
+  return runtime.Run(MountAndServe(runtime, *url, options, background));
 }
 
 }  // namespace

@@ -1,5 +1,6 @@
 #include "client/call_security.h"
 
+#include <algorithm>
 #include <cerrno>
 #include <utility>
 
@@ -12,6 +13,18 @@ namespace penstock::client {
 using nfs_protocol::SecurityFlavor;
 using rpc::gss::ClientContext;
 
+namespace {
+
+// Of a list it is one that MOUNT takes, which refuses AUTH_NONE for most exports.
+SecurityFlavor FirstFlavorOf(const Url& url) {
+  if (url.security) return *url.security;
+  const auto identifies = [](SecurityFlavor flavor) { return flavor != SecurityFlavor::kNone; };
+  const auto first = std::ranges::find_if(url.flavors, identifies);
+  return first == url.flavors.end() ? SecurityFlavor::kSys : *first;
+}
+
+}  // namespace
+
 MakeInitiator KerberosInitiators(KerberosOptions options) {
   return [options = std::move(options)](const std::string& host) {
     return std::make_unique<rpc::gss::KerberosClient>(
@@ -21,7 +34,7 @@ MakeInitiator KerberosInitiators(KerberosOptions options) {
 
 CallSecurity::CallSecurity(Loop& loop, Workers& workers, const Url& url, const MakeInitiator& make_initiator)
     : url_(url),
-      flavor_(url.security.value_or(SecurityFlavor::kSys)),
+      flavor_(FirstFlavorOf(url)),
       initiator_(make_initiator ? make_initiator(url.host) : KerberosInitiators({})(url.host)),
       context_(std::make_shared<ClientContext>(
           ClientContext::Parts{.mechanism = initiator_,

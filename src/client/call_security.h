@@ -38,7 +38,7 @@ class CallSecurity {
   // `loop` and `workers` outlive it. `workers` seal long messages.
   CallSecurity(Loop& loop, Workers& workers, const Url& url, const MakeInitiator& make_initiator);
 
-  // The flavor of the URL, or AUTH_SYS if it names none.
+  // The first flavor of the URL that identifies the user, or AUTH_SYS if it names none.
   nfs_protocol::SecurityFlavor flavor() const { return flavor_; }
   void set_flavor(nfs_protocol::SecurityFlavor flavor) { flavor_ = flavor; }
   // The credential of this flavor.

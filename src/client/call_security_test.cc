@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <latch>
+#include <set>
 
 #include "client/mount_test_support.h"
 #include "rpc/dispatch.h"
@@ -30,7 +31,9 @@ class ForgetfulAcceptor final : public rpc::SecurityFlavor {
 
   Task<Admission> Admit(const rpc::Message& call, const rpc::CallHeader& header, size_t arguments_at,
                         const rpc::Peer& peer) override {
-    return acceptors_.back()->Admit(call, header, arguments_at, peer);
+    Admission admitted = co_await acceptors_.back()->Admit(call, header, arguments_at, peer);
+    if (admitted.call) used.insert(admitted.call->credential().service);
+    co_return admitted;
   }
   std::shared_ptr<rpc::ReverseProtection> Reverse(ConstBytes handle, ConstBytes reverse_handle,
                                                   const rpc::GssInitiator& initiator) override {
@@ -48,6 +51,7 @@ class ForgetfulAcceptor final : public rpc::SecurityFlavor {
   // The number of contexts.
   size_t contexts() const { return acceptors_.back()->contexts().established(); }
 
+  std::set<rpc::GssService> used;  // by calls
   int reverse_contexts = 0;
   int callbacks = 0;  // under RPCSEC_GSS, with an authentic reply
 
@@ -102,6 +106,11 @@ class CallSecurityTest : public testing::TestWithParam<Version> {
     Url UrlWith(std::optional<SecurityFlavor> flavor, std::string path = "/") const {
       Url url = UrlOf(GetParam(), std::move(path));
       url.security = flavor;
+      return url;
+    }
+    Url UrlWithList(nfs_protocol::SecurityFlavors flavors) const {
+      Url url = UrlOf(GetParam(), "/");
+      url.flavors = flavors;
       return url;
     }
     using MountTestBase::Create;
@@ -218,6 +227,35 @@ TEST_P(CallSecurityTest, TriesTheNextFlavorIfThereIsNoTicket) {
   it.Open(it.UrlWith(std::nullopt));
   const auto file = it.Create("file", "contents");
   it.Do(file->Close());
+}
+
+TEST_P(CallSecurityTest, TakesTheFirstFlavorOfTheUrlThatTheServerAccepts) {
+  Bench& it = Serve("sys:krb5:krb5i");
+  it.Open(it.UrlWithList({SecurityFlavor::kKrb5p, SecurityFlavor::kKrb5i, SecurityFlavor::kSys}));
+  it.Create("file", "contents");
+  EXPECT_TRUE(acceptor.used.contains(rpc::GssService::kIntegrity));
+  EXPECT_FALSE(acceptor.used.contains(rpc::GssService::kNone));
+  it.Unmount();
+  it.initiator.begun = 0;
+  it.Open(it.UrlWithList({SecurityFlavor::kSys, SecurityFlavor::kKrb5i}));
+  EXPECT_EQ(it.initiator.begun, 0);
+}
+
+TEST_P(CallSecurityTest, TriesTheNextFlavorOfTheUrlIfThereIsNoTicket) {
+  Bench& it = Serve("krb5:sys");
+  it.initiator.failures.assign(100, rpc::gss::Failure{.text = "there is no ticket"});
+  it.Open(it.UrlWithList({SecurityFlavor::kKrb5, SecurityFlavor::kSys}));
+  const auto file = it.Create("file", "contents");
+  it.Do(file->Close());
+}
+
+TEST_P(CallSecurityTest, UsesNoFlavorThatIsNotInTheListOfTheUrl) {
+  Bench& it = Serve("sys:krb5i");
+  const Error error = it.ErrorOfOpening(it.UrlWithList({SecurityFlavor::kKrb5p, SecurityFlavor::kKrb5}));
+  EXPECT_EQ(error.number, EACCES);
+  // Minor version 0 cannot tell.
+  if (GetParam() != Version::k40) EXPECT_THAT(error.message, EndsWith("sec=sys, krb5i"));
+  if (!is_version_3()) EXPECT_THAT(error.message, HasSubstr("sec=krb5p: "));
 }
 
 TEST_P(CallSecurityTest, NamesTheFlavorsOfTheServerIfItRefusesThatOfTheUrl) {
@@ -365,6 +403,19 @@ TEST_P(CallSecurityTest, TheMountOfAnotherUserChangesTheFlavorAsTheFirstOneDoes)
   TurnFor(it.loop, Duration::zero());
   other.reset();
   TurnFor(it.loop, Duration::zero());
+}
+
+TEST_P(CallSecurityTest, ChangesTheFlavorToTheFirstOneOfTheListThatTheServerAccepts) {
+  if (is_version_3()) GTEST_SKIP() << "version 3 mounts one export";
+  Bench& it = Serve("sys", {{"/secret", "krb5i:krb5p"}, {"/other", "krb5"}});
+  it.Open(it.UrlWithList({SecurityFlavor::kSys, SecurityFlavor::kKrb5p, SecurityFlavor::kKrb5i}));
+  it.Do(it.mount->Resolve("secret"));
+  EXPECT_TRUE(acceptor.used.contains(rpc::GssService::kPrivacy));
+  EXPECT_FALSE(acceptor.used.contains(rpc::GssService::kIntegrity));
+  const auto refused = it.Run(it.mount->Resolve("other"));
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.error().status, Status::kWrongSecurity);
+  EXPECT_THAT(refused.error().message, EndsWith("sec=krb5"));
 }
 
 TEST_P(CallSecurityTest, KeepsTheFlavorThatTheUrlNames) {

@@ -130,8 +130,9 @@ class File {
   virtual Task<Result<void>> Lock(std::string owner, ByteRange range, LockKind kind,
                                   Duration patience = Duration::zero(), Cancellation* impatience = nullptr) = 0;
   // Opens the file for more, so that an owner who has shared locks can get exclusive ones, and the other way round. The
-  // locks stay. Minor version 0 opens files by names, which may have changed: Status::kNotSupported.
-  virtual Task<Result<void>> Widen();
+  // locks stay. `now`: the file with the name that it has now, because minor version 0 opens files by names. If the
+  // name leads elsewhere all the same, it fails with Status::kNotSupported.
+  virtual Task<Result<void>> Widen(Node now);
   // Succeeds also if the owner has not locked the range.
   virtual Task<Result<void>> Unlock(std::string owner, ByteRange range) = 0;
   // Returns a conflicting lock, or nothing if the lock is available now.

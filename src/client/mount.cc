@@ -145,7 +145,7 @@ std::unexpected<Error> NotSupported(std::string_view what) {
 Task<Result<std::optional<uint64_t>>> File::Seek(uint64_t, Content) { co_return NotSupported(); }
 Task<Result<void>> File::Allocate(uint64_t, uint64_t) { co_return NotSupported(); }
 Task<Result<void>> File::Deallocate(uint64_t, uint64_t) { co_return NotSupported(); }
-Task<Result<void>> File::Widen() { co_return NotSupported(); }
+Task<Result<void>> File::Widen(Node) { co_return NotSupported(); }
 Task<Result<File::CopyReply>> File::CopyFrom(File&, uint64_t, uint64_t, uint64_t) { co_return NotSupported(); }
 Task<Result<void>> File::CloneFrom(File&, uint64_t, uint64_t, uint64_t) { co_return NotSupported(); }
 

@@ -30,14 +30,21 @@ const v4::Dialect& DialectOf(const Url& url) {
 
 using OpenedMount = Result<std::unique_ptr<Mount>>;
 
+// The flavors that the user accepts; empty: all.
+nfs_protocol::SecurityFlavors AcceptedBy(const Url& url) {
+  return url.security ? nfs_protocol::SecurityFlavors{*url.security} : url.flavors;
+}
+
 Task<OpenedMount> OpenOnce(Loop& loop, Workers& workers, const Url& url, const MountOptions& options) {
   if (url.version == Version::k3) co_return co_await v3::Open(loop, workers, url, options);
   auto mount = co_await v4::Open(loop, workers, url, DialectOf(url), options);
   if (mount || url.version || mount.error().status != Status::kVersionMismatch) co_return mount;
-  if (url.security && !ServicesOf(*url.security).empty()) {
+  const nfs_protocol::SecurityFlavors flavors = AcceptedBy(url);
+  const auto is_kerberos = [](nfs_protocol::SecurityFlavor flavor) { return !ServicesOf(flavor).empty(); };
+  if (!flavors.empty() && std::ranges::all_of(flavors, is_kerberos)) {
     // Nothing protects an answer without results, and version 3 protects less: its MOUNT may have no security.
     Error error = std::move(mount).error();
-    error.message += fmt::format("; with sec={}, vers=3 must be named to use version 3", NameOf(*url.security));
+    error.message += fmt::format("; with sec={}, vers=3 must be named to use version 3", flavors.ToString());
     co_return std::unexpected(std::move(error));
   }
   log::debug("{}: falling back to version 3", mount.error().message);

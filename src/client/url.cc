@@ -67,7 +67,8 @@ std::optional<std::string> Contradiction(const Url& url, std::string_view sessio
     return fmt::format("xprtsec={} needs proto=tcp: RDMA has no TLS", NameOf(url.transport_security));
   }
   if (!url.session.persist && !CanPersist(url.version)) return "persist=off needs vers=4.1, 4.2 or 4.1-sess01";
-  if (url.version == Version::kSess01 && url.security && !ServicesOf(*url.security).empty()) {
+  const bool has_kerberos = url.flavors.UsesGss() || (url.security && !ServicesOf(*url.security).empty());
+  if (url.version == Version::kSess01 && has_kerberos) {
     return "vers=4.1-sess01 needs sec=sys or sec=none";
   }
   if (url.session.padding > 0 && url.protocol == Protocol::kTcp) return "pad needs proto=rdma or proto=stepup";
@@ -180,10 +181,23 @@ std::string Blame(std::string_view text, const Skeleton& skeleton, const Sources
 
 }  // namespace
 
-std::optional<nfs_protocol::SecurityFlavor> ParseSecurity(std::string_view text) {
-  const auto flavor = nfs_protocol::FlavorNamed(text);
-  // The client does not speak CCM.
-  return flavor == nfs_protocol::SecurityFlavor::kCcm ? std::nullopt : flavor;
+Result<nfs_protocol::SecurityFlavors, std::string> ParseSecurity(std::string_view text) {
+  nfs_protocol::SecurityFlavors flavors;
+  for (bool more = true; more;) {
+    const size_t colon = text.find(':');
+    const std::string_view name = text.substr(0, colon);
+    const auto flavor = nfs_protocol::FlavorNamed(name);
+    // The client does not speak CCM.
+    if (!flavor || flavor == nfs_protocol::SecurityFlavor::kCcm) {
+      return std::unexpected(fmt::format(
+          "sec must be none, sys, krb5, krb5i, krb5p or a list of them such as krb5p:krb5i, and '{}' is not", name));
+    }
+    if (flavors.Has(*flavor)) return std::unexpected(fmt::format("sec has {} twice", name));
+    flavors.Add(*flavor);
+    more = colon != text.npos;
+    if (more) text.remove_prefix(colon + 1);
+  }
+  return flavors;
 }
 
 std::optional<Version> ParseVersion(std::string_view text) {

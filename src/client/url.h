@@ -25,8 +25,9 @@ enum class Version : uint8_t { k3, k40, k41, k42, kSess01 };
 // Parses "3", "4" (which means 4.1), "4.0", "4.1", "4.2" or "4.1-sess01".
 std::optional<Version> ParseVersion(std::string_view text);
 
-// Parses "none", "sys", "krb5", "krb5i" or "krb5p".
-std::optional<nfs_protocol::SecurityFlavor> ParseSecurity(std::string_view text);
+// Parses flavors that are separated by colons: "none", "sys", "krb5", "krb5i" or "krb5p". The error says what the text
+// must be.
+Result<nfs_protocol::SecurityFlavors, std::string> ParseSecurity(std::string_view text);
 
 // Where the server's calls to a client with a session of 2004 arrive (draft-talpey-nfsv4-rdma-sess-01 §2.6).
 enum class BackChannelPlace : uint8_t {
@@ -64,9 +65,12 @@ struct Url {
   std::string mount_host;  // empty: `host`
   bool mount_over_udp = false;
   std::optional<AddressFamily> mount_family;  // absent: `family`
-  // The security flavor of all calls: none, sys, krb5, krb5i or krb5p. Absent: the first flavor of the server's
-  // preference that the client can use, which is AUTH_SYS if the server does not say.
+  // The security flavor of all calls: none, sys, krb5, krb5i or krb5p. Absent: the first one of `flavors` that the
+  // server accepts. If these are empty, the first flavor of the server's preference that the client can use, which is
+  // AUTH_SYS if the server does not say.
   std::optional<nfs_protocol::SecurityFlavor> security;
+  // The flavors that the user accepts, if there are several, in the order of preference.
+  nfs_protocol::SecurityFlavors flavors;
   // The AUTH_SYS identity to present. Absent: the identity of the process.
   std::optional<uint32_t> uid;
   std::optional<uint32_t> gid;
@@ -104,8 +108,8 @@ struct Url {
   LockOptions locks;
   // Options of mount(8) for it, such as "nosuid".
   std::vector<std::string> file_system_flags;
-  bool in_background = false;      // bg
-  uint32_t retry_for_minutes = 2;  // retry=
+  bool in_background = false;                   // bg
+  std::optional<uint32_t> retry_for_minutes{};  // retry=
 
   // Only for Version::kSess01, except `persist`.
   BoundSessionOptions session;

@@ -132,6 +132,7 @@ TEST(UrlOptions, AcceptsALineOfFstab) {
   EXPECT_TRUE(url.read_only);
   EXPECT_TRUE(url.in_background);
   EXPECT_EQ(url.retry_for_minutes, 5u);
+  EXPECT_EQ(With("bg").retry_for_minutes, std::nullopt);
   EXPECT_EQ(url.nconnect, 4u);
   EXPECT_THAT(url.file_system_flags, ElementsAre("nosuid", "noexec"));
 }

@@ -37,8 +37,9 @@ constexpr Setting kSettings[] = {
      SetMinorVersion},
     {{"sec", "none|sys|krb5|krb5i|krb5p",
       "The security flavor of all calls. krb5: Kerberos proves who the user is. krb5i: it also protects all data from "
-      "changes. krb5p: it also encrypts them. Without it, the environment variable PENSTOCK_SEC decides, or else the "
-      "server's preference."},
+      "changes. krb5p: it also encrypts them. Of several flavors with ':' between them, such as krb5p:krb5i, the "
+      "client uses the first one that the server accepts and for which the user has a ticket. Without it, the "
+      "environment variable PENSTOCK_SEC decides, or else the server's preference."},
      SetSecurity},
     {{"xprtsec", "none|opportunistic|tls|mtls",
       "The protection of connections over TCP. tls: TLS, in which the server shows a certificate. mtls: the client "
@@ -153,9 +154,16 @@ constexpr Setting kSettings[] = {
       "For penstock mount: the locks that hold for programs of this host only. The default is none. lock and nolock "
       "take precedence."},
      SetLocalLock},
-    {{"bg", "", "For penstock mount: if the server does not answer, go on in the background."}, SetBackground},
+    {{"bg", "",
+      "For penstock mount: if the first attempt fails because the server does not answer, or because the directory is "
+      "missing, the command succeeds, and goes on trying in the background."},
+     SetBackground},
     {{"fg", "", "For penstock mount: the opposite of bg, and the default."}, SetBackground},
-    {{"retry", "MINUTES", "For penstock mount: the time for which it tries to mount. The default is 2."}, SetRetry},
+    {{"retry", "MINUTES",
+      "For penstock mount: the time for which it tries to mount when the server does not answer. 0 means one attempt. "
+      "The default is 2, and 10000 with bg. An error that does not pass, such as a path that is not exported, ends the "
+      "command at once."},
+     SetRetry},
     {{"nosuid", "", "For penstock mount, as for mount(8)."}, AddFlag},
     {{"suid", "", "For penstock mount, as for mount(8)."}, AddFlag},
     {{"nodev", "", "For penstock mount, as for mount(8)."}, AddFlag},

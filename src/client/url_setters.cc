@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <bit>
 #include <charconv>
+#include <iterator>
 #include <tuple>
 #include <utility>
 
@@ -98,7 +99,12 @@ Mistake SetMinorVersion(UrlParts& parts, std::string_view, std::string_view valu
 }
 
 Mistake SetSecurity(UrlParts& parts, std::string_view, std::string_view value) {
-  return Set(parts.url.security, ParseSecurity(value), "sec must be none, sys, krb5, krb5i or krb5p");
+  auto flavors = ParseSecurity(value);
+  if (!flavors) return std::move(flavors).error();
+  const bool is_choice = std::next(flavors->begin()) != flavors->end();
+  parts.url.security = is_choice ? std::nullopt : std::optional(*flavors->begin());
+  parts.url.flavors = is_choice ? *flavors : nfs_protocol::SecurityFlavors();
+  return std::nullopt;
 }
 
 Mistake SetTransportSecurity(UrlParts& parts, std::string_view, std::string_view value) {

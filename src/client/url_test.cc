@@ -1,5 +1,6 @@
 #include "client/url.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <string>
@@ -327,16 +328,50 @@ TEST(Url, NamesASecurityFlavor) {
   EXPECT_EQ(Parsed("nfs://h/?sec=krb5&vers=3&proto=rdma").security, SecurityFlavor::kKrb5);
   EXPECT_EQ(Parsed("nfs://h/?sec=krb5i").security, SecurityFlavor::kKrb5i);
   EXPECT_EQ(Parsed("nfs://h/?sec=krb5p&vers=4.0").security, SecurityFlavor::kKrb5p);
-  for (const std::string flavor : {"", "krb", "KRB5", "krb5:krb5i", "ccm", "gss"}) {
+  for (const std::string flavor : {"", "krb", "KRB5", "ccm", "gss"}) {
     const std::string text = "nfs://h/?sec=" + flavor;
-    EXPECT_EQ(Complaint(text), text + ": sec must be none, sys, krb5, krb5i or krb5p");
+    EXPECT_EQ(Complaint(text), text +
+                                   ": sec must be none, sys, krb5, krb5i, krb5p or a list of them such as "
+                                   "krb5p:krb5i, and '" +
+                                   flavor + "' is not");
   }
+}
+
+TEST(Url, NamesSeveralSecurityFlavors) {
+  using enum nfs_protocol::SecurityFlavor;
+  using nfs_protocol::SecurityFlavors;
+  const Url url = Parsed("nfs://h/?sec=krb5p:krb5:sys");
+  EXPECT_EQ(url.security, std::nullopt);
+  EXPECT_EQ(url.flavors, (SecurityFlavors{kKrb5p, kKrb5, kSys}));
+  EXPECT_TRUE(Parsed("nfs://h/?sec=krb5").flavors.empty());
+  const auto one = Url::Parse("nfs://h/?sec=krb5:sys", {}, Option("sec", "none", "--sec"));
+  ASSERT_TRUE(one);
+  EXPECT_EQ(one->security, kNone);
+  EXPECT_TRUE(one->flavors.empty()) << "the option replaces the list";
+  const auto list = Url::Parse("nfs://h/?sec=sys", {}, Option("sec", "krb5:none", "--sec"));
+  ASSERT_TRUE(list);
+  EXPECT_EQ(list->security, std::nullopt);
+  EXPECT_EQ(list->flavors, (SecurityFlavors{kKrb5, kNone}));
+}
+
+TEST(Url, NamesTheUnknownFlavorOfAList) {
+  for (const auto& [value, wrong] : {std::pair<std::string, std::string>{"krb5:lkey", "lkey"},
+                                     {"krb5:", ""},
+                                     {":sys", ""},
+                                     {"ccm:sys", "ccm"},
+                                     {"sys,krb5", "sys,krb5"}}) {
+    EXPECT_THAT(Complaint("nfs://h/?sec=" + value), testing::EndsWith("and '" + wrong + "' is not"));
+  }
+  EXPECT_THAT(Complaint("nfs://h/?sec=sys:krb5:sys"), testing::EndsWith("sec has sys twice"));
 }
 
 TEST(Url, SessionsOf2004HaveNoKerberos) {
   const std::string text = "nfs://h/?vers=4.1-sess01&sec=krb5i";
   EXPECT_EQ(Complaint(text), text + ": vers=4.1-sess01 needs sec=sys or sec=none");
   Parsed("nfs://h/?vers=4.1-sess01&sec=sys");
+  const std::string list = "nfs://h/?vers=4.1-sess01&sec=sys:krb5i";
+  EXPECT_EQ(Complaint(list), list + ": vers=4.1-sess01 needs sec=sys or sec=none");
+  Parsed("nfs://h/?vers=4.1-sess01&sec=sys:none");
 }
 
 TEST(Url, TheFlavorOfTheCommandLineReplacesThatOfTheUrl) {

@@ -21,6 +21,8 @@ namespace {
 constexpr size_t kMostPieces = 64;
 // Replies of this size are written by other threads: the kernel copies them meanwhile.
 constexpr size_t kLargeReply = 256 << 10;
+// How often the end of a file is looked up for an append, if it changes meanwhile.
+constexpr int kMostLooks = 10;
 
 OpenFile& FileOf(const fuse_file_info& info) { return *reinterpret_cast<OpenFile*>(info.fh); }
 
@@ -60,6 +62,7 @@ OpenFile& FileSystem::Opened(Users::MountPointer mount, Inode& inode, std::uniqu
   opened->reads = (flags & O_ACCMODE) != O_WRONLY;
   opened->writes = (flags & O_ACCMODE) != O_RDONLY;
   opened->direct = (flags & O_DIRECT) != 0 || !options_.writes_behind;
+  opened->appends = (flags & O_APPEND) != 0;
   if (opened->writes && !inode.writes) {
     const auto handle_loss = [this, number = inode.number] { HandleLoss(number); };
     inode.writes = std::make_shared<WriteBehind>(loop_, write_memory_, sizes.write, handle_loss);
@@ -92,6 +95,11 @@ Task<void> FileSystem::OpenNow(RequestPointer request, const Target& target, fus
   Inode& at = *target.inode;
   const std::string path = PathOf(at);
   const client::Node node = at.node(DirectoryOf(at));
+  const uint64_t before = at.attributes.change;
+  // Like the data, the end is that of the time of the open, or later.
+  if (options_.close_to_open) at.end.Expire();
+  const FileEnd::Question question = at.end.Ask();
+  const bool all_sent = !at.writes || at.writes->unsent_end() == 0;
   auto file = co_await mount.OpenFile(node, path, AccessOf(info.flags));
   if (!file && file.error().status == Status::kNotFound) {
     // Version 4.0 opens a file by its name, and another client has removed that. The kernel looks the name up again.
@@ -120,6 +128,7 @@ Task<void> FileSystem::OpenNow(RequestPointer request, const Target& target, fus
     const bool is_writing = at.writes && at.writes->unsent_end() > 0;
     if (attributes && !is_writing) {
       inodes_.Update(at, *attributes);
+      if (all_sent) at.end.HandleAnswer(question, attributes->size, loop_.Now());
     } else if (options_.close_to_open) {
       Result<void> refreshed = co_await Refresh(mount, at);
       if (!refreshed) failure = std::move(refreshed).error();
@@ -130,9 +139,11 @@ Task<void> FileSystem::OpenNow(RequestPointer request, const Target& target, fus
     request->Fail(*failure);
     co_return;
   }
+  // It forgets the data of another version itself, but not the size, up to which a program reads.
+  if (at.attributes.change != before && kernel_cache_) kernel_cache_->DropAttributes(at.number);
   info.keep_cache = MayKeepData(at);
-  info.direct_io = 0;
   OpenFile& opened = Opened(target.held, at, *std::move(file), info.flags);
+  info.direct_io = opened.appends;
   info.fh = reinterpret_cast<uint64_t>(&opened);
   if (!request->Opened(info)) co_await ReleaseFile(&opened);
 }
@@ -150,8 +161,10 @@ Task<void> FileSystem::Create(RequestPointer request, uint64_t parent, std::stri
   Inode& inode = inodes_.Add((*file)->node(), parent, name);
   const Inodes::Pin pin(inodes_, inode);
   MayKeepData(inode);
+  inode.end.Expire();
   OpenFile& opened = Opened(directory->held, inode, *std::move(file), info.flags);
   info.fh = reinterpret_cast<uint64_t>(&opened);
+  info.direct_io = opened.appends;
   const fuse_entry_param entry = co_await EntryOf(inode);
   if (request->Created(entry, info)) co_return;
   inodes_.Forget(inode.number, 1);
@@ -239,6 +252,19 @@ Task<void> FileSystem::ReplyOctets(Request& request, std::vector<Slice> pieces) 
   if (answer) (void)co_await Offload(loop_, workers_, std::move(answer), {}, WorkKind::kData);
 }
 
+Task<Result<uint64_t>> FileSystem::EndOf(OpenFile& file) {
+  Inode& inode = *file.inode;
+  auto end = inode.end.At(loop_.Now(), inode.validity);
+  for (int looks = 0; !end && looks < kMostLooks; ++looks) {
+    const FileEnd::Question question = inode.end.Ask();
+    PENSTOCK_CO_CHECK(co_await Refresh(*file.mount, inode));
+    end = inode.end.AnsweredSince(question);
+  }
+  if (end) co_return *end;
+  co_return std::unexpected(
+      client::Error{fmt::format("{}: its end changes all the time", PathOf(inode)), std::nullopt, EIO});
+}
+
 Task<void> FileSystem::Write(RequestPointer request, uint64_t, uint64_t offset, BufferRef buffer, Bytes octets,
                              fuse_file_info info) {
   OpenFile& file = FileOf(info);
@@ -247,14 +273,35 @@ Task<void> FileSystem::Write(RequestPointer request, uint64_t, uint64_t offset, 
   const std::shared_ptr<WriteBehind> writes = pin->writes;
   const size_t count = octets.size();
   const bool direct = file.direct;
+  // The kernel's end of the file may be an old one, and it has the octets in its cache at that place.
+  bool is_misplaced = false;
+  if ((info.flags & O_APPEND) != 0) {
+    const Result<uint64_t> end = co_await EndOf(file);
+    if (Failed(*request, end)) co_return;
+    is_misplaced = offset != *end;
+    offset = *end;
+  }
+  pin->end.HandleWritten(offset + count);
   Result<void> written = co_await writes->Write(file.file, offset, std::move(buffer), octets, file.failures_told);
   ForgetData(*pin, offset, offset + count);
-  if (FailedToWrite(*request, file, written)) co_return;
+  if (FailedToWrite(*request, file, written)) {
+    pin->end.Forget();
+    co_return;
+  }
   if (direct && FailedToWrite(*request, file, co_await CommitData(file))) co_return;
   // The server takes the set-user-id and set-group-id bits away, and the kernel leaves that to it.
   const bool may_change_mode = (pin->attributes.mode & 06000) != 0 && request->uid() != 0;
   if (may_change_mode && kernel_cache_) kernel_cache_->DropAttributes(pin->number);
+  if (file.appends) {
+    // The kernel does not keep these octets. What it has of the end for other open files is older.
+    if (pin->opens.size() > 1) co_await DropCache(pin->number);
+  } else if (is_misplaced) {
+    // A lock that is waited for meanwhile drops the cache as well.
+    pin->cached_change.reset();
+  }
   request->Written(count);
+  // The kernel holds its octets until it has the answer.
+  if (!file.appends && is_misplaced) co_await DropCache(pin->number);
 }
 
 Task<Result<void>> FileSystem::CommitData(OpenFile& file) {
@@ -283,6 +330,7 @@ void FileSystem::HandleLoss(uint64_t inode) {
   Inode* const at = inodes_.Find(inode);
   if (!at) return;
   lost_[inode] = PathOf(*at);
+  at->end.Forget();
   if (!kernel_cache_) return;
   at->cached_change.reset();
   if (std::exchange(at->has_lost_data, true)) return;
@@ -347,6 +395,7 @@ Task<void> FileSystem::Allocate(RequestPointer request, uint64_t, int mode, uint
   }
   if (FailedToWrite(*request, file, co_await CommitData(file))) co_return;
   ForgetData(*pin, offset, offset + length);
+  pin->end.Forget();
   Result<void> done;
   if (punches) {
     done = co_await file.file->Deallocate(offset, length);
@@ -382,6 +431,7 @@ Task<void> FileSystem::CopyRange(RequestPointer request, uint64_t, uint64_t from
     co_return;
   }
   ForgetData(*pin, to, to + count);
+  pin->end.Forget();
   auto copied = co_await target.file->CopyFrom(*source.file, from, to, count);
   if (Failed(*request, copied)) co_return;
   if (copied->verifier) {
@@ -500,7 +550,10 @@ Task<void> FileSystem::Lock(RequestPointer request, OpenFile& by, std::string ow
   const auto kind = type == F_RDLCK ? client::LockKind::kShared : client::LockKind::kExclusive;
   // The other descriptor may be open for something else.
   const bool needs_more = kind == client::LockKind::kShared ? !file.reads && by.reads : !file.writes && by.writes;
-  if (needs_more && Failed(*request, co_await locked->Widen())) co_return;
+  if (needs_more) {
+    Result<void> widened = co_await locked->Widen(pin->node(DirectoryOf(*pin)));
+    if (Failed(*request, widened)) co_return;
+  }
   const bool is_new = std::ranges::find(file.lockers, owner) == file.lockers.end();
   if (is_new) file.lockers.push_back(owner);
   Cancellation impatience;
@@ -516,6 +569,7 @@ Task<void> FileSystem::Lock(RequestPointer request, OpenFile& by, std::string ow
   // The lock protects what others may have written until now.
   if (pin->writes) co_await pin->writes->Send();
   ForgetData(*pin, 0, ~uint64_t{0});
+  pin->end.Expire();
   const std::optional<uint64_t> before = pin->cached_change;
   Result<void> refreshed = co_await Refresh(*by.mount, *pin);
   if (!refreshed) {

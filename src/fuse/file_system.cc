@@ -135,8 +135,10 @@ double FileSystem::TimeoutOf(const Inode& inode) const { return SecondsOf(inode.
 // The attributes of a file whose data have not all been sent would be those of before.
 Task<Result<void>> FileSystem::Refresh(client::Mount& mount, Inode& inode) {
   if (inode.writes && inode.writes->unsent_end() > 0) co_await inode.writes->Send();
+  const FileEnd::Question question = inode.end.Ask();
   PENSTOCK_CO_TRY(const client::Attributes attributes, co_await mount.GetAttributes(inode.handle, PathOf(inode)));
   inodes_.Update(inode, attributes);
+  inode.end.HandleAnswer(question, attributes.size, loop_.Now());
   co_return Result<void>();
 }
 
@@ -179,6 +181,7 @@ bool IsEmpty(const client::NewAttributes& set) {
 Task<Result<void>> FileSystem::ChangeSize(const Target& target, uint64_t size, OpenFile* file) {
   Inode& inode = *target.inode;
   ForgetData(inode, 0, ~uint64_t{0});
+  inode.end.Forget();
   if (file) co_return co_await file->file->SetSize(size);
   const client::NewAttributes set{.size = size};
   co_return co_await target.mount.SetAttributes(inode.handle, PathOf(inode), set);

@@ -184,6 +184,8 @@ class FileSystem {
   void ForgetData(Inode& inode, uint64_t offset, uint64_t end);
   Task<void> ReplyOctets(Request& request, std::vector<Slice> pieces);
   Task<client::Result<void>> CommitData(OpenFile& file);
+  // Returns the end of a file for a program that appends to it.
+  Task<client::Result<uint64_t>> EndOf(OpenFile& file);
   void HandleLoss(uint64_t inode);
   void HandleTold(Inode& inode);
   // Fails the request with the error of data that programs have written, if there is one. Then `file` is not told of it

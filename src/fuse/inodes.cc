@@ -51,7 +51,10 @@ void Inodes::Update(Inode& inode, const client::Attributes& attributes) {
   const Duration most = is_directory ? times_.directory_most : times_.file_most;
   // The change attribute of another server, where the file has moved to, means nothing here (RFC 8881 §11.11.5).
   const bool is_elsewhere = inode.attributes.file_system != attributes.file_system;
-  if (is_elsewhere) inode.cached_change.reset();
+  if (is_elsewhere) {
+    inode.cached_change.reset();
+    inode.end.Forget();
+  }
   const bool same = !is_elsewhere && inode.attributes.change == attributes.change && inode.validity > Duration::zero();
   // What has not changed for long will not change soon.
   inode.validity = same ? std::clamp(inode.validity * 2, least, std::max(least, most)) : least;

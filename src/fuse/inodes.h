@@ -16,6 +16,7 @@
 #include "base/timer.h"
 #include "client/known_names.h"
 #include "client/node.h"
+#include "fuse/file_end.h"
 #include "fuse/read_ahead.h"
 #include "fuse/write_behind.h"
 
@@ -56,6 +57,7 @@ struct Inode {
   bool has_lost_data = false;  // data that programs have written are lost, and the kernel may have them cached
 
   std::shared_ptr<WriteBehind> writes;  // from the first open for writing on
+  FileEnd end;
   std::vector<OpenFile*> opens;
   size_t opening = 0;   // requests that open it
   size_t removing = 0;  // requests that remove a name of it

@@ -53,6 +53,9 @@ struct OpenFile : Used {
   bool writes = false;
   FailuresTold failures_told = 0;
   bool direct = false;  // O_DIRECT: nothing is read ahead or written behind
+  // O_APPEND: the kernel keeps none of the data that a program writes and reads by it. It would keep them at the end of
+  // the file that it knows, which may be an old one.
+  bool appends = false;
   // The lock-owners that have locks.
   std::vector<std::string> lockers{};
 };

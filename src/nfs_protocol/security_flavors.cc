@@ -2,6 +2,9 @@
 
 #include <fmt/core.h>
 
+#include <algorithm>
+#include <vector>
+
 namespace penstock::nfs_protocol {
 namespace {
 
@@ -101,6 +104,14 @@ std::string SecurityFlavors::ToString() const {
     text += NameOf(flavor);
   }
   return text;
+}
+
+std::vector<SecurityFlavor> PreferredOf(const SecurityFlavors& preferred, const std::vector<SecurityFlavor>& accepted) {
+  if (preferred.empty()) return accepted;
+  std::vector<SecurityFlavor> usable(preferred.begin(), preferred.end());
+  const auto is_refused = [&](SecurityFlavor flavor) { return std::ranges::find(accepted, flavor) == accepted.end(); };
+  if (!accepted.empty()) std::erase_if(usable, is_refused);
+  return usable;
 }
 
 }  // namespace penstock::nfs_protocol

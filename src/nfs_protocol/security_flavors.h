@@ -9,6 +9,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "base/result.h"
 #include "rpc/auth.h"
@@ -77,5 +78,9 @@ class SecurityFlavors {
   std::array<SecurityFlavor, kMax> flavors_{};
   uint8_t count_ = 0;
 };
+
+// Returns the flavors that a client may use at a server that accepts `accepted`: those that `preferred` has as well, in
+// the client's order. An empty list of one side stands for all flavors; two empty lists have no flavor in common.
+std::vector<SecurityFlavor> PreferredOf(const SecurityFlavors& preferred, const std::vector<SecurityFlavor>& accepted);
 
 }  // namespace penstock::nfs_protocol

@@ -3,6 +3,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <vector>
+
 namespace penstock::nfs_protocol {
 namespace {
 
@@ -88,6 +90,15 @@ TEST(SecurityFlavors, UnionHasEachFlavorOnce) {
   EXPECT_NE(all, (SecurityFlavors{kKrb5p, kSys}));
   EXPECT_TRUE(all.UsesGss());
   EXPECT_FALSE((SecurityFlavors{kNone, kSys}).UsesGss());
+}
+
+TEST(SecurityFlavors, TheClientsOrderDecidesAmongThoseThatBothAccept) {
+  using List = std::vector<SecurityFlavor>;
+  EXPECT_EQ(PreferredOf({kKrb5p, kSys, kKrb5}, {kSys, kKrb5, kKrb5p}), (List{kKrb5p, kSys, kKrb5}));
+  EXPECT_EQ(PreferredOf({kKrb5p, kSys}, {kSys, kKrb5}), List{kSys});
+  EXPECT_EQ(PreferredOf({kKrb5p}, {kSys, kKrb5}), List());
+  EXPECT_EQ(PreferredOf({}, {kSys, kKrb5}), (List{kSys, kKrb5})) << "the client has no preference";
+  EXPECT_EQ(PreferredOf({kKrb5p, kSys}, {}), (List{kKrb5p, kSys})) << "the server does not tell";
 }
 
 }  // namespace

@@ -55,7 +55,8 @@ MISUSES = [
     (["ln", "-s", "x"], ["penstock ln: URL"]),
     (["ls", "nfs://127.0.0.1:99999/"], ["is not of the form nfs://HOST[:PORT]/PATH"]),
     (["ls", URL + "?vers=3&minorversion=1"], ["minorversion needs vers=4"]),
-    (["ls", URL + "?sec=krb9"], ["sec must be none, sys, krb5, krb5i or krb5p"]),
+    (["ls", URL + "?sec=krb9"], ["sec must be none, sys, krb5, krb5i, krb5p or a list", "'krb9' is not"]),
+    (["ls", "--sec=sys:lkey", URL], ["sec must be none, sys, krb5, krb5i, krb5p or a list", "'lkey' is not"]),
 ]
 
 

@@ -131,6 +131,16 @@ def negotiates(scratch):
                 assert os.stat(f"{scratch}/open/{name}").st_uid != ALICE, name
                 refused("ls", url(server, f"/private/{name}", version, transport), mentions=["Kerberos ticket", "kinit"],
                         env=without_ticket)
+                # The first one of a list that the export accepts, and for which there is a ticket.
+                ok("cp", f"{scratch}/mine", url(server, f"/private/{name}-list", version, transport, "sys:krb5:krb5p"))
+                assert os.stat(f"{scratch}/private/{name}-list").st_uid == ALICE, name
+                remote = url(server, f"/open/{name}-list", version, transport, "krb5:sys")
+                done = penstock("cp", f"{scratch}/mine", remote, env=without_ticket)
+                assert done.returncode == 0, f"{name}: {done.stderr}"
+                assert os.stat(f"{scratch}/open/{name}-list").st_uid != ALICE, name
+                refused("ls", url(server, f"/private/{name}", version, transport, "krb5i:krb5p"), mentions=["Kerberos ticket", "kinit"],
+                        env=without_ticket)
+                refused("ls", url(server, f"/private/{name}", version, transport, "none:sys"), mentions=["sec=krb5i, krb5p"])
 
 
 # ---- the wire ----

@@ -214,7 +214,7 @@ class File final : public client::File {
                           Cancellation* impatience) override {
     return locks_->Lock(std::move(owner), range, kind, patience, impatience);
   }
-  Task<Result<void>> Widen() override { co_return Result<void>(); }
+  Task<Result<void>> Widen(Node) override { co_return Result<void>(); }
   Task<Result<void>> Unlock(std::string owner, ByteRange range) override {
     return locks_->Unlock(std::move(owner), range);
   }
@@ -266,7 +266,8 @@ Task<Result<void>> Mount::SetUp() {
   PENSTOCK_CO_TRY(const std::vector<SecurityFlavor> accepted, co_await MountExport());
   PENSTOCK_CO_CHECK(co_await ChooseFlavor(accepted));
   // Before this point, an error of NFS under this flavor may say more.
-  if (!unprotected_.empty()) log::warn("{}", unprotected_);
+  const bool is_kerberos = !ServicesOf(security_.flavor()).empty();
+  if (!unprotected_.empty() && is_kerberos) log::warn("{}", unprotected_);
   co_return Result<void>();
 }
 
@@ -377,13 +378,15 @@ Task<Result<void>> Mount::ChooseFlavor(const std::vector<SecurityFlavor>& accept
     return std::unexpected(
         Error{fmt::format("{}: the server accepts only sec={}", root_path_, names), std::nullopt, EACCES});
   };
-  if (accepted.empty()) co_return co_await LearnSizes();
   if (url_.security) {
-    if (std::ranges::find(accepted, *url_.security) == accepted.end()) co_return none_in_common();
+    const bool is_accepted = accepted.empty() || std::ranges::find(accepted, *url_.security) != accepted.end();
+    if (!is_accepted) co_return none_in_common();
     co_return co_await LearnSizes();
   }
+  const std::vector<SecurityFlavor> usable = nfs_protocol::PreferredOf(url_.flavors, accepted);
+  if (accepted.empty() && usable.empty()) co_return co_await LearnSizes();
   Result<void> ready = none_in_common();
-  for (const SecurityFlavor flavor : accepted) {
+  for (const SecurityFlavor flavor : usable) {
     if (flavor == SecurityFlavor::kCcm) continue;
     security_.set_flavor(flavor);
     client_.set_credential(security_.credential());

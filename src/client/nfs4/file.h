@@ -4,6 +4,7 @@
 
 #include <memory>
 #include <optional>
+#include <utility>
 
 #include "client/mount.h"
 #include "client/nfs4/open_file.h"
@@ -35,7 +36,7 @@ class File final : public client::File {
                           Cancellation* impatience) override {
     return open_->locks().Lock(std::move(owner), range, kind, patience, impatience);
   }
-  Task<Result<void>> Widen() override { return open_->Widen(); }
+  Task<Result<void>> Widen(Node now) override { return open_->Widen(std::move(now)); }
   Task<Result<void>> Unlock(std::string owner, ByteRange range) override {
     return open_->locks().Unlock(std::move(owner), range);
   }

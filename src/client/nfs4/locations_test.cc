@@ -16,7 +16,7 @@ nfs4::fs_locations4 Locations(const std::vector<nfs4::fs_location4>& list) {
   locations.locations.assign(list.begin(), list.end());
   return locations;
 }
-nfs4::fs_location4 At(std::vector<std::string_view> servers, std::vector<std::string_view> path) {
+nfs4::fs_location4 LocationAt(std::vector<std::string_view> servers, std::vector<std::string_view> path) {
   nfs4::fs_location4 location;
   location.server.assign(servers.begin(), servers.end());
   location.rootpath.assign(path.begin(), path.end());
@@ -46,26 +46,26 @@ TEST(Locations, RejectsAServerWithoutSense) {
 }
 
 TEST(Locations, KeepsTheOrderOfTheServer) {
-  EXPECT_THAT(LocationsOf(Locations({At({"one", "192.0.2.7.8.2"}, {"srv", "a"}), At({"two"}, {})})),
+  EXPECT_THAT(LocationsOf(Locations({LocationAt({"one", "192.0.2.7.8.2"}, {"srv", "a"}), LocationAt({"two"}, {})})),
               ElementsAre(Location{.host = "one", .path = {"srv", "a"}},
                           Location{.host = "192.0.2.7", .port = 2050, .path = {"srv", "a"}}, Location{.host = "two"}));
 }
 
 TEST(Locations, LeavesOutWhatTheClientCannotUse) {
   using namespace std::string_view_literals;
-  EXPECT_THAT(LocationsOf(Locations({At({"a b", "one"}, {"x"}), At({}, {"x"})})), SizeIs(1));
+  EXPECT_THAT(LocationsOf(Locations({LocationAt({"a b", "one"}, {"x"}), LocationAt({}, {"x"})})), SizeIs(1));
   for (const std::string_view name : {""sv, "."sv, ".."sv, "a/b"sv, "a\0b"sv}) {
-    EXPECT_THAT(LocationsOf(Locations({At({"one"}, {"a", name})})), IsEmpty()) << name;
+    EXPECT_THAT(LocationsOf(Locations({LocationAt({"one"}, {"a", name})})), IsEmpty()) << name;
   }
 }
 
 TEST(Locations, LeavesOutAPathThatIsTooLong) {
-  EXPECT_THAT(LocationsOf(Locations({At({"one"}, std::vector<std::string_view>(2048, "a"))})), SizeIs(1));
-  EXPECT_THAT(LocationsOf(Locations({At({"one"}, std::vector<std::string_view>(2049, "a"))})), IsEmpty());
+  EXPECT_THAT(LocationsOf(Locations({LocationAt({"one"}, std::vector<std::string_view>(2048, "a"))})), SizeIs(1));
+  EXPECT_THAT(LocationsOf(Locations({LocationAt({"one"}, std::vector<std::string_view>(2049, "a"))})), IsEmpty());
 }
 
 TEST(Locations, ConsidersTheFirstSixteen) {
-  const std::vector<nfs4::fs_location4> many(10'000, At({"one", "two", "three"}, {}));
+  const std::vector<nfs4::fs_location4> many(10'000, LocationAt({"one", "two", "three"}, {}));
   EXPECT_THAT(LocationsOf(Locations(many)), SizeIs(kMostLocations));
 }
 

@@ -84,9 +84,10 @@ Task<Result<void>> OpenFile::Open() {
   }
 }
 
-Task<Result<void>> OpenFile::OpenAtServer(const Delegation* delegation, bool adds_access) {
+Task<Result<void>> OpenFile::OpenAtServer(const Delegation* delegation, const Node* widened) {
   const bool by_name = !caller().dialect().opens_by_filehandle;
-  if (by_name && node_.name.empty()) {
+  const Node& named = widened ? *widened : node_;
+  if (by_name && named.name.empty()) {
     co_return std::unexpected(
         Error{fmt::format("{}: version {} opens files only by name", name_, caller().dialect().name), Status::kInvalid,
               EINVAL});
@@ -98,25 +99,44 @@ Task<Result<void>> OpenFile::OpenAtServer(const Delegation* delegation, bool add
     epoch = caller().epoch();
     using Wanted = Delegations::Wanted;
     // An open that has more access must not end.
-    const bool needs_open = adds_access && asking.wanted() == Wanted::kInstead;
+    const bool needs_open = widened && asking.wanted() == Wanted::kInstead;
     const Wanted wanted = delegation ? Wanted::kNone : needs_open ? Wanted::kToo : asking.wanted();
     nfs4::OPEN4args open = MakeOpen(caller(), owner_, access_, wanted);
     using Claim = nfs4::open_claim4;
     using enum nfs4::open_claim_type4;
     open.claim = delegation ? Claim(CLAIM_DELEG_CUR_FH, delegation->stateid())
-                 : by_name  ? Claim(CLAIM_NULL, nfs4::component4(node_.name))
+                 : by_name  ? Claim(CLAIM_NULL, nfs4::component4(named.name))
                             : Claim(CLAIM_FH);
-    return std::tuple(nfs4::PUTFH4args{(by_name ? node_.directory : node_.handle).octets()}, open, GetHandle(),
+    return std::tuple(nfs4::PUTFH4args{(by_name ? named.directory : node_.handle).octets()}, open, GetHandle(),
                       nfs4::GETATTR4args{FileAttributes()});
   });
+  if (!reply && by_name && widened && reply.error().status == Status::kNotFound) co_return NameIsWrong();
   if (!reply) co_return std::unexpected(std::move(reply).error());
   PENSTOCK_CO_TRY(const Node found, NodeOf(std::get<2>(reply->results), std::get<3>(reply->results), {}, name_));
+  if (widened && found.handle != node_.handle) {
+    // The open of this file stays.
+    PENSTOCK_CO_CHECK(co_await CloseOther(found.handle, std::get<1>(reply->results).resok4().stateid));
+    co_return NameIsWrong();
+  }
   PENSTOCK_CO_CHECK(
       co_await HandleOpened(asking, std::get<1>(reply->results).resok4(), epoch, found.handle, found.attributes));
   if (found.handle == node_.handle) co_return Result<void>();
   // Another file has the name now.
   PENSTOCK_CO_CHECK(co_await CloseAtServer(found.handle));
   co_return std::unexpected(v4::ErrorOf(nfsstat4::NFS4ERR_STALE, name_));
+}
+
+// Closes a file that this owner has opened by a name that is not that of this file.
+Task<Result<void>> OpenFile::CloseOther(const Handle& other, const nfs4::stateid4& stateid) {
+  auto reply = co_await CallAsOwner([&] {
+    return std::tuple(nfs4::PUTFH4args{other.octets()}, nfs4::CLOSE4args{caller().SequenceOf(owner_), stateid});
+  });
+  if (!reply) co_return std::unexpected(std::move(reply).error());
+  co_return Result<void>();
+}
+
+std::unexpected<Error> OpenFile::NameIsWrong() const {
+  return std::unexpected(v4::ErrorOf(nfsstat4::NFS4ERR_NOTSUPP, name_));
 }
 
 Task<Result<void>> OpenFile::HandleOpened(const Delegations::Asking& asking, const nfs4::OPEN4resok& result,
@@ -185,19 +205,26 @@ Task<void> OpenFile::AwaitStateid() {
   const Turn::Guard guard(turn_);
 }
 
-// RFC 8881 §18.16.3: an OPEN by the same owner adds its access to that of the open, whose stateid and locks stay.
-Task<Result<void>> OpenFile::Widen() {
-  if (!caller().dialect().opens_by_filehandle) {
-    co_return std::unexpected(v4::ErrorOf(nfsstat4::NFS4ERR_NOTSUPP, name_));
-  }
+// RFC 8881 §18.16.3, RFC 7530 §16.16.4: an OPEN by the same owner adds its access to that of the open, whose stateid
+// and locks stay.
+Task<Result<void>> OpenFile::Widen(Node now) {
   PENSTOCK_CO_CHECK(co_await EnsureOwnOpen());
   co_await turn_.Take();
   const Turn::Guard guard(turn_);
-  needed_ = Access::kBoth;
+  const Access needed = std::exchange(needed_, Access::kBoth);
   if (access_ == Access::kBoth) co_return Result<void>();
   const Access before = std::exchange(access_, Access::kBoth);
-  Result<void> opened = co_await OpenAtServer(nullptr, true);
-  if (!opened) access_ = needed_ = before;
+  Result<void> opened;
+  if (owner_.spent()) {
+    // The OPEN of another owner would be an open of its own.
+    opened = std::unexpected(v4::ErrorOf(nfsstat4::NFS4ERR_NOTSUPP, name_));
+  } else {
+    opened = co_await OpenAtServer(nullptr, &now);
+  }
+  if (!opened) {
+    access_ = before;
+    needed_ = needed;
+  }
   co_return opened;
 }
 

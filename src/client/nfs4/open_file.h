@@ -87,7 +87,7 @@ class OpenFile final : public std::enable_shared_from_this<OpenFile> {
   // fails, the next use opens it again. kNo: something is lost.
   Task<Reclaimed> Reclaim();
   // Opens the file for reading and writing. See File::Widen().
-  Task<Result<void>> Widen();
+  Task<Result<void>> Widen(Node now);
   // Also releases the locks.
   Task<Result<void>> Close();
 
@@ -134,9 +134,12 @@ class OpenFile final : public std::enable_shared_from_this<OpenFile> {
   Task<Result<void>> EnsureOpen();
   // Waits for the reply to an OPEN that is under way, which brings a new stateid.
   Task<void> AwaitStateid();
-  // Opens the file at the server. If `delegation` is not null, the open claims it. `adds_access`: the file is open, and
-  // stays so.
-  Task<Result<void>> OpenAtServer(const Delegation* delegation, bool adds_access = false);
+  // Opens the file at the server. If `delegation` is not null, the open claims it. If `widened` is not null, the file
+  // is open, stays so, and gets more access: `widened` has the name by which minor version 0 opens it.
+  Task<Result<void>> OpenAtServer(const Delegation* delegation, const Node* widened = nullptr);
+  Task<Result<void>> CloseOther(const Handle& other, const nfs4::stateid4& stateid);
+  // The error of Widen() if the name leads elsewhere.
+  std::unexpected<Error> NameIsWrong() const;
   // Closes the open of this file. See HandleOpened().
   Task<Result<void>> CloseAtServer(const Handle& opened);
   Task<Reclaimed> ReclaimOpen(Delegations::Pointer claimed);

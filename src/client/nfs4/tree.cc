@@ -40,8 +40,8 @@ constexpr Duration kUnmountPatience = std::chrono::seconds(5);
 // system has become.
 class Tree final : public client::Mount, public FileTree {
  public:
-  // `url` names the server of `home`. If it names no flavor, objects for which the server does not accept the flavor of
-  // `home` are reached by another one.
+  // `url` names the server of `home`. Unless it names one flavor, objects for which the server does not accept the
+  // flavor of `home` are reached by another one.
   Tree(Loop& loop, Workers& workers, const Url& url, const Dialect& dialect, const MountOptions& options,
        std::unique_ptr<ServerMount> home)
       : client::Mount(loop, url), servers_(loop, workers, url_, dialect, options, std::move(home)) {
@@ -199,8 +199,6 @@ class Tree final : public client::Mount, public FileTree {
   // A server has an object at `place`. It may have moved from there before, have come back, and have been forgotten
   // meanwhile.
   void HandleBack(const Handle& place);
-  // A node as the server at its place knows it.
-  Task<Node> Bare(Node known, Handle place);
   // The file system of this server has moved, and no call has found out so.
   void HandleMoved(const ServerMount& server, uint64_t file_system);
   using Files = std::vector<std::pair<std::weak_ptr<MovingFile>, std::weak_ptr<const FileAtServer>>>;
@@ -218,6 +216,7 @@ class Tree final : public client::Mount, public FileTree {
   void BeginFollowing() override { following_.Begin(); }
   void EndFollowing() override { following_.End(); }
   Task<Result<FileAtServer>> Reopen(Node known, FileAtServer before) override;
+  Task<Node> Bare(Node known, Handle place) override;
   // Gives the file systems of other servers other numbers. A second call gives the server's number back.
   Attributes Distinct(Attributes attributes, const ServerMount& server) const override;
 

@@ -109,6 +109,11 @@ Task<Result<Verifier>> CommitAt(const FileAtServer& at) {
   co_return committed;
 }
 
+Task<Result<void>> WidenAt(FileTree& tree, const FileAtServer& at, Node now) {
+  Node bare = co_await tree.Bare(std::move(now), at.place);
+  co_return co_await at.file->Widen(std::move(bare));
+}
+
 }  // namespace
 
 // ---- calls ----
@@ -183,8 +188,8 @@ Task<Result<void>> TreeFile::Lock(std::string owner, ByteRange range, LockKind k
   co_return locked;
 }
 
-Task<Result<void>> TreeFile::Widen() {
-  return Do<void>([](const FileAtServer& at) { return at.file->Widen(); });
+Task<Result<void>> TreeFile::Widen(Node now) {
+  return Do<void>([this, now = std::move(now)](const FileAtServer& at) { return WidenAt(moving_->tree(), at, now); });
 }
 
 Task<Result<void>> TreeFile::Unlock(std::string owner, ByteRange range) {

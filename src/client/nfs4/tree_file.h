@@ -37,6 +37,8 @@ class FileTree {
   virtual Task<Result<FileAtServer>> Reopen(Node known, FileAtServer before) = 0;
   // The file is open at `after` now. Locks that it had at `before` are lost.
   virtual void HandleReopened(const FileAtServer& before, const FileAtServer& after) = 0;
+  // The node that the users know as `known`, as the server at its place knows it.
+  virtual Task<Node> Bare(Node known, Handle place) = 0;
   // Turns attributes from a server into those that the users of the tree know.
   virtual Attributes Distinct(Attributes attributes, const ServerMount& server) const = 0;
 
@@ -100,7 +102,7 @@ class TreeFile final : public client::File {
   Task<Result<void>> CloneFrom(client::File& source, uint64_t from, uint64_t to, uint64_t length) override;
   Task<Result<void>> Lock(std::string owner, ByteRange range, LockKind kind, Duration patience,
                           Cancellation* impatience) override;
-  Task<Result<void>> Widen() override;
+  Task<Result<void>> Widen(Node now) override;
   Task<Result<void>> Unlock(std::string owner, ByteRange range) override;
   Task<Result<std::optional<LockConflict>>> TestLock(std::string owner, ByteRange range, LockKind kind) override;
   Task<Result<void>> Close() override;

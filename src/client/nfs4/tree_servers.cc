@@ -45,11 +45,39 @@ Error NoCommonFlavor(std::string_view what, const Flavors& accepted) {
   return error;
 }
 
+// Whether another flavor may succeed: the server does not accept this one, or there is no security context.
+bool ConcernsFlavor(const Error& error) {
+  return error.status ? error.status == Status::kWrongSecurity : error.number == EACCES;
+}
+
+// Mounts the server by the first of url.flavors that the server accepts.
+Task<OpenedServer> OpenByPreference(Loop& loop, Workers& workers, Url url, const Dialect& dialect,
+                                    MountOptions options) {
+  OpenedServer opened;
+  std::string reasons;
+  for (const SecurityFlavor flavor : url.flavors) {
+    url.security = flavor;
+    Flavors accepted;
+    opened = co_await OpenServer(loop, workers, url, dialect, options, accepted);
+    if (opened || !ConcernsFlavor(opened.error())) co_return opened;
+    if (opened.error().status) opened = std::unexpected(NoCommonFlavor(url.host, accepted));
+    const std::string& reason = opened.error().message;
+    log::info("{} by sec={}", reason, NameOf(flavor));
+    reasons += fmt::format("{}sec={}: {}", reasons.empty() ? "" : "; ", NameOf(flavor), reason);
+  }
+  Error error = std::move(opened).error();
+  error.message = std::move(reasons);
+  co_return std::unexpected(std::move(error));
+}
+
 }  // namespace
 
 std::string ServerText(const Url& url) { return fmt::format("{} port {}", url.host, url.port); }
 
 Task<OpenedServer> OpenNegotiated(Loop& loop, Workers& workers, Url url, const Dialect& dialect, MountOptions options) {
+  if (!url.security && !url.flavors.empty()) {
+    co_return co_await OpenByPreference(loop, workers, std::move(url), dialect, std::move(options));
+  }
   Flavors accepted;
   OpenedServer opened = co_await OpenServer(loop, workers, url, dialect, options, accepted);
   if (opened || opened.error().status != Status::kWrongSecurity) co_return opened;
@@ -134,7 +162,8 @@ Task<Result<TreeServers::NodeAtServer>> TreeServers::Secure(ServerMount& from, c
   Error failure = NoCommonFlavor(name, *accepted);
   if (url_.security) co_return std::unexpected(std::move(failure));
   const Entrance entrance{.directory = directory, .name = std::string(name)};
-  for (const SecurityFlavor flavor : *accepted) {
+  const Flavors usable = nfs_protocol::PreferredOf(url_.flavors, *accepted);
+  for (const SecurityFlavor flavor : usable) {
     if (flavor == FlavorOf(from.url())) continue;
     Url url = from.url();
     url.path = "/";

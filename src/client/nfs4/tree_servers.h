@@ -26,8 +26,8 @@ namespace penstock::client::v4 {
 std::string ServerText(const Url& url);
 
 using OpenedServer = Result<std::unique_ptr<ServerMount>>;
-// Mounts the server. If `url` names no flavor, and the server does not accept AUTH_SYS for its root, tries the flavors
-// that it accepts.
+// Mounts the server. If `url` names several flavors, tries them in their order. If it names none, and the server does
+// not accept AUTH_SYS for its root, tries the flavors that it accepts.
 Task<OpenedServer> OpenNegotiated(Loop& loop, Workers& workers, Url url, const Dialect& dialect, MountOptions options);
 
 // Belongs to its loop.
@@ -39,8 +39,8 @@ class TreeServers {
     Node node;
   };
 
-  // `home` is the mount of the server that `url` names. If `url` names no flavor, objects for which a server does not
-  // accept the flavor of its mount are reached by another one. All but `home` outlive this object.
+  // `home` is the mount of the server that `url` names. Unless `url` names one flavor, objects for which a server does
+  // not accept the flavor of its mount are reached by another one. All but `home` outlive this object.
   TreeServers(Loop& loop, Workers& workers, const Url& url, const Dialect& dialect, MountOptions options,
               std::unique_ptr<ServerMount> home);
 

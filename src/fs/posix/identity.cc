@@ -11,6 +11,9 @@
 #include <cerrno>
 #include <cstdlib>
 #include <optional>
+#include <system_error>
+
+#include "base/thread.h"
 
 namespace penstock::fs::posix {
 namespace {
@@ -41,11 +44,17 @@ bool SetFileSystemGid(gid_t gid) {
   return static_cast<gid_t>(::setfsgid(static_cast<gid_t>(-1))) == gid;
 }
 
+// Tries it on a thread of its own. The calling thread would lose its groups, and would have new credentials afterwards:
+// the kernel refuses such a thread, and those that it starts, the use of RDMA devices that it opened before.
 bool CanActAsOthers() {
   if (::geteuid() != 0) return false;
-  const bool can = SetThreadGroups({}) && SetFileSystemGid(kNobody) && SetFileSystemUid(kNobody);
-  ::setfsuid(0);
-  ::setfsgid(0);
+  bool can = false;
+  const auto attempt = [&can] { can = SetThreadGroups({}) && SetFileSystemGid(kNobody) && SetFileSystemUid(kNobody); };
+  try {
+    StartThread("penstock-rights", attempt).join();
+  } catch (const std::system_error&) {
+    // Without a thread it stays unknown: the server then checks its callers itself.
+  }
   return can;
 }
 
