@@ -563,7 +563,7 @@ Task<Result<std::unique_ptr<client::File>>> Mount::OpenFile(const Node& file, st
 Task<Result<std::unique_ptr<client::File>>> Mount::Reopen(const client::File& before, const Node& at) {
   const v4::OpenFile& old = dynamic_cast<const File&>(before).open();
   auto opened = std::make_shared<v4::OpenFile>(*this, at, old.name(), old.needed_access(), NewOwner({}));
-  PENSTOCK_CO_CHECK(co_await opened->Open());
+  PENSTOCK_CO_CHECK(co_await opened->OpenAgain());
   co_return std::make_unique<File>(std::move(opened));
 }
 
