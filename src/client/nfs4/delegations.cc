@@ -207,11 +207,7 @@ bool Delegations::HandleLost(const nfs4::stateid4& stateid) {
   const Pointer found = table_.Find(stateid);
   if (!found) return false;
   Drop(*found);
-  if (caller_.dialect().has_free_stateid) {
-    caller_.SpawnBackground([](CompoundCaller& caller, nfs4::stateid4 lost) -> Task<void> {
-      (void)co_await FreeStateid(caller, lost);
-    }(caller_, stateid));
-  }
+  revoked_.Free(stateid);
   return true;
 }
 

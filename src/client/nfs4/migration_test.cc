@@ -534,6 +534,26 @@ TEST_P(MigrationTest, TheOldServerIsToldThatItNeedNotKeepTheStateOfAFile) {
   EXPECT_EQ(frees(), 3u);
 }
 
+// A server that still has the open and the delegation refuses to free them, and may revoke them later.
+TEST_P(MigrationTest, ADelegationThatTheOldServerStillHasIsFreedWhenItRevokesIt) {
+  if (GetParam() == Version::k40) return;
+  Open();
+  const auto frees = [&] { return service.CountCalls(CompoundsWith(nfs_opnum4::OP_FREE_STATEID)); };
+  const auto opened = Do(mount->OpenFile(file, "file", Access::kRead));
+  ASSERT_EQ(service.delegations(), 1u);
+  // In version 4.2 there is no open beside the delegation.
+  const size_t states = GetParam() == Version::k42 ? 1 : 2;
+  service.FailOperation(nfs_opnum4::OP_FREE_STATEID, nfs4::nfsstat4::NFS4ERR_LOCKS_HELD, states);
+  service.Move("/data", At(far, "/data"));
+  EXPECT_EQ(MountTestBase::Read(*opened), "is there");
+  EXPECT_TRUE(TurnUntil(loop, [&] { return frees() == states; }));
+  service.SetStatusFlags(nfs4::SEQ4_STATUS_RECALLABLE_STATE_REVOKED);
+  Do(mount->GetAttributes(root(), "root"));
+  EXPECT_TRUE(TurnUntil(loop, [&] { return frees() == 2 * states; }));
+  service.SetStatusFlags(0);
+  Do(opened->Close());
+}
+
 // ---- moves that the server tells of (RFC 8881 §11.13, RFC 7530 §9.14.3) ----
 
 // Version 4.0 has no such message in a server that hands over no state.

@@ -55,9 +55,9 @@ class Mount final : public ServerMount, public FileOwner, private CallbackReceiv
         owners_(options.owners),
         directories_(options.trusts_directories_for) {
     MakeCaller(workers, OptionsOf(url_, dialect, security_, ending_), options);
-    delegations_.emplace(*caller_, options.delegations);
-    caller_->set_reclaim([this] { return ReclaimFiles(); });
     revoked_.emplace(*caller_, static_cast<StateHolder&>(*this));
+    delegations_.emplace(*caller_, *revoked_, options.delegations);
+    caller_->set_reclaim([this] { return ReclaimFiles(); });
     moved_.emplace(*caller_);
     caller_->set_revoked([this](bool some) {
       delegations_->HandleRevoked(some);
@@ -237,8 +237,8 @@ class Mount final : public ServerMount, public FileOwner, private CallbackReceiv
   // caller_ as what it is, or null
   Session* session_ = nullptr;
   sess01::BoundSession* bound_ = nullptr;
-  std::optional<Delegations> delegations_;
   std::optional<RevokedState> revoked_;
+  std::optional<Delegations> delegations_;
   std::optional<MovedFileSystems> moved_;
   std::set<v4::OpenFile*> files_;
   const idmap::Mapper* const owners_;
