@@ -9,11 +9,13 @@
 #include <filesystem>
 #include <fstream>
 #include <iterator>
+#include <optional>
 #include <random>
 #include <string>
 #include <vector>
 
 #include "base/failing_disk.h"
+#include "base/signal.h"
 #include "base/test_loop.h"
 #include "client/mount_test_support.h"
 #include "copying/local_tree.h"
