@@ -83,7 +83,9 @@ inline bool AreOneFile(const Attributes& one, const Attributes& other) {
 }
 
 // Stands for the server's own time when it executes the call.
-struct ServerTime {};
+struct ServerTime {
+  bool operator==(const ServerTime&) const = default;
+};
 
 // Attributes to set. Absent values stay as they are.
 struct NewAttributes {
@@ -95,6 +97,8 @@ struct NewAttributes {
   std::optional<uint64_t> size{};  // truncates a regular file or extends it with zeros
   std::optional<std::variant<ServerTime, Time>> accessed{};
   std::optional<std::variant<ServerTime, Time>> modified{};
+
+  bool operator==(const NewAttributes&) const = default;
 };
 
 // A file: its handle and attributes from the server, and the name that led to it.

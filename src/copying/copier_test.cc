@@ -9,11 +9,13 @@
 #include <filesystem>
 #include <fstream>
 #include <iterator>
+#include <optional>
 #include <random>
 #include <string>
 #include <vector>
 
 #include "base/failing_disk.h"
+#include "base/signal.h"
 #include "base/test_loop.h"
 #include "client/mount_test_support.h"
 #include "copying/local_tree.h"
@@ -103,6 +105,32 @@ class CopierTest : public client::VersionedMountTest {
     }
     return log;
   }
+  // Uploads, and returns how many WRITEs the server has got when the first of them have no replies yet.
+  size_t WritesAtATime(size_t writes) {
+    bool may_come = false;
+    Signal come;
+    for (size_t i = 0; i < writes; ++i) {
+      service.DelayReply(Writes(), [&]() -> Task<void> {
+        while (!may_come) co_await come;
+      });
+    }
+    const size_t before = service.CountCalls(Writes());
+    const auto count = [&] { return service.CountCalls(Writes()) - before; };
+    Log log;
+    Copier copier(loop, *remote, options, log);
+    copier.AddContents(Local(source), Root());
+    std::optional<Result<void>> result;
+    Spawn([](Copier& of, std::optional<Result<void>>& out) -> Task<void> { out = co_await of.Run(); }(copier, result));
+    EXPECT_TRUE(TurnUntil(loop, [&] { return count() > 0; }));
+    TurnFor(loop, std::chrono::milliseconds(200));
+    const size_t first = count();
+    may_come = true;
+    come.Notify();
+    EXPECT_TRUE(TurnUntil(loop, [&] { return result.has_value(); }));
+    EXPECT_TRUE(log.failed.empty()) << log.failed[0];
+    EXPECT_EQ(count(), writes);
+    return first;
+  }
   Log Upload() { return Copy(*remote, Local(source), Root()); }
   Log Download() { return Copy(local, Root(), Local(target)); }
 
@@ -151,6 +179,24 @@ TEST_P(CopierTest, CopiesATreeToAServerAndBack) {
   EXPECT_EQ(totals.octets, large.size() + 4);
   files::permissions(source / "a/b", files::perms(0755));
   files::permissions(target / "a/b", files::perms(0755));
+}
+
+TEST_P(CopierTest, SmallFilesUnderWayFitIntoTheMemory) {
+  for (int i = 0; i < 8; ++i) Make(source / std::to_string(i), std::string(100'000, 'x'));
+  options.memory = 350'000;
+  EXPECT_EQ(WritesAtATime(8), 3u);
+}
+
+TEST_P(CopierTest, PiecesUnderWayFitIntoTheMemory) {
+  Make(source / "large", RandomText(8 << 20));
+  options.memory = 3 << 20;
+  EXPECT_EQ(WritesAtATime(8), 3u);
+}
+
+TEST_P(CopierTest, CopiesNoMoreFilesAtATimeThanItMay) {
+  for (int i = 0; i < 8; ++i) Make(source / std::to_string(i), "text");
+  options.jobs = 2;
+  EXPECT_EQ(WritesAtATime(8), 2u);
 }
 
 TEST_P(CopierTest, LeavesOutWhatIsTheSame) {

@@ -307,7 +307,9 @@ Task<void> FileSystem::Write(RequestPointer request, uint64_t, uint64_t offset, 
 Task<Result<void>> FileSystem::CommitData(OpenFile& file) {
   const std::shared_ptr<WriteBehind> writes = file.inode->writes;
   if (!writes) co_return Result<void>();
-  co_return co_await writes->Commit(file.failures_told);
+  Result<void> committed = co_await writes->Commit(file.failures_told);
+  inodes_.HandleWritten(*file.inode);
+  co_return committed;
 }
 
 void FileSystem::HandleTold(Inode& inode) {
@@ -363,7 +365,10 @@ Task<void> FileSystem::Flush(RequestPointer request, uint64_t, fuse_file_info in
   const bool has_data = pin->writes && !pin->writes->clean();
   if (has_data || options_.posix_locks) request->WatchProcess();
   const std::shared_ptr<WriteBehind> writes = file.writes ? pin->writes : nullptr;
-  if (writes) co_await writes->Settle();
+  if (writes) {
+    co_await writes->Settle();
+    inodes_.HandleWritten(*pin);
+  }
   // close() ends the locks of the process.
   if (options_.posix_locks) (void)co_await Unlock(*pin, fmt::format("p{:x}", info.lock_owner));
   const Result<void> written = writes ? writes->Failure(file.failures_told) : Result<void>();

@@ -25,7 +25,53 @@ Inode* Inodes::FindHandle(const client::Handle& handle) const {
   return at == by_handle_.end() ? nullptr : at->second;
 }
 
+void NameChanges::Note(std::string_view name, Moment at) {
+  if (const auto known = names_.find(name); known != names_.end()) {
+    known->second = at;
+    return;
+  }
+  if (names_.size() == kMostNames) {
+    names_.clear();
+    others_ = at;
+  }
+  names_.emplace(name, at);
+}
+
+bool NameChanges::MayBeAfter(std::string_view name, Moment moment) const {
+  const auto known = names_.find(name);
+  return (known == names_.end() ? others_ : known->second) > moment;
+}
+
 Inode& Inodes::Add(const client::Node& node, uint64_t parent, std::string_view name) {
+  Inode& inode = Refer(node, parent, name);
+  Update(inode, node.attributes);
+  return inode;
+}
+
+Inode* Inodes::AddListed(const client::Node& node, const Inode& directory, const std::string& name, Moment asked) {
+  assert(directory.name_changes);
+  const Inode* const known = FindHandle(node.handle);
+  const bool is_named = known && FindName(directory.number, name) == known;
+  if (!is_named && directory.name_changes->MayBeAfter(name, asked)) return nullptr;
+  if (!known || std::max(known->updated, known->written) <= asked) return &Add(node, directory.number, name);
+  return &Refer({.handle = node.handle, .attributes = known->attributes}, directory.number, name);
+}
+
+void Inodes::BeginListing(Inode& directory) {
+  if (directory.listings++ == 0) directory.name_changes = std::make_unique<NameChanges>();
+}
+
+void Inodes::EndListing(Inode& directory) {
+  if (--directory.listings == 0) directory.name_changes.reset();
+}
+
+void Inodes::NoteChange(uint64_t parent, const std::string& name) {
+  const auto directory = inodes_.find(parent);
+  ++now_;
+  if (directory != inodes_.end() && directory->second->name_changes) directory->second->name_changes->Note(name, now_);
+}
+
+Inode& Inodes::Refer(const client::Node& node, uint64_t parent, std::string_view name) {
   Inode* inode = FindHandle(node.handle);
   if (!inode) {
     auto made = std::make_unique<Inode>();
@@ -41,7 +87,6 @@ Inode& Inodes::Add(const client::Node& node, uint64_t parent, std::string_view n
     AddName(*inode, parent, std::string(name));
     if (node.attributes.links <= 1) ForgetOtherNames(*inode);
   }
-  Update(*inode, node.attributes);
   return *inode;
 }
 
@@ -62,6 +107,7 @@ void Inodes::Update(Inode& inode, const client::Attributes& attributes) {
     for (OpenFile* const each : inode.opens) each->reader->ForgetAll();
   }
   inode.attributes = attributes;
+  inode.updated = ++now_;
 }
 
 void Inodes::Forget(uint64_t number, uint64_t count) {
@@ -128,13 +174,14 @@ Inode* Inodes::FindOpen(uint64_t parent, const std::string& name) {
 void Inodes::HandleRenamed(uint64_t from_parent, const std::string& from, uint64_t to_parent, const std::string& to) {
   Inode* const inode = FindName(from_parent, from);
   HandleRemoved(to_parent, to);
-  if (!inode) return;
   HandleRemoved(from_parent, from);
+  if (!inode) return;
   AddName(*inode, to_parent, to);
 }
 
 void Inodes::HandleRemoved(uint64_t parent, const std::string& name) {
   const auto at = by_name_.find({parent, name});
+  NoteChange(parent, name);
   if (at == by_name_.end()) return;
   Inode& inode = *at->second;
   by_name_.erase(at);
@@ -146,7 +193,9 @@ void Inodes::HandleRemoved(uint64_t parent, const std::string& name) {
 }
 
 void Inodes::AddName(Inode& inode, uint64_t parent, std::string name) {
-  by_name_[{parent, name}] = &inode;
+  Inode*& named = by_name_[{parent, name}];
+  if (named != &inode) NoteChange(parent, name);
+  named = &inode;
   if (inode.parent == parent && inode.name == name) return;
   inode.other_names.erase({parent, name});
   if (FindName(inode.parent, inode.name) == &inode) inode.other_names.emplace(inode.parent, std::move(inode.name));

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <memory>
 #include <optional>
@@ -38,6 +39,22 @@ struct HiddenName {
   std::string name;
 };
 
+// The order of what the tree learns and changes.
+using Moment = uint64_t;
+
+// The names of a directory that get another file, or none, while the directory is listed.
+class NameChanges {
+ public:
+  void Note(std::string_view name, Moment at);
+  // Whether the name may have changed after `moment`.
+  bool MayBeAfter(std::string_view name, Moment moment) const;
+
+ private:
+  static constexpr size_t kMostNames = 4096;
+  std::map<std::string, Moment, std::less<>> names_;
+  Moment others_ = 0;  // of the last change of any other name
+};
+
 struct Inode {
   uint64_t number = 0;
   client::Handle handle;
@@ -52,6 +69,8 @@ struct Inode {
   // The last attributes from the server.
   client::Attributes attributes;
   Duration validity = Duration::zero();
+  Moment updated = 0;  // when they were stored
+  Moment written = 0;  // when the server last got data of programs
   // The change attribute of the data that the kernel may have cached.
   std::optional<uint64_t> cached_change;
   bool has_lost_data = false;  // data that programs have written are lost, and the kernel may have them cached
@@ -65,6 +84,9 @@ struct Inode {
   size_t pins = 0;  // see Pin
   // The name under which an open file stays on the server after its removal.
   std::optional<HiddenName> hidden;
+  // Of a directory: how many programs list it, and what changes meanwhile.
+  size_t listings = 0;
+  std::unique_ptr<NameChanges> name_changes;
 
   client::Node node(const client::Handle& directory) const {
     return {.handle = handle, .attributes = attributes, .directory = directory, .name = name};
@@ -84,8 +106,17 @@ class Inodes final : public client::KnownNames {
   Inode* FindHandle(const client::Handle& handle) const;
   // Returns the inode of the node that `name` in `parent` leads to, and counts a reference of the kernel.
   Inode& Add(const client::Node& node, uint64_t parent, std::string_view name);
+  // The same for an entry of a page of `directory`, which was asked for at `asked`. Something newer may be known: then
+  // the attributes are not stored. Returns null, and counts nothing, if the name may lead to another file meanwhile.
+  // A listing is under way: see BeginListing().
+  Inode* AddListed(const client::Node& node, const Inode& directory, const std::string& name, Moment asked);
+  Moment now() const { return now_; }
+  void BeginListing(Inode& directory);
+  void EndListing(Inode& directory);
   // Stores new attributes. Data that are cached are dropped if they may be those of before.
   void Update(Inode& inode, const client::Attributes& attributes);
+  // Data of programs have reached the server: attributes that were asked for before are old.
+  void HandleWritten(Inode& inode) { inode.written = ++now_; }
   // The kernel gives `count` references back.
   void Forget(uint64_t number, uint64_t count);
 
@@ -128,7 +159,9 @@ class Inodes final : public client::KnownNames {
  private:
   // Removes the inode if nothing refers to it any more.
   void Release(Inode& inode);
+  Inode& Refer(const client::Node& node, uint64_t parent, std::string_view name);
   void AddName(Inode& inode, uint64_t parent, std::string name);
+  void NoteChange(uint64_t parent, const std::string& name);
   void ForgetOtherNames(Inode& inode);
 
   struct Hash {
@@ -137,6 +170,7 @@ class Inodes final : public client::KnownNames {
 
   const CacheTimes times_;
   uint64_t next_ = kRoot;
+  Moment now_ = 0;
   std::unordered_map<uint64_t, std::unique_ptr<Inode>> inodes_;
   std::unordered_map<client::Handle, Inode*, Hash> by_handle_;
   std::map<std::pair<uint64_t, std::string>, Inode*> by_name_;  // by directory and name

@@ -52,6 +52,76 @@ TEST_F(InodesTest, AnInodeEndsWithItsLastReference) {
   EXPECT_NE(inodes.Add(NodeOf("a"), 1, "x").number, number) << "numbers are not used again";
 }
 
+// A test lists the root.
+class ListingTest : public InodesTest {
+ protected:
+  ListingTest() { inodes.BeginListing(inodes.root()); }
+  ~ListingTest() override { inodes.EndListing(inodes.root()); }
+  // An entry of the page that was asked for at `asked`.
+  Inode* Listed(std::string_view handle, const std::string& name, uint64_t change = 1) {
+    return inodes.AddListed(NodeOf(handle, change), inodes.root(), name, asked);
+  }
+
+  Moment asked = 0;
+};
+
+TEST_F(ListingTest, AnEntryOfAPageIsAdded) {
+  Inode* const listed = Listed("a", "x");
+  ASSERT_TRUE(listed);
+  EXPECT_EQ(listed->lookups, 1u);
+  EXPECT_EQ(inodes.FindName(1, "x"), listed);
+}
+
+TEST_F(ListingTest, ALatePageDoesNotBringBackANamesEarlierFile) {
+  inodes.Add(NodeOf("old"), 1, "x");
+  Inode& renamed = inodes.Add(NodeOf("new"), 1, "y");
+  inodes.Add(NodeOf("gone"), 1, "z");
+  asked = inodes.now();
+  inodes.HandleRenamed(1, "y", 1, "x");
+  inodes.HandleRemoved(1, "z");
+  EXPECT_FALSE(Listed("old", "x"));
+  EXPECT_FALSE(Listed("new", "y"));
+  EXPECT_FALSE(Listed("gone", "z"));
+  EXPECT_EQ(inodes.FindName(1, "x"), &renamed);
+  EXPECT_FALSE(inodes.FindName(1, "y"));
+  EXPECT_FALSE(inodes.FindName(1, "z"));
+  EXPECT_EQ(renamed.lookups, 1u);
+  EXPECT_EQ(Listed("new", "x"), &renamed) << "it is the file that has the name";
+  EXPECT_TRUE(Listed("another", "w"));
+
+  asked = inodes.now();
+  EXPECT_TRUE(Listed("old", "x")) << "another client has renamed";
+}
+
+TEST_F(ListingTest, ALatePageBringsNoFileForANameThatWasNotKnown) {
+  inodes.HandleRemoved(1, "unknown");
+  inodes.HandleRenamed(1, "from", 1, "to");
+  inodes.Add(NodeOf("made"), 1, "replaced");
+  for (const char* const name : {"unknown", "from", "to", "replaced"}) EXPECT_FALSE(Listed("old", name)) << name;
+}
+
+TEST_F(ListingTest, ALatePageIsNotTrustedAfterVeryManyChanges) {
+  for (int i = 0; i < 10'000; ++i) inodes.HandleRemoved(1, std::to_string(i));
+  for (const int i : {0, 5000, 9999}) EXPECT_FALSE(Listed("old", std::to_string(i))) << i;
+  asked = inodes.now();
+  for (const int i : {0, 5000, 9999}) EXPECT_TRUE(Listed("old", std::to_string(i))) << i;
+}
+
+TEST_F(ListingTest, ALatePageDoesNotBringBackEarlierAttributes) {
+  Inode& file = inodes.Add(NodeOf("a", 1), 1, "x");
+  asked = inodes.now();
+  inodes.Update(file, NodeOf("a", 2).attributes);
+  EXPECT_EQ(Listed("a", "x", 1), &file);
+  EXPECT_EQ(file.attributes.change, 2u);
+  asked = inodes.now();
+  inodes.HandleWritten(file);
+  EXPECT_EQ(Listed("a", "x", 3), &file);
+  EXPECT_EQ(file.attributes.change, 2u);
+  asked = inodes.now();
+  EXPECT_EQ(Listed("a", "x", 4), &file);
+  EXPECT_EQ(file.attributes.change, 4u);
+}
+
 TEST_F(InodesTest, AttributesThatStayTheSameAreValidForLonger) {
   Inode& file = inodes.Add(NodeOf("a"), 1, "x");
   EXPECT_EQ(file.validity, seconds(3));

@@ -260,9 +260,11 @@ Task<void> FileSystem::OpenDirectoryAt(RequestPointer request, uint64_t inode, f
   directory->mount = target->held;
   info.fh = reinterpret_cast<uint64_t>(directory.get());
   ++target->inode->pins;
+  inodes_.BeginListing(*target->inode);
   if (request->Opened(info)) {
     directory.release();  // ReleaseDirectory() has it
   } else {
+    inodes_.EndListing(*target->inode);
     --target->inode->pins;
   }
 }
@@ -272,6 +274,7 @@ Task<void> FileSystem::ReleaseDirectory(RequestPointer request, fuse_file_info i
   const Inodes::Pin pin(inodes_, *directory->inode);
   request->Status(0);
   co_await directory->Unused();
+  inodes_.EndListing(*pin);
   --pin->pins;
 }
 
@@ -292,6 +295,7 @@ Task<Result<client::Listing>> FileSystem::ReadPage(OpenDirectory& directory, uin
   const auto content = with_attributes ? client::ListContent::kAttributesAndHandles : client::ListContent::kAttributes;
   for (int beginnings = 0;;) {
     const uint64_t before = directory.position.cookie;
+    const Moment asked = inodes_.now();
     auto listing = co_await directory.mount->ListFrom(directory.inode->handle, PathOf(*directory.inode),
                                                       directory.position, content);
     if (!listing && IsRejectedCookie(listing.error()) && before != 0 && beginnings++ < kMostBeginnings) {
@@ -300,6 +304,7 @@ Task<Result<client::Listing>> FileSystem::ReadPage(OpenDirectory& directory, uin
     }
     if (!listing) co_return listing;
     directory.position = listing->next;
+    directory.asked = asked;
     std::erase_if(listing->entries, [&](const client::Entry& each) { return directory.told.contains(DigestOf(each)); });
     // It may have had nothing but "." and "..".
     if (!listing->entries.empty() || listing->ends) co_return listing;
@@ -356,14 +361,20 @@ Task<void> FileSystem::ReadDirectory(RequestPointer request, size_t size, uint64
       }
       found = directory.page[index - directory.first];
       name = found.name;
+      // The page may be older than what programs have done since. The kernel looks up the names that it gets without an
+      // inode.
+      Inode* inode = nullptr;
       if (found.attributes && found.handle && with_attributes) {
-        Inode& inode = inodes_.Add({.handle = *found.handle, .attributes = *found.attributes}, directory.inode->number,
-                                   found.name);
-        added.push_back(inode.number);
+        const client::Node node{.handle = *found.handle, .attributes = *found.attributes};
+        inode = inodes_.AddListed(node, *directory.inode, found.name, directory.asked);
+      }
+      if (inode) {
+        added.push_back(inode->number);
         counts = true;
-        // A file with data on their way has newer attributes than the listing.
-        const bool is_dirty = inode.writes && !inode.writes->clean();
-        entry = co_await EntryOf(inode);
+        // A file that programs write has newer attributes than those that are known.
+        const bool is_dirty =
+            inode->written > directory.asked || (inode->writes && (!inode->opens.empty() || !inode->writes->clean()));
+        entry = co_await EntryOf(*inode);
         if (is_dirty) entry.attr_timeout = 0;
       } else if (found.attributes) {
         Inode shown;

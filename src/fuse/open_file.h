@@ -67,6 +67,7 @@ struct OpenDirectory : Used {
   Users::MountPointer mount;
   client::ListPosition position;    // behind the entries of `page`
   std::vector<client::Entry> page;  // entries that have been read
+  Moment asked = 0;                 // when the server was asked for `page`
   uint64_t first = 0;               // the index of the first entry of `page`
   std::vector<uint64_t> cookies;    // of the entries 0, 1, ... that have been read
   std::vector<uint64_t> names;      // digests of their names

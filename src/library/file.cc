@@ -301,7 +301,8 @@ int penstock_ftruncate(penstock_file* file, uint64_t length, const penstock_call
   }
   return static_cast<int>(StartOnFile(file, call, [file, length](Operation&) -> Task<Outcome> {
     client::File& inner = *file->file;
-    PENSTOCK_CO_CHECK(co_await file->mount.mount->SetAttributes(inner.node().handle, inner.name(), {.size = length}));
+    const client::NewAttributes size{.size = length};
+    PENSTOCK_CO_CHECK(co_await file->mount.mount->SetAttributes(inner.node().handle, inner.name(), size));
     co_return 0;
   }));
 }

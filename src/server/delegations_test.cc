@@ -318,7 +318,8 @@ class Pair {
       }
       case 2: {
         files_[of].content.resize(Random(60));
-        co_return co_await mount.SetAttributes(files_[of].node.handle, "file", {.size = files_[of].content.size()});
+        const client::NewAttributes cut{.size = files_[of].content.size()};
+        co_return co_await mount.SetAttributes(files_[of].node.handle, "file", cut);
       }
       case 3:
       case 4:

@@ -96,7 +96,8 @@ TEST_P(DiscoveryTest, ThePortMapperLeadsToThePrograms) {
     const IpAddress host = asio::ip::address_v4::loopback();
     const Addresses& at = server_->addresses();
     const auto port = [&](uint32_t program, uint32_t version, TransportKind transport) -> Task<uint16_t> {
-      const auto found = co_await rpcbind::FindRemote(loop, {host, program, version, transport}, RemoteOptions());
+      const rpcbind::RemoteProgram wanted{host, program, version, transport};
+      const auto found = co_await rpcbind::FindRemote(loop, wanted, RemoteOptions());
       co_return found ? found->port() : uint16_t{0};
     };
     EXPECT_EQ(co_await port(100003, 3, TransportKind::kTcp), at.tcp.front().port());

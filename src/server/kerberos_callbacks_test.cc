@@ -143,7 +143,8 @@ TEST_F(KerberosCallbacksTest, StopEndsACallThatWaitsForAKdc) {
   std::optional<rpc::CallError> error;
   Spawn([](CallbackConnections& from, Loop& on, SocketAddress to, std::optional<rpc::CallError>& out) -> Task<> {
     const nfs::v4::CallbackSecurity security{.service = GssService::kIntegrity, .client = kClient, .server = kServer};
-    const auto channel = co_await from.To({.program = 1, .endpoint = to, .identifier = 0, .security = security});
+    const nfs::v4::CallbackAddress at{.program = 1, .endpoint = to, .identifier = 0, .security = security};
+    const auto channel = co_await from.To(at);
     rpc::Client caller(*channel, on.buffers(), rpc::Xid(1), rpc::ClientCredential(security.service));
     const auto reply = co_await caller.Call<rpc::testing::WhoAmI>({}, {.open = 100, .results = {}});
     out = reply ? rpc::CallError{} : reply.error().transport;

@@ -170,6 +170,42 @@ def replaced_open_files(scratch):
                 wait_until(lambda: not os.listdir(f"{scratch}/export"), "a hidden file stays behind")
 
 
+def listed_changes(scratch):
+    """A program changes files while it lists their directory: the rest of the listing brings nothing old back."""
+    with served(scratch) as server:
+        shown, names = f"{scratch}/export/list", [f"{number:03}" for number in range(600)]
+        for transport, version in (("tcp", "3"), ("rdma", "4.1"), ("tcp", "4.2")):
+            os.makedirs(shown)
+            os.makedirs(f"{scratch}/export/moved", exist_ok=True)
+            for name in names:
+                write(f"{shown}/{name}", "old")
+            with mounted(url_of(server, transport, version), f"{scratch}/tree") as tree:
+                listed = f"{tree}/list"
+                with os.scandir(listed) as entries:
+                    next(entries)
+                    # The kernel has some of the entries, the tree has more of them, and the server has the rest.
+                    for name in names[:300]:
+                        os.rename(f"{listed}/{name}", f"{tree}/moved/{name}")
+                    for name in names[200:300]:
+                        write(f"{listed}/{name}", f"new {name}")
+                    for name in names[300:400]:
+                        os.chmod(f"{listed}/{name}", 0o600)
+                        write(f"{listed}/{name}", f"longer {name}")
+                    for _ in entries:
+                        pass
+                wrong = []
+                for name in names:
+                    here, there = [os.stat(f"{top}/{name}") if os.path.exists(f"{top}/{name}") else None for top in (listed, shown)]
+                    if here and there:
+                        here, there = [(each.st_ino, each.st_size, each.st_mode) for each in (here, there)]
+                    if here != there:
+                        wrong.append((name, here, there))
+                assert not wrong, f"{version}: {len(wrong)}: {wrong[:3]}"
+                for name in names[200:]:
+                    assert read(f"{listed}/{name}") == read(f"{shown}/{name}"), f"{version}: {name}"
+            shutil.rmtree(shown)
+
+
 def two_trees(scratch):
     """What a program has written and closed, a program in another tree reads when it opens the file; and locks of one
     exclude the other, whatever their versions are."""
@@ -267,4 +303,4 @@ def refusals(scratch):
         ok("umount", f"{scratch}/tree")
 
 
-main({case.__name__: case for case in (programs, small_reads, open_files, linked_open_files, replaced_open_files, two_trees, made_directories, two_file_systems, refusals)})
+main({case.__name__: case for case in (programs, small_reads, open_files, linked_open_files, replaced_open_files, listed_changes, two_trees, made_directories, two_file_systems, refusals)})

@@ -63,6 +63,7 @@ nfsstat4 AnswerGetAttributes(CallbackReceiver& receiver, xdr::Decoder& arguments
   if (!xdr::Decode(arguments, asked)) return Answer(results, kOperation, nfsstat4::NFS4ERR_BADXDR);
   const auto delegation = receiver.DelegationOf(asked.fh);
   if (!delegation) return Answer(results, kOperation, nfsstat4::NFS4ERR_BADHANDLE);
+  if (!delegation->knows_size()) return Answer(results, kOperation, nfsstat4::NFS4ERR_DELAY);
   std::vector<std::byte> octets;
   const nfs4::fattr4 known = EncodeChange(asked.attr_request, delegation->change(), delegation->size(), octets);
   xdr::Encode(results, kOperation);

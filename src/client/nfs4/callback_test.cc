@@ -228,10 +228,12 @@ TEST_F(CallbackTest, RejectsCallsForADelegationThatTheClientDoesNotHold) {
 TEST_F(CallbackTest, AnswersCbGetattrForADelegatedFile) {
   const Handle file(AsBytes(std::string_view("file")));
   delegation = std::make_shared<Delegation>(file, nfs4::stateid4(), true, 1, Access::kBoth);
-  delegation->Remember({.size = 100, .change = 7}, 0);
-  delegation->HandleWrite(4096);
   // The server asks for change, size and owner. The client gives change and size only.
   const nfs4::bitmap4 asked = {1u << 3 | 1u << 4, 1u << 4};
+  EXPECT_EQ(Execute(nfs_cb_opnum4::OP_CB_GETATTR, nfs4::CB_GETATTR4args{file, asked}), nfsstat4::NFS4ERR_DELAY)
+      << "the client does not know the size yet";
+  delegation->Remember({.size = 100, .change = 7}, 0);
+  delegation->HandleWrite(4096);
   EXPECT_EQ(Execute(nfs_cb_opnum4::OP_CB_GETATTR, nfs4::CB_GETATTR4args{file, asked}), nfsstat4::NFS4_OK);
   xdr::Message message;
   message.stream = Slice::Borrowed(rest);

@@ -77,7 +77,9 @@ class Delegation {
   // This client sets the size of the file.
   void HandleSize(uint64_t size);
 
-  // The answer to CB_GETATTR (RFC 8881 §10.4.3), valid after Remember(). The client caches no data, but a WRITE may
+  // Whether Remember() has told the size of the file.
+  bool knows_size() const { return first_change_.has_value(); }
+  // The answer to CB_GETATTR (RFC 8881 §10.4.3), valid if knows_size(). The client caches no data, but a WRITE may
   // still be on its way when the server asks.
   uint64_t change() const { return change_ + (modified_ ? 1 : 0); }
   uint64_t size() const { return size_; }

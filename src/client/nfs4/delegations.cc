@@ -3,13 +3,17 @@
 #include <algorithm>
 
 #include "base/log.h"
+#include "client/nfs4/names.h"
 #include "client/nfs4/open_file.h"
-#include "client/nfs4/revoked_state.h"
 
 namespace penstock::client::v4 {
 namespace {
 
 using nfs4::nfsstat4;
+
+// How often the client asks for the attributes of a file that a write delegation came with. It asks again if it changes
+// the file, or removes any name, meanwhile.
+constexpr int kMostQuestions = 8;
 
 // A delegation that OPEN has granted.
 struct Grant {
@@ -55,9 +59,11 @@ void Delegations::HandleOpened(const Asking& asking, const Handle& file, Access 
   const bool known = counts_.IsSame(file, asking.before_);
   counts_.Count(file);
   if (known) delegation->Remember(attributes, counts_.names());
-  // A write delegation is useless without the size, which CB_GETATTR asks for.
-  const bool useful = most_ > 0 && !grant->recall && (known || !grant->writes);
-  if (!useful) StartReturn(delegation);
+  if (most_ == 0 || grant->recall) {
+    StartReturn(delegation);
+  } else if (grant->writes && !known) {
+    caller_.SpawnBackground(Learn(delegation));
+  }
   // The server may have counted this delegation when it sent CB_RECALL_ANY.
   if (asking.recalls_before_ != recalls_of_any_) ReturnSurplus();
   // Each OPEN adds one at most.
@@ -82,7 +88,25 @@ void Delegations::HandleReclaimed(const Pointer& claimed, const Handle& file, Ac
     if (claimed->file_system()) delegation->set_file_system(*claimed->file_system());
   }
   if (const Pointer before = table_.Add(delegation)) StartReturn(before);
-  if (!claimed || grant->recall) StartReturn(delegation);
+  if (!claimed || grant->recall) {
+    StartReturn(delegation);
+  } else if (grant->writes && !delegation->knows_size()) {
+    caller_.SpawnBackground(Learn(delegation));
+  }
+}
+
+Task<void> Delegations::Learn(Pointer delegation) {
+  for (int questions = 0; questions < kMostQuestions && !delegation->returning(); ++questions) {
+    const Query query(*this);
+    const auto attributes = co_await GetAttributes(caller_, delegation->handle(), "looking at a delegated file");
+    if (!attributes) {
+      log::debug("{}", attributes.error().message);
+      break;
+    }
+    Remember(query, delegation->handle(), *attributes);
+    if (delegation->knows_size()) co_return;
+  }
+  StartReturn(delegation);
 }
 
 void Delegations::HandleRecovered() {
@@ -207,11 +231,7 @@ bool Delegations::HandleLost(const nfs4::stateid4& stateid) {
   const Pointer found = table_.Find(stateid);
   if (!found) return false;
   Drop(*found);
-  if (caller_.dialect().has_free_stateid) {
-    caller_.SpawnBackground([](CompoundCaller& caller, nfs4::stateid4 lost) -> Task<void> {
-      (void)co_await FreeStateid(caller, lost);
-    }(caller_, stateid));
-  }
+  revoked_.Free(stateid);
   return true;
 }
 

@@ -14,6 +14,7 @@
 
 #include "client/nfs4/compound_caller.h"
 #include "client/nfs4/delegation_table.h"
+#include "client/nfs4/revoked_state.h"
 #include "protocol/nfs4_callback.h"
 
 namespace penstock::client::v4 {
@@ -23,10 +24,11 @@ class Delegations {
  public:
   using Pointer = DelegationTable::Pointer;
 
-  // `caller` outlives this object. Keeps at most `most` delegations besides those of open files and returns the least
-  // recently used ones first.
-  Delegations(CompoundCaller& caller, size_t most)
+  // `caller` and `revoked` outlive this object. Keeps at most `most` delegations besides those of open files and
+  // returns the least recently used ones first.
+  Delegations(CompoundCaller& caller, RevokedState& revoked, size_t most)
       : caller_(caller),
+        revoked_(revoked),
         most_(caller.dialect().has_sessions() ? most : 0),
         wanted_(most_ > 0 ? Wanted::kToo : Wanted::kNone) {}
 
@@ -140,11 +142,15 @@ class Delegations {
   // Whether the server cannot have granted a conflicting access to another client (RFC 8881 §8.3).
   bool AreCertain() const { return !some_revoked_ && caller_.holds_lease(); }
   void Drop(Delegation& delegation);
+  // A write delegation is useless without the size, which CB_GETATTR asks for. Returns the delegation if the client
+  // does not find it out.
+  Task<void> Learn(Pointer delegation);
   void ReturnSurplus();
   void StartReturn(const Pointer& delegation);
   Task<void> Return(Pointer delegation);
 
   CompoundCaller& caller_;
+  RevokedState& revoked_;
   const size_t most_;
   Wanted wanted_;
   size_t asking_ = 0;

@@ -120,28 +120,45 @@ TEST_P(MigrationTest, ALockWhoseReplyComesAfterTheMoveIsLost) {
 
 // The new server lets the user write to the file, and not read it.
 TEST_P(MigrationTest, ACreatedFileIsReopenedAsTheProgramHasOpenedIt) {
-  const NewAttributes for_all{.mode = 0777};
-  const NewAttributes only_written{.mode = 0200, .owner = "1000"};
-  for (const TestService* const each : {&service, &far}) {
-    const auto mounted = MountOf(*each);
-    const Node inner = Do(mounted->Resolve("data/directory"));
-    Do(mounted->SetAttributes(inner.handle, "directory", for_all));
-    if (each == &far) {
-      const auto copied = Do(mounted->CreateFile(inner.handle, "new", 0600));
-      Do(copied->Close());
-      Do(mounted->SetAttributes(copied->node().handle, "new", only_written));
-    }
-    Run(mounted->Unmount());
-  }
-  mount = MountOfOtherUser();
-  mount->set_names(&names);
-  data = Look(root(), "data");
-  directory = Look(data.handle, "directory");
+  OpenAsOtherUser(0200);
   auto created = Do(mount->CreateFile(directory.handle, "new", 0644, CreateMode::kExclusive, Access::kWrite));
   names.Add(created->node(), directory.handle, "new");
   service.Move("/data", At(far, "/data"));
   EXPECT_TRUE(Write(*created, "written"));
   EXPECT_EQ(ErrorOf(mount->OpenFile(created->node(), "new", Access::kRead)).status, Status::kAccess);
+  Do(created->Close());
+}
+
+// A program may use a file that it has created, whatever its mode is, and the servers let the owner do so.
+TEST_P(MigrationTest, ACreatedFileGoesOnThatItsOwnerMayNotOpen) {
+  for (const uint32_t mode : {0400u, 0000u}) {
+    if (mount) Unmount();
+    OpenAsOtherUser(mode);
+    const std::string name = fmt::format("{:o}", mode);
+    auto created = Do(mount->CreateFile(directory.handle, name, mode, CreateMode::kExclusive, Access::kBoth));
+    names.Add(created->node(), directory.handle, name);
+    EXPECT_TRUE(Write(*created, "one"));
+    service.RevokeState();
+    EXPECT_TRUE(Write(*created, "two", 3)) << "its state is lost";
+    EXPECT_EQ(MountTestBase::Read(*created), "onetwo");
+    service.Restart();
+    EXPECT_TRUE(Write(*created, "three", 6));
+    Do(created->SetSize(7));
+    EXPECT_EQ(MountTestBase::Read(*created), "onetwot");
+    EXPECT_EQ(ErrorOf(created->Lock("owner", {0, 4}, LockKind::kExclusive)).status, Status::kAccess);
+    EXPECT_EQ(ErrorOf(mount->OpenFile(created->node(), name, Access::kBoth)).status, Status::kAccess);
+    Do(created->Close());
+  }
+}
+
+TEST_P(MigrationTest, ACreatedFileMovesThatItsOwnerMayNotOpen) {
+  OpenAsOtherUser(0400);
+  auto created = Do(mount->CreateFile(directory.handle, "new", 0400, CreateMode::kExclusive, Access::kBoth));
+  names.Add(created->node(), directory.handle, "new");
+  service.Move("/data", At(far, "/data"));
+  EXPECT_TRUE(Write(*created, "written"));
+  EXPECT_EQ(MountTestBase::Read(*created), "written");
+  EXPECT_EQ(ErrorOf(mount->OpenFile(created->node(), "new", Access::kBoth)).status, Status::kAccess);
   Do(created->Close());
 }
 
@@ -161,6 +178,26 @@ TEST_P(MigrationTest, TheOldServerIsToldThatItNeedNotKeepTheStateOfAFile) {
   EXPECT_TRUE(TurnUntil(loop, [&] { return frees() == 3; })) << "the other one";
   Do(opened->Close());
   EXPECT_EQ(frees(), 3u);
+}
+
+// A server that still has the open and the delegation refuses to free them, and may revoke them later.
+TEST_P(MigrationTest, ADelegationThatTheOldServerStillHasIsFreedWhenItRevokesIt) {
+  if (GetParam() == Version::k40) return;
+  Open();
+  const auto frees = [&] { return service.CountCalls(CompoundsWith(nfs_opnum4::OP_FREE_STATEID)); };
+  const auto opened = Do(mount->OpenFile(file, "file", Access::kRead));
+  ASSERT_EQ(service.delegations(), 1u);
+  // In version 4.2 there is no open beside the delegation.
+  const size_t states = GetParam() == Version::k42 ? 1 : 2;
+  service.FailOperation(nfs_opnum4::OP_FREE_STATEID, nfs4::nfsstat4::NFS4ERR_LOCKS_HELD, states);
+  service.Move("/data", At(far, "/data"));
+  EXPECT_EQ(MountTestBase::Read(*opened), "is there");
+  EXPECT_TRUE(TurnUntil(loop, [&] { return frees() == states; }));
+  service.SetStatusFlags(nfs4::SEQ4_STATUS_RECALLABLE_STATE_REVOKED);
+  Do(mount->GetAttributes(root(), "root"));
+  EXPECT_TRUE(TurnUntil(loop, [&] { return frees() == 2 * states; }));
+  service.SetStatusFlags(0);
+  Do(opened->Close());
 }
 
 // ---- moves that the server tells of (RFC 8881 §11.13, RFC 7530 §9.14.3) ----

@@ -70,6 +70,27 @@ class MigrationTest : public MountTestBase, public testing::WithParamInterface<V
     url.uid = 1000;
     return Do(Mount::Open(loop, workers, url, options));
   }
+  // Opens a mount of a user who may make files in the directory, at both servers. `far` has the file "new" of this
+  // user.
+  void OpenAsOtherUser(uint32_t mode) {
+    const NewAttributes for_all{.mode = 0777};
+    const NewAttributes of_user{.mode = mode, .owner = "1000"};
+    for (const TestService* const each : {&service, &far}) {
+      const auto mounted = MountOf(*each);
+      const Node inner = Do(mounted->Resolve("data/directory"));
+      Do(mounted->SetAttributes(inner.handle, "directory", for_all));
+      if (each == &far) {
+        const auto copied = Do(mounted->CreateFile(inner.handle, "new", 0600));
+        Do(copied->Close());
+        Do(mounted->SetAttributes(copied->node().handle, "new", of_user));
+      }
+      Run(mounted->Unmount());
+    }
+    mount = MountOfOtherUser();
+    mount->set_names(&names);
+    data = Look(root(), "data");
+    directory = Look(data.handle, "directory");
+  }
   void Fill(const TestService& of, std::string_view text) {
     const auto mounted = MountOf(of);
     const Node top = Do(mounted->Lookup(mounted->root(), "data"));

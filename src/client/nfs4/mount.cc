@@ -55,9 +55,9 @@ class Mount final : public ServerMount, public FileOwner, private CallbackReceiv
         owners_(options.owners),
         directories_(options.trusts_directories_for) {
     MakeCaller(workers, OptionsOf(url_, dialect, security_, ending_), options);
-    delegations_.emplace(*caller_, options.delegations);
-    caller_->set_reclaim([this] { return ReclaimFiles(); });
     revoked_.emplace(*caller_, static_cast<StateHolder&>(*this));
+    delegations_.emplace(*caller_, *revoked_, options.delegations);
+    caller_->set_reclaim([this] { return ReclaimFiles(); });
     moved_.emplace(*caller_);
     caller_->set_revoked([this](bool some) {
       delegations_->HandleRevoked(some);
@@ -188,10 +188,12 @@ class Mount final : public ServerMount, public FileOwner, private CallbackReceiv
   }
   // Makes a call that changes the object.
   Task<Result<void>> Changing(Handle object, Task<Result<void>> call);
-  Task<Result<void>> SendAttributes(const Handle& object, std::string_view what, const NewAttributes& attributes);
+  // Calls `send` with values that have owners, once or twice.
+  template <class Values, class Send>
+  Task<Result<void>> SendOwners(const Values& values, Send send);
   Task<NewAttributes> WithNames(NewAttributes attributes);
+  Task<std::vector<Ace>> WithNames(std::vector<Ace> acl);
   Task<void> PutName(idmap::Kind kind, std::string& text);
-  // The same for an access control list.
   Task<Result<void>> SendAcl(const Handle& object, std::string_view what, const std::vector<Ace>& acl);
 
   // FileOwner
@@ -235,8 +237,8 @@ class Mount final : public ServerMount, public FileOwner, private CallbackReceiv
   // caller_ as what it is, or null
   Session* session_ = nullptr;
   sess01::BoundSession* bound_ = nullptr;
-  std::optional<Delegations> delegations_;
   std::optional<RevokedState> revoked_;
+  std::optional<Delegations> delegations_;
   std::optional<MovedFileSystems> moved_;
   std::set<v4::OpenFile*> files_;
   const idmap::Mapper* const owners_;
@@ -464,24 +466,30 @@ Task<Result<Listing>> Mount::ListFrom(const Handle& directory, std::string_view 
 
 Task<Result<void>> Mount::SetAttributes(const Handle& object, std::string_view what, const NewAttributes& attributes) {
   delegations_->HandleNewAttributes(object, attributes);
-  Result<void> set = co_await SendAttributes(object, what, attributes);
+  const auto send = [&](const NewAttributes& values) { return v4::SetAttributes(*caller_, object, what, values); };
+  Result<void> set = co_await SendOwners(attributes, send);
   delegations_->HandleChange(object);
   co_return set;
 }
 
 // RFC 7530 §5.9: the client sends numbers first, as Linux does. If the server refuses them, it sends names.
-Task<Result<void>> Mount::SendAttributes(const Handle& object, std::string_view what, const NewAttributes& attributes) {
+template <class Values, class Send>
+Task<Result<void>> Mount::SendOwners(const Values& values, Send send) {
+  Result<void> sent;
   if (!sends_names_) {
-    Result<void> set = co_await v4::SetAttributes(*caller_, object, what, attributes);
-    if (set || set.error().status != Status::kBadOwner) co_return set;
-    const NewAttributes named = co_await WithNames(attributes);
-    if (named.owner == attributes.owner && named.group == attributes.group) co_return set;
-    set = co_await v4::SetAttributes(*caller_, object, what, named);
-    sends_names_ = set.has_value();
-    co_return set;
+    sent = co_await send(values);
+    if (sent || sent.error().status != Status::kBadOwner) co_return sent;
   }
-  const NewAttributes named = co_await WithNames(attributes);
-  co_return co_await v4::SetAttributes(*caller_, object, what, named);
+  const Values named = co_await WithNames(values);
+  if (!sends_names_ && named == values) co_return sent;
+  sent = co_await send(named);
+  sends_names_ = sends_names_ || sent.has_value();
+  co_return sent;
+}
+
+Task<Result<void>> Mount::SendAcl(const Handle& object, std::string_view what, const std::vector<Ace>& acl) {
+  const auto send = [&](const std::vector<Ace>& values) { return v4::SetAcl(*caller_, object, what, values); };
+  co_return co_await SendOwners(acl, send);
 }
 
 // Replaces numbers by names. A number without a name stays.
@@ -491,30 +499,21 @@ Task<NewAttributes> Mount::WithNames(NewAttributes attributes) {
   co_return attributes;
 }
 
+Task<std::vector<Ace>> Mount::WithNames(std::vector<Ace> acl) {
+  for (Ace& ace : acl) {
+    const bool is_group = (ace.flags & nfs4::ACE4_IDENTIFIER_GROUP) != 0;
+    const idmap::Kind kind = is_group ? idmap::Kind::kGroup : idmap::Kind::kUser;
+    co_await PutName(kind, ace.who);
+  }
+  co_return acl;
+}
+
 Task<void> Mount::PutName(idmap::Kind kind, std::string& text) {
   const auto number = idmap::NumberIn(text);
   if (!owners_ || !number) co_return;
   idmap::Caller caller{.loop = &loop_};
   auto name = co_await owners_->TextOf(kind, *number, caller);
   if (name) text = *std::move(name);
-}
-
-Task<Result<void>> Mount::SendAcl(const Handle& object, std::string_view what, const std::vector<Ace>& acl) {
-  Result<void> set;
-  if (!sends_names_) {
-    set = co_await v4::SetAcl(*caller_, object, what, acl);
-    if (set || set.error().status != Status::kBadOwner) co_return set;
-  }
-  std::vector<Ace> named = acl;
-  for (Ace& ace : named) {
-    const bool is_group = (ace.flags & nfs4::ACE4_IDENTIFIER_GROUP) != 0;
-    const idmap::Kind kind = is_group ? idmap::Kind::kGroup : idmap::Kind::kUser;
-    co_await PutName(kind, ace.who);
-  }
-  if (!sends_names_ && named == acl) co_return set;
-  set = co_await v4::SetAcl(*caller_, object, what, named);
-  sends_names_ = sends_names_ || set.has_value();
-  co_return set;
 }
 
 Task<Result<void>> Mount::Link(const Handle& file, const Handle& directory, std::string_view name) {
@@ -564,7 +563,7 @@ Task<Result<std::unique_ptr<client::File>>> Mount::OpenFile(const Node& file, st
 Task<Result<std::unique_ptr<client::File>>> Mount::Reopen(const client::File& before, const Node& at) {
   const v4::OpenFile& old = dynamic_cast<const File&>(before).open();
   auto opened = std::make_shared<v4::OpenFile>(*this, at, old.name(), old.needed_access(), NewOwner({}));
-  PENSTOCK_CO_CHECK(co_await opened->Open());
+  PENSTOCK_CO_CHECK(co_await opened->OpenAgain());
   co_return std::make_unique<File>(std::move(opened));
 }
 

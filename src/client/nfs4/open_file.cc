@@ -74,6 +74,7 @@ Task<Result<void>> OpenFile::Open() {
     SetDelegation(mount_.delegations().ForOpen(node_.handle, access_));
     if (delegation_) {
       attributes_at_open_ = mount_.delegations().AttributesAtOpen(node_.handle);
+      was_open_ = true;
       co_return Result<void>();
     }
     co_await turn_.Take();
@@ -82,6 +83,14 @@ Task<Result<void>> OpenFile::Open() {
     // If the state is lost between OPEN and OPEN_CONFIRM, begin again.
     if (opened || !IsStateLost(opened.error().status) || tries == kMostOpens) co_return opened;
   }
+}
+
+Task<Result<void>> OpenFile::OpenAgain() {
+  Result<void> opened = co_await Open();
+  if (opened || opened.error().status != Status::kAccess) co_return opened;
+  log::debug("{}; it is used without an open", opened.error().message);
+  unopened_epoch_ = caller().epoch();
+  co_return Result<void>();
 }
 
 Task<Result<void>> OpenFile::OpenAtServer(const Delegation* delegation, const Node* widened) {
@@ -146,6 +155,8 @@ Task<Result<void>> OpenFile::HandleOpened(const Delegations::Asking& asking, con
   stateid_ = result.stateid;
   if (is_delegated_instead) stateid_ = kInvalidStateid;
   own_epoch_ = is_delegated_instead ? 0 : epoch;
+  was_open_ = true;
+  unopened_epoch_ = 0;
   attributes_at_open_ = attributes;
   mount_.HandleOpened(opened, attributes.file_system);
   SetDelegation(nullptr);
@@ -192,7 +203,13 @@ Task<Result<void>> OpenFile::EnsureOpen() {
     opening_ = true;
     // A second OPEN of a file that is being reclaimed would make the stateids of requests under way old.
     Result<void> result = co_await caller().Ready(name_);
-    if (result && !is_open()) result = co_await Open();
+    if (result && !is_open()) {
+      if (was_open_) {
+        result = co_await OpenAgain();
+      } else {
+        result = co_await Open();
+      }
+    }
     opening_ = false;
     opened_.Notify();
     if (!result) co_return result;
@@ -234,6 +251,7 @@ Task<Result<void>> OpenFile::EnsureOwnOpen() {
     const Delegations::Pointer delegation = delegation_;
     PENSTOCK_CO_CHECK(co_await Claim(*delegation));
   }
+  if (!has_own_open() && is_without_open()) co_return std::unexpected(NeedsOpen());
   co_return Result<void>();
 }
 
@@ -261,12 +279,15 @@ void OpenFile::HandleRevoked(const nfs4::stateid4& revoked) {
   }
 }
 
+Error OpenFile::NeedsOpen() const { return v4::ErrorOf(nfsstat4::NFS4ERR_ACCESS, name_); }
 Error OpenFile::LocksLost() const { return v4::ErrorOf(nfsstat4::NFS4ERR_EXPIRED, name_); }
 
 const nfs4::stateid4& OpenFile::StateidFor(Access kind) const {
   const bool ours = (static_cast<uint8_t>(access_) & static_cast<uint8_t>(kind)) != 0;
   const Delegations::Pointer delegation = ours ? mount_.delegations().ForIo(node_.handle, kind) : nullptr;
   if (delegation) return delegation->stateid();
+  static constexpr nfs4::stateid4 kAnonymous{};
+  if (is_without_open()) return kAnonymous;
   return delegation_ && !has_own_open() ? delegation_->stateid() : stateid_;
 }
 

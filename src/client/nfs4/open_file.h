@@ -75,6 +75,10 @@ class OpenFile final : public std::enable_shared_from_this<OpenFile> {
   // Opens the file under a delegation that allows it, otherwise at the server: by handle, or by name in minor version
   // 0.
   Task<Result<void>> Open();
+  // The same for a file that has been open, here or at another server. The server may refuse that, since the mode of
+  // the file gives its owner no right: a program that creates a file may use it all the same. Then the client reads and
+  // writes without an open. See is_without_open().
+  Task<Result<void>> OpenAgain();
   // Handles the result of an OPEN that was sent under the client id of `epoch`. `opened` is the file that the OPEN has
   // opened; after an OPEN by name it may differ from node(). Sends OPEN_CONFIRM if the server asks for it.
   Task<Result<void>> HandleOpened(const Delegations::Asking& asking, const nfs4::OPEN4resok& result, uint64_t epoch,
@@ -152,7 +156,11 @@ class OpenFile final : public std::enable_shared_from_this<OpenFile> {
   // Returns the stateid for I/O of this kind.
   const nfs4::stateid4& StateidFor(Access kind) const;
   bool has_own_open() const { return own_epoch_ == caller().epoch(); }
-  bool is_open() const { return has_own_open() || (delegation_ && !delegation_->gone()); }
+  bool is_open() const { return has_own_open() || (delegation_ && !delegation_->gone()) || is_without_open(); }
+  // Whether the file is used by the anonymous stateid (RFC 8881 §8.2.3). The server checks the rights in each call, and
+  // servers let the owner of a file read and write whatever its mode is, as they must in version 3.
+  bool is_without_open() const { return unopened_epoch_ == caller().epoch(); }
+  Error NeedsOpen() const;
 
   FileOwner& mount_;
   const Node node_;
@@ -161,7 +169,9 @@ class OpenFile final : public std::enable_shared_from_this<OpenFile> {
   Access needed_;
   StateOwner owner_;
   nfs4::stateid4 stateid_;
-  uint64_t own_epoch_ = 0;           // the epoch of stateid_; zero: the file has no stateid
+  uint64_t own_epoch_ = 0;       // the epoch of stateid_; zero: the file has no stateid
+  uint64_t unopened_epoch_ = 0;  // see is_without_open(); zero: it never was
+  bool was_open_ = false;
   Delegations::Pointer delegation_;  // the file is open under it while it has no stateid
   std::optional<Attributes> attributes_at_open_;
   Turn turn_;
@@ -204,6 +214,10 @@ auto OpenFile::DoBetween(OpenFile& source, Make make) -> Task<Result<
   for (int tries = 1;; ++tries) {
     PENSTOCK_CO_CHECK(co_await source.EnsureOpen());
     PENSTOCK_CO_CHECK(co_await EnsureOpen());
+    // Servers do not agree about copies by the anonymous stateid. The user reads and writes instead.
+    if (is_without_open() || source.is_without_open()) {
+      co_return std::unexpected(v4::ErrorOf(nfs4::nfsstat4::NFS4ERR_NOTSUPP, name_));
+    }
     if (locks_.has_lost()) co_return std::unexpected(LocksLost());
     if (source.locks_.has_lost()) co_return std::unexpected(source.LocksLost());
     nfs4::stateid4 used;

@@ -5,6 +5,7 @@
 #include <map>
 #include <optional>
 #include <set>
+#include <vector>
 
 #include "base/loop.h"
 #include "base/test_loop.h"
@@ -231,7 +232,12 @@ class LostLocksTest : public testing::TestWithParam<const Dialect*>, protected F
   NoChannel channel;
   rpc::Client client{channel, loop.buffers(), rpc::Xid(1)};
   FakeCaller server{loop, client, *GetParam()};
-  Delegations table{server, 0};
+  struct NoState final : StateHolder {
+    std::vector<nfs4::stateid4> stateids() const override { return {}; }
+    void HandleTested(const nfs4::stateid4&, nfs4::nfsstat4) override {}
+  } none;
+  RevokedState revoked{server, none};
+  Delegations table{server, revoked, 0};
   TransferSizes sizes;
   uint64_t owners = 0;
   std::set<OpenFile*> files;

@@ -15,22 +15,17 @@ constexpr size_t kTestedAtOnce = 64;
 
 }  // namespace
 
-Task<Result<void>> FreeStateid(CompoundCaller& caller, nfs4::stateid4 stateid) {
-  const nfs4::FREE_STATEID4args free{stateid};
-  auto freed = co_await caller.Call([&] { return std::tuple(free); }, "forgetting revoked state");
-  if (freed) co_return Result<void>();
-  log::debug("{}", freed.error().message);
-  co_return std::unexpected(std::move(freed).error());
-}
-
 void RevokedState::Free(const nfs4::stateid4& stateid) {
   if (caller_.dialect().has_free_stateid && !caller_.ended()) caller_.SpawnBackground(FreeNow(stateid));
 }
 
 Task<void> RevokedState::FreeNow(nfs4::stateid4 stateid) {
   const uint64_t epoch = caller_.epoch();
-  const Result<void> freed = co_await FreeStateid(caller_, stateid);
-  const bool is_held = !freed && freed.error().status == static_cast<Status>(nfsstat4::NFS4ERR_LOCKS_HELD);
+  const nfs4::FREE_STATEID4args free{stateid};
+  const auto freed = co_await caller_.Call([&] { return std::tuple(free); }, "forgetting revoked state");
+  if (freed) co_return;
+  log::debug("{}", freed.error().message);
+  const bool is_held = freed.error().status == static_cast<Status>(nfsstat4::NFS4ERR_LOCKS_HELD);
   if (is_held && epoch == caller_.epoch()) left_.emplace_back(stateid, epoch);
 }
 

@@ -12,9 +12,6 @@
 
 namespace penstock::client::v4 {
 
-// Sends FREE_STATEID. Any status may be right: the server may have forgotten the stateid.
-Task<Result<void>> FreeStateid(CompoundCaller& caller, nfs4::stateid4 stateid);
-
 // Who has the opens, locks and delegations of a mount.
 class StateHolder {
  public:
@@ -34,11 +31,13 @@ class RevokedState {
 
   // A reply in a session says whether the server has revoked state that the client has not acknowledged.
   void HandleFlag(bool some);
-  // The client uses an open or locks no more, and cannot close them: they are revoked, or their file system has moved.
+  // The client uses an open, locks or a delegation no more, and cannot give them back: they are revoked, or their file
+  // system has moved.
   // If the server still holds them, it may revoke them later, and is asked again then.
   void Free(const nfs4::stateid4& stateid);
 
  private:
+  // Any status may be right: the server may have forgotten the stateid.
   Task<void> FreeNow(nfs4::stateid4 stateid);
   Task<void> Find();
   Task<Result<void>> TestSome(std::vector<nfs4::stateid4> some);

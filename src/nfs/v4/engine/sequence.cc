@@ -36,6 +36,9 @@ nfsstat4 Execution::RunSequence() {
     if (state.files.delegations.HasRevoked(started->client)) {
       started->sequence.sr_status_flags |= SEQ4_STATUS_RECALLABLE_STATE_REVOKED;
     }
+    if (state.files.HasRevokedByOperator(started->client)) {
+      started->sequence.sr_status_flags |= SEQ4_STATUS_ADMIN_STATE_REVOKED;
+    }
     if (state.files.HasMoved(started->client, now)) started->sequence.sr_status_flags |= SEQ4_STATUS_LEASE_MOVED;
     SlotRequest request{.slot = SlotId(arguments.sa_slotid),
                         .sequence = SequenceId(arguments.sa_sequenceid),

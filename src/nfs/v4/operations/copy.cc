@@ -295,10 +295,11 @@ Task<COPY4res> CopyFromServer(Compound& compound, const COPY4args& arguments) {
   if (status != NFS4_OK) co_return COPY4res(status);
   // The other server may be this one, under another address.
   const nfs_fh4 file = compound.saved ? ToFileHandle(compound.saved->handle()) : compound.saved_foreign->handle;
-  auto source = co_await sources->Open(compound.call.peer, {.servers = arguments.ca_source_server,
-                                                            .file = file,
-                                                            .stateid = arguments.ca_src_stateid,
-                                                            .user = compound.current->context().credentials});
+  const CopySources::Request wanted{.servers = arguments.ca_source_server,
+                                    .file = file,
+                                    .stateid = arguments.ca_src_stateid,
+                                    .user = compound.current->context().credentials};
+  auto source = co_await sources->Open(compound.call.peer, wanted);
   // The client then copies the data itself (RFC 7862 §11.1.2.1). The error does not tell why no server can be reached,
   // so that a client learns nothing of networks that only this server can reach.
   if (!source) co_return COPY4res(NFS4ERR_OFFLOAD_DENIED);

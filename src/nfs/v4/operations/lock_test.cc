@@ -112,6 +112,29 @@ TEST_F(LockTest, EndsWithItsOpen) {
   EXPECT_EQ(StatusOfTest(Other(), 0, 10), NFS4_OK);
 }
 
+// RFC 8881 §18.46.3
+TEST_F(LockTest, SequenceReportsStateThatAnOperatorRevokedUntilItIsFreed) {
+  const auto flags = [&](SessionClient& of) {
+    constexpr uint32_t kRevoked = SEQ4_STATUS_EXPIRED_ALL_STATE_REVOKED | SEQ4_STATUS_EXPIRED_SOME_STATE_REVOKED |
+                                  SEQ4_STATUS_ADMIN_STATE_REVOKED | SEQ4_STATUS_RECALLABLE_STATE_REVOKED;
+    return server.Run(1, of.Sequence()).Next<SEQUENCE4res>().sr_resok4().sr_status_flags & kRevoked;
+  };
+  const auto revoke = [&](const stateid4& id) {
+    EXPECT_TRUE(server.state.Run([&](StateTables& state) { return state.files.Revoke(id, {}); }));
+  };
+  const auto free = [&](const stateid4& id) { return Run(Op(OP_FREE_STATEID, FREE_STATEID4args{id})).status; };
+  const stateid4 lock = LockBy(Client(), open, "locker", 0, 100);
+  EXPECT_EQ(flags(Client()), 0u);
+  revoke(lock);
+  EXPECT_EQ(flags(Client()), uint32_t{SEQ4_STATUS_ADMIN_STATE_REVOKED});
+  EXPECT_EQ(flags(Other()), 0u);
+  revoke(open);
+  EXPECT_EQ(free(lock), NFS4_OK);
+  EXPECT_EQ(flags(Client()), uint32_t{SEQ4_STATUS_ADMIN_STATE_REVOKED}) << "the open is lost, too";
+  EXPECT_EQ(free(open), NFS4_OK);
+  EXPECT_EQ(flags(Client()), 0u);
+}
+
 TEST_F(LockTest, RejectsNonFiles) {
   const nfs_fh4 directory = MakeDirectory("directory");
   const nfs_fh4 link = MakeSymlink("link", "file");

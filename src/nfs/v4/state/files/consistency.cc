@@ -160,6 +160,14 @@ const char* StateRecords::FindInconsistency() const {
         return "a state refers to a file that is not in the table";
       if (!IsListed(record)) return "a file does not list one of its states";
     }
+    size_t operator_losses = 0;
+    for (const auto& [slot, loss] : client->losses) {
+      if (loss.by_operator) ++operator_losses;
+      const auto is_slot = [slot](const StateRecord* each) { return each->index == slot; };
+      if (!ids_.IsKept(slot) && std::ranges::none_of(client->states, is_slot))
+        return "a client has a loss whose stateid is not known";
+    }
+    if (operator_losses != client->operator_losses) return "the number of losses by an operator is wrong";
     states += client->states.size();
   }
   return states == ids_.size() ? nullptr : "the number of stateids is not the sum of the states of all clients";

@@ -136,6 +136,7 @@ DelegationState& Delegations::AddDelegation(ClientFiles& client, const NamedFile
     file.write_delegations.push_back(&delegation);
     write_held_.Add(NamedFileHash()(name));
   }
+  client.frees_stateids = dialect.has_free_stateid();
   delegation.in_unrecalled = client.unrecalled.insert(client.unrecalled.end(), &delegation);
   delegation.in_all = unrecalled_.insert(unrecalled_.end(), &delegation);
   ++count_;
@@ -166,7 +167,7 @@ void Delegations::RemoveDelegation(DelegationState& delegation, Ending ending) {
   records_.RemoveState(delegation, ending);
 }
 
-void Delegations::Revoke(DelegationState& delegation) {
+void Delegations::Revoke(DelegationState& delegation, Cause cause) {
   // Without FREE_STATEID a client cannot acknowledge the loss. Then the record ends at once, and the error for the
   // stateid is NFS4ERR_ADMIN_REVOKED (RFC 7530 §13.1.5.1).
   if (!delegation.dialect.has_free_stateid() || delegation.client->revoked >= records_.limits().revoked_per_client) {
@@ -176,6 +177,7 @@ void Delegations::Revoke(DelegationState& delegation) {
   Detach(delegation);
   delegation.revoked = true;
   ++delegation.client->revoked;
+  if (cause == Cause::kOperator) records_.NoteRevokedByOperator(delegation);
 }
 
 void Delegations::Return(DelegationState& delegation, TimePoint now) {
@@ -245,7 +247,7 @@ void Delegations::RecallOldest(std::list<DelegationState*>& unrecalled, TimePoin
 
 void Delegations::RemoveOverdue(TimePoint now) {
   while (!recalled_.empty() && IsOverdue(*recalled_.front(), now)) {
-    RemoveDelegation(*recalled_.front(), Ending::kRevoked);
+    RemoveDelegation(*recalled_.front(), Ending::kNotReturned);
   }
 }
 
@@ -294,7 +296,7 @@ bool Delegations::HasDelegations(ClientId client) const {
 
 bool Delegations::HasRevoked(ClientId client) const {
   const ClientFiles* const files = records_.FindClient(client);
-  return files && files->revoked > 0;
+  return files && (files->revoked > 0 || files->losses.size() > files->operator_losses);
 }
 
 }  // namespace penstock::nfs::v4

@@ -100,12 +100,14 @@ class Delegations {
   // Recalls some delegations, the oldest first, to make room for opens and locks: of one client, or of all.
   void RecallOldest(ClientFiles& client, TimePoint now) { RecallOldest(client.unrecalled, now); }
   void RecallOldest(TimePoint now) { RecallOldest(unrecalled_, now); }
-  // Removes the delegations that were recalled too long ago, because there is no room. Even their stateids are
-  // forgotten.
+  // Removes the records of the delegations that were recalled too long ago, because there is no room. Their stateids
+  // get NFS4ERR_ADMIN_REVOKED.
   void RemoveOverdue(TimePoint now);
   void RemoveDelegation(DelegationState& delegation, Ending ending);
+  // Why a delegation is revoked.
+  enum class Cause : uint8_t { kNotReturned, kOperator };
   // Revokes a delegation that was not revoked before. A client that can free it keeps its stateid until then.
-  void Revoke(DelegationState& delegation);
+  void Revoke(DelegationState& delegation, Cause cause = Cause::kNotReturned);
 
   // ---- too many delegations (surplus_delegations.cc, RFC 8881 §20.6)
 

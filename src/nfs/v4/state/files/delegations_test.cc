@@ -324,6 +324,7 @@ TEST_F(DelegationsTest, RevokesADelegationThatIsNotReturnedWithinALeaseTime) {
   EXPECT_THAT(Holders(bob, Use::kWrite), IsEmpty());
 
   EXPECT_TRUE(files.delegations.HasRevoked(alice));
+  EXPECT_FALSE(files.HasRevokedByOperator(alice));
   EXPECT_FALSE(files.HasState(alice));
   EXPECT_FALSE(files.delegations.HasDelegations(alice));
   EXPECT_EQ(StatusOfRead(In1(alice), id), NFS4ERR_DELEG_REVOKED);
@@ -338,7 +339,11 @@ TEST_F(DelegationsTest, AnOperatorRevokesADelegationOnce) {
   EXPECT_TRUE(files.Revoke(id, now));
   EXPECT_EQ(StatusOfRead(In1(alice), id), NFS4ERR_DELEG_REVOKED);
   EXPECT_FALSE(files.Revoke(id, now));
+  EXPECT_TRUE(files.HasRevokedByOperator(alice));
+  EXPECT_TRUE(files.delegations.HasRevoked(alice));
   EXPECT_EQ(files.Free(In1(alice), id), NFS4_OK);
+  EXPECT_FALSE(files.HasRevokedByOperator(alice));
+  EXPECT_FALSE(files.delegations.HasRevoked(alice));
   EXPECT_FALSE(files.Revoke(id, now));
 }
 

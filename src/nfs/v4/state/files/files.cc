@@ -85,22 +85,27 @@ bool Files::Revoke(const stateid4& id, TimePoint now) {
   switch (record->kind) {
     case StateKind::kOpen:
       record->file->queue.Remove(record->client->id);
-      opens.Remove(static_cast<OpenState&>(*record), Ending::kRevoked, now);
+      opens.Remove(static_cast<OpenState&>(*record), Ending::kRevokedByOperator, now);
       return true;
     case StateKind::kLocks: {
       FileState& file = *record->file;  // it stays: the open is under it
-      locks.RemoveLocks(static_cast<LockState&>(*record), Ending::kRevoked);
+      locks.RemoveLocks(static_cast<LockState&>(*record), Ending::kRevokedByOperator);
       locks.TellWaiters(file, now);
       return true;
     }
     case StateKind::kDelegation: {
       auto& delegation = static_cast<DelegationState&>(*record);
       if (delegation.revoked) return false;
-      delegations.Revoke(delegation);
+      delegations.Revoke(delegation, Delegations::Cause::kOperator);
       return true;
     }
   }
   std::unreachable();
+}
+
+bool Files::HasRevokedByOperator(ClientId client) const {
+  const ClientFiles* const files = records_.FindClient(client);
+  return files && files->operator_losses > 0;
 }
 
 bool Files::HasState(ClientId client) const {
@@ -121,7 +126,10 @@ nfsstat4 Files::Test(const Presenter& who, const stateid4& id) const {
 
 nfsstat4 Files::Free(const Presenter& who, const stateid4& id) {
   const auto found = records_.FindAny(who, id);
-  if (!found) return found.error();
+  if (!found) {
+    if (who.client && records_.Acknowledge(*who.client, id)) return nfs4::NFS4_OK;
+    return found.error();
+  }
   StateRecord& record = **found;
   if (const nfsstat4 status = CheckSeqid(who, record, id); status != nfs4::NFS4_OK) return status;
   switch (record.kind) {

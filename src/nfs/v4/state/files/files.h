@@ -79,6 +79,9 @@ class Files {
   // Returns false if it names none. The client gets NFS4ERR_ADMIN_REVOKED, or for a delegation that it can free
   // NFS4ERR_DELEG_REVOKED.
   bool Revoke(const nfs4::stateid4& id, TimePoint now);
+  // Whether Revoke() has taken state from the client whose loss it has not acknowledged
+  // (SEQ4_STATUS_ADMIN_STATE_REVOKED, RFC 8881 §18.46.3).
+  bool HasRevokedByOperator(ClientId client) const;
 
   // ---- stateids
 

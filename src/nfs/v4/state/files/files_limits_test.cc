@@ -80,8 +80,13 @@ TEST_F(CrowdedClientTest, LosesRecalledDelegationsThatItDoesNotReturn) {
   const auto recalls = files.delegations.TakeRecalls();
   ASSERT_FALSE(recalls.empty());
   now += std::chrono::seconds(90);
+  EXPECT_FALSE(files.delegations.HasRevoked(alice));
   EXPECT_EQ(Open(alice, number), NFS4_OK);
   EXPECT_EQ(files.Test(In1(alice), recalls[0].stateid), NFS4ERR_ADMIN_REVOKED);
+  EXPECT_TRUE(files.delegations.HasRevoked(alice));
+  EXPECT_FALSE(files.HasRevokedByOperator(alice));
+  for (const auto& recall : recalls) EXPECT_EQ(files.Free(In1(alice), recall.stateid), NFS4_OK);
+  EXPECT_FALSE(files.delegations.HasRevoked(alice));
 }
 
 TEST_F(CrowdedClientTest, ClosedOpensOfVersion40MakeRoomForNewOpens) {

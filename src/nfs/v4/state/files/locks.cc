@@ -67,6 +67,8 @@ void Locks::DropLockOwnerIfUnused(LockOwner& owner) {
 
 void Locks::RemoveLocks(LockState& locks, Ending ending) {
   LockOwner& owner = *locks.owner;
+  // Without a range, nothing is lost that the client would have to acknowledge.
+  if (ending == Ending::kRevokedByOperator && locks.ranges.empty()) ending = Ending::kRevoked;
   Apply(locks, locks.ranges.Unlock({0, UINT64_MAX}));
   locks.local.reset();
   locks.open->locks.erase(locks.in_open);

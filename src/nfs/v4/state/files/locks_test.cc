@@ -164,6 +164,78 @@ TEST_F(LocksTest, AnOperatorRevokesAnOpenWithItsLocks) {
   EXPECT_EQ(TryLock(bobs, "locker", {0, 9}, true).status, NFS4_OK);
 }
 
+// RFC 8881 §18.46.3
+TEST_F(LocksTest, TheLossOfAnOpenToAnOperatorIsKnownUntilItsStateidIsFreed) {
+  const stateid4 lock = LockBy(alices, "locker", {0, 9}, true);
+  EXPECT_FALSE(files.HasRevokedByOperator(alice));
+  EXPECT_TRUE(files.Revoke(alices, now));
+  EXPECT_TRUE(files.HasRevokedByOperator(alice));
+  EXPECT_FALSE(files.HasRevokedByOperator(bob));
+  EXPECT_FALSE(files.delegations.HasRevoked(alice));
+  EXPECT_FALSE(files.HasState(alice));
+  EXPECT_STREQ(files.FindInconsistency(), nullptr);
+
+  EXPECT_EQ(files.Free(In1(bob), alices), NFS4ERR_ADMIN_REVOKED) << "it is not his";
+  EXPECT_EQ(files.Free(In1(alice), lock), NFS4_OK);
+  EXPECT_EQ(files.Test(In1(alice), lock), NFS4ERR_BAD_STATEID);
+  EXPECT_TRUE(files.HasRevokedByOperator(alice));
+  EXPECT_EQ(files.Test(In1(alice), alices), NFS4ERR_ADMIN_REVOKED);
+  EXPECT_EQ(files.Free(In1(alice), alices), NFS4_OK);
+  EXPECT_FALSE(files.HasRevokedByOperator(alice));
+  EXPECT_EQ(files.Test(In1(alice), alices), NFS4ERR_BAD_STATEID);
+  EXPECT_EQ(files.Free(In1(alice), alices), NFS4ERR_BAD_STATEID);
+}
+
+TEST_F(LocksTest, ARevokedStateidIsKnownWhateverEndsMeanwhile) {
+  EXPECT_TRUE(files.Revoke(alices, now));
+  for (int i = 0; i < 10'000; ++i) Close(OpenBy(bob, "another", {kRead, 0}));
+  EXPECT_EQ(files.Test(In1(alice), alices), NFS4ERR_ADMIN_REVOKED);
+  EXPECT_EQ(files.Free(In1(alice), alices), NFS4_OK);
+  EXPECT_FALSE(files.HasRevokedByOperator(alice));
+}
+
+TEST_F(LocksTest, FreeingAnOpenAcknowledgesTheLossOfTheLocksUnderIt) {
+  LockBy(alices, "locker", {0, 9}, true);
+  EXPECT_TRUE(files.Revoke(LockBy(alices, "another", {10, 19}, true), now));
+  EXPECT_TRUE(files.Revoke(alices, now));
+  EXPECT_EQ(files.Free(In1(alice), alices), NFS4_OK);
+  EXPECT_FALSE(files.HasRevokedByOperator(alice));
+}
+
+TEST_F(LocksTest, FreeingOrClosingAcknowledgesTheLossOfLocksToAnOperator) {
+  for (const bool closed : {false, true}) {
+    const stateid4 lock = LockBy(alices, "locker", {0, 9}, true);
+    EXPECT_TRUE(files.Revoke(lock, now));
+    EXPECT_TRUE(files.HasRevokedByOperator(alice));
+    if (closed) {
+      Close(alices);
+    } else {
+      EXPECT_EQ(files.Free(In1(alice), lock), NFS4_OK);
+    }
+    EXPECT_FALSE(files.HasRevokedByOperator(alice)) << closed;
+    EXPECT_EQ(files.Test(In1(alice), lock), NFS4ERR_BAD_STATEID);
+  }
+}
+
+TEST_F(LocksTest, NoLossIsKnownOfAStateidWithoutLocksOrOfAClientThatHasEnded) {
+  const stateid4 lock = LockBy(alices, "locker", {0, 9}, true);
+  files.locks.Unlock(LocksOf(lock), {0, 9}, DialectOf(1), now);
+  EXPECT_TRUE(files.Revoke(lock, now));
+  EXPECT_FALSE(files.HasRevokedByOperator(alice)) << "a stateid without locks";
+  EXPECT_TRUE(files.Revoke(alices, now));
+  EXPECT_TRUE(files.HasRevokedByOperator(alice));
+  files.ForgetClient(alice, Ending::kExpired, now);
+  EXPECT_FALSE(files.HasRevokedByOperator(alice));
+  EXPECT_EQ(files.Test(In1(alice), alices), NFS4ERR_BAD_STATEID);
+}
+
+TEST_F(LocksTest, AClientOfVersion40HasNoLossToAcknowledge) {
+  const stateid4 open = OpenBy(ClientId(0x0303), "of 4.0", {kRead, 0}, 0);
+  EXPECT_TRUE(files.Revoke(open, now));
+  EXPECT_FALSE(files.HasRevokedByOperator(ClientId(0x0303)));
+  EXPECT_EQ(StatusOfRead(In0(), open), NFS4ERR_ADMIN_REVOKED);
+}
+
 TEST_F(LocksTest, AWaiterIsNotifiedWhenTheHolderClosesOrEnds) {
   for (const bool closed : {true, false}) {
     LockBy(alices, "locker", {0, 9}, true);

@@ -64,6 +64,7 @@ Opens::OpenResult Opens::AddOpen(OpenOwner& owner, const NamedFile& file, const 
     state->opens.Add(*open);
     if (pinned && !FindPin(*state, file.handle.export_id)) state->pins.emplace_back(file.handle.export_id, pinned);
     owners_.AddOpen(*open);
+    owner.client->frees_stateids = dialect.has_free_stateid() && !IsLockHost(owner.client->id);
     result.is_new = true;
   }
   open->history.Add(share);

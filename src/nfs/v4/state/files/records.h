@@ -152,6 +152,13 @@ struct AskedForAny {
   bool refused = false;          // the client does not execute the operation
 };
 
+// State that the client has lost, until it acknowledges that by FREE_STATEID (RFC 8881 §18.46.3). A client that frees
+// an open, or closes it, has acknowledged the loss of the locks under it.
+struct Loss {
+  uint32_t under;    // the slot of the open that locks were taken under; else the slot of the state itself
+  bool by_operator;  // or else a delegation that was recalled and not returned
+};
+
 struct ClientFiles {
   explicit ClientFiles(ClientId of) : id(of) {}
   const ClientId id;
@@ -167,7 +174,10 @@ struct ClientFiles {
   size_t delegations = 0;   // delegations that can be recalled
   AskedForAny asked_for_any;
   size_t revoked = 0;
-  size_t closed = 0;  // closed opens whose stateids are still known
+  bool frees_stateids = false;      // its version has FREE_STATEID
+  std::map<uint32_t, Loss> losses;  // by the slots of the stateids
+  size_t operator_losses = 0;       // those by an operator
+  size_t closed = 0;                // closed opens whose stateids are still known
   // The exports that have moved to another server with state of the client, and until when it is told so: see
   // Files::HasMoved().
   std::map<ExportId, TimePoint> moved;

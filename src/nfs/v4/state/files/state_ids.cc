@@ -71,14 +71,30 @@ void StateIdTable::Place(std::unique_ptr<StateRecord> record) {
   ++size_;
 }
 
-void StateIdTable::Remove(StateRecord& record, Ending ending) {
-  Slot& slot = slots_[record.index];
+void StateIdTable::Remove(StateRecord& record, Ending ending, bool keeps_slot) {
+  const uint32_t index = record.index;
+  Slot& slot = slots_[index];
   assert(slot.record.get() == &record);
   slot.ending = ending;
-  // A slot whose generations are used up is not used again.
-  if (slot.generation != kAllOnes) free_.push_back(record.index);
+  slot.kept = keeps_slot;
+  if (!keeps_slot) SetFree(index);
   slot.record.reset();
   --size_;
+}
+
+void StateIdTable::Release(uint32_t index) {
+  Slot& slot = slots_[index];
+  assert(slot.kept);
+  slot.ending = Ending::kReleased;
+  slot.kept = false;
+  SetFree(index);
+}
+
+bool StateIdTable::IsKept(uint32_t index) const { return index < slots_.size() && slots_[index].kept; }
+
+// A slot whose generations are used up is not used again.
+void StateIdTable::SetFree(uint32_t index) {
+  if (slots_[index].generation != kAllOnes) free_.push_back(index);
 }
 
 stateid4 StateIdTable::IdOf(const StateRecord& record) const {
@@ -105,6 +121,8 @@ Result<StateRecord*, nfsstat4> StateIdTable::Find(const Presenter& who, const st
       case Ending::kExpired:
         return std::unexpected(nfs4::NFS4ERR_EXPIRED);
       case Ending::kRevoked:
+      case Ending::kRevokedByOperator:
+      case Ending::kNotReturned:
         return std::unexpected(nfs4::NFS4ERR_ADMIN_REVOKED);
     }
   }
@@ -116,6 +134,13 @@ StateRecord* StateIdTable::RecordOf(const stateid4& id) const {
   if (LoadBig<uint32_t>(id.other.data()) != instance_) return nullptr;
   const Slot* const slot = SlotOf(id);
   return slot ? slot->record.get() : nullptr;
+}
+
+std::optional<uint32_t> StateIdTable::EndedSlotOf(const stateid4& id) const {
+  if (LoadBig<uint32_t>(id.other.data()) != instance_) return std::nullopt;
+  const Slot* const slot = SlotOf(id);
+  if (!slot || slot->record) return std::nullopt;
+  return static_cast<uint32_t>(slot - slots_.data());
 }
 
 const StateIdTable::Slot* StateIdTable::SlotOf(const stateid4& id) const {

@@ -60,6 +60,10 @@ enum class Ending : uint8_t {
   kReleased,  // the client released it, or ended: NFS4ERR_BAD_STATEID
   kExpired,   // the client's lease was over: NFS4ERR_EXPIRED
   kRevoked,   // the server revoked it: NFS4ERR_ADMIN_REVOKED
+  // These are NFS4ERR_ADMIN_REVOKED, too. If the client can acknowledge the loss, SEQUENCE reports it until then: see
+  // StateRecords::RemoveState().
+  kRevokedByOperator,
+  kNotReturned,  // a delegation that was recalled
 };
 
 // The presenter of a stateid. The client is known if the request belongs to a session.
@@ -85,7 +89,15 @@ class StateIdTable {
     Place(std::move(record));
     return added;
   }
-  void Remove(StateRecord& record, Ending ending);
+  // With `keeps_slot`, no other state gets the slot, and the Ending is known, until Release().
+  void Remove(StateRecord& record, Ending ending, bool keeps_slot = false);
+  // Releases a slot that Remove() kept: its stateid is NFS4ERR_BAD_STATEID from now on.
+  void Release(uint32_t index);
+  // Whether the slot has no state and was not released.
+  bool IsKept(uint32_t index) const;
+  // Returns the slot of a stateid whose state has ended; nothing if another state has the slot now, or if the state has
+  // not ended.
+  std::optional<uint32_t> EndedSlotOf(const nfs4::stateid4& id) const;
 
   nfs4::stateid4 IdOf(const StateRecord& record) const;
 
@@ -121,9 +133,11 @@ class StateIdTable {
     std::unique_ptr<StateRecord> record;
     uint32_t generation = 0;
     Ending ending = Ending::kReleased;  // of the state with this generation, once it has ended
+    bool kept = false;                  // until Release()
   };
 
   void Place(std::unique_ptr<StateRecord> record);
+  void SetFree(uint32_t index);
   // Returns the slot that has the state of this stateid, or had it last; null if there is none.
   const Slot* SlotOf(const nfs4::stateid4& id) const;
 

@@ -8,6 +8,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <optional>
 #include <unordered_map>
@@ -67,7 +68,14 @@ class StateRecords {
     record->in_client = client.states.insert(client.states.end(), record.get());
     return ids_.Add(std::move(record));
   }
+  // If an operator has revoked the state, or the server has because a delegation was not returned, the loss is noted
+  // until the client acknowledges it. There is no such note for a client of a version without FREE_STATEID, or with as
+  // many losses as StateLimits::revoked_per_client.
   void RemoveState(StateRecord& record, Ending ending);
+  // An operator has revoked the state, whose record stays until the client acknowledges the loss.
+  void NoteRevokedByOperator(const StateRecord& record) { AddLoss(record, true); }
+  // The client acknowledges the loss that the stateid names. Returns false if there is none.
+  bool Acknowledge(ClientId client, const nfs4::stateid4& id);
   nfs4::stateid4 IdOf(const StateRecord& record) const { return ids_.IdOf(record); }
   // Finds the record that a stateid names. Also finds records that have ended and whose stateids are still known.
   Result<StateRecord*, nfs4::nfsstat4> FindAny(const Presenter& who, const nfs4::stateid4& id) const {
@@ -104,6 +112,10 @@ class StateRecords {
   const char* FindInconsistency() const;
 
  private:
+  void AddLoss(const StateRecord& record, bool by_operator);
+  static void EraseLoss(ClientFiles& client, std::map<uint32_t, Loss>::iterator at);
+  void EraseLossesUnder(ClientFiles& client, uint32_t open);
+
   StateLimits limits_;
   StateIdTable ids_;
   std::array<size_t, 3> kinds_{};
