@@ -211,6 +211,7 @@ TEST_F(MessageMemoryTest, AConnectionReservesTheMemoryOfLongMessagesWhileItLasts
   Connect(kLong);
   EXPECT_EQ(Announced(), 20480u);
   EXPECT_EQ(messages_->shared_octets(), receives_ * kBuffer);
+  ExpectGoodHealth();
   endpoint_.reset();
   ASSERT_TRUE(rig_.world.RunUntil([&] { return rig_.server->connections() == 0; }));
   EXPECT_EQ(messages_->shared_octets(), 0u);

@@ -1,4 +1,5 @@
 // Tests of open files in file systems that move to another server.
+#include <fmt/core.h>
 #include <gmock/gmock.h>
 
 #include <array>
