@@ -38,6 +38,8 @@ void MakeAbsolute(std::string& file) {
 
 client::KerberosOptions WithPrincipal(client::KerberosOptions options) {
   // Others have a type, as "MEMORY:name".
+  constexpr std::string_view kFile = "FILE:";
+  if (options.keytab.starts_with(kFile)) options.keytab.erase(0, kFile.size());
   if (!options.keytab.contains(':')) MakeAbsolute(options.keytab);
   if (!options.keytab.empty()) FillFromEnvironment(options.principal, "PENSTOCK_PRINCIPAL");
   return options;

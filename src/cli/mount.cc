@@ -271,6 +271,7 @@ int MountTree(MountCommandOptions options) {
   // Programs do not expect that a file system gives up (nfs(5)).
   auto url = ParseUrl(UrlOf(options.source), options, {{.name = "hard"}});
   if (!url) return PrintUsageError(url.error().message);
+  if (options.foreground) url->in_background = false;
   const auto usable = CheckDirectory(options.directory);
   const bool may_appear = url->in_background && !usable && usable.error().number == ENOENT;
   if (!usable && !may_appear) return PrintError(usable.error().message);

@@ -98,8 +98,7 @@ Task<void> FileSystem::OpenNow(RequestPointer request, const Target& target, fus
   const uint64_t before = at.attributes.change;
   // Like the data, the end is that of the time of the open, or later.
   if (options_.close_to_open) at.end.Expire();
-  const FileEnd::Question question = at.end.Ask();
-  const bool all_sent = !at.writes || at.writes->unsent_end() == 0;
+  const FileEnd::Question question = at.AskForEnd();
   auto file = co_await mount.OpenFile(node, path, AccessOf(info.flags));
   if (!file && file.error().status == Status::kNotFound) {
     // Version 4.0 opens a file by its name, and another client has removed that. The kernel looks the name up again.
@@ -128,7 +127,7 @@ Task<void> FileSystem::OpenNow(RequestPointer request, const Target& target, fus
     const bool is_writing = at.writes && at.writes->unsent_end() > 0;
     if (attributes && !is_writing) {
       inodes_.Update(at, *attributes);
-      if (all_sent) at.end.HandleAnswer(question, attributes->size, loop_.Now());
+      at.end.HandleAnswer(question, attributes->size, loop_.Now());
     } else if (options_.close_to_open) {
       Result<void> refreshed = co_await Refresh(mount, at);
       if (!refreshed) failure = std::move(refreshed).error();
@@ -256,10 +255,12 @@ Task<Result<uint64_t>> FileSystem::EndOf(OpenFile& file) {
   Inode& inode = *file.inode;
   auto end = inode.end.At(loop_.Now(), inode.validity);
   for (int looks = 0; !end && looks < kMostLooks; ++looks) {
-    const FileEnd::Question question = inode.end.Ask();
+    const FileEnd::Question question = inode.AskForEnd();
     PENSTOCK_CO_CHECK(co_await Refresh(*file.mount, inode));
     end = inode.end.AnsweredSince(question);
   }
+  // Other programs of this tree append all the time. So this one holds no lock that others respect.
+  if (!end) end = inode.end.Latest();
   if (end) co_return *end;
   co_return std::unexpected(
       client::Error{fmt::format("{}: its end changes all the time", PathOf(inode)), std::nullopt, EIO});
@@ -281,8 +282,9 @@ Task<void> FileSystem::Write(RequestPointer request, uint64_t, uint64_t offset, 
     is_misplaced = offset != *end;
     offset = *end;
   }
-  pin->end.HandleWritten(offset + count);
+  pin->end.BeginWrite(offset + count);
   Result<void> written = co_await writes->Write(file.file, offset, std::move(buffer), octets, file.failures_told);
+  pin->end.EndWrite();
   ForgetData(*pin, offset, offset + count);
   if (FailedToWrite(*request, file, written)) {
     pin->end.Forget();
@@ -292,12 +294,11 @@ Task<void> FileSystem::Write(RequestPointer request, uint64_t, uint64_t offset, 
   // The server takes the set-user-id and set-group-id bits away, and the kernel leaves that to it.
   const bool may_change_mode = (pin->attributes.mode & 06000) != 0 && request->uid() != 0;
   if (may_change_mode && kernel_cache_) kernel_cache_->DropAttributes(pin->number);
+  // The kernel does not keep the octets of a file that is open for appends, and keeps misplaced ones at a wrong place.
+  if (file.appends || is_misplaced) pin->cached_change.reset();
   if (file.appends) {
-    // The kernel does not keep these octets. What it has of the end for other open files is older.
-    if (pin->opens.size() > 1) co_await DropCache(pin->number);
-  } else if (is_misplaced) {
-    // A lock that is waited for meanwhile drops the cache as well.
-    pin->cached_change.reset();
+    const auto is_cached = [](const auto& open) { return !open->appends; };
+    if (std::ranges::any_of(pin->opens, is_cached)) co_await DropCache(pin->number);
   }
   request->Written(count);
   // The kernel holds its octets until it has the answer.
@@ -427,7 +428,7 @@ Task<void> FileSystem::CopyRange(RequestPointer request, uint64_t, uint64_t from
   }
   if (FailedToWrite(*request, source, co_await CommitData(source))) co_return;
   if (FailedToWrite(*request, target, co_await CommitData(target))) co_return;
-  if (Failed(*request, co_await Refresh(*source.mount, *source_pin))) co_return;
+  if (Failed(*request, co_await RefreshAll(*source.mount, *source_pin))) co_return;
   const uint64_t size = source_pin->attributes.size;
   // The server refuses ranges beyond the end (RFC 7862 §15.2.3).
   const uint64_t count = std::min<uint64_t>(length, size - std::min(from, size));

@@ -135,10 +135,17 @@ double FileSystem::TimeoutOf(const Inode& inode) const { return SecondsOf(inode.
 // The attributes of a file whose data have not all been sent would be those of before.
 Task<Result<void>> FileSystem::Refresh(client::Mount& mount, Inode& inode) {
   if (inode.writes && inode.writes->unsent_end() > 0) co_await inode.writes->Send();
-  const FileEnd::Question question = inode.end.Ask();
+  const FileEnd::Question question = inode.AskForEnd();
   PENSTOCK_CO_TRY(const client::Attributes attributes, co_await mount.GetAttributes(inode.handle, PathOf(inode)));
   inodes_.Update(inode, attributes);
   inode.end.HandleAnswer(question, attributes.size, loop_.Now());
+  co_return Result<void>();
+}
+
+Task<Result<void>> FileSystem::RefreshAll(client::Mount& mount, Inode& inode) {
+  const uint64_t before = inode.attributes.change;
+  PENSTOCK_CO_CHECK(co_await Refresh(mount, inode));
+  if (inode.attributes.change != before && kernel_cache_) kernel_cache_->DropAttributes(inode.number);
   co_return Result<void>();
 }
 

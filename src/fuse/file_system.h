@@ -172,6 +172,8 @@ class FileSystem {
   Task<struct stat> StatOf(const Inode& inode);
   double TimeoutOf(const Inode& inode) const;
   Task<client::Result<void>> Refresh(client::Mount& mount, Inode& inode);
+  // The same for a request whose reply tells the kernel no attributes: if there are other ones, the kernel asks.
+  Task<client::Result<void>> RefreshAll(client::Mount& mount, Inode& inode);
   Task<client::Result<void>> ChangeSize(const Target& target, uint64_t size, OpenFile* file);
 
   // data

@@ -6,12 +6,15 @@
 #include <tuple>
 
 #include "fuse/open_file.h"
+#include "fuse/write_behind.h"
 
 namespace penstock::fuse {
 
 size_t Inodes::Hash::operator()(const client::Handle& handle) const {
   return std::hash<std::string_view>()(AsText(handle.bytes())) ^ handle.part;
 }
+
+FileEnd::Question Inode::AskForEnd() { return end.Ask(writes ? writes->unsent_end() : 0); }
 
 Inodes::Inodes(const client::Node& root, const CacheTimes& times) : times_(times) { Add(root, kRoot, {}); }
 

@@ -88,6 +88,9 @@ struct Inode {
   size_t listings = 0;
   std::unique_ptr<NameChanges> name_changes;
 
+  // See FileEnd::Ask().
+  FileEnd::Question AskForEnd();
+
   client::Node node(const client::Handle& directory) const {
     return {.handle = handle, .attributes = attributes, .directory = directory, .name = name};
   }

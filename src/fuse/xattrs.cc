@@ -99,7 +99,7 @@ Task<void> FileSystem::SetXattr(RequestPointer request, uint64_t inode, std::str
   Inode& at = *target->inode;
   Result<void> stored = co_await Store(target->mount, at.handle, PathOf(at), std::move(name), std::move(value), flags);
   if (Failed(*request, stored)) co_return;
-  (void)co_await Refresh(target->mount, at);
+  (void)co_await RefreshAll(target->mount, at);
   request->Status(0);
 }
 
@@ -140,7 +140,7 @@ Task<void> FileSystem::RemoveXattr(RequestPointer request, uint64_t inode, std::
     removed = co_await SetPosixAcl(target->mount, at.handle, PathOf(at), true, {});
   }
   if (Failed(*request, removed)) co_return;
-  (void)co_await Refresh(target->mount, at);
+  (void)co_await RefreshAll(target->mount, at);
   request->Status(0);
 }
 

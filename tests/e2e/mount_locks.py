@@ -5,6 +5,7 @@ import errno
 import fcntl
 import os
 import subprocess
+import threading
 import sys
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "harness"))
@@ -106,14 +107,29 @@ def appends(scratch):
 
 
 def appends_in_one_tree(scratch):
-    """Within a tree, appends need no locks. A program that reads the file meanwhile finds whole lines in it."""
+    """Within a tree, appends need no locks, also while other programs look at the file and read it."""
     with served(scratch) as server:
         for transport, version in (("tcp", "3"), ("rdma", "4.2")):
             with mounted(url_of(server, transport, version), f"{scratch}/tree") as tree:
                 name = f"{tree}/{version}"
                 write(name, "")
+                done = threading.Event()
+
+                def look():
+                    while not done.is_set():
+                        os.stat(name)
+                        read(name)
+
+                others = [threading.Thread(target=look) for _ in range(2)]
                 with open(name) as reader:
-                    wanted = append([(name, way, way) for way in APPENDS], 50, False)
+                    for each in others:
+                        each.start()
+                    try:
+                        wanted = append([(name, way, way) for way in APPENDS], 50, False)
+                    finally:
+                        done.set()
+                        for each in others:
+                            each.join()
                     assert sorted(reader.read().splitlines()) == wanted
                 assert_lines([name, f"{scratch}/export/{version}"], wanted, version)
 

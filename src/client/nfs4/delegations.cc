@@ -13,7 +13,7 @@ using nfs4::nfsstat4;
 
 // How often the client asks for the attributes of a file that a write delegation came with. It asks again if it changes
 // the file, or removes any name, meanwhile.
-constexpr int kMostQuestions = 8;
+constexpr int kMostQuestions = 2;
 
 // A delegation that OPEN has granted.
 struct Grant {

@@ -159,6 +159,9 @@ TEST_P(MigrationTest, ACreatedFileMovesThatItsOwnerMayNotOpen) {
   service.Move("/data", At(far, "/data"));
   EXPECT_TRUE(Write(*created, "written"));
   EXPECT_EQ(MountTestBase::Read(*created), "written");
+  far.Restart();
+  EXPECT_TRUE(Write(*created, "again", 7));
+  EXPECT_EQ(MountTestBase::Read(*created), "writtenagain");
   EXPECT_EQ(ErrorOf(mount->OpenFile(created->node(), "new", Access::kBoth)).status, Status::kAccess);
   Do(created->Close());
 }

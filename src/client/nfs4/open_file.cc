@@ -89,6 +89,7 @@ Task<Result<void>> OpenFile::OpenAgain() {
   Result<void> opened = co_await Open();
   if (opened || opened.error().status != Status::kAccess) co_return opened;
   log::debug("{}; it is used without an open", opened.error().message);
+  was_open_ = true;
   unopened_epoch_ = caller().epoch();
   co_return Result<void>();
 }
@@ -251,8 +252,11 @@ Task<Result<void>> OpenFile::EnsureOwnOpen() {
     const Delegations::Pointer delegation = delegation_;
     PENSTOCK_CO_CHECK(co_await Claim(*delegation));
   }
-  if (!has_own_open() && is_without_open()) co_return std::unexpected(NeedsOpen());
-  co_return Result<void>();
+  if (has_own_open() || !is_without_open()) co_return Result<void>();
+  // The mode of the file may be another one now.
+  Result<void> opened = co_await Open();
+  if (!opened && opened.error().status == Status::kAccess) co_return std::unexpected(NeedsOpen());
+  co_return opened;
 }
 
 void OpenFile::HandleLost(const nfs4::stateid4& used) {
@@ -287,7 +291,7 @@ const nfs4::stateid4& OpenFile::StateidFor(Access kind) const {
   const Delegations::Pointer delegation = ours ? mount_.delegations().ForIo(node_.handle, kind) : nullptr;
   if (delegation) return delegation->stateid();
   static constexpr nfs4::stateid4 kAnonymous{};
-  if (is_without_open()) return kAnonymous;
+  if (is_without_open() && ours) return kAnonymous;
   return delegation_ && !has_own_open() ? delegation_->stateid() : stateid_;
 }
 
