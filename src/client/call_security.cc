@@ -15,7 +15,8 @@ using rpc::gss::ClientContext;
 
 namespace {
 
-// Of a list it is one that MOUNT takes, which refuses AUTH_NONE for most exports.
+// The flavor of the first calls. From a list this takes one that identifies the user, because MOUNT refuses AUTH_NONE
+// for most exports.
 SecurityFlavor FirstFlavorOf(const Url& url) {
   if (url.security) return *url.security;
   const auto identifies = [](SecurityFlavor flavor) { return flavor != SecurityFlavor::kNone; };

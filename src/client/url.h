@@ -82,8 +82,8 @@ struct Url {
   // such a port. RDMA devices choose ports themselves.
   bool reserved_port = true;
 
-  // Over RDMA: data of up to this many octets are part of the message, if the server takes messages of that size. Longer
-  // data move by RDMA Read and Write. From 1 to 114688; absent: what suits the provider.
+  // Over RDMA: data of up to this many octets are part of the message, if the server takes messages of that size.
+  // Longer data move by RDMA Read and Write. From 1 to 114688; absent: what suits the provider.
   std::optional<uint32_t> inline_data;
 
   // Only over TCP. It holds for every connection of the mount, also to MOUNT and to servers of referrals.

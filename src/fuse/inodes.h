@@ -84,7 +84,7 @@ struct Inode {
   size_t pins = 0;  // see Pin
   // The name under which an open file stays on the server after its removal.
   std::optional<HiddenName> hidden;
-  // Of a directory: how many programs list it, and what changes meanwhile.
+  // For a directory: the number of programs that list it, and the names that change meanwhile.
   size_t listings = 0;
   std::unique_ptr<NameChanges> name_changes;
 

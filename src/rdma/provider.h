@@ -22,8 +22,8 @@ struct ConnectOptions {
   // Data for the peer. iWARP carries at most 512 octets (RFC 5044 §7.1). InfiniBand and RoCE carry at most 56 octets in
   // a request and 196 in its answer, and the peer receives them padded with zeros.
   std::vector<std::byte> private_data;
-  uint16_t ird = 16;                    // upper limit of the peer's Reads at once
-  uint16_t ord = 16;                    // upper limit of this side's Reads at once
+  uint16_t ird = 16;                     // upper limit of the peer's Reads at once
+  uint16_t ord = 16;                     // upper limit of this side's Reads at once
   std::vector<ReceiveRequest> receives;  // posted before the peer can send
   // Only software iWARP uses this. An RDMA device chooses the port itself, also for the client of the Linux kernel.
   LocalPort local_port = LocalPort::kAny;

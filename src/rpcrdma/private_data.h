@@ -31,7 +31,8 @@ struct PrivateData {
   uint32_t receive_size = kDefaultThreshold;  // the largest Send that this peer can receive
   bool operator==(const PrivateData&) const = default;
 
-  // The sizes of messages that hold data of up to `data` octets, with what surrounds them. At most rdma::kMostInlineData.
+  // The sizes of messages that hold data of up to `data` octets, with what surrounds them. At most
+  // rdma::kMostInlineData.
   static PrivateData ForInlineData(uint32_t data);
 
   // Finds the private data anywhere in the octets that the connection manager has delivered, because other layers may

@@ -21,7 +21,7 @@ using namespace std::chrono_literals;
 using nfs4::nfs_opnum4;
 using nfs4::nfsstat4;
 
-// What a user knows who has looked up all objects by their names.
+// The names of the objects that a test has added, as if a user had looked them up.
 class TestNames final : public KnownNames {
  public:
   void Add(const Node& node, const Handle& directory, std::string_view name) {

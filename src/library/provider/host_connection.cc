@@ -122,7 +122,8 @@ HostConnection::HostConnection(std::shared_ptr<HostLoop> loop, uint64_t number, 
 
 // ---- set-up
 
-penstock_rdma_terms HostConnection::TermsOf(const ConnectOptions& options, std::vector<penstock_rdma_receive>& receives) {
+penstock_rdma_terms HostConnection::TermsOf(const ConnectOptions& options,
+                                            std::vector<penstock_rdma_receive>& receives) {
   for (const rdma::ReceiveRequest& each : options.receives) receives.push_back(AddReceive(each));
   return {.size = sizeof(penstock_rdma_terms),
           .private_data = options.private_data.data(),

@@ -33,7 +33,8 @@ class SocketDriver : public std::enable_shared_from_this<SocketDriver> {
   RdmapStream& stream() { return stream_; }
   void Start(std::function<void()> on_completions);
   // The owner has posted a request of so many octets: schedules a turn to send it, unless a turn runs at this moment.
-  // A turn sends at its end, and before that whenever many octets have been posted, so that the peer has work meanwhile.
+  // A turn sends at its end, and before that whenever many octets have been posted, so that the peer has work
+  // meanwhile.
   void Touch(size_t octets = 0);
   size_t Poll(std::span<Completion> out) { return stream_.Poll(out); }
   // The owner has destroyed its endpoint.

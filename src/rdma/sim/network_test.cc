@@ -230,7 +230,8 @@ TEST(Network, PoisonsPostedMemory) {
   ASSERT_TRUE(scenario.Run());
   BufferRef buffer = scenario.client_provider->buffers().Allocate(512);
   buffer->bytes()[3] = std::byte{1};
-  scenario.client->endpoint().PostRead({.context = 100, .local = buffer->bytes(), .owner = buffer, .remote = {Stag(1), 512, 0}});
+  scenario.client->endpoint().PostRead(
+      {.context = 100, .local = buffer->bytes(), .owner = buffer, .remote = {Stag(1), 512, 0}});
   EXPECT_EQ(buffer->bytes()[3], std::byte{0xA5});
   std::array<Completion, 8> out;
   scenario.client->endpoint().Poll(out);

@@ -29,7 +29,8 @@ struct RegionState {
 // The Endpoint and the scheduled events of a Side keep it alive.
 class Side : public std::enable_shared_from_this<Side> {
  public:
-  Side(Network& network, BufferPool& pool, std::string name, ConnectionInfo info, const std::vector<ReceiveRequest>& receives);
+  Side(Network& network, BufferPool& pool, std::string name, ConnectionInfo info,
+       const std::vector<ReceiveRequest>& receives);
   // Makes the two sides peers of each other.
   static void Join(const std::shared_ptr<Side>& a, const std::shared_ptr<Side>& b);
   // Makes the endpoint through which the owner uses `side`.

@@ -60,8 +60,7 @@ class TraceTest : public testing::Test {
       request->Reject(Octets("not you"));
       co_return;
     }
-    ConnectOptions options{
-        .private_data = Octets("from server"), .ird = 3, .ord = 5, .receives = Receives()};
+    ConnectOptions options{.private_data = Octets("from server"), .ird = 3, .ord = 5, .receives = Receives()};
     auto endpoint = co_await request->Accept(std::move(options));
     test.server_.peer = std::make_unique<SuitePeer>(*std::move(endpoint), kReceives);
   }

@@ -6,8 +6,8 @@
 #include <cassert>
 #include <cstdint>
 
-#include "rdma/fifo.h"
 #include "rdma/completion_queue.h"
+#include "rdma/fifo.h"
 
 namespace penstock::rdma::verbs {
 

@@ -47,7 +47,7 @@ nfs4::ConnectionMode UrlConnector::mode(nfs4::ChannelType type) const {
 
 uint32_t UrlConnector::max_message() const { return starts_in_rdma_mode() ? kMaxSend : kMaxRecord; }
 
-uint32_t UrlConnector::inline_call() const { return std::max(kUsualCall, url_.inline_data.value_or(4096) + kAroundData); }
+uint32_t UrlConnector::inline_call() const { return std::max(kUsualCall, url_.inline_data.value_or(0) + kAroundData); }
 
 // A connection that asks to step up may stay on TCP.
 uint32_t UrlConnector::max_call() const { return starts_in_rdma_mode() ? inline_call() : kMaxRecord; }
