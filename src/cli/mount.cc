@@ -325,7 +325,11 @@ struct UnmountOptions {
 int UnmountTree(const UnmountOptions& options) {
   if (::geteuid() == 0) {
     if (::umount2(options.directory.c_str(), options.lazy ? MNT_DETACH : 0) == 0) return 0;
-    return PrintError(fmt::format("{}: {}", options.directory, DescribeErrno(errno)));
+    // umount(2)
+    const std::string why = errno == EINVAL  ? "nothing is mounted there"
+                            : errno == EBUSY ? "a program uses the tree; -l unmounts it when no program does"
+                                             : DescribeErrno(errno);
+    return PrintError(fmt::format("{}: {}", options.directory, why));
   }
   const char* const flags = options.lazy ? "-uz" : "-u";
   ::execlp("fusermount3", "fusermount3", flags, "--", options.directory.c_str(), nullptr);

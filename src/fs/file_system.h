@@ -165,6 +165,9 @@ struct Properties {
   bool acls = false;              // access control lists are supported
   bool quotas = false;            // quotas are kept
   uint32_t clone_block_size = 0;  // the unit of cloned ranges; zero if files cannot be cloned
+  // A file that a caller has opened for writing can be written only while it is pinned: a server without root's rights
+  // may not open it again if its mode lets nobody write.
+  bool writers_need_pin = false;
   // A directory cookie of 2^31 or more is the position of the next entry among all numbers, as hashes of names are: the
   // entries come in the order of their positions, and ReadDirectory accepts any number of 2^31 or more, and continues
   // with the first entry at or after it.

@@ -24,12 +24,16 @@ class TestFiles final : public faulty::FileSystem {
   using QuotaReply = Result<std::optional<Quota>>;
   void OfferQuotas(std::function<QuotaReply(QuotaKind, uint32_t id)> get) {
     get_quota_ = std::move(get);
-    properties_ = faulty::FileSystem::GetProperties();
-    properties_.quotas = true;
+    ChangedProperties().quotas = true;
   }
 
+  // GetProperties() returns the properties with all changes that were made to this result.
+  Properties& ChangedProperties() {
+    if (!properties_) properties_ = faulty::FileSystem::GetProperties();
+    return *properties_;
+  }
   const Properties& GetProperties() const override {
-    return get_quota_ ? properties_ : faulty::FileSystem::GetProperties();
+    return properties_ ? *properties_ : faulty::FileSystem::GetProperties();
   }
   Task<QuotaReply> GetQuota(const RequestContext& context, QuotaKind kind, uint32_t id) override {
     return get_quota_ ? Give(get_quota_(kind, id)) : faulty::FileSystem::GetQuota(context, kind, id);
@@ -48,7 +52,7 @@ class TestFiles final : public faulty::FileSystem {
   }
 
   std::function<QuotaReply(QuotaKind, uint32_t)> get_quota_;
-  Properties properties_;
+  std::optional<Properties> properties_;
   std::function<LeaseReply()> open_lease_;
   std::function<LocksReply(bool)> open_locks_;
 };

@@ -10,8 +10,10 @@ import sys
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "harness"))
 from cases import Skip, main  # noqa: E402
 from files import make  # noqa: E402
-from penstock import PENSTOCK, TRANSPORTS, Server, penstock_ok as ok, serve_refused, serving  # noqa: E402
+from patience import SECONDS, wait_until  # noqa: E402
+from penstock import ADDRESS, PENSTOCK, TRANSPORTS, Server, penstock_ok as ok, serve_refused, serving  # noqa: E402
 from ports import free_ports  # noqa: E402
+from trees import mounted, read  # noqa: E402
 
 CAP_SYS_RESOURCE = 24  # linux/capability.h: lets a thread exceed disk quotas and use the reserved blocks of a disk
 
@@ -151,6 +153,49 @@ def as_owner(scratch):
     serve_refused(scratch, f"{scratch}/export", "--as-owner", mentions=["--as-owner", "all_squash"])
 
 
+# Creates a program whose mode does not let its owner write, either from the beginning or from the middle on.
+CREATE = """
+import os, sys
+path, mode = sys.argv[1:]
+program = os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, int(mode, 8))
+os.write(program, b"#!/bin/sh\\n")
+os.fsync(program)
+if mode != "555":
+    os.fchmod(program, 0o555)
+os.write(program, b"exit 7\\n")
+os.close(program)
+"""
+
+
+def can_be_executed(path):
+    try:
+        return subprocess.run([path], check=False, timeout=SECONDS).returncode == 7
+    except OSError:  # ETXTBSY
+        return False
+
+
+def read_only_files(scratch):
+    """Who creates a file may fill it through that descriptor, even if its mode lets nobody write: without root's rights, the
+    server's user could not open it again either. Once it is closed, the host may execute it."""
+    os.makedirs(f"{scratch}/tree")
+    owned(f"{scratch}/export", 0o777)
+    with server_without_root(scratch) as (_, ports, mount, _lines):
+        for version in ("3", "4.0", "4.1", "4.2"):
+            url = f"nfs://{ADDRESS}:{ports['tcp']}/?vers={version}" + (f"&mountport={mount}" if version == "3" else "")
+            # The file belongs to the server's user, so nobody else may change its mode.
+            for uid, mode in ((SERVERS_USER, "555"), (SERVERS_USER, "755"), (OTHER_USER, "555")):
+                name = f"{version} {uid} {mode}"
+                with mounted(url, f"{scratch}/tree", "-o", "allow_other") as tree:
+                    subprocess.run([*as_user(uid), "/usr/bin/python3", "-c", CREATE, f"{tree}/{name}", mode], check=True,
+                                   timeout=SECONDS)
+                path = f"{scratch}/export/{name}"
+                assert read(path) == "#!/bin/sh\nexit 7\n", name
+                assert os.stat(path).st_mode & 0o7777 == 0o555, name
+                # A server of version 3 does not learn that the file is closed.
+                if version != "3":
+                    wait_until(lambda path=path: can_be_executed(path), name)
+
+
 def as_root(scratch):
     """A server of root acts as its callers, and has nothing to warn of."""
     os.makedirs(f"{scratch}/export")
@@ -158,4 +203,4 @@ def as_root(scratch):
         assert os.geteuid() != 0 or not any("root's rights" in line for line in server.lines), server.lines
 
 
-main({case.__name__: case for case in (no_thread_exceeds_quotas, without_root, as_owner, as_root)})
+main({case.__name__: case for case in (no_thread_exceeds_quotas, without_root, as_owner, read_only_files, as_root)})

@@ -45,7 +45,7 @@ std::optional<Result<SharedFile>> Object::OpenOnce(SharedFile& file, int flags, 
   {
     const std::unique_lock lock = Lock(patience);
     if (!lock) return std::nullopt;
-    if (writes) writer_was_used_ = true;
+    if (writes) writer_was_used_ = has_written_ = true;
     if (file) return file;
   }
   if (patience == Patience::kNone) return std::nullopt;
@@ -77,6 +77,7 @@ void Object::Adopt(SharedFile file) {
   {
     const std::lock_guard lock(mutex_);
     writer_was_used_ = true;
+    has_written_ = false;
     if (!reader_) reader_ = file;
     if (!writer_) writer_ = std::move(file);
     note = !std::exchange(writer_noted_, true);
@@ -107,6 +108,19 @@ void Object::CloseWriter() {
   Files taken;
   const std::lock_guard lock(mutex_);
   TakeWriter(taken);
+}
+
+void Object::KeepForWriting() {
+  {
+    const std::lock_guard lock(mutex_);
+    if (writer_ || type_ != FileType::kRegular || !(pinned() || has_written_)) return;
+  }
+  (void)Writer();  // if the mode forbids it already, nothing changes
+}
+
+bool Object::MayHaveWritten() {
+  const std::unique_lock lock = Lock(Patience::kNone);
+  return !lock || (writer_ && has_written_);
 }
 
 bool Object::CloseUnusedWriter(TimePoint now) {

@@ -50,6 +50,12 @@ class Object : public std::enable_shared_from_this<Object> {
   void DropWriter();
   // Closes the descriptor for writing of a file that no client has open, even if it could not be opened again.
   void CloseWriter();
+  // Called before the file's mode forbids the server's user to open it for writing: opens the descriptor now if a
+  // client has the file open or has written to it, and may do so again.
+  void KeepForWriting();
+  // Whether the descriptor for writing is open and was used; an adopted one may be unused. Does not wait: true if
+  // another thread uses the object.
+  bool MayHaveWritten();
   // Closes the descriptor for writing if it was not used since the last call. One that the server's user could not open
   // again is closed if no client of version 4 has the file open, and if it was unused for kKeptUnused. Returns false if
   // a later call may have work to do.
@@ -108,6 +114,7 @@ class Object : public std::enable_shared_from_this<Object> {
   SharedFile reader_;
   SharedFile writer_;
   bool writer_was_used_ = false;  // since the last CloseUnusedWriter()
+  bool has_written_ = false;      // a client has written to the file since it was adopted or the object was made
   TimePoint writer_idle_since_;   // the last CloseUnusedWriter() that found it used
   bool writer_noted_ = false;     // OpenObjects will call CloseUnusedWriter()
   bool acl_read_ = false;         // whether the list was read at least once

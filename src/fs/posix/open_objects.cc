@@ -270,22 +270,23 @@ bool OpenObjects::Pin(const Key& key, const ObjectRef& object) {
   return true;
 }
 
-void OpenObjects::Unpin(const Key& key) {
+bool OpenObjects::Unpin(const Key& key) {
   Shard& shard = ShardOf(key);
   ObjectRef last;
   const std::lock_guard lock(shard.mutex);
   const auto found = shard.by_key.find(key);
   const auto at = found->second;
-  if (--at->pins > 0) return;
+  if (--at->pins > 0) return true;
   pinned_.fetch_sub(1);
   at->object->pinned_ = false;
-  if (at->erased) {
-    last = std::move(at->object);
-    shard.pinned.erase(at);
-    shard.by_key.erase(found);
-  } else {
+  if (!at->erased) {
     shard.by_use.splice(shard.by_use.begin(), shard.pinned, at);
+    return true;
   }
+  last = std::move(at->object);
+  shard.pinned.erase(at);
+  shard.by_key.erase(found);
+  return false;
 }
 
 void OpenObjects::Forget(const void* owner) {

@@ -119,7 +119,7 @@ class OpenObjects final : public OpenFiles {
   ObjectRef Insert(const Key& key, ObjectRef object);
   void Erase(const Key& key);
   bool Pin(const Key& key, const ObjectRef& object);
-  void Unpin(const Key& key);
+  bool Unpin(const Key& key);
   void Forget(const void* owner);
   size_t CountOf(const void* owner) const;
 
@@ -164,10 +164,10 @@ class ObjectCache {
   ObjectRef Insert(const ObjectRef& object) { return all_->Insert({this, object->handle()}, object); }
   // Removes the object, or if it is pinned, when its last pin is gone.
   void Erase(const Handle& handle) { all_->Erase({this, handle}); }
-  // Keeps the object of that handle until Unpin() was called as often as Pin(). Returns false if too many objects are
-  // pinned.
+  // Keeps the object of that handle until Unpin() was called as often as Pin(). Pin() returns false if too many objects
+  // are pinned; Unpin() returns false if the object is kept no longer because it was removed.
   bool Pin(const ObjectRef& object) { return all_->Pin({this, object->handle()}, object); }
-  void Unpin(const Handle& handle) { all_->Unpin({this, handle}); }
+  bool Unpin(const Handle& handle) { return all_->Unpin({this, handle}); }
   size_t size() const { return all_->CountOf(this); }
 
  private:

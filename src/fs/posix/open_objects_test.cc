@@ -348,6 +348,18 @@ TEST_P(OpenObjectsTest, FileCanBeExecutedAfterItsLastPinIsReleased) {
       << "a thread of the pool closes the file";
 }
 
+// A client that creates a file may get a delegation instead of an open. It writes afterwards, without a pin.
+TEST_P(OpenObjectsTest, FileThatItsCreatorHasNotYetWrittenStaysOpenWithoutAPin) {
+  Serve(1, 1000);
+  const Handle file = Make(root_, "program", 0755);
+  Await(fs().Pin(caller_, file)).value().reset();
+  (void)Await(fs().GetQuota(caller_, QuotaKind::kUser, 0));  // the pool has done what it was given before
+  EXPECT_FALSE(CanBeExecuted("program"));
+  ASSERT_TRUE(Write(file, 0, "#!/bin/sh\nexit 7\n").result);
+  Await(fs().Pin(caller_, file)).value().reset();
+  EXPECT_TRUE(TurnUntil(*backend().loop(), [&] { return CanBeExecuted("program"); }));
+}
+
 // The server's user may not open the file again, and its client may write more of it; but not for ever.
 TEST_P(OpenObjectsTest, KeepsAWriterThatCannotBeOpenedAgainForAWhile) {
   Serve(1, 1000);

@@ -144,7 +144,8 @@ SetupResult<std::unique_ptr<FileSystem>> FileSystem::Open(const stdfs::path& roo
   if (::getrandom(&verifier, sizeof verifier, 0) != sizeof verifier)
     return Failure("cannot get random octets from the kernel");
   parts.verifier = WriteVerifier(verifier);
-  const Properties properties = PropertiesOf(parts.root.get(), *volume);
+  Properties properties = PropertiesOf(parts.root.get(), *volume);
+  properties.writers_need_pin = !ServerIdentity(options.rights).acts_as_callers();
   return std::unique_ptr<FileSystem>(new FileSystem(std::move(parts), pool, options, properties));
 }
 

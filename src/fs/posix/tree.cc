@@ -196,6 +196,7 @@ Result<void> Tree::Apply(const Credentials& caller, Object& object, const Stat& 
     }
   }
   PENSTOCK_CHECK(CheckMaySet(caller, object, stat.attributes, values));
+  if (values.mode && (*values.mode & S_IWUSR) == 0 && !server_.acts_as_callers()) object.KeepForWriting();
   return Set(caller, object.fd(), object.type(), values);
 }
 

@@ -147,7 +147,7 @@ class Tree {
 
   // --- Files that are kept without a name (tree.cc)
   Result<void> Pin(const ObjectRef& object);
-  void Unpin(const Handle& handle) { objects_.Unpin(handle); }
+  bool Unpin(const Handle& handle) { return objects_.Unpin(handle); }
 
  private:
   struct Found {

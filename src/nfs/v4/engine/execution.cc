@@ -262,7 +262,7 @@ Task<nfsstat4> Execution::RunOne(uint32_t index, nfs_opnum4& number) {
 bool Execution::must_outlive_server() const {
   if (const auto* stream = std::get_if<StreamRequest>(&request_)) return stream->begun != StreamRequest::Begun::kNo;
   const auto* slot = std::get_if<SlotRequest>(&request_);
-  return slot && slot->replies && compound_.keeps_reply && (compound_.lasting || !slot->reclaiming);
+  return slot && slot->replies && compound_.keeps_reply && (compound_.lasting || wrote_);
 }
 
 Task<> Execution::Persist() {

@@ -229,6 +229,12 @@ TEST_F(OneStateIdTest, AnOpenThatTheDelegationDoesNotCoverStays) {
   EXPECT_EQ(Return(denying.resok4().delegation.write().stateid), NFS4_OK);
   EXPECT_EQ(Run(PutFh(file), Closing(denying.resok4().stateid)).status, NFS4_OK);
 
+  server.faults->ChangedProperties().writers_need_pin = true;
+  const auto pinned = TryOpen(Client(), "file", kBoth | kWantWrite | kWantOne);
+  EXPECT_TRUE(has_open(pinned)) << "a delegation does not pin the file";
+  EXPECT_EQ(Return(pinned.resok4().delegation.write().stateid), NFS4_OK);
+  EXPECT_EQ(Run(PutFh(file), Closing(pinned.resok4().stateid)).status, NFS4_OK);
+
   EXPECT_TRUE(has_open(TryOpen(Client(), "file", kRead | OPEN4_SHARE_ACCESS_WANT_NO_DELEG | kWantOne)));
   const auto again = TryOpen(Client(), "file", kRead | kWantRead | kWantOne);
   EXPECT_TRUE(has_open(again)) << "the owner has the file open already";

@@ -212,6 +212,7 @@ Task<> OpenRequest::LoadVersion(const OpenTarget& target, Delegations::Delegatio
 // open if it asks for only one of them (RFC 9754 §4).
 bool OpenRequest::IsCoveredBy(const open_delegation4& delegation) const {
   if (share_.deny != 0 || is_reclaim() || has_delegation()) return false;
+  if (share_.writes() && compound_.current->file_system().GetProperties().writers_need_pin) return false;
   if (delegation.is_write()) return true;
   return delegation.is_read() && !share_.writes();
 }
