@@ -153,7 +153,8 @@ def as_owner(scratch):
     serve_refused(scratch, f"{scratch}/export", "--as-owner", mentions=["--as-owner", "all_squash"])
 
 
-# Creates a program whose mode does not let its owner write, either from the beginning or from the middle on.
+# Creates a program whose mode does not let its owner write, either from the beginning or from the middle on. The data are
+# on the server by then.
 CREATE = """
 import os, sys
 path, mode = sys.argv[1:]
@@ -183,7 +184,8 @@ def read_only_files(scratch):
         for version in ("3", "4.0", "4.1", "4.2"):
             url = f"nfs://{ADDRESS}:{ports['tcp']}/?vers={version}" + (f"&mountport={mount}" if version == "3" else "")
             # The file belongs to the server's user, so nobody else may change its mode.
-            for uid, mode in ((SERVERS_USER, "555"), (SERVERS_USER, "755"), (OTHER_USER, "555")):
+            changes = [(SERVERS_USER, "755")] if version != "3" else []  # a server of version 3 does not know what is open
+            for uid, mode in ((SERVERS_USER, "555"), (OTHER_USER, "555"), *changes):
                 name = f"{version} {uid} {mode}"
                 with mounted(url, f"{scratch}/tree", "-o", "allow_other") as tree:
                     subprocess.run([*as_user(uid), "/usr/bin/python3", "-c", CREATE, f"{tree}/{name}", mode], check=True,
@@ -191,7 +193,6 @@ def read_only_files(scratch):
                 path = f"{scratch}/export/{name}"
                 assert read(path) == "#!/bin/sh\nexit 7\n", name
                 assert os.stat(path).st_mode & 0o7777 == 0o555, name
-                # A server of version 3 does not learn that the file is closed.
                 if version != "3":
                     wait_until(lambda path=path: can_be_executed(path), name)
 

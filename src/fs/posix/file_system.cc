@@ -365,13 +365,9 @@ Task<Result<Pinned>> FileSystem::Pin(const RequestContext& context, const Handle
   PENSTOCK_CO_TRY(ObjectRef object, co_await AtOnceOrElsewhere(context, pool_, WorkKind::kMetadata, reach));
   PENSTOCK_CO_CHECK(tree_.Pin(object));
   auto unpin = [this, object](const void*) mutable {
-    const bool is_kept = tree_.Unpin(object->handle());
-    // A client that has just created the file and has a delegation instead of the open is likely to write now.
-    if (is_kept && !object->MayHaveWritten()) return;
-    // Closing a removed file frees its space, which takes time.
-    pool_.Post([last = std::move(object)] {
-      if (!last->pinned()) last->CloseWriter();
-    });
+    ObjectRef last = tree_.Unpin(std::move(object));
+    if (!last) return;
+    pool_.Post([last = std::move(last)] { last->CloseIfUnpinned(); });
   };
   co_return Pinned(object.get(), std::move(unpin));
 }

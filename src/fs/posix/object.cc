@@ -101,21 +101,30 @@ void Object::TakeWriter(Files& taken) {
 }
 
 void Object::DropWriter() {
-  if (CanOpen(W_OK)) CloseWriter();
-}
-
-void Object::CloseWriter() {
   Files taken;
+  const std::lock_guard change(changing);  // the mode stays as it is
+  if (!CanOpen(W_OK)) return;
   const std::lock_guard lock(mutex_);
   TakeWriter(taken);
 }
 
-void Object::KeepForWriting() {
+void Object::CloseIfUnpinned() {
+  Files taken;
+  const std::unique_lock change(changing, std::try_to_lock);
+  if (!change || pinned()) return;
+  const std::lock_guard lock(mutex_);
+  has_written_ = false;
+  TakeWriter(taken);
+}
+
+Result<void> Object::KeepForWriting() {
   {
     const std::lock_guard lock(mutex_);
-    if (writer_ || type_ != FileType::kRegular || !(pinned() || has_written_)) return;
+    if (writer_ || !pinned() || !has_written_) return {};
   }
-  (void)Writer();  // if the mode forbids it already, nothing changes
+  const Result<SharedFile> writer = Writer();
+  if (!writer && writer.error() == Error::kDelay) return std::unexpected(Error::kDelay);
+  return {};  // if the mode forbids it already, nothing changes
 }
 
 bool Object::MayHaveWritten() {

@@ -48,11 +48,13 @@ class Object : public std::enable_shared_from_this<Object> {
   // executed on the server's machine, so the descriptor is not kept for long. A file that the server's user could not
   // open again stays open, because its client may continue to write.
   void DropWriter();
-  // Closes the descriptor for writing of a file that no client has open, even if it could not be opened again.
-  void CloseWriter();
-  // Called before the file's mode forbids the server's user to open it for writing: opens the descriptor now if a
-  // client has the file open or has written to it, and may do so again.
-  void KeepForWriting();
+  // Closes the descriptor for writing when no client has the file open any longer, even if it could not be opened
+  // again. If the file is being changed, CloseUnusedWriter() does so later.
+  void CloseIfUnpinned();
+  // Called before the file's mode may forbid the server's user to open it for writing, while `changing` is held: opens
+  // the descriptor now if a client has the file open, and has written to it since. Fails with kDelay if no descriptor
+  // is left, or if another program has a lease on the file.
+  Result<void> KeepForWriting();
   // Whether the descriptor for writing is open and was used; an adopted one may be unused. Does not wait: true if
   // another thread uses the object.
   bool MayHaveWritten();
@@ -80,8 +82,8 @@ class Object : public std::enable_shared_from_this<Object> {
   // Who created the object, if this server did and its user owns it instead.
   CreatorMark creator;
 
-  // Held during a change and while the attributes before and after it are read (wcc_data), so that no other change by
-  // this server intervenes. It does not exclude changes by other programs of the machine.
+  // Held during a change, while its writer is closed, and while the attributes before and after it are read (wcc_data),
+  // so that no other change by this server intervenes. It does not exclude changes by other programs of the machine.
   std::mutex changing;
   // Held while a directory is read, because its descriptor has one position.
   std::mutex listing;
@@ -114,7 +116,7 @@ class Object : public std::enable_shared_from_this<Object> {
   SharedFile reader_;
   SharedFile writer_;
   bool writer_was_used_ = false;  // since the last CloseUnusedWriter()
-  bool has_written_ = false;      // a client has written to the file since it was adopted or the object was made
+  bool has_written_ = false;      // since the file was adopted, or unpinned last
   TimePoint writer_idle_since_;   // the last CloseUnusedWriter() that found it used
   bool writer_noted_ = false;     // OpenObjects will call CloseUnusedWriter()
   bool acl_read_ = false;         // whether the list was read at least once

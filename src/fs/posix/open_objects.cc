@@ -248,10 +248,10 @@ void OpenObjects::Erase(const Key& key) {
 }
 
 // At least half of the descriptors stay available for objects that can be closed.
-bool OpenObjects::Pin(const Key& key, const ObjectRef& object) {
+bool OpenObjects::Pin(const Key& key, ObjectRef& object) {
   Shard& shard = ShardOf(key);
+  ObjectRef old;  // closes its descriptors after the lock is released
   const std::lock_guard lock(shard.mutex);
-  // `object` may have been closed meanwhile, and opened again.
   const auto [at, is_new] = shard.by_key.try_emplace(key);
   if (is_new) {
     shard.by_use.push_front({.key = key, .object = object, .used = std::chrono::steady_clock::now()});
@@ -267,26 +267,30 @@ bool OpenObjects::Pin(const Key& key, const ObjectRef& object) {
     shard.pinned.splice(shard.pinned.begin(), shard.by_use, at->second);
   }
   ++entry.pins;
+  old = std::exchange(object, entry.object);
   return true;
 }
 
-bool OpenObjects::Unpin(const Key& key) {
+ObjectRef OpenObjects::Unpin(const Key& key, ObjectRef object) {
   Shard& shard = ShardOf(key);
-  ObjectRef last;
   const std::lock_guard lock(shard.mutex);
   const auto found = shard.by_key.find(key);
   const auto at = found->second;
-  if (--at->pins > 0) return true;
+  if (--at->pins > 0) {
+    object.reset();
+    return nullptr;
+  }
   pinned_.fetch_sub(1);
   at->object->pinned_ = false;
-  if (!at->erased) {
-    shard.by_use.splice(shard.by_use.begin(), shard.pinned, at);
-    return true;
+  if (at->erased) {
+    shard.pinned.erase(at);
+    shard.by_key.erase(found);
+    return object;
   }
-  last = std::move(at->object);
-  shard.pinned.erase(at);
-  shard.by_key.erase(found);
-  return false;
+  shard.by_use.splice(shard.by_use.begin(), shard.pinned, at);
+  // While the lock is held, the entry has another reference.
+  if (!object->MayHaveWritten()) object.reset();
+  return object;
 }
 
 void OpenObjects::Forget(const void* owner) {

@@ -118,8 +118,8 @@ class OpenObjects final : public OpenFiles {
   ObjectRef Find(const Key& key);
   ObjectRef Insert(const Key& key, ObjectRef object);
   void Erase(const Key& key);
-  bool Pin(const Key& key, const ObjectRef& object);
-  bool Unpin(const Key& key);
+  bool Pin(const Key& key, ObjectRef& object);
+  ObjectRef Unpin(const Key& key, ObjectRef object);
   void Forget(const void* owner);
   size_t CountOf(const void* owner) const;
 
@@ -164,10 +164,16 @@ class ObjectCache {
   ObjectRef Insert(const ObjectRef& object) { return all_->Insert({this, object->handle()}, object); }
   // Removes the object, or if it is pinned, when its last pin is gone.
   void Erase(const Handle& handle) { all_->Erase({this, handle}); }
-  // Keeps the object of that handle until Unpin() was called as often as Pin(). Pin() returns false if too many objects
-  // are pinned; Unpin() returns false if the object is kept no longer because it was removed.
-  bool Pin(const ObjectRef& object) { return all_->Pin({this, object->handle()}, object); }
-  bool Unpin(const Handle& handle) { return all_->Unpin({this, handle}); }
+  // Keeps the object of that handle until Unpin() was called as often as Pin(). If it was closed and opened again
+  // meanwhile, `object` becomes the new one. Returns false if too many objects are pinned.
+  bool Pin(ObjectRef& object) { return all_->Pin({this, object->handle()}, object); }
+  // Ends a pin of the object that Pin() has left. Returns the object if that was its last pin and there may be
+  // something to close, which takes time: it was removed or written. Otherwise gives up the reference `object`, which
+  // is not the last one then.
+  ObjectRef Unpin(ObjectRef object) {
+    const Handle handle = object->handle();
+    return all_->Unpin({this, handle}, std::move(object));
+  }
   size_t size() const { return all_->CountOf(this); }
 
  private:

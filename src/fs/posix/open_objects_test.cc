@@ -60,6 +60,11 @@ class OpenObjectsTest : public suite::FileSystemSuite {
     for (int i = 0; i < count; ++i) files.push_back(Make(root_, "file" + std::to_string(i)));
     return files;
   }
+  // Another object of the same file. Its handle means nothing to the export.
+  ObjectRef Open(const std::string& name) {
+    return std::make_shared<Object>(root_, FileDescriptor(::open((exported() / name).c_str(), O_PATH)),
+                                    FileType::kRegular, objects_, std::make_shared<std::atomic<uint64_t>>(0));
+  }
   bool CanBeExecuted(const std::string& name) {
     const int status = std::system((exported() / name).c_str());
     return WIFEXITED(status) && WEXITSTATUS(status) == 7;
@@ -360,6 +365,59 @@ TEST_P(OpenObjectsTest, FileThatItsCreatorHasNotYetWrittenStaysOpenWithoutAPin) 
   EXPECT_TRUE(TurnUntil(*backend().loop(), [&] { return CanBeExecuted("program"); }));
 }
 
+TEST_P(OpenObjectsTest, TheEndOfTheLastPinTellsWhetherThereIsSomethingToClose) {
+  Serve(1, 1000);
+  Make(root_, "file");
+  ObjectCache cache(objects_);
+  ObjectRef object = cache.Insert(Open("file"));
+  ASSERT_TRUE(cache.Pin(object));
+  EXPECT_FALSE(cache.Unpin(object)) << "nothing was written";
+  ASSERT_TRUE(cache.Pin(object) && cache.Pin(object));
+  ASSERT_TRUE(object->Writer());
+  EXPECT_FALSE(cache.Unpin(object)) << "there is another pin";
+  EXPECT_EQ(cache.Unpin(object), object) << "it was written";
+  object->CloseIfUnpinned();
+  ASSERT_TRUE(cache.Pin(object));
+  cache.Erase(object->handle());
+  EXPECT_EQ(cache.Unpin(object), object) << "it was removed";
+}
+
+TEST_P(OpenObjectsTest, PinIsOfTheObjectThatTheCacheHas) {
+  Serve(1, 1000);
+  Make(root_, "file");
+  ObjectCache cache(objects_);
+  const ObjectRef first = cache.Insert(Open("file"));
+  ObjectRef object = Open("file");
+  ASSERT_TRUE(cache.Pin(object));
+  EXPECT_EQ(object, first);
+  cache.Unpin(object);
+}
+
+// A server without root's rights may not open the file again when its mode has changed.
+TEST_P(OpenObjectsTest, KeepsAFileForWritingWhileTheClientThatWritesHasItOpen) {
+  Serve(1, 1000);
+  Make(root_, "file");
+  ObjectCache cache(objects_);
+  ObjectRef object = cache.Insert(Open("file"));
+  ASSERT_TRUE(cache.Pin(object));
+  ASSERT_TRUE(object->KeepForWriting());
+  EXPECT_FALSE(object->OpenWriter()) << "nobody has written to it";
+  ASSERT_TRUE(object->Writer());
+  object->DropWriter();
+  ASSERT_FALSE(object->OpenWriter());
+  ASSERT_TRUE(object->KeepForWriting());
+  EXPECT_TRUE(object->OpenWriter());
+  object->CloseIfUnpinned();
+  EXPECT_TRUE(object->OpenWriter()) << "it is pinned";
+  cache.Unpin(object);
+  object->CloseIfUnpinned();
+  EXPECT_FALSE(object->OpenWriter());
+  ASSERT_TRUE(cache.Pin(object));
+  ASSERT_TRUE(object->KeepForWriting());
+  EXPECT_FALSE(object->OpenWriter()) << "its writer has closed it";
+  cache.Unpin(object);
+}
+
 // The server's user may not open the file again, and its client may write more of it; but not for ever.
 TEST_P(OpenObjectsTest, KeepsAWriterThatCannotBeOpenedAgainForAWhile) {
   Serve(1, 1000);
@@ -367,8 +425,7 @@ TEST_P(OpenObjectsTest, KeepsAWriterThatCannotBeOpenedAgainForAWhile) {
   const std::string path = exported() / "program";
   FileDescriptor writer(::open(path.c_str(), O_RDWR));
   ASSERT_TRUE(writer);
-  const auto object = std::make_shared<Object>(root_, FileDescriptor(::open(path.c_str(), O_PATH)), FileType::kRegular,
-                                               objects_, std::make_shared<std::atomic<uint64_t>>(0));
+  const ObjectRef object = Open("program");
   object->Adopt(objects_->Share(std::move(writer)));
   std::optional<AsCaller> without_override(std::in_place, ServerIdentity(), As(4242, 4242).credentials);
   if (::faccessat(AT_FDCWD, path.c_str(), W_OK, AT_EACCESS) == 0) GTEST_SKIP() << "this user may open the file again";

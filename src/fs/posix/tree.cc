@@ -78,7 +78,7 @@ Result<Stat> Tree::StatOf(const Object& object) {
 }
 
 // Pins only regular files: nothing can be created in a directory without a name.
-Result<void> Tree::Pin(const ObjectRef& object) {
+Result<void> Tree::Pin(ObjectRef& object) {
   PENSTOCK_CHECK(CheckRegular(object->type()));
   PENSTOCK_TRY([[maybe_unused]] const Stat stat, StatOf(*object));
   if (!objects_.Pin(object)) return std::unexpected(Error::kDelay);
@@ -196,7 +196,9 @@ Result<void> Tree::Apply(const Credentials& caller, Object& object, const Stat& 
     }
   }
   PENSTOCK_CHECK(CheckMaySet(caller, object, stat.attributes, values));
-  if (values.mode && (*values.mode & S_IWUSR) == 0 && !server_.acts_as_callers()) object.KeepForWriting();
+  if (values.mode && (*values.mode & S_IWUSR) == 0 && !server_.acts_as_callers()) {
+    PENSTOCK_CHECK(object.KeepForWriting());
+  }
   return Set(caller, object.fd(), object.type(), values);
 }
 

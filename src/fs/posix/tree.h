@@ -146,8 +146,8 @@ class Tree {
   Changed<void> SetAcls(const Credentials& caller, const Handle& handle, const NewAcls& acls, Touches& touches);
 
   // --- Files that are kept without a name (tree.cc)
-  Result<void> Pin(const ObjectRef& object);
-  bool Unpin(const Handle& handle) { return objects_.Unpin(handle); }
+  Result<void> Pin(ObjectRef& object);
+  ObjectRef Unpin(ObjectRef object) { return objects_.Unpin(std::move(object)); }
 
  private:
   struct Found {

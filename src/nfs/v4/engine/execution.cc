@@ -230,6 +230,7 @@ Task<nfsstat4> Execution::RunOne(uint32_t index, nfs_opnum4& number) {
   }
   changed_ |= operation->changes;
   wrote_ |= number == OP_WRITE;
+  gave_up_ |= operation->changes && number != OP_OPEN;
   if ((changed_ || wrote_) && changed_limit_ < kept_limit_) {
     kept_limit_ = changed_limit_;
     compound_.keeps_reply = true;
@@ -259,10 +260,13 @@ Task<nfsstat4> Execution::RunOne(uint32_t index, nfs_opnum4& number) {
   co_return status;
 }
 
+// An open ends with the server. So after the restart, an OPEN that changed no file is the same as one that was never
+// executed. State that a request gives up is another matter: another client may have it since.
 bool Execution::must_outlive_server() const {
   if (const auto* stream = std::get_if<StreamRequest>(&request_)) return stream->begun != StreamRequest::Begun::kNo;
   const auto* slot = std::get_if<SlotRequest>(&request_);
-  return slot && slot->replies && compound_.keeps_reply && (compound_.lasting || wrote_);
+  if (!slot || !slot->replies || !compound_.keeps_reply) return false;
+  return compound_.lasting || (!slot->reclaiming && (wrote_ || gave_up_));
 }
 
 Task<> Execution::Persist() {

@@ -36,8 +36,9 @@ class Execution {
   rpc::Keep keep() const { return changed_ ? rpc::Keep::kChange : wrote_ ? rpc::Keep::kWrite : rpc::Keep::kNothing; }
   // The results are a kept reply, which is complete.
   bool replayed() const { return replayed_; }
-  // Whether the reply must be on stable storage before it is sent: the client may ask for it again after the server's
-  // restart, and the request changed what outlives the server. The caller then calls Persist() before Finish().
+  // Whether the reply must be on stable storage before it is sent, because the client may ask for it again after the
+  // server's restart, and must not take the request for one that was never executed. The caller then calls Persist()
+  // before Finish().
   bool must_outlive_server() const;
   Task<> Persist();
   // Ends the request, once the results are complete: keeps the reply if the session keeps it, and frees the request's
@@ -51,7 +52,8 @@ class Execution {
     SequenceId sequence;
     SessionId session;
     std::shared_ptr<SessionReplies> replies;  // see Sessions::StartedRequest
-    bool uncached = false;                    // a retry, and the slot did not keep the reply
+    bool reclaiming = false;
+    bool uncached = false;  // a retry, and the slot did not keep the reply
     uint64_t digest = 0;
   };
 
@@ -115,6 +117,7 @@ class Execution {
   bool replayed_ = false;
   bool changed_ = false;
   bool wrote_ = false;
+  bool gave_up_ = false;  // the COMPOUND tried an operation with `changes` that may do more than take state
   std::variant<std::monostate, SlotRequest, StreamRequest> request_;
 };
 

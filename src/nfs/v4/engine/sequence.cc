@@ -44,6 +44,7 @@ nfsstat4 Execution::RunSequence() {
                         .sequence = SequenceId(arguments.sa_sequenceid),
                         .session = arguments.sa_sessionid,
                         .replies = std::move(started->replies),
+                        .reclaiming = started->reclaiming,
                         .uncached = started->outcome == Sessions::Outcome::kUncached,
                         .digest = facts.digest};
     compound_.session = SessionUse{.client = started->client,

@@ -69,11 +69,18 @@ Task<Found> FindExisting(Compound& compound, std::string_view name) {
   co_return OpenTarget{.object = found.result->handle, .directory = Unchanged(found.attributes)};
 }
 
+// Whether a creation that failed may have made the file: what failed may be the sync of the directory.
+bool MayBeMade(nfsstat4 status) { return status == NFS4ERR_IO || status == NFS4ERR_NOSPC || status == NFS4ERR_DQUOT; }
+
 Task<Found> Make(Compound& compound, std::string_view name, const fs::CreateHow& how, AttributeSet set) {
   const Object& directory = *compound.current;
   if (directory.read_only()) co_return std::unexpected(NFS4ERR_ROFS);
   const auto made = co_await directory.file_system().Create(directory.context(), directory.object(), name, how);
-  if (!made.result) co_return std::unexpected(StatusInDirectory(made.result.error(), made.object.after));
+  if (!made.result) {
+    const nfsstat4 status = StatusInDirectory(made.result.error(), made.object.after);
+    compound.lasting |= MayBeMade(status);
+    co_return std::unexpected(status);
+  }
   const fs::Node& node = *made.result;
   if (node.existed && how.mode == fs::CreateMode::kUnchecked) {
     co_return OpenTarget{.object = node.handle, .directory = Unchanged(made.object.after)};
@@ -107,6 +114,7 @@ Task<Found> FindOrMake(Compound& compound, std::string_view name, const GivenAtt
     if (!target) {
       // The name may stand for something else, or for a file that exists where the caller may make none.
       const nfsstat4 refused = target.error();
+      if (MayBeMade(refused)) co_return target;
       target = co_await FindExisting(compound, name);
       const bool is_gone = !target && target.error() == NFS4ERR_NOENT;
       if (is_gone && refused == NFS4ERR_EXIST) continue;

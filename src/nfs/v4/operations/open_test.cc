@@ -94,6 +94,20 @@ TEST_F(OpenTest, OpensAnExistingFileWhereTheCallerMayMakeNone) {
   EXPECT_EQ(TryOpen(Client(), "directory", kBoth, 0, Creating(UNCHECKED4)).status(), NFS4ERR_ISDIR);
 }
 
+// The name may not survive a loss of power.
+TEST_F(OpenTest, DoesNotOpenAFileWhoseCreationFailedAfterItWasMade) {
+  using fs::faulty::Effect;
+  for (const auto& [error, status] :
+       {std::pair(fs::Error::kIo, NFS4ERR_IO), std::pair(fs::Error::kNoSpace, NFS4ERR_NOSPC)}) {
+    server.faults->Add({.operation = fs::faulty::Operation::kCreate,
+                        .when = fs::faulty::Nth(1),
+                        .effect = FailWith(error, Effect::Moment::kAfter)});
+    const std::string name = fmt::format("fails with {}", std::to_underlying(status));
+    EXPECT_EQ(TryOpen(Client(), name, kBoth, 0, Creating(UNCHECKED4, Mode(0444))).status(), status);
+    EXPECT_TRUE(AttributesOf(name));
+  }
+}
+
 TEST_F(OpenTest, TruncatesAnExistingFile) {
   MakeFile("file", "data");
   const auto opened = TryOpen(Client(), "file", kBoth, 0, Creating(UNCHECKED4, Size(0)));

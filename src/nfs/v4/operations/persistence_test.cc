@@ -173,18 +173,44 @@ TEST_F(PersistentSessionTest, SyncsAReplyOnlyIfTheChangeIsStable) {
   EXPECT_THAT(store->kept, ElementsAre(false, true));
 }
 
-// After the restart, a request that changed only what ends with the server is the same as one that was never executed.
-TEST_F(PersistentSessionTest, KeepsOnlyTheRepliesToChangesThatOutliveTheServer) {
+// After the restart, an OPEN that changed no file is the same as one that was never executed. But another client may
+// have the state that a request has given up.
+TEST_F(PersistentSessionTest, KeepsTheRepliesToChangesExceptThoseThatOnlyOpenAFile) {
   const auto create = [] { return OpenFile({OPEN4_CREATE, createhow4(UNCHECKED4, fattr4{})}); };
+  std::optional<CompoundReply> reply;
   const auto keeps = [&](const auto&... operations) {
     const size_t before_it = store->kept.size();
-    EXPECT_EQ(Send(before, Encode(client->Sequence(true), operations...)).status, NFS4_OK);
+    reply = Send(before, Encode(client->Sequence(true), operations...));
+    EXPECT_EQ(reply->status, NFS4_OK);
     return store->kept.size() > before_it;
   };
   EXPECT_FALSE(keeps(PutRoot(), LookUp("file")));
   EXPECT_TRUE(keeps(PutRoot(), create()));
   EXPECT_FALSE(keeps(PutRoot(), create())) << "the file exists";
+  EXPECT_EQ(reply->Next<SEQUENCE4res>().sr_status(), NFS4_OK);
+  const stateid4 open = reply->Skip().Next<OPEN4res>().resok4().stateid;
+  EXPECT_TRUE(keeps(PutRoot(), LookUp("new"), Op(OP_CLOSE, CLOSE4args{0, open})));
   EXPECT_TRUE(keeps(PutRoot(), RemoveFile()));
+}
+
+TEST_F(PersistentSessionTest, ARetryInASessionThatHasKeptNoReplyIsNotExecuted) {
+  SessionClient other(before, "other", 2, CREATE_SESSION4_FLAG_PERSIST);
+  const auto sequence = other.Sequence(true);
+  const auto remove = [&] { return Encode(sequence, PutRoot(), RemoveFile()); };
+  store->full = true;
+  ASSERT_EQ(Send(before, remove()).status, NFS4_OK);
+  Nfs4Server& server = Restart();
+  EXPECT_EQ(Send(server, remove()).status, NFS4ERR_BADSESSION);
+  EXPECT_TRUE(HasFile(server));
+}
+
+// The name is there, but the directory could not be synced.
+TEST_F(PersistentSessionTest, KeepsTheReplyToACreationThatFailedAfterItHadMadeTheFile) {
+  before.faults->Add({.operation = fs::faulty::Operation::kCreate,
+                      .effect = FailWith(fs::Error::kIo, fs::faulty::Effect::Moment::kAfter)});
+  const auto create = OpenFile({OPEN4_CREATE, createhow4(UNCHECKED4, fattr4{})});
+  EXPECT_EQ(Send(before, Encode(client->Sequence(true), PutRoot(), create)).status, NFS4ERR_IO);
+  EXPECT_THAT(store->kept, ElementsAre(true));
 }
 
 TEST_F(PersistentSessionTest, SessionEndsAfterAReplyThatCannotBeStored) {

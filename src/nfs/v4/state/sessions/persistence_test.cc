@@ -220,6 +220,17 @@ TEST_F(PersistenceTest, LimitsTheNumberOfPersistentSessions) {
                    .room);
 }
 
+TEST_F(PersistenceTest, StartedRequestTellsWhetherTheClientMayReclaim) {
+  const Principal root{rpc::AuthFlavor::AUTH_SYS, 0};
+  clients_.grace() = Grace({{OwnerKey(DialectOf(1), "holder"), root}}, now_ + settings_.grace);
+  const Opened holder = OpenPersistent("holder");
+  const Opened another = OpenPersistent("another");
+  EXPECT_TRUE(Start(holder.session, 0, 1, kFacts)->reclaiming);
+  EXPECT_FALSE(Start(another.session, 0, 1, kFacts)->reclaiming);
+  ASSERT_EQ(clients_.CompleteReclaim(holder.client), nfs4::NFS4_OK);
+  EXPECT_FALSE(Start(holder.session, 1, 1, kFacts)->reclaiming);
+}
+
 // Otherwise Linux would lose its locks if the server restarted while Linux reclaims them (see DeadSessions).
 TEST_F(PersistenceTest, SessionWithoutKeptRepliesIsUnknownAfterARestart) {
   const Opened client = OpenPersistent("owner");

@@ -260,7 +260,10 @@ Result<Sessions::StartedRequest, nfs4::nfsstat4> Sessions::StartRequest(const nf
                         .max_reply = session->fore.ca_maxresponsesize,
                         .max_kept_reply = session->fore.ca_maxresponsesize_cached,
                         .reply = std::move(started.reply)};
-  if (started.outcome == ReplySlots::Outcome::kRun) result.replies = session->replies;
+  if (started.outcome == ReplySlots::Outcome::kRun && session->replies) {
+    result.replies = session->replies;
+    result.reclaiming = clients_.CheckReclaim(result.client) == nfs4::NFS4_OK;
+  }
   if (started.outcome == ReplySlots::Outcome::kReplay) result.outcome = Outcome::kReplay;
   if (started.outcome == ReplySlots::Outcome::kUncached) result.outcome = Outcome::kUncached;
   return result;

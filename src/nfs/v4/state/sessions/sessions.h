@@ -102,9 +102,11 @@ class Sessions {
     uint32_t max_reply = 0;
     uint32_t max_kept_reply = 0;
     xdr::Message reply{};  // kReplay
-    // For kRun in a persistent session: the store that must keep the reply before the server sends it, if the request
-    // changes what outlives the server.
+    // For kRun in a persistent session: the store that must keep the reply before the server sends it.
     std::shared_ptr<SessionReplies> replies{};
+    // For kRun in a persistent session: the client may still reclaim. Its reclaims are lost if the server restarts
+    // before the client sees the reply, so only replies to lasting changes are kept.
+    bool reclaiming = false;
   };
   // Executes SEQUENCE: takes the slot for the request and renews the lease. Errors leave the slot unchanged:
   // NFS4ERR_BADSESSION, NFS4ERR_BADSLOT, NFS4ERR_BAD_HIGH_SLOT, NFS4ERR_SEQ_MISORDERED, NFS4ERR_SEQ_FALSE_RETRY,

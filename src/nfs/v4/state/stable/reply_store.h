@@ -3,7 +3,7 @@
 // A reply is kept before it is sent. After a restart its session is dead (DeadSessions): it repeats the kept replies
 // and executes no request. So the server need not know which requests were begun and not finished: a request without a
 // kept reply, new or half done, gets NFS4ERR_DEADSESSION, and no request is executed twice. This also holds for
-// requests whose replies are not kept.
+// requests whose replies are not kept. A session without any kept reply is unknown (NFS4ERR_BADSESSION).
 #pragma once
 
 #include <cstdint>
