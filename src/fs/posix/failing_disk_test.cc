@@ -272,6 +272,20 @@ TEST_P(SyncedMetadataTest, FailedSyncFailsTheChange) {
   EXPECT_EQ(suite::ErrorOf(Rename(root_, "directory", root_, "renamed").result), Error::kIo);
 }
 
+// A caller that is told "read-only" or "try later" believes that nothing was changed.
+TEST_P(SyncedMetadataTest, FailedSyncIsNoErrorOfAChangeThatWasNotMade) {
+  const auto error_with = [&](int number) {
+    disk_.Mend();
+    disk_.Fail({.call = DiskCall::kSync, .path = PathOf("."), .error = number});
+    return suite::ErrorOf(Await(fs().Create(caller_, root_, std::to_string(number), {})).result);
+  };
+  EXPECT_EQ(error_with(EROFS), Error::kIo);
+  EXPECT_EQ(error_with(ENOMEM), Error::kIo);
+  EXPECT_EQ(error_with(ETIMEDOUT), Error::kIo);
+  EXPECT_EQ(error_with(ENOSPC), Error::kNoSpace);
+  EXPECT_EQ(error_with(EDQUOT), Error::kQuota);
+}
+
 // The first call may not have synced the directory, if the server has been started again meanwhile.
 TEST_P(SyncedMetadataTest, ARepeatedCreationSyncsTheDirectory) {
   for (const CreateMode mode : {CreateMode::kUnchecked, CreateMode::kExclusive}) {

@@ -66,6 +66,10 @@ auto OnPool(const RequestContext& context, Workers& pool, WorkKind work, Functio
   return Offload(*context.loop, pool, std::move(probed), context.client, work);
 }
 
+// The error of a change that was made and may not last, because the sync failed. The caller must not take it for one of
+// a change that was not made, as it would take kDelay or kReadOnly.
+Error OfUnsynced(Error sync) { return sync == Error::kNoSpace || sync == Error::kQuota ? sync : Error::kIo; }
+
 }  // namespace
 
 // Runs `change` on a thread of the pool, and then syncs the objects that it touched: on the same visit of the pool, as
@@ -87,7 +91,7 @@ auto FileSystem::ChangeAndSync(const RequestContext& context, WorkKind work, Cha
       if (!synced) {
         unsynced.push_back(std::move(touched));
       } else if (!*synced && changed.result) {
-        changed.result = std::unexpected(synced->error());
+        changed.result = std::unexpected(OfUnsynced(synced->error()));
       }
     }
     return changed;
@@ -96,7 +100,7 @@ auto FileSystem::ChangeAndSync(const RequestContext& context, WorkKind work, Cha
   for (const Tree::Touched& touched : unsynced) {
     const WorkKind sync = work_of(*touched.object);
     const Result<void> synced = co_await syncs_.Sync(context, sync, touched.object, touched.file, false);
-    if (!synced && changed.result) changed.result = std::unexpected(synced.error());
+    if (!synced && changed.result) changed.result = std::unexpected(OfUnsynced(synced.error()));
   }
   co_return changed;
 }

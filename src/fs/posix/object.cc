@@ -108,28 +108,29 @@ void Object::DropWriter() {
   TakeWriter(taken);
 }
 
+bool Object::EndPin() {
+  const std::unique_lock lock = Lock(Patience::kNone);
+  if (!lock) return true;
+  if (!writer_) has_written_ = false;
+  return has_written_;
+}
+
 void Object::CloseIfUnpinned() {
   Files taken;
   const std::unique_lock change(changing, std::try_to_lock);
-  if (!change || pinned()) return;
+  if (pinned()) return;
   const std::lock_guard lock(mutex_);
-  has_written_ = false;
-  TakeWriter(taken);
+  if (std::exchange(has_written_, false) && change) TakeWriter(taken);
 }
 
-Result<void> Object::KeepForWriting() {
+Result<SharedFile> Object::KeepForWriting() {
   {
     const std::lock_guard lock(mutex_);
-    if (writer_ || !pinned() || !has_written_) return {};
+    if (writer_ || !pinned() || !has_written_) return writer_;
   }
-  const Result<SharedFile> writer = Writer();
-  if (!writer && writer.error() == Error::kDelay) return std::unexpected(Error::kDelay);
-  return {};  // if the mode forbids it already, nothing changes
-}
-
-bool Object::MayHaveWritten() {
-  const std::unique_lock lock = Lock(Patience::kNone);
-  return !lock || (writer_ && has_written_);
+  Result<SharedFile> writer = Writer();
+  if (!writer && writer.error() != Error::kDelay) return nullptr;  // the mode forbids it already
+  return writer;
 }
 
 bool Object::CloseUnusedWriter(TimePoint now) {

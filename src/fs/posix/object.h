@@ -48,16 +48,18 @@ class Object : public std::enable_shared_from_this<Object> {
   // executed on the server's machine, so the descriptor is not kept for long. A file that the server's user could not
   // open again stays open, because its client may continue to write.
   void DropWriter();
-  // Closes the descriptor for writing when no client has the file open any longer, even if it could not be opened
-  // again. If the file is being changed, CloseUnusedWriter() does so later.
+  // Called when the last client has closed the file. Returns whether CloseIfUnpinned() has something to do: whether the
+  // descriptor for writing is open and was used; an adopted one may be unused. Does not wait: true if another thread
+  // uses the object.
+  bool EndPin();
+  // Closes the descriptor for writing if it was used and no client has the file open any longer, even if it could not
+  // be opened again. If the file is being changed, CloseUnusedWriter() does so later.
   void CloseIfUnpinned();
   // Called before the file's mode may forbid the server's user to open it for writing, while `changing` is held: opens
-  // the descriptor now if a client has the file open, and has written to it since. Fails with kDelay if no descriptor
-  // is left, or if another program has a lease on the file.
-  Result<void> KeepForWriting();
-  // Whether the descriptor for writing is open and was used; an adopted one may be unused. Does not wait: true if
-  // another thread uses the object.
-  bool MayHaveWritten();
+  // the descriptor now if a client has the file open, and has written to it since. Returns the descriptor, or null. It
+  // stays open if the caller has it until the mode has changed. Fails with kDelay if no descriptor is left, or if
+  // another program has a lease on the file.
+  Result<SharedFile> KeepForWriting();
   // Closes the descriptor for writing if it was not used since the last call. One that the server's user could not open
   // again is closed if no client of version 4 has the file open, and if it was unused for kKeptUnused. Returns false if
   // a later call may have work to do.
@@ -82,8 +84,9 @@ class Object : public std::enable_shared_from_this<Object> {
   // Who created the object, if this server did and its user owns it instead.
   CreatorMark creator;
 
-  // Held during a change, while its writer is closed, and while the attributes before and after it are read (wcc_data),
-  // so that no other change by this server intervenes. It does not exclude changes by other programs of the machine.
+  // Held during a change, while DropWriter() and CloseIfUnpinned() close its writer, and while the attributes before
+  // and after it are read (wcc_data), so that no other change by this server intervenes. It does not exclude changes by
+  // other programs of the machine.
   std::mutex changing;
   // Held while a directory is read, because its descriptor has one position.
   std::mutex listing;

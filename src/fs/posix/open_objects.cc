@@ -289,7 +289,7 @@ ObjectRef OpenObjects::Unpin(const Key& key, ObjectRef object) {
   }
   shard.by_use.splice(shard.by_use.begin(), shard.pinned, at);
   // While the lock is held, the entry has another reference.
-  if (!object->MayHaveWritten()) object.reset();
+  if (!object->EndPin()) object.reset();
   return object;
 }
 

@@ -23,6 +23,10 @@ namespace stdfs = std::filesystem;
 
 class OpenObjectsTest : public suite::FileSystemSuite {
  protected:
+  Task<void> GetError(Handle file, std::optional<Error>& error) {
+    const auto attributes = co_await fs().GetAttributes(caller_, file);
+    error = suite::ErrorOf(attributes);
+  }
   PosixBackend& backend() { return static_cast<PosixBackend&>(*backend_); }
   stdfs::path exported() { return backend().scratch().exported(); }
   FileSystem& posix_fs() { return backend().posix_fs(); }
@@ -353,7 +357,8 @@ TEST_P(OpenObjectsTest, FileCanBeExecutedAfterItsLastPinIsReleased) {
       << "a thread of the pool closes the file";
 }
 
-// A client that creates a file may get a delegation instead of an open. It writes afterwards, without a pin.
+// A client of a server of root may get a delegation instead of an open. It writes to the file that it has created
+// without a pin.
 TEST_P(OpenObjectsTest, FileThatItsCreatorHasNotYetWrittenStaysOpenWithoutAPin) {
   Serve(1, 1000);
   const Handle file = Make(root_, "program", 0755);
@@ -400,22 +405,59 @@ TEST_P(OpenObjectsTest, KeepsAFileForWritingWhileTheClientThatWritesHasItOpen) {
   ObjectCache cache(objects_);
   ObjectRef object = cache.Insert(Open("file"));
   ASSERT_TRUE(cache.Pin(object));
-  ASSERT_TRUE(object->KeepForWriting());
-  EXPECT_FALSE(object->OpenWriter()) << "nobody has written to it";
+  EXPECT_EQ(object->KeepForWriting(), nullptr) << "nobody has written to it";
   ASSERT_TRUE(object->Writer());
   object->DropWriter();
   ASSERT_FALSE(object->OpenWriter());
-  ASSERT_TRUE(object->KeepForWriting());
-  EXPECT_TRUE(object->OpenWriter());
+  {
+    const Result<SharedFile> kept = object->KeepForWriting();
+    ASSERT_TRUE(kept && *kept);
+    EXPECT_EQ(object->CloseUnused(), 0u) << "its mode is being changed";
+  }
   object->CloseIfUnpinned();
   EXPECT_TRUE(object->OpenWriter()) << "it is pinned";
-  cache.Unpin(object);
+  ASSERT_TRUE(cache.Unpin(object));
   object->CloseIfUnpinned();
   EXPECT_FALSE(object->OpenWriter());
-  ASSERT_TRUE(cache.Pin(object));
-  ASSERT_TRUE(object->KeepForWriting());
-  EXPECT_FALSE(object->OpenWriter()) << "its writer has closed it";
-  cache.Unpin(object);
+}
+
+TEST_P(OpenObjectsTest, DoesNotKeepAFileForWritingThatItsWriterHasClosed) {
+  Serve(1, 1000);
+  Make(root_, "file");
+  ObjectCache cache(objects_);
+  ObjectRef object = cache.Insert(Open("file"));
+  for (const bool commits : {false, true}) {
+    ASSERT_TRUE(cache.Pin(object));
+    ASSERT_TRUE(object->Writer());
+    if (commits) object->DropWriter();
+    if (const ObjectRef last = cache.Unpin(object)) last->CloseIfUnpinned();
+    ASSERT_TRUE(cache.Pin(object));
+    EXPECT_EQ(object->KeepForWriting(), nullptr) << commits;
+    cache.Unpin(object);
+  }
+}
+
+TEST_P(OpenObjectsTest, TheEndOfAPinKeepsAFileThatNobodyHasWritten) {
+  Serve(1, 1000);
+  Make(root_, "file");
+  ObjectCache cache(objects_);
+  ObjectRef object = cache.Insert(Open("file"));
+  object->Adopt(objects_->Share(FileDescriptor(::open((exported() / "file").c_str(), O_RDWR | O_CLOEXEC))));
+  object->CloseIfUnpinned();
+  EXPECT_TRUE(object->OpenWriter());
+}
+
+// The kernel may take long to free the space of the file.
+TEST_P(OpenObjectsTest, TheLoopDoesNotCloseARemovedFile) {
+  Serve(1, 1000);
+  const Handle file = Make(root_, "file");
+  ASSERT_FALSE(StatError(file));
+  stdfs::remove(exported() / "file");
+  std::optional<Error> error;
+  Spawn(GetError(file, error));
+  EXPECT_FALSE(error) << "the reply came without another thread";
+  EXPECT_TRUE(TurnUntil(*backend().loop(), [&] { return error.has_value(); }));
+  EXPECT_EQ(error, Error::kStale);
 }
 
 // The server's user may not open the file again, and its client may write more of it; but not for ever.

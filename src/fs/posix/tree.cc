@@ -70,9 +70,10 @@ Result<ObjectRef> Tree::Enter(const Handle& handle, FileDescriptor fd, FileType 
   return objects_.Insert(std::make_shared<Object>(handle, std::move(fd), type, objects_.all(), verifier_));
 }
 
-Result<Stat> Tree::StatOf(const Object& object) {
+std::optional<Result<Stat>> Tree::StatOf(const Object& object, Patience patience) {
   Result<Stat> stat = StatOfNameless(object.fd(), parts_.volume);
   if (!stat || stat->attributes.nlink != 0 || object.pinned()) return stat;
+  if (patience == Patience::kNone) return std::nullopt;
   objects_.Erase(object.handle());
   return std::unexpected(Error::kStale);
 }
@@ -120,9 +121,10 @@ std::optional<Result<Attributes>> Tree::GetAttributes(const Handle& handle, Pati
   const std::optional<Result<ObjectRef>> object = Reach(handle, patience);
   if (!object) return std::nullopt;
   if (!*object) return std::unexpected(object->error());
-  const Result<Stat> stat = StatOf(***object);
-  if (!stat) return std::unexpected(stat.error());
-  return stat->attributes;
+  const std::optional<Result<Stat>> stat = StatOf(***object, patience);
+  if (!stat) return std::nullopt;
+  if (!*stat) return std::unexpected(stat->error());
+  return (*stat)->attributes;
 }
 
 std::optional<Observed<AccessMask>> Tree::Access(const Credentials& caller, const Handle& handle, AccessMask wanted,
@@ -196,8 +198,9 @@ Result<void> Tree::Apply(const Credentials& caller, Object& object, const Stat& 
     }
   }
   PENSTOCK_CHECK(CheckMaySet(caller, object, stat.attributes, values));
+  SharedFile kept;
   if (values.mode && (*values.mode & S_IWUSR) == 0 && !server_.acts_as_callers()) {
-    PENSTOCK_CHECK(object.KeepForWriting());
+    PENSTOCK_TRY(kept, object.KeepForWriting());
   }
   return Set(caller, object.fd(), object.type(), values);
 }

@@ -155,8 +155,10 @@ class Tree {
     Stat stat;
   };
 
-  // Closes the descriptors of a removed object unless it is pinned, because they would keep its space.
-  Result<Stat> StatOf(const Object& object);
+  // Closes the descriptors of a removed object unless it is pinned, because they would keep its space. If impatient,
+  // returns no value for such an object: the kernel may take long to free its space.
+  std::optional<Result<Stat>> StatOf(const Object& object, Patience patience);
+  Result<Stat> StatOf(const Object& object) { return *StatOf(object, Patience::kMayBlock); }
   std::optional<Result<Found>> Find(const Object& directory, std::string_view name, Patience patience) const;
   Result<ObjectRef> Enter(const Handle& handle, FileDescriptor fd, FileType type);
   // The handle of the object that was found in the directory as `name`.
@@ -299,11 +301,12 @@ std::optional<Observed<T>> Tree::Observe(const Handle& handle, Patience patience
   const std::optional<Result<ObjectRef>> object = Reach(handle, patience);
   if (!object) return std::nullopt;
   if (!*object) return Observed<T>{std::unexpected(object->error()), {}};
-  const Result<Stat> stat = StatOf(***object);
-  if (!stat) return Observed<T>{std::unexpected(stat.error()), {}};
-  std::optional<Result<T>> result = look(***object, *stat);
+  const std::optional<Result<Stat>> stat = StatOf(***object, patience);
+  if (!stat) return std::nullopt;
+  if (!*stat) return Observed<T>{std::unexpected(stat->error()), {}};
+  std::optional<Result<T>> result = look(***object, **stat);
   if (!result) return std::nullopt;
-  return Observed<T>{std::move(*result), stat->attributes};
+  return Observed<T>{std::move(*result), (*stat)->attributes};
 }
 
 template <class T, class Function>

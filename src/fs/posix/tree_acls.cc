@@ -33,7 +33,10 @@ Changed<void> Tree::SetAcls(const Credentials& caller, const Handle& handle, con
     }
     if (server_.Checks(caller) && !CountsAsOwner(object, stat.attributes, caller)) return std::unexpected(Error::kPerm);
     object.ForgetAcl();
-    if (acls.access && !server_.acts_as_callers()) PENSTOCK_CHECK(object.KeepForWriting());
+    SharedFile kept;
+    if (acls.access && !server_.acts_as_callers()) {
+      PENSTOCK_TRY(kept, object.KeepForWriting());
+    }
     if (acls.access) PENSTOCK_CHECK(SetAccessAcl(caller, object, stat.attributes, *acls.access));
     if (acls.defaults && object.is_directory()) PENSTOCK_CHECK(SetDefaultAcl(caller, object, *acls.defaults));
     return {};

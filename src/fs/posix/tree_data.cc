@@ -99,9 +99,10 @@ std::optional<Changed<WriteReply>> Tree::Write(const Credentials& caller, Object
   const std::unique_lock lock =
       impatient ? std::unique_lock(object.changing, std::try_to_lock) : std::unique_lock(object.changing);
   if (!lock) return std::nullopt;
-  const Result<Stat> stat = StatOf(object);
-  if (!stat) return Changed<WriteReply>{std::unexpected(stat.error()), {}};
-  const Attributes& before = stat->attributes;
+  const std::optional<Result<Stat>> stat = StatOf(object, patience);
+  if (!stat) return std::nullopt;
+  if (!*stat) return Changed<WriteReply>{std::unexpected(stat->error()), {}};
+  const Attributes& before = (*stat)->attributes;
   if (impatient && (data.is_file() || LosesSetId(caller, before))) return std::nullopt;
   Changed<WriteReply> changed{std::unexpected(Error::kServerFault), {BeforeOf(before), {}}};
 
