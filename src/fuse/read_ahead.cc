@@ -116,16 +116,16 @@ Task<Result<std::vector<Slice>>> ReadAhead::Read(uint64_t offset, size_t count, 
       co_return std::unexpected(std::move(error));
     }
     const uint64_t in_block = at - block->offset;
-    const size_t count = block->octets.size();
-    if (in_block >= count) {
+    const size_t octets = block->octets.size();
+    if (in_block >= octets) {
       // The file has become shorter.
       Drop(block);
       break;
     }
-    const size_t part = std::min<uint64_t>(count - in_block, end - at);
+    const size_t part = std::min<uint64_t>(octets - in_block, end - at);
     pieces.push_back(block->octets.Sub(in_block, part));
     at += part;
-    if (count < block->wanted && in_block + part == count) break;
+    if (octets < block->wanted && in_block + part == octets) break;
   }
   co_return pieces;
 }
