@@ -63,13 +63,12 @@ TEST_F(BoundLossTest, RemembersALossOverSeveralConnections) {
 
 // The first four requests use up the credits. The other ones wait, so that the server has not seen them.
 TEST_F(BoundLossTest, SendsRequestsThatHadNotLeftInTheNextSession) {
-  server.latency = 20ms;
   Establish();
+  server.holds_calls = true;
   StartRemoves(20);
-  TurnFor(loop, 1ms);
-  EXPECT_EQ(server.controls, 4);
+  EXPECT_TRUE(TurnUntil(loop, [&] { return server.controls == 4; }));
   server.LoseSession(true);
-  server.latency = 1ms;
+  server.ReleaseCalls();
   EXPECT_TRUE(TurnUntil(
       loop, [&] { return std::ranges::all_of(outcomes, [](const Outcome& each) { return each.has_value(); }); }));
   const auto failed = std::ranges::count_if(outcomes, [](const Outcome& each) { return !*each; });
@@ -120,13 +119,13 @@ TEST_F(BoundChainLossTest, DoesNotRepeatAChangeThatALostSessionMayHaveExecuted) 
 
 // The first requests change nothing, and the last one may have been executed.
 TEST_F(BoundChainLossTest, DoesNotRepeatAChainWithALaterChangeThatMayHaveBeenExecuted) {
-  server.latency = 20ms;
   Establish();
+  server.holds_calls = true;
   Outcome outcome;
   Start(std::tuple(look, look, look, nfs4::REMOVE4args{name}), outcome);
   EXPECT_TRUE(TurnUntil(loop, [&] { return server.controls == 4; }));
   server.LoseSession(true);
-  server.latency = 1ms;
+  server.ReleaseCalls();
   EXPECT_TRUE(TurnUntil(loop, [&] { return outcome.has_value(); }));
   ASSERT_FALSE(*outcome);
   EXPECT_EQ(outcome->error().status, kUnknownFate);

@@ -209,7 +209,7 @@ TEST_F(BoundSessionTest, AReclaimThatASecondRestartInterruptsIsRepeated) {
 TEST_F(BoundSessionTest, ACancellationEndsAllRequests) {
   options = {.channels = 3, .back = BackChannelPlace::kOwn};
   Establish();
-  server.latency = 20ms;
+  server.holds_calls = true;
   const int before = server.removes;
   StartRemoves(50);
   TurnFor(loop, 1ms);

@@ -111,11 +111,12 @@ TEST_F(BoundSessionTest, ACreditRecallLowersTheStreamidsInUse) {
 TEST_F(BoundSessionTest, ACreditRecallWaitsForRequestsAboveItsTarget) {
   options.back = BackChannelPlace::kOwn;
   Establish();
-  server.latency = 20ms;
+  server.holds_calls = true;
   StartRemoves(4);
   TurnFor(loop, 1ms);
   const auto reply = RecallCredits(1);
   EXPECT_TRUE(reply->empty());
+  server.ReleaseCalls();
   ExpectAllToSucceed();
   EXPECT_FALSE(reply->empty());
   EXPECT_EQ(StatusOf(*reply), nfsstat4::NFS4_OK);
