@@ -2,9 +2,11 @@
 
 #include <sys/mman.h>
 
+#include <algorithm>
 #include <array>
 #include <mutex>
 #include <new>
+#include <ranges>
 #include <thread>
 
 namespace penstock {
@@ -125,11 +127,16 @@ class BufferHome {
     std::array<FreeList, kClasses> lists;
     size_t octets = 0;
 
-    // Returns false if the list is full; the caller then frees the buffer.
+    // Above the limit, buffers of the size that has the most idle octets are freed: the sizes in use stay. Returns
+    // false if that is `buffer` itself.
     bool Push(Buffer* buffer, size_t limit) {
-      if (octets + buffer->capacity_ > limit) {
-        Free(buffer);
-        return false;
+      while (octets + buffer->capacity_ > limit) {
+        const unsigned most = MostIdle();
+        if (most == buffer->size_class_ || buffer->capacity_ > limit) {
+          Free(buffer);
+          return false;
+        }
+        Free(Pop(most));
       }
       FreeList& list = lists[buffer->size_class_];
       buffer->next_ = std::exchange(list.head, buffer);
@@ -145,6 +152,10 @@ class BufferHome {
       list.least = std::min(list.least, --list.count);
       octets -= buffer->capacity_;
       return buffer;
+    }
+    unsigned MostIdle() const {
+      const auto octets_of = [this](unsigned size_class) { return lists[size_class].count << size_class; };
+      return std::ranges::max(std::views::iota(0u, kClasses), {}, octets_of);
     }
     size_t Trim() {
       const size_t before = octets;

@@ -84,7 +84,8 @@ class BufferSource {
 // runs the pool's loop may call Allocate(); any thread may release a buffer. Buffers may outlive the pool.
 // Their contents are not cleared.
 //
-// The pool keeps released buffers up to a limit. Trim(), called periodically, frees the ones that were not needed.
+// The pool keeps released buffers up to a limit. Above it, buffers of the size that has the most idle octets are freed.
+// Trim(), called periodically, frees the ones that were not needed.
 class BufferPool {
  public:
   // The default limit of idle memory in a pool.

@@ -129,6 +129,27 @@ TEST_F(TrimTest, LimitsTheIdleMemoryOfAllSizesTogether) {
   EXPECT_LE(lent, 200'000u);
 }
 
+// A program that has written a file reads it: the memory of its READs is used again although that of its WRITEs, which
+// have another size, is still there.
+TEST_F(TrimTest, KeepsTheSizeInUseAndNotOneThatWasInUse) {
+  constexpr size_t kKept = size_t{64} << 10;
+  pool.set_kept_octets(2 * kKept);
+  Take(16, 4096);
+  Take(2, 8192);
+  const std::vector<BufferRef> used = Take(2, 8192);
+  EXPECT_EQ(lent, kKept);
+}
+
+TEST_F(TrimTest, KeepsTheSizeInUseIfOtherThreadsReleaseIt) {
+  constexpr size_t kKept = size_t{64} << 10;
+  pool.set_kept_octets(2 * kKept);
+  for (const auto& [count, size] : {std::pair(16, 4096), std::pair(2, 8192)}) {
+    std::thread([buffers = Take(count, size)]() mutable { buffers.clear(); }).join();
+  }
+  const std::vector<BufferRef> used = Take(2, 8192);
+  EXPECT_EQ(lent, kKept);
+}
+
 TEST_F(TrimTest, CallsOnIdleOnceUntilNoIdleMemoryIsLeft) {
   int asked = 0;
   pool.set_on_idle([&asked] { ++asked; });
