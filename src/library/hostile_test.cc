@@ -30,7 +30,9 @@ class HostileTest : public LibraryTest {
   void Hang(Operation operation) { server.files().Add({.operation = operation, .effect = fs::faulty::Hang()}); }
   // Waits until an operation hangs at the server. Dispatches if the host drives the runtime.
   void WaitUntilOneHangs() {
+    const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(60);
     while (server.files().waiting() == 0) {
+      ASSERT_LT(std::chrono::steady_clock::now(), end) << "nothing has come to the server";
       if (penstock_runtime_fd(runtime) >= 0) penstock_runtime_dispatch(runtime, 1);
       std::this_thread::sleep_for(std::chrono::milliseconds(1));
     }
