@@ -18,8 +18,8 @@ class Failure(Exception):
     """An error that the user can correct."""
 
 
-def wait_for(port, process, what):
-    deadline = time.monotonic() + START_SECONDS
+def wait_for(port, process, what, seconds):
+    deadline = time.monotonic() + seconds
     while time.monotonic() < deadline:
         if process.poll() is not None:
             raise Failure(f"{what} ended with {process.returncode}")
@@ -32,13 +32,13 @@ def wait_for(port, process, what):
 
 
 @contextlib.contextmanager
-def running(command, port, log):
-    """Runs a process that listens on `port`, for the duration of a with statement."""
+def running(command, port, log, seconds=START_SECONDS):
+    """Runs a process that listens on `port` within so many seconds, for the duration of a with statement."""
     what = os.path.basename(str(command[0]))
     with open(log, "w") as output:
         process = subprocess.Popen([*map(str, command)], stdin=subprocess.DEVNULL, stdout=output, stderr=output)
         try:
-            wait_for(port, process, f"{what} (see {log})")
+            wait_for(port, process, f"{what} (see {log})", seconds)
             yield process
         finally:
             process.terminate()

@@ -29,9 +29,9 @@ inline uint64_t SipHash(const SipKey& key, ConstBytes bytes) {
     v0 ^= word;
   };
   const auto load = [](ConstBytes from) {
-    uint64_t word = 0;
-    for (size_t i = 0; i < from.size(); ++i) word |= uint64_t(std::to_integer<uint8_t>(from[i])) << (8 * i);
-    return word;
+    std::byte octets[8] = {};
+    CopyBytes(octets, from);
+    return std::byteswap(LoadBig<uint64_t>(octets));
   };
   const uint64_t length = bytes.size();
   for (; bytes.size() >= 8; bytes = bytes.subspan(8)) take(load(bytes.first(8)));

@@ -1,8 +1,9 @@
 #include "base/task.h"
 
 #include <array>
+#include <cstdint>
 #include <new>
-#include <vector>
+#include <utility>
 
 namespace penstock {
 namespace {
@@ -10,51 +11,64 @@ namespace {
 constexpr size_t kGranule = 128;
 constexpr size_t kFrameClasses = 32;  // frames of up to 4 KiB are recycled
 #ifdef PENSTOCK_SANITIZED
-constexpr size_t kKeptPerClass = 0;  // so that AddressSanitizer sees when a frame is freed
+constexpr uint16_t kKeptPerClass = 0;  // so that AddressSanitizer sees when a frame is freed
 #else
-constexpr size_t kKeptPerClass = 512;
+constexpr uint16_t kKeptPerClass = 512;
 #endif
 
 size_t FrameClassOf(size_t size) { return (size + kGranule - 1) / kGranule; }
 
-struct FreeLists {
-  std::array<std::vector<void*>, kFrameClasses + 1> lists;
-  ~FreeLists() {
-    for (auto& list : lists) {
-      for (void* frame : list) ::operator delete(frame);
-      list.clear();
-    }
-    alive = false;
-  }
-  // False after this object is destroyed. Other thread-local objects of the thread may still free frames then.
-  static thread_local bool alive;
+// A free frame of one size class. Its memory holds the link to the next one.
+struct FreeFrame {
+  FreeFrame* next;
 };
-thread_local bool FreeLists::alive = true;
-thread_local FreeLists free_lists;
+
+// The free frames of a thread. Has no constructor and no destructor, so that access needs no check.
+struct FreeLists {
+  std::array<FreeFrame*, kFrameClasses + 1> first;
+  std::array<uint16_t, kFrameClasses + 1> room;  // how many more frames each list takes: none before Begin(), and after
+                                                 // the thread's end
+  bool begun;
+};
+constinit thread_local FreeLists free_lists{};
+
+// Frees the lists at the end of the thread. Other thread-local objects may still free frames then.
+struct Cleanup {
+  ~Cleanup() {
+    free_lists.room.fill(0);
+    for (FreeFrame*& list : free_lists.first) {
+      while (list) ::operator delete(std::exchange(list, list->next));
+    }
+  }
+};
+
+void Begin() {
+  static thread_local Cleanup cleanup;
+  free_lists.begun = true;
+  free_lists.room.fill(kKeptPerClass);
+}
 
 }  // namespace
 
 void* FrameAllocator::Allocate(size_t size) {
   const size_t size_class = FrameClassOf(size);
-  if (size_class > kFrameClasses || !FreeLists::alive) return ::operator new(size_class * kGranule);
-  auto& list = free_lists.lists[size_class];
-  if (list.empty()) return ::operator new(size_class * kGranule);
-  void* frame = list.back();
-  list.pop_back();
-  return frame;
+  if (size_class <= kFrameClasses) {
+    if (FreeFrame* const frame = free_lists.first[size_class]) {
+      free_lists.first[size_class] = frame->next;
+      ++free_lists.room[size_class];
+      return frame;
+    }
+  }
+  return ::operator new(size_class * kGranule);
 }
 
 void FrameAllocator::Free(void* frame, size_t size) noexcept {
   const size_t size_class = FrameClassOf(size);
-  if (size_class <= kFrameClasses && FreeLists::alive) {
-    auto& list = free_lists.lists[size_class];
-    if (list.capacity() == 0) list.reserve(kKeptPerClass);
-    if (list.size() < kKeptPerClass) {
-      list.push_back(frame);
-      return;
-    }
-  }
-  ::operator delete(frame);
+  if (!free_lists.begun) [[unlikely]]
+    Begin();
+  if (size_class > kFrameClasses || free_lists.room[size_class] == 0) return ::operator delete(frame);
+  --free_lists.room[size_class];
+  free_lists.first[size_class] = new (frame) FreeFrame{free_lists.first[size_class]};
 }
 
 }  // namespace penstock

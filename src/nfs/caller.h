@@ -21,7 +21,7 @@ namespace penstock::nfs {
 // this host cannot use such a port, and root may do everything on this host anyway. This holds over RDMA as well: the
 // connection managers of adapters and iWARP reserve these ports for root, as TCP does.
 inline bool IsFromLocalRoot(const rpc::Peer& peer) {
-  return Unmapped(peer.address.address()).is_loopback() && peer.address.port() < kFirstUnreservedPort;
+  return peer.address.port() < kFirstUnreservedPort && Unmapped(peer.address.address()).is_loopback();
 }
 
 // The file system's context of one call. Its groups refer to its own array, or to a shared list.

@@ -125,6 +125,7 @@ void HostNames::LookFor(const std::vector<ClientSpec>& specs) {
   const std::lock_guard lock(mutex_);
   if (questions == *questions_) return;
   questions_ = std::make_shared<const Questions>(std::move(questions));
+  asks_.store(!questions_->empty(), std::memory_order_release);
   ++version_;
   std::erase_if(resolved_, [this](const auto& each) { return !questions_->hosts.contains(each.first); });
 }
@@ -145,6 +146,7 @@ HostNames::Entry& HostNames::Insert(const IpAddress& address) {
 }
 
 bool HostNames::Lacks(const IpAddress& address) {
+  if (!asks_.load(std::memory_order_acquire)) return false;
   const IpAddress host = Unmapped(address);
   {
     const std::lock_guard lock(mutex_);
@@ -343,9 +345,17 @@ std::shared_ptr<const HostFacts> HostNames::Of(const IpAddress& address) const {
 }
 
 Task<rpc::AcceptStatus> WithHostNames::Call(rpc::CallContext& context, xdr::Decoder& arguments, xdr::Encoder& results) {
+  if (context.procedure == 0 || !hosts_.Lacks(context.peer.address.address())) {
+    return inner().Call(context, arguments, results);
+  }
+  return LoadAndCall(context, arguments, results);
+}
+
+Task<rpc::AcceptStatus> WithHostNames::LoadAndCall(rpc::CallContext& context, xdr::Decoder& arguments,
+                                                   xdr::Encoder& results) {
   const IpAddress& host = context.peer.address.address();
   // Once more if a reload has asked other questions meanwhile.
-  while (context.procedure != 0 && hosts_.Lacks(host)) {
+  while (hosts_.Lacks(host)) {
     if (context.peer.transport == rpc::TransportKind::kUdp && hosts_.IsBusy()) {
       context.no_reply = true;  // the client sends it again
       co_return rpc::AcceptStatus::SUCCESS;

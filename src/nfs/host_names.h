@@ -1,6 +1,7 @@
 // The names of clients' hosts, for exports that name clients by host name, pattern or netgroup (exports(5)).
 #pragma once
 
+#include <atomic>
 #include <chrono>
 #include <coroutine>
 #include <cstdint>
@@ -139,6 +140,7 @@ class HostNames {
   const Settings settings_;
   mutable std::mutex mutex_;  // guards the following members; held briefly
   std::shared_ptr<const Questions> questions_ = std::make_shared<const Questions>();
+  std::atomic<bool> asks_ = false;  // whether there are questions; readers need no lock
   uint64_t version_ = 0;
   // When half of the hosts are in `recent_`, they become the older ones, and the older ones before are forgotten.
   Entries recent_, older_;
@@ -156,6 +158,8 @@ class WithHostNames final : public rpc::ForwardingProgram {
   Task<rpc::AcceptStatus> Call(rpc::CallContext& context, xdr::Decoder& arguments, xdr::Encoder& results) override;
 
  private:
+  Task<rpc::AcceptStatus> LoadAndCall(rpc::CallContext& context, xdr::Decoder& arguments, xdr::Encoder& results);
+
   HostNames& hosts_;
 };
 

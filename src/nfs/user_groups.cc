@@ -80,10 +80,14 @@ void UserGroups::Keep(uint32_t uid, Result<std::vector<uint32_t>, NoAnswer> foun
 Task<rpc::AcceptStatus> WithGroups::Call(rpc::CallContext& context, xdr::Decoder& arguments, xdr::Encoder& results) {
   const rpc::Credential& credential = context.credential;
   const bool asks = context.procedure != 0 && groups_.AreOf(credential);
-  if (asks && !groups_.Knows(credential.uid)) {
-    const ClientKey client = rpc::ClientKeyOf(context.peer);
-    co_await groups_.Load(context.peer.loop, credential.uid, client);
-  }
+  if (!asks || groups_.Knows(credential.uid)) return inner().Call(context, arguments, results);
+  return LoadAndCall(context, arguments, results);
+}
+
+Task<rpc::AcceptStatus> WithGroups::LoadAndCall(rpc::CallContext& context, xdr::Decoder& arguments,
+                                                xdr::Encoder& results) {
+  const ClientKey client = rpc::ClientKeyOf(context.peer);
+  co_await groups_.Load(context.peer.loop, context.credential.uid, client);
   co_return co_await inner().Call(context, arguments, results);
 }
 

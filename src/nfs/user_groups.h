@@ -89,6 +89,8 @@ class WithGroups final : public rpc::ForwardingProgram {
   Task<rpc::AcceptStatus> Call(rpc::CallContext& context, xdr::Decoder& arguments, xdr::Encoder& results) override;
 
  private:
+  Task<rpc::AcceptStatus> LoadAndCall(rpc::CallContext& context, xdr::Decoder& arguments, xdr::Encoder& results);
+
   UserGroups& groups_;
 };
 

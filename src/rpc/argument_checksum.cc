@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <utility>
 
 #include "base/bytes.h"
 #include "base/mix.h"
@@ -10,53 +11,64 @@
 namespace penstock::rpc {
 namespace {
 
-// Copies the octets in the checksummed ranges from the arguments, which arrive in pieces.
-class Sampler {
+// The checksummed ranges of arguments, in order: the head, and the end of each sixteenth of the rest.
+class Ranges {
  public:
-  explicit Sampler(size_t size) : size_(size) { SetRange(); }
+  explicit Ranges(size_t size) : size_(size), end_(std::min(size, kChecksummedHead)) {}
 
-  void Take(ConstBytes piece) {
-    const size_t end = at_ + piece.size();
-    while (begin_ < end && !done()) {
-      const size_t from = std::max(begin_, at_);
-      const size_t to = std::min(end_, end);
-      CopyBytes(Bytes(taken_).subspan(filled_), piece.subspan(from - at_, to - from));
-      filled_ += to - from;
-      begin_ = to;
-      if (begin_ == end_) NextRange();
-    }
-    at_ = end;
+  bool done() const { return range_ > kChecksummedSamples; }
+  size_t begin() const { return begin_; }
+  size_t end() const { return end_; }
+  void Next() {
+    const size_t rest = size_ - std::min(size_, kChecksummedHead);
+    do {
+      if (++range_ > kChecksummedSamples || rest == 0) {
+        range_ = kChecksummedSamples + 1;
+        return;
+      }
+      const size_t last = range_ == kChecksummedSamples ? rest % kChecksummedSamples : 0;
+      const size_t sample_end = kChecksummedHead + rest / kChecksummedSamples * range_ + last;
+      begin_ = std::max(end_, sample_end - std::min(sample_end, kChecksummedSample));
+      end_ = std::max(begin_, sample_end);
+    } while (begin_ == end_);
   }
-  ConstBytes taken() const { return ConstBytes(taken_).first(filled_); }
 
  private:
-  bool done() const { return range_ > kChecksummedSamples; }
-  // Range 0 is the head; range i ends at i sixteenths of the rest.
-  void SetRange() {
-    if (range_ == 0) {
-      begin_ = 0;
-      end_ = std::min(size_, kChecksummedHead);
-      return;
-    }
-    const size_t rest = size_ - std::min(size_, kChecksummedHead);
-    const size_t sample_end = kChecksummedHead + rest / kChecksummedSamples * range_ +
-                              (range_ == kChecksummedSamples ? rest % kChecksummedSamples : 0);
-    begin_ = std::max(end_, sample_end - std::min(sample_end, kChecksummedSample));
-    end_ = std::max(begin_, std::min(size_, sample_end));
-  }
-  void NextRange() {
-    do {
-      ++range_;
-      if (!done()) SetRange();
-    } while (!done() && begin_ == end_);
-  }
-
   const size_t size_;
-  size_t at_ = 0;  // the octets of the earlier pieces
   size_t range_ = 0;
-  size_t begin_ = 0, end_ = 0;  // the rest of the current range
-  size_t filled_ = 0;
-  std::array<std::byte, kChecksummedHead + kChecksummedSamples * kChecksummedSample> taken_;
+  size_t begin_ = 0, end_;
+};
+
+// Mixes the ranges into a checksum. The arguments arrive in pieces, so that a range may be in several of them.
+class Sampler {
+ public:
+  explicit Sampler(size_t size) : ranges_(size), sum_(Mix(1, size)) {}
+
+  void Take(ConstBytes piece) {
+    const size_t piece_end = at_ + piece.size();
+    while (!ranges_.done() && ranges_.begin() + filled_ < piece_end) {
+      const size_t from = ranges_.begin() + filled_;
+      const ConstBytes octets = piece.subspan(from - at_, std::min(ranges_.end(), piece_end) - from);
+      if (filled_ == 0 && octets.size() == ranges_.end() - ranges_.begin()) {
+        sum_ = Mix(sum_, octets);
+      } else {
+        CopyBytes(Bytes(split_).subspan(filled_), octets);
+        filled_ += octets.size();
+        if (filled_ < ranges_.end() - ranges_.begin()) break;
+        sum_ = Mix(sum_, ConstBytes(split_).first(std::exchange(filled_, 0)));
+      }
+      ranges_.Next();
+    }
+    at_ = piece_end;
+  }
+  uint64_t sum() const { return sum_; }
+
+ private:
+  Ranges ranges_;
+  uint64_t sum_;
+  size_t at_ = 0;      // the octets of the earlier pieces
+  size_t filled_ = 0;  // the octets of the current range in `split_`
+  std::array<std::byte, std::max(kChecksummedHead, kChecksummedSample)> split_;
 };
 
 }  // namespace
@@ -76,7 +88,7 @@ uint64_t ArgumentChecksum(const xdr::Message& call, size_t arguments_at) {
     header -= skipped;
     sampler.Take(octets.subspan(skipped));
   });
-  return Mix(Mix(1, size), sampler.taken());
+  return sampler.sum();
 }
 
 }  // namespace penstock::rpc

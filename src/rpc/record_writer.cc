@@ -99,10 +99,14 @@ void RecordWriter::Sent(size_t octets) {
   part_offset_ += octets;
   while (!empty()) {
     Queued& head = queue_[head_];
-    for (; part_ < head.parts(); ++part_) {
-      const size_t size = head.PartSize(part_);
-      if (part_offset_ < size) return;
-      part_offset_ -= size;
+    if (part_ == 0 && part_offset_ >= head.size) {
+      part_offset_ -= head.size;
+    } else {
+      for (; part_ < head.parts(); ++part_) {
+        const size_t size = head.PartSize(part_);
+        if (part_offset_ < size) return;
+        part_offset_ -= size;
+      }
     }
     head.message = {};
     queued_memory_ -= head.memory;

@@ -13,6 +13,7 @@
 #include "base/result.h"
 #include "base/task.h"
 #include "base/timer.h"
+#include "rpc/peer_address.h"
 #include "rpc/xid.h"
 #include "xdr/message.h"
 
@@ -100,7 +101,7 @@ struct Peer {
   TransportKind transport = TransportKind::kTcp;
   // An RDMA connection that began over TCP and has stepped up (rpc/step_up.h). Its port is that of the TCP connection.
   bool stepped_up = false;
-  SocketAddress address;
+  PeerAddress address;
   SocketAddress local;
   uint64_t connection = 0;  // unique in the process; 0 over UDP, which has none
   Protection protection = Protection::kNone;

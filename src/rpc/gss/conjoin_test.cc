@@ -185,7 +185,7 @@ TEST_F(ConjoinTest, FailsIfTheInnerContextCannotSign) {
 
 TEST_F(ConjoinTest, ServesAllConnectionsOfTheTwoHosts) {
   const auto made = Conjoin();
-  peer.address.port(701);
+  peer.address = {peer.address.address(), 701};
   EXPECT_EQ(Results(made->client, GssService::kNone, Null::kNumber, {}), W{});
 }
 

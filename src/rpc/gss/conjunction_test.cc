@@ -123,7 +123,7 @@ TEST(HostPair, IgnoresPortsZonesAndTheMappingOfIpv4) {
   peer.local = {Address("::ffff:192.0.2.9"), 2049};
   const HostPair hosts(Address("192.0.2.1"), Address("192.0.2.9"));
   EXPECT_EQ(HostPair(peer), hosts);
-  peer.address.port(701);
+  peer.address = {peer.address.address(), 701};
   EXPECT_EQ(HostPair(peer), hosts);
   EXPECT_NE(HostPair(Address("192.0.2.9"), Address("192.0.2.1")), hosts);
   EXPECT_EQ(HostPair(Address("fe80::1%1"), Address("fe80::2")), HostPair(Address("fe80::1"), Address("fe80::2")));

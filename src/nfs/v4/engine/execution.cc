@@ -77,7 +77,27 @@ Task<nfsstat4> Execution::Run() {
       co_await NextTurn(*loop);
     }
     nfs_opnum4 number = OP_ILLEGAL;
-    status_ = co_await RunOne(i, number);
+    const Operation* const operation = Next(i, number);
+    if (operation && operation->placement == Placement::kOpener) {
+      if (number == OP_SEQUENCE) {
+        status_ = RunSequence();
+      } else {
+        status_ = co_await RunControl();
+      }
+    } else if (operation) {
+      if (MustWait(*operation)) status_ = co_await WaitToBegin(*operation);
+      if (status_ != NFS4_OK) {
+        Fail(number, operation, status_);
+      } else {
+        Begin(i, *operation);
+        if (operation->now) {
+          status_ = operation->now(compound_, arguments_, results_.encoder());
+        } else {
+          status_ = co_await operation->task(compound_, arguments_, results_.encoder());
+        }
+        End(i, *operation);
+      }
+    }
     if (status_ != NFS4_OK && !replayed_) compound_.NoteFailure(number, status_);
     ++compound_.call.notes.operations;
     PENSTOCK_PROBE(4, operation__end, compound_.call.xid.value(), compound_.call.peer.connection,
@@ -203,41 +223,49 @@ nfsstat4 Execution::Check(uint32_t index, nfs_opnum4 number, const Operation* op
   return CheckRoom(size);
 }
 
-Task<nfsstat4> Execution::RunOne(uint32_t index, nfs_opnum4& number) {
+const Operation* Execution::Next(uint32_t index, nfs_opnum4& number) {
   uint32_t word;
-  if (!arguments_.U32(word)) co_return Fail(OP_ILLEGAL, nullptr, NFS4ERR_BADXDR);
+  if (!arguments_.U32(word)) {
+    status_ = Fail(OP_ILLEGAL, nullptr, NFS4ERR_BADXDR);
+    return nullptr;
+  }
   number = static_cast<nfs_opnum4>(word);
   PENSTOCK_PROBE(3, operation__begin, compound_.call.xid.value(), compound_.call.peer.connection, word);
-  const Operation* operation = compound_.dialect.Find(number);
-  if (const nfsstat4 status = Check(index, number, operation); status != NFS4_OK) {
-    co_return Fail(number, operation, status);
-  }
-  if (operation->placement == Placement::kOpener) {
-    if (number == OP_SEQUENCE) co_return RunSequence();
-    co_return co_await RunControl();
-  }
+  const Operation* const operation = compound_.dialect.Find(number);
+  status_ = Check(index, number, operation);
+  if (status_ == NFS4_OK) return operation;
+  Fail(number, operation, status_);
+  return nullptr;
+}
 
+bool Execution::MustWait(const Operation& operation) const {
+  return (compound_.call.peer.order && operation.gives_up) ||
+         (operation.may_change() && std::holds_alternative<StreamRequest>(request_));
+}
+
+Task<nfsstat4> Execution::WaitToBegin(const Operation& operation) {
   // Over RDMA, the server may not have received the payload of an earlier WRITE yet.
-  if (rpc::CallOrder* const order = compound_.call.peer.order; order && operation->gives_up) {
+  if (rpc::CallOrder* const order = compound_.call.peer.order; order && operation.gives_up) {
     co_await order->WaitForEarlier(compound_.call.xid, NamedFileHash()(compound_.current->name()));
   }
-  if (const auto* stream = std::get_if<StreamRequest>(&request_);
-      stream && stream->repeats && operation->may_change()) {
-    co_return Fail(number, operation, NFS4ERR_SESS01_UNKNOWN_FATE);
-  }
-  if (operation->may_change() && !co_await BeginChange(*operation)) {
-    co_return Fail(number, operation, NFS4ERR_SERVERFAULT);
-  }
-  changed_ |= operation->changes;
-  wrote_ |= number == OP_WRITE;
-  gave_up_ |= operation->changes && number != OP_OPEN;
+  const auto* const stream = std::get_if<StreamRequest>(&request_);
+  if (!stream || !operation.may_change()) co_return NFS4_OK;
+  if (stream->repeats) co_return NFS4ERR_SESS01_UNKNOWN_FATE;
+  const bool noted = co_await BeginChange(operation);
+  co_return noted ? NFS4_OK : NFS4ERR_SERVERFAULT;
+}
+
+void Execution::Begin(uint32_t index, const Operation& operation) {
+  changed_ |= operation.changes;
+  wrote_ |= operation.number == OP_WRITE;
+  gave_up_ |= operation.changes && operation.number != OP_OPEN;
   if ((changed_ || wrote_) && changed_limit_ < kept_limit_) {
     kept_limit_ = changed_limit_;
     compound_.keeps_reply = true;
   }
-  compound_.lasting |= operation->lasting;
-  results_.Begin(number);
-  const bool is_last = index + 1 == head_.count;
+  compound_.lasting |= operation.lasting;
+  results_.Begin(operation.number);
+  const bool is_last = IsLast(index);
   const size_t used = results_.size() + (is_last ? 0 : kFailure);
   compound_.room = std::min(limit_, kept_limit_) - std::min({limit_, kept_limit_, used});
   if (sendable_ != SIZE_MAX && compound_.dialect.session_kind() == SessionKind::kBound) {
@@ -245,19 +273,15 @@ Task<nfsstat4> Execution::RunOne(uint32_t index, nfs_opnum4& number) {
     compound_.room = std::min(compound_.room, sendable_ - std::min(sendable_, unplaced));
   }
   compound_.following = is_last ? nullptr : &arguments_;
-  nfsstat4 status = NFS4_OK;
-  if (operation->now) {
-    status = operation->now(compound_, arguments_, results_.encoder());
-  } else {
-    status = co_await operation->task(compound_, arguments_, results_.encoder());
-  }
+}
+
+void Execution::End(uint32_t index, const Operation& operation) {
   compound_.uses.End();
-  if (const nfsstat4 fits = CheckRoom(results_.size() + (is_last ? 0 : kFailure)); fits != NFS4_OK) {
+  if (const nfsstat4 fits = CheckRoom(results_.size() + (IsLast(index) ? 0 : kFailure)); fits != NFS4_OK) {
     results_.Replace();
-    operation->fail(results_.encoder(), fits);
-    co_return fits;
+    operation.fail(results_.encoder(), fits);
+    status_ = fits;
   }
-  co_return status;
 }
 
 // An open ends with the server. So after the restart, an OPEN that changed no file is the same as one that was never

@@ -78,8 +78,17 @@ class Execution {
   void LimitToConnection();
   std::optional<size_t> PlacedOctets() const;
   bool CanBeSent(size_t size) const;
-  // Executes the operation at this index, and stores its number.
-  Task<nfs4::nfsstat4> RunOne(uint32_t index, nfs4::nfs_opnum4& number);
+  // Decodes the number of the operation at this index. Returns the operation if it may be executed. Otherwise returns
+  // null, with its failure in `status_` and the results.
+  const Operation* Next(uint32_t index, nfs4::nfs_opnum4& number);
+  // Whether WaitToBegin() must come before the operation: for most it needs no coroutine.
+  bool MustWait(const Operation& operation) const;
+  // Returns an error if the operation must not be executed.
+  Task<nfs4::nfsstat4> WaitToBegin(const Operation& operation);
+  // What comes before and after the operation's own function.
+  void Begin(uint32_t index, const Operation& operation);
+  void End(uint32_t index, const Operation& operation);
+  bool IsLast(uint32_t index) const { return index + 1 == head_.count; }
   // Counts the operation that has just ended, whose execution began at `counted_until_`.
   void Count(nfs4::nfs_opnum4 number);
 

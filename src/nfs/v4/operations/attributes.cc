@@ -89,7 +89,7 @@ Task<nfsstat4> LoadAttributes(Compound& compound, const Object& object, const At
   values.attributes = *attributes;
   values.mounted_on_fileid = attributes->fileid;
   // RFC 8881 §10.4.3: the holder of a write delegation may know newer values.
-  if (set.Intersects(kHeldAttributes | kAccessTime)) {
+  if (set.Intersects(kHeldAttributes | kAccessTime) && MayHaveHolder(compound, object)) {
     co_await AskHolder(compound, object, set.Intersects(kHeldAttributes), values.attributes);
   }
   const Namespace& names = *compound.names;

@@ -147,6 +147,10 @@ std::optional<Delegations::Holder> FindHolder(const Compound& compound, const Na
 
 }  // namespace
 
+bool MayHaveHolder(const Compound& compound, const Object& file) {
+  return compound.services.state.write_held().MayHave(NamedFileHash()(file.name()));
+}
+
 Task<> AskHolder(Compound& compound, const Object& file, bool for_version, fs::Attributes& attributes) {
   const auto holder = FindHolder(compound, file.name());
   if (!holder || (!for_version && !holder->has_times)) co_return;

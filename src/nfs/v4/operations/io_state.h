@@ -40,6 +40,8 @@ Task<nfs4::nfsstat4> RecallBeforeChange(Compound& compound, const NamedFile& fil
 // client reports. The times are those that the client reports, if it is the authority for them (RFC 9754 §5). Only such
 // a client is asked unless `for_version`: the caller needs only the access time.
 Task<> AskHolder(Compound& compound, const Object& file, bool for_version, fs::Attributes& attributes);
+// Whether AskHolder() may find a delegation. If not, its caller saves the lock of the state.
+bool MayHaveHolder(const Compound& compound, const Object& file);
 
 // --- For callers outside of a COMPOUND
 

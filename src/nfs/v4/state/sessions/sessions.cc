@@ -41,7 +41,7 @@ Sessions::Sessions(const Settings& settings, uint32_t instance, Clients& clients
 
 const Session* Sessions::Find(const SessionId& id) const {
   const uint32_t index = IndexOf(id);
-  if (index >= sessions_.size() || !sessions_[index] || sessions_[index]->id != id) return nullptr;
+  if (index >= sessions_.size() || !sessions_[index] || !Equal(sessions_[index]->id, id)) return nullptr;
   return sessions_[index].get();
 }
 

@@ -1,0 +1,76 @@
+"""Counts what a server does, independently of the machine's load: instructions and calls of functions by callgrind, system
+calls by strace. bench/costs and bench/sessions share it."""
+
+import collections
+import contextlib
+import pathlib
+import re
+import signal
+import subprocess
+import time
+
+from measuring import Failure, output_of
+
+
+class Callgrind:
+    """Runs processes of Penstock under callgrind, which counts what they do in user space, since their last dump."""
+
+    def __init__(self, build, scratch):
+        preload, self.file = build / "bench/libopenat2_preload.so", scratch / "callgrind"
+        if not preload.exists():
+            raise Failure(f"{preload} does not exist: build openat2_preload")
+        # The beginning of a command that runs a program under callgrind.
+        self.under = ("env", f"LD_PRELOAD={preload}", "valgrind", "--tool=callgrind", f"--callgrind-out-file={self.file}-%p")
+        self.dumps = collections.Counter()
+
+    def dump(self, pid):
+        """Returns the number of instructions, and {function: calls}, since the last dump of this process."""
+        output_of(["callgrind_control", "--dump", pid], 60)
+        self.dumps[pid] += 1
+        path, deadline = pathlib.Path(f"{self.file}-{pid}.{self.dumps[pid]}"), time.monotonic() + 60
+        while time.monotonic() < deadline:
+            text = path.read_text() if path.exists() else ""
+            total = re.search(r"^totals: (\d+)", text, re.MULTILINE)
+            if total:
+                path.unlink()
+                return int(total[1]), calls_of_functions(text)
+            time.sleep(0.05)
+        raise Failure(f"callgrind does not write {path}")
+
+
+def calls_of_functions(dump):
+    """Returns {function: calls} of a file of callgrind. It gives each name once, and numbers after that."""
+    names, calls, callee = {}, collections.Counter(), None
+    for line in dump.splitlines():
+        if line.startswith(("fn=", "cfn=")):
+            kind, _, rest = line.partition("=")
+            number, _, name = rest.partition(" ")
+            if name:
+                names[number] = name
+            if kind == "cfn":
+                callee = names[number]
+        elif line.startswith("calls="):
+            calls[callee] += int(line[6:].split()[0])
+    return calls
+
+
+@contextlib.contextmanager
+def system_calls(pid, file, only=()):
+    """Counts the system calls of a process and its threads for the duration of a with statement: its value is a Counter by name,
+    which is filled at the end. `only`: the names to count. strace slows the process down, and writes `file`."""
+    counted = collections.Counter()
+    choice = ["-e", f"trace={','.join(only)}"] if only else []
+    with subprocess.Popen(["strace", "-f", "-c", "-U", "calls,name", *choice, "-o", file, "-p", str(pid)], stdin=subprocess.DEVNULL,
+                          stderr=subprocess.PIPE, text=True) as strace:
+        try:
+            said = strace.stderr.readline()
+            if "attached" not in said:
+                raise Failure(f"strace: {said.strip()}")
+            yield counted
+        finally:
+            strace.send_signal(signal.SIGINT)
+            strace.communicate(timeout=30)
+    for line in file.read_text().splitlines():
+        count, _, name = line.strip().partition(" ")
+        if count.isdigit() and name.strip() != "total":
+            counted[name.strip()] += int(count)
