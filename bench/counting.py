@@ -12,19 +12,24 @@ import time
 from measuring import Failure, output_of
 
 
+Counts = collections.namedtuple("Counts", "instructions functions system_calls")  # the last two: Counters by name
+
+
 class Callgrind:
-    """Runs processes of Penstock under callgrind, which counts what they do in user space, since their last dump."""
+    """Runs processes of Penstock under callgrind, which counts what they do between two dumps."""
 
     def __init__(self, build, scratch):
-        preload, self.file = build / "bench/libopenat2_preload.so", scratch / "callgrind"
+        preload, self.file, self.log = build / "bench/libopenat2_preload.so", scratch / "callgrind", scratch / "valgrind"
         if not preload.exists():
             raise Failure(f"{preload} does not exist: build openat2_preload")
         # The beginning of a command that runs a program under callgrind.
-        self.under = ("env", f"LD_PRELOAD={preload}", "valgrind", "--tool=callgrind", f"--callgrind-out-file={self.file}-%p")
+        self.under = ("env", f"LD_PRELOAD={preload}", "valgrind", "--tool=callgrind", f"--callgrind-out-file={self.file}-%p",
+                      "--trace-syscalls=yes", f"--log-file={self.log}-%p")
         self.dumps = collections.Counter()
+        self.read = collections.Counter()  # the octets of the logs that were counted
 
     def dump(self, pid):
-        """Returns the number of instructions, and {function: calls}, since the last dump of this process."""
+        """Returns the Counts since the last dump of this process."""
         output_of(["callgrind_control", "--dump", pid], 60)
         self.dumps[pid] += 1
         path, deadline = pathlib.Path(f"{self.file}-{pid}.{self.dumps[pid]}"), time.monotonic() + 60
@@ -33,9 +38,16 @@ class Callgrind:
             total = re.search(r"^totals: (\d+)", text, re.MULTILINE)
             if total:
                 path.unlink()
-                return int(total[1]), calls_of_functions(text)
+                return Counts(int(total[1]), calls_of_functions(text), self._system_calls(pid))
             time.sleep(0.05)
         raise Failure(f"callgrind does not write {path}")
+
+    def _system_calls(self, pid):
+        with open(f"{self.log}-{pid}") as log:
+            log.seek(self.read[pid])
+            text = log.read()
+            self.read[pid] = log.tell()
+        return collections.Counter(re.findall(r"^SYSCALL\[\d+,\d+\]\( *\d+\) sys_(\w+)", text, re.MULTILINE))
 
 
 def calls_of_functions(dump):

@@ -3,6 +3,7 @@
 
 #include <unistd.h>
 
+#include <algorithm>
 #include <atomic>
 #include <cassert>
 #include <cstdint>
@@ -10,8 +11,10 @@
 #include <system_error>
 #include <utility>
 
+#include "base/arrival.h"
 #include "base/buffer.h"
 #include "base/result.h"
+#include "base/task.h"
 
 namespace penstock {
 
@@ -49,10 +52,14 @@ class FileDescriptor {
 // Either a Slice, or `size` octets of an open file from `offset` on. Transports can send a file range without a copy
 // (sendfile). Octets beyond the end of a file that was truncated are zeros. If the file system fails to read octets,
 // the sender must end the connection and must not send anything else in their place.
+//
+// The octets of a Slice may still be arriving. Only who waits for them by ArrivedBeyond() may use Data that are
+// arriving().
 class Data {
  public:
   Data() = default;
   Data(Slice memory) : memory_(std::move(memory)), size_(memory_.size()) {}  // NOLINT: a Slice is Data
+  Data(Slice memory, std::shared_ptr<Arrival> arrival) : Data(std::move(memory)) { arrival_ = std::move(arrival); }
   Data(std::shared_ptr<const FileDescriptor> file, uint64_t offset, size_t size)
       : file_(std::move(file)), file_offset_(offset), size_(size) {}
 
@@ -73,8 +80,24 @@ class Data {
 
   Data Sub(size_t offset, size_t length) const {
     if (is_file()) return Data(file_, file_offset_ + offset, length);
-    return Data(memory_.Sub(offset, length));
+    Data part(memory_.Sub(offset, length));
+    part.arrival_ = arrival_;
+    part.arrives_at_ = arrives_at_ + offset;
+    return part;
   }
+
+  // Whether octets have not arrived yet.
+  bool arriving() const { return arrival_ && arrival_->arrived() < arrives_at_ + size_; }
+  // The number of octets, from the first one on, that have arrived.
+  size_t arrived() const {
+    if (!arrival_) return size_;
+    return std::min(size_, arrival_->arrived() - std::min(arrival_->arrived(), arrives_at_));
+  }
+  // Whether octets have not arrived and never will: the connection that they were to come over is lost.
+  bool lost() const { return arriving() && arrival_->failed(); }
+  // co_await data.ArrivedBeyond(octets), of data that are arriving(): waits until more than so many octets have
+  // arrived. Returns false if they never will.
+  auto ArrivedBeyond(size_t octets) const { return arrival_->Beyond(arrives_at_ + octets); }
 
   // Copies the bytes to `to`, whose size is size(). Returns the error of reading the file; the contents of `to` are
   // then undefined. Never fails for data in memory. May block.
@@ -89,6 +112,14 @@ class Data {
   std::shared_ptr<const FileDescriptor> file_;
   uint64_t file_offset_ = 0;
   size_t size_ = 0;
+  std::shared_ptr<Arrival> arrival_;  // null if all octets are there
+  size_t arrives_at_ = 0;             // the place of the first octet among those of `arrival_`
 };
+
+// co_await AllArrived(data): waits until all octets are there. Returns false if some never will be.
+inline Task<bool> AllArrived(const Data& data) {
+  if (!data.arriving()) co_return true;
+  co_return co_await data.ArrivedBeyond(data.size() - 1);
+}
 
 }  // namespace penstock

@@ -25,6 +25,21 @@ class FrameAllocator {
   static void Free(void* frame, size_t size) noexcept;
 };
 
+// The same for containers of few elements that come and go with each request.
+template <class T>
+struct RecyclingAllocator {
+  using value_type = T;
+  RecyclingAllocator() = default;
+  template <class U>
+  RecyclingAllocator(const RecyclingAllocator<U>&) {}  // NOLINT(google-explicit-constructor): as allocators are
+  T* allocate(size_t count) { return static_cast<T*>(FrameAllocator::Allocate(count * sizeof(T))); }
+  void deallocate(T* memory, size_t count) noexcept { FrameAllocator::Free(memory, count * sizeof(T)); }
+  template <class U>
+  bool operator==(const RecyclingAllocator<U>&) const {
+    return true;
+  }
+};
+
 template <class T = void>
 class Task;
 

@@ -12,6 +12,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "base/result.h"
@@ -30,6 +31,7 @@ struct BenchOptions : AccessOptions {
   std::vector<std::string> operations = {"null", "getattr", "read1m", "write1m", "read4k", "write4k"};
   std::vector<unsigned> depths = {1, 8, 32};
   double seconds = 1;  // for each measurement
+  double rate = 0;     // operations per second; 0: as many as possible
   uint64_t file_size = 64 << 20;
   std::string json;  // the name of a file; empty: none
   RdmaOptions rdma;
@@ -62,12 +64,18 @@ std::optional<double> CpuSecondsOf(pid_t process) {
 // One measurement: keeps `depth` operations under way at all times, and records how long each takes.
 class Run {
  public:
-  Run(client::Mount& mount, const client::Node& directory, client::File& file, uint64_t file_size,
+  Run(client::Mount& mount, const client::Node& directory, client::File& file, const BenchOptions& options,
       Measurement& measurement)
-      : mount_(mount), directory_(directory), file_(file), file_size_(file_size), measurement_(measurement) {}
+      : mount_(mount),
+        directory_(directory),
+        file_(file),
+        file_size_(options.file_size),
+        interval_(options.rate > 0 ? Seconds(1 / options.rate) : Duration::zero()),
+        measurement_(measurement) {}
 
   Task<client::Result<void>> For(double seconds, pid_t server) {
     PENSTOCK_CO_CHECK(SetSize());
+    next_ = mount_.loop().Now();
     for (unsigned i = 0; i < measurement_.depth; ++i) {
       ++working_;
       Spawn(Work(i));
@@ -116,7 +124,7 @@ class Run {
     const BufferRef buffer = mount_.loop().buffers().Allocate(std::max<uint32_t>(size_, 1));
     std::memset(buffer->data(), 0x5a, size_);
     while (!stopping_) {
-      const TimePoint began = mount_.loop().Now();
+      const TimePoint began = co_await Begin();
       client::Result<void> done = co_await One(number, buffer->bytes().first(size_));
       if (!done) {
         error_ = std::move(done).error();
@@ -128,6 +136,16 @@ class Run {
     }
     --working_;
     ended_.Notify();
+  }
+
+  // Waits for the time of the next operation, if there is a rate. Returns the time from which its latency counts: an
+  // operation that begins late, because those before it took long, has waited all that time.
+  Task<TimePoint> Begin() {
+    const TimePoint now = mount_.loop().Now();
+    if (interval_ == Duration::zero()) co_return now;
+    const TimePoint due = std::exchange(next_, next_ + interval_);
+    if (due > now) co_await Sleep(mount_.loop(), due - now);
+    co_return due;
   }
 
   // `number` is that of the task.
@@ -180,7 +198,9 @@ class Run {
   const client::Node& directory_;
   client::File& file_;
   const uint64_t file_size_;
+  const Duration interval_;  // between the beginnings of operations; zero: no operation waits
   Measurement& measurement_;
+  TimePoint next_;  // the beginning of the next operation
   uint32_t size_ = 0;
   uint64_t sequence_ = 0;
   uint64_t random_ = 0x9e3779b97f4a7c15;
@@ -208,7 +228,7 @@ Task<client::Result<void>> Measure(client::Mount& mount, const client::Node& dir
                                    const BenchOptions& options, std::vector<Measurement>& measurements) {
   PENSTOCK_CO_CHECK(co_await Fill(mount, file, options.file_size));
   for (Measurement& measurement : measurements) {
-    Run run(mount, directory, file, options.file_size, measurement);
+    Run run(mount, directory, file, options, measurement);
     PENSTOCK_CO_CHECK(co_await run.For(options.seconds, options.server_pid));
   }
   co_return client::Result<void>();
@@ -275,6 +295,12 @@ Command AddBench(CLI::App& program) {
       ->capture_default_str();
   command->add_option("--seconds", options->seconds, "The time of each measurement")
       ->check(SecondsBetween(0.01, 3600.0))
+      ->capture_default_str();
+  command
+      ->add_option("--rate", options->rate,
+                   "Begin so many operations per second, and count the time that one begins late as latency; 0: as many "
+                   "as possible")
+      ->check(CLI::Range(0.0, 1e7))
       ->capture_default_str();
   command->add_option("--size", options->file_size, "The size of the file, e.g. 64MiB")
       ->transform(CLI::AsSizeValue(false))

@@ -42,7 +42,8 @@ class Ranges {
 // Mixes the ranges into a checksum. The arguments arrive in pieces, so that a range may be in several of them.
 class Sampler {
  public:
-  explicit Sampler(size_t size) : ranges_(size), sum_(Mix(1, size)) {}
+  // `size`: of the octets that the ranges are taken from. The checksum begins with `sum`.
+  Sampler(size_t size, uint64_t sum) : ranges_(size), sum_(sum) {}
 
   void Take(ConstBytes piece) {
     const size_t piece_end = at_ + piece.size();
@@ -75,7 +76,7 @@ class Sampler {
 
 uint64_t ArgumentChecksum(const xdr::Message& call, size_t arguments_at) {
   const size_t size = call.flat_size() - arguments_at;
-  Sampler sampler(size);
+  Sampler sampler(std::min(size, kChecksummedSpan), Mix(1, size));
   size_t header = arguments_at;
   xdr::ForEachPiece(call, [&](const auto& piece) {
     ConstBytes octets;

@@ -9,8 +9,10 @@
 
 namespace penstock::rpc {
 
-// The checksum covers short arguments completely. It covers the beginning of long arguments, and samples of the rest. A
-// new WRITE to the same place under a reused XID differs from the earlier one in the samples.
+// The checksum covers short arguments completely. It covers the beginning of long arguments, and samples of the rest of
+// their first kChecksummedSpan octets: a long WRITE begins before all of its data have arrived. A new WRITE to the same
+// place under a reused XID differs from the earlier one in the samples.
+inline constexpr size_t kChecksummedSpan = 64 << 10;
 inline constexpr size_t kChecksummedHead = 256;
 inline constexpr size_t kChecksummedSamples = 16;
 inline constexpr size_t kChecksummedSample = 64;

@@ -28,7 +28,7 @@ TEST(ArgumentChecksum, CoversEveryOctetOfShortArguments) {
 }
 
 TEST(ArgumentChecksum, SamplesLongArgumentsUpToTheirEnd) {
-  for (const size_t size : {size_t{300}, size_t{1300}, size_t{4096}, size_t{1'000'003}}) {
+  for (const size_t size : {size_t{300}, size_t{1300}, size_t{4096}, kChecksummedSpan}) {
     std::vector<std::byte> stream(kHeader + size, std::byte{7});
     const uint64_t before = Checksum(stream);
     size_t seen = 0;
@@ -44,6 +44,19 @@ TEST(ArgumentChecksum, SamplesLongArgumentsUpToTheirEnd) {
     stream.back() = std::byte{8};
     EXPECT_NE(Checksum(stream), before) << size;
   }
+}
+
+// A long WRITE begins before its last octets have arrived.
+TEST(ArgumentChecksum, OfVeryLongArgumentsCoversTheBeginningAndTheLength) {
+  std::vector<std::byte> stream(kHeader + 1'000'003, std::byte{7});
+  const uint64_t before = Checksum(stream);
+  std::fill(stream.begin() + kHeader + kChecksummedSpan, stream.end(), std::byte{8});
+  EXPECT_EQ(Checksum(stream), before);
+  stream[kHeader + kChecksummedSpan - 1] = std::byte{8};
+  EXPECT_NE(Checksum(stream), before);
+  stream[kHeader + kChecksummedSpan - 1] = std::byte{7};
+  stream.pop_back();
+  EXPECT_NE(Checksum(stream), before);
 }
 
 TEST(ArgumentChecksum, IgnoresThePlaceOfAPayload) {

@@ -83,6 +83,18 @@ bool DecodeOrAnswer(xdr::Decoder& decoder, CallHeader& header, xdr::Encoder& rep
   return false;
 }
 
+bool IsLost(const xdr::Item& item) { return item.data.lost(); }
+bool IsArriving(const xdr::Item& item) { return item.data.arriving(); }
+
+// Waits for all payloads of a call. Returns false if one of them is lost.
+Task<bool> AllArrived(const Message& call) {
+  for (const xdr::Item& item : call.items) {
+    const bool arrived = co_await AllArrived(item.data);
+    if (!arrived) co_return false;
+  }
+  co_return true;
+}
+
 void Count(const Peer& peer, CallRefusal why) {
   if (peer.counts) peer.counts->loop().Count(why);
 }
@@ -192,6 +204,7 @@ Program* Dispatcher::Route(const CallHeader& header, CallContext& context, xdr::
     return nullptr;
   }
   context.keep = classification.keep;
+  context.takes_arriving = classification.takes_arriving;
   if (context.peer.order && !classification.is_judged) context.peer.order->SetJudged(context.xid);
   return program;
 }
@@ -258,6 +271,8 @@ Task<Message> Dispatcher::HandleSecured(Message call, const Peer& peer) {
     Count(peer, why);
     co_return answer.Finish();
   }
+  const bool arrived = co_await AllArrived(call);
+  if (!arrived) co_return Message();
   SecurityFlavor::Admission admission = co_await gss_->Admit(call, header, decoder.reduced_position(), peer);
   if (admission.is_control && peer.order) peer.order->SetJudged(header.xid);
   if (!admission.call) {
@@ -307,6 +322,11 @@ Task<Message> Dispatcher::Execute(Message message, const Peer& peer, const Secur
     co_return reply.Finish();
   }
 
+  if (!context.takes_arriving && std::ranges::any_of(message.items, IsArriving)) {
+    const bool arrived = co_await AllArrived(message);
+    if (!arrived) co_return Message();
+  }
+
   PENSTOCK_PROBE(5, call__dispatched, header.xid.value(), peer.connection, header.program, header.version,
                  header.procedure);
   auto outcome = ReplyCache::Outcome::kUncached;
@@ -340,6 +360,9 @@ Task<Message> Dispatcher::Execute(Message message, const Peer& peer, const Secur
     EncodeAccepted(reply, header.xid, status);
   }
   Message answer;
+  // The client sends the call again: the reply must not be kept for it.
+  if (std::ranges::any_of(message.items, IsLost)) [[unlikely]]
+    context.no_reply = true;
   if (!context.no_reply) answer = reply.Finish();
   if (outcome == ReplyCache::Outcome::kExecute) {
     cache_->Finish(ticket, answer, clock_->Now(), peer.loop, context.keep);

@@ -51,6 +51,8 @@ struct CallContext {
   // How the reply cache remembers the reply: at first as Program::Classify() says. A program may lower the value during
   // execution, if the call turns out to be harmless, or to be no more than a WRITE.
   Keep keep = Keep::kNothing;
+  // See Classification.
+  bool takes_arriving = false;
   // The part of the arguments that Program::Classify() has decoded. Program::Call() decodes the rest.
   DecodedHead head{};
   // A security flavor makes calls and replies longer. `call_overhead` is the number of octets by which the call was
@@ -77,6 +79,9 @@ struct Classification {
   bool accepts_flavor = true;
   // If true, the call must not be executed: GARBAGE_ARGS.
   bool is_garbage = false;
+  // Whether Call() takes payloads that are still arriving (Data::arriving()). Otherwise the dispatcher waits for them
+  // before. A call whose payload is lost gets no reply, whatever Call() returns.
+  bool takes_arriving = false;
   // If true, the program judges the call in the order of arrival, and tells CallOrder::SetJudged() itself. Otherwise
   // later calls need not wait for a judgement.
   bool is_judged = false;

@@ -3,7 +3,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <array>
 #include <initializer_list>
+#include <memory>
 #include <optional>
 
 #include "base/address.h"
@@ -93,6 +95,53 @@ TEST_F(DispatcherTest, AProgramCanLeaveACallWithoutAReply) {
   // The cache does not keep the call: when it is sent again, it is executed.
   program.no_reply = false;
   EXPECT_THAT(Reply(Call(2, {3})), ElementsAre(5, 1, 0, 0, 0, 0, 6));
+}
+
+// A call with a payload of eight octets that are arriving.
+struct CallWithPayload {
+  std::array<std::byte, 8> octets{};
+  std::shared_ptr<Arrival> arrival = std::make_shared<Arrival>();
+
+  Message Of(Message stream) const {
+    stream.items.push_back({.offset = stream.stream.size(), .data = Data(Slice::Borrowed(octets), arrival)});
+    return stream;
+  }
+};
+
+TEST_F(DispatcherTest, WaitsForThePayloadsOfACallWhoseProgramDoesNot) {
+  const CallWithPayload call;
+  std::optional<W> reply;
+  Start(call.Of(Words(Call(1, {8}))), reply);
+  call.arrival->Advance(7);
+  EXPECT_FALSE(reply);
+  EXPECT_EQ(program.calls, 0u);
+  call.arrival->Advance(8);
+  EXPECT_TRUE(reply);
+  EXPECT_EQ(program.calls, 1u);
+}
+
+TEST_F(DispatcherTest, ACallWhosePayloadIsLostBeforeItBeginsIsNotExecuted) {
+  const CallWithPayload call;
+  std::optional<W> reply;
+  Start(call.Of(Words(Call(1, {8}))), reply);
+  call.arrival->Fail();
+  ASSERT_TRUE(reply);
+  EXPECT_THAT(*reply, IsEmpty());
+  EXPECT_EQ(program.calls, 0u);
+}
+
+TEST_F(DispatcherTest, AProgramMayBeginBeforeThePayloadHasArrived) {
+  const CallWithPayload call;
+  EXPECT_THAT(ReplyTo(call.Of(Words(Call(8, {8})))), ElementsAre(5, 1, 0, 0, 0, 0, 8));
+}
+
+TEST_F(DispatcherTest, ACallWhosePayloadIsLostMeanwhileGetsNoReplyAndIsForgotten) {
+  const CallWithPayload lost;
+  lost.arrival->Fail();
+  EXPECT_THAT(ReplyTo(lost.Of(Words(Call(8, {8})))), IsEmpty());
+  const CallWithPayload again;
+  again.arrival->Advance(8);
+  EXPECT_THAT(ReplyTo(again.Of(Words(Call(8, {8})))), ElementsAre(5, 1, 0, 0, 0, 0, 16)) << "it is executed";
 }
 
 TEST_F(DispatcherTest, AnswersEveryErrorOfTheSpecification) {

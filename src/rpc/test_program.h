@@ -33,6 +33,9 @@ struct WhoAmI : Procedure<6, xdr::Void, uint32_t> {};
 // Waits for TestProgram::Release(), then sets the sum. Idempotent, but a late execution undoes later changes.
 struct SlowSet : Procedure<7, uint32_t, uint32_t> {};
 
+// Adds the length of its argument to a sum, and returns the sum. May be called before the argument has arrived.
+struct AddLength : Procedure<8, xdr::Payload<>, uint32_t> {};
+
 class TestProgram : public Program {
  public:
   uint32_t number() const override { return kTestProgram; }
@@ -52,6 +55,8 @@ class TestProgram : public Program {
         return {.keep = Keep::kChange};
       case SlowSet::kNumber:
         return {.keep = Keep::kWrite};
+      case AddLength::kNumber:
+        return {.keep = Keep::kWrite, .takes_arriving = true};
       case WhoAmI::kNumber:
         return {.accepts_flavor = context.credential.flavor != AuthFlavor::AUTH_NONE};
       default:
@@ -76,6 +81,10 @@ class TestProgram : public Program {
         return Handle<Add>(context, decoder, encoder, [this](auto&, auto& number) { return sum += number; });
       case SlowAdd::kNumber:
         return Handle<SlowAdd>(context, decoder, encoder, [this](auto&, auto& number) { return Slow(number); });
+      case AddLength::kNumber:
+        return Handle<AddLength>(context, decoder, encoder, [this](auto&, auto& payload) {
+          return sum += static_cast<uint32_t>(payload.size());
+        });
       case Read::kNumber:
         return Handle<Read>(context, decoder, encoder, [this](auto&, auto& count) {
           return xdr::Payload<>(data.Sub(0, std::min<size_t>(count, data.size())));

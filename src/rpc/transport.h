@@ -186,7 +186,9 @@ class CallHandler {
 
   // Executes one call and returns its reply. This never fails: the reply reports the problems of the call. An empty
   // message means that there is no reply; the transport then closes the connection, so that the peer notices (RFC 8166
-  // §4.5.4, RFC 8881 §2.9.2). `peer` must outlive the call. Calls of one connection run concurrently.
+  // §4.5.4, RFC 8881 §2.9.2). `peer` must outlive the call. Calls of one connection run concurrently. Payloads of the
+  // call may still be arriving, but not their first rpc::kChecksummedSpan octets. The memory of the call is in use
+  // until they have arrived or are lost, even if the reply comes before.
   virtual Task<Message> HandleCall(Message call, const Peer& peer) = 0;
 
   // Shows a call whose payloads are still on their way, so that a program can judge it in the order of arrival (see

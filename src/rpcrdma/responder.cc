@@ -128,6 +128,7 @@ Task<void> Responder::Serve(Received message) {
   std::optional<rpc::CallOrder::Place> place;
   UnansweredCall unanswered(*this);
   PullRoom pulled;
+  std::optional<PulledPieces> pieces;
   Header& header = message.header;
   const FixedHeader request = header.fixed;
   const RefusedCalls::Key key = KeyOf(header);
@@ -169,8 +170,11 @@ Task<void> Responder::Serve(Received message) {
     if (!ready) co_return;  // the connection is lost
     pulled = PullRoom(*this, room);
     connection_.LogState(request.xid, "pulling {} octets", room.octets);
-    ready = co_await Pull(key, *plan, call);
+    pieces.emplace();
+    ready = co_await Pull(key, *plan, call, *pieces);
+    if (!ready && pieces->arrival()) co_await pieces->done;
     if (!ready) co_return;  // the connection is lost
+    if (!pieces->arrival()) pieces.reset();
   } else {
     CountChunks(header, nullptr);
   }
@@ -182,6 +186,7 @@ Task<void> Responder::Serve(Received message) {
 
   bool ready = queued_octets_ <= options_.max_queued_octets;
   if (!ready) ready = co_await AwaitQueueRoom(request.xid);
+  if (!ready && pieces) co_await pieces->done;
   if (!ready) co_return;
   connection_.LogState(request.xid, "executing");
   Executing self{.xid = request.xid, .chunks = header.chunks};
@@ -189,6 +194,8 @@ Task<void> Responder::Serve(Received message) {
   ExecutionTicket execution(*this, &self);
   rpc::Message reply = co_await handler_.HandleCall(std::move(call), peer_);
 
+  // The reply tells the peer that its memory is free. A call that was refused has not waited for its payload.
+  if (pieces) co_await pieces->done;
   execution.GiveBack();
   pulled.GiveBack();
   // Also after a call without chunks: memory of the connection's own account may have become free meanwhile.
@@ -268,22 +275,52 @@ void Responder::HandleRoom() {
   while (!room_.empty() && TakeRoom(room_.front())) room_.WakeFront();
 }
 
-Task<bool> Responder::Pull(RefusedCalls::Key key, const ReadPlan& plan, rpc::Message& call) {
-  WorkBatch work;
+// A call that is alone profits from pieces: while the next one arrives, the server stores the one before. Other calls
+// use that time anyway.
+bool Responder::ShouldDivide(const ReadPlan& plan, const rpc::Message& call, rpc::Xid xid) const {
+  return IsCall(call.stream, xid) && plan.items.size() == 1 && !plan.long_call &&
+         plan.items.front().length >= PulledPieces::kShortest && credits_.unanswered() == 1 &&
+         connection_.endpoint().info().ord >= PulledPieces::kMost && !IsBoundToSession();
+}
+
+Task<bool> Responder::Pull(RefusedCalls::Key key, const ReadPlan& plan, rpc::Message& call, PulledPieces& pieces) {
+  if (ShouldDivide(plan, call, key.xid)) pieces.Divide(plan.items.front().length);
   auto pull = [&](const ReadChunk& chunk) {
     BufferRef buffer = connection_.buffers().Allocate(chunk.length);
-    PostReads(plan.SegmentsOf(chunk), buffer, work);
+    PostReads(plan.SegmentsOf(chunk), buffer, pieces);
     ConstBytes bytes = buffer->bytes().first(chunk.length);
     return Slice(std::move(buffer), bytes);
   };
   if (plan.long_call) call.stream = pull(plan.stream);
   call.items.reserve(plan.items.size());
-  for (const ReadChunk& chunk : plan.items) call.items.push_back({chunk.offset, pull(chunk)});
+  for (const ReadChunk& chunk : plan.items) {
+    call.items.push_back({chunk.offset, Data(pull(chunk), pieces.arrival())});
+  }
   // The stream of a long call, with its operations, is still to be read.
   if (!plan.long_call && IsBoundToSession() && IsCall(call.stream, key.xid)) handler_.PreviewCall(call, peer_);
-  const bool pulled = co_await work;
-  Remember(key, work);
+  const bool pulled = co_await pieces.first();
+  Remember(key, pieces.first());
+  if (!pieces.arrival()) co_return pulled;
+  if (pulled) pieces.HandleArrived(1);
+  Spawn(Follow(key, pieces));
   co_return pulled;
+}
+
+Task<void> Responder::Follow(RefusedCalls::Key key, PulledPieces& pieces) {
+  size_t arrived = 1;
+  bool failed = !pieces.first().ok();
+  for (WorkBatch& work : pieces.rest()) {
+    const bool ok = co_await work;
+    Remember(key, work);
+    if (failed) continue;
+    failed = !ok;
+    if (failed) {
+      pieces.arrival()->Fail();
+    } else {
+      pieces.HandleArrived(++arrived);
+    }
+  }
+  pieces.done.Set();  // must be last, because it ends the pieces
 }
 
 void Responder::Remember(RefusedCalls::Key key, const WorkBatch& work) {
@@ -303,16 +340,17 @@ bool Responder::IsRefused(const Header& call) const {
          refused_->Refuses(peer_.address.address(), KeyOf(call), connection_.timers().Now());
 }
 
-void Responder::PostReads(std::span<const Segment> segments, const BufferRef& buffer, WorkBatch& work) {
-  const uint32_t max_transfer = connection_.endpoint().limits().max_transfer;
+void Responder::PostReads(std::span<const Segment> segments, const BufferRef& buffer, PulledPieces& pieces) {
+  const size_t max_transfer = connection_.endpoint().limits().max_transfer;
   metrics::RdmaCounts* const counted = counts();
-  std::byte* to = buffer->data();
+  size_t to = 0;
   for (const Segment& segment : segments) {
     for (uint32_t done = 0; done < segment.length;) {
-      const uint32_t part = std::min(segment.length - done, max_transfer);
+      const auto part =
+          static_cast<uint32_t>(std::min({size_t{segment.length - done}, max_transfer, pieces.LeftOfPiece(to)}));
       rdma::ReadRequest request;
-      request.context = work.Add();
-      request.local = {to, part};
+      request.context = pieces.BatchAt(to).Add();
+      request.local = {buffer->data() + to, part};
       request.owner = buffer;
       request.remote = {segment.stag, part, segment.offset + done};
       if (counted) {

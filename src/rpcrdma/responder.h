@@ -16,6 +16,7 @@
 #include "rpc/transport.h"
 #include "rpcrdma/connection.h"
 #include "rpcrdma/credits.h"
+#include "rpcrdma/pulled_pieces.h"
 #include "rpcrdma/read_plan.h"
 #include "rpcrdma/read_queue.h"
 #include "rpcrdma/refused_calls.h"
@@ -120,9 +121,14 @@ class Responder {
   bool IsBoundToSession() const { return peer_.back_channel && peer_.back_channel->bound(); }
   // A call has arrived that no program will see: see rpc::CallOrder::TakeGap().
   void LeaveGap(rpc::Xid xid);
-  // Reads the chunks of a call.
-  Task<bool> Pull(RefusedCalls::Key key, const ReadPlan& plan, rpc::Message& call);
-  void PostReads(std::span<const Segment> segments, const BufferRef& buffer, WorkBatch& work);
+  // Whether to read the payload of the call in pieces, so that its execution begins with the first one.
+  bool ShouldDivide(const ReadPlan& plan, const rpc::Message& call, rpc::Xid xid) const;
+  // Reads the chunks of a call. Returns when they have arrived, or the first of several pieces has. Then the caller
+  // waits for PulledPieces::done before it replies or ends.
+  Task<bool> Pull(RefusedCalls::Key key, const ReadPlan& plan, rpc::Message& call, PulledPieces& pieces);
+  // Waits for the pieces after the first, and tells whoever uses the payload.
+  Task<void> Follow(RefusedCalls::Key key, PulledPieces& pieces);
+  void PostReads(std::span<const Segment> segments, const BufferRef& buffer, PulledPieces& pieces);
   // True if the reply has file data, and the provider cannot send from files.
   bool MustLoad(const rpc::Message& reply) const;
   // Loads file data if the provider cannot send from files. Returns false if there is no reply to send; the connection

@@ -82,6 +82,16 @@ class TestHandler : public rpc::CallHandler {
 
   Task<rpc::Message> HandleCall(rpc::Message call, const rpc::Peer& peer) override {
     back_channel_ = peer.back_channel;
+    arrived_at_start_.clear();
+    for (const xdr::Item& item : call.items) arrived_at_start_.push_back(item.data.arrived());
+    if (hasty_) co_return Whole(LoadBig<uint32_t>(call.stream.data()), *peer.buffers);
+    for (const xdr::Item& item : call.items) {
+      const bool arrived = co_await AllArrived(item.data);
+      if (!arrived) {
+        ++lost_payloads_;
+        co_return rpc::Message();
+      }
+    }
     ++running_;
     most_running_ = std::max(most_running_, running_);
     const Duration delay = max_delay_ > Duration::zero() ? world_.random().UpTo(max_delay_) : delay_;
@@ -116,6 +126,12 @@ class TestHandler : public rpc::CallHandler {
   void set_delay(Duration delay) { delay_ = delay; }
   // Each call waits until the calls that were received before it are in order.
   void set_in_order(bool in_order) { in_order_ = in_order; }
+  // Calls get an empty reply at once, even if their payloads are still arriving.
+  void set_hasty(bool hasty) { hasty_ = hasty; }
+  // How much of each payload of the last call had arrived when it came to the handler.
+  const std::vector<size_t>& arrived_at_start() const { return arrived_at_start_; }
+  // The calls whose payload never arrived as a whole.
+  size_t lost_payloads() const { return lost_payloads_; }
   // Calls get no reply.
   void set_drop(bool drop) { drop_ = drop; }
   // Each reply carries a payload: the first `octets` octets of `file`.
@@ -145,6 +161,12 @@ class TestHandler : public rpc::CallHandler {
   size_t most_running() const { return most_running_; }
 
  private:
+  // A reply without results.
+  static rpc::Message Whole(uint32_t xid, BufferPool& buffers) {
+    xdr::Encoder encoder(buffers);
+    for (const uint32_t word : {xid, 1u, 0u, 0u}) encoder.U32(word);
+    return encoder.Finish();
+  }
   rpc::Message Execute(const rpc::Message& call, BufferPool& buffers) {
     if (drop_) return {};
     xdr::Decoder decoder(call);
@@ -183,6 +205,9 @@ class TestHandler : public rpc::CallHandler {
   Duration delay_ = Duration::zero();
   bool in_order_ = false;
   bool drop_ = false;
+  bool hasty_ = false;
+  std::vector<size_t> arrived_at_start_;
+  size_t lost_payloads_ = 0;
   std::function<void(rpc::Xid, const rpc::Peer&)> on_call_;
   std::shared_ptr<const FileDescriptor> file_;
   size_t file_octets_ = 0;

@@ -77,7 +77,7 @@ class Encoder {
   size_t size() const { return size_ + beside_; }
   size_t reduced_size() const { return size_; }
   size_t payload_count() const { return items_.size(); }
-  const std::vector<Item>& payloads() const { return items_; }
+  const Items& payloads() const { return items_; }
 
   // A position in the message. Rewind() discards all that was written after the mark, for example the results of a
   // procedure that fails.
@@ -113,7 +113,7 @@ class Encoder {
   size_t capacity_ = 0;
   size_t size_ = 0;
   size_t beside_ = 0;  // the octets of the items, with padding
-  std::vector<Item> items_;
+  Items items_;
 };
 
 }  // namespace penstock::xdr

@@ -16,6 +16,7 @@
 #include "base/buffer.h"
 #include "base/data.h"
 #include "base/result.h"
+#include "base/task.h"
 
 namespace penstock::xdr {
 
@@ -26,6 +27,8 @@ struct Item {
   size_t offset = 0;
   Data data;
 };
+
+using Items = std::vector<Item, RecyclingAllocator<Item>>;
 
 // The n-th result, which the peer has placed by RDMA Write (RFC 8166 §4.3.2). Its place in the stream is known only
 // when the stream is decoded. Without a value, the n-th payload is in the stream.
@@ -52,7 +55,7 @@ struct Message {
   // The reduced stream, contiguous. The message owns its octets, or borrows them from an owner that must outlive it.
   Slice stream;
   // In ascending order of offset. Used by encoded messages, and by calls received over RDMA.
-  std::vector<Item> items;
+  Items items;
   // Used by replies received over RDMA. The decoder matches them to the payloads in their order in the stream.
   std::vector<PlacedResult> placed;
   // Used by calls received over RDMA, which then have no items. The pads are a part of the stream and of every size of

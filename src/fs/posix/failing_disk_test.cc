@@ -126,6 +126,27 @@ TEST_P(FailingDiskTest, InterruptedWriteReportsTheWrittenOctets) {
   EXPECT_TRUE(ReadText(file) == suite::Pattern(100'000).substr(0, 70'000));
 }
 
+TEST_P(FailingDiskTest, AWriteOfArrivingDataReportsTheOctetsBeforeTheFailure) {
+  const Handle file = Make(root_, "file");
+  const std::string text = suite::Pattern(kLarge);
+  for (const uint64_t at : {uint64_t{0}, uint64_t{500'000}}) {
+    const auto arrival = std::make_shared<Arrival>();
+    const Data data(Slice::Borrowed(AsBytes(text)), arrival);
+    disk_.Fail({.call = DiskCall::kWrite, .path = PathOf("file"), .error = ENOSPC, .from = at});
+    const auto wrote = AwaitWith(fs().Write(caller_, file, 0, data, Stability::kUnstable), [&] {
+      if (arrival->arrived() < text.size()) arrival->Advance(arrival->arrived() + kLarge / 4);
+    });
+    if (at == 0) {
+      EXPECT_EQ(suite::ErrorOf(wrote.result), Error::kNoSpace);
+    } else {
+      ASSERT_TRUE(wrote.result);
+      EXPECT_EQ(wrote.result->count, at);
+      EXPECT_TRUE(ReadText(file, 0, static_cast<uint32_t>(at)) == text.substr(0, at));
+    }
+    disk_.Mend();
+  }
+}
+
 TEST_P(FailingDiskTest, CopyFailsIfTheSourceCannotBeRead) {
   const Handle from = MakeLarge("from");
   const Handle to = Make(root_, "to");

@@ -193,6 +193,11 @@ Task<Changed<WriteReply>> FileSystem::Write(const RequestContext& context, const
   const auto reach = [&](Patience patience) { return tree_.Reach(file, patience); };
   const Result<ObjectRef> object = co_await AtOnceOrElsewhere(context, pool_, WorkKind::kMetadata, reach);
   if (!object) co_return Changed<WriteReply>{std::unexpected(object.error()), {}};
+  if (data.arriving() && stability == Stability::kUnstable) {
+    co_return co_await WriteArriving(context, *object, offset, data);
+  }
+  const bool arrived = co_await AllArrived(data);
+  if (!arrived) co_return Changed<WriteReply>{std::unexpected(Error::kDelay), {}};
   const auto attempt = [&](Patience patience) {
     return tree_.Write(context.credentials, **object, offset, data, stability, patience);
   };
@@ -202,6 +207,42 @@ Task<Changed<WriteReply>> FileSystem::Write(const RequestContext& context, const
   std::optional<Changed<WriteReply>> done = attempt(Patience::kNone);
   if (!done) done = co_await small_writes_.Run(context, *object, write);
   co_return *std::move(done);
+}
+
+// Writes what has arrived while more arrives. Other calls may write to the file in between: then the attributes before
+// are left out, so that the caller does not take the changes of others for its own (RFC 1813 §2.6, wcc_data).
+Task<Changed<WriteReply>> FileSystem::WriteArriving(const RequestContext& context, const ObjectRef& object,
+                                                    uint64_t offset, const Data& data) {
+  Changed<WriteReply> whole{std::unexpected(Error::kServerFault), {}};
+  for (size_t done = 0; done < data.size();) {
+    const bool arrived = co_await data.ArrivedBeyond(done);
+    if (!arrived) {
+      whole.result = std::unexpected(Error::kDelay);
+      break;
+    }
+    const Data part = data.Sub(done, data.arrived() - done);
+    const auto write = [&] {
+      return *tree_.Write(context.credentials, *object, offset + done, part, Stability::kUnstable, Patience::kMayBlock);
+    };
+    Changed<WriteReply> wrote = co_await OnPool(context, pool_, WorkKind::kData, write);
+    if (done == 0) {
+      whole = std::move(wrote);
+      if (!whole.result || whole.result->count < part.size()) break;
+      done = part.size();
+      continue;
+    }
+    const bool alone =
+        whole.object.after && wrote.object.before && whole.object.after->change == wrote.object.before->change;
+    if (!alone) whole.object.before.reset();
+    whole.object.after = wrote.object.after;
+    // The written octets count; the client gets the error with its next request, as in one write. The verifier is that
+    // of the first part, so that a loss of data since then is noticed.
+    if (!wrote.result) break;
+    whole.result->count += wrote.result->count;
+    if (wrote.result->count < part.size()) break;
+    done += part.size();
+  }
+  co_return whole;
 }
 
 // The sync is without the file's lock, so that other calls may write meanwhile and share the next sync.

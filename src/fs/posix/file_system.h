@@ -155,6 +155,8 @@ class FileSystem final : public fs::FileSystem {
 
   Task<Changed<WriteReply>> WriteStably(const RequestContext& context, const ObjectRef& object, uint64_t offset,
                                         const Data& data, Stability stability);
+  Task<Changed<WriteReply>> WriteArriving(const RequestContext& context, const ObjectRef& object, uint64_t offset,
+                                          const Data& data);
   LeaseReply TakeLease(const Handle& file);
 
   Tree tree_;

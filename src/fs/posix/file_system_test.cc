@@ -80,6 +80,36 @@ TEST_P(PosixTest, FileThatOneStableWriteFilledCanBeExecuted) {
   }
 }
 
+// The client would take the other's change for its own, and would not notice that its cached data are old.
+TEST_P(PosixTest, AWriteOfArrivingDataThatAnotherOneInterruptsLeavesOutTheAttributesBefore) {
+  const Handle file = Make(root_, "file");
+  const std::string text = suite::Pattern(1'000'000);
+  for (const bool is_interrupted : {false, true}) {
+    const auto arrival = std::make_shared<Arrival>();
+    const Data data(Slice::Borrowed(AsBytes(text)), arrival);
+    arrival->Advance(500'000);
+    bool is_waiting = false;
+    const auto wrote = AwaitWith(fs().Write(caller_, file, 0, data, Stability::kUnstable), [&] {
+      // After some steps of the loop, the first half is written.
+      if (is_waiting || std::filesystem::file_size(exported() / "file") < 500'000) return;
+      is_waiting = true;
+      if (is_interrupted) {
+        ASSERT_TRUE(
+            Await(fs().Write(caller_, file, 2'000'000, Data(Slice::Borrowed(AsBytes("x"))), Stability::kUnstable))
+                .result);
+      }
+      arrival->Advance(text.size());
+    });
+    ASSERT_TRUE(wrote.result);
+    EXPECT_EQ(wrote.result->count, text.size());
+    EXPECT_EQ(wrote.object.before.has_value(), !is_interrupted);
+    EXPECT_EQ(wrote.object.after->change, Stat(file).change);
+    NewAttributes empty;
+    empty.size = 0;
+    ASSERT_TRUE(Await(fs().SetAttributes(caller_, file, empty, std::nullopt)).result);
+  }
+}
+
 // The octets of an access control list for the kernel: version 2, then { tag, permissions, id } for each entry.
 std::string AclOf(std::initializer_list<std::array<uint32_t, 3>> entries) {
   std::string octets("\2\0\0\0", 4);

@@ -21,6 +21,63 @@ TEST_P(DataSuite, ReadReturnsTheWrittenData) {
   }
 }
 
+// Data of which the first octets are there.
+struct Arriving {
+  std::string text = Pattern(1'000'003);
+  std::shared_ptr<Arrival> arrival = std::make_shared<Arrival>();
+  Data data{Slice::Borrowed(AsBytes(text)), arrival};
+};
+
+TEST_P(DataSuite, WritesDataThatArriveMeanwhile) {
+  const Handle file = Make(root_, "file");
+  const Attributes before = Stat(file);
+  Arriving arriving;
+  arriving.arrival->Advance(100'000);
+  const auto wrote = AwaitWith(fs().Write(caller_, file, 5, arriving.data, Stability::kUnstable), [&] {
+    const size_t arrived = arriving.arrival->arrived();
+    if (arrived < arriving.text.size()) arriving.arrival->Advance(std::min(arrived + 200'000, arriving.text.size()));
+  });
+  ASSERT_TRUE(wrote.result);
+  EXPECT_EQ(wrote.result->count, arriving.text.size());
+  ExpectNoted(wrote.object, before, file);
+  EXPECT_TRUE(ReadText(file, 5, 1'000'003) == arriving.text);
+}
+
+TEST_P(DataSuite, StableWritesWaitForDataThatArrive) {
+  const Handle file = Make(root_, "file");
+  Arriving arriving;
+  const auto wrote = AwaitWith(fs().Write(caller_, file, 0, arriving.data, Stability::kFileSync), [&] {
+    if (arriving.arrival->arrived() == 0) arriving.arrival->Advance(arriving.text.size());
+  });
+  ASSERT_TRUE(wrote.result);
+  EXPECT_EQ(wrote.result->committed, Stability::kFileSync);
+  EXPECT_TRUE(ReadText(file, 0, 1'000'003) == arriving.text);
+}
+
+TEST_P(DataSuite, AWriteWhoseDataAreLostFails) {
+  const Handle file = Make(root_, "file");
+  for (const Stability stability : {Stability::kUnstable, Stability::kFileSync}) {
+    Arriving arriving;
+    arriving.arrival->Advance(100'000);
+    const auto wrote = AwaitWith(fs().Write(caller_, file, 0, arriving.data, stability), [&] {
+      if (!arriving.arrival->failed()) arriving.arrival->Fail();
+    });
+    EXPECT_EQ(ErrorOf(wrote.result), Error::kDelay);
+  }
+  EXPECT_LE(Stat(file).size, 100'000u) << "no octet is written that has not arrived";
+}
+
+TEST_P(DataSuite, AWriteFailsAtOnceAlthoughItsDataStillArrive) {
+  const Handle directory = root_;
+  Arriving arriving;
+  arriving.arrival->Advance(100'000);
+  const auto wrote = AwaitWith(fs().Write(caller_, directory, 0, arriving.data, Stability::kUnstable), [&] {
+    const size_t arrived = arriving.arrival->arrived();
+    if (arrived < arriving.text.size()) arriving.arrival->Advance(arriving.text.size());
+  });
+  EXPECT_EQ(ErrorOf(wrote.result), Error::kIsDir);
+}
+
 TEST_P(DataSuite, ReadReportsTheEndOfTheFile) {
   const Handle file = Make(root_, "file");
   ASSERT_TRUE(Write(file, 0, Pattern(100'000)).result);

@@ -36,9 +36,14 @@ class Backend {
   // Runs the backend until the task is done.
   template <class T>
   T Await(Task<T> task) {
+    return AwaitWith(std::move(task), [this] { RunOnce(); });
+  }
+  // Does `step` again and again until the task is done.
+  template <class T, class Step>
+  static T AwaitWith(Task<T> task, Step step) {
     std::optional<T> result;
     Spawn(Keep(std::move(task), result));
-    while (!result) RunOnce();
+    while (!result) step();
     return std::move(*result);
   }
 
@@ -115,6 +120,14 @@ class FileSystemSuite : public testing::TestWithParam<Parameter> {
   template <class T>
   T Await(Task<T> task) {
     return backend_->Await(std::move(task));
+  }
+  // Also does `step` before each step of the backend.
+  template <class T, class Step>
+  T AwaitWith(Task<T> task, Step step) {
+    return backend_->AwaitWith(std::move(task), [&] {
+      step();
+      if (backend_->loop()) backend_->RunOnce();
+    });
   }
 
   RequestContext As(uint32_t uid, uint32_t gid, std::span<const uint32_t> groups = {}) {

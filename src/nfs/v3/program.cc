@@ -55,7 +55,7 @@ rpc::Classification Program::Classify(rpc::CallContext& context, xdr::Decoder& /
     case NFSPROC3_LINK::kNumber:
       return {.keep = rpc::Keep::kChange};
     case NFSPROC3_WRITE::kNumber:
-      return {.keep = rpc::Keep::kWrite};
+      return {.keep = rpc::Keep::kWrite, .takes_arriving = true};
     default:
       return {};
   }

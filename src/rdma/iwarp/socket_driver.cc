@@ -9,6 +9,7 @@
 #include <sys/uio.h>
 
 #include <cerrno>
+#include <span>
 #include <system_error>
 #include <utility>
 
@@ -31,6 +32,12 @@ constexpr int kIntervalsPerLimit = 4;
 constexpr unsigned kMaxDrainExtensions = 4;
 
 bool WouldBlock(int error) { return error == EAGAIN || error == EWOULDBLOCK; }
+
+size_t SizeOf(std::span<const iovec> memory) {
+  size_t size = 0;
+  for (const iovec& each : memory) size += each.iov_len;
+  return size;
+}
 
 ssize_t SendPart(int socket, const FpduWriter::Part& part) {
   if (part.file) {
@@ -134,6 +141,8 @@ void SocketDriver::Send() {
     if (n > 0) {
       sent_ += static_cast<size_t>(n);
       stream_.HandleSent(static_cast<size_t>(n));
+      // The socket is full. sendfile may stop for other reasons.
+      if (!part.file && static_cast<size_t>(n) < SizeOf(part.memory)) ArmWrite();
     } else if (n < 0 && errno == EINTR) {
       continue;
     } else if (n < 0 && WouldBlock(errno)) {

@@ -52,7 +52,7 @@ Task<std::optional<Slice>> RecordSocket::Receive() {
     if (reader_.awaited() > 0) break;
     Flush();
     if (ended_) break;
-    const Io io = ReceiveSome();
+    const Io io = std::exchange(drained_, false) ? Io::kWouldBlock : ReceiveSome();
     if (io == Io::kWouldBlock) {
       receiving_ = true;
       co_await Ready(socket_, asio::ip::tcp::socket::wait_read);
@@ -81,6 +81,7 @@ RecordSocket::Io RecordSocket::ReceiveSome() {
     const ssize_t n = ::recv(socket_.native_handle(), want.data(), want.size(), MSG_DONTWAIT);
     if (n > 0) {
       reader_.Received(static_cast<size_t>(n));
+      drained_ = static_cast<size_t>(n) < want.size();
       return Io::kProgress;
     }
     if (n < 0 && errno == EINTR) continue;

@@ -124,7 +124,8 @@ class RecordSocket : public std::enable_shared_from_this<RecordSocket> {
   RecordWriter writer_;
   std::unique_ptr<tls::Session> tls_;
 
-  bool ended_ = false;  // the socket receives nothing more
+  bool ended_ = false;    // the socket receives nothing more
+  bool drained_ = false;  // the last receipt left nothing in the socket: wait before the next one
   bool closed_ = false;
   bool sending_ = false;   // SendRest() waits for the peer to make room
   bool batching_ = false;  // a record was taken, and Flush() has not been called since

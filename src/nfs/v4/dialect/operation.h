@@ -44,7 +44,8 @@ struct Operation {
   bool gives_up = false;
   // For operations that change something: the largest size of the result in octets.
   size_t max_result = 0;
-  // At most one of the two is set. Both are null for the opener and for an operation that the server does not support.
+  // An operation has one of the two. It has both if only the last one of a COMPOUND is a task. Both are null for the
+  // opener and for an operation that the server does not support.
   RunNow now = nullptr;
   RunTask task = nullptr;
   // Encodes the result of an operation that fails before it is executed, or whose result cannot be sent.

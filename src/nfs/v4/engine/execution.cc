@@ -90,7 +90,7 @@ Task<nfsstat4> Execution::Run() {
         Fail(number, operation, status_);
       } else {
         Begin(i, *operation);
-        if (operation->now) {
+        if (operation->now && !(operation->task && IsLast(i))) {
           status_ = operation->now(compound_, arguments_, results_.encoder());
         } else {
           status_ = co_await operation->task(compound_, arguments_, results_.encoder());
@@ -162,7 +162,7 @@ void Execution::LimitToConnection() {
 // longer than its chunk.
 std::optional<size_t> Execution::PlacedOctets() const {
   const rpc::CallContext& call = compound_.call;
-  const std::vector<xdr::Item>& payloads = results_.payloads();
+  const xdr::Items& payloads = results_.payloads();
   if (sendable_ == SIZE_MAX || IsSealed(call.credential)) return 0;
   size_t placed = 0;
   for (size_t n = 0; n < payloads.size(); ++n) {

@@ -76,6 +76,7 @@ rpc::Classification Program::Classify(rpc::CallContext& context, xdr::Decoder& a
   context.head.Set(*head);
   const bool remembers = head->dialect && head->dialect->duplicate_policy() == DuplicatePolicy::kReplyCache;
   return {.keep = remembers ? rpc::Keep::kChange : rpc::Keep::kNothing,
+          .takes_arriving = true,
           .is_judged = IsBound(*head) && !CreatesOrBinds(*head)};
 }
 

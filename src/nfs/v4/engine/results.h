@@ -24,7 +24,7 @@ class Results {
   xdr::Encoder& encoder() { return encoder_; }
   // The octets of the reply so far, with the RPC header and with payloads.
   size_t size() const { return encoder_.size(); }
-  const std::vector<xdr::Item>& payloads() const { return encoder_.payloads(); }
+  const xdr::Items& payloads() const { return encoder_.payloads(); }
   bool has_payload() const { return encoder_.size() != encoder_.reduced_size(); }
 
   // Writes the number of the next operation. The operation's result follows.

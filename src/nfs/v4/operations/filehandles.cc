@@ -23,19 +23,24 @@ nfsstat4 PutRoot(Compound& compound) {
 
 }  // namespace
 
-// RFC 8881 §18.19. The next operation finds out whether the object still exists (§4.2.2). If none follows, PUTFH checks
-// it.
-Task<PUTFH4res> PutFileHandle(Compound& compound, const PUTFH4args& arguments) {
+// RFC 8881 §18.19. The next operation finds out whether the object still exists (§4.2.2).
+PUTFH4res PutFileHandle(Compound& compound, const PUTFH4args& arguments) {
   const auto parsed = FileHandle::Parse(arguments.object.bytes());
   const nfsstat4 status = parsed ? compound.PutCurrent(*parsed) : NFS4ERR_BADHANDLE;
   const bool is_referral = status == NFS4_OK && compound.current->in().is_referral();
   if ((status == NFS4ERR_BADHANDLE || status == NFS4ERR_STALE || is_referral) && MayBeForeign(compound)) {
     compound.PutForeign({.handle = arguments.object, .status = is_referral ? NFS4ERR_MOVED : status});
-    co_return PUTFH4res{.status = NFS4_OK};
+    return {.status = NFS4_OK};
   }
-  // In an absent file system, GETATTR may follow in another COMPOUND.
-  if (status != NFS4_OK || compound.following || is_referral) co_return PUTFH4res{.status = status};
+  return {.status = status};
+}
+
+Task<PUTFH4res> PutLastFileHandle(Compound& compound, const PUTFH4args& arguments) {
+  const PUTFH4res put = PutFileHandle(compound, arguments);
+  if (put.status != NFS4_OK) co_return put;
   const Object& file = *compound.current;
+  // In an absent file system, GETATTR may follow in another COMPOUND.
+  if (file.in().is_referral()) co_return put;
   const auto attributes = co_await file.file_system().GetAttributes(file.context(), file.object());
   co_return PUTFH4res{.status = attributes ? NFS4_OK : ToStatus(attributes.error())};
 }

@@ -169,6 +169,13 @@ constexpr Operation LockRow(const Traits& traits) {
   return row;
 }
 
+// PUTFH, which waits for the file system only if no operation follows.
+constexpr Operation PutFileHandleRow(const Traits& traits) {
+  Operation row = Row<&PutFileHandle>(OP_PUTFH, traits);
+  row.task = &Runner<&PutLastFileHandle>::Later;
+  return row;
+}
+
 // An operation without a function: the opener, or an operation that the server does not support. Its failures are a
 // status alone.
 constexpr Operation Bare(nfs_opnum4 number, Placement placement = Placement::kInRequest) {
@@ -208,7 +215,7 @@ constexpr Operation kRowsOfRfc7530[] = {
     Row<&OpenAttributes>(OP_OPENATTR, kObject),
     Row<&ConfirmOpen>(OP_OPEN_CONFIRM, kObjectChanges),
     Row<&DowngradeOpen>(OP_OPEN_DOWNGRADE, kGivesUp),
-    Row<&PutFileHandle>(OP_PUTFH, kPlain),
+    PutFileHandleRow(kPlain),
     Row<&PutPublicFileHandle>(OP_PUTPUBFH, kPlain),
     Row<&PutRootFileHandle>(OP_PUTROOTFH, kPlain),
     Row<&Read>(OP_READ, kObject),

@@ -18,7 +18,9 @@
 namespace penstock::nfs::v4 {
 
 // filehandles.cc: PUTFH PUTROOTFH PUTPUBFH GETFH SAVEFH RESTOREFH
-Task<nfs4::PUTFH4res> PutFileHandle(Compound& compound, const nfs4::PUTFH4args& arguments);
+nfs4::PUTFH4res PutFileHandle(Compound& compound, const nfs4::PUTFH4args& arguments);
+// The same at the end of a COMPOUND: no operation follows that would find out whether the object exists.
+Task<nfs4::PUTFH4res> PutLastFileHandle(Compound& compound, const nfs4::PUTFH4args& arguments);
 nfs4::PUTROOTFH4res PutRootFileHandle(Compound& compound);
 nfs4::PUTPUBFH4res PutPublicFileHandle(Compound& compound);
 nfs4::GETFH4res GetFileHandle(Compound& compound);

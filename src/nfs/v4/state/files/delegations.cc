@@ -206,13 +206,16 @@ Delegations::RecallResult Delegations::RecallFor(const NamedFile& name, std::opt
   if (!file) return result;
   const std::optional<Party> own = except ? std::optional(Party{*except, name.handle.export_id}) : std::nullopt;
   // A copy of the list: a revoked delegation leaves the list of the file, and the file may be forgotten with it.
-  std::vector<DelegationState*> in_the_way = file->write_delegations;
-  if (use != Use::kRead) {
-    in_the_way.clear();
-    for (const auto& [party, delegation] : file->delegations) in_the_way.push_back(delegation);
+  std::vector<DelegationState*> in_the_way;
+  const auto add = [&](DelegationState* delegation) {
+    if (own != PartyOf(*delegation)) in_the_way.push_back(delegation);
+  };
+  if (use == Use::kRead) {
+    std::ranges::for_each(file->write_delegations, add);
+  } else {
+    for (const auto& [party, delegation] : file->delegations) add(delegation);
   }
   for (DelegationState* delegation : in_the_way) {
-    if (own == PartyOf(*delegation)) continue;
     if (IsOverdue(*delegation, now)) {
       Revoke(*delegation);
       continue;
