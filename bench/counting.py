@@ -12,6 +12,9 @@ import time
 from measuring import Failure, output_of
 
 
+# Outside of valgrind, these calls do not enter the kernel.
+WITHOUT_THE_KERNEL = ("clock_gettime", "gettimeofday", "time", "getcpu")
+
 Counts = collections.namedtuple("Counts", "instructions functions system_calls")  # the last two: Counters by name
 
 
@@ -47,7 +50,10 @@ class Callgrind:
             log.seek(self.read[pid])
             text = log.read()
             self.read[pid] = log.tell()
-        return collections.Counter(re.findall(r"^SYSCALL\[\d+,\d+\]\( *\d+\) sys_(\w+)", text, re.MULTILINE))
+        calls = collections.Counter(re.findall(r"^SYSCALL\[\d+,\d+\]\( *\d+\) sys_(\w+)", text, re.MULTILINE))
+        for name in WITHOUT_THE_KERNEL:
+            calls.pop(name, None)
+        return calls
 
 
 def calls_of_functions(dump):

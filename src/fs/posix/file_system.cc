@@ -20,6 +20,8 @@ namespace {
 
 // Such a write takes microseconds if it does not wait for the disk.
 constexpr size_t kSmallWrite = 32 << 10;
+// So much of data that are arriving is written at once: to receive it took the loop as long.
+constexpr size_t kWriteAtOnce = 256 << 10;
 
 // Calls `function` between the probes of the file system. `work` and `blocks`: 0 or 1.
 template <class Function>
@@ -221,10 +223,14 @@ Task<Changed<WriteReply>> FileSystem::WriteArriving(const RequestContext& contex
       break;
     }
     const Data part = data.Sub(done, data.arrived() - done);
-    const auto write = [&] {
-      return *tree_.Write(context.credentials, *object, offset + done, part, Stability::kUnstable, Patience::kMayBlock);
+    const auto attempt = [&](Patience patience) {
+      return tree_.Write(context.credentials, *object, offset + done, part, Stability::kUnstable, patience);
     };
-    Changed<WriteReply> wrote = co_await OnPool(context, pool_, WorkKind::kData, write);
+    std::optional<Changed<WriteReply>> given;
+    if (part.size() <= kWriteAtOnce) given = attempt(Patience::kNone);
+    const auto write = [&] { return attempt(Patience::kMayBlock); };
+    if (!given) given = co_await OnPool(context, pool_, WorkKind::kData, write);
+    Changed<WriteReply>& wrote = *given;
     if (done == 0) {
       whole = std::move(wrote);
       if (!whole.result || whole.result->count < part.size()) break;
