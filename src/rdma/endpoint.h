@@ -110,7 +110,7 @@ struct Completion {
 // The pieces of one message, in order. The memory must not change before the completion. An owned Slice keeps its
 // buffer alive; for a borrowed Slice the caller must keep the memory. File ranges are allowed only if Limits::file_data
 // is true.
-using Gather = std::vector<Data>;
+using Gather = std::vector<Data, RecyclingAllocator<Data>>;
 
 // The octets of all pieces.
 inline size_t SizeOf(const Gather& gather) {

@@ -15,6 +15,7 @@ import socket
 import struct
 import subprocess
 import sys
+import time
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "harness"))
 from certificates import Authority  # noqa: E402
@@ -448,6 +449,12 @@ def bench(scratch):
                 assert m["count"] > 0 and m["per_second"] > 0 and m["client_cpu_us"] > 0 and m["server_cpu_us"] > 0, m
                 assert 0 < m["latency_us"]["p50"] <= m["latency_us"]["p99"] <= m["latency_us"]["max"], m
                 assert (m["mib_per_second"] > 0) == ("read" in m["operation"] or "write" in m["operation"]), m
+        began = time.monotonic()
+        ok("bench", server.url("/", "tcp"), "--ops", "getattr", "--depth", "4", "--rate", "100", "--seconds", 0.5, "--size", file_size, "--json", file)
+        with open(file) as written:
+            (measured,) = json.load(written)["measurements"]
+        most = 100 * (time.monotonic() - began) + 1
+        assert 0 < measured["executed"] <= most, (measured, most)
         assert os.listdir(f"{scratch}/export") == []
         misused("bench", server.url("/", "rdma"), "--ops", "read1m,erase", mentions=["erase"])
 

@@ -111,7 +111,8 @@ void SocketDriver::EndTurn() {
 void SocketDriver::Receive(EndOfStream end_of_stream) {
   size_t received = 0;
   for (int i = 0; i < kReceivesPerTurn && !closed_; ++i) {
-    if (received >= kReceivedBeforeCompletions && stream_.completions().due()) return;
+    const bool is_last = end_of_stream == EndOfStream::kIgnore;  // nothing is received after it
+    if (!is_last && received >= kReceivedBeforeCompletions && stream_.completions().due()) return;
     const FpduReader::Places places = stream_.Wants(*staging_);
     iovec iov[2] = {{places.direct.data(), places.direct.size()}, {places.staging.data(), places.staging.size()}};
     msghdr message{};
