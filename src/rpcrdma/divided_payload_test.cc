@@ -40,7 +40,7 @@ TEST_F(DividedPayloadTest, ACallBeginsWithTheFirstPieceOfItsPayload) {
 
 TEST_F(DividedPayloadTest, PiecesNeedNotEndWithSegments) {
   Connect();
-  for (const size_t segment : {size_t{4096}, size_t{100'000}, size_t{300'000}}) {
+  for (const size_t segment : {size_t{30'000}, size_t{100'000}, size_t{300'000}}) {
     ExpectAnswer(CallWith(kSize - 3, kXid, segment), ReplyTo(kXid));
     EXPECT_LT(rig_.handler.arrived_at_start().at(0), kSize - 3) << segment;
   }
