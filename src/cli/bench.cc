@@ -297,9 +297,10 @@ Command AddBench(CLI::App& program) {
       ->check(SecondsBetween(0.01, 3600.0))
       ->capture_default_str();
   command
-      ->add_option("--rate", options->rate,
-                   "Begin so many operations per second, and count the time that one begins late as latency; 0: as many "
-                   "as possible")
+      ->add_option(
+          "--rate", options->rate,
+          "Begin so many operations per second, and count the time that one begins late as latency; 0: as many "
+          "as possible")
       ->check(CLI::Range(0.0, 100000.0))
       ->capture_default_str();
   command->add_option("--size", options->file_size, "The size of the file, e.g. 64MiB")
