@@ -6,8 +6,6 @@
 
 namespace penstock::rpc {
 
-inline ClientKey ClientKeyOf(const Peer& peer) {
-  return {.host = peer.address.host(), .connection = peer.connection};
-}
+inline ClientKey ClientKeyOf(const Peer& peer) { return {.host = peer.address.host(), .connection = peer.connection}; }
 
 }  // namespace penstock::rpc
