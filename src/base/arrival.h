@@ -8,7 +8,8 @@
 
 namespace penstock {
 
-// Whoever receives the octets calls Advance() and Fail(); at most one coroutine at a time waits. All on one loop.
+// Whoever receives the octets calls Advance() and Fail(); at most one coroutine at a time waits, and may be told by
+// Settle() to wait no longer. All on one loop.
 class Arrival {
  public:
   Arrival() = default;
@@ -30,14 +31,19 @@ class Arrival {
     failed_ = true;
     Wake();
   }
+  // From now on nobody waits for octets that have not arrived.
+  void Settle() {
+    settled_ = true;
+    Wake();
+  }
 
   // co_await arrival.Beyond(octets): waits until more than so many octets have arrived. Returns false if they never
-  // will.
+  // will, or after Settle().
   auto Beyond(size_t octets) {
     struct Awaiter {
       Arrival& arrival;
       size_t octets;
-      bool await_ready() const noexcept { return arrival.arrived_ > octets || arrival.failed_; }
+      bool await_ready() const noexcept { return arrival.arrived_ > octets || arrival.failed_ || arrival.settled_; }
       void await_suspend(std::coroutine_handle<> waiter) noexcept {
         assert(!arrival.waiter_);
         arrival.waiter_ = waiter;
@@ -50,13 +56,14 @@ class Arrival {
 
  private:
   void Wake() {
-    if (!waiter_ || (arrived_ <= wanted_ && !failed_)) return;
+    if (!waiter_ || (arrived_ <= wanted_ && !failed_ && !settled_)) return;
     std::exchange(waiter_, nullptr).resume();
   }
 
   size_t arrived_ = 0;
   size_t wanted_ = 0;
   bool failed_ = false;
+  bool settled_ = false;
   std::coroutine_handle<> waiter_;
 };
 

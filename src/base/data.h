@@ -53,7 +53,7 @@ class FileDescriptor {
 // (sendfile). Octets beyond the end of a file that was truncated are zeros. If the file system fails to read octets,
 // the sender must end the connection and must not send anything else in their place.
 //
-// The octets of a Slice may still be arriving. Only who waits for them by ArrivedBeyond() may use Data that are
+// The octets of a Slice may still be arriving. Only code that waits for them by ArrivedBeyond() may use Data that are
 // arriving().
 class Data {
  public:
@@ -93,10 +93,8 @@ class Data {
     if (!arrival_) return size_;
     return std::min(size_, arrival_->arrived() - std::min(arrival_->arrived(), arrives_at_));
   }
-  // Whether octets have not arrived and never will: the connection that they were to come over is lost.
-  bool lost() const { return arriving() && arrival_->failed(); }
   // co_await data.ArrivedBeyond(octets), of data that are arriving(): waits until more than so many octets have
-  // arrived. Returns false if they never will.
+  // arrived. Returns false if they never will, because their connection is lost, or after Settle().
   auto ArrivedBeyond(size_t octets) const { return arrival_->Beyond(arrives_at_ + octets); }
 
   // Copies the bytes to `to`, whose size is size(). Returns the error of reading the file; the contents of `to` are
@@ -120,6 +118,12 @@ class Data {
 inline Task<bool> AllArrived(const Data& data) {
   if (!data.arriving()) co_return true;
   co_return co_await data.ArrivedBeyond(data.size() - 1);
+}
+
+// co_await ArrivedPart(data): the same, but returns what is there when no more comes, or after Data::Settle().
+inline Task<Data> ArrivedPart(const Data& data) {
+  const bool arrived = co_await AllArrived(data);
+  co_return arrived ? data : data.Sub(0, data.arrived());
 }
 
 }  // namespace penstock

@@ -1,5 +1,6 @@
 #include "base/task.h"
 
+#include <algorithm>
 #include <array>
 #include <cstdint>
 #include <new>
@@ -16,7 +17,7 @@ constexpr uint16_t kKeptPerClass = 0;  // so that AddressSanitizer sees when a f
 constexpr uint16_t kKeptPerClass = 512;
 #endif
 
-size_t FrameClassOf(size_t size) { return (size + kGranule - 1) / kGranule; }
+size_t FrameClassOf(size_t size) { return (std::max<size_t>(size, 1) + kGranule - 1) / kGranule; }
 
 // A free frame of one size class. Its memory holds the link to the next one.
 struct FreeFrame {

@@ -32,6 +32,7 @@ struct RecyclingAllocator {
   RecyclingAllocator() = default;
   template <class U>
   RecyclingAllocator(const RecyclingAllocator<U>&) {}  // NOLINT(google-explicit-constructor): as allocators are
+  static_assert(alignof(T) <= __STDCPP_DEFAULT_NEW_ALIGNMENT__);
   T* allocate(size_t count) { return static_cast<T*>(FrameAllocator::Allocate(count * sizeof(T))); }
   void deallocate(T* memory, size_t count) noexcept { FrameAllocator::Free(memory, count * sizeof(T)); }
   template <class U>

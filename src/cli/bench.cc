@@ -41,6 +41,10 @@ struct BenchOptions : AccessOptions {
 using Kind = Operation::Kind;
 
 constexpr std::string_view kOperationNames = "null, getattr, setattr, mkdir, readSIZE, writeSIZE (4k, 64k, 1m, ...)";
+// After a sleep of at most this length, a task notices that the measurement has ended.
+constexpr Duration kLongestSleep = std::chrono::milliseconds(50);
+// The lowest rate but 0.
+constexpr double kLowestRate = 0.01;
 // Operations run for this share of a measurement's time before they count.
 constexpr double kWarmUp = 0.1;
 
@@ -125,6 +129,7 @@ class Run {
     std::memset(buffer->data(), 0x5a, size_);
     while (!stopping_) {
       const TimePoint began = co_await Begin();
+      if (stopping_) break;
       client::Result<void> done = co_await One(number, buffer->bytes().first(size_));
       if (!done) {
         error_ = std::move(done).error();
@@ -144,7 +149,9 @@ class Run {
     const TimePoint now = mount_.loop().Now();
     if (interval_ == Duration::zero()) co_return now;
     const TimePoint due = std::exchange(next_, next_ + interval_);
-    if (due > now) co_await Sleep(mount_.loop(), due - now);
+    while (!stopping_ && mount_.loop().Now() < due) {
+      co_await Sleep(mount_.loop(), std::min<Duration>(due - mount_.loop().Now(), kLongestSleep));
+    }
     co_return due;
   }
 
@@ -250,6 +257,9 @@ Task<client::Result<void>> BenchTask(client::Mount& mount, const BenchOptions& o
 int Bench(const BenchOptions& options) {
   const auto url = ParseUrl(options.url, options);
   if (!url) return PrintUsageError(url.error().message);
+  if (options.rate != 0 && options.rate < kLowestRate) {
+    return PrintUsageError(fmt::format("--rate {}: neither 0 nor at least {}", options.rate, kLowestRate));
+  }
   std::vector<Measurement> measurements;
   for (const std::string& name : options.operations) {
     const std::optional<Operation> operation = OperationOf(name);

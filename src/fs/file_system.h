@@ -203,7 +203,8 @@ class FileSystem {
   virtual Task<Observed<std::string>> ReadLink(const RequestContext& context, const Handle& symlink) = 0;
   virtual Task<Observed<ReadReply>> Read(const RequestContext& context, const Handle& file, uint64_t offset,
                                          uint32_t count) = 0;
-  // The data may be arriving. Write fails with kDelay if they are lost; a part may be written then.
+  // The data may be arriving. If no more comes, or after Data::Settle(), Write writes what is there, and reports so
+  // many octets.
   virtual Task<Changed<WriteReply>> Write(const RequestContext& context, const Handle& file, uint64_t offset,
                                           const Data& data, Stability stability) = 0;
   // Makes all data of the file stable. The range that the client named does not matter.

@@ -83,7 +83,6 @@ bool DecodeOrAnswer(xdr::Decoder& decoder, CallHeader& header, xdr::Encoder& rep
   return false;
 }
 
-bool IsLost(const xdr::Item& item) { return item.data.lost(); }
 bool IsArriving(const xdr::Item& item) { return item.data.arriving(); }
 
 // Waits for all payloads of a call. Returns false if one of them is lost.
@@ -360,9 +359,6 @@ Task<Message> Dispatcher::Execute(Message message, const Peer& peer, const Secur
     EncodeAccepted(reply, header.xid, status);
   }
   Message answer;
-  // The client sends the call again: the reply must not be kept for it.
-  if (std::ranges::any_of(message.items, IsLost)) [[unlikely]]
-    context.no_reply = true;
   if (!context.no_reply) answer = reply.Finish();
   if (outcome == ReplyCache::Outcome::kExecute) {
     cache_->Finish(ticket, answer, clock_->Now(), peer.loop, context.keep);

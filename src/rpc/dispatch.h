@@ -79,8 +79,8 @@ struct Classification {
   bool accepts_flavor = true;
   // If true, the call must not be executed: GARBAGE_ARGS.
   bool is_garbage = false;
-  // Whether Call() takes payloads that are still arriving (Data::arriving()). Otherwise the dispatcher waits for them
-  // before. A call whose payload is lost gets no reply, whatever Call() returns.
+  // Whether Call() takes payloads that are still arriving (Data::arriving()), and ends within seconds even if the rest
+  // never comes. Otherwise the dispatcher waits for them before.
   bool takes_arriving = false;
   // If true, the program judges the call in the order of arrival, and tells CallOrder::SetJudged() itself. Otherwise
   // later calls need not wait for a judgement.

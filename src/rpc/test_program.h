@@ -82,9 +82,8 @@ class TestProgram : public Program {
       case SlowAdd::kNumber:
         return Handle<SlowAdd>(context, decoder, encoder, [this](auto&, auto& number) { return Slow(number); });
       case AddLength::kNumber:
-        return Handle<AddLength>(context, decoder, encoder, [this](auto&, auto& payload) {
-          return sum += static_cast<uint32_t>(payload.size());
-        });
+        return Handle<AddLength>(context, decoder, encoder,
+                                 [this](auto&, auto& payload) { return sum += static_cast<uint32_t>(payload.size()); });
       case Read::kNumber:
         return Handle<Read>(context, decoder, encoder, [this](auto&, auto& count) {
           return xdr::Payload<>(data.Sub(0, std::min<size_t>(count, data.size())));

@@ -195,9 +195,8 @@ Result<void> FileSystem::MayGrow(const Inode& file, uint64_t offset, uint64_t le
 }
 
 Task<Changed<WriteReply>> FileSystem::Write(const RequestContext& context, const Handle& file, uint64_t offset,
-                                            const Data& data, Stability) {
-  const bool arrived = co_await AllArrived(data);
-  if (!arrived) co_return Changed<WriteReply>{std::unexpected(Error::kDelay), {}};
+                                            const Data& given, Stability) {
+  const Data data = co_await ArrivedPart(given);
   co_return Change<WriteReply>(file, [&](Inode& inode) -> Result<WriteReply> {
     PENSTOCK_CHECK(MayWrite(context.credentials, inode));
     PENSTOCK_CHECK(MayGrow(inode, offset, data.size()));

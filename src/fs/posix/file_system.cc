@@ -191,15 +191,14 @@ Task<Observed<ReadReply>> FileSystem::Read(const RequestContext& context, const 
 }
 
 Task<Changed<WriteReply>> FileSystem::Write(const RequestContext& context, const Handle& file, uint64_t offset,
-                                            const Data& data, Stability stability) {
+                                            const Data& given, Stability stability) {
   const auto reach = [&](Patience patience) { return tree_.Reach(file, patience); };
   const Result<ObjectRef> object = co_await AtOnceOrElsewhere(context, pool_, WorkKind::kMetadata, reach);
   if (!object) co_return Changed<WriteReply>{std::unexpected(object.error()), {}};
-  if (data.arriving() && stability == Stability::kUnstable) {
-    co_return co_await WriteArriving(context, *object, offset, data);
+  if (given.arriving() && stability == Stability::kUnstable) {
+    co_return co_await WriteArriving(context, *object, offset, given);
   }
-  const bool arrived = co_await AllArrived(data);
-  if (!arrived) co_return Changed<WriteReply>{std::unexpected(Error::kDelay), {}};
+  const Data data = co_await ArrivedPart(given);
   const auto attempt = [&](Patience patience) {
     return tree_.Write(context.credentials, **object, offset, data, stability, patience);
   };
@@ -211,17 +210,15 @@ Task<Changed<WriteReply>> FileSystem::Write(const RequestContext& context, const
   co_return *std::move(done);
 }
 
-// Writes what has arrived while more arrives. Other calls may write to the file in between: then the attributes before
-// are left out, so that the caller does not take the changes of others for its own (RFC 1813 §2.6, wcc_data).
+// Writes what has arrived while more arrives. If no more comes, the octets before count. Other calls may write to the
+// file in between: then the attributes before are left out, so that the caller does not take the changes of others for
+// its own (RFC 1813 §2.6, wcc_data).
 Task<Changed<WriteReply>> FileSystem::WriteArriving(const RequestContext& context, const ObjectRef& object,
                                                     uint64_t offset, const Data& data) {
-  Changed<WriteReply> whole{std::unexpected(Error::kServerFault), {}};
+  Changed<WriteReply> whole{std::unexpected(Error::kDelay), {}};  // if nothing has arrived
   for (size_t done = 0; done < data.size();) {
     const bool arrived = co_await data.ArrivedBeyond(done);
-    if (!arrived) {
-      whole.result = std::unexpected(Error::kDelay);
-      break;
-    }
+    if (!arrived) break;
     const Data part = data.Sub(done, data.arrived() - done);
     const auto attempt = [&](Patience patience) {
       return tree_.Write(context.credentials, *object, offset + done, part, Stability::kUnstable, patience);

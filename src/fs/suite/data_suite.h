@@ -54,17 +54,28 @@ TEST_P(DataSuite, StableWritesWaitForDataThatArrive) {
   EXPECT_TRUE(ReadText(file, 0, 1'000'003) == arriving.text);
 }
 
-TEST_P(DataSuite, AWriteWhoseDataAreLostFails) {
-  const Handle file = Make(root_, "file");
+TEST_P(DataSuite, AWriteWhoseDataAreLostWritesWhatHasArrived) {
   for (const Stability stability : {Stability::kUnstable, Stability::kFileSync}) {
-    Arriving arriving;
-    arriving.arrival->Advance(100'000);
-    const auto wrote = AwaitWith(fs().Write(caller_, file, 0, arriving.data, stability), [&] {
-      if (!arriving.arrival->failed()) arriving.arrival->Fail();
-    });
-    EXPECT_EQ(ErrorOf(wrote.result), Error::kDelay);
+    for (const bool is_settled : {false, true}) {
+      const Handle file = Make(root_, "file");
+      Arriving arriving;
+      arriving.arrival->Advance(100'000);
+      bool has_ended = false;
+      const auto wrote = AwaitWith(fs().Write(caller_, file, 0, arriving.data, stability), [&] {
+        if (std::exchange(has_ended, true)) return;
+        if (is_settled) {
+          arriving.data.Settle();
+        } else {
+          arriving.arrival->Fail();
+        }
+      });
+      ASSERT_TRUE(wrote.result);
+      EXPECT_EQ(wrote.result->count, 100'000u);
+      EXPECT_EQ(Stat(file).size, 100'000u) << "no octet is written that has not arrived";
+      EXPECT_TRUE(ReadText(file, 0, 100'000) == arriving.text.substr(0, 100'000));
+      ASSERT_TRUE(Remove(root_, "file").result);
+    }
   }
-  EXPECT_LE(Stat(file).size, 100'000u) << "no octet is written that has not arrived";
 }
 
 TEST_P(DataSuite, AWriteFailsAtOnceAlthoughItsDataStillArrive) {

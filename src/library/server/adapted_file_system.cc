@@ -90,9 +90,9 @@ Task<fs::Observed<std::string>> AdaptedFileSystem::ReadLink(const fs::RequestCon
 }
 
 Task<fs::Changed<fs::WriteReply>> AdaptedFileSystem::Write(const fs::RequestContext& context, const fs::Handle& file,
-                                                           uint64_t offset, const Data& data, fs::Stability stability) {
-  const bool arrived = co_await AllArrived(data);
-  if (!arrived) co_return fs::Changed<fs::WriteReply>{std::unexpected(fs::Error::kDelay), {}};
+                                                           uint64_t offset, const Data& given,
+                                                           fs::Stability stability) {
+  const Data data = co_await ArrivedPart(given);
   const auto run = [&] { return tree_.Write(context, file, offset, data, stability); };
   co_return co_await Run(context, WorkKind::kData, run);
 }

@@ -1,6 +1,7 @@
 // READ, WRITE, COMMIT.
 #include <algorithm>
 
+#include "nfs/arrival_limit.h"
 #include "nfs/v3/convert.h"
 #include "nfs/v3/procedures.h"
 
@@ -90,6 +91,7 @@ Task<WRITE3res> Write(Request request, const WRITE3args& arguments) {
   }
 
   const Data data = arguments.data.data().Sub(0, count);
+  const ArrivalLimit limit_of_arrival(request.call.peer.loop, data);
   const auto changed = co_await target.file_system().Write(target.context(), target.object(), arguments.offset, data,
                                                            FromStability(arguments.stable));
   const wcc_data wcc = target.ConsistencyData(changed.object);

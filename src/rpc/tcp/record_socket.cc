@@ -52,7 +52,9 @@ Task<std::optional<Slice>> RecordSocket::Receive() {
     if (reader_.awaited() > 0) break;
     Flush();
     if (ended_) break;
-    const Io io = std::exchange(drained_, false) ? Io::kWouldBlock : ReceiveSome();
+    // A TLS session may hold octets that it has read ahead.
+    const bool is_empty = std::exchange(drained_, false) && !tls_;
+    const Io io = is_empty ? Io::kWouldBlock : ReceiveSome();
     if (io == Io::kWouldBlock) {
       receiving_ = true;
       co_await Ready(socket_, asio::ip::tcp::socket::wait_read);

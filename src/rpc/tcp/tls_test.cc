@@ -156,6 +156,48 @@ TEST_F(TlsTest, ClosesAConnectionWithPlainTextInPlaceOfTheHandshake) {
   EXPECT_EQ(program.calls, before);
 }
 
+// The server's TLS session reads ahead, so that the call may leave the socket with the end of the handshake.
+TEST_F(TlsTest, AnswersACallThatComesTogetherWithTheEndOfTheHandshake) {
+  StartTlsServer();
+  const FileDescriptor fd = RawConnection();
+  Write(fd, TlsCall(5));
+  EXPECT_EQ(ReadFrom(fd, 36), StartTlsReply(5));
+  const std::unique_ptr<SSL_CTX, decltype(&::SSL_CTX_free)> context(::SSL_CTX_new(::TLS_client_method()),
+                                                                    &::SSL_CTX_free);
+  const std::unique_ptr<SSL, decltype(&::SSL_free)> session(::SSL_new(context.get()), &::SSL_free);
+  constexpr std::string_view kProtocol = "\x06sunrpc";
+  ::SSL_set_alpn_protos(session.get(), reinterpret_cast<const unsigned char*>(kProtocol.data()), kProtocol.size());
+  BIO* const in = ::BIO_new(::BIO_s_mem());
+  BIO* const out = ::BIO_new(::BIO_s_mem());
+  ::SSL_set_bio(session.get(), in, out);
+  ::SSL_set_connect_state(session.get());
+  const auto take = [out] {
+    std::string octets(::BIO_ctrl_pending(out), '\0');
+    if (!octets.empty()) ::BIO_read(out, octets.data(), static_cast<int>(octets.size()));
+    return octets;
+  };
+  const auto receive = [&] {
+    char buffer[4096];
+    const ssize_t n = ::recv(fd.get(), buffer, sizeof buffer, MSG_DONTWAIT);
+    if (n > 0) ::BIO_write(in, buffer, static_cast<int>(n));
+  };
+  TurnUntil([&] {
+    receive();
+    if (::SSL_do_handshake(session.get()) == 1) return true;
+    Write(fd, take());
+    return false;
+  });
+  const std::string call = Words({0x8000'0028}) + NullCall(6);
+  ASSERT_GT(::SSL_write(session.get(), call.data(), static_cast<int>(call.size())), 0);
+  Write(fd, take());
+  std::string reply(28, '\0');
+  TurnUntil([&] {
+    receive();
+    return ::SSL_read(session.get(), reply.data(), static_cast<int>(reply.size())) == 28;
+  });
+  EXPECT_EQ(reply, NullReply(6));
+}
+
 TEST_F(TlsTest, RefusesTlsWhileACallIsUnderWay) {
   StartTlsServer();
   const FileDescriptor fd = RawConnection();

@@ -105,9 +105,9 @@ Task<CREATE4res> Create(Compound& compound, const CREATE4args& arguments) {
   const bool empty_link = arguments.objtype.is_linkdata() && arguments.objtype.linkdata().empty();
   if (given->values.size || empty_link) co_return CREATE4res(NFS4ERR_INVAL);
 
-  if (arguments.objtype.is_linkdata()) {
-    const bool arrived = co_await AllArrived(arguments.objtype.linkdata().data());
-    if (!arrived) co_return CREATE4res(NFS4ERR_DELAY);
+  // Only a text that is too long comes in several pieces.
+  if (arguments.objtype.is_linkdata() && arguments.objtype.linkdata().data().arriving()) {
+    co_return CREATE4res(NFS4ERR_NAMETOOLONG);
   }
   const auto changed = co_await Make(at, arguments.objtype, given->values);
   if (!changed.result) co_return CREATE4res(StatusInDirectory(changed.result.error(), changed.object));

@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <limits>
 
+#include "nfs/arrival_limit.h"
 #include "nfs/v4/attributes/convert.h"
 #include "nfs/v4/operations/io_state.h"
 #include "nfs/v4/operations/operations.h"
@@ -64,6 +65,7 @@ Task<WRITE4res> Write(Compound& compound, const WRITE4args& arguments) {
     co_return WRITE4res(status);
 
   const Data data = arguments.data.data().Sub(0, count);
+  const ArrivalLimit limit_of_arrival(compound.call.peer.loop, data);
   const auto changed = co_await file.file_system().Write(file.context(), file.object(), arguments.offset, data,
                                                          FromStability(arguments.stable));
   if (!changed.result) co_return WRITE4res(DataStatus(compound, changed.result.error(), changed.object.after));
