@@ -96,6 +96,8 @@ class Data {
   // co_await data.ArrivedBeyond(octets), of data that are arriving(): waits until more than so many octets have
   // arrived. Returns false if they never will, because their connection is lost, or after Settle().
   auto ArrivedBeyond(size_t octets) const { return arrival_->Beyond(arrives_at_ + octets); }
+  // Whoever waits for octets of data that are arriving() does without them from now on.
+  void Settle() const { arrival_->Settle(); }
 
   // Copies the bytes to `to`, whose size is size(). Returns the error of reading the file; the contents of `to` are
   // then undefined. Never fails for data in memory. May block.

@@ -311,8 +311,8 @@ Task<void> Responder::Follow(RefusedCalls::Key key, PulledPieces& pieces) {
   bool failed = !pieces.first().ok();
   for (WorkBatch& work : pieces.rest()) {
     const bool ok = co_await work;
-    Remember(key, work);
     if (failed) continue;
+    Remember(key, work);
     failed = !ok;
     if (failed) {
       pieces.arrival()->Fail();
