@@ -83,7 +83,7 @@ class Server : fuzz::Nfs4Server {
     const uint32_t procedure = is_passed_on ? nlm4::NLMPROC4_SM_NOTIFY::kNumber : input.Octet() % 25;
     const uint8_t by = input.Octet();
     peer_.address = {asio::ip::make_address(by % 3 == 2 ? "192.0.2.2" : "192.0.2.1"), static_cast<uint16_t>(600 + by)};
-    if (is_passed_on) peer_.address.address(asio::ip::address_v4::loopback());
+    if (is_passed_on) peer_.address = {asio::ip::address_v4::loopback(), peer_.address.port()};
     const std::string name = by % 3 == 0 ? "alice" : by % 3 == 1 ? "alice.example.org" : "bob";
 
     xdr::Encoder encoder(buffers_);

@@ -76,7 +76,7 @@ TEST_F(AclProgramTest, ExecutesADuplicateOnce) {
   };
   const Answer first = set();
   ASSERT_EQ(SetAccess(file, OfMode(0600)), NFS3_OK);
-  memory.peer.address.port(701);  // another connection
+  memory.peer.address = {memory.peer.address.address(), 701};  // another connection
   memory.peer.connection = 2;
   const Answer second = set();
   EXPECT_TRUE(Equal(first.message.stream.bytes(), second.message.stream.bytes()));

@@ -165,14 +165,14 @@ TEST_F(QuotaTest, AnotherHostLearnsNothing) {
   Export("/data", {}, {ClientSpec(*Network::Parse("198.51.100.0/24"))});
   EXPECT_EQ(UserQuota("/data", 1000).status(), Q_EPERM);
   EXPECT_EQ(UserQuota("/missing", 1000).status(), Q_EPERM) << "not even which paths exist";
-  server.peer.address.address(asio::ip::make_address("198.51.100.1"));
+  server.peer.address = {asio::ip::make_address("198.51.100.1"), server.peer.address.port()};
   EXPECT_EQ(UserQuota("/data", 1000).status(), Q_OK);
   EXPECT_EQ(UserQuota("/missing", 1000).status(), Q_NOQUOTA);
 }
 
 TEST_F(QuotaTest, AnyPortMayAsk) {
   Export("/data", {.privileged_ports = true});
-  server.peer.address.port(40000);
+  server.peer.address = {server.peer.address.address(), 40000};
   EXPECT_EQ(UserQuota("/data", 1000).status(), Q_OK) << "quota(1) runs as the user";
 }
 

@@ -77,7 +77,7 @@ TEST_F(ProgramTest, ExecutesADuplicateOnce) {
         memory.Encode(rpc::Xid(77), NFS_PROGRAM, NFS_VERSION, NFSPROC_REMOVE::kNumber, diropargs{root, "file"}));
   };
   const Answer first = remove();
-  memory.peer.address.port(701);  // another connection
+  memory.peer.address = {memory.peer.address.address(), 701};  // another connection
   memory.peer.connection = 2;
   const Answer second = remove();
   EXPECT_TRUE(Equal(first.message.stream.bytes(), second.message.stream.bytes()));

@@ -126,7 +126,7 @@ TEST_F(ProgramTest, ExecutesADuplicateOnce) {
     return memory.Ask(memory.Encode(rpc::Xid(77), NFS_PROGRAM, NFS_V3, NFSPROC3_REMOVE::kNumber, arguments));
   };
   const Answer first = remove();
-  memory.peer.address.port(701);  // another connection
+  memory.peer.address = {memory.peer.address.address(), 701};  // another connection
   memory.peer.connection = 2;
   const Answer second = remove();
   EXPECT_TRUE(Equal(first.message.stream.bytes(), second.message.stream.bytes()));

@@ -111,7 +111,7 @@ TEST_F(RefusalsTest, NamesTheClientsAndThePort) {
             "warning: 192.0.2.1 is refused the export /inside: the export names other clients (exports(5), or the "
             "option client=)\n");
   memory.Export("/reserved", {.privileged_ports = true});
-  memory.peer.address.port(2000);
+  memory.peer.address = {memory.peer.address.address(), 2000};
   EXPECT_EQ(Call<NFSPROC3_GETATTR>({memory.RootOf("/reserved")}).status(), NFS3ERR_STALE);
   EXPECT_EQ(captured_.TakeOne(),
             "warning: 192.0.2.1 is refused the export /reserved: its port is not below 1024, which the export's option "
@@ -120,7 +120,7 @@ TEST_F(RefusalsTest, NamesTheClientsAndThePort) {
 
 TEST_F(RefusalsTest, NamesThePortWhereOtherFlavorsNeedNone) {
   memory.Export("/reserved", {.privileged_ports = true, .security = {SecurityFlavor::kSys, SecurityFlavor::kKrb5}});
-  memory.peer.address.port(2000);
+  memory.peer.address = {memory.peer.address.address(), 2000};
   EXPECT_EQ(DenialOf(memory.RootOf("/reserved")), rpc::AuthStatus::AUTH_TOOWEAK);
   EXPECT_THAT(captured_.TakeOne(),
               HasSubstr("the export's option secure asks for a port below 1024 for calls with sec=sys"));
