@@ -4,12 +4,14 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <chrono>
 #include <functional>
 #include <map>
 #include <memory>
 #include <string>
 #include <vector>
 
+#include "base/test_loop.h"
 #include "fs/file_system.h"
 
 namespace penstock::fs {
@@ -36,14 +38,21 @@ class Backend {
   // Runs the backend until the task is done.
   template <class T>
   T Await(Task<T> task) {
-    return AwaitWith(std::move(task), [this] { RunOnce(); });
-  }
-  // Does `step` again and again until the task is done.
-  template <class T, class Step>
-  static T AwaitWith(Task<T> task, Step step) {
     std::optional<T> result;
     Spawn(Keep(std::move(task), result));
-    while (!result) step();
+    while (!result) RunOnce();
+    return std::move(*result);
+  }
+  // Does `step` again and again, and what is ready on the loop, until the task is done.
+  template <class T, class Step>
+  T AwaitWith(Task<T> task, Step step) {
+    std::optional<T> result;
+    Spawn(Keep(std::move(task), result));
+    while (!result) {
+      step();
+      // The task may wait for a later step, so this must not wait for the task.
+      if (loop() && !result) TurnFor(*loop(), std::chrono::milliseconds(1));
+    }
     return std::move(*result);
   }
 
@@ -121,13 +130,9 @@ class FileSystemSuite : public testing::TestWithParam<Parameter> {
   T Await(Task<T> task) {
     return backend_->Await(std::move(task));
   }
-  // Also does `step` before each step of the backend.
   template <class T, class Step>
   T AwaitWith(Task<T> task, Step step) {
-    return backend_->AwaitWith(std::move(task), [&] {
-      step();
-      if (backend_->loop()) backend_->RunOnce();
-    });
+    return backend_->AwaitWith(std::move(task), step);
   }
 
   RequestContext As(uint32_t uid, uint32_t gid, std::span<const uint32_t> groups = {}) {
