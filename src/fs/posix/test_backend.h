@@ -51,7 +51,7 @@ class PosixBackend : public suite::Backend {
   Loop* loop() override { return &loop_; }
   void RunOnce() override { loop_.context().run_one(); }
   // Runs all handlers that are ready.
-  void RunSome() { loop_.context().poll(); }
+  void RunSome() override { loop_.context().poll(); }
   bool Restart() override {
     file_system_.reset();
     Start();

@@ -30,6 +30,10 @@ class Backend {
   virtual Loop* loop() { return nullptr; }
   // Lets waiting calls proceed. Only backends with calls that can wait implement it.
   virtual void RunOnce() { FAIL() << "calls of this backend never wait"; }
+  // Does what is ready, and does not wait for more.
+  virtual void RunSome() {
+    if (loop()) TurnFor(*loop(), std::chrono::milliseconds(1));
+  }
   // Ends the file system and starts a new one over the same files. Returns false if the files do not survive.
   virtual bool Restart() { return false; }
   // Whether the file system checks the rights of each caller.
@@ -51,7 +55,7 @@ class Backend {
     while (!result) {
       step();
       // The task may wait for a later step, so this must not wait for the task.
-      if (loop() && !result) TurnFor(*loop(), std::chrono::milliseconds(1));
+      if (!result) RunSome();
     }
     return std::move(*result);
   }
