@@ -125,6 +125,15 @@ def replaced_open_files(scratch):
                 failures = []
                 end = time.monotonic() + 3
 
+                def by_name(call, *names):
+                    """The result of a call, or None if a name has got another file twice: the kernel tries twice."""
+                    try:
+                        return call(*names)
+                    except OSError as why:
+                        if why.errno != errno.ESTALE:
+                            raise
+                        return None
+
                 def use(seed):
                     rng = random.Random(seed)
                     while time.monotonic() < end and not failures:
@@ -133,19 +142,12 @@ def replaced_open_files(scratch):
                             choice = rng.randrange(6)
                             if choice < 2:
                                 write(f"{tree}/new{seed}", "x" * rng.randrange(20000) + "end")
-                                os.rename(f"{tree}/new{seed}", name)
+                                by_name(os.rename, f"{tree}/new{seed}", name)
                             elif choice == 2:
-                                os.unlink(name)
+                                by_name(os.unlink, name)
                             elif choice == 3:
-                                os.link(name, other)
-                            else:
-                                try:
-                                    file = open(name)
-                                except OSError as why:
-                                    # The name has got another file twice: the kernel tries twice.
-                                    if why.errno == errno.ESTALE:
-                                        continue
-                                    raise
+                                by_name(os.link, name, other)
+                            elif file := by_name(open, name):
                                 with file:
                                     time.sleep(rng.random() / 100)
                                     text = file.read()
