@@ -1,5 +1,5 @@
-"""Counts what a server does, independently of the machine's load: instructions and calls of functions by callgrind, system
-calls by strace. bench/costs and bench/sessions share it."""
+"""Counts what a server does, independently of the machine's load: under callgrind, or beside it by strace. bench/costs and
+bench/sessions share it."""
 
 import collections
 import contextlib
@@ -10,7 +10,6 @@ import subprocess
 import time
 
 from measuring import Failure, output_of
-
 
 # Outside of valgrind, these calls do not enter the kernel.
 WITHOUT_THE_KERNEL = ("clock_gettime", "gettimeofday", "time", "getcpu")
@@ -72,13 +71,19 @@ def calls_of_functions(dump):
     return calls
 
 
+def of_one(run, seconds):
+    """Returns what one operation costs: the difference of two runs leaves out what surrounds the operations. `run` returns
+    {what: count} and the number of operations."""
+    (less, few), (more, many) = run(seconds), run(4 * seconds)
+    return {what: (more[what] - less.get(what, 0)) / (many - few) for what in more}
+
+
 @contextlib.contextmanager
-def system_calls(pid, file, only=()):
-    """Counts the system calls of a process and its threads for the duration of a with statement: its value is a Counter by name,
-    which is filled at the end. `only`: the names to count. strace slows the process down, and writes `file`."""
+def system_calls(pid, file, names):
+    """Counts the system calls of these names that a process and its threads make during a with statement: its value is a Counter,
+    which is filled at the end. strace slows the process down, and writes `file`."""
     counted = collections.Counter()
-    choice = ["-e", f"trace={','.join(only)}"] if only else []
-    with subprocess.Popen(["strace", "-f", "-c", "-U", "calls,name", *choice, "-o", file, "-p", str(pid)], stdin=subprocess.DEVNULL,
+    with subprocess.Popen(["strace", "-f", "-c", "-U", "calls,name", "-e", f"trace={','.join(names)}", "-o", file, "-p", str(pid)], stdin=subprocess.DEVNULL,
                           stderr=subprocess.PIPE, text=True) as strace:
         try:
             said = strace.stderr.readline()

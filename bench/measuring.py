@@ -1,6 +1,7 @@
-"""Functions that bench/run and bench/sessions share: processes for the time of a measurement, and medians."""
+"""What the programs of bench/ share: processes for the time of a measurement, a server with its client, and medians."""
 
 import contextlib
+import json
 import os
 import socket
 import statistics
@@ -71,3 +72,30 @@ def medians(rounds):
 def spread(values):
     """Returns half of the range, relative to the median."""
     return (max(values) - min(values)) / 2 / statistics.median(values)
+
+
+class Server:
+    """A server on loopback, until the with statement of `stack` ends. `setting` has the program, the folder for logs and
+    a scratch folder. `under`: the beginning of a command that runs the program in another one."""
+
+    def __init__(self, stack, setting, name, log, program=None, options=(), under=(), seconds=START_SECONDS):
+        self.setting = setting
+        self.tcp, self.rdma, self.mount = free_ports(3)
+        export, state = setting.scratch / f"export-{name}", setting.scratch / f"state-{name}"
+        export.mkdir()
+        state.mkdir()
+        self.process = stack.enter_context(running(
+            [*under, program or setting.program, "serve", "--export", f"/={export}:no_root_squash", "--state-dir", state, "--listen", "127.0.0.1",
+             "--tcp-port", self.tcp, "--rdma-port", self.rdma, "--mount-port", self.mount, *options], self.tcp, setting.out / log, seconds))
+
+    def url(self, version, transport, options=""):
+        port = self.rdma if transport == "rdma" else self.tcp
+        return f"nfs://127.0.0.1:{port}/?vers={version}&proto={transport}&mountport={self.mount}{options}"
+
+    def bench(self, url, operations, depths, seconds, size="1MiB", rate=0):
+        """Returns {(operation, depth): measurement}."""
+        file = self.setting.scratch / "last.json"
+        output_of([self.setting.program, "bench", url, "--ops", ",".join(operations), "--depth", ",".join(map(str, depths)), "--seconds",
+                   seconds, "--size", size, "--rate", rate, "--json", file, "--server-pid", self.process.pid],
+                  120 + 10 * seconds * len(operations) * len(depths))
+        return {(each["operation"], each["depth"]): each for each in json.loads(file.read_text())["measurements"]}
