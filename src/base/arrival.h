@@ -8,8 +8,7 @@
 
 namespace penstock {
 
-// Whoever receives the octets calls Advance() and Fail(); at most one coroutine at a time waits, and may be told by
-// Settle() to wait no longer. All on one loop.
+// The receiver calls Advance(). At most one coroutine waits at a time. All on one loop.
 class Arrival {
  public:
   Arrival() = default;
@@ -18,8 +17,6 @@ class Arrival {
 
   // The number of octets, from the first one on, that are in memory and stay as they are.
   size_t arrived() const { return arrived_; }
-  // No more octets will come.
-  bool failed() const { return failed_; }
 
   // The first `arrived` octets are there now. May resume the waiter before it returns.
   void Advance(size_t arrived) {
@@ -27,43 +24,37 @@ class Arrival {
     arrived_ = arrived;
     Wake();
   }
-  void Fail() {
-    failed_ = true;
-    Wake();
-  }
-  // From now on nobody waits for octets that have not arrived.
-  void Settle() {
-    settled_ = true;
+  // The octets that have not arrived are lost, or would come too late: no wait for them begins or goes on.
+  void End() {
+    ended_ = true;
     Wake();
   }
 
-  // co_await arrival.Beyond(octets): waits until more than so many octets have arrived. Returns false if they never
-  // will, or after Settle().
-  auto Beyond(size_t octets) {
+  // co_await Beyond(arrival, octets): waits until more than so many octets have arrived. Returns false if they have not
+  // at End(). Without an arrival, all octets are there.
+  static auto Beyond(Arrival* arrival, size_t octets) {
     struct Awaiter {
-      Arrival& arrival;
+      Arrival* arrival;
       size_t octets;
-      bool await_ready() const noexcept { return arrival.arrived_ > octets || arrival.failed_ || arrival.settled_; }
+      bool await_ready() const noexcept { return !arrival || arrival->ended_ || arrival->arrived_ > octets; }
       void await_suspend(std::coroutine_handle<> waiter) noexcept {
-        assert(!arrival.waiter_);
-        arrival.waiter_ = waiter;
-        arrival.wanted_ = octets;
+        assert(!arrival->waiter_);
+        arrival->waiter_ = waiter;
+        arrival->wanted_ = octets;
       }
-      bool await_resume() const noexcept { return arrival.arrived_ > octets; }
+      bool await_resume() const noexcept { return !arrival || arrival->arrived_ > octets; }
     };
-    return Awaiter{*this, octets};
+    return Awaiter{arrival, octets};
   }
 
  private:
   void Wake() {
-    if (!waiter_ || (arrived_ <= wanted_ && !failed_ && !settled_)) return;
-    std::exchange(waiter_, nullptr).resume();
+    if (waiter_ && (ended_ || arrived_ > wanted_)) std::exchange(waiter_, nullptr).resume();
   }
 
   size_t arrived_ = 0;
   size_t wanted_ = 0;
-  bool failed_ = false;
-  bool settled_ = false;
+  bool ended_ = false;
   std::coroutine_handle<> waiter_;
 };
 

@@ -49,7 +49,7 @@ TEST_F(ArrivalTest, AWaiterLearnsThatItsOctetsAreLost) {
   std::optional<bool> came;
   arrival_->Advance(50);
   EXPECT_FALSE(Wait(data_, 50, came));
-  arrival_->Fail();
+  arrival_->End();
   EXPECT_EQ(came, false);
   std::optional<bool> earlier;
   EXPECT_EQ(Wait(data_, 49, earlier), true) << "these are there";
@@ -59,7 +59,7 @@ TEST_F(ArrivalTest, AWaiterMayDoWithoutTheRest) {
   std::optional<bool> came;
   arrival_->Advance(50);
   EXPECT_FALSE(Wait(data_, 50, came));
-  data_.Settle();
+  data_.EndArrival();
   EXPECT_EQ(came, false);
   arrival_->Advance(100);
   std::optional<bool> later;

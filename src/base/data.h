@@ -14,7 +14,6 @@
 #include "base/arrival.h"
 #include "base/buffer.h"
 #include "base/result.h"
-#include "base/task.h"
 
 namespace penstock {
 
@@ -53,8 +52,7 @@ class FileDescriptor {
 // (sendfile). Octets beyond the end of a file that was truncated are zeros. If the file system fails to read octets,
 // the sender must end the connection and must not send anything else in their place.
 //
-// The octets of a Slice may still be arriving. Only code that waits for them by ArrivedBeyond() may use Data that are
-// arriving().
+// The octets of a Slice may still be arriving. Only code that waits for them may use Data that are arriving().
 class Data {
  public:
   Data() = default;
@@ -93,11 +91,13 @@ class Data {
     if (!arrival_) return size_;
     return std::min(size_, arrival_->arrived() - std::min(arrival_->arrived(), arrives_at_));
   }
-  // co_await data.ArrivedBeyond(octets), of data that are arriving(): waits until more than so many octets have
-  // arrived. Returns false if they never will, because their connection is lost, or after Settle().
-  auto ArrivedBeyond(size_t octets) const { return arrival_->Beyond(arrives_at_ + octets); }
-  // Whoever waits for octets of data that are arriving() does without them from now on.
-  void Settle() const { arrival_->Settle(); }
+  // co_await data.ArrivedBeyond(octets): waits until more than so many octets have arrived. Returns false if they have
+  // not when their connection is lost, or at EndArrival().
+  auto ArrivedBeyond(size_t octets) const { return Arrival::Beyond(arrival_.get(), arrives_at_ + octets); }
+  // The same for all octets.
+  auto AllArrived() const { return Arrival::Beyond(arriving() ? arrival_.get() : nullptr, arrives_at_ + size_ - 1); }
+  // Of data that are arriving(): ends the wait for the rest.
+  void EndArrival() const { arrival_->End(); }
 
   // Copies the bytes to `to`, whose size is size(). Returns the error of reading the file; the contents of `to` are
   // then undefined. Never fails for data in memory. May block.
@@ -115,17 +115,5 @@ class Data {
   std::shared_ptr<Arrival> arrival_;  // null if all octets are there
   size_t arrives_at_ = 0;             // the place of the first octet among those of `arrival_`
 };
-
-// co_await AllArrived(data): waits until all octets are there. Returns false if some never will be.
-inline Task<bool> AllArrived(const Data& data) {
-  if (!data.arriving()) co_return true;
-  co_return co_await data.ArrivedBeyond(data.size() - 1);
-}
-
-// co_await ArrivedPart(data): the same, but returns what is there when no more comes, or after Data::Settle().
-inline Task<Data> ArrivedPart(const Data& data) {
-  const bool arrived = co_await AllArrived(data);
-  co_return arrived ? data : data.Sub(0, data.arrived());
-}
 
 }  // namespace penstock

@@ -203,7 +203,7 @@ class FileSystem {
   virtual Task<Observed<std::string>> ReadLink(const RequestContext& context, const Handle& symlink) = 0;
   virtual Task<Observed<ReadReply>> Read(const RequestContext& context, const Handle& file, uint64_t offset,
                                          uint32_t count) = 0;
-  // The data may be arriving. If no more comes, or after Data::Settle(), Write writes what is there, and reports so
+  // The data may be arriving. If no more comes, or after Data::EndArrival(), Write writes what is there, and reports so
   // many octets.
   virtual Task<Changed<WriteReply>> Write(const RequestContext& context, const Handle& file, uint64_t offset,
                                           const Data& data, Stability stability) = 0;

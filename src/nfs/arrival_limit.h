@@ -19,7 +19,7 @@ class ArrivalLimit {
   // `loop` is that of the caller; null in a simulation, where the end of the connection is the only limit.
   ArrivalLimit(Loop* loop, const Data& data, Duration limit = kLimit) {
     if (!loop || !data.arriving()) return;
-    timer_ = loop->MakeTimer([data] { data.Settle(); });
+    timer_ = loop->MakeTimer([data] { data.EndArrival(); });
     timer_->ExpireAfter(limit);
   }
 

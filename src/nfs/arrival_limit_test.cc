@@ -20,8 +20,8 @@ TEST(ArrivalLimit, EndsTheWaitForDataThatDoNotArrive) {
   {
     const ArrivalLimit limit(&loop, data, std::chrono::milliseconds(1));
     Spawn([](const Data& given, std::optional<size_t>& size) -> Task<void> {
-      const Data part = co_await ArrivedPart(given);
-      size = part.size();
+      (void)co_await given.AllArrived();
+      size = given.arrived();
     }(data, arrived));
     EXPECT_FALSE(arrived);
     EXPECT_TRUE(TurnUntil(loop, [&] { return arrived.has_value(); }));
@@ -43,7 +43,7 @@ TEST(ArrivalLimit, EndsWithTheWrite) {
     (void)co_await given.ArrivedBeyond(0);
     done = true;
   }(data, has_waited));
-  EXPECT_FALSE(has_waited) << "the data are not settled";
+  EXPECT_FALSE(has_waited) << "the wait has not ended";
   arrival->Advance(1);
   EXPECT_TRUE(has_waited);
 }

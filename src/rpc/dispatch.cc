@@ -83,12 +83,14 @@ bool DecodeOrAnswer(xdr::Decoder& decoder, CallHeader& header, xdr::Encoder& rep
   return false;
 }
 
-bool IsArriving(const xdr::Item& item) { return item.data.arriving(); }
+bool IsArriving(const Message& call) {
+  return std::ranges::any_of(call.items, [](const xdr::Item& item) { return item.data.arriving(); });
+}
 
 // Waits for all payloads of a call. Returns false if one of them is lost.
 Task<bool> AllArrived(const Message& call) {
   for (const xdr::Item& item : call.items) {
-    const bool arrived = co_await AllArrived(item.data);
+    const bool arrived = co_await item.data.AllArrived();
     if (!arrived) co_return false;
   }
   co_return true;
@@ -270,8 +272,10 @@ Task<Message> Dispatcher::HandleSecured(Message call, const Peer& peer) {
     Count(peer, why);
     co_return answer.Finish();
   }
-  const bool arrived = co_await AllArrived(call);
-  if (!arrived) co_return Message();
+  if (IsArriving(call)) {
+    const bool arrived = co_await AllArrived(call);
+    if (!arrived) co_return Message();
+  }
   SecurityFlavor::Admission admission = co_await gss_->Admit(call, header, decoder.reduced_position(), peer);
   if (admission.is_control && peer.order) peer.order->SetJudged(header.xid);
   if (!admission.call) {
@@ -321,7 +325,7 @@ Task<Message> Dispatcher::Execute(Message message, const Peer& peer, const Secur
     co_return reply.Finish();
   }
 
-  if (!context.takes_arriving && std::ranges::any_of(message.items, IsArriving)) {
+  if (!context.takes_arriving && IsArriving(message)) {
     const bool arrived = co_await AllArrived(message);
     if (!arrived) co_return Message();
   }

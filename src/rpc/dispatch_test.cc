@@ -124,7 +124,7 @@ TEST_F(DispatcherTest, ACallWhosePayloadIsLostBeforeItBeginsIsNotExecuted) {
   const CallWithPayload call;
   std::optional<W> reply;
   Start(call.Of(Words(Call(1, {8}))), reply);
-  call.arrival->Fail();
+  call.arrival->End();
   ASSERT_TRUE(reply);
   EXPECT_THAT(*reply, IsEmpty());
   EXPECT_EQ(program.calls, 0u);
@@ -138,7 +138,7 @@ TEST_F(DispatcherTest, AProgramMayBeginBeforeThePayloadHasArrived) {
 // What a program has done counts, whatever becomes of the connection: the client that asks again gets its reply.
 TEST_F(DispatcherTest, KeepsTheReplyOfACallWhosePayloadIsLostMeanwhile) {
   const CallWithPayload lost;
-  lost.arrival->Fail();
+  lost.arrival->End();
   EXPECT_THAT(ReplyTo(lost.Of(Words(Call(8, {8})))), ElementsAre(5, 1, 0, 0, 0, 0, 8));
   const CallWithPayload again;
   again.arrival->Advance(8);

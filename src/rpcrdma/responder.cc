@@ -315,7 +315,7 @@ Task<void> Responder::Follow(RefusedCalls::Key key, PulledPieces& pieces) {
     Remember(key, work);
     failed = !ok;
     if (failed) {
-      pieces.arrival()->Fail();
+      pieces.arrival()->End();
     } else {
       pieces.HandleArrived(++arrived);
     }

@@ -86,7 +86,7 @@ class TestHandler : public rpc::CallHandler {
     for (const xdr::Item& item : call.items) arrived_at_start_.push_back(item.data.arrived());
     if (hasty_) co_return Whole(LoadBig<uint32_t>(call.stream.data()), *peer.buffers);
     for (const xdr::Item& item : call.items) {
-      const bool arrived = co_await AllArrived(item.data);
+      const bool arrived = co_await item.data.AllArrived();
       if (!arrived) {
         ++lost_payloads_;
         co_return rpc::Message();

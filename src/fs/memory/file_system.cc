@@ -196,7 +196,8 @@ Result<void> FileSystem::MayGrow(const Inode& file, uint64_t offset, uint64_t le
 
 Task<Changed<WriteReply>> FileSystem::Write(const RequestContext& context, const Handle& file, uint64_t offset,
                                             const Data& given, Stability) {
-  const Data data = co_await ArrivedPart(given);
+  (void)co_await given.AllArrived();
+  const Data data = given.Sub(0, given.arrived());
   co_return Change<WriteReply>(file, [&](Inode& inode) -> Result<WriteReply> {
     PENSTOCK_CHECK(MayWrite(context.credentials, inode));
     PENSTOCK_CHECK(MayGrow(inode, offset, data.size()));

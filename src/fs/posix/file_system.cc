@@ -191,14 +191,15 @@ Task<Observed<ReadReply>> FileSystem::Read(const RequestContext& context, const 
 }
 
 Task<Changed<WriteReply>> FileSystem::Write(const RequestContext& context, const Handle& file, uint64_t offset,
-                                            const Data& given, Stability stability) {
+                                            const Data& data, Stability stability) {
   const auto reach = [&](Patience patience) { return tree_.Reach(file, patience); };
   const Result<ObjectRef> object = co_await AtOnceOrElsewhere(context, pool_, WorkKind::kMetadata, reach);
   if (!object) co_return Changed<WriteReply>{std::unexpected(object.error()), {}};
-  if (given.arriving() && stability == Stability::kUnstable) {
-    co_return co_await WriteArriving(context, *object, offset, given);
+  if (data.arriving()) {
+    if (stability == Stability::kUnstable) co_return co_await WriteArriving(context, *object, offset, data);
+    (void)co_await data.AllArrived();
+    co_return co_await WriteStably(context, *object, offset, data.Sub(0, data.arrived()), stability);
   }
-  const Data data = co_await ArrivedPart(given);
   const auto attempt = [&](Patience patience) {
     return tree_.Write(context.credentials, **object, offset, data, stability, patience);
   };
@@ -210,12 +211,26 @@ Task<Changed<WriteReply>> FileSystem::Write(const RequestContext& context, const
   co_return *std::move(done);
 }
 
-// Writes what has arrived while more arrives. If no more comes, the octets before count. Other calls may write to the
-// file in between: then the attributes before are left out, so that the caller does not take the changes of others for
-// its own (RFC 1813 §2.6, wcc_data).
+namespace {
+
+// Adds what the next part of a write has done. Other calls may have written to the file in between: then the attributes
+// before are left out, so that the caller does not take the changes of others for its own (RFC 1813 §2.6, wcc_data).
+// The written octets count if a part fails; the client gets the error with its next request, as in one write. The
+// verifier is that of the first part, so that a loss of data since then is noticed.
+void Append(Changed<WriteReply>& whole, const Changed<WriteReply>& part) {
+  const auto& last = whole.object.after;
+  const auto& next = part.object.before;
+  if (!last || !next || last->change != next->change) whole.object.before.reset();
+  whole.object.after = part.object.after;
+  if (part.result) whole.result->count += part.result->count;
+}
+
+}  // namespace
+
+// Writes what has arrived while more arrives. If no more comes, the octets before count.
 Task<Changed<WriteReply>> FileSystem::WriteArriving(const RequestContext& context, const ObjectRef& object,
                                                     uint64_t offset, const Data& data) {
-  Changed<WriteReply> whole{std::unexpected(Error::kDelay), {}};  // if nothing has arrived
+  std::optional<Changed<WriteReply>> whole;
   for (size_t done = 0; done < data.size();) {
     const bool arrived = co_await data.ArrivedBeyond(done);
     if (!arrived) break;
@@ -223,29 +238,19 @@ Task<Changed<WriteReply>> FileSystem::WriteArriving(const RequestContext& contex
     const auto attempt = [&](Patience patience) {
       return tree_.Write(context.credentials, *object, offset + done, part, Stability::kUnstable, patience);
     };
-    std::optional<Changed<WriteReply>> given;
-    if (part.size() <= kWriteAtOnce) given = attempt(Patience::kNone);
+    std::optional<Changed<WriteReply>> wrote;
+    if (part.size() <= kWriteAtOnce) wrote = attempt(Patience::kNone);
     const auto write = [&] { return attempt(Patience::kMayBlock); };
-    if (!given) given = co_await OnPool(context, pool_, WorkKind::kData, write);
-    Changed<WriteReply>& wrote = *given;
-    if (done == 0) {
-      whole = std::move(wrote);
-      if (!whole.result || whole.result->count < part.size()) break;
-      done = part.size();
-      continue;
+    if (!wrote) wrote = co_await OnPool(context, pool_, WorkKind::kData, write);
+    if (whole) {
+      Append(*whole, *wrote);
+    } else {
+      whole = *wrote;
     }
-    const bool alone =
-        whole.object.after && wrote.object.before && whole.object.after->change == wrote.object.before->change;
-    if (!alone) whole.object.before.reset();
-    whole.object.after = wrote.object.after;
-    // The written octets count; the client gets the error with its next request, as in one write. The verifier is that
-    // of the first part, so that a loss of data since then is noticed.
-    if (!wrote.result) break;
-    whole.result->count += wrote.result->count;
-    if (wrote.result->count < part.size()) break;
+    if (!wrote->result || wrote->result->count < part.size()) break;
     done += part.size();
   }
-  co_return whole;
+  co_return whole.value_or(Changed<WriteReply>{std::unexpected(Error::kDelay), {}});
 }
 
 // The sync is without the file's lock, so that other calls may write meanwhile and share the next sync.

@@ -56,25 +56,18 @@ TEST_P(DataSuite, StableWritesWaitForDataThatArrive) {
 
 TEST_P(DataSuite, AWriteWhoseDataAreLostWritesWhatHasArrived) {
   for (const Stability stability : {Stability::kUnstable, Stability::kFileSync}) {
-    for (const bool is_settled : {false, true}) {
-      const Handle file = Make(root_, "file");
-      Arriving arriving;
-      arriving.arrival->Advance(100'000);
-      bool has_ended = false;
-      const auto wrote = AwaitWith(fs().Write(caller_, file, 0, arriving.data, stability), [&] {
-        if (std::exchange(has_ended, true)) return;
-        if (is_settled) {
-          arriving.data.Settle();
-        } else {
-          arriving.arrival->Fail();
-        }
-      });
-      ASSERT_TRUE(wrote.result);
-      EXPECT_EQ(wrote.result->count, 100'000u);
-      EXPECT_EQ(Stat(file).size, 100'000u) << "no octet is written that has not arrived";
-      EXPECT_TRUE(ReadText(file, 0, 100'000) == arriving.text.substr(0, 100'000));
-      ASSERT_TRUE(Remove(root_, "file").result);
-    }
+    const Handle file = Make(root_, "file");
+    Arriving arriving;
+    arriving.arrival->Advance(100'000);
+    bool has_ended = false;
+    const auto wrote = AwaitWith(fs().Write(caller_, file, 0, arriving.data, stability), [&] {
+      if (!std::exchange(has_ended, true)) arriving.data.EndArrival();
+    });
+    ASSERT_TRUE(wrote.result);
+    EXPECT_EQ(wrote.result->count, 100'000u);
+    EXPECT_EQ(Stat(file).size, 100'000u) << "no octet is written that has not arrived";
+    EXPECT_TRUE(ReadText(file, 0, 100'000) == arriving.text.substr(0, 100'000));
+    ASSERT_TRUE(Remove(root_, "file").result);
   }
 }
 

@@ -92,7 +92,8 @@ Task<fs::Observed<std::string>> AdaptedFileSystem::ReadLink(const fs::RequestCon
 Task<fs::Changed<fs::WriteReply>> AdaptedFileSystem::Write(const fs::RequestContext& context, const fs::Handle& file,
                                                            uint64_t offset, const Data& given,
                                                            fs::Stability stability) {
-  const Data data = co_await ArrivedPart(given);
+  (void)co_await given.AllArrived();
+  const Data data = given.Sub(0, given.arrived());
   const auto run = [&] { return tree_.Write(context, file, offset, data, stability); };
   co_return co_await Run(context, WorkKind::kData, run);
 }
