@@ -7,37 +7,15 @@
 #include <string_view>
 #include <vector>
 
+#include "cli/bench_operation.h"
 #include "cli/latency_histogram.h"
 
 namespace penstock::cli {
 
-// The work that a measurement repeats.
-struct Operation {
-  enum class Kind : uint8_t {
-    kNull,
-    kGetAttributes,
-    kSetAttributes,  // sets the mode of a file
-    kMakeDirectory,  // makes a directory and removes it
-    kRead,
-    kWrite,
-  };
-  Kind kind = Kind::kNull;
-  uint32_t size = 0;  // the octets of one READ or WRITE; 0 for the other kinds
-  bool operator==(const Operation&) const = default;
-};
-
-// The largest READ or WRITE. Reads and writes of this size go through the file from its beginning.
-inline constexpr uint32_t kLargestOperation = 1 << 20;
-
-// The name of an operation in --ops and in both reports: null, getattr, setattr, mkdir, or read or write with a size
-// from 1k to 1m, for example write64k.
-std::string NameOf(Operation operation);
-std::optional<Operation> OperationOf(std::string_view name);
-
 // The results of one operation at one depth.
 struct Measurement {
   Operation operation;
-  unsigned depth;
+  unsigned depth;  // operations under way on each connection
   double seconds = 0;
   uint64_t octets = 0;
   uint64_t executed = 0;  // all operations, also those before the measurement began
@@ -51,8 +29,15 @@ struct Measurement {
 
 std::string Table(const std::vector<Measurement>& measurements);
 
+// What all measurements of a report have in common.
+struct Circumstances {
+  std::string_view version{};    // as `vers=` of a URL names it
+  std::string_view transport{};  // rdma or tcp
+  bool crc = false;
+  unsigned connections = 1;
+  uint64_t file_size = 0;
+};
 // Numbers have six significant digits, so that a low rate is not rounded to 0.
-std::string JsonReport(const std::vector<Measurement>& measurements, std::string_view transport, bool crc,
-                       uint64_t file_size);
+std::string JsonReport(const std::vector<Measurement>& measurements, const Circumstances& circumstances);
 
 }  // namespace penstock::cli

@@ -16,6 +16,7 @@ import struct
 import subprocess
 import sys
 import time
+import xml.etree.ElementTree as ElementTree
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "harness"))
 from certificates import Authority  # noqa: E402
@@ -25,6 +26,7 @@ from patience import SECONDS  # noqa: E402
 from penstock import ADDRESS, INSIDE, PENSTOCK, TRANSPORTS, Server, penstock, serve_refused, serving  # noqa: E402
 from penstock import penstock_misused as misused, penstock_ok as ok, penstock_refused as refused  # noqa: E402
 from ports import free_ports  # noqa: E402
+from trees import url_of  # noqa: E402
 
 
 def folders(scratch, *names):
@@ -459,6 +461,30 @@ def bench(scratch):
         misused("bench", server.url("/", "rdma"), "--ops", "read1m,erase", mentions=["erase"])
 
 
+def bench_names(scratch):
+    """Each version measures operations on names, on several connections. The plot has a line for each measurement, and no file stays, also after an error."""
+    folders(scratch, "export")
+    operations = ["lookup", "stat", "readdir", "open", "create", "remove", "rename", "mkdir", "mix4k", "seqread64k", "randwrite1m"]
+    with Server({"/": f"{scratch}/export:no_root_squash"}) as server:
+        for version, transport in zip(("3", "4.0", "4.1", "4.2"), 4 * TRANSPORTS):
+            url, file, svg = url_of(server, transport, version), f"{scratch}/names.json", f"{scratch}/names.svg"
+            chosen = [each for each in operations if each != "open" or version != "3"]
+            ok("bench", url, "--ops", ",".join(chosen), "--depth", "3", "--connections", "2", "--seconds", 0.05, "--size", 2 << 20,
+               "--files", "150", "--json", file, "--svg", svg)
+            with open(file) as written:
+                record = json.load(written)
+            assert record["connections"] == 2 and record["version"] == version, record
+            assert [m["operation"] for m in record["measurements"]] == chosen, record
+            assert all(m["count"] > 0 and m["executed"] >= m["count"] for m in record["measurements"]), record
+            assert len(ElementTree.parse(svg).findall(".//{http://www.w3.org/2000/svg}polyline")) == len(chosen)
+            assert os.listdir(f"{scratch}/export") == []
+        refused("bench", server.url("/", "tcp"), "--ops", "create,open", "--depth", "1", mentions=["open: version 3 has no call that opens a file"])
+        assert os.listdir(f"{scratch}/export") == []
+        ok("bench", server.url("/", "tcp"), "--ops", "null,getattr", "--depth", "1", "--seconds", 0.05)
+        refused("bench", server.url("/", "tcp"), "--ops", "null", "--depth", "1", "--seconds", 0.05, "--svg", f"{scratch}/absent/plot.svg",
+              mentions=["plot.svg: No such file or directory"])
+
+
 def full(scratch):
     """A server with its maximum of connections: the next client gets a clear message, and is served when there is room."""
     folders(scratch, "export")
@@ -500,5 +526,5 @@ def no_server(scratch):
 main({case.__name__: case for case in (
     rdma, tcp, versions, directory_argument, many_exports,
     bad_directory, directory_gone, rdma_choice, busy_port, no_permission, stops_cleanly, restarts_on_its_ports,
-    read_only, squash, access_control_list, first_minute, squashed_root, program, networks, secure, reserved_ports, bench, full, memory_option,
+    read_only, squash, access_control_list, first_minute, squashed_root, program, networks, secure, reserved_ports, bench, bench_names, full, memory_option,
     no_server)})
