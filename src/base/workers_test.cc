@@ -249,6 +249,18 @@ TEST(Workers, ServesOthersWhileClientsHang) {
   }
 }
 
+TEST(Workers, IdleThreadsWakeOneAnotherUntilEachFunctionOfABurstRuns) {
+  Workers workers(8);
+  for (int round = 0; round < 2; ++round) {  // in the second round, all threads are there and idle
+    Hanging hanging;
+    for (uint64_t host = 1; host <= 7; ++host) hanging.PostOnly(workers, HostOf(host), WorkKind::kMetadata);
+    EXPECT_TRUE(Runs(workers, HostOf(8), WorkKind::kMetadata));
+    hanging.End();
+    while (workers.statistics().busy > 0) std::this_thread::yield();
+    EXPECT_EQ(hanging.begun(), 7u);
+  }
+}
+
 TEST(Workers, AlternatesBetweenClients) {
   Workers workers(1);
   std::latch begun(1), may_end(1);
