@@ -164,6 +164,8 @@ class Tree {
   // The handle of the object that was found in the directory as `name`.
   Result<Handle> HandleOf(const Object& directory, std::string_view name, const Found& found);
   std::optional<Result<Node>> FindNode(const Object& directory, std::string_view name, Patience patience);
+  // Adds an object that Find() has found to the cache.
+  Result<Node> EnterFound(const Object& directory, std::string_view name, Found found);
   Result<Node> FindParent(const Object& directory, const Stat& stat);
 
   // --- Permission (tree_permission.cc). The kernel decides for a thread that acts as the caller. The functions that
@@ -257,7 +259,8 @@ class Tree {
   // Adds a new object to `touches` if attributes of its own were set.
   Result<void> TouchNew(const Handle& handle, const NewAttributes& set, Touches& touches);
   // Adds a file that was just created to the cache.
-  Result<Node> EnterNew(const Credentials& caller, Object& directory, const std::string& name, SharedFile file);
+  Result<Node> EnterNew(const Credentials& caller, Object& directory, const std::string& name, SharedFile file,
+                        const Stat& stat);
   Result<Node> ReuseFile(const Credentials& caller, Object& directory, const std::string& name, const CreateHow& how,
                          Touches& touches);
   // The mode to create a new object with, if the client asked for `mode`.

@@ -81,12 +81,14 @@ uint32_t Tree::UndoProcessUmask(const Object& directory, int object, uint32_t mo
 Result<Node> Tree::FinishNew(const Credentials& caller, Object& directory, const std::string& name, NewAttributes rest,
                              uint32_t mode, uint32_t set_id, Touches& touches) {
   const auto finish = [&]() -> Result<Node> {
-    PENSTOCK_TRY(const Found found, *Find(directory, name, Patience::kMayBlock));
+    PENSTOCK_TRY(Found found, *Find(directory, name, Patience::kMayBlock));
     const Attributes& attributes = found.stat.attributes;
     const uint32_t given = UndoProcessUmask(directory, found.fd.get(), attributes.mode, mode);
     if (set_id != 0) rest.mode = attributes.mode | given | set_id;
     PENSTOCK_CHECK(Set(caller, found.fd.get(), attributes.type, rest));
-    PENSTOCK_TRY(const Node node, *FindNode(directory, name, Patience::kMayBlock));
+    const bool is_changed = given != 0 || SetsAnything(rest);
+    PENSTOCK_TRY(const Node node, is_changed ? *FindNode(directory, name, Patience::kMayBlock)
+                                             : EnterFound(directory, name, std::move(found)));
     if (const ObjectRef object = objects_.Find(node.handle)) MarkCreator(caller, *object);
     PENSTOCK_CHECK(TouchNew(node.handle, rest, touches));
     return node;
@@ -149,12 +151,14 @@ Result<Node> Tree::CreateFile(const Credentials& caller, Object& directory, cons
     if (*attributes.size > INT64_MAX) return give_up(Error::kFileTooBig);
     if (::ftruncate(file->get(), static_cast<off_t>(*attributes.size)) != 0) return give_up(FromErrno(errno));
   }
-  struct stat made_file{};
-  if (::fstat(file->get(), &made_file) != 0) return give_up(FromErrno(errno));
-  UndoProcessUmask(directory, file->get(), made_file.st_mode & 07777, mode);
+  Result<Stat> stat = posix::StatOf(file->get(), parts_.volume);
+  if (!stat) return give_up(stat.error());
+  const uint32_t given = UndoProcessUmask(directory, file->get(), stat->attributes.mode, mode);
   const NewAttributes rest = WithoutMode(attributes);
   if (const Result<void> set = Set(caller, file->get(), FileType::kRegular, rest); !set) return give_up(set.error());
-  Result<Node> node = EnterNew(caller, directory, name, std::move(file));
+  if (given != 0 || SetsAnything(rest)) stat = posix::StatOf(file->get(), parts_.volume);
+  if (!stat) return give_up(stat.error());
+  Result<Node> node = EnterNew(caller, directory, name, std::move(file), *stat);
   if (!node) return give_up(node.error());
   if (const auto touched = TouchNew(node->handle, rest, touches); !touched) return give_up(touched.error());
   return node;
@@ -168,8 +172,8 @@ Result<void> Tree::TouchNew(const Handle& handle, const NewAttributes& set, Touc
   return {};
 }
 
-Result<Node> Tree::EnterNew(const Credentials& caller, Object& directory, const std::string& name, SharedFile file) {
-  PENSTOCK_TRY(const Stat stat, posix::StatOf(file->get(), parts_.volume));
+Result<Node> Tree::EnterNew(const Credentials& caller, Object& directory, const std::string& name, SharedFile file,
+                            const Stat& stat) {
   PENSTOCK_TRY(const Handle handle, parts_.handles->HandleOf(file->get(), stat, directory.handle(), name));
   PENSTOCK_TRY(FileDescriptor path, objects_.all()->OpenResult([&] { return Reopen(file->get(), O_PATH); }));
   PENSTOCK_TRY(const ObjectRef object, Enter(handle, std::move(path), FileType::kRegular));

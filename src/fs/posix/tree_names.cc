@@ -47,14 +47,14 @@ std::optional<Result<Node>> Tree::FindNode(const Object& directory, std::string_
   std::optional<Result<Found>> found = Find(directory, name, patience);
   if (!found) return std::nullopt;
   if (!*found) return std::unexpected(found->error());
-  const Result<Handle> handle = HandleOf(directory, name, **found);
-  if (!handle) return std::unexpected(handle.error());
-  const Attributes& attributes = (*found)->stat.attributes;
-  if (!objects_.Find(*handle)) {
-    const Result<ObjectRef> entered = Enter(*handle, std::move((*found)->fd), attributes.type);
-    if (!entered) return std::unexpected(entered.error());
-  }
-  return Node{*handle, attributes};
+  return EnterFound(directory, name, **std::move(found));
+}
+
+Result<Node> Tree::EnterFound(const Object& directory, std::string_view name, Found found) {
+  PENSTOCK_TRY(const Handle handle, HandleOf(directory, name, found));
+  const Attributes& attributes = found.stat.attributes;
+  if (!objects_.Find(handle)) PENSTOCK_CHECK(Enter(handle, std::move(found.fd), attributes.type));
+  return Node{handle, attributes};
 }
 
 // The root is its own parent. A directory that another program moved out of the tree has no parent here (kStale).

@@ -200,7 +200,7 @@ open_delegation4 OpenRequest::Delegate(StateTables& state, Delegations::Delegati
 // Adds the file's change attribute and times if a write delegation may be granted: its holder counts from that value
 // (RFC 8881 §10.4.3), and reports no earlier times (RFC 9754 §5).
 Task<> OpenRequest::LoadVersion(const OpenTarget& target, Delegations::DelegationRequest& request) {
-  if (!compound_.services.settings.delegations || (!share_.writes() && !request.wants_times)) co_return;
+  if (!request.facts.offered || (!share_.writes() && !request.wants_times)) co_return;
   const Object& object = *compound_.current;
   const auto attributes = co_await object.file_system().GetAttributes(object.context(), target.object);
   if (!attributes) co_return;
