@@ -74,6 +74,22 @@ def spread(values):
     return (max(values) - min(values)) / 2 / statistics.median(values)
 
 
+def middle(values):
+    """Returns the median, and half of the distance between the quartiles."""
+    if len(values) < 2:
+        return values[0], 0.0
+    low, median, high = statistics.quantiles(values, n=4, method="inclusive")
+    return median, (high - low) / 2
+
+
+def bench(setting, url, operations, depths, seconds, server_pid, size="1MiB", rate=0):
+    """Runs `penstock bench`. Returns {(operation, depth): measurement}."""
+    file = setting.scratch / "last.json"
+    output_of([setting.program, "bench", url, "--ops", ",".join(operations), "--depth", ",".join(map(str, depths)), "--seconds", seconds,
+               "--size", size, "--rate", rate, "--json", file, "--server-pid", server_pid], 120 + 10 * seconds * len(operations) * len(depths))
+    return {(each["operation"], each["depth"]): each for each in json.loads(file.read_text())["measurements"]}
+
+
 class Server:
     """A server on loopback, until the with statement of `stack` ends. `setting` has the program, the folder for logs and
     a scratch folder. `under`: the beginning of a command that runs the program in another one."""
@@ -94,8 +110,4 @@ class Server:
 
     def bench(self, url, operations, depths, seconds, size="1MiB", rate=0):
         """Returns {(operation, depth): measurement}."""
-        file = self.setting.scratch / "last.json"
-        output_of([self.setting.program, "bench", url, "--ops", ",".join(operations), "--depth", ",".join(map(str, depths)), "--seconds",
-                   seconds, "--size", size, "--rate", rate, "--json", file, "--server-pid", self.process.pid],
-                  120 + 10 * seconds * len(operations) * len(depths))
-        return {(each["operation"], each["depth"]): each for each in json.loads(file.read_text())["measurements"]}
+        return bench(self.setting, url, operations, depths, seconds, self.process.pid, size, rate)
