@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "base/bytes.h"
+#include "base/steady_map.h"
 #include "base/timer.h"
 
 namespace penstock::rpc {
@@ -181,7 +182,7 @@ class CachedClients {
     client.seen_before_ = client.seen_after_ = nullptr;
   }
 
-  std::unordered_map<Address, Client, Hash> clients_;
+  SteadyMap<Address, Client, Hash> clients_;
   Client* first_seen_ = nullptr;
   Client* last_seen_ = nullptr;
   std::array<Client*, kRanks> ranks_{};  // ranks_[0] stays empty

@@ -14,9 +14,9 @@
 #include <memory>
 #include <optional>
 #include <string>
-#include <unordered_map>
 
 #include "base/result.h"
+#include "base/steady_map.h"
 #include "nfs/v4/dialect/dialect.h"
 #include "nfs/v4/state/clients/client.h"
 #include "nfs/v4/state/clients/grace.h"
@@ -162,10 +162,10 @@ class Clients {
   const uint32_t instance_;
   Grace grace_;
   uint32_t last_client_ = 0;
-  std::unordered_map<ClientId, std::unique_ptr<Client>> clients_;
-  std::list<Client*> by_renewal_;                    // the client that was renewed longest ago comes first
-  std::unordered_map<std::string, Records> owners_;  // by OwnerKey()
-  std::deque<ClientId> unconfirmed_;                 // oldest first; some of them are confirmed or removed by now
+  SteadyMap<ClientId, std::unique_ptr<Client>> clients_;
+  std::list<Client*> by_renewal_;           // the client that was renewed longest ago comes first
+  SteadyMap<std::string, Records> owners_;  // by OwnerKey()
+  std::deque<ClientId> unconfirmed_;        // oldest first; some of them are confirmed or removed by now
   size_t unconfirmed_count_ = 0;
 };
 

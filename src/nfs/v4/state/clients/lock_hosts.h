@@ -13,11 +13,11 @@
 #include <optional>
 #include <string>
 #include <string_view>
-#include <unordered_map>
 #include <vector>
 
 #include "base/address.h"
 #include "base/host_shares.h"
+#include "base/steady_map.h"
 #include "base/timer.h"
 #include "nfs/v4/state/ids.h"
 #include "nfs/v4/state/stable/recovery.h"
@@ -96,7 +96,7 @@ class LockHosts {
   Limits limits_;
   HostShares shares_;
   uint32_t last_ = 0;
-  std::unordered_map<ClientId, LockHost> by_id_;
+  SteadyMap<ClientId, LockHost> by_id_;
   std::map<LockHostName, LockHost*> by_name_;
   std::map<IpAddress, size_t> at_;  // the number of hosts with each address
   std::list<LockHost*> by_use_;

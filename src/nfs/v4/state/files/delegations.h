@@ -14,10 +14,10 @@
 #include <list>
 #include <memory>
 #include <optional>
-#include <unordered_map>
 #include <utility>
 #include <vector>
 
+#include "base/steady_map.h"
 #include "base/timer.h"
 #include "fs/file_system.h"
 #include "nfs/v4/dialect/dialect.h"
@@ -211,7 +211,7 @@ class Delegations {
   std::list<FileState*> leased_;            // files with a lease, in the order of their last checks
   std::list<FileState*> broken_;            // files whose lease is broken
   WriteHeldFiles write_held_;
-  std::unordered_map<NamedFile, uint32_t, NamedFileHash> changing_;
+  SteadyMap<NamedFile, uint32_t, NamedFileHash> changing_;
   RecentConflicts conflicts_;
   std::vector<DelegationRecall> recalls_;
   std::vector<RecallAny> recall_anys_;

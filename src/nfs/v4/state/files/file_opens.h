@@ -5,8 +5,8 @@
 #include <array>
 #include <cstddef>
 #include <list>
-#include <unordered_map>
 
+#include "base/steady_map.h"
 #include "nfs/v4/state/files/share.h"
 #include "nfs/v4/state/ids.h"
 
@@ -32,7 +32,7 @@ class FileOpens {
       return std::hash<const OpenOwner*>{}(opener.owner) ^ (std::hash<ExportId>{}(opener.by) * 0x9e3779b97f4a7c15u);
     }
   };
-  using All = std::unordered_map<Opener, OpenState*, OpenerHash>;
+  using All = SteadyMap<Opener, OpenState*, OpenerHash>;
 
   // Adds an open that has no share yet: see SetShare().
   void Add(OpenState& open);
@@ -54,7 +54,7 @@ class FileOpens {
 
   bool empty() const { return all_.empty(); }
   size_t size() const { return all_.size(); }
-  // The order may differ from run to run.
+  // The oldest comes first.
   const All& all() const { return all_; }
 
  private:
@@ -70,7 +70,7 @@ class FileOpens {
   All all_;
   Lists of_clients_, of_hosts_;
   size_t without_access_ = 0;
-  std::unordered_map<Party, Counts, PartyHash> by_party_;
+  SteadyMap<Party, Counts, PartyHash> by_party_;
 };
 
 }  // namespace penstock::nfs::v4

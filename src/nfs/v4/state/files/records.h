@@ -9,10 +9,10 @@
 #include <string>
 #include <string_view>
 #include <tuple>
-#include <unordered_map>
 #include <utility>
 #include <vector>
 
+#include "base/steady_map.h"
 #include "base/timer.h"
 #include "fs/file_system.h"
 #include "nfs/v4/dialect/dialect.h"
@@ -137,7 +137,7 @@ struct TextHash {
   size_t operator()(std::string_view text) const { return std::hash<std::string_view>{}(text); }
 };
 template <class Owner>
-using Owners = std::unordered_map<std::string, std::unique_ptr<Owner>, TextHash, std::equal_to<>>;
+using Owners = SteadyMap<std::string, std::unique_ptr<Owner>, TextHash>;
 
 struct PrincipalOrder {
   bool operator()(const Principal& a, const Principal& b) const {

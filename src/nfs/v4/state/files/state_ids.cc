@@ -138,17 +138,20 @@ StateRecord* StateIdTable::RecordOf(const stateid4& id) const {
 
 std::optional<uint32_t> StateIdTable::EndedSlotOf(const stateid4& id) const {
   if (LoadBig<uint32_t>(id.other.data()) != instance_) return std::nullopt;
-  const Slot* const slot = SlotOf(id);
-  if (!slot || slot->record) return std::nullopt;
-  return static_cast<uint32_t>(slot - slots_.data());
+  const std::optional<uint32_t> index = IndexOf(id);
+  return index && !slots_[*index].record ? index : std::nullopt;
+}
+
+std::optional<uint32_t> StateIdTable::IndexOf(const stateid4& id) const {
+  const uint64_t place = Unscramble(secret_, LoadBig<uint64_t>(id.other.data() + 4));
+  const auto index = static_cast<uint32_t>(place >> 32);
+  if (index >= slots_.size() || static_cast<uint32_t>(place) != slots_[index].generation) return std::nullopt;
+  return index;
 }
 
 const StateIdTable::Slot* StateIdTable::SlotOf(const stateid4& id) const {
-  const uint64_t place = Unscramble(secret_, LoadBig<uint64_t>(id.other.data() + 4));
-  const auto index = static_cast<uint32_t>(place >> 32);
-  if (index >= slots_.size()) return nullptr;
-  const Slot& slot = slots_[index];
-  return static_cast<uint32_t>(place) == slot.generation ? &slot : nullptr;
+  const std::optional<uint32_t> index = IndexOf(id);
+  return index ? &slots_[*index] : nullptr;
 }
 
 nfsstat4 StateIdTable::CheckSeqid(const Presenter& who, const StateRecord& record, uint32_t seqid) {

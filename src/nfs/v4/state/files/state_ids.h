@@ -18,7 +18,6 @@
 #include <list>
 #include <memory>
 #include <optional>
-#include <vector>
 
 #include "base/result.h"
 #include "base/siphash.h"
@@ -138,12 +137,14 @@ class StateIdTable {
 
   void Place(std::unique_ptr<StateRecord> record);
   void SetFree(uint32_t index);
-  // Returns the slot that has the state of this stateid, or had it last; null if there is none.
+  // Returns the index of the slot that has the state of this stateid, or had it last; nothing if there is none.
+  std::optional<uint32_t> IndexOf(const nfs4::stateid4& id) const;
+  // The slot itself; null if there is none.
   const Slot* SlotOf(const nfs4::stateid4& id) const;
 
   uint32_t instance_;
   SipKey secret_;
-  std::vector<Slot> slots_;
+  std::deque<Slot> slots_;
   std::deque<uint32_t> free_;  // the slot that has been free longest comes first
   size_t size_ = 0;
 };

@@ -11,9 +11,9 @@
 #include <map>
 #include <memory>
 #include <optional>
-#include <unordered_map>
 #include <utility>
 
+#include "base/steady_map.h"
 #include "base/timer.h"
 #include "nfs/v4/state/files/records.h"
 #include "nfs/v4/state/files/state_ids.h"
@@ -104,8 +104,8 @@ class StateRecords {
   // The number of records of a kind.
   size_t count(StateKind kind) const { return kinds_[static_cast<size_t>(kind)]; }
 
-  using AllFiles = std::unordered_map<NamedFile, std::unique_ptr<FileState>, NamedFileHash>;
-  using AllClients = std::unordered_map<ClientId, std::unique_ptr<ClientFiles>>;
+  using AllFiles = SteadyMap<NamedFile, std::unique_ptr<FileState>, NamedFileHash>;
+  using AllClients = SteadyMap<ClientId, std::unique_ptr<ClientFiles>>;
   const AllFiles& files() const { return files_; }
   const AllClients& clients() const { return clients_; }
   // Describes the first inconsistency; returns null if there is none (consistency.cc).

@@ -8,6 +8,7 @@
 #pragma once
 
 #include <cstdint>
+#include <deque>
 #include <memory>
 #include <optional>
 #include <vector>
@@ -209,7 +210,7 @@ class Sessions {
   const uint32_t instance_;
   Clients& clients_;
   const SlotLimit& slot_limit_;
-  std::vector<std::unique_ptr<Session>> sessions_;  // a session's ID holds its index
+  std::deque<std::unique_ptr<Session>> sessions_;  // a session's ID holds its index
   std::vector<uint32_t> free_sessions_;
   size_t session_count_ = 0;
   size_t kept_octets_ = 0;
