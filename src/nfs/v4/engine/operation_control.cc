@@ -12,6 +12,7 @@
 #include "nfs/v4/state/state.h"
 #include "protocol/nfs4_compound.h"
 #include "protocol/nfs4_sess01.h"
+#include "rpc/client_key.h"
 #include "xdr/decode.h"
 #include "xdr/encode.h"
 
@@ -124,8 +125,9 @@ Task<bool> Execution::BeginChange(const Operation& operation) {
   const auto wanted = MayLast(operation) ? StreamRequest::Begun::kLasting : StreamRequest::Begun::kYes;
   if (request->begun >= wanted) co_return true;
   const bool lasting = wanted == StreamRequest::Begun::kLasting;
-  const bool done = co_await compound_.services.replies->Begin(compound_.call.peer.loop, *request->storage,
-                                                               request->ref.stream, request->record, lasting);
+  const bool done =
+      co_await compound_.services.replies->Begin(compound_.call.peer.loop, rpc::ClientKeyOf(compound_.call.peer),
+                                                 *request->storage, request->ref.stream, request->record, lasting);
   if (done) {
     request->begun = wanted;
   } else if (static LogLimit limit; limit.Allows(compound_.now())) {
@@ -141,8 +143,9 @@ Task<> Execution::Persist(const StreamRequest& request) {
   kept.results = results_.Copy();
   // The tag is too long: the check of room has then kept every change from execution.
   if (kept.results->flat_size() > compound_.services.settings.max_cached_response) co_return;
-  const bool done = co_await compound_.services.replies->Keep(compound_.call.peer.loop, *request.storage,
-                                                              request.ref.stream, kept, compound_.lasting);
+  const bool done =
+      co_await compound_.services.replies->Keep(compound_.call.peer.loop, rpc::ClientKeyOf(compound_.call.peer),
+                                                *request.storage, request.ref.stream, kept, compound_.lasting);
   if (static LogLimit limit; !done && limit.Allows(compound_.now())) {
     log::error("replies of persistent sessions cannot be kept in the state directory");
   }

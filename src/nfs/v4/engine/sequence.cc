@@ -5,6 +5,7 @@
 #include "nfs/v4/state/stable/reply_writer.h"
 #include "nfs/v4/state/state.h"
 #include "protocol/nfs4.h"
+#include "rpc/client_key.h"
 #include "xdr/decode.h"
 #include "xdr/encode.h"
 
@@ -68,8 +69,8 @@ Task<> Execution::Persist(const SlotRequest& request) {
   const KeptReply kept{.sequence = request.sequence, .digest = request.digest, .results = results_.Copy()};
   // The tag is too long. CheckRoom() has then kept every operation but SEQUENCE from execution.
   if (kept.results.flat_size() > kept_limit_) co_return;
-  const bool done = co_await services.replies->Keep(compound_.call.peer.loop, *request.replies, request.slot, kept,
-                                                    compound_.lasting);
+  const bool done = co_await services.replies->Keep(compound_.call.peer.loop, rpc::ClientKeyOf(compound_.call.peer),
+                                                    *request.replies, request.slot, kept, compound_.lasting);
   if (done) co_return;
   log::error("the reply of a persistent session cannot be kept: the session ends");
   services.state.Run([&](StateTables& state) { state.sessions.LosePersistence(request.session); });

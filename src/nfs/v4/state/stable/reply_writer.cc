@@ -8,28 +8,26 @@ Task<std::shared_ptr<SessionReplies>> ReplyWriter::Create(Loop* loop, SessionId 
   co_return co_await Offload(loop, pool_, [this, &session, &room] { return store_.Create(session, room); });
 }
 
-Task<bool> ReplyWriter::Keep(Loop* loop, SessionReplies& session, SlotId slot, const KeptReply& reply, bool lasting) {
-  co_return co_await Offload(loop, pool_, [&session, slot, &reply, lasting] {  //
-    return session.Keep(slot, reply, lasting);
-  });
+Task<bool> ReplyWriter::Keep(Loop* loop, const ClientKey& client, SessionReplies& session, SlotId slot,
+                             const KeptReply& reply, bool lasting) {
+  const auto keep = [&session, slot, &reply, lasting] { return session.Keep(slot, reply, lasting); };
+  co_return co_await Offload(loop, pool_, keep, client);
 }
 
 Task<std::shared_ptr<StreamStorage>> ReplyWriter::Create(Loop* loop, const BoundSessionRecord& session) {
   co_return co_await Offload(loop, pool_, [this, &session] { return streams_.Create(session); });
 }
 
-Task<bool> ReplyWriter::Begin(Loop* loop, StreamStorage& session, sess01::StreamId stream, const StreamRecord& request,
-                              bool lasting) {
-  co_return co_await Offload(loop, pool_, [&session, stream, &request, lasting] {  //
-    return session.Begin(stream, request, lasting);
-  });
+Task<bool> ReplyWriter::Begin(Loop* loop, const ClientKey& client, StreamStorage& session, sess01::StreamId stream,
+                              const StreamRecord& request, bool lasting) {
+  const auto begin = [&session, stream, &request, lasting] { return session.Begin(stream, request, lasting); };
+  co_return co_await Offload(loop, pool_, begin, client);
 }
 
-Task<bool> ReplyWriter::Keep(Loop* loop, StreamStorage& session, sess01::StreamId stream, const StreamRecord& request,
-                             bool lasting) {
-  co_return co_await Offload(loop, pool_, [&session, stream, &request, lasting] {  //
-    return session.Keep(stream, request, lasting);
-  });
+Task<bool> ReplyWriter::Keep(Loop* loop, const ClientKey& client, StreamStorage& session, sess01::StreamId stream,
+                             const StreamRecord& request, bool lasting) {
+  const auto keep = [&session, stream, &request, lasting] { return session.Keep(stream, request, lasting); };
+  co_return co_await Offload(loop, pool_, keep, client);
 }
 
 Task<bool> ReplyWriter::Reserve(Loop* loop, StreamStorage& session, const ChannelBlock& channels) {
