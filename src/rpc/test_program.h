@@ -1,6 +1,7 @@
 // A program for tests and fuzzers: a few procedures that make the behaviour of the RPC layer visible.
 #pragma once
 
+#include <functional>
 #include <utility>
 #include <vector>
 
@@ -66,6 +67,7 @@ class TestProgram : public Program {
 
   Task<AcceptStatus> Call(CallContext& context, xdr::Decoder& decoder, xdr::Encoder& encoder) override {
     ++calls;
+    if (on_call) on_call();
     last = context.credential;
     last_peer = context.peer;
     last_call_octets = decoder.flat_size() + context.call_overhead;
@@ -112,6 +114,7 @@ class TestProgram : public Program {
   bool judges = false;                      // see Classification::is_judged; the program then judges no call
   mutable std::vector<uint32_t> previews;   // the XIDs of previewed calls
   size_t calls = 0;                         // the number of executed calls
+  std::function<void()> on_call{};          // runs during each call
   // These describe the last call.
   Credential last;
   Peer last_peer;

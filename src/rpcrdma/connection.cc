@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "base/log.h"
+#include "base/loop_turn.h"
 #include "rpc/header.h"
 #include "rpcrdma/requester.h"
 #include "rpcrdma/responder.h"
@@ -39,6 +40,7 @@ Connection::Connection(std::unique_ptr<rdma::Endpoint> endpoint, const PrivateDa
       thresholds_(Thresholds::Agree(own, peer ? *peer : PrivateData::Parse(endpoint_->info().private_data),
                                     endpoint_->limits().max_message)),
       posted_(posted),
+      drain_(timers.MakeTimer([this] { DrainLater(); })),
       finish_(timers.MakeTimer(std::move(on_finished))) {}
 
 Connection::~Connection() { assert(activities_ == 0); }
@@ -72,11 +74,25 @@ void Connection::WriteState(rpc::Xid xid, fmt::string_view state, fmt::format_ar
 }
 
 void Connection::Drain() {
-  size_t count;
-  do {
-    count = endpoint_->Poll(batch_);
-    for (size_t i = 0; i < count; ++i) HandleCompletion(batch_[i]);
-  } while (count == batch_.size());
+  if (draining_later_) return;
+  const LoopTurn turn(timers_.Now());
+  for (bool is_full = true;; is_full = polled_ == batch_.size()) {
+    while (handled_ < polled_) {
+      HandleCompletion(batch_[handled_++]);
+      if (!turn.IsOver(timers_.Now())) continue;
+      draining_later_ = true;
+      drain_->ExpireAfter(Duration::zero());
+      return;
+    }
+    if (!is_full) return;
+    polled_ = endpoint_->Poll(batch_);
+    handled_ = 0;
+  }
+}
+
+void Connection::DrainLater() {
+  draining_later_ = false;
+  Drain();
 }
 
 void Connection::HandleCompletion(rdma::Completion& completion) {

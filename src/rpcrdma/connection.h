@@ -130,7 +130,10 @@ class Connection {
 
  private:
   void WriteState(rpc::Xid xid, fmt::string_view state, fmt::format_args arguments) const;
+  // Handles completions until none is left or the connection's turn on its loop is over. Then DrainLater() continues,
+  // and notifications until then change nothing, because it polls again.
   void Drain();
+  void DrainLater();
   void HandleCompletion(rdma::Completion& completion);
   void HandleMessage(Slice bytes);
   void HandleUnreadable(const FixedHeader& fixed, HeaderError error);
@@ -164,9 +167,12 @@ class Connection {
   bool lost_ = false;
   bool disconnecting_ = false;
   std::string end_;
+  std::unique_ptr<Timer> drain_;  // calls DrainLater()
+  bool draining_later_ = false;   // drain_ runs
   // Calls on_finished from the timer service, because an endpoint must not be destroyed inside a call of its own.
   std::unique_ptr<Timer> finish_;
   std::array<rdma::Completion, 16> batch_;
+  size_t polled_ = 0, handled_ = 0;  // of batch_
 };
 
 }  // namespace penstock::rpcrdma

@@ -9,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/loop_turn.h"
 #include "rpcrdma/responder_test_fixture.h"
 
 namespace penstock::rpcrdma {
@@ -17,6 +18,29 @@ namespace {
 TEST_F(ResponderTest, RepliesToAPlainCall) {
   Connect();
   ExpectGoodHealth();
+}
+
+TEST_F(ResponderTest, CallsThatTakeLongDoNotHoldUpOtherWorkOfTheServer) {
+  constexpr uint32_t kCalls = 8;
+  Connect();
+  size_t calls = 0;
+  rig_.handler.set_on_call([&](rpc::Xid, const rpc::Peer&) {
+    rig_.world.Spend(2 * LoopTurn::kLimit);
+    ++calls;
+  });
+  for (uint32_t i = 0; i < kCalls; ++i) {
+    Send(MessageOf(Procedure::kMsg, {}, Stream({.xid = kXid + i}), kXid + i));
+  }
+  // One event runs between two calls of this function.
+  size_t seen = 0, most = 0;
+  ASSERT_TRUE(rig_.world.RunUntil([&] {
+    most = std::max(most, calls - seen);
+    seen = calls;
+    return calls == kCalls;
+  }));
+  EXPECT_EQ(most, 1u);
+  rig_.world.RunFor(std::chrono::seconds(1));
+  EXPECT_EQ(received_.size(), kCalls);
 }
 
 TEST_F(ResponderTest, GrantsTheRequestedCreditsUpToTheLimitAndNeverZero) {

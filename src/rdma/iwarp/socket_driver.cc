@@ -26,7 +26,7 @@ constexpr size_t kOctetsSentPerTurn = 8 << 20;
 // octets, the processor's cache would lose them between the copy here, the copy in the kernel and the one of the
 // adapter or local peer.
 constexpr int kMaxUnsent = 768 << 10;
-// So many octets leave before the end of the turn.
+// So many octets leave before the end of the turn, and in each turn, however long it takes.
 constexpr size_t kEarly = 64 << 10;
 constexpr unsigned kMaxNudges = 3;
 // The number of intervals in the stall limit.
@@ -61,7 +61,8 @@ SocketDriver::SocketDriver(Loop& loop, asio::ip::tcp::socket socket, const Optio
       socket_(std::move(socket)),
       options_(options),
       stream_(stream, loop.buffers(), std::move(entropy)),
-      staging_(std::move(staging)) {
+      staging_(std::move(staging)),
+      turn_(loop.Now()) {
   // This is an optimization. If it fails, the size of the socket's buffer is the limit.
   ::setsockopt(socket_.native_handle(), IPPROTO_TCP, TCP_NOTSENT_LOWAT, &kMaxUnsent, sizeof kMaxUnsent);
 }
@@ -97,6 +98,7 @@ void SocketDriver::Touch(size_t octets) {
 
 void SocketDriver::BeginTurn() {
   in_turn_ = true;
+  turn_.Begin(loop_.Now());
   posted_ = sent_ = 0;
   more_to_send_ = false;
 }
@@ -113,6 +115,7 @@ void SocketDriver::Receive(EndOfStream end_of_stream) {
   for (int i = 0; i < kReceivesPerTurn && !closed_; ++i) {
     const bool is_last = end_of_stream == EndOfStream::kIgnore;  // nothing is received after it
     if (!is_last && received >= kReceivedBeforeCompletions && stream_.completions().due()) return;
+    if (!is_last && i > 0 && turn_.IsOver(loop_.Now())) return;
     const FpduReader::Places places = stream_.Wants(*staging_);
     iovec iov[2] = {{places.direct.data(), places.direct.size()}, {places.staging.data(), places.staging.size()}};
     msghdr message{};
@@ -140,7 +143,7 @@ void SocketDriver::Send() {
   while (!closed_ && !waiting_to_write_) {
     const FpduWriter::Part part = stream_.NextToSend();
     if (part.memory.empty() && !part.file) return;
-    if (sent_ >= kOctetsSentPerTurn) {
+    if (sent_ >= kOctetsSentPerTurn || (sent_ >= kEarly && turn_.IsOver(loop_.Now()))) {
       more_to_send_ = true;
       return;
     }

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "base/loop.h"
+#include "base/loop_turn.h"
 #include "rdma/iwarp/options.h"
 #include "rdma/iwarp/rdmap_stream.h"
 #include "rdma/iwarp/socket_timers.h"
@@ -69,6 +70,7 @@ class SocketDriver : public std::enable_shared_from_this<SocketDriver> {
   std::shared_ptr<StagingArea> staging_;
 
   bool in_turn_ = false;
+  LoopTurn turn_;
   bool turn_posted_ = false;
   bool waiting_to_read_ = false;
   bool waiting_to_write_ = false;

@@ -41,8 +41,7 @@ World::EventId World::Schedule(Duration delay, std::function<void()> event) {
 bool World::Step() {
   if (events_.empty()) return false;
   auto next = events_.extract(events_.begin());
-  assert(next.key().time >= now_);
-  now_ = next.key().time;
+  now_ = std::max(now_, next.key().time);
   ++events_run_;
   next.mapped()();
   return true;

@@ -41,6 +41,9 @@ class World : public TimerService {
   // Has no effect if the event has run or was cancelled.
   void Cancel(EventId id) { events_.erase(id); }
 
+  // The event that runs now takes this time. Events that were due meanwhile run late, in their order.
+  void Spend(Duration time) { now_ += time; }
+
   // Runs the next event. Returns false if no event is left.
   bool Step();
   // Runs until no event is left. Returns false if `max_events` events have run before that.

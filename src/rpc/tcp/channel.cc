@@ -59,7 +59,10 @@ class Channel::OpenConnection final : public std::enable_shared_from_this<OpenCo
       } else {
         self->requester_.HandleReply(std::move(*record));
       }
-      if (self->socket_->EndsTurn(octets)) co_await NextTurn(loop);
+      if (self->socket_->EndsTurn(octets)) {
+        co_await NextTurn(loop);
+        self->socket_->BeginTurn();
+      }
     }
     self->socket_->Close();
   }

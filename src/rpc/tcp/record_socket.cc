@@ -17,7 +17,7 @@ namespace {
 
 constexpr size_t kPiecesPerCall = 128;
 constexpr size_t kCopyPiece = 128 << 10;
-constexpr size_t kTurn = 512 << 10;  // see EndsTurn()
+constexpr size_t kOctetsPerTurn = 512 << 10;  // see EndsTurn()
 
 bool WouldBlock(int error) { return error == EAGAIN || error == EWOULDBLOCK; }
 
@@ -38,7 +38,7 @@ void Configure(asio::ip::tcp::socket& socket) {
 }
 
 RecordSocket::RecordSocket(Loop& loop, asio::ip::tcp::socket socket, size_t max_record, Owner& owner)
-    : loop_(loop), socket_(std::move(socket)), owner_(&owner), reader_(loop.buffers(), max_record) {}
+    : loop_(loop), socket_(std::move(socket)), owner_(&owner), reader_(loop.buffers(), max_record), turn_(loop.Now()) {}
 
 Task<std::optional<Slice>> RecordSocket::Receive() {
   while (!ended_) {
@@ -59,6 +59,7 @@ Task<std::optional<Slice>> RecordSocket::Receive() {
       receiving_ = true;
       co_await Ready(socket_, asio::ip::tcp::socket::wait_read);
       receiving_ = false;
+      BeginTurn();
     } else if (io == Io::kEnd) {
       ended_ = true;
     }
@@ -94,11 +95,15 @@ RecordSocket::Io RecordSocket::ReceiveSome() {
 }
 
 bool RecordSocket::EndsTurn(size_t octets) {
-  turn_ += octets;
-  if (turn_ < kTurn) return false;
-  turn_ = 0;
+  turn_octets_ += octets;
+  if (turn_octets_ < kOctetsPerTurn && !turn_.IsOver(loop_.Now())) return false;
   Flush();
   return true;
+}
+
+void RecordSocket::BeginTurn() {
+  turn_octets_ = 0;
+  turn_.Begin(loop_.Now());
 }
 
 uint64_t RecordSocket::Send(Message message) {
@@ -148,7 +153,7 @@ Task<void> RecordSocket::SendRest(std::shared_ptr<RecordSocket> self) {
 
 void RecordSocket::CountSent(size_t octets) {
   writer_.Sent(octets);
-  turn_ += octets;
+  turn_octets_ += octets;
 }
 
 // Returns kProgress if all messages have been sent.

@@ -12,6 +12,7 @@
 
 #include "base/address.h"
 #include "base/loop.h"
+#include "base/loop_turn.h"
 #include "base/released_socket.h"
 #include "base/result.h"
 #include "rpc/record_marking.h"
@@ -63,9 +64,12 @@ class RecordSocket : public std::enable_shared_from_this<RecordSocket> {
   void Admit() { reader_.Admit(); }
 
   // Counts a record that the owner has handled, in octets with the memory for it, beside the octets that were sent.
-  // Returns true, and flushes, if others shall have their turn: the owner then waits for NextTurn(). Without that, a
-  // peer that sends or reads all the time would take the loop from all other connections.
+  // Returns true, and flushes, if others shall have their turn, because of the octets or of the time: the owner then
+  // waits for NextTurn(). Without that, a peer that sends or reads all the time, or whose calls take long, would take
+  // the loop from all other connections.
   bool EndsTurn(size_t octets);
+  // The owner has waited for anything but Receive(): others have had their turn.
+  void BeginTurn();
 
   // Queues a message and returns its number, for IsSent(). The replies to a batch of records share one system call.
   // Therefore a caller that has taken a record must call Receive() or Flush() before it waits for anything else.
@@ -130,7 +134,8 @@ class RecordSocket : public std::enable_shared_from_this<RecordSocket> {
   bool sending_ = false;   // SendRest() waits for the peer to make room
   bool batching_ = false;  // a record was taken, and Flush() has not been called since
   bool flush_posted_ = false;
-  size_t turn_ = 0;  // see EndsTurn()
+  size_t turn_octets_ = 0;  // see EndsTurn()
+  LoopTurn turn_;
 
   // For StalledIntervals().
   bool receiving_ = false;  // Receive() waits for the peer

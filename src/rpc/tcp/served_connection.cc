@@ -78,7 +78,10 @@ Task<void> ServedConnection::Run() {
     if (record) {
       const size_t octets = record->size() + MemoryBudget::kCall;
       Handle(std::move(*record));
-      if (socket_->EndsTurn(octets)) co_await NextTurn(loop_);
+      if (socket_->EndsTurn(octets)) {
+        co_await NextTurn(loop_);
+        socket_->BeginTurn();
+      }
       continue;
     }
     if (socket_->awaited() == 0) break;
@@ -131,6 +134,7 @@ Task<bool> ServedConnection::Wait(bool (ServedConnection::*condition)()) {
     holds = (this->*condition)();
     if (holds) break;
     co_await changed_;
+    socket_->BeginTurn();
   }
   waiting_ = false;
   co_return holds;

@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "base/data.h"
+#include "base/loop_turn.h"
 #include "rpc/tcp/tcp_test.h"
 
 namespace penstock::rpc::tcp {
@@ -174,6 +175,27 @@ TEST_F(TcpTest, AClientThatReadsAllTheTimeDoesNotHoldUpOtherWorkOfTheServer) {
   });
   EXPECT_LE(most, 4u);
   TurnUntil([&] { return has_read.load(); });
+}
+
+TEST_F(TcpTest, CallsThatTakeLongDoNotHoldUpOtherWorkOfTheServer) {
+  constexpr uint32_t kCalls = 40;
+  StartServer();
+  program.on_call = [] { std::this_thread::sleep_for(2 * LoopTurn::kLimit); };
+  const FileDescriptor peer = RawConnection();
+  std::string calls;
+  for (uint32_t i = 0; i < kCalls; ++i) calls += Words({0x8000'0028}) + NullCall(i);
+  Write(peer, calls);
+  // The loop executes one handler between two calls of this function.
+  size_t seen = 0, most = 0;
+  TurnUntil([&] {
+    most = std::max(most, program.calls - seen);
+    seen = program.calls;
+    return seen == kCalls;
+  });
+  EXPECT_EQ(most, 1u);
+  std::string replies;
+  for (uint32_t i = 0; i < kCalls; ++i) replies += NullReply(i);
+  EXPECT_EQ(ReadFrom(peer, replies.size()), replies);
 }
 
 TEST_F(TcpTest, ExecutesARetransmissionOverAnotherConnectionOnce) {

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "base/loop.h"
+#include "base/loop_turn.h"
 #include "base/probes.h"
 #include "metrics/counts.h"
 #include "nfs/v4/engine/namespace.h"
@@ -23,7 +24,7 @@ namespace {
 // A reply must always have room for the number and status of an operation that fails.
 constexpr size_t kFailure = sizeof(uint32_t) * 3;
 
-// A COMPOUND lets other work of its loop go on after so many operations.
+// A COMPOUND lets other work of its loop go on after so many operations, and earlier if they take long.
 constexpr uint32_t kOperationsInATurn = 16;
 
 // Sealed results travel as one opaque, without payloads beside it (RFC 8166 §8.2.2.3).
@@ -65,7 +66,7 @@ void Execution::Count(nfs_opnum4 number) {
 }
 
 Task<nfsstat4> Execution::Run() {
-  counted_until_ = compound_.call.notes.began;
+  counted_until_ = turn_began_ = compound_.call.notes.began;
   compound_.call.notes.operations = 0;
   // Over a bound connection, a COMPOUND without operations lacks its opener.
   if (head_.count == 0 && compound_.dialect.session_kind() == SessionKind::kBound) {
@@ -73,8 +74,10 @@ Task<nfsstat4> Execution::Run() {
   }
   for (uint32_t i = 0; i < head_.count && status_ == NFS4_OK && !replayed_; ++i) {
     // A request of 2004 may have many operations.
-    if (Loop* const loop = compound_.call.peer.loop; loop && i > 0 && i % kOperationsInATurn == 0) {
+    Loop* const loop = compound_.call.peer.loop;
+    if (loop && i > 0 && (i % kOperationsInATurn == 0 || IsTurnOver())) {
       co_await NextTurn(*loop);
+      BeginTurn();
     }
     nfs_opnum4 number = OP_ILLEGAL;
     const Operation* const operation = Next(i, number);
@@ -105,6 +108,16 @@ Task<nfsstat4> Execution::Run() {
     Count(number);
   }
   co_return status_;
+}
+
+// The clock is read where operations are counted anyway.
+bool Execution::IsTurnOver() const {
+  if (!counts_) return false;
+  return compound_.call.peer.counts->loop().clock().Between(turn_began_, counted_until_) >= LoopTurn::kLimit;
+}
+
+void Execution::BeginTurn() {
+  if (counts_) turn_began_ = compound_.call.peer.counts->loop().clock().Now();
 }
 
 // Writes the result of an operation that is not executed. For an operation that does not exist, it is the result of

@@ -89,6 +89,9 @@ class Execution {
   void Begin(uint32_t index, const Operation& operation);
   void End(uint32_t index, const Operation& operation);
   bool IsLast(uint32_t index) const { return index + 1 == head_.count; }
+  // Whether the COMPOUND has used its loop for as long as a connection may (LoopTurn).
+  bool IsTurnOver() const;
+  void BeginTurn();
   // Counts the operation that has just ended, whose execution began at `counted_until_`.
   void Count(nfs4::nfs_opnum4 number);
 
@@ -120,6 +123,7 @@ class Execution {
   size_t sendable_ = SIZE_MAX;
   nfs4::nfsstat4 status_ = nfs4::NFS4_OK;
   metrics::InterfaceCounts* const counts_;  // of the dialect; null if nothing is counted
+  metrics::Ticks turn_began_ = 0;           // the COMPOUND's turn on its loop
   metrics::Ticks counted_until_ = 0;        // when the last operation ended
   uint64_t read_octets_ = 0;                // that were counted
   uint64_t written_octets_ = 0;
