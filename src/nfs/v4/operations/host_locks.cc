@@ -112,6 +112,11 @@ Task<HostLocks::Answer> HostLocks::Repeat(Loop* loop, const LockedFile& file, co
       if (co_await Record(loop, by, *made.unrecorded)) continue;
       co_return Answer{.status = Status::kNoRoom};
     }
+    if (made.must_wait) {
+      if (!loop) co_return Answer{.status = Status::kRecalled};  // the host asks again
+      co_await NextTurn(*loop);
+      continue;
+    }
     if (made.needs_local) {
       local = co_await OpenLocal(loop, file, exclusive);
       if (*local) continue;
@@ -138,6 +143,7 @@ HostLocks::Attempt HostLocks::TryLock(StateTables& state, const LockedFile& file
   if (auto refused = CheckNew(state, file, by.host, request.reclaim, request.exclusive)) return *std::move(refused);
   const OwnerName owner(by.number);
   Files& files = state.files;
+  if (files.locks.IsChanging(file.name)) return {.must_wait = true};
   if (!local && files.locks.NeedsLocalLocks(file.name, host->id, owner.bytes(), request.exclusive)) {
     return {.needs_local = true};
   }
@@ -188,6 +194,7 @@ HostLocks::Attempt HostLocks::TryTest(StateTables& state, const LockedFile& file
   const ClientId id = host ? host->id : ClientId();
   const OwnerName owner(by.number);
   const Locks& locks = state.files.locks;
+  if (locks.IsChanging(file.name)) return {.must_wait = true};
   if (!local && locks.NeedsLocalLocks(file.name, id, owner.bytes(), false)) return {.needs_local = true};
   const auto conflict =
       locks.TestLock(file.name, id, owner.bytes(), request.range, request.exclusive, local ? **local : nullptr);

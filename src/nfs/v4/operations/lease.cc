@@ -1,5 +1,6 @@
 #include "nfs/v4/operations/lease.h"
 
+#include "base/loop.h"
 #include "nfs/v4/callback/callbacks.h"
 #include "nfs/v4/operations/io_state.h"
 #include "nfs/v4/operations/local_leases.h"
@@ -18,6 +19,7 @@ namespace {
 Task<bool> EndDoomed(const Services& services, Loop* loop, ClientId client, OldRecord record,
                      std::optional<std::string> loses_reclaim) {
   const bool removed = !record || co_await services.recovery.Remove(loop, *record);
+  if (removed) co_await ForgetInParts(services, loop, client, Ending::kExpired);
   services.state.Run([&](StateTables& state) {
     if (!removed) return state.clients.Reprieve(client);
     if (loses_reclaim) state.clients.grace().Forget(*loses_reclaim);
@@ -27,6 +29,13 @@ Task<bool> EndDoomed(const Services& services, Loop* loop, ClientId client, OldR
 }
 
 }  // namespace
+
+Task<void> ForgetInParts(const Services& services, Loop* loop, ClientId client, Ending ending) {
+  const auto forget = [&](StateTables& state) { return state.files.ForgetPart(client, ending, services.clock.Now()); };
+  while (services.state.Run(forget)) {
+    if (loop) co_await NextTurn(*loop);
+  }
+}
 
 Task<nfs4::nfsstat4> RecordClient(const Services& services, Loop* loop, ClientId client) {
   const auto record = services.state.Run([&](StateTables& state) -> std::optional<RecoveryRecord> {

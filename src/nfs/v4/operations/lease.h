@@ -13,6 +13,10 @@ namespace penstock::nfs::v4 {
 // full.
 Task<nfs4::nfsstat4> RecordClient(const Services& services, Loop* loop, ClientId client);
 
+// Forgets nearly all state of a client that makes no more requests, in parts (Files::ForgetPart), so that others need
+// not wait for it. StateTables::End() forgets the rest.
+Task<void> ForgetInParts(const Services& services, Loop* loop, ClientId client, Ending ending);
+
 // Removes all state of a client whose lease has expired and whose state conflicts with a request. Returns true if it is
 // gone and the operation may be tried again. Returns false if the client has just returned, or if the store cannot be
 // written; the operation then returns NFS4ERR_DELAY.

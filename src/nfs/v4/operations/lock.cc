@@ -1,6 +1,7 @@
 // LOCK, LOCKT, LOCKU, RELEASE_LOCKOWNER.
 #include "nfs/v4/attributes/convert.h"
 #include "nfs/v4/operations/lease.h"
+#include "nfs/v4/operations/many_locks.h"
 #include "nfs/v4/operations/stateful.h"
 
 namespace penstock::nfs::v4 {
@@ -40,6 +41,8 @@ class LockAttempt {
   std::optional<ClientId> expired_blocker() const { return expired_blocker_; }
   // The owner has lost its locks meanwhile. Nothing has been done: see Locks::LockResult.
   bool needs_local() const { return needs_local_; }
+  // Another request is releasing many locks of the file. Nothing has been done: try again in the next turn.
+  bool must_wait() const { return must_wait_; }
 
  private:
   LOCK4res RunOfNewOwner();
@@ -49,7 +52,7 @@ class LockAttempt {
   LOCK4res Replay(const LOCK4res& results, const OwnerSequence& sequence);
 
   bool is_sequenced() const { return compound_.dialect.counts_owner_seqids(); }
-  bool is_done() const { return !expired_blocker_ && !needs_local_; }
+  bool is_done() const { return !expired_blocker_ && !needs_local_ && !must_wait_; }
 
   Compound& compound_;
   StateTables& state_;
@@ -58,6 +61,7 @@ class LockAttempt {
   const Presenter who_;
   std::optional<ClientId> expired_blocker_;
   bool needs_local_ = false;
+  bool must_wait_ = false;
 };
 
 LOCK4res LockAttempt::Replay(const LOCK4res& results, const OwnerSequence& sequence) {
@@ -80,6 +84,8 @@ LOCK4res LockAttempt::Take(ClientId client, const StateRecord& record, const sta
   const nfsstat4 early = arguments_.reclaim ? state_.clients.CheckReclaim(client) : state_.clients.CheckNew(client);
   if (early != NFS4_OK) return LOCK4res(early);
   if (local_ && !*local_) return LOCK4res(local_->error());
+  must_wait_ = compound_.call.peer.loop && state_.files.locks.IsChanging(compound_.current->name());
+  if (must_wait_) return LOCK4res(NFS4ERR_DELAY);
 
   const Locks::LockResult result = lock(Locks::LockRequest{.range = *range,
                                                            .exclusive = IsExclusive(arguments_.locktype),
@@ -172,6 +178,7 @@ struct TestOutcome {
   nfsstat4 status = NFS4_OK;
   std::optional<Locks::LockConflict> conflict{};
   bool needs_local = false;  // the owner has lost its locks meanwhile
+  bool must_wait = false;    // as in LockAttempt
 };
 
 TestOutcome TestNow(const Compound& compound, const LOCKT4args& arguments, const LockRange& range,
@@ -182,6 +189,7 @@ TestOutcome TestNow(const Compound& compound, const LOCKT4args& arguments, const
     if (state.clients.InGrace()) return {NFS4ERR_GRACE};
     const Files& files = state.files;
     const NamedFile& file = compound.current->name();
+    if (compound.call.peer.loop && files.locks.IsChanging(file)) return {.must_wait = true};
     const ConstBytes owner = arguments.owner.owner.bytes();
     if (!local && files.locks.NeedsLocalLocks(file, *client, owner, false)) return {.needs_local = true};
     auto conflict =
@@ -245,16 +253,18 @@ Task<LOCK4res> Lock(Compound& compound, const LOCK4args& arguments) {
     MaybeLocalLocks local;
     if (needs.any) local = co_await OpenLocalLocks(compound, needs.exclusive);
     std::optional<ClientId> blocker;
-    bool needs_local = false;
+    bool needs_local = false, must_wait = false;
     const auto run = [&](StateTables& state) {
       LockAttempt attempt(compound, state, arguments, local);
       LOCK4res attempted = attempt.Run();
       blocker = attempt.expired_blocker();
       needs_local = attempt.needs_local();
+      must_wait = attempt.must_wait();
       return attempted;
     };
     const LOCK4res results = compound.services.state.Run(run);
-    if (needs_local) continue;
+    if (must_wait) co_await NextTurn(*compound.call.peer.loop);
+    if (needs_local || must_wait) continue;
     if (!blocker) {
       if ((local && !*local) || !IsNoRoom(results.status())) co_return results;
       if (!co_await MakeRoomForState(compound.services, compound.call.peer.loop)) co_return results;
@@ -280,6 +290,10 @@ Task<LOCKT4res> TestLock(Compound& compound, const LOCKT4args& arguments) {
   MaybeLocalLocks local;
   for (;;) {
     const TestOutcome outcome = TestNow(compound, arguments, *range, local);
+    if (outcome.must_wait) {
+      co_await NextTurn(*compound.call.peer.loop);
+      continue;
+    }
     if (outcome.needs_local) {
       local = co_await OpenLocalLocks(compound, false);
       if (!*local) co_return LOCKT4res(local->error());
@@ -315,11 +329,29 @@ LOCKU4res UnlockNow(Compound& compound, StateTables& state, const LOCKU4args& ar
   return results;
 }
 
+// Releases a part of the range, if it has many locks and UnlockNow() would succeed.
+bool UnlockPart(const Compound& compound, StateTables& state, const LOCKU4args& arguments) {
+  const Presenter who = PresenterOf(compound);
+  const auto id = ResolveStateId(compound, arguments.lock_stateid);
+  const auto found = id ? FindOwn<LockState>(compound, state, *id, Principals::kMakers) : std::unexpected(id.error());
+  const auto range = LockRange::From(arguments.offset, arguments.length);
+  if (!found || !range) return false;
+  LockState& locks = **found;
+  const bool in_turn = !compound.dialect.counts_owner_seqids() ||
+                       !AnswerOutOfTurn<LOCKU4res>(locks.owner->sequence, SequenceId(arguments.seqid));
+  return in_turn && state.files.CheckSeqid(who, locks, *id) == NFS4_OK && state.files.locks.UnlockPart(locks, *range);
+}
+
 }  // namespace
 
 // RFC 8881 §18.12
 Task<LOCKU4res> Unlock(Compound& compound, const LOCKU4args& arguments) {
-  const auto run = [&](StateTables& state) { return UnlockNow(compound, state, arguments); };
+  ManyLocks many(compound);
+  co_await many.Release([&](StateTables& state) { return UnlockPart(compound, state, arguments); });
+  const auto run = [&](StateTables& state) {
+    many.End(state);
+    return UnlockNow(compound, state, arguments);
+  };
   for (;;) {
     const LOCKU4res results = compound.services.state.Run(run);
     if (!IsNoRoom(results.status())) co_return results;

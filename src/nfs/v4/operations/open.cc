@@ -2,6 +2,7 @@
 #include "nfs/v4/attributes/convert.h"
 #include "nfs/v4/operations/lease.h"
 #include "nfs/v4/operations/local_leases.h"
+#include "nfs/v4/operations/many_locks.h"
 #include "nfs/v4/operations/open_target.h"
 #include "nfs/v4/operations/share_arguments.h"
 #include "nfs/v4/operations/stateful.h"
@@ -475,11 +476,38 @@ CLOSE4res CloseNow(Compound& compound, StateTables& state, const CLOSE4args& arg
   });
 }
 
+// Releases a part of the locks under the open, if they are many and CloseNow() would succeed.
+bool ClosePart(const Compound& compound, StateTables& state, const CLOSE4args& arguments) {
+  const Presenter who = PresenterOf(compound);
+  const auto id = ResolveStateId(compound, arguments.open_stateid, true);
+  const auto found = id ? FindOwn<OpenState>(compound, state, *id, Principals::kMakers) : std::unexpected(id.error());
+  if (!found) return false;
+  OpenState& open = **found;
+  const bool in_turn = !compound.dialect.counts_owner_seqids() ||
+                       !AnswerOutOfTurn<CLOSE4res>(open.owner->sequence, SequenceId(arguments.seqid));
+  return open.owner->confirmed && in_turn && state.files.CheckSeqid(who, open, *id) == NFS4_OK &&
+         state.files.opens.ClosePart(open);
+}
+
+// The CLOSE is over. If it has failed after all, because the client has used the open meanwhile, the open stays.
+void EndClosing(const Compound& compound, StateTables& state, const CLOSE4args& arguments) {
+  const auto id = ResolveStateId(compound, arguments.open_stateid, true);
+  const auto open = id ? state.files.Find<OpenState>(PresenterOf(compound), *id, compound.current->handle())
+                       : std::unexpected(id.error());
+  if (open) (*open)->closing = false;
+}
+
 }  // namespace
 
 // RFC 8881 §18.2. The locks under the open end with it.
 Task<CLOSE4res> Close(Compound& compound, const CLOSE4args& arguments) {
-  co_return compound.services.state.Run([&](StateTables& state) { return CloseNow(compound, state, arguments); });
+  ManyLocks many(compound);
+  co_await many.Release([&](StateTables& state) { return ClosePart(compound, state, arguments); });
+  co_return compound.services.state.Run([&](StateTables& state) {
+    CLOSE4res results = CloseNow(compound, state, arguments);
+    if (many.End(state)) EndClosing(compound, state, arguments);
+    return results;
+  });
 }
 
 // RFC 8881 §18.17: named attributes are not supported.

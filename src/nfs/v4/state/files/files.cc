@@ -7,26 +7,37 @@ namespace penstock::nfs::v4 {
 using nfs4::nfsstat4;
 using nfs4::stateid4;
 
-void Files::ForgetClient(ClientId client, Ending ending, TimePoint now) {
-  ClientFiles* const files = records_.FindClient(client);
-  if (!files) return;
-  while (!files->states.empty()) {
+bool Files::ForgetPart(ClientId client, Ending ending, TimePoint now, size_t most) {
+  const ClientFiles* const files = records_.FindClient(client);
+  if (!files) return false;
+  for (size_t left = most; !files->states.empty();) {
+    if (left == 0) return true;
     StateRecord& record = *files->states.front();
     switch (record.kind) {
       case StateKind::kOpen: {
         auto& open = static_cast<OpenState&>(record);
         if (open.file) open.file->queue.Remove(client);
+        if (!opens.RemoveLocksUnder(open, ending, left) || left == 0) return true;
+        --left;
         opens.Remove(open, ending, now);
         break;
       }
       case StateKind::kLocks:
-        locks.RemoveLocks(static_cast<LockState&>(record), ending);
+        locks.RemovePart(static_cast<LockState&>(record), ending, left);
         break;
       case StateKind::kDelegation:
+        --left;
         delegations.RemoveDelegation(static_cast<DelegationState&>(record), ending);
         break;
     }
   }
+  return false;
+}
+
+void Files::ForgetClient(ClientId client, Ending ending, TimePoint now) {
+  ClientFiles* const files = records_.FindClient(client);
+  if (!files) return;
+  ForgetPart(client, ending, now, SIZE_MAX);
   owners.ForgetClient(*files);
   records_.ForgetClient(client);
 }

@@ -50,6 +50,10 @@ class Files {
 
   // Forgets all state of a client. `ending` decides the error for its old stateids.
   void ForgetClient(ClientId client, Ending ending, TimePoint now);
+  // Begins ForgetClient(): forgets so many stateids and locked ranges. Returns true if that was not all. A client that
+  // can make no requests any more is forgotten in parts, so that its state, however much it is, holds up no other
+  // client.
+  bool ForgetPart(ClientId client, Ending ending, TimePoint now, size_t most = Locks::kMostAtOnce);
   // Revokes the opens, with their locks, and the delegations whose file handles `is_gone` names: their export has
   // ended.
   void RevokeState(const std::function<bool(const FileHandle&)>& is_gone, TimePoint now);

@@ -67,4 +67,13 @@ bool LockRanges::WouldCut(const LockRange& range) const {
   return at != ranges_.end() && at->range.first < range.first && at->range.last > range.last;
 }
 
+std::optional<LockRange> LockRanges::FirstPart(const LockRange& range, size_t most) const {
+  uint64_t last = 0;
+  for (auto at = Reaching(range.first); at != ranges_.end() && at->range.first <= range.last; ++at) {
+    if (most-- == 0) return LockRange{range.first, last};
+    last = at->range.last;
+  }
+  return std::nullopt;
+}
+
 }  // namespace penstock::nfs::v4

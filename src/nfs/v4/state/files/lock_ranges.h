@@ -57,6 +57,9 @@ class LockRanges {
   LockChange Unlock(const LockRange& range);
   // Whether unlocking would cut a range in two.
   bool WouldCut(const LockRange& range) const;
+  // If more than `most` ranges overlap `range`, returns the beginning of `range`, up to the end of the last of the
+  // first `most` ranges. Requires that `most` is not zero.
+  std::optional<LockRange> FirstPart(const LockRange& range, size_t most) const;
 
   // The number of ranges. Lock() adds two at most, and Unlock() one.
   size_t size() const { return ranges_.size(); }

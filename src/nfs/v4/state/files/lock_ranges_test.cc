@@ -47,6 +47,15 @@ TEST(LockRange, ReturnsItsLength) {
   EXPECT_EQ((LockRange{0, kEnd - 1}).length(), kEnd);
 }
 
+TEST(LockRanges, FirstPartEndsWithTheLastOfSoManyRanges) {
+  LockRanges held;
+  for (const uint64_t first : {10, 20, 30, 40}) held.Lock({first, first + 4}, true);
+  EXPECT_EQ(held.FirstPart({0, kEnd}, 2), (LockRange{0, 24}));
+  EXPECT_EQ(held.FirstPart({12, 33}, 1), (LockRange{12, 14})) << "it begins within a range";
+  EXPECT_EQ(held.FirstPart({12, 33}, 3), std::nullopt) << "there are not more";
+  EXPECT_EQ(held.FirstPart({15, 19}, 1), std::nullopt) << "there are none";
+}
+
 TEST(LockRanges, MergesOverlappingRanges) {
   LockRanges held;
   held.Lock({25, 99}, true);

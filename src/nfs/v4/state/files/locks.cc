@@ -77,6 +77,32 @@ void Locks::RemoveLocks(LockState& locks, Ending ending) {
   DropLockOwnerIfUnused(owner);
 }
 
+bool Locks::UnlockPart(LockState& locks, const LockRange& range) {
+  const auto part = locks.ranges.FirstPart(range, kMostAtOnce);
+  if (!part) return false;
+  Apply(locks, locks.ranges.Unlock(*part));
+  if (locks.local) locks.local->Unlock(part->first, part->last);
+  return true;
+}
+
+bool Locks::RemovePart(LockState& locks, Ending ending, size_t& left) {
+  const auto part = locks.ranges.FirstPart({0, UINT64_MAX}, left);
+  if (part) {
+    Apply(locks, locks.ranges.Unlock(*part));
+    if (locks.local) locks.local->Unlock(part->first, part->last);
+    left = 0;
+    return false;
+  }
+  left -= std::min(left, locks.ranges.size() + 1);
+  RemoveLocks(locks, ending);
+  return true;
+}
+
+void Locks::EndChange(const NamedFile& file) {
+  const auto at = changing_.find(file);
+  if (--at->second == 0) changing_.erase(at);
+}
+
 std::optional<Locks::LockConflict> Locks::FindHeldConflict(const FileState& file, const Party& party,
                                                            std::string_view owner, const LockRange& range,
                                                            bool exclusive) const {

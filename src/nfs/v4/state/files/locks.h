@@ -11,6 +11,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <unordered_map>
 #include <utility>
 #include <vector>
 
@@ -74,6 +75,24 @@ class Locks {
   nfs4::nfsstat4 ReleaseLockOwner(ClientId client, ConstBytes owner);
   void RemoveLocks(LockState& locks, Ending ending);
 
+  // ---- many locks at once
+  //
+  // Whoever holds the state's lock holds up all clients. So a release of more locks than kMostAtOnce takes several
+  // visits: each but the last one releases a part. In between, the file is changing (BeginChange): LOCK and LOCKT wait,
+  // so that nobody sees some of the locks released and others not.
+
+  // The most lock stateids and ranges, taken together, that one visit releases.
+  static constexpr size_t kMostAtOnce = 128;
+  // If the owner holds more than kMostAtOnce ranges in `range`: unlocks so many of them and returns true. Otherwise
+  // does nothing; Unlock() then does the rest.
+  bool UnlockPart(LockState& locks, const LockRange& range);
+  // Does RemoveLocks(), or a part of it, and takes the released stateids and ranges off `left`. Returns true if the
+  // locks are gone. Requires that `left` is not zero.
+  bool RemovePart(LockState& locks, Ending ending, size_t& left);
+  void BeginChange(const NamedFile& file) { ++changing_[file]; }
+  void EndChange(const NamedFile& file);
+  bool IsChanging(const NamedFile& file) const { return !changing_.empty() && changing_.contains(file); }
+
   // ---- locks that local programs see
 
   // Whether the caller must open the locks for local programs (FileSystem::OpenLocks) before this owner locks or tests:
@@ -136,6 +155,7 @@ class Locks {
   // The files in which a waiter was notified, in the order of time. Each file is in it once at most
   // (FileState::has_turn).
   std::deque<Turn> turns_;
+  std::unordered_map<NamedFile, size_t, NamedFileHash> changing_;  // the number of changes under way; see BeginChange()
 };
 
 }  // namespace penstock::nfs::v4

@@ -53,6 +53,7 @@ Opens::OpenResult Opens::AddOpen(OpenOwner& owner, const NamedFile& file, const 
   FileState* state = records_.FindFile(file);
   OpenState* open = Find(owner, file);
   OpenResult result;
+  if (open && open->closing) return {.status = nfs4::NFS4ERR_DELAY};
   if (open) {
     result.before = open->history;
     open->Advance();
@@ -93,6 +94,7 @@ void Opens::UndoOpen(const OpenResult& opened, TimePoint now) {
 }
 
 nfsstat4 Opens::Downgrade(OpenState& open, const Share& share) {
+  if (open.closing) return nfs4::NFS4ERR_DELAY;
   if (!open.history.Downgrade(share)) return nfs4::NFS4ERR_INVAL;
   SetShare(open, share);
   open.Advance();
@@ -102,6 +104,23 @@ nfsstat4 Opens::Downgrade(OpenState& open, const Share& share) {
 void Opens::Close(OpenState& open, const Dialect& dialect, TimePoint now) {
   open.Advance();
   RemoveOpen(open, Ending::kReleased, dialect.counts_owner_seqids(), now);
+}
+
+bool Opens::ClosePart(OpenState& open) {
+  size_t count = 0;
+  for (const LockState* const locks : open.locks) {
+    count += 1 + locks->ranges.size();
+    if (count <= Locks::kMostAtOnce) continue;
+    size_t left = Locks::kMostAtOnce;
+    RemoveLocksUnder(open, Ending::kReleased, left);
+    return open.closing = true;
+  }
+  return false;
+}
+
+bool Opens::RemoveLocksUnder(OpenState& open, Ending ending, size_t& left) {
+  while (!open.locks.empty() && left > 0) locks_.RemovePart(*open.locks.front(), ending, left);
+  return open.locks.empty();
 }
 
 void Opens::RemoveOpen(OpenState& open, Ending ending, bool keep_stateid, TimePoint now) {

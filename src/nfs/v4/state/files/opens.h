@@ -50,6 +50,12 @@ class Opens {
   // Closes an open and releases the locks that were taken under it. In version 4.0 the owner may use the stateid for
   // one more request.
   void Close(OpenState& open, const Dialect& dialect, TimePoint now);
+  // If there are more locks under the open than Locks::kMostAtOnce allows: releases so many of them and returns true.
+  // Otherwise does nothing; Close() then does the rest. In between, AddOpen() and Downgrade() return NFS4ERR_DELAY, so
+  // that the open is closed as the CLOSE knew it.
+  bool ClosePart(OpenState& open);
+  // Removes locks under the open, and takes them off `left` as Locks::RemovePart() does. Returns true if none is left.
+  bool RemoveLocksUnder(OpenState& open, Ending ending, size_t& left);
   // Removes an open, or the stateid of an open that was closed.
   void Remove(OpenState& open, Ending ending, TimePoint now) { RemoveOpen(open, ending, false, now); }
   // In version 4.0, an open-owner that was never confirmed sends another OPEN (RFC 7530 §16.18.5): the owner begins

@@ -89,6 +89,7 @@ struct OpenState : StateRecord {
   FileOpens::Places places{};  // for FileOpens
   std::list<OpenState*>::iterator in_owner{};
   std::list<LockState*> locks;  // the locks that were taken under this open
+  bool closing = false;         // a CLOSE has begun to release the locks; see Opens::ClosePart()
 };
 
 // The byte-range locks of one owner on one file. They end with the open that the first of them was taken under.
