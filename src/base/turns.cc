@@ -18,7 +18,7 @@ void Turns::Push(const ClientKey& client, Function function) {
 Turns::Next Turns::Find(size_t free) {
   if (free == 0) return {};
   for (auto host = in_turn_.begin(); host != in_turn_.end(); ++host) {
-    if (free == 1 && (*host)->held > 0) continue;
+    if (kFreeForHost * (*host)->held >= free) continue;
     for (auto at = (*host)->in_turn.begin(); at != (*host)->in_turn.end(); ++at) {
       if (kFreeForOne * (*at)->held < free) return {*host, host, at};
     }

@@ -16,9 +16,10 @@ namespace penstock {
 // Keeps a queue of functions for each client, serves the clients in turn, and counts the threads of each. The caller
 // holds a lock.
 //
-// A client with n threads gets another one only if more than 3n are free (kFreeForOne). The last free thread goes to a
-// host that has none. So one client alone gets a quarter of the threads. Functions cannot be interrupted: the free
-// threads are for clients that arrive while functions of others hang.
+// A client with n threads gets another one only if more than 3n are free (kFreeForOne), and only if more than twice as
+// many are free as its host has, with all its connections. So one client alone gets a quarter of the threads, one host
+// a third, and the last free thread goes to a host that has none. Functions cannot be interrupted: the free threads are
+// for clients that arrive while functions of others hang.
 class Turns {
  public:
   using Function = std::move_only_function<void()>;
@@ -67,6 +68,8 @@ class Turns {
   };
   // Skips at most as many clients as there are threads in use, because a client without a thread may have any free one.
   Next Find(size_t free);
+
+  static constexpr size_t kFreeForHost = 2;
 
   // Posting is frequent, and the nodes are few and small.
   std::pmr::unsynchronized_pool_resource memory_;

@@ -108,9 +108,40 @@ TEST_F(TurnsTest, KeepsAThreadFreeWhenClientsHang) {
   EXPECT_EQ(ran_.back(), "bystander");
 }
 
+// A host may have many connections. Threads must be left for several other hosts.
+TEST_F(TurnsTest, GivesOneHostAThirdOfTheThreads) {
+  constexpr size_t kThreads = 48;
+  size_t free = kThreads;
+  for (uint64_t connection = 1; connection <= 16; ++connection) {
+    for (size_t i = 0; i < kThreads; ++i) Push({.host = 1, .connection = connection}, "hangs");
+  }
+  while (Begin(free)) --free;
+  EXPECT_EQ(free, kThreads - kThreads / 3);
+  for (uint64_t host = 2; host <= 8; ++host) {
+    for (uint64_t connection = 1; connection <= 16; ++connection) {
+      for (size_t i = 0; i < kThreads; ++i) Push({.host = host, .connection = connection}, "hangs as well");
+    }
+    while (Begin(free)) --free;
+    EXPECT_GE(free, 1u) << host;
+  }
+  Push({.host = 99, .connection = 1}, "bystander");
+  EXPECT_TRUE(Begin(free));
+  EXPECT_EQ(ran_.back(), "bystander");
+}
+
+// Connections of one host do not wait for each other's functions either.
+TEST_F(TurnsTest, LeavesThreadsForAnotherConnectionOfTheHost) {
+  for (int i = 0; i < 48; ++i) Push(kFirst, "hangs");
+  size_t free = 48;
+  while (Begin(free)) --free;
+  Push({.host = kFirst.host, .connection = 2}, "bystander");
+  EXPECT_TRUE(Begin(free));
+  EXPECT_EQ(ran_.back(), "bystander");
+}
+
 TEST_F(TurnsTest, ReservesTheLastThreadForAHostWithoutOne) {
   for (uint64_t connection = 1; connection <= 9; ++connection) Push({.host = 1, .connection = connection}, "hangs");
-  size_t free = 4;
+  size_t free = 2;
   while (Begin(free)) --free;
   EXPECT_EQ(free, 1u);
   Push(kSecond, "bystander");
