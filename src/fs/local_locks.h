@@ -8,7 +8,8 @@
 
 namespace penstock::fs {
 
-// The locks of one owner on one file. One thread at a time. No method waits, so it may be called with a lock held.
+// The locks of one owner on one file. One thread at a time calls Lock() and Unlock(); Test() may be called at any time.
+// No method waits, but each takes time in proportion to the locks of the file, of all owners.
 class LocalLocks {
  public:
   // A range from `first` to `last`, both included. With UINT64_MAX it has no end.

@@ -2,6 +2,7 @@
 // program.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -25,7 +26,8 @@ class TestLocks {
   std::optional<LocalLocks::Conflict> programs{};  // the range that a local program has locked
   bool busy = false;                               // another program's lease delays all locks
   bool writable = true;
-  std::vector<std::string> log{};  // the calls that local programs would see
+  std::vector<std::string> log{};   // the calls that local programs would see
+  std::function<void()> on_call{};  // runs at the beginning of each Lock(), Unlock() and Test()
 
  private:
   class Locks final : public LocalLocks {
@@ -40,14 +42,19 @@ class TestLocks {
       return std::nullopt;
     }
     void Unlock(uint64_t first, uint64_t last) override {
+      Tell();
       all_.log.push_back("unlock " + std::to_string(first) + "-" + std::to_string(last));
     }
     std::optional<Conflict> Test(uint64_t first, uint64_t last, bool) const override {
+      Tell();
       const bool free = !all_.programs || last < all_.programs->first || all_.programs->last < first;
       return free ? std::nullopt : all_.programs;
     }
 
    private:
+    void Tell() const {
+      if (const auto call = all_.on_call) call();  // a copy, because the call may replace it
+    }
     TestLocks& all_;
     const bool can_exclude_;
   };

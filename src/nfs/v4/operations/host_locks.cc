@@ -155,14 +155,17 @@ HostLocks::Attempt HostLocks::TryLock(StateTables& state, const LockedFile& file
     return {.answer = {.status = Status::kNoRoom}};
   }
   OpenState& open = OpenOf(state, opened, file.name);
-  const Locks::LockResult result = files.locks.Lock(open, owner.bytes(),
-                                                    {.range = request.range,
-                                                     .exclusive = request.exclusive,
-                                                     .blocking = request.waits,
-                                                     .can_be_told = true,
-                                                     .local = local ? **local : nullptr,
-                                                     .is_local_open = local.has_value()},
-                                                    TableDialect(), now);
+  Locks::LockRequest asked{.range = request.range,
+                           .exclusive = request.exclusive,
+                           .blocking = request.waits,
+                           .can_be_told = true,
+                           .local = local ? **local : nullptr,
+                           .is_local_open = local.has_value()};
+  Locks::LockResult result = files.locks.Lock(open, owner.bytes(), asked, TableDialect(), now);
+  if (result.asks) {
+    asked.answer = Locks::LocalAnswer{result.asks->Lock(request.range.first, request.range.last, request.exclusive)};
+    result = files.locks.Lock(open, owner.bytes(), asked, TableDialect(), now);
+  }
   Attempt made;
   if (result.needs_local) {
     made.needs_local = true;
@@ -196,8 +199,12 @@ HostLocks::Attempt HostLocks::TryTest(StateTables& state, const LockedFile& file
   const Locks& locks = state.files.locks;
   if (locks.IsChanging(file.name)) return {.must_wait = true};
   if (!local && locks.NeedsLocalLocks(file.name, id, owner.bytes(), false)) return {.needs_local = true};
-  const auto conflict =
-      locks.TestLock(file.name, id, owner.bytes(), request.range, request.exclusive, local ? **local : nullptr);
+  auto conflict = locks.TestLock(file.name, id, owner.bytes(), request.range, request.exclusive);
+  if (!conflict) {
+    const std::shared_ptr<fs::LocalLocks> own = locks.LocalLocksOf(file.name, id, owner.bytes());
+    const fs::LocalLocks* const seen = own || !local ? own.get() : (*local)->get();
+    conflict = Locks::TestLocally(seen, request.range, request.exclusive);
+  }
   return conflict ? DeniedBy(state, *conflict) : Attempt();
 }
 
@@ -217,6 +224,7 @@ Task<HostLocks::Answer> HostLocks::Unlock(Loop* loop, NamedFile file, Process by
     if (!locks) return Status::kGranted;
     const nfs4::nfsstat4 status = state.files.locks.Unlock(*locks, range, TableDialect(), now);
     if (status != nfs4::NFS4_OK) return Status::kNoRoom;
+    if (locks->local) locks->local->Unlock(range.first, range.last);
     if (!locks->ranges.empty()) return Status::kGranted;
     OpenState& open = *locks->open;
     state.files.locks.RemoveLocks(*locks, Ending::kReleased);

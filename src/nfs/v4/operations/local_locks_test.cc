@@ -75,6 +75,44 @@ TEST_F(LocalLockTest, ReopensTheFileWhenAReaderBecomesAWriter) {
   EXPECT_THAT(local.log, testing::ElementsAre("shared 0-9", "shared 0-9", "gone", "exclusive 0-9"));
 }
 
+// The kernel's time for a lock grows with the locks of the file. Meanwhile no other client waits for the state's lock.
+TEST_F(LocalLockTest, LocalLocksAreTakenTestedAndReleasedWithoutTheStatesLock) {
+  const NamedFile name = NameOf(file);
+  std::vector<bool> changing;
+  // Run() within Run() fails an assertion.
+  local.on_call = [&] {
+    server.state.Run([&](StateTables& state) { changing.push_back(state.files.locks.IsChanging(name)); });
+  };
+  const stateid4 lock = LockBy(Client(), open, "locker", 0, 10);
+  const stateid4 latest{.seqid = 0, .other = lock.other};
+  EXPECT_EQ(Run(PutFh(file), Locking(WRITE_LT, 20, 10, KnownLocker(latest))).status, NFS4_OK);
+  EXPECT_EQ(Run(PutFh(file), Unlocking(latest, 0, 10)).status, NFS4_OK);
+  EXPECT_EQ(StatusOfTest(Other(), 0, 10), NFS4_OK);
+  EXPECT_THAT(changing, testing::ElementsAre(true, true, true, false));
+  local.on_call = nullptr;
+  EXPECT_FALSE(server.state.Run([&](StateTables& state) { return state.files.locks.IsChanging(name); }));
+}
+
+// The owner's stateid changes while the kernel takes or releases the locks.
+TEST_F(LocalLockTest, ARequestThatFailsAfterAllGivesTheLocalLocksBack) {
+  stateid4 lock = LockBy(Client(), open, "locker", 0, 10, READ_LT);
+  const auto advance = [&] {
+    local.on_call = nullptr;
+    server.state.Run([&](StateTables& state) {
+      (*state.files.Find<LockState>({DialectOf(1), std::nullopt}, lock, NameOf(file).handle))->Advance();
+    });
+  };
+  local.on_call = advance;
+  EXPECT_EQ(Run(PutFh(file), Locking(WRITE_LT, 5, 10, KnownLocker(lock))).status, NFS4ERR_OLD_STATEID);
+  EXPECT_THAT(local.log, testing::ElementsAre("shared 0-9", "exclusive 5-14", "unlock 5-14", "shared 5-9"));
+  local.log.clear();
+  local.on_call = advance;
+  ++lock.seqid;
+  EXPECT_EQ(Run(PutFh(file), Unlocking(lock, 0, 5)).status, NFS4ERR_OLD_STATEID);
+  EXPECT_THAT(local.log, testing::ElementsAre("unlock 0-4", "unlock 0-4", "shared 0-4"));
+  EXPECT_EQ(TryLock(Other(), others, "locker", 0, 1).status(), NFS4ERR_DENIED);
+}
+
 // RFC 8881 §8.4.3
 TEST_F(LocalLockTest, EndsWithAllStateOfItsClientWhenTheLeaseExpires) {
   LockBy(Client(), open, "locker", 0, 10);

@@ -32,8 +32,14 @@ LOCK4denied ToDenied(Compound& compound, const Locks::LockConflict& conflict) {
 // One attempt at LOCK, with the tables locked.
 class LockAttempt {
  public:
-  LockAttempt(Compound& compound, StateTables& state, const LOCK4args& arguments, const MaybeLocalLocks& local)
-      : compound_(compound), state_(state), arguments_(arguments), local_(local), who_(PresenterOf(compound)) {}
+  LockAttempt(Compound& compound, StateTables& state, const LOCK4args& arguments, const MaybeLocalLocks& local,
+              const std::optional<Locks::LocalAnswer>& answer)
+      : compound_(compound),
+        state_(state),
+        arguments_(arguments),
+        local_(local),
+        answer_(answer),
+        who_(PresenterOf(compound)) {}
 
   LOCK4res Run() { return arguments_.locker.new_lock_owner() ? RunOfNewOwner() : RunOfKnownOwner(); }
 
@@ -41,8 +47,11 @@ class LockAttempt {
   std::optional<ClientId> expired_blocker() const { return expired_blocker_; }
   // The owner has lost its locks meanwhile. Nothing has been done: see Locks::LockResult.
   bool needs_local() const { return needs_local_; }
-  // Another request is releasing many locks of the file. Nothing has been done: try again in the next turn.
+  // Another request is changing the locks of the file in several steps. Nothing has been done: try again in the next
+  // turn.
   bool must_wait() const { return must_wait_; }
+  // Nothing has been done: take these locks, and try again with the answer. See Locks::LockResult.
+  const std::shared_ptr<fs::LocalLocks>& asks() const { return asks_; }
 
  private:
   LOCK4res RunOfNewOwner();
@@ -52,16 +61,18 @@ class LockAttempt {
   LOCK4res Replay(const LOCK4res& results, const OwnerSequence& sequence);
 
   bool is_sequenced() const { return compound_.dialect.counts_owner_seqids(); }
-  bool is_done() const { return !expired_blocker_ && !needs_local_ && !must_wait_; }
+  bool is_done() const { return !expired_blocker_ && !needs_local_ && !must_wait_ && !asks_; }
 
   Compound& compound_;
   StateTables& state_;
   const LOCK4args& arguments_;
   const MaybeLocalLocks& local_;
+  const std::optional<Locks::LocalAnswer>& answer_;
   const Presenter who_;
   std::optional<ClientId> expired_blocker_;
   bool needs_local_ = false;
   bool must_wait_ = false;
+  std::shared_ptr<fs::LocalLocks> asks_;
 };
 
 LOCK4res LockAttempt::Replay(const LOCK4res& results, const OwnerSequence& sequence) {
@@ -84,7 +95,7 @@ LOCK4res LockAttempt::Take(ClientId client, const StateRecord& record, const sta
   const nfsstat4 early = arguments_.reclaim ? state_.clients.CheckReclaim(client) : state_.clients.CheckNew(client);
   if (early != NFS4_OK) return LOCK4res(early);
   if (local_ && !*local_) return LOCK4res(local_->error());
-  must_wait_ = compound_.call.peer.loop && state_.files.locks.IsChanging(compound_.current->name());
+  must_wait_ = !answer_ && compound_.call.peer.loop && state_.files.locks.IsChanging(compound_.current->name());
   if (must_wait_) return LOCK4res(NFS4ERR_DELAY);
 
   const Locks::LockResult result = lock(Locks::LockRequest{.range = *range,
@@ -92,8 +103,10 @@ LOCK4res LockAttempt::Take(ClientId client, const StateRecord& record, const sta
                                                            .blocking = IsBlocking(arguments_.locktype),
                                                            .can_be_told = compound_.dialect.has_lock_notices(),
                                                            .local = local_ ? **local_ : nullptr,
-                                                           .is_local_open = local_.has_value()});
+                                                           .is_local_open = local_.has_value(),
+                                                           .answer = answer_});
   needs_local_ = result.needs_local;
+  asks_ = result.asks;
   if (result.status == NFS4_OK) {
     SetCurrentStateId(compound_, result.stateid);
     return LOCK4res(NFS4_OK, LOCK4resok{.lock_stateid = result.stateid});
@@ -179,6 +192,8 @@ struct TestOutcome {
   std::optional<Locks::LockConflict> conflict{};
   bool needs_local = false;  // the owner has lost its locks meanwhile
   bool must_wait = false;    // as in LockAttempt
+  // No client is in the way: now test these locks for local programs, without the state's lock. May be null.
+  std::shared_ptr<fs::LocalLocks> seen{};
 };
 
 TestOutcome TestNow(const Compound& compound, const LOCKT4args& arguments, const LockRange& range,
@@ -192,9 +207,10 @@ TestOutcome TestNow(const Compound& compound, const LOCKT4args& arguments, const
     if (compound.call.peer.loop && files.locks.IsChanging(file)) return {.must_wait = true};
     const ConstBytes owner = arguments.owner.owner.bytes();
     if (!local && files.locks.NeedsLocalLocks(file, *client, owner, false)) return {.needs_local = true};
-    auto conflict =
-        files.locks.TestLock(file, *client, owner, range, IsExclusive(arguments.locktype), local ? **local : nullptr);
-    return {conflict ? NFS4ERR_DENIED : NFS4_OK, std::move(conflict)};
+    auto conflict = files.locks.TestLock(file, *client, owner, range, IsExclusive(arguments.locktype));
+    if (conflict) return {NFS4ERR_DENIED, std::move(conflict)};
+    auto own = files.locks.LocalLocksOf(file, *client, owner);
+    return {.seen = own || !local ? std::move(own) : **local};
   });
 }
 
@@ -205,6 +221,23 @@ ClientId NamedClient(const Compound& compound, const lock_owner4& owner) {
 // RFC 8881 §15.2: LOCK and LOCKT have no other errors for a file system's errors here.
 nfsstat4 ToLockStatus(fs::Error error) {
   return error == fs::Error::kDelay || error == fs::Error::kStale ? ToStatus(error) : NFS4ERR_SERVERFAULT;
+}
+
+// Gives back local locks that were taken for a LOCK that has failed after all. Locks without an owner end by
+// themselves.
+void UndoLocally(const Compound& compound, StateTables& state, const LOCK4args& arguments,
+                 const std::shared_ptr<fs::LocalLocks>& taken) {
+  const Object& file = *compound.current;
+  const LockState* locks = nullptr;
+  if (arguments.locker.new_lock_owner()) {
+    const lock_owner4& owner = arguments.locker.open_owner().lock_owner;
+    locks = state.files.locks.FindLocks(file.name(), NamedClient(compound, owner), owner.owner.bytes());
+  } else if (const auto id = ResolveStateId(compound, arguments.locker.lock_owner().lock_stateid)) {
+    const auto found = state.files.Find<LockState>(PresenterOf(compound), *id, file.handle());
+    if (found) locks = *found;
+  }
+  const auto range = LockRange::From(arguments.offset, arguments.length);
+  if (locks && locks->local == taken && range) Locks::RestoreLocally(*locks, *range);
 }
 
 Task<LocalLocks> OpenLocalLocks(const Compound& compound, bool exclusive) {
@@ -248,21 +281,37 @@ LocalNeeds LocalNeedsOf(const Compound& compound, const LOCK4args& arguments) {
 
 // RFC 8881 §18.10
 Task<LOCK4res> Lock(Compound& compound, const LOCK4args& arguments) {
+  const NamedFile& file = compound.current->name();
   for (;;) {
     const LocalNeeds needs = LocalNeedsOf(compound, arguments);
     MaybeLocalLocks local;
     if (needs.any) local = co_await OpenLocalLocks(compound, needs.exclusive);
     std::optional<ClientId> blocker;
     bool needs_local = false, must_wait = false;
+    std::shared_ptr<fs::LocalLocks> asked;
+    std::optional<Locks::LocalAnswer> answer;
     const auto run = [&](StateTables& state) {
-      LockAttempt attempt(compound, state, arguments, local);
+      if (answer) state.files.locks.EndChange(file);
+      LockAttempt attempt(compound, state, arguments, local, answer);
       LOCK4res attempted = attempt.Run();
       blocker = attempt.expired_blocker();
       needs_local = attempt.needs_local();
       must_wait = attempt.must_wait();
+      if (attempt.asks()) {
+        asked = attempt.asks();
+        state.files.locks.BeginChange(file);
+      }
+      if (answer && !answer->conflict && attempted.status() != NFS4_OK) {
+        UndoLocally(compound, state, arguments, asked);
+      }
       return attempted;
     };
-    const LOCK4res results = compound.services.state.Run(run);
+    LOCK4res results = compound.services.state.Run(run);
+    if (asked) {
+      const LockRange range = *LockRange::From(arguments.offset, arguments.length);
+      answer = Locks::LocalAnswer{asked->Lock(range.first, range.last, IsExclusive(arguments.locktype))};
+      results = compound.services.state.Run(run);
+    }
     if (must_wait) co_await NextTurn(*compound.call.peer.loop);
     if (needs_local || must_wait) continue;
     if (!blocker) {
@@ -289,7 +338,7 @@ Task<LOCKT4res> TestLock(Compound& compound, const LOCKT4args& arguments) {
   if (!range) co_return LOCKT4res(NFS4ERR_INVAL);
   MaybeLocalLocks local;
   for (;;) {
-    const TestOutcome outcome = TestNow(compound, arguments, *range, local);
+    TestOutcome outcome = TestNow(compound, arguments, *range, local);
     if (outcome.must_wait) {
       co_await NextTurn(*compound.call.peer.loop);
       continue;
@@ -299,6 +348,9 @@ Task<LOCKT4res> TestLock(Compound& compound, const LOCKT4args& arguments) {
       if (!*local) co_return LOCKT4res(local->error());
       continue;
     }
+    outcome.conflict = outcome.conflict
+                           ? std::move(outcome.conflict)
+                           : Locks::TestLocally(outcome.seen.get(), *range, IsExclusive(arguments.locktype));
     if (!outcome.conflict) co_return LOCKT4res(outcome.status);
     const bool is_clients = outcome.conflict->client != ClientId();
     if (is_clients && co_await ForgetExpiredHolders(compound, std::vector(1, outcome.conflict->client))) continue;
@@ -307,6 +359,13 @@ Task<LOCKT4res> TestLock(Compound& compound, const LOCKT4args& arguments) {
 }
 
 namespace {
+
+// The release of the local locks of a LOCKU. It takes time if the file has many locks, so it is done without the
+// state's lock, while the file is changing, and before the tables let other clients have the range.
+struct LocalUnlock {
+  std::shared_ptr<fs::LocalLocks> locks{};  // null if there are none, or if the LOCKU will fail
+  bool must_wait = false;                   // as in LockAttempt
+};
 
 LOCKU4res UnlockNow(Compound& compound, StateTables& state, const LOCKU4args& arguments) {
   const Presenter who = PresenterOf(compound);
@@ -329,30 +388,71 @@ LOCKU4res UnlockNow(Compound& compound, StateTables& state, const LOCKU4args& ar
   return results;
 }
 
-// Releases a part of the range, if it has many locks and UnlockNow() would succeed.
-bool UnlockPart(const Compound& compound, StateTables& state, const LOCKU4args& arguments) {
+// Finds the locks that a LOCKU is about. Returns null if UnlockNow() would fail.
+LockState* FindUnlockable(const Compound& compound, StateTables& state, const LOCKU4args& arguments) {
   const Presenter who = PresenterOf(compound);
   const auto id = ResolveStateId(compound, arguments.lock_stateid);
   const auto found = id ? FindOwn<LockState>(compound, state, *id, Principals::kMakers) : std::unexpected(id.error());
   const auto range = LockRange::From(arguments.offset, arguments.length);
-  if (!found || !range) return false;
+  if (!found || !range) return nullptr;
   LockState& locks = **found;
   const bool in_turn = !compound.dialect.counts_owner_seqids() ||
                        !AnswerOutOfTurn<LOCKU4res>(locks.owner->sequence, SequenceId(arguments.seqid));
-  return in_turn && state.files.CheckSeqid(who, locks, *id) == NFS4_OK && state.files.locks.UnlockPart(locks, *range);
+  return in_turn && state.files.CheckSeqid(who, locks, *id) == NFS4_OK ? &locks : nullptr;
+}
+
+// Releases a part of the range, if it has many locks and UnlockNow() would succeed.
+bool UnlockPart(const Compound& compound, StateTables& state, const LOCKU4args& arguments) {
+  LockState* const locks = FindUnlockable(compound, state, arguments);
+  return locks && state.files.locks.UnlockPart(*locks, *LockRange::From(arguments.offset, arguments.length));
+}
+
+// If the LOCKU has local locks to release, begins a change of the file.
+LocalUnlock PrepareUnlock(const Compound& compound, const LOCKU4args& arguments) {
+  const NamedFile& file = compound.current->name();
+  return compound.services.state.Run([&](StateTables& state) -> LocalUnlock {
+    const LockState* const locks = FindUnlockable(compound, state, arguments);
+    if (!locks || !locks->local) return {};
+    if (compound.call.peer.loop && state.files.locks.IsChanging(file)) return {.must_wait = true};
+    state.files.locks.BeginChange(file);
+    return {.locks = locks->local};
+  });
+}
+
+// The local locks are released, and UnlockNow() has run. If it has failed after all, the owner gets them back.
+void EndLocalUnlock(const Compound& compound, StateTables& state, const LOCKU4args& arguments, const LocalUnlock& local,
+                    bool done) {
+  if (!local.locks) return;
+  state.files.locks.EndChange(compound.current->name());
+  const auto id = ResolveStateId(compound, arguments.lock_stateid);
+  const auto locks = id ? state.files.Find<LockState>(PresenterOf(compound), *id, compound.current->handle())
+                        : std::unexpected(id.error());
+  const auto range = LockRange::From(arguments.offset, arguments.length);
+  if (!done && locks && (*locks)->local == local.locks) Locks::RestoreLocally(**locks, *range);
 }
 
 }  // namespace
 
 // RFC 8881 §18.12
 Task<LOCKU4res> Unlock(Compound& compound, const LOCKU4args& arguments) {
-  ManyLocks many(compound);
-  co_await many.Release([&](StateTables& state) { return UnlockPart(compound, state, arguments); });
-  const auto run = [&](StateTables& state) {
-    many.End(state);
-    return UnlockNow(compound, state, arguments);
-  };
   for (;;) {
+    const LocalUnlock local = PrepareUnlock(compound, arguments);
+    if (local.must_wait) {
+      co_await NextTurn(*compound.call.peer.loop);
+      continue;
+    }
+    if (local.locks) {
+      const LockRange range = *LockRange::From(arguments.offset, arguments.length);
+      local.locks->Unlock(range.first, range.last);
+    }
+    ManyLocks many(compound);
+    co_await many.Release([&](StateTables& state) { return UnlockPart(compound, state, arguments); });
+    const auto run = [&](StateTables& state) {
+      many.End(state);
+      LOCKU4res results = UnlockNow(compound, state, arguments);
+      EndLocalUnlock(compound, state, arguments, local, results.status() == NFS4_OK);
+      return results;
+    };
     const LOCKU4res results = compound.services.state.Run(run);
     if (!IsNoRoom(results.status())) co_return results;
     if (!co_await MakeRoomForState(compound.services, compound.call.peer.loop)) co_return results;

@@ -17,15 +17,13 @@ class LocallySeenLocksTest : public FilesTest {
   ~LocallySeenLocksTest() override { files.ForgetClient(alice, Ending::kReleased, now); }
   std::shared_ptr<fs::LocalLocks> Opened(bool exclusive = true) { return *local.Open(exclusive); }
   Locks::LockResult TryFirst(const LockRange& range, bool exclusive, bool blocking = false) {
-    return files.locks.Lock(OpenOf(alices), AsBytes("locker"),
-                            {.range = range, .exclusive = exclusive, .blocking = blocking, .local = Opened()},
-                            DialectOf(1), now);
+    return LockFully(alices, "locker",
+                     {.range = range, .exclusive = exclusive, .blocking = blocking, .local = Opened()});
   }
 
   // Takes a shared lock with local locks that can only be shared: their descriptor can only read.
   stateid4 ShareFirst(const LockRange& range) {
-    const auto shared = files.locks.Lock(OpenOf(alices), AsBytes("locker"), {.range = range, .local = Opened(false)},
-                                         DialectOf(1), now);
+    const auto shared = LockFully(alices, "locker", {.range = range, .local = Opened(false)});
     EXPECT_EQ(shared.status, NFS4_OK);
     return shared.stateid;
   }
@@ -44,7 +42,7 @@ TEST_F(LocallySeenLocksTest, LocalLocksFollowTheLocksOfTheClient) {
   EXPECT_FALSE(files.locks.NeedsLocalLocks(file, alice, AsBytes("locker"), true));
   LockBy(alices, "locker", {5, 20}, false);
   EXPECT_EQ(files.locks.Unlock(LocksOf(first.stateid), {7, 8}, DialectOf(1), now), NFS4_OK);
-  EXPECT_THAT(log, testing::ElementsAre("exclusive 0-9", "shared 5-20", "unlock 7-8"));
+  EXPECT_THAT(log, testing::ElementsAre("exclusive 0-9", "shared 5-20")) << "the caller has unlocked 7-8";
   Close(alices);
   EXPECT_EQ(log.back(), "gone");
 }
@@ -98,11 +96,38 @@ TEST_F(LocallySeenLocksTest, ALockDeniedByAnotherClientIsNotTakenLocally) {
 
 TEST_F(LocallySeenLocksTest, TestLockFindsTheLocksOfLocalPrograms) {
   programs = {.first = 100, .last = 199, .exclusive = true, .process = 77};
-  const auto none = Opened();
-  EXPECT_TRUE(files.locks.TestLock(file, alice, AsBytes("locker"), {100, 100}, false, none));
-  EXPECT_FALSE(files.locks.TestLock(file, alice, AsBytes("locker"), {200, 200}, false, none));
+  const auto opened = Opened();
+  EXPECT_FALSE(files.locks.LocalLocksOf(file, alice, AsBytes("locker")));
+  EXPECT_TRUE(Locks::TestLocally(opened.get(), {100, 100}, false));
+  EXPECT_FALSE(Locks::TestLocally(opened.get(), {200, 200}, false));
+  EXPECT_FALSE(Locks::TestLocally(nullptr, {100, 100}, false));
   ASSERT_EQ(TryFirst({0, 9}, true).status, NFS4_OK);
-  EXPECT_TRUE(files.locks.TestLock(file, alice, AsBytes("locker"), {100, 100}, false));
+  const auto own = files.locks.LocalLocksOf(file, alice, AsBytes("locker"));
+  ASSERT_TRUE(own);
+  EXPECT_TRUE(Locks::TestLocally(own.get(), {100, 100}, false));
+}
+
+TEST_F(LocallySeenLocksTest, ALockAsksForTheLocalLocksBeforeItChangesAnything) {
+  const auto opened = Opened();
+  Locks::LockRequest request{.range = {0, 9}, .exclusive = true, .local = opened};
+  const auto first = files.locks.Lock(OpenOf(alices), AsBytes("locker"), request, DialectOf(1), now);
+  EXPECT_EQ(first.asks, opened);
+  EXPECT_FALSE(files.locks.FindLockOwner(alice, AsBytes("locker")));
+  EXPECT_EQ(files.locks.ranges(), 0u);
+  EXPECT_TRUE(log.empty());
+  request.answer = Locks::LocalAnswer{};
+  EXPECT_EQ(files.locks.Lock(OpenOf(alices), AsBytes("locker"), request, DialectOf(1), now).status, NFS4_OK);
+  request = {.range = {20, 29}, .exclusive = true};
+  EXPECT_EQ(files.locks.Lock(OpenOf(alices), AsBytes("locker"), request, DialectOf(1), now).asks, opened);
+  EXPECT_EQ(files.locks.ranges(), 1u);
+}
+
+TEST_F(LocallySeenLocksTest, ARequestThatFailsGivesTheOwnersLocalLocksBack) {
+  const stateid4 lock = TryFirst({0, 9}, true).stateid;
+  LockBy(alices, "locker", {20, 29}, false);
+  log.clear();
+  Locks::RestoreLocally(LocksOf(lock), {5, 24});
+  EXPECT_THAT(log, testing::ElementsAre("unlock 5-24", "exclusive 5-9", "shared 20-24"));
 }
 
 TEST_F(LocallySeenLocksTest, AClientHasLocalLocksWhileItHoldsARangeThatProgramsSee) {

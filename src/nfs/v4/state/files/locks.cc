@@ -79,10 +79,8 @@ void Locks::RemoveLocks(LockState& locks, Ending ending) {
 
 bool Locks::UnlockPart(LockState& locks, const LockRange& range) {
   const auto part = locks.ranges.FirstPart(range, kMostAtOnce);
-  if (!part) return false;
-  Apply(locks, locks.ranges.Unlock(*part));
-  if (locks.local) locks.local->Unlock(part->first, part->last);
-  return true;
+  if (part) Apply(locks, locks.ranges.Unlock(*part));
+  return part.has_value();
 }
 
 bool Locks::RemovePart(LockState& locks, Ending ending, size_t& left) {
@@ -113,17 +111,21 @@ std::optional<Locks::LockConflict> Locks::FindHeldConflict(const FileState& file
 }
 
 std::optional<Locks::LockConflict> Locks::TestLock(const NamedFile& file, ClientId client, ConstBytes owner,
-                                                   const LockRange& range, bool exclusive,
-                                                   const std::shared_ptr<fs::LocalLocks>& local) const {
+                                                   const LockRange& range, bool exclusive) const {
   const FileState* const state = records_.FindFile(file);
   const Party party{client, file.handle.export_id};
-  auto conflict = state ? FindHeldConflict(*state, party, AsText(owner), range, exclusive) : std::nullopt;
-  if (conflict) return conflict;
-  const LockState* const own = state ? FindLocks(*state, party, AsText(owner)) : nullptr;
-  const fs::LocalLocks* const seen = own ? own->local.get() : local.get();
-  const auto others = seen ? seen->Test(range.first, range.last, exclusive) : std::nullopt;
-  if (others) conflict = ConflictOf(*others);
-  return conflict;
+  return state ? FindHeldConflict(*state, party, AsText(owner), range, exclusive) : std::nullopt;
+}
+
+std::optional<Locks::LockConflict> Locks::TestLocally(const fs::LocalLocks* local, const LockRange& range,
+                                                      bool exclusive) {
+  const auto others = local ? local->Test(range.first, range.last, exclusive) : std::nullopt;
+  return others ? std::optional(ConflictOf(*others)) : std::nullopt;
+}
+
+std::shared_ptr<fs::LocalLocks> Locks::LocalLocksOf(const NamedFile& file, ClientId client, ConstBytes owner) const {
+  const LockState* const own = FindLocks(file, client, owner);
+  return own ? own->local : nullptr;
 }
 
 bool Locks::NeedsLocalLocks(const NamedFile& file, ClientId client, ConstBytes owner, bool exclusive) const {
@@ -221,7 +223,8 @@ Locks::LockResult Locks::Lock(OpenState& open, ConstBytes name, const LockReques
   if (!request.is_local_open) return {.status = nfs4::NFS4ERR_DELAY, .needs_local = true};
   if (auto obstacle = FindObstacle(file, open, AsText(name), request, now)) return Denied(std::move(obstacle));
   if (!HasRoomForRanges(client, 1) || !room_.MakeRoom(client, now)) return {.status = dialect.errors().no_room};
-  if (auto others = LockLocally(request.local, request)) return Denied(std::move(others));
+  if (request.local && !request.answer) return {.status = nfs4::NFS4ERR_DELAY, .asks = request.local};
+  if (request.answer && request.answer->conflict) return Denied(ConflictOf(*request.answer->conflict));
 
   auto& owner = client.lock_owners[std::string(AsText(name))];
   if (!owner) owner = std::make_unique<LockOwner>(client, std::string(AsText(name)));
@@ -245,7 +248,8 @@ Locks::LockResult Locks::Extend(LockState& locks, const LockRequest& request, co
   }
   if (!HasRoomForRanges(client, kMoreRanges)) return {.status = dialect.errors().no_room};
   if (request.local && NeedsLocalLocks(locks, request.exclusive)) ReplaceLocal(locks, request.local);
-  if (auto others = LockLocally(locks.local, request)) return Denied(std::move(others));
+  if (locks.local && !request.answer) return {.status = nfs4::NFS4ERR_DELAY, .asks = locks.local};
+  if (request.answer && request.answer->conflict) return Denied(ConflictOf(*request.answer->conflict));
   Apply(locks, locks.ranges.Lock(request.range, request.exclusive));
   locks.Advance();
   // A write lock that became a read lock lets other readers in.
@@ -253,15 +257,13 @@ Locks::LockResult Locks::Extend(LockState& locks, const LockRequest& request, co
   return {.status = nfs4::NFS4_OK, .stateid = records_.IdOf(locks)};
 }
 
-// Takes the local lock, or returns the conflict with a local program. This is the last check of a request, so the local
-// lock never has to be undone. Local programs do not wait in the queue of the clients, and the server does not learn
-// when they unlock: a client that was denied asks again.
-std::optional<Locks::LockConflict> Locks::LockLocally(const std::shared_ptr<fs::LocalLocks>& local,
-                                                      const LockRequest& request) {
-  if (!local) return std::nullopt;
-  const auto others = local->Lock(request.range.first, request.range.last, request.exclusive);
-  if (!others) return std::nullopt;
-  return ConflictOf(*others);
+void Locks::RestoreLocally(const LockState& locks, const LockRange& range) {
+  if (!locks.local) return;
+  locks.local->Unlock(range.first, range.last);
+  for (const LockedRange& held : locks.ranges.ranges()) {
+    if (!held.range.Overlaps(range)) continue;
+    locks.local->Lock(std::max(held.range.first, range.first), std::min(held.range.last, range.last), held.exclusive);
+  }
 }
 
 // Replaces local locks that can only be shared by locks that can also be exclusive. The owner's ranges stay locked for
@@ -287,7 +289,6 @@ nfsstat4 Locks::Unlock(LockState& locks, const LockRange& range, const Dialect& 
   ClientFiles& client = *locks.client;
   if (!HasRoomForRanges(client, 1) && locks.ranges.WouldCut(range)) return dialect.errors().no_room;
   Apply(locks, locks.ranges.Unlock(range));
-  if (locks.local) locks.local->Unlock(range.first, range.last);
   locks.Advance();
   // A host says by CANCEL that a process no longer waits: another thread of it may unlock meanwhile.
   if (!IsLockHost(client.id)) locks.file->queue.Remove(client.id, locks.owner->name, range);

@@ -37,6 +37,11 @@ class Locks {
     ClientId client;  // zero if a local program holds the lock
     std::string owner;
   };
+  // The result of LocalLocks::Lock(). Local programs do not wait in the queue of the clients, and the server does not
+  // learn when they unlock: a client that they have in its way is denied, and asks again.
+  struct LocalAnswer {
+    std::optional<fs::LocalLocks::Conflict> conflict{};
+  };
   struct LockRequest {
     LockRange range;
     bool exclusive = false;
@@ -47,12 +52,18 @@ class Locks {
     // False if the caller did not open `local`, because NeedsLocalLocks() returned false. (A null `local` does not
     // tell: it is also null if local programs see no locks.)
     bool is_local_open = true;
+    // What the local locks have answered: see LockResult::asks.
+    std::optional<LocalAnswer> answer{};
   };
   struct LockResult {
     nfs4::nfsstat4 status = nfs4::NFS4_OK;
     // The lock was not tried: the owner had locks when the caller called NeedsLocalLocks(), and has none now. The
     // caller opens `local` and tries again.
     bool needs_local = false;
+    // No client is in the way. Now these locks must be taken for local programs. That takes time if the file has many
+    // locks, so the caller does it without the state's lock, while the file is changing (BeginChange), and then repeats
+    // the request with the answer.
+    std::shared_ptr<fs::LocalLocks> asks{};
     nfs4::stateid4 stateid{};
     std::optional<LockConflict> conflict{};  // of NFS4ERR_DENIED
     std::optional<ClientId> blocker{};       // the client in the conflict, unless a local program is in it
@@ -62,12 +73,21 @@ class Locks {
   LockResult Lock(OpenState& open, ConstBytes owner, const LockRequest& request, const Dialect& dialect, TimePoint now);
   // LOCK by an owner that has locks on the file.
   LockResult Lock(LockState& locks, const LockRequest& request, const Dialect& dialect, TimePoint now);
-  // LOCKU. If the range cuts another one in two and there is no room for both parts: NFS4ERR_DELAY, in minor version 0
-  // NFS4ERR_RESOURCE (ErrorWords::no_room, the same as for Lock; RFC 8881 §15.2).
+  // Makes the local locks in the range those of the owner again: the request that has taken or released them there has
+  // failed after all.
+  static void RestoreLocally(const LockState& locks, const LockRange& range);
+  // LOCKU. The caller has unlocked the range for local programs (`locks.local`). If the range cuts another one in two
+  // and there is no room for both parts: NFS4ERR_DELAY, in minor version 0 NFS4ERR_RESOURCE (ErrorWords::no_room, the
+  // same as for Lock; RFC 8881 §15.2).
   nfs4::nfsstat4 Unlock(LockState& locks, const LockRange& range, const Dialect& dialect, TimePoint now);
-  // LOCKT. `local` is for an owner that has no lock on the file, as in LockRequest.
+  // LOCKT, as far as clients are concerned.
   std::optional<LockConflict> TestLock(const NamedFile& file, ClientId client, ConstBytes owner, const LockRange& range,
-                                       bool exclusive, const std::shared_ptr<fs::LocalLocks>& local = nullptr) const;
+                                       bool exclusive) const;
+  // LOCKT, as far as local programs are concerned: `local` are the owner's local locks, or null. Call it without the
+  // state's lock.
+  static std::optional<LockConflict> TestLocally(const fs::LocalLocks* local, const LockRange& range, bool exclusive);
+  // Returns null if the owner has no lock that local programs see.
+  std::shared_ptr<fs::LocalLocks> LocalLocksOf(const NamedFile& file, ClientId client, ConstBytes owner) const;
   LockOwner* FindLockOwner(ClientId client, ConstBytes name);
   // Returns null if the owner has no lock stateid for the file by this export.
   LockState* FindLocks(const NamedFile& file, ClientId client, ConstBytes owner) const;
@@ -137,8 +157,6 @@ class Locks {
   std::optional<LockConflict> FindObstacle(FileState& file, const OpenState& open, std::string_view owner,
                                            const LockRequest& request, TimePoint now);
   LockResult Extend(LockState& locks, const LockRequest& request, const Dialect& dialect, TimePoint now);
-  static std::optional<LockConflict> LockLocally(const std::shared_ptr<fs::LocalLocks>& local,
-                                                 const LockRequest& request);
   static void ReplaceLocal(LockState& locks, const std::shared_ptr<fs::LocalLocks>& local);
   static LockResult Denied(std::optional<LockConflict> obstacle);
 

@@ -51,17 +51,17 @@ TEST_F(ManyLocksTest, APartialUnlockStaysWithinItsRangeAndKeepsTheSeqid) {
   EXPECT_EQ(TryLock(bobs, "locker", {4 * kAtOnce, 4 * kAtOnce}, true).status, NFS4ERR_DENIED);
 }
 
-TEST_F(ManyLocksTest, APartialUnlockAlsoUnlocksForLocalPrograms) {
+TEST_F(ManyLocksTest, APartOfARemovalAlsoUnlocksForLocalPrograms) {
   fs::TestLocks local;
   const auto opened = *local.Open(true);
-  const auto lock = [&](uint64_t octet) {
-    return files.locks.Lock(OpenOf(alices), AsBytes("locker"),
-                            {.range = {octet, octet}, .exclusive = true, .local = opened}, DialectOf(1), now);
-  };
   stateid4 id{};
-  for (uint64_t i = 0; i <= kAtOnce; ++i) id = lock(2 * i).stateid;
-  EXPECT_TRUE(files.locks.UnlockPart(LocksOf(id), {0, kEnd}));
-  EXPECT_EQ(local.log.back(), "unlock 0-" + std::to_string(2 * (kAtOnce - 1)));
+  for (uint64_t i = 0; i <= kAtOnce; ++i) {
+    id = LockFully(alices, "locker", {.range = {2 * i, 2 * i}, .exclusive = true, .local = opened}).stateid;
+  }
+  size_t left = 10;
+  EXPECT_FALSE(files.locks.RemovePart(LocksOf(id), Ending::kReleased, left));
+  EXPECT_EQ(left, 0u);
+  EXPECT_EQ(local.log.back(), "unlock 0-18");
   files.ForgetClient(alice, Ending::kReleased, now);
 }
 

@@ -58,9 +58,14 @@ class FilesTest : public testing::Test {
 
   Locks::LockResult TryLock(const stateid4& open, std::string_view owner, const LockRange& range, bool exclusive,
                             bool blocking = false) {
-    return files.locks.Lock(OpenOf(open), AsBytes(owner),
-                            {.range = range, .exclusive = exclusive, .blocking = blocking, .can_be_told = true},
-                            DialectOf(1), now);
+    return LockFully(open, owner, {.range = range, .exclusive = exclusive, .blocking = blocking, .can_be_told = true});
+  }
+  // Also takes the local locks that the request needs.
+  Locks::LockResult LockFully(const stateid4& open, std::string_view owner, Locks::LockRequest request) {
+    auto result = files.locks.Lock(OpenOf(open), AsBytes(owner), request, DialectOf(1), now);
+    if (!result.asks) return result;
+    request.answer = Locks::LocalAnswer{result.asks->Lock(request.range.first, request.range.last, request.exclusive)};
+    return files.locks.Lock(OpenOf(open), AsBytes(owner), request, DialectOf(1), now);
   }
   stateid4 LockBy(const stateid4& open, std::string_view owner, const LockRange& range, bool exclusive) {
     const auto result = TryLock(open, owner, range, exclusive);
