@@ -1,9 +1,9 @@
 #include "nfs/v4/operations/lease.h"
 
-#include "base/loop.h"
 #include "nfs/v4/callback/callbacks.h"
 #include "nfs/v4/operations/io_state.h"
 #include "nfs/v4/operations/local_leases.h"
+#include "nfs/v4/operations/many_locks.h"
 #include "nfs/v4/state/stable/recovery_queue.h"
 #include "nfs/v4/state/stable/reply_writer.h"
 #include "nfs/v4/state/state.h"
@@ -32,9 +32,7 @@ Task<bool> EndDoomed(const Services& services, Loop* loop, ClientId client, OldR
 
 Task<void> ForgetInParts(const Services& services, Loop* loop, ClientId client, Ending ending) {
   const auto forget = [&](StateTables& state) { return state.files.ForgetPart(client, ending, services.clock.Now()); };
-  while (services.state.Run(forget)) {
-    if (loop) co_await NextTurn(*loop);
-  }
+  while (services.state.Run(forget)) co_await PauseBetweenParts(loop);
 }
 
 Task<nfs4::nfsstat4> RecordClient(const Services& services, Loop* loop, ClientId client) {
