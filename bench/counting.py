@@ -21,11 +21,13 @@ class Callgrind:
     """Runs processes of Penstock under callgrind, which counts what they do between two dumps."""
 
     def __init__(self, build, scratch):
-        preload, self.file, self.log = build / "bench/libopenat2_preload.so", scratch / "callgrind", scratch / "valgrind"
-        if not preload.exists():
-            raise Failure(f"{preload} does not exist: build openat2_preload")
+        self.file, self.log = scratch / "callgrind", scratch / "valgrind"
+        preloads = [build / f"bench/lib{name}.so" for name in ("openat2_preload", "slow_clock_preload")]
+        for preload in preloads:
+            if not preload.exists():
+                raise Failure(f"{preload} does not exist: build openat2_preload and slow_clock_preload")
         # The beginning of a command that runs a program under callgrind.
-        self.under = ("env", f"LD_PRELOAD={preload}", "valgrind", "--tool=callgrind", f"--callgrind-out-file={self.file}-%p",
+        self.under = ("env", f"LD_PRELOAD={':'.join(map(str, preloads))}", "valgrind", "--tool=callgrind", f"--callgrind-out-file={self.file}-%p",
                       "--trace-syscalls=yes", f"--log-file={self.log}-%p")
         self.dumps = collections.Counter()
         self.read = collections.Counter()  # the octets of the logs that were counted
