@@ -16,8 +16,10 @@
 #include "base/log.h"
 #include "base/released_socket.h"
 #include "base/result.h"
+#include "base/signal.h"
 #include "client/ports.h"
 #include "protocol/nfs3.h"
+#include "rpc/client.h"
 #include "rpc/header.h"
 #include "rpc/tcp/channel.h"
 #include "rpc/tcp/secure_client.h"
@@ -322,6 +324,21 @@ Task<Opened> OpenChannel(Loop& loop, Workers& workers, Url url, rdma::Provider* 
   opened = co_await OpenAtAny(loop, others, url, provider, options);
   if (!opened) co_return fail(opened.error());
   co_return opened;
+}
+
+Task<SetupResult<void>> AwaitAnswer(Loop& loop, rpc::Channel& channel, Cancellation* cancellation) {
+  const Cancellation::Entry entry(cancellation, [&channel] { channel.Close(); });
+  rpc::Client client(channel, loop.buffers(), rpc::RandomXid());
+  const auto answer = co_await client.Call<nfs3::NFSPROC3_NULL>({});
+  // This code may run inside of the channel, which must not be used in the same turn.
+  co_await Sleep(loop, Duration::zero());
+  if (IsCancelled(cancellation)) co_return std::unexpected(Cancelled());
+  // Any reply will do: that of a server without version 3 as well.
+  if (!answer && answer.error().kind == rpc::Error::Kind::kTransport) {
+    co_return std::unexpected(
+        SetupError{"the server does not answer over a further connection: it may be full", ECONNRESET});
+  }
+  co_return SetupResult<void>();
 }
 
 Task<Opened> StepUp(Loop& loop, rpc::tcp::Channel& tcp, rdma::Provider& provider, rpc::ConnectionLimits limits, Url url,

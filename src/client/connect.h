@@ -61,6 +61,11 @@ Task<SetupResult<std::vector<SocketAddress>>> FindAddresses(Loop& loop, Workers&
 Task<SetupResult<std::unique_ptr<rpc::Channel>>> OpenChannel(Loop& loop, Workers& workers, Url url,
                                                              rdma::Provider* provider, ChannelOptions options = {});
 
+// Waits for an answer of the server over a connection that is made beside others. A server with enough connections may
+// accept one more and close it at once, and a call that is lost so may have to wait for a connection that stays. The
+// channel may be destroyed afterwards.
+Task<SetupResult<void>> AwaitAnswer(Loop& loop, rpc::Channel& channel, Cancellation* cancellation);
+
 // Turns the TCP connection of `tcp` into an RDMA connection, in place ("stepping up": draft-talpey-nfsv4-rdma-sess-01
 // §2.3.2, RFC 8881 §18.36.3). Call this after the reply in which the server has granted it with `limits`, and before
 // any other call over the connection; afterwards `tcp` is closed. `provider` must be able to step up, as software iWARP

@@ -24,64 +24,82 @@ ReconnectingChannel::ReconnectingChannel(TimerService& timers, Opener opener, Re
 
 void ReconnectingChannel::HandleClosing() {
   closing_ = true;
-  if (overdue_ > 0) CloseConnection();
+  if (overdue_ > 0) CloseConnections();
 }
 
 void ReconnectingChannel::HandleEnding() {
   trouble_ = {std::string(kClosing), ECANCELED};
-  CloseConnection();
+  CloseConnections();
 }
 
 // The calls that this ends may lead to the destruction of this object.
-void ReconnectingChannel::CloseConnection() {
-  if (const std::shared_ptr<rpc::Channel> channel = channel_) channel->Close();
+void ReconnectingChannel::CloseConnections() {
+  for (const auto& channel : connections()) channel->Close();
 }
 
 Task<SetupResult<void>> ReconnectingChannel::Connect() {
   auto opened = co_await opener_(policy_.give_up_after);
   refused_ = false;
   if (!opened) co_return std::unexpected(std::move(opened).error());
-  channel_ = *std::move(opened);
-  had_one_ = true;
-  if (IsCancelled(ending_)) {
-    channel_->Close();
-    co_return std::unexpected(SetupError{std::string(kClosing), ECANCELED});
-  }
+  Add(*std::move(opened));
+  if (IsCancelled(ending_)) co_return std::unexpected(SetupError{std::string(kClosing), ECANCELED});
   co_return SetupResult<void>();
+}
+
+void ReconnectingChannel::Widen(size_t connections, Repetition repetition) {
+  most_ = std::max<size_t>(connections, 1);
+  repetition_ = repetition;
+}
+
+std::vector<std::shared_ptr<rpc::Channel>> ReconnectingChannel::connections() const {
+  std::vector<std::shared_ptr<rpc::Channel>> channels;
+  for (const Pointer& each : connections_) channels.emplace_back(each, each->channel.get());
+  return channels;
+}
+
+ReconnectingChannel::Pointer ReconnectingChannel::Choose(uint64_t lost_over) const {
+  Pointer chosen;
+  for (const Pointer& each : connections_) {
+    if (repetition_ == Repetition::kOverNewerConnection && each->number <= lost_over) continue;
+    if (!chosen || each->under_way < chosen->under_way) chosen = each;
+  }
+  return chosen;
 }
 
 Task<Result<rpc::Message, rpc::CallError>> ReconnectingChannel::Call(rpc::Message call, rpc::ReplyShape shape) {
   const TimePoint give_up = timers_.Now() + policy_.give_up_after;
   const uint64_t refusals = refusals_;
+  uint64_t lost_over = 0;
   for (int losses = 0;; ++losses) {
     if (closing_ && overdue_ > 0) co_return std::unexpected(rpc::CallError::kTimedOut);
     if (closing_ && losses > kMostLossesAtTheEnd) co_return std::unexpected(rpc::CallError::kDisconnected);
-    while (!channel_ && !IsCancelled(ending_)) {
+    Pointer connection = Choose(lost_over);
+    while (!connection && !IsCancelled(ending_)) {
       if (refusals_ != refusals) co_return std::unexpected(rpc::CallError::kRefused);
       if (timers_.Now() >= give_up) co_return std::unexpected(rpc::CallError::kDisconnected);
-      if (reconnecting_) {
+      if (connecting_) {
         co_await changed_;
       } else {
         co_await Reconnect(give_up);
       }
+      connection = Choose(lost_over);
     }
     if (IsCancelled(ending_)) co_return std::unexpected(rpc::CallError::kCancelled);
-    const std::shared_ptr<rpc::Channel> channel = channel_;
-    auto reply = co_await channel->Call(call, shape);
+    ++connection->under_way;
+    ConnectFurther();
+    auto reply = co_await connection->channel->Call(call, shape);
+    --connection->under_way;
     if (IsCancelled(ending_)) {
       if (reply) co_return reply;
       co_return std::unexpected(rpc::CallError::kCancelled);
     }
-    if (reply) HandleReply(*channel);
+    if (reply) HandleReply(*connection);
     // An overdue reply means that the connection is no longer usable.
     if (reply || (reply.error() != rpc::CallError::kDisconnected && reply.error() != rpc::CallError::kTimedOut)) {
       co_return reply;
     }
-    // Only the first call that notices the loss removes the channel.
-    if (channel == channel_) {
-      HandleLoss(reply.error());
-      lost_ = std::exchange(channel_, nullptr);
-    }
+    HandleLoss(connection, reply.error());
+    lost_over = connection->number;
   }
 }
 
@@ -92,52 +110,120 @@ Duration ReconnectingChannel::reply_limit() const {
   return policy_.reply_limit * (1 + static_cast<int64_t>(overdue_));
 }
 
-void ReconnectingChannel::HandleReply(const rpc::Channel& from) {
-  delay_ = Duration::zero();
-  overdue_ = 0;
+void ReconnectingChannel::HandleReply(Connection& from) {
+  if (!std::exchange(from.has_replied, true)) {
+    delay_ = Duration::zero();
+    further_at_ = {};
+  }
+  if (std::exchange(overdue_, 0) > 0) {
+    for (const Pointer& each : connections_) each->overdue_before = 0;
+  }
   trouble_ = {};
   if (std::exchange(told_, false)) log::warn("{}: the server answers again", policy_.server);
-  if (&from == channel_.get()) has_replied_ = true;
 }
 
-void ReconnectingChannel::HandleLoss(rpc::CallError error) {
+void ReconnectingChannel::HandleLoss(const Pointer& connection, rpc::CallError error) {
+  if (std::erase(connections_, connection) == 0) return;  // another call has noticed the loss
+  lost_.push_back(connection);
+  ++lacking_;
   if (error == rpc::CallError::kTimedOut) {
-    ++overdue_;
+    // Connections that wait for the same silent server at the same time count once.
+    overdue_ = std::max(overdue_, connection->overdue_before + 1);
     trouble_ = {"the server does not answer", ETIMEDOUT};
-  } else if (!has_replied_) {
+  } else if (!connection->has_replied && connections_.empty()) {
     trouble_ = {"the server closes connections before it answers: it may be full, or this may be its port for RDMA",
                 ECONNRESET};
   }
+  // The attempts that have failed were for a further connection.
+  if (connection->has_replied && connections_.empty()) delay_ = Duration::zero();
+}
+
+void ReconnectingChannel::Add(std::unique_ptr<rpc::Channel> channel) {
+  const auto connection = std::make_shared<Connection>(
+      Connection{.channel = std::move(channel), .number = ++last_number_, .overdue_before = overdue_});
+  connections_.push_back(connection);
+  if (lacking_ > 0) {
+    --lacking_;
+    ++reconnections_;
+  }
+  if (IsCancelled(ending_)) connection->channel->Close();
+}
+
+// This code may run inside of a lost connection. In the next turn of the loop it does not.
+Task<void> ReconnectingChannel::DestroyLost() {
+  const std::vector<Pointer> lost = std::exchange(lost_, {});
+  co_await Sleep(timers_, Duration::zero());
 }
 
 Task<void> ReconnectingChannel::Reconnect(TimePoint give_up) {
-  reconnecting_ = true;
-  // This code may run inside of the lost channel. In the next turn of the loop it does not.
-  co_await Sleep(timers_, Duration::zero());
-  lost_.reset();
+  connecting_ = true;
+  co_await DestroyLost();
   if (delay_ > Duration::zero()) co_await Wait(give_up);
   while (timers_.Now() < give_up && !IsCancelled(ending_)) {
-    delay_ = std::clamp(delay_ * 2, policy_.first_delay, policy_.longest_delay);
-    auto opened = co_await opener_(give_up - timers_.Now());
-    if (opened) {
-      channel_ = *std::move(opened);
-      has_replied_ = false;
-      if (std::exchange(had_one_, true)) ++reconnections_;
-      if (IsCancelled(ending_)) channel_->Close();
-      break;
-    }
-    if (IsCancelled(ending_)) break;
-    log::debug("no connection yet: {}", opened.error().message);
-    trouble_ = std::move(opened).error();
-    if (std::exchange(refused_, false) || closing_) {
-      ++refusals_;
-      delay_ = Duration::zero();
-      break;
-    }
+    const bool is_enough = co_await Attempt(give_up);
+    if (is_enough) break;
     co_await Wait(give_up);
   }
-  reconnecting_ = false;
+  connecting_ = false;
   changed_.Notify();
+}
+
+void ReconnectingChannel::ConnectFurther() {
+  if (connecting_ || timers_.Now() < further_at_ || !HasUseForMore()) return;
+  connecting_ = true;
+  making_further_ = true;
+  Spawn(MakeFurther());
+}
+
+// Nobody waits for it, so that the next call that finds all connections busy makes the next attempt after a failure.
+Task<void> ReconnectingChannel::MakeFurther() {
+  co_await DestroyLost();
+  while (HasUseForMore()) {
+    const uint64_t last = last_number_;
+    (void)co_await Attempt(timers_.Now() + policy_.give_up_after);
+    if (last_number_ == last) {
+      further_at_ = timers_.Now() + delay_;
+      break;
+    }
+    changed_.Notify();
+  }
+  connecting_ = false;
+  making_further_ = false;
+  changed_.Notify();
+}
+
+bool ReconnectingChannel::HasUseForMore() const {
+  if (closing_ || IsCancelled(ending_) || connections_.size() >= most_) return false;
+  size_t under_way = 0;
+  for (const Pointer& each : connections_) under_way += each->under_way;
+  return under_way > connections_.size();
+}
+
+Task<void> ReconnectingChannel::EndConnecting() {
+  while (making_further_) co_await changed_;
+  // The connection that was made meanwhile is closed, and its code may be running.
+  co_await Sleep(timers_, Duration::zero());
+}
+
+Task<bool> ReconnectingChannel::Attempt(TimePoint give_up) {
+  delay_ = std::clamp(delay_ * 2, policy_.first_delay, policy_.longest_delay);
+  auto opened = co_await opener_(give_up - timers_.Now());
+  if (opened) {
+    Add(*std::move(opened));
+    co_return true;
+  }
+  if (IsCancelled(ending_)) co_return true;
+  if (connections_.empty()) {
+    log::debug("no connection yet: {}", opened.error().message);
+    trouble_ = std::move(opened).error();
+  } else {
+    log::info("{}: {} of {} connections are up: {}", policy_.server, connections_.size(), most_,
+              opened.error().message);
+  }
+  if (!std::exchange(refused_, false) && !closing_) co_return false;
+  ++refusals_;
+  delay_ = Duration::zero();
+  co_return true;
 }
 
 Task<void> ReconnectingChannel::Wait(TimePoint give_up) {

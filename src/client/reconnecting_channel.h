@@ -1,9 +1,11 @@
-// A Channel that outlives its connections. If a connection is lost, the channel makes another one and sends the calls
-// again that have no reply.
+// A Channel that outlives its connections. It has one connection, or several that share the calls (`nconnect` of a
+// URL). If a connection is lost, the channel makes another one and sends the calls again that have no reply.
 #pragma once
 
+#include <cstdint>
 #include <functional>
 #include <memory>
+#include <vector>
 
 #include "base/cancellation.h"
 #include "base/result.h"
@@ -27,10 +29,24 @@ struct RetryPolicy {
   Duration reply_limit = std::chrono::seconds(60);
 };
 
-// A repeated call keeps its XID, so that a server with a reply cache executes it once (RFC 1813 §4.3, RFC 5531 §9).
-// Calls are repeated only over a new connection, never over the same one.
+// Where a call goes when its connection is lost.
+enum class Repetition : uint8_t {
+  // Over a connection that was made after the lost one. A server with a reply cache expects that: it takes an older
+  // connection for one that the client has left (see rpc::ReplyCache).
+  kOverNewerConnection,
+  // Over any connection that is up, because the slots of a session recognize the call (RFC 8881 §2.10.6.2).
+  kOverAnyConnection,
+};
+
+// A repeated call keeps its XID, so that a server with a reply cache executes it once (RFC 1813 §4.3, RFC 5531 §9). A
+// call is repeated only after its connection was lost, never over the same one.
 //
-// Belongs to one loop. Must not be destroyed while a call is under way.
+// Each call goes over the connection with the fewest calls under way. While more calls are under way than there are
+// connections, the channel makes further ones in the background, up to the number that Widen() has set. So a connection
+// that is lost is also replaced while the others go on.
+//
+// Belongs to one loop. Must not be destroyed while a call is under way, or a further connection is being made: see
+// EndConnecting().
 class ReconnectingChannel final : public rpc::Channel {
  public:
   // Makes one connection within `time_limit`.
@@ -44,6 +60,11 @@ class ReconnectingChannel final : public rpc::Channel {
   // Makes the first connection. It makes one attempt only, so that a wrong address is reported at once.
   Task<SetupResult<void>> Connect();
 
+  // Lets the channel have so many connections at once. Before, it has one.
+  void Widen(size_t connections, Repetition repetition);
+  // The connections that are up, as far as the channel knows.
+  std::vector<std::shared_ptr<rpc::Channel>> connections() const;
+
   Task<Result<rpc::Message, rpc::CallError>> Call(rpc::Message call, rpc::ReplyShape shape) override;
 
   // The opener calls this before it returns an error that further attempts do not change. The calls that wait for a
@@ -54,38 +75,67 @@ class ReconnectingChannel final : public rpc::Channel {
   // that is gone: each failed attempt counts as refused, a call is not sent again when its reply is overdue, and none
   // is sent to a server that owes a reply.
   void HandleClosing();
+  // Whether a further connection is being made.
+  bool connects_further() const { return making_further_; }
+  // Waits until none is. Call it after HandleClosing(), with `ending` cancelled, so that it does not take long.
+  Task<void> EndConnecting();
 
   // The time for which the next connection should wait for a reply, for the opener.
   Duration reply_limit() const;
 
   // Counts the lost connections that were replaced.
   uint64_t reconnections() const { return reconnections_; }
+  // Whether a connection was lost that is not replaced yet: the opener makes its successor.
+  bool lacks_connection() const { return lacking_ > 0; }
   // Says why calls have no reply: the failure of the last connection or connection attempt. The message is empty if the
   // last call had a reply. The log tells at its default level when calls begin to wait and when they go on.
   const SetupError& trouble() const { return trouble_; }
 
  private:
+  struct Connection {
+    std::unique_ptr<rpc::Channel> channel;
+    uint64_t number = 0;          // newer connections have higher numbers
+    uint32_t overdue_before = 0;  // overdue_ when the connection was made
+    size_t under_way = 0;         // calls
+    bool has_replied = false;
+  };
+  using Pointer = std::shared_ptr<Connection>;
+
+  // Returns the connection for a call that the connection number `lost_over` has lost, or null if there is none now.
+  Pointer Choose(uint64_t lost_over) const;
+  void Add(std::unique_ptr<rpc::Channel> channel);
+  // Makes connections until one succeeds, on behalf of a call that has none.
   Task<void> Reconnect(TimePoint give_up);
+  void ConnectFurther();
+  bool HasUseForMore() const;
+  Task<void> MakeFurther();
+  Task<void> DestroyLost();
+  // Makes one attempt. Returns whether that was enough: the connection is made, or further attempts are of no use now.
+  Task<bool> Attempt(TimePoint give_up);
   void HandleEnding();
-  void CloseConnection();
-  void HandleReply(const rpc::Channel& from);
-  void HandleLoss(rpc::CallError error);
+  void CloseConnections();
+  void HandleReply(Connection& from);
+  void HandleLoss(const Pointer& connection, rpc::CallError error);
   Task<void> Wait(TimePoint give_up);
 
   TimerService& timers_;
   const Opener opener_;
   const RetryPolicy policy_;
-  std::shared_ptr<rpc::Channel> channel_;  // null while there is no connection
-  std::shared_ptr<rpc::Channel> lost_;     // the previous channel, kept until none of its code is running
-  bool reconnecting_ = false;
-  bool refused_ = false;  // by the attempt under way
+  size_t most_ = 1;  // connections
+  Repetition repetition_ = Repetition::kOverNewerConnection;
+  std::vector<Pointer> connections_;  // those that are up
+  std::vector<Pointer> lost_;         // kept until none of their code is running
+  uint64_t last_number_ = 0;          // of a connection
+  bool connecting_ = false;
+  bool making_further_ = false;  // connecting_, in the background
+  TimePoint further_at_{};       // the next attempt to make a further connection
+  bool refused_ = false;         // by the attempt under way
   bool closing_ = false;
   uint64_t refusals_ = 0;              // attempts that were refused
-  uint32_t overdue_ = 0;               // replies that were overdue since the last reply
+  uint32_t overdue_ = 0;               // replies that were overdue one after the other since the last reply
   Duration delay_ = Duration::zero();  // before the next attempt
+  uint64_t lacking_ = 0;               // lost connections that are not replaced yet
   uint64_t reconnections_ = 0;
-  bool had_one_ = false;      // there was a connection
-  bool has_replied_ = false;  // whether this connection has carried a reply
   SetupError trouble_;
   bool told_ = false;  // whether the log has this trouble
   Signal changed_;

@@ -3,11 +3,14 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <asio/io_context.hpp>
 #include <cerrno>
+#include <string>
 #include <vector>
 
 #include "base/loop.h"
+#include "base/test_loop.h"
 
 namespace penstock::client {
 namespace {
@@ -247,6 +250,243 @@ TEST_F(ReconnectingChannelTest, MakesNoFirstConnectionAfterItsEnd) {
   ASSERT_FALSE(answer->has_value());
   EXPECT_EQ(answer->error(), rpc::CallError::kCancelled);
   EXPECT_EQ(script_.attempts, 0u);
+}
+
+// ---- several connections ----
+
+// A test answers and loses the calls one by one.
+class SharedCallsTest : public testing::Test {
+ protected:
+  struct Held {
+    uint64_t connection;  // they are counted from one
+    std::string text;
+    OneShot<Answer>* answer;
+  };
+  struct Outcome {
+    std::optional<Answer> answer;
+  };
+  // A server that loses connections that are closed.
+  class HoldingChannel : public rpc::Channel {
+   public:
+    HoldingChannel(SharedCallsTest& test, uint64_t number) : test_(test), number_(number) {}
+    Task<Answer> Call(rpc::Message call, rpc::ReplyShape) override {
+      OneShot<Answer> answer;
+      test_.held_.push_back({number_, std::string(AsText(call.stream.bytes())), &answer});
+      Answer given = co_await answer;
+      co_return given;
+    }
+    void Close() override { test_.Fail(number_, rpc::CallError::kDisconnected); }
+
+   private:
+    SharedCallsTest& test_;
+    const uint64_t number_;
+  };
+
+  ~SharedCallsTest() override {
+    while (!held_.empty()) Reply(held_.front());
+    TurnFor(loop_, 0ms);
+  }
+
+  ReconnectingChannel::Opener Opener() {
+    return [this](Duration) { return Open(); };
+  }
+  Task<SetupResult<std::unique_ptr<rpc::Channel>>> Open() {
+    ++attempts_;
+    limits_.push_back(channel_.reply_limit());
+    if (refuses_) co_return std::unexpected(SetupError{"nobody there", EHOSTUNREACH});
+    co_await Sleep(loop_, opening_takes_);
+    co_return std::make_unique<HoldingChannel>(*this, ++connections_);
+  }
+
+  std::shared_ptr<Outcome> Start(std::string_view text) {
+    auto outcome = std::make_shared<Outcome>();
+    Spawn([](ReconnectingChannel& c, std::string_view t, std::shared_ptr<Outcome> out) -> Task<void> {
+      rpc::Message message{.stream = Slice::Borrowed(AsBytes(t)), .items = {}, .placed = {}};
+      out->answer.emplace(co_await c.Call(std::move(message), {}));
+    }(channel_, text, outcome));
+    Settle();
+    return outcome;
+  }
+  void Settle() { TurnFor(loop_, 2ms); }
+  // Waits until so many calls are at the server.
+  void AwaitHeld(size_t count) {
+    ASSERT_TRUE(TurnUntil(loop_, [&] { return held_.size() >= count; }));
+  }
+
+  void End(const Held& call, Answer answer) {
+    OneShot<Answer>* const waiting = call.answer;
+    std::erase_if(held_, [&](const Held& each) { return each.answer == waiting; });
+    waiting->Set(std::move(answer));
+  }
+  void Reply(const Held& call) { End(call, rpc::Message()); }
+  // Ends all calls over the connection.
+  void Fail(uint64_t connection, rpc::CallError error) {
+    for (;;) {
+      const auto call = std::ranges::find(held_, connection, &Held::connection);
+      if (call == held_.end()) return;
+      End(*call, std::unexpected(error));
+    }
+  }
+  std::vector<std::string> HeldTexts() const {
+    std::vector<std::string> texts;
+    for (const Held& each : held_) texts.push_back(std::to_string(each.connection) + each.text);
+    return texts;
+  }
+
+  Loop loop_;
+  std::vector<Held> held_;  // calls that have no reply yet
+  uint64_t connections_ = 0;
+  size_t attempts_ = 0;
+  std::vector<Duration> limits_;  // the reply limits of the attempts
+  bool refuses_ = false;
+  Duration opening_takes_{};
+  Cancellation ending_;
+  ReconnectingChannel channel_{loop_, Opener(), {.first_delay = 1ms, .longest_delay = 2ms}, &ending_};
+};
+
+using testing::ElementsAre;
+
+TEST_F(SharedCallsTest, SpreadsItsCallsOverItsConnections) {
+  channel_.Widen(3, Repetition::kOverAnyConnection);
+  for (const char* const text : {"a", "b", "c", "d", "e", "f"}) Start(text);
+  EXPECT_THAT(HeldTexts(), ElementsAre("1a", "1b", "2c", "3d", "2e", "3f"));
+  EXPECT_EQ(channel_.connections().size(), 3u);
+  EXPECT_EQ(channel_.reconnections(), 0u);
+}
+
+TEST_F(SharedCallsTest, MakesNoFurtherConnectionForOneCallAtATime) {
+  channel_.Widen(3, Repetition::kOverAnyConnection);
+  for (const char* const text : {"a", "b", "c"}) {
+    Start(text);
+    Reply(held_.front());
+    Settle();
+  }
+  EXPECT_EQ(attempts_, 1u);
+}
+
+TEST_F(SharedCallsTest, LosesOnlyTheCallsOfOneConnection) {
+  channel_.Widen(3, Repetition::kOverNewerConnection);
+  const auto first = Start("a");
+  Start("b");
+  Start("c");
+  const auto second = Start("d");
+  ASSERT_THAT(HeldTexts(), ElementsAre("1a", "1b", "2c", "3d"));
+  Fail(3, rpc::CallError::kDisconnected);
+  AwaitHeld(4);
+  EXPECT_THAT(HeldTexts(), ElementsAre("1a", "1b", "2c", "4d")) << "the call goes over a newer connection";
+  Reply(held_.front());
+  Reply(held_.back());
+  Settle();
+  EXPECT_TRUE(first->answer && *first->answer);
+  EXPECT_TRUE(second->answer && *second->answer);
+  EXPECT_EQ(channel_.reconnections(), 1u);
+}
+
+TEST_F(SharedCallsTest, OthersGoOnWhileACallWaitsForANewerConnection) {
+  channel_.Widen(2, Repetition::kOverNewerConnection);
+  Start("a");
+  Start("b");
+  const auto lost = Start("c");
+  ASSERT_THAT(HeldTexts(), ElementsAre("1a", "1b", "2c"));
+  refuses_ = true;
+  Fail(2, rpc::CallError::kDisconnected);
+  const auto later = Start("d");
+  ASSERT_THAT(HeldTexts(), ElementsAre("1a", "1b", "1d"));
+  Reply(held_.back());
+  Settle();
+  EXPECT_TRUE(later->answer && *later->answer);
+  EXPECT_FALSE(lost->answer);
+  EXPECT_EQ(channel_.trouble().message, "");
+  refuses_ = false;
+  AwaitHeld(3);
+  EXPECT_THAT(HeldTexts(), ElementsAre("1a", "1b", "3c"));
+}
+
+TEST_F(SharedCallsTest, InASessionACallGoesOverAnyOtherConnectionAtOnce) {
+  channel_.Widen(2, Repetition::kOverAnyConnection);
+  Start("a");
+  Start("b");
+  Start("c");
+  ASSERT_THAT(HeldTexts(), ElementsAre("1a", "1b", "2c"));
+  refuses_ = true;
+  Fail(2, rpc::CallError::kDisconnected);
+  EXPECT_THAT(HeldTexts(), ElementsAre("1a", "1b", "1c"));
+  Settle();
+}
+
+TEST_F(SharedCallsTest, ALostConnectionIsReplacedWhenTheOthersAreBusy) {
+  channel_.Widen(2, Repetition::kOverAnyConnection);
+  Start("a");
+  Start("b");
+  Fail(2, rpc::CallError::kDisconnected);
+  Fail(1, rpc::CallError::kDisconnected);
+  AwaitHeld(2);
+  Start("c");
+  Start("d");
+  EXPECT_EQ(channel_.connections().size(), 2u);
+  EXPECT_EQ(channel_.reconnections(), attempts_ - 2);
+}
+
+TEST_F(SharedCallsTest, WorksWithFewerConnectionsIfTheServerRefusesMore) {
+  channel_.Widen(4, Repetition::kOverNewerConnection);
+  Start("a");
+  refuses_ = true;
+  std::vector<std::shared_ptr<Outcome>> more;
+  for (int i = 0; i < 20; ++i) more.push_back(Start("b"));
+  EXPECT_EQ(held_.size(), 21u);
+  EXPECT_EQ(channel_.connections().size(), 1u);
+  EXPECT_EQ(channel_.trouble().message, "");
+  EXPECT_GE(attempts_, 3u) << "it tries again";
+  while (!held_.empty()) Reply(held_.front());
+  Settle();
+  for (const auto& each : more) EXPECT_TRUE(each->answer && *each->answer);
+}
+
+// Otherwise it would soon wait for minutes for a server that was silent once.
+TEST_F(SharedCallsTest, RepliesThatAreOverdueTogetherRaiseTheLimitOnce) {
+  channel_.Widen(3, Repetition::kOverNewerConnection);
+  for (const char* const text : {"a", "b", "c", "d"}) Start(text);
+  ASSERT_THAT(HeldTexts(), ElementsAre("1a", "1b", "2c", "3d"));
+  for (const uint64_t each : {1, 2, 3}) Fail(each, rpc::CallError::kTimedOut);
+  AwaitHeld(4);
+  EXPECT_EQ(limits_.back(), 2 * RetryPolicy().reply_limit);
+  Fail(held_.front().connection, rpc::CallError::kTimedOut);
+  EXPECT_EQ(channel_.reply_limit(), 3 * RetryPolicy().reply_limit);
+  AwaitHeld(4);
+  Reply(held_.back());
+  Settle();
+  EXPECT_EQ(channel_.reply_limit(), RetryPolicy().reply_limit);
+}
+
+TEST_F(SharedCallsTest, EndsAllItsConnections) {
+  channel_.Widen(3, Repetition::kOverAnyConnection);
+  std::vector<std::shared_ptr<Outcome>> outcomes;
+  for (const char* const text : {"a", "b", "c", "d"}) outcomes.push_back(Start(text));
+  ASSERT_EQ(channel_.connections().size(), 3u);
+  ending_.Cancel();
+  for (const auto& each : outcomes) {
+    ASSERT_TRUE(each->answer);
+    EXPECT_EQ(each->answer->error(), rpc::CallError::kCancelled);
+  }
+}
+
+TEST_F(SharedCallsTest, WaitsForTheFurtherConnectionThatIsBeingMade) {
+  channel_.Widen(2, Repetition::kOverAnyConnection);
+  Start("a");
+  opening_takes_ = 50ms;
+  Start("b");
+  ASSERT_TRUE(channel_.connects_further());
+  while (!held_.empty()) Reply(held_.front());
+  channel_.HandleClosing();
+  bool is_over = false;
+  Spawn([](ReconnectingChannel& c, bool& over) -> Task<void> {
+    co_await c.EndConnecting();
+    over = true;
+  }(channel_, is_over));
+  EXPECT_FALSE(is_over);
+  ASSERT_TRUE(TurnUntil(loop_, [&] { return is_over; }));
+  EXPECT_EQ(connections_, 2u);
+  EXPECT_FALSE(channel_.connects_further());
 }
 
 }  // namespace

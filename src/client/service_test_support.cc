@@ -309,7 +309,8 @@ class TestService::Server final : public rpc::CallHandler {
   }
 
   Task<rpc::Message> HandleCall(rpc::Message call, const rpc::Peer& peer) override {
-    const SeenCall seen = Look(call);
+    SeenCall seen = Look(call);
+    seen.connection = peer.connection;
     seen_.push_back(seen);
     for (Interception& each : interceptions_) {
       if (each.times == 0 || !each.matches(seen)) continue;

@@ -31,6 +31,7 @@ struct SeenCall {
   // Not known under RPCSEC_GSS. The first operations of a COMPOUND: SEQUENCE if the client has a session, then PUTFH or
   // PUTROOTFH, then one more.
   std::vector<nfs4::nfs_opnum4> operations{};
+  uint64_t connection = 0;  // see rpc::Peer
 };
 
 using CallMatcher = std::function<bool(const SeenCall&)>;

@@ -71,6 +71,7 @@ std::optional<std::string> Contradiction(const Url& url, std::string_view sessio
   if (url.version == Version::kSess01 && has_kerberos) {
     return "vers=4.1-sess01 needs sec=sys or sec=none";
   }
+  if (url.version == Version::kSess01 && url.nconnect > 1) return "nconnect needs vers=3, 4.0, 4.1 or 4.2";
   if (url.session.padding > 0 && url.protocol == Protocol::kTcp) return "pad needs proto=rdma or proto=stepup";
   return std::nullopt;
 }

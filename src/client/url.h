@@ -98,9 +98,9 @@ struct Url {
   uint32_t write_size = 0;
   // Calls that would change files fail with Status::kReadOnly, and are not sent.
   bool read_only = false;
-  // The number of connections to one address of the server, and to several addresses of it: 1 to 16. A mount has one
-  // connection; its user opens several mounts.
+  // The most connections of a mount to each of its servers, 1 to 16.
   uint32_t nconnect = 1;
+  // The same to several addresses of one server. A mount uses one address.
   uint32_t max_connect = 1;
 
   // For a file system that programs see (`penstock mount`). Other users of a mount need none of them.

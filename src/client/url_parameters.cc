@@ -85,10 +85,16 @@ constexpr Setting kSettings[] = {
     {{"ro", "", "Read only: the client refuses to change files, with the error EROFS."}, SetReadOnly},
     {{"rw", "", "Read and write. This is the default."}, SetReadOnly},
     {{"nconnect", "NUMBER",
-      "The number of connections that a command uses for copies, from 1 to 16. The default is 1."},
+      "The most connections to the server at once, from 1 to 16. The default is 1. Calls that are under way at the "
+      "same "
+      "time share the connections. The client makes a further one when each of the others is busy. If one is lost, the "
+      "calls of the others go on. In version 4.1 and 4.2 all of them are bound to one session. Not for "
+      "vers=4.1-sess01."},
      SetConnections},
     {{"max_connect", "NUMBER",
-      "The number of connections to several addresses of one server, from 1 to 16. The default is 1."},
+      "The most connections to several addresses of one server, from 1 to 16, as in nfs(5). The client uses one "
+      "address, "
+      "so that the number changes nothing."},
      SetConnections},
     {{"inline", "OCTETS",
       "Over RDMA, data of up to so many octets are part of the message, if the server takes messages of that size. "

@@ -295,6 +295,15 @@ TEST(Url, OnlyVersionsWithSessionsCanDoWithoutPersistence) {
   }
 }
 
+TEST(Url, SessionsOf2004HaveNoFurtherConnections) {
+  const std::string text = "nfs://h/?vers=4.1-sess01&nconnect=";
+  EXPECT_EQ(Complaint(text + "2"), text + "2: nconnect needs vers=3, 4.0, 4.1 or 4.2");
+  EXPECT_EQ(Parsed(text + "1").nconnect, 1u);
+  for (const std::string version : {"3", "4.0", "4.1", "4.2"}) {
+    EXPECT_EQ(Parsed("nfs://h/?nconnect=16&vers=" + version).nconnect, 16u);
+  }
+}
+
 TEST(Url, OtherVersionsDoNotStepUp) {
   for (const std::string version : {"", "vers=3&", "vers=4.0&", "vers=4.1&", "vers=4.2&"}) {
     const std::string text = "nfs://h/?" + version + "proto=stepup";

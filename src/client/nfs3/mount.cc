@@ -242,7 +242,8 @@ Task<SetupResult<std::unique_ptr<rpc::Channel>>> Mount::OpenProtected(Duration t
   auto channel = co_await OpenChannel(loop_, workers_, url_, provider_, std::move(options));
   if (!channel) co_return std::unexpected(std::move(channel).error());
   // The server may have restarted.
-  locks_.HandleLoss();
+  if (channel_.lacks_connection()) locks_.HandleLoss();
+  if (!channel_.connections().empty()) PENSTOCK_CO_CHECK(co_await AwaitAnswer(loop_, **channel, &ending_));
   co_return security_.Protect(*std::move(channel));
 }
 
@@ -268,6 +269,7 @@ Task<Result<void>> Mount::SetUp() {
   // Before this point, an error of NFS under this flavor may say more.
   const bool is_kerberos = !ServicesOf(security_.flavor()).empty();
   if (!unprotected_.empty() && is_kerberos) log::warn("{}", unprotected_);
+  channel_.Widen(url_.nconnect, Repetition::kOverNewerConnection);
   co_return Result<void>();
 }
 
@@ -283,6 +285,7 @@ Task<void> Mount::Unmount() {
   // What still waits for the server is no longer needed.
   ending_.Cancel();
   co_await locks_.Ended();
+  co_await channel_.EndConnecting();
 }
 
 // Finds the export that holds url.path.

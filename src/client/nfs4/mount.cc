@@ -88,6 +88,11 @@ class Mount final : public ServerMount, public FileOwner, private CallbackReceiv
     if (caller_->answered()) (void)delegations_->GiveUpAll();
     co_await caller_->Close();
     co_await GiveContextBack();
+    if (!channel_.connects_further()) co_return;
+    // This code may run inside of a connection.
+    co_await Sleep(loop_, Duration::zero());
+    ending_.Cancel();
+    co_await channel_.EndConnecting();
   }
   void Abort() override { ending_.Cancel(); }
 
@@ -172,6 +177,10 @@ class Mount final : public ServerMount, public FileOwner, private CallbackReceiv
   void MakeCaller(Workers& workers, CallerOptions caller_options, const MountOptions& options);
   // Opens a connection and binds it to the session, so that the server can call back.
   Task<Channel> OpenBound(Workers& workers, rdma::Provider* provider, Duration time_limit);
+  // Binds the connection to the session that there is now.
+  Task<void> Bind(rpc::Channel& connection);
+  // See Session::set_bind_all().
+  Task<void> BindAll(bool session_is_new);
   Task<void> GiveContextBack();
   // Makes sure that the server speaks version 4.
   Task<Result<void>> CheckVersion();
@@ -257,6 +266,7 @@ void Mount::MakeCaller(Workers& workers, CallerOptions caller_options, const Mou
     case SessionKind::kSlots: {
       auto session = std::make_unique<Session>(loop_, client_, std::move(caller_options));
       session_ = session.get();
+      session_->set_bind_all([this](bool session_is_new) { return BindAll(session_is_new); });
       caller_ = std::move(session);
       dispatcher_.Add(callbacks_);
       dispatcher_.Offer(security_.callback_flavor());
@@ -290,15 +300,30 @@ Task<Mount::Channel> Mount::OpenBound(Workers& workers, rdma::Provider* provider
   options.cancellation = &ending_;
   if (session_) options.back_channel = &dispatcher_;
   Channel channel = co_await OpenChannel(loop_, workers, url_, provider, options);
-  if (channel) channel = security_.Protect(*std::move(channel));
-  if (channel && session_ && session_->lease().has_session()) {
-    rpc::Client client(**channel, loop_.buffers(), rpc::RandomXid(), security_.credential());
-    const Cancellation::Entry entry(&ending_, [at = channel->get()] { at->Close(); });
+  if (!channel) co_return channel;
+  if (!channel_.connections().empty()) PENSTOCK_CO_CHECK(co_await AwaitAnswer(loop_, **channel, &ending_));
+  channel = security_.Protect(*std::move(channel));
+  const Cancellation::Entry entry(&ending_, [at = channel->get()] { at->Close(); });
+  if (session_) co_await Bind(**channel);
+  co_return channel;
+}
+
+Task<void> Mount::Bind(rpc::Channel& connection) {
+  uint64_t bound_to = 0;  // the number of a session
+  while (session_->lease().has_session() && session_->lease().generation() != bound_to && !ending_.cancelled()) {
+    bound_to = session_->lease().generation();
+    rpc::Client client(connection, loop_.buffers(), rpc::RandomXid(), security_.credential());
     co_await session_->Bind(client);
     // This code may run inside of the channel, which must not be used in the same turn.
     co_await Sleep(loop_, Duration::zero());
   }
-  co_return channel;
+}
+
+Task<void> Mount::BindAll(bool session_is_new) {
+  const auto connections = channel_.connections();
+  // CREATE_SESSION has bound the connection over which it was sent.
+  if (session_is_new && connections.size() < 2) co_return;
+  for (const auto& each : connections) co_await Bind(*each);
 }
 
 Task<Result<void>> Mount::CheckVersion() {
@@ -321,6 +346,9 @@ Task<Result<void>> Mount::SetUp(Flavors& accepted, const Entrance* entrance) {
   Result<void> learned = co_await LearnLimits(entrance);
   if (learned) {
     log::info("{}: NFS version {} by sec={}", url_.host, version(), NameOf(security_.flavor()));
+    // A session of 2004 has connections of its own for more streams.
+    const auto repetition = session_ ? Repetition::kOverAnyConnection : Repetition::kOverNewerConnection;
+    if (!bound_) channel_.Widen(url_.nconnect, repetition);
     co_return learned;
   }
   if (learned.error().status == Status::kWrongSecurity) {

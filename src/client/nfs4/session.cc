@@ -139,6 +139,7 @@ Task<Result<void>> Session::CreateSession(std::string_view what) {
     keeps_replies_ = (result.csr_resok4().csr_flags & nfs4::CREATE_SESSION4_FLAG_PERSIST) != 0;
     callback_context_ = offer ? offer->number : 0;
     slots_changed_.Notify();
+    if (bind_all_) co_await bind_all_(true);
     co_return Result<void>();
   }
   switch (result.csr_status()) {
@@ -250,7 +251,7 @@ Task<Result<Session::Answer>> Session::CallInSlot(SlotUse use, uint64_t generati
     // a request that was executed already.
     if (result.sr_status() == nfsstat4::NFS4ERR_CONN_NOT_BOUND_TO_SESSION && must_bind_ && binds++ < kMostBinds &&
         generation == lease_.generation()) {
-      co_await Bind(client_);
+      co_await BindAll();
       continue;
     }
     if (result.sr_status() != nfsstat4::NFS4ERR_DELAY) {
@@ -394,8 +395,16 @@ Task<void> Session::ProtectCallbacks() {
 Task<void> Session::BindAgain() {
   binding_ = true;
   bind_again_ = timers_.Now() + lease_.lease_time() / 2;
-  co_await Bind(client_);
+  co_await BindAll();
   binding_ = false;
+}
+
+Task<void> Session::BindAll() {
+  if (bind_all_) {
+    co_await bind_all_(false);
+  } else {
+    co_await Bind(client_);
+  }
 }
 
 }  // namespace penstock::client::v4

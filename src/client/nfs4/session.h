@@ -2,8 +2,10 @@
 // §2.10, §8.3, §8.4). Lease and SlotTable decide on the next step; this class makes their calls.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <string_view>
+#include <utility>
 
 #include "client/nfs4/compound_caller.h"
 #include "client/nfs4/lease.h"
@@ -30,6 +32,9 @@ class Session final : public CompoundCaller {
   // Binds a new connection to the session before other calls use it, so that the server can call back over it
   // (RFC 8881 §2.10.3.1).
   Task<void> Bind(rpc::Client& connection);
+  // `bind_all` binds all connections of the client by Bind(). It is called when the session was made, and when one of
+  // them turns out not to be bound. Without it, the client has one connection.
+  void set_bind_all(std::function<Task<void>(bool session_is_new)> bind_all) { bind_all_ = std::move(bind_all); }
 
   const Lease& lease() const { return lease_; }
   nfs4::clientid4 client() const override { return lease_.client(); }
@@ -72,6 +77,7 @@ class Session final : public CompoundCaller {
   Task<void> RenewLease() override;
   void HandleLeaseTime(Duration time) override { lease_.set_lease_time(time); }
   Task<void> BindAgain();
+  Task<void> BindAll();
   // The context under which the server may call back; nothing if calls have none.
   std::optional<CallSecurity::CallbackContext> OfferCallbackContext() const;
   using SecurityParameters = decltype(nfs4::CREATE_SESSION4args::csa_sec_parms);
@@ -80,6 +86,7 @@ class Session final : public CompoundCaller {
   bool NeedsCallbackProtection() const;
   Task<void> ProtectCallbacks();
 
+  std::function<Task<void>(bool)> bind_all_;
   Lease lease_;
   SlotTable slots_{1};
   uint32_t max_request_ = 0;
