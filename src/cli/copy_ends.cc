@@ -52,18 +52,9 @@ Task<Result<std::shared_ptr<copying::Directory>>> CopyEnd::Open() const {
   co_return opened;
 }
 
-CopyEnds::CopyEnds(ClientRuntime& runtime, Mounts& mounts, const AccessOptions& options, unsigned connections)
-    : runtime_(runtime),
-      mounts_(mounts),
-      options_(options),
-      connections_(connections),
-      local_(runtime.loop(), runtime.workers()) {}
+CopyEnds::CopyEnds(ClientRuntime& runtime, Mounts& mounts, const AccessOptions& options)
+    : mounts_(mounts), options_(options), local_(runtime.loop(), runtime.workers()) {}
 CopyEnds::~CopyEnds() = default;
-
-Task<void> CopyEnds::Close() {
-  trees_.clear();
-  for (auto& mount : std::exchange(more_mounts_, {})) co_await runtime_.End(std::move(mount));
-}
 
 Task<Result<CopyEnd>> CopyEnds::Find(const std::string& argument, bool follow) {
   if (!client::Url::LooksLikeOne(argument)) {
@@ -104,42 +95,36 @@ Task<Result<CopyEnd>> CopyEnds::FindLocal(std::string path, bool follow) {
   }
 }
 
-Task<Result<copying::RemoteTree*>> CopyEnds::TreeOf(const client::Url& url, const Mounted& mounted) {
+copying::RemoteTree& CopyEnds::TreeOf(const client::Url& url, const Mounted& mounted) {
   auto& tree = trees_[mounted.mount];
-  if (tree) co_return tree.get();
-  std::vector<client::Mount*> mounts = {mounted.mount};
-  while (mounts.size() < connections_) {
-    auto more = co_await runtime_.OpenMount(url);
-    if (!more) co_return Named(more.error(), mounted.name);
-    mounts.push_back(more->get());
-    more_mounts_.push_back(*std::move(more));
+  if (!tree) {
+    client::Url server = url;
+    server.path.clear();
+    tree = std::make_unique<copying::RemoteTree>(*mounted.mount, NameOf(server));
   }
-  client::Url server = url;
-  server.path.clear();
-  tree = std::make_unique<copying::RemoteTree>(std::move(mounts), NameOf(server));
-  co_return tree.get();
+  return *tree;
 }
 
 Task<Result<CopyEnd>> CopyEnds::FindRemote(const client::Url& url, bool follow) {
   PENSTOCK_CO_TRY(const Mounted at, co_await mounts_.At(url));
-  PENSTOCK_CO_TRY(copying::RemoteTree* const tree, co_await TreeOf(url, at));
+  copying::RemoteTree& tree = TreeOf(url, at);
   std::string path = at.server_path;
   while (path.size() > 1 && path.ends_with('/')) path.pop_back();
   const auto node = co_await at.Resolve(follow || at.server_path.ends_with('/'));
   if (!node && node.error().status != Status::kNotFound) co_return std::unexpected(node.error());
   // The root of the mount, or a directory that `..` leads to.
   if (node && node->name.empty()) {
-    co_return CopyEnd{.tree = tree, .directory = tree->Open(node->handle, path)};
+    co_return CopyEnd{.tree = &tree, .directory = tree.Open(node->handle, path)};
   }
   const std::string above = path.substr(0, path.rfind('/'));
   if (node) {
     // Behind a symbolic link, the name is that of its target.
-    CopyEnd end{.tree = tree, .directory = tree->Open(node->directory, above), .name = node->name};
+    CopyEnd end{.tree = &tree, .directory = tree.Open(node->directory, above), .name = node->name};
     end.entry = Entry{.name = node->name, .attributes = node->attributes, .handle = node->handle};
     co_return end;
   }
   PENSTOCK_CO_TRY(const client::Mount::Place place, co_await at.ResolvePlace());
-  CopyEnd end{.tree = tree, .directory = tree->Open(place.directory, above), .name = place.name};
+  CopyEnd end{.tree = &tree, .directory = tree.Open(place.directory, above), .name = place.name};
   co_return end;
 }
 

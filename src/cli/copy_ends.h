@@ -35,8 +35,8 @@ struct CopyEnd {
 
 class CopyEnds {
  public:
-  // `connections`: to each server. All outlive this. The URLs of the arguments have been parsed once without an error.
-  CopyEnds(ClientRuntime& runtime, Mounts& mounts, const AccessOptions& options, unsigned connections);
+  // All outlive this. The URLs of the arguments have been parsed once without an error.
+  CopyEnds(ClientRuntime& runtime, Mounts& mounts, const AccessOptions& options);
   ~CopyEnds();
   CopyEnds(const CopyEnds&) = delete;
   CopyEnds& operator=(const CopyEnds&) = delete;
@@ -46,22 +46,17 @@ class CopyEnds {
   Task<client::Result<CopyEnd>> Find(const std::string& argument, bool follow);
   // Finds sources, which exist. If no object has the name of a URL, its last components may be patterns.
   Task<client::Result<std::vector<CopyEnd>>> FindSources(const std::string& argument, bool follow);
-  // Unmounts what it has mounted beside `mounts`. It is called at the end.
-  Task<void> Close();
 
  private:
   Task<client::Result<CopyEnd>> FindLocal(std::string path, bool follow);
   Task<client::Result<CopyEnd>> FindRemote(const client::Url& url, bool follow);
   Task<client::Result<void>> Expand(CopyEnd at, const std::vector<std::string>& patterns, size_t index,
                                     std::vector<CopyEnd>& found);
-  Task<client::Result<copying::RemoteTree*>> TreeOf(const client::Url& url, const Mounted& mounted);
+  copying::RemoteTree& TreeOf(const client::Url& url, const Mounted& mounted);
 
-  ClientRuntime& runtime_;
   Mounts& mounts_;
   const AccessOptions& options_;
-  const unsigned connections_;
   copying::LocalTree local_;
-  std::vector<std::unique_ptr<client::Mount>> more_mounts_;
   std::map<client::Mount*, std::unique_ptr<copying::RemoteTree>> trees_;
 };
 

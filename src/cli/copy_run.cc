@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>
+#include <optional>
 #include <utility>
 
 #include "base/descriptor_limit.h"
@@ -71,9 +72,9 @@ Task<Result<void>> RunPlan(ClientRuntime& runtime, CopyPlan plan, const CopyRunO
 
 Task<Result<void>> RunAll(ClientRuntime& runtime, const CopyRunOptions& options, const MakePlan& make) {
   Mounts mounts(runtime);
-  CopyEnds ends(runtime, mounts, options, options.connections);
+  std::optional<CopyEnds> ends(std::in_place, runtime, mounts, options);
   CopyReport report(runtime, options.report);
-  auto plan = co_await make(ends, report);
+  auto plan = co_await make(*ends, report);
   Result<void> result;
   if (!plan) {
     result = std::unexpected(std::move(plan).error());
@@ -82,7 +83,7 @@ Task<Result<void>> RunAll(ClientRuntime& runtime, const CopyRunOptions& options,
   }
   if (!result) report.Failed(result.error());
   plan = std::unexpected(client::Error());  // its directories end before their trees
-  co_await ends.Close();
+  ends.reset();                             // and these before their mounts
   co_await mounts.Close();
   co_return Result<void>();
 }
@@ -119,9 +120,6 @@ void AddCopyRunOptions(CLI::App& command, CopyRunOptions& options) {
   command.add_option("--in-flight", copy.in_flight, "Number of READs or WRITEs of one file at the same time")
       ->capture_default_str()
       ->check(CLI::Range(1u, 64u));
-  command.add_option("--connections", options.connections, "Number of connections to each server")
-      ->capture_default_str()
-      ->check(CLI::Range(1u, 16u));
   command.add_option("--limit", options.limit, "Move at most this number of octets a second, such as 100M");
   command.add_flag("--json", options.report.json, "Write what happens to standard output, one JSON object a line");
   command.add_flag("-q,--quiet", options.report.quiet, "Show no progress bar");

@@ -21,7 +21,6 @@ namespace penstock::cli {
 struct CopyRunOptions : ClientOptions {
   copying::Options copy;
   ReportOptions report;
-  unsigned connections = 1;
   std::string limit;  // of the rate; empty: none
   bool no_owner = false;
 };

@@ -12,7 +12,7 @@ namespace {
 class RemoteExtras final : public Extras {
  public:
   RemoteExtras(RemoteTree& tree, const client::Node& node)
-      : tree_(tree), mount_(tree.Next(node.handle)), handle_(node.handle), name_(node.name) {
+      : tree_(tree), mount_(tree.mount()), handle_(node.handle), name_(node.name) {
     mode_ = node.attributes.mode;
   }
 

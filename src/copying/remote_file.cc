@@ -7,29 +7,16 @@
 #include "base/result.h"
 
 namespace penstock::copying {
-RemoteFile::RemoteFile(RemoteTree& tree, std::unique_ptr<client::File> file, Attributes attributes) : tree_(tree) {
+
+RemoteFile::RemoteFile(RemoteTree& tree, std::unique_ptr<client::File> file, Attributes attributes)
+    : tree_(tree), file_(std::move(file)) {
   attributes_ = std::move(attributes);
-  files_.push_back(std::move(file));
 }
 RemoteFile::~RemoteFile() = default;
 
-Task<void> RemoteFile::Spread(client::Access access) {
-  const client::Node node = files_.front()->node();
-  // The parts of a tree have numbers of their own in each mount.
-  if (node.handle.part != 0) co_return;
-  for (size_t i = 1; i < tree_.mounts().size(); ++i) {
-    auto file = co_await tree_.mounts()[i]->OpenFile(node, files_.front()->name(), access);
-    if (!file) co_return;
-    files_.push_back(*std::move(file));
-  }
-}
-
-client::File& RemoteFile::Next() { return *files_[next_++ % files_.size()]; }
-
 Task<Result<Slice>> RemoteFile::Read(uint64_t offset, Bytes into) {
-  client::File& file = Next();
-  auto read = co_await file.Fetch(offset, into);
-  if (!read) co_return tree_.Reason(read.error(), file.name());
+  auto read = co_await file_->Fetch(offset, into);
+  if (!read) co_return tree_.Reason(read.error(), file_->name());
   co_return std::move(read->octets);
 }
 
@@ -39,9 +26,8 @@ void RemoteFile::Note(const client::Verifier& verifier) {
 }
 
 Task<Result<uint32_t>> RemoteFile::Write(uint64_t offset, ConstBytes from) {
-  client::File& file = Next();
-  const auto written = co_await file.Write(offset, from);
-  if (!written) co_return tree_.Reason(written.error(), file.name());
+  const auto written = co_await file_->Write(offset, from);
+  if (!written) co_return tree_.Reason(written.error(), file_->name());
   Note(written->verifier);
   co_return written->count;
 }
@@ -49,14 +35,13 @@ Task<Result<uint32_t>> RemoteFile::Write(uint64_t offset, ConstBytes from) {
 Task<Result<std::vector<Extent>>> RemoteFile::DataIn(Extent range) {
   using Content = client::File::Content;
   std::vector<Extent> found;
-  client::File& file = *files_.front();
   for (uint64_t at = range.begin; at < range.end && seeks_;) {
-    const auto data = co_await file.Seek(at, Content::kData);
+    const auto data = co_await file_->Seek(at, Content::kData);
     if (data && (!*data || **data >= range.end)) co_return found;
     auto hole = data;
-    if (data) hole = co_await file.Seek(**data, Content::kHole);
+    if (data) hole = co_await file_->Seek(**data, Content::kHole);
     if (!hole && hole.error().status != Status::kNotSupported && hole.error().number != ENXIO) {
-      co_return tree_.Reason(hole.error(), file.name());
+      co_return tree_.Reason(hole.error(), file_->name());
     }
     // A server without this operation, or a file that has become shorter, which reading tells.
     seeks_ = hole.has_value();
@@ -74,19 +59,18 @@ Task<bool> RemoteFile::Clone(client::File& source, Extent range, uint64_t source
   const bool to_end = range.end == source_size;
   if (!clones_ || range.begin % kBlock != 0 || (range.end % kBlock != 0 && !to_end)) co_return false;
   const uint64_t length = to_end ? 0 : range.size();
-  const auto cloned = co_await files_.front()->CloneFrom(source, range.begin, range.begin, length);
+  const auto cloned = co_await file_->CloneFrom(source, range.begin, range.begin, length);
   clones_ = cloned.has_value();
   co_return clones_;
 }
 
 Task<Result<std::optional<uint64_t>>> RemoteFile::CopyFrom(File& source, Extent range) {
   if (source.tree() != tree()) co_return std::nullopt;
-  auto& from = dynamic_cast<RemoteFile&>(source);
-  client::File& first = *from.files_.front();
-  if (co_await Clone(first, range, source.attributes().size)) co_return range.size();
-  const auto copied = co_await files_.front()->CopyFrom(first, range.begin, range.begin, range.size());
+  client::File& from = *dynamic_cast<RemoteFile&>(source).file_;
+  if (co_await Clone(from, range, source.attributes().size)) co_return range.size();
+  const auto copied = co_await file_->CopyFrom(from, range.begin, range.begin, range.size());
   if (!copied) {
-    if (IsFull(copied.error()) || !copied.error().status) co_return tree_.Reason(copied.error(), first.name());
+    if (IsFull(copied.error()) || !copied.error().status) co_return tree_.Reason(copied.error(), from.name());
     // The server cannot do that. Otherwise reading and writing will tell the error.
     co_return std::nullopt;
   }
@@ -97,8 +81,8 @@ Task<Result<std::optional<uint64_t>>> RemoteFile::CopyFrom(File& source, Extent 
 
 // If the server restarts, it may lose octets that were not committed (RFC 1813 §4.11).
 Task<Result<bool>> RemoteFile::Sync() {
-  const auto committed = co_await files_.front()->Commit();
-  if (!committed) co_return tree_.Reason(committed.error(), files_.front()->name());
+  const auto committed = co_await file_->Commit();
+  if (!committed) co_return tree_.Reason(committed.error(), file_->name());
   // What was written while the COMMIT was under way counts for the next one, which compares with the same verifier.
   if (!mixed_ && (!verifier_ || *verifier_ == *committed)) co_return true;
   verifier_.reset();
@@ -107,26 +91,21 @@ Task<Result<bool>> RemoteFile::Sync() {
 }
 
 Task<Result<void>> RemoteFile::SetSize(uint64_t size) {
-  client::File& file = *files_.front();
-  const auto set = co_await file.SetSize(size);
-  if (!set) co_return tree_.Reason(set.error(), file.name());
+  const auto set = co_await file_->SetSize(size);
+  if (!set) co_return tree_.Reason(set.error(), file_->name());
   co_return Result<void>();
 }
 
 Task<Result<void>> RemoteFile::SetAttributes(const NewAttributes& attributes) {
-  const client::File& file = *files_.front();
-  const auto set = co_await tree_.first().SetAttributes(file.node().handle, file.name(), attributes);
-  if (!set) co_return tree_.Reason(set.error(), file.name());
+  const auto set = co_await tree_.mount().SetAttributes(file_->node().handle, file_->name(), attributes);
+  if (!set) co_return tree_.Reason(set.error(), file_->name());
   co_return Result<void>();
 }
 
 Task<Result<void>> RemoteFile::Close() {
-  Result<void> result;
-  for (const auto& file : files_) {
-    const auto closed = co_await file->Close();
-    if (!closed && result) result = tree_.Reason(closed.error(), file->name());
-  }
-  co_return result;
+  const auto closed = co_await file_->Close();
+  if (!closed) co_return tree_.Reason(closed.error(), file_->name());
+  co_return Result<void>();
 }
 
 }  // namespace penstock::copying

@@ -1,4 +1,4 @@
-// An open regular file of a server. Its octets move over all connections of its tree.
+// An open regular file of a server.
 #pragma once
 
 #include <memory>
@@ -15,9 +15,6 @@ class RemoteFile final : public File {
   RemoteFile(RemoteTree& tree, std::unique_ptr<client::File> file, Attributes attributes);
   ~RemoteFile() override;
 
-  // Opens the file over the other connections as well. Without success it goes on over those that it has.
-  Task<void> Spread(client::Access access);
-
   const void* tree() const override { return &tree_; }
   unsigned buffers_per_read() const override { return tree_.buffers_per_read(); }
   Task<Result<Slice>> Read(uint64_t offset, Bytes into) override;
@@ -30,13 +27,11 @@ class RemoteFile final : public File {
   Task<Result<void>> Close() override;
 
  private:
-  client::File& Next();
   Task<bool> Clone(client::File& source, Extent range, uint64_t source_size);
   void Note(const client::Verifier& verifier);
 
   RemoteTree& tree_;
-  std::vector<std::unique_ptr<client::File>> files_;  // one for each connection
-  size_t next_ = 0;
+  const std::unique_ptr<client::File> file_;
   bool seeks_ = true;   // the server tells holes
   bool clones_ = true;  // the server shares storage between files
   // The verifier of the writes since the last Sync().

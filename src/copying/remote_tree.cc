@@ -94,13 +94,10 @@ class RemoteDirectory final : public Directory {
   }
 
   Task<Result<std::unique_ptr<File>>> Create(std::string name, NewFile file) override {
-    Mount& at = tree_.first();
-    auto created = co_await CreateFile(at, name, file);
+    auto created = co_await CreateFile(mount(), name, file);
     if (!created) co_return std::unexpected(std::move(created).error());
     Attributes attributes = (*created)->node().attributes;
-    auto opened = std::make_unique<RemoteFile>(tree_, *std::move(created), std::move(attributes));
-    co_await opened->Spread(Access::kBoth);
-    co_return opened;
+    co_return std::make_unique<RemoteFile>(tree_, *std::move(created), std::move(attributes));
   }
 
   Task<Result<Content>> ReadWhole(Entry entry, Bytes into) override {
@@ -199,7 +196,7 @@ class RemoteDirectory final : public Directory {
   }
 
  private:
-  Mount& mount() { return tree_.Next(handle_); }
+  Mount& mount() { return tree_.mount(); }
 
   Result<void> Plain(Result<void> result, std::string_view name) const {
     if (!result) return tree_.Reason(std::move(result).error(), name);
@@ -231,21 +228,19 @@ class RemoteDirectory final : public Directory {
   }
 
   Task<Result<std::unique_ptr<File>>> OpenNode(const Node& node, const std::string& name, Access access) {
-    auto file = co_await OpenOne(tree_.first(), node, name, access);
+    auto file = co_await OpenOne(mount(), node, name, access);
     if (!file) co_return std::unexpected(std::move(file).error());
     // The attributes of the look-up may be old.
     std::optional<Attributes> attributes = (*file)->attributes_at_open();
     if (!attributes) {
-      auto found = co_await tree_.first().GetAttributes(node.handle, name);
+      auto found = co_await mount().GetAttributes(node.handle, name);
       if (!found) {
         (void)co_await (*file)->Close();
         co_return tree_.Reason(std::move(found).error(), name);
       }
       attributes = *std::move(found);
     }
-    auto opened = std::make_unique<RemoteFile>(tree_, *std::move(file), *std::move(attributes));
-    co_await opened->Spread(access);
-    co_return opened;
+    co_return std::make_unique<RemoteFile>(tree_, *std::move(file), *std::move(attributes));
   }
 
   Task<Result<std::unique_ptr<client::File>>> CreateFile(Mount& at, const std::string& name, const NewFile& file) {
@@ -328,14 +323,7 @@ std::shared_ptr<Directory> RemoteTree::Open(const Handle& directory, const std::
 
 std::unexpected<Error> RemoteTree::Reason(Error error, std::string_view name) const {
   error.message = ReasonOf(error, name);
-  // Connections break together.
-  return std::unexpected(client::WithTrouble(std::move(error), first().trouble()));
-}
-
-Mount& RemoteTree::Next(const Handle& handle) {
-  // The parts of a tree have numbers of their own in each mount.
-  if (handle.part != 0) return first();
-  return *mounts_[next_++ % mounts_.size()];
+  return std::unexpected(client::WithTrouble(std::move(error), mount_.trouble()));
 }
 
 }  // namespace penstock::copying

@@ -4,7 +4,7 @@
 #include <memory>
 #include <string>
 #include <string_view>
-#include <vector>
+#include <utility>
 
 #include "copying/tree.h"
 
@@ -12,30 +12,24 @@ namespace penstock::copying {
 
 class RemoteTree final : public Tree {
  public:
-  // `mounts` are mounts of one export with the same options, over connections of their own; at least one. They outlive
-  // the tree, which outlives its directories. `name` is the server's name in messages, like "nfs://host".
-  RemoteTree(std::vector<client::Mount*> mounts, std::string name)
-      : mounts_(std::move(mounts)), name_(std::move(name)) {}
+  // `mount` outlives the tree, which outlives its directories. `name` is the server's name in messages, like
+  // "nfs://host".
+  RemoteTree(client::Mount& mount, std::string name) : mount_(mount), name_(std::move(name)) {}
 
   // Returns the directory `node`, whose path on the server is `path`.
   std::shared_ptr<Directory> Open(const client::Handle& directory, const std::string& path);
 
-  // The mount for a large file and its attributes.
-  client::Mount& first() const { return *mounts_.front(); }
-  // Takes turns among the mounts, for objects whose handle all of them know.
-  client::Mount& Next(const client::Handle& handle);
-  const std::vector<client::Mount*>& mounts() const { return mounts_; }
+  client::Mount& mount() const { return mount_; }
   const std::string& name() const { return name_; }
   // RDMA places the octets into the caller's memory. Over TCP they arrive in memory of the connection.
-  unsigned buffers_per_read() const { return first().transport() == client::Protocol::kRdma ? 1 : 2; }
+  unsigned buffers_per_read() const { return mount_.transport() == client::Protocol::kRdma ? 1 : 2; }
   // Makes an error of a mount the reason only, with the mount's trouble, which says why there is no connection or no
   // security context. `name` is what the error may begin with.
   std::unexpected<Error> Reason(Error error, std::string_view name) const;
 
  private:
-  const std::vector<client::Mount*> mounts_;
+  client::Mount& mount_;
   const std::string name_;
-  size_t next_ = 0;
 };
 
 }  // namespace penstock::copying
