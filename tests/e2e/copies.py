@@ -2,6 +2,7 @@
 """`penstock cp` to this machine: the result, also after a failure in the middle."""
 
 import contextlib
+import itertools
 import os
 import signal
 import stat
@@ -13,7 +14,7 @@ sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."
 from cases import main  # noqa: E402
 from files import MIB, digest, make  # noqa: E402
 from patience import SECONDS  # noqa: E402
-from penstock import ADDRESS, PENSTOCK, TRANSPORTS, Server, check_refusal, penstock_ok as ok, penstock_refused as refused  # noqa: E402
+from penstock import ADDRESS, PENSTOCK, TRANSPORTS, Server, check_refusal, penstock_ok as ok, penstock_refused as refused, under_way  # noqa: E402
 from valve import Valve  # noqa: E402
 
 # SIZE is more than a client requests at a time. So a failure in the middle finds a part that is not yet requested.
@@ -40,6 +41,35 @@ def half_way(scratch, transport, options=""):
             finally:
                 client.kill()
                 client.communicate()
+
+
+def loses_one_of_four_connections(scratch):
+    """One of four connections is lost in the middle of a copy. Its calls go over another one, the three others stay, and every octet
+    arrives."""
+    folders = [f"{scratch}/export", f"{scratch}/mine"]
+    for folder in folders:
+        os.makedirs(folder)
+        os.chmod(folder, 0o777)
+        make(f"{folder}/source", 64 * MIB)
+    with Server({"/": f"{scratch}/export:no_root_squash"}) as server:
+        for transport, version, upload in itertools.product(TRANSPORTS, ("3", "4.0", "4.1", "4.2"), (False, True)):
+            port = server.rdma if transport == "rdma" else server.tcp
+            with Valve(port, MIB // 4, holds_clients=upload, connections=4) as valve:
+                def url(name):
+                    return (f"nfs://{ADDRESS}:{valve.port}/{name}?vers={version}&proto={transport}&mountport={server.mount}"
+                            "&nconnect=4")
+
+                made = f"{folders[0] if upload else folders[1]}/copy"
+                ends = [f"{scratch}/mine/source", url("copy")] if upload else [url("source"), made]
+                with under_way("cp", "-q", *ends) as client:
+                    valve.wait()
+                    assert valve.accepted() == 4, (transport, version, valve.accepted())
+                    valve.cut(1)
+                    valve.open()
+                    assert client.wait(SECONDS) == 0, (transport, version, upload)
+                assert valve.accepted() <= 5, (transport, version, upload, valve.accepted())
+            assert digest(made) == digest(f"{folders[1] if upload else folders[0]}/source"), (transport, version, upload)
+            os.unlink(made)
 
 
 def assert_untouched(scratch):
@@ -160,4 +190,5 @@ def unsized_source(scratch):
                 assert put.read() == content
 
 
-main({case.__name__: case for case in (source_shrinks, source_grows, server_goes, interrupted, targets, unsized_source)})
+main({case.__name__: case for case in (source_shrinks, source_grows, server_goes, interrupted, targets, unsized_source,
+                                             loses_one_of_four_connections)})

@@ -12,12 +12,15 @@ PIECE = 1 << 16
 
 
 class Valve:
-    def __init__(self, port, limit=1 << 62, holds_clients=False, records=False):
-        """Passes `limit` octets of the server at `port`, or of its clients, summed over all connections. With `records`, see
-        octets()."""
+    def __init__(self, port, limit=1 << 62, holds_clients=False, records=False, connections=None):
+        """Passes `limit` octets of the server at `port`, or of its clients, summed over all connections. With `connections`,
+        instead each connection passes `limit` octets until there are so many, and when each of so many has passed `limit`, all are held
+        back. With `records`, see octets()."""
         self.server, self.left, self.holds_clients = port, limit, holds_clients
-        self.is_closed, self.is_open = threading.Event(), threading.Event()
+        self.limit, self.connections = limit, connections
+        self.is_closed, self.is_open, self.is_complete = threading.Event(), threading.Event(), threading.Event()
         self.lock, self.sockets = threading.Lock(), []
+        self.passed = []  # the octets of each connection
         self.recorded = [] if records else None  # a bytearray for each direction of each connection
 
     def __enter__(self):
@@ -43,14 +46,20 @@ class Valve:
         """Waits until the valve holds back octets."""
         assert self.is_closed.wait(SECONDS), "nobody has sent that much"
 
-    def cut(self):
-        """Ends all connections. New ones are possible."""
+    def cut(self, connection=None):
+        """Ends all connections, or only this one; they are counted from zero. New ones are possible."""
         with self.lock:
-            for each in self.sockets:
+            for each in self.sockets if connection is None else self.sockets[2 * connection:2 * connection + 2]:
                 with contextlib.suppress(OSError):
                     each.shutdown(socket.SHUT_RDWR)
 
+    def accepted(self):
+        """The number of connections that there were."""
+        with self.lock:
+            return len(self.passed)
+
     def open(self):
+        self.is_complete.set()
         self.is_open.set()
 
     def octets(self):
@@ -68,14 +77,27 @@ class Valve:
                     continue
                 with self.lock:
                     self.sockets += [client, server]
+                    self.passed.append(0)
+                    number = len(self.passed) - 1
+                    if len(self.passed) == self.connections:
+                        self.is_complete.set()
                 for ends, is_held in (((client, server), self.holds_clients), ((server, client), not self.holds_clients)):
-                    held = [self._hold] if is_held else []
+                    held = [lambda octets, number=number: self._hold(number, octets)] if is_held else []
                     threading.Thread(target=self._pass_on, args=(*ends, *held), daemon=True).start()
 
-    def _hold(self, octets):
+    def _hold(self, number, octets):
         with self.lock:
             self.left -= octets
-            if self.left >= 0:
+            self.passed[number] += octets
+            is_first = self.connections is not None and self.passed[number] >= self.limit
+        if is_first:
+            self.is_complete.wait()
+        with self.lock:
+            if self.connections is None:
+                holds = self.left < 0
+            else:
+                holds = self.is_closed.is_set() or sum(each >= self.limit for each in self.passed) >= self.connections
+            if not holds:
                 return
         self.is_closed.set()
         self.is_open.wait()
