@@ -190,6 +190,7 @@ class ServerTest : public testing::TestWithParam<std::tuple<Protocol, Version>> 
     url.mount_port = at.mount.front().port();
     url.path = std::move(path);
     url.session = session_;
+    url.nconnect = nconnect_;
     return url;
   }
 
@@ -248,6 +249,7 @@ class ServerTest : public testing::TestWithParam<std::tuple<Protocol, Version>> 
   Duration grace_ =
       std::chrono::seconds(90);  // of the lease as well: the grace period lasts at least as long as the previous lease
   client::BoundSessionOptions session_;  // of clients with a session of 2004
+  uint32_t nconnect_ = 1;                // of clients
   size_t delegations_ = client::MountOptions().delegations;
   const KeptPort tcp_port_, rdma_port_, mount_port_;
   std::unique_ptr<Server> server_;
