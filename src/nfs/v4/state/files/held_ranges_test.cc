@@ -8,13 +8,10 @@
 #include <random>
 #include <vector>
 
+#include "nfs/v4/state/files/test_ranges.h"
+
 namespace penstock::nfs::v4 {
 namespace {
-
-constexpr uint64_t kEnd = UINT64_MAX;
-
-LockedRange Shared(uint64_t first, uint64_t last) { return {{first, last}, false}; }
-LockedRange Exclusive(uint64_t first, uint64_t last) { return {{first, last}, true}; }
 
 class HeldRangesTest : public testing::Test {
  protected:

@@ -6,6 +6,8 @@
 #include <array>
 #include <random>
 
+#include "nfs/v4/state/files/test_ranges.h"
+
 namespace penstock::nfs::v4 {
 namespace {
 
@@ -13,11 +15,6 @@ using testing::ElementsAre;
 using testing::ElementsAreArray;
 using testing::IsEmpty;
 using testing::UnorderedElementsAreArray;
-
-constexpr uint64_t kEnd = UINT64_MAX;
-
-LockedRange Shared(uint64_t first, uint64_t last) { return {{first, last}, false}; }
-LockedRange Exclusive(uint64_t first, uint64_t last) { return {{first, last}, true}; }
 
 TEST(LockRange, ConvertsOffsetAndLengthToFirstAndLastOctet) {
   EXPECT_EQ(LockRange::From(10, 5), (LockRange{10, 14}));
