@@ -8,6 +8,7 @@
 #include "nfs/v4/engine/compound_head.h"
 #include "nfs/v4/operations/io_state.h"
 #include "nfs/v4/operations/lease.h"
+#include "nfs/v4/operations/many_locks.h"
 #include "nfs/v4/state/stable/recovery_queue.h"
 #include "nfs/v4/state/state.h"
 
@@ -106,6 +107,7 @@ template <class Try>
 Task<HostLocks::Answer> HostLocks::Repeat(Loop* loop, const LockedFile& file, const Process& by, bool exclusive,
                                           Try attempt) {
   LocalLocks local;
+  ChangeWait change(loop);
   for (;;) {
     Attempt made = services_.state.Run([&](StateTables& state) { return attempt(state, local); });
     if (made.unrecorded) {
@@ -114,7 +116,7 @@ Task<HostLocks::Answer> HostLocks::Repeat(Loop* loop, const LockedFile& file, co
     }
     if (made.must_wait) {
       if (!loop) co_return Answer{.status = Status::kRecalled};  // the host asks again
-      co_await NextTurn(*loop);
+      co_await change.Once();
       continue;
     }
     if (made.needs_local) {

@@ -282,6 +282,7 @@ LocalNeeds LocalNeedsOf(const Compound& compound, const LOCK4args& arguments) {
 // RFC 8881 §18.10
 Task<LOCK4res> Lock(Compound& compound, const LOCK4args& arguments) {
   const NamedFile& file = compound.current->name();
+  ChangeWait change(compound.call.peer.loop);
   for (;;) {
     const LocalNeeds needs = LocalNeedsOf(compound, arguments);
     MaybeLocalLocks local;
@@ -312,7 +313,7 @@ Task<LOCK4res> Lock(Compound& compound, const LOCK4args& arguments) {
       answer = Locks::LocalAnswer{asked->Lock(range.first, range.last, IsExclusive(arguments.locktype))};
       results = compound.services.state.Run(run);
     }
-    if (must_wait) co_await NextTurn(*compound.call.peer.loop);
+    if (must_wait) co_await change.Once();
     if (needs_local || must_wait) continue;
     if (!blocker) {
       if ((local && !*local) || !IsNoRoom(results.status())) co_return results;
@@ -337,10 +338,11 @@ Task<LOCKT4res> TestLock(Compound& compound, const LOCKT4args& arguments) {
   const auto range = LockRange::From(arguments.offset, arguments.length);
   if (!range) co_return LOCKT4res(NFS4ERR_INVAL);
   MaybeLocalLocks local;
+  ChangeWait change(compound.call.peer.loop);
   for (;;) {
     TestOutcome outcome = TestNow(compound, arguments, *range, local);
     if (outcome.must_wait) {
-      co_await NextTurn(*compound.call.peer.loop);
+      co_await change.Once();
       continue;
     }
     if (outcome.needs_local) {
@@ -435,10 +437,11 @@ void EndLocalUnlock(const Compound& compound, StateTables& state, const LOCKU4ar
 
 // RFC 8881 §18.12
 Task<LOCKU4res> Unlock(Compound& compound, const LOCKU4args& arguments) {
+  ChangeWait change(compound.call.peer.loop);
   for (;;) {
     const LocalUnlock local = PrepareUnlock(compound, arguments);
     if (local.must_wait) {
-      co_await NextTurn(*compound.call.peer.loop);
+      co_await change.Once();
       continue;
     }
     if (local.locks) {

@@ -19,6 +19,25 @@ inline Task<void> PauseBetweenParts(Loop* loop) {
   if (loop) co_await Sleep(*loop, LoopTurn::kLimit);
 }
 
+// Waits for a file that is changing (Locks::IsChanging). The first wait is one turn of the loop, since most changes are
+// short; later ones take as long as the pauses of whoever changes it.
+class ChangeWait {
+ public:
+  explicit ChangeWait(Loop* loop) : loop_(loop) {}
+
+  Task<void> Once() {
+    if (std::exchange(has_waited_, true)) {
+      co_await PauseBetweenParts(loop_);
+    } else if (loop_) {
+      co_await NextTurn(*loop_);
+    }
+  }
+
+ private:
+  Loop* const loop_;
+  bool has_waited_ = false;
+};
+
 // The release of many locks of the current file by one request. Between its parts, other work of the loop goes on, and
 // other requests get the state's lock. The file is changing meanwhile: see Locks::BeginChange().
 class ManyLocks {
