@@ -47,7 +47,7 @@ struct Log final : Observer {
 class CopierTest : public client::VersionedMountTest {
  protected:
   CopierTest() {
-    remote.emplace(std::vector<client::Mount*>{mount.get()}, "nfs://host");
+    remote.emplace(*mount, "nfs://host");
     options.recursive = true;
     files::create_directories(source);
     files::create_directories(target);
