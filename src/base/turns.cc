@@ -1,5 +1,6 @@
 #include "base/turns.h"
 
+#include <algorithm>
 #include <utility>
 
 namespace penstock {
@@ -18,9 +19,12 @@ void Turns::Push(const ClientKey& client, Function function) {
 Turns::Next Turns::Find(size_t free) {
   if (free == 0) return {};
   for (auto host = in_turn_.begin(); host != in_turn_.end(); ++host) {
-    if (kFreeForHost * (*host)->held >= free) continue;
+    // With its share, a host gets one thread more for each connection that has none, while many are left for others.
+    const bool has_share = kFreeForHost * (*host)->held >= free;
+    if (has_share && free <= std::max<size_t>(1, (free + held_) / kLeftForOtherHosts)) continue;
     for (auto at = (*host)->in_turn.begin(); at != (*host)->in_turn.end(); ++at) {
-      if (kFreeForOne * (*at)->held < free) return {*host, host, at};
+      const size_t held = (*at)->held;
+      if (has_share ? held == 0 : kFreeForOne * held < free) return {*host, host, at};
     }
   }
   return {};

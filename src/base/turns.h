@@ -16,10 +16,11 @@ namespace penstock {
 // Keeps a queue of functions for each client, serves the clients in turn, and counts the threads of each. The caller
 // holds a lock.
 //
-// A client with n threads gets another one only if more than 3n are free (kFreeForOne), and only if more than twice as
-// many are free as its host has, with all its connections. So one client alone gets a quarter of the threads, one host
-// a third, and the last free thread goes to a host that has none. Functions cannot be interrupted: the free threads are
-// for clients that arrive while functions of others hang.
+// A client with n threads gets another one only if more than 3n are free (kFreeForOne). So one client alone gets a
+// quarter of the threads. A host gets threads while more than twice as many are free as it has, with all its
+// connections: one host alone gets a third. Beyond that, only its connections without a thread get one each, and only
+// while more than a quarter of the threads is free. The last free thread goes to a host that has none. Functions cannot
+// be interrupted: the free threads are for clients that arrive while functions of others hang.
 class Turns {
  public:
   using Function = std::move_only_function<void()>;
@@ -70,6 +71,8 @@ class Turns {
   Next Find(size_t free);
 
   static constexpr size_t kFreeForHost = 2;
+  // This part of the threads is not for hosts that have their share.
+  static constexpr size_t kLeftForOtherHosts = 4;
 
   // Posting is frequent, and the nodes are few and small.
   std::pmr::unsynchronized_pool_resource memory_;
