@@ -126,7 +126,8 @@ class Run {
       : loop_(workloads.front()->mount().loop()),
         interval_(options.rate > 0 ? Seconds(1 / options.rate) : Duration::zero()),
         meter_(loop_, options.server_pid),
-        measurement_(measurement) {
+        measurement_(measurement),
+        is_paced_(interval_ > Duration::zero()) {
     for (const auto& workload : workloads) connections_.push_back({.workload = workload.get()});
   }
 
@@ -193,6 +194,7 @@ class Run {
       ends_ = loop_.Now() + Seconds(std::max(0.0, seconds - meter_.seconds()));
     }
     counting_ = counts;
+    is_paced_ = counts && interval_ > Duration::zero();
     Begin(operation);
     co_await End();
     if (counts) meter_.Stop();
@@ -219,8 +221,8 @@ class Run {
     const BufferRef buffer = loop_.buffers().Allocate(std::max<uint32_t>(size, 1));
     std::memset(buffer->data(), 0x5a, size);
     while (true) {
-      const TimePoint began = co_await WaitForTurn();
-      if (stopping_ || connection.next == connection.last || (ends_ && began >= *ends_)) break;
+      const std::optional<TimePoint> began = co_await WaitForTurn();
+      if (!began || connection.next == connection.last) break;
       const uint64_t ticket = connection.next++;
       client::Result<void> done = co_await workload.Execute(operation, worker, ticket, buffer->bytes().first(size));
       if (!done) {
@@ -229,22 +231,23 @@ class Run {
         continue;
       }
       if (operation == measurement_.operation) ++measurement_.executed;
-      if (counting_) measurement_.latency.Add(loop_.Now() - began);
+      if (counting_) measurement_.latency.Add(loop_.Now() - *began);
     }
     --working_;
     ended_.Notify();
   }
 
   // Waits for the time of the next operation, if there is a rate. Returns the time from which its latency counts: an
-  // operation that begins late, because those before it took long, has waited all that time.
-  Task<TimePoint> WaitForTurn() {
-    const TimePoint now = loop_.Now();
-    if (interval_ == Duration::zero()) co_return now;
-    const TimePoint due = std::exchange(next_, next_ + interval_);
+  // operation that begins late, because those before it took long, has waited all that time. Returns nothing if no more
+  // operations shall begin.
+  Task<std::optional<TimePoint>> WaitForTurn() {
+    TimePoint due = loop_.Now();
+    if (is_paced_) due = std::exchange(next_, next_ + interval_);
+    if (ends_ && due >= *ends_) co_return std::nullopt;
     while (!stopping_ && loop_.Now() < due) {
       co_await Sleep(loop_, std::min<Duration>(due - loop_.Now(), kLongestSleep));
     }
-    co_return due;
+    co_return stopping_ ? std::nullopt : std::optional(due);
   }
 
   Loop& loop_;
@@ -255,6 +258,7 @@ class Run {
   TimePoint next_;                 // the beginning of the next operation
   std::optional<TimePoint> ends_;  // of what counts in this batch
   bool counting_ = false;
+  bool is_paced_;  // operations begin at the rate; those that prepare others do not
   bool stopping_ = false;
   unsigned working_ = 0;
   Signal ended_;

@@ -289,6 +289,7 @@ Task<Opened> OpenAtAny(Loop& loop, const std::vector<SocketAddress>& endpoints, 
     } else {
       opened = co_await OpenTcp(loop, endpoint, url, options, has_tls);
     }
+    if (opened && options.server) *options.server = endpoint;
     if (opened) co_return opened;
     why = std::move(opened).error();
     if (has_tls) break;  // a failure of TLS: the user must hear of it, and no other address may hide it
@@ -305,7 +306,12 @@ Task<Opened> OpenChannel(Loop& loop, Workers& workers, Url url, rdma::Provider* 
   const auto fail = [&url](const SetupError& why) {
     return std::unexpected(SetupError{fmt::format("{} port {}: {}", url.host, url.port, why.message), why.number});
   };
-  const Found endpoints = co_await FindAddresses(loop, workers, url, options.cancellation);
+  Found endpoints;
+  if (options.server && *options.server) {
+    endpoints = std::vector<SocketAddress>(1, **options.server);
+  } else {
+    endpoints = co_await FindAddresses(loop, workers, url, options.cancellation);
+  }
   if (!endpoints) co_return fail(endpoints.error());
   Opened opened = co_await OpenAtAny(loop, *endpoints, url, provider, options);
   if (opened) co_return opened;
@@ -327,9 +333,14 @@ Task<Opened> OpenChannel(Loop& loop, Workers& workers, Url url, rdma::Provider* 
 }
 
 Task<SetupResult<void>> AwaitAnswer(Loop& loop, rpc::Channel& channel, Cancellation* cancellation) {
+  constexpr Duration kLimit = std::chrono::seconds(10);
+  if (IsCancelled(cancellation)) co_return std::unexpected(Cancelled());
   const Cancellation::Entry entry(cancellation, [&channel] { channel.Close(); });
+  const auto limit = loop.MakeTimer([&channel] { channel.Close(); });
+  limit->ExpireAfter(kLimit);
   rpc::Client client(channel, loop.buffers(), rpc::RandomXid());
   const auto answer = co_await client.Call<nfs3::NFSPROC3_NULL>({});
+  limit->Cancel();
   // This code may run inside of the channel, which must not be used in the same turn.
   co_await Sleep(loop, Duration::zero());
   if (IsCancelled(cancellation)) co_return std::unexpected(Cancelled());

@@ -43,6 +43,9 @@ struct ChannelOptions {
   std::function<void()> on_lost{};
   // Ends the set-up of the connection early. Null: nothing does.
   Cancellation* cancellation = nullptr;
+  // Not null: if it has an address, the client connects to this one only, and does not look up the name of the host,
+  // which may lead to another server now. The client sets it to the address to which it has connected.
+  std::optional<SocketAddress>* server = nullptr;
 };
 
 // Looks up the addresses of url.host, those that url.family admits, on a thread of `workers`, because that may block. A

@@ -34,7 +34,9 @@ void ReconnectingChannel::HandleEnding() {
 
 // The calls that this ends may lead to the destruction of this object.
 void ReconnectingChannel::CloseConnections() {
+  const std::vector<Pointer> lost = lost_;
   for (const auto& channel : connections()) channel->Close();
+  for (const Pointer& each : lost) each->channel->Close();
 }
 
 Task<SetupResult<void>> ReconnectingChannel::Connect() {
@@ -61,7 +63,8 @@ ReconnectingChannel::Pointer ReconnectingChannel::Choose(uint64_t lost_over) con
   Pointer chosen;
   for (const Pointer& each : connections_) {
     if (repetition_ == Repetition::kOverNewerConnection && each->number <= lost_over) continue;
-    if (!chosen || each->under_way < chosen->under_way) chosen = each;
+    const auto busy = [](const Connection& of) { return std::pair(of.under_way, of.last_use); };
+    if (!chosen || busy(*each) < busy(*chosen)) chosen = each;
   }
   return chosen;
 }
@@ -86,6 +89,7 @@ Task<Result<rpc::Message, rpc::CallError>> ReconnectingChannel::Call(rpc::Messag
     }
     if (IsCancelled(ending_)) co_return std::unexpected(rpc::CallError::kCancelled);
     ++connection->under_way;
+    connection->last_use = ++uses_;
     ConnectFurther();
     auto reply = co_await connection->channel->Call(call, shape);
     --connection->under_way;
@@ -100,6 +104,8 @@ Task<Result<rpc::Message, rpc::CallError>> ReconnectingChannel::Call(rpc::Messag
     }
     HandleLoss(connection, reply.error());
     lost_over = connection->number;
+    // A call must not be repeated while the connection is up over which it was sent (RFC 8881 §2.9.2).
+    if (reply.error() == rpc::CallError::kTimedOut) connection->channel->Close();
   }
 }
 

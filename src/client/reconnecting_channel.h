@@ -41,9 +41,10 @@ enum class Repetition : uint8_t {
 // A repeated call keeps its XID, so that a server with a reply cache executes it once (RFC 1813 §4.3, RFC 5531 §9). A
 // call is repeated only after its connection was lost, never over the same one.
 //
-// Each call goes over the connection with the fewest calls under way. While more calls are under way than there are
-// connections, the channel makes further ones in the background, up to the number that Widen() has set. So a connection
-// that is lost is also replaced while the others go on.
+// Each call goes over the connection with the fewest calls under way, of several the one that was not used for longest:
+// a server with a reply cache takes a connection without calls for one that the client has left. While more calls are
+// under way than there are connections, the channel makes further ones in the background, up to the number that Widen()
+// has set. So a connection that is lost is also replaced while the others go on.
 //
 // Belongs to one loop. Must not be destroyed while a call is under way, or a further connection is being made: see
 // EndConnecting().
@@ -97,6 +98,7 @@ class ReconnectingChannel final : public rpc::Channel {
     uint64_t number = 0;          // newer connections have higher numbers
     uint32_t overdue_before = 0;  // overdue_ when the connection was made
     size_t under_way = 0;         // calls
+    uint64_t last_use = 0;        // the number of its last call
     bool has_replied = false;
   };
   using Pointer = std::shared_ptr<Connection>;
@@ -126,6 +128,7 @@ class ReconnectingChannel final : public rpc::Channel {
   std::vector<Pointer> connections_;  // those that are up
   std::vector<Pointer> lost_;         // kept until none of their code is running
   uint64_t last_number_ = 0;          // of a connection
+  uint64_t uses_ = 0;                 // calls
   bool connecting_ = false;
   bool making_further_ = false;  // connecting_, in the background
   TimePoint further_at_{};       // the next attempt to make a further connection

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <asio/io_context.hpp>
 #include <cerrno>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -345,6 +346,7 @@ class SharedCallsTest : public testing::Test {
 };
 
 using testing::ElementsAre;
+using testing::UnorderedElementsAre;
 
 TEST_F(SharedCallsTest, SpreadsItsCallsOverItsConnections) {
   channel_.Widen(3, Repetition::kOverAnyConnection);
@@ -380,6 +382,34 @@ TEST_F(SharedCallsTest, LosesOnlyTheCallsOfOneConnection) {
   EXPECT_TRUE(first->answer && *first->answer);
   EXPECT_TRUE(second->answer && *second->answer);
   EXPECT_EQ(channel_.reconnections(), 1u);
+}
+
+// RFC 8881 §2.9.2: a request must not be sent again while the connection is up over which it was sent.
+TEST_F(SharedCallsTest, ClosesAConnectionThatOwesAReplyBeforeItRepeatsTheCall) {
+  channel_.Widen(2, Repetition::kOverAnyConnection);
+  Start("a");
+  Start("b");
+  Start("c");
+  ASSERT_THAT(HeldTexts(), ElementsAre("1a", "1b", "2c"));
+  End(held_.front(), std::unexpected(rpc::CallError::kTimedOut));
+  Settle();
+  EXPECT_THAT(HeldTexts(), UnorderedElementsAre("2a", "2b", "2c"));
+}
+
+TEST_F(SharedCallsTest, UsesEachConnectionNowAndThen) {
+  channel_.Widen(2, Repetition::kOverAnyConnection);
+  for (const char* const text : {"a", "b", "c"}) Start(text);
+  while (!held_.empty()) Reply(held_.front());
+  Settle();
+  ASSERT_EQ(channel_.connections().size(), 2u);
+  std::set<uint64_t> used;
+  for (const char* const text : {"d", "e", "f"}) {
+    Start(text);
+    used.insert(held_.front().connection);
+    Reply(held_.front());
+    Settle();
+  }
+  EXPECT_EQ(used.size(), 2u) << "one call at a time";
 }
 
 TEST_F(SharedCallsTest, OthersGoOnWhileACallWaitsForANewerConnection) {

@@ -4,6 +4,7 @@
 #include <set>
 
 #include "base/log.h"
+#include "base/signal.h"
 #include "client/connect.h"
 #include "client/nfs4/attributes.h"
 #include "client/nfs4/callback.h"
@@ -177,8 +178,9 @@ class Mount final : public ServerMount, public FileOwner, private CallbackReceiv
   void MakeCaller(Workers& workers, CallerOptions caller_options, const MountOptions& options);
   // Opens a connection and binds it to the session, so that the server can call back.
   Task<Channel> OpenBound(Workers& workers, rdma::Provider* provider, Duration time_limit);
-  // Binds the connection to the session that there is now.
-  Task<void> Bind(rpc::Channel& connection);
+  // Binds the connection to the session that there is now. Returns false if the server refuses that, or does not
+  // answer.
+  Task<bool> Bind(rpc::Channel& connection);
   // See Session::set_bind_all().
   Task<void> BindAll(bool session_is_new);
   Task<void> GiveContextBack();
@@ -239,6 +241,7 @@ class Mount final : public ServerMount, public FileOwner, private CallbackReceiv
   Cancellation ending_;
   CallSecurity security_;
   const Cancellation::Entry ending_security_{&ending_, [this] { security_.Stop(); }};
+  std::optional<SocketAddress> server_;  // of all connections of channel_
   ReconnectingChannel channel_;
   const rpc::Xid first_xid_ = rpc::RandomXid();
   rpc::Client client_;
@@ -299,31 +302,49 @@ Task<Mount::Channel> Mount::OpenBound(Workers& workers, rdma::Provider* provider
   options.reply_limit = channel_.reply_limit();
   options.cancellation = &ending_;
   if (session_) options.back_channel = &dispatcher_;
+  const bool is_further = !channel_.connections().empty();
+  if (!is_further) server_.reset();
+  options.server = &server_;
   Channel channel = co_await OpenChannel(loop_, workers, url_, provider, options);
   if (!channel) co_return channel;
-  if (!channel_.connections().empty()) PENSTOCK_CO_CHECK(co_await AwaitAnswer(loop_, **channel, &ending_));
+  if (is_further) PENSTOCK_CO_CHECK(co_await AwaitAnswer(loop_, **channel, &ending_));
   channel = security_.Protect(*std::move(channel));
+  if (!session_ || ending_.cancelled()) co_return channel;
   const Cancellation::Entry entry(&ending_, [at = channel->get()] { at->Close(); });
-  if (session_) co_await Bind(**channel);
+  const bool is_bound = co_await Bind(**channel);
+  if (!is_bound && is_further) {
+    co_return std::unexpected(SetupError{"the server does not bind a further connection to the session", EPROTO});
+  }
   co_return channel;
 }
 
-Task<void> Mount::Bind(rpc::Channel& connection) {
+Task<bool> Mount::Bind(rpc::Channel& connection) {
   uint64_t bound_to = 0;  // the number of a session
+  bool is_bound = true;
   while (session_->lease().has_session() && session_->lease().generation() != bound_to && !ending_.cancelled()) {
     bound_to = session_->lease().generation();
     rpc::Client client(connection, loop_.buffers(), rpc::RandomXid(), security_.credential());
-    co_await session_->Bind(client);
+    is_bound = co_await session_->Bind(client);
     // This code may run inside of the channel, which must not be used in the same turn.
     co_await Sleep(loop_, Duration::zero());
   }
+  co_return is_bound;
 }
 
+// At the same time, so that connections to a server that is gone do not add up their waits.
 Task<void> Mount::BindAll(bool session_is_new) {
   const auto connections = channel_.connections();
   // CREATE_SESSION has bound the connection over which it was sent.
   if (session_is_new && connections.size() < 2) co_return;
-  for (const auto& each : connections) co_await Bind(*each);
+  size_t left = connections.size();
+  Signal ended;
+  const auto bind = [&](std::shared_ptr<rpc::Channel> connection) -> Task<void> {
+    (void)co_await Bind(*connection);
+    --left;
+    ended.Notify();
+  };
+  for (const auto& each : connections) Spawn(bind(each));
+  while (left > 0) co_await ended;
 }
 
 Task<Result<void>> Mount::CheckVersion() {

@@ -358,14 +358,16 @@ Task<void> Session::RenewLease() {
   if (!reply && !ended()) log::warn("{}", reply.error().message);
 }
 
-Task<void> Session::Bind(rpc::Client& connection) {
-  if (!lease_.has_session()) co_return;
+Task<bool> Session::Bind(rpc::Client& connection) {
+  if (!lease_.has_session()) co_return false;
   const uint64_t generation = lease_.generation();
   const nfs4::BIND_CONN_TO_SESSION4args arguments{lease_.session(), nfs4::channel_dir_from_client4::CDFC4_FORE_OR_BOTH,
                                                   false};
   auto reply = co_await Bare(connection, arguments, "binding the connection");
   // The next call notices if the session is lost.
-  if (reply && reply->status == nfsstat4::NFS4_OK && generation == lease_.generation()) lease_.HandleBound();
+  const bool is_bound = reply && reply->status == nfsstat4::NFS4_OK;
+  if (is_bound && generation == lease_.generation()) lease_.HandleBound();
+  co_return is_bound;
 }
 
 bool Session::NeedsCallbackProtection() const {
@@ -403,7 +405,7 @@ Task<void> Session::BindAll() {
   if (bind_all_) {
     co_await bind_all_(false);
   } else {
-    co_await Bind(client_);
+    (void)co_await Bind(client_);
   }
 }
 

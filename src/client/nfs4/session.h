@@ -30,8 +30,8 @@ class Session final : public CompoundCaller {
   Task<void> Close() override;
 
   // Binds a new connection to the session before other calls use it, so that the server can call back over it
-  // (RFC 8881 §2.10.3.1).
-  Task<void> Bind(rpc::Client& connection);
+  // (RFC 8881 §2.10.3.1). Returns false if the server refuses that, or does not answer.
+  Task<bool> Bind(rpc::Client& connection);
   // `bind_all` binds all connections of the client by Bind(). It is called when the session was made, and when one of
   // them turns out not to be bound. Without it, the client has one connection.
   void set_bind_all(std::function<Task<void>(bool session_is_new)> bind_all) { bind_all_ = std::move(bind_all); }

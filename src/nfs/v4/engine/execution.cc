@@ -117,7 +117,7 @@ bool Execution::IsTurnOver() const {
 }
 
 void Execution::BeginTurn() {
-  if (counts_) turn_began_ = compound_.call.peer.counts->loop().clock().Now();
+  if (counts_) turn_began_ = counted_until_ = compound_.call.peer.counts->loop().clock().Now();
 }
 
 // Writes the result of an operation that is not executed. For an operation that does not exist, it is the result of

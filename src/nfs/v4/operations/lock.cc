@@ -47,8 +47,7 @@ class LockAttempt {
   std::optional<ClientId> expired_blocker() const { return expired_blocker_; }
   // The owner has lost its locks meanwhile. Nothing has been done: see Locks::LockResult.
   bool needs_local() const { return needs_local_; }
-  // Another request is changing the locks of the file in several steps. Nothing has been done: try again in the next
-  // turn.
+  // Another request is changing the locks of the file in several steps. Nothing has been done: see ChangeWait.
   bool must_wait() const { return must_wait_; }
   // Nothing has been done: take these locks, and try again with the answer. See Locks::LockResult.
   const std::shared_ptr<fs::LocalLocks>& asks() const { return asks_; }
@@ -312,6 +311,9 @@ Task<LOCK4res> Lock(Compound& compound, const LOCK4args& arguments) {
       const LockRange range = *LockRange::From(arguments.offset, arguments.length);
       answer = Locks::LocalAnswer{asked->Lock(range.first, range.last, IsExclusive(arguments.locktype))};
       results = compound.services.state.Run(run);
+      // If no owner has got these local locks, they end here, before this request waits for anything.
+      asked.reset();
+      if (results.status() != NFS4_OK) local.reset();
     }
     if (must_wait) co_await change.Once();
     if (needs_local || must_wait) continue;
@@ -400,7 +402,9 @@ LockState* FindUnlockable(const Compound& compound, StateTables& state, const LO
   LockState& locks = **found;
   const bool in_turn = !compound.dialect.counts_owner_seqids() ||
                        !AnswerOutOfTurn<LOCKU4res>(locks.owner->sequence, SequenceId(arguments.seqid));
-  return in_turn && state.files.CheckSeqid(who, locks, *id) == NFS4_OK ? &locks : nullptr;
+  const bool succeeds =
+      in_turn && state.files.CheckSeqid(who, locks, *id) == NFS4_OK && state.files.locks.HasRoomToUnlock(locks, *range);
+  return succeeds ? &locks : nullptr;
 }
 
 // Releases a part of the range, if it has many locks and UnlockNow() would succeed.

@@ -494,7 +494,9 @@ void EndClosing(const Compound& compound, StateTables& state, const CLOSE4args& 
   const auto id = ResolveStateId(compound, arguments.open_stateid, true);
   const auto open = id ? state.files.Find<OpenState>(PresenterOf(compound), *id, compound.current->handle())
                        : std::unexpected(id.error());
-  if (open) (*open)->closing = false;
+  if (!open) return;
+  (*open)->closing = false;
+  if ((*open)->file) state.files.locks.TellWaiters(*(*open)->file, compound.now());
 }
 
 }  // namespace

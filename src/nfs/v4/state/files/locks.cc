@@ -259,11 +259,21 @@ Locks::LockResult Locks::Extend(LockState& locks, const LockRequest& request, co
 
 void Locks::RestoreLocally(const LockState& locks, const LockRange& range) {
   if (!locks.local) return;
-  locks.local->Unlock(range.first, range.last);
+  // What the owner holds is never unlocked meanwhile, so that no local program gets it.
+  uint64_t next = range.first;
   for (const LockedRange& held : locks.ranges.ranges()) {
     if (!held.range.Overlaps(range)) continue;
-    locks.local->Lock(std::max(held.range.first, range.first), std::min(held.range.last, range.last), held.exclusive);
+    const uint64_t first = std::max(held.range.first, range.first), last = std::min(held.range.last, range.last);
+    if (first > next) locks.local->Unlock(next, first - 1);
+    locks.local->Lock(first, last, held.exclusive);
+    if (last == range.last) return;
+    next = last + 1;
   }
+  locks.local->Unlock(next, range.last);
+}
+
+bool Locks::HasRoomToUnlock(const LockState& locks, const LockRange& range) const {
+  return HasRoomForRanges(*locks.client, 1) || !locks.ranges.WouldCut(range);
 }
 
 // Replaces local locks that can only be shared by locks that can also be exclusive. The owner's ranges stay locked for
@@ -287,7 +297,7 @@ Locks::LockResult Locks::Denied(std::optional<LockConflict> obstacle) {
 
 nfsstat4 Locks::Unlock(LockState& locks, const LockRange& range, const Dialect& dialect, TimePoint now) {
   ClientFiles& client = *locks.client;
-  if (!HasRoomForRanges(client, 1) && locks.ranges.WouldCut(range)) return dialect.errors().no_room;
+  if (!HasRoomToUnlock(locks, range)) return dialect.errors().no_room;
   Apply(locks, locks.ranges.Unlock(range));
   locks.Advance();
   // A host says by CANCEL that a process no longer waits: another thread of it may unlock meanwhile.

@@ -76,6 +76,8 @@ class Locks {
   // Makes the local locks in the range those of the owner again: the request that has taken or released them there has
   // failed after all.
   static void RestoreLocally(const LockState& locks, const LockRange& range);
+  // Whether Unlock() has room for both parts of a range that it cuts in two.
+  bool HasRoomToUnlock(const LockState& locks, const LockRange& range) const;
   // LOCKU. The caller has unlocked the range for local programs (`locks.local`). If the range cuts another one in two
   // and there is no room for both parts: NFS4ERR_DELAY, in minor version 0 NFS4ERR_RESOURCE (ErrorWords::no_room, the
   // same as for Lock; RFC 8881 §15.2).
