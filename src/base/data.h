@@ -96,7 +96,7 @@ class Data {
   auto ArrivedBeyond(size_t octets) const { return Arrival::Beyond(arrival_.get(), arrives_at_ + octets); }
   // The same for all octets.
   auto AllArrived() const { return Arrival::Beyond(arriving() ? arrival_.get() : nullptr, arrives_at_ + size_ - 1); }
-  // Of data that are arriving(): ends the wait for the rest.
+  // Ends the wait for octets that have not arrived. Requires that the data are arriving().
   void EndArrival() const { arrival_->End(); }
 
   // Copies the bytes to `to`, whose size is size(). Returns the error of reading the file; the contents of `to` are

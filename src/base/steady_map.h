@@ -44,7 +44,7 @@ class SteadyMap {
   template <class T>
   class Iterator {
    public:
-    using iterator_category = std::bidirectional_iterator_tag;
+    using iterator_category = std::forward_iterator_tag;
     using value_type = SteadyMap::value_type;
     using difference_type = std::ptrdiff_t;
     using pointer = T*;
@@ -58,12 +58,7 @@ class SteadyMap {
       at_ = at_->after;
       return *this;
     }
-    Iterator& operator--() {
-      at_ = at_->before;
-      return *this;
-    }
     Iterator operator++(int) { return std::exchange(*this, Iterator(at_->after)); }
-    Iterator operator--(int) { return std::exchange(*this, Iterator(at_->before)); }
     bool operator==(const Iterator& other) const { return at_ == other.at_; }
 
    private:

@@ -19,6 +19,12 @@ class TurnsTest : public testing::Test {
   void Push(const ClientKey& client, std::string name) {
     turns_.Push(client, [this, name = std::move(name)] { ran_.push_back(name); });
   }
+  // Pushes `count` functions of each of so many connections of a host.
+  void PushMany(uint64_t host, uint64_t connections, size_t count, const std::string& name) {
+    for (uint64_t connection = 1; connection <= connections; ++connection) {
+      for (size_t i = 0; i < count; ++i) Push({.host = host, .connection = connection}, name);
+    }
+  }
   // Starts the next function. Returns false if no client may have a thread.
   bool Begin(size_t free) {
     EXPECT_EQ(turns_.CanTake(free), turns_.CanTake(free)) << "CanTake() changes nothing";
@@ -112,15 +118,11 @@ TEST_F(TurnsTest, KeepsAThreadFreeWhenClientsHang) {
 TEST_F(TurnsTest, GivesOneHostAThirdOfTheThreads) {
   constexpr size_t kThreads = 48;
   size_t free = kThreads;
-  for (uint64_t connection = 1; connection <= 16; ++connection) {
-    for (size_t i = 0; i < kThreads; ++i) Push({.host = 1, .connection = connection}, "hangs");
-  }
+  PushMany(1, 16, kThreads, "hangs");
   while (Begin(free)) --free;
   EXPECT_EQ(free, kThreads - kThreads / 3);
   for (uint64_t host = 2; host <= 7; ++host) {
-    for (uint64_t connection = 1; connection <= 16; ++connection) {
-      for (size_t i = 0; i < kThreads; ++i) Push({.host = host, .connection = connection}, "hangs as well");
-    }
+    PushMany(host, 16, kThreads, "hangs as well");
     while (Begin(free)) --free;
     EXPECT_GE(free, 1u) << host;
   }

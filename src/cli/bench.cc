@@ -182,7 +182,7 @@ class Run {
       co_await Batch(create, warm && counts_create, seconds);
       for (Connection& each : connections_) each = {each.workload, 0, each.next};
       co_await Batch(remove, warm && !counts_create, seconds);
-      // Those that were left when the time was over.
+      // The files that are left, because the time was over.
       co_await Batch(remove, false, seconds);
     }
   }

@@ -15,7 +15,7 @@ using ::testing::HasSubstr;
 using ::testing::Not;
 using ::testing::StartsWith;
 
-// Of a thousand operations, the n-th takes n times `unit`.
+// A measurement of a thousand operations. The n-th one takes n times `unit`.
 Measurement Ramp(Operation operation, unsigned depth, std::chrono::nanoseconds unit) {
   Measurement measurement{.operation = operation, .depth = depth};
   for (int i = 1; i <= 1000; ++i) measurement.latency.Add(i * unit);

@@ -29,7 +29,7 @@ struct Measurement {
 
 std::string Table(const std::vector<Measurement>& measurements);
 
-// What all measurements of a report have in common.
+// The circumstances of all measurements of a report.
 struct Circumstances {
   std::string_view version{};    // as `vers=` of a URL names it
   std::string_view transport{};  // rdma or tcp

@@ -1,4 +1,4 @@
-// What `penstock bench` does on one connection: the objects that it makes on the server, and one operation on them.
+// The work of `penstock bench` on one connection: it makes objects on the server, and executes operations on them.
 #pragma once
 
 #include <cstdint>

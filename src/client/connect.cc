@@ -23,6 +23,7 @@
 #include "rpc/header.h"
 #include "rpc/tcp/channel.h"
 #include "rpc/tcp/secure_client.h"
+#include "rpc/tcp/wait_limit.h"
 #include "rpcrdma/client.h"
 
 namespace penstock::client {
@@ -332,15 +333,16 @@ Task<Opened> OpenChannel(Loop& loop, Workers& workers, Url url, rdma::Provider* 
   co_return opened;
 }
 
+namespace {
+
+// Waits for an answer of the server. The channel may be destroyed afterwards.
 Task<SetupResult<void>> AwaitAnswer(Loop& loop, rpc::Channel& channel, Cancellation* cancellation) {
   constexpr Duration kLimit = std::chrono::seconds(10);
   if (IsCancelled(cancellation)) co_return std::unexpected(Cancelled());
-  const Cancellation::Entry entry(cancellation, [&channel] { channel.Close(); });
-  const auto limit = loop.MakeTimer([&channel] { channel.Close(); });
-  limit->ExpireAfter(kLimit);
+  std::optional<rpc::tcp::WaitLimit> limit(std::in_place, loop, kLimit, cancellation, [&channel] { channel.Close(); });
   rpc::Client client(channel, loop.buffers(), rpc::RandomXid());
   const auto answer = co_await client.Call<nfs3::NFSPROC3_NULL>({});
-  limit->Cancel();
+  limit.reset();
   // This code may run inside of the channel, which must not be used in the same turn.
   co_await Sleep(loop, Duration::zero());
   if (IsCancelled(cancellation)) co_return std::unexpected(Cancelled());
@@ -350,6 +352,20 @@ Task<SetupResult<void>> AwaitAnswer(Loop& loop, rpc::Channel& channel, Cancellat
         SetupError{"the server does not answer over a further connection: it may be full", ECONNRESET});
   }
   co_return SetupResult<void>();
+}
+
+}  // namespace
+
+Task<Opened> OpenConnectionOf(ReconnectingChannel& channel, Loop& loop, Workers& workers, Url url,
+                              rdma::Provider* provider, ChannelOptions options) {
+  const bool is_further = !channel.connections().empty();
+  if (!is_further) channel.server().reset();
+  options.reply_limit = channel.reply_limit();
+  options.server = &channel.server();
+  Cancellation* const cancellation = options.cancellation;
+  Opened opened = co_await OpenChannel(loop, workers, std::move(url), provider, std::move(options));
+  if (opened && is_further) PENSTOCK_CO_CHECK(co_await AwaitAnswer(loop, **opened, cancellation));
+  co_return opened;
 }
 
 Task<Opened> StepUp(Loop& loop, rpc::tcp::Channel& tcp, rdma::Provider& provider, rpc::ConnectionLimits limits, Url url,

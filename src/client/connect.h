@@ -4,6 +4,7 @@
 
 #include <functional>
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "base/address.h"
@@ -12,6 +13,7 @@
 #include "base/result.h"
 #include "base/timer.h"
 #include "base/workers.h"
+#include "client/reconnecting_channel.h"
 #include "client/url.h"
 #include "rdma/provider.h"
 #include "rpc/connection_control.h"
@@ -64,10 +66,13 @@ Task<SetupResult<std::vector<SocketAddress>>> FindAddresses(Loop& loop, Workers&
 Task<SetupResult<std::unique_ptr<rpc::Channel>>> OpenChannel(Loop& loop, Workers& workers, Url url,
                                                              rdma::Provider* provider, ChannelOptions options = {});
 
-// Waits for an answer of the server over a connection that is made beside others. A server with enough connections may
-// accept one more and close it at once, and a call that is lost so may have to wait for a connection that stays. The
-// channel may be destroyed afterwards.
-Task<SetupResult<void>> AwaitAnswer(Loop& loop, rpc::Channel& channel, Cancellation* cancellation);
+// Makes a connection for the opener of `channel`, as OpenChannel() does, with the channel's reply limit. One beside
+// others leads to the same address, and is returned after the server has answered over it: a server with enough
+// connections may accept one more and close it at once, and a call that is lost so may have to wait for a connection
+// that stays.
+Task<SetupResult<std::unique_ptr<rpc::Channel>>> OpenConnectionOf(ReconnectingChannel& channel, Loop& loop,
+                                                                  Workers& workers, Url url, rdma::Provider* provider,
+                                                                  ChannelOptions options);
 
 // Turns the TCP connection of `tcp` into an RDMA connection, in place ("stepping up": draft-talpey-nfsv4-rdma-sess-01
 // §2.3.2, RFC 8881 §18.36.3). Call this after the reply in which the server has granted it with `limits`, and before

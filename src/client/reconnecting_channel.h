@@ -5,8 +5,10 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <vector>
 
+#include "base/address.h"
 #include "base/cancellation.h"
 #include "base/result.h"
 #include "base/signal.h"
@@ -84,6 +86,9 @@ class ReconnectingChannel final : public rpc::Channel {
   // The time for which the next connection should wait for a reply, for the opener.
   Duration reply_limit() const;
 
+  // The address of all connections that are up, for the opener, which sets it.
+  std::optional<SocketAddress>& server() { return server_; }
+
   // Counts the lost connections that were replaced.
   uint64_t reconnections() const { return reconnections_; }
   // Whether a connection was lost that is not replaced yet: the opener makes its successor.
@@ -124,6 +129,7 @@ class ReconnectingChannel final : public rpc::Channel {
   const Opener opener_;
   const RetryPolicy policy_;
   size_t most_ = 1;  // connections
+  std::optional<SocketAddress> server_;
   Repetition repetition_ = Repetition::kOverNewerConnection;
   std::vector<Pointer> connections_;  // those that are up
   std::vector<Pointer> lost_;         // kept until none of their code is running

@@ -187,7 +187,6 @@ class Mount final : public client::Mount {
   Cancellation ending_;
   CallSecurity security_;
   const Cancellation::Entry ending_security_{&ending_, [this] { security_.Stop(); }};
-  std::optional<SocketAddress> server_;  // of all connections of channel_
   ReconnectingChannel channel_;
   rpc::Client client_;
   const Caller caller_{client_, loop_, retry_.give_up_after, &ending_, url_.read_only};
@@ -238,15 +237,11 @@ class File final : public client::File {
 Task<SetupResult<std::unique_ptr<rpc::Channel>>> Mount::OpenProtected(Duration time_limit) {
   ChannelOptions options;
   options.time_limit = time_limit;
-  options.reply_limit = channel_.reply_limit();
   options.cancellation = &ending_;
-  if (channel_.connections().empty()) server_.reset();
-  options.server = &server_;
-  auto channel = co_await OpenChannel(loop_, workers_, url_, provider_, std::move(options));
+  auto channel = co_await OpenConnectionOf(channel_, loop_, workers_, url_, provider_, std::move(options));
   if (!channel) co_return std::unexpected(std::move(channel).error());
   // The server may have restarted.
   if (channel_.lacks_connection()) locks_.HandleLoss();
-  if (!channel_.connections().empty()) PENSTOCK_CO_CHECK(co_await AwaitAnswer(loop_, **channel, &ending_));
   co_return security_.Protect(*std::move(channel));
 }
 

@@ -241,7 +241,6 @@ class Mount final : public ServerMount, public FileOwner, private CallbackReceiv
   Cancellation ending_;
   CallSecurity security_;
   const Cancellation::Entry ending_security_{&ending_, [this] { security_.Stop(); }};
-  std::optional<SocketAddress> server_;  // of all connections of channel_
   ReconnectingChannel channel_;
   const rpc::Xid first_xid_ = rpc::RandomXid();
   rpc::Client client_;
@@ -299,15 +298,11 @@ Task<Mount::Channel> Mount::OpenBound(Workers& workers, rdma::Provider* provider
   if (bound_) co_return co_await bound_->first().Open(time_limit);
   ChannelOptions options;
   options.time_limit = time_limit;
-  options.reply_limit = channel_.reply_limit();
   options.cancellation = &ending_;
   if (session_) options.back_channel = &dispatcher_;
   const bool is_further = !channel_.connections().empty();
-  if (!is_further) server_.reset();
-  options.server = &server_;
-  Channel channel = co_await OpenChannel(loop_, workers, url_, provider, options);
+  Channel channel = co_await OpenConnectionOf(channel_, loop_, workers, url_, provider, std::move(options));
   if (!channel) co_return channel;
-  if (is_further) PENSTOCK_CO_CHECK(co_await AwaitAnswer(loop_, **channel, &ending_));
   channel = security_.Protect(*std::move(channel));
   if (!session_ || ending_.cancelled()) co_return channel;
   const Cancellation::Entry entry(&ending_, [at = channel->get()] { at->Close(); });

@@ -6,6 +6,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <asio/io_context.hpp>
 #include <functional>
 #include <optional>
@@ -67,6 +68,17 @@ class TcpTest : public ::testing::Test {
     TurnUntil([&] { return done; });
   }
   void TurnUntil(const std::function<bool()>& done) { EXPECT_TRUE(penstock::TurnUntil(loop, done)); }
+  // Runs the loop until `program` has executed so many calls. Returns the most calls that one handler has executed: the
+  // loop executes one handler between two questions of TurnUntil().
+  size_t MostCallsOfAHandler(size_t calls) {
+    size_t seen = 0, most = 0;
+    TurnUntil([&] {
+      most = std::max(most, program.calls - seen);
+      seen = program.calls;
+      return seen == calls;
+    });
+    return most;
+  }
   void Turn(Duration time = 5ms) { TurnFor(loop, time); }
 
   Result<std::unique_ptr<Channel>, std::error_code> TryConnect(const ChannelOptions& options = {}) {

@@ -203,9 +203,8 @@ HostLocks::Attempt HostLocks::TryTest(StateTables& state, const LockedFile& file
   if (!local && locks.NeedsLocalLocks(file.name, id, owner.bytes(), false)) return {.needs_local = true};
   auto conflict = locks.TestLock(file.name, id, owner.bytes(), request.range, request.exclusive);
   if (!conflict) {
-    const std::shared_ptr<fs::LocalLocks> own = locks.LocalLocksOf(file.name, id, owner.bytes());
-    const fs::LocalLocks* const seen = own || !local ? own.get() : (*local)->get();
-    conflict = Locks::TestLocally(seen, request.range, request.exclusive);
+    const auto seen = locks.LocalLocksOf(file.name, id, owner.bytes(), local ? **local : nullptr);
+    conflict = Locks::TestLocally(seen.get(), request.range, request.exclusive);
   }
   return conflict ? DeniedBy(state, *conflict) : Attempt();
 }

@@ -108,7 +108,7 @@ class HostLocks {
     Answer answer{};
     std::optional<ClientId> unrecorded{};  // record this host, and try again
     bool needs_local = false;              // open the locks for local programs, and try again
-    bool must_wait = false;                // many locks of the file are being released: try again in the next turn
+    bool must_wait = false;                // many locks of the file are being released: see ChangeWait
     std::vector<ClientId> blockers = {};   // clients in the way: if their lease is over, try again
   };
 

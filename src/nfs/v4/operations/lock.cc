@@ -208,8 +208,7 @@ TestOutcome TestNow(const Compound& compound, const LOCKT4args& arguments, const
     if (!local && files.locks.NeedsLocalLocks(file, *client, owner, false)) return {.needs_local = true};
     auto conflict = files.locks.TestLock(file, *client, owner, range, IsExclusive(arguments.locktype));
     if (conflict) return {NFS4ERR_DENIED, std::move(conflict)};
-    auto own = files.locks.LocalLocksOf(file, *client, owner);
-    return {.seen = own || !local ? std::move(own) : **local};
+    return {.seen = files.locks.LocalLocksOf(file, *client, owner, local ? **local : nullptr)};
   });
 }
 

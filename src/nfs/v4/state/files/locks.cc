@@ -123,9 +123,10 @@ std::optional<Locks::LockConflict> Locks::TestLocally(const fs::LocalLocks* loca
   return others ? std::optional(ConflictOf(*others)) : std::nullopt;
 }
 
-std::shared_ptr<fs::LocalLocks> Locks::LocalLocksOf(const NamedFile& file, ClientId client, ConstBytes owner) const {
+std::shared_ptr<fs::LocalLocks> Locks::LocalLocksOf(const NamedFile& file, ClientId client, ConstBytes owner,
+                                                    std::shared_ptr<fs::LocalLocks> opened) const {
   const LockState* const own = FindLocks(file, client, owner);
-  return own ? own->local : nullptr;
+  return own ? own->local : opened;
 }
 
 bool Locks::NeedsLocalLocks(const NamedFile& file, ClientId client, ConstBytes owner, bool exclusive) const {
@@ -259,7 +260,7 @@ Locks::LockResult Locks::Extend(LockState& locks, const LockRequest& request, co
 
 void Locks::RestoreLocally(const LockState& locks, const LockRange& range) {
   if (!locks.local) return;
-  // What the owner holds is never unlocked meanwhile, so that no local program gets it.
+  // Ranges that the owner holds stay locked all the time, so that no local program gets them.
   uint64_t next = range.first;
   for (const LockedRange& held : locks.ranges.ranges()) {
     if (!held.range.Overlaps(range)) continue;

@@ -52,7 +52,7 @@ class Locks {
     // False if the caller did not open `local`, because NeedsLocalLocks() returned false. (A null `local` does not
     // tell: it is also null if local programs see no locks.)
     bool is_local_open = true;
-    // What the local locks have answered: see LockResult::asks.
+    // The answer of the local locks: see LockResult::asks.
     std::optional<LocalAnswer> answer{};
   };
   struct LockResult {
@@ -78,9 +78,9 @@ class Locks {
   static void RestoreLocally(const LockState& locks, const LockRange& range);
   // Whether Unlock() has room for both parts of a range that it cuts in two.
   bool HasRoomToUnlock(const LockState& locks, const LockRange& range) const;
-  // LOCKU. The caller has unlocked the range for local programs (`locks.local`). If the range cuts another one in two
-  // and there is no room for both parts: NFS4ERR_DELAY, in minor version 0 NFS4ERR_RESOURCE (ErrorWords::no_room, the
-  // same as for Lock; RFC 8881 §15.2).
+  // LOCKU. The caller unlocks the range for local programs (`locks.local`), before others see the result. If the range
+  // cuts another one in two and there is no room for both parts: NFS4ERR_DELAY, in minor version 0 NFS4ERR_RESOURCE
+  // (ErrorWords::no_room, the same as for Lock; RFC 8881 §15.2).
   nfs4::nfsstat4 Unlock(LockState& locks, const LockRange& range, const Dialect& dialect, TimePoint now);
   // LOCKT, as far as clients are concerned.
   std::optional<LockConflict> TestLock(const NamedFile& file, ClientId client, ConstBytes owner, const LockRange& range,
@@ -88,8 +88,9 @@ class Locks {
   // LOCKT, as far as local programs are concerned: `local` are the owner's local locks, or null. Call it without the
   // state's lock.
   static std::optional<LockConflict> TestLocally(const fs::LocalLocks* local, const LockRange& range, bool exclusive);
-  // Returns null if the owner has no lock that local programs see.
-  std::shared_ptr<fs::LocalLocks> LocalLocksOf(const NamedFile& file, ClientId client, ConstBytes owner) const;
+  // Returns the local locks for TestLocally(): those of the owner's locks, or `opened` if it has no lock on the file.
+  std::shared_ptr<fs::LocalLocks> LocalLocksOf(const NamedFile& file, ClientId client, ConstBytes owner,
+                                               std::shared_ptr<fs::LocalLocks> opened) const;
   LockOwner* FindLockOwner(ClientId client, ConstBytes name);
   // Returns null if the owner has no lock stateid for the file by this export.
   LockState* FindLocks(const NamedFile& file, ClientId client, ConstBytes owner) const;
@@ -99,9 +100,9 @@ class Locks {
 
   // ---- many locks at once
   //
-  // Whoever holds the state's lock holds up all clients. So a release of more locks than kMostAtOnce takes several
-  // visits: each but the last one releases a part. In between, the file is changing (BeginChange): LOCK and LOCKT wait,
-  // so that nobody sees some of the locks released and others not.
+  // A thread that holds the state's lock makes all clients wait. So a release of more locks than kMostAtOnce takes
+  // several visits: each but the last one releases a part. In between, the file is changing (BeginChange): LOCK and
+  // LOCKT wait, so that nobody sees some of the locks released and others not.
 
   // The most lock stateids and ranges, taken together, that one visit releases.
   static constexpr size_t kMostAtOnce = 128;
