@@ -97,12 +97,12 @@ TEST_F(LocallySeenLocksTest, ALockDeniedByAnotherClientIsNotTakenLocally) {
 TEST_F(LocallySeenLocksTest, TestLockFindsTheLocksOfLocalPrograms) {
   programs = {.first = 100, .last = 199, .exclusive = true, .process = 77};
   const auto opened = Opened();
-  EXPECT_FALSE(files.locks.LocalLocksOf(file, alice, AsBytes("locker")));
+  EXPECT_FALSE(files.locks.LocalLocksOf(file, alice, AsBytes("locker"), nullptr));
   EXPECT_TRUE(Locks::TestLocally(opened.get(), {100, 100}, false));
   EXPECT_FALSE(Locks::TestLocally(opened.get(), {200, 200}, false));
   EXPECT_FALSE(Locks::TestLocally(nullptr, {100, 100}, false));
   ASSERT_EQ(TryFirst({0, 9}, true).status, NFS4_OK);
-  const auto own = files.locks.LocalLocksOf(file, alice, AsBytes("locker"));
+  const auto own = files.locks.LocalLocksOf(file, alice, AsBytes("locker"), nullptr);
   ASSERT_TRUE(own);
   EXPECT_TRUE(Locks::TestLocally(own.get(), {100, 100}, false));
 }
