@@ -2,6 +2,7 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <string_view>
 
 #include "base/bytes.h"
@@ -24,6 +25,9 @@ class HandleSource {
   // Returns the handle of the object that `fd` (O_PATH suffices) has open, and that was just found as `name` in the
   // directory `parent`.
   virtual Result<Handle> HandleOf(int fd, const Stat& stat, const Handle& parent, std::string_view name) = 0;
+  // Returns the handle of the object that was just found with these attributes, if it is known without opening the
+  // object.
+  virtual std::optional<Handle> KnownHandleOf(const Stat& /*stat*/) { return std::nullopt; }
   // Returns the handle of a directory that was reached as ".." of a directory with a handle.
   virtual Result<Handle> HandleOfParent(int fd, const Stat& stat) = 0;
   // Opens the object with O_PATH. Fails as Identify() does, and with kStale if the object is gone or outside the

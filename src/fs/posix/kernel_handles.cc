@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -35,6 +36,13 @@ struct KernelHandle {
 // milliseconds if the disk or the processors are busy.
 constexpr std::chrono::microseconds kPauses[] = {std::chrono::microseconds(100), std::chrono::milliseconds(1),
                                                  std::chrono::milliseconds(10)};
+
+// The time by the clock of the kernel's own file systems.
+Timestamp Now() {
+  timespec now{};
+  ::clock_gettime(CLOCK_REALTIME_COARSE, &now);
+  return {now.tv_sec, static_cast<uint32_t>(now.tv_nsec)};
+}
 
 }  // namespace
 
@@ -70,8 +78,17 @@ Result<Handle> KernelHandles::Sign(int fd) const {
   return *Handle::FromBytes(whole);
 }
 
-Result<Handle> KernelHandles::HandleOf(int fd, const Stat&, const Handle&, std::string_view) { return Sign(fd); }
-Result<Handle> KernelHandles::HandleOfParent(int fd, const Stat&) { return Sign(fd); }
+Result<Handle> KernelHandles::HandleOf(int fd, const Stat& stat) {
+  if (const std::optional<Handle> known = known_.Find(stat)) return *known;
+  PENSTOCK_TRY(const Handle handle, Sign(fd));
+  known_.Keep(stat, handle, Now());
+  return handle;
+}
+
+Result<Handle> KernelHandles::HandleOf(int fd, const Stat& stat, const Handle&, std::string_view) {
+  return HandleOf(fd, stat);
+}
+Result<Handle> KernelHandles::HandleOfParent(int fd, const Stat& stat) { return HandleOf(fd, stat); }
 
 Result<Identity> KernelHandles::Identify(const Handle& handle) const {
   const ConstBytes bytes = handle.bytes();

@@ -7,11 +7,13 @@
 #include <expected>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string_view>
 
 #include "base/siphash.h"
 #include "fs/posix/covers.h"
 #include "fs/posix/handles.h"
+#include "fs/posix/known_handles.h"
 
 namespace penstock::fs::posix {
 
@@ -37,6 +39,7 @@ class KernelHandles final : public HandleSource {
   bool may_block() const override { return false; }
   Result<Identity> Identify(const Handle& handle) const override;
   Result<Handle> HandleOf(int fd, const Stat& stat, const Handle& parent, std::string_view name) override;
+  std::optional<Handle> KnownHandleOf(const Stat& stat) override { return known_.Find(stat); }
   Result<Handle> HandleOfParent(int fd, const Stat& stat) override;
   Result<FileDescriptor> Open(const Handle& handle) override;
   void NameRemoved(const Handle&, std::string_view, const Handle&, bool) override {}
@@ -45,7 +48,10 @@ class KernelHandles final : public HandleSource {
  private:
   KernelHandles(int root, uint64_t superblock, OpenByHandle open_by_handle, Covers covers)
       : root_(root), superblock_(superblock), open_by_handle_(std::move(open_by_handle)), covers_(std::move(covers)) {}
+  // Asks the kernel for the handle of an open object, and signs it.
   Result<Handle> Sign(int fd) const;
+  // The same, unless the handle is known.
+  Result<Handle> HandleOf(int fd, const Stat& stat);
   // Returns the errno of the last attempt if all fail.
   std::expected<FileDescriptor, int> OpenPatiently(struct file_handle& handle) const;
 
@@ -56,6 +62,7 @@ class KernelHandles final : public HandleSource {
   SipKey key_{};
   uint32_t covered_ = 0;  // a digest of the covered directories; zero if there are none
   Handle root_handle_;
+  KnownHandles known_;
 };
 
 }  // namespace penstock::fs::posix

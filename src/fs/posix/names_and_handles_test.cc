@@ -3,9 +3,13 @@
 #include <gtest/gtest.h>
 #include <sys/mount.h>
 
+#include <algorithm>
+#include <chrono>
 #include <filesystem>
 #include <optional>
 #include <string>
+#include <string_view>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -184,6 +188,59 @@ TEST_P(PosixTest, HandlesAreNotStaleWhenNoDescriptorIsLeft) {
     EXPECT_EQ(StatError(directory), Error::kDelay);
   }
   EXPECT_FALSE(StatError(file));
+}
+
+// The server remembers the handles of objects that were not born just now.
+void WaitUntilBornEarlier() { std::this_thread::sleep_for(std::chrono::milliseconds(100)); }
+
+std::optional<Handle> HandleIn(const std::vector<suite::Listed>& entries, std::string_view name) {
+  const auto entry = std::ranges::find(entries, name, &suite::Listed::name);
+  return entry == entries.end() ? std::nullopt : entry->handle;
+}
+
+// ext4 gives the inode number of a removed file to the next one.
+TEST_P(PosixTest, FileThatReplacesAListedOneHasAHandleOfItsOwn) {
+  std::vector<Handle> handles;
+  for (int i = 0; i < 3; ++i) {
+    WriteFile(exported() / "file", "text");
+    WaitUntilBornEarlier();
+    for (int times = 0; times < 2; ++times) {
+      const std::optional<Handle> listed = HandleIn(List(root_, 10, true), "file");
+      ASSERT_TRUE(listed);
+      EXPECT_FALSE(StatError(*listed));
+      EXPECT_EQ(Lookup(root_, "file").result->handle, *listed);
+      for (const Handle& earlier : handles) EXPECT_NE(*listed, earlier);
+    }
+    handles.push_back(*HandleIn(List(root_, 10, true), "file"));
+    stdfs::remove(exported() / "file");
+    EXPECT_EQ(StatError(handles.back()), Error::kStale);
+  }
+}
+
+// Both names lead to a directory that the server knows, but one of them through another mount.
+TEST_P(PosixTest, KnownDirectoryThatIsMountedAtAnotherNameIsNotEnteredThere) {
+  const Handle known = MakeDirectory(root_, "known");
+  stdfs::create_directory(exported() / "mounted");
+  WaitUntilBornEarlier();
+  EXPECT_EQ(HandleIn(List(root_, 10, true), "known"), known);
+  if (::mount((exported() / "known").c_str(), (exported() / "mounted").c_str(), nullptr, MS_BIND, nullptr) != 0) {
+    GTEST_SKIP() << "cannot mount: run as root for this test";
+  }
+  EXPECT_EQ(Lookup(root_, "known").result->handle, known);
+  EXPECT_EQ(LookupError(root_, "mounted"), Error::kAccess);
+  EXPECT_FALSE(HandleIn(List(root_, 10, true), "mounted"));
+  ::umount((exported() / "mounted").c_str());
+  EXPECT_FALSE(LookupError(root_, "mounted"));
+}
+
+TEST_P(PosixTest, KnownFileThatWasRemovedByAnotherProgramIsNotFound) {
+  WriteFile(exported() / "file", "text");
+  WaitUntilBornEarlier();
+  const Handle file = Lookup(root_, "file").result->handle;
+  EXPECT_EQ(Lookup(root_, "file").result->handle, file);
+  stdfs::remove(exported() / "file");
+  EXPECT_EQ(LookupError(root_, "file"), Error::kNoEnt);
+  EXPECT_FALSE(HandleIn(List(root_, 10, true), "file"));
 }
 
 // Removes all entries of a directory when it receives the first one.

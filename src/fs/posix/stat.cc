@@ -7,6 +7,7 @@
 #include <sys/statvfs.h>
 #include <sys/sysmacros.h>
 
+#include <cerrno>
 #include <utility>
 
 #include "fs/posix/error.h"
@@ -37,7 +38,32 @@ FileType TypeOf(uint32_t mode) {
 
 Timestamp TimeOf(const statx_timestamp& time) { return {time.tv_sec, time.tv_nsec}; }
 
+constexpr unsigned kWanted = STATX_BASIC_STATS | STATX_BTIME;
+
 uint64_t DeviceOf(const struct statx& stat) { return makedev(stat.stx_dev_major, stat.stx_dev_minor); }
+
+// `device` is Stat::device.
+Stat ToStat(const struct statx& stat, uint64_t device, const Volume& volume) {
+  Stat result;
+  result.device = device;
+  Attributes& a = result.attributes;
+  a.type = TypeOf(stat.stx_mode);
+  a.mode = stat.stx_mode & 07777;
+  a.nlink = stat.stx_nlink;
+  a.uid = stat.stx_uid;
+  a.gid = stat.stx_gid;
+  a.size = stat.stx_size;
+  a.used = stat.stx_blocks * 512;
+  a.rdev = {stat.stx_rdev_major, stat.stx_rdev_minor};
+  a.fsid = volume.fsid ^ result.device;
+  a.fileid = stat.stx_ino;
+  a.atime = TimeOf(stat.stx_atime);
+  a.mtime = TimeOf(stat.stx_mtime);
+  a.ctime = TimeOf(stat.stx_ctime);
+  if ((stat.stx_mask & STATX_BTIME) != 0) a.born = TimeOf(stat.stx_btime);
+  a.change = volume.changes->Look({a.fsid, a.fileid}, a.ctime);
+  return result;
+}
 
 }  // namespace
 
@@ -56,6 +82,12 @@ Result<Volume> VolumeOf(int fd, std::shared_ptr<ChangeCounters> changes) {
   volume.in_memory = fs.f_type == TMPFS_MAGIC || fs.f_type == RAMFS_MAGIC;
   volume.read_only = (fs.f_flags & ST_RDONLY) != 0;
   return volume;
+}
+
+std::optional<uint64_t> OtherVolumes::KnownNameOf(uint64_t st_dev) {
+  const std::lock_guard lock(mutex_);
+  const auto known = names_.find(st_dev);
+  return known == names_.end() ? std::nullopt : std::optional(known->second);
 }
 
 uint64_t OtherVolumes::NameOf(int fd, uint64_t st_dev, uint64_t root_fsid) {
@@ -78,27 +110,24 @@ Result<Stat> StatOf(int fd, const Volume& volume) {
 
 Result<Stat> StatOfNameless(int fd, const Volume& volume) {
   struct statx stat;
-  if (::statx(fd, "", AT_EMPTY_PATH, STATX_BASIC_STATS | STATX_BTIME, &stat) != 0) return LastError();
+  if (::statx(fd, "", AT_EMPTY_PATH, kWanted, &stat) != 0) return LastError();
   const uint64_t device = DeviceOf(stat);
-  Stat result;
-  result.device = device == volume.device ? 0 : volume.others->NameOf(fd, device, volume.fsid);
-  Attributes& a = result.attributes;
-  a.type = TypeOf(stat.stx_mode);
-  a.mode = stat.stx_mode & 07777;
-  a.nlink = stat.stx_nlink;
-  a.uid = stat.stx_uid;
-  a.gid = stat.stx_gid;
-  a.size = stat.stx_size;
-  a.used = stat.stx_blocks * 512;
-  a.rdev = {stat.stx_rdev_major, stat.stx_rdev_minor};
-  a.fsid = volume.fsid ^ result.device;
-  a.fileid = stat.stx_ino;
-  a.atime = TimeOf(stat.stx_atime);
-  a.mtime = TimeOf(stat.stx_mtime);
-  a.ctime = TimeOf(stat.stx_ctime);
-  if ((stat.stx_mask & STATX_BTIME) != 0) a.born = TimeOf(stat.stx_btime);
-  a.change = volume.changes->Look({a.fsid, a.fileid}, a.ctime);
-  return result;
+  return ToStat(stat, device == volume.device ? 0 : volume.others->NameOf(fd, device, volume.fsid), volume);
+}
+
+std::optional<Result<Stat>> StatOfEntry(int directory, const char* name, const Volume& volume) {
+  struct statx stat;
+  if (::statx(directory, name, AT_SYMLINK_NOFOLLOW | AT_NO_AUTOMOUNT, kWanted, &stat) != 0) {
+    if (errno == ENOENT) return std::unexpected(Error::kNoEnt);
+    return std::nullopt;
+  }
+  const bool tells_mounts = (stat.stx_attributes_mask & STATX_ATTR_MOUNT_ROOT) != 0;
+  if (!tells_mounts || (stat.stx_attributes & STATX_ATTR_MOUNT_ROOT) != 0) return std::nullopt;
+  if (stat.stx_nlink == 0) return std::unexpected(Error::kNoEnt);  // removed during the call
+  const uint64_t device = DeviceOf(stat);
+  if (device == volume.device) return ToStat(stat, 0, volume);
+  const std::optional<uint64_t> other = volume.others->KnownNameOf(device);
+  return other ? std::optional(ToStat(stat, *other, volume)) : std::nullopt;
 }
 
 }  // namespace penstock::fs::posix

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <unordered_map>
 
 #include "fs/posix/change_counters.h"
@@ -16,6 +17,8 @@ class OtherVolumes {
  public:
   // Returns Stat::device for the object of `fd`, whose st_dev differs from the root's.
   uint64_t NameOf(int fd, uint64_t st_dev, uint64_t root_fsid);
+  // The same if NameOf() has returned it before.
+  std::optional<uint64_t> KnownNameOf(uint64_t st_dev);
 
  private:
   std::mutex mutex_;
@@ -47,5 +50,9 @@ Result<Volume> VolumeOf(int fd, std::shared_ptr<ChangeCounters> changes);
 Result<Stat> StatOf(int fd, const Volume& volume);
 // The same for objects without a name, whose nlink is zero.
 Result<Stat> StatOfNameless(int fd, const Volume& volume);
+// Looks at the object with this name in a directory (O_PATH suffices) without opening it. Fails with kNoEnt if the name
+// does not exist. Returns nothing if the object must be opened to learn more: it may be the root of another mount, it
+// lies on a volume that was not seen before, or the look-up failed. Waits for the disk if it must.
+std::optional<Result<Stat>> StatOfEntry(int directory, const char* name, const Volume& volume);
 
 }  // namespace penstock::fs::posix

@@ -164,6 +164,8 @@ class Tree {
   // The handle of the object that was found in the directory as `name`.
   Result<Handle> HandleOf(const Object& directory, std::string_view name, const Found& found);
   std::optional<Result<Node>> FindNode(const Object& directory, std::string_view name, Patience patience);
+  // Finds an object without opening it, if its handle is known. `name` ends with a zero. May block.
+  std::optional<Result<Node>> FindKnown(const Object& directory, const char* name) const;
   // Adds an object that Find() has found to the cache.
   Result<Node> EnterFound(const Object& directory, std::string_view name, Found found);
   Result<Node> FindParent(const Object& directory, const Stat& stat);
@@ -267,7 +269,8 @@ class Tree {
   static uint32_t FirstMode(const Object& directory, uint32_t mode, uint32_t umask);
   // Gives a new object the bits of `wanted` that the process's umask has taken from its `mode`, and returns them.
   static uint32_t UndoProcessUmask(const Object& directory, int object, uint32_t mode, uint32_t wanted);
-  Result<Node> NodeOfEntry(const Object& directory, const Stat& stat, std::string_view name);
+  // The attributes and the handle of an entry. `name` ends with a zero.
+  Result<Node> NodeOfEntry(const Object& directory, const Stat& stat, const char* name);
   // Returns false if both names lead to the same object, so that nothing was renamed.
   Result<bool> RenameEntry(const Credentials& caller, Object& from, const std::string& from_name, Object& to,
                            const std::string& to_name);

@@ -42,8 +42,23 @@ Result<Handle> Tree::HandleOf(const Object& directory, std::string_view name, co
   return parts_.handles->HandleOf(found.fd.get(), found.stat, directory.handle(), name);
 }
 
+std::optional<Result<Node>> Tree::FindKnown(const Object& directory, const char* name) const {
+  if (parts_.covers.HasPlace(directory.fd(), name)) return std::unexpected(Error::kCovered);
+  const std::optional<Result<Stat>> stat = StatOfEntry(directory.fd(), name, parts_.volume);
+  if (!stat) return std::nullopt;
+  if (!*stat) return std::unexpected(stat->error());
+  if (parts_.covers.Has(**stat)) return std::unexpected(Error::kCovered);
+  const std::optional<Handle> handle = parts_.handles->KnownHandleOf(**stat);
+  if (!handle) return std::nullopt;
+  return Node{*handle, (*stat)->attributes};
+}
+
 // Objects that are found stay open, because the client is about to use them.
 std::optional<Result<Node>> Tree::FindNode(const Object& directory, std::string_view name, Patience patience) {
+  if (patience == Patience::kMayBlock || parts_.volume.in_memory) {
+    std::optional<Result<Node>> known = FindKnown(directory, std::string(name).c_str());
+    if (known && (!*known || objects_.Find((*known)->handle))) return known;
+  }
   std::optional<Result<Found>> found = Find(directory, name, patience);
   if (!found) return std::nullopt;
   if (!*found) return std::unexpected(found->error());
@@ -60,6 +75,8 @@ Result<Node> Tree::EnterFound(const Object& directory, std::string_view name, Fo
 // The root is its own parent. A directory that another program moved out of the tree has no parent here (kStale).
 Result<Node> Tree::FindParent(const Object& directory, const Stat& stat) {
   if (directory.handle() == root_handle_) return Node{root_handle_, stat.attributes};
+  // A directory is in the tree as long as it stays open.
+  if (const auto known = FindKnown(directory, ".."); known && *known && objects_.Find((*known)->handle)) return *known;
   const FileDescriptor fd =
       objects_.all()->Open([&] { return ::openat(directory.fd(), "..", O_PATH | O_NOFOLLOW | O_CLOEXEC); });
   if (!fd) return LastError();
@@ -241,10 +258,11 @@ Linked Tree::Link(const Credentials& caller, const Handle& file, const Handle& d
   return linked;
 }
 
-// Returns the attributes and the handle of an entry for READDIRPLUS.
-Result<Node> Tree::NodeOfEntry(const Object& directory, const Stat& stat, std::string_view name) {
-  if (name == ".") return Node{directory.handle(), stat.attributes};
-  if (name == "..") return FindParent(directory, stat);
+Result<Node> Tree::NodeOfEntry(const Object& directory, const Stat& stat, const char* name) {
+  using namespace std::string_view_literals;
+  if (name == "."sv) return Node{directory.handle(), stat.attributes};
+  if (name == ".."sv) return FindParent(directory, stat);
+  if (const std::optional<Result<Node>> known = FindKnown(directory, name)) return *known;
   PENSTOCK_TRY(const Found found, *Find(directory, name, Patience::kMayBlock));
   PENSTOCK_TRY(const Handle handle, HandleOf(directory, name, found));
   return Node{handle, found.stat.attributes};
@@ -275,8 +293,8 @@ Observed<ReadDirectoryReply> Tree::ReadDirectory(const Credentials& caller, cons
         DirectoryEntry entry{raw->d_ino, raw->d_name, Cookie(static_cast<uint64_t>(raw->d_off))};
         if (is_root && entry.name == "..") entry.fileid = stat.attributes.fileid;
         if (arguments.with_nodes) {
-          const Result<Node> node =
-              rights.execute ? NodeOfEntry(directory, stat, entry.name) : Result<Node>(std::unexpected(Error::kAccess));
+          const Result<Node> node = rights.execute ? NodeOfEntry(directory, stat, raw->d_name)
+                                                   : Result<Node>(std::unexpected(Error::kAccess));
           if (node) {
             entry.attributes = node->attributes;
             entry.handle = node->handle;

@@ -1,0 +1,42 @@
+#include "fs/posix/known_handles.h"
+
+namespace penstock::fs::posix {
+namespace {
+
+// The longest tick of a clock of Linux is 10 ms. Some file systems store whole hundredths of a second, seconds, or only
+// even seconds.
+constexpr uint32_t kMillisecond = 1'000'000;
+constexpr int64_t kFineBirthTick = 50LL * kMillisecond;
+constexpr int64_t kCoarseBirthTick = 3000LL * kMillisecond;
+
+bool IsSettled(const Timestamp& born, const Timestamp& now) {
+  const int64_t tick = born.nanoseconds % kMillisecond != 0 ? kFineBirthTick : kCoarseBirthTick;
+  const int64_t seconds = now.seconds - born.seconds;
+  if (seconds < 0 || seconds > 10) return seconds > 0;
+  return seconds * 1000 * kMillisecond + now.nanoseconds - born.nanoseconds > tick;
+}
+
+}  // namespace
+
+std::optional<Handle> KnownHandles::Find(const Stat& stat) {
+  if (!stat.attributes.born) return std::nullopt;
+  const size_t at = PlaceOf(stat);
+  Block& block = blocks_[at / kPlacesOfBlock];
+  const std::lock_guard lock(block.mutex);
+  if (!block.places) return std::nullopt;
+  const Place& place = (*block.places)[at % kPlacesOfBlock];
+  const bool is_same = place.fileid == stat.attributes.fileid && place.device == stat.device &&
+                       place.born == *stat.attributes.born && !place.handle.empty();
+  return is_same ? std::optional(place.handle) : std::nullopt;
+}
+
+void KnownHandles::Keep(const Stat& stat, const Handle& handle, const Timestamp& now) {
+  if (!stat.attributes.born || !IsSettled(*stat.attributes.born, now)) return;
+  const size_t at = PlaceOf(stat);
+  Block& block = blocks_[at / kPlacesOfBlock];
+  const std::lock_guard lock(block.mutex);
+  if (!block.places) block.places = std::make_unique<std::array<Place, kPlacesOfBlock>>();
+  (*block.places)[at % kPlacesOfBlock] = {stat.device, stat.attributes.fileid, *stat.attributes.born, handle};
+}
+
+}  // namespace penstock::fs::posix
