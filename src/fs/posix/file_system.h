@@ -16,6 +16,8 @@
 
 namespace penstock::fs::posix {
 
+class KnownHandles;
+
 enum class HandleMethod {
   kBest,    // the kernel's handles if the server may use them, else a table
   kKernel,  // the kernel's handles; Open() fails without them
@@ -47,6 +49,8 @@ struct Options {
   // Shared by all file systems of the process, so that a file has the same change attribute in each. Null: a new
   // instance.
   std::shared_ptr<ChangeCounters> changes{};
+  // Shared by all file systems of the process. Null: a new instance.
+  std::shared_ptr<KnownHandles> known_handles{};
 };
 
 // Serves the objects below its root that are on the root's own file system. Another file system that is mounted there

@@ -48,9 +48,10 @@ Timestamp Now() {
 
 Result<std::unique_ptr<KernelHandles>> KernelHandles::Make(int root, const Volume& volume, const SipKey& key,
                                                            std::string_view export_name, Covers covers,
+                                                           std::shared_ptr<KnownHandles> known,
                                                            OpenByHandle open_by_handle) {
   std::unique_ptr<KernelHandles> handles(
-      new KernelHandles(root, volume.superblock, std::move(open_by_handle), std::move(covers)));
+      new KernelHandles(root, volume.superblock, std::move(open_by_handle), std::move(covers), std::move(known)));
   PENSTOCK_TRY(const Handle unsigned_root, handles->Sign(root));
   handles->key_ = KeyOfExport(key, export_name, unsigned_root.bytes().subspan(kTypeAt));
   const std::vector<std::byte> covered = handles->covers_.identity();
@@ -79,9 +80,9 @@ Result<Handle> KernelHandles::Sign(int fd) const {
 }
 
 Result<Handle> KernelHandles::HandleOf(int fd, const Stat& stat) {
-  if (const std::optional<Handle> known = known_.Find(stat)) return *known;
+  if (const std::optional<Handle> known = known_->Find(owner_, stat)) return *known;
   PENSTOCK_TRY(const Handle handle, Sign(fd));
-  known_.Keep(stat, handle, Now());
+  known_->Keep(owner_, stat, handle, Now());
   return handle;
 }
 

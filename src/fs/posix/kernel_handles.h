@@ -30,24 +30,32 @@ class KernelHandles final : public HandleSource {
   using OpenByHandle = std::function<int(int mount_fd, struct file_handle* handle, int flags)>;
 
   // Fails with kNotSupported if the kernel or the server's rights do not allow kernel handles. `root` is open for
-  // reading and outlives the instance. `open_by_handle` is the system call; tests pass a function that fails.
-  static Result<std::unique_ptr<KernelHandles>> Make(int root, const Volume& volume, const SipKey& key,
-                                                     std::string_view export_name, Covers covers = {},
-                                                     OpenByHandle open_by_handle = ::open_by_handle_at);
+  // reading and outlives the instance. `known` may be shared with other exports. `open_by_handle` is the system call;
+  // tests pass a function that fails.
+  static Result<std::unique_ptr<KernelHandles>> Make(
+      int root, const Volume& volume, const SipKey& key, std::string_view export_name, Covers covers = {},
+      std::shared_ptr<KnownHandles> known = std::make_shared<KnownHandles>(),
+      OpenByHandle open_by_handle = ::open_by_handle_at);
 
   Handle Root() const override { return root_handle_; }
   bool may_block() const override { return false; }
   Result<Identity> Identify(const Handle& handle) const override;
   Result<Handle> HandleOf(int fd, const Stat& stat, const Handle& parent, std::string_view name) override;
-  std::optional<Handle> KnownHandleOf(const Stat& stat) override { return known_.Find(stat); }
+  std::optional<Handle> KnownHandleOf(const Stat& stat) override { return known_->Find(owner_, stat); }
   Result<Handle> HandleOfParent(int fd, const Stat& stat) override;
   Result<FileDescriptor> Open(const Handle& handle) override;
   void NameRemoved(const Handle&, std::string_view, const Handle&, bool) override {}
   void NameMoved(const Handle&, std::string_view, const Handle&, std::string_view) override {}
 
  private:
-  KernelHandles(int root, uint64_t superblock, OpenByHandle open_by_handle, Covers covers)
-      : root_(root), superblock_(superblock), open_by_handle_(std::move(open_by_handle)), covers_(std::move(covers)) {}
+  KernelHandles(int root, uint64_t superblock, OpenByHandle open_by_handle, Covers covers,
+                std::shared_ptr<KnownHandles> known)
+      : root_(root),
+        superblock_(superblock),
+        open_by_handle_(std::move(open_by_handle)),
+        covers_(std::move(covers)),
+        known_(std::move(known)),
+        owner_(known_->NewOwner()) {}
   // Asks the kernel for the handle of an open object, and signs it.
   Result<Handle> Sign(int fd) const;
   // The same, unless the handle is known.
@@ -62,7 +70,8 @@ class KernelHandles final : public HandleSource {
   SipKey key_{};
   uint32_t covered_ = 0;  // a digest of the covered directories; zero if there are none
   Handle root_handle_;
-  KnownHandles known_;
+  const std::shared_ptr<KnownHandles> known_;
+  const KnownHandles::Owner owner_;
 };
 
 }  // namespace penstock::fs::posix

@@ -40,7 +40,7 @@ class KernelHandlesTest : public testing::Test {
                                               KernelHandles::OpenByHandle open = ::open_by_handle_at,
                                               Covers covers = {}) {
     return KernelHandles::Make(root_.get(), *VolumeOf(root_.get(), std::make_shared<ChangeCounters>()), SipKey{1, 2},
-                               export_name, std::move(covers), std::move(open));
+                               export_name, std::move(covers), known_, std::move(open));
   }
 
   // Makes a file and returns its handle.
@@ -54,6 +54,7 @@ class KernelHandlesTest : public testing::Test {
 
   const std::filesystem::path path_;
   const FileDescriptor root_;
+  const std::shared_ptr<KnownHandles> known_ = std::make_shared<KnownHandles>();
   int failures_ = 0;  // this number of calls fails with ENOMEM from now on
   int calls_ = 0;
   std::unique_ptr<KernelHandles> handles_;

@@ -18,25 +18,25 @@ bool IsSettled(const Timestamp& born, const Timestamp& now) {
 
 }  // namespace
 
-std::optional<Handle> KnownHandles::Find(const Stat& stat) {
+std::optional<Handle> KnownHandles::Find(Owner owner, const Stat& stat) {
   if (!stat.attributes.born) return std::nullopt;
-  const size_t at = PlaceOf(stat);
+  const size_t at = PlaceOf(owner, stat);
   Block& block = blocks_[at / kPlacesOfBlock];
   const std::lock_guard lock(block.mutex);
   if (!block.places) return std::nullopt;
   const Place& place = (*block.places)[at % kPlacesOfBlock];
-  const bool is_same = place.fileid == stat.attributes.fileid && place.device == stat.device &&
+  const bool is_same = place.owner == owner && place.fileid == stat.attributes.fileid && place.device == stat.device &&
                        place.born == *stat.attributes.born && !place.handle.empty();
   return is_same ? std::optional(place.handle) : std::nullopt;
 }
 
-void KnownHandles::Keep(const Stat& stat, const Handle& handle, const Timestamp& now) {
+void KnownHandles::Keep(Owner owner, const Stat& stat, const Handle& handle, const Timestamp& now) {
   if (!stat.attributes.born || !IsSettled(*stat.attributes.born, now)) return;
-  const size_t at = PlaceOf(stat);
+  const size_t at = PlaceOf(owner, stat);
   Block& block = blocks_[at / kPlacesOfBlock];
   const std::lock_guard lock(block.mutex);
   if (!block.places) block.places = std::make_unique<std::array<Place, kPlacesOfBlock>>();
-  (*block.places)[at % kPlacesOfBlock] = {stat.device, stat.attributes.fileid, *stat.attributes.born, handle};
+  (*block.places)[at % kPlacesOfBlock] = {owner, stat.device, stat.attributes.fileid, *stat.attributes.born, handle};
 }
 
 }  // namespace penstock::fs::posix

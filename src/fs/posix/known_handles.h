@@ -2,12 +2,14 @@
 #pragma once
 
 #include <array>
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <mutex>
 #include <optional>
 
+#include "base/strong.h"
 #include "fs/posix/stat.h"
 #include "fs/types.h"
 
@@ -17,20 +19,26 @@ namespace penstock::fs::posix {
 // `now` by more than a tick of its file system's clock. So an object that gets the same inode number later was born at
 // another time, and its handle is asked for anew. Objects without a time of birth are not kept.
 //
-// Each inode number has one place, which its objects share with those whose number differs by a multiple of kPlaces.
-// The objects of a directory often have successive numbers, so they have different places, and a small tree takes
-// little memory. Any thread.
+// One instance serves all exports of the process. Each inode number of an export has one place, which it shares with
+// those that differ by a multiple of kPlaces. The objects of a directory often have successive numbers, so they have
+// different places, and small trees take little memory. Any thread.
 class KnownHandles {
  public:
   static constexpr size_t kPlaces = 128 << 10;
 
-  std::optional<Handle> Find(const Stat& stat);
+  // An export, whose handles lead nowhere in another one.
+  using Owner = Strong<struct OwnerTag, uint64_t>;
+  // Returns a number that no other export has.
+  Owner NewOwner() { return Owner(++owners_); }
+
+  std::optional<Handle> Find(Owner owner, const Stat& stat);
   // `now` is the time after the object was looked at.
-  void Keep(const Stat& stat, const Handle& handle, const Timestamp& now);
+  void Keep(Owner owner, const Stat& stat, const Handle& handle, const Timestamp& now);
 
  private:
   static constexpr size_t kPlacesOfBlock = 512;
   struct Place {
+    Owner owner{};
     uint64_t device = 0;
     uint64_t fileid = 0;
     Timestamp born{};
@@ -40,10 +48,11 @@ class KnownHandles {
     std::mutex mutex;
     std::unique_ptr<std::array<Place, kPlacesOfBlock>> places;  // null until one is taken
   };
-  static size_t PlaceOf(const Stat& stat) {
-    return (stat.attributes.fileid + stat.device * 0x9e37'79b9'7f4a'7c15) % kPlaces;
+  static size_t PlaceOf(Owner owner, const Stat& stat) {
+    return (stat.attributes.fileid + (stat.device + owner.value()) * 0x9e37'79b9'7f4a'7c15) % kPlaces;
   }
 
+  std::atomic<uint64_t> owners_ = 0;
   std::array<Block, kPlaces / kPlacesOfBlock> blocks_;
 };
 

@@ -7,6 +7,7 @@
 #include "base/result.h"
 #include "fs/posix/change_counters.h"
 #include "fs/posix/identity.h"
+#include "fs/posix/known_handles.h"
 
 namespace penstock::fs::posix {
 
@@ -14,7 +15,8 @@ ServedDirectories::ServedDirectories(Workers& pool, const ServedDirectoriesOptio
     : pool_(pool),
       options_(options),
       open_files_(std::make_shared<OpenObjects>(OpenObjects::MaxDescriptors(options.other_descriptors))),
-      changes_(std::make_shared<ChangeCounters>()) {}
+      changes_(std::make_shared<ChangeCounters>()),
+      known_handles_(std::make_shared<KnownHandles>()) {}
 
 bool ServedDirectories::ActsAsCallers() { return ServerIdentity().acts_as_callers(); }
 
@@ -29,6 +31,7 @@ SetupResult<std::vector<std::shared_ptr<FileSystem>>> ServedDirectories::Open(
     of_one.rights = options_.rights;
     of_one.leases = options_.leases;
     of_one.changes = changes_;
+    of_one.known_handles = known_handles_;
     of_one.objects = open_files_;
     of_one.hidden.assign(hidden.begin(), hidden.end());
     for (const DirectoryToServe& other : directories) {

@@ -64,6 +64,7 @@ class ServedDirectories {
   const ServedDirectoriesOptions options_;
   const std::shared_ptr<OpenObjects> open_files_;
   const std::shared_ptr<ChangeCounters> changes_;
+  const std::shared_ptr<KnownHandles> known_handles_;
   std::vector<Opened> opened_;
 };
 

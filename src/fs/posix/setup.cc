@@ -75,7 +75,9 @@ SetupResult<std::unique_ptr<HandleSource>> MakeHandles(const stdfs::path& root, 
                                                        const Covers& covers, const Options& options) {
   PENSTOCK_TRY(const SipKey key, LoadHandleKey(options.state_directory));
   if (options.handles != HandleMethod::kTable) {
-    Result<std::unique_ptr<KernelHandles>> kernel = KernelHandles::Make(fd, volume, key, options.export_name, covers);
+    Result<std::unique_ptr<KernelHandles>> kernel =
+        KernelHandles::Make(fd, volume, key, options.export_name, covers,
+                            options.known_handles ? options.known_handles : std::make_shared<KnownHandles>());
     if (kernel) return std::move(*kernel);
     if (options.handles == HandleMethod::kKernel) {
       return Failure(
