@@ -161,9 +161,12 @@ class OneShot {
 
   bool is_set() const { return value_.has_value(); }
 
-  void Set(T value = {}) {
+  void Set(T value = {}) { Emplace(std::move(value)); }
+  // Sets a value that is made in place.
+  template <class... Arguments>
+  void Emplace(Arguments&&... arguments) {
     assert(!value_);
-    value_.emplace(std::move(value));
+    value_.emplace(std::forward<Arguments>(arguments)...);
     if (auto waiter = std::exchange(waiter_, nullptr)) waiter.resume();
   }
 

@@ -26,7 +26,7 @@ Completion DisconnectCompletion(DisconnectReason reason, std::string detail) {
   return completion;
 }
 
-void CompletionQueue::Add(Completion completion) {
+void CompletionQueue::Add(Completion&& completion) {
   if (!closed_) completions_.push_back(std::move(completion));
 }
 

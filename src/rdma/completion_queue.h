@@ -32,7 +32,7 @@ Completion DisconnectCompletion(DisconnectReason reason, std::string detail);
 class CompletionQueue {
  public:
   // Appends a completion. After Close() this drops the completion.
-  void Add(Completion completion);
+  void Add(Completion&& completion);
   bool empty() const { return completions_.empty(); }
 
   // Sets the callback that Notify() calls. Before this the queue only collects.

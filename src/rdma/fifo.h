@@ -9,6 +9,7 @@
 
 namespace penstock::rdma {
 
+// A T that was moved from holds nothing.
 template <class T>
 class Fifo {
  public:
@@ -21,15 +22,16 @@ class Fifo {
     return slots_[(head_ + i) & (slots_.size() - 1)];
   }
 
-  T& push_back(T value) {
+  T& push_back(T&& value) {
     if (size_ == slots_.size()) Grow();
     T& slot = slots_[(head_ + size_) & (slots_.size() - 1)];
     slot = std::move(value);
     ++size_;
     return slot;
   }
+  T& push_back(const T& value) { return push_back(T(value)); }
   T pop_front() {
-    T value = std::exchange(front(), T{});
+    T value = std::move(front());
     head_ = (head_ + 1) & (slots_.size() - 1);
     --size_;
     return value;

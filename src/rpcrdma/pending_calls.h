@@ -1,6 +1,7 @@
 // The table of a requester's calls that have no reply yet. The requester finds the call of a reply in it, by XID.
 #pragma once
 
+#include <bit>
 #include <cstddef>
 #include <cstdint>
 #include <vector>
@@ -68,8 +69,11 @@ class PendingCalls {
   };
 
   size_t mask() const { return slots_.size() - 1; }
-  // Clients usually count XIDs up, so that the lowest bits are a good hash.
-  size_t Home(rpc::Xid xid) const { return xid.value() & mask(); }
+  // Clients usually count XIDs up. The multiple of the golden ratio puts successive numbers far from each other, so
+  // that used slots form no long runs, which Remove() would have to walk.
+  size_t Home(rpc::Xid xid) const {
+    return xid.value() * uint64_t{0x9e37'79b9'7f4a'7c15} >> (std::countl_zero(slots_.size()) + 1);
+  }
   size_t Next(size_t i) const { return (i + 1) & mask(); }
   // Returns the slot of `xid`, or the free slot for it. A free slot always exists.
   size_t Find(rpc::Xid xid) const {

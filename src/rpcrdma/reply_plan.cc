@@ -37,7 +37,7 @@ size_t ReplyRoom(const ChunkLists& call, uint32_t threshold) {
   return std::max<uint64_t>(threshold - header_size, call.has_reply ? TotalLength(call.reply) : 0);
 }
 
-std::optional<ReplyPlan> PlanReply(const rpc::Message& reply, Header call, uint32_t threshold) {
+std::optional<ReplyPlan> PlanReply(const rpc::Message& reply, Header&& call, uint32_t threshold) {
   ReplyPlan plan;
   plan.invalidate = HandleToInvalidate(call);
   plan.header = std::move(call);

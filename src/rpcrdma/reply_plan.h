@@ -40,6 +40,6 @@ size_t ReplyRoom(const ChunkLists& call, uint32_t threshold);
 
 // `call` is the header of the call as it was received. `threshold` is the longest Send that the peer accepts. Returns
 // none if the reply does not fit; the responder then replies with ERR_CHUNK.
-std::optional<ReplyPlan> PlanReply(const rpc::Message& reply, Header call, uint32_t threshold);
+std::optional<ReplyPlan> PlanReply(const rpc::Message& reply, Header&& call, uint32_t threshold);
 
 }  // namespace penstock::rpcrdma

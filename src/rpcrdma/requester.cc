@@ -208,7 +208,7 @@ void Requester::PostCall(Attempt& attempt, const rpc::Message& call) {
 
 // ---- the reply ----
 
-void Requester::HandleReply(Received message) {
+void Requester::HandleReply(Received&& message) {
   heard_ = true;
   const FixedHeader fixed = message.header.fixed;
   if (!pending_.Contains(fixed.xid)) return;
@@ -221,8 +221,8 @@ void Requester::HandleReply(Received message) {
   if (!attempt) return;  // its caller has given it up, and its memory is fenced
   // An error also means that the reply did not fit. More room would not help, because the types limit each reply (RFC
   // 8267 §3.1).
-  const bool error = fixed.procedure == Procedure::kError;
-  attempt->outcome.Set(error ? Outcome(std::unexpected(CallError::kRefused)) : Outcome(std::move(message)));
+  if (fixed.procedure == Procedure::kError) return attempt->outcome.Set(std::unexpected(CallError::kRefused));
+  attempt->outcome.Emplace(std::move(message));
 }
 
 void Requester::PostInvalidations(Attempt& attempt) {

@@ -81,7 +81,7 @@ class Requester : public rpc::Channel {
   void SetPadding(uint32_t boundary) { conditions_.padding = boundary; }
 
   // The connection calls these functions.
-  void HandleReply(Received message);
+  void HandleReply(Received&& message);
   void HandleLost();
   bool Expects(rpc::Xid xid) const { return pending_.Contains(xid); }
 

@@ -80,7 +80,7 @@ void Responder::EndCall() {
   if (stopping_ && credits_.unanswered() == 0) connection_.Disconnect("stopped");
 }
 
-void Responder::HandleCall(Received message) {
+void Responder::HandleCall(Received&& message) {
   if (!ReceivesReplies()) return;
   if (IsRefused(message.header)) {
     log::debug("call {:08x} refused: its memory was not accessible before", message.header.fixed.xid.value());
@@ -389,7 +389,7 @@ bool Responder::CanSend(rpc::Message& reply) {
   return loaded.has_value();
 }
 
-bool Responder::PostReply(const rpc::Message& reply, Header call, WorkBatch& work) {
+bool Responder::PostReply(const rpc::Message& reply, Header&& call, WorkBatch& work) {
   std::optional<ReplyPlan> plan = PlanReply(reply, std::move(call), send_threshold());
   if (!plan) return false;
   Header& header = plan->header;
@@ -416,6 +416,7 @@ bool Responder::PostReply(const rpc::Message& reply, Header call, WorkBatch& wor
   if (connection_.thresholds().remote_invalidation) send.invalidate = plan->invalidate;
   // draft-talpey-nfsv4-rdma-sess-01 §2.4
   send.solicited = IsBoundToSession();
+  send.gather.reserve(2);
   send.gather.push_back(connection_.Serialize(header));
   if (plan->form == ReplyForm::kShort) AppendPayload(reply, placed, send.gather);
   if (metrics::RdmaCounts* const counted = counts()) {

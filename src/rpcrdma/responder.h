@@ -79,7 +79,7 @@ class Responder {
   uint32_t receives() const { return receives_; }
 
   // The connection calls these functions.
-  void HandleCall(Received message);
+  void HandleCall(Received&& message);
   // A Send of no octets has arrived: the peer returns a credit (draft-talpey-nfsv4-rdma-sess-01 §2.4). Returns true if
   // its receive is not to be posted again. Without bound limits such a Send means nothing.
   bool HandleEmptySend();
@@ -136,7 +136,7 @@ class Responder {
   bool CanSend(rpc::Message& reply);
   // Posts the Writes and the Send of the reply. `call` is the header of the call. Returns false if the reply does not
   // fit into the chunks of the call.
-  bool PostReply(const rpc::Message& reply, Header call, WorkBatch& work);
+  bool PostReply(const rpc::Message& reply, Header&& call, WorkBatch& work);
   // The longest Send for the reply to `call` or to any other call that is under way.
   uint32_t send_threshold() const;
   // Posts the receives that the credits need.

@@ -11,12 +11,11 @@
 #include <optional>
 #include <system_error>
 #include <utility>
-#include <vector>
 
 #include "base/buffer.h"
 #include "base/data.h"
+#include "base/rare_vector.h"
 #include "base/result.h"
-#include "base/task.h"
 
 namespace penstock::xdr {
 
@@ -28,7 +27,7 @@ struct Item {
   Data data;
 };
 
-using Items = std::vector<Item, RecyclingAllocator<Item>>;
+using Items = RareVector<Item>;
 
 // The n-th result, which the peer has placed by RDMA Write (RFC 8166 §4.3.2). Its place in the stream is known only
 // when the stream is decoded. Without a value, the n-th payload is in the stream.
@@ -57,7 +56,7 @@ struct Message {
   // In ascending order of offset. Used by encoded messages, and by calls received over RDMA.
   Items items;
   // Used by replies received over RDMA. The decoder matches them to the payloads in their order in the stream.
-  std::vector<PlacedResult> placed;
+  RareVector<PlacedResult> placed;
   // Used by calls received over RDMA, which then have no items. The pads are a part of the stream and of every size of
   // this message.
   Padding padding{};

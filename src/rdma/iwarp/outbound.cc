@@ -27,7 +27,7 @@ Outbound::Outbound(Options options, Framing framing, BufferPool& pool, StagTable
       completions_(completions),
       writer_(framing, pool) {}
 
-void Outbound::Post(WorkRequest request) {
+void Outbound::Post(WorkRequest&& request) {
   WorkRequest& posted = requests_.push_back(std::move(request));
   posted.cursor = GatherCursor(posted.gather);
 }

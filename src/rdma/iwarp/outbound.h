@@ -54,7 +54,7 @@ class Outbound {
   bool allowed() const { return allowed_; }
 
   // Queues a request of this side.
-  void Post(WorkRequest request);
+  void Post(WorkRequest&& request);
   // Makes segments as long as the writer has room. Returns false if a Read Request cannot be answered after all (see
   // failure()), or a file cannot be read (see file_error() of the writer).
   bool Fill();

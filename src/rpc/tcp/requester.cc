@@ -78,7 +78,7 @@ void Requester::HandleReply(Slice record) {
   Pending* pending = Unlink(link);
   Message reply;
   reply.stream = std::move(record);
-  pending->reply.Set(std::move(reply));
+  pending->reply.Emplace(std::move(reply));
 }
 
 void Requester::HandleSent() {
