@@ -61,6 +61,8 @@ def prepare():
             python_and_tests()
     except (guest_image.GuestUnavailable, RuntimeError) as why:
         raise Skip(str(why).splitlines()[0]) from None
+    except OSError as why:
+        raise Skip(f"its image cannot be made: {why.strerror}") from None
 
 
 def is_emulated():
