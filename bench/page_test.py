@@ -79,8 +79,8 @@ class PageTest(unittest.TestCase):
         self.assertIn("| 3 | TCP | NULL | 32 | 1,234 | 1,300 | 1.50 | 0.00 | 2.00 |", section(text, "What one operation costs the server"))
 
     def test_a_part_that_is_left_out_is_named_with_its_reason(self):
-        for part, title in {"limits": "The limits of the machine", "penstock": "Small operations", "ganesha": "Beside nfs-ganesha", "libnfs": "libnfs as the client",
-                            "guest": "The kernel's client", "costs": "What one operation costs the server"}.items():
+        for part, title in {"limits": "The limits of the machine", "penstock": "Small operations", "ganesha": "Beside nfs-ganesha",
+                            "libnfs": "libnfs as the client", "guest": "The kernel's client", "costs": "What one operation costs the server"}.items():
             with self.subTest(part):
                 run = results()
                 run["left_out"][part] = "a good reason"
@@ -94,7 +94,8 @@ class PageTest(unittest.TestCase):
                 self.assertNotIn("|", section(text, title))
 
     def test_a_run_with_one_part_has_a_page(self):
-        run = {"facts": results()["facts"], "limits": results()["limits"], "left_out": {part: "not asked for" for part in ("penstock", "ganesha", "libnfs", "guest", "costs")}}
+        run = {"facts": results()["facts"], "limits": results()["limits"],
+               "left_out": {part: "not asked for" for part in ("penstock", "ganesha", "libnfs", "guest", "costs")}}
         files = report.files_of(run)
         self.assertEqual(set(files), {report.PAGE, report.DATA})
         self.assertIn("| memcpy | one copy of as many octets as the file has | 1,000 MiB/s | ±5 % |", files[report.PAGE])

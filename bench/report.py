@@ -3,6 +3,7 @@
 import json
 import re
 import statistics
+import textwrap
 
 import plots
 from measuring import middle
@@ -89,15 +90,16 @@ class Report:
             ("kernel", f"Linux {facts['kernel']}"), ("file system of the servers", facts["file_system"]),
             *((program, version) for program, version in facts["programs"].items())),
             "Servers and clients share these processors, and speak over loopback, by software iWARP where it says iWARP. Each client has one connection.",
-            f"There were {facts['rounds']} rounds. Each measurement took {facts['seconds']:g} s.")
+            f"There were {facts['rounds']} rounds. Each measurement took {facts['seconds']:g} s, and that of iperf3 whole seconds.")
         for part, why in self.results["left_out"].items():
             self.say(f"Left out: `{part}`: {why}.")
 
     def meanings(self):
         self.say(
             "## What the numbers mean",
-            f"- **Depth** is the number of operations that are under way. READ and WRITE work on a file of {self.results['facts']['file_mib']} MiB, which stays in the page "
-            "cache; those of 1 MiB go through it in order, those of 4 KiB go to random places. WRITE is unstable, so that no disk is measured.\n"
+            "- **Depth** is the number of operations that are under way. READ and WRITE work on a file of "
+            f"{self.results['facts']['file_mib']} MiB, which stays in the page cache; "
+            "those of 1 MiB go through it in order, those of 4 KiB go to random places. WRITE is unstable, so that the server need not wait for a disk.\n"
             "- **A rate or a time** is the median of the rounds.\n"
             "- **A ratio** is that of two medians. Both sides were measured in every round, in an order that changes, so that other load of the machine "
             "affects both.\n"
@@ -116,7 +118,8 @@ class Report:
                 ("memcpy", "one copy of as many octets as the file has", "MiB/s", limits["memcpy"]["mib_per_second"]),
                 ("pread", "1 MiB at a time of such a file, from the page cache", "MiB/s", limits["pread"]["mib_per_second"])]
         self.say("The sections below compare operations of 1 MiB with iperf3, and others with the ping-pong.",
-                 table(("limit", "what it is", "median", "±"), *((name, what, f"{number(values)} {unit}", spread(values)) for name, what, unit, values in rows)))
+                 table(("limit", "what it is", "median", "±"),
+                       *((name, what, f"{number(values)} {unit}", spread(values)) for name, what, unit, values in rows)))
 
     def ways(self, keys, limit, unit):
         """A table of all ways in all versions, with ratios to a limit."""
@@ -154,7 +157,8 @@ class Report:
         if self.lacks("limits", "penstock"):
             return
         limit = self.results["limits"]["ping-pong"]["per_second"]
-        self.plot_of_ways("small", "Each bar is the number of operations per second with 32 of them under way, as a multiple of the round trips of the ping-pong.",
+        self.plot_of_ways("small", "Each bar is the number of operations per second with 32 of them under way, as a multiple of the round trips of the "
+                                   "ping-pong.",
                           "Small operations, depth 32", "operations per second, ping-pong = 1", SMALL_MANY, limit)
         self.say("One at a time, as the ping-pong does:")
         self.ways(SMALL_ONE, limit, "/s")
@@ -166,11 +170,12 @@ class Report:
         if self.lacks("limits", "penstock"):
             return
         limit = self.results["limits"]["ping-pong"]["per_second"]
-        self.plot_of_ways("names", "Each bar is the number of operations on names per second with 16 of them under way, as a multiple of the round trips of the ping-pong.",
+        self.plot_of_ways("names", "Each bar is the number of operations on names per second with 16 of them under way, as a multiple of the round trips "
+                                   "of the ping-pong.",
                           "Operations on names, depth 16", "operations per second, ping-pong = 1", OF_NAMES, limit)
         self.ways(OF_NAMES, limit, "/s")
-        self.say("A READDIR lists a whole folder with attributes. Sessions of 4.1 and 4.2 are persistent at Penstock: a change waits until its reply is in the state directory, which is in the "
-                 "same file system here.")
+        self.say("A READDIR lists a whole folder with attributes. Sessions of 4.1 and 4.2 are persistent at Penstock: a change waits until its reply is "
+                 "in the state directory, which is in the same file system here.")
 
     def ganesha(self):
         self.say("## Beside nfs-ganesha")
@@ -180,9 +185,10 @@ class Report:
         ours, theirs = self.results["ways"][TCP], self.results["ways"][GANESHA]
         keys = (*LARGE, *SMALL_ONE, *SMALL_MANY, *OF_NAMES)
         for name, quantity, what, x_label in (
-                ("ganesha-rate", "per_second", "Each bar is Penstock's rate as a multiple of that of nfs-ganesha: beyond 1 Penstock is faster.", "rate, nfs-ganesha = 1"),
-                ("ganesha-cpu", "server_cpu_us", "Each bar is the processors' time of Penstock's server as a multiple of that of nfs-ganesha: below 1 Penstock needs less.",
-                 "server us, nfs-ganesha = 1")):
+                ("ganesha-rate", "per_second", "Each bar is Penstock's rate as a multiple of that of nfs-ganesha: beyond 1 Penstock is faster.",
+                 "rate, nfs-ganesha = 1"),
+                ("ganesha-cpu", "server_cpu_us", "Each bar is the processors' time of Penstock's server as a multiple of that of nfs-ganesha: below 1 "
+                 "Penstock needs less.", "server us, nfs-ganesha = 1")):
             self.plot(name, what, f"Penstock beside nfs-ganesha: {x_label.partition(',')[0]}", x_label, {
                 name_of(key): {f"version {version}": ratio(ours[version][key][quantity], theirs[version][key][quantity]) for version in ours} for key in keys})
         rows = []
@@ -218,13 +224,14 @@ class Report:
             return
         guest = self.results["guest"]
         rates = guest["rates"]
-        self.say(f"The NFS client of Linux {guest['kernel']} mounts Penstock and the kernel's own server (knfsd), in one guest, over the guest's loopback. Both servers have a "
-                 "tmpfs. Over iWARP the client and knfsd use the kernel's software device (siw). Before a file is read, the client's page cache is dropped for it. `bench/mounts/compare` measures, and what the mounts cache of names and "
-                 "attributes counts as it is.")
+        self.say(f"The NFS client of Linux {guest['kernel']} mounts Penstock and the kernel's own server (knfsd), in one guest, over the guest's loopback. "
+                 "Both servers have a tmpfs. Over iWARP the client and knfsd use the kernel's software device (siw). Before a file is read, the client's "
+                 "page cache is dropped for it. `bench/mounts/compare` measures, and what the mounts cache of names and attributes counts as it is.")
         if guest["is_emulated"]:
-            self.say("QEMU emulated the processors of this guest, because KVM was not available. Emulation does not slow everything down alike, so that the ratios "
-                     "may differ from those of real processors.")
-        self.plot("guest", "Each bar is the rate of the kernel's client at Penstock as a multiple of its rate at the kernel's server: beyond 1 it is faster at Penstock.",
+            self.say("QEMU emulated the processors of this guest, because KVM was not available. Emulation does not slow everything down alike, so that the "
+                     "ratios may differ from those of real processors.")
+        self.plot("guest", "Each bar is the rate of the kernel's client at Penstock as a multiple of its rate at the kernel's server: beyond 1 it is faster "
+                           "at Penstock.",
                   "The kernel's client at Penstock", "rate, kernel's server = 1", {
                       what: {way_of(key): ratio(servers["Penstock"][what], servers["knfsd"][what]) for key, servers in rates.items()}
                       for what in next(iter(rates.values()))["knfsd"]})
@@ -234,7 +241,8 @@ class Report:
         for what in next(iter(rates.values()))["knfsd"]:
             row = [what]
             for servers in rates.values():
-                row += [f"{number(servers['knfsd'][what])} {'MiB/s' if '1 MiB' in what else '/s'}", cell(ratio(servers["Penstock"][what], servers["knfsd"][what]))]
+                row += [f"{number(servers['knfsd'][what])} {'MiB/s' if '1 MiB' in what else '/s'}",
+                        cell(ratio(servers["Penstock"][what], servers["knfsd"][what]))]
             rows.append(row)
         self.say(table(head, *rows))
 
@@ -243,12 +251,12 @@ class Report:
         if self.lacks("costs"):
             return
         measured, budget = self.results["costs"]["measured"], self.results["costs"]["budget"]
-        self.say("`bench/costs` counts by callgrind what does not depend on the machine's load: the server's instructions in user space for one operation, its system calls, its "
-                 "allocations of memory, and the mutexes that it locks. `make test-all PARTS=costs` fails if one of them exceeds its budget in "
-                 "[costs.toml](../bench/costs.toml) by more than 5 %.")
+        self.say("`bench/costs` counts by callgrind what does not depend on the machine's load: the server's instructions in user space for one operation, its "
+                 "system calls, its allocations of memory, and the mutexes that it locks. `make test-all PARTS=costs` fails if one of them exceeds its budget "
+                 "in [costs.toml](../bench/costs.toml) by more than 5 %.")
         plotted = [key for key in measured if key.endswith(" 32")]
-        self.plot("costs", "Each bar is the number of instructions of the server for one operation, with 32 of them under way.", "Instructions of one operation, depth 32",
-                  "instructions", {
+        self.plot("costs", "Each bar is the number of instructions of the server for one operation, with 32 of them under way.",
+                  "Instructions of one operation, depth 32", "instructions", {
                       NAMES[operation]: {way_of(key): (measured[key]["instructions"], 0)
                                          for key in plotted if key.split()[2] == operation}
                       for operation in dict.fromkeys(key.split()[2] for key in plotted)}, base=None)
@@ -261,9 +269,16 @@ class Report:
         self.say(table(("version", "transport", "operation", "depth", "instructions", "budget", *COUNTED[1:]), *rows))
 
 
-INTRODUCTION = """How fast Penstock is, beside the limits of the machine and beside other servers and clients. `make bench` measures all of it in one run, and makes this page and its
-plots of the results, which are in [performance.json](plots/performance.json). Do not edit it by hand: change `bench/report.py`, and run `bench/page`.
-[bench/README.md](../bench/README.md) tells how to measure, and has other measurements."""
+INTRODUCTION = (
+    "How fast Penstock is, beside the limits of the machine and beside other servers and clients. `make bench` measures all of it in one run, and makes this "
+    "page and its plots of the results, which are in [performance.json](plots/performance.json). Do not edit it by hand: change `bench/report.py`, and run "
+    "`bench/page`. [bench/README.md](../bench/README.md) tells how to measure, and has other measurements.")
+
+
+def wrapped(paragraph):
+    """Returns the paragraph with lines that are not too long, unless they are those of a table."""
+    return "\n".join(line if line.startswith("|") else textwrap.fill(line, 160, subsequent_indent="  " * line.startswith("- "), break_long_words=False,
+                                                                     break_on_hyphens=False) for line in paragraph.splitlines())
 
 
 def files_of(results):
@@ -273,7 +288,7 @@ def files_of(results):
     for section in (report.machine, report.meanings, report.limits, report.large, report.small, report.names, report.ganesha, report.libnfs, report.guest,
                     report.costs):
         section()
-    return {PAGE: "\n\n".join(report.paragraphs) + "\n", DATA: data(results)} | report.plots
+    return {PAGE: "\n\n".join(map(wrapped, report.paragraphs)) + "\n", DATA: data(results)} | report.plots
 
 
 def data(results):
