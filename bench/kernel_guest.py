@@ -23,15 +23,14 @@ from guest_programs import with_libraries  # noqa: E402
 from guest_python import python_and_tests  # noqa: E402
 from kernel_server import PORTS, SERVE  # noqa: E402
 from mounts import NAME, Mount  # noqa: E402
-from script import ScriptFailed  # noqa: E402
 
 WAYS = ("3", "tcp"), ("4.2", "tcp"), ("4.2", "rdma")
 # That of eth0: siw does not work with the address of the loopback device.
 ADDRESS = "10.0.2.15"
 KERNEL, PENSTOCK = "knfsd", "Penstock"
-MEMORY_MIB, BOOT_SECONDS, ROUND_SECONDS = 3000, 240, 120
+MEMORY_MIB, BOOT_SECONDS, ROUND_SECONDS = 3000, 240, 180
 # Small files and MiB in a round, on real processors and on emulated ones.
-AMOUNTS = {True: (500, 128), False: (60, 16)}
+ON_REAL, ON_EMULATED = (500, 128), (60, 16)
 JOBS = 4
 
 # Between two sides in one kernel, siw now and then leaves the first message of a connection unread: mount then waits for ever.
@@ -72,7 +71,7 @@ def is_emulated():
 
 
 def script(rounds):
-    files, mib = AMOUNTS[not is_emulated()]
+    files, mib = ON_EMULATED if is_emulated() else ON_REAL
     kernel = types.SimpleNamespace(tcp=PORTS[0], rdma=PORTS[1], mount=PORTS[2])
     ours = types.SimpleNamespace(tcp=3049, rdma=30049, mount=30048, address=ADDRESS)
     lines = SERVE + SERVE_PENSTOCK % vars(ours) + MOUNT_AGAIN
