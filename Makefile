@@ -4,7 +4,7 @@
 #   make test                              the tests that every change must pass
 #   make test-all [PARTS="kills krb5"]     every test, or some parts of them (scripts/run-tests --help names them)
 #   make deb                               Debian packages in build/deb
-#   make bench                             measure Penstock and the machine (BENCH: see bench/run --help)
+#   make bench                             measure Penstock, the machine and others, and write docs/performance.md (BENCH: see bench/run --help)
 #   make fuzz | coverage | lint            parts of make test-all by themselves (FUZZ_SECONDS=300 for each target)
 #   make soak                              the same tests again and again (SOAK_ROUNDS=20, SOAK_SCHEDULES=200000)
 #   make format                            format the C++ sources
@@ -47,9 +47,11 @@ deb:
 
 bench:
 	@scripts/install-deps build bench
+	@scripts/install-deps peers interop || echo "make bench: parts whose packages are missing are left out"
 	@cmake --preset release -DPENSTOCK_BUILD_TESTS=OFF -DPENSTOCK_BUILD_BENCHMARKS=ON >/dev/null
-	@cmake --build --preset release --target penstock penstock_bench tcp_pingpong sess01_bench
-	@bench/run $(BENCH)
+	@cmake --build --preset release --target bench_programs penstock_bench sess01_bench
+	@results=build/bench/run-$$(date -u +%Y%m%d-%H%M%S).json; bench/run $(BENCH) --json $$results; code=$$?; \
+	    [ ! -e $$results ] || bench/page --from $$results && exit $$code
 
 # Repeats the tests under AddressSanitizer to find rare failures. It uses g++, the compiler of the released program; `make test` uses
 # clang.

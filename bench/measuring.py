@@ -69,9 +69,17 @@ def medians(rounds):
     return first
 
 
-def spread(values):
-    """Returns half of the range, relative to the median."""
-    return (max(values) - min(values)) / 2 / statistics.median(values)
+def rounded(number):
+    """Returns the number with five digits: none of them is sure."""
+    return float(f"{number:.5g}")
+
+
+def columns(rounds):
+    """Returns one dictionary in place of those of the rounds, which have the same shape, with a list for each number."""
+    first = rounds[0]
+    if isinstance(first, dict):
+        return {key: columns([each[key] for each in rounds]) for key in first}
+    return [rounded(each) for each in rounds]
 
 
 def middle(values):
