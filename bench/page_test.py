@@ -39,6 +39,7 @@ def results():
                    "memcpy": {"mib_per_second": [900.0, 1000.0, 1100.0]}, "pread": {"mib_per_second": [5.0, 5.0, 5.0]}},
         "ways": {way: {version: measured(rates) for version in VERSIONS} for way, rates in {
             report.TCP: [200.0, 200.0, 200.0], report.GANESHA: [50.0, 50.0, 50.0], "Penstock, iWARP": [100.0, 300.0, 500.0]}.items()},
+        "looking": {version: measured([20.0, 20.0, 20.0], report.LOOKS) for version in VERSIONS},
         "libnfs": {server: measured([100.0, 100.0, 100.0], KEYS[:12]) for server in ("Penstock", "nfs-ganesha")},
         "guest": {"kernel": "6.1", "is_emulated": False, "rates": {version: {
             "knfsd": {"write 1 MiB": [10.0, 10.0, 10.0], "stat": [4.0, 4.0, 4.0]},
@@ -71,6 +72,7 @@ class PageTest(unittest.TestCase):
     def test_each_comparison_has_the_other_side_first(self):
         text = text_of(results())
         self.assertIn("| 4.2 | READ 1 MiB, depth 8 | 50.0 | 4.00 ±0.00 | 4.00 | 1.00 ±0.00 |", section(text, "Beside nfs-ganesha"))
+        self.assertIn("| 4.2 | READDIR, depth 16 | 20.0 | 10.00 ±0.00 | 4.00 | 1.00 ±0.00 |", section(text, "Beside nfs-ganesha"))
         self.assertIn("| Penstock | NULL, depth 1 | 200 | 0.50 ±0.00 | 3.00 | 1.00 ±0.00 |", section(text, "libnfs as the client"))
         self.assertIn("| nfs-ganesha | NULL, depth 1 | 50.0 | 2.00 ±0.00 | 3.00 | 1.00 ±0.00 |", section(text, "libnfs as the client"))
         self.assertIn("| what | version 3, TCP: knfsd | Penstock, ratio | version 4.2, iWARP: knfsd | Penstock, ratio |", section(text, "The kernel's client"))
@@ -84,7 +86,7 @@ class PageTest(unittest.TestCase):
             with self.subTest(part):
                 run = results()
                 run["left_out"][part] = "a good reason"
-                for name in {"penstock": ("ways",), "ganesha": ()}.get(part, (part,)):
+                for name in {"penstock": ("ways",), "ganesha": ("looking",)}.get(part, (part,)):
                     del run[name]
                 if part == "ganesha":
                     del run["ways"][report.GANESHA], run["libnfs"]["nfs-ganesha"]

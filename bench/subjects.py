@@ -12,6 +12,7 @@ from measuring import Failure, Server, bench, free_ports, output_of, running
 LARGE = ("read1m", "write1m"), (1, 8)
 SMALL = ("null", "getattr", "read4k", "write4k"), (1, 32)
 NAMES = ("lookup", "readdir", "create", "remove", "rename"), (16,)
+LOOKS = ("lookup", "readdir"), (16,)
 FILE_MIB = 64
 VERSIONS = "3", "4.0", "4.1", "4.2"
 
@@ -20,7 +21,7 @@ NFS_CORE_PARAM {{ NFS_Port = {tcp}; MNT_Port = {mount}; NLM_Port = {nlm}; Rquota
                  Protocols = 3, 4; Enable_NLM = false; Enable_RQUOTA = false; }}
 NFSV4 {{ Grace_Period = 1; RecoveryBackend = fs; }}
 EXPORT {{ Export_Id = 1; Path = {export}; Pseudo = /export; Access_Type = RW; Squash = No_Root_Squash; SecType = sys; Protocols = 3, 4;
-         FSAL {{ Name = VFS; }} }}
+         {more} FSAL {{ Name = VFS; }} }}
 """
 
 
@@ -108,19 +109,22 @@ class PenstockServer:
 
 
 class GaneshaServer:
-    """Debian's nfs-ganesha with its FSAL for local files. It needs rpcbind and folders below /run, and so namespaces of its own."""
+    """Debian's nfs-ganesha with its FSAL for local files. It needs rpcbind and folders below /run, and so namespaces of its own.
+    By default it remembers attributes for a minute, and does not see what programs of the host change meanwhile."""
 
-    def __init__(self, stack, setting):
-        self.export = setting.scratch / "export-ganesha"
+    def __init__(self, stack, setting, remembers=True):
+        name = "ganesha" if remembers else "ganesha-that-looks"
+        self.export = setting.scratch / f"export-{name}"
         self.export.mkdir()
         for folder in "/run/ganesha", "/run/dbus":
             os.makedirs(folder, exist_ok=True)
         self.tcp, self.mount, nlm, rquota = free_ports(4)
-        configuration = setting.scratch / "ganesha.conf"
-        configuration.write_text(GANESHA.format(tcp=self.tcp, mount=self.mount, nlm=nlm, rquota=rquota, export=self.export))
+        configuration = setting.scratch / f"{name}.conf"
+        configuration.write_text(GANESHA.format(tcp=self.tcp, mount=self.mount, nlm=nlm, rquota=rquota, export=self.export,
+                                                more="" if remembers else "Attr_Expiration_Time = 0;"))
         self.process = stack.enter_context(running(
-            ["ganesha.nfsd", "-F", "-f", configuration, "-L", setting.out / "ganesha-own.log", "-p", setting.scratch / "ganesha.pid"],
-            self.tcp, setting.out / "ganesha.log"))
+            ["ganesha.nfsd", "-F", "-f", configuration, "-L", setting.out / f"{name}-own.log", "-p", setting.scratch / f"{name}.pid"],
+            self.tcp, setting.out / f"{name}.log"))
 
     def url(self, version, transport="tcp"):
         path = self.export if version == "3" else "/export"
@@ -142,12 +146,12 @@ def kept(measurements):
 class PenstockClient:
     """`penstock bench` at a server."""
 
-    def __init__(self, setting, server, version, transport="tcp"):
-        self.setting, self.server, self.url = setting, server, server.url(version, transport)
+    def __init__(self, setting, server, version, transport="tcp", groups=(LARGE, SMALL, NAMES)):
+        self.setting, self.server, self.url, self.groups = setting, server, server.url(version, transport), groups
 
     def measure(self, seconds):
         results = {}
-        for operations, depths in LARGE, SMALL, NAMES:
+        for operations, depths in self.groups:
             results |= bench(self.setting, self.url, operations, depths, seconds, self.server.process.pid, f"{FILE_MIB}MiB")
         return kept(results)
 
