@@ -71,6 +71,7 @@ TEST(ShardedLockTest, AllPartsWaitForEachPart) {
     };
     EXPECT_FALSE(GetsALockThatIsHeld([&] { lock.Lock(part); }, [&] { lock.Unlock(part); }, take,
                                      [&] { return lock.counts().all.waited; }));
+    EXPECT_GT(lock.counts().all.waited, 0u);
     EXPECT_GT(lock.counts().all.time, nanoseconds(0));
     EXPECT_EQ(lock.counts().one.waited, 0u);
   }
@@ -85,6 +86,7 @@ TEST(ShardedLockTest, EachPartWaitsForAllParts) {
     };
     EXPECT_FALSE(GetsALockThatIsHeld([&] { lock.LockAll(); }, [&] { lock.UnlockAll(); }, take,
                                      [&] { return lock.counts().one.waited; }));
+    EXPECT_GT(lock.counts().one.waited, 0u);
     EXPECT_GT(lock.counts().one.time, nanoseconds(0));
     EXPECT_EQ(lock.counts().all.waited, 0u);
   }
