@@ -124,7 +124,7 @@ Nfs4::Nfs4(nfs::v4::Settings settings, const Surroundings& surroundings,
       reply_store_(std::move(memory.replies)),
       stream_store_(std::move(memory.streams)),
       replies_(*reply_store_, *stream_store_, &surroundings.pool),
-      state_(BeginTables(settings_, memory.restart, *reply_store_, *stream_store_, home_.Now())),
+      state_(BeginTables(settings_, memory.restart, *reply_store_, *stream_store_, home_.Now()), surroundings.loops),
       recovery_(std::move(memory.clients)),
       connections_({.loop = home_,
                     .pool = surroundings.pool,
@@ -171,7 +171,9 @@ bool Nfs4::InGrace() {
 }
 
 Nfs4::Statistics Nfs4::statistics() {
-  return state_.Run([](nfs::v4::StateTables& state) {
+  // Before this visit, so that it does not count itself.
+  const ShardedLock::Counts visits = state_.visits();
+  return state_.Run([&](nfs::v4::StateTables& state) {
     const auto slots = state.sessions.CountSlots();
     return Statistics{.in_grace = state.clients.InGrace(),
                       .clients = state.clients.client_count(),
@@ -185,7 +187,8 @@ Nfs4::Statistics Nfs4::statistics() {
                       .locks = state.files.count(nfs::v4::StateKind::kLocks),
                       .delegations = state.files.delegations.count(),
                       .ranges = state.files.locks.ranges(),
-                      .copies = state.offloads.running()};
+                      .copies = state.offloads.running(),
+                      .visits = visits};
   });
 }
 

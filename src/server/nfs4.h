@@ -41,6 +41,7 @@ class Nfs4 {
     rpc::SecurityFlavor* gss = nullptr;  // null if RPCSEC_GSS is not offered
     // The path of the keytab of Kerberos; empty: the host's.
     std::string keytab{};
+    size_t loops = 1;  // that serve calls
   };
   // Begins a run of the server: clients of the previous run may reclaim their state. The surroundings must outlive the
   // result.
@@ -79,8 +80,9 @@ class Nfs4 {
     size_t slots = 0, busy_slots = 0;
     size_t kept_octets = 0;  // of replies that sessions keep
     size_t opens = 0, locks = 0, delegations = 0;
-    size_t ranges = 0;  // locked
-    size_t copies = 0;  // asynchronous ones that are running
+    size_t ranges = 0;             // locked
+    size_t copies = 0;             // asynchronous ones that are running
+    ShardedLock::Counts visits{};  // of the state: see State::visits()
   };
   Statistics statistics();
   const nfs::v4::CallbackSender& callbacks() const { return caller_; }

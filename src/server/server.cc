@@ -340,7 +340,8 @@ SetupResult<void> Server::Listen(PassedSockets passed) {
                                                    .state_directory = state_directory_.path(),
                                                    .tcp = reachable.tcp,
                                                    .gss = acceptor_.get(),
-                                                   .keytab = options_.keytab}));
+                                                   .keytab = options_.keytab,
+                                                   .loops = loops_.size()}));
     retired_.emplace(exports_, home, *pool_, [this](const std::function<bool(const nfs::FileHandle&)>& is_gone) {
       locking_->ForgetFiles(is_gone);
       nfs4_->RevokeState(is_gone);

@@ -3,6 +3,7 @@
 #include <fmt/core.h>
 
 #include <algorithm>
+#include <chrono>
 #include <condition_variable>
 #include <memory>
 #include <mutex>
@@ -75,6 +76,14 @@ void CollectNfs4(Nfs4& nfs4, Families& to) {
             "Opens, lock stateids, locked ranges, and delegations; asynchronous copies that are running", "kind",
             {Count("open", now.opens), Count("lock", now.locks), Count("range", now.ranges),
              Count("delegation", now.delegations), Count("copy", now.copies)});
+  const auto& [of_shards, of_all] = now.visits;
+  AddFamily(to, "penstock_state_visits_total", Type::kCounter, "Visits to the tables of version 4", "kind",
+            {Count("client", of_shards.taken), Count("all", of_all.taken)});
+  AddFamily(to, "penstock_state_waits_total", Type::kCounter, "Visits that had to wait for another thread", "kind",
+            {Count("client", of_shards.waited), Count("all", of_all.waited)});
+  const auto seconds = [](const ShardedLock::Waits& of) { return std::chrono::duration<double>(of.time).count(); };
+  AddFamily(to, "penstock_state_wait_seconds_total", Type::kCounter, "The time that these visits waited", "kind",
+            {{"client", seconds(of_shards)}, {"all", seconds(of_all)}});
   Family& callbacks =
       AddFamily(to, "penstock_callbacks_total", Type::kCounter, "Attempts to call a client, such as recalls");
   for (const auto& attempts : nfs4.callbacks().attempts()) {

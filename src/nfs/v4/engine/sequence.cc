@@ -23,42 +23,39 @@ nfsstat4 Execution::RunSequence() {
   }
   const Sessions::RequestFacts facts = FactsAfterOpener(compound_.call, head_, arguments_);
   const TimePoint now = compound_.now();
-  return compound_.services.state.Run([&](StateTables& state) -> nfsstat4 {
-    auto started = state.sessions.StartRequest(arguments, facts, SessionConnection::Of(compound_.call.peer), now);
-    if (!started) {
-      xdr::Encode(results_.encoder(), SEQUENCE4res(started.error()));
-      return started.error();
-    }
-    if (started->outcome == Sessions::Outcome::kReplay) {
-      results_.ReplaceAll(started->reply);
-      replayed_ = true;
-      return NFS4_OK;
-    }
-    if (state.files.delegations.HasRevoked(started->client)) {
-      started->sequence.sr_status_flags |= SEQ4_STATUS_RECALLABLE_STATE_REVOKED;
-    }
-    if (state.files.HasRevokedByOperator(started->client)) {
-      started->sequence.sr_status_flags |= SEQ4_STATUS_ADMIN_STATE_REVOKED;
-    }
-    if (state.files.HasMoved(started->client, now)) started->sequence.sr_status_flags |= SEQ4_STATUS_LEASE_MOVED;
-    SlotRequest request{.slot = SlotId(arguments.sa_slotid),
-                        .sequence = SequenceId(arguments.sa_sequenceid),
-                        .session = arguments.sa_sessionid,
-                        .replies = std::move(started->replies),
-                        .reclaiming = started->reclaiming,
-                        .uncached = started->outcome == Sessions::Outcome::kUncached,
-                        .digest = facts.digest};
-    compound_.session = SessionUse{.client = started->client,
-                                   .name = RequestName{request.session, request.slot, request.sequence},
-                                   .replaces_exclusive4 = request.replies != nullptr};
-    compound_.keeps_reply = arguments.sa_cachethis && !request.uncached;
-    request_ = std::move(request);
-    limit_ = RoomWithin(started->max_reply);
-    LimitToConnection();
-    if (compound_.keeps_reply) kept_limit_ = RoomWithin(started->max_kept_reply);
-    xdr::Encode(results_.encoder(), SEQUENCE4res(NFS4_OK, started->sequence));
-    return NFS4_OK;
+  State& state = compound_.services.state;
+  auto started = state.RunInShard(Shard::Of(arguments.sa_sessionid), [&](ShardTables& tables) {
+    return tables.StartRequest(arguments, facts, SessionConnection::Of(compound_.call.peer), now);
   });
+  if (!started && started.error() == NFS4ERR_BADSESSION) {
+    started = state.Run([&](StateTables& tables) { return tables.sessions.RetryInDeadSession(arguments, facts, now); });
+  }
+  if (!started) {
+    xdr::Encode(results_.encoder(), SEQUENCE4res(started.error()));
+    return started.error();
+  }
+  if (started->outcome == Sessions::Outcome::kReplay) {
+    results_.ReplaceAll(started->reply);
+    replayed_ = true;
+    return NFS4_OK;
+  }
+  SlotRequest request{.slot = SlotId(arguments.sa_slotid),
+                      .sequence = SequenceId(arguments.sa_sequenceid),
+                      .session = arguments.sa_sessionid,
+                      .replies = std::move(started->replies),
+                      .reclaiming = started->reclaiming,
+                      .uncached = started->outcome == Sessions::Outcome::kUncached,
+                      .digest = facts.digest};
+  compound_.session = SessionUse{.client = started->client,
+                                 .name = RequestName{request.session, request.slot, request.sequence},
+                                 .replaces_exclusive4 = request.replies != nullptr};
+  compound_.keeps_reply = arguments.sa_cachethis && !request.uncached;
+  request_ = std::move(request);
+  limit_ = RoomWithin(started->max_reply);
+  LimitToConnection();
+  if (compound_.keeps_reply) kept_limit_ = RoomWithin(started->max_kept_reply);
+  xdr::Encode(results_.encoder(), SEQUENCE4res(NFS4_OK, started->sequence));
+  return NFS4_OK;
 }
 
 // Stores the reply of a persistent session (RFC 8881 §2.10.6.5). If that fails, the client still gets the reply,
@@ -80,8 +77,8 @@ void Execution::Finish(const SlotRequest& request) {
   if (request.uncached) return;
   std::optional<xdr::Message> reply;
   if (compound_.keeps_reply) reply = results_.Copy();
-  compound_.services.state.Run([&](StateTables& state) {
-    state.sessions.FinishRequest(request.session, request.slot, request.sequence, std::move(reply), compound_.now());
+  compound_.services.state.RunInShard(Shard::Of(request.session), [&](ShardTables& state) {
+    state.FinishRequest(request.session, request.slot, request.sequence, std::move(reply), compound_.now());
   });
 }
 

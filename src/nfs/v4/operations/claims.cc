@@ -37,7 +37,7 @@ bool Claims::IsOutdated(const NamedFile& file, uint64_t mark) const {
   const WriteHeldFiles& held = services_.state.write_held();
   const size_t hash = NamedFileHash()(file);
   if (held.MayHave(hash) &&
-      services_.state.Run([&](StateTables& state) { return state.files.delegations.WriteHolder(file); }))
+      services_.state.RunInShard(Shard::Of(file), [&](ShardTables& state) { return state.WriteHolder(file); }))
     return true;
   return held.MayHaveEnded(hash, mark);
 }

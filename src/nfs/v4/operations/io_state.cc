@@ -19,27 +19,40 @@ struct Look {
 };
 
 // RFC 8881 §8.4.2.1: during grace, clients may still reclaim denials and delegations that conflict.
-bool IsTooEarly(const StateTables& state, const stateid4& id, bool write) {
-  if (!state.clients.MayBeReclaimed()) return false;
+bool IsTooEarly(const ShardTables& state, const stateid4& id, bool write) {
+  if (!state.MayBeReclaimed()) return false;
   return IsAnonymous(id) || (IsReadBypass(id) && write);
 }
 
-Look LookAt(StateTables& state, const Presenter& who, const stateid4& id, const NamedFile& file, bool write,
-            TimePoint now) {
-  if (IsTooEarly(state, id, write)) return {NFS4ERR_GRACE};
-  const Files::IoVerdict verdict = state.files.CheckIo(who, id, file, write);
+// What a check finds that changes no table.
+struct FirstLook {
+  Look look;
+  std::optional<ClientId> user{};  // the client that uses the file, if known
+  bool renews = false;             // its lease
+  bool must_recall = false;        // delegations, before the file may be used: see RecallFor()
+};
+
+Delegations::Use UseOf(bool write) { return write ? Delegations::Use::kWrite : Delegations::Use::kRead; }
+
+FirstLook LookFirst(const ShardTables& state, const Presenter& who, const stateid4& id, const NamedFile& file,
+                    bool write) {
+  if (IsTooEarly(state, id, write)) return {{NFS4ERR_GRACE}};
+  const Files::IoVerdict verdict = state.CheckIo(who, id, file, write);
+  FirstLook first{.look = {verdict.status}, .user = verdict.client};
   if (const bool in_session = who.client.has_value(); !in_session && verdict.client) {
     // A stateid that a session has given is not valid outside of sessions.
-    const Client* const client = state.clients.Find(*verdict.client);
-    if (client && client->dialect.has_sessions()) return {NFS4ERR_BAD_STATEID};
-    state.clients.Renew(*verdict.client, now);
+    const Dialect* const dialect = state.FindDialect(*verdict.client);
+    if (dialect && dialect->has_sessions()) return {{NFS4ERR_BAD_STATEID}};
+    first.renews = true;
   }
-  if (verdict.status == NFS4ERR_LOCKED) return {verdict.status, {*verdict.blocker}};
-  if (verdict.status != NFS4_OK || !state.files.delegations.IsDelegated(file)) return {verdict.status};
-  auto recall = state.files.delegations.RecallFor(file, verdict.client,
-                                                  write ? Delegations::Use::kWrite : Delegations::Use::kRead, now);
-  if (recall.holders.empty()) return {};
-  return {NFS4ERR_DELAY, std::move(recall.holders)};
+  if (verdict.status == NFS4ERR_LOCKED) first.look.holders = {*verdict.blocker};
+  first.must_recall = verdict.status == NFS4_OK && state.MustRecallFor(file, verdict.client, UseOf(write));
+  return first;
+}
+
+// The shard of the client. A request without a session may be of any client.
+Shard ShardFor(const Presenter& who, const NamedFile& file) {
+  return who.client ? Shard::Of(*who.client) : Shard::Of(file);
 }
 
 Asker AskerOf(Compound& compound) {
@@ -51,15 +64,42 @@ bool NeedsNote(const stateid4& id, bool write) { return write && (IsAnonymous(id
 
 }  // namespace
 
+namespace {
+
+// Checks a use of a file. Usually one shard suffices. All tables are needed to recall delegations, and to note a
+// change.
+Look LookAt(const Asker& asker, const stateid4& id, const NamedFile& file, bool write) {
+  State& state = asker.services.state;
+  const Shard shard = ShardFor(asker.who, file);
+  const TimePoint now = asker.services.clock.Now();
+  if (!NeedsNote(id, write)) {
+    FirstLook first = state.RunInShard(
+        shard, [&](const ShardTables& tables) { return LookFirst(tables, asker.who, id, file, write); });
+    if (!first.must_recall) {
+      if (first.renews) {
+        state.RunInShard(Shard::Of(*first.user), [&](ShardTables& tables) { tables.Renew(*first.user, now); });
+      }
+      return std::move(first.look);
+    }
+  }
+  return state.Run([&](StateTables& tables) -> Look {
+    FirstLook first = LookFirst(ShardTables(tables, shard), asker.who, id, file, write);
+    if (first.renews) tables.clients.Renew(*first.user, now);
+    if (first.must_recall) {
+      auto recall = tables.files.delegations.RecallFor(file, first.user, UseOf(write), now);
+      if (!recall.holders.empty()) return {NFS4ERR_DELAY, std::move(recall.holders)};
+    }
+    if (first.look.status == NFS4_OK && NeedsNote(id, write)) asker.uses.Begin(state, tables, file);
+    return std::move(first.look);
+  });
+}
+
+}  // namespace
+
 Task<nfsstat4> CheckIo(Asker asker, Result<stateid4, nfsstat4> id, NamedFile file, bool write) {
   if (!id) co_return id.error();
   for (;;) {
-    const auto run = [&](StateTables& state) {
-      Look look = LookAt(state, asker.who, *id, file, write, asker.services.clock.Now());
-      if (look.status == NFS4_OK && NeedsNote(*id, write)) asker.uses.Begin(asker.services.state, state, file);
-      return look;
-    };
-    Look look = asker.services.state.Run(run);
+    Look look = LookAt(asker, *id, file, write);
     if (look.holders.empty()) co_return look.status;
     if (!co_await ForgetExpiredHolders(asker.services, asker.loop, std::move(look.holders))) co_return look.status;
   }
@@ -132,13 +172,14 @@ namespace {
 
 // Returns the holder of a write delegation on the file, unless it is the caller.
 std::optional<Delegations::Holder> FindHolder(const Compound& compound, const NamedFile& file) {
-  return compound.services.state.Run([&](StateTables& state) -> std::optional<Delegations::Holder> {
-    std::optional<Delegations::Holder> holder = state.files.delegations.WriteHolder(file);
+  const Shard shard = ShardFor(PresenterOf(compound), file);
+  return compound.services.state.RunInShard(shard, [&](ShardTables& state) -> std::optional<Delegations::Holder> {
+    std::optional<Delegations::Holder> holder = state.WriteHolder(file);
     if (!holder) return std::nullopt;
     // A request without a session may be the holder's own, unless the holder is a client with sessions.
-    const Client* const client = state.clients.Find(holder->client);
+    const Dialect* const dialect = state.FindDialect(holder->client);
     const bool may_be_own =
-        compound.session ? holder->client == compound.session->client : !client || !client->dialect.has_sessions();
+        compound.session ? holder->client == compound.session->client : !dialect || !dialect->has_sessions();
     const bool is_own = may_be_own && holder->handle == file.handle;
     if (is_own) holder.reset();
     return holder;

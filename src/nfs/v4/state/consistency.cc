@@ -1,5 +1,7 @@
 // Checks the invariants of clients, hosts that lock, and sessions. files/consistency.cc checks those of files. Debug
 // builds, tests and fuzzers run the checks.
+#include <algorithm>
+
 #include "nfs/v4/state/tables.h"
 
 namespace penstock::nfs::v4 {
@@ -21,12 +23,15 @@ const char* Clients::FindInconsistency() const {
     }
     if (!owner.confirmed && !owner.unconfirmed) return "an owner has no client";
   }
-  if (by_renewal_.size() != clients_.size()) return "the list of clients by renewal has a wrong length";
+  size_t listed = 0;
+  for (const auto& list : by_renewal()) listed += list.size();
+  if (listed != clients_.size()) return "the lists of clients by renewal have a wrong length";
   return unconfirmed == unconfirmed_count_ ? nullptr : "the number of unconfirmed clients is wrong";
 }
 
 const char* Sessions::FindInconsistency() const {
-  size_t owned = 0, persistent = 0, kept = 0, there = 0;
+  size_t owned = 0, persistent = 0, there = 0;
+  PerShard<size_t> kept;
   const char* wrong = nullptr;
   clients_.ForEach([&](const Client& client) {
     size_t requests = 0;
@@ -34,6 +39,10 @@ const char* Sessions::FindInconsistency() const {
       const Session* known = Find(id);
       if (!known || known->client != &client) {
         wrong = "a client lists a session that is unknown or belongs to another client";
+        return;
+      }
+      if (Shard::Of(id) != Shard::Of(client.id)) {
+        wrong = "the ID of a session names another shard than its client's";
         return;
       }
       requests += known->slots.busy();
@@ -47,7 +56,7 @@ const char* Sessions::FindInconsistency() const {
     if (!session) continue;
     if (session->replies && !session->persistent) return "a session has persistent replies and is not persistent";
     if (session->persistent) ++persistent;
-    kept += session->slots.kept_octets();
+    kept[Shard::Of(session->id)] += session->slots.kept_octets();
     ++there;
   }
   // Each client lists its own sessions, so a session that no client lists belongs to a client that has gone.
@@ -55,7 +64,7 @@ const char* Sessions::FindInconsistency() const {
   if (there != session_count_ || there + free_sessions_.size() != sessions_.size()) {
     return "the number of sessions or of free places for sessions is wrong";
   }
-  return persistent == persistent_count_ && kept == kept_octets_
+  return persistent == persistent_count_ && std::ranges::equal(kept.all(), kept_octets_.all())
              ? nullptr
              : "the number of persistent sessions or of kept octets is wrong";
 }

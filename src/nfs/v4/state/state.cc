@@ -1,5 +1,7 @@
 #include "nfs/v4/state/state.h"
 
+#include <algorithm>
+#include <bit>
 #include <cassert>
 
 #include "base/log.h"
@@ -7,28 +9,45 @@
 namespace penstock::nfs::v4 {
 namespace {
 
-// The State whose tables this thread has locked.
-thread_local const State* locked_here = nullptr;
+// The State that this thread visits.
+thread_local const State* visited_here = nullptr;
+
+// The number of parts of the lock: a power of two. More parts make visits to shards meet less often, but each makes
+// Run() longer: it takes them all. A quarter of the number of loops is a compromise: see bench/visits.
+size_t PartsFor(size_t loops) {
+  if (loops <= 1) return 1;
+  return std::clamp(std::bit_ceil(loops / 4), size_t{2}, Shard::kCount);
+}
 
 }  // namespace
 
-State::State(StateTables::Beginning beginning)
-    : tables_(std::move(beginning)), write_held_(tables_.files.delegations.write_held()), claims_(tables_.claims()) {}
+State::State(StateTables::Beginning beginning, size_t loops)
+    : lock_(PartsFor(loops)),
+      tables_(std::move(beginning)),
+      write_held_(tables_.files.delegations.write_held()),
+      claims_(tables_.claims()) {}
 
-State::Visit::Visit(State& state, std::optional<Owed>& owed)
-    : state_(state),
-      owed_(owed),
-      lock_([&]() -> std::mutex& {
-        assert(locked_here != &state && "Run() within Run() would wait for itself");
-        return state.mutex_;
-      }()),
-      outer_(std::exchange(locked_here, &state)) {}
+State::Within::Within(const State& state) : outer_(std::exchange(visited_here, &state)) {
+  assert(outer_ != &state && "Run() or RunInShard() within one of them would wait for itself");
+}
+
+State::Within::~Within() { visited_here = outer_; }
+
+State::Visit::Visit(State& state, std::optional<Owed>& owed) : within_(state), state_(state), owed_(owed) {
+  state_.lock_.LockAll();
+}
 
 State::Visit::~Visit() {
   state_.CheckNowAndThen();
   if (state_.notices_ && state_.tables_.owes()) owed_ = state_.tables_.TakeOwed();
   state_.PublishClaims();
-  locked_here = outer_;
+  state_.lock_.UnlockAll();
+}
+
+// The number of parts divides the number of shards, so each shard has one part.
+State::ShardVisit::ShardVisit(State& state, Shard shard)
+    : within_(state), lock_(state.lock_), part_(shard.index() & (state.lock_.parts() - 1)) {
+  lock_.Lock(part_);
 }
 
 // The time of a check grows with the size of the tables, and faster if many clients share a file. So small tables are

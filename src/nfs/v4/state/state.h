@@ -1,29 +1,34 @@
-// The state that NFSv4 keeps between calls: clients, sessions, opens, locks, delegations and asynchronous copies,
-// behind one mutex.
+// The state that NFSv4 keeps between calls: clients, sessions, opens, locks, delegations and asynchronous copies.
 //
 //   const bool in_grace = services.state.Run([](StateTables& state) { return state.clients.InGrace(); });
 //
-// State::Run() is the only way to the tables. The tables do no I/O, read no clock, draw no random numbers and have no
-// locks of their own. A function that is passed to Run() does a few look-ups. It never suspends (co_await) and never
-// calls Run().
+// State::Run() and State::RunInShard() are the only ways to the tables. The tables do no I/O, read no clock, draw no
+// random numbers and have no locks of their own. A function that is passed to one of the two does a few look-ups. It
+// never suspends (co_await) and never calls either of them.
+//
+// Run() has all tables for itself. RunInShard() has one shard for itself, and shares the rest with visits to other
+// shards: the function gets ShardTables, which has only what may run then. SEQUENCE, READ and WRITE need no more, so
+// that the loops that serve different clients do not wait for each other.
 #pragma once
 
 #include <atomic>
 #include <cstddef>
 #include <functional>
-#include <mutex>
 #include <optional>
 #include <type_traits>
 #include <utility>
 
+#include "base/sharded_lock.h"
 #include "nfs/v4/state/owed.h"
+#include "nfs/v4/state/shard_tables.h"
 #include "nfs/v4/state/tables.h"
 
 namespace penstock::nfs::v4 {
 
 class State {
  public:
-  explicit State(StateTables::Beginning beginning);
+  // `loops`: how many threads use the state at once. One thread needs no shards, and each shard makes Run() longer.
+  explicit State(StateTables::Beginning beginning, size_t loops = 1);
 
   // From now on, `notices` sends the callbacks that are owed. It outlives all calls of Run(). Call this before any
   // other thread uses the state. Without it, notices stay queued in the tables.
@@ -31,7 +36,7 @@ class State {
 
   // Locks the tables, calls `function(tables)`, unlocks them, and sends the notices that the tables owe. Returns the
   // value that the function returns; that value must not refer into the tables. Any thread; not from within another
-  // Run().
+  // visit.
   template <class Function>
   auto Run(Function&& function) -> std::invoke_result_t<Function, StateTables&> {
     using Returned = std::invoke_result_t<Function, StateTables&>;
@@ -47,13 +52,38 @@ class State {
     }
   }
 
+  // Locks one shard, calls `function(tables)` with ShardTables&, and unlocks the shard. The same holds for the value
+  // and for the thread.
+  template <class Function>
+  auto RunInShard(Shard shard, Function&& function) -> std::invoke_result_t<Function, ShardTables&> {
+    using Returned = std::invoke_result_t<Function, ShardTables&>;
+    static_assert(!std::is_reference_v<Returned> && !std::is_pointer_v<Returned>,
+                  "what refers into the tables is invalid once the lock is released");
+    const ShardVisit visit(*this, shard);
+    ShardTables tables(tables_, shard);
+    return std::invoke(std::forward<Function>(function), tables);
+  }
+
   // StateTables::claims() as of the last Run(). Readers need not lock the tables.
   const std::atomic<size_t>& claims() const { return claims_; }
   const WriteHeldFiles& write_held() const { return write_held_; }
+  // The visits so far, and those that had to wait: `one` of RunInShard(), `all` of Run(). Any thread; locks nothing.
+  ShardedLock::Counts visits() const { return lock_.counts(); }
 
  private:
-  // Holds the lock. Before its destructor releases the lock, it checks the tables (debug builds only) and takes the
-  // callbacks that are owed.
+  // Marks that the thread is within a visit.
+  class Within {
+   public:
+    explicit Within(const State& state);
+    Within(const Within&) = delete;
+    Within& operator=(const Within&) = delete;
+    ~Within();
+
+   private:
+    const State* const outer_;  // another State that this thread visits, or null
+  };
+  // Holds the lock of all tables. Before its destructor releases the lock, it checks the tables (debug builds only) and
+  // takes the callbacks that are owed.
   class Visit {
    public:
     Visit(State& state, std::optional<Owed>& owed);
@@ -62,10 +92,22 @@ class State {
     ~Visit();
 
    private:
+    const Within within_;
     State& state_;
     std::optional<Owed>& owed_;
-    const std::unique_lock<std::mutex> lock_;
-    const State* const outer_;  // another State that this thread has locked, or null
+  };
+  // Holds the lock of one shard.
+  class ShardVisit {
+   public:
+    ShardVisit(State& state, Shard shard);
+    ShardVisit(const ShardVisit&) = delete;
+    ShardVisit& operator=(const ShardVisit&) = delete;
+    ~ShardVisit() { lock_.Unlock(part_); }
+
+   private:
+    const Within within_;
+    ShardedLock& lock_;
+    const size_t part_;
   };
 
   template <class Function>
@@ -79,7 +121,7 @@ class State {
   void CheckNowAndThen();
   void PublishClaims();
 
-  std::mutex mutex_;
+  ShardedLock lock_;  // several shards may have one part
   StateTables tables_;
   Notices* notices_ = nullptr;
   size_t runs_unchecked_ = 0;  // runs since FindInconsistency() was last called

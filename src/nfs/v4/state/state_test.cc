@@ -87,6 +87,22 @@ TEST_F(StateDeathTest, RunWithinRunEndsTheProgram) {
   const auto nested = [&](StateTables&) { state_.Run([](StateTables&) {}); };
   EXPECT_DEATH(state_.Run(nested), "Run");
 }
+
+TEST_F(StateDeathTest, AVisitToAShardWithinRunEndsTheProgram) {
+  const Shard shard = Shard::Of(ClientId(1));
+  const auto nested = [&](StateTables&) { state_.RunInShard(shard, [](ShardTables&) {}); };
+  EXPECT_DEATH(state_.Run(nested), "RunInShard");
+}
+
+TEST_F(StateDeathTest, RunWithinAVisitToAShardEndsTheProgram) {
+  const auto nested = [&](ShardTables&) { state_.Run([](StateTables&) {}); };
+  EXPECT_DEATH(state_.RunInShard(Shard::Of(ClientId(1)), nested), "Run");
+}
+
+TEST_F(StateDeathTest, AClientOfAnotherShardEndsTheProgram) {
+  const auto renew = [&](ShardTables& state) { state.Renew(ClientId(2), TimePoint()); };
+  EXPECT_DEATH(state_.RunInShard(Shard::Of(ClientId(1)), renew), "Shard");
+}
 #endif
 
 }  // namespace

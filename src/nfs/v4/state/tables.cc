@@ -87,14 +87,16 @@ std::vector<ClientId> StateTables::Sweep(TimePoint now) {
   // the server before they lock, so locks that they see end with the lease. A client that comes back does not get these
   // locks again: a program may have had them meanwhile, and the kernel does not tell.
   const auto may_stay = [&](ClientId id) { return files.HasState(id) && !files.locks.HasLocalLocks(id); };
-  for (Client* client : clients.by_renewal()) {
-    if (!clients.IsSilent(*client, now)) break;
-    if (client->doomed || Clients::HasRequests(*client)) continue;
-    if (!client->confirmed) {
-      stale.push_back(client);
-    } else if (clients.IsCrowded() || clients.IsBeyondCourtesy(*client, now) || !may_stay(client->id) ||
-               files.delegations.HasSurplus(client->id)) {
-      over.push_back(client->id);
+  for (const auto& list : clients.by_renewal()) {
+    for (Client* client : list) {
+      if (!clients.IsSilent(*client, now)) break;
+      if (client->doomed || Clients::HasRequests(*client)) continue;
+      if (!client->confirmed) {
+        stale.push_back(client);
+      } else if (clients.IsCrowded() || clients.IsBeyondCourtesy(*client, now) || !may_stay(client->id) ||
+                 files.delegations.HasSurplus(client->id)) {
+        over.push_back(client->id);
+      }
     }
   }
   for (Client* client : stale) clients.RemoveUnconfirmed(*client);
@@ -127,12 +129,20 @@ void StateTables::ReduceDelegations(TimePoint now) {
 }
 
 std::optional<ClientId> StateTables::LongestSilent(TimePoint now) const {
-  for (const Client* client : clients.by_renewal()) {
-    if (!clients.IsSilent(*client, now)) break;
+  const Client* longest = nullptr;
+  const auto is_one = [&](const Client* client) {
     const bool known = client->confirmed && !client->doomed;
-    if (known && !Clients::HasRequests(*client) && files.HasState(client->id)) return client->id;
+    return known && !Clients::HasRequests(*client) && files.HasState(client->id);
+  };
+  for (const auto& list : clients.by_renewal()) {
+    for (const Client* client : list) {
+      if (!clients.IsSilent(*client, now) || (longest && longest->renewed <= client->renewed)) break;
+      if (!is_one(client)) continue;
+      longest = client;
+      break;
+    }
   }
-  return std::nullopt;
+  return longest ? std::optional(longest->id) : std::nullopt;
 }
 
 std::vector<ClientId> StateTables::Unrecorded() const {

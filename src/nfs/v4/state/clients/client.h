@@ -1,4 +1,7 @@
 // The record of one client ID: the identity of the client, its lease, and the path of its callbacks.
+//
+// A visit to the client's shard may change `renewed`, `by_renewal` and `requests`, and read all fields. A visit to
+// another shard may read the other fields. See State.
 #pragma once
 
 #include <cstdint>

@@ -49,7 +49,8 @@ void Clients::Renew(ClientId id, TimePoint now) {
 
 void Clients::Renew(Client& client, TimePoint now) {
   client.renewed = std::max(client.renewed, now);
-  by_renewal_.splice(by_renewal_.end(), by_renewal_, client.by_renewal);
+  std::list<Client*>& list = by_renewal_[Shard::Of(client.id)];
+  list.splice(list.end(), list, client.by_renewal);
 }
 
 bool Clients::LeaseIsOver(const Client& client, TimePoint now) const {
@@ -173,7 +174,8 @@ Client& Clients::Add(const Dialect& dialect, std::string_view owner, const nfs4:
   assert(!records.unconfirmed);
   records.unconfirmed = &added;
   clients_.emplace(id, std::move(client));
-  added.by_renewal = by_renewal_.insert(by_renewal_.end(), &added);
+  std::list<Client*>& list = by_renewal_[Shard::Of(id)];
+  added.by_renewal = list.insert(list.end(), &added);
   unconfirmed_.push_back(id);
   ++unconfirmed_count_;
   return added;
@@ -217,7 +219,7 @@ void Clients::Erase(Client& client) {
   if (records->second.confirmed == &client) records->second.confirmed = nullptr;
   if (records->second.unconfirmed == &client) records->second.unconfirmed = nullptr;
   if (!records->second.confirmed && !records->second.unconfirmed) owners_.erase(records);
-  by_renewal_.erase(client.by_renewal);
+  by_renewal_[Shard::Of(client.id)].erase(client.by_renewal);
   clients_.erase(ClientId(client.id));
 }
 

@@ -21,6 +21,7 @@
 #include "nfs/v4/state/clients/client.h"
 #include "nfs/v4/state/clients/grace.h"
 #include "nfs/v4/state/settings.h"
+#include "nfs/v4/state/shards.h"
 
 namespace penstock::nfs::v4 {
 
@@ -74,8 +75,8 @@ class Clients {
   // Whether the client has a request under way. A client that waits for a reply is not silent, however long the reply
   // takes.
   static bool HasRequests(const Client& client);
-  // All clients. The client that was renewed longest ago comes first.
-  const std::list<Client*>& by_renewal() const { return by_renewal_; }
+  // All clients, in a list for each shard. The client of the list that was renewed longest ago comes first.
+  auto by_renewal() const { return by_renewal_.all(); }
   // Begins to remove the state of a client if its lease is still over: from now on, no request renews the lease. Next,
   // the caller removes the client's record from the recovery store, and then calls StateTables::End(). Returns nothing
   // if the lease is not over, or if no confirmed client of this ID is left.
@@ -163,7 +164,7 @@ class Clients {
   Grace grace_;
   uint32_t last_client_ = 0;
   SteadyMap<ClientId, std::unique_ptr<Client>> clients_;
-  std::list<Client*> by_renewal_;           // the client that was renewed longest ago comes first
+  PerShard<std::list<Client*>> by_renewal_;
   SteadyMap<std::string, Records> owners_;  // by OwnerKey()
   std::deque<ClientId> unconfirmed_;        // oldest first; some of them are confirmed or removed by now
   size_t unconfirmed_count_ = 0;

@@ -1,4 +1,8 @@
 // Tests the leases of clients (RFC 8881 §8.3, §8.4.3; RFC 7530 §9.5, §9.6.3).
+#include <fmt/core.h>
+
+#include <ranges>
+
 #include "nfs/v4/dialect/test_dialects.h"
 #include "nfs/v4/state/clients/test_clients.h"
 
@@ -137,6 +141,24 @@ TEST_F(LeasesTest, SweepRemovesClientsWithStateOnlyAfterTheCourtesyPeriod) {
   now_ += settings_.courtesy;
   clients_.Renew(alive, now_);
   EXPECT_THAT(Sweep(), UnorderedElementsAre(idle, holder));
+}
+
+TEST_F(LeasesTest, TheLongestSilentClientIsFoundWhateverItsShard) {
+  std::vector<ClientId> ids;
+  for (size_t i = 0; i < 2 * Shard::kCount; ++i) ids.push_back(OpenMinorZero(fmt::format("client {}", i)));
+  for (const ClientId id : ids) GiveOpen(id);
+  EXPECT_FALSE(tables_.LongestSilent(now_));
+  // They are renewed in another order than they were made in: backwards.
+  for (const ClientId id : ids | std::views::reverse) {
+    now_ += kMoment;
+    clients_.Renew(id, now_);
+  }
+  now_ += kLease + kMoment;
+  for (const ClientId id : ids | std::views::reverse) {
+    EXPECT_EQ(tables_.LongestSilent(now_), id);
+    clients_.Renew(id, now_);
+  }
+  EXPECT_FALSE(tables_.LongestSilent(now_));
 }
 
 TEST_F(LeasesTest, CourtesyEndsWhenThereAreTooManyClients) {

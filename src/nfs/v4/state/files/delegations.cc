@@ -199,23 +199,34 @@ bool Delegations::IsOverdue(const DelegationState& delegation, TimePoint now) co
   return delegation.recalled_at && now - *delegation.recalled_at >= PatienceWith(delegation);
 }
 
-Delegations::RecallResult Delegations::RecallFor(const NamedFile& name, std::optional<ClientId> except, Use use,
-                                                 TimePoint now) {
-  RecallResult result;
-  const FileState* const file = records_.FindFile(name);
-  if (!file) return result;
+std::vector<DelegationState*> Delegations::FindInTheWay(const FileState& file, const NamedFile& name,
+                                                        std::optional<ClientId> except, Use use) const {
   const std::optional<Party> own = except ? std::optional(Party{*except, name.handle.export_id}) : std::nullopt;
-  // A copy of the list: a revoked delegation leaves the list of the file, and the file may be forgotten with it.
   std::vector<DelegationState*> in_the_way;
   const auto add = [&](DelegationState* delegation) {
     if (own != PartyOf(*delegation)) in_the_way.push_back(delegation);
   };
   if (use == Use::kRead) {
-    std::ranges::for_each(file->write_delegations, add);
+    std::ranges::for_each(file.write_delegations, add);
   } else {
-    for (const auto& [party, delegation] : file->delegations) add(delegation);
+    for (const auto& [party, delegation] : file.delegations) add(delegation);
   }
-  for (DelegationState* delegation : in_the_way) {
+  return in_the_way;
+}
+
+bool Delegations::MustRecallFor(const NamedFile& name, std::optional<ClientId> except, Use use) const {
+  const FileState* const file = records_.FindFile(name);
+  if (!file || file->delegations.empty()) return false;
+  return (use == Use::kWrite && file->lease) || !FindInTheWay(*file, name, except, use).empty();
+}
+
+Delegations::RecallResult Delegations::RecallFor(const NamedFile& name, std::optional<ClientId> except, Use use,
+                                                 TimePoint now) {
+  RecallResult result;
+  const FileState* const file = records_.FindFile(name);
+  if (!file) return result;
+  // It is a copy: a revoked delegation leaves the list of the file, and the file may be forgotten with it.
+  for (DelegationState* delegation : FindInTheWay(*file, name, except, use)) {
     if (IsOverdue(*delegation, now)) {
       Revoke(*delegation);
       continue;
@@ -258,11 +269,6 @@ void Delegations::EndChange(const NamedFile& file) {
   const auto found = changing_.find(file);
   assert(found != changing_.end());
   if (--found->second == 0) changing_.erase(found);
-}
-
-bool Delegations::IsDelegated(const NamedFile& file) const {
-  const FileState* const state = records_.FindFile(file);
-  return state && !state->delegations.empty();
 }
 
 DelegationState* Delegations::FindWriteDelegation(const NamedFile& file) const {

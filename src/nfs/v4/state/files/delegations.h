@@ -91,12 +91,12 @@ class Delegations {
   // kWrite has no conflict, the file's lease of the file system is given up, because the file system could not write
   // otherwise.
   RecallResult RecallFor(const NamedFile& file, std::optional<ClientId> except, Use use, TimePoint now);
+  // Whether RecallFor() would change anything. If not, there is no conflict.
+  bool MustRecallFor(const NamedFile& file, std::optional<ClientId> except, Use use) const;
   // Between these two calls, a request changes the file, and no delegation of the file is given. RecallFor() found no
   // conflict before. Several requests may change the file at the same time.
   void BeginChange(const NamedFile& file) { ++changing_[file]; }
   void EndChange(const NamedFile& file);
-  // Whether any client has a delegation of the file, so that RecallFor() may find one.
-  bool IsDelegated(const NamedFile& file) const;
   // Recalls some delegations, the oldest first, to make room for opens and locks: of one client, or of all.
   void RecallOldest(ClientFiles& client, TimePoint now) { RecallOldest(client.unrecalled, now); }
   void RecallOldest(TimePoint now) { RecallOldest(unrecalled_, now); }
@@ -190,6 +190,9 @@ class Delegations {
   bool IsWatchable(const NamedFile& name, const std::optional<fs::LeaseReply>& lease) const;
   void AddLease(FileState& file, const std::shared_ptr<fs::LocalLease>& lease);
   void RemoveLease(FileState& file);
+  // The delegations of the file that are in the way of RecallFor().
+  std::vector<DelegationState*> FindInTheWay(const FileState& file, const NamedFile& name,
+                                             std::optional<ClientId> except, Use use) const;
   void Detach(DelegationState& delegation);
   void SendRecall(DelegationState& delegation, TimePoint now);
   void RecallOldest(std::list<DelegationState*>& unrecalled, TimePoint now);

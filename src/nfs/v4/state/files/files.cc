@@ -1,5 +1,6 @@
 #include "nfs/v4/state/files/files.h"
 
+#include <algorithm>
 #include <vector>
 
 namespace penstock::nfs::v4 {
@@ -79,11 +80,9 @@ void Files::HandleNewExports(const std::function<bool(ExportId)>& is_referral, T
   }
 }
 
-bool Files::HasMoved(ClientId client, TimePoint now) {
-  ClientFiles* const files = records_.FindClient(client);
-  if (!files || files->moved.empty()) return false;
-  std::erase_if(files->moved, [&](const auto& each) { return now >= each.second; });
-  return !files->moved.empty();
+bool Files::HasMoved(ClientId client, TimePoint now) const {
+  const ClientFiles* const files = records_.FindClient(client);
+  return files && std::ranges::any_of(files->moved, [&](const auto& each) { return now < each.second; });
 }
 
 void Files::HandleLocationsAsked(ClientId client, ExportId moved) {

@@ -63,7 +63,7 @@ class Files {
   // Whether the client had state in an export that has moved, and has not asked for its locations since
   // (SEQ4_STATUS_LEASE_MOVED, RFC 8881 §11.13.1). As RFC 7530 §9.14.3 recommends, a client that never asks is told so
   // for two lease times only.
-  bool HasMoved(ClientId client, TimePoint now);
+  bool HasMoved(ClientId client, TimePoint now) const;
   // The client has asked for the locations of an export.
   void HandleLocationsAsked(ClientId client, ExportId moved);
   // Whether the client has opens, locks or delegations (RFC 8881 §18.50: NFS4ERR_CLIENTID_BUSY).

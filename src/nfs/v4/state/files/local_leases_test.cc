@@ -166,9 +166,13 @@ TEST_F(LocalLeasesTest, ALeaseIsGivenUpWhenTheOnlyHolderWrites) {
   Return(bobs);
   EXPECT_THAT(Recall(alice, Use::kChange), IsEmpty());
   EXPECT_EQ(leases.held, 1u);
+  EXPECT_FALSE(files.delegations.MustRecallFor(file, alice, Use::kRead));
+  EXPECT_TRUE(files.delegations.MustRecallFor(file, alice, Use::kWrite));
   EXPECT_THAT(Recall(alice, Use::kWrite), IsEmpty());
   EXPECT_EQ(leases.held, 0u);
-  EXPECT_TRUE(files.delegations.IsDelegated(file));
+  EXPECT_FALSE(files.delegations.MustRecallFor(file, alice, Use::kWrite));
+  EXPECT_TRUE(files.delegations.MustRecallFor(file, bob, Use::kWrite));
+  EXPECT_FALSE(files.delegations.MustRecallFor(file, bob, Use::kRead));
 }
 
 TEST_F(LocalLeasesTest, GivesNoReadDelegationWithALeaseWhileTheClientItselfWrites) {

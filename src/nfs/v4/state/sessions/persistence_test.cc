@@ -53,12 +53,12 @@ class PersistenceTest : public ClientsTest {
   }
   Result<Sessions::StartedRequest, nfs4::nfsstat4> Retry(StateTables& tables, const SessionId& session, uint32_t slot,
                                                          uint32_t sequence, Sessions::RequestFacts facts = kFacts) {
-    return tables.sessions.StartRequest({.sa_sessionid = session,
-                                         .sa_sequenceid = sequence,
-                                         .sa_slotid = slot,
-                                         .sa_highest_slotid = slot,
-                                         .sa_cachethis = true},
-                                        facts, connection_, now_);
+    return tables.sessions.RetryInDeadSession({.sa_sessionid = session,
+                                               .sa_sequenceid = sequence,
+                                               .sa_slotid = slot,
+                                               .sa_highest_slotid = slot,
+                                               .sa_cachethis = true},
+                                              facts, now_);
   }
 
   static constexpr Sessions::RequestFacts kFacts{.size = 200, .operations = 2, .digest = 77};

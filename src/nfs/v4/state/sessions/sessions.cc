@@ -1,9 +1,9 @@
-// The ID of a session contains its index in the table:
+// The ID of a session contains its index in the table, and its client's shard:
 //
-//   0         4         8                  16
-//   +---------+---------+-------------------+
-//   | instance|  index  |      random       |
-//   +---------+---------+-------------------+
+//   0         4         8                15  16
+//   +---------+---------+-----------------+--+
+//   | instance|  index  |      random     |  |   the last octet of the client ID
+//   +---------+---------+-----------------+--+
 #include "nfs/v4/state/sessions/sessions.h"
 
 #include <algorithm>
@@ -17,11 +17,11 @@ namespace {
 
 constexpr uint32_t kMaxCallbackSlots = 16;
 
-SessionId MakeSessionId(uint32_t instance, uint32_t index, uint64_t random) {
+SessionId MakeSessionId(uint32_t instance, uint32_t index, uint64_t random, ClientId client) {
   SessionId id;
   StoreBig(id.data(), instance);
   StoreBig(id.data() + 4, index);
-  StoreBig(id.data() + 8, random);
+  StoreBig(id.data() + 8, random << 8 | (client.value() & 0xff));
   return id;
 }
 
@@ -140,7 +140,7 @@ Session& Sessions::Add(Client& client, CreateRequest asked, uint64_t random) {
   ++session_count_;
   asked.fore.ca_maxrequests = std::min(asked.fore.ca_maxrequests, slot_limit_.Share(session_count_));
   const uint32_t callback_slots = std::min(asked.back.ca_maxrequests, kMaxCallbackSlots);
-  sessions_[index] = std::make_unique<Session>(Session{.id = MakeSessionId(instance_, index, random),
+  sessions_[index] = std::make_unique<Session>(Session{.id = MakeSessionId(instance_, index, random, client.id),
                                                        .client = &client,
                                                        .minor_version = asked.minor_version,
                                                        .fore = asked.fore,
@@ -158,7 +158,7 @@ void Sessions::End(const SessionId& id) {
   Session* session = Find(id);
   assert(session);
   std::erase(session->client->sessions, id);
-  kept_octets_ -= session->slots.kept_octets();
+  kept_octets_[Shard::Of(id)] -= session->slots.kept_octets();
   session->client->requests -= session->slots.busy();
   if (session->persistent) --persistent_count_;
   if (session->replies) ended_.push_back(std::move(session->replies));
@@ -221,8 +221,7 @@ Result<Sessions::StartedRequest, nfs4::nfsstat4> Sessions::StartRequest(const nf
                                                                         const SessionConnection& connection,
                                                                         TimePoint now) {
   Session* session = Find(arguments.sa_sessionid);
-  if (!session) return RetryInDeadSession(arguments, facts, now);
-  if (session->client->doomed) return std::unexpected(nfs4::NFS4ERR_BADSESSION);
+  if (!session || session->client->doomed) return std::unexpected(nfs4::NFS4ERR_BADSESSION);
   if (session->dead && !session->slots.IsLast(SlotId(arguments.sa_slotid), SequenceId(arguments.sa_sequenceid))) {
     return std::unexpected(nfs4::NFS4ERR_DEADSESSION);
   }
@@ -246,7 +245,7 @@ Result<Sessions::StartedRequest, nfs4::nfsstat4> Sessions::StartRequest(const nf
                                                    .sequence = SequenceId(arguments.sa_sequenceid),
                                                    .highest_slot = SlotId(arguments.sa_highest_slotid),
                                                    .digest = facts.digest}));
-  kept_octets_ -= kept_before - session->slots.kept_octets();
+  kept_octets_[Shard::Of(session->id)] -= kept_before - session->slots.kept_octets();
   if (started.outcome == ReplySlots::Outcome::kRun) ++session->client->requests;
   clients_.Renew(*session->client, now);
   StartedRequest result{.outcome = Outcome::kRun,
@@ -277,7 +276,7 @@ void Sessions::FinishRequest(const SessionId& id, SlotId slot, SequenceId sequen
   const uint32_t busy_before = session->slots.busy();
   session->slots.Finish(slot, sequence, std::move(reply));
   session->client->requests -= busy_before - session->slots.busy();
-  kept_octets_ += session->slots.kept_octets() - kept_before;
+  kept_octets_[Shard::Of(id)] += session->slots.kept_octets() - kept_before;
   // The client has waited for the reply, so the lease is renewed however long the request took.
   if (!session->client->doomed) clients_.Renew(*session->client, now);
 }

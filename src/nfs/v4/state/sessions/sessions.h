@@ -21,6 +21,7 @@
 #include "nfs/v4/state/sessions/session.h"
 #include "nfs/v4/state/sessions/slot_limit.h"
 #include "nfs/v4/state/settings.h"
+#include "nfs/v4/state/shards.h"
 
 namespace penstock::nfs::v4 {
 
@@ -96,7 +97,7 @@ class Sessions {
   struct StartedRequest {
     Outcome outcome;
     ClientId client;
-    // SEQUENCE's result. The caller adds the status flags that depend on Files.
+    // SEQUENCE's result. The caller adds the status flags that depend on Files: see ShardTables::StartRequest().
     nfs4::SEQUENCE4resok sequence;
     // The limits for unreduced octets of the reply, and of a reply that is to be kept, RPC header included. The errors
     // beyond them are NFS4ERR_REP_TOO_BIG and NFS4ERR_REP_TOO_BIG_TO_CACHE (RFC 8881 §2.10.6.4).
@@ -112,9 +113,13 @@ class Sessions {
   // Executes SEQUENCE: takes the slot for the request and renews the lease. Errors leave the slot unchanged:
   // NFS4ERR_BADSESSION, NFS4ERR_BADSLOT, NFS4ERR_BAD_HIGH_SLOT, NFS4ERR_SEQ_MISORDERED, NFS4ERR_SEQ_FALSE_RETRY,
   // NFS4ERR_DELAY, NFS4ERR_REQ_TOO_BIG, NFS4ERR_TOO_MANY_OPS, NFS4ERR_REP_TOO_BIG, NFS4ERR_REP_TOO_BIG_TO_CACHE,
-  // NFS4ERR_CONN_NOT_BOUND_TO_SESSION, and NFS4ERR_DEADSESSION (see DeadSessions).
+  // NFS4ERR_CONN_NOT_BOUND_TO_SESSION, NFS4ERR_DEADSESSION.
   Result<StartedRequest, nfs4::nfsstat4> StartRequest(const nfs4::SEQUENCE4args& arguments, const RequestFacts& facts,
                                                       const SessionConnection& connection, TimePoint now);
+  // Executes SEQUENCE for a session that StartRequest() does not know, if it is of an earlier run of the server: see
+  // DeadSessions. NFS4ERR_BADSESSION if there is none.
+  Result<StartedRequest, nfs4::nfsstat4> RetryInDeadSession(const nfs4::SEQUENCE4args& arguments,
+                                                            const RequestFacts& facts, TimePoint now);
   // Ends a request. `reply` is kept for retries and must own its memory. Renews the lease again, because the client has
   // waited until now.
   void FinishRequest(const SessionId& id, SlotId slot, SequenceId sequence, std::optional<xdr::Message> reply,
@@ -138,7 +143,11 @@ class Sessions {
   std::vector<SlotRecall> FollowSlotLimit();
   // Whether the client has not yet followed a recall.
   bool OwesSlots(const SlotRecall& recall) const;
-  size_t kept_octets() const { return kept_octets_; }
+  size_t kept_octets() const {
+    size_t sum = 0;
+    for (const size_t octets : kept_octets_.all()) sum += octets;
+    return sum;
+  }
 
   // ---- callbacks (callback_paths.cc; callback/ calls them)
 
@@ -203,8 +212,6 @@ class Sessions {
   nfs4::nfsstat4 CheckProtection(const SessionId& id, nfs4::nfs_opnum4 operation, const Sender& sender) const;
   uint32_t SlotTarget(const Session& session) const;
   uint32_t StatusFlags(const Session& session, TimePoint now) const;
-  Result<StartedRequest, nfs4::nfsstat4> RetryInDeadSession(const nfs4::SEQUENCE4args& arguments,
-                                                            const RequestFacts& facts, TimePoint now);
 
   const Settings& settings_;
   const uint32_t instance_;
@@ -213,7 +220,7 @@ class Sessions {
   std::deque<std::unique_ptr<Session>> sessions_;  // a session's ID holds its index
   std::vector<uint32_t> free_sessions_;
   size_t session_count_ = 0;
-  size_t kept_octets_ = 0;
+  PerShard<size_t> kept_octets_;  // of the replies that the sessions of a shard keep
   DeadSessions dead_sessions_;
   size_t persistent_count_ = 0;  // among sessions_
   std::vector<std::shared_ptr<SessionReplies>> ended_;
