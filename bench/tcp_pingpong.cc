@@ -1,7 +1,7 @@
 // Measures the machine's TCP: a ping-pong of 128 octets over loopback, one at a time, between two processes. Prints the
-// round trips per second, and the CPU time of the answering process per round trip. With a rate, it also prints the
-// median, the 99th percentile and the maximum of the latencies in microseconds; a round trip that begins late counts
-// from the time when it was due.
+// round trips per second, and the CPU time of the answering process per round trip. With a rate per second (0: as many
+// as possible), it also prints the median, the 99th percentile and the maximum of the latencies in microseconds; a
+// round trip that begins late counts from the time when it was due.
 //
 //   tcp_pingpong [SECONDS [RATE]]
 #include <netinet/in.h>
@@ -90,7 +90,7 @@ int main(int argc, char** argv) {
       std::this_thread::sleep_until(due);
     }
     if (!Send(fd, data) || !Receive(fd, data)) Fail("ping");
-    if (rate > 0) latencies.push_back(std::chrono::duration<double, std::micro>(Clock::now() - due).count());
+    if (argc > 2) latencies.push_back(std::chrono::duration<double, std::micro>(Clock::now() - due).count());
   }
   ::close(fd);
   rusage usage{};
