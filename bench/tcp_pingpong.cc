@@ -1,7 +1,9 @@
 // Measures the machine's TCP: a ping-pong of 128 octets over loopback, one at a time, between two processes. Prints the
-// round trips per second, and the CPU time of the answering process per round trip.
+// round trips per second, and the CPU time of the answering process per round trip. With a rate per second (0: as many
+// as possible), it also prints the median, the 99th percentile and the maximum of the latencies in microseconds; a
+// round trip that begins late counts from the time when it was due.
 //
-//   tcp_pingpong [SECONDS]
+//   tcp_pingpong [SECONDS [RATE]]
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <sys/resource.h>
@@ -9,10 +11,13 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <chrono>
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
+#include <thread>
+#include <vector>
 
 namespace {
 
@@ -48,6 +53,7 @@ void WithoutDelay(int fd) {
 int main(int argc, char** argv) {
   using Clock = std::chrono::steady_clock;
   const double seconds = argc > 1 ? std::atof(argv[1]) : 1;
+  const double rate = argc > 2 ? std::atof(argv[2]) : 0;
   sockaddr_in address{};
   address.sin_family = AF_INET;
   address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
@@ -75,8 +81,16 @@ int main(int argc, char** argv) {
   const auto began = Clock::now();
   const auto end = began + std::chrono::duration<double>(seconds);
   auto now = began;
+  std::vector<double> latencies;  // microseconds
   for (; now < end; now = Clock::now(), ++count) {
+    auto due = now;
+    if (rate > 0) {
+      due = began + std::chrono::duration_cast<Clock::duration>(
+                        std::chrono::duration<double>(static_cast<double>(count) / rate));
+      std::this_thread::sleep_until(due);
+    }
     if (!Send(fd, data) || !Receive(fd, data)) Fail("ping");
+    if (argc > 2) latencies.push_back(std::chrono::duration<double, std::micro>(Clock::now() - due).count());
   }
   ::close(fd);
   rusage usage{};
@@ -84,5 +98,11 @@ int main(int argc, char** argv) {
   const double cpu = static_cast<double>(usage.ru_utime.tv_sec + usage.ru_stime.tv_sec) * 1e6 +
                      static_cast<double>(usage.ru_utime.tv_usec + usage.ru_stime.tv_usec);
   const double took = std::chrono::duration<double>(now - began).count();
-  std::printf("%.1f %.3f\n", static_cast<double>(count) / took, cpu / static_cast<double>(count));
+  std::printf("%.1f %.3f", static_cast<double>(count) / took, cpu / static_cast<double>(count));
+  if (!latencies.empty()) {
+    std::ranges::sort(latencies);
+    std::printf(" %.1f %.1f %.1f", latencies[latencies.size() / 2], latencies[latencies.size() * 99 / 100],
+                latencies.back());
+  }
+  std::printf("\n");
 }

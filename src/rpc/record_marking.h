@@ -135,8 +135,9 @@ class RecordWriter {
 
   // Returns the next range of a file, or nullopt if memory comes next.
   std::optional<FileRange> NextFile() const;
-  // Returns the next pieces of memory, up to `to.size()` of them. They stay valid until Sent(), Push() or Clear().
-  Pieces Gather(std::span<iovec> to) const;
+  // Returns the next pieces of memory, up to `to.size()` of them with up to `most_octets`. They stay valid until
+  // Sent(), Push() or Clear().
+  Pieces Gather(std::span<iovec> to, size_t most_octets = SIZE_MAX) const;
   void Sent(size_t octets);
   // Removes all messages, also a partly sent one.
   void Clear();

@@ -277,6 +277,20 @@ TEST(RecordWriter, ReportsFollowingFilesAndFollowingOctets) {
   EXPECT_TRUE(writer.NextFile()->more);
 }
 
+TEST(RecordWriter, GathersNoMoreOctetsThanItMay) {
+  RecordWriter writer;
+  writer.Push({View("12345678"), {}, {}});
+  writer.Push({View("abcdefgh"), {}, {}});
+  iovec iov[8];
+  const auto pieces = writer.Gather(iov, 4 + 8 + 4 + 3);
+  EXPECT_EQ(pieces.count, 4u);
+  EXPECT_EQ(pieces.octets, 19u);
+  EXPECT_EQ(std::string_view(static_cast<const char*>(iov[3].iov_base), iov[3].iov_len), "abc");
+  EXPECT_EQ(writer.Gather(iov, 4).count, 1u);
+  writer.Sent(19);
+  EXPECT_EQ(writer.Gather(iov, 100).octets, 5u);
+}
+
 TEST(RecordWriter, CountsCompletelySentMessages) {
   RecordWriter writer;
   for (int i = 0; i < 1000; ++i) {

@@ -71,7 +71,7 @@ std::optional<RecordWriter::FileRange> RecordWriter::NextFile() const {
   return FileRange{data, part_offset_, length, queued_octets_ > length};
 }
 
-RecordWriter::Pieces RecordWriter::Gather(std::span<iovec> to) const {
+RecordWriter::Pieces RecordWriter::Gather(std::span<iovec> to, size_t most_octets) const {
   Pieces pieces;
   size_t part = part_;
   size_t offset = part_offset_;
@@ -84,10 +84,12 @@ RecordWriter::Pieces RecordWriter::Gather(std::span<iovec> to) const {
         pieces.more = true;
         return pieces;
       }
-      if (pieces.count == to.size()) return pieces;
+      if (pieces.count == to.size() || pieces.octets == most_octets) return pieces;
       const ConstBytes bytes = queued.MemoryPart(part).subspan(offset);
-      to[pieces.count++] = {const_cast<std::byte*>(bytes.data()), size};
-      pieces.octets += size;
+      const size_t taken = std::min(size, most_octets - pieces.octets);
+      to[pieces.count++] = {const_cast<std::byte*>(bytes.data()), taken};
+      pieces.octets += taken;
+      if (taken < size) return pieces;
     }
   }
   return pieces;

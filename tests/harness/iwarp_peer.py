@@ -238,9 +238,9 @@ def dial(port, receive_buffer=None, source=None):
     return Endpoint(sock)
 
 
-def connect(port, request=None, receive_buffer=None):
-    """Returns a connection that is set up."""
-    peer = dial(port, receive_buffer)
+def connect(port, request=None, receive_buffer=None, source=None):
+    """Returns a connection that is set up. See dial()."""
+    peer = dial(port, receive_buffer, source)
     peer.raw(mpa_frame(private_data=private_data()) if request is None else request)
     key, flags, _, peer.private_data = peer.mpa()
     assert key == REPLY_KEY and not flags & REJECTED, "the connection was refused"

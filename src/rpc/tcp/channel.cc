@@ -53,13 +53,12 @@ class Channel::OpenConnection final : public std::enable_shared_from_this<OpenCo
         continue;
       }
       if (!record) break;
-      const size_t octets = record->size();
       if (DirectionOf(record->bytes()) == Direction::kCall) {
         self->HandleCall(std::move(*record));
       } else {
         self->requester_.HandleReply(std::move(*record));
       }
-      if (self->socket_->EndsTurn(octets)) {
+      if (self->socket_->EndsTurn(0)) {
         co_await NextTurn(loop);
         self->socket_->BeginTurn();
       }

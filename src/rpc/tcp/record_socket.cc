@@ -17,7 +17,7 @@ namespace {
 
 constexpr size_t kPiecesPerCall = 128;
 constexpr size_t kCopyPiece = 128 << 10;
-constexpr size_t kOctetsPerTurn = 512 << 10;  // see EndsTurn()
+constexpr size_t kOctetsPerTurn = 512 << 10;  // see EndsTurn(); also the most that one call of the kernel sends
 
 bool WouldBlock(int error) { return error == EAGAIN || error == EWOULDBLOCK; }
 
@@ -53,7 +53,13 @@ Task<std::optional<Slice>> RecordSocket::Receive() {
     Flush();
     if (ended_) break;
     // A TLS session may hold octets that it has read ahead.
-    const bool is_empty = std::exchange(drained_, false) && !tls_;
+    const bool is_empty = drained_ && !tls_;
+    if (!is_empty && TurnIsOver()) {
+      co_await NextTurn(loop_);
+      BeginTurn();
+      if (ended_) break;
+    }
+    drained_ = false;
     const Io io = is_empty ? Io::kWouldBlock : ReceiveSome();
     if (io == Io::kWouldBlock) {
       receiving_ = true;
@@ -83,7 +89,7 @@ RecordSocket::Io RecordSocket::ReceiveSome() {
   for (;;) {
     const ssize_t n = ::recv(socket_.native_handle(), want.data(), want.size(), MSG_DONTWAIT);
     if (n > 0) {
-      reader_.Received(static_cast<size_t>(n));
+      CountReceived(static_cast<size_t>(n));
       drained_ = static_cast<size_t>(n) < want.size();
       return Io::kProgress;
     }
@@ -94,9 +100,16 @@ RecordSocket::Io RecordSocket::ReceiveSome() {
   }
 }
 
-bool RecordSocket::EndsTurn(size_t octets) {
+void RecordSocket::CountReceived(size_t octets) {
+  reader_.Received(octets);
   turn_octets_ += octets;
-  if (turn_octets_ < kOctetsPerTurn && !turn_.IsOver(loop_.Now())) return false;
+}
+
+bool RecordSocket::TurnIsOver() const { return turn_octets_ >= kOctetsPerTurn || turn_.IsOver(loop_.Now()); }
+
+bool RecordSocket::EndsTurn(size_t memory) {
+  turn_octets_ += memory;
+  if (!TurnIsOver()) return false;
   Flush();
   return true;
 }
@@ -113,6 +126,7 @@ uint64_t RecordSocket::Send(Message message) {
     flush_posted_ = true;
     loop_.Post([self = shared_from_this()] {
       self->flush_posted_ = false;
+      self->BeginTurn();
       self->Flush();
     });
   }
@@ -122,25 +136,33 @@ uint64_t RecordSocket::Send(Message message) {
 void RecordSocket::Flush() {
   batching_ = false;
   if (closed_ || sending_ || queued_octets() == 0) return;
-  switch (SendSome()) {
+  const Io io = SendSome();
+  switch (io) {
     case Io::kProgress:
       if (owner_) owner_->OnSent();
       return;
     case Io::kWouldBlock:
+    case Io::kTurnIsOver:
       sending_ = true;
-      Spawn(SendRest(shared_from_this()));
+      Spawn(SendRest(shared_from_this(), io));
       return;
     case Io::kEnd:
       Close();
   }
 }
 
-Task<void> RecordSocket::SendRest(std::shared_ptr<RecordSocket> self) {
-  Io io = Io::kWouldBlock;
-  while (io == Io::kWouldBlock && !self->closed_) {
-    co_await Ready(self->socket_, asio::ip::tcp::socket::wait_write);
-    if (!self->closed_) io = self->SendSome();
-    if (io == Io::kWouldBlock && !self->closed_ && self->owner_) self->owner_->OnSent();
+Task<void> RecordSocket::SendRest(std::shared_ptr<RecordSocket> self, Io io) {
+  const auto unfinished = [&] { return !self->closed_ && (io == Io::kWouldBlock || io == Io::kTurnIsOver); };
+  while (unfinished()) {
+    if (io == Io::kWouldBlock) {
+      co_await Ready(self->socket_, asio::ip::tcp::socket::wait_write);
+    } else {
+      co_await NextTurn(self->loop_);
+    }
+    if (self->closed_) break;
+    self->BeginTurn();
+    io = self->SendSome();
+    if (unfinished() && self->owner_) self->owner_->OnSent();
   }
   self->sending_ = false;
   if (self->closed_) co_return;
@@ -156,20 +178,21 @@ void RecordSocket::CountSent(size_t octets) {
   turn_octets_ += octets;
 }
 
-// Returns kProgress if all messages have been sent.
+// Returns kProgress if all messages have been sent. Each turn sends something, even if it was over before.
 RecordSocket::Io RecordSocket::SendSome() {
   if (tls_ && !tls_->kernel_sends()) return SendSealed();
   while (!writer_.empty()) {
     const auto file = writer_.NextFile();
     const Io io = file ? SendFile(*file) : SendMemory();
     if (io != Io::kProgress) return io;
+    if (TurnIsOver() && !writer_.empty()) return Io::kTurnIsOver;
   }
   return Io::kProgress;
 }
 
 RecordSocket::Io RecordSocket::SendMemory() {
   std::array<iovec, kPiecesPerCall> pieces;
-  const RecordWriter::Pieces gathered = writer_.Gather(pieces);
+  const RecordWriter::Pieces gathered = writer_.Gather(pieces, kOctetsPerTurn);
   msghdr message{};
   message.msg_iov = pieces.data();
   message.msg_iovlen = gathered.count;
@@ -186,8 +209,9 @@ RecordSocket::Io RecordSocket::SendMemory() {
 RecordSocket::Io RecordSocket::SendFile(const RecordWriter::FileRange& range) {
   // sendfile has no MSG_MORE. The octets after the range therefore leave in a separate segment.
   auto offset = static_cast<off_t>(range.data->file_offset() + range.offset);
+  const size_t length = std::min(range.length, kOctetsPerTurn);
   for (;;) {
-    const ssize_t n = ::sendfile(socket_.native_handle(), range.data->file()->get(), &offset, range.length);
+    const ssize_t n = ::sendfile(socket_.native_handle(), range.data->file()->get(), &offset, length);
     if (n > 0) {
       CountSent(static_cast<size_t>(n));
       return Io::kProgress;

@@ -63,11 +63,11 @@ class RecordSocket : public std::enable_shared_from_this<RecordSocket> {
   size_t awaited() const { return ended_ ? 0 : reader_.awaited(); }
   void Admit() { reader_.Admit(); }
 
-  // Counts a record that the owner has handled, in octets with the memory for it, beside the octets that were sent.
-  // Returns true, and flushes, if others shall have their turn, because of the octets or of the time: the owner then
-  // waits for NextTurn(). Without that, a peer that sends or reads all the time, or whose calls take long, would take
-  // the loop from all other connections.
-  bool EndsTurn(size_t octets);
+  // Counts the memory for a record that the owner has handled, beside the octets that were received and sent. Returns
+  // true, and flushes, if others shall have their turn, because of the octets or of the time: the owner then waits for
+  // NextTurn(). Receive() and the sending of messages wait in the same way. Without that, a peer that sends or reads
+  // all the time, or whose calls take long, would take the loop from all other connections.
+  bool EndsTurn(size_t memory);
   // The owner has waited for anything but Receive(): others have had their turn.
   void BeginTurn();
 
@@ -106,10 +106,12 @@ class RecordSocket : public std::enable_shared_from_this<RecordSocket> {
   int StalledIntervals();
 
  private:
-  enum class Io : uint8_t { kProgress, kWouldBlock, kEnd };
+  enum class Io : uint8_t { kProgress, kWouldBlock, kTurnIsOver, kEnd };
 
   Io ReceiveSome();
   Io ReceiveSealed();
+  void CountReceived(size_t octets);
+  bool TurnIsOver() const;
   void CountSent(size_t octets);
   Io SendSome();
   Io SendMemory();
@@ -119,7 +121,8 @@ class RecordSocket : public std::enable_shared_from_this<RecordSocket> {
   bool SealSome(Bytes scratch);
   bool ReadFile(const RecordWriter::FileRange& range, Bytes to);
   size_t sealed_octets() const { return tls_ ? tls_->pending() : 0; }
-  static Task<void> SendRest(std::shared_ptr<RecordSocket> self);
+  // Continues after SendSome() has returned `io`.
+  static Task<void> SendRest(std::shared_ptr<RecordSocket> self, Io io);
 
   Loop& loop_;
   asio::ip::tcp::socket socket_;
@@ -131,7 +134,7 @@ class RecordSocket : public std::enable_shared_from_this<RecordSocket> {
   bool ended_ = false;    // the socket receives nothing more
   bool drained_ = false;  // the last receipt left nothing in the socket: wait before the next one
   bool closed_ = false;
-  bool sending_ = false;   // SendRest() waits for the peer to make room
+  bool sending_ = false;   // SendRest() waits for the peer to make room, or for its next turn
   bool batching_ = false;  // a record was taken, and Flush() has not been called since
   bool flush_posted_ = false;
   size_t turn_octets_ = 0;  // see EndsTurn()

@@ -67,7 +67,7 @@ RecordSocket::Io RecordSocket::ReceiveSealed() {
   size_t received = 0;
   const auto io = tls_->Read(reader_.Want(), received);
   if (io == tls::Session::Io::kDone) {
-    reader_.Received(received);
+    CountReceived(received);
     return Io::kProgress;
   }
   // The session may answer the peer's TLS messages.
@@ -98,6 +98,7 @@ RecordSocket::Io RecordSocket::SendSealed() {
     if (io == tls::Session::Io::kWantWrite) return Io::kWouldBlock;
     if (io != tls::Session::Io::kDone) return Io::kEnd;
     if (writer_.empty()) return Io::kProgress;
+    if (TurnIsOver()) return Io::kTurnIsOver;
   }
 }
 

@@ -76,9 +76,8 @@ Task<void> ServedConnection::Run() {
       continue;
     }
     if (record) {
-      const size_t octets = record->size() + MemoryBudget::kCall;
       Handle(std::move(*record));
-      if (socket_->EndsTurn(octets)) {
+      if (socket_->EndsTurn(MemoryBudget::kCall)) {
         co_await NextTurn(loop_);
         socket_->BeginTurn();
       }

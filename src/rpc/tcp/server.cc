@@ -20,6 +20,8 @@ namespace {
 
 // The number of sweeps within the stall limit.
 constexpr int kSweepsPerLimit = 4;
+// The connections that a sweep looks at before others get their turn.
+constexpr size_t kSweptAtOnce = 64;
 // The pause before the next accept after a lack of file descriptors.
 constexpr Duration kAcceptPause = std::chrono::milliseconds(200);
 
@@ -151,16 +153,16 @@ void Server::Adopt(asio::ip::tcp::socket socket) {
 Task<void> Server::RunConnection(std::unique_ptr<ServedConnection> connection) {
   connections_.push_back(connection.get());
   co_await connection->Run();
-  std::erase(connections_, connection.get());
+  const auto at = std::ranges::find(connections_, connection.get());
+  if (static_cast<size_t>(at - connections_.begin()) < swept_) --swept_;
+  connections_.erase(at);
   connection.reset();
   changed_.Notify();
 }
 
 void Server::Sweep() {
-  if (connections_.empty()) return;
-  sweep_->ExpireAfter(options_.stall_limit / kSweepsPerLimit);
-  const std::vector<ServedConnection*> all = connections_;
-  for (ServedConnection* connection : all) {
+  for (size_t i = 0; i < kSweptAtOnce && swept_ < connections_.size(); ++i) {
+    ServedConnection* const connection = connections_[swept_++];
     // Close() may destroy this connection, but no other one.
     if (connection->StalledIntervals() < kSweepsPerLimit) continue;
     log::info("closed the connection of {}: {}", connection->peer().address.address().to_string(),
@@ -168,6 +170,9 @@ void Server::Sweep() {
     connection->SetEnd(metrics::ConnectionEnd::kStalled);
     connection->Close();
   }
+  if (swept_ < connections_.size()) return sweep_->ExpireAfter(Duration::zero());
+  swept_ = 0;
+  if (!connections_.empty()) sweep_->ExpireAfter(options_.stall_limit / kSweepsPerLimit);
 }
 
 Task<void> Server::Stop(Duration drain_limit) {

@@ -108,6 +108,7 @@ class Server {
   void Adopt(asio::ip::tcp::socket socket);
   static ServerOptions Complete(ServerOptions options);
   Task<void> RunConnection(std::unique_ptr<ServedConnection> connection);
+  // Looks for stalled connections, in parts that let other work of the loop go on.
   void Sweep();
 
   Loop& loop_;
@@ -121,6 +122,7 @@ class Server {
   bool stopping_ = false;
   Signal changed_;
   std::unique_ptr<Timer> sweep_;
+  size_t swept_ = 0;  // the connections that this sweep has looked at: the first ones
   std::unique_ptr<Timer> accept_again_;
   const std::shared_ptr<DescriptorShortage> shortage_;
   Signal accept_signal_;

@@ -173,6 +173,27 @@ TEST_F(TcpTest, DisconnectsAPeerThatDoesNotFinishARecord) {
   EXPECT_EQ(server->connections(), 1u) << "the server must keep a connection without a call";
 }
 
+TEST_F(TcpTest, DisconnectsManyStalledPeersInSeveralHandlers) {
+  constexpr size_t kPeers = 150;
+  StartServer({.stall_limit = 200ms});
+  std::vector<FileDescriptor> peers;
+  for (size_t i = 0; i < kPeers; ++i) peers.push_back(RawConnection());
+  for (const FileDescriptor& peer : peers) Write(peer, Words({0x8000'0028}));
+  const auto is_closed = [](const FileDescriptor& peer) {
+    char octet = 0;
+    return ::recv(peer.get(), &octet, 1, MSG_DONTWAIT | MSG_PEEK) == 0;
+  };
+  // The loop executes one handler between two calls of this function.
+  size_t seen = 0, most = 0;
+  TurnUntil([&] {
+    const auto closed = static_cast<size_t>(std::ranges::count_if(peers, is_closed));
+    most = std::max(most, closed - seen);
+    seen = closed;
+    return closed == kPeers;
+  });
+  EXPECT_LE(most, 64u);
+}
+
 TEST_F(TcpTest, ARecordAboveTheLimitEndsOnlyItsConnection) {
   StartServer({.max_record = 1000});
   ConnectClient();

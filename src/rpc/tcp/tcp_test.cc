@@ -140,7 +140,8 @@ TEST_F(TcpTest, AServerThatSendsAllTheTimeDoesNotHoldUpOtherWorkOfTheClient) {
     send();
     return arrived == replies.size();
   });
-  EXPECT_LE(most, 8u);
+  // The share of a turn, and the record that the turn before has begun to receive.
+  EXPECT_LE(most, 8u + 1u);
   for (auto& reply : replies) EXPECT_EQ(reply->value().results, Pattern(kData));
 }
 

@@ -1,0 +1,95 @@
+#include "rpc/tcp/record_socket.h"
+
+#include <gtest/gtest.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <asio/ip/tcp.hpp>
+#include <string>
+
+#include "base/test_loop.h"
+
+namespace penstock::rpc::tcp {
+namespace {
+
+using asio::ip::tcp;
+
+constexpr size_t kRecord = 8 << 20;
+// What one handler of the loop may move: the share of a turn, and what the last call of the kernel moves.
+constexpr size_t kMost = 1 << 20;
+
+// A RecordSocket, and the other end of its connection, which the test plays itself.
+class RecordSocketTest : public ::testing::Test, public RecordSocket::Owner {
+ protected:
+  RecordSocketTest() {
+    tcp::acceptor acceptor(loop.context(), {asio::ip::make_address("127.0.0.1"), 0});
+    peer.connect(acceptor.local_endpoint());
+    peer.non_blocking(true);
+    tcp::socket accepted = acceptor.accept();
+    Configure(accepted);
+    socket = std::make_shared<RecordSocket>(loop, std::move(accepted), kRecord, *this);
+  }
+  ~RecordSocketTest() override {
+    socket->Close();
+    TurnFor(loop, {});
+  }
+
+  void OnClosed() override {}
+
+  // Reads what has arrived at the peer.
+  void ReadAtPeer() {
+    std::string some(1 << 20, '\0');
+    for (;;) {
+      const ssize_t n = ::recv(peer.native_handle(), some.data(), some.size(), MSG_DONTWAIT);
+      if (n <= 0) return;
+      arrived.append(some, 0, static_cast<size_t>(n));
+    }
+  }
+
+  // Sends a message whose payload is `data`, to a peer that reads all the time. Returns the most octets that one
+  // handler of the loop has sent.
+  size_t MostSentByAHandler(const Data& data) {
+    xdr::Message message;
+    message.items.push_back({0, data});
+    socket->Send(std::move(message));
+    // The loop runs one handler between two questions of TurnUntil().
+    size_t most = 0, left = socket->queued_octets();
+    EXPECT_TRUE(TurnUntil(loop, [&] {
+      most = std::max(most, left - socket->queued_octets());
+      left = socket->queued_octets();
+      ReadAtPeer();
+      return arrived.size() == kRecordHeaderSize + data.size();
+    }));
+    return most;
+  }
+
+  static std::string Pattern(size_t size) {
+    std::string text(size, '\0');
+    for (size_t i = 0; i < size; ++i) text[i] = static_cast<char>(i * 31 + (i >> 8));
+    return text;
+  }
+
+  Loop loop;
+  tcp::socket peer{loop.context()};
+  std::shared_ptr<RecordSocket> socket;
+  std::string arrived;
+};
+
+TEST_F(RecordSocketTest, OneHandlerSendsABoundedPartOfAMessageFromMemory) {
+  const std::string bytes = Pattern(kRecord);
+  EXPECT_LE(MostSentByAHandler(Data(Slice::Borrowed(AsBytes(bytes)))), kMost);
+  EXPECT_EQ(arrived.substr(kRecordHeaderSize), bytes);
+}
+
+TEST_F(RecordSocketTest, OneHandlerSendsABoundedPartOfAMessageFromAFile) {
+  const std::string bytes = Pattern(kRecord);
+  auto file = std::make_shared<FileDescriptor>(::memfd_create("test", 0));
+  ASSERT_EQ(::write(file->get(), bytes.data(), bytes.size()), static_cast<ssize_t>(bytes.size()));
+  EXPECT_LE(MostSentByAHandler(Data(file, 0, bytes.size())), kMost);
+  EXPECT_EQ(arrived.substr(kRecordHeaderSize), bytes);
+}
+
+}  // namespace
+}  // namespace penstock::rpc::tcp
