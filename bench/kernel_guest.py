@@ -2,8 +2,7 @@
 guest, that of the interoperability tests, so that both pairs have the same kernel, processors, memory, file system (tmpfs) and
 link, which is the guest's loopback. bench/run uses it.
 
-iWARP is the kernel's software device, siw, at the client and at the kernel's server. Penstock has its own. siw asks for no check values,
-so that Penstock does without them as well."""
+Over iWARP all of them use the kernel's software device, siw, without check values."""
 
 import contextlib
 import io
@@ -42,9 +41,10 @@ mount() {
 """
 # Penstock has a tmpfs of the same kind as the kernel's server, and its files of state are in memory as well.
 SERVE_PENSTOCK = """
+ulimit -l unlimited  # siw counts what Penstock registers, also for root
 mkdir -p /srv/y /tmp/state; mount -t tmpfs -o size=70%% srv /srv/y; chmod 777 /srv/y
 penstock serve --export /srv/y=/srv/y:no_root_squash --state-dir /tmp/state --listen %(address)s --tcp-port %(tcp)d --rdma-port %(rdma)d \\
-  --mount-port %(mount)d --crc off --lease 10 --grace 1 >/tmp/penstock.log 2>&1 &
+  --mount-port %(mount)d --rdma verbs --lease 10 --grace 1 >/tmp/penstock.log 2>&1 &
 tries=0
 until grep -q '^ready' /tmp/penstock.log; do
   tries=$((tries + 1)); [ $tries -lt 300 ] || { cat /tmp/penstock.log; exit 1; }

@@ -233,7 +233,7 @@ class Report:
         guest = self.results["guest"]
         rates = guest["rates"]
         self.say(f"The NFS client of Linux {guest['kernel']} mounts Penstock and the kernel's own server (knfsd), in one guest, over the guest's loopback. "
-                 "Both servers have a tmpfs. Over iWARP the client and knfsd use the kernel's software device (siw), and there are no check values. Before a file is read, the client's "
+                 "Both servers have a tmpfs. Over iWARP all of them use the kernel's software device (siw), without check values. Before a file is read, the client's "
                  "page cache is dropped for it. `bench/mounts/compare` measures, and what the mounts cache of names and attributes counts as it is.")
         if guest["is_emulated"]:
             self.say("QEMU emulated the processors of this guest, because KVM was not available. Emulation does not slow everything down alike, so that the "
