@@ -25,8 +25,9 @@ class HandleSource {
   // Returns the handle of the object that `fd` (O_PATH suffices) has open, and that was just found as `name` in the
   // directory `parent`.
   virtual Result<Handle> HandleOf(int fd, const Stat& stat, const Handle& parent, std::string_view name) = 0;
-  // Returns the handle of the object that was just found with these attributes, if it is known without opening the
-  // object.
+  // Whether KnownHandleOf() may return something.
+  virtual bool remembers() const { return false; }
+  // Returns the handle of the object that StatOfEntry() has just found, if HandleOf() has returned it before.
   virtual std::optional<Handle> KnownHandleOf(const Stat& /*stat*/) { return std::nullopt; }
   // Returns the handle of a directory that was reached as ".." of a directory with a handle.
   virtual Result<Handle> HandleOfParent(int fd, const Stat& stat) = 0;

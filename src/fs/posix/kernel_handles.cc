@@ -51,7 +51,7 @@ Result<std::unique_ptr<KernelHandles>> KernelHandles::Make(int root, const Volum
                                                            std::shared_ptr<KnownHandles> known,
                                                            OpenByHandle open_by_handle) {
   std::unique_ptr<KernelHandles> handles(
-      new KernelHandles(root, volume.superblock, std::move(open_by_handle), std::move(covers), std::move(known)));
+      new KernelHandles(root, volume, std::move(open_by_handle), std::move(covers), std::move(known)));
   PENSTOCK_TRY(const Handle unsigned_root, handles->Sign(root));
   handles->key_ = KeyOfExport(key, export_name, unsigned_root.bytes().subspan(kTypeAt));
   const std::vector<std::byte> covered = handles->covers_.identity();
@@ -79,11 +79,16 @@ Result<Handle> KernelHandles::Sign(int fd) const {
   return *Handle::FromBytes(whole);
 }
 
+// Asks the kernel also if the handle is known: a handle that has become stale is replaced by the next look-up.
 Result<Handle> KernelHandles::HandleOf(int fd, const Stat& stat) {
-  if (const std::optional<Handle> known = known_->Find(owner_, stat)) return *known;
   PENSTOCK_TRY(const Handle handle, Sign(fd));
-  known_->Keep(owner_, stat, handle, Now());
+  if (remembers_ && stat.device == 0) known_->Keep(owner_, stat, handle, Now());
   return handle;
+}
+
+std::optional<Handle> KernelHandles::KnownHandleOf(const Stat& stat) {
+  if (!remembers_ || stat.device != 0) return std::nullopt;
+  return known_->Find(owner_, stat);
 }
 
 Result<Handle> KernelHandles::HandleOf(int fd, const Stat& stat, const Handle&, std::string_view) {

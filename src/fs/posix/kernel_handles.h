@@ -41,30 +41,33 @@ class KernelHandles final : public HandleSource {
   bool may_block() const override { return false; }
   Result<Identity> Identify(const Handle& handle) const override;
   Result<Handle> HandleOf(int fd, const Stat& stat, const Handle& parent, std::string_view name) override;
-  std::optional<Handle> KnownHandleOf(const Stat& stat) override { return known_->Find(owner_, stat); }
+  bool remembers() const override { return remembers_; }
+  std::optional<Handle> KnownHandleOf(const Stat& stat) override;
   Result<Handle> HandleOfParent(int fd, const Stat& stat) override;
   Result<FileDescriptor> Open(const Handle& handle) override;
   void NameRemoved(const Handle&, std::string_view, const Handle&, bool) override {}
   void NameMoved(const Handle&, std::string_view, const Handle&, std::string_view) override {}
 
  private:
-  KernelHandles(int root, uint64_t superblock, OpenByHandle open_by_handle, Covers covers,
+  KernelHandles(int root, const Volume& volume, OpenByHandle open_by_handle, Covers covers,
                 std::shared_ptr<KnownHandles> known)
       : root_(root),
-        superblock_(superblock),
+        superblock_(volume.superblock),
+        remembers_(volume.births_differ),
         open_by_handle_(std::move(open_by_handle)),
         covers_(std::move(covers)),
         known_(std::move(known)),
         owner_(known_->NewOwner()) {}
   // Asks the kernel for the handle of an open object, and signs it.
   Result<Handle> Sign(int fd) const;
-  // The same, unless the handle is known.
+  // The same, and remembers the handle.
   Result<Handle> HandleOf(int fd, const Stat& stat);
   // Returns the errno of the last attempt if all fail.
   std::expected<FileDescriptor, int> OpenPatiently(struct file_handle& handle) const;
 
   const int root_;
   const uint64_t superblock_;
+  const bool remembers_;
   const OpenByHandle open_by_handle_;
   const Covers covers_;
   SipKey key_{};

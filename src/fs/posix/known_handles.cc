@@ -25,7 +25,7 @@ std::optional<Handle> KnownHandles::Find(Owner owner, const Stat& stat) {
   const std::lock_guard lock(block.mutex);
   if (!block.places) return std::nullopt;
   const Place& place = (*block.places)[at % kPlacesOfBlock];
-  const bool is_same = place.owner == owner && place.fileid == stat.attributes.fileid && place.device == stat.device &&
+  const bool is_same = place.owner == owner && place.fileid == stat.attributes.fileid &&
                        place.born == *stat.attributes.born && !place.handle.empty();
   return is_same ? std::optional(place.handle) : std::nullopt;
 }
@@ -36,7 +36,7 @@ void KnownHandles::Keep(Owner owner, const Stat& stat, const Handle& handle, con
   Block& block = blocks_[at / kPlacesOfBlock];
   const std::lock_guard lock(block.mutex);
   if (!block.places) block.places = std::make_unique<std::array<Place, kPlacesOfBlock>>();
-  (*block.places)[at % kPlacesOfBlock] = {owner, stat.device, stat.attributes.fileid, *stat.attributes.born, handle};
+  (*block.places)[at % kPlacesOfBlock] = {owner, stat.attributes.fileid, *stat.attributes.born, handle};
 }
 
 }  // namespace penstock::fs::posix

@@ -15,9 +15,10 @@
 
 namespace penstock::fs::posix {
 
-// Finds a handle by the inode number and the time of birth of its object. An object is kept only if it was born before
-// `now` by more than a tick of its file system's clock. So an object that gets the same inode number later was born at
-// another time, and its handle is asked for anew. Objects without a time of birth are not kept.
+// Finds a handle by the inode number and the time of birth of its object, on a volume where Volume::births_differ is
+// true and Stat::device zero. An object is kept only if it was born before `now` by more than a tick of its file
+// system's clock. So an object that gets the same inode number later was born at another time, and its handle is asked
+// for anew. Objects without a time of birth are not kept.
 //
 // One instance serves all exports of the process. Each inode number of an export has one place, which it shares with
 // those that differ by a multiple of kPlaces. The objects of a directory often have successive numbers, so they have
@@ -39,7 +40,6 @@ class KnownHandles {
   static constexpr size_t kPlacesOfBlock = 512;
   struct Place {
     Owner owner{};
-    uint64_t device = 0;
     uint64_t fileid = 0;
     Timestamp born{};
     Handle handle;  // empty if the place is free
@@ -49,7 +49,7 @@ class KnownHandles {
     std::unique_ptr<std::array<Place, kPlacesOfBlock>> places;  // null until one is taken
   };
   static size_t PlaceOf(Owner owner, const Stat& stat) {
-    return (stat.attributes.fileid + (stat.device + owner.value()) * 0x9e37'79b9'7f4a'7c15) % kPlaces;
+    return (stat.attributes.fileid + owner.value() * 0x9e37'79b9'7f4a'7c15) % kPlaces;
   }
 
   std::atomic<uint64_t> owners_ = 0;

@@ -15,11 +15,10 @@ constexpr Timestamp kBorn{1000, 123'456'789};
 constexpr KnownHandles::Owner kOwner(1);
 constexpr Timestamp kLater{1001, 0};
 
-Stat StatFor(uint64_t fileid, std::optional<Timestamp> born = kBorn, uint64_t device = 0) {
+Stat StatFor(uint64_t fileid, std::optional<Timestamp> born = kBorn) {
   Stat stat;
   stat.attributes.fileid = fileid;
   stat.attributes.born = born;
-  stat.device = device;
   return stat;
 }
 
@@ -34,7 +33,6 @@ TEST(KnownHandles, FindTheHandleOfTheSameObject) {
   known.Keep(kOwner, StatFor(7), HandleNamed(1), kLater);
   EXPECT_EQ(known.Find(kOwner, StatFor(7)), HandleNamed(1));
   EXPECT_FALSE(known.Find(kOwner, StatFor(8)));
-  EXPECT_FALSE(known.Find(kOwner, StatFor(7, kBorn, 1))) << "another device";
 }
 
 TEST(KnownHandles, AnExportHasHandlesOfItsOwn) {

@@ -190,7 +190,7 @@ TEST_P(PosixTest, HandlesAreNotStaleWhenNoDescriptorIsLeft) {
   EXPECT_FALSE(StatError(file));
 }
 
-// The server remembers the handles of objects that were not born just now.
+// The server remembers the handles of objects that were not born just now, and lists files by what it remembers.
 void WaitUntilBornEarlier() { std::this_thread::sleep_for(std::chrono::milliseconds(100)); }
 
 std::optional<Handle> HandleIn(const std::vector<suite::Listed>& entries, std::string_view name) {
@@ -217,10 +217,10 @@ TEST_P(PosixTest, FileThatReplacesAListedOneHasAHandleOfItsOwn) {
   }
 }
 
-// Both names lead to a directory that the server knows, but one of them through another mount.
-TEST_P(PosixTest, KnownDirectoryThatIsMountedAtAnotherNameIsNotEnteredThere) {
-  const Handle known = MakeDirectory(root_, "known");
-  stdfs::create_directory(exported() / "mounted");
+// Both names lead to a file that the server knows, but one of them through another mount.
+TEST_P(PosixTest, KnownFileThatIsMountedAtAnotherNameIsNotFoundThere) {
+  const Handle known = Make(root_, "known");
+  WriteFile(exported() / "mounted", "text");
   WaitUntilBornEarlier();
   EXPECT_EQ(HandleIn(List(root_, 10, true), "known"), known);
   if (::mount((exported() / "known").c_str(), (exported() / "mounted").c_str(), nullptr, MS_BIND, nullptr) != 0) {

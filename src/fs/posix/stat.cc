@@ -7,7 +7,9 @@
 #include <sys/statvfs.h>
 #include <sys/sysmacros.h>
 
+#include <algorithm>
 #include <cerrno>
+#include <iterator>
 #include <utility>
 
 #include "fs/posix/error.h"
@@ -41,6 +43,12 @@ Timestamp TimeOf(const statx_timestamp& time) { return {time.tv_sec, time.tv_nse
 constexpr unsigned kWanted = STATX_BASIC_STATS | STATX_BTIME;
 
 uint64_t DeviceOf(const struct statx& stat) { return makedev(stat.stx_dev_major, stat.stx_dev_minor); }
+
+// See Volume. The snapshots of btrfs have an st_dev each.
+bool DoBirthsDiffer(const struct statfs& fs) {
+  constexpr uint32_t kKnown[] = {EXT4_SUPER_MAGIC, XFS_SUPER_MAGIC, BTRFS_SUPER_MAGIC, F2FS_SUPER_MAGIC, TMPFS_MAGIC};
+  return std::ranges::find(kKnown, static_cast<uint32_t>(fs.f_type)) != std::end(kKnown);
+}
 
 // `device` is Stat::device.
 Stat ToStat(const struct statx& stat, uint64_t device, const Volume& volume) {
@@ -80,14 +88,9 @@ Result<Volume> VolumeOf(int fd, std::shared_ptr<ChangeCounters> changes) {
   volume.fsid = FsidOf(facts);
   volume.local_locks = KeepsLocksInMemory(fd);
   volume.in_memory = fs.f_type == TMPFS_MAGIC || fs.f_type == RAMFS_MAGIC;
+  volume.births_differ = DoBirthsDiffer(fs);
   volume.read_only = (fs.f_flags & ST_RDONLY) != 0;
   return volume;
-}
-
-std::optional<uint64_t> OtherVolumes::KnownNameOf(uint64_t st_dev) {
-  const std::lock_guard lock(mutex_);
-  const auto known = names_.find(st_dev);
-  return known == names_.end() ? std::nullopt : std::optional(known->second);
 }
 
 uint64_t OtherVolumes::NameOf(int fd, uint64_t st_dev, uint64_t root_fsid) {
@@ -117,17 +120,17 @@ Result<Stat> StatOfNameless(int fd, const Volume& volume) {
 
 std::optional<Result<Stat>> StatOfEntry(int directory, const char* name, const Volume& volume) {
   struct statx stat;
-  if (::statx(directory, name, AT_SYMLINK_NOFOLLOW | AT_NO_AUTOMOUNT, kWanted, &stat) != 0) {
+  // A file may be mounted here, too. Without AT_STATX_DONT_SYNC, its file system might ask another machine.
+  constexpr int kFlags = AT_SYMLINK_NOFOLLOW | AT_NO_AUTOMOUNT | AT_STATX_DONT_SYNC;
+  if (::statx(directory, name, kFlags, kWanted, &stat) != 0) {
     if (errno == ENOENT) return std::unexpected(Error::kNoEnt);
     return std::nullopt;
   }
   const bool tells_mounts = (stat.stx_attributes_mask & STATX_ATTR_MOUNT_ROOT) != 0;
   if (!tells_mounts || (stat.stx_attributes & STATX_ATTR_MOUNT_ROOT) != 0) return std::nullopt;
   if (stat.stx_nlink == 0) return std::unexpected(Error::kNoEnt);  // removed during the call
-  const uint64_t device = DeviceOf(stat);
-  if (device == volume.device) return ToStat(stat, 0, volume);
-  const std::optional<uint64_t> other = volume.others->KnownNameOf(device);
-  return other ? std::optional(ToStat(stat, *other, volume)) : std::nullopt;
+  if (DeviceOf(stat) != volume.device) return std::nullopt;
+  return ToStat(stat, 0, volume);
 }
 
 }  // namespace penstock::fs::posix

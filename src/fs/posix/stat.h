@@ -17,8 +17,6 @@ class OtherVolumes {
  public:
   // Returns Stat::device for the object of `fd`, whose st_dev differs from the root's.
   uint64_t NameOf(int fd, uint64_t st_dev, uint64_t root_fsid);
-  // The same if NameOf() has returned it before.
-  std::optional<uint64_t> KnownNameOf(uint64_t st_dev);
 
  private:
   std::mutex mutex_;
@@ -29,10 +27,13 @@ class OtherVolumes {
 struct Volume {
   std::shared_ptr<ChangeCounters> changes{};
   std::shared_ptr<OtherVolumes> others = std::make_shared<OtherVolumes>();
-  uint64_t device = 0;       // the root directory's st_dev
-  uint64_t superblock = 0;   // the same for all subvolumes of the file system, while this machine runs
-  uint64_t fsid = 0;         // the fsid in attributes, which survives a restart: see FsidOf()
-  bool in_memory = false;    // tmpfs or ramfs: no operation waits for a disk
+  uint64_t device = 0;      // the root directory's st_dev
+  uint64_t superblock = 0;  // the same for all subvolumes of the file system, while this machine runs
+  uint64_t fsid = 0;        // the fsid in attributes, which survives a restart: see FsidOf()
+  bool in_memory = false;   // tmpfs or ramfs: no operation waits for a disk
+  // An inode number and a time of birth name one object among those with the root's st_dev. Not so where copies of an
+  // object have both, as in snapshots that share its st_dev, or where another machine tells the attributes.
+  bool births_differ = false;
   bool local_locks = false;  // the kernel alone decides about locks: see KeepsLocksInMemory
   bool read_only = false;
 };
@@ -52,7 +53,8 @@ Result<Stat> StatOf(int fd, const Volume& volume);
 Result<Stat> StatOfNameless(int fd, const Volume& volume);
 // Looks at the object with this name in a directory (O_PATH suffices) without opening it. Fails with kNoEnt if the name
 // does not exist. Returns nothing if the object must be opened to learn more: it may be the root of another mount, it
-// lies on a volume that was not seen before, or the look-up failed. Waits for the disk if it must.
+// lies on another volume, or the look-up failed. Waits for the disk if it must. Enters a file system that is mounted at
+// the name, which may not answer: so the name is not that of a directory.
 std::optional<Result<Stat>> StatOfEntry(int directory, const char* name, const Volume& volume);
 
 }  // namespace penstock::fs::posix

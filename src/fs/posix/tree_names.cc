@@ -43,6 +43,7 @@ Result<Handle> Tree::HandleOf(const Object& directory, std::string_view name, co
 }
 
 std::optional<Result<Node>> Tree::FindKnown(const Object& directory, const char* name) const {
+  if (!parts_.handles->remembers()) return std::nullopt;
   if (parts_.covers.HasPlace(directory.fd(), name)) return std::unexpected(Error::kCovered);
   const std::optional<Result<Stat>> stat = StatOfEntry(directory.fd(), name, parts_.volume);
   if (!stat) return std::nullopt;
@@ -55,10 +56,6 @@ std::optional<Result<Node>> Tree::FindKnown(const Object& directory, const char*
 
 // Objects that are found stay open, because the client is about to use them.
 std::optional<Result<Node>> Tree::FindNode(const Object& directory, std::string_view name, Patience patience) {
-  if (patience == Patience::kMayBlock || parts_.volume.in_memory) {
-    std::optional<Result<Node>> known = FindKnown(directory, std::string(name).c_str());
-    if (known && (!*known || objects_.Find((*known)->handle))) return known;
-  }
   std::optional<Result<Found>> found = Find(directory, name, patience);
   if (!found) return std::nullopt;
   if (!*found) return std::unexpected(found->error());
@@ -258,11 +255,13 @@ Linked Tree::Link(const Credentials& caller, const Handle& file, const Handle& d
   return linked;
 }
 
-Result<Node> Tree::NodeOfEntry(const Object& directory, const Stat& stat, const char* name) {
+Result<Node> Tree::NodeOfEntry(const Object& directory, const Stat& stat, const char* name, bool may_be_directory) {
   using namespace std::string_view_literals;
   if (name == "."sv) return Node{directory.handle(), stat.attributes};
   if (name == ".."sv) return FindParent(directory, stat);
-  if (const std::optional<Result<Node>> known = FindKnown(directory, name)) return *known;
+  if (!may_be_directory) {
+    if (const std::optional<Result<Node>> known = FindKnown(directory, name)) return *known;
+  }
   PENSTOCK_TRY(const Found found, *Find(directory, name, Patience::kMayBlock));
   PENSTOCK_TRY(const Handle handle, HandleOf(directory, name, found));
   return Node{handle, found.stat.attributes};
@@ -293,7 +292,8 @@ Observed<ReadDirectoryReply> Tree::ReadDirectory(const Credentials& caller, cons
         DirectoryEntry entry{raw->d_ino, raw->d_name, Cookie(static_cast<uint64_t>(raw->d_off))};
         if (is_root && entry.name == "..") entry.fileid = stat.attributes.fileid;
         if (arguments.with_nodes) {
-          const Result<Node> node = rights.execute ? NodeOfEntry(directory, stat, raw->d_name)
+          const bool may_be_directory = raw->d_type == DT_DIR || raw->d_type == DT_UNKNOWN;
+          const Result<Node> node = rights.execute ? NodeOfEntry(directory, stat, raw->d_name, may_be_directory)
                                                    : Result<Node>(std::unexpected(Error::kAccess));
           if (node) {
             entry.attributes = node->attributes;

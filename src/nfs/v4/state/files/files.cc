@@ -67,7 +67,7 @@ void Files::RevokeState(const std::function<bool(const FileHandle&)>& is_gone, T
 void Files::HandleNewExports(const std::function<bool(ExportId)>& is_referral, TimePoint now) {
   const TimePoint end = now + 2 * records_.limits().lease;
   for (const auto& [id, client] : records_.clients()) {
-    std::erase_if(client->moved, [&](const auto& each) { return !is_referral(each.first); });
+    std::erase_if(client->moved, [&](const auto& each) { return !is_referral(each.first) || each.second <= now; });
     for (const StateRecord* const record : client->states) {
       if (!record->file) continue;
       std::optional<ExportId> in;

@@ -126,7 +126,7 @@ std::optional<Locks::LockConflict> Locks::TestLocally(const fs::LocalLocks* loca
 std::shared_ptr<fs::LocalLocks> Locks::LocalLocksOf(const NamedFile& file, ClientId client, ConstBytes owner,
                                                     std::shared_ptr<fs::LocalLocks> opened) const {
   const LockState* const own = FindLocks(file, client, owner);
-  return own ? own->local : opened;
+  return own && own->local ? own->local : opened;
 }
 
 bool Locks::NeedsLocalLocks(const NamedFile& file, ClientId client, ConstBytes owner, bool exclusive) const {

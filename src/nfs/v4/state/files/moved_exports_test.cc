@@ -73,5 +73,14 @@ TEST_F(MovedExportsTest, AClientThatDoesNotAskIsToldForTwoLeaseTimes) {
   EXPECT_FALSE(IsTold(alice));
 }
 
+TEST_F(MovedExportsTest, AClientThatWasToldForLongEnoughIsToldAgainAfterTheNextChangeOfTheConfiguration) {
+  OpenBy(alice, "owner", {kRead, 0});
+  Move({kServed});
+  now += 2 * Files::Limits().lease;
+  EXPECT_FALSE(IsTold(alice));
+  Move({kServed});
+  EXPECT_TRUE(IsTold(alice));
+}
+
 }  // namespace
 }  // namespace penstock::nfs::v4
