@@ -15,7 +15,7 @@ using testing::ElementsAre;
 // Returns the call as it arrives behind an RDMA_MSGP header: its payload begins on a multiple of `boundary`.
 rpc::Message Padded(BufferPool& buffers, const rpc::Message& call, uint32_t boundary) {
   const xdr::Padding padding{.boundary = boundary, .threshold = 512, .offset = 36};
-  const xdr::Item& item = call.items.at(0);
+  const xdr::Item& item = call.items.front();
   const size_t pad = padding.PadAt(item.offset, item.data.size());
   rpc::Message plain = rpc::Message::Whole(xdr::Unreduce(buffers, call));
   BufferRef buffer = buffers.Allocate(plain.stream.size() + pad);
