@@ -61,7 +61,7 @@ void CheckReply(const Header& call, ConstBytes message) {
     reply.items.push_back({offset, Data(Slice::Borrowed(ConstBytes(octets).first(length)))});
   }
   const uint32_t threshold = 1024;
-  const std::optional<ReplyPlan> plan = PlanReply(reply, call, threshold);
+  const std::optional<ReplyPlan> plan = PlanReply(reply, Header(call), threshold);
   if (!plan) return;
   const Header& header = plan->header;
   Require(header.serialized_size() <= threshold);
