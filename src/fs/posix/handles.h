@@ -1,6 +1,7 @@
 // The interface that makes handles of objects and finds objects by their handles.
 #pragma once
 
+#include <cstdint>
 #include <memory>
 #include <optional>
 #include <string_view>
@@ -25,8 +26,8 @@ class HandleSource {
   // Returns the handle of the object that `fd` (O_PATH suffices) has open, and that was just found as `name` in the
   // directory `parent`.
   virtual Result<Handle> HandleOf(int fd, const Stat& stat, const Handle& parent, std::string_view name) = 0;
-  // Whether KnownHandleOf() may return something.
-  virtual bool remembers() const { return false; }
+  // Whether KnownHandleOf() may return something for an object with this inode number.
+  virtual bool MayKnow(uint64_t /*fileid*/) { return false; }
   // Returns the handle of the object that StatOfEntry() has just found, if HandleOf() has returned it before.
   virtual std::optional<Handle> KnownHandleOf(const Stat& /*stat*/) { return std::nullopt; }
   // Returns the handle of a directory that was reached as ".." of a directory with a handle.

@@ -5,6 +5,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include <cassert>
 #include <cerrno>
 #include <chrono>
 #include <cstring>
@@ -87,7 +88,7 @@ Result<Handle> KernelHandles::HandleOf(int fd, const Stat& stat) {
 }
 
 std::optional<Handle> KernelHandles::KnownHandleOf(const Stat& stat) {
-  if (!remembers_ || stat.device != 0) return std::nullopt;
+  assert(stat.device == 0);  // that of StatOfEntry()
   return known_->Find(owner_, stat);
 }
 

@@ -41,7 +41,7 @@ class KernelHandles final : public HandleSource {
   bool may_block() const override { return false; }
   Result<Identity> Identify(const Handle& handle) const override;
   Result<Handle> HandleOf(int fd, const Stat& stat, const Handle& parent, std::string_view name) override;
-  bool remembers() const override { return remembers_; }
+  bool MayKnow(uint64_t fileid) override { return known_->MayKnow(owner_, fileid); }
   std::optional<Handle> KnownHandleOf(const Stat& stat) override;
   Result<Handle> HandleOfParent(int fd, const Stat& stat) override;
   Result<FileDescriptor> Open(const Handle& handle) override;

@@ -20,7 +20,7 @@ bool IsSettled(const Timestamp& born, const Timestamp& now) {
 
 std::optional<Handle> KnownHandles::Find(Owner owner, const Stat& stat) {
   if (!stat.attributes.born) return std::nullopt;
-  const size_t at = PlaceOf(owner, stat);
+  const size_t at = PlaceOf(owner, stat.attributes.fileid);
   Block& block = blocks_[at / kPlacesOfBlock];
   const std::lock_guard lock(block.mutex);
   if (!block.places) return std::nullopt;
@@ -30,9 +30,18 @@ std::optional<Handle> KnownHandles::Find(Owner owner, const Stat& stat) {
   return is_same ? std::optional(place.handle) : std::nullopt;
 }
 
+bool KnownHandles::MayKnow(Owner owner, uint64_t fileid) {
+  const size_t at = PlaceOf(owner, fileid);
+  Block& block = blocks_[at / kPlacesOfBlock];
+  const std::lock_guard lock(block.mutex);
+  if (!block.places) return false;
+  const Place& place = (*block.places)[at % kPlacesOfBlock];
+  return place.owner == owner && place.fileid == fileid && !place.handle.empty();
+}
+
 void KnownHandles::Keep(Owner owner, const Stat& stat, const Handle& handle, const Timestamp& now) {
   if (!stat.attributes.born || !IsSettled(*stat.attributes.born, now)) return;
-  const size_t at = PlaceOf(owner, stat);
+  const size_t at = PlaceOf(owner, stat.attributes.fileid);
   Block& block = blocks_[at / kPlacesOfBlock];
   const std::lock_guard lock(block.mutex);
   if (!block.places) block.places = std::make_unique<std::array<Place, kPlacesOfBlock>>();

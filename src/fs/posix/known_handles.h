@@ -33,6 +33,8 @@ class KnownHandles {
   Owner NewOwner() { return Owner(++owners_); }
 
   std::optional<Handle> Find(Owner owner, const Stat& stat);
+  // Whether Find() may return something for an object with this inode number.
+  bool MayKnow(Owner owner, uint64_t fileid);
   // `now` is the time after the object was looked at.
   void Keep(Owner owner, const Stat& stat, const Handle& handle, const Timestamp& now);
 
@@ -48,8 +50,8 @@ class KnownHandles {
     std::mutex mutex;
     std::unique_ptr<std::array<Place, kPlacesOfBlock>> places;  // null until one is taken
   };
-  static size_t PlaceOf(Owner owner, const Stat& stat) {
-    return (stat.attributes.fileid + owner.value() * 0x9e37'79b9'7f4a'7c15) % kPlaces;
+  static size_t PlaceOf(Owner owner, uint64_t fileid) {
+    return (fileid + owner.value() * 0x9e37'79b9'7f4a'7c15) % kPlaces;
   }
 
   std::atomic<uint64_t> owners_ = 0;

@@ -33,6 +33,9 @@ TEST(KnownHandles, FindTheHandleOfTheSameObject) {
   known.Keep(kOwner, StatFor(7), HandleNamed(1), kLater);
   EXPECT_EQ(known.Find(kOwner, StatFor(7)), HandleNamed(1));
   EXPECT_FALSE(known.Find(kOwner, StatFor(8)));
+  EXPECT_TRUE(known.MayKnow(kOwner, 7));
+  EXPECT_FALSE(known.MayKnow(kOwner, 8));
+  EXPECT_FALSE(known.MayKnow(kOwner, 7 + KnownHandles::kPlaces));
 }
 
 TEST(KnownHandles, AnExportHasHandlesOfItsOwn) {

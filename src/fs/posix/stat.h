@@ -54,7 +54,7 @@ Result<Stat> StatOfNameless(int fd, const Volume& volume);
 // Looks at the object with this name in a directory (O_PATH suffices) without opening it. Fails with kNoEnt if the name
 // does not exist. Returns nothing if the object must be opened to learn more: it may be the root of another mount, it
 // lies on another volume, or the look-up failed. Waits for the disk if it must. Enters a file system that is mounted at
-// the name, which may not answer: so the name is not that of a directory.
+// the name, which may not answer: so the name must be "..", or not that of a directory.
 std::optional<Result<Stat>> StatOfEntry(int directory, const char* name, const Volume& volume);
 
 }  // namespace penstock::fs::posix

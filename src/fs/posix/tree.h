@@ -269,9 +269,9 @@ class Tree {
   static uint32_t FirstMode(const Object& directory, uint32_t mode, uint32_t umask);
   // Gives a new object the bits of `wanted` that the process's umask has taken from its `mode`, and returns them.
   static uint32_t UndoProcessUmask(const Object& directory, int object, uint32_t mode, uint32_t wanted);
-  // The attributes and the handle of an entry. `name` ends with a zero. A directory is opened, because another file
-  // system may be mounted there: see StatOfEntry().
-  Result<Node> NodeOfEntry(const Object& directory, const Stat& stat, const char* name, bool may_be_directory);
+  // The attributes and the handle of an entry. `name` ends with a zero. `may_be_known`: its handle may be known, and it
+  // is no directory, where another file system may be mounted: see StatOfEntry().
+  Result<Node> NodeOfEntry(const Object& directory, const Stat& stat, const char* name, bool may_be_known);
   // Returns false if both names lead to the same object, so that nothing was renamed.
   Result<bool> RenameEntry(const Credentials& caller, Object& from, const std::string& from_name, Object& to,
                            const std::string& to_name);

@@ -43,7 +43,6 @@ Result<Handle> Tree::HandleOf(const Object& directory, std::string_view name, co
 }
 
 std::optional<Result<Node>> Tree::FindKnown(const Object& directory, const char* name) const {
-  if (!parts_.handles->remembers()) return std::nullopt;
   if (parts_.covers.HasPlace(directory.fd(), name)) return std::unexpected(Error::kCovered);
   const std::optional<Result<Stat>> stat = StatOfEntry(directory.fd(), name, parts_.volume);
   if (!stat) return std::nullopt;
@@ -255,11 +254,11 @@ Linked Tree::Link(const Credentials& caller, const Handle& file, const Handle& d
   return linked;
 }
 
-Result<Node> Tree::NodeOfEntry(const Object& directory, const Stat& stat, const char* name, bool may_be_directory) {
+Result<Node> Tree::NodeOfEntry(const Object& directory, const Stat& stat, const char* name, bool may_be_known) {
   using namespace std::string_view_literals;
   if (name == "."sv) return Node{directory.handle(), stat.attributes};
   if (name == ".."sv) return FindParent(directory, stat);
-  if (!may_be_directory) {
+  if (may_be_known) {
     if (const std::optional<Result<Node>> known = FindKnown(directory, name)) return *known;
   }
   PENSTOCK_TRY(const Found found, *Find(directory, name, Patience::kMayBlock));
@@ -292,8 +291,9 @@ Observed<ReadDirectoryReply> Tree::ReadDirectory(const Credentials& caller, cons
         DirectoryEntry entry{raw->d_ino, raw->d_name, Cookie(static_cast<uint64_t>(raw->d_off))};
         if (is_root && entry.name == "..") entry.fileid = stat.attributes.fileid;
         if (arguments.with_nodes) {
-          const bool may_be_directory = raw->d_type == DT_DIR || raw->d_type == DT_UNKNOWN;
-          const Result<Node> node = rights.execute ? NodeOfEntry(directory, stat, raw->d_name, may_be_directory)
+          const bool may_be_known =
+              raw->d_type != DT_DIR && raw->d_type != DT_UNKNOWN && parts_.handles->MayKnow(raw->d_ino);
+          const Result<Node> node = rights.execute ? NodeOfEntry(directory, stat, raw->d_name, may_be_known)
                                                    : Result<Node>(std::unexpected(Error::kAccess));
           if (node) {
             entry.attributes = node->attributes;
