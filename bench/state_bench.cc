@@ -8,18 +8,15 @@
 #include <malloc.h>
 
 #include <algorithm>
-#include <chrono>
 #include <cstdio>
 #include <cstdlib>
-#include <ctime>
 #include <memory>
 #include <random>
 #include <string>
 #include <string_view>
 #include <vector>
 
-#include "nfs/v4/dialect/test_dialects.h"
-#include "nfs/v4/state/tables.h"
+#include "state_parts.h"
 
 namespace penstock::nfs::v4 {
 namespace {
@@ -35,25 +32,10 @@ constexpr Files::Limits kLimits{.states = kNoLimit,
                                 .ranges = kNoLimit,
                                 .ranges_per_client = kNoLimit,
                                 .delegations = kNoLimit};
-constexpr TimePoint kNow{std::chrono::hours(1)};
 
 size_t OctetsInUse() {
   const struct mallinfo2 info = ::mallinfo2();
   return info.uordblks + info.hblkhd;
-}
-
-// Nanoseconds of the processor, so that other load of the machine does not count.
-double Now() {
-  timespec time{};
-  ::clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time);
-  return 1e9 * static_cast<double>(time.tv_sec) + static_cast<double>(time.tv_nsec);
-}
-
-// A program error: the tables refused what this program asked for.
-void Require(bool good, std::string_view what) {
-  if (good) return;
-  fmt::print(stderr, "state_bench: {}\n", what);
-  std::exit(1);
 }
 
 // One kind of state.
@@ -71,11 +53,7 @@ class FilesSubject : public Subject {
   FilesSubject() : files_(std::make_unique<Files>(0x01020304, SipKey{1, 2}, kLimits)) {}
 
  protected:
-  static NamedFile FileOf(size_t number) {
-    const std::string name = fmt::format("file {}", number);
-    const fs::Handle object = *fs::Handle::FromBytes(AsBytes(name));
-    return {{ExportId(1), object}, {1, object}};
-  }
+  static NamedFile FileOf(size_t number) { return FileNamed(fmt::format("file {}", number)); }
   nfs4::stateid4 Open(size_t owner, const NamedFile& file) {
     OpenOwner* const opener =
         files_->owners.GetOpenOwner(ClientId{owner + 1}, AsBytes(std::string_view("owner")), kNow);
@@ -183,26 +161,7 @@ class ClientsWithSessions : public Subject {
     tables_ = std::make_unique<StateTables>(StateTables::Beginning{.settings = settings_, .instance = 0x65000000});
   }
   void Add(size_t number) override {
-    const std::string owner = fmt::format("client {}", number);
-    const Principal root{rpc::AuthFlavor::AUTH_SYS, 0};
-    const auto exchanged = tables_->Exchange({.verifier = {}, .owner = owner, .dialect = DialectOf(1)}, root, kNow);
-    Require(exchanged.has_value(), "EXCHANGE_ID failed");
-    const nfs4::channel_attrs4 channel{.ca_headerpadsize = 0,
-                                       .ca_maxrequestsize = 8192,
-                                       .ca_maxresponsesize = 8192,
-                                       .ca_maxresponsesize_cached = 8192,
-                                       .ca_maxoperations = 16,
-                                       .ca_maxrequests = 4,
-                                       .ca_rdma_ird = {}};
-    const auto created = tables_->CreateSession({.client = exchanged->id,
-                                                 .sequence = exchanged->sequence,
-                                                 .back_channel = false,
-                                                 .fore = channel,
-                                                 .back = channel,
-                                                 .callback_program = 0x40000000},
-                                                connection_, root, number + 1, kNow);
-    Require(created.reply.csr_status() == nfs4::NFS4_OK, "CREATE_SESSION failed");
-    sessions_.push_back({created.reply.csr_resok4().csr_sessionid, 0});
+    sessions_.push_back({AddClientWithSession(*tables_, number + 1, connection_).session, 0});
   }
   void Operate(size_t count, uint64_t random) override {
     auto& [session, sequence] = sessions_[random % count];
@@ -242,14 +201,14 @@ std::vector<Point> Measure(Subject& subject, size_t largest) {
   for (size_t next = kLeast; next <= largest; next *= 10) {
     double longest = 0;
     for (; items < next; ++items) {
-      const double began = Now();
+      const double began = ProcessorTime();
       subject.Add(items);
-      longest = std::max(longest, Now() - began);
+      longest = std::max(longest, ProcessorTime() - began);
     }
     const double octets = static_cast<double>(OctetsInUse() - before) / static_cast<double>(items);
-    const double began = Now();
+    const double began = ProcessorTime();
     for (size_t i = 0; i < kOperations; ++i) subject.Operate(items, random());
-    points.push_back({items, (Now() - began) / kOperations, octets, longest / 1000});
+    points.push_back({items, (ProcessorTime() - began) / kOperations, octets, longest / 1000});
   }
   return points;
 }

@@ -11,7 +11,6 @@
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
-#include <ctime>
 #include <map>
 #include <string>
 #include <string_view>
@@ -19,59 +18,26 @@
 #include <type_traits>
 #include <vector>
 
-#include "nfs/v4/dialect/test_dialects.h"
 #include "nfs/v4/state/state.h"
+#include "state_parts.h"
 
 namespace penstock::nfs::v4 {
 namespace {
 
-constexpr TimePoint kNow{std::chrono::hours(1)};
 constexpr size_t kManyLoops = 16;
 constexpr auto kRound = std::chrono::milliseconds(200);
 constexpr size_t kVisits = 200'000;
-
-// Nanoseconds of the processor, so that other load of the machine does not count.
-double ProcessorTime() {
-  timespec time{};
-  ::clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time);
-  return 1e9 * static_cast<double>(time.tv_sec) + static_cast<double>(time.tv_nsec);
-}
-
-void Require(bool good, std::string_view what) {
-  if (good) return;
-  fmt::print(stderr, "visits_bench: {}\n", what);
-  std::exit(1);
-}
 
 // A client with a session that reads its open file.
 class Reader {
  public:
   // `whole`: each visit has all tables for itself, as before there were shards.
   Reader(State& state, size_t number, bool whole) : state_(state), whole_(whole) {
-    const std::string owner = fmt::format("client {}", number);
-    const Principal root{rpc::AuthFlavor::AUTH_SYS, 0};
-    state_.Run([&](StateTables& tables) {
-      const auto exchanged = tables.Exchange({.verifier = {}, .owner = owner, .dialect = DialectOf(1)}, root, kNow);
-      Require(exchanged.has_value(), "EXCHANGE_ID failed");
-      const nfs4::channel_attrs4 channel{.ca_headerpadsize = 0,
-                                         .ca_maxrequestsize = 8192,
-                                         .ca_maxresponsesize = 8192,
-                                         .ca_maxresponsesize_cached = 8192,
-                                         .ca_maxoperations = 16,
-                                         .ca_maxrequests = 4,
-                                         .ca_rdma_ird = {}};
-      const auto created = tables.CreateSession({.client = exchanged->id,
-                                                 .sequence = exchanged->sequence,
-                                                 .back_channel = false,
-                                                 .fore = channel,
-                                                 .back = channel,
-                                                 .callback_program = 0x40000000},
-                                                connection_, root, number, kNow);
-      Require(created.reply.csr_status() == nfs4::NFS4_OK, "CREATE_SESSION failed");
-      client_ = exchanged->id;
-      session_ = created.reply.csr_resok4().csr_sessionid;
-    });
-    file_ = FileOf(fmt::format("file of {}", owner));
+    const auto added =
+        state_.Run([&](StateTables& tables) { return AddClientWithSession(tables, number, connection_); });
+    client_ = added.client;
+    session_ = added.session;
+    file_ = FileNamed(fmt::format("file of client {}", number));
     Open(file_);
   }
 
@@ -117,10 +83,6 @@ class Reader {
   }
 
  private:
-  static NamedFile FileOf(std::string_view name) {
-    const fs::Handle object = *fs::Handle::FromBytes(AsBytes(name));
-    return {{ExportId(1), object}, {1, object}};
-  }
   template <class Function>
   auto Visit(Shard shard, Function function) -> std::invoke_result_t<Function, ShardTables&> {
     if (!whole_) return state_.RunInShard(shard, function);
@@ -147,7 +109,7 @@ class Reader {
   const SessionConnection connection_{.number = 1};
   uint32_t sequence_ = 0;
   NamedFile file_{};
-  const NamedFile other_ = FileOf("other");
+  const NamedFile other_ = FileNamed("other");
   nfs4::stateid4 open_{};
 };
 

@@ -17,7 +17,7 @@ namespace {
 using asio::ip::tcp;
 
 constexpr size_t kRecord = 8 << 20;
-// What one handler of the loop may move: the share of a turn, and what the last call of the kernel moves.
+// The most octets that one handler of the loop may send or receive: those of a turn, and those of its last system call.
 constexpr size_t kMost = 1 << 20;
 
 // A RecordSocket, and the other end of its connection, which the test plays itself.

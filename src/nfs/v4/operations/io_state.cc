@@ -24,7 +24,7 @@ bool IsTooEarly(const ShardTables& state, const stateid4& id, bool write) {
   return IsAnonymous(id) || (IsReadBypass(id) && write);
 }
 
-// What a check finds that changes no table.
+// The result of a check that has changed no table yet.
 struct FirstLook {
   Look look;
   std::optional<ClientId> user{};  // the client that uses the file, if known
@@ -61,10 +61,6 @@ Asker AskerOf(Compound& compound) {
 
 // An open for writing prevents delegations of other clients by itself, and so does the client's own delegation.
 bool NeedsNote(const stateid4& id, bool write) { return write && (IsAnonymous(id) || IsReadBypass(id)); }
-
-}  // namespace
-
-namespace {
 
 // Checks a use of a file. Usually one shard suffices. All tables are needed to recall delegations, and to note a
 // change.

@@ -102,7 +102,7 @@ TEST_F(ShardsTest, VisitsToTwoShardsRunAtTheSameTime) {
   thread.join();
 }
 
-TEST_F(ShardsTest, NobodyElseVisitsDuringRun) {
+TEST_F(ShardsTest, NoShardIsVisitedDuringRun) {
   std::vector<Opened> clients;
   for (size_t i = 0; i < Shard::kCount; ++i) clients.push_back(Open(fmt::format("client {}", i)));
   std::atomic<size_t> begun = 0, ended = 0;

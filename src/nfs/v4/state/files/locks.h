@@ -88,7 +88,8 @@ class Locks {
   // LOCKT, as far as local programs are concerned: `local` are the owner's local locks, or null. Call it without the
   // state's lock.
   static std::optional<LockConflict> TestLocally(const fs::LocalLocks* local, const LockRange& range, bool exclusive);
-  // Returns the local locks for TestLocally(): those of the owner's locks, or `opened` if it has no lock on the file.
+  // Returns the local locks for TestLocally(): those of the owner's locks, or `opened` if the owner
+  // has no locks on the file that local programs see.
   std::shared_ptr<fs::LocalLocks> LocalLocksOf(const NamedFile& file, ClientId client, ConstBytes owner,
                                                std::shared_ptr<fs::LocalLocks> opened) const;
   LockOwner* FindLockOwner(ClientId client, ConstBytes name);
