@@ -11,8 +11,9 @@ set(PENSTOCK_STANDARD_HEADERS <algorithm> <array> <atomic> <bit> <cassert> <char
 set(PENSTOCK_LIBRARY_HEADERS <fmt/core.h>)
 set(PENSTOCK_TEST_HEADERS <gmock/gmock.h> <gtest/gtest.h>)
 
-# penstock_precompile(target [TEST | FUZZER] [HEADERS b.h ...]): with HEADERS, the target gets its own precompiled header. Otherwise it
-# uses the one of all libraries, of all tests, or of all fuzz targets, which are compiled with different options.
+# penstock_precompile(target [TEST | FUZZER] [HEADERS b.h ...]): with HEADERS, the target gets its own precompiled header, unless all its
+# sources are compiled as one. Otherwise it uses the one of all libraries, of all tests, or of all fuzz targets, which are compiled with
+# different options.
 function(penstock_precompile target)
   cmake_parse_arguments(ARG "TEST;FUZZER" "" "HEADERS" ${ARGN})
   if(NOT PENSTOCK_PRECOMPILE)
@@ -26,6 +27,22 @@ function(penstock_precompile target)
   endif()
   if(ARG_FUZZER)
     set(first fuzz_xdr_nfs3)
+  endif()
+  if(CMAKE_UNITY_BUILD AND ARG_HEADERS AND NOT target STREQUAL first)
+    get_target_property(sources ${target} SOURCES)
+    list(LENGTH sources count)
+    get_target_property(batch ${target} UNITY_BUILD_BATCH_SIZE)
+    set(same TRUE)
+    foreach(property TYPE CXX_STANDARD)
+      get_target_property(own ${target} ${property})
+      get_target_property(other ${first} ${property})
+      if(NOT own STREQUAL other)
+        set(same FALSE)
+      endif()
+    endforeach()
+    if(same AND NOT count GREATER batch)
+      set(ARG_HEADERS)
+    endif()
   endif()
   if(ARG_HEADERS OR target STREQUAL first)
     list(TRANSFORM ARG_HEADERS REPLACE "(.+)" "<\\1>")

@@ -336,7 +336,7 @@ int Bench(const BenchOptions& options) {
   Circumstances circumstances{.crc = url->crc, .connections = options.connections, .file_size = options.work.file_size};
   if (const int code = runtime.Run(BenchTask(runtime, *url, options, measurements, circumstances)); code != 0)
     return code;
-  if (const int code = PrintOutput(Table(measurements)); code != 0) return code;
+  if (const int code = PrintOutput(TableOf(measurements)); code != 0) return code;
   if (!options.json.empty()) {
     if (const int code = WriteReport(options.json, JsonReport(measurements, circumstances)); code != 0) return code;
   }

@@ -13,7 +13,7 @@ double Microseconds(LatencyHistogram::Nanoseconds time) {
 
 }  // namespace
 
-std::string Table(const std::vector<Measurement>& measurements) {
+std::string TableOf(const std::vector<Measurement>& measurements) {
   std::string text =
       fmt::format("{:>12} {:>5} {:>10} {:>9} {:>9} {:>9} {:>9} {:>9} {:>9} {:>10} {:>10}\n", "", "depth", "per s",
                   "MiB/s", "p50 us", "p90 us", "p99 us", "p99.9 us", "max us", "client us", "server us");

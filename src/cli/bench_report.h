@@ -27,7 +27,7 @@ struct Measurement {
   double mib_per_second() const { return static_cast<double>(octets) / seconds / (1 << 20); }
 };
 
-std::string Table(const std::vector<Measurement>& measurements);
+std::string TableOf(const std::vector<Measurement>& measurements);
 
 // The circumstances of all measurements of a report.
 struct Circumstances {

@@ -38,7 +38,7 @@ TEST(BenchReport, TheTableHasAHeaderAndOneAlignedLineForEachMeasurement) {
                      .server_cpu_us = 3.5};
   for (int i = 0; i < 3; ++i) second.latency.Add(1ms);
   EXPECT_EQ(
-      Table({first, second}),
+      TableOf({first, second}),
       "             depth      per s     MiB/s    p50 us    p90 us    p99 us  p99.9 us    max us  client us  "
       "server us\n"
       "        null     1          0         0      50.0      50.0      50.0      50.0      50.0       1.23          "

@@ -11,7 +11,7 @@
 namespace penstock::cli {
 namespace {
 
-constexpr size_t kWidth = 100;
+constexpr size_t kTextColumns = 100;
 
 std::string ValueText(const Setting& setting, const std::string& value) {
   const bool is_text = setting.type == SettingType::kText || setting.type == SettingType::kTexts;
@@ -27,7 +27,7 @@ std::string ValueText(const Setting& setting, const std::vector<std::string>& va
   return fmt::format("[{}]", list);
 }
 
-// Appends the text as comments of at most kWidth columns. The text's own lines are not kept.
+// Appends the text as comments of at most kTextColumns columns. The text's own lines are not kept.
 void AppendComment(std::string& out, std::string_view text) {
   std::string line = "#";
   while (!text.empty()) {
@@ -36,7 +36,7 @@ void AppendComment(std::string& out, std::string_view text) {
     text.remove_prefix(begin);
     const std::string_view word = text.substr(0, text.find_first_of(" \n"));
     text.remove_prefix(word.size());
-    if (line.size() + 1 + word.size() > kWidth) {
+    if (line.size() + 1 + word.size() > kTextColumns) {
       out += line + "\n";
       line = "#";
     }

@@ -45,12 +45,9 @@ CallKey KeyOf(const CallHeader& header, const Credential& credential, const Mess
           .initiator = credential.initiator ? credential.initiator->name : std::string()};
 }
 
-// The credential's flavor stands behind XID, direction, RPC version, program, version and procedure.
-constexpr size_t kFlavorAt = 24;
-
 bool IsSecured(ConstBytes stream) {
-  return stream.size() >= kFlavorAt + 4 &&
-         LoadBig<uint32_t>(stream.data() + kFlavorAt) == static_cast<uint32_t>(AuthFlavor::RPCSEC_GSS);
+  return stream.size() >= kCredentialFlavorAt + 4 &&
+         LoadBig<uint32_t>(stream.data() + kCredentialFlavorAt) == static_cast<uint32_t>(AuthFlavor::RPCSEC_GSS);
 }
 
 using metrics::CallRefusal;

@@ -21,6 +21,9 @@ using VersionRange = rpcmsg::version_range;
 enum class Direction : uint8_t { kCall, kReply, kUnknown };
 Direction DirectionOf(ConstBytes stream);
 
+// The place of the credential's flavor in a call: behind XID, direction, RPC version, program, version and procedure.
+constexpr size_t kCredentialFlavorAt = 24;
+
 struct CallHeader {
   Xid xid;
   uint32_t program = 0;

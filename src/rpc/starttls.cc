@@ -8,8 +8,6 @@ namespace penstock::rpc {
 namespace {
 
 constexpr std::string_view kStartTls = "STARTTLS";
-// The credential's flavor stands behind XID, direction, RPC version, program, version and procedure.
-constexpr size_t kFlavorAt = 24;
 // The status stands behind XID, direction, reply_stat, and an empty verifier.
 constexpr size_t kStatusAt = 20;
 
@@ -19,8 +17,8 @@ bool IsEmptyNone(const OpaqueAuth& auth) { return auth.flavor == AuthFlavor::AUT
 
 bool IsTlsProbe(ConstBytes call) {
   // Most calls are told apart by one word.
-  if (call.size() < kFlavorAt + 4 ||
-      LoadBig<uint32_t>(call.data() + kFlavorAt) != static_cast<uint32_t>(AuthFlavor::AUTH_TLS)) {
+  if (call.size() < kCredentialFlavorAt + 4 ||
+      LoadBig<uint32_t>(call.data() + kCredentialFlavorAt) != static_cast<uint32_t>(AuthFlavor::AUTH_TLS)) {
     return false;
   }
   const Message message = Message::Whole(Slice::Borrowed(call));
@@ -33,7 +31,7 @@ bool IsTlsProbe(ConstBytes call) {
 Message WithoutTlsFlavor(BufferPool& buffers, ConstBytes probe) {
   const BufferRef buffer = buffers.Allocate(probe.size());
   CopyBytes(buffer->bytes(), probe);
-  StoreBig(buffer->data() + kFlavorAt, static_cast<uint32_t>(AuthFlavor::AUTH_NONE));
+  StoreBig(buffer->data() + kCredentialFlavorAt, static_cast<uint32_t>(AuthFlavor::AUTH_NONE));
   return Message::Whole(Slice(buffer, ConstBytes(buffer->bytes().first(probe.size()))));
 }
 

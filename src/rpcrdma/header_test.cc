@@ -9,7 +9,7 @@ namespace {
 
 using rdma::Stag;
 
-constexpr uint32_t kXid = 0x12345678;
+constexpr uint32_t kSampleXid = 0x12345678;
 
 Result<Header, HeaderError> ParseWhole(const ByteVector& message, const HeaderLimits& limits = {}) {
   std::optional<FixedHeader> fixed = FixedHeader::Parse(message);
@@ -34,7 +34,7 @@ ByteVector SerializeWhole(const Header& header) {
 
 Header Message(Procedure procedure, ChunkLists chunks) {
   Header header;
-  header.fixed = {rpc::Xid(kXid), 1, 32, procedure};
+  header.fixed = {rpc::Xid(kSampleXid), 1, 32, procedure};
   header.chunks = std::move(chunks);
   return header;
 }
@@ -43,10 +43,10 @@ Header Message(Procedure procedure, ChunkLists chunks) {
 
 TEST(Header, MinimalHeaderHasFourFieldsAndThreeZeros) {
   Header header = Message(Procedure::kMsg, {});
-  ByteVector words = Words({kXid, 1, 32, 0, 0, 0, 0});
+  ByteVector words = Words({kSampleXid, 1, 32, 0, 0, 0, 0});
   EXPECT_EQ(SerializeWhole(header), words);
   EXPECT_EQ(words.size(), kMinimalHeader);
-  ByteVector with_payload = Concat({words, Words({kXid})});
+  ByteVector with_payload = Concat({words, Words({kSampleXid})});
   EXPECT_EQ(ParseWhole(with_payload), header);
 }
 
@@ -55,23 +55,23 @@ TEST(Header, APaddedCallHasItsAlignmentAndThresholdBeforeTheLists) {
   Header header = Message(Procedure::kMsgp, {});
   header.alignment = 512;
   header.threshold = 600;
-  const ByteVector words = Words({kXid, 1, 32, 2, 512, 600, 0, 0, 0});
+  const ByteVector words = Words({kSampleXid, 1, 32, 2, 512, 600, 0, 0, 0});
   EXPECT_EQ(SerializeWhole(header), words);
-  EXPECT_EQ(ParseWhole(Concat({words, Words({kXid})}), {.padding = 512}), header);
+  EXPECT_EQ(ParseWhole(Concat({words, Words({kSampleXid})}), {.padding = 512}), header);
   EXPECT_EQ(ToString(header), "RDMA_MSGP xid 12345678 credits 32 alignment 512 threshold 600");
 
   header.chunks.writes.AddChunk();
   header.chunks.writes.Add({Stag(7), 100, 5});
   header.chunks.has_reply = true;
   header.chunks.reply = {{Stag(8), 200, 6}};
-  const ByteVector with_lists = Words({kXid, 1, 32, 2, 512, 600, 0, 1, 1, 7, 100, 0, 5, 0, 1, 1, 8, 200, 0, 6});
+  const ByteVector with_lists = Words({kSampleXid, 1, 32, 2, 512, 600, 0, 1, 1, 7, 100, 0, 5, 0, 1, 1, 8, 200, 0, 6});
   EXPECT_EQ(SerializeWhole(header), with_lists);
-  EXPECT_EQ(ParseWhole(Concat({with_lists, Words({kXid})}), {.padding = 512}), header);
+  EXPECT_EQ(ParseWhole(Concat({with_lists, Words({kSampleXid})}), {.padding = 512}), header);
 }
 
 TEST(Header, RejectsPaddedCallsUnlessTheirTermsWereAgreed) {
   const auto with = [](uint32_t alignment, uint32_t threshold) {
-    return Words({kXid, 1, 32, 2, alignment, threshold, 0, 0, 0, kXid});
+    return Words({kSampleXid, 1, 32, 2, alignment, threshold, 0, 0, 0, kSampleXid});
   };
   EXPECT_EQ(ErrorOf(with(512, 512)), HeaderError::kPadded) << "RFC 8166 §4.6.1";
   const HeaderLimits limits{.padding = 512};
@@ -83,23 +83,23 @@ TEST(Header, RejectsPaddedCallsUnlessTheirTermsWereAgreed) {
   for (const uint32_t threshold : {0u, 1u, 511u}) {
     EXPECT_EQ(ErrorOf(with(512, threshold), limits), HeaderError::kPadding) << threshold;
   }
-  EXPECT_EQ(ErrorOf(Words({kXid, 1, 32, 2, 512, 512, 1, 40, 7, 100, 0, 5, 0, 0, 0, kXid}), limits),
+  EXPECT_EQ(ErrorOf(Words({kSampleXid, 1, 32, 2, 512, 512, 1, 40, 7, 100, 0, 5, 0, 0, 0, kSampleXid}), limits),
             HeaderError::kPadding)
       << "with a Read chunk";
-  EXPECT_EQ(ErrorOf(Words({kXid, 1, 32, 2, 512, 512, 0, 0, 0}), limits), HeaderError::kNoPayload);
-  EXPECT_EQ(ErrorOf(Words({kXid, 1, 32, 2, 512, 512, 0}), limits), HeaderError::kTruncated);
-  EXPECT_EQ(ErrorOf(Words({kXid, 1, 32, 2, 512, 512, 0, 2, 0, kXid}), limits), HeaderError::kMalformed);
+  EXPECT_EQ(ErrorOf(Words({kSampleXid, 1, 32, 2, 512, 512, 0, 0, 0}), limits), HeaderError::kNoPayload);
+  EXPECT_EQ(ErrorOf(Words({kSampleXid, 1, 32, 2, 512, 512, 0}), limits), HeaderError::kTruncated);
+  EXPECT_EQ(ErrorOf(Words({kSampleXid, 1, 32, 2, 512, 512, 0, 2, 0, kSampleXid}), limits), HeaderError::kMalformed);
 }
 
 TEST(Header, ReadListHasOnePhlooPerSegmentAndAZero) {
   ChunkLists chunks;
   chunks.reads = {{0, {Stag(0xA1), 100, 0x1'0000'0001}}, {0, {Stag(0xA2), 200, 2}}, {64, {Stag(0xA3), 300, 3}}};
   Header header = Message(Procedure::kNomsg, chunks);
-  ByteVector words = Words({kXid, 1,  32,   1,             //
-                            1,    0,  0xA1, 100, 1, 1,     // 1 PHLOO
-                            1,    0,  0xA2, 200, 0, 2,     // 1 PHLOO
-                            1,    64, 0xA3, 300, 0, 3, 0,  // 1 PHLOO 0
-                            0,    0});
+  ByteVector words = Words({kSampleXid, 1,  32,   1,             //
+                            1,          0,  0xA1, 100, 1, 1,     // 1 PHLOO
+                            1,          0,  0xA2, 200, 0, 2,     // 1 PHLOO
+                            1,          64, 0xA3, 300, 0, 3, 0,  // 1 PHLOO 0
+                            0,          0});
   EXPECT_EQ(SerializeWhole(header), words);
   EXPECT_EQ(ParseWhole(words), header);
 }
@@ -111,12 +111,12 @@ TEST(Header, WriteListHasChunksOfThreeAndTwoSegments) {
   chunks.writes.AddChunk();
   for (uint32_t i = 4; i <= 5; ++i) chunks.writes.Add({Stag(i), 10 * i, 0x700000000ULL + i});
   Header header = Message(Procedure::kMsg, chunks);
-  ByteVector words = Words({kXid, 1, 32, 0,  0,                               //
-                            1,    3, 1,  10, 7, 1, 2, 20, 7, 2, 3, 30, 7, 3,  // 1 3 HLOO HLOO HLOO
-                            1,    2, 4,  40, 7, 4, 5, 50, 7, 5, 0,            // 1 2 HLOO HLOO 0
+  ByteVector words = Words({kSampleXid, 1, 32, 0,  0,                               //
+                            1,          3, 1,  10, 7, 1, 2, 20, 7, 2, 3, 30, 7, 3,  // 1 3 HLOO HLOO HLOO
+                            1,          2, 4,  40, 7, 4, 5, 50, 7, 5, 0,            // 1 2 HLOO HLOO 0
                             0});
   EXPECT_EQ(SerializeWhole(header), words);
-  EXPECT_EQ(ParseWhole(Concat({words, Words({kXid})})), header);
+  EXPECT_EQ(ParseWhole(Concat({words, Words({kSampleXid})})), header);
 }
 
 TEST(Header, ReplyChunkHasTwoSegments) {
@@ -124,7 +124,7 @@ TEST(Header, ReplyChunkHasTwoSegments) {
   chunks.has_reply = true;
   chunks.reply = {{Stag(1), 10, 100}, {Stag(2), 20, 200}};
   Header header = Message(Procedure::kNomsg, chunks);
-  ByteVector words = Words({kXid, 1, 32, 1, 0, 0,                  //
+  ByteVector words = Words({kSampleXid, 1, 32, 1, 0, 0,            //
                             1, 2, 1, 10, 0, 100, 2, 20, 0, 200});  // 1 2 HLOO HLOO
   EXPECT_EQ(SerializeWhole(header), words);
   EXPECT_EQ(ParseWhole(words), header);
@@ -137,13 +137,13 @@ TEST(Header, MayHaveEmptyWriteChunksAndAnEmptyReplyChunk) {
   chunks.writes.Add({Stag(1), 4, 0});
   chunks.has_reply = true;
   Header header = Message(Procedure::kMsg, chunks);
-  ByteVector words = Words({kXid, 1, 32, 0, 0, 1, 0, 1, 1, 1, 4, 0, 0, 0, 1, 0});
+  ByteVector words = Words({kSampleXid, 1, 32, 0, 0, 1, 0, 1, 1, 1, 4, 0, 0, 0, 1, 0});
   EXPECT_EQ(SerializeWhole(header), words);
-  EXPECT_EQ(ParseWhole(Concat({words, Words({kXid})})), header);
+  EXPECT_EQ(ParseWhole(Concat({words, Words({kSampleXid})})), header);
 }
 
 TEST(Header, ParseReturnsTheOffsetOfThePayloadStream) {
-  ByteVector message = Words({kXid, 1, 32, 0, 1, 40, 1, 4, 0, 0, 0, 0, 0, kXid, 1});
+  ByteVector message = Words({kSampleXid, 1, 32, 0, 1, 40, 1, 4, 0, 0, 0, 0, 0, kSampleXid, 1});
   Header header;
   EXPECT_EQ(header.Parse(*FixedHeader::Parse(message), message, {}), 52u);
 }
@@ -151,25 +151,25 @@ TEST(Header, ParseReturnsTheOffsetOfThePayloadStream) {
 TEST(Header, ParsesAndSerializesErrors) {
   Header header = Message(Procedure::kError, {});
   header.error = ErrorCode::kChunk;
-  EXPECT_EQ(SerializeWhole(header), Words({kXid, 1, 32, 4, 2}));
-  EXPECT_EQ(ParseWhole(Words({kXid, 1, 32, 4, 2})), header);
+  EXPECT_EQ(SerializeWhole(header), Words({kSampleXid, 1, 32, 4, 2}));
+  EXPECT_EQ(ParseWhole(Words({kSampleXid, 1, 32, 4, 2})), header);
 
   header.error = ErrorCode::kVersion;
   header.lowest_version = 1;
   header.highest_version = 3;
-  EXPECT_EQ(SerializeWhole(header), Words({kXid, 1, 32, 4, 1, 1, 3}));
-  EXPECT_EQ(ParseWhole(Words({kXid, 1, 32, 4, 1, 1, 3})), header);
+  EXPECT_EQ(SerializeWhole(header), Words({kSampleXid, 1, 32, 4, 1, 1, 3}));
+  EXPECT_EQ(ParseWhole(Words({kSampleXid, 1, 32, 4, 1, 1, 3})), header);
 }
 
 TEST(Header, DiscardsMessagesThatAreTooShortForAnXid) {
-  ByteVector message = Words({kXid, 1, 32, 0, 0, 0, 0});
+  ByteVector message = Words({kSampleXid, 1, 32, 0, 0, 0, 0});
   for (size_t size = 0; size < kMinimalHeader; ++size) {
     EXPECT_FALSE(FixedHeader::Parse(ConstBytes(message).first(size))) << size;
   }
   EXPECT_TRUE(FixedHeader::Parse(message));
   // The receiver discards an RDMA_DONE, with or without octets after its four words.
-  EXPECT_FALSE(FixedHeader::Parse(Words({kXid, 1, 32, 3})));
-  EXPECT_TRUE(ParseWhole(Words({kXid, 1, 32, 3, 0, 0, 0})));
+  EXPECT_FALSE(FixedHeader::Parse(Words({kSampleXid, 1, 32, 3})));
+  EXPECT_TRUE(ParseWhole(Words({kSampleXid, 1, 32, 3, 0, 0, 0})));
 }
 
 TEST(Header, DetectsEveryTruncation) {
@@ -183,39 +183,40 @@ TEST(Header, DetectsEveryTruncation) {
   for (size_t size = kMinimalHeader; size < whole.size(); ++size) {
     EXPECT_EQ(ErrorOf(ByteVector(whole.begin(), whole.begin() + size)), HeaderError::kTruncated) << size;
   }
-  EXPECT_EQ(ErrorOf(Words({kXid, 1, 32, 4, 1, 1})), HeaderError::kTruncated);
+  EXPECT_EQ(ErrorOf(Words({kSampleXid, 1, 32, 4, 1, 1})), HeaderError::kTruncated);
 }
 
 TEST(Header, ReportsADistinctErrorForEachDefect) {
-  EXPECT_EQ(ErrorOf(Words({kXid, 2, 32, 0, 0, 0, 0, kXid})), HeaderError::kVersion);
-  EXPECT_EQ(ErrorOf(Words({kXid, 0, 32, 9, 0, 0, 0, kXid})), HeaderError::kVersion);
-  EXPECT_EQ(ErrorOf(Words({kXid, 1, 32, 5, 0, 0, 0, kXid})), HeaderError::kProcedure);
-  EXPECT_EQ(ErrorOf(Words({kXid, 1, 32, 2, 0, 0, 0, 0, 0, kXid})), HeaderError::kPadded);
-  EXPECT_EQ(ErrorOf(Words({kXid, 1, 32, 0, 2, 0, 0, kXid})), HeaderError::kMalformed);
-  EXPECT_EQ(ErrorOf(Words({kXid, 1, 32, 0, 0, 2, 0, kXid})), HeaderError::kMalformed);
-  EXPECT_EQ(ErrorOf(Words({kXid, 1, 32, 0, 0, 0, 2, kXid})), HeaderError::kMalformed);
-  EXPECT_EQ(ErrorOf(Words({kXid, 1, 32, 4, 3, 0, 0})), HeaderError::kMalformed);
-  EXPECT_EQ(ErrorOf(Words({kXid, 1, 32, 0, 0, 0, 0})), HeaderError::kNoPayload);
-  EXPECT_EQ(ErrorOf(Words({kXid, 1, 32, 1, 0, 0, 0})), HeaderError::kNoPayload);
-  EXPECT_EQ(ErrorOf(Words({kXid, 1, 32, 1, 0, 0, 1, 0, kXid})), HeaderError::kTrailing);
+  EXPECT_EQ(ErrorOf(Words({kSampleXid, 2, 32, 0, 0, 0, 0, kSampleXid})), HeaderError::kVersion);
+  EXPECT_EQ(ErrorOf(Words({kSampleXid, 0, 32, 9, 0, 0, 0, kSampleXid})), HeaderError::kVersion);
+  EXPECT_EQ(ErrorOf(Words({kSampleXid, 1, 32, 5, 0, 0, 0, kSampleXid})), HeaderError::kProcedure);
+  EXPECT_EQ(ErrorOf(Words({kSampleXid, 1, 32, 2, 0, 0, 0, 0, 0, kSampleXid})), HeaderError::kPadded);
+  EXPECT_EQ(ErrorOf(Words({kSampleXid, 1, 32, 0, 2, 0, 0, kSampleXid})), HeaderError::kMalformed);
+  EXPECT_EQ(ErrorOf(Words({kSampleXid, 1, 32, 0, 0, 2, 0, kSampleXid})), HeaderError::kMalformed);
+  EXPECT_EQ(ErrorOf(Words({kSampleXid, 1, 32, 0, 0, 0, 2, kSampleXid})), HeaderError::kMalformed);
+  EXPECT_EQ(ErrorOf(Words({kSampleXid, 1, 32, 4, 3, 0, 0})), HeaderError::kMalformed);
+  EXPECT_EQ(ErrorOf(Words({kSampleXid, 1, 32, 0, 0, 0, 0})), HeaderError::kNoPayload);
+  EXPECT_EQ(ErrorOf(Words({kSampleXid, 1, 32, 1, 0, 0, 0})), HeaderError::kNoPayload);
+  EXPECT_EQ(ErrorOf(Words({kSampleXid, 1, 32, 1, 0, 0, 1, 0, kSampleXid})), HeaderError::kTrailing);
 }
 
 TEST(Header, RejectsSegmentsThatWrapAroundTheAddressSpace) {
   auto segment_at = [](uint32_t length, uint32_t offset_low) {
-    return Words({kXid, 1, 32, 0, 1, 40, 7, length, 0xffffffff, offset_low, 0, 0, 0, kXid, 0});
+    return Words({kSampleXid, 1, 32, 0, 1, 40, 7, length, 0xffffffff, offset_low, 0, 0, 0, kSampleXid, 0});
   };
   EXPECT_TRUE(ParseWhole(segment_at(16, 0xfffffff0)));
   EXPECT_TRUE(ParseWhole(segment_at(0, 0xffffffff)));
   EXPECT_EQ(ErrorOf(segment_at(17, 0xfffffff0)), HeaderError::kWraps);
   EXPECT_EQ(ErrorOf(segment_at(0xffffffff, 0xffffffff)), HeaderError::kWraps);
-  EXPECT_EQ(ErrorOf(Words({kXid, 1, 32, 0, 0, 1, 1, 7, 2, 0xffffffff, 0xffffffff, 0, 0, kXid, 0})),
+  EXPECT_EQ(ErrorOf(Words({kSampleXid, 1, 32, 0, 0, 1, 1, 7, 2, 0xffffffff, 0xffffffff, 0, 0, kSampleXid, 0})),
             HeaderError::kWraps);
-  EXPECT_EQ(ErrorOf(Words({kXid, 1, 32, 0, 0, 0, 1, 1, 7, 2, 0xffffffff, 0xffffffff, kXid, 0})), HeaderError::kWraps);
+  EXPECT_EQ(ErrorOf(Words({kSampleXid, 1, 32, 0, 0, 0, 1, 1, 7, 2, 0xffffffff, 0xffffffff, kSampleXid, 0})),
+            HeaderError::kWraps);
 }
 
 TEST(Header, RejectsCountsThatExceedTheMessage) {
-  EXPECT_EQ(ErrorOf(Words({kXid, 1, 32, 0, 0, 1, 0xffffffff, 0})), HeaderError::kTruncated);
-  EXPECT_EQ(ErrorOf(Words({kXid, 1, 32, 0, 0, 0, 1, 0x10000000, 0})), HeaderError::kTruncated);
+  EXPECT_EQ(ErrorOf(Words({kSampleXid, 1, 32, 0, 0, 1, 0xffffffff, 0})), HeaderError::kTruncated);
+  EXPECT_EQ(ErrorOf(Words({kSampleXid, 1, 32, 0, 0, 0, 1, 0x10000000, 0})), HeaderError::kTruncated);
 }
 
 TEST(Header, RejectsTooManyChunksAndSegments) {
@@ -242,9 +243,9 @@ TEST(Header, RejectsTooManyChunksAndSegments) {
 
 TEST(Header, ParseDiscardsThePreviousMessage) {
   Header header;
-  ByteVector with_chunks = Words({kXid, 1, 32, 1, 1, 0, 1, 4, 0, 0, 0, 0, 1, 0});
+  ByteVector with_chunks = Words({kSampleXid, 1, 32, 1, 1, 0, 1, 4, 0, 0, 0, 0, 1, 0});
   ASSERT_TRUE(header.Parse(*FixedHeader::Parse(with_chunks), with_chunks, {}));
-  ByteVector without = Words({kXid, 1, 32, 0, 0, 0, 0, kXid});
+  ByteVector without = Words({kSampleXid, 1, 32, 0, 0, 0, 0, kSampleXid});
   ASSERT_TRUE(header.Parse(*FixedHeader::Parse(without), without, {}));
   EXPECT_TRUE(header.chunks.empty());
 }

@@ -35,14 +35,6 @@ class DelegationsTest : public ServerTest {
   }
 };
 
-Task<client::Result<std::string>> ReadAll(client::File& file) {
-  std::string text(100, '\0');
-  PENSTOCK_CO_TRY(const auto read,
-                  co_await file.Read(0, Bytes(reinterpret_cast<std::byte*>(text.data()), text.size())));
-  text.resize(read.count);
-  co_return text;
-}
-
 Task<client::Result<void>> Write(client::File& file, uint64_t offset, std::string text) {
   PENSTOCK_CO_TRY(const auto written, co_await file.Write(offset, AsBytes(text)));
   EXPECT_EQ(written.count, text.size());

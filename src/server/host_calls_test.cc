@@ -18,7 +18,7 @@ using nfs::nlm::HostCall;
 using rpc::testing::kTestProgram;
 using rpcbind::SilentHost;
 using rpcbind::TestHost;
-using Outcome = nfs::nlm::HostCalls::Outcome;
+using CallOutcome = nfs::nlm::HostCalls::Outcome;
 
 // A call of a procedure of rpc::testing::TestProgram with one number. The parameter: by UDP.
 class HostCallsTest : public testing::TestWithParam<bool> {
@@ -36,7 +36,7 @@ class HostCallsTest : public testing::TestWithParam<bool> {
     return {
         .host = host, .ours = {}, .program = kTestProgram, .version = 3, .procedure = procedure, .by_udp = GetParam()};
   }
-  static Task<> Do(NetworkHostCalls& calls, HostCall call, std::optional<Outcome>& into) {
+  static Task<> Do(NetworkHostCalls& calls, HostCall call, std::optional<CallOutcome>& into) {
     const std::function<void(xdr::Encoder&)> write = [](xdr::Encoder& encoder) { xdr::Encode(encoder, uint32_t{7}); };
     const std::function<bool(xdr::Decoder&)> read = [](xdr::Decoder& decoder) {
       uint32_t sum = 0;
@@ -44,20 +44,20 @@ class HostCallsTest : public testing::TestWithParam<bool> {
     };
     into.emplace(co_await calls.Call(call, write, read));
   }
-  void ExpectOutcome(const std::optional<Outcome>& of, Outcome expected) {
+  void ExpectOutcome(const std::optional<CallOutcome>& of, CallOutcome expected) {
     EXPECT_TRUE(TurnUntil(loop, [&] { return of.has_value(); }));
     EXPECT_EQ(of, expected);
   }
 
   Loop loop;
-  std::optional<Outcome> outcome;
+  std::optional<CallOutcome> outcome;
 };
 
 TEST_P(HostCallsTest, ACallIsAnswered) {
   TestHost host(loop, "127.0.0.1");
   NetworkHostCalls calls(loop, Patient(host.port));
   Spawn(Do(calls, CallOf(host.address, rpc::testing::Add::kNumber), outcome));
-  ExpectOutcome(outcome, Outcome::kAnswered);
+  ExpectOutcome(outcome, CallOutcome::kAnswered);
   EXPECT_EQ(host.program.sum, 7u);
 }
 
@@ -68,7 +68,7 @@ TEST_P(HostCallsTest, AbortEndsASearchForAPort) {
   ASSERT_TRUE(TurnUntil(loop, [&] { return host.calls() > 0; }));
   EXPECT_FALSE(outcome);
   calls.Abort();
-  ExpectOutcome(outcome, Outcome::kEnded);
+  ExpectOutcome(outcome, CallOutcome::kEnded);
 }
 
 TEST_P(HostCallsTest, AbortEndsACall) {
@@ -77,10 +77,10 @@ TEST_P(HostCallsTest, AbortEndsACall) {
   Spawn(Do(calls, CallOf(host.address, rpc::testing::SlowAdd::kNumber), outcome));
   ASSERT_TRUE(TurnUntil(loop, [&] { return !host.program.waiting.empty(); }));
   calls.Abort();
-  ExpectOutcome(outcome, Outcome::kEnded);
-  std::optional<Outcome> later;
+  ExpectOutcome(outcome, CallOutcome::kEnded);
+  std::optional<CallOutcome> later;
   Spawn(Do(calls, CallOf(host.address, rpc::testing::Add::kNumber), later));
-  EXPECT_EQ(later, Outcome::kEnded);
+  EXPECT_EQ(later, CallOutcome::kEnded);
 }
 
 TEST_P(HostCallsTest, ACallCanBeEndedWhereverItIs) {
@@ -91,13 +91,13 @@ TEST_P(HostCallsTest, ACallCanBeEndedWhereverItIs) {
   HostCall call = CallOf(host.address, rpc::testing::SlowAdd::kNumber);
   call.cancellation = &before;
   Spawn(Do(calls, call, outcome));
-  EXPECT_EQ(outcome, Outcome::kEnded);
+  EXPECT_EQ(outcome, CallOutcome::kEnded);
   outcome.reset();
   call.cancellation = &later;
   Spawn(Do(calls, call, outcome));
   ASSERT_TRUE(TurnUntil(loop, [&] { return !host.program.waiting.empty(); }));
   later.Cancel();
-  EXPECT_EQ(outcome, Outcome::kEnded);
+  EXPECT_EQ(outcome, CallOutcome::kEnded);
 }
 
 // By UDP, another call would be sent again after a second.
@@ -109,14 +109,14 @@ TEST_P(HostCallsTest, ACallIsSentOnlyOnceIfItMustBe) {
   HostCall call = CallOf(host.address, rpc::testing::Add::kNumber);
   call.only_once = true;
   Spawn(Do(calls, call, outcome));
-  ExpectOutcome(outcome, Outcome::kNoAnswer);
+  ExpectOutcome(outcome, CallOutcome::kNoAnswer);
   EXPECT_EQ(silent.calls(), 1u);
 }
 
 TEST_P(HostCallsTest, ACallWaitsUntilTheHostHasAnsweredAnother) {
   TestHost host(loop, "127.0.0.1");
   NetworkHostCalls calls(loop, Patient(host.port));
-  std::optional<Outcome> second;
+  std::optional<CallOutcome> second;
   Spawn(Do(calls, CallOf(host.address, rpc::testing::SlowAdd::kNumber), outcome));
   ASSERT_TRUE(TurnUntil(loop, [&] { return !host.program.waiting.empty(); }));
   Spawn(Do(calls, CallOf(host.address, rpc::testing::SlowSet::kNumber), second));
@@ -125,8 +125,8 @@ TEST_P(HostCallsTest, ACallWaitsUntilTheHostHasAnsweredAnother) {
   host.program.Release();
   ASSERT_TRUE(TurnUntil(loop, [&] { return !host.program.waiting.empty(); }));
   host.program.Release();
-  ExpectOutcome(outcome, Outcome::kAnswered);
-  ExpectOutcome(second, Outcome::kAnswered);
+  ExpectOutcome(outcome, CallOutcome::kAnswered);
+  ExpectOutcome(second, CallOutcome::kAnswered);
 }
 
 // Each of the silent hosts holds a place, and a live one is called all the same.
@@ -137,16 +137,16 @@ TEST_P(HostCallsTest, SilentHostsDoNotMakeAnotherHostWait) {
   NetworkHostCalls::Settings settings = Patient(first.port());
   settings.places = {.places = 3, .places_of_silent = 1, .per_host = 4};
   NetworkHostCalls calls(loop, settings);
-  std::vector<std::optional<Outcome>> silent(20);
+  std::vector<std::optional<CallOutcome>> silent(20);
   for (size_t i = 0; i < silent.size(); ++i) {
     const IpAddress& host = i % 2 == 0 ? first.address : second.address;
     Spawn(Do(calls, CallOf(host, rpc::testing::Add::kNumber), silent[i]));
   }
   ASSERT_TRUE(TurnUntil(loop, [&] { return first.calls() > 0 && second.calls() > 0; }));
   Spawn(Do(calls, CallOf(live.address, rpc::testing::Add::kNumber), outcome));
-  ExpectOutcome(outcome, Outcome::kAnswered);
+  ExpectOutcome(outcome, CallOutcome::kAnswered);
   calls.Abort();
-  for (const auto& each : silent) ExpectOutcome(each, Outcome::kEnded);
+  for (const auto& each : silent) ExpectOutcome(each, CallOutcome::kEnded);
 }
 
 INSTANTIATE_TEST_SUITE_P(All, HostCallsTest, testing::Bool(),

@@ -25,14 +25,6 @@ using client::Node;
 using testing::HasSubstr;
 using Outcome = client::Result<void>;
 
-Task<client::Result<std::string>> ReadAll(File& file) {
-  std::string text(100, '\0');
-  const Bytes into(reinterpret_cast<std::byte*>(text.data()), text.size());
-  PENSTOCK_CO_TRY(const auto read, co_await file.Read(0, into));
-  text.resize(read.count);
-  co_return text;
-}
-
 Task<Outcome> Write(File& file, std::string text) {
   PENSTOCK_CO_TRY(const auto written, co_await file.Write(0, AsBytes(text)));
   EXPECT_EQ(written.count, text.size());

@@ -260,6 +260,15 @@ inline Task<client::Result<client::Node>> Find(client::Mount& mount, std::string
   co_return co_await mount.Resolve(mount.path() + "/" + path, follow);
 }
 
+// Reads a file of at most 100 octets.
+inline Task<client::Result<std::string>> ReadAll(client::File& file) {
+  std::string text(100, '\0');
+  PENSTOCK_CO_TRY(const auto read,
+                  co_await file.Read(0, Bytes(reinterpret_cast<std::byte*>(text.data()), text.size())));
+  text.resize(read.count);
+  co_return text;
+}
+
 template <class T>
 Task<> ExpectRefusal(Task<client::Result<T>> task, client::Status status) {
   const auto result = co_await std::move(task);

@@ -6,7 +6,7 @@ namespace penstock::client::v4 {
 namespace {
 
 using nfs4::nfsstat4;
-using Step = ClientIdLease::Step;
+using ClientIdStep = ClientIdLease::Step;
 
 class ClientIdLeaseTest : public testing::Test {
  protected:
@@ -23,13 +23,13 @@ class ClientIdLeaseTest : public testing::Test {
 };
 
 TEST_F(ClientIdLeaseTest, EstablishingTakesThreeSteps) {
-  EXPECT_EQ(lease.next(), Step::kSetClientId);
+  EXPECT_EQ(lease.next(), ClientIdStep::kSetClientId);
   Set(7);
-  EXPECT_EQ(lease.next(), Step::kConfirm);
+  EXPECT_EQ(lease.next(), ClientIdStep::kConfirm);
   EXPECT_EQ(lease.client(), 7u);
   EXPECT_EQ(lease.confirmation()[0], std::byte(7));
   lease.HandleConfirm(nfsstat4::NFS4_OK, now);
-  EXPECT_EQ(lease.next(), Step::kReclaim);
+  EXPECT_EQ(lease.next(), ClientIdStep::kReclaim);
   lease.HandleReclaimed();
   EXPECT_TRUE(lease.ready());
 }
@@ -37,14 +37,14 @@ TEST_F(ClientIdLeaseTest, EstablishingTakesThreeSteps) {
 TEST_F(ClientIdLeaseTest, RepeatsTheConfirmationAfterDelay) {
   Set(7);
   lease.HandleConfirm(nfsstat4::NFS4ERR_DELAY, now);
-  EXPECT_EQ(lease.next(), Step::kConfirm);
+  EXPECT_EQ(lease.next(), ClientIdStep::kConfirm);
 }
 
 // RFC 7530 §16.34.5
 TEST_F(ClientIdLeaseTest, StartsAgainIfTheServerForgetsAnUnconfirmedClientId) {
   Set(7);
   lease.HandleConfirm(nfsstat4::NFS4ERR_STALE_CLIENTID, now);
-  EXPECT_EQ(lease.next(), Step::kSetClientId);
+  EXPECT_EQ(lease.next(), ClientIdStep::kSetClientId);
 }
 
 // RFC 7530 §9.6.2
@@ -52,10 +52,10 @@ TEST_F(ClientIdLeaseTest, LosesAllStateIfTheServerRestarts) {
   Establish(7);
   const uint64_t epoch = lease.epoch();
   lease.HandleStatus(nfsstat4::NFS4ERR_STALE_CLIENTID, epoch);
-  EXPECT_EQ(lease.next(), Step::kSetClientId);
+  EXPECT_EQ(lease.next(), ClientIdStep::kSetClientId);
   Set(9);
   lease.HandleConfirm(nfsstat4::NFS4_OK, now);
-  EXPECT_EQ(lease.next(), Step::kReclaim);
+  EXPECT_EQ(lease.next(), ClientIdStep::kReclaim);
   EXPECT_EQ(lease.epoch(), epoch + 1);
 }
 
@@ -66,9 +66,9 @@ TEST_F(ClientIdLeaseTest, ALateReplyDoesNotDisturbTheConfirmation) {
   Set(9);
   lease.HandleStatus(nfsstat4::NFS4ERR_STALE_CLIENTID, before);
   lease.HandleStatus(nfsstat4::NFS4ERR_EXPIRED, before);
-  EXPECT_EQ(lease.next(), Step::kConfirm);
+  EXPECT_EQ(lease.next(), ClientIdStep::kConfirm);
   lease.HandleConfirm(nfsstat4::NFS4_OK, now);
-  EXPECT_EQ(lease.next(), Step::kReclaim);
+  EXPECT_EQ(lease.next(), ClientIdStep::kReclaim);
 }
 
 TEST_F(ClientIdLeaseTest, ChecksTheClientIdAfterALostStateid) {
@@ -77,14 +77,14 @@ TEST_F(ClientIdLeaseTest, ChecksTheClientIdAfterALostStateid) {
     Establish();
     const uint64_t epoch = lease.epoch();
     lease.HandleStatus(status, epoch);
-    EXPECT_EQ(lease.next(), Step::kRenew);
+    EXPECT_EQ(lease.next(), ClientIdStep::kRenew);
     lease.HandleRenew(nfsstat4::NFS4_OK, epoch, now);
     EXPECT_TRUE(lease.ready()) << "other state is unchanged";
     EXPECT_EQ(lease.epoch(), epoch);
 
     lease.HandleStatus(status, epoch);
     lease.HandleRenew(nfsstat4::NFS4ERR_EXPIRED, epoch, now);
-    EXPECT_EQ(lease.next(), Step::kSetClientId);
+    EXPECT_EQ(lease.next(), ClientIdStep::kSetClientId);
     Establish(7);
     EXPECT_EQ(lease.epoch(), epoch + 1) << "the client id is the same, but its state is lost";
   }

@@ -8,7 +8,7 @@ namespace {
 
 constexpr int64_t kInterval = 100;
 
-int64_t Now() {
+int64_t NowInMilliseconds() {
   timespec now{};
   ::clock_gettime(CLOCK_MONOTONIC_COARSE, &now);
   return now.tv_sec * 1000 + now.tv_nsec / 1'000'000;
@@ -17,7 +17,7 @@ int64_t Now() {
 }  // namespace
 
 std::optional<bool> SpaceWatch::IsLow(int fd, Patience patience) {
-  const int64_t now = Now();
+  const int64_t now = NowInMilliseconds();
   if (now >= next_look_.load(std::memory_order_relaxed)) {
     if (patience == Patience::kNone) return std::nullopt;
     struct statvfs fs{};

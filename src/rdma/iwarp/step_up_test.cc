@@ -8,7 +8,7 @@ namespace penstock::rdma::iwarp {
 namespace {
 
 using Kind = ConnectError::Kind;
-using Outcome = std::shared_ptr<std::optional<ConnectResult>>;
+using PendingResult = std::shared_ptr<std::optional<ConnectResult>>;
 
 class StepUpTest : public ProviderTest {
  protected:
@@ -21,21 +21,21 @@ class StepUpTest : public ProviderTest {
   }
 
   // Starts to step up with `own_`.
-  Outcome Start(StepUpRole role, std::string_view last_octets = {}, std::string_view read_ahead = {}) {
+  PendingResult Start(StepUpRole role, std::string_view last_octets = {}, std::string_view read_ahead = {}) {
     auto result = std::make_shared<std::optional<ConnectResult>>();
     const ConstBytes ahead = AsBytes(read_ahead), last = AsBytes(last_octets);
     ReleasedSocket socket{std::move(own_), {ahead.begin(), ahead.end()}};
     Spawn(Store(provider_->StepUp(std::move(socket), role, {last.begin(), last.end()}, std::move(options_)), result));
     return result;
   }
-  std::unique_ptr<Endpoint> EndpointOf(const Outcome& outcome) {
+  std::unique_ptr<Endpoint> EndpointOf(const PendingResult& outcome) {
     EXPECT_TRUE(RunUntil([&] { return outcome->has_value(); }));
     EXPECT_TRUE(**outcome) << (*outcome)->error().detail;
     std::unique_ptr<Endpoint> endpoint = *std::move(**outcome);
     endpoint->Start([] {});
     return endpoint;
   }
-  void ExpectFailure(const Outcome& outcome, Kind kind) {
+  void ExpectFailure(const PendingResult& outcome, Kind kind) {
     ASSERT_TRUE(RunUntil([&] { return outcome->has_value(); }));
     ASSERT_FALSE(**outcome);
     EXPECT_EQ((*outcome)->error().kind, kind) << (*outcome)->error().detail;
@@ -110,7 +110,7 @@ TEST_F(StepUpTest, TwoEndsOfATcpConnectionBecomeEndpoints) {
 }
 
 TEST_F(StepUpTest, TheResponderSendsNoFpduBeforeTheFirstOfTheInitiator) {
-  const Outcome outcome = Start(StepUpRole::kResponder);
+  const PendingResult outcome = Start(StepUpRole::kResponder);
   Write(Request());
   EXPECT_FALSE(ReadFrame(peer_, MpaFrame::Kind::kReply).rejected);
   const auto endpoint = EndpointOf(outcome);
@@ -130,7 +130,7 @@ TEST_F(StepUpTest, TakesARequestThatWasReadAhead) {
     acceptor.accept(own);
     peer_ = std::move(peer);
     own_ = std::move(own);
-    const Outcome outcome = Start(StepUpRole::kResponder, {}, std::string_view(request).substr(0, ahead));
+    const PendingResult outcome = Start(StepUpRole::kResponder, {}, std::string_view(request).substr(0, ahead));
     Write(std::string_view(request).substr(ahead));
     EXPECT_FALSE(ReadFrame(peer_, MpaFrame::Kind::kReply).rejected);
     EndpointOf(outcome);
@@ -142,7 +142,7 @@ TEST_F(StepUpTest, RefusesOctetsBehindTheRequestBeforeItsReply) {
 }
 
 TEST_F(StepUpTest, RefusesARecordInsteadOfTheRequest) {
-  const Outcome outcome = Start(StepUpRole::kResponder);
+  const PendingResult outcome = Start(StepUpRole::kResponder);
   Write(kRecord);
   ExpectFailure(outcome, Kind::kProtocol);
 }
@@ -152,7 +152,7 @@ TEST_F(StepUpTest, RefusesARecordThatWasReadAhead) {
 }
 
 TEST_F(StepUpTest, RefusesAReplyInsteadOfTheRequest) {
-  const Outcome outcome = Start(StepUpRole::kResponder);
+  const PendingResult outcome = Start(StepUpRole::kResponder);
   MpaFrame reply = MakeRequest({}, {});
   reply.kind = MpaFrame::Kind::kReply;
   Write(Text(reply.Serialize()));
@@ -160,7 +160,7 @@ TEST_F(StepUpTest, RefusesAReplyInsteadOfTheRequest) {
 }
 
 TEST_F(StepUpTest, AResetEndsTheWaitForTheRequest) {
-  const Outcome outcome = Start(StepUpRole::kResponder);
+  const PendingResult outcome = Start(StepUpRole::kResponder);
   peer_.set_option(asio::socket_base::linger(true, 0));
   peer_.close();
   ASSERT_TRUE(RunUntil([&] { return outcome->has_value(); }));
@@ -168,7 +168,7 @@ TEST_F(StepUpTest, AResetEndsTheWaitForTheRequest) {
 }
 
 TEST_F(StepUpTest, HalfARequestAndTheEndOfTheStreamAreAFailure) {
-  const Outcome outcome = Start(StepUpRole::kResponder);
+  const PendingResult outcome = Start(StepUpRole::kResponder);
   Write(Request().substr(0, 11));
   peer_.shutdown(tcp::socket::shutdown_send);
   ExpectFailure(outcome, Kind::kProtocol);
@@ -182,7 +182,7 @@ TEST_F(StepUpTest, ASilentPeerIsClosedAtTheTimeLimit) {
     own_ = acceptor.accept();
     options_ = {};
     options_.time_limit = std::chrono::milliseconds(30);
-    const Outcome outcome = Start(role, "granted");
+    const PendingResult outcome = Start(role, "granted");
     if (role == StepUpRole::kResponder) Write(Request().substr(0, 19));
     ASSERT_TRUE(RunUntil([&] { return outcome->has_value(); }));
     EXPECT_EQ((*outcome)->error().kind, Kind::kTimedOut);
@@ -192,7 +192,7 @@ TEST_F(StepUpTest, ASilentPeerIsClosedAtTheTimeLimit) {
 }
 
 TEST_F(StepUpTest, ASecondRequestIsAnInvalidFpdu) {
-  const Outcome outcome = Start(StepUpRole::kResponder);
+  const PendingResult outcome = Start(StepUpRole::kResponder);
   Write(Request() + Request());
   EXPECT_FALSE(ReadFrame(peer_, MpaFrame::Kind::kReply).rejected);
   const auto endpoint = EndpointOf(outcome);
@@ -202,20 +202,20 @@ TEST_F(StepUpTest, ASecondRequestIsAnInvalidFpdu) {
 }
 
 TEST_F(StepUpTest, TheInitiatorRefusesARecordInsteadOfTheReply) {
-  const Outcome outcome = Start(StepUpRole::kInitiator);
+  const PendingResult outcome = Start(StepUpRole::kInitiator);
   EXPECT_TRUE(ReadRequest(peer_).private_data.empty());
   Write(kRecord);
   ExpectFailure(outcome, Kind::kProtocol);
 }
 
 TEST_F(StepUpTest, TheInitiatorRefusesOctetsInFrontOfTheReply) {
-  const Outcome outcome = Start(StepUpRole::kInitiator, {}, kRecord);
+  const PendingResult outcome = Start(StepUpRole::kInitiator, {}, kRecord);
   ReadRequest(peer_);
   ExpectFailure(outcome, Kind::kProtocol);
 }
 
 TEST_F(StepUpTest, TheInitiatorLearnsThatTheResponderRejects) {
-  const Outcome outcome = Start(StepUpRole::kInitiator);
+  const PendingResult outcome = Start(StepUpRole::kInitiator);
   const MpaFrame request = ReadRequest(peer_);
   Write(Text(RejectRequest({}, request, {}).Serialize()));
   ExpectFailure(outcome, Kind::kRejected);
@@ -224,14 +224,14 @@ TEST_F(StepUpTest, TheInitiatorLearnsThatTheResponderRejects) {
 TEST_F(StepUpTest, AStopEndsTheWait) {
   std::stop_source stop;
   options_.stop = stop.get_token();
-  const Outcome outcome = Start(StepUpRole::kResponder);
+  const PendingResult outcome = Start(StepUpRole::kResponder);
   EXPECT_FALSE(outcome->has_value());
   stop.request_stop();
   ExpectFailure(outcome, Kind::kCancelled);
 }
 
 TEST_F(StepUpTest, TheEndOfTheProviderEndsTheWait) {
-  const Outcome outcome = Start(StepUpRole::kResponder);
+  const PendingResult outcome = Start(StepUpRole::kResponder);
   listener_.reset();
   provider_.reset();
   ExpectFailure(outcome, Kind::kCancelled);

@@ -73,7 +73,7 @@ struct Registrar : SlabUser {
   size_t kept = Slabs::kNone;
 };
 
-constexpr size_t kLarge = 4 << 20;
+constexpr size_t kLargeSlab = 4 << 20;
 
 std::vector<std::byte*> AllocateAll(Slabs& slabs, size_t size, size_t octets) {
   std::vector<std::byte*> all;
@@ -83,14 +83,14 @@ std::vector<std::byte*> AllocateAll(Slabs& slabs, size_t size, size_t octets) {
 
 // After a peak of load its memory goes back to the system.
 TEST(Slabs, GivesBackMuchIdleMemory) {
-  for (size_t size : {size_t{4096}, size_t{256 << 10}, kLarge}) {
+  for (size_t size : {size_t{4096}, size_t{256 << 10}, kLargeSlab}) {
     Slabs slabs;
     Registrar registrar;
     slabs.Add(registrar);
     const auto all = AllocateAll(slabs, size, 4 * Slabs::kKept);
     EXPECT_GE(slabs.octets(), 4 * Slabs::kKept);
     for (std::byte* each : all) slabs.Free(each, size);
-    EXPECT_LE(slabs.octets(), Slabs::kKept + kLarge) << size;
+    EXPECT_LE(slabs.octets(), Slabs::kKept + kLargeSlab) << size;
     EXPECT_FALSE(registrar.forgotten.empty());
     for (size_t index = 0; index < slabs.size(); ++index) {
       EXPECT_EQ(slabs.slab(index).empty(), registrar.forgotten.contains(index))
@@ -120,8 +120,8 @@ TEST(Slabs, KeepsASlabThatAUserCannotDeregister) {
   Registrar registrar;
   registrar.kept = 2;
   slabs.Add(registrar);
-  const auto all = AllocateAll(slabs, kLarge, 4 * Slabs::kKept);
-  for (std::byte* each : all) slabs.Free(each, kLarge);
+  const auto all = AllocateAll(slabs, kLargeSlab, 4 * Slabs::kKept);
+  for (std::byte* each : all) slabs.Free(each, kLargeSlab);
   EXPECT_TRUE(registrar.forgotten.contains(1));
   EXPECT_FALSE(slabs.slab(2).empty());
   EXPECT_TRUE(slabs.slab(1).empty());

@@ -71,6 +71,11 @@ nfsstat4 ToStatus(fs::Error error) {
   return NFS4ERR_SERVERFAULT;
 }
 
+nfsstat4 StatusInDirectory(fs::Error error, const std::optional<fs::Attributes>& directory) {
+  const bool is_link = directory && directory->type == fs::FileType::kSymlink;
+  return error == fs::Error::kNotDir && is_link ? NFS4ERR_SYMLINK : ToStatus(error);
+}
+
 nfs_ftype4 ToFileType(fs::FileType type) {
   switch (type) {
     case fs::FileType::kRegular:

@@ -3,6 +3,7 @@
 
 #include <array>
 #include <cstdint>
+#include <optional>
 #include <string_view>
 
 #include "fs/types.h"
@@ -12,6 +13,10 @@
 namespace penstock::nfs::v4 {
 
 nfs4::nfsstat4 ToStatus(fs::Error error);
+
+// The status of an operation on a name in `directory`, whose attributes are absent if they are unknown. A symbolic link
+// in place of a directory has its own error (RFC 8881 §15.1.2.8).
+nfs4::nfsstat4 StatusInDirectory(fs::Error error, const std::optional<fs::Attributes>& directory);
 
 // Returns NFS4_OK, or the status of the error.
 template <class T>

@@ -342,56 +342,56 @@ Row Differs(std::string name, Scenario scenario, Outcome of_rfc8881, Outcome of_
           std::move(why)};
 }
 
-constexpr bool kEffect = true, kNone = false;
+constexpr bool kEffect = true, kNoEffect = false;
 
 // clang-format off
 const std::vector<Row> kTable{
     // trunking and retries
     Same("TwoConnectionsCarryRequests",           UsesTwoConnections,              {NFS4_OK, kEffect}),
-    Same("AnotherConnectionRepeatsTheReply",      RetriesOverAnotherConnection,    {NFS4_OK, kNone}),
-    Same("AnotherTransportRepeatsTheReply",       RetriesOverRdma,                 {NFS4_OK, kNone}),
-    Same("ALostConnectionLosesNoReply",           RetriesAfterALoss,               {NFS4_OK, kNone}),
-    Same("TheSameConnectionRepeatsTheReply",      SendsAgainOverTheSameConnection, {NFS4_OK, kNone}),
-    Differs("WithoutPersistRepliesAreKept",       RetriesWithoutPersist,           {NFS4_OK, kNone}, {NFS4_OK, kEffect},
+    Same("AnotherConnectionRepeatsTheReply",      RetriesOverAnotherConnection,    {NFS4_OK, kNoEffect}),
+    Same("AnotherTransportRepeatsTheReply",       RetriesOverRdma,                 {NFS4_OK, kNoEffect}),
+    Same("ALostConnectionLosesNoReply",           RetriesAfterALoss,               {NFS4_OK, kNoEffect}),
+    Same("TheSameConnectionRepeatsTheReply",      SendsAgainOverTheSameConnection, {NFS4_OK, kNoEffect}),
+    Differs("WithoutPersistRepliesAreKept",       RetriesWithoutPersist,           {NFS4_OK, kNoEffect}, {NFS4_OK, kEffect},
             "X11: persist FALSE asks the server of 2004 to keep nothing"),
     Differs("AFalseRetryIsRefused",               RetriesWithOtherOperations,
-            {NFS4ERR_SEQ_FALSE_RETRY, kNone}, {NFS4ERR_SESS01_STREAM_INUSE, kNone}, "X13: the error has another name"),
+            {NFS4ERR_SEQ_FALSE_RETRY, kNoEffect}, {NFS4ERR_SESS01_STREAM_INUSE, kNoEffect}, "X13: the error has another name"),
     Differs("ALateRetryIsRefused",                RetriesTooLate,
-            {NFS4ERR_SEQ_MISORDERED, kNone}, {NFS4ERR_SESS01_STREAM_INUSE, kNone},
+            {NFS4ERR_SEQ_MISORDERED, kNoEffect}, {NFS4ERR_SESS01_STREAM_INUSE, kNoEffect},
             "X13: without sequence numbers, the server recognizes a stale retry by the channels that it names"),
     Differs("ASkippedRequestShows",               SkipsRequests,
-            {NFS4ERR_SEQ_MISORDERED, kNone}, {NFS4_OK, kEffect}, "X13: a streamid has no sequence number"),
+            {NFS4ERR_SEQ_MISORDERED, kNoEffect}, {NFS4_OK, kEffect}, "X13: a streamid has no sequence number"),
     Differs("ARetryDuringTheExecutionWaits",      RetriesDuringTheExecution,
             {NFS4ERR_DELAY, kEffect}, {NFS4_OK, kEffect}, "X13: the server of 2004 lets the retry wait"),
     Differs("RequestsShareAFilehandle",           UsesTheFilehandleOfAnotherRequest,
-            {NFS4ERR_NOFILEHANDLE, kNone}, {NFS4_OK, kEffect}, "X15: RFC 8881 has no chains"),
+            {NFS4ERR_NOFILEHANDLE, kNoEffect}, {NFS4_OK, kEffect}, "X15: RFC 8881 has no chains"),
     // opens and delegations
     Same("OwnersHaveNoSequence",                  GivesAnySeqid,                   {NFS4_OK, kEffect}),
     Same("ADelegationIsRecalled",                 RecallsADelegation,              {NFS4ERR_DELAY, kEffect}),
-    Same("NoBackChannelMeansNoDelegation",        HasNoBackChannel,                {NFS4_OK, kNone}),
+    Same("NoBackChannelMeansNoDelegation",        HasNoBackChannel,                {NFS4_OK, kNoEffect}),
     // leases
     Same("AnyRequestRenewsTheLease",              RenewsItsLeaseByAnyRequest,      {NFS4ERR_SHARE_DENIED, kEffect}),
     Same("ASilentClientKeepsWhatNobodyWants",     IsSilentWithoutAConflict,        {NFS4_OK, kEffect}),
     Differs("ASilentClientLosesItsSession",       IsSilentDuringAConflict,
-            {NFS4ERR_BADSESSION, kNone}, {NFS4ERR_SESS01_NOT_BOUND, kNone}, "the errors have other names"),
+            {NFS4ERR_BADSESSION, kNoEffect}, {NFS4ERR_SESS01_NOT_BOUND, kNoEffect}, "the errors have other names"),
     // restarts
     Same("OpensAreReclaimed",                     ReclaimsAnOpen,                  {NFS4_OK, kEffect}),
     Differs("StateidsEndWithTheServer",           UsesAnOldStateid,
-            {NFS4ERR_BAD_STATEID, kNone}, {NFS4ERR_STALE_STATEID, kNone}, "the error is that of version 4.0"),
-    Same("KeptRepliesOutliveTheServer",           RetriesAfterARestart,            {NFS4_OK, kNone}),
-    Same("APersistentSessionTakesConnections",    BindsAfterARestart,              {NFS4_OK, kNone}),
+            {NFS4ERR_BAD_STATEID, kNoEffect}, {NFS4ERR_STALE_STATEID, kNoEffect}, "the error is that of version 4.0"),
+    Same("KeptRepliesOutliveTheServer",           RetriesAfterARestart,            {NFS4_OK, kNoEffect}),
+    Same("APersistentSessionTakesConnections",    BindsAfterARestart,              {NFS4_OK, kNoEffect}),
     Differs("APersistentSessionTakesNewRequests", SendsANewRequestAfterARestart,
-            {NFS4ERR_DEADSESSION, kNone}, {NFS4_OK, kEffect}, "X14: the session of 2004 goes on after a restart"),
+            {NFS4ERR_DEADSESSION, kNoEffect}, {NFS4_OK, kEffect}, "X14: the session of 2004 goes on after a restart"),
     Differs("AnUnfinishedChangeIsNotRepeated",    RetriesAChangeWithoutAKeptReply,
-            {NFS4ERR_DEADSESSION, kNone}, {NFS4ERR_SESS01_UNKNOWN_FATE, kNone},
+            {NFS4ERR_DEADSESSION, kNoEffect}, {NFS4ERR_SESS01_UNKNOWN_FATE, kNoEffect},
             "X14: the name of the request was written, and its reply was not"),
     Differs("OtherSessionsEndWithTheServer",      BindsAfterARestartWithoutPersist,
-            {NFS4ERR_BADSESSION, kNone}, {NFS4ERR_SESS01_BADSESSION, kNone}, "the errors have other names"),
+            {NFS4ERR_BADSESSION, kNoEffect}, {NFS4ERR_SESS01_BADSESSION, kNoEffect}, "the errors have other names"),
     // destruction
     Differs("ADestroyedSessionTakesNoRequests",   SendsARequestAfterDestruction,
-            {NFS4ERR_BADSESSION, kNone}, {NFS4ERR_SESS01_NOT_BOUND, kNone}, "the errors have other names"),
+            {NFS4ERR_BADSESSION, kNoEffect}, {NFS4ERR_SESS01_NOT_BOUND, kNoEffect}, "the errors have other names"),
     Differs("DestructionEndsOpens",               DestroysASessionWithAnOpen,
-            {NFS4ERR_CLIENTID_BUSY, kNone}, {NFS4_OK, kEffect},
+            {NFS4ERR_CLIENTID_BUSY, kNoEffect}, {NFS4_OK, kEffect},
             "SESSION_DESTROY ends the client with its state (§6.3)"),
 };
 // clang-format on

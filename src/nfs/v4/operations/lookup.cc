@@ -9,12 +9,6 @@ using namespace nfs4;  // NOLINT: the protocol's own names, RFC 8881
 
 namespace {
 
-// RFC 8881 §15.1.2.8: a symbolic link in place of a directory has its own error.
-nfsstat4 StatusInDirectory(fs::Error error, const std::optional<fs::Attributes>& directory) {
-  const bool is_link = directory && directory->type == fs::FileType::kSymlink;
-  return error == fs::Error::kNotDir && is_link ? NFS4ERR_SYMLINK : ToStatus(error);
-}
-
 Task<Result<Place, nfsstat4>> Find(Compound& compound, std::string_view name, fs::RequestContext caller) {
   if (const nfsstat4 status = CheckName(name); status != NFS4_OK) co_return std::unexpected(status);
   const Object& directory = *compound.current;

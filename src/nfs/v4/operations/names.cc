@@ -27,12 +27,6 @@ Task<nfsstat4> CheckTarget(Compound& compound, Target target) {
   co_return is_junction ? NFS4ERR_ACCESS : NFS4_OK;
 }
 
-nfsstat4 StatusInDirectory(fs::Error error, const fs::WeakCacheData& directory) {
-  const bool is_link = directory.after && directory.after->type == fs::FileType::kSymlink;
-  // Version 4 removes files and directories by one operation, so the type of the object is never an error.
-  return error == fs::Error::kNotDir && is_link ? NFS4ERR_SYMLINK : ToStatus(error);
-}
-
 fs::NodeType NodeTypeOf(const createtype4& what) {
   fs::NodeType node;
   switch (what.type()) {
@@ -86,7 +80,7 @@ Task<fs::Changed<fs::Node>> Make(Target at, const createtype4& what, const fs::N
 Task<Result<fs::Node, nfsstat4>> RecallNamed(Compound& compound, Target target) {
   const Object& directory = target.directory;
   const auto found = co_await directory.file_system().Lookup(directory.context(), directory.object(), target.name);
-  if (!found.result) co_return std::unexpected(StatusInDirectory(found.result.error(), {{}, found.attributes}));
+  if (!found.result) co_return std::unexpected(StatusInDirectory(found.result.error(), found.attributes));
   const nfsstat4 status = co_await RecallBeforeChange(compound, directory.in().Name(found.result->handle));
   if (status != NFS4_OK) co_return std::unexpected(status);
   co_return *found.result;
@@ -110,7 +104,7 @@ Task<CREATE4res> Create(Compound& compound, const CREATE4args& arguments) {
     co_return CREATE4res(NFS4ERR_NAMETOOLONG);
   }
   const auto changed = co_await Make(at, arguments.objtype, given->values);
-  if (!changed.result) co_return CREATE4res(StatusInDirectory(changed.result.error(), changed.object));
+  if (!changed.result) co_return CREATE4res(StatusInDirectory(changed.result.error(), changed.object.after));
   // The object exists now, with or without its access control list: attrset reports it.
   co_await SetAcl(directory, changed.result->handle, arguments.objtype.type() == NF4DIR, *given);
   const nfsstat4 status = compound.MoveTo(directory.in(), changed.result->handle);
@@ -134,7 +128,7 @@ Task<REMOVE4res> Remove(Compound& compound, const REMOVE4args& arguments) {
   } else {
     changed = co_await file_system.Remove(directory.context(), directory.object(), target.name);
   }
-  if (!changed.result) co_return REMOVE4res(StatusInDirectory(changed.result.error(), changed.object));
+  if (!changed.result) co_return REMOVE4res(StatusInDirectory(changed.result.error(), changed.object.after));
   co_return REMOVE4res(NFS4_OK, REMOVE4resok{.cinfo = ToChangeInfo(changed.object)});
 }
 
@@ -171,7 +165,7 @@ Task<LINK4res> Link(Compound& compound, const LINK4args& arguments) {
   }
   const auto linked =
       co_await directory.file_system().Link(directory.context(), file.object(), directory.object(), target.name);
-  if (!linked.result) co_return LINK4res(StatusInDirectory(linked.result.error(), linked.directory));
+  if (!linked.result) co_return LINK4res(StatusInDirectory(linked.result.error(), linked.directory.after));
   co_return LINK4res(NFS4_OK, LINK4resok{.cinfo = ToChangeInfo(linked.directory)});
 }
 

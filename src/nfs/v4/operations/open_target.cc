@@ -15,11 +15,6 @@ using Found = Result<OpenTarget, nfsstat4>;
 // The limit of retries if a file appears and disappears between the look-up and the creation.
 constexpr int kRaces = 8;
 
-nfsstat4 StatusInDirectory(fs::Error error, const std::optional<fs::Attributes>& directory) {
-  const bool is_link = directory && directory->type == fs::FileType::kSymlink;
-  return error == fs::Error::kNotDir && is_link ? NFS4ERR_SYMLINK : ToStatus(error);
-}
-
 // Checks whether an object of this type can be opened (RFC 8881 §18.16.4, RFC 7530 §16.16.6).
 nfsstat4 CheckType(const Compound& compound, fs::FileType type) {
   switch (type) {

@@ -10,7 +10,6 @@ namespace {
 using testing::SizeIs;
 
 constexpr uint32_t kAlone = kBoth | OPEN4_SHARE_ACCESS_WANT_NO_DELEG;
-constexpr uint32_t kWantRead = OPEN4_SHARE_ACCESS_WANT_READ_DELEG;
 constexpr uint32_t kWantWrite = OPEN4_SHARE_ACCESS_WANT_WRITE_DELEG;
 
 class SharedFilesTest : public StatefulTest {
@@ -76,7 +75,7 @@ TEST_F(SharedFilesTest, RecallNamesTheHoldersHandleWhenAnotherClientUsesTheOther
 
 // The client sees two files and has a separate cache for each.
 TEST_F(SharedFilesTest, RecallsAHoldersDelegationWhenItWritesThroughTheOtherExport) {
-  Delegated(TryOpen(Client(), "file", kRead | kWantRead));
+  Delegated(TryOpen(Client(), "file", kRead | OPEN4_SHARE_ACCESS_WANT_READ_DELEG));
   EXPECT_EQ(OpenAgain(Client(), kWrite).status(), NFS4ERR_DELAY);
   ASSERT_THAT(server.callbacks.recalls, SizeIs(1));
   EXPECT_EQ(server.callbacks.recalls[0].file, *FileHandle::Parse(file.bytes()));

@@ -5,20 +5,20 @@
 namespace penstock::nfs::v4 {
 namespace {
 
-constexpr fs::Timestamp kEarly{100, 0}, kFirst{200, 0}, kMiddle{300, 0}, kNow{400, 0}, kFuture{500, 0};
+constexpr fs::Timestamp kEarly{100, 0}, kFirst{200, 0}, kMiddle{300, 0}, kPresent{400, 0}, kFuture{500, 0};
 
 TEST(DelegatedTimesTest, VetLeavesOutTimesBeforeTheDelegation) {
-  const DelegatedTimes vetted = Vet({kEarly, kMiddle}, {kFirst, kFirst}, kNow);
+  const DelegatedTimes vetted = Vet({kEarly, kMiddle}, {kFirst, kFirst}, kPresent);
   EXPECT_EQ(vetted.access, std::nullopt);
   EXPECT_EQ(vetted.modify, kMiddle);
-  EXPECT_EQ(Vet({kFirst, kEarly}, {kFirst, kFirst}, kNow).access, kFirst);
-  EXPECT_EQ(Vet({kEarly, kEarly}, {}, kNow).modify, kEarly) << "the times at the grant are not known";
+  EXPECT_EQ(Vet({kFirst, kEarly}, {kFirst, kFirst}, kPresent).access, kFirst);
+  EXPECT_EQ(Vet({kEarly, kEarly}, {}, kPresent).modify, kEarly) << "the times at the grant are not known";
 }
 
 TEST(DelegatedTimesTest, VetLimitsTimesToThePresent) {
-  const DelegatedTimes vetted = Vet({kFuture, kFuture}, {kFirst, kFirst}, kNow);
-  EXPECT_EQ(vetted.access, kNow);
-  EXPECT_EQ(vetted.modify, kNow);
+  const DelegatedTimes vetted = Vet({kFuture, kFuture}, {kFirst, kFirst}, kPresent);
+  EXPECT_EQ(vetted.access, kPresent);
+  EXPECT_EQ(vetted.modify, kPresent);
 }
 
 TEST(DelegatedTimesTest, SetsTimesOnlyIfTheModifyTimeChanges) {

@@ -32,7 +32,7 @@ using testing::HasSubstr;
 using testing::IsEmpty;
 using testing::SizeIs;
 
-BoundSessionRecord Session(uint64_t id) {
+BoundSessionRecord RecordOf(uint64_t id) {
   return {.id = id,
           .created = 0x1'0000'0002,
           .owner = "owner",
@@ -102,20 +102,20 @@ INSTANTIATE_TEST_SUITE_P(Stores, StreamStoreTest, testing::Values("memory", "fil
                          [](const auto& test) { return std::string(test.param); });
 
 TEST_P(StreamStoreTest, ASessionAndItsClientSurviveARestart) {
-  ASSERT_TRUE(store_->Create(Session(0xabcd)));
+  ASSERT_TRUE(store_->Create(RecordOf(0xabcd)));
   const auto saved = Start();
   ASSERT_THAT(saved, SizeIs(1));
   EXPECT_EQ(saved[0].session.id, 0xabcdu);
   EXPECT_EQ(saved[0].session.created, 0x1'0000'0002u);
   EXPECT_EQ(saved[0].session.owner, "owner");
-  EXPECT_EQ(saved[0].session.verifier, Session(0).verifier);
-  EXPECT_EQ(saved[0].session.principal, Session(0).principal);
+  EXPECT_EQ(saved[0].session.verifier, RecordOf(0).verifier);
+  EXPECT_EQ(saved[0].session.principal, RecordOf(0).principal);
   EXPECT_EQ(saved[0].channels.end, ChannelId(0));
   EXPECT_THAT(saved[0].streams, SizeIs(4));
 }
 
 TEST_P(StreamStoreTest, ARequestThatWasBegunIsKnownWithoutResults) {
-  const auto session = store_->Create(Session(1));
+  const auto session = store_->Create(RecordOf(1));
   EXPECT_TRUE(session->Begin(StreamId(2), Name(3, 7), true));
   const StreamRecord last = LastAfterRestart();
   EXPECT_EQ(last.channel, ChannelId(3));
@@ -125,7 +125,7 @@ TEST_P(StreamStoreTest, ARequestThatWasBegunIsKnownWithoutResults) {
 }
 
 TEST_P(StreamStoreTest, ARequestThatHasEndedIsKnownWithItsResults) {
-  const auto session = store_->Create(Session(1));
+  const auto session = store_->Create(RecordOf(1));
   EXPECT_TRUE(session->Begin(StreamId(2), Name(3, 7), true));
   EXPECT_TRUE(session->Keep(StreamId(2), Request(3, 7, "results."), true));
   const StreamRecord last = LastAfterRestart();
@@ -134,7 +134,7 @@ TEST_P(StreamStoreTest, ARequestThatHasEndedIsKnownWithItsResults) {
 }
 
 TEST_P(StreamStoreTest, TheResultsOfTheRequestBeforeAreNotThoseOfARequestThatWasBegun) {
-  const auto session = store_->Create(Session(1));
+  const auto session = store_->Create(RecordOf(1));
   EXPECT_TRUE(session->Begin(StreamId(2), Name(3, 7), true));
   EXPECT_TRUE(session->Keep(StreamId(2), Request(3, 7, "results."), true));
   // The same XID over another channel is another request.
@@ -145,7 +145,7 @@ TEST_P(StreamStoreTest, TheResultsOfTheRequestBeforeAreNotThoseOfARequestThatWas
 }
 
 TEST_P(StreamStoreTest, ChannelNumbersAndTheBackChannelSurviveARestart) {
-  const auto session = store_->Create(Session(1));
+  const auto session = store_->Create(RecordOf(1));
   EXPECT_TRUE(session->Reserve({.end = ChannelId(1025), .had_back = true}));
   EXPECT_TRUE(session->Reserve({.end = ChannelId(2049), .had_back = false}));
   auto saved = Start();
@@ -158,7 +158,7 @@ TEST_P(StreamStoreTest, ChannelNumbersAndTheBackChannelSurviveARestart) {
 }
 
 TEST_P(StreamStoreTest, TheNumberOfStreamIdsFallsAndSurvivesARestart) {
-  const auto session = store_->Create(Session(1));
+  const auto session = store_->Create(RecordOf(1));
   EXPECT_TRUE(session->Reserve({.end = ChannelId(1025), .had_back = true}));
   EXPECT_EQ(Start().at(0).channels.streams, 0u);
   auto saved = Start();
@@ -175,11 +175,11 @@ TEST_P(StreamStoreTest, TheNumberOfStreamIdsFallsAndSurvivesARestart) {
   EXPECT_EQ(saved.at(0).channels.streams, 2u);
   EXPECT_EQ(saved[0].channels.end, ChannelId(2049));
   // The requests of all streamids still have their room.
-  EXPECT_EQ(saved[0].streams.size(), Session(1).streams);
+  EXPECT_EQ(saved[0].streams.size(), RecordOf(1).streams);
 }
 
 TEST_P(StreamStoreTest, ASessionGoesOnAfterARestart) {
-  store_->Create(Session(1));
+  store_->Create(RecordOf(1));
   auto saved = Start();
   EXPECT_TRUE(saved.at(0).storage->Begin(StreamId(2), Name(3, 7), false));
   EXPECT_TRUE(saved[0].storage->Keep(StreamId(2), Request(3, 7, "results."), false));
@@ -187,7 +187,7 @@ TEST_P(StreamStoreTest, ASessionGoesOnAfterARestart) {
 }
 
 TEST_P(StreamStoreTest, HasTheRequestedRoomForEachStream) {
-  const auto session = store_->Create(Session(1));
+  const auto session = store_->Create(RecordOf(1));
   const std::string text(1000, 'x');
   for (uint32_t stream = 0; stream < 4; ++stream) {
     EXPECT_TRUE(session->Begin(StreamId(stream), Name(3, stream), false));
@@ -200,10 +200,10 @@ TEST_P(StreamStoreTest, HasTheRequestedRoomForEachStream) {
   }
 }
 
-TEST_P(StreamStoreTest, HasRoomForASession) { EXPECT_TRUE(store_->HasRoomFor(Session(1))); }
+TEST_P(StreamStoreTest, HasRoomForASession) { EXPECT_TRUE(store_->HasRoomFor(RecordOf(1))); }
 
 TEST_P(StreamStoreTest, ARemovedSessionIsForgotten) {
-  const auto one = store_->Create(Session(1)), two = store_->Create(Session(2));
+  const auto one = store_->Create(RecordOf(1)), two = store_->Create(RecordOf(2));
   EXPECT_TRUE(one->Remove(true));
   const auto saved = Start();
   ASSERT_THAT(saved, SizeIs(1));
@@ -236,7 +236,7 @@ INSTANTIATE_TEST_SUITE_P(Stores, StreamFilesTest, testing::Values("files"));
 
 // The name was being written when the server stopped, so the request was not executed.
 TEST_P(StreamFilesTest, ATornNameLeavesTheRequestBefore) {
-  const auto session = store_->Create(Session(1));
+  const auto session = store_->Create(RecordOf(1));
   ASSERT_TRUE(session->Begin(StreamId(2), Name(3, 7), false));
   ASSERT_TRUE(session->Keep(StreamId(2), Request(3, 7, "results."), false));
   for (size_t i = 0; i < 24; ++i) {
@@ -247,7 +247,7 @@ TEST_P(StreamFilesTest, ATornNameLeavesTheRequestBefore) {
 }
 
 TEST_P(StreamFilesTest, TornResultsAreNoResults) {
-  const auto session = store_->Create(Session(1));
+  const auto session = store_->Create(RecordOf(1));
   ASSERT_TRUE(session->Begin(StreamId(2), Name(3, 7), false));
   for (size_t i = 0; i < 40; ++i) {
     ASSERT_TRUE(session->Keep(StreamId(2), Request(3, 7, "results."), false));
@@ -259,7 +259,7 @@ TEST_P(StreamFilesTest, TornResultsAreNoResults) {
 }
 
 TEST_P(StreamFilesTest, ATornEndOfTheChannelNumbersLeavesTheOneBefore) {
-  const auto session = store_->Create(Session(1));
+  const auto session = store_->Create(RecordOf(1));
   ASSERT_TRUE(session->Reserve({.end = ChannelId(1025)}));
   for (size_t i = 0; i < 16; ++i) {
     Put(4096 + 512, std::string(16, '\0'));
@@ -271,7 +271,7 @@ TEST_P(StreamFilesTest, ATornEndOfTheChannelNumbersLeavesTheOneBefore) {
 }
 
 TEST_P(StreamFilesTest, ATornNumberOfStreamIdsLeavesTheOneBefore) {
-  const auto session = store_->Create(Session(1));
+  const auto session = store_->Create(RecordOf(1));
   ASSERT_TRUE(session->Reserve({.end = ChannelId(1025), .streams = 3}));
   ASSERT_TRUE(session->Reserve({.end = ChannelId(1025), .streams = 2}));
   EXPECT_EQ(Start().at(0).channels.streams, 2u);
@@ -281,7 +281,7 @@ TEST_P(StreamFilesTest, ATornNumberOfStreamIdsLeavesTheOneBefore) {
 
 // Linux reports the failure once, and nobody knows which octets it concerns.
 TEST_P(StreamFilesTest, ASessionKeepsNothingMoreAfterTheDiskHasFailed) {
-  const auto session = store_->Create(Session(1)), other = store_->Create(Session(2));
+  const auto session = store_->Create(RecordOf(1)), other = store_->Create(RecordOf(2));
   ASSERT_TRUE(session->Reserve({.end = ChannelId(1025)}));
   disk_fails = true;
   EXPECT_FALSE(session->Begin(StreamId(1), Name(3, 7), true));
@@ -296,21 +296,21 @@ TEST_P(StreamFilesTest, ASessionKeepsNothingMoreAfterTheDiskHasFailed) {
 
 TEST_P(StreamFilesTest, RemovesAnUnfinishedFile) {
   for (const size_t size : {0, 20, 4096, 16384}) {
-    store_->Create(Session(1));
+    store_->Create(RecordOf(1));
     std::filesystem::resize_file(file(), 0);
     std::filesystem::resize_file(file(), size);
     EXPECT_THAT(Start(), IsEmpty());
     EXPECT_TRUE(std::filesystem::is_empty(directory()));
   }
   // The head was written in part.
-  store_->Create(Session(1));
+  store_->Create(RecordOf(1));
   Put(3000, "x");
   EXPECT_THAT(Start(), IsEmpty());
   EXPECT_TRUE(std::filesystem::is_empty(directory()));
 }
 
 TEST_P(StreamFilesTest, RefusesDamagedAndForeignFiles) {
-  ASSERT_TRUE(store_->Create(Session(1))->Reserve({.end = ChannelId(1025)}));
+  ASSERT_TRUE(store_->Create(RecordOf(1))->Reserve({.end = ChannelId(1025)}));
   ASSERT_EQ(Refusal(), "");
   Put(45, "x");
   EXPECT_THAT(Refusal(), HasSubstr(file().string() + " is damaged (its head is garbled)"));
@@ -330,13 +330,13 @@ TEST_P(StreamFilesTest, RefusesAndKeepsASmallForeignFile) {
 }
 
 TEST_P(StreamFilesTest, RefusesAFileWithTheNameOfAnotherSession) {
-  store_->Create(Session(1));
+  store_->Create(RecordOf(1));
   std::filesystem::rename(file(), directory() / std::string(16, '0'));
   EXPECT_THAT(Refusal(), HasSubstr("another session"));
 }
 
 TEST_P(StreamFilesTest, HasNoRoomForAClientWithAVeryLongName) {
-  BoundSessionRecord session = Session(1);
+  BoundSessionRecord session = RecordOf(1);
   session.principal.name.assign(4096, 'x');
   EXPECT_FALSE(store_->HasRoomFor(session));
   EXPECT_FALSE(store_->Create(session));
