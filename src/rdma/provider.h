@@ -92,6 +92,8 @@ class Provider {
   // Data of up to this many octets are best sent in messages. Longer data move faster by RDMA Read and Write, or the
   // messages would take too much memory.
   virtual uint32_t inline_data() const { return 4096; }
+  // True if a posted receive holds its memory while it waits for a message.
+  virtual bool receives_hold_memory() const { return true; }
   // Returns the provider that connects to `peer`. It is another provider if this one only chooses among others. Ask
   // again for each connection.
   virtual SetupResult<Provider*> Toward(const IpAddress& /*peer*/) { return this; }

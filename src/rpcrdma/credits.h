@@ -150,4 +150,47 @@ class ResponderCredits {
   uint32_t unanswered_ = 0;
 };
 
+// Decides how many credits a peer gets if each one costs a receive that takes memory also while the peer is idle: few
+// at first, more as soon as the peer uses half of them, and fewer again when it has not for a long time.
+class CreditDemand {
+ public:
+  // So many calls in a row that need only a quarter of the credits halve them.
+  static constexpr uint32_t kQuietCalls = 1024;
+
+  // The peer has `first` credits at first, and never fewer, and `most` at most. `first` may be above `most`.
+  CreditDemand(uint32_t first, uint32_t most)
+      : first_(std::max(first, 1u)), most_(most), limit_(std::min(first_, most)) {}
+
+  // A call has arrived. `under_way` is the number of calls, with this one, whose replies the peer may not have yet.
+  // Returns the number of credits from now on.
+  uint32_t HandleCall(uint32_t under_way) {
+    busiest_ = std::max(busiest_, under_way);
+    if (limit_ < most_ && under_way >= (limit_ + 1) / 2) {
+      Set(limit_ <= most_ / 2 ? 2 * limit_ : most_);
+    } else if (++calls_ >= kQuietCalls) {
+      Set(busiest_ <= limit_ / 4 ? std::max(limit_ / 2, std::min(first_, most_)) : limit_);
+    }
+    return limit_;
+  }
+  // Changes the most credits. Returns the number of credits from now on.
+  uint32_t set_most(uint32_t most) {
+    most_ = most;
+    limit_ = std::min(std::max(limit_, first_), most);
+    return limit_;
+  }
+  uint32_t limit() const { return limit_; }
+
+ private:
+  void Set(uint32_t limit) {
+    limit_ = limit;
+    calls_ = busiest_ = 0;
+  }
+
+  const uint32_t first_;
+  uint32_t most_;
+  uint32_t limit_;
+  uint32_t calls_ = 0;    // since limit_ was decided
+  uint32_t busiest_ = 0;  // the most calls under way among these
+};
+
 }  // namespace penstock::rpcrdma

@@ -31,9 +31,9 @@ Responder::Responder(Connection& connection, rpc::CallHandler& handler, const rp
       peer_(peer),
       options_(options),
       refused_(refused),
-      credits_(options.one_receive_first ? 1 : options.credits),
+      credits_(options.one_receive_first ? 1 : std::min(options.first_credits, options.credits)),
       receives_(options.first_receives()),
-      credits_after_opening_(options.credits),
+      demand_(options.first_credits, options.credits),
       opening_(options.one_receive_first),
       reads_(connection.endpoint()),
       memory_(memory) {
@@ -57,9 +57,12 @@ void Responder::CountChunks(const Header& header, const ReadPlan* plan) const {
 }
 
 void Responder::set_credits(uint32_t credits) {
-  credits_after_opening_ = credits;
-  if (opening_) return;
-  credits_.set_limit(credits);
+  const uint32_t limit = demand_.set_most(credits);
+  if (!opening_) SetCreditLimit(limit);
+}
+
+void Responder::SetCreditLimit(uint32_t limit) {
+  credits_.set_limit(limit);
   PostReceives();
 }
 
@@ -95,6 +98,11 @@ void Responder::HandleCall(Received&& message) {
     return End("the peer sent a longer call than it has agreed on");
   }
   if (!credits_.HandleCall()) return End("the peer sent more calls than it was granted");
+  if (!bound_ && !opening_) {
+    const uint32_t before = demand_.limit();
+    const uint32_t limit = demand_.HandleCall(credits_.unanswered() + replies_queued_);
+    if (limit != before) SetCreditLimit(limit);
+  }
   Spawn(Serve(std::move(message)));
 }
 

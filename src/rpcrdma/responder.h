@@ -2,8 +2,10 @@
 // (RFC 8166 §3.5, §4). The coroutine Serve() runs once per call, from its arrival until its reply has left.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <limits>
 #include <optional>
 #include <variant>
 #include <vector>
@@ -27,6 +29,9 @@ namespace penstock::rpcrdma {
 
 struct ResponderOptions {
   uint32_t credits = 64;  // the most calls of one connection that may be without a reply
+  // A connection begins with so many credits, and has more while its peer uses them (CreditDemand). More than `credits`
+  // counts as that.
+  uint32_t first_credits = std::numeric_limits<uint32_t>::max();
   // The most octets in the Read chunks of one call. The reply to a longer call is ERR_CHUNK.
   size_t max_call_octets = 4 << 20;
   // The most octets of Read chunks for all calls of a connection at once; other calls wait. At least max_call_octets.
@@ -41,7 +46,9 @@ struct ResponderOptions {
   bool one_receive_first = false;
 
   // The number of receives to post with the connection.
-  uint32_t first_receives() const { return one_receive_first ? 1 : ResponderCredits(credits).receives_needed(); }
+  uint32_t first_receives() const {
+    return one_receive_first ? 1 : ResponderCredits(std::min(first_credits, credits)).receives_needed();
+  }
 };
 
 class Responder {
@@ -139,7 +146,8 @@ class Responder {
   bool PostReply(const rpc::Message& reply, Header&& call, WorkBatch& work);
   // The longest Send for the reply to `call` or to any other call that is under way.
   uint32_t send_threshold() const;
-  // Posts the receives that the credits need.
+  // Changes the credits for later replies, and posts the receives that they need.
+  void SetCreditLimit(uint32_t limit);
   void PostReceives();
   // Ends the time of one receive with the limits that the peers have announced.
   void UseAnnouncedLimits();
@@ -181,10 +189,10 @@ class Responder {
   const ResponderOptions options_;
   RefusedCalls* const refused_;
   ResponderCredits credits_;
-  uint32_t receives_;  // posted for calls
-  uint32_t credits_after_opening_;
-  bool opening_;        // the peer has one receive and one credit
-  bool bound_ = false;  // the limits were agreed by rpc::ConnectionControl
+  uint32_t receives_;    // posted for calls
+  CreditDemand demand_;  // of a connection that is not bound
+  bool opening_;         // the peer has one receive and one credit
+  bool bound_ = false;   // the limits were agreed by rpc::ConnectionControl
   bool may_read_ = true;
   // The size of replies changes when the reply to this call has left.
   struct NextSize {

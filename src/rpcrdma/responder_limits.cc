@@ -10,8 +10,7 @@ namespace penstock::rpcrdma {
 void Responder::UseAnnouncedLimits() {
   opening_ = false;
   connection_.set_receive_size(connection_.announced_receive_size());
-  credits_.set_limit(credits_after_opening_);
-  PostReceives();
+  SetCreditLimit(demand_.limit());
 }
 
 void Responder::BeginBound(const rpc::ConnectionLimits& limits) {
@@ -28,8 +27,7 @@ void Responder::Bind(rpc::Xid call, const rpc::ConnectionLimits& limits) {
   connection_.set_receive_size(std::max(limits.max_request, connection_.announced_receive_size()));
   connection_.set_receive_threshold(limits.max_request);
   next_size_ = NextSize{.call = call, .max_response = limits.max_response};
-  credits_.set_limit(limits.credits);
-  PostReceives();
+  SetCreditLimit(limits.credits);
 }
 
 void Responder::KeepLimitsOpen(rpc::Xid call) {

@@ -55,6 +55,35 @@ TEST_F(ResponderTest, GrantsTheRequestedCreditsUpToTheLimitAndNeverZero) {
   }
 }
 
+TEST_F(ResponderTest, GrantsMoreCreditsToAPeerThatUsesThoseThatItHas) {
+  rig_.server_options.responder.credits = 16;
+  rig_.server_options.responder.first_credits = 4;
+  rig_.handler.set_delay(std::chrono::milliseconds(1));
+  Connect();
+  uint32_t sent = 0;
+  // Sends so many calls at once, and returns the credits that the last reply grants.
+  const auto granted_after = [&](uint32_t calls) {
+    received_.clear();
+    for (uint32_t i = 0; i < calls; ++i, ++sent) {
+      ByteVector call = MessageOf(Procedure::kMsg, {}, Stream({.xid = kXid + sent}), kXid + sent);
+      StoreBig(call.data() + 8, 128u);
+      Send(call);
+    }
+    rig_.world.RunFor(std::chrono::seconds(1));
+    EXPECT_EQ(received_.size(), calls);
+    return received_.empty() ? 0u : LoadBig<uint32_t>(received_.back().data() + 8);
+  };
+  EXPECT_EQ(granted_after(1), 4u);
+  EXPECT_EQ(granted_after(1), 4u);
+  EXPECT_EQ(granted_after(2), 8u);
+  EXPECT_EQ(granted_after(4), 16u);
+  EXPECT_EQ(granted_after(16), 16u);
+  for (uint32_t i = 0; i < 3 * CreditDemand::kQuietCalls; ++i) (void)granted_after(1);
+  EXPECT_EQ(granted_after(1), 4u) << "after many calls, one at a time";
+  EXPECT_EQ(granted_after(2), 8u);
+  EXPECT_FALSE(lost_);
+}
+
 // RFC 8166 §3.3.3
 TEST_F(ResponderTest, AcceptsMessagesOf1024OctetsWithAnyConfiguration) {
   rig_.server_options.private_data = {};

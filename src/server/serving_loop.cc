@@ -11,6 +11,9 @@ namespace {
 
 // All loops together keep at most this part of the memory for calls as idle memory.
 constexpr size_t kIdlePart = 8;
+// The credits of a new connection over an adapter. With 4 more receives, and 8 for the replies to its own calls, an
+// idle connection keeps 96 KiB.
+constexpr uint32_t kFirstCredits = 12;
 
 Task<void> Count(Task<void> task, size_t& left, OneShot<>& all) {
   co_await std::move(task);
@@ -97,6 +100,7 @@ rpcrdma::ServerOptions ServingLoop::RdmaOptions(const rdma::Provider& provider) 
     options.private_data = rpcrdma::PrivateData::ForInlineData(options_.inline_data.value_or(provider.inline_data()));
   }
   options.private_data.remote_invalidation = provider.remote_invalidation();
+  if (provider.receives_hold_memory()) options.responder.first_credits = kFirstCredits;
   options.max_agreed_size = options_.max_agreed_size;
   options.longest_agreed_call = options_.longest_agreed_call;
   if (options_.one_receive_first) {

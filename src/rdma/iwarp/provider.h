@@ -21,6 +21,7 @@ class Provider : public rdma::Provider {
 
   std::string_view name() const override { return "iwarp"; }
   uint32_t inline_data() const override { return kInlineData; }
+  bool receives_hold_memory() const override { return false; }
   BufferPool& buffers() override;
   Task<ConnectResult> Connect(Address peer, ConnectOptions options) override;
   SetupResult<std::unique_ptr<Listener>> Listen(Address local) override;

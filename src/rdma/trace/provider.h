@@ -38,6 +38,7 @@ class Provider : public rdma::Provider {
   bool remote_invalidation() const override { return inner_->remote_invalidation(); }
   std::string_view name() const override { return inner_->name(); }
   uint32_t inline_data() const override { return inner_->inline_data(); }
+  bool receives_hold_memory() const override { return inner_->receives_hold_memory(); }
   BufferPool& buffers() override { return inner_->buffers(); }
   Task<ConnectResult> Connect(Address peer, ConnectOptions options) override;
   // The listener can be shared with providers that trace and with providers that do not.
