@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "base/loop.h"
+#include "base/test_log.h"
 #include "base/test_loop.h"
 
 namespace penstock::client {
@@ -586,6 +587,27 @@ TEST_F(TwoKindsTest, OneCallAtATimeMakesTheFirstConnectionOfTheMainKind) {
     return kinds_ != "o";
   }));
   EXPECT_EQ(kinds_, "om");
+}
+
+TEST_F(TwoKindsTest, WarnsOnceWhileOneKindIsRefused) {
+  CapturedLog log;
+  channel_.Widen(2, Repetition::kOverAnyConnection, 1);
+  refused_kind_ = ConnectionKind::kOther;
+  Start("a");
+  ASSERT_TRUE(TurnUntil(loop_, [&] {
+    Start("more");
+    return attempts_ >= 4;
+  }));
+  const std::string said = log.Take();
+  const std::string warning = "nobody there; the calls go over the other transport\n";
+  EXPECT_NE(said.find(warning), said.npos) << said;
+  EXPECT_EQ(said.find(warning), said.rfind(warning)) << said;
+  refused_kind_.reset();
+  ASSERT_TRUE(TurnUntil(loop_, [&] {
+    Start("more");
+    return kinds_ == "mo";
+  }));
+  EXPECT_THAT(log.Take(), testing::HasSubstr("connections over both transports are up again\n"));
 }
 
 TEST_F(TwoKindsTest, OneCallAtATimeMakesNoConnectionOfTheOtherKind) {

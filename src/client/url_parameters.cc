@@ -54,8 +54,7 @@ constexpr Setting kSettings[] = {
      SetPort},
     {{"nfsport", "PORT", "The same as port."}, SetPort},
     {{"tcpport", "PORT",
-      "With proto=rdma+tcp: the port of NFS over TCP, from 1 to 65535. The default is 2049. The other ports are for "
-      "RDMA "
+      "With proto=rdma+tcp: the port of NFS over TCP, from 1 to 65535. The default is 2049. port names the RDMA port "
       "then."},
      SetTcpPort},
     {{"mountport", "PORT",
