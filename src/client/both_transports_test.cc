@@ -4,15 +4,18 @@
 
 #include <algorithm>
 #include <memory>
+#include <optional>
 #include <random>
 #include <set>
+#include <span>
 #include <string>
 #include <tuple>
-#include <vector>
+#include <utility>
 
 #include "client/mount_test_support.h"
 #include "client/pieces.h"
 #include "rdma/iwarp/provider.h"
+#include "rpc/transport.h"
 
 namespace penstock::client {
 namespace {
@@ -233,7 +236,8 @@ TEST_F(BothTransportsOfVersion3Test, AreNotIgnored) {
 class LossOfATransportTest : public BothTransportsTest,
                              public testing::WithParamInterface<std::tuple<Version, TransportKind>> {
  protected:
-  LossOfATransportTest() : BothTransportsTest(std::get<0>(GetParam())) {}
+  explicit LossOfATransportTest(TestService::Options service_options = {.rdma = true})
+      : BothTransportsTest(std::get<0>(GetParam()), std::move(service_options)) {}
   static TransportKind lost() { return std::get<1>(GetParam()); }
   static TransportKind left() { return Other(lost()); }
 
@@ -332,6 +336,42 @@ TEST_P(LossOfATransportTest, OneTransportIsEnoughForANewSession) {
   ExpectToReadAll();
   service.Listen(lost());
   ReadUntilUsed(lost());
+}
+
+class RecallAfterALossTest : public LossOfATransportTest {
+ protected:
+  RecallAfterALossTest() : LossOfATransportTest({.delegations = 8, .rdma = true}) {}
+};
+INSTANTIATE_TEST_SUITE_P(All, RecallAfterALossTest,
+                         testing::Combine(testing::Values(Version::k41, Version::k42),
+                                          testing::Values(TransportKind::kTcp, TransportKind::kRdma)),
+                         [](const auto& test) {
+                           return client::NameOf(std::get<0>(test.param)) + NameOf(std::get<1>(test.param));
+                         });
+
+// Each connection is bound to the backchannel as well.
+TEST_P(RecallAfterALossTest, TheServerRecallsADelegationOverTheTransportThatIsLeft) {
+  OpenUsed(2, 8);
+  ASSERT_EQ(service.delegations(), 1u);
+  service.Refuse(lost());
+  Url url = UrlOfBoth(1);
+  url.tcp_port.reset();
+  if (left() == TransportKind::kTcp) {
+    url.protocol = Protocol::kTcp;
+    url.port = service.port();
+  }
+  auto other = TryToOpen(url);
+  ASSERT_TRUE(other) << other.error().message;
+  const size_t returned = Count(nfs_opnum4::OP_DELEGRETURN);
+  auto opened = Do((*other)->OpenFile(Do((*other)->Lookup(root(), "file")), "file", Access::kBoth));
+  EXPECT_GT(Count(nfs_opnum4::OP_DELEGRETURN), returned) << "the client has heard of the recall";
+  Do(opened->Close());
+  opened.reset();
+  ExpectToReadAll();
+  Run((*other)->Unmount());
+  TurnFor(loop, Duration::zero());
+  other->reset();
+  TurnFor(loop, Duration::zero());
 }
 
 }  // namespace

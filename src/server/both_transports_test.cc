@@ -3,15 +3,17 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <functional>
 #include <memory>
 #include <set>
+#include <span>
 #include <string>
 #include <tuple>
+#include <utility>
 
 #include "client/connect.h"
 #include "client/nfs4/operations.h"
 #include "client/pieces.h"
-#include "client/set_up.h"
 #include "rpc/client.h"
 #include "server/administration.h"
 #include "server/test_server.h"
