@@ -56,7 +56,7 @@ bool CanPersist(std::optional<Version> version) {
   return version == Version::k41 || version == Version::k42 || version == Version::kSess01;
 }
 
-// The same for the parameters that concern connections over both transports.
+// Returns the reason why the parameters for connections over both transports contradict the others, or nothing.
 std::optional<std::string> ContradictionOfMixture(const UrlParts& parts) {
   const Url& url = parts.url;
   if (!parts.is_mixed) return parts.tcp_port ? std::optional("tcpport needs proto=rdma+tcp") : std::nullopt;
