@@ -354,12 +354,24 @@ Task<SetupResult<void>> AwaitAnswer(Loop& loop, rpc::Channel& channel, Cancellat
   co_return SetupResult<void>();
 }
 
+// Returns the URL of the connection over TCP that a mount has besides those over RDMA.
+Url OverTcp(Url url) {
+  assert(url.tcp_port);
+  url.protocol = Protocol::kTcp;
+  url.port = *url.tcp_port;
+  url.finds_port = false;
+  return url;
+}
+
 }  // namespace
 
 Task<Opened> OpenConnectionOf(ReconnectingChannel& channel, Loop& loop, Workers& workers, Url url,
                               rdma::Provider* provider, ChannelOptions options) {
   const bool is_further = !channel.connections().empty();
   if (!is_further) channel.server().reset();
+  if (channel.next_kind() == ConnectionKind::kOther) url = OverTcp(std::move(url));
+  // Each transport has a port of its own at the address of the server.
+  if (url.tcp_port && channel.server()) channel.server()->port(url.port);
   options.reply_limit = channel.reply_limit();
   options.server = &channel.server();
   Cancellation* const cancellation = options.cancellation;

@@ -39,6 +39,11 @@ Task<OpenedMount> OpenOnce(Loop& loop, Workers& workers, const Url& url, const M
   if (url.version == Version::k3) co_return co_await v3::Open(loop, workers, url, options);
   auto mount = co_await v4::Open(loop, workers, url, DialectOf(url), options);
   if (mount || url.version || mount.error().status != Status::kVersionMismatch) co_return mount;
+  if (url.tcp_port) {
+    Error error = std::move(mount).error();
+    error.message += "; proto=rdma+tcp needs version 4.1 or 4.2";
+    co_return std::unexpected(std::move(error));
+  }
   const nfs_protocol::SecurityFlavors flavors = AcceptedBy(url);
   const auto is_kerberos = [](nfs_protocol::SecurityFlavor flavor) { return !ServicesOf(flavor).empty(); };
   if (!flavors.empty() && std::ranges::all_of(flavors, is_kerberos)) {

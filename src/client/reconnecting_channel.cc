@@ -48,8 +48,9 @@ Task<SetupResult<void>> ReconnectingChannel::Connect() {
   co_return SetupResult<void>();
 }
 
-void ReconnectingChannel::Widen(size_t connections, Repetition repetition) {
+void ReconnectingChannel::Widen(size_t connections, Repetition repetition, size_t others) {
   most_ = std::max<size_t>(connections, 1);
+  others_ = std::min(others, most_ - 1);
   repetition_ = repetition;
 }
 
@@ -145,9 +146,13 @@ void ReconnectingChannel::HandleLoss(const Pointer& connection, rpc::CallError e
 }
 
 void ReconnectingChannel::Add(std::unique_ptr<rpc::Channel> channel) {
-  const auto connection = std::make_shared<Connection>(
-      Connection{.channel = std::move(channel), .number = ++last_number_, .overdue_before = overdue_});
+  const auto connection = std::make_shared<Connection>(Connection{
+      .channel = std::move(channel), .kind = next_kind_, .number = ++last_number_, .overdue_before = overdue_});
   connections_.push_back(connection);
+  const bool all_kinds = CountOf(ConnectionKind::kMain) > 0 && (others_ == 0 || CountOf(ConnectionKind::kOther) > 0);
+  if (all_kinds && std::exchange(told_missing_, false)) {
+    log::warn("{}: connections over both transports are up again", policy_.server);
+  }
   if (lacking_ > 0) {
     --lacking_;
     ++reconnections_;
@@ -200,9 +205,26 @@ Task<void> ReconnectingChannel::MakeFurther() {
 
 bool ReconnectingChannel::HasUseForMore() const {
   if (closing_ || IsCancelled(ending_) || connections_.size() >= most_) return false;
+  // The user prefers the main transport, so one call at a time is enough to make its first connection again.
+  if (!connections_.empty() && CountOf(ConnectionKind::kMain) == 0) return true;
   size_t under_way = 0;
   for (const Pointer& each : connections_) under_way += each->under_way;
   return under_way > connections_.size();
+}
+
+size_t ReconnectingChannel::CountOf(ConnectionKind kind) const {
+  return static_cast<size_t>(std::ranges::count(connections_, kind, [](const Pointer& each) { return each->kind; }));
+}
+
+bool ReconnectingChannel::Lacks(ConnectionKind kind) const {
+  return CountOf(kind) < (kind == ConnectionKind::kOther ? others_ : most_ - others_);
+}
+
+// After an attempt that has failed, it is the other kind's turn.
+ConnectionKind ReconnectingChannel::ChooseKind() const {
+  const bool main = Lacks(ConnectionKind::kMain), other = Lacks(ConnectionKind::kOther);
+  if (main && other) return failed_kind_ == ConnectionKind::kMain ? ConnectionKind::kOther : ConnectionKind::kMain;
+  return other ? ConnectionKind::kOther : ConnectionKind::kMain;
 }
 
 Task<void> ReconnectingChannel::EndConnecting() {
@@ -213,7 +235,9 @@ Task<void> ReconnectingChannel::EndConnecting() {
 
 Task<bool> ReconnectingChannel::Attempt(TimePoint give_up) {
   delay_ = std::clamp(delay_ * 2, policy_.first_delay, policy_.longest_delay);
+  next_kind_ = ChooseKind();
   auto opened = co_await opener_(give_up - timers_.Now());
+  failed_kind_ = opened ? std::nullopt : std::optional(next_kind_);
   if (opened) {
     Add(*std::move(opened));
     co_return true;
@@ -222,6 +246,8 @@ Task<bool> ReconnectingChannel::Attempt(TimePoint give_up) {
   if (connections_.empty()) {
     log::debug("no connection yet: {}", opened.error().message);
     trouble_ = std::move(opened).error();
+  } else if (others_ > 0 && CountOf(next_kind_) == 0 && !std::exchange(told_missing_, true)) {
+    log::warn("{}: {}; the calls go over the other transport", policy_.server, opened.error().message);
   } else {
     log::info("{}: {} of {} connections are up: {}", policy_.server, connections_.size(), most_,
               opened.error().message);

@@ -40,6 +40,13 @@ enum class Repetition : uint8_t {
   kOverAnyConnection,
 };
 
+// The transport of a connection. A session of version 4.1 or later may have connections of two transports
+// (RFC 8881 §2.10.3.1).
+enum class ConnectionKind : uint8_t {
+  kMain,   // the transport that the URL names first
+  kOther,  // the one that it names besides (Url::tcp_port)
+};
+
 // A repeated call keeps its XID, so that a server with a reply cache executes it once (RFC 1813 §4.3, RFC 5531 §9). A
 // call is repeated only after its connection was lost, never over the same one.
 //
@@ -47,6 +54,10 @@ enum class Repetition : uint8_t {
 // a server with a reply cache takes a connection without calls for one that the client has left. While more calls are
 // under way than there are connections, the channel makes further ones in the background, up to the number that Widen()
 // has set. So a connection that is lost is also replaced while the others go on.
+//
+// With connections of two kinds, a further connection is of the kind that lacks one, kMain first. A lost connection
+// is replaced by one of its kind. While one kind cannot connect, the calls go over the other one. While no connection
+// of kMain is up, each call may begin an attempt to make one.
 //
 // Belongs to one loop. Must not be destroyed while a call is under way, or a further connection is being made: see
 // EndConnecting().
@@ -63,8 +74,8 @@ class ReconnectingChannel final : public rpc::Channel {
   // Makes the first connection. It makes one attempt only, so that a wrong address is reported at once.
   Task<SetupResult<void>> Connect();
 
-  // Lets the channel have so many connections at once. Before, it has one.
-  void Widen(size_t connections, Repetition repetition);
+  // Lets the channel have so many connections at once, `others` of them of the kind kOther. Before, it has one.
+  void Widen(size_t connections, Repetition repetition, size_t others = 0);
   // The connections that are up, as far as the channel knows.
   std::vector<std::shared_ptr<rpc::Channel>> connections() const;
 
@@ -86,7 +97,10 @@ class ReconnectingChannel final : public rpc::Channel {
   // The time for which the next connection should wait for a reply, for the opener.
   Duration reply_limit() const;
 
-  // The address of all connections that are up, for the opener, which sets it.
+  // The kind that the next connection must have, for the opener.
+  ConnectionKind next_kind() const { return next_kind_; }
+
+  // The address of all connections that are up, for the opener, which sets it. Its port is that of the last connection.
   std::optional<SocketAddress>& server() { return server_; }
 
   // Counts the lost connections that were replaced.
@@ -100,6 +114,7 @@ class ReconnectingChannel final : public rpc::Channel {
  private:
   struct Connection {
     std::unique_ptr<rpc::Channel> channel;
+    ConnectionKind kind = ConnectionKind::kMain;
     uint64_t number = 0;          // newer connections have higher numbers
     uint32_t overdue_before = 0;  // overdue_ when the connection was made
     size_t under_way = 0;         // calls
@@ -115,6 +130,10 @@ class ReconnectingChannel final : public rpc::Channel {
   Task<void> Reconnect(TimePoint give_up);
   void ConnectFurther();
   bool HasUseForMore() const;
+  size_t CountOf(ConnectionKind kind) const;
+  // Whether fewer connections of the kind are up than the channel may have.
+  bool Lacks(ConnectionKind kind) const;
+  ConnectionKind ChooseKind() const;
   Task<void> MakeFurther();
   Task<void> DestroyLost();
   // Makes one attempt. Returns whether that was enough: the connection is made, or further attempts are of no use now.
@@ -128,7 +147,10 @@ class ReconnectingChannel final : public rpc::Channel {
   TimerService& timers_;
   const Opener opener_;
   const RetryPolicy policy_;
-  size_t most_ = 1;  // connections
+  size_t most_ = 1;    // connections
+  size_t others_ = 0;  // those of the kind kOther among them
+  ConnectionKind next_kind_ = ConnectionKind::kMain;
+  std::optional<ConnectionKind> failed_kind_;  // of the last attempt, if it has failed
   std::optional<SocketAddress> server_;
   Repetition repetition_ = Repetition::kOverNewerConnection;
   std::vector<Pointer> connections_;  // those that are up
@@ -146,7 +168,8 @@ class ReconnectingChannel final : public rpc::Channel {
   uint64_t lacking_ = 0;               // lost connections that are not replaced yet
   uint64_t reconnections_ = 0;
   SetupError trouble_;
-  bool told_ = false;  // whether the log has this trouble
+  bool told_ = false;          // whether the log has this trouble
+  bool told_missing_ = false;  // whether the log says that no connection of one kind is up
   Signal changed_;
   Cancellation* const ending_;
   const Cancellation::Entry ending_entry_;

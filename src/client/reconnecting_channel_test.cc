@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "base/loop.h"
+#include "base/test_log.h"
 #include "base/test_loop.h"
 
 namespace penstock::client {
@@ -294,8 +295,10 @@ class SharedCallsTest : public testing::Test {
   Task<SetupResult<std::unique_ptr<rpc::Channel>>> Open() {
     ++attempts_;
     limits_.push_back(channel_.reply_limit());
-    if (refuses_) co_return std::unexpected(SetupError{"nobody there", EHOSTUNREACH});
+    const ConnectionKind kind = channel_.next_kind();
+    if (refuses_ || refused_kind_ == kind) co_return std::unexpected(SetupError{"nobody there", EHOSTUNREACH});
     co_await Sleep(loop_, opening_takes_);
+    kinds_ += kind == ConnectionKind::kMain ? 'm' : 'o';
     co_return std::make_unique<HoldingChannel>(*this, ++connections_);
   }
 
@@ -340,6 +343,8 @@ class SharedCallsTest : public testing::Test {
   size_t attempts_ = 0;
   std::vector<Duration> limits_;  // the reply limits of the attempts
   bool refuses_ = false;
+  std::optional<ConnectionKind> refused_kind_;
+  std::string kinds_;  // of the connections: m or o
   Duration opening_takes_{};
   Cancellation ending_;
   ReconnectingChannel channel_{loop_, Opener(), {.first_delay = 1ms, .longest_delay = 2ms}, &ending_};
@@ -517,6 +522,110 @@ TEST_F(SharedCallsTest, WaitsForTheFurtherConnectionThatIsBeingMade) {
   ASSERT_TRUE(TurnUntil(loop_, [&] { return is_over; }));
   EXPECT_EQ(connections_, 2u);
   EXPECT_FALSE(channel_.connects_further());
+}
+
+// ---- connections of two kinds ----
+
+class TwoKindsTest : public SharedCallsTest {
+ protected:
+  // Starts a call and answers it.
+  void CallOnce() {
+    const size_t before = held_.size();
+    const auto outcome = Start("once");
+    AwaitHeld(before + 1);
+    Reply(held_.back());
+    Settle();
+    EXPECT_TRUE(outcome->answer && *outcome->answer);
+  }
+};
+
+TEST_F(TwoKindsTest, TheLastConnectionIsOfTheOtherKind) {
+  channel_.Widen(3, Repetition::kOverAnyConnection, 1);
+  for (const char* const text : {"a", "b", "c", "d", "e", "f"}) Start(text);
+  EXPECT_EQ(kinds_, "mmo");
+  EXPECT_THAT(HeldTexts(), ElementsAre("1a", "1b", "2c", "3d", "2e", "3f"));
+}
+
+TEST_F(TwoKindsTest, ALostConnectionIsReplacedByOneOfItsKind) {
+  channel_.Widen(2, Repetition::kOverAnyConnection, 1);
+  for (const char* const text : {"a", "b", "c"}) Start(text);
+  ASSERT_EQ(kinds_, "mo");
+  Fail(2, rpc::CallError::kDisconnected);
+  Settle();
+  EXPECT_EQ(kinds_, "moo");
+  Fail(1, rpc::CallError::kDisconnected);
+  Settle();
+  EXPECT_EQ(kinds_, "moom");
+}
+
+TEST_F(TwoKindsTest, CallsGoOverTheOtherKindWhileOneIsRefused) {
+  channel_.Widen(3, Repetition::kOverAnyConnection, 1);
+  refused_kind_ = ConnectionKind::kMain;
+  Start("a");
+  // The first connection was refused, so the channel tries the other kind before the call has waited in vain.
+  AwaitHeld(1);
+  EXPECT_EQ(kinds_, "o");
+  for (const char* const text : {"b", "c", "d"}) Start(text);
+  EXPECT_THAT(HeldTexts(), ElementsAre("1a", "1b", "1c", "1d")) << "one connection at most is of the other kind";
+  refused_kind_ = ConnectionKind::kOther;
+  ASSERT_TRUE(TurnUntil(loop_, [&] {
+    Start("more");
+    return kinds_.size() == 3;
+  }));
+  EXPECT_EQ(kinds_, "omm");
+}
+
+// Otherwise a program that waits for each of its calls would use the other kind for ever.
+TEST_F(TwoKindsTest, OneCallAtATimeMakesTheFirstConnectionOfTheMainKind) {
+  channel_.Widen(2, Repetition::kOverAnyConnection, 1);
+  refused_kind_ = ConnectionKind::kMain;
+  CallOnce();
+  ASSERT_EQ(kinds_, "o");
+  refused_kind_.reset();
+  ASSERT_TRUE(TurnUntil(loop_, [&] {
+    CallOnce();
+    return kinds_ != "o";
+  }));
+  EXPECT_EQ(kinds_, "om");
+}
+
+TEST_F(TwoKindsTest, WarnsOnceWhileOneKindIsRefused) {
+  CapturedLog log;
+  channel_.Widen(2, Repetition::kOverAnyConnection, 1);
+  refused_kind_ = ConnectionKind::kOther;
+  Start("a");
+  ASSERT_TRUE(TurnUntil(loop_, [&] {
+    Start("more");
+    return attempts_ >= 4;
+  }));
+  const std::string said = log.Take();
+  const std::string warning = "nobody there; the calls go over the other transport\n";
+  EXPECT_NE(said.find(warning), said.npos) << said;
+  EXPECT_EQ(said.find(warning), said.rfind(warning)) << said;
+  refused_kind_.reset();
+  ASSERT_TRUE(TurnUntil(loop_, [&] {
+    Start("more");
+    return kinds_ == "mo";
+  }));
+  EXPECT_THAT(log.Take(), testing::HasSubstr("connections over both transports are up again\n"));
+}
+
+TEST_F(TwoKindsTest, OneCallAtATimeMakesNoConnectionOfTheOtherKind) {
+  channel_.Widen(2, Repetition::kOverAnyConnection, 1);
+  for (int i = 0; i < 3; ++i) CallOnce();
+  EXPECT_EQ(kinds_, "m");
+}
+
+TEST_F(TwoKindsTest, TheFirstConnectionIsAlwaysOfTheMainKind) {
+  refused_kind_ = ConnectionKind::kMain;
+  std::optional<bool> connected;
+  Spawn([](ReconnectingChannel& c, std::optional<bool>& out) -> Task<void> {
+    const auto result = co_await c.Connect();
+    out = result.has_value();
+  }(channel_, connected));
+  ASSERT_TRUE(TurnUntil(loop_, [&] { return connected.has_value(); }));
+  EXPECT_FALSE(*connected);
+  EXPECT_EQ(kinds_, "");
 }
 
 }  // namespace

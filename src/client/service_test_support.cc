@@ -4,6 +4,8 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <asio/io_context.hpp>
+#include <asio/ip/tcp.hpp>
 #include <list>
 #include <optional>
 
@@ -30,9 +32,11 @@
 #include "nfs/v4/state/stable/recovery_queue.h"
 #include "nfs/v4/state/state.h"
 #include "protocol/nfs4.h"
+#include "rdma/iwarp/provider.h"
 #include "rpc/dispatch.h"
 #include "rpc/tcp/server.h"
 #include "rpc/universal_address.h"
+#include "rpcrdma/server.h"
 #include "xdr/decode.h"
 
 namespace penstock::client {
@@ -239,7 +243,22 @@ CallMatcher AllCalls() {
   return [](const SeenCall& call) { return call.program == nfs4::NFSPROC4_COMPOUND::kProgram && call.procedure != 0; };
 }
 
-// Stands between the TCP transport and the programs.
+// Reserves a port of the loopback interface: its socket is bound and does not listen. With SO_REUSEADDR on both
+// sockets, a listener can be bound as well.
+class KeptPort {
+ public:
+  KeptPort() {
+    socket_.set_option(asio::ip::tcp::socket::reuse_address(true));
+    socket_.bind({asio::ip::address_v4::loopback(), 0});
+  }
+  SocketAddress address() const { return socket_.local_endpoint(); }
+
+ private:
+  asio::io_context context_;
+  asio::ip::tcp::socket socket_{context_, asio::ip::tcp::v4()};
+};
+
+// Stands between the transports and the programs.
 class TestService::Server final : public rpc::CallHandler {
  public:
   Server(Loop& loop, Options options) : loop_(loop), options_(std::move(options)) {
@@ -249,10 +268,13 @@ class TestService::Server final : public rpc::CallHandler {
       EXPECT_TRUE(exports_.Add(path, files_, OptionsWith(sec)));
     }
     Start();
-    auto listener = rpc::tcp::Listener::Open({asio::ip::make_address("127.0.0.1"), options_.port});
-    EXPECT_TRUE(listener);
-    port_ = listener->local().port();
-    EXPECT_TRUE(tcp_.Start(*listener));
+    if (options_.rdma) {
+      tcp_port_.emplace();
+      rdma_port_.emplace();
+      iwarp_.emplace(loop);
+      Listen(rpc::TransportKind::kRdma);
+    }
+    Listen(rpc::TransportKind::kTcp);
   }
   ~Server() override {
     released_ = true;
@@ -260,13 +282,33 @@ class TestService::Server final : public rpc::CallHandler {
     for (const auto& run : runs_) {
       if (run->nfs4) run->nfs4->Stop();
     }
-    bool stopped = false;
-    Spawn([](rpc::tcp::Server& server, bool& done) -> Task<void> {
-      co_await server.Stop(Duration::zero());
-      done = true;
-    }(tcp_, stopped));
-    EXPECT_TRUE(TurnUntil(loop_, [&] { return stopped; }));
-    TurnFor(loop_, std::chrono::milliseconds(1));
+    if (rdma_) Stop(rdma_);
+    if (tcp_) Stop(tcp_);
+  }
+
+  void Listen(rpc::TransportKind transport) {
+    if (transport == rpc::TransportKind::kTcp) {
+      const SocketAddress any{asio::ip::make_address("127.0.0.1"), options_.port};
+      auto listener = rpc::tcp::Listener::Open(tcp_port_ ? tcp_port_->address() : any);
+      EXPECT_TRUE(listener);
+      port_ = listener->local().port();
+      tcp_ = std::make_unique<rpc::tcp::Server>(loop_, *this);
+      EXPECT_TRUE(tcp_->Start(*listener));
+    } else {
+      auto listener = iwarp_->Listen(rdma_port_->address());
+      EXPECT_TRUE(listener);
+      rpcrdma::ServerOptions rdma_options;
+      rdma_options.loop = &loop_;
+      rdma_ = std::make_unique<rpcrdma::Server>(loop_, *this, std::move(rdma_options));
+      rdma_->Start(*std::move(listener));
+    }
+  }
+  void Refuse(rpc::TransportKind transport) {
+    if (transport == rpc::TransportKind::kTcp) {
+      Stop(tcp_);
+    } else {
+      Stop(rdma_);
+    }
   }
 
   // Starts another run. Calls of the previous run finish in that run.
@@ -311,6 +353,7 @@ class TestService::Server final : public rpc::CallHandler {
   Task<rpc::Message> HandleCall(rpc::Message call, const rpc::Peer& peer) override {
     SeenCall seen = Look(call);
     seen.connection = peer.connection;
+    seen.transport = peer.transport;
     seen_.push_back(seen);
     for (Interception& each : interceptions_) {
       if (each.times == 0 || !each.matches(seen)) continue;
@@ -348,10 +391,23 @@ class TestService::Server final : public rpc::CallHandler {
   size_t delegations() { return runs_.back()->nfs4 ? runs_.back()->nfs4->delegations() : 0; }
   BufferPool& buffers() { return loop_.buffers(); }
   uint16_t port() const { return port_; }
+  uint16_t rdma_port() const { return rdma_port_->address().port(); }
   fs::faulty::FileSystem& files() { return *files_; }
   const std::vector<SeenCall>& seen() const { return seen_; }
 
  private:
+  // Ends the connections of a server, and destroys it.
+  template <class T>
+  void Stop(std::unique_ptr<T>& server) {
+    bool stopped = false;
+    Spawn([](T& each, bool& done) -> Task<void> {
+      co_await each.Stop(Duration::zero());
+      done = true;
+    }(*server, stopped));
+    EXPECT_TRUE(TurnUntil(loop_, [&] { return stopped; }));
+    TurnFor(loop_, std::chrono::milliseconds(1));
+    server.reset();
+  }
   nfs::ExportOptions OptionsWith(std::string_view sec) const {
     nfs::ExportOptions options;
     options.squash = nfs::Squash::kNone;
@@ -385,13 +441,19 @@ class TestService::Server final : public rpc::CallHandler {
   Signal release_;
   uint32_t status_flags_ = 0;
   uint16_t port_ = 0;
-  rpc::tcp::Server tcp_{loop_, *this};
+  std::optional<KeptPort> tcp_port_, rdma_port_;
+  std::optional<rdma::iwarp::Provider> iwarp_;
+  std::unique_ptr<rpc::tcp::Server> tcp_;
+  std::unique_ptr<rpcrdma::Server> rdma_;
 };
 
 TestService::TestService(Loop& loop, Options options) : server_(std::make_unique<Server>(loop, std::move(options))) {}
 TestService::~TestService() = default;
 
 uint16_t TestService::port() const { return server_->port(); }
+uint16_t TestService::rdma_port() const { return server_->rdma_port(); }
+void TestService::Refuse(rpc::TransportKind transport) { server_->Refuse(transport); }
+void TestService::Listen(rpc::TransportKind transport) { server_->Listen(transport); }
 fs::faulty::FileSystem& TestService::files() { return server_->files(); }
 void TestService::Restart() { server_->Start(); }
 void TestService::AddReferral(const std::string& path, std::string_view locations) {

@@ -32,6 +32,7 @@ struct SeenCall {
   // PUTROOTFH, then one more.
   std::vector<nfs4::nfs_opnum4> operations{};
   uint64_t connection = 0;  // see rpc::Peer
+  rpc::TransportKind transport = rpc::TransportKind::kTcp;
 };
 
 using CallMatcher = std::function<bool(const SeenCall&)>;
@@ -68,6 +69,8 @@ class TestService {
     // The most delegations that version 4 gives (Settings::max_delegations). Without any, it makes no callbacks.
     uint32_t delegations = 0;
     uint16_t port = 0;  // zero: any
+    // Serves over software iWARP as well. No other process gets the ports while the service does not listen.
+    bool rdma = false;
     uint32_t max_transfer = 1 << 20;
     uint32_t max_directory = 1 << 20;  // of version 3
     idmap::Mapper owners{};            // of version 4
@@ -80,6 +83,10 @@ class TestService {
   TestService& operator=(const TestService&) = delete;
 
   uint16_t port() const;
+  uint16_t rdma_port() const;
+  // Ends the connections over the transport and refuses new ones until Listen(). Only with Options::rdma.
+  void Refuse(rpc::TransportKind transport);
+  void Listen(rpc::TransportKind transport);
   // Makes operations of the served file system fail.
   fs::faulty::FileSystem& files();
   // Loses all state of version 4, and all locks, like a server that is killed and started again. Its clients may

@@ -56,9 +56,21 @@ bool CanPersist(std::optional<Version> version) {
   return version == Version::k41 || version == Version::k42 || version == Version::kSess01;
 }
 
-// Returns the reason why the options contradict each other, or nothing. `session_option` is one that only the sessions
-// of 2004 have, or empty.
-std::optional<std::string> Contradiction(const Url& url, std::string_view session_option) {
+// Returns the reason why the parameters for connections over both transports contradict the others, or nothing.
+std::optional<std::string> ContradictionOfMixture(const UrlParts& parts) {
+  const Url& url = parts.url;
+  if (!parts.is_mixed) return parts.tcp_port ? std::optional("tcpport needs proto=rdma+tcp") : std::nullopt;
+  const bool has_slots = !url.version || url.version == Version::k41 || url.version == Version::k42;
+  if (!has_slots) return "proto=rdma+tcp needs vers=4.1 or 4.2";
+  if (url.nconnect < 2) return "proto=rdma+tcp needs nconnect=2 or more";
+  return std::nullopt;
+}
+
+// Returns the reason why the options contradict each other, or nothing.
+std::optional<std::string> Contradiction(const UrlParts& parts) {
+  const Url& url = parts.url;
+  const std::string& session_option = parts.session_option;
+  if (auto mistake = ContradictionOfMixture(parts)) return mistake;
   if (url.version != Version::kSess01) {
     if (!session_option.empty()) return fmt::format("{} needs vers=4.1-sess01", session_option);
     if (url.protocol == Protocol::kStepUp) return "proto=stepup needs vers=4.1-sess01";
@@ -165,7 +177,9 @@ SetupResult<Made> MakeUrl(std::string_view text, const Skeleton& skeleton, const
   if (parts.lock) url.locks = {.flock_on_server = *parts.lock, .posix_on_server = *parts.lock};
   url.finds_port = parts.port.value_or(0) == 0;
   url.port = url.finds_port ? Url::DefaultPort(url.protocol) : *parts.port;
-  made.contradiction = Contradiction(url, parts.session_option);
+  if (parts.is_mixed) url.tcp_port = parts.tcp_port.value_or(Url::DefaultPort(Protocol::kTcp));
+  url.nconnect = parts.nconnect.value_or(parts.is_mixed ? 2 : 1);
+  made.contradiction = Contradiction(parts);
   return made;
 }
 

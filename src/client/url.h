@@ -1,5 +1,5 @@
-// nfs://host[:port]/path?vers=3|4.0|4.1|4.2|4.1-sess01&proto=rdma|tcp|stepup&sec=... names a file on a server and the
-// way to reach it. The form follows libnfs, and the names of the options follow nfs(5).
+// nfs://host[:port]/path?vers=3|4.0|4.1|4.2|4.1-sess01&proto=rdma|tcp|rdma+tcp|stepup&sec=... names a file on a server
+// and the way to reach it. The form follows libnfs, and the names of the options follow nfs(5).
 #pragma once
 
 #include <cstdint>
@@ -57,6 +57,10 @@ struct Url {
   bool finds_port = false;
   std::string path = "/";  // absolute, percent-decoded
   Protocol protocol = Protocol::kTcp;
+  // proto=rdma+tcp: of the `nconnect` connections of a mount, which are at least two, the last one is over TCP to this
+  // port, and the others are over `protocol`, which is kRdma. Only in versions 4.1 and 4.2, whose sessions may have
+  // connections of several transports (RFC 8881 §2.10.3.1). Absent: all are over `protocol`.
+  std::optional<uint16_t> tcp_port;
   // Absent: 4.1 if the server speaks it, otherwise 3.
   std::optional<Version> version;
   // For MOUNT, which version 3 uses. Without a port, the client looks for it: at the port of NFS, at 20048, and by

@@ -18,11 +18,14 @@ struct Setting {
 };
 
 constexpr Setting kSettings[] = {
-    {{"proto", "tcp|tcp6|rdma|rdma6|stepup",
+    {{"proto", "tcp|tcp6|rdma|rdma6|rdma+tcp|rdma6+tcp6|stepup",
       "The transport. tcp: TCP. rdma: an RDMA device, or software iWARP. Both use an IPv4 address of the server, "
       "unless "
       "the URL itself has an IPv6 address; tcp6 and rdma6 use an IPv6 address. The default is TCP with an address of "
-      "either kind. stepup: TCP, until the server turns the connection into an RDMA connection; this "
+      "either kind. rdma+tcp: of the connections that nconnect allows, the last one is over TCP and the others are "
+      "over "
+      "RDMA, all of them in one session; this needs version 4.1 or 4.2. rdma6+tcp6: the same with an IPv6 address. "
+      "stepup: TCP, until the server turns the connection into an RDMA connection; this "
       "needs vers=4.1-sess01."},
      SetProtocol},
     {{"tcp", "", "The same as proto=tcp."}, SetProtocol},
@@ -50,6 +53,10 @@ constexpr Setting kSettings[] = {
       "20049 over RDMA. If no port is given, or 0, and nothing listens there, the client asks the server's rpcbind."},
      SetPort},
     {{"nfsport", "PORT", "The same as port."}, SetPort},
+    {{"tcpport", "PORT",
+      "With proto=rdma+tcp: the port of NFS over TCP, from 1 to 65535. The default is 2049. port names the RDMA port "
+      "then."},
+     SetTcpPort},
     {{"mountport", "PORT",
       "The port of MOUNT, which version 3 uses. If it is not given, or 0, the client looks for MOUNT at the port of "
       "NFS, then at 20048, and then asks the server's rpcbind."},
@@ -85,7 +92,8 @@ constexpr Setting kSettings[] = {
     {{"ro", "", "Read only: the client refuses to change files, with the error EROFS."}, SetReadOnly},
     {{"rw", "", "Read and write. This is the default."}, SetReadOnly},
     {{"nconnect", "NUMBER",
-      "The most connections to the server at once, from 1 to 16. The default is 1. Calls that are under way at the "
+      "The most connections to the server at once, from 1 to 16. The default is 1, and 2 with proto=rdma+tcp. Calls "
+      "that are under way at the "
       "same "
       "time share the connections. The client makes a further one when each of the others is busy. If one is lost, the "
       "calls of the others go on. In version 4.1 and 4.2 all of them are bound to one session. Not for "

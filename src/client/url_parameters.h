@@ -27,7 +27,10 @@ std::span<const UrlParameter> UrlParameters();
 // What parameters set, during the parsing of a URL.
 struct UrlParts {
   Url& url;
-  std::optional<uint16_t> port{};          // of NFS; zero: the client finds it
+  std::optional<uint16_t> port{};      // of NFS; zero: the client finds it
+  bool is_mixed = false;               // "proto=rdma+tcp"
+  std::optional<uint16_t> tcp_port{};  // by "tcpport="
+  std::optional<uint32_t> nconnect{};
   std::optional<Version> minor_version{};  // the version by "minorversion="
   std::optional<bool> lock{};              // "lock" or "nolock"
   std::string session_option{};            // the last parameter that only sessions of 2004 have; empty: none

@@ -12,10 +12,11 @@ namespace {
 
 using ::testing::HasSubstr;
 
-// Returns the mistake of a URL with this parameter, or an empty text. The version and the transport admit every
+// Returns the mistake of a URL with this parameter, or an empty text. The version and the transport admit the
 // parameter.
 std::string MistakeOf(std::string_view name, std::string_view value) {
-  const auto url = Url::Parse("nfs://host/?vers=4.1-sess01&proto=rdma&" + std::string(name) + std::string(value));
+  const std::string before = name == "tcpport" ? "proto=rdma+tcp&" : "vers=4.1-sess01&proto=rdma&";
+  const auto url = Url::Parse("nfs://host/?" + before + std::string(name) + std::string(value));
   return url ? "" : url.error().message;
 }
 

@@ -6,7 +6,6 @@
 #include <bit>
 #include <charconv>
 #include <iterator>
-#include <tuple>
 #include <utility>
 
 #include "base/address.h"
@@ -29,13 +28,21 @@ std::optional<bool> OnOrOff(std::string_view text) {
   return std::nullopt;
 }
 
+struct Transports {
+  Protocol protocol;
+  AddressFamily family;
+  bool is_mixed = false;
+};
+
 // As nfs(5) says, those that end in 6 use IPv6, and the others IPv4.
-std::optional<std::pair<Protocol, AddressFamily>> ParseProtocol(std::string_view text) {
-  if (text == "tcp") return std::pair(Protocol::kTcp, AddressFamily::kIpv4);
-  if (text == "tcp6") return std::pair(Protocol::kTcp, AddressFamily::kIpv6);
-  if (text == "rdma") return std::pair(Protocol::kRdma, AddressFamily::kIpv4);
-  if (text == "rdma6") return std::pair(Protocol::kRdma, AddressFamily::kIpv6);
-  if (text == "stepup") return std::pair(Protocol::kStepUp, AddressFamily::kAny);
+std::optional<Transports> ParseProtocol(std::string_view text) {
+  if (text == "tcp") return Transports{Protocol::kTcp, AddressFamily::kIpv4};
+  if (text == "tcp6") return Transports{Protocol::kTcp, AddressFamily::kIpv6};
+  if (text == "rdma") return Transports{Protocol::kRdma, AddressFamily::kIpv4};
+  if (text == "rdma6") return Transports{Protocol::kRdma, AddressFamily::kIpv6};
+  if (text == "rdma+tcp") return Transports{Protocol::kRdma, AddressFamily::kIpv4, true};
+  if (text == "rdma6+tcp6") return Transports{Protocol::kRdma, AddressFamily::kIpv6, true};
+  if (text == "stepup") return Transports{Protocol::kStepUp, AddressFamily::kAny};
   return std::nullopt;
 }
 
@@ -76,9 +83,11 @@ Mistake SetProtocol(UrlParts& parts, std::string_view key, std::string_view valu
   const auto protocol = ParseProtocol(name);
   if (!protocol) {
     return name.starts_with("udp") ? "proto must be tcp or rdma: Penstock has no NFS over UDP"
-                                   : "proto must be tcp, tcp6, rdma, rdma6 or stepup";
+                                   : "proto must be tcp, tcp6, rdma, rdma6, rdma+tcp, rdma6+tcp6 or stepup";
   }
-  std::tie(parts.url.protocol, parts.url.family) = *protocol;
+  parts.url.protocol = protocol->protocol;
+  parts.url.family = protocol->family;
+  parts.is_mixed = protocol->is_mixed;
   return std::nullopt;
 }
 
@@ -116,6 +125,10 @@ Mistake SetPort(UrlParts& parts, std::string_view key, std::string_view value) {
   return Set(parts.port, Number<uint16_t>(value), fmt::format("{} must be a port number", key));
 }
 
+Mistake SetTcpPort(UrlParts& parts, std::string_view, std::string_view value) {
+  return Set(parts.tcp_port, ParsePort(value), "tcpport must be a port number from 1 to 65535");
+}
+
 Mistake SetReservedPort(UrlParts& parts, std::string_view key, std::string_view) {
   parts.url.reserved_port = key == "resvport";
   return std::nullopt;
@@ -140,7 +153,8 @@ Mistake SetCrc(UrlParts& parts, std::string_view, std::string_view value) {
 }
 
 Mistake SetConnections(UrlParts& parts, std::string_view key, std::string_view value) {
-  return SetNumber(key == "nconnect" ? parts.url.nconnect : parts.url.max_connect, key, value, 1, 16);
+  if (key != "nconnect") return SetNumber(parts.url.max_connect, key, value, 1, 16);
+  return SetNumber(parts.nconnect.emplace(), key, value, 1, 16);
 }
 
 // nfs(5) says how the sizes are rounded.

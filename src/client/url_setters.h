@@ -20,6 +20,7 @@ Mistake SetMinorVersion(UrlParts& parts, std::string_view key, std::string_view 
 Mistake SetSecurity(UrlParts& parts, std::string_view key, std::string_view value);
 Mistake SetTransportSecurity(UrlParts& parts, std::string_view key, std::string_view value);
 Mistake SetPort(UrlParts& parts, std::string_view key, std::string_view value);
+Mistake SetTcpPort(UrlParts& parts, std::string_view key, std::string_view value);
 Mistake SetReservedPort(UrlParts& parts, std::string_view key, std::string_view value);
 Mistake SetIdentity(UrlParts& parts, std::string_view key, std::string_view value);
 Mistake SetInline(UrlParts& parts, std::string_view key, std::string_view value);

@@ -161,10 +161,10 @@ TEST(Url, RejectsAMalformedEscape) {
 
 TEST(Url, RejectsAMalformedOption) {
   const std::pair<const char*, const char*> cases[] = {
-      {"proto", "proto must be tcp, tcp6, rdma, rdma6 or stepup"},
-      {"proto=", "proto must be tcp, tcp6, rdma, rdma6 or stepup"},
+      {"proto", "proto must be tcp, tcp6, rdma, rdma6, rdma+tcp, rdma6+tcp6 or stepup"},
+      {"proto=", "proto must be tcp, tcp6, rdma, rdma6, rdma+tcp, rdma6+tcp6 or stepup"},
       {"proto=udp", "proto must be tcp or rdma: Penstock has no NFS over UDP"},
-      {"proto=TCP", "proto must be tcp, tcp6, rdma, rdma6 or stepup"},
+      {"proto=TCP", "proto must be tcp, tcp6, rdma, rdma6, rdma+tcp, rdma6+tcp6 or stepup"},
       {"vers=", "vers must be 3, 4.0, 4.1, 4.2 or 4.1-sess01"},
       {"vers=2", "vers must be 3, 4.0, 4.1, 4.2 or 4.1-sess01"},
       {"vers=4.3", "vers must be 3, 4.0, 4.1, 4.2 or 4.1-sess01"},
@@ -301,6 +301,54 @@ TEST(Url, SessionsOf2004HaveNoFurtherConnections) {
   EXPECT_EQ(Parsed(text + "1").nconnect, 1u);
   for (const std::string version : {"3", "4.0", "4.1", "4.2"}) {
     EXPECT_EQ(Parsed("nfs://h/?nconnect=16&vers=" + version).nconnect, 16u);
+  }
+}
+
+TEST(Url, AsksForBothTransports) {
+  const Url url = Parsed("nfs://h/?proto=rdma+tcp");
+  EXPECT_EQ(url.protocol, Protocol::kRdma);
+  EXPECT_EQ(url.family, AddressFamily::kIpv4);
+  EXPECT_EQ(url.port, 20049);
+  EXPECT_EQ(url.tcp_port, 2049);
+  EXPECT_EQ(url.nconnect, 2u) << "one of each";
+  const Url chosen = Parsed("nfs://h:1/?proto=rdma6+tcp6&tcpport=2&nconnect=5&vers=4.2");
+  EXPECT_EQ(chosen.protocol, Protocol::kRdma);
+  EXPECT_EQ(chosen.family, AddressFamily::kIpv6);
+  EXPECT_EQ(chosen.port, 1);
+  EXPECT_EQ(chosen.tcp_port, 2);
+  EXPECT_EQ(chosen.nconnect, 5u);
+  // The last one counts.
+  EXPECT_EQ(Parsed("nfs://h/?proto=rdma+tcp&proto=rdma").tcp_port, std::nullopt);
+  EXPECT_EQ(Parsed("nfs://h/?proto=rdma+tcp&proto=rdma").nconnect, 1u);
+  EXPECT_EQ(Parsed("nfs://h/?proto=rdma").tcp_port, std::nullopt);
+}
+
+TEST(Url, BothTransportsNeedASessionWithSlots) {
+  for (const std::string version : {"3", "4.0", "4.1-sess01"}) {
+    const std::string text = "nfs://h/?proto=rdma+tcp&vers=" + version;
+    EXPECT_EQ(Complaint(text), text + ": proto=rdma+tcp needs vers=4.1 or 4.2");
+  }
+  for (const std::string version : {"4.1", "4.2"}) Parsed("nfs://h/?proto=rdma+tcp&vers=" + version);
+}
+
+TEST(Url, BothTransportsNeedAConnectionOfEach) {
+  const std::string text = "nfs://h/?nconnect=1&proto=rdma+tcp";
+  EXPECT_EQ(Complaint(text), text + ": proto=rdma+tcp needs nconnect=2 or more");
+}
+
+TEST(Url, BothTransportsHaveNoTls) {
+  const std::string text = "nfs://h/?proto=rdma+tcp&xprtsec=tls";
+  EXPECT_EQ(Complaint(text), text + ": xprtsec=tls needs proto=tcp: RDMA has no TLS");
+}
+
+TEST(Url, ThePortOfTcpNeedsBothTransports) {
+  for (const std::string proto : {"", "proto=rdma&", "proto=tcp&"}) {
+    const std::string text = "nfs://h/?" + proto + "tcpport=2049";
+    EXPECT_EQ(Complaint(text), text + ": tcpport needs proto=rdma+tcp");
+  }
+  for (const std::string port : {"0", "65536", "-1", "tcp"}) {
+    const std::string text = "nfs://h/?proto=rdma+tcp&tcpport=" + port;
+    EXPECT_EQ(Complaint(text), text + ": tcpport must be a port number from 1 to 65535");
   }
 }
 

@@ -191,6 +191,7 @@ class ServerTest : public testing::TestWithParam<std::tuple<Protocol, Version>> 
     url.path = std::move(path);
     url.session = session_;
     url.nconnect = nconnect_;
+    if (both_transports_) url.tcp_port = at.tcp.front().port();
     return url;
   }
 
@@ -250,6 +251,7 @@ class ServerTest : public testing::TestWithParam<std::tuple<Protocol, Version>> 
       std::chrono::seconds(90);  // of the lease as well: the grace period lasts at least as long as the previous lease
   client::BoundSessionOptions session_;  // of clients with a session of 2004
   uint32_t nconnect_ = 1;                // of clients
+  bool both_transports_ = false;         // of clients over RDMA, whose last connection is over TCP
   size_t delegations_ = client::MountOptions().delegations;
   const KeptPort tcp_port_, rdma_port_, mount_port_;
   std::unique_ptr<Server> server_;

@@ -14,7 +14,7 @@ sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."
 from cases import main  # noqa: E402
 from files import MIB, digest, make  # noqa: E402
 from patience import SECONDS, wait_until  # noqa: E402
-from penstock import ADDRESS, PENSTOCK, TRANSPORTS, Server, check_refusal, penstock_ok as ok, penstock_refused as refused, under_way  # noqa: E402
+from penstock import ADDRESS, PENSTOCK, TRANSPORTS, Server, check_refusal, penstock_ok as ok, penstock_misused as misused, penstock_refused as refused, under_way  # noqa: E402
 from valve import Valve  # noqa: E402
 
 # SIZE is more than a client requests at a time. So a failure in the middle finds a part that is not yet requested.
@@ -81,6 +81,64 @@ def loses_one_of_four_connections(scratch):
                 if is_held:
                     break
             assert is_held, (transport, version, upload)
+
+
+def lose_one_transport(failing, staying, refuses, *ends):
+    """Copies over two valves, and ends the connections of one in the middle. Returns whether both were in use before the end."""
+    with under_way("cp", "-q", *ends) as client:
+        wait_until(lambda: (failing.is_closed.is_set() and staying.is_closed.is_set()) or client.poll() is not None,
+                   "the copy neither ends nor uses both transports")
+        if is_held := client.poll() is None:
+            if refuses:
+                failing.close()
+            else:
+                failing.cut()
+                failing.open()
+            staying.open()
+        assert client.wait(SECONDS) == 0, ends
+    assert not is_held or staying.accepted() == 1, (ends, "the other connection was lost as well")
+    return is_held
+
+
+def goes_on_over_the_other_transport(scratch):
+    """One session has a connection over RDMA and one over TCP (proto=rdma+tcp). In the middle of a copy one of them is lost, and its
+    port refuses another one, or accepts it. The copy goes on over the other one, and every octet arrives."""
+    export, mine = folders = [f"{scratch}/export", f"{scratch}/mine"]
+    for folder in folders:
+        os.makedirs(folder)
+        os.chmod(folder, 0o777)
+        make(f"{folder}/source", 64 * MIB)
+    with Server({"/": f"{export}:no_root_squash"}) as server:
+        for lost, version, upload, refuses in itertools.product(TRANSPORTS, ("4.1", "4.2"), (False, True), (False, True)):
+            case = lost, version, upload, refuses
+            source, made = (f"{mine}/source", f"{export}/copy") if upload else (f"{export}/source", f"{mine}/copy")
+            # On a busy machine a copy may be over before it uses both.
+            for _ in range(20):
+                with Valve(server.tcp, MIB // 4, holds_clients=upload) as tcp, \
+                        Valve(server.rdma, 0, holds_clients=upload, after=tcp) as rdma:
+                    url = f"nfs://{ADDRESS}:{rdma.port}/{{}}?vers={version}&proto=rdma+tcp&tcpport={tcp.port}".format
+                    failing, staying = (rdma, tcp) if lost == "rdma" else (tcp, rdma)
+                    is_held = lose_one_transport(failing, staying, refuses, *([source, url("copy")] if upload else [url("source"), made]))
+                assert digest(made) == digest(source), case
+                os.unlink(made)
+                if is_held:
+                    break
+            assert is_held, case
+
+
+def refuses_what_both_transports_cannot_do(scratch):
+    """proto=rdma+tcp is refused where a session cannot have both, and is never ignored."""
+    os.makedirs(f"{scratch}/export")
+    make(f"{scratch}/export/source", MIB)
+    with Server({"/": f"{scratch}/export:no_root_squash"}) as server:
+        url = f"nfs://{ADDRESS}:{server.rdma}/source?proto=rdma+tcp&tcpport={server.tcp}"
+        for options, mentions in (("&vers=3", "needs vers=4.1 or 4.2"), ("&vers=4.0", "needs vers=4.1 or 4.2"),
+                                  ("&vers=4.1-sess01", "needs vers=4.1 or 4.2"), ("&nconnect=1", "needs nconnect=2"),
+                                  ("&xprtsec=tls", "RDMA has no TLS"), ("&proto=rdma", "tcpport needs proto=rdma+tcp")):
+            misused("cp", "-q", url + options, f"{scratch}/got", mentions=[mentions])
+            assert not os.path.exists(f"{scratch}/got"), options
+        ok("cp", "-q", url, f"{scratch}/got")
+        assert digest(f"{scratch}/got") == digest(f"{scratch}/export/source")
 
 
 def assert_untouched(scratch):
@@ -202,4 +260,5 @@ def unsized_source(scratch):
 
 
 main({case.__name__: case for case in (source_shrinks, source_grows, server_goes, interrupted, targets, unsized_source,
-                                             loses_one_of_four_connections)})
+                                             loses_one_of_four_connections, goes_on_over_the_other_transport,
+                                             refuses_what_both_transports_cannot_do)})

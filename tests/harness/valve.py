@@ -12,12 +12,12 @@ PIECE = 1 << 16
 
 
 class Valve:
-    def __init__(self, port, limit=1 << 62, holds_clients=False, records=False, connections=None):
+    def __init__(self, port, limit=1 << 62, holds_clients=False, records=False, connections=None, after=None):
         """Passes `limit` octets of the server at `port`, or of its clients, summed over all connections. With `connections`,
         instead each connection passes `limit` octets until there are so many, and when each of so many has passed `limit`, all are held
-        back. With `records`, see octets()."""
+        back. With `after`, counts only the octets that arrive while that valve holds back octets. With `records`, see octets()."""
         self.server, self.left, self.holds_clients = port, limit, holds_clients
-        self.limit, self.connections = limit, connections
+        self.limit, self.connections, self.after = limit, connections, after
         self.is_closed, self.is_open, self.is_complete = threading.Event(), threading.Event(), threading.Event()
         self.lock, self.sockets = threading.Lock(), []
         self.passed = []  # the octets of each connection
@@ -30,6 +30,10 @@ class Valve:
         return self
 
     def __exit__(self, *_):
+        self.close()
+
+    def close(self):
+        """Ends all connections, and refuses new ones."""
         self.open()
         with self.lock:
             for each in [self.listener, *self.sockets]:
@@ -86,6 +90,8 @@ class Valve:
                     threading.Thread(target=self._pass_on, args=(*ends, *held), daemon=True).start()
 
     def _hold(self, number, octets):
+        if self.after and not self.after.is_closed.is_set():
+            return
         with self.lock:
             self.left -= octets
             self.passed[number] += octets

@@ -1,5 +1,7 @@
 #include "client/nfs4/mount.h"
 
+#include <fmt/core.h>
+
 #include <algorithm>
 #include <set>
 
@@ -254,7 +256,8 @@ class Mount final : public ServerMount, public FileOwner, private CallbackReceiv
   std::set<v4::OpenFile*> files_;
   const idmap::Mapper* const owners_;
   CompleteDirectories directories_;
-  bool sends_names_ = false;  // the server has refused a number, and has accepted a name
+  bool knows_tcp_port_ = false;  // the server at url_.tcp_port has bound a connection to a session of this mount
+  bool sends_names_ = false;     // the server has refused a number, and has accepted a name
   uint64_t next_owner_ = 1;
 };
 
@@ -301,6 +304,7 @@ Task<Mount::Channel> Mount::OpenBound(Workers& workers, rdma::Provider* provider
   options.cancellation = &ending_;
   if (session_) options.back_channel = &dispatcher_;
   const bool is_further = !channel_.connections().empty();
+  const ConnectionKind kind = channel_.next_kind();
   Channel channel = co_await OpenConnectionOf(channel_, loop_, workers, url_, provider, std::move(options));
   if (!channel) co_return channel;
   channel = security_.Protect(*std::move(channel));
@@ -309,6 +313,17 @@ Task<Mount::Channel> Mount::OpenBound(Workers& workers, rdma::Provider* provider
   const bool is_bound = co_await Bind(**channel);
   if (!is_bound && is_further) {
     co_return std::unexpected(SetupError{"the server does not bind a further connection to the session", EPROTO});
+  }
+  // RFC 8881 §2.10.5: another server, for example one of the kernel, may have that port. Only the server of the session
+  // can bind a connection to it.
+  if (kind == ConnectionKind::kOther && !knows_tcp_port_) {
+    knows_tcp_port_ = is_bound && session_->lease().has_session();
+    if (!knows_tcp_port_) {
+      co_return std::unexpected(
+          SetupError{fmt::format("{} port {}: does not know the session, so that it may be another server", url_.host,
+                                 *url_.tcp_port),
+                     EPROTO});
+    }
   }
   co_return channel;
 }
@@ -364,7 +379,7 @@ Task<Result<void>> Mount::SetUp(Flavors& accepted, const Entrance* entrance) {
     log::info("{}: NFS version {} by sec={}", url_.host, version(), NameOf(security_.flavor()));
     // A session of 2004 has connections of its own for more streams.
     const auto repetition = session_ ? Repetition::kOverAnyConnection : Repetition::kOverNewerConnection;
-    if (!bound_) channel_.Widen(url_.nconnect, repetition);
+    if (!bound_) channel_.Widen(url_.nconnect, repetition, url_.tcp_port ? 1 : 0);
     co_return learned;
   }
   if (learned.error().status == Status::kWrongSecurity) {

@@ -219,6 +219,7 @@ Url TreeServers::UrlOf(const ServerMount& from, const Location& location) const 
   } else {
     url.host = location.host;
     url.port = location.port.value_or(Url::DefaultPort(url.protocol));
+    if (url.tcp_port) url.tcp_port = Url::DefaultPort(Protocol::kTcp);
   }
   return url;
 }
