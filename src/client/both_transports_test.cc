@@ -129,6 +129,28 @@ class BothTransportsTest : public MountTestBase {
 class BothTransportsOfAMountTest : public BothTransportsTest, public testing::WithParamInterface<Version> {
  protected:
   BothTransportsOfAMountTest() : BothTransportsTest(GetParam()) {}
+
+  // How often the client has asked who `server` is.
+  static size_t Questions(const TestService& server) {
+    return server.CountCalls(CompoundsWith(nfs_opnum4::OP_EXCHANGE_ID));
+  }
+  // Without a connection over RDMA there is no other way than to `another`, and still the mount does not go there.
+  void ExpectToWaitForRdmaBeside(const TestService& another) {
+    service.Refuse(TransportKind::kRdma);
+    const size_t before = Questions(another);
+    std::optional<Result<Attributes>> attributes;
+    Spawn([](Mount& m, std::optional<Result<Attributes>>& out) -> Task<void> {
+      out.emplace(co_await m.GetAttributes(m.root(), "root"));
+    }(*mount, attributes));
+    ASSERT_TRUE(TurnUntil(loop, [&] { return Questions(another) > before; }));
+    EXPECT_FALSE(attributes);
+    service.Listen(TransportKind::kRdma);
+    ASSERT_TRUE(TurnUntil(loop, [&] { return attributes.has_value(); }));
+    EXPECT_TRUE(*attributes) << attributes->error().message;
+    ExpectToReadAll();
+    EXPECT_EQ(another.CountCalls(AllCalls()), Questions(another)) << "and nothing else";
+    End();
+  }
 };
 INSTANTIATE_TEST_SUITE_P(Version, BothTransportsOfAMountTest, testing::Values(Version::k41, Version::k42),
                          [](const auto& test) { return client::NameOf(test.param); });
@@ -179,29 +201,36 @@ TEST_P(BothTransportsOfAMountTest, RefusedTcpAtTheStartIsTriedAgain) {
   EXPECT_EQ(Count(nfs_opnum4::OP_CREATE_SESSION), 1u);
 }
 
-// For example the server of the kernel. Only the server of the session can bind a connection to it (RFC 8881 §2.10.5).
-TEST_P(BothTransportsOfAMountTest, AnotherServerAtTheTcpPortGetsNoRequest) {
-  TestService another(loop, {});
+// For example the server of the kernel (RFC 8881 §2.10.5).
+TEST_P(BothTransportsOfAMountTest, AnotherServerAtTheTcpPortIsOnlyAskedWhoItIs) {
+  TestService another(loop, {.identity = "another"});
   Url url = UrlOfBoth(2);
   url.tcp_port = another.port();
   OpenFile(url, 8);
   WriteAll();
-  const auto binds = [&] { return another.CountCalls(CompoundsWith(nfs_opnum4::OP_BIND_CONN_TO_SESSION)); };
-  ReadUntil([&] { return binds() > 0; });
-  // Without a connection over RDMA there is no other way, and still the mount does not go there.
+  ReadUntil([&] { return Questions(another) > 0; });
+  ExpectToWaitForRdmaBeside(another);
+}
+
+// The server has stopped, and another one has got its TCP port.
+TEST_P(BothTransportsOfAMountTest, AServerThatReplacesTheKnownOneAtTheTcpPortIsOnlyAskedWhoItIs) {
+  OpenFile(UrlOfBoth(2), 8);
+  WriteAll();
+  ReadUntil([&] { return ConnectionsOf(Reads()).size() == 2; });
+  service.Refuse(TransportKind::kTcp);
+  TestService another(loop, {.port = service.port(), .identity = "another"});
+  service.Restart();
+  ExpectToWaitForRdmaBeside(another);
+}
+
+// One call at a time needs no connection over TCP.
+TEST_P(BothTransportsOfAMountTest, TcpIsEnoughForANewSessionAlsoIfItWasNotUsedBefore) {
+  Open(UrlOfBoth(2));
+  ASSERT_EQ(Count(TransportKind::kTcp, AllCalls()), 0u);
   service.Refuse(TransportKind::kRdma);
-  const size_t before = binds();
-  std::optional<Result<Attributes>> attributes;
-  Spawn([](Mount& m, std::optional<Result<Attributes>>& out) -> Task<void> {
-    out.emplace(co_await m.GetAttributes(m.root(), "root"));
-  }(*mount, attributes));
-  ASSERT_TRUE(TurnUntil(loop, [&] { return binds() > before; }));
-  EXPECT_FALSE(attributes);
-  service.Listen(TransportKind::kRdma);
-  ASSERT_TRUE(TurnUntil(loop, [&] { return attributes.has_value(); }));
-  EXPECT_TRUE(*attributes) << attributes->error().message;
-  ExpectToReadAll();
-  EXPECT_EQ(another.CountCalls(AllCalls()), binds()) << "and nothing else";
+  service.Restart();
+  Do(mount->GetAttributes(mount->root(), "root"));
+  EXPECT_GT(Count(TransportKind::kTcp, AllCalls()), 0u);
   End();
 }
 
@@ -229,7 +258,7 @@ TEST_F(BothTransportsOfVersion3Test, AreNotIgnored) {
   const Error error = ErrorOfOpening(url);
   EXPECT_EQ(error.status, Status::kVersionMismatch);
   EXPECT_THAT(error.message, HasSubstr("; proto=rdma+tcp needs version 4.1 or 4.2"));
-  EXPECT_EQ(service.CountCalls(AllCalls()), 0u);
+  EXPECT_EQ(service.CountCalls(AllCalls()), 1u) << "the question who the server is";
 }
 
 // The version and the transport that fails.

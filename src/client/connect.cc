@@ -374,7 +374,7 @@ Task<Opened> OpenConnectionOf(ReconnectingChannel& channel, Loop& loop, Workers&
   if (url.tcp_port && channel.server()) channel.server()->port(url.port);
   options.reply_limit = channel.reply_limit();
   options.server = &channel.server();
-  Cancellation* const cancellation = options.cancellation;
+  Cancellation* const cancellation = options.cancellation = channel.attempt();
   Opened opened = co_await OpenChannel(loop, workers, std::move(url), provider, std::move(options));
   if (opened && is_further) PENSTOCK_CO_CHECK(co_await AwaitAnswer(loop, **opened, cancellation));
   co_return opened;

@@ -67,7 +67,7 @@ Task<SetupResult<std::unique_ptr<rpc::Channel>>> OpenChannel(Loop& loop, Workers
                                                              rdma::Provider* provider, ChannelOptions options = {});
 
 // Makes a connection of the next kind for the opener of `channel`, as OpenChannel() does, with the channel's reply
-// limit. ConnectionKind::kOther is TCP to url.tcp_port. One beside
+// limit and Cancellation. ConnectionKind::kOther is TCP to url.tcp_port. One beside
 // others leads to the same address, and is returned after the server has answered over it: a server with enough
 // connections may accept one more and close it at once, and a call that is lost so may have to wait for a connection
 // that stays.

@@ -15,6 +15,9 @@ namespace {
 // How often one of the last calls is sent again, because its connection was lost.
 constexpr int kMostLossesAtTheEnd = 2;
 
+// The time limit of an attempt if the channel can have connections of two kinds.
+constexpr Duration kLongestOfTwo = std::chrono::seconds(10);
+
 }  // namespace
 
 ReconnectingChannel::ReconnectingChannel(TimerService& timers, Opener opener, RetryPolicy policy, Cancellation* ending)
@@ -29,6 +32,7 @@ void ReconnectingChannel::HandleClosing() {
 
 void ReconnectingChannel::HandleEnding() {
   trouble_ = {std::string(kClosing), ECANCELED};
+  if (attempt_) attempt_->Cancel();
   CloseConnections();
 }
 
@@ -40,12 +44,20 @@ void ReconnectingChannel::CloseConnections() {
 }
 
 Task<SetupResult<void>> ReconnectingChannel::Connect() {
-  auto opened = co_await opener_(policy_.give_up_after);
+  auto opened = co_await Open(policy_.give_up_after);
   refused_ = false;
   if (!opened) co_return std::unexpected(std::move(opened).error());
   Add(*std::move(opened));
   if (IsCancelled(ending_)) co_return std::unexpected(SetupError{std::string(kClosing), ECANCELED});
   co_return SetupResult<void>();
+}
+
+Task<SetupResult<std::unique_ptr<rpc::Channel>>> ReconnectingChannel::Open(Duration time_limit) {
+  attempt_.emplace();
+  if (IsCancelled(ending_)) attempt_->Cancel();
+  auto opened = co_await opener_(time_limit);
+  attempt_.reset();
+  co_return opened;
 }
 
 void ReconnectingChannel::Widen(size_t connections, Repetition repetition, size_t others) {
@@ -143,15 +155,18 @@ void ReconnectingChannel::HandleLoss(const Pointer& connection, rpc::CallError e
   }
   // The attempts that have failed were for a further connection.
   if (connection->has_replied && connections_.empty()) delay_ = Duration::zero();
+  if (!connection->has_replied) further_at_ = timers_.Now() + delay_;
+  if (making_further_ && attempt_ && connections_.empty() && next_kind_ != connection->kind) attempt_->Cancel();
 }
 
 void ReconnectingChannel::Add(std::unique_ptr<rpc::Channel> channel) {
   const auto connection = std::make_shared<Connection>(Connection{
       .channel = std::move(channel), .kind = next_kind_, .number = ++last_number_, .overdue_before = overdue_});
   connections_.push_back(connection);
-  const bool all_kinds = CountOf(ConnectionKind::kMain) > 0 && (others_ == 0 || CountOf(ConnectionKind::kOther) > 0);
-  if (all_kinds && std::exchange(told_missing_, false)) {
-    log::warn("{}: connections over both transports are up again", policy_.server);
+  if (told_missing_ == next_kind_) {
+    told_missing_.reset();
+    log::warn("{}: a connection over {} is up again", policy_.server,
+              next_kind_ == ConnectionKind::kMain ? "RDMA" : "TCP");
   }
   if (lacking_ > 0) {
     --lacking_;
@@ -236,7 +251,10 @@ Task<void> ReconnectingChannel::EndConnecting() {
 Task<bool> ReconnectingChannel::Attempt(TimePoint give_up) {
   delay_ = std::clamp(delay_ * 2, policy_.first_delay, policy_.longest_delay);
   next_kind_ = ChooseKind();
-  auto opened = co_await opener_(give_up - timers_.Now());
+  // One kind that does not answer must not hold up the other for long.
+  const Duration longest = others_ > 0 ? kLongestOfTwo : kNoTimeLimit;
+  const bool makes_further = making_further_;
+  auto opened = co_await Open(std::min(give_up - timers_.Now(), longest));
   failed_kind_ = opened ? std::nullopt : std::optional(next_kind_);
   if (opened) {
     Add(*std::move(opened));
@@ -245,8 +263,9 @@ Task<bool> ReconnectingChannel::Attempt(TimePoint give_up) {
   if (IsCancelled(ending_)) co_return true;
   if (connections_.empty()) {
     log::debug("no connection yet: {}", opened.error().message);
-    trouble_ = std::move(opened).error();
-  } else if (others_ > 0 && CountOf(next_kind_) == 0 && !std::exchange(told_missing_, true)) {
+    // If the attempt was for a further connection, the loss of the last one is the reason.
+    if (!makes_further) trouble_ = std::move(opened).error();
+  } else if (others_ > 0 && CountOf(next_kind_) == 0 && std::exchange(told_missing_, next_kind_) != next_kind_) {
     log::warn("{}: {}; the calls go over the other transport", policy_.server, opened.error().message);
   } else {
     log::info("{}: {} of {} connections are up: {}", policy_.server, connections_.size(), most_,

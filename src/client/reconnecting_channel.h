@@ -97,6 +97,9 @@ class ReconnectingChannel final : public rpc::Channel {
   // The time for which the next connection should wait for a reply, for the opener.
   Duration reply_limit() const;
 
+  // For the opener: ends the attempt when the channel ends, or when the attempt is for one kind of connection and the
+  // last one of the other kind is lost meanwhile, so that this kind is tried at once. Null outside of an attempt.
+  Cancellation* attempt() { return attempt_ ? &*attempt_ : nullptr; }
   // The kind that the next connection must have, for the opener.
   ConnectionKind next_kind() const { return next_kind_; }
 
@@ -136,6 +139,8 @@ class ReconnectingChannel final : public rpc::Channel {
   ConnectionKind ChooseKind() const;
   Task<void> MakeFurther();
   Task<void> DestroyLost();
+  // Calls the opener.
+  Task<SetupResult<std::unique_ptr<rpc::Channel>>> Open(Duration time_limit);
   // Makes one attempt. Returns whether that was enough: the connection is made, or further attempts are of no use now.
   Task<bool> Attempt(TimePoint give_up);
   void HandleEnding();
@@ -168,8 +173,9 @@ class ReconnectingChannel final : public rpc::Channel {
   uint64_t lacking_ = 0;               // lost connections that are not replaced yet
   uint64_t reconnections_ = 0;
   SetupError trouble_;
-  bool told_ = false;          // whether the log has this trouble
-  bool told_missing_ = false;  // whether the log says that no connection of one kind is up
+  bool told_ = false;                           // whether the log has this trouble
+  std::optional<ConnectionKind> told_missing_;  // the log says that no connection of this kind is up
+  std::optional<Cancellation> attempt_;         // of the attempt under way
   Signal changed_;
   Cancellation* const ending_;
   const Cancellation::Entry ending_entry_;

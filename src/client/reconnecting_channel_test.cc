@@ -297,6 +297,13 @@ class SharedCallsTest : public testing::Test {
     limits_.push_back(channel_.reply_limit());
     const ConnectionKind kind = channel_.next_kind();
     if (refuses_ || refused_kind_ == kind) co_return std::unexpected(SetupError{"nobody there", EHOSTUNREACH});
+    if (silent_kind_ == kind) {
+      OneShot<> ended;
+      const Cancellation::Entry entry(channel_.attempt(), [&] { ended.Set(); });
+      ++silent_attempts_;
+      co_await ended;
+      co_return std::unexpected(SetupError{"ended", ECANCELED});
+    }
     co_await Sleep(loop_, opening_takes_);
     kinds_ += kind == ConnectionKind::kMain ? 'm' : 'o';
     co_return std::make_unique<HoldingChannel>(*this, ++connections_);
@@ -344,6 +351,8 @@ class SharedCallsTest : public testing::Test {
   std::vector<Duration> limits_;  // the reply limits of the attempts
   bool refuses_ = false;
   std::optional<ConnectionKind> refused_kind_;
+  std::optional<ConnectionKind> silent_kind_;  // attempts for it take until they are ended
+  size_t silent_attempts_ = 0;
   std::string kinds_;  // of the connections: m or o
   Duration opening_takes_{};
   Cancellation ending_;
@@ -550,12 +559,34 @@ TEST_F(TwoKindsTest, ALostConnectionIsReplacedByOneOfItsKind) {
   channel_.Widen(2, Repetition::kOverAnyConnection, 1);
   for (const char* const text : {"a", "b", "c"}) Start(text);
   ASSERT_EQ(kinds_, "mo");
-  Fail(2, rpc::CallError::kDisconnected);
-  Settle();
+  const auto lose = [&](uint64_t connection) {
+    const size_t before = kinds_.size();
+    Fail(connection, rpc::CallError::kDisconnected);
+    ASSERT_TRUE(TurnUntil(loop_, [&] {
+      Start("more");
+      return kinds_.size() > before;
+    }));
+  };
+  lose(2);
   EXPECT_EQ(kinds_, "moo");
-  Fail(1, rpc::CallError::kDisconnected);
-  Settle();
+  lose(1);
   EXPECT_EQ(kinds_, "moom");
+}
+
+TEST_F(TwoKindsTest, AConnectionThatIsLostBeforeItsFirstReplyIsReplacedAfterAPause) {
+  channel_.Widen(2, Repetition::kOverAnyConnection, 1);
+  for (const char* const text : {"a", "b", "c"}) Start(text);
+  for (int i = 0; i < 3; ++i) {
+    Start("over the newest connection");
+    const TimePoint before = loop_.Now();
+    const size_t connections = kinds_.size();
+    Fail(connections_, rpc::CallError::kDisconnected);
+    ASSERT_TRUE(TurnUntil(loop_, [&] {
+      Start("more");
+      return kinds_.size() > connections;
+    }));
+    EXPECT_GE(loop_.Now() - before, 1ms);
+  }
 }
 
 TEST_F(TwoKindsTest, CallsGoOverTheOtherKindWhileOneIsRefused) {
@@ -607,7 +638,42 @@ TEST_F(TwoKindsTest, WarnsOnceWhileOneKindIsRefused) {
     Start("more");
     return kinds_ == "mo";
   }));
-  EXPECT_THAT(log.Take(), testing::HasSubstr("connections over both transports are up again\n"));
+  EXPECT_THAT(log.Take(), testing::HasSubstr("a connection over TCP is up again\n"));
+}
+
+TEST_F(TwoKindsTest, WarnsOfEachKindThatIsRefused) {
+  CapturedLog log;
+  channel_.Widen(2, Repetition::kOverAnyConnection, 1);
+  refused_kind_ = ConnectionKind::kOther;
+  Start("a");
+  ASSERT_TRUE(TurnUntil(loop_, [&] {
+    Start("more");
+    return attempts_ >= 3;
+  }));
+  refused_kind_ = ConnectionKind::kMain;
+  Fail(1, rpc::CallError::kDisconnected);
+  ASSERT_TRUE(TurnUntil(loop_, [&] {
+    Start("more");
+    return kinds_ == "mo" && attempts_ >= 6;
+  }));
+  const std::string warning = "nobody there; the calls go over the other transport\n";
+  const std::string said = log.Take();
+  EXPECT_NE(said.find(warning), said.rfind(warning)) << said;
+  EXPECT_THAT(said, testing::HasSubstr("a connection over TCP is up again\n"));
+}
+
+TEST_F(TwoKindsTest, AnAttemptForOneKindEndsWhenTheLastConnectionOfTheOtherIsLost) {
+  channel_.Widen(2, Repetition::kOverAnyConnection, 1);
+  silent_kind_ = ConnectionKind::kOther;
+  for (const char* const text : {"a", "b"}) Start(text);
+  ASSERT_TRUE(TurnUntil(loop_, [&] { return silent_attempts_ == 1; }));
+  Fail(1, rpc::CallError::kDisconnected);
+  AwaitHeld(2);
+  EXPECT_EQ(kinds_, "mm");
+  EXPECT_THAT(HeldTexts(), UnorderedElementsAre("2a", "2b"));
+  Fail(2, rpc::CallError::kDisconnected);
+  silent_kind_.reset();
+  AwaitHeld(2);
 }
 
 TEST_F(TwoKindsTest, OneCallAtATimeMakesNoConnectionOfTheOtherKind) {

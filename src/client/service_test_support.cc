@@ -75,6 +75,8 @@ class Nfs4Run {
         names_(MakeNames(exports)),
         settings_{.lease = options.lease,
                   .grace = options.lease,
+                  .server_owner = options.identity,
+                  .server_scope = options.identity,
                   .max_read = options.max_transfer,
                   .max_write = options.max_transfer,
                   .delegations = options.delegations > 0,

@@ -72,8 +72,9 @@ class TestService {
     // Serves over software iWARP as well. No other process gets the ports while the service does not listen.
     bool rdma = false;
     uint32_t max_transfer = 1 << 20;
-    uint32_t max_directory = 1 << 20;  // of version 3
-    idmap::Mapper owners{};            // of version 4
+    uint32_t max_directory = 1 << 20;   // of version 3
+    idmap::Mapper owners{};             // of version 4
+    std::string identity = "penstock";  // the server's owner and scope in version 4.1
   };
 
   // `loop` outlives the service.

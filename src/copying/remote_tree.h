@@ -21,8 +21,11 @@ class RemoteTree final : public Tree {
 
   client::Mount& mount() const { return mount_; }
   const std::string& name() const { return name_; }
-  // RDMA places the octets into the caller's memory. Over TCP they arrive in memory of the connection.
-  unsigned buffers_per_read() const { return mount_.transport() == client::Protocol::kRdma ? 1 : 2; }
+  // RDMA places the octets into the caller's memory. Over TCP, which some connections of a mount may use, they arrive
+  // in memory of the connection.
+  unsigned buffers_per_read() const {
+    return mount_.transport() == client::Protocol::kRdma && !mount_.url().tcp_port ? 1 : 2;
+  }
   // Makes an error of a mount the reason only, with the mount's trouble, which says why there is no connection or no
   // security context. `name` is what the error may begin with.
   std::unexpected<Error> Reason(Error error, std::string_view name) const;

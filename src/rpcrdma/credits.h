@@ -161,11 +161,11 @@ class CreditDemand {
   CreditDemand(uint32_t first, uint32_t most)
       : first_(std::max(first, 1u)), most_(most), limit_(std::min(first_, most)) {}
 
-  // A call has arrived. `under_way` is the number of calls, with this one, whose replies the peer may not have yet.
-  // Returns the number of credits from now on.
-  uint32_t HandleCall(uint32_t under_way) {
+  // A call has arrived that requests so many credits. `under_way` is the number of calls, with this one, whose replies
+  // the peer may not have yet. Returns the number of credits from now on.
+  uint32_t HandleCall(uint32_t under_way, uint32_t requested) {
     busiest_ = std::max(busiest_, under_way);
-    if (limit_ < most_ && under_way >= (limit_ + 1) / 2) {
+    if (limit_ < std::min(most_, requested) && under_way >= (limit_ + 1) / 2) {
       Set(limit_ <= most_ / 2 ? 2 * limit_ : most_);
     } else if (++calls_ >= kQuietCalls) {
       Set(busiest_ <= limit_ / 4 ? std::max(limit_ / 2, std::min(first_, most_)) : limit_);

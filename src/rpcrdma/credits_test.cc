@@ -204,28 +204,36 @@ TEST(ResponderCredits, DetectAPeerThatExceedsItsCredits) {
   EXPECT_TRUE(credits.HandleCall());
 }
 
+constexpr uint32_t kAsked = 128;
+
 TEST(CreditDemand, KeepsTheFirstCreditsForAPeerWithFewCalls) {
   CreditDemand demand(16, 64);
   EXPECT_EQ(demand.limit(), 16u);
-  for (uint32_t i = 0; i < 3 * CreditDemand::kQuietCalls; ++i) ASSERT_EQ(demand.HandleCall(7), 16u);
+  for (uint32_t i = 0; i < 3 * CreditDemand::kQuietCalls; ++i) ASSERT_EQ(demand.HandleCall(7, kAsked), 16u);
 }
 
 TEST(CreditDemand, GrowsToTheMostWithAPeerThatUsesHalfOfItsCredits) {
   CreditDemand demand(16, 50);
-  EXPECT_EQ(demand.HandleCall(8), 32u);
-  EXPECT_EQ(demand.HandleCall(15), 32u);
-  EXPECT_EQ(demand.HandleCall(16), 50u);
-  EXPECT_EQ(demand.HandleCall(50), 50u);
+  EXPECT_EQ(demand.HandleCall(8, kAsked), 32u);
+  EXPECT_EQ(demand.HandleCall(15, kAsked), 32u);
+  EXPECT_EQ(demand.HandleCall(16, kAsked), 50u);
+  EXPECT_EQ(demand.HandleCall(50, kAsked), 50u);
   CreditDemand one(1, 4);
-  EXPECT_EQ(one.HandleCall(1), 2u) << "a peer with one credit can use no more";
+  EXPECT_EQ(one.HandleCall(1, kAsked), 2u) << "a peer with one credit can use no more";
+}
+
+TEST(CreditDemand, GrowsNoFurtherThanThePeerAsks) {
+  CreditDemand demand(12, 64);
+  EXPECT_EQ(demand.HandleCall(6, 16), 24u);
+  EXPECT_EQ(demand.HandleCall(16, 16), 24u);
 }
 
 TEST(CreditDemand, ShrinksAfterManyCallsOfWhichFewWereUnderWay) {
   CreditDemand demand(16, 64);
-  ASSERT_EQ(demand.HandleCall(8), 32u);
-  ASSERT_EQ(demand.HandleCall(16), 64u);
+  ASSERT_EQ(demand.HandleCall(8, kAsked), 32u);
+  ASSERT_EQ(demand.HandleCall(16, kAsked), 64u);
   const auto calls = [&demand](uint32_t under_way) {
-    for (uint32_t i = 0; i < CreditDemand::kQuietCalls; ++i) (void)demand.HandleCall(under_way);
+    for (uint32_t i = 0; i < CreditDemand::kQuietCalls; ++i) (void)demand.HandleCall(under_way, kAsked);
     return demand.limit();
   };
   EXPECT_EQ(calls(17), 64u) << "more than a quarter";
@@ -237,11 +245,11 @@ TEST(CreditDemand, ShrinksAfterManyCallsOfWhichFewWereUnderWay) {
 TEST(CreditDemand, FollowsTheMostThatAnAdministratorSets) {
   CreditDemand few(16, 64);
   EXPECT_EQ(few.set_most(8), 8u);
-  EXPECT_EQ(few.HandleCall(8), 8u);
+  EXPECT_EQ(few.HandleCall(8, kAsked), 8u);
   EXPECT_EQ(few.set_most(32), 16u);
   CreditDemand all(std::numeric_limits<uint32_t>::max(), 64);
   EXPECT_EQ(all.limit(), 64u);
-  for (uint32_t i = 0; i < 2 * CreditDemand::kQuietCalls; ++i) ASSERT_EQ(all.HandleCall(1), 64u);
+  for (uint32_t i = 0; i < 2 * CreditDemand::kQuietCalls; ++i) ASSERT_EQ(all.HandleCall(1, kAsked), 64u);
   EXPECT_EQ(all.set_most(128), 128u);
 }
 

@@ -100,7 +100,7 @@ void Responder::HandleCall(Received&& message) {
   if (!credits_.HandleCall()) return End("the peer sent more calls than it was granted");
   if (!bound_ && !opening_) {
     const uint32_t before = demand_.limit();
-    const uint32_t limit = demand_.HandleCall(credits_.unanswered() + replies_queued_);
+    const uint32_t limit = demand_.HandleCall(credits_.unanswered() + replies_queued_, message.header.fixed.credits);
     if (limit != before) SetCreditLimit(limit);
   }
   Spawn(Serve(std::move(message)));

@@ -45,6 +45,8 @@ struct ResponderOptions {
   // keeps the limits open. Until then RFC 8166 §3.3.3 allows only one call.
   bool one_receive_first = false;
 
+  // The most receives that a connection may have for the calls of its peer.
+  uint32_t most_receives() const { return one_receive_first ? 1 : ResponderCredits(credits).receives_needed(); }
   // The number of receives to post with the connection.
   uint32_t first_receives() const {
     return one_receive_first ? 1 : ResponderCredits(std::min(first_credits, credits)).receives_needed();

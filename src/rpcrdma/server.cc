@@ -231,7 +231,7 @@ std::unique_ptr<rpc::MemoryBudget::Account> Server::ReserveMessages(const rdma::
   size = std::min(size, std::max(PrivateData::Parse(request.private_data()).send_size, kUsualThreshold));
   if (size <= kUsualThreshold || !options.messages) return nullptr;
   auto account = options.messages->Open(request.peer().address());
-  if (account->Reserve(options.responder.first_receives() * BufferPool::CapacityFor(size))) return account;
+  if (account->Reserve(options.responder.most_receives() * BufferPool::CapacityFor(size))) return account;
   size = kUsualThreshold;
   return nullptr;
 }
@@ -264,7 +264,7 @@ Task<void> Server::TakeOver(rdma::Provider& provider, rpc::SteppingConnection co
   ++accepting_;
   ServerOptions options = options_;
   options.private_data = ServerDataOf(connection.limits);
-  options.responder.credits = connection.limits.credits;
+  options.responder.credits = options.responder.first_credits = connection.limits.credits;
   options.responder.one_receive_first = false;
   options.limits.padding = connection.limits.padding;
   rdma::ConnectOptions step_up;

@@ -237,7 +237,6 @@ class File final : public client::File {
 Task<SetupResult<std::unique_ptr<rpc::Channel>>> Mount::OpenProtected(Duration time_limit) {
   ChannelOptions options;
   options.time_limit = time_limit;
-  options.cancellation = &ending_;
   auto channel = co_await OpenConnectionOf(channel_, loop_, workers_, url_, provider_, std::move(options));
   if (!channel) co_return std::unexpected(std::move(channel).error());
   // The server may have restarted.

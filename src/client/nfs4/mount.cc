@@ -180,6 +180,8 @@ class Mount final : public ServerMount, public FileOwner, private CallbackReceiv
   void MakeCaller(Workers& workers, CallerOptions caller_options, const MountOptions& options);
   // Opens a connection and binds it to the session, so that the server can call back.
   Task<Channel> OpenBound(Workers& workers, rdma::Provider* provider, Duration time_limit);
+  // Learns which server a connection over RDMA leads to, and refuses one over TCP that leads to another.
+  Task<SetupResult<void>> CheckServer(rpc::Channel& connection, ConnectionKind kind);
   // Binds the connection to the session that there is now. Returns false if the server refuses that, or does not
   // answer.
   Task<bool> Bind(rpc::Channel& connection);
@@ -256,8 +258,9 @@ class Mount final : public ServerMount, public FileOwner, private CallbackReceiv
   std::set<v4::OpenFile*> files_;
   const idmap::Mapper* const owners_;
   CompleteDirectories directories_;
-  bool knows_tcp_port_ = false;  // the server at url_.tcp_port has bound a connection to a session of this mount
-  bool sends_names_ = false;     // the server has refused a number, and has accepted a name
+  // With url_.tcp_port: the server that the last connection over RDMA has reached.
+  std::optional<ServerIdentity> identity_;
+  bool sends_names_ = false;  // the server has refused a number, and has accepted a name
   uint64_t next_owner_ = 1;
 };
 
@@ -301,31 +304,39 @@ Task<Mount::Channel> Mount::OpenBound(Workers& workers, rdma::Provider* provider
   if (bound_) co_return co_await bound_->first().Open(time_limit);
   ChannelOptions options;
   options.time_limit = time_limit;
-  options.cancellation = &ending_;
   if (session_) options.back_channel = &dispatcher_;
   const bool is_further = !channel_.connections().empty();
   const ConnectionKind kind = channel_.next_kind();
   Channel channel = co_await OpenConnectionOf(channel_, loop_, workers, url_, provider, std::move(options));
   if (!channel) co_return channel;
+  if (!session_ || IsCancelled(channel_.attempt())) co_return security_.Protect(*std::move(channel));
+  const Cancellation::Entry entry(channel_.attempt(), [at = channel->get()] { at->Close(); });
+  if (url_.tcp_port) PENSTOCK_CO_CHECK(co_await CheckServer(**channel, kind));
   channel = security_.Protect(*std::move(channel));
-  if (!session_ || ending_.cancelled()) co_return channel;
-  const Cancellation::Entry entry(&ending_, [at = channel->get()] { at->Close(); });
   const bool is_bound = co_await Bind(**channel);
   if (!is_bound && is_further) {
     co_return std::unexpected(SetupError{"the server does not bind a further connection to the session", EPROTO});
   }
-  // RFC 8881 §2.10.5: another server, for example one of the kernel, may have that port. Only the server of the session
-  // can bind a connection to it.
-  if (kind == ConnectionKind::kOther && !knows_tcp_port_) {
-    knows_tcp_port_ = is_bound && session_->lease().has_session();
-    if (!knows_tcp_port_) {
-      co_return std::unexpected(
-          SetupError{fmt::format("{} port {}: does not know the session, so that it may be another server", url_.host,
-                                 *url_.tcp_port),
-                     EPROTO});
-    }
-  }
   co_return channel;
+}
+
+// RFC 8881 §2.10.5: another server, for example one of the kernel, may have the port of TCP. This is found out before a
+// call is protected by the security context of the mount, which belongs to its server.
+Task<SetupResult<void>> Mount::CheckServer(rpc::Channel& connection, ConnectionKind kind) {
+  const auto credential = security_.has_context() ? rpc::ClientCredential() : security_.credential();
+  rpc::Client client(connection, loop_.buffers(), rpc::RandomXid(), credential);
+  auto identity = co_await session_->Identify(client);
+  // This code may run inside of the channel, which must not be used in the same turn.
+  co_await Sleep(loop_, Duration::zero());
+  if (kind == ConnectionKind::kMain) {
+    if (identity) identity_ = std::move(identity);
+  } else if (!identity || identity != identity_) {
+    co_return std::unexpected(
+        SetupError{fmt::format("{} port {}: {}", url_.host, *url_.tcp_port,
+                               identity ? "another server answers there" : "the server there does not say who it is"),
+                   EPROTO});
+  }
+  co_return SetupResult<void>();
 }
 
 Task<bool> Mount::Bind(rpc::Channel& connection) {

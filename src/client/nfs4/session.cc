@@ -95,6 +95,22 @@ Task<Result<void>> Session::ExchangeId(std::string_view what) {
   co_return Result<void>();
 }
 
+Task<std::optional<ServerIdentity>> Session::Identify(rpc::Client& connection) {
+  const std::string owner = options_.owner + " asks";
+  nfs4::EXCHANGE_ID4args arguments;
+  arguments.eia_clientowner.co_verifier = options_.verifier;
+  arguments.eia_clientowner.co_ownerid = AsBytes(owner);
+  arguments.eia_flags = nfs4::EXCHGID4_FLAG_USE_NON_PNFS;
+  const bool answered = answered_;
+  auto reply = co_await Bare(connection, std::move(arguments), "asking who the server is");
+  answered_ = answered;  // this may be another server
+  if (!reply || !std::get<0>(reply->results).is_eir_resok4()) co_return std::nullopt;
+  const nfs4::EXCHANGE_ID4resok& result = std::get<0>(reply->results).eir_resok4();
+  co_return ServerIdentity{.major = std::string(AsText(result.eir_server_owner.so_major_id.bytes())),
+                           .minor = result.eir_server_owner.so_minor_id,
+                           .scope = std::string(AsText(result.eir_server_scope.bytes()))};
+}
+
 // Waits until all requests have replies. No new request begins before the next session exists.
 Task<void> Session::DestroySession(std::string_view what) {
   while (!slots_.idle()) co_await slots_changed_;

@@ -4,6 +4,8 @@
 
 #include <functional>
 #include <memory>
+#include <optional>
+#include <string>
 #include <string_view>
 #include <utility>
 
@@ -22,6 +24,14 @@ inline constexpr uint32_t kMaxCachedReply = 4 << 10;
 // The number of the callback program. Any number for transient use would do (RFC 5531 §8.3).
 inline constexpr uint32_t kCallbackProgram = nfs4::NFS4_CALLBACK;
 
+// Two connections with equal ones lead to one server, which lets them share a session (RFC 8881 §2.10.5).
+struct ServerIdentity {
+  std::string major;
+  uint64_t minor = 0;
+  std::string scope;
+  bool operator==(const ServerIdentity&) const = default;
+};
+
 // A call waits until a slot is free.
 class Session final : public CompoundCaller {
  public:
@@ -29,6 +39,9 @@ class Session final : public CompoundCaller {
 
   Task<void> Close() override;
 
+  // Asks the server at the other end of `connection` who it is, by EXCHANGE_ID with an owner that has no session. The
+  // server may keep a record of that owner until a lease time has passed. Returns nothing without an answer.
+  Task<std::optional<ServerIdentity>> Identify(rpc::Client& connection);
   // Binds a new connection to the session before other calls use it, so that the server can call back over it
   // (RFC 8881 §2.10.3.1). Returns false if the server refuses that, or does not answer.
   Task<bool> Bind(rpc::Client& connection);
