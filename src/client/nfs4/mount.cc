@@ -323,7 +323,8 @@ Task<Mount::Channel> Mount::OpenBound(Workers& workers, rdma::Provider* provider
 // RFC 8881 §2.10.5: another server, for example one of the kernel, may have the port of TCP. This is found out before a
 // call is protected by the security context of the mount, which belongs to its server.
 Task<SetupResult<void>> Mount::CheckServer(rpc::Channel& connection, ConnectionKind kind) {
-  const auto credential = security_.has_context() ? rpc::ClientCredential() : security_.credential();
+  const bool is_kerberos = !ServicesOf(security_.flavor()).empty();
+  const auto credential = is_kerberos ? rpc::ClientCredential() : security_.credential();
   rpc::Client client(connection, loop_.buffers(), rpc::RandomXid(), credential);
   auto identity = co_await session_->Identify(client);
   // This code may run inside of the channel, which must not be used in the same turn.
