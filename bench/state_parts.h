@@ -1,4 +1,4 @@
-// What the benchmarks of NFSv4's state share.
+// The parts that all benchmarks of NFSv4's state use.
 #pragma once
 
 #include <fmt/core.h>

@@ -95,16 +95,6 @@ class BothTransportsTest : public MountTestBase {
     return service.CountCalls(Over(transport, matches));
   }
   size_t Count(nfs_opnum4 operation) const { return service.CountCalls(CompoundsWith(operation)); }
-  // The connections over which matching calls have come, except for the first `skip` calls.
-  std::set<uint64_t> ConnectionsOf(const CallMatcher& matches, size_t skip = 0) const {
-    std::set<uint64_t> connections;
-    size_t seen = 0;
-    (void)service.CountCalls([&](const SeenCall& call) {
-      if (matches(call) && seen++ >= skip) connections.insert(call.connection);
-      return false;
-    });
-    return connections;
-  }
   // Reads the file again and again until done() is true.
   template <class Done>
   void ReadUntil(const Done& done) {
@@ -158,10 +148,10 @@ INSTANTIATE_TEST_SUITE_P(Version, BothTransportsOfAMountTest, testing::Values(Ve
 TEST_P(BothTransportsOfAMountTest, OnlyTheLastConnectionIsOverTcp) {
   OpenFile(UrlOfBoth(4), 16);
   WriteAll();
-  ReadUntil([&] { return ConnectionsOf(Reads()).size() == 4; });
+  ReadUntil([&] { return service.ConnectionsOf(Reads()).size() == 4; });
   WriteAll();
-  EXPECT_EQ(ConnectionsOf(Over(TransportKind::kRdma, AllCalls())).size(), 3u);
-  EXPECT_EQ(ConnectionsOf(Over(TransportKind::kTcp, AllCalls())).size(), 1u);
+  EXPECT_EQ(service.ConnectionsOf(Over(TransportKind::kRdma, AllCalls())).size(), 3u);
+  EXPECT_EQ(service.ConnectionsOf(Over(TransportKind::kTcp, AllCalls())).size(), 1u);
   // Writes of the largest size as well.
   for (const auto transport : {TransportKind::kTcp, TransportKind::kRdma}) EXPECT_GT(Count(transport, Writes()), 0u);
   EXPECT_EQ(Count(nfs_opnum4::OP_CREATE_SESSION), 1u);
@@ -172,8 +162,8 @@ TEST_P(BothTransportsOfAMountTest, OnlyTheLastConnectionIsOverTcp) {
 TEST_P(BothTransportsOfAMountTest, BindsEachConnectionBeforeItsFirstRequest) {
   OpenFile(UrlOfBoth(3), 16);
   WriteAll();
-  ReadUntil([&] { return ConnectionsOf(Reads()).size() == 3; });
-  std::set<uint64_t> bound = ConnectionsOf(CompoundsWith(nfs_opnum4::OP_CREATE_SESSION));
+  ReadUntil([&] { return service.ConnectionsOf(Reads()).size() == 3; });
+  std::set<uint64_t> bound = service.ConnectionsOf(CompoundsWith(nfs_opnum4::OP_CREATE_SESSION));
   std::set<uint64_t> used_unbound;
   (void)service.CountCalls([&](const SeenCall& call) {
     if (CompoundsWith(nfs_opnum4::OP_BIND_CONN_TO_SESSION)(call)) bound.insert(call.connection);
@@ -216,7 +206,7 @@ TEST_P(BothTransportsOfAMountTest, AnotherServerAtTheTcpPortIsOnlyAskedWhoItIs) 
 TEST_P(BothTransportsOfAMountTest, AServerThatReplacesTheKnownOneAtTheTcpPortIsOnlyAskedWhoItIs) {
   OpenFile(UrlOfBoth(2), 8);
   WriteAll();
-  ReadUntil([&] { return ConnectionsOf(Reads()).size() == 2; });
+  ReadUntil([&] { return service.ConnectionsOf(Reads()).size() == 2; });
   service.Refuse(TransportKind::kTcp);
   TestService another(loop, {.port = service.port(), .identity = "another"});
   service.Restart();
@@ -237,7 +227,7 @@ TEST_P(BothTransportsOfAMountTest, TcpIsEnoughForANewSessionAlsoIfItWasNotUsedBe
 TEST_P(BothTransportsOfAMountTest, ALossOfStateIsRepairedOnce) {
   OpenFile(UrlOfBoth(3), 16);
   WriteAll();
-  ReadUntil([&] { return ConnectionsOf(Reads()).size() == 3; });
+  ReadUntil([&] { return service.ConnectionsOf(Reads()).size() == 3; });
   const size_t clients = Count(nfs_opnum4::OP_EXCHANGE_ID), binds = Count(nfs_opnum4::OP_BIND_CONN_TO_SESSION);
   service.Restart();
   ExpectToReadAll();
@@ -274,7 +264,7 @@ class LossOfATransportTest : public BothTransportsTest,
   void OpenUsed(uint32_t connections, size_t pieces) {
     OpenFile(UrlOfBoth(connections), pieces);
     WriteAll();
-    ReadUntil([&] { return ConnectionsOf(Reads()).size() == connections; });
+    ReadUntil([&] { return service.ConnectionsOf(Reads()).size() == connections; });
   }
 };
 INSTANTIATE_TEST_SUITE_P(All, LossOfATransportTest,
@@ -310,12 +300,12 @@ TEST_P(LossOfATransportTest, NoOctetOfAWriteIsLost) {
 
 TEST_P(LossOfATransportTest, AConnectionOfTheSameTransportReplacesTheLostOne) {
   OpenUsed(2, 8);
-  const std::set<uint64_t> kept = ConnectionsOf(Over(left(), Reads()));
-  const std::set<uint64_t> before = ConnectionsOf(Over(lost(), Reads()));
+  const std::set<uint64_t> kept = service.ConnectionsOf(Over(left(), Reads()));
+  const std::set<uint64_t> before = service.ConnectionsOf(Over(lost(), Reads()));
   service.LoseCall(Over(lost(), Reads()));
-  ReadUntil([&] { return ConnectionsOf(Over(lost(), Reads())).size() > before.size(); });
+  ReadUntil([&] { return service.ConnectionsOf(Over(lost(), Reads())).size() > before.size(); });
   EXPECT_EQ(mount->reconnections(), 1u);
-  EXPECT_EQ(ConnectionsOf(Over(left(), Reads())), kept);
+  EXPECT_EQ(service.ConnectionsOf(Over(left(), Reads())), kept);
 }
 
 // Directories that exist already would be errors. The slot knows a call that comes over the other transport.

@@ -253,7 +253,6 @@ Task<bool> ReconnectingChannel::Attempt(TimePoint give_up) {
   next_kind_ = ChooseKind();
   // One kind that does not answer must not hold up the other for long.
   const Duration longest = others_ > 0 ? kLongestOfTwo : kNoTimeLimit;
-  const bool makes_further = making_further_;
   auto opened = co_await Open(std::min(give_up - timers_.Now(), longest));
   failed_kind_ = opened ? std::nullopt : std::optional(next_kind_);
   if (opened) {
@@ -264,7 +263,7 @@ Task<bool> ReconnectingChannel::Attempt(TimePoint give_up) {
   if (connections_.empty()) {
     log::debug("no connection yet: {}", opened.error().message);
     // If the attempt was for a further connection, the loss of the last one is the reason.
-    if (!makes_further) trouble_ = std::move(opened).error();
+    if (!making_further_) trouble_ = std::move(opened).error();
   } else if (others_ > 0 && CountOf(next_kind_) == 0 && std::exchange(told_missing_, next_kind_) != next_kind_) {
     log::warn("{}: {}; the calls go over the other transport", policy_.server, opened.error().message);
   } else {

@@ -537,6 +537,14 @@ TEST_F(SharedCallsTest, WaitsForTheFurtherConnectionThatIsBeingMade) {
 
 class TwoKindsTest : public SharedCallsTest {
  protected:
+  // Starts calls until done() is true.
+  template <class Done>
+  void StartUntil(const Done& done) {
+    ASSERT_TRUE(TurnUntil(loop_, [&] {
+      Start("more");
+      return done();
+    }));
+  }
   // Starts a call and answers it.
   void CallOnce() {
     const size_t before = held_.size();
@@ -562,10 +570,7 @@ TEST_F(TwoKindsTest, ALostConnectionIsReplacedByOneOfItsKind) {
   const auto lose = [&](uint64_t connection) {
     const size_t before = kinds_.size();
     Fail(connection, rpc::CallError::kDisconnected);
-    ASSERT_TRUE(TurnUntil(loop_, [&] {
-      Start("more");
-      return kinds_.size() > before;
-    }));
+    StartUntil([&] { return kinds_.size() > before; });
   };
   lose(2);
   EXPECT_EQ(kinds_, "moo");
@@ -581,10 +586,7 @@ TEST_F(TwoKindsTest, AConnectionThatIsLostBeforeItsFirstReplyIsReplacedAfterAPau
     const TimePoint before = loop_.Now();
     const size_t connections = kinds_.size();
     Fail(connections_, rpc::CallError::kDisconnected);
-    ASSERT_TRUE(TurnUntil(loop_, [&] {
-      Start("more");
-      return kinds_.size() > connections;
-    }));
+    StartUntil([&] { return kinds_.size() > connections; });
     EXPECT_GE(loop_.Now() - before, 1ms);
   }
 }
@@ -599,10 +601,7 @@ TEST_F(TwoKindsTest, CallsGoOverTheOtherKindWhileOneIsRefused) {
   for (const char* const text : {"b", "c", "d"}) Start(text);
   EXPECT_THAT(HeldTexts(), ElementsAre("1a", "1b", "1c", "1d")) << "one connection at most is of the other kind";
   refused_kind_ = ConnectionKind::kOther;
-  ASSERT_TRUE(TurnUntil(loop_, [&] {
-    Start("more");
-    return kinds_.size() == 3;
-  }));
+  StartUntil([&] { return kinds_.size() == 3; });
   EXPECT_EQ(kinds_, "omm");
 }
 
@@ -625,19 +624,13 @@ TEST_F(TwoKindsTest, WarnsOnceWhileOneKindIsRefused) {
   channel_.Widen(2, Repetition::kOverAnyConnection, 1);
   refused_kind_ = ConnectionKind::kOther;
   Start("a");
-  ASSERT_TRUE(TurnUntil(loop_, [&] {
-    Start("more");
-    return attempts_ >= 4;
-  }));
+  StartUntil([&] { return attempts_ >= 4; });
   const std::string said = log.Take();
   const std::string warning = "nobody there; the calls go over the other transport\n";
   EXPECT_NE(said.find(warning), said.npos) << said;
   EXPECT_EQ(said.find(warning), said.rfind(warning)) << said;
   refused_kind_.reset();
-  ASSERT_TRUE(TurnUntil(loop_, [&] {
-    Start("more");
-    return kinds_ == "mo";
-  }));
+  StartUntil([&] { return kinds_ == "mo"; });
   EXPECT_THAT(log.Take(), testing::HasSubstr("a connection over TCP is up again\n"));
 }
 
@@ -646,16 +639,10 @@ TEST_F(TwoKindsTest, WarnsOfEachKindThatIsRefused) {
   channel_.Widen(2, Repetition::kOverAnyConnection, 1);
   refused_kind_ = ConnectionKind::kOther;
   Start("a");
-  ASSERT_TRUE(TurnUntil(loop_, [&] {
-    Start("more");
-    return attempts_ >= 3;
-  }));
+  StartUntil([&] { return attempts_ >= 3; });
   refused_kind_ = ConnectionKind::kMain;
   Fail(1, rpc::CallError::kDisconnected);
-  ASSERT_TRUE(TurnUntil(loop_, [&] {
-    Start("more");
-    return kinds_ == "mo" && attempts_ >= 6;
-  }));
+  StartUntil([&] { return kinds_ == "mo" && attempts_ >= 6; });
   const std::string warning = "nobody there; the calls go over the other transport\n";
   const std::string said = log.Take();
   EXPECT_NE(said.find(warning), said.rfind(warning)) << said;

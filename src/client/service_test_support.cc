@@ -475,6 +475,16 @@ size_t TestService::CountCalls(const CallMatcher& matches) const {
   return static_cast<size_t>(std::ranges::count_if(server_->seen(), matches));
 }
 
+std::set<uint64_t> TestService::ConnectionsOf(const CallMatcher& matches, size_t skip) const {
+  std::set<uint64_t> connections;
+  size_t seen = 0;
+  (void)CountCalls([&](const SeenCall& call) {
+    if (matches(call) && seen++ >= skip) connections.insert(call.connection);
+    return false;
+  });
+  return connections;
+}
+
 void TestService::Intercept(CallMatcher matches, CallFunction handle, size_t times, size_t skip) {
   server_->Add({std::move(matches), std::move(handle), times, skip});
 }

@@ -6,6 +6,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <set>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -108,6 +109,8 @@ class TestService {
   size_t delegations() const;
   // Counts the matching calls that have arrived.
   size_t CountCalls(const CallMatcher& matches) const;
+  // The connections over which matching calls have come, except for the first `skip` of these calls.
+  std::set<uint64_t> ConnectionsOf(const CallMatcher& matches, size_t skip = 0) const;
 
   // From now on, `handle` replaces the server for calls that match: it leaves `skip` of them to the server, then takes
   // `times` of them. An empty reply ends the connection. If two interceptions match, the older one is first.

@@ -36,16 +36,6 @@ class SeveralConnectionsTest : public VersionedMountTest {
   }
 
   static bool HasSession() { return GetParam() == Version::k41 || GetParam() == Version::k42; }
-  // The connections over which calls that match have come, except for the first `skip` ones.
-  std::set<uint64_t> ConnectionsOf(const CallMatcher& matches, size_t skip = 0) const {
-    std::set<uint64_t> connections;
-    size_t seen = 0;
-    (void)service.CountCalls([&](const SeenCall& call) {
-      if (matches(call) && seen++ >= skip) connections.insert(call.connection);
-      return false;
-    });
-    return connections;
-  }
 
   // Reads all pieces at the same time, and returns what it has read.
   std::string ReadAll() {
@@ -71,7 +61,7 @@ class SeveralConnectionsTest : public VersionedMountTest {
     }
   }
   void UseAllConnections() {
-    ReadUntil([&] { return ConnectionsOf(Reads()).size() == kConnections; });
+    ReadUntil([&] { return service.ConnectionsOf(Reads()).size() == kConnections; });
   }
   // Makes so many directories at the same time, and returns how many attempts have failed.
   size_t MakeDirectories(size_t count) {
@@ -98,20 +88,20 @@ INSTANTIATE_TEST_SUITE_P(Version, SeveralConnectionsTest,
                          [](const auto& test) { return NameOf(test.param); });
 
 TEST_P(SeveralConnectionsTest, MakesThemWhenCallsNeedThem) {
-  EXPECT_EQ(ConnectionsOf(Writes()).size(), 1u) << "one call at a time";
+  EXPECT_EQ(service.ConnectionsOf(Writes()).size(), 1u) << "one call at a time";
   UseAllConnections();
   EXPECT_EQ(mount->reconnections(), 0u);
 }
 
 TEST_P(SeveralConnectionsTest, LosingOneLeavesTheOthers) {
   UseAllConnections();
-  const std::set<uint64_t> first = ConnectionsOf(Reads());
+  const std::set<uint64_t> first = service.ConnectionsOf(Reads());
   service.LoseCall(Reads());
   EXPECT_EQ(ReadAll(), contents_);
   ReadUntil([&] { return mount->reconnections() > 0; });
   EXPECT_EQ(mount->reconnections(), 1u);
   const size_t reads = service.CountCalls(Reads());
-  const auto used_now = [&] { return ConnectionsOf(Reads(), reads); };
+  const auto used_now = [&] { return service.ConnectionsOf(Reads(), reads); };
   ReadUntil([&] { return used_now().size() == kConnections; });
   const std::set<uint64_t> used = used_now();
   size_t kept = 0;
@@ -185,7 +175,7 @@ TEST_P(SeveralConnectionsOfASessionTest, BindsEachFurtherConnectionBeforeItsFirs
   UseAllConnections();
   std::set<uint64_t> bound;
   std::set<uint64_t> used_unbound;
-  const std::set<uint64_t> creator = ConnectionsOf(CompoundsWith(nfs_opnum4::OP_CREATE_SESSION));
+  const std::set<uint64_t> creator = service.ConnectionsOf(CompoundsWith(nfs_opnum4::OP_CREATE_SESSION));
   (void)service.CountCalls([&](const SeenCall& call) {
     if (CompoundsWith(nfs_opnum4::OP_BIND_CONN_TO_SESSION)(call)) bound.insert(call.connection);
     const bool is_bound = bound.contains(call.connection) || creator.contains(call.connection);
