@@ -63,10 +63,6 @@ void Responder::set_credits(uint32_t credits) {
 
 void Responder::SetCreditLimit(uint32_t limit) {
   credits_.set_limit(limit);
-  PostReceives();
-}
-
-void Responder::PostReceives() {
   const uint32_t needed = credits_.receives_needed();
   if (receives_ >= needed) return;
   connection_.AddReceives(needed - receives_);

@@ -150,7 +150,6 @@ class Responder {
   uint32_t send_threshold() const;
   // Changes the credits for later replies, and posts the receives that they need.
   void SetCreditLimit(uint32_t limit);
-  void PostReceives();
   // Ends the time of one receive with the limits that the peers have announced.
   void UseAnnouncedLimits();
   void PostWrites(const rdma::Gather& gather, std::span<const Segment> segments, WorkBatch& work);

@@ -66,12 +66,13 @@ class RecordSocket : public std::enable_shared_from_this<RecordSocket> {
   // Counts the memory for a record that the owner has handled, beside the octets that were received and sent. Returns
   // true, and flushes, if others shall have their turn, because of the octets or of the time: the owner then waits for
   // NextTurn(). Receive() and the sending of messages wait in the same way. Without that, a peer that sends or reads
-  // all the time, or whose calls take long, would take the loop from all other connections.
+  // all the time, or whose calls take long, would take the loop from all other connections. Also flushes the first few
+  // messages of a turn, so that the peer need not wait for the others.
   bool EndsTurn(size_t memory);
   // The owner has waited for anything but Receive(): others have had their turn.
   void BeginTurn();
 
-  // Queues a message and returns its number, for IsSent(). The replies to a batch of records share one system call.
+  // Queues a message and returns its number, for IsSent(). The replies to a batch of records share few system calls.
   // Therefore a caller that has taken a record must call Receive() or Flush() before it waits for anything else.
   // Messages that are queued at other times leave in the next turn of the loop.
   uint64_t Send(Message message);
@@ -138,6 +139,8 @@ class RecordSocket : public std::enable_shared_from_this<RecordSocket> {
   bool batching_ = false;  // a record was taken, and Flush() has not been called since
   bool flush_posted_ = false;
   size_t turn_octets_ = 0;  // see EndsTurn()
+  size_t queued_in_turn_ = 0;
+  bool early_flush_due_ = false;
   LoopTurn turn_;
 
   // For StalledIntervals().

@@ -91,5 +91,51 @@ TEST_F(RecordSocketTest, OneHandlerSendsABoundedPartOfAMessageFromAFile) {
   EXPECT_EQ(arrived.substr(kRecordHeaderSize), bytes);
 }
 
+TEST_F(RecordSocketTest, TheFirstRepliesToManyCallsLeaveBeforeTheOthersAreWorkedOn) {
+  constexpr size_t kEarly = 8, kCalls = 32;
+  const std::string call("\x80\0\0\4call", 8);
+  size_t in_turn = 0;
+  bool saw_early = false;
+  const auto reply_to_all = [&](size_t& handled) -> Task<> {
+    while (handled < kCalls) {
+      auto record = socket->TakeReceived();
+      if (!record) {
+        in_turn = 0;
+        record = co_await socket->Receive();
+      }
+      EXPECT_TRUE(record);
+      if (!record) co_return;
+      xdr::Message reply;
+      reply.items.push_back({0, Data(*std::move(record))});
+      socket->Send(std::move(reply));
+      ++handled;
+      ++in_turn;
+      if (socket->EndsTurn(0)) {
+        co_await NextTurn(loop);
+        socket->BeginTurn();
+        in_turn = 0;
+      }
+      if (in_turn != kEarly) continue;
+      ReadAtPeer();
+      EXPECT_EQ(arrived.size(), handled * call.size());
+      saw_early = true;
+    }
+    socket->Flush();
+  };
+  // On a busy machine, the time of a turn may be over before its eighth reply.
+  for (int i = 0; i < 1000 && !saw_early; ++i) {
+    std::string calls;
+    for (size_t j = 0; j < kCalls; ++j) calls += call;
+    ASSERT_EQ(::send(peer.native_handle(), calls.data(), calls.size(), 0), static_cast<ssize_t>(calls.size()));
+    arrived.clear();
+    size_t handled = 0;
+    Spawn(reply_to_all(handled));
+    ASSERT_TRUE(TurnUntil(loop, [&] { return handled == kCalls; }));
+    ReadAtPeer();
+    EXPECT_EQ(arrived, calls);
+  }
+  EXPECT_TRUE(saw_early);
+}
+
 }  // namespace
 }  // namespace penstock::rpc::tcp
