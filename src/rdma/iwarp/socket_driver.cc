@@ -18,9 +18,6 @@ namespace {
 
 // The share of one connection in a turn.
 constexpr int kReceivesPerTurn = 32;
-// After so many octets, a turn receives no more if its owner has completions to handle: it works on the beginning of a
-// long transfer while the rest arrives.
-constexpr size_t kReceivedBeforeCompletions = 128 << 10;
 constexpr size_t kOctetsSentPerTurn = 8 << 20;
 // The maximum of unsent octets in the socket. TCP needs enough octets to continue until the next turn. With more
 // octets, the processor's cache would lose them between the copy here, the copy in the kernel and the one of the
@@ -111,10 +108,8 @@ void SocketDriver::EndTurn() {
 }
 
 void SocketDriver::Receive(EndOfStream end_of_stream) {
-  size_t received = 0;
   for (int i = 0; i < kReceivesPerTurn && !closed_; ++i) {
     const bool is_last = end_of_stream == EndOfStream::kIgnore;  // nothing is received after it
-    if (!is_last && received >= kReceivedBeforeCompletions && stream_.completions().due()) return;
     if (!is_last && i > 0 && turn_.IsOver(loop_.Now())) return;
     const FpduReader::Places places = stream_.Wants(*staging_);
     iovec iov[2] = {{places.direct.data(), places.direct.size()}, {places.staging.data(), places.staging.size()}};
@@ -131,7 +126,6 @@ void SocketDriver::Receive(EndOfStream end_of_stream) {
       if (end_of_stream == EndOfStream::kHandle) stream_.HandleEndOfStream();
       return;
     }
-    received += static_cast<size_t>(n);
     stream_.HandleReceived(static_cast<size_t>(n), *staging_);
     if (stream_.lost() && stream_.ending() != RdmapStream::Ending::kShutdown) return;
     if (static_cast<size_t>(n) < places.direct.size() + places.staging.size()) return;
