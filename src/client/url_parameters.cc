@@ -20,14 +20,11 @@ struct Setting {
 constexpr Setting kSettings[] = {
     {{"proto", "tcp|tcp6|rdma|rdma6|rdma+tcp|rdma6+tcp6|stepup",
       "The transport. tcp: TCP. rdma: an RDMA device, or software iWARP. Both use an IPv4 address of the server, "
-      "unless "
-      "the URL itself has an IPv6 address; tcp6 and rdma6 use an IPv6 address. The default is TCP with an address of "
-      "either kind. rdma+tcp: of the connections that nconnect allows, the last one is over TCP and the others are "
-      "over "
-      "RDMA, all of them in one session; this needs version 4.1 or 4.2, and an export with the option secure needs a "
-      "client that may use ports below 1024. rdma6+tcp6: the same with an IPv6 address. "
-      "stepup: TCP, until the server turns the connection into an RDMA connection; this "
-      "needs vers=4.1-sess01."},
+      "unless the URL itself has an IPv6 address; tcp6 and rdma6 use an IPv6 address. The default is TCP with an "
+      "address of either kind. rdma+tcp: of the connections that nconnect allows, the last one is over TCP and the "
+      "others are over RDMA, all of them in one session; this needs version 4.1 or 4.2, and an export with the option "
+      "secure needs a client that may use ports below 1024. rdma6+tcp6: the same with an IPv6 address. stepup: TCP, "
+      "until the server turns the connection into an RDMA connection; this needs vers=4.1-sess01."},
      SetProtocol},
     {{"tcp", "", "The same as proto=tcp."}, SetProtocol},
     {{"rdma", "", "The same as proto=rdma."}, SetProtocol},

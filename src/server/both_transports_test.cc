@@ -284,15 +284,7 @@ TEST_P(MountOverBothTransportsTest, AFileMovesOverAllConnectionsOfItsSession) {
     const std::multiset<TransportKind> expected{TransportKind::kTcp, TransportKind::kRdma, TransportKind::kRdma,
                                                 TransportKind::kRdma};
     EXPECT_EQ(Transports(), expected);
-    Administration administration(*server_);
-    std::set<uint64_t> connections;
-    for (const auto& each : administration.Connections()) connections.insert(each.number);
-    const auto sessions = administration.Sessions();
-    EXPECT_EQ(sessions.size(), 1u);
-    for (const auto& each : sessions) {
-      EXPECT_EQ(std::set<uint64_t>(each.connections.begin(), each.connections.end()), connections);
-      EXPECT_TRUE(each.back_channel);
-    }
+    ExpectAllConnectionsIn(1);
     co_return co_await file->Close();
   });
   EXPECT_FALSE(error) << error->message;

@@ -12,6 +12,7 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <set>
 #include <sstream>
 #include <string>
 #include <string_view>
@@ -26,6 +27,7 @@
 #include "fs/posix/served_directories.h"
 #include "nfs/export_options.h"
 #include "rdma/iwarp/provider.h"
+#include "server/administration.h"
 #include "server/listeners.h"
 #include "server/server.h"
 
@@ -232,6 +234,19 @@ class ServerTest : public testing::TestWithParam<std::tuple<Protocol, Version>> 
   void RestartServer() {
     StopServer();
     StartServer();
+  }
+
+  // Expects so many sessions, each with all connections to the server, and with a back channel.
+  void ExpectAllConnectionsIn(size_t sessions) const {
+    Administration administration(*server_);
+    std::set<uint64_t> connections;
+    for (const auto& each : administration.Connections()) connections.insert(each.number);
+    const auto made = administration.Sessions();
+    EXPECT_EQ(made.size(), sessions);
+    for (const auto& each : made) {
+      EXPECT_EQ(std::set<uint64_t>(each.connections.begin(), each.connections.end()), connections);
+      EXPECT_TRUE(each.back_channel);
+    }
   }
 
   // Runs `use` with the mount of a second client, on the loop of the first. Returns the result of `use`.
