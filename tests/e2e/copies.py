@@ -43,6 +43,16 @@ def half_way(scratch, transport, options=""):
                 client.communicate()
 
 
+def make_sources(scratch):
+    """Makes two folders, one to export and one of this machine, with one large file each."""
+    folders = f"{scratch}/export", f"{scratch}/mine"
+    for folder in folders:
+        os.makedirs(folder)
+        os.chmod(folder, 0o777)
+        make(f"{folder}/source", 64 * MIB)
+    return folders
+
+
 def lose_one_of_four(valve, *ends):
     """Copies with four connections, and ends one of them in the middle. Returns whether all four were in use before the end."""
     with under_way("cp", "-q", *ends) as client:
@@ -59,11 +69,7 @@ def lose_one_of_four(valve, *ends):
 def loses_one_of_four_connections(scratch):
     """One of four connections is lost in the middle of a copy. Its calls go over another one, the three others stay, and every octet
     arrives."""
-    export, mine = folders = [f"{scratch}/export", f"{scratch}/mine"]
-    for folder in folders:
-        os.makedirs(folder)
-        os.chmod(folder, 0o777)
-        make(f"{folder}/source", 64 * MIB)
+    export, mine = make_sources(scratch)
     with Server({"/": f"{export}:no_root_squash"}) as server:
         for transport, version, upload in itertools.product(TRANSPORTS, ("3", "4.0", "4.1", "4.2"), (False, True)):
             port = server.rdma if transport == "rdma" else server.tcp
@@ -103,11 +109,7 @@ def lose_one_transport(failing, staying, refuses, *ends):
 def goes_on_over_the_other_transport(scratch):
     """One session has a connection over RDMA and one over TCP (proto=rdma+tcp). In the middle of a copy one of them is lost, and its
     port refuses another one, or accepts it. The copy goes on over the other one, and every octet arrives."""
-    export, mine = folders = [f"{scratch}/export", f"{scratch}/mine"]
-    for folder in folders:
-        os.makedirs(folder)
-        os.chmod(folder, 0o777)
-        make(f"{folder}/source", 64 * MIB)
+    export, mine = make_sources(scratch)
     with Server({"/": f"{export}:no_root_squash"}) as server:
         for lost, version, upload, refuses in itertools.product(TRANSPORTS, ("4.1", "4.2"), (False, True), (False, True)):
             case = lost, version, upload, refuses

@@ -3,6 +3,7 @@
 transports, what the wire shows, restarts, tickets that expire, and messages."""
 
 import contextlib
+import itertools
 import os
 import pwd
 import subprocess
@@ -11,12 +12,12 @@ import time
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "harness"))
 from cases import main  # noqa: E402
-from files import CORE_SIZES, assert_same, digest, digests, make, make_sizes  # noqa: E402
+from files import CORE_SIZES, MIB, assert_same, digest, digests, make, make_sizes  # noqa: E402
 from guest_programs import built_library  # noqa: E402
 from held_copy import SIZE, HeldCopy  # noqa: E402
 from kerberos import USERS, Realm  # noqa: E402
 from patience import SECONDS, wait_until  # noqa: E402
-from penstock import PENSTOCK, TRANSPORTS, Server, penstock, penstock_ok as ok, penstock_refused as refused  # noqa: E402
+from penstock import PENSTOCK, TRANSPORTS, Server, penstock, penstock_ok as ok, penstock_refused as refused, under_way  # noqa: E402
 from valve import Valve  # noqa: E402
 
 VERSIONS = ("3", "4.0", "4.1", "4.2")
@@ -261,6 +262,37 @@ def renews_under_load(scratch):
         assert sum(MADE_CONTEXT in line for line in said.splitlines()) >= 3, said
 
 
+# ---- one session over RDMA and TCP ----
+
+def over_both_transports(scratch):
+    """The calls of a session over RDMA and over TCP (proto=rdma+tcp) have the security of the mount, whichever way they take, and every
+    octet arrives."""
+    mine, export = f"{scratch}/mine", f"{scratch}/export"
+    os.mkdir(mine)
+    make(f"{mine}/source", 32 * MIB)
+    with realm_with_alice() as realm, serve(scratch, realm) as server:
+        make(f"{export}/source", 32 * MIB)
+        for version, protection, upload in itertools.product(VERSIONS[2:], PROTECTIONS, (False, True)):
+            case = version, protection, upload
+            source, made = (f"{mine}/source", f"{export}/copy") if upload else (f"{export}/source", f"{mine}/copy")
+            # On a busy machine a copy may be over before it uses both.
+            for _ in range(20):
+                with Valve(server.tcp, 2 * MIB, holds_clients=upload) as tcp:
+                    def at(name):
+                        return f"{url(server, f'/{name}', version, 'rdma+tcp', protection, port=server.rdma)}&tcpport={tcp.port}"
+
+                    with under_way("cp", "-q", *([source, at("copy")] if upload else [at("source"), made])) as client:
+                        wait_until(lambda: tcp.is_closed.is_set() or client.poll() is not None, "the copy neither ends nor uses TCP")
+                        is_used = tcp.is_closed.is_set()
+                        tcp.open()
+                        assert client.wait(SECONDS) == 0, case
+                assert digest(made) == digest(source), case
+                os.unlink(made)
+                if is_used:
+                    break
+            assert is_used, case
+
+
 # ---- messages ----
 
 def messages(scratch):
@@ -311,7 +343,7 @@ def cases():
     for transport in TRANSPORTS:
         yield transport, lambda scratch, transport=transport: every_protection(scratch, transport)
         yield f"restart_{transport}", lambda scratch, transport=transport: restart(scratch, transport)
-    for case in every_command, negotiates, wire, expiry, renews_under_load, messages:
+    for case in every_command, negotiates, wire, expiry, renews_under_load, over_both_transports, messages:
         yield case.__name__, case
 
 
