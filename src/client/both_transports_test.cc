@@ -213,6 +213,34 @@ TEST_P(BothTransportsOfAMountTest, AServerThatReplacesTheKnownOneAtTheTcpPortIsO
   ExpectToWaitForRdmaBeside(another);
 }
 
+// Over TCP the mount still reaches the server that it knows.
+TEST_P(BothTransportsOfAMountTest, AServerThatReplacesTheKnownOneAtTheRdmaPortIsOnlyAskedWhoItIs) {
+  OpenFile(UrlOfBoth(2), 8);
+  WriteAll();
+  ReadUntil([&] { return service.ConnectionsOf(Reads()).size() == 2; });
+  service.Refuse(TransportKind::kRdma);
+  TestService another(loop, {.rdma = true, .rdma_port = service.rdma_port(), .identity = "another"});
+  ReadUntil([&] { return Questions(another) >= 2; });
+  EXPECT_EQ(another.CountCalls(AllCalls()), Questions(another)) << "and nothing else";
+  End();
+}
+
+TEST_P(BothTransportsOfAMountTest, AServerThatDelaysTheAnswerWhoItIsIsAskedAgain) {
+  service.FailOperation(nfs_opnum4::OP_EXCHANGE_ID, nfs4::nfsstat4::NFS4ERR_DELAY);
+  OpenFile(UrlOfBoth(2), 8);
+  WriteAll();
+  ReadUntil([&] { return service.ConnectionsOf(Reads()).size() == 2; });
+}
+
+// For example an adapter whose connection management works, and whose data path does not.
+TEST_P(BothTransportsOfAMountTest, RdmaThatConnectsAndLosesEachCallGivesWayToTcp) {
+  Open(UrlOfBoth(2));
+  service.LoseCall(Over(TransportKind::kRdma, AllCalls()), 1u << 20);
+  Do(mount->GetAttributes(mount->root(), "root"));
+  EXPECT_GT(Count(TransportKind::kTcp, AllCalls()), 0u);
+  End();
+}
+
 // One call at a time needs no connection over TCP.
 TEST_P(BothTransportsOfAMountTest, TcpIsEnoughForANewSessionAlsoIfItWasNotUsedBefore) {
   Open(UrlOfBoth(2));

@@ -17,13 +17,13 @@
 #include "base/released_socket.h"
 #include "base/result.h"
 #include "base/signal.h"
+#include "base/wait_limit.h"
 #include "client/ports.h"
 #include "protocol/nfs3.h"
 #include "rpc/client.h"
 #include "rpc/header.h"
 #include "rpc/tcp/channel.h"
 #include "rpc/tcp/secure_client.h"
-#include "rpc/tcp/wait_limit.h"
 #include "rpcrdma/client.h"
 
 namespace penstock::client {
@@ -290,7 +290,7 @@ Task<Opened> OpenAtAny(Loop& loop, const std::vector<SocketAddress>& endpoints, 
     } else {
       opened = co_await OpenTcp(loop, endpoint, url, options, has_tls);
     }
-    if (opened && options.server) *options.server = endpoint;
+    if (opened && options.reached) *options.reached = endpoint;
     if (opened) co_return opened;
     why = std::move(opened).error();
     if (has_tls) break;  // a failure of TLS: the user must hear of it, and no other address may hide it
@@ -308,12 +308,16 @@ Task<Opened> OpenChannel(Loop& loop, Workers& workers, Url url, rdma::Provider* 
     return std::unexpected(SetupError{fmt::format("{} port {}: {}", url.host, url.port, why.message), why.number});
   };
   Found endpoints;
-  if (options.server && *options.server) {
-    endpoints = std::vector<SocketAddress>(1, **options.server);
+  if (options.only) {
+    endpoints = std::vector<SocketAddress>(1, *options.only);
   } else {
     endpoints = co_await FindAddresses(loop, workers, url, options.cancellation);
   }
   if (!endpoints) co_return fail(endpoints.error());
+  if (options.first) {
+    std::ranges::stable_partition(*endpoints,
+                                  [&](const SocketAddress& each) { return each.address() == options.first; });
+  }
   Opened opened = co_await OpenAtAny(loop, *endpoints, url, provider, options);
   if (opened) co_return opened;
   const bool asks = url.finds_port && url.protocol != Protocol::kRdma && opened.error().number == ECONNREFUSED;
@@ -339,7 +343,7 @@ namespace {
 Task<SetupResult<void>> AwaitAnswer(Loop& loop, rpc::Channel& channel, Cancellation* cancellation) {
   constexpr Duration kLimit = std::chrono::seconds(10);
   if (IsCancelled(cancellation)) co_return std::unexpected(Cancelled());
-  std::optional<rpc::tcp::WaitLimit> limit(std::in_place, loop, kLimit, cancellation, [&channel] { channel.Close(); });
+  std::optional<WaitLimit> limit(std::in_place, loop, kLimit, cancellation, [&channel] { channel.Close(); });
   rpc::Client client(channel, loop.buffers(), rpc::RandomXid());
   const auto answer = co_await client.Call<nfs3::NFSPROC3_NULL>({});
   limit.reset();
@@ -368,12 +372,16 @@ Url OverTcp(Url url) {
 Task<Opened> OpenConnectionOf(ReconnectingChannel& channel, Loop& loop, Workers& workers, Url url,
                               rdma::Provider* provider, ChannelOptions options) {
   const bool is_further = !channel.connections().empty();
-  if (!is_further) channel.server().reset();
-  if (channel.next_kind() == ConnectionKind::kOther) url = OverTcp(std::move(url));
-  // Each transport has a port of its own at the address of the server.
-  if (url.tcp_port && channel.server()) channel.server()->port(url.port);
+  const bool is_other = channel.next_kind() == ConnectionKind::kOther;
+  if (is_other) url = OverTcp(std::move(url));
+  if (const std::optional<SocketAddress>& last = channel.server()) {
+    // Each transport has a port of its own at the address of the server.
+    if (is_further) options.only = SocketAddress(last->address(), url.tcp_port ? url.port : last->port());
+    // At another address of the name there may be another server over TCP.
+    if (!is_further && is_other) options.first = last->address();
+  }
   options.reply_limit = channel.reply_limit();
-  options.server = &channel.server();
+  options.reached = &channel.server();
   Cancellation* const cancellation = options.cancellation = channel.attempt();
   Opened opened = co_await OpenChannel(loop, workers, std::move(url), provider, std::move(options));
   if (opened && is_further) PENSTOCK_CO_CHECK(co_await AwaitAnswer(loop, **opened, cancellation));

@@ -45,9 +45,13 @@ struct ChannelOptions {
   std::function<void()> on_lost{};
   // Ends the set-up of the connection early. Null: nothing does.
   Cancellation* cancellation = nullptr;
-  // Not null: if it has an address, the client connects to this one only, and does not look up the name of the host,
-  // which may lead to another server now. The client sets it to the address to which it has connected.
-  std::optional<SocketAddress>* server = nullptr;
+  // If set, the client connects to this address only, and does not look up the name of the host, which may lead to
+  // another server now.
+  std::optional<SocketAddress> only{};
+  // If set, the client tries this address of the host before the others.
+  std::optional<asio::ip::address> first{};
+  // Not null: the client sets it to the address to which it has connected.
+  std::optional<SocketAddress>* reached = nullptr;
 };
 
 // Looks up the addresses of url.host, those that url.family admits, on a thread of `workers`, because that may block. A

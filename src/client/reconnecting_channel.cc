@@ -1,12 +1,16 @@
 #include "client/reconnecting_channel.h"
 
+#include <fmt/core.h>
+
 #include <algorithm>
 #include <cerrno>
 #include <string>
+#include <string_view>
 #include <utility>
 
 #include "base/log.h"
 #include "base/pauses.h"
+#include "base/wait_limit.h"
 #include "client/set_up.h"
 
 namespace penstock::client {
@@ -15,8 +19,7 @@ namespace {
 // How often one of the last calls is sent again, because its connection was lost.
 constexpr int kMostLossesAtTheEnd = 2;
 
-// The time limit of an attempt if the channel can have connections of two kinds.
-constexpr Duration kLongestOfTwo = std::chrono::seconds(10);
+std::string_view NameOf(ConnectionKind kind) { return kind == ConnectionKind::kMain ? "RDMA" : "TCP"; }
 
 }  // namespace
 
@@ -55,9 +58,20 @@ Task<SetupResult<void>> ReconnectingChannel::Connect() {
 Task<SetupResult<std::unique_ptr<rpc::Channel>>> ReconnectingChannel::Open(Duration time_limit) {
   attempt_.emplace();
   if (IsCancelled(ending_)) attempt_->Cancel();
+  std::optional<WaitLimit> limit;
+  if (others_ > 0) {
+    time_limit = std::min(time_limit, policy_.longest_attempt);
+    limit.emplace(timers_, time_limit, nullptr, [this] {
+      if (attempt_) attempt_->Cancel();
+    });
+  }
   auto opened = co_await opener_(time_limit);
+  const bool is_late = limit && limit->timed_out();
+  limit.reset();
   attempt_.reset();
-  co_return opened;
+  if (opened || !is_late) co_return opened;
+  co_return std::unexpected(
+      SetupError{fmt::format("a connection over {} took too long", NameOf(next_kind_)), ETIMEDOUT});
 }
 
 void ReconnectingChannel::Widen(size_t connections, Repetition repetition, size_t others) {
@@ -155,7 +169,10 @@ void ReconnectingChannel::HandleLoss(const Pointer& connection, rpc::CallError e
   }
   // The attempts that have failed were for a further connection.
   if (connection->has_replied && connections_.empty()) delay_ = Duration::zero();
-  if (!connection->has_replied) further_at_ = timers_.Now() + delay_;
+  if (!connection->has_replied) {
+    further_at_ = timers_.Now() + delay_;
+    failed_kind_ = connection->kind;
+  }
   if (making_further_ && attempt_ && connections_.empty() && next_kind_ != connection->kind) attempt_->Cancel();
 }
 
@@ -165,8 +182,7 @@ void ReconnectingChannel::Add(std::unique_ptr<rpc::Channel> channel) {
   connections_.push_back(connection);
   if (told_missing_ == next_kind_) {
     told_missing_.reset();
-    log::warn("{}: a connection over {} is up again", policy_.server,
-              next_kind_ == ConnectionKind::kMain ? "RDMA" : "TCP");
+    log::warn("{}: a connection over {} is up again", policy_.server, NameOf(next_kind_));
   }
   if (lacking_ > 0) {
     --lacking_;
@@ -251,9 +267,7 @@ Task<void> ReconnectingChannel::EndConnecting() {
 Task<bool> ReconnectingChannel::Attempt(TimePoint give_up) {
   delay_ = std::clamp(delay_ * 2, policy_.first_delay, policy_.longest_delay);
   next_kind_ = ChooseKind();
-  // One kind that does not answer must not hold up the other for long.
-  const Duration longest = others_ > 0 ? kLongestOfTwo : kNoTimeLimit;
-  auto opened = co_await Open(std::min(give_up - timers_.Now(), longest));
+  auto opened = co_await Open(give_up - timers_.Now());
   failed_kind_ = opened ? std::nullopt : std::optional(next_kind_);
   if (opened) {
     Add(*std::move(opened));

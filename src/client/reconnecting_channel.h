@@ -24,6 +24,9 @@ struct RetryPolicy {
   std::string server{};  // its name in the log
   Duration first_delay = std::chrono::milliseconds(100);
   Duration longest_delay = std::chrono::seconds(10);
+  // The time limit of an attempt if there may be connections of two kinds: one kind that does not answer must not hold
+  // up the other for long.
+  Duration longest_attempt = std::chrono::seconds(10);
   // A call that has no reply after this time fails with kDisconnected. kNoTimeLimit: no call does.
   Duration give_up_after = std::chrono::minutes(10);
   // The time for which a connection waits for a reply. It grows by as much with each connection that has waited in
@@ -97,13 +100,15 @@ class ReconnectingChannel final : public rpc::Channel {
   // The time for which the next connection should wait for a reply, for the opener.
   Duration reply_limit() const;
 
-  // For the opener: ends the attempt when the channel ends, or when the attempt is for one kind of connection and the
-  // last one of the other kind is lost meanwhile, so that this kind is tried at once. Null outside of an attempt.
+  // For the opener: ends the attempt when the channel ends. With connections of two kinds, also when the attempt has
+  // taken RetryPolicy::longest_attempt, and when the last connection is lost, of the other kind than the attempt: that
+  // kind, which has worked, is then tried at once. The opener must then return an error. Null outside of an attempt.
   Cancellation* attempt() { return attempt_ ? &*attempt_ : nullptr; }
   // The kind that the next connection must have, for the opener.
   ConnectionKind next_kind() const { return next_kind_; }
 
-  // The address of all connections that are up, for the opener, which sets it. Its port is that of the last connection.
+  // The address to which the last connection was made, for the opener, which sets it. All connections that are up lead
+  // to this address.
   std::optional<SocketAddress>& server() { return server_; }
 
   // Counts the lost connections that were replaced.
@@ -155,7 +160,8 @@ class ReconnectingChannel final : public rpc::Channel {
   size_t most_ = 1;    // connections
   size_t others_ = 0;  // those of the kind kOther among them
   ConnectionKind next_kind_ = ConnectionKind::kMain;
-  std::optional<ConnectionKind> failed_kind_;  // of the last attempt, if it has failed
+  // Of the last attempt, if it has failed, or if its connection was lost before it carried a reply.
+  std::optional<ConnectionKind> failed_kind_;
   std::optional<SocketAddress> server_;
   Repetition repetition_ = Repetition::kOverNewerConnection;
   std::vector<Pointer> connections_;  // those that are up

@@ -284,6 +284,9 @@ class SharedCallsTest : public testing::Test {
     const uint64_t number_;
   };
 
+  explicit SharedCallsTest(Duration longest_attempt = RetryPolicy().longest_attempt)
+      : channel_(loop_, Opener(), {.first_delay = 1ms, .longest_delay = 2ms, .longest_attempt = longest_attempt},
+                 &ending_) {}
   ~SharedCallsTest() override {
     while (!held_.empty()) Reply(held_.front());
     TurnFor(loop_, 0ms);
@@ -356,7 +359,7 @@ class SharedCallsTest : public testing::Test {
   std::string kinds_;  // of the connections: m or o
   Duration opening_takes_{};
   Cancellation ending_;
-  ReconnectingChannel channel_{loop_, Opener(), {.first_delay = 1ms, .longest_delay = 2ms}, &ending_};
+  ReconnectingChannel channel_;
 };
 
 using testing::ElementsAre;
@@ -537,6 +540,8 @@ TEST_F(SharedCallsTest, WaitsForTheFurtherConnectionThatIsBeingMade) {
 
 class TwoKindsTest : public SharedCallsTest {
  protected:
+  using SharedCallsTest::SharedCallsTest;
+
   // Starts calls until done() is true.
   template <class Done>
   void StartUntil(const Done& done) {
@@ -661,6 +666,52 @@ TEST_F(TwoKindsTest, AnAttemptForOneKindEndsWhenTheLastConnectionOfTheOtherIsLos
   Fail(2, rpc::CallError::kDisconnected);
   silent_kind_.reset();
   AwaitHeld(2);
+}
+
+TEST_F(TwoKindsTest, ALostConnectionThatHasRepliedIsReplacedByOneOfItsKind) {
+  channel_.Widen(2, Repetition::kOverAnyConnection, 1);
+  CallOnce();
+  Start("a");
+  Fail(1, rpc::CallError::kDisconnected);
+  AwaitHeld(1);
+  EXPECT_THAT(HeldTexts(), ElementsAre("2a"));
+  EXPECT_EQ(kinds_, "mm");
+}
+
+// Such a transport would otherwise be tried for ever: it connects, and then does not work.
+TEST_F(TwoKindsTest, AConnectionThatIsLostBeforeItsFirstReplyGivesWayToTheOtherKind) {
+  channel_.Widen(2, Repetition::kOverAnyConnection, 1);
+  CallOnce();
+  Start("a");
+  Fail(1, rpc::CallError::kDisconnected);
+  AwaitHeld(1);
+  Fail(2, rpc::CallError::kDisconnected);
+  AwaitHeld(1);
+  EXPECT_THAT(HeldTexts(), ElementsAre("3a"));
+  EXPECT_EQ(kinds_, "mmo");
+}
+
+class ShortAttemptsTest : public TwoKindsTest {
+ protected:
+  ShortAttemptsTest() : TwoKindsTest(5ms) {}
+};
+
+TEST_F(ShortAttemptsTest, AnAttemptThatTakesTooLongGivesWayToTheOtherKind) {
+  channel_.Widen(2, Repetition::kOverAnyConnection, 1);
+  silent_kind_ = ConnectionKind::kMain;
+  Start("a");
+  AwaitHeld(1);
+  EXPECT_EQ(kinds_, "o");
+  EXPECT_EQ(silent_attempts_, 1u);
+}
+
+// With one kind, a slow server is waited for.
+TEST_F(ShortAttemptsTest, AnAttemptMayTakeLongIfThereIsOneKind) {
+  channel_.Widen(2, Repetition::kOverAnyConnection);
+  opening_takes_ = 30ms;
+  Start("a");
+  AwaitHeld(1);
+  EXPECT_EQ(attempts_, 1u);
 }
 
 TEST_F(TwoKindsTest, OneCallAtATimeMakesNoConnectionOfTheOtherKind) {

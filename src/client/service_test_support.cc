@@ -249,9 +249,10 @@ CallMatcher AllCalls() {
 // sockets, a listener can be bound as well.
 class KeptPort {
  public:
-  KeptPort() {
+  // Zero: any port.
+  explicit KeptPort(uint16_t port = 0) {
     socket_.set_option(asio::ip::tcp::socket::reuse_address(true));
-    socket_.bind({asio::ip::address_v4::loopback(), 0});
+    socket_.bind({asio::ip::address_v4::loopback(), port});
   }
   SocketAddress address() const { return socket_.local_endpoint(); }
 
@@ -272,7 +273,7 @@ class TestService::Server final : public rpc::CallHandler {
     Start();
     if (options_.rdma) {
       tcp_port_.emplace();
-      rdma_port_.emplace();
+      rdma_port_.emplace(options_.rdma_port);
       iwarp_.emplace(loop);
       Listen(rpc::TransportKind::kRdma);
     }

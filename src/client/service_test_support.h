@@ -72,6 +72,7 @@ class TestService {
     uint16_t port = 0;  // zero: any
     // Serves over software iWARP as well. No other process gets the ports while the service does not listen.
     bool rdma = false;
+    uint16_t rdma_port = 0;  // zero: any
     uint32_t max_transfer = 1 << 20;
     uint32_t max_directory = 1 << 20;   // of version 3
     idmap::Mapper owners{};             // of version 4

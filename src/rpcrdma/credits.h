@@ -151,10 +151,12 @@ class ResponderCredits {
 };
 
 // Decides how many credits a peer gets if each one costs a receive that takes memory also while the peer is idle: few
-// at first, more as soon as the peer uses half of them, and fewer again when it has not for a long time.
+// at first, more as soon as the peer uses half of them, and fewer again after many calls that need few. A receive is
+// only taken back by a call that arrives in it, so a peer that sends no more keeps what it had.
 class CreditDemand {
  public:
-  // So many calls in a row that need only a quarter of the credits halve them.
+  // So many calls in a row that need less than a quarter of the credits halve them. Calls that need a quarter of them
+  // would double the halved ones at once.
   static constexpr uint32_t kQuietCalls = 1024;
 
   // The peer has `first` credits at first, and never fewer, and `most` at most. `first` may be above `most`.
@@ -168,7 +170,7 @@ class CreditDemand {
     if (limit_ < std::min(most_, requested) && under_way >= (limit_ + 1) / 2) {
       Set(limit_ <= most_ / 2 ? 2 * limit_ : most_);
     } else if (++calls_ >= kQuietCalls) {
-      Set(busiest_ <= limit_ / 4 ? std::max(limit_ / 2, std::min(first_, most_)) : limit_);
+      Set(busiest_ < limit_ / 4 ? std::max(limit_ / 2, std::min(first_, most_)) : limit_);
     }
     return limit_;
   }

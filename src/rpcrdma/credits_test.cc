@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <limits>
+#include <set>
 
 namespace penstock::rpcrdma {
 namespace {
@@ -240,6 +241,20 @@ TEST(CreditDemand, ShrinksAfterManyCallsOfWhichFewWereUnderWay) {
   EXPECT_EQ(calls(8), 32u);
   EXPECT_EQ(calls(1), 16u);
   EXPECT_EQ(calls(1), 16u);
+}
+
+TEST(CreditDemand, AClientWithAConstantNumberOfCallsKeepsItsCredits) {
+  for (uint32_t under_way = 1; under_way <= 64; ++under_way) {
+    CreditDemand demand(12, 64);
+    const auto call = [&](uint32_t rounds) {
+      std::set<uint32_t> limits;
+      for (uint32_t i = 0; i < rounds * CreditDemand::kQuietCalls; ++i)
+        limits.insert(demand.HandleCall(under_way, kAsked));
+      return limits;
+    };
+    (void)call(4);
+    EXPECT_EQ(call(4).size(), 1u) << under_way;
+  }
 }
 
 TEST(CreditDemand, FollowsTheMostThatAnAdministratorSets) {

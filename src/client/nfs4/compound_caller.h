@@ -305,7 +305,7 @@ Task<Result<CompoundReply<Operation>>> CompoundCaller::Bare(rpc::Client& client,
   auto message = co_await client.CallWith<nfs4::NFSPROC4_COMPOUND>(
       [&](xdr::Encoder& encoder) { EncodeCompound(encoder, dialect().minor_version, operations); },
       ShapeOf(operations, {}), [&](xdr::Decoder& decoder) { return DecodeCompound(decoder, reply); });
-  answered_ = message.has_value();
+  if (&client == &client_) answered_ = message.has_value();
   if (!message) co_return std::unexpected(v4::ErrorOf(message.error(), what));
   reply.message = *std::move(message);
   // An error of the COMPOUND itself has no result. An error of the operation goes to the caller.

@@ -180,7 +180,7 @@ class Mount final : public ServerMount, public FileOwner, private CallbackReceiv
   void MakeCaller(Workers& workers, CallerOptions caller_options, const MountOptions& options);
   // Opens a connection and binds it to the session, so that the server can call back.
   Task<Channel> OpenBound(Workers& workers, rdma::Provider* provider, Duration time_limit);
-  // Learns which server a connection over RDMA leads to, and refuses one over TCP that leads to another.
+  // Learns which server a connection leads to. Refuses one to another server than that of the mount.
   Task<SetupResult<void>> CheckServer(rpc::Channel& connection, ConnectionKind kind);
   // Binds the connection to the session that there is now. Returns false if the server refuses that, or does not
   // answer.
@@ -258,7 +258,7 @@ class Mount final : public ServerMount, public FileOwner, private CallbackReceiv
   std::set<v4::OpenFile*> files_;
   const idmap::Mapper* const owners_;
   CompleteDirectories directories_;
-  // With url_.tcp_port: the server that the last connection over RDMA has reached.
+  // With url_.tcp_port: the server of the mount, if it says over RDMA who it is.
   std::optional<ServerIdentity> identity_;
   bool sends_names_ = false;  // the server has refused a number, and has accepted a name
   uint64_t next_owner_ = 1;
@@ -309,34 +309,47 @@ Task<Mount::Channel> Mount::OpenBound(Workers& workers, rdma::Provider* provider
   const ConnectionKind kind = channel_.next_kind();
   Channel channel = co_await OpenConnectionOf(channel_, loop_, workers, url_, provider, std::move(options));
   if (!channel) co_return channel;
-  if (!session_ || IsCancelled(channel_.attempt())) co_return security_.Protect(*std::move(channel));
+  if (!session_) co_return security_.Protect(*std::move(channel));
+  const auto is_cancelled = [this] { return IsCancelled(channel_.attempt()); };
+  const std::unexpected<SetupError> cancelled({"cancelled", ECANCELED});
+  if (is_cancelled()) {
+    // This code may run inside of the channel, which must not be destroyed in the same turn.
+    co_await Sleep(loop_, Duration::zero());
+    co_return cancelled;
+  }
   const Cancellation::Entry entry(channel_.attempt(), [at = channel->get()] { at->Close(); });
   if (url_.tcp_port) PENSTOCK_CO_CHECK(co_await CheckServer(**channel, kind));
   channel = security_.Protect(*std::move(channel));
   const bool is_bound = co_await Bind(**channel);
+  if (is_cancelled()) co_return cancelled;
   if (!is_bound && is_further) {
     co_return std::unexpected(SetupError{"the server does not bind a further connection to the session", EPROTO});
   }
   co_return channel;
 }
 
-// RFC 8881 §2.10.5: another server, for example one of the kernel, may have the port of TCP. This is found out before a
-// call is protected by the security context of the mount, which belongs to its server.
+// RFC 8881 §2.10.5: another server, for example one of the kernel, may have the port of one transport. This is found
+// out before a call is protected by the security context of the mount, which belongs to its server. While no connection
+// is up, the server at the port of RDMA is the server of the mount, as in a mount over one transport: it may have taken
+// over from the one before.
 Task<SetupResult<void>> Mount::CheckServer(rpc::Channel& connection, ConnectionKind kind) {
+  const bool is_main = kind == ConnectionKind::kMain;
   const bool is_kerberos = !ServicesOf(security_.flavor()).empty();
   const auto credential = is_kerberos ? rpc::ClientCredential() : security_.credential();
   rpc::Client client(connection, loop_.buffers(), rpc::RandomXid(), credential);
   auto identity = co_await session_->Identify(client);
   // This code may run inside of the channel, which must not be used in the same turn.
   co_await Sleep(loop_, Duration::zero());
-  if (kind == ConnectionKind::kMain) {
-    if (identity) identity_ = std::move(identity);
-  } else if (!identity || identity != identity_) {
-    co_return std::unexpected(
-        SetupError{fmt::format("{} port {}: {}", url_.host, *url_.tcp_port,
-                               identity ? "another server answers there" : "the server there does not say who it is"),
-                   EPROTO});
-  }
+  const auto refuse = [&](std::string_view why) {
+    const uint16_t port = is_main ? url_.port : *url_.tcp_port;
+    return std::unexpected(SetupError{fmt::format("{} port {}: {}", url_.host, port, why), EPROTO});
+  };
+  if (!is_main && !identity_) co_return refuse("the server did not say over RDMA who it is");
+  if (!is_main && !identity) co_return refuse("the server there does not say who it is");
+  const bool may_be_another = is_main && channel_.connections().empty();
+  if (identity && identity_ && identity != identity_ && !may_be_another)
+    co_return refuse("another server answers there");
+  if (identity) identity_ = std::move(identity);
   co_return SetupResult<void>();
 }
 

@@ -101,9 +101,12 @@ Task<std::optional<ServerIdentity>> Session::Identify(rpc::Client& connection) {
   arguments.eia_clientowner.co_verifier = options_.verifier;
   arguments.eia_clientowner.co_ownerid = AsBytes(owner);
   arguments.eia_flags = nfs4::EXCHGID4_FLAG_USE_NON_PNFS;
-  const bool answered = answered_;
-  auto reply = co_await Bare(connection, std::move(arguments), "asking who the server is");
-  answered_ = answered;  // this may be another server
+  Retries retries(timers_.Now() + options_.give_up_after);
+  auto reply = co_await Bare(connection, arguments, "asking who the server is");
+  while (reply && reply->status == nfsstat4::NFS4ERR_DELAY && timers_.Now() < retries.give_up && !ended()) {
+    co_await Pause(timers_, retries.NextDelay(), ending());
+    reply = co_await Bare(connection, arguments, "asking who the server is");
+  }
   if (!reply || !std::get<0>(reply->results).is_eir_resok4()) co_return std::nullopt;
   const nfs4::EXCHANGE_ID4resok& result = std::get<0>(reply->results).eir_resok4();
   co_return ServerIdentity{.major = std::string(AsText(result.eir_server_owner.so_major_id.bytes())),

@@ -8,12 +8,12 @@
 #include "base/connect_tcp.h"
 #include "base/log.h"
 #include "base/released_socket.h"
+#include "base/wait_limit.h"
 #include "rpc/client.h"
 #include "rpc/header.h"
 #include "rpc/tcp/record_socket.h"
 #include "rpc/tcp/requester.h"
 #include "rpc/tcp/secure_client.h"
-#include "rpc/tcp/wait_limit.h"
 #include "xdr/encode.h"
 
 namespace penstock::rpc::tcp {

@@ -114,8 +114,7 @@ bool RecordSocket::TurnIsOver() const { return turn_octets_ >= kOctetsPerTurn ||
 bool RecordSocket::EndsTurn(size_t memory) {
   turn_octets_ += memory;
   const bool is_over = TurnIsOver();
-  const bool is_early = std::exchange(early_flush_due_, false);
-  if (is_over || is_early) Flush();
+  if (is_over || early_flush_due_) Flush();
   return is_over;
 }
 
@@ -142,6 +141,7 @@ uint64_t RecordSocket::Send(Message message) {
 
 void RecordSocket::Flush() {
   batching_ = false;
+  early_flush_due_ = false;
   if (closed_ || sending_ || queued_octets() == 0) return;
   const Io io = SendSome();
   switch (io) {

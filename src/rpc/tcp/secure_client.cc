@@ -8,10 +8,10 @@
 #include <utility>
 
 #include "base/ready.h"
+#include "base/wait_limit.h"
 #include "rpc/client.h"
 #include "rpc/record_marking.h"
 #include "rpc/starttls.h"
-#include "rpc/tcp/wait_limit.h"
 
 namespace penstock::rpc::tcp {
 namespace {

@@ -6,17 +6,17 @@
 #include <utility>
 
 #include "base/cancellation.h"
-#include "base/loop.h"
+#include "base/timer.h"
 
-namespace penstock::rpc::tcp {
+namespace penstock {
 
-// Exists while a coroutine waits. Belongs to the loop.
+// Exists while a coroutine waits. Belongs to the loop of `timers`.
 class WaitLimit {
  public:
   // `end` makes the wait end, for example by closing a socket. It is called after `time`, and when `cancellation` is
   // cancelled, which may be null and otherwise outlives this object.
-  WaitLimit(Loop& loop, Duration time, Cancellation* cancellation, const std::function<void()>& end)
-      : timer_(loop.MakeTimer([this, end] {
+  WaitLimit(TimerService& timers, Duration time, Cancellation* cancellation, const std::function<void()>& end)
+      : timer_(timers.MakeTimer([this, end] {
           timed_out_ = true;
           end();
         })),
@@ -37,4 +37,4 @@ class WaitLimit {
   const Cancellation::Entry entry_;
 };
 
-}  // namespace penstock::rpc::tcp
+}  // namespace penstock
