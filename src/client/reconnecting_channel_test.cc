@@ -703,6 +703,8 @@ TEST_F(ShortAttemptsTest, AnAttemptThatTakesTooLongGivesWayToTheOtherKind) {
   AwaitHeld(1);
   EXPECT_EQ(kinds_, "o");
   EXPECT_EQ(silent_attempts_, 1u);
+  silent_kind_.reset();
+  StartUntil([&] { return kinds_ == "om"; });
 }
 
 // With one kind, a slow server is waited for.
