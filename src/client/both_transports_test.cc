@@ -241,6 +241,13 @@ TEST_P(BothTransportsOfAMountTest, RdmaThatConnectsAndLosesEachCallGivesWayToTcp
   End();
 }
 
+TEST_P(BothTransportsOfAMountTest, RdmaThatLosesAllReadsGivesWayToTcp) {
+  OpenFile(UrlOfBoth(2), 8);
+  WriteAll();
+  service.LoseCall(Over(TransportKind::kRdma, Reads()), 1u << 20);
+  ExpectToReadAll();
+}
+
 // One call at a time needs no connection over TCP.
 TEST_P(BothTransportsOfAMountTest, TcpIsEnoughForANewSessionAlsoIfItWasNotUsedBefore) {
   Open(UrlOfBoth(2));

@@ -271,31 +271,38 @@ Task<Found> FindAddresses(Loop& loop, Workers& workers, const Url& url, Cancella
 
 namespace {
 
+Task<Opened> OpenAt(Loop& loop, SocketAddress endpoint, const Url& url, rdma::Provider* provider,
+                    const ChannelOptions& options, bool& has_tls) {
+  if (url.protocol != Protocol::kRdma) co_return co_await OpenTcp(loop, endpoint, url, options, has_tls);
+  assert(provider);
+  const auto chosen = provider->Toward(endpoint.address());
+  if (!chosen) co_return std::unexpected(chosen.error());
+  co_return co_await OpenRdma(loop, **chosen, endpoint, url, options);
+}
+
 // Connects to the first address that answers.
 Task<Opened> OpenAtAny(Loop& loop, const std::vector<SocketAddress>& endpoints, const Url& url,
                        rdma::Provider* provider, const ChannelOptions& options) {
   SetupError why{"has no address", EHOSTUNREACH};
   bool has_tls = false;  // an address has answered that it has TLS
-  for (const SocketAddress& endpoint : endpoints) {
+  const TimePoint begin = loop.Now();
+  for (size_t i = 0; i < endpoints.size(); ++i) {
     if (IsCancelled(options.cancellation)) co_return std::unexpected(Cancelled());
-    Opened opened;
-    if (url.protocol == Protocol::kRdma) {
-      assert(provider);
-      const auto chosen = provider->Toward(endpoint.address());
-      if (!chosen) {
-        opened = std::unexpected(chosen.error());
-      } else {
-        opened = co_await OpenRdma(loop, **chosen, endpoint, url, options);
-      }
-    } else {
-      opened = co_await OpenTcp(loop, endpoint, url, options, has_tls);
-    }
-    if (opened && options.reached) *options.reached = endpoint;
+    // An address that does not answer leaves the others their time.
+    ChannelOptions part = options;
+    const Duration left = std::max(options.time_limit - (loop.Now() - begin), Duration::zero());
+    part.time_limit = left / static_cast<int64_t>(endpoints.size() - i);
+    Opened opened = co_await OpenAt(loop, endpoints[i], url, provider, part, has_tls);
+    if (opened && options.reached) *options.reached = endpoints[i];
     if (opened) co_return opened;
     why = std::move(opened).error();
     if (has_tls) break;  // a failure of TLS: the user must hear of it, and no other address may hide it
   }
   co_return std::unexpected(why);
+}
+
+SetupError OfPort(const Url& url, const SetupError& why) {
+  return {fmt::format("{} port {}: {}", url.host, url.port, why.message), why.number};
 }
 
 // The version of NFS for rpcbind.
@@ -304,20 +311,10 @@ uint32_t VersionForRpcbind(const Url& url) { return url.version == Version::k3 ?
 }  // namespace
 
 Task<Opened> OpenChannel(Loop& loop, Workers& workers, Url url, rdma::Provider* provider, ChannelOptions options) {
-  const auto fail = [&url](const SetupError& why) {
-    return std::unexpected(SetupError{fmt::format("{} port {}: {}", url.host, url.port, why.message), why.number});
-  };
-  Found endpoints;
-  if (options.only) {
-    endpoints = std::vector<SocketAddress>(1, *options.only);
-  } else {
-    endpoints = co_await FindAddresses(loop, workers, url, options.cancellation);
-  }
+  const auto fail = [&url](const SetupError& why) { return std::unexpected(OfPort(url, why)); };
+  Found endpoints = std::move(options.addresses);
+  if (endpoints->empty()) endpoints = co_await FindAddresses(loop, workers, url, options.cancellation);
   if (!endpoints) co_return fail(endpoints.error());
-  if (options.first) {
-    std::ranges::stable_partition(*endpoints,
-                                  [&](const SocketAddress& each) { return each.address() == options.first; });
-  }
   Opened opened = co_await OpenAtAny(loop, *endpoints, url, provider, options);
   if (opened) co_return opened;
   const bool asks = url.finds_port && url.protocol != Protocol::kRdma && opened.error().number == ECONNREFUSED;
@@ -342,12 +339,13 @@ namespace {
 // Waits for an answer of the server. The channel may be destroyed afterwards.
 Task<SetupResult<void>> AwaitAnswer(Loop& loop, rpc::Channel& channel, Cancellation* cancellation) {
   constexpr Duration kLimit = std::chrono::seconds(10);
+  // This code may run inside of the channel, which must not be used or destroyed in the same turn.
+  co_await Sleep(loop, Duration::zero());
   if (IsCancelled(cancellation)) co_return std::unexpected(Cancelled());
   std::optional<WaitLimit> limit(std::in_place, loop, kLimit, cancellation, [&channel] { channel.Close(); });
   rpc::Client client(channel, loop.buffers(), rpc::RandomXid());
   const auto answer = co_await client.Call<nfs3::NFSPROC3_NULL>({});
   limit.reset();
-  // This code may run inside of the channel, which must not be used in the same turn.
   co_await Sleep(loop, Duration::zero());
   if (IsCancelled(cancellation)) co_return std::unexpected(Cancelled());
   // Any reply will do: that of a server without version 3 as well.
@@ -374,15 +372,22 @@ Task<Opened> OpenConnectionOf(ReconnectingChannel& channel, Loop& loop, Workers&
   const bool is_further = !channel.connections().empty();
   const bool is_other = channel.next_kind() == ConnectionKind::kOther;
   if (is_other) url = OverTcp(std::move(url));
-  if (const std::optional<SocketAddress>& last = channel.server()) {
-    // Each transport has a port of its own at the address of the server.
-    if (is_further) options.only = SocketAddress(last->address(), url.tcp_port ? url.port : last->port());
-    // At another address of the name there may be another server over TCP.
-    if (!is_further && is_other) options.first = last->address();
-  }
-  options.reply_limit = channel.reply_limit();
-  options.reached = &channel.server();
   Cancellation* const cancellation = options.cancellation = channel.attempt();
+  const std::optional<SocketAddress>& last = channel.server();
+  if (is_further && last) {
+    // The name of the host may lead to another server now. Each transport has a port of its own at the address.
+    options.addresses = {SocketAddress(last->address(), url.tcp_port ? url.port : last->port())};
+  } else {
+    Found found = co_await FindAddresses(loop, workers, url, cancellation);
+    if (!found) co_return std::unexpected(OfPort(url, found.error()));
+    options.addresses = *std::move(found);
+    // At another address of the name there may be another server over TCP.
+    const auto is_last = [&last](const SocketAddress& each) { return last && each.address() == last->address(); };
+    if (is_other) std::ranges::stable_partition(options.addresses, is_last);
+  }
+  channel.LimitAttempt();
+  options.reply_limit = channel.reply_limit();
+  options.reached = &channel.reached();
   Opened opened = co_await OpenChannel(loop, workers, std::move(url), provider, std::move(options));
   if (opened && is_further) PENSTOCK_CO_CHECK(co_await AwaitAnswer(loop, **opened, cancellation));
   co_return opened;

@@ -26,7 +26,8 @@ class Channel;
 namespace penstock::client {
 
 struct ChannelOptions {
-  // The time limit of one connection attempt. Each address of the server gets it. The URL's timeout limits it further.
+  // The time limit of the attempt. The addresses of the server share it: each one gets an equal part of what is left.
+  // The URL's timeout limits the part of each address further.
   Duration time_limit = Duration::max();
   // A call that has no reply after this time fails. Zero: the first limit of the URL.
   Duration reply_limit = Duration::zero();
@@ -45,11 +46,8 @@ struct ChannelOptions {
   std::function<void()> on_lost{};
   // Ends the set-up of the connection early. Null: nothing does.
   Cancellation* cancellation = nullptr;
-  // If set, the client connects to this address only, and does not look up the name of the host, which may lead to
-  // another server now.
-  std::optional<SocketAddress> only{};
-  // If set, the client tries this address of the host before the others.
-  std::optional<asio::ip::address> first{};
+  // If there are any, the client connects to one of these addresses, and does not look up the name of the host.
+  std::vector<SocketAddress> addresses{};
   // Not null: the client sets it to the address to which it has connected.
   std::optional<SocketAddress>* reached = nullptr;
 };

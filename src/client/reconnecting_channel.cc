@@ -10,7 +10,6 @@
 
 #include "base/log.h"
 #include "base/pauses.h"
-#include "base/wait_limit.h"
 #include "client/set_up.h"
 
 namespace penstock::client {
@@ -58,20 +57,21 @@ Task<SetupResult<void>> ReconnectingChannel::Connect() {
 Task<SetupResult<std::unique_ptr<rpc::Channel>>> ReconnectingChannel::Open(Duration time_limit) {
   attempt_.emplace();
   if (IsCancelled(ending_)) attempt_->Cancel();
-  std::optional<WaitLimit> limit;
-  if (others_ > 0) {
-    time_limit = std::min(time_limit, policy_.longest_attempt);
-    limit.emplace(timers_, time_limit, nullptr, [this] {
-      if (attempt_) attempt_->Cancel();
-    });
-  }
+  if (others_ > 0) time_limit = std::min(time_limit, policy_.longest_attempt);
   auto opened = co_await opener_(time_limit);
-  const bool is_late = limit && limit->timed_out();
-  limit.reset();
+  const bool is_late = attempt_limit_ && attempt_limit_->timed_out();
+  attempt_limit_.reset();
   attempt_.reset();
   if (opened || !is_late) co_return opened;
   co_return std::unexpected(
       SetupError{fmt::format("a connection over {} took too long", NameOf(next_kind_)), ETIMEDOUT});
+}
+
+void ReconnectingChannel::LimitAttempt() {
+  if (others_ == 0) return;
+  attempt_limit_.emplace(timers_, policy_.longest_attempt, nullptr, [this] {
+    if (attempt_) attempt_->Cancel();
+  });
 }
 
 void ReconnectingChannel::Widen(size_t connections, Repetition repetition, size_t others) {
@@ -173,13 +173,18 @@ void ReconnectingChannel::HandleLoss(const Pointer& connection, rpc::CallError e
     further_at_ = timers_.Now() + delay_;
     failed_kind_ = connection->kind;
   }
-  if (making_further_ && attempt_ && connections_.empty() && next_kind_ != connection->kind) attempt_->Cancel();
+  const bool is_in_the_way = making_further_ && attempt_ && connections_.empty() && next_kind_ != connection->kind;
+  if (is_in_the_way && connection->has_replied && cut_short_ != next_kind_) {
+    cut_short_ = next_kind_;
+    attempt_->Cancel();
+  }
 }
 
 void ReconnectingChannel::Add(std::unique_ptr<rpc::Channel> channel) {
   const auto connection = std::make_shared<Connection>(Connection{
       .channel = std::move(channel), .kind = next_kind_, .number = ++last_number_, .overdue_before = overdue_});
   connections_.push_back(connection);
+  server_ = reached_;
   if (told_missing_ == next_kind_) {
     told_missing_.reset();
     log::warn("{}: a connection over {} is up again", policy_.server, NameOf(next_kind_));
@@ -267,7 +272,9 @@ Task<void> ReconnectingChannel::EndConnecting() {
 Task<bool> ReconnectingChannel::Attempt(TimePoint give_up) {
   delay_ = std::clamp(delay_ * 2, policy_.first_delay, policy_.longest_delay);
   next_kind_ = ChooseKind();
+  const bool had_been_cut_short = cut_short_ == next_kind_;
   auto opened = co_await Open(give_up - timers_.Now());
+  if (had_been_cut_short) cut_short_.reset();
   failed_kind_ = opened ? std::nullopt : std::optional(next_kind_);
   if (opened) {
     Add(*std::move(opened));

@@ -13,6 +13,7 @@
 #include "base/result.h"
 #include "base/signal.h"
 #include "base/timer.h"
+#include "base/wait_limit.h"
 #include "client/url_options.h"
 #include "rpc/transport.h"
 
@@ -100,16 +101,22 @@ class ReconnectingChannel final : public rpc::Channel {
   // The time for which the next connection should wait for a reply, for the opener.
   Duration reply_limit() const;
 
-  // For the opener: ends the attempt when the channel ends. With connections of two kinds, also when the attempt has
-  // taken RetryPolicy::longest_attempt, and when the last connection is lost, of the other kind than the attempt: that
-  // kind, which has worked, is then tried at once. The opener must then return an error. Null outside of an attempt.
+  // For the opener: ends the attempt when the channel ends, and with connections of two kinds also
+  // - when it has taken RetryPolicy::longest_attempt since LimitAttempt(),
+  // - when the last connection is lost, one of the other kind that has worked, so that its kind is tried at once; but
+  // not
+  //   twice in a row.
+  // The opener must then return an error. Null outside of an attempt.
   Cancellation* attempt() { return attempt_ ? &*attempt_ : nullptr; }
+  // For the opener: the host's addresses are known now.
+  void LimitAttempt();
   // The kind that the next connection must have, for the opener.
   ConnectionKind next_kind() const { return next_kind_; }
 
-  // The address to which the last connection was made, for the opener, which sets it. All connections that are up lead
-  // to this address.
-  std::optional<SocketAddress>& server() { return server_; }
+  // The address to which the last connection was made. All connections that are up lead to it.
+  const std::optional<SocketAddress>& server() const { return server_; }
+  // For the opener: set it to the address to which the next connection is made.
+  std::optional<SocketAddress>& reached() { return reached_; }
 
   // Counts the lost connections that were replaced.
   uint64_t reconnections() const { return reconnections_; }
@@ -162,7 +169,9 @@ class ReconnectingChannel final : public rpc::Channel {
   ConnectionKind next_kind_ = ConnectionKind::kMain;
   // Of the last attempt, if it has failed, or if its connection was lost before it carried a reply.
   std::optional<ConnectionKind> failed_kind_;
+  std::optional<ConnectionKind> cut_short_;  // the last attempt for this kind was ended early
   std::optional<SocketAddress> server_;
+  std::optional<SocketAddress> reached_;  // by the last attempt
   Repetition repetition_ = Repetition::kOverNewerConnection;
   std::vector<Pointer> connections_;  // those that are up
   std::vector<Pointer> lost_;         // kept until none of their code is running
@@ -182,6 +191,7 @@ class ReconnectingChannel final : public rpc::Channel {
   bool told_ = false;                           // whether the log has this trouble
   std::optional<ConnectionKind> told_missing_;  // the log says that no connection of this kind is up
   std::optional<Cancellation> attempt_;         // of the attempt under way
+  std::optional<WaitLimit> attempt_limit_;
   Signal changed_;
   Cancellation* const ending_;
   const Cancellation::Entry ending_entry_;

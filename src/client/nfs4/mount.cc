@@ -180,8 +180,10 @@ class Mount final : public ServerMount, public FileOwner, private CallbackReceiv
   void MakeCaller(Workers& workers, CallerOptions caller_options, const MountOptions& options);
   // Opens a connection and binds it to the session, so that the server can call back.
   Task<Channel> OpenBound(Workers& workers, rdma::Provider* provider, Duration time_limit);
-  // Learns which server a connection leads to. Refuses one to another server than that of the mount.
-  Task<SetupResult<void>> CheckServer(rpc::Channel& connection, ConnectionKind kind);
+  // Asks which server a connection leads to. Refuses another server than that of the mount. Returns nothing if the
+  // server does not answer that.
+  Task<SetupResult<std::optional<ServerIdentity>>> CheckServer(rpc::Channel& connection, ConnectionKind kind,
+                                                               bool is_further);
   // Binds the connection to the session that there is now. Returns false if the server refuses that, or does not
   // answer.
   Task<bool> Bind(rpc::Channel& connection);
@@ -318,26 +320,31 @@ Task<Mount::Channel> Mount::OpenBound(Workers& workers, rdma::Provider* provider
     co_return cancelled;
   }
   const Cancellation::Entry entry(channel_.attempt(), [at = channel->get()] { at->Close(); });
-  if (url_.tcp_port) PENSTOCK_CO_CHECK(co_await CheckServer(**channel, kind));
+  std::optional<ServerIdentity> identity;
+  if (url_.tcp_port) {
+    PENSTOCK_CO_TRY(identity, co_await CheckServer(**channel, kind, is_further));
+  }
   channel = security_.Protect(*std::move(channel));
   const bool is_bound = co_await Bind(**channel);
   if (is_cancelled()) co_return cancelled;
   if (!is_bound && is_further) {
     co_return std::unexpected(SetupError{"the server does not bind a further connection to the session", EPROTO});
   }
+  if (identity) identity_ = std::move(identity);
   co_return channel;
 }
 
 // RFC 8881 §2.10.5: another server, for example one of the kernel, may have the port of one transport. This is found
-// out before a call is protected by the security context of the mount, which belongs to its server. While no connection
-// is up, the server at the port of RDMA is the server of the mount, as in a mount over one transport: it may have taken
+// out before a call is protected by the security context of the mount, which belongs to its server. If no connection is
+// up, the server at the port of RDMA is the server of the mount, as in a mount over one transport: it may have taken
 // over from the one before.
-Task<SetupResult<void>> Mount::CheckServer(rpc::Channel& connection, ConnectionKind kind) {
+Task<SetupResult<std::optional<ServerIdentity>>> Mount::CheckServer(rpc::Channel& connection, ConnectionKind kind,
+                                                                    bool is_further) {
   const bool is_main = kind == ConnectionKind::kMain;
   const bool is_kerberos = !ServicesOf(security_.flavor()).empty();
   const auto credential = is_kerberos ? rpc::ClientCredential() : security_.credential();
   rpc::Client client(connection, loop_.buffers(), rpc::RandomXid(), credential);
-  auto identity = co_await session_->Identify(client);
+  auto identity = co_await session_->Identify(client, channel_.attempt());
   // This code may run inside of the channel, which must not be used in the same turn.
   co_await Sleep(loop_, Duration::zero());
   const auto refuse = [&](std::string_view why) {
@@ -346,11 +353,10 @@ Task<SetupResult<void>> Mount::CheckServer(rpc::Channel& connection, ConnectionK
   };
   if (!is_main && !identity_) co_return refuse("the server did not say over RDMA who it is");
   if (!is_main && !identity) co_return refuse("the server there does not say who it is");
-  const bool may_be_another = is_main && channel_.connections().empty();
-  if (identity && identity_ && identity != identity_ && !may_be_another)
-    co_return refuse("another server answers there");
-  if (identity) identity_ = std::move(identity);
-  co_return SetupResult<void>();
+  const bool may_be_another = is_main && !is_further;
+  const bool is_another = identity && identity_ && identity != identity_;
+  if (is_another && !may_be_another) co_return refuse("another server answers there");
+  co_return identity;
 }
 
 Task<bool> Mount::Bind(rpc::Channel& connection) {

@@ -21,6 +21,8 @@ const nfs_protocol::NumberSet<nfs4::nfs_opnum4> kProtected{nfs4::OP_BIND_CONN_TO
 
 // How often a request has its connection bound before the session counts as lost.
 constexpr int kMostBinds = 3;
+// So long may a server delay the answer who it is.
+constexpr Duration kLongestDelayOfIdentity = std::chrono::seconds(2);
 
 Session::Session(TimerService& timers, rpc::Client& client, CallerOptions options)
     : CompoundCaller(timers, client, std::move(options)) {}
@@ -95,16 +97,17 @@ Task<Result<void>> Session::ExchangeId(std::string_view what) {
   co_return Result<void>();
 }
 
-Task<std::optional<ServerIdentity>> Session::Identify(rpc::Client& connection) {
+Task<std::optional<ServerIdentity>> Session::Identify(rpc::Client& connection, Cancellation* cancellation) {
   const std::string owner = options_.owner + " asks";
   nfs4::EXCHANGE_ID4args arguments;
   arguments.eia_clientowner.co_verifier = options_.verifier;
   arguments.eia_clientowner.co_ownerid = AsBytes(owner);
   arguments.eia_flags = nfs4::EXCHGID4_FLAG_USE_NON_PNFS;
-  Retries retries(timers_.Now() + options_.give_up_after);
+  Retries retries(timers_.Now() + kLongestDelayOfIdentity);
   auto reply = co_await Bare(connection, arguments, "asking who the server is");
-  while (reply && reply->status == nfsstat4::NFS4ERR_DELAY && timers_.Now() < retries.give_up && !ended()) {
-    co_await Pause(timers_, retries.NextDelay(), ending());
+  while (reply && reply->status == nfsstat4::NFS4ERR_DELAY && timers_.Now() < retries.give_up &&
+         !IsCancelled(cancellation)) {
+    co_await Pause(timers_, retries.NextDelay(), cancellation);
     reply = co_await Bare(connection, arguments, "asking who the server is");
   }
   if (!reply || !std::get<0>(reply->results).is_eir_resok4()) co_return std::nullopt;

@@ -40,8 +40,9 @@ class Session final : public CompoundCaller {
   Task<void> Close() override;
 
   // Asks the server at the other end of `connection` who it is, by EXCHANGE_ID with an owner that has no session. The
-  // server may keep a record of that owner until a lease time has passed. Returns nothing without an answer.
-  Task<std::optional<ServerIdentity>> Identify(rpc::Client& connection);
+  // server may keep a record of that owner until a lease time has passed. Returns nothing without an answer, and if the
+  // server delays it for more than two seconds. `cancellation` ends these.
+  Task<std::optional<ServerIdentity>> Identify(rpc::Client& connection, Cancellation* cancellation);
   // Binds a new connection to the session before other calls use it, so that the server can call back over it
   // (RFC 8881 §2.10.3.1). Returns false if the server refuses that, or does not answer.
   Task<bool> Bind(rpc::Client& connection);
