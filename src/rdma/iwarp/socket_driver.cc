@@ -25,6 +25,9 @@ constexpr size_t kOctetsSentPerTurn = 8 << 20;
 constexpr int kMaxUnsent = 768 << 10;
 // So many octets leave before the end of the turn, and in each turn, however long it takes.
 constexpr size_t kEarly = 64 << 10;
+// So many short messages leave before the end of a turn: the peer works on them while this side works on the rest. The
+// rest leaves together, because each further system call would cost more than it gains.
+constexpr size_t kEarlyPosts = 8;
 constexpr unsigned kMaxNudges = 3;
 // The number of intervals in the stall limit.
 constexpr int kIntervalsPerLimit = 4;
@@ -81,7 +84,8 @@ void SocketDriver::Start(std::function<void()> on_completions) {
 void SocketDriver::Touch(size_t octets) {
   if (in_turn_) {
     posted_ += octets;
-    if (posted_ >= kEarly && !more_to_send_) Send();
+    const bool is_early = posted_ >= kEarly || ++posts_ == kEarlyPosts;
+    if (is_early && !more_to_send_) Send();
     return;
   }
   if (turn_posted_) return;
@@ -96,7 +100,7 @@ void SocketDriver::Touch(size_t octets) {
 void SocketDriver::BeginTurn() {
   in_turn_ = true;
   turn_.Begin(loop_.Now());
-  posted_ = sent_ = 0;
+  posted_ = posts_ = sent_ = 0;
   more_to_send_ = false;
 }
 

@@ -75,6 +75,7 @@ class SocketDriver : public std::enable_shared_from_this<SocketDriver> {
   bool waiting_to_read_ = false;
   bool waiting_to_write_ = false;
   size_t posted_ = 0;          // octets since the last Send() of this turn
+  size_t posts_ = 0;           // of this turn, without those that made octets leave early
   size_t sent_ = 0;            // octets of this turn
   bool more_to_send_ = false;  // this turn has sent its share; the next one continues
   bool shut_ = false;          // this half of the connection is closed

@@ -75,6 +75,29 @@ TEST_F(SocketDriverTest, SendsBeforeTheEndOfATurnIfManyOctetsArePosted) {
   EXPECT_GT(waiting[3], 60000u);
 }
 
+TEST_F(SocketDriverTest, SendsBeforeTheEndOfATurnIfManyMessagesArePosted) {
+  constexpr size_t kEarly = 8, kMessages = 20;
+  tcp::socket peer = Dial();
+  Endpoint* owned = nullptr;
+  std::vector<size_t> waiting;  // octets that the peer can read, after each Send
+  auto endpoint = AcceptFrom(peer, MakeRequest({}, {}), [&] {
+    for (auto& completion : Poll(*owned)) {
+      if (completion.operation != Operation::kReceive) continue;
+      for (Context context = 1; context <= kMessages; ++context) {
+        owned->PostSend({context, GatherOf(AsBytes("reply")), false, {}});
+        waiting.push_back(peer.available());
+      }
+    }
+  });
+  owned = endpoint.get();
+  endpoint->PostReceive({.size = 64});
+  Write(peer, Forge(Framing{}).Segment(Untagged(Opcode::kSend, kSendQueue, 1), AsBytes("go")));
+  ASSERT_TRUE(RunUntil([&] { return waiting.size() == kMessages; }));
+  EXPECT_EQ(waiting[kEarly - 2], 0u);
+  EXPECT_GT(waiting[kEarly - 1], 0u);
+  EXPECT_EQ(waiting.back(), waiting[kEarly - 1]) << "the others leave together";
+}
+
 // The other connections of a loop wait for the end of a turn.
 TEST_F(SocketDriverTest, ATurnSendsALimitedShareEvenIfThePeerReadsAllOfIt) {
   tcp::socket peer = Dial();
