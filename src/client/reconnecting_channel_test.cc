@@ -284,7 +284,8 @@ class SharedCallsTest : public testing::Test {
     const uint64_t number_;
   };
 
-  explicit SharedCallsTest(Duration longest_attempt = RetryPolicy().longest_attempt)
+  // By default no attempt ends by its time limit, so that a test sees what else ends it.
+  explicit SharedCallsTest(Duration longest_attempt = 1h)
       : channel_(loop_, Opener(), {.first_delay = 1ms, .longest_delay = 2ms, .longest_attempt = longest_attempt},
                  &ending_) {}
   ~SharedCallsTest() override {
