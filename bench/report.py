@@ -175,9 +175,8 @@ class Report:
                                    "of the ping-pong.",
                           "Operations on names, depth 16", "operations per second, ping-pong = 1", OF_NAMES, limit)
         self.ways(OF_NAMES, limit, "/s")
-        self.say("A READDIR lists a whole folder with attributes. Penstock asks the file system for those of each entry, so that they are right also after "
-                 "a change on the server itself; nfs-ganesha answers from its cache. Sessions of 4.1 and 4.2 are persistent at Penstock: a change waits "
-                 "until its reply is in the state directory, which is in the same file system here.")
+        self.say("A READDIR lists a whole folder with attributes. Sessions of 4.1 and 4.2 are persistent at Penstock: a change waits until its reply is "
+                 "in the state directory, which is in the same file system here.")
 
     def ganesha(self):
         self.say("## Beside nfs-ganesha")
