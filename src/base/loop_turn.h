@@ -2,6 +2,7 @@
 #pragma once
 
 #include <chrono>
+#include <cstddef>
 
 #include "base/timer.h"
 
@@ -14,6 +15,9 @@ class LoopTurn {
  public:
   // Short beside what a client waits for anyway, and long beside a call, so that a turn serves many of them.
   static constexpr Duration kLimit = std::chrono::microseconds(250);
+  // So many messages leave before the end of a turn: the peer works on them while this side works on the rest. The rest
+  // leaves together, because each further system call would cost more than it gains.
+  static constexpr size_t kEarlyMessages = 8;
 
   explicit LoopTurn(TimePoint now) : began_(now) {}
 

@@ -101,14 +101,12 @@ class ReconnectingChannel final : public rpc::Channel {
   // The time for which the next connection should wait for a reply, for the opener.
   Duration reply_limit() const;
 
-  // For the opener: ends the attempt when the channel ends, and with connections of two kinds also
-  // - when it has taken RetryPolicy::longest_attempt since LimitAttempt(),
-  // - when the last connection is lost, one of the other kind that has worked, so that its kind is tried at once; but
-  // not
-  //   twice in a row.
-  // The opener must then return an error. Null outside of an attempt.
+  // For the opener: ends the attempt when the channel ends. With connections of two kinds, it also ends the attempt
+  // after RetryPolicy::longest_attempt from LimitAttempt() on, and when the last connection is lost, if that one was of
+  // the other kind and had replied: its kind is tried at once, but not twice in a row. The opener must then return an
+  // error. Null outside of an attempt.
   Cancellation* attempt() { return attempt_ ? &*attempt_ : nullptr; }
-  // For the opener: the host's addresses are known now.
+  // For the opener: begins the time limit of the attempt. Call it when the addresses of the host are known.
   void LimitAttempt();
   // The kind that the next connection must have, for the opener.
   ConnectionKind next_kind() const { return next_kind_; }
@@ -167,7 +165,7 @@ class ReconnectingChannel final : public rpc::Channel {
   size_t most_ = 1;    // connections
   size_t others_ = 0;  // those of the kind kOther among them
   ConnectionKind next_kind_ = ConnectionKind::kMain;
-  // Of the last attempt, if it has failed, or if its connection was lost before it carried a reply.
+  // The kind of the last attempt, if that has failed or its connection was lost before it carried a reply.
   std::optional<ConnectionKind> failed_kind_;
   std::optional<ConnectionKind> cut_short_;  // the last attempt for this kind was ended early
   std::optional<SocketAddress> server_;

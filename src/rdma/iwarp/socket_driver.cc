@@ -25,9 +25,6 @@ constexpr size_t kOctetsSentPerTurn = 8 << 20;
 constexpr int kMaxUnsent = 768 << 10;
 // So many octets leave before the end of the turn, and in each turn, however long it takes.
 constexpr size_t kEarly = 64 << 10;
-// So many short messages leave before the end of a turn: the peer works on them while this side works on the rest. The
-// rest leaves together, because each further system call would cost more than it gains.
-constexpr size_t kEarlyPosts = 8;
 constexpr unsigned kMaxNudges = 3;
 // The number of intervals in the stall limit.
 constexpr int kIntervalsPerLimit = 4;
@@ -84,7 +81,7 @@ void SocketDriver::Start(std::function<void()> on_completions) {
 void SocketDriver::Touch(size_t octets) {
   if (in_turn_) {
     posted_ += octets;
-    const bool is_early = posted_ >= kEarly || ++posts_ == kEarlyPosts;
+    const bool is_early = posted_ >= kEarly || ++posts_ == LoopTurn::kEarlyMessages;
     if (is_early && !more_to_send_) Send();
     return;
   }

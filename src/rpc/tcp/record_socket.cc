@@ -19,10 +19,6 @@ constexpr size_t kPiecesPerCall = 128;
 constexpr size_t kCopyPiece = 128 << 10;
 constexpr size_t kOctetsPerTurn = 512 << 10;  // see EndsTurn(); also the most that one call of the kernel sends
 
-// So many messages leave before the end of a turn: the peer works on them while this side works on the rest. The rest
-// leaves together, because each further system call would cost more than it gains.
-constexpr size_t kEarlyMessages = 8;
-
 bool WouldBlock(int error) { return error == EAGAIN || error == EWOULDBLOCK; }
 
 }  // namespace
@@ -127,7 +123,7 @@ void RecordSocket::BeginTurn() {
 uint64_t RecordSocket::Send(Message message) {
   assert(!closed_);
   const uint64_t number = writer_.Push(std::move(message));
-  early_flush_due_ |= ++queued_in_turn_ == kEarlyMessages;
+  early_flush_due_ |= ++queued_in_turn_ == LoopTurn::kEarlyMessages;
   if (!batching_ && !flush_posted_ && !sending_) {
     flush_posted_ = true;
     loop_.Post([self = shared_from_this()] {

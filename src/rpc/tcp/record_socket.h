@@ -138,8 +138,8 @@ class RecordSocket : public std::enable_shared_from_this<RecordSocket> {
   bool sending_ = false;   // SendRest() waits for the peer to make room, or for its next turn
   bool batching_ = false;  // a record was taken, and Flush() has not been called since
   bool flush_posted_ = false;
-  size_t turn_octets_ = 0;  // see EndsTurn()
-  size_t queued_in_turn_ = 0;
+  size_t turn_octets_ = 0;     // see EndsTurn()
+  size_t queued_in_turn_ = 0;  // messages
   bool early_flush_due_ = false;
   LoopTurn turn_;
 
