@@ -55,7 +55,7 @@ class TestServer {
   void Release();
 
  private:
-  const server::TemporaryDirectory directory_;
+  const TemporaryDirectory directory_;
   const server::KeptPort tcp_port_, rdma_port_, mount_port_;
   const std::shared_ptr<TestFiles> files_;
   std::unique_ptr<server::Server> server_;

@@ -22,6 +22,7 @@
 
 #include "base/descriptor_limit.h"
 #include "base/state_directory.h"
+#include "base/test_temporary_directory.h"
 #include "base/workers.h"
 #include "client/mount.h"
 #include "fs/posix/served_directories.h"
@@ -35,19 +36,6 @@ namespace penstock::server {
 
 using client::Protocol;
 using client::Version;
-
-class TemporaryDirectory {
- public:
-  TemporaryDirectory() {
-    char name[] = "/var/tmp/penstock-server-test-XXXXXX";
-    path_ = ::mkdtemp(name);
-  }
-  ~TemporaryDirectory() { std::filesystem::remove_all(path_); }
-  const std::filesystem::path& path() const { return path_; }
-
- private:
-  std::filesystem::path path_;
-};
 
 // Reserves a port of the loopback interface, so that no other process gets it while the server is stopped. This socket
 // is bound to the port and does not listen; with SO_REUSEADDR on both sockets, the server can bind it as well.

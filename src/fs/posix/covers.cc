@@ -11,7 +11,7 @@
 #include "base/bytes.h"
 #include "base/data.h"
 #include "base/result.h"
-#include "fs/posix/error.h"
+#include "fs/errno.h"
 #include "fs/posix/fsid.h"
 #include "fs/posix/path.h"
 

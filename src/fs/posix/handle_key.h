@@ -10,15 +10,8 @@
 
 namespace penstock::fs::posix {
 
-// Where the signature is in a handle of any kind: behind the octet that says the kind.
-constexpr size_t kTagAt = 1;
-
 // Loads the key from `directory`, and makes one on first use. Only one server may use the directory: see
 // StateDirectory.
 SetupResult<SipKey> LoadHandleKey(const std::filesystem::path& directory);
-
-// Derives the key of an export from the kept key, so that a handle of one export is invalid in all others, even in
-// those of the same directory. `identity` distinguishes directories that were exported under the same name.
-SipKey KeyOfExport(const SipKey& kept, std::string_view name, ConstBytes identity);
 
 }  // namespace penstock::fs::posix

@@ -14,8 +14,8 @@
 #include <utility>
 
 #include "base/result.h"
-#include "fs/posix/error.h"
-#include "fs/posix/handle_key.h"
+#include "fs/errno.h"
+#include "fs/export_key.h"
 #include "fs/posix/path.h"
 
 namespace penstock::fs::posix {

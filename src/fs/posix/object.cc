@@ -7,8 +7,8 @@
 #include <cerrno>
 #include <utility>
 
-#include "fs/posix/acl_octets.h"
-#include "fs/posix/error.h"
+#include "fs/acl_octets.h"
+#include "fs/errno.h"
 #include "fs/posix/open_objects.h"
 
 namespace penstock::fs::posix {

@@ -10,7 +10,7 @@
 #include <cerrno>
 #include <optional>
 
-#include "fs/posix/error.h"
+#include "fs/errno.h"
 
 namespace penstock::fs::posix {
 namespace {

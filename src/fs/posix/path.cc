@@ -8,7 +8,7 @@
 #include <charconv>
 #include <cstring>
 
-#include "fs/posix/error.h"
+#include "fs/errno.h"
 
 namespace penstock::fs::posix {
 

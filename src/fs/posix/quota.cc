@@ -13,7 +13,7 @@
 #include <sstream>
 #include <string>
 
-#include "fs/posix/error.h"
+#include "fs/errno.h"
 
 namespace penstock::fs::posix {
 namespace {

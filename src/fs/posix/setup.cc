@@ -18,7 +18,7 @@
 #include "base/log.h"
 #include "base/result.h"
 #include "base/workers.h"
-#include "fs/posix/acl_octets.h"
+#include "fs/acl_octets.h"
 #include "fs/posix/file_system.h"
 #include "fs/posix/handle_key.h"
 #include "fs/posix/kernel_handles.h"

@@ -12,31 +12,13 @@
 #include <iterator>
 #include <utility>
 
-#include "fs/posix/error.h"
+#include "fs/errno.h"
+#include "fs/file_mode.h"
 #include "fs/posix/fsid.h"
 #include "fs/posix/local_locks.h"
 
 namespace penstock::fs::posix {
 namespace {
-
-FileType TypeOf(uint32_t mode) {
-  switch (mode & S_IFMT) {
-    case S_IFDIR:
-      return FileType::kDirectory;
-    case S_IFBLK:
-      return FileType::kBlock;
-    case S_IFCHR:
-      return FileType::kCharacter;
-    case S_IFLNK:
-      return FileType::kSymlink;
-    case S_IFSOCK:
-      return FileType::kSocket;
-    case S_IFIFO:
-      return FileType::kFifo;
-    default:
-      return FileType::kRegular;
-  }
-}
 
 Timestamp TimeOf(const statx_timestamp& time) { return {time.tv_sec, time.tv_nsec}; }
 
@@ -55,7 +37,7 @@ Stat ToStat(const struct statx& stat, uint64_t device, const Volume& volume) {
   Stat result;
   result.device = device;
   Attributes& a = result.attributes;
-  a.type = TypeOf(stat.stx_mode);
+  a.type = TypeOfMode(stat.stx_mode);
   a.mode = stat.stx_mode & 07777;
   a.nlink = stat.stx_nlink;
   a.uid = stat.stx_uid;

@@ -5,9 +5,9 @@
 #include <fmt/core.h>
 #include <unistd.h>
 
+#include "fs/errno.h"
+#include "fs/export_key.h"
 #include "fs/names.h"
-#include "fs/posix/error.h"
-#include "fs/posix/handle_key.h"
 #include "fs/posix/path.h"
 
 namespace penstock::fs::posix {

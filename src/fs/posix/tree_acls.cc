@@ -2,8 +2,8 @@
 #include <sys/stat.h>
 #include <sys/xattr.h>
 
-#include "fs/posix/acl_octets.h"
-#include "fs/posix/error.h"
+#include "fs/errno.h"
+#include "fs/posix/read_acl.h"
 #include "fs/posix/tree.h"
 
 namespace penstock::fs::posix {

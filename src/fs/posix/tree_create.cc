@@ -6,33 +6,18 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "fs/acl_octets.h"
+#include "fs/errno.h"
+#include "fs/file_mode.h"
 #include "fs/names.h"
-#include "fs/posix/acl_octets.h"
-#include "fs/posix/error.h"
 #include "fs/posix/tree.h"
+#include "fs/verifier_times.h"
 
 namespace penstock::fs::posix {
 namespace {
 
 constexpr uint32_t kFileMode = 0600;
 constexpr uint32_t kDirectoryMode = 0700;
-
-// The times in which an exclusive Create stores its verifier until the client sets the file's times (RFC 1813
-// §3.3.8): 31 bits in the seconds of each time, which every file system can store, and the remaining two in their
-// nanoseconds.
-struct VerifierTimes {
-  SetTime atime, mtime;
-
-  explicit VerifierTimes(CreateVerifier verifier) {
-    atime = mtime = SetTime{SetTime::How::kGiven, {}};
-    atime.time = Half(static_cast<uint32_t>(verifier.value()));
-    mtime.time = Half(static_cast<uint32_t>(verifier.value() >> 32));
-  }
-  bool Match(const Attributes& file) const { return file.atime == atime.time && file.mtime == mtime.time; }
-
- private:
-  static Timestamp Half(uint32_t bits) { return {bits & 0x7fffffff, bits >> 31}; }
-};
 
 // Removes the attributes that mkdir() and similar calls set themselves.
 NewAttributes WithoutMode(NewAttributes attributes) {
@@ -46,19 +31,6 @@ bool SetsAnything(const NewAttributes& values) {
 
 bool HandsDownAcl(const Object& directory) {
   return ::getxattr(ProcPath(directory.fd()).c_str(), kDefaultAcl, nullptr, 0) > 0;
-}
-
-mode_t FormatOf(FileType type) {
-  switch (type) {
-    case FileType::kBlock:
-      return S_IFBLK;
-    case FileType::kCharacter:
-      return S_IFCHR;
-    case FileType::kSocket:
-      return S_IFSOCK;
-    default:
-      return S_IFIFO;
-  }
 }
 
 }  // namespace

@@ -9,7 +9,7 @@
 #include <optional>
 #include <vector>
 
-#include "fs/posix/error.h"
+#include "fs/errno.h"
 #include "fs/posix/tree.h"
 
 namespace penstock::fs::posix {

@@ -7,8 +7,8 @@
 
 #include <cstddef>
 
+#include "fs/errno.h"
 #include "fs/names.h"
-#include "fs/posix/error.h"
 #include "fs/posix/tree.h"
 
 namespace penstock::fs::posix {

@@ -9,8 +9,8 @@
 #include <cerrno>
 #include <chrono>
 
-#include "fs/posix/acl_octets.h"
-#include "fs/posix/error.h"
+#include "fs/errno.h"
+#include "fs/posix/read_acl.h"
 #include "fs/posix/tree.h"
 
 namespace penstock::fs::posix {

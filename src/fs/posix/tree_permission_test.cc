@@ -6,7 +6,7 @@
 
 #include <array>
 
-#include "fs/posix/acl_octets.h"
+#include "fs/acl_octets.h"
 #include "fs/posix/posix_test.h"
 
 namespace penstock::fs {
@@ -248,8 +248,8 @@ TEST_P(CheckedCallers, AccessControlListsDecide) {
                    {AclTag::kOwningGroup, 0, 0},
                    {AclTag::kMask, 0, 6},
                    {AclTag::kOther, 0, 0}};
-  const auto octets = posix::OctetsOfAcl(acl);
-  ASSERT_EQ(::setxattr((exported() / "file").c_str(), posix::kAccessAcl, octets.data(), octets.size(), 0), 0);
+  const auto octets = OctetsOfAcl(acl);
+  ASSERT_EQ(::setxattr((exported() / "file").c_str(), kAccessAcl, octets.data(), octets.size(), 0), 0);
   EXPECT_EQ(ReadError(file), std::nullopt);
   EXPECT_EQ(WriteError(file), Error::kAccess);
   caller_ = As(kThird, kThird);

@@ -6,7 +6,7 @@
 
 #include <algorithm>
 
-#include "fs/posix/error.h"
+#include "fs/errno.h"
 #include "fs/posix/tree.h"
 
 namespace penstock::fs::posix {

@@ -5,8 +5,8 @@
 
 #include <algorithm>
 
+#include "fs/errno.h"
 #include "fs/names.h"
-#include "fs/posix/error.h"
 #include "fs/posix/tree.h"
 
 namespace penstock::fs::posix {

@@ -106,7 +106,7 @@ class ProviderMountTest : public testing::TestWithParam<std::string> {
     return {std::istreambuf_iterator<char>(file), {}};
   }
 
-  const server::TemporaryDirectory directory_;
+  const TemporaryDirectory directory_;
   const std::filesystem::path state_ = directory_.path() / "state", served_ = directory_.path() / "served";
   LoopbackNetwork network_;
   Server server_;

@@ -7,7 +7,7 @@
 #include <new>
 
 #include "base/result.h"
-#include "fs/posix/error.h"
+#include "fs/errno.h"
 #include "library/server/embedded.h"
 
 namespace penstock::library {
@@ -37,7 +37,7 @@ fs::Result<EmbeddedCalls::FromHost> EmbeddedCalls::Call(const char* name, Functi
   }
   if (result >= 0) return result;
   if (result < -kLastErrno) return Fault(name, fmt::format("has returned {}, which is no negative errno", result));
-  const fs::Error error = fs::posix::FromErrno(static_cast<int>(-result));
+  const fs::Error error = fs::FromErrno(static_cast<int>(-result));
   if (error == fs::Error::kServerFault) {
     return Fault(name,
                  fmt::format("has returned {}, for which NFS has no error", DescribeErrno(static_cast<int>(-result))));

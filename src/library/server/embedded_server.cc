@@ -9,6 +9,7 @@
 
 #include "base/siphash.h"
 #include "base/thread.h"
+#include "fs/export_key.h"
 #include "fs/posix/handle_key.h"
 #include "server/listeners.h"
 
@@ -106,9 +107,8 @@ SetupResult<std::vector<server::Export>> EmbeddedServer::Open(Running& running,
       auto& adapted = running.adapted[each.spec.path];
       if (!adapted) {
         const uint64_t id = each.files->options().id;
-        const AdaptedFileSystem::Settings settings{
-            .key = fs::posix::KeyOfExport(running.key, each.spec.path, AsBytes("host")),
-            .fsid = id != 0 ? id : NumberOf(each.spec.path)};
+        const AdaptedFileSystem::Settings settings{.key = fs::KeyOfExport(running.key, each.spec.path, AsBytes("host")),
+                                                   .fsid = id != 0 ? id : NumberOf(each.spec.path)};
         PENSTOCK_TRY(adapted, AdaptedFileSystem::Make(each.files, *running.pool, settings));
       }
       files = adapted;

@@ -171,7 +171,7 @@ class HostedFilesTest : public testing::TestWithParam<std::tuple<Protocol, Versi
     return WithMount(server_, "/files", std::get<0>(GetParam()), std::get<1>(GetParam()), use);
   }
 
-  const server::TemporaryDirectory directory_;
+  const TemporaryDirectory directory_;
   const std::string state_ = (directory_.path() / "state").string();
   OwnedFileSystem files_;
   OwnedServer server_;
@@ -284,7 +284,7 @@ class EmbeddedServerTest : public testing::Test {
   }
   std::string State(const std::string& name) const { return directory_.path() / name; }
 
-  const server::TemporaryDirectory directory_;
+  const TemporaryDirectory directory_;
 };
 
 TEST_F(EmbeddedServerTest, AFunctionThatHangsDoesNotDisturbOthers) {

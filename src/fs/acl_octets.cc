@@ -1,17 +1,12 @@
-#include "fs/posix/acl_octets.h"
+#include "fs/acl_octets.h"
 
 #include <linux/posix_acl.h>
 #include <linux/posix_acl_xattr.h>
-#include <sys/xattr.h>
 
 #include <algorithm>
 #include <bit>
-#include <cerrno>
 
-#include "fs/posix/error.h"
-#include "fs/posix/path.h"
-
-namespace penstock::fs::posix {
+namespace penstock::fs {
 namespace {
 
 constexpr uint32_t kVersion = 2;
@@ -65,12 +60,4 @@ Result<Acl> AclOfOctets(ConstBytes octets) {
   return acl;
 }
 
-Result<Acl> ReadAcl(int fd, const char* name) {
-  std::vector<std::byte> octets(64 << 10);
-  const ssize_t size = ::getxattr(ProcPath(fd).c_str(), name, octets.data(), octets.size());
-  if (size < 0 && (errno == ENODATA || errno == EOPNOTSUPP)) return Acl{};
-  if (size < 0) return LastError();
-  return AclOfOctets(ConstBytes(octets).first(static_cast<size_t>(size)));
-}
-
-}  // namespace penstock::fs::posix
+}  // namespace penstock::fs

@@ -1,6 +1,6 @@
-#include "fs/posix/error.h"
+#include "fs/errno.h"
 
-namespace penstock::fs::posix {
+namespace penstock::fs {
 
 Error FromErrno(int number) {
   switch (number) {
@@ -64,4 +64,4 @@ Error FromErrno(int number) {
   }
 }
 
-}  // namespace penstock::fs::posix
+}  // namespace penstock::fs

@@ -6,11 +6,11 @@
 
 #include "fs/types.h"
 
-namespace penstock::fs::posix {
+namespace penstock::fs {
 
 Error FromErrno(int number);
 
 // The error of the system call that failed just now.
 inline std::unexpected<Error> LastError() { return std::unexpected(FromErrno(errno)); }
 
-}  // namespace penstock::fs::posix
+}  // namespace penstock::fs

@@ -7,7 +7,7 @@
 #include "base/bytes.h"
 #include "fs/acl.h"
 
-namespace penstock::fs::posix {
+namespace penstock::fs {
 
 inline constexpr const char* kAccessAcl = "system.posix_acl_access";
 inline constexpr const char* kDefaultAcl = "system.posix_acl_default";
@@ -21,8 +21,4 @@ inline constexpr const char* kDefaultAcl = "system.posix_acl_default";
 std::vector<std::byte> OctetsOfAcl(const Acl& acl);
 // Fails with kServerFault for octets that the kernel never returns.
 Result<Acl> AclOfOctets(ConstBytes octets);
-// Reads a list of an open object. Returns an empty list if the object has none, or cannot have one. Not for symbolic
-// links: the call would follow them.
-Result<Acl> ReadAcl(int fd, const char* name);
-
-}  // namespace penstock::fs::posix
+}  // namespace penstock::fs
