@@ -1,5 +1,5 @@
-// What Penstock uses of libcephfs, as an interface. It is implemented by the module penstock-ceph.so, which alone is linked with
-// libcephfs, so that a server without CephFS needs none of Ceph's libraries.
+// What Penstock uses of libcephfs, as an interface. It is implemented by the module penstock-ceph.so, which alone is
+// linked with libcephfs, so that a server without CephFS needs none of Ceph's libraries.
 //
 // A client of the cluster is one mount of a file system. Any thread may call any method of it, and every method may
 // block for as long as the cluster does not answer. A method returns zero, or another number that is not negative, or
@@ -9,10 +9,13 @@
 
 #include <sys/uio.h>
 
+#include <chrono>
+#include <compare>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -77,6 +80,8 @@ class Client {
 
   // The number of the file system, among all file systems of all clusters.
   virtual uint64_t fsid() const = 0;
+  // In octets.
+  virtual uint64_t max_file_size() const = 0;
 
   // --- References. Each one that a method returns must be given back by Put().
   virtual int Root(Inode*& root) = 0;

@@ -9,10 +9,10 @@
 namespace penstock::fs::ceph {
 
 struct Location {
-  std::string path;  // of the exported directory in the file system: absolute, without empty components, "." or ".."
-  std::string conf;  // the cluster's configuration file; empty: where Ceph's own programs look for it
-  std::string fs;    // the name of the file system; empty: the cluster's default
-  std::string user;  // the CephX user, without "client."; empty: as for Ceph's own programs, "admin"
+  std::string path;    // of the exported directory in the file system: absolute, without empty components, "." or ".."
+  std::string conf{};  // the cluster's configuration file; empty: where Ceph's own programs look for it
+  std::string fs{};    // the name of the file system; empty: the cluster's default
+  std::string user{};  // the CephX user, without "client."; empty: as for Ceph's own programs, "admin"
 
   bool operator==(const Location&) const = default;
 };

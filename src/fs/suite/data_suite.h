@@ -142,7 +142,7 @@ TEST_P(DataSuite, HolesReadAsZeros) {
   ASSERT_TRUE(Write(file, 5'000'000, "end").result);
   ASSERT_TRUE(Write(file, 2'000'000, "middle").result);
   EXPECT_EQ(Stat(file).size, 5'000'003u);
-  EXPECT_LT(Stat(file).used, 4'000'000u);
+  if (backend_->knows_holes()) EXPECT_LT(Stat(file).used, 4'000'000u);
   EXPECT_EQ(ReadText(file, 0, 1000), std::string(1000, '\0'));
   EXPECT_EQ(ReadText(file, 1'999'998, 10), std::string("\0\0middle\0\0", 10));
   EXPECT_TRUE(ReadText(file, 1'000'000, 1'000'000) == std::string(1'000'000, '\0'));

@@ -38,6 +38,12 @@ class Backend {
   virtual bool Restart() { return false; }
   // Whether the file system checks the rights of each caller.
   virtual bool has_callers() const { return true; }
+  // Whether the file system tells where the holes of a file are, and how much space a file with holes uses.
+  virtual bool knows_holes() const { return true; }
+  // The largest time that it can store, in seconds. Later ones are kInvalid.
+  virtual int64_t latest_time() const { return INT64_MAX; }
+  // Whether it can reserve space for a file. If not, Allocate() is kNotSupported.
+  virtual bool reserves_space() const { return true; }
 
   // Runs the backend until the task is done.
   template <class T>

@@ -1,0 +1,232 @@
+// The file system over a real cluster, whose configuration the environment variable CEPH_CONF names.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <asio/executor_work_guard.hpp>
+#include <asio/io_context.hpp>
+#include <cstdlib>
+#include <memory>
+#include <string>
+
+#include "base/loop.h"
+#include "fs/ceph/file_system.h"
+#include "fs/ceph/module.h"
+#include "fs/ceph/module/client.h"
+#include "fs/file_system_suite.h"
+
+extern "C" penstock::fs::ceph::Module* penstock_ceph_module(const char* build);
+
+namespace penstock::fs::ceph {
+namespace {
+
+// The module, linked with the test.
+Module& TheModule() { return *penstock_ceph_module(kModuleBuild); }
+
+std::string Conf() {
+  const char* conf = std::getenv("CEPH_CONF");
+  return conf ? conf : "/etc/ceph/ceph.conf";
+}
+
+// A new directory, to which every caller may write.
+Location NewDirectory(Client& client) {
+  static int count = 0;
+  const std::string name = "test-" + std::to_string(::getpid()) + "-" + std::to_string(++count);
+  Inode *root = nullptr, *made = nullptr;
+  Stat stat;
+  EXPECT_GE(client.Root(root), 0);
+  EXPECT_GE(client.MakeDirectory(kAsRoot, root, name, 0777, made, stat), 0);
+  client.Put(made);
+  client.Put(root);
+  return Location{.path = "/" + name, .conf = Conf()};
+}
+
+Location NewDirectory() {
+  static const auto client = MountClient(Location{.path = "/", .conf = Conf()}, std::chrono::seconds(30));
+  EXPECT_TRUE(client) << client.error().message;
+  return NewDirectory(**client);
+}
+
+class CephBackend : public suite::Backend {
+ public:
+  CephBackend() : location_(NewDirectory()) { Start(); }
+  fs::FileSystem& fs() override { return *file_system_; }
+  Loop* loop() override { return &loop_; }
+  void RunOnce() override { loop_.context().run_one(); }
+  void RunSome() override { loop_.context().poll(); }
+  bool Restart() override {
+    file_system_.reset();
+    Start();
+    return true;
+  }
+  bool knows_holes() const override { return false; }
+  int64_t latest_time() const override { return UINT32_MAX; }
+  bool reserves_space() const override { return false; }
+
+ private:
+  void Start() {
+    // The tests do not measure the disk.
+    auto opened = FileSystem::Open(location_, TheModule(), {.export_name = "/export", .sync_metadata = false});
+    ASSERT_TRUE(opened) << opened.error().message;
+    file_system_ = std::move(*opened);
+  }
+
+  const Location location_;
+  Loop loop_;
+  asio::executor_work_guard<asio::io_context::executor_type> work_{loop_.context().get_executor()};
+  std::shared_ptr<FileSystem> file_system_;
+};
+
+// Several servers of one cluster, each with its own client.
+class ClusterTest : public testing::Test {
+ protected:
+  std::shared_ptr<FileSystem> Serve(const std::string& name = "/export") {
+    auto opened = FileSystem::Open(location_, TheModule(), {.export_name = name});
+    EXPECT_TRUE(opened) << opened.error().message;
+    return *std::move(opened);
+  }
+  template <class T>
+  T Await(Task<T> task) {
+    std::optional<T> result;
+    Spawn(Keep(std::move(task), result));
+    while (!result) loop_.context().run_one();
+    return std::move(*result);
+  }
+  Changed<Node> Create(FileSystem& fs, std::string_view name, const CreateHow& how) {
+    return Await(fs.Create(root_, fs.Root(), name, how));
+  }
+  Changed<WriteReply> Write(FileSystem& fs, const Handle& file, uint64_t offset, std::string_view text) {
+    return Await(fs.Write(root_, file, offset, Data(Slice::Borrowed(AsBytes(text))), Stability::kUnstable));
+  }
+  std::string Read(FileSystem& fs, const Handle& file) {
+    const auto read = Await(fs.Read(root_, file, 0, 1000));
+    EXPECT_TRUE(read.result) << fs::ToString(read.result.error());
+    return read.result ? suite::TextOf(read.result->data) : std::string();
+  }
+
+  const Location location_ = NewDirectory();
+  Loop loop_;
+  asio::executor_work_guard<asio::io_context::executor_type> work_{loop_.context().get_executor()};
+  const RequestContext root_{kAsRoot, &loop_};
+
+ private:
+  template <class T>
+  static Task<> Keep(Task<T> task, std::optional<T>& result) {
+    result.emplace(co_await std::move(task));
+  }
+};
+
+TEST_F(ClusterTest, EveryServerUnderstandsTheHandlesOfAnother) {
+  const auto one = Serve(), two = Serve();
+  EXPECT_EQ(one->Root(), two->Root());
+  const Handle file = Create(*one, "file", {}).result->handle;
+  const auto found = Await(two->GetAttributes(root_, file));
+  ASSERT_TRUE(found);
+  EXPECT_EQ(found->fsid, Await(one->GetAttributes(root_, file))->fsid);
+  EXPECT_EQ(Await(two->Lookup(root_, two->Root(), "file")).result->handle, file);
+}
+
+TEST_F(ClusterTest, AnExportRefusesTheHandlesOfAnotherName) {
+  const auto one = Serve("/one"), two = Serve("/two");
+  EXPECT_EQ(suite::ErrorOf(Await(two->GetAttributes(root_, one->Root()))), Error::kBadHandle);
+  EXPECT_EQ(*one->Identify(one->Root()), *two->Identify(two->Root()));
+}
+
+TEST_F(ClusterTest, OneServerReadsAtOnceWhatAnotherHasWritten) {
+  const auto one = Serve(), two = Serve();
+  const Handle file = Create(*one, "file", {}).result->handle;
+  for (const char* text : {"first", "other", "third"}) {
+    const uint64_t before = Await(two->GetAttributes(root_, file))->change;
+    ASSERT_TRUE(Write(*one, file, 0, text).result);
+    EXPECT_EQ(Read(*two, file), text);
+    EXPECT_NE(Await(two->GetAttributes(root_, file))->change, before);
+  }
+}
+
+TEST_F(ClusterTest, OneOfTwoServersCreatesAFileExclusively) {
+  const auto one = Serve(), two = Serve();
+  CreateHow how;
+  how.mode = CreateMode::kExclusive;
+  how.verifier = CreateVerifier(1);
+  ASSERT_TRUE(Create(*one, "file", how).result);
+  EXPECT_TRUE(Create(*two, "file", how).result) << "the client sends the call again, to another server";
+  how.verifier = CreateVerifier(2);
+  EXPECT_EQ(suite::ErrorOf(Create(*two, "file", how).result), Error::kExist);
+}
+
+TEST_F(ClusterTest, AFileThatOneServerRemovesIsStaleAtTheOther) {
+  const auto one = Serve(), two = Serve();
+  const Handle file = Create(*one, "file", {}).result->handle;
+  ASSERT_TRUE(Await(two->GetAttributes(root_, file)));
+  ASSERT_TRUE(Await(one->Remove(root_, one->Root(), "file")).result);
+  EXPECT_EQ(suite::ErrorOf(Await(two->GetAttributes(root_, file))), Error::kStale);
+}
+
+TEST_F(ClusterTest, APinnedFileOutlivesItsRemovalByAnotherServer) {
+  const auto one = Serve(), two = Serve();
+  const Handle file = Create(*one, "file", {}).result->handle;
+  ASSERT_TRUE(Write(*one, file, 0, "text").result);
+  {
+    const Result<Pinned> pinned = Await(one->Pin(root_, file));
+    ASSERT_TRUE(pinned);
+    ASSERT_TRUE(Await(two->Remove(root_, two->Root(), "file")).result);
+    EXPECT_EQ(Read(*one, file), "text");
+  }
+  EXPECT_EQ(suite::ErrorOf(Await(one->GetAttributes(root_, file))), Error::kStale);
+}
+
+TEST_F(ClusterTest, SnapshotsCanBeReadAndNotChanged) {
+  const auto fs = Serve();
+  const Handle file = Create(*fs, "file", {}).result->handle;
+  ASSERT_TRUE(Write(*fs, file, 0, "old").result);
+  const auto snapshots = Await(fs->Lookup(root_, fs->Root(), ".snap"));
+  ASSERT_TRUE(snapshots.result);
+  const Handle directory = snapshots.result->handle;
+  const auto snapshot = Await(fs->MakeDirectory(root_, directory, "s", {}));
+  ASSERT_TRUE(snapshot.result) << fs::ToString(snapshot.result.error());
+  ASSERT_TRUE(Write(*fs, file, 0, "new").result);
+  const auto old = Await(fs->Lookup(root_, snapshot.result->handle, "file"));
+  ASSERT_TRUE(old.result);
+  EXPECT_EQ(Read(*fs, old.result->handle), "old");
+  EXPECT_EQ(Read(*fs, file), "new");
+  EXPECT_NE(old.result->attributes.fileid, Await(fs->GetAttributes(root_, file))->fileid);
+  EXPECT_EQ(suite::ErrorOf(Write(*fs, old.result->handle, 0, "x").result), Error::kReadOnly);
+  EXPECT_EQ(suite::ErrorOf(Await(fs->Create(root_, snapshot.result->handle, "x", {})).result), Error::kReadOnly);
+  const AccessMask rights = *Await(fs->Access(root_, old.result->handle, ~0u)).result;
+  EXPECT_EQ(rights & (kAccessModify | kAccessExtend | kAccessXattrWrite), 0u);
+  ASSERT_TRUE(Await(fs->RemoveDirectory(root_, directory, "s")).result);
+}
+
+TEST_F(ClusterTest, AParentOutsideTheExportIsNotShown) {
+  const auto fs = Serve();
+  const Handle directory = Await(fs->MakeDirectory(root_, fs->Root(), "directory", {})).result->handle;
+  auto outside = FileSystem::Open({.path = "/", .conf = Conf()}, TheModule(), {.export_name = "/all"});
+  ASSERT_TRUE(outside) << outside.error().message;
+  FileSystem& all = **outside;
+  const std::string name = location_.path.substr(1);
+  const Handle exported = Await(all.Lookup(root_, all.Root(), name)).result->handle;
+  ASSERT_TRUE(Await(all.Rename(root_, exported, "directory", all.Root(), name + "-moved")).result);
+  // The first server may still know the old parent.
+  const auto parent = Await(fs->Lookup(root_, directory, ".."));
+  if (parent.result) EXPECT_EQ(parent.result->handle, fs->Root());
+  const auto other = Serve();
+  EXPECT_EQ(suite::ErrorOf(Await(other->Lookup(root_, directory, "..")).result), Error::kStale);
+}
+
+TEST_F(ClusterTest, ReportsMistakesOfALocation) {
+  const auto error = [](const Location& location) {
+    const auto opened = FileSystem::Open(location, TheModule(), {.export_name = "/x"});
+    return opened ? std::string() : opened.error().message;
+  };
+  using testing::HasSubstr;
+  EXPECT_THAT(error({.path = "/missing", .conf = Conf()}), HasSubstr("no directory /missing"));
+  EXPECT_THAT(error({.path = "/", .conf = "/missing.conf"}), HasSubstr("cannot be read"));
+  EXPECT_THAT(error({.path = "/", .conf = Conf(), .fs = "other", .user = {}}), HasSubstr("has no file system other"));
+}
+
+const suite::Parameter kCeph{"Ceph", [] { return std::make_unique<CephBackend>(); }};
+
+}  // namespace
+}  // namespace penstock::fs::ceph
+
+PENSTOCK_FILE_SYSTEM_SUITE(Cluster, testing::Values(penstock::fs::ceph::kCeph));

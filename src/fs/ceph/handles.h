@@ -1,0 +1,36 @@
+// The file handles of an export of CephFS. Every server of the export understands them, because their key is kept in
+// the file system.
+#pragma once
+
+#include "base/result.h"
+#include "base/siphash.h"
+#include "fs/ceph/client.h"
+#include "fs/types.h"
+
+namespace penstock::fs::ceph {
+
+// The extended attribute of the exported directory that keeps the key. Only root reads and writes "trusted" ones, and
+// NFS shows none of them.
+inline constexpr const char* kHandleKey = "trusted.penstock.handle-key";
+
+// Returns the key of the exported directory, and makes it on first use: of several servers that do so at the same
+// time, one succeeds, and the others take its key.
+SetupResult<SipKey> LoadHandleKey(Client& client, Inode* root);
+
+// Makes and checks handles. Any thread.
+class Handles {
+ public:
+  // A handle is valid under one export name only. `fsid`: of the file system.
+  Handles(const SipKey& kept, std::string_view export_name, const InodeNumber& root, uint64_t fsid);
+
+  Handle Of(const InodeNumber& number) const;
+  // Fails with kBadHandle for a handle that no server of this export gave.
+  Result<InodeNumber> NumberOf(const Handle& handle) const;
+  Result<Identity> Identify(const Handle& handle) const;
+
+ private:
+  const uint64_t fsid_;
+  const SipKey key_;
+};
+
+}  // namespace penstock::fs::ceph

@@ -1,0 +1,160 @@
+#include "fs/ceph/location.h"
+
+#include <fmt/core.h>
+
+#include <array>
+#include <optional>
+#include <utility>
+
+namespace penstock::fs::ceph {
+namespace {
+
+constexpr std::string_view kScheme = "ceph:";
+
+struct OptionName {
+  std::string_view name;
+  std::string Location::* member;
+};
+constexpr std::array kOptions{OptionName{"conf", &Location::conf}, OptionName{"fs", &Location::fs},
+                              OptionName{"user", &Location::user}};
+
+std::optional<unsigned> HexDigit(char c) {
+  if (c >= '0' && c <= '9') return static_cast<unsigned>(c - '0');
+  if (c >= 'a' && c <= 'f') return static_cast<unsigned>(c - 'a' + 10);
+  if (c >= 'A' && c <= 'F') return static_cast<unsigned>(c - 'A' + 10);
+  return std::nullopt;
+}
+
+// The errors are parts of a sentence, which ParseLocation() completes.
+template <class T>
+using Parsed = penstock::Result<T, std::string>;
+
+Parsed<std::string> Decode(std::string_view text) {
+  std::string decoded;
+  for (size_t i = 0; i < text.size(); ++i) {
+    char octet = text[i];
+    if (octet == '%') {
+      const auto high = i + 1 < text.size() ? HexDigit(text[i + 1]) : std::nullopt;
+      const auto low = i + 2 < text.size() ? HexDigit(text[i + 2]) : std::nullopt;
+      if (!high || !low) {
+        return std::unexpected(fmt::format("\"{}\" is not % with two hexadecimal digits; write %25 for a percent sign",
+                                           text.substr(i, 3)));
+      }
+      octet = static_cast<char>(*high * 16 + *low);
+      i += 2;
+    }
+    if (octet == '\0') return std::unexpected(std::string("it has a zero octet"));
+    decoded += octet;
+  }
+  return decoded;
+}
+
+// Checks and normalizes the path: one slash before each component, none at the end; the root is "/".
+Parsed<std::string> NormalPath(std::string_view path) {
+  if (!path.starts_with('/')) {
+    return std::unexpected(std::string("the path does not begin with a slash; write ceph:/path"));
+  }
+  std::string normal;
+  while (!path.empty()) {
+    path.remove_prefix(1);
+    const std::string_view component = path.substr(0, path.find('/'));
+    path.remove_prefix(component.size());
+    if (component.empty()) continue;
+    if (component == "." || component == "..") {
+      return std::unexpected(fmt::format("the path has a component \"{}\"", component));
+    }
+    normal += '/';
+    normal += component;
+  }
+  return normal.empty() ? "/" : normal;
+}
+
+Parsed<void> Check(std::string_view name, std::string_view value) {
+  if (value.empty()) return std::unexpected(fmt::format("the option {} has no value", name));
+  if (name == "conf" && !value.starts_with('/')) {
+    return std::unexpected(fmt::format("conf={} is not an absolute path", value));
+  }
+  if (name == "user" && value.starts_with("client.")) {
+    return std::unexpected(fmt::format("user={0}: write the name without \"client.\": user={1}", value,
+                                       value.substr(std::string_view("client.").size())));
+  }
+  return {};
+}
+
+Parsed<void> TakeOption(std::string_view option, Location& location) {
+  const size_t equals = option.find('=');
+  const std::string_view name = option.substr(0, equals);
+  for (const OptionName& each : kOptions) {
+    if (each.name != name) continue;
+    if (equals == std::string_view::npos) return std::unexpected(fmt::format("the option {} has no value", name));
+    // Check() accepts no empty value.
+    if (!(location.*each.member).empty()) return std::unexpected(fmt::format("the option {} is repeated", name));
+    PENSTOCK_TRY(std::string value, Decode(option.substr(equals + 1)));
+    PENSTOCK_CHECK(Check(name, value));
+    location.*each.member = std::move(value);
+    return {};
+  }
+  if (name.empty()) {
+    return std::unexpected(
+        std::string("an option is missing after \"?\" or \"&\": write conf=FILE, fs=NAME or user=ID"));
+  }
+  return std::unexpected(fmt::format("unknown option \"{}\": the options are conf, fs and user", name));
+}
+
+Parsed<Location> Parse(std::string_view text) {
+  if (!IsLocation(text)) return std::unexpected(std::string("it does not begin with ceph:"));
+  text.remove_prefix(kScheme.size());
+  const size_t question = text.find('?');
+  Location location;
+  PENSTOCK_TRY(const std::string path, Decode(text.substr(0, question)));
+  PENSTOCK_TRY(location.path, NormalPath(path));
+  if (question == std::string_view::npos) return location;
+  for (std::string_view rest = text.substr(question + 1);;) {
+    const size_t end = rest.find('&');
+    PENSTOCK_CHECK(TakeOption(rest.substr(0, end), location));
+    if (end == std::string_view::npos) return location;
+    rest.remove_prefix(end + 1);
+  }
+}
+
+// Writes %XX for what ParseLocation() gives a meaning, for the colon and the backslash of --export, and for what a line
+// of a log or a table cannot have.
+std::string Encode(std::string_view text) {
+  constexpr std::string_view kSpecial = "%?&#:\\\"";
+  std::string encoded;
+  for (const char octet : text) {
+    const auto value = static_cast<unsigned char>(octet);
+    if (value <= 0x20 || value == 0x7f || kSpecial.find(octet) != std::string_view::npos) {
+      encoded += fmt::format("%{:02X}", value);
+    } else {
+      encoded += octet;
+    }
+  }
+  return encoded;
+}
+
+}  // namespace
+
+bool IsLocation(std::string_view text) { return text.starts_with(kScheme); }
+
+SetupResult<Location> ParseLocation(std::string_view text) {
+  auto location = Parse(text);
+  if (!location) {
+    const std::string shown = text.find('\0') == std::string_view::npos ? std::string(text) : Encode(text);
+    return std::unexpected(SetupError{fmt::format("{}: {}", shown, location.error())});
+  }
+  return *std::move(location);
+}
+
+std::string ToString(const Location& location) {
+  std::string text = std::string(kScheme) + Encode(location.path);
+  char separator = '?';
+  for (const OptionName& each : kOptions) {
+    if ((location.*each.member).empty()) continue;
+    text += fmt::format("{}{}={}", separator, each.name, Encode(location.*each.member));
+    separator = '&';
+  }
+  return text;
+}
+
+}  // namespace penstock::fs::ceph
