@@ -9,6 +9,7 @@
 #include <thread>
 #include <utility>
 
+#include "fs/ceph/location.h"
 #include "nfs/exports_file.h"
 #include "rdma/provider.h"
 #include "watch/http_server.h"
@@ -34,9 +35,15 @@ SetupResult<void> AddNetworks(std::string_view list, std::vector<nfs::Network>& 
 }
 
 // The checks of single values.
-SetupResult<void> CheckExport(const std::string& text) {
-  PENSTOCK_CHECK(nfs::ParseExportSpec(text));
+SetupResult<void> CheckLocation(const std::string& directory) {
+  if (!nfs::NamesCephfs(directory)) return {};
+  PENSTOCK_CHECK(fs::ceph::ParseLocation(directory));
   return {};
+}
+
+SetupResult<void> CheckExport(const std::string& text) {
+  PENSTOCK_TRY(const nfs::ExportSpec spec, nfs::ParseExportSpec(text));
+  return CheckLocation(spec.directory);
 }
 
 SetupResult<void> CheckDomain(const std::string& text) {
@@ -60,8 +67,10 @@ SetupResult<void> CheckLogLevel(const std::string& text) {
 }
 
 void AddExportOptions(Settings& settings, ServeOptions& options) {
-  settings.AddOption("DIR", options.directory, "Serve this directory as /, for reading and writing",
-                     {.table = "exports", .example = "/srv/nfs"});
+  settings.AddOption(
+      "DIR", options.directory,
+      "Serve this directory as /, for reading and writing. ceph:/path[?conf=FILE&fs=NAME&user=ID] is one of CephFS",
+      {.table = "exports", .example = "/srv/nfs", .check = &CheckLocation});
   CLI::Option* const exports = settings.AddOption(
       "--export", options.exports,
       "PATH=DIR[:option,...]: serve DIR as PATH. The options are: ro, rw, root_squash, no_root_squash, all_squash\n"
@@ -72,7 +81,8 @@ void AddExportOptions(Settings& settings, ServeOptions& options) {
       "xprtsec=PROTECTION[:PROTECTION...] with none, tls, mtls (the default is all of them), cert=NAME (with "
       "xprtsec=mtls:\n"
       "a name in the client's certificate, or \"address\" for its own address). May be repeated.\n"
-      "If DIR lies below the directory of another export, clients reach it only through its own export",
+      "If DIR lies below the directory of another export, clients reach it only through its own export.\n"
+      "DIR may be a directory of CephFS: ceph:/path[?conf=FILE&fs=NAME&user=ID], with %3A for a colon",
       {.table = "exports", .example = "/data=/srv/data:ro,client=192.0.2.0/24", .check = &CheckExport});
   exports->allow_extra_args(false);  // The word after PATH=DIR may be the argument DIR.
   settings
@@ -496,6 +506,11 @@ SetupResult<std::vector<nfs::ExportSpec>> ExportsOf(const ServeOptions& options,
   for (const std::string& file : options.exports_files) tables.Read(file);
   tables.Finish();
   std::ranges::move(tables.findings(), std::back_inserter(findings));
+  for (const nfs::ExportSpec& each : tables.exports()) {
+    if (const auto good = CheckLocation(each.directory); !good) {
+      return std::unexpected(SetupError{fmt::format("{}: {}", each.place, good.error().message)});
+    }
+  }
   for (nfs::ExportSpec& each : tables.exports()) {
     const auto same = std::ranges::find(exports, each.path, &nfs::ExportSpec::path);
     if (same != exports.end()) {

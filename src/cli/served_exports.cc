@@ -74,6 +74,7 @@ bool BelongsToAnother(const stdfs::path& directory, const nfs::ExportSpec& outer
   };
   const stdfs::path top = stdfs::weakly_canonical(outer.directory, error);
   return std::ranges::any_of(configured, [&](const nfs::ExportSpec& each) {
+    if (each.is_cephfs()) return false;
     const stdfs::path other = stdfs::weakly_canonical(each.directory, error);
     if (error) return true;  // it may be there
     return other != top && is_below(other, top) && is_below(directory, other);
@@ -98,7 +99,7 @@ SetupResult<std::vector<server::Export>> ServedExports::Open(std::vector<nfs::Ex
   const std::vector<nfs::ExportSpec> configured = specs;
   std::vector<stdfs::path> hidden;
   std::erase_if(specs, [&](const nfs::ExportSpec& each) {
-    if (each.is_referral() || (each.place.empty() && !each.mount_point)) return false;
+    if (each.is_referral() || each.is_cephfs() || (each.place.empty() && !each.mount_point)) return false;
     const auto why = WhyNotThere(each);
     if (why)
       findings.push_back(FindingAt(each, Severity::kWarning, fmt::format("{} is not exported: {}", each.path, *why)));
@@ -128,7 +129,7 @@ SetupResult<std::vector<server::Export>> ServedExports::Open(std::vector<nfs::Ex
   for (const nfs::ExportSpec& each : specs) {
     if (each.is_referral()) {
       hidden.push_back(each.directory);
-    } else {
+    } else if (!each.is_cephfs()) {
       directories.push_back({each.path, each.directory});
     }
   }
@@ -138,12 +139,39 @@ SetupResult<std::vector<server::Export>> ServedExports::Open(std::vector<nfs::Ex
   for (nfs::ExportSpec& each : specs) {
     std::shared_ptr<fs::FileSystem> file_system;
     if (!each.is_referral()) {
-      PENSTOCK_TRY(file_system, fs::faulty::WithFaults(std::move(file_systems[opened++]), faults_));
+      std::shared_ptr<fs::FileSystem> files;
+      if (each.is_cephfs()) {
+        auto cephfs = OpenCephfs(each);
+        if (!cephfs && each.place.empty()) return std::unexpected(std::move(cephfs).error());
+        if (!cephfs) {
+          findings.push_back(FindingAt(each, Severity::kWarning,
+                                       fmt::format("{} is not exported: {}", each.path, cephfs.error().message)));
+          continue;
+        }
+        files = *std::move(cephfs);
+      } else {
+        files = std::move(file_systems[opened++]);
+      }
+      PENSTOCK_TRY(file_system, fs::faulty::WithFaults(std::move(files), faults_));
       if (audit_) file_system = Audited(std::move(file_system), each.path);
     }
     exports.push_back({std::move(each.path), std::move(each.admissions), std::move(file_system), each.is_root});
   }
   return exports;
+}
+
+SetupResult<std::shared_ptr<fs::FileSystem>> ServedExports::OpenCephfs(const nfs::ExportSpec& spec) {
+  PENSTOCK_TRY(const fs::ceph::Location location, fs::ceph::ParseLocation(spec.directory));
+  std::erase_if(cephfs_, [](const auto& each) { return each.expired(); });
+  for (const auto& each : cephfs_) {
+    auto known = each.lock();
+    if (known && known->location() == location && known->export_name() == spec.path) return known;
+  }
+  auto module = load_ceph_module_();
+  if (!module) return std::unexpected(SetupError{fmt::format("{}: {}", spec.directory, module.error().message)});
+  PENSTOCK_TRY(auto opened, fs::ceph::FileSystem::Open(location, **module, {.export_name = spec.path}));
+  cephfs_.push_back(opened);
+  return opened;
 }
 
 std::shared_ptr<fs::FileSystem> ServedExports::Audited(std::shared_ptr<fs::FileSystem> files, const std::string& path) {
@@ -160,7 +188,7 @@ std::shared_ptr<fs::FileSystem> ServedExports::Audited(std::shared_ptr<fs::FileS
 std::vector<Finding> CheckDirectories(const std::vector<nfs::ExportSpec>& specs) {
   std::vector<Finding> findings;
   for (const nfs::ExportSpec& each : specs) {
-    if (each.is_referral()) continue;
+    if (each.is_referral() || each.is_cephfs()) continue;
     if (const auto why = WhyNotThere(each)) {
       const Severity severity = each.mount_point ? Severity::kWarning : Severity::kError;
       findings.push_back(FindingAt(each, severity, fmt::format("{} is not exported: {}", each.path, *why)));

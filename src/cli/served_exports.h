@@ -1,6 +1,7 @@
 // Opens the directories of the exports that the operator has configured.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -9,6 +10,8 @@
 #include "base/result.h"
 #include "base/workers.h"
 #include "fs/audited/file_system.h"
+#include "fs/ceph/file_system.h"
+#include "fs/ceph/module.h"
 #include "fs/posix/served_directories.h"
 #include "nfs/export_options.h"
 #include "server/parts.h"
@@ -18,18 +21,26 @@ namespace penstock::cli {
 // One thread at a time.
 class ServedExports {
  public:
+  // Loads the module for CephFS, which outlives this: fs::ceph::LoadModule(), but for tests.
+  using LoadCephModule = std::function<SetupResult<fs::ceph::Module*>()>;
+
   // `pool` outlives all file systems. `faults`: see fs::faulty::WithFaults(). `audit`: gets the records of all
   // operations; may be null.
   ServedExports(Workers& pool, const fs::posix::ServedDirectoriesOptions& options, std::string faults,
-                std::shared_ptr<fs::audited::AuditLog> audit = nullptr)
-      : directories_(pool, options), faults_(std::move(faults)), audit_(std::move(audit)) {}
+                std::shared_ptr<fs::audited::AuditLog> audit = nullptr,
+                LoadCephModule load_ceph_module = &fs::ceph::LoadModule)
+      : directories_(pool, options),
+        faults_(std::move(faults)),
+        audit_(std::move(audit)),
+        load_ceph_module_(std::move(load_ceph_module)) {}
 
-  // The exports for the server. Directories that are open already, with the same handles, stay so.
+  // The exports for the server. Directories that are open already, with the same handles, stay so, and so do file
+  // systems of CephFS.
   //
   // An export of a table (ExportSpec::place) is left out, with a finding, if its directory is missing, or not mounted
-  // although it has the option mountpoint: a disk that is gone must not keep others from being served. The file systems
-  // that are mounted below an export with the option crossmnt become exports of their own. Any other trouble is an
-  // error.
+  // although it has the option mountpoint, or if its file system of CephFS cannot be opened: a disk or a cluster that
+  // is gone must not keep others from being served. The file systems that are mounted below an export with the option
+  // crossmnt become exports of their own. Any other trouble is an error.
   //
   // On the thread that fs::posix::ServedDirectories::Open() asks for.
   SetupResult<std::vector<server::Export>> Open(std::vector<nfs::ExportSpec> specs, std::vector<Finding>& findings);
@@ -40,13 +51,19 @@ class ServedExports {
   // Returns a file system in front of `files` that keeps the audit log: the one of before, if it still lives.
   std::shared_ptr<fs::FileSystem> Audited(std::shared_ptr<fs::FileSystem> files, const std::string& path);
 
+  // The file system of CephFS of this export: that of before, if it still lives.
+  SetupResult<std::shared_ptr<fs::FileSystem>> OpenCephfs(const nfs::ExportSpec& spec);
+
   fs::posix::ServedDirectories directories_;
   const std::string faults_;
   const std::shared_ptr<fs::audited::AuditLog> audit_;
+  const LoadCephModule load_ceph_module_;
   std::vector<std::weak_ptr<fs::audited::FileSystem>> audited_;
+  std::vector<std::weak_ptr<fs::ceph::FileSystem>> cephfs_;
 };
 
-// What is wrong with the directories of these exports, without opening them: the findings of Open(), and errors.
+// What is wrong with the directories of these exports, without opening them: the findings of Open(), and errors. No
+// cluster is asked.
 std::vector<Finding> CheckDirectories(const std::vector<nfs::ExportSpec>& specs);
 
 }  // namespace penstock::cli

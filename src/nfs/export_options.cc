@@ -11,6 +11,7 @@
 namespace penstock::nfs {
 namespace {
 
+constexpr std::string_view kCephfs = "ceph:/";
 constexpr size_t kMaxPath = 1024;  // MNTPATHLEN, RFC 1813 §5.1.4
 
 template <class... Arguments>
@@ -34,9 +35,14 @@ std::string_view TakeUntil(std::string_view& text, char separator) {
   return taken;
 }
 
-// Removes and returns the directory, in which "\:" means a colon, and removes the colon after it.
+// Removes and returns the directory, in which "\:" means a colon, and removes the colon after it. The colon at the
+// beginning of ceph:/path is part of the directory.
 std::string TakeDirectory(std::string_view& text) {
   std::string directory;
+  if (NamesCephfs(text)) {
+    directory = kCephfs;
+    text.remove_prefix(kCephfs.size());
+  }
   while (!text.empty()) {
     if (text.starts_with("\\:")) {
       directory += ':';
@@ -101,6 +107,26 @@ Squash ExportOptions::SquashFor(SecurityFlavor flavor) const {
 
 bool ExportSpec::is_referral() const {
   return std::ranges::any_of(admissions, [](const Admission& each) { return each.options.locations.referral; });
+}
+
+bool ExportSpec::is_cephfs() const { return NamesCephfs(directory); }
+
+bool NamesCephfs(std::string_view directory) { return directory.starts_with(kCephfs); }
+
+SetupResult<void> CheckCephfsOptions(ExportSpec& spec) {
+  if (!spec.is_cephfs()) return {};
+  if (spec.is_referral()) {
+    return Fail("export \"{}\" has refer=, so it serves no CephFS: write any directory of this host instead of {}",
+                spec.path, spec.directory);
+  }
+  if (spec.mount_point) {
+    return Fail("export \"{}\" cannot have the option mountpoint: {} is no directory of this host", spec.path,
+                spec.directory);
+  }
+  if (std::exchange(spec.crosses_mounts, false)) {
+    spec.notes.emplace_back("the option crossmnt has no effect: nothing is mounted in CephFS");
+  }
+  return {};
 }
 
 void OptionCollector::Note(std::string_view option, std::string_view why) {
@@ -275,6 +301,7 @@ SetupResult<ExportSpec> ParseExportSpec(std::string_view text) {
   if (clients.empty()) clients.emplace_back();
   spec.admissions.clear();
   for (const ClientSpec& each : clients) spec.admissions.push_back({each, options});
+  PENSTOCK_CHECK(CheckCephfsOptions(spec));
   return spec;
 }
 

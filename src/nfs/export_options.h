@@ -76,8 +76,9 @@ struct Admission {
 
 // An export as the operator describes it.
 struct ExportSpec {
-  std::string path;       // for clients: absolute, without empty components, "." or ".."
-  std::string directory;  // on this host; not used if the export is a referral
+  std::string path;  // for clients: absolute, without empty components, "." or ".."
+  // On this host, or in CephFS: see NamesCephfs(). Not used if the export is a referral.
+  std::string directory;
   std::vector<Admission> admissions{{}};
   // The root of the tree that clients of version 4 see (fsid=0).
   bool is_root = false;
@@ -89,6 +90,7 @@ struct ExportSpec {
   std::vector<std::string> notes{};  // for the operator: options that have no effect, and why
 
   bool is_referral() const;
+  bool is_cephfs() const;
   bool operator==(const ExportSpec&) const = default;
 };
 
@@ -126,8 +128,15 @@ class OptionCollector {
 // if the path is not absolute, has a component "." or "..", or is too long for MOUNT (RFC 1813 §5.1.4).
 SetupResult<std::string> NormalizeExportPath(std::string_view path);
 
+// Whether the directory of an export is one of CephFS: ceph:/path, see fs::ceph::Location.
+bool NamesCephfs(std::string_view directory);
+
+// The options of the export that CephFS has no use for: a mistake is an error. Those without an effect become notes.
+SetupResult<void> CheckCephfsOptions(ExportSpec& spec);
+
 // Parses "PATH=DIR[:option,option,...]" with the options of OptionCollector, and client=CLIENTS (ClientSpec), which may
-// be repeated. The default is rw,insecure and Squash::kForeignRoot. In DIR, write a colon as "\:".
+// be repeated. The default is rw,insecure and Squash::kForeignRoot. In DIR, write a colon as "\:", but not the one at
+// the beginning of ceph:/path.
 SetupResult<ExportSpec> ParseExportSpec(std::string_view text);
 
 }  // namespace penstock::nfs

@@ -84,6 +84,25 @@ TEST(ExportSpec, ParsesEveryOption) {
   EXPECT_EQ(spec->admissions[0].options.security, (SecurityFlavors{SecurityFlavor::kKrb5p, SecurityFlavor::kSys}));
 }
 
+TEST(ExportSpec, TakesADirectoryOfCephfsWithoutBackslashes) {
+  const auto spec = ParseExportSpec("/x=ceph:/a/b?conf=/etc/ceph/other.conf&fs=archive:ro,client=192.0.2.0/24");
+  ASSERT_TRUE(spec) << spec.error().message;
+  EXPECT_TRUE(spec->is_cephfs());
+  EXPECT_EQ(spec->directory, "ceph:/a/b?conf=/etc/ceph/other.conf&fs=archive");
+  EXPECT_TRUE(spec->admissions.front().options.read_only);
+  EXPECT_FALSE(ParseExportSpec("/x=/ceph")->is_cephfs());
+}
+
+TEST(ExportSpec, RefusesOptionsThatCephfsHasNoUseFor) {
+  EXPECT_NE(ComplaintAboutExport("/x=ceph:/a:mountpoint").find("mountpoint"), std::string::npos);
+  EXPECT_NE(ComplaintAboutExport("/x=ceph:/a:refer=/y@192.0.2.1").find("refer="), std::string::npos);
+  const auto spec = ParseExportSpec("/x=ceph:/a:crossmnt");
+  ASSERT_TRUE(spec);
+  EXPECT_FALSE(spec->crosses_mounts);
+  ASSERT_EQ(spec->notes.size(), 1u);
+  EXPECT_NE(spec->notes.front().find("crossmnt"), std::string::npos);
+}
+
 TEST(ExportSpec, UsesTheLastOfOppositeOptions) {
   EXPECT_FALSE(ParseExportSpec("/=/srv:ro,rw")->admissions[0].options.read_only);
   EXPECT_EQ(ParseExportSpec("/=/srv:no_root_squash,root_squash")->admissions[0].options.squash, Squash::kRoot);

@@ -137,12 +137,18 @@ void ExportsFiles::Parse(std::string_view text, const std::string& name) {
   }
 }
 
-ExportSpec& ExportsFiles::ExportOf(const Line& line, const std::string& path) {
+ExportSpec& ExportsFiles::ExportOf(const Line& line, const std::string& path, const std::string& directory) {
   const auto known = std::ranges::find(exports_, path, &ExportSpec::path);
-  if (known != exports_.end()) return *known;
+  if (known != exports_.end()) {
+    if (known->directory != directory) {
+      Complain(line, Severity::kError,
+               fmt::format("{} is exported as {} and as {} ({})", path, directory, known->directory, known->place));
+    }
+    return *known;
+  }
   ExportSpec& spec = exports_.emplace_back();
   spec.path = path;
-  spec.directory = path;
+  spec.directory = directory;
   spec.place = fmt::format("{}:{}", line.file, line.number);
   spec.admissions.clear();
   return spec;
@@ -152,10 +158,16 @@ void ExportsFiles::ParseLine(Line& line) {
   const std::string given = line.Next();
   if (given.empty() && !line.is_damaged) return;
   if (line.is_damaged) return Complain(line, Severity::kError, "a quotation mark is missing");
-  const auto path = NormalizeExportPath(given);
+  if (NamesCephfs(given)) {
+    return Complain(line, Severity::kError,
+                    fmt::format("{0}: the path for the clients is missing: write PATH={0}", given));
+  }
+  // A directory of this host with a component "...=ceph:" needs --export.
+  const size_t equals = given.find("=ceph:/");
+  const auto path = NormalizeExportPath(std::string_view(given).substr(0, equals));
   if (!path) return Complain(line, Severity::kError, path.error().message);
 
-  ExportSpec& spec = ExportOf(line, *path);
+  ExportSpec& spec = ExportOf(line, *path, equals == std::string::npos ? *path : given.substr(equals + 1));
   std::vector<std::string> defaults;
   size_t clients = 0;
   for (;;) {
@@ -261,19 +273,22 @@ void ExportsFiles::Finish() {
     const std::string file = each.place.substr(0, colon);
     const size_t line = std::stoul(each.place.substr(colon + 1));
     // Among the other findings about the file, in the order of lines.
-    const auto complain = [&](std::string message) {
+    const auto complain = [&](Severity severity, std::string message) {
       const auto is_before = [&](const Finding& other) { return other.file == file && other.line <= line; };
       const auto last = std::ranges::find_if(findings_.rbegin(), findings_.rend(), is_before).base();
-      findings_.insert(last == findings_.begin() ? findings_.end() : last,
-                       {file, line, Severity::kError, std::move(message)});
+      findings_.insert(last == findings_.begin() ? findings_.end() : last, {file, line, severity, std::move(message)});
     };
     each.notes.clear();  // they are findings
+    if (const auto good = CheckCephfsOptions(each); !good) complain(Severity::kError, good.error().message);
+    for (std::string& note : each.notes) complain(Severity::kWarning, std::move(note));
+    each.notes.clear();
     if (each.is_root && std::exchange(root, &each)) {
-      complain(fmt::format("{} has fsid=0, and another export has it, too: version 4 has one root", each.path));
+      complain(Severity::kError,
+               fmt::format("{} has fsid=0, and another export has it, too: version 4 has one root", each.path));
     }
     for (const Admission& admission : each.admissions) {
       if (admission.options.locations != each.admissions.front().options.locations) {
-        complain(fmt::format("{}: refer= and replicas= must be the same for all clients", each.path));
+        complain(Severity::kError, fmt::format("{}: refer= and replicas= must be the same for all clients", each.path));
         break;
       }
     }

@@ -19,6 +19,8 @@ class ExportsFiles {
   void Read(const std::filesystem::path& path);
   // Parses the text of a table. `name` is for findings.
   //
+  // A line exports the directory of its path, or PATH=ceph:/path a directory of CephFS as PATH.
+  //
   // Without options, clients get those of exports(5): ro, root_squash, secure, sync.
   void Parse(std::string_view text, const std::string& name);
   // Ends the reading: compares what several lines say about one export.
@@ -33,7 +35,7 @@ class ExportsFiles {
   struct Line;
   void ParseLine(Line& line);
   void AddClient(Line& line, ExportSpec& to, const std::string& word, const std::vector<std::string>& defaults);
-  ExportSpec& ExportOf(const Line& line, const std::string& path);
+  ExportSpec& ExportOf(const Line& line, const std::string& path, const std::string& directory);
   void Complain(const Line& line, Severity severity, std::string message);
 
   std::vector<ExportSpec> exports_;

@@ -79,6 +79,18 @@ TEST_F(ExportsFileTest, ClientsWithoutOptionsGetThoseOfTheManual) {
   EXPECT_THAT(Findings(), IsEmpty());
 }
 
+TEST_F(ExportsFileTest, ADirectoryOfCephfsFollowsItsPath) {
+  const auto& exports = Parse(
+      "/home=ceph:/volumes/home?fs=archive *(rw)\n"
+      "ceph:/other *(rw)\n"
+      "/home *(ro)\n");
+  ASSERT_FALSE(exports.empty());
+  EXPECT_EQ(exports.front().path, "/home");
+  EXPECT_EQ(exports.front().directory, "ceph:/volumes/home?fs=archive");
+  EXPECT_THAT(Findings(), ElementsAre(HasSubstr("write PATH=ceph:/other"),
+                                      HasSubstr("/home is exported as /home and as ceph:/volumes/home?fs=archive")));
+}
+
 TEST_F(ExportsFileTest, JoinsLinesAndReadsQuotesAndOctalEscapes) {
   const auto& exports = Parse(
       "\"/srv/a b\" \\\n"

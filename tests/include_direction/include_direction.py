@@ -33,6 +33,7 @@ ALLOWED = {
     "idmap": ["base"],
     "fs": ["base"],
     "fs/audited": ["fs", "base"],
+    "fs/ceph": ["fs", "base"],
     "fs/faulty": ["fs", "base"],
     "fs/posix": ["fs", "base"],
     "nfs_protocol": ["rpc", "fs", "xdr", "protocol", "base"],
@@ -53,7 +54,7 @@ ALLOWED = {
     "library": ["library/provider", "penstock", "client", "rpc/tls", "rdma", "rdma/verbs", "rdma/choice", "base"],
     "library/server": ["library", "library/provider", "penstock", "server", "nfs", "fs/posix", "fs", "rdma/choice", "base"],
     "fuse": ["client", "xdr", "protocol", "idmap", "base"],
-    "cli": ["fuse", "server", "watch", "control", "copying", "client", "nfs", "rpc/tls", "fs/audited", "fs/faulty", "fs/posix", "fs", "rdma", "rdma/iwarp", "rdma/verbs", "rdma/choice", "rdma/trace", "protocol", "idmap", "base"],
+    "cli": ["fuse", "server", "watch", "control", "copying", "client", "nfs", "rpc/tls", "fs/audited", "fs/ceph", "fs/faulty", "fs/posix", "fs", "rdma", "rdma/iwarp", "rdma/verbs", "rdma/choice", "rdma/trace", "protocol", "idmap", "base"],
 }
 ANYTHING = re.compile(r"^test_\w+\.h$|(_test|_suite|_test_support|_bench)\.(cc|h)$")  # tests may include anything
 INCLUDE = re.compile(r'^\s*#\s*include\s*"([^"]+)"', re.MULTILINE)

@@ -1,0 +1,87 @@
+#include "cli/served_exports.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "base/test_temporary_directory.h"
+#include "fs/ceph/test_client.h"
+
+namespace penstock::cli {
+namespace {
+
+using testing::HasSubstr;
+
+class ServedCephfsTest : public testing::Test {
+ protected:
+  static nfs::ExportSpec Spec(const std::string& path, const std::string& directory, const std::string& place = "") {
+    nfs::ExportSpec spec;
+    spec.path = path;
+    spec.directory = directory;
+    spec.place = place;
+    return spec;
+  }
+  // As one reload after the other: what `last_` holds is still served.
+  SetupResult<std::vector<server::Export>> Open(std::vector<nfs::ExportSpec> specs) {
+    findings_.clear();
+    auto opened = exports_.Open(std::move(specs), findings_);
+    if (opened) last_ = *opened;
+    return opened;
+  }
+
+  const TemporaryDirectory state_;
+  const TemporaryDirectory directory_;
+  const std::shared_ptr<fs::ceph::TestCluster> cluster_ = std::make_shared<fs::ceph::TestCluster>();
+  fs::ceph::TestModule module_{cluster_};
+  bool has_module_ = true;
+  Workers pool_{2};
+  ServedExports exports_{
+      pool_, {.state_directory = state_.path()}, "", nullptr, [this]() -> SetupResult<fs::ceph::Module*> {
+        if (!has_module_) return std::unexpected(SetupError{"no module"});
+        return &module_;
+      }};
+  std::vector<Finding> findings_;
+  std::vector<server::Export> last_;
+};
+
+TEST_F(ServedCephfsTest, ServesDirectoriesOfThisHostAndOfCephfsTogether) {
+  const auto opened = Open({Spec("/a", directory_.path()), Spec("/b", "ceph:/x"), Spec("/c", "ceph:/x")});
+  ASSERT_TRUE(opened) << opened.error().message;
+  ASSERT_EQ(opened->size(), 3u);
+  EXPECT_EQ((*opened)[1].path, "/b");
+  EXPECT_FALSE((*opened)[1].file_system->Root() == (*opened)[2].file_system->Root()) << "a handle is of one export";
+}
+
+TEST_F(ServedCephfsTest, AReloadKeepsAnExportThatStays) {
+  ASSERT_TRUE(Open({Spec("/b", "ceph:/x")}));
+  const auto before = last_.front().file_system;
+  ASSERT_TRUE(Open({Spec("/b", "ceph:/x"), Spec("/c", "ceph:/y")}));
+  EXPECT_EQ(last_.front().file_system, before);
+  ASSERT_TRUE(Open({Spec("/b", "ceph:/y")}));
+  EXPECT_NE(last_.front().file_system, before);
+}
+
+TEST_F(ServedCephfsTest, AClusterThatIsGoneKeepsNoOtherExportOfATableFromBeingServed) {
+  cluster_->mounts = false;
+  const auto opened = Open({Spec("/a", directory_.path(), "exports:1"), Spec("/b", "ceph:/x", "exports:2")});
+  ASSERT_TRUE(opened) << opened.error().message;
+  EXPECT_EQ(opened->size(), 1u);
+  ASSERT_EQ(findings_.size(), 1u);
+  EXPECT_EQ(ToString(findings_.front()), "exports:2: warning: /b is not exported: the cluster accepts nobody");
+}
+
+TEST_F(ServedCephfsTest, OnTheCommandLineAClusterThatIsGoneIsAnError) {
+  cluster_->mounts = false;
+  const auto opened = Open({Spec("/b", "ceph:/x")});
+  ASSERT_FALSE(opened);
+  EXPECT_THAT(opened.error().message, HasSubstr("the cluster accepts nobody"));
+}
+
+TEST_F(ServedCephfsTest, TellsWhyTheModuleIsNotThere) {
+  has_module_ = false;
+  const auto opened = Open({Spec("/b", "ceph:/x")});
+  ASSERT_FALSE(opened);
+  EXPECT_EQ(opened.error().message, "ceph:/x: no module");
+}
+
+}  // namespace
+}  // namespace penstock::cli
