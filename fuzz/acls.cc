@@ -4,7 +4,7 @@
 #include <cstdio>
 #include <cstdlib>
 
-#include "fs/posix/acl_octets.h"
+#include "fs/acl_octets.h"
 #include "input.h"
 #include "nfs/v4/attributes/acl.h"
 #include "xdr/decode.h"
@@ -35,9 +35,9 @@ void CheckAllowsNoMore(const fs::Acl& than, const fs::Acl& acl) {
 
 void CheckStored(Input& input) {
   const bool directory = (input.Octet() & 1) != 0;
-  const auto acl = fs::posix::AclOfOctets(input.Take(4096));
+  const auto acl = fs::AclOfOctets(input.Take(4096));
   if (!acl) return;
-  const auto again = fs::posix::AclOfOctets(fs::posix::OctetsOfAcl(*acl));
+  const auto again = fs::AclOfOctets(fs::OctetsOfAcl(*acl));
   if (!again || *again != *acl) Die("the list changed in a round trip");
   if (!fs::IsValid(*acl)) return;
   const auto shown = nfs::v4::ToNfs({.access = *acl, .defaults = {}}, directory);

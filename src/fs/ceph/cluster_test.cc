@@ -213,6 +213,66 @@ TEST_F(ClusterTest, AParentOutsideTheExportIsNotShown) {
   EXPECT_EQ(suite::ErrorOf(Await(other->Lookup(root_, directory, "..")).result), Error::kStale);
 }
 
+TEST_F(ClusterTest, AServerThatTheMdsEvictsMountsAgain) {
+  const auto fs = Serve();
+  const Handle file = Create(*fs, "file", {}).result->handle;
+  ASSERT_TRUE(Write(*fs, file, 0, "stable").result);
+  const auto committed = Await(fs->Commit(root_, file));
+  ASSERT_TRUE(committed.result);
+  Result<Pinned> pinned = Await(fs->Pin(root_, file));
+  ASSERT_TRUE(pinned);
+  const std::string evict =
+      "ceph -c " + Conf() + " tell mds.0 client evict client_metadata.root=" + location_.path + " >/dev/null 2>&1";
+  ASSERT_EQ(std::system(evict.c_str()), 0);
+  // Until the client has noticed, it may answer from its cache.
+  Changed<WriteReply> wrote = Write(*fs, file, 6, " and new");
+  Result<WriteVerifier> again = std::unexpected(Error::kDelay);
+  while (!wrote.result || !again || *again == *committed.result) {
+    if (!wrote.result) ASSERT_EQ(wrote.result.error(), Error::kDelay) << fs::ToString(wrote.result.error());
+    wrote = Write(*fs, file, 6, " and new");
+    again = Await(fs->Commit(root_, file)).result;
+  }
+  EXPECT_EQ(Read(*fs, file), "stable and new");
+}
+
+TEST_F(ClusterTest, AQuotaOfADirectoryLimitsItsFiles) {
+  const auto fs = Serve();
+  const auto client = MountClient({.path = "/", .conf = Conf()}, std::chrono::seconds(30));
+  ASSERT_TRUE(client) << client.error().message;
+  Inode *root = nullptr, *directory = nullptr;
+  Stat stat;
+  ASSERT_GE((*client)->Root(root), 0);
+  ASSERT_GE((*client)->Lookup(kAsRoot, root, location_.path.substr(1), directory, stat), 0);
+  ASSERT_GE((*client)->SetXattr(kAsRoot, directory, "ceph.quota.max_bytes", AsBytes("4194304"), 0), 0);
+  (*client)->Put(directory);
+  (*client)->Put(root);
+  const Handle file = Create(*fs, "file", {}).result->handle;
+  const std::string megabyte(1 << 20, 'x');
+  std::optional<Error> error;
+  for (uint64_t i = 0; i < 64 && !error; ++i) {
+    const auto wrote =
+        Await(fs->Write(root_, file, i << 20, Data(Slice::Borrowed(AsBytes(megabyte))), Stability::kFileSync));
+    error = suite::ErrorOf(wrote.result);
+  }
+  EXPECT_EQ(error, Error::kQuota);
+  EXPECT_EQ(Await(fs->GetSpace(root_, fs->Root())).result->total_bytes, 4u << 20);
+}
+
+// Cookies come from clients, which may send any number.
+TEST_F(ClusterTest, EveryCookieIsAPositionOrRefused) {
+  const auto fs = Serve();
+  for (int i = 0; i < 20; ++i) Create(*fs, "file" + std::to_string(i), {});
+  uint64_t cookie = 1;
+  for (int i = 0; i < 2000; ++i) {
+    cookie = cookie * 0x9e3779b97f4a7c15u + 1;
+    const uint64_t sent = i % 2 == 0 ? cookie : (uint64_t{0xff} << 52) | (cookie >> 12);
+    suite::Collector collector(5);
+    const auto listed =
+        Await(fs->ReadDirectory(root_, fs->Root(), {.cookie = Cookie(sent), .verifier = {}}, collector));
+    if (!listed.result) EXPECT_EQ(listed.result.error(), Error::kBadCookie) << std::hex << sent;
+  }
+}
+
 TEST_F(ClusterTest, ReportsMistakesOfALocation) {
   const auto error = [](const Location& location) {
     const auto opened = FileSystem::Open(location, TheModule(), {.export_name = "/x"});

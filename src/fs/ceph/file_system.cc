@@ -52,7 +52,7 @@ class Waiting {
     timer_ = loop_.MakeTimer([this] {
       if (!Move(*state_, State::kGivenUp)) return;
       result_.emplace(Refusal<T>::Of(Error::kDelay));
-      waiter_.resume();
+      loop_.Post(waiter_);  // this object, with the timer, ends when the waiter resumes
     });
     timer_->ExpireAfter(limit);
     pool.Post(

@@ -78,7 +78,7 @@ void Mount::NoteEnded(const SessionRef& session) {
   for (auto& [number, kept] : pinned_) files.push_back({0, std::move(kept.file), std::move(kept.object)});
   verifier_.fetch_add(1);
   // The end of a mount takes time.
-  pool_.Post([ended = std::exchange(session_, nullptr), files = std::move(files)]() mutable {
+  pool_.Post([self = shared_from_this(), ended = std::exchange(session_, nullptr), files = std::move(files)]() mutable {
     files.clear();
     ended.reset();
   });

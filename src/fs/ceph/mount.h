@@ -57,6 +57,7 @@ class Mount : public std::enable_shared_from_this<Mount> {
 
   void Keep();
   SessionRef MountAgain();
+  // The client calls this object until its end, so that no session outlives this object.
   SessionRef Adopt(std::shared_ptr<Client> client);
   void CloseUnused(Session& session, TimePoint before);
 
@@ -66,13 +67,13 @@ class Mount : public std::enable_shared_from_this<Mount> {
   Workers& pool_;
   const InodeNumber root_;
   std::atomic<uint64_t> verifier_;
+  std::condition_variable wake_;
   mutable std::mutex mutex_;  // guards the following
   SessionRef session_;
   std::unordered_map<InodeNumber, Kept> pinned_;
   bool ends_ = false;
   bool wants_fewer_ = false;  // the MDS asks for it
   bool is_closing_ = false;   // a thread of the pool closes unused files
-  std::condition_variable wake_;
   std::thread keeper_;
 };
 
