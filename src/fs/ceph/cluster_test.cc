@@ -194,6 +194,15 @@ TEST_F(ClusterTest, SnapshotsCanBeReadAndNotChanged) {
   EXPECT_EQ(suite::ErrorOf(Await(fs->Create(root_, snapshot.result->handle, "x", {})).result), Error::kReadOnly);
   const AccessMask rights = *Await(fs->Access(root_, old.result->handle, ~0u)).result;
   EXPECT_EQ(rights & (kAccessModify | kAccessExtend | kAccessXattrWrite), 0u);
+  const auto other = Serve();
+  for (const Handle& each : {directory, snapshot.result->handle, old.result->handle}) {
+    const auto stat = Await(other->GetAttributes(root_, each));
+    EXPECT_TRUE(stat) << "another server has not seen it before: " << fs::ToString(stat.error());
+    if (stat) EXPECT_EQ(stat->fileid, Await(fs->GetAttributes(root_, each))->fileid);
+  }
+  EXPECT_EQ(Read(*other, old.result->handle), "old");
+  EXPECT_EQ(Await(fs->Lookup(root_, directory, "..")).result->handle, fs->Root());
+  EXPECT_EQ(Await(fs->Lookup(root_, snapshot.result->handle, "..")).result->handle, directory);
   ASSERT_TRUE(Await(fs->RemoveDirectory(root_, directory, "s")).result);
 }
 

@@ -18,8 +18,8 @@ extern const char* const kModuleBuild;
 inline constexpr const char* kModuleSymbol = "penstock_ceph_module";
 using ModuleFunction = Module* (*)(const char* build);
 
-// Loads the module at the first call: from the folder of the running program, else from PENSTOCK_MODULES, where the
-// package penstock-ceph installs it. Fails with a message for the operator; a later call tries again. Any thread.
+// Loads the module at the first call: from the folder of the running program, else from PENSTOCK_MODULES, where it is
+// installed. Fails with a message for the operator; a later call tries again. Any thread.
 SetupResult<Module*> LoadModule();
 
 // Loads the module from the first of these folders that has it.

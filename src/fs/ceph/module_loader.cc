@@ -29,8 +29,8 @@ SetupResult<Module*> Load(const std::filesystem::path& file) {
   Module* const module = function(kModuleBuild);
   if (!module) {
     ::dlclose(library);
-    return Fail(fmt::format(
-        "{} belongs to another build of the server: install penstock and penstock-ceph of one version", file.native()));
+    return Fail(
+        fmt::format("{} belongs to another build of the server: build or install both of one version", file.native()));
   }
   return module;
 }
@@ -44,7 +44,7 @@ SetupResult<Module*> LoadModuleFrom(std::span<const std::filesystem::path> folde
     // Also if it cannot be examined: dlopen tells why.
     if (std::filesystem::status(file, error).type() != std::filesystem::file_type::not_found) return Load(file);
   }
-  return Fail("this server has no CephFS: install the package penstock-ceph");
+  return Fail("this server has no CephFS: its module penstock-ceph.so is missing (see docs/cephfs.md)");
 }
 
 SetupResult<Module*> LoadModule() {

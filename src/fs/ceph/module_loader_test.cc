@@ -31,7 +31,8 @@ TEST(CephModule, IsLoadedFromTheFirstFolderThatHasIt) {
 
 TEST(CephModule, IsToBeInstalledIfNoFolderHasIt) {
   const TemporaryDirectory empty;
-  EXPECT_EQ(WhyNot({empty.path(), "/nowhere/at/all"}), "this server has no CephFS: install the package penstock-ceph");
+  EXPECT_EQ(WhyNot({empty.path(), "/nowhere/at/all"}),
+            "this server has no CephFS: its module penstock-ceph.so is missing (see docs/cephfs.md)");
 }
 
 TEST(CephModule, OfAnotherBuildIsRefused) {

@@ -83,7 +83,9 @@ Result<Tree::Reached> Tree::Reach(const Call& call, const Handle& handle) const 
     code = call.client().GetAttributes(inode, stat, Client::Freshness::kCurrent);
     // The call may have found another object: a snapshot that is gone, for example.
     if (code >= 0 && stat.number != number) code = -ESTALE;
-    if (code >= 0 && stat.attributes.type == FileType::kDirectory) {
+    // What is in a snapshot does not move.
+    const bool may_move = number.snapshot == kNoSnapshot || number.snapshot == kSnapshotDirectory;
+    if (code >= 0 && stat.attributes.type == FileType::kDirectory && may_move) {
       if (const auto below = CheckBelowRoot(call, inode, number); !below) {
         call.client().Put(inode);
         return std::unexpected(below.error());
@@ -99,15 +101,34 @@ Result<Tree::Reached> Tree::Reach(const Call& call, const Handle& handle) const 
   return Reached{std::move(object), attributes};
 }
 
+int Tree::FindParent(const Call& call, const Credentials& caller, Inode* directory, const InodeNumber& number,
+                     Inode*& parent, Stat& stat) const {
+  InodeNumber above = number;
+  if (number.snapshot == kSnapshotDirectory) {
+    // libcephfs leads to the parent of the directory that it belongs to.
+    above.snapshot = kNoSnapshot;
+  } else if (number.ino == root_.ino && number.snapshot != kNoSnapshot) {
+    // A snapshot of a directory above the root has a parent outside the export.
+    above.snapshot = kSnapshotDirectory;
+  } else {
+    return call.client().Lookup(caller, directory, "..", parent, stat);
+  }
+  int code = call.client().Find(above, parent);
+  if (code < 0) return code;
+  code = call.client().GetAttributes(parent, stat, Client::Freshness::kCurrent);
+  if (code < 0) call.client().Put(parent);
+  return code;
+}
+
 // Somebody may have moved the directory out of the exported tree: its parents, which ".." leads to, are not exported.
 Result<void> Tree::CheckBelowRoot(const Call& call, Inode* directory, const InodeNumber& number) const {
   Inode* inode = nullptr;
   InodeNumber at = number;
   Result<void> result;
-  for (int depth = 0; at != root_; ++depth) {
+  for (int depth = 0; at.ino != root_.ino; ++depth) {
     Inode* parent = nullptr;
     Stat stat;
-    const int code = call.client().Lookup(kAsRoot, inode ? inode : directory, "..", parent, stat);
+    const int code = FindParent(call, kAsRoot, inode ? inode : directory, at, parent, stat);
     if (inode) call.client().Put(inode);
     inode = code < 0 ? nullptr : parent;
     if (code < 0) return Failed(call, code == -ENOENT ? -ESTALE : code);

@@ -103,6 +103,9 @@ class Tree {
   Result<Reached> Reach(const Call& call, const Handle& handle) const;
   // Fails with kStale for an object without a name, unless it is pinned.
   Result<Attributes> StatOf(const Call& call, const ObjectRef& object) const;
+  // The directory that ".." leads to; for a directory ".snap", the one that it belongs to. Returns a negative errno.
+  int FindParent(const Call& call, const Credentials& caller, Inode* directory, const InodeNumber& number,
+                 Inode*& parent, Stat& stat) const;
   Result<void> CheckBelowRoot(const Call& call, Inode* directory, const InodeNumber& number) const;
   // After a change by this client. With kCached, the reply to the change has told the attributes.
   std::optional<Attributes> After(const Call& call, const ObjectRef& object,

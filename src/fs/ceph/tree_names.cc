@@ -47,7 +47,7 @@ Result<Node> Tree::FindParent(const Call& call, const Credentials& caller, const
   if (directory.object->number() == root_) return Node{Root(), directory.attributes};
   Inode* inode = nullptr;
   Stat stat;
-  const int code = call.client().Lookup(caller, directory.object->inode(), "..", inode, stat);
+  const int code = FindParent(call, caller, directory.object->inode(), directory.object->number(), inode, stat);
   if (code < 0) return Failed(call, code);
   if (const auto below = CheckBelowRoot(call, inode, stat.number); !below) {
     call.client().Put(inode);

@@ -97,7 +97,14 @@ class MountedClient final : public Client {
 
   int Root(Inode*& root) override { return ::ceph_ll_lookup_root(mount_, Out(root)); }
   int Find(const InodeNumber& number, Inode*& inode) override {
-    return ::ceph_ll_lookup_vino(mount_, {{number.ino}, {number.snapshot}}, Out(inode));
+    if (number.snapshot != kSnapshotDirectory) return Find(number.ino, number.snapshot, inode);
+    // The MDS knows these by their names alone.
+    Inode* directory = nullptr;
+    if (const int code = Find(number.ino, kNoSnapshot, directory); code < 0) return code;
+    Stat stat;
+    const int code = Lookup(kRoot, directory, ".snap", inode, stat);
+    Put(directory);
+    return code;
   }
   void Put(Inode* inode) override { ::ceph_ll_put(mount_, Raw(inode)); }
 
@@ -294,6 +301,9 @@ class MountedClient final : public Client {
   }
 
  private:
+  int Find(uint64_t ino, uint64_t snapshot, Inode*& inode) {
+    return ::ceph_ll_lookup_vino(mount_, {{ino}, {snapshot}}, Out(inode));
+  }
   static ::Inode** Out(Inode*& inode) { return reinterpret_cast<::Inode**>(&inode); }
 
   int Finish(int code, const struct ceph_statx& got, Stat& stat) const {
