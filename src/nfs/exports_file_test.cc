@@ -83,7 +83,7 @@ TEST_F(ExportsFileTest, ADirectoryOfCephfsFollowsItsPath) {
   const auto& exports = Parse(
       "/home=ceph:/volumes/home?fs=archive *(rw)\n"
       "ceph:/other *(rw)\n"
-      "/home *(ro)\n");
+      "/home other(ro)\n");
   ASSERT_FALSE(exports.empty());
   EXPECT_EQ(exports.front().path, "/home");
   EXPECT_EQ(exports.front().directory, "ceph:/volumes/home?fs=archive");

@@ -182,7 +182,16 @@ TEST_F(ClusterTest, SnapshotsCanBeReadAndNotChanged) {
   const auto snapshots = Await(fs->Lookup(root_, fs->Root(), ".snap"));
   ASSERT_TRUE(snapshots.result);
   const Handle directory = snapshots.result->handle;
-  const auto snapshot = Await(fs->MakeDirectory(root_, directory, "s", {}));
+  EXPECT_EQ(suite::ErrorOf(Await(fs->MakeDirectory(root_, directory, "s", {})).result), Error::kReadOnly);
+  ASSERT_TRUE(Await(fs->Commit(root_, file)).result);
+  const auto native = MountClient(location_, std::chrono::seconds(30));
+  ASSERT_TRUE(native) << native.error().message;
+  Inode *root = nullptr, *snap = nullptr, *made = nullptr;
+  Stat stat_of;
+  ASSERT_GE((*native)->Root(root), 0);
+  ASSERT_GE((*native)->Lookup(kAsRoot, root, ".snap", snap, stat_of), 0);
+  ASSERT_GE((*native)->MakeDirectory(kAsRoot, snap, "s", 0755, made, stat_of), 0);
+  const auto snapshot = Await(fs->Lookup(root_, directory, "s"));
   ASSERT_TRUE(snapshot.result) << fs::ToString(snapshot.result.error());
   ASSERT_TRUE(Write(*fs, file, 0, "new").result);
   const auto old = Await(fs->Lookup(root_, snapshot.result->handle, "file"));
@@ -203,7 +212,8 @@ TEST_F(ClusterTest, SnapshotsCanBeReadAndNotChanged) {
   EXPECT_EQ(Read(*other, old.result->handle), "old");
   EXPECT_EQ(Await(fs->Lookup(root_, directory, "..")).result->handle, fs->Root());
   EXPECT_EQ(Await(fs->Lookup(root_, snapshot.result->handle, "..")).result->handle, directory);
-  ASSERT_TRUE(Await(fs->RemoveDirectory(root_, directory, "s")).result);
+  EXPECT_EQ(suite::ErrorOf(Await(fs->RemoveDirectory(root_, directory, "s")).result), Error::kReadOnly);
+  for (Inode* each : {root, snap, made}) (*native)->Put(each);
 }
 
 TEST_F(ClusterTest, AParentOutsideTheExportIsNotShown) {

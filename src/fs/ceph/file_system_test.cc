@@ -74,6 +74,28 @@ TEST_F(CephFileSystemTest, AStableWriteFailsIfItsDataAreLost) {
   EXPECT_EQ(suite::ErrorOf(Write(*fs, file, "text", Stability::kFileSync).result), Error::kNoSpace);
 }
 
+// The cluster tells a loss once: here, to the COMMIT.
+TEST_F(CephFileSystemTest, AStableWriteFailsIfAnotherCallIsToldOfTheLoss) {
+  const auto fs = Serve();
+  const Handle file = FileOf(*fs);
+  std::optional<Changed<WriteReply>> wrote;
+  std::optional<Changed<WriteVerifier>> committed;
+  ASSERT_TRUE(Write(*fs, file, "text").result);
+  cluster_->Set([&] {
+    cluster_->sync_error = -EIO;
+    cluster_->syncs_hang = true;
+  });
+  Spawn(Keep(fs->Commit(root_, file), committed));
+  while (!cluster_->Get(&TestCluster::is_syncing)) std::this_thread::sleep_for(milliseconds(1));
+  const std::string_view text = "other";
+  Spawn(Keep(fs->Write(root_, file, 0, Data(Slice::Borrowed(AsBytes(text))), Stability::kFileSync), wrote));
+  while (cluster_->Get(&TestCluster::content) != "other") std::this_thread::sleep_for(milliseconds(1));
+  cluster_->Set([&] { cluster_->syncs_hang = false; });
+  while (!wrote || !committed) loop_.context().run_one();
+  EXPECT_EQ(suite::ErrorOf(committed->result), Error::kIo);
+  EXPECT_EQ(suite::ErrorOf(wrote->result), Error::kIo);
+}
+
 TEST_F(CephFileSystemTest, UnusedFilesAreSyncedAndClosed) {
   const auto fs = Serve();
   ASSERT_TRUE(Write(*fs, FileOf(*fs), "text").result);

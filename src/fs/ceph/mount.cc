@@ -104,7 +104,7 @@ void Mount::Unpin(const InodeNumber& number) {
     kept = std::move(found->second);
     pinned_.erase(found);
   }
-  pool_.Post([kept = std::move(kept)]() mutable { kept = {}; });
+  pool_.Post([self = shared_from_this(), kept = std::move(kept)]() mutable { kept = {}; });
 }
 
 bool Mount::is_pinned(const InodeNumber& number) const {
@@ -164,13 +164,24 @@ SessionRef Mount::MountAgain() {
     return nullptr;
   }
   SessionRef session = Adopt(client);
-  const std::lock_guard lock(mutex_);
-  for (auto& [number, kept] : pinned_) {
+  std::vector<InodeNumber> numbers;
+  {
+    const std::lock_guard lock(mutex_);
+    for (const auto& [number, kept] : pinned_) numbers.push_back(number);
+  }
+  for (const InodeNumber& number : numbers) {
     // A file without a name may be gone: its handle is stale then.
     Inode* inode = nullptr;
     if (client->Find(number, inode) < 0) continue;
-    kept.object = session->objects.Insert(std::make_shared<Object>(client, number, inode, FileType::kRegular));
-    if (kept.object->OpenForReading(kept.file) < 0) kept.object = nullptr;
+    Kept again;
+    again.object = session->objects.Insert(std::make_shared<Object>(client, number, inode, FileType::kRegular));
+    if (again.object->OpenForReading(again.file) < 0) continue;
+    // What was unpinned meanwhile is released after the lock.
+    const std::lock_guard lock(mutex_);
+    const auto kept = pinned_.find(number);
+    if (kept == pinned_.end()) continue;
+    std::swap(kept->second.file, again.file);
+    std::swap(kept->second.object, again.object);
   }
   log::info("{}: mounted again", ToString(location_));
   return session;

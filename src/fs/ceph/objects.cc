@@ -49,7 +49,10 @@ int Object::Sync(bool data_only, std::atomic<uint64_t>& verifier) {
   if (!writer) return 0;
   is_unsynced_ = false;
   const int code = client_->Sync(writer->get(), data_only);
-  if (code < 0) verifier.fetch_add(1);
+  if (code < 0) {
+    losses_.fetch_add(1);
+    verifier.fetch_add(1);
+  }
   return code;
 }
 

@@ -60,8 +60,11 @@ class Object {
   int OpenForReading(FileRef& file) { return Open(reader_, reading_, file); }
   int OpenForWriting(FileRef& file) { return Open(writer_, writing_, file); }
   bool has_files() const;
-  // A call that writes through OpenForWriting()'s file says so first.
+  // A call that has written through OpenForWriting()'s file says so, also if that failed, while it still has the file.
   void NoteWrite() { is_unsynced_ = true; }
+  // How often data were lost. If this has changed since before a write, the write may be lost although a later Sync()
+  // succeeds.
+  uint64_t losses() const { return losses_; }
 
   // Waits until all data that this client has written are on stable storage. Returns a negative errno if data are lost;
   // then it has changed `verifier`. One loss is not told twice, so the syncs of an object follow each other, and who
@@ -82,6 +85,7 @@ class Object {
   FileRef reader_;
   FileRef writer_;
   std::atomic<bool> is_unsynced_ = false;
+  std::atomic<uint64_t> losses_ = 0;
   std::mutex syncing_;
 };
 using ObjectRef = std::shared_ptr<Object>;

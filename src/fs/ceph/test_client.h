@@ -28,7 +28,9 @@ struct TestCluster {
   int error = 0;       // of every call, but those that end something
   int sync_error = 0;  // of the next sync
   bool hangs = false;  // every call waits
-  bool mounts = true;  // the cluster accepts clients
+  bool syncs_hang = false;
+  bool is_syncing = false;  // a sync hangs
+  bool mounts = true;       // the cluster accepts clients
   size_t open_files = 0;
   size_t references = 0;
   size_t syncs = 0;
@@ -152,6 +154,11 @@ class TestClient final : public Client {
     });
   }
   int Sync(OpenFile*, bool) override {
+    {
+      std::unique_lock lock(cluster_->mutex);
+      cluster_->is_syncing = cluster_->syncs_hang;
+      cluster_->changed.wait(lock, [&] { return !cluster_->syncs_hang; });
+    }
     return Run([&] {
       ++cluster_->syncs;
       return std::exchange(cluster_->sync_error, 0);

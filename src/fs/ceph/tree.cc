@@ -55,6 +55,11 @@ Result<void> Tree::ResultOf(const Call& call, int code) const {
   return {};
 }
 
+Result<void> Tree::CheckCurrent(const Call& call) const {
+  if (mount_->Current() != call.session) return std::unexpected(Error::kDelay);
+  return {};
+}
+
 ObjectRef Tree::Enter(const Call& call, Inode* inode, const Stat& stat) const {
   return call.session->objects.Insert(
       std::make_shared<Object>(call.session->client, stat.number, inode, stat.attributes.type));

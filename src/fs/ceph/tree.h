@@ -116,6 +116,8 @@ class Tree {
   Result<Reached> ReachToRead(const Call& call, const Credentials& caller, const Handle& file) const;
   Result<void> CheckRead(const Call& call, const Credentials& caller, const Reached& file) const;
   Result<void> CheckWrite(const Call& call, const Credentials& caller, const Reached& file) const;
+  // Data that were written through a mount that has ended may be lost without another error: fails with kDelay then.
+  Result<void> CheckCurrent(const Call& call) const;
   Result<void> DropSetId(const Call& call, const Credentials& caller, const Reached& file) const;
   Result<void> Apply(const Call& call, const Credentials& caller, const Reached& reached,
                      const NewAttributes& values) const;
@@ -186,6 +188,8 @@ Changed<T> Tree::ChangeEntry(const Handle& directory, std::string_view name, Err
   return Change<T>(directory, [&](const Call& call, const Reached& reached) -> Result<T> {
     if (!reached.object->is_directory()) return std::unexpected(Error::kNotDir);
     PENSTOCK_CHECK(CheckOrdinaryName(name, kNameMax, dots));
+    // In ".snap", names are those of snapshots, which only the cluster's own clients make and remove.
+    if (!reached.object->is_live()) return std::unexpected(Error::kReadOnly);
     return change(call, reached, std::string(name));
   });
 }

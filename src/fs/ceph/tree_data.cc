@@ -30,11 +30,13 @@ Result<void> Tree::CheckWrite(const Call& call, const Credentials& caller, const
 
 // This class changes data as root, and for root libcephfs does not clear these bits.
 Result<void> Tree::DropSetId(const Call& call, const Credentials& caller, const Reached& file) const {
-  const uint32_t mode = file.attributes.mode;
-  const bool set_id = (mode & 04000) != 0 || (mode & 02010) == 02010;
-  if (!set_id || caller.uid == 0) return {};
+  const auto has_set_id = [](uint32_t mode) { return (mode & 04000) != 0 || (mode & 02010) == 02010; };
+  if (!has_set_id(file.attributes.mode) || caller.uid == 0) return {};
+  // The owner may have changed the mode meanwhile.
+  PENSTOCK_TRY(const Attributes now, StatOf(call, file.object));
+  if (!has_set_id(now.mode)) return {};
   NewStat values;
-  values.mode = mode & ~((mode & 0010) != 0 ? 06000u : 04000u);
+  values.mode = now.mode & ~((now.mode & 0010) != 0 ? 06000u : 04000u);
   return ResultOf(call, call.client().SetAttributes(kAsRoot, file.object->inode(), values));
 }
 
@@ -60,19 +62,20 @@ Observed<Tree::Piece> Tree::Read(const Credentials& caller, const Handle& handle
 
 Changed<WriteReply> Tree::Write(const Credentials& caller, const Handle& handle, uint64_t offset, ConstBytes data,
                                 Stability stability) {
+  // Read first, so that a loss meanwhile, also of the mount, changes it for this caller as well.
+  const WriteVerifier verifier(mount_->verifier().load());
   const auto write = [&](const Call& call, const Reached& file) -> Result<WriteReply> {
     PENSTOCK_CHECK(CheckWrite(call, caller, file));
     if (offset > INT64_MAX || data.size() > INT64_MAX - offset) return std::unexpected(Error::kFileTooBig);
-    // Read before the data is written, so that a loss meanwhile changes it for this caller as well.
-    const WriteVerifier verifier(mount_->verifier().load());
+    const uint64_t losses = file.object->losses();
     FileRef opened;
     PENSTOCK_CHECK(ResultOf(call, file.object->OpenForWriting(opened)));
-    file.object->NoteWrite();
     size_t written = 0;
     while (written < data.size()) {
       const ConstBytes rest = data.subspan(written);
       const iovec piece{const_cast<std::byte*>(rest.data()), rest.size()};
       const int64_t count = call.client().Write(opened->get(), offset + written, std::span(&piece, 1));
+      file.object->NoteWrite();
       if (count < 0 && written == 0) return Failed(call, static_cast<int>(count));
       if (count <= 0) break;  // the written octets count; the client gets the error with its next call
       written += static_cast<size_t>(count);
@@ -80,7 +83,9 @@ Changed<WriteReply> Tree::Write(const Credentials& caller, const Handle& handle,
     if (written != 0) PENSTOCK_CHECK(DropSetId(call, caller, file));
     if (stability != Stability::kUnstable) {
       PENSTOCK_CHECK(ResultOf(call, file.object->Sync(stability == Stability::kDataSync, mount_->verifier())));
+      if (file.object->losses() != losses) return std::unexpected(Error::kIo);
     }
+    PENSTOCK_CHECK(CheckCurrent(call));
     return WriteReply{static_cast<uint32_t>(written), stability, verifier};
   };
   return Change<WriteReply>(handle, write, Syncs::kItself);
@@ -91,6 +96,7 @@ Changed<WriteVerifier> Tree::Commit(const Handle& handle) {
   const auto commit = [&](const Call& call, const Reached& file) -> Result<WriteVerifier> {
     PENSTOCK_CHECK(CheckRegular(file.object->type()));
     PENSTOCK_CHECK(ResultOf(call, file.object->Sync(false, mount_->verifier())));
+    PENSTOCK_CHECK(CheckCurrent(call));
     return WriteVerifier(mount_->verifier().load());
   };
   return Change<WriteVerifier>(handle, commit, Syncs::kItself);
@@ -125,16 +131,21 @@ Changed<void> Tree::Deallocate(const Credentials& caller, const Handle& handle, 
     if (offset >= size) return {};
     FileRef opened;
     PENSTOCK_CHECK(ResultOf(call, file.object->OpenForWriting(opened)));
+    const uint64_t losses = file.object->losses();
+    const int code = call.client().PunchHole(opened->get(), offset, std::min(length, size - offset));
     file.object->NoteWrite();
-    PENSTOCK_CHECK(ResultOf(call, call.client().PunchHole(opened->get(), offset, std::min(length, size - offset))));
+    PENSTOCK_CHECK(ResultOf(call, code));
     PENSTOCK_CHECK(DropSetId(call, caller, file));
-    return ResultOf(call, file.object->Sync(false, mount_->verifier()));
+    PENSTOCK_CHECK(ResultOf(call, file.object->Sync(false, mount_->verifier())));
+    if (file.object->losses() != losses) return std::unexpected(Error::kIo);
+    return CheckCurrent(call);
   };
   return Change<void>(handle, punch, Syncs::kItself);
 }
 
 Changed<CopyReply> Tree::Copy(const Credentials& caller, const Handle& from, uint64_t from_offset, const Handle& to,
                               uint64_t to_offset, uint64_t count) {
+  const WriteVerifier verifier(mount_->verifier().load());
   const auto copy = [&](const Call& call, const Reached& target) -> Result<CopyReply> {
     PENSTOCK_TRY(const Reached source, Reach(call, from));
     PENSTOCK_CHECK(CheckRead(call, caller, source));
@@ -144,7 +155,6 @@ Changed<CopyReply> Tree::Copy(const Credentials& caller, const Handle& from, uin
     if (to_offset > INT64_MAX || left > INT64_MAX - to_offset) return std::unexpected(Error::kFileTooBig);
     const bool overlap = from == to && std::max(from_offset, to_offset) - std::min(from_offset, to_offset) < left;
     if (overlap) return std::unexpected(Error::kInvalid);
-    const WriteVerifier verifier(mount_->verifier().load());
     if (left == 0) return CopyReply{0, verifier};
     FileRef in, out;
     PENSTOCK_CHECK(ResultOf(call, source.object->OpenForReading(in)));
@@ -153,11 +163,12 @@ Changed<CopyReply> Tree::Copy(const Credentials& caller, const Handle& from, uin
     const int64_t got = call.client().Read(in->get(), from_offset, octets);
     if (got < 0) return Failed(call, static_cast<int>(got));
     if (got == 0) return CopyReply{0, verifier};
-    target.object->NoteWrite();
     const iovec piece{octets.data(), static_cast<size_t>(got)};
     const int64_t put = call.client().Write(out->get(), to_offset, std::span(&piece, 1));
+    target.object->NoteWrite();
     if (put < 0) return Failed(call, static_cast<int>(put));
     PENSTOCK_CHECK(DropSetId(call, caller, target));
+    PENSTOCK_CHECK(CheckCurrent(call));
     return CopyReply{static_cast<uint64_t>(put), verifier};
   };
   return Change<CopyReply>(to, copy, Syncs::kItself);

@@ -122,6 +122,7 @@ Renamed Tree::Rename(const Credentials& caller, const Handle& from_handle, std::
     if (!from->object->is_directory() || !to->object->is_directory()) return std::unexpected(Error::kNotDir);
     PENSTOCK_CHECK(CheckOrdinaryName(from_name, kNameMax, kDotsWhenRenaming));
     PENSTOCK_CHECK(CheckOrdinaryName(to_name, kNameMax, kDotsWhenRenaming));
+    if (!from->object->is_live() || !to->object->is_live()) return std::unexpected(Error::kReadOnly);
     const std::string old_entry(from_name), new_entry(to_name);
     const std::optional<InodeNumber> replaced = NumberOfEntry(*call, *to, new_entry);
     const int code = call->client().Rename(caller, from->object->inode(), old_entry, to->object->inode(), new_entry);

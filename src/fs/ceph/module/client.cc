@@ -195,7 +195,9 @@ class MountedClient final : public Client {
     return -EAGAIN;
   }
   int SetXattr(const Credentials& caller, Inode* inode, const std::string& name, ConstBytes value, int flags) override {
-    return ::ceph_ll_setxattr(mount_, Raw(inode), name.c_str(), value.data(), value.size(), flags, Perms(caller));
+    // Without a value, libcephfs would remove the attribute.
+    const void* const octets = value.empty() ? static_cast<const void*>("") : value.data();
+    return ::ceph_ll_setxattr(mount_, Raw(inode), name.c_str(), octets, value.size(), flags, Perms(caller));
   }
   int RemoveXattr(const Credentials& caller, Inode* inode, const std::string& name) override {
     return ::ceph_ll_removexattr(mount_, Raw(inode), name.c_str(), Perms(caller));
