@@ -138,6 +138,9 @@ Renamed Tree::Rename(const Credentials& caller, const Handle& from_handle, std::
   // The reply tells the attributes of one of the directories only.
   if (from) renamed.from.after = After(*call, from->object, Client::Freshness::kCurrent);
   if (to) renamed.to.after = After(*call, to->object, Client::Freshness::kCurrent);
+  // The MDS may tell the change of the directory that the name was taken from later. It has changed all the same.
+  WeakCacheData& left = renamed.from;
+  if (renamed.result && left.after && left.after->change == left.before->change) ++left.after->change;
   return renamed;
 }
 
