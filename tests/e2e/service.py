@@ -109,7 +109,7 @@ def wrong_sockets(scratch):
             os.unlink(f"{scratch}/notify")
         return Service({"/": folder(scratch)}, scratch, options, held=[(name, held)]).refused(scratch)
 
-    port, = free_ports(1)
+    port, other = free_ports(2)
     with contextlib.closing(listening(port)) as stream:
         assert '"nfs"' in refused("nfs", stream) and "nfs-tcp, nfs-rdma, mount, mount-udp" in refused("nfs", stream)
         said = refused("mount-udp", stream)
@@ -122,7 +122,7 @@ def wrong_sockets(scratch):
         said = refused("mount-udp", datagrams)
         assert f"{ADDRESS} port {port}, but none for TCP" in said, said
     with socket.socket() as silent:
-        silent.bind((ADDRESS, port))
+        silent.bind((ADDRESS, other))  # a server that was refused may still be ending, with the socket at `port`
         said = refused("mount", silent)
         assert '"mount"' in said and "does not listen" in said, said
 
