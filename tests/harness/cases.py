@@ -2,6 +2,8 @@
 
 import os
 import shutil
+import signal
+import subprocess
 import sys
 import tempfile
 import time
@@ -32,3 +34,22 @@ def main(cases):
         finally:
             shutil.rmtree(scratch, ignore_errors=True)
         print(f"passed {name} in {time.monotonic() - began:.1f} s", flush=True)
+
+
+def run_beside(scenery, environment, usage):
+    """The program of a module that runs a command beside something: "run -- COMMAND...". `scenery()` is a context manager, and
+    environment(what it gives) are the variables that the command gets. Ends with the exit code of the command."""
+    arguments = sys.argv[1:]
+    if arguments[:2] != ["run", "--"] or not arguments[2:]:
+        sys.exit(usage)
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
+    try:
+        with scenery() as made, subprocess.Popen(arguments[2:], env=os.environ | environment(made)) as command:
+            try:
+                code = command.wait()
+            finally:
+                command.kill()
+    except Skip as why:
+        print(f"SKIPPED: {why}")
+        sys.exit(SKIPPED)
+    sys.exit(code if code >= 0 else 128 - code)

@@ -12,12 +12,11 @@ import os
 import shutil
 import signal
 import subprocess
-import sys
 import tempfile
 import time
 import uuid
 
-from cases import SKIPPED, Skip
+from cases import Skip, run_beside
 from patience import BUSY
 from ports import free_ports
 
@@ -291,21 +290,5 @@ class Cluster:
         self.scratch.cleanup()
 
 
-def main(arguments):
-    if arguments[:2] != ["run", "--"] or not arguments[2:]:
-        sys.exit(__doc__)
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
-    try:
-        with Cluster() as cluster, subprocess.Popen(arguments[2:], env=os.environ | cluster.environment) as command:
-            try:
-                code = command.wait()
-            finally:
-                command.kill()
-    except Skip as why:
-        print(f"SKIPPED: {why}")
-        sys.exit(SKIPPED)
-    sys.exit(code if code >= 0 else 128 - code)
-
-
 if __name__ == "__main__":
-    main(sys.argv[1:])
+    run_beside(Cluster, lambda cluster: cluster.environment, __doc__)

@@ -14,14 +14,12 @@ import os
 import re
 import select
 import shutil
-import signal
 import socket
 import subprocess
-import sys
 import tempfile
 import time
 
-from cases import SKIPPED, Skip
+from cases import Skip, run_beside
 from patience import BUSY
 from ports import free_ports
 
@@ -201,21 +199,5 @@ def variables(realm):
     return found | {"KRB5_KTNAME": realm.keytab(*dict.fromkeys(SERVERS)), "KRB5CCNAME": found["TEST_CACHE_ALICE"]}
 
 
-def main(arguments):
-    if arguments[:2] != ["run", "--"] or not arguments[2:]:
-        sys.exit(__doc__)
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
-    try:
-        with Realm() as realm, subprocess.Popen(arguments[2:], env=os.environ | variables(realm)) as command:
-            try:
-                code = command.wait()
-            finally:
-                command.kill()
-    except Skip as why:
-        print(f"SKIPPED: {why}")
-        sys.exit(SKIPPED)
-    sys.exit(code if code >= 0 else 128 - code)
-
-
 if __name__ == "__main__":
-    main(sys.argv[1:])
+    run_beside(Realm, variables, __doc__)

@@ -58,6 +58,8 @@ struct NewStat {
   std::optional<Timestamp> mtime;
 };
 
+inline constexpr Credentials kAsRoot{0, 0, {}};
+
 struct Entry {
   std::string_view name;  // until the next call
   int64_t position = 0;   // continues after this entry

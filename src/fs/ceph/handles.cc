@@ -27,8 +27,6 @@ constexpr size_t kSnapshotAt = kInodeAt + 8;
 constexpr size_t kWithSnapshot = kSnapshotAt + 8;
 
 constexpr size_t kKeySize = sizeof(SipKey);
-constexpr Credentials kRoot{0, 0, {}};
-
 std::array<std::byte, 16> OctetsOf(const InodeNumber& number) {
   std::array<std::byte, 16> octets;
   StoreBig<uint64_t>(octets.data(), number.ino);
@@ -46,13 +44,13 @@ SetupError ErrorOf(int code) {
 
 SetupResult<SipKey> LoadHandleKey(Client& client, Inode* root) {
   std::vector<std::byte> kept;
-  int code = client.GetXattr(kRoot, root, kHandleKey, kept);
+  int code = client.GetXattr(kAsRoot, root, kHandleKey, kept);
   if (code == -ENODATA) {
     std::array<std::byte, kKeySize> made;
     FillRandomly(made);
-    code = client.SetXattr(kRoot, root, kHandleKey, made, XATTR_CREATE);
+    code = client.SetXattr(kAsRoot, root, kHandleKey, made, XATTR_CREATE);
     if (code < 0 && code != -EEXIST) return std::unexpected(ErrorOf(code));
-    code = client.GetXattr(kRoot, root, kHandleKey, kept);
+    code = client.GetXattr(kAsRoot, root, kHandleKey, kept);
   }
   if (code < 0) return std::unexpected(ErrorOf(code));
   if (kept.size() != kKeySize) return std::unexpected(ErrorOf(-EINVAL));

@@ -52,7 +52,7 @@ TEST(CephHandlesTest, TheKeyIsMadeOnceAndKept) {
   EXPECT_EQ(*LoadHandleKey(two, nullptr), *key);
 }
 
-TEST(CephHandlesTest, OfTwoServersThatMakeAKeyBothUseTheFirst) {
+TEST(CephHandlesTest, TwoServersThatMakeAKeyAtTheSameTimeUseTheFirstOne) {
   const auto cluster = std::make_shared<TestCluster>();
   TestClient one(cluster), two(cluster);
   SipKey first{};

@@ -37,8 +37,6 @@ Mount::Mount(Location location, Module& module, std::chrono::seconds patience, W
       verifier_(NewVerifier()),
       session_(Adopt(std::move(client))) {}
 
-Mount::~Mount() = default;
-
 void Mount::Start() {
   keeper_ = StartThread("penstock-ceph", [this] { Keep(); });
 }
@@ -57,7 +55,6 @@ SessionRef Mount::Adopt(std::shared_ptr<Client> client) {
   client->OnWantsFewer([this] {
     const std::lock_guard lock(mutex_);
     wants_fewer_ = true;
-    wake_.notify_one();
   });
   return std::make_shared<Session>(std::move(client));
 }
@@ -89,9 +86,11 @@ int Mount::Pin(const SessionRef& session, const ObjectRef& object) {
   FileRef file;
   if (const int code = object->OpenForReading(file); code < 0) return code;
   const std::lock_guard lock(mutex_);
+  // A mount that is made again opens the files that were pinned before it.
+  if (session != session_) return -ENOTCONN;
   Kept& kept = pinned_[object->number()];
   ++kept.pins;
-  if (!kept.file && session == session_) kept.file = file, kept.object = object;
+  if (!kept.file) kept.file = file, kept.object = object;
   return 0;
 }
 

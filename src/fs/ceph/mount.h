@@ -30,7 +30,6 @@ class Mount : public std::enable_shared_from_this<Mount> {
   // `pool` runs what may block. Stop() comes before its end.
   Mount(Location location, Module& module, std::chrono::seconds patience, Workers& pool, std::shared_ptr<Client> client,
         const InodeNumber& root);
-  ~Mount();
   // Call both once.
   void Start();
   void Stop();
@@ -72,7 +71,7 @@ class Mount : public std::enable_shared_from_this<Mount> {
   SessionRef session_;
   std::unordered_map<InodeNumber, Kept> pinned_;
   bool ends_ = false;
-  bool wants_fewer_ = false;  // the MDS asks for it
+  bool wants_fewer_ = false;  // the MDS asks for it; the keeper looks at it in every interval
   bool is_closing_ = false;   // a thread of the pool closes unused files
   std::thread keeper_;
 };

@@ -1,11 +1,6 @@
 #include "fs/ceph/objects.h"
 
-#include <fcntl.h>
-
 namespace penstock::fs::ceph {
-
-const int Object::reading_ = O_RDONLY;
-const int Object::writing_ = O_RDWR;
 
 Object::~Object() {
   reader_.reset();

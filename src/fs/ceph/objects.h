@@ -1,6 +1,8 @@
 // The objects of CephFS that calls use, and the files that are open for them.
 #pragma once
 
+#include <fcntl.h>
+
 #include <atomic>
 #include <chrono>
 #include <list>
@@ -57,8 +59,8 @@ class Object {
   bool is_live() const { return number_.snapshot == kNoSnapshot; }
 
   // Opens the file, unless it is open. Returns a negative errno on failure.
-  int OpenForReading(FileRef& file) { return Open(reader_, reading_, file); }
-  int OpenForWriting(FileRef& file) { return Open(writer_, writing_, file); }
+  int OpenForReading(FileRef& file) { return Open(reader_, O_RDONLY, file); }
+  int OpenForWriting(FileRef& file) { return Open(writer_, O_RDWR, file); }
   bool has_files() const;
   // A call that has written through OpenForWriting()'s file says so, also if that failed, while it still has the file.
   void NoteWrite() { is_unsynced_ = true; }
@@ -75,7 +77,6 @@ class Object {
 
  private:
   int Open(FileRef& kept, int flags, FileRef& file);
-  static const int reading_, writing_;
 
   const std::shared_ptr<Client> client_;
   const InodeNumber number_;

@@ -106,8 +106,8 @@ Result<Tree::Reached> Tree::Reach(const Call& call, const Handle& handle) const 
   return Reached{std::move(object), attributes};
 }
 
-int Tree::FindParent(const Call& call, const Credentials& caller, Inode* directory, const InodeNumber& number,
-                     Inode*& parent, Stat& stat) const {
+int Tree::LookUpParent(const Call& call, const Credentials& caller, Inode* directory, const InodeNumber& number,
+                       Inode*& parent, Stat& stat) const {
   InodeNumber above = number;
   if (number.snapshot == kSnapshotDirectory) {
     // libcephfs leads to the parent of the directory that it belongs to.
@@ -133,7 +133,7 @@ Result<void> Tree::CheckBelowRoot(const Call& call, Inode* directory, const Inod
   for (int depth = 0; at.ino != root_.ino; ++depth) {
     Inode* parent = nullptr;
     Stat stat;
-    const int code = FindParent(call, kAsRoot, inode ? inode : directory, at, parent, stat);
+    const int code = LookUpParent(call, kAsRoot, inode ? inode : directory, at, parent, stat);
     if (inode) call.client().Put(inode);
     inode = code < 0 ? nullptr : parent;
     if (code < 0) return Failed(call, code == -ENOENT ? -ESTALE : code);

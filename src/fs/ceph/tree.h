@@ -104,8 +104,8 @@ class Tree {
   // Fails with kStale for an object without a name, unless it is pinned.
   Result<Attributes> StatOf(const Call& call, const ObjectRef& object) const;
   // The directory that ".." leads to; for a directory ".snap", the one that it belongs to. Returns a negative errno.
-  int FindParent(const Call& call, const Credentials& caller, Inode* directory, const InodeNumber& number,
-                 Inode*& parent, Stat& stat) const;
+  int LookUpParent(const Call& call, const Credentials& caller, Inode* directory, const InodeNumber& number,
+                   Inode*& parent, Stat& stat) const;
   Result<void> CheckBelowRoot(const Call& call, Inode* directory, const InodeNumber& number) const;
   // After a change by this client. With kCached, the reply to the change has told the attributes.
   std::optional<Attributes> After(const Call& call, const ObjectRef& object,
@@ -118,6 +118,8 @@ class Tree {
   Result<void> CheckWrite(const Call& call, const Credentials& caller, const Reached& file) const;
   // Data that were written through a mount that has ended may be lost without another error: fails with kDelay then.
   Result<void> CheckCurrent(const Call& call) const;
+  // Makes what this call has written stable. `losses_before`: Object::losses() before the call wrote.
+  Result<void> SyncWritten(const Call& call, const Reached& file, bool data_only, uint64_t losses_before) const;
   Result<void> DropSetId(const Call& call, const Credentials& caller, const Reached& file) const;
   Result<void> Apply(const Call& call, const Credentials& caller, const Reached& reached,
                      const NewAttributes& values) const;
@@ -146,6 +148,9 @@ class Tree {
   // Sets what the creation itself cannot set. Removes the new object if that fails.
   Result<Node> FinishNew(const Call& call, const Credentials& caller, const Reached& directory, const std::string& name,
                          Inode* inode, const Stat& stat, const NewAttributes& rest) const;
+  // The common part of Remove and RemoveDirectory.
+  Changed<void> TakeAway(const Credentials& caller, const Handle& directory, std::string_view name, Error dots,
+                         int (Client::*remove)(const Credentials&, Inode*, const std::string&));
   // Forgets the object that the entry led to, if its last name is gone.
   void ForgetIfNameless(const Call& call, const std::optional<InodeNumber>& number) const;
   std::optional<InodeNumber> NumberOfEntry(const Call& call, const Reached& directory, const std::string& name) const;
@@ -155,8 +160,6 @@ class Tree {
   const InodeNumber root_;
   const bool sync_metadata_;
 };
-
-inline constexpr Credentials kAsRoot{0, 0, {}};
 
 template <class T, class Function>
 Observed<T> Tree::Observe(const Handle& handle, Function look) const {

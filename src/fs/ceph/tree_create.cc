@@ -7,25 +7,10 @@
 #include "fs/ceph/tree.h"
 #include "fs/file_mode.h"
 #include "fs/names.h"
+#include "fs/new_object.h"
 #include "fs/verifier_times.h"
 
 namespace penstock::fs::ceph {
-namespace {
-
-constexpr uint32_t kFileMode = 0600;
-constexpr uint32_t kDirectoryMode = 0700;
-
-NewAttributes WithoutMode(NewAttributes attributes) {
-  attributes.mode.reset();
-  return attributes;
-}
-
-bool SetsAnything(const NewAttributes& values) {
-  return values.mode || values.uid || values.gid || values.size.value_or(0) != 0 || SetsTimes(values);
-}
-
-}  // namespace
-
 // RFC 8275 §4: libcephfs applies a default access control list instead of the client's umask.
 uint32_t Tree::FirstMode(const Call& call, const Reached& directory, uint32_t mode, uint32_t umask) const {
   if (umask == 0) return mode;

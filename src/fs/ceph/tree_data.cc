@@ -40,6 +40,12 @@ Result<void> Tree::DropSetId(const Call& call, const Credentials& caller, const 
   return ResultOf(call, call.client().SetAttributes(kAsRoot, file.object->inode(), values));
 }
 
+Result<void> Tree::SyncWritten(const Call& call, const Reached& file, bool data_only, uint64_t losses_before) const {
+  PENSTOCK_CHECK(ResultOf(call, file.object->Sync(data_only, mount_->verifier())));
+  if (file.object->losses() != losses_before) return std::unexpected(Error::kIo);
+  return {};
+}
+
 Observed<Tree::Piece> Tree::Read(const Credentials& caller, const Handle& handle, uint64_t offset, Bytes into) {
   return Observe<Piece>(handle, [&](const Call& call, const Reached& file) -> Result<Piece> {
     PENSTOCK_CHECK(CheckRead(call, caller, file));
@@ -82,8 +88,7 @@ Changed<WriteReply> Tree::Write(const Credentials& caller, const Handle& handle,
     }
     if (written != 0) PENSTOCK_CHECK(DropSetId(call, caller, file));
     if (stability != Stability::kUnstable) {
-      PENSTOCK_CHECK(ResultOf(call, file.object->Sync(stability == Stability::kDataSync, mount_->verifier())));
-      if (file.object->losses() != losses) return std::unexpected(Error::kIo);
+      PENSTOCK_CHECK(SyncWritten(call, file, stability == Stability::kDataSync, losses));
     }
     PENSTOCK_CHECK(CheckCurrent(call));
     return WriteReply{static_cast<uint32_t>(written), stability, verifier};
@@ -136,8 +141,7 @@ Changed<void> Tree::Deallocate(const Credentials& caller, const Handle& handle, 
     file.object->NoteWrite();
     PENSTOCK_CHECK(ResultOf(call, code));
     PENSTOCK_CHECK(DropSetId(call, caller, file));
-    PENSTOCK_CHECK(ResultOf(call, file.object->Sync(false, mount_->verifier())));
-    if (file.object->losses() != losses) return std::unexpected(Error::kIo);
+    PENSTOCK_CHECK(SyncWritten(call, file, false, losses));
     return CheckCurrent(call);
   };
   return Change<void>(handle, punch, Syncs::kItself);

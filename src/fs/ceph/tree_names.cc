@@ -47,7 +47,7 @@ Result<Node> Tree::FindParent(const Call& call, const Credentials& caller, const
   if (directory.object->number() == root_) return Node{Root(), directory.attributes};
   Inode* inode = nullptr;
   Stat stat;
-  const int code = FindParent(call, caller, directory.object->inode(), directory.object->number(), inode, stat);
+  const int code = LookUpParent(call, caller, directory.object->inode(), directory.object->number(), inode, stat);
   if (code < 0) return Failed(call, code);
   if (const auto below = CheckBelowRoot(call, inode, stat.number); !below) {
     call.client().Put(inode);
@@ -88,24 +88,23 @@ void Tree::ForgetIfNameless(const Call& call, const std::optional<InodeNumber>& 
   if (attributes && attributes->nlink == 0) call.session->objects.Erase(*number);
 }
 
+Changed<void> Tree::TakeAway(const Credentials& caller, const Handle& handle, std::string_view name, Error dots,
+                             int (Client::*remove)(const Credentials&, Inode*, const std::string&)) {
+  return ChangeEntry<void>(
+      handle, name, dots, [&](const Call& call, const Reached& directory, const std::string& entry) -> Result<void> {
+        const std::optional<InodeNumber> number = NumberOfEntry(call, directory, entry);
+        PENSTOCK_CHECK(ResultOf(call, (call.client().*remove)(caller, directory.object->inode(), entry)));
+        ForgetIfNameless(call, number);
+        return {};
+      });
+}
+
 Changed<void> Tree::Remove(const Credentials& caller, const Handle& handle, std::string_view name) {
-  const auto remove = [&](const Call& call, const Reached& directory, const std::string& entry) -> Result<void> {
-    const std::optional<InodeNumber> number = NumberOfEntry(call, directory, entry);
-    PENSTOCK_CHECK(ResultOf(call, call.client().Unlink(caller, directory.object->inode(), entry)));
-    ForgetIfNameless(call, number);
-    return {};
-  };
-  return ChangeEntry<void>(handle, name, kDotsWhenRemoving, remove);
+  return TakeAway(caller, handle, name, kDotsWhenRemoving, &Client::Unlink);
 }
 
 Changed<void> Tree::RemoveDirectory(const Credentials& caller, const Handle& handle, std::string_view name) {
-  const auto remove = [&](const Call& call, const Reached& directory, const std::string& entry) -> Result<void> {
-    const std::optional<InodeNumber> number = NumberOfEntry(call, directory, entry);
-    PENSTOCK_CHECK(ResultOf(call, call.client().RemoveDirectory(caller, directory.object->inode(), entry)));
-    ForgetIfNameless(call, number);
-    return {};
-  };
-  return ChangeEntry<void>(handle, name, DotsWhenRemovingDirectory(name), remove);
+  return TakeAway(caller, handle, name, DotsWhenRemovingDirectory(name), &Client::RemoveDirectory);
 }
 
 Renamed Tree::Rename(const Credentials& caller, const Handle& from_handle, std::string_view from_name,
@@ -204,7 +203,8 @@ Observed<ReadDirectoryReply> Tree::ReadDirectory(const Credentials& caller, cons
       if (entry.name == "..") {
         // What is above the root is not exported.
         const Result<Node> parent = FindParent(call, kAsRoot, directory);
-        if (!parent) continue;
+        if (!parent && parent.error() == Error::kStale) continue;
+        if (!parent) return std::unexpected(parent.error());
         given.fileid = parent->attributes.fileid;
         if (with_nodes) given.attributes = parent->attributes, given.handle = parent->handle;
       }

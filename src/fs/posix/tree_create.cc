@@ -10,24 +10,12 @@
 #include "fs/errno.h"
 #include "fs/file_mode.h"
 #include "fs/names.h"
+#include "fs/new_object.h"
 #include "fs/posix/tree.h"
 #include "fs/verifier_times.h"
 
 namespace penstock::fs::posix {
 namespace {
-
-constexpr uint32_t kFileMode = 0600;
-constexpr uint32_t kDirectoryMode = 0700;
-
-// Removes the attributes that mkdir() and similar calls set themselves.
-NewAttributes WithoutMode(NewAttributes attributes) {
-  attributes.mode.reset();
-  return attributes;
-}
-
-bool SetsAnything(const NewAttributes& values) {
-  return values.mode || values.uid || values.gid || values.size.value_or(0) != 0 || SetsTimes(values);
-}
 
 bool HandsDownAcl(const Object& directory) {
   return ::getxattr(ProcPath(directory.fd()).c_str(), kDefaultAcl, nullptr, 0) > 0;

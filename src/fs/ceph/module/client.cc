@@ -63,8 +63,6 @@ class Perms {
   ::UserPerm* perms_;
 };
 
-const Credentials kRoot{0, 0, {}};
-
 // Ends the connection to the cluster.
 class Cluster {
  public:
@@ -102,7 +100,7 @@ class MountedClient final : public Client {
     Inode* directory = nullptr;
     if (const int code = Find(number.ino, kNoSnapshot, directory); code < 0) return code;
     Stat stat;
-    const int code = Lookup(kRoot, directory, ".snap", inode, stat);
+    const int code = Lookup(kAsRoot, directory, ".snap", inode, stat);
     Put(directory);
     return code;
   }
@@ -224,12 +222,12 @@ class MountedClient final : public Client {
   int GetAttributes(Inode* inode, Stat& stat, Freshness freshness) override {
     struct ceph_statx got{};
     const unsigned flags = freshness == Freshness::kCached ? AT_STATX_DONT_SYNC : 0;
-    const int code = ::ceph_ll_getattr(mount_, Raw(inode), &got, kWanted, flags, Perms(kRoot));
+    const int code = ::ceph_ll_getattr(mount_, Raw(inode), &got, kWanted, flags, Perms(kAsRoot));
     return Finish(code, got, stat);
   }
   int ReadLink(Inode* inode, std::string& target) override {
     target.resize(PATH_MAX);
-    const int size = ::ceph_ll_readlink(mount_, Raw(inode), target.data(), target.size(), Perms(kRoot));
+    const int size = ::ceph_ll_readlink(mount_, Raw(inode), target.data(), target.size(), Perms(kAsRoot));
     target.resize(static_cast<size_t>(std::max(size, 0)));
     return std::min(size, 0);
   }
@@ -243,7 +241,7 @@ class MountedClient final : public Client {
 
   int Open(Inode* inode, int flags, OpenFile*& file) override {
     ::Fh* opened = nullptr;
-    const int code = ::ceph_ll_open(mount_, Raw(inode), flags, &opened, Perms(kRoot));
+    const int code = ::ceph_ll_open(mount_, Raw(inode), flags, &opened, Perms(kAsRoot));
     file = reinterpret_cast<OpenFile*>(opened);
     return code;
   }
@@ -347,8 +345,8 @@ std::string UserOf(const Location& location) {
   return fmt::format("client.{}", location.user.empty() ? "admin" : location.user);
 }
 
-// What the monitors tell about the cluster's file systems: an array of { "id", "mdsmap": { "fs_name", "max_file_size" }
-// }. Discarded (is_discarded()) if the user may not ask.
+// The monitors' description of the cluster's file systems: an array. Each has "id" and "mdsmap", and that has "fs_name"
+// and "max_file_size". Discarded (is_discarded()) if the user may not ask.
 nlohmann::json ListFileSystems(rados_t cluster) {
   const char* command[] = {R"({"prefix": "fs dump", "format": "json"})"};
   char* reply = nullptr;
