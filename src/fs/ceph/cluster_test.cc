@@ -1,14 +1,17 @@
 // The file system over a real cluster, whose configuration the environment variable CEPH_CONF names.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/xattr.h>
 #include <unistd.h>
 
+#include <array>
 #include <asio/executor_work_guard.hpp>
 #include <asio/io_context.hpp>
 #include <cstdlib>
 #include <memory>
 #include <string>
 
+#include "base/bytes.h"
 #include "base/loop.h"
 #include "fs/ceph/file_system.h"
 #include "fs/ceph/module.h"
@@ -152,6 +155,85 @@ TEST_F(ClusterTest, OneOfTwoServersCreatesAFileExclusively) {
   EXPECT_TRUE(Create(*two, "file", how).result) << "the client sends the call again, to another server";
   how.verifier = CreateVerifier(2);
   EXPECT_EQ(suite::ErrorOf(Create(*two, "file", how).result), Error::kExist);
+}
+
+// What a server leaves that is killed in an exclusive Create by `caller`.
+void LeaveUnfinished(const Location& location, const Credentials& caller, const std::string& name,
+                     std::optional<uint64_t> verifier) {
+  const auto client = MountClient(location, std::chrono::seconds(30));
+  ASSERT_TRUE(client) << client.error().message;
+  Inode *root = nullptr, *made = nullptr;
+  OpenFile* file = nullptr;
+  Stat stat;
+  ASSERT_GE((*client)->Root(root), 0);
+  ASSERT_GE((*client)->Create(caller, root, name, 01640, made, file, stat), 0);
+  (*client)->Close(file);
+  if (verifier) {
+    std::array<std::byte, 8> octets;
+    StoreBig<uint64_t>(octets.data(), *verifier);
+    ASSERT_GE((*client)->SetXattr(kAsRoot, made, "trusted.penstock.create-verifier", octets, XATTR_CREATE), 0);
+  }
+  (*client)->Put(made);
+  (*client)->Put(root);
+}
+
+TEST_F(ClusterTest, AnExclusiveCreateThatAKilledServerBeganIsFinishedByTheNextAttempt) {
+  const RequestContext alice{{1001, 1001, {}}, &loop_}, bob{{1002, 1002, {}}, &loop_};
+  LeaveUnfinished(location_, alice.credentials, "created", std::nullopt);
+  LeaveUnfinished(location_, alice.credentials, "with verifier", 1);
+  const auto fs = Serve();
+  CreateHow how;
+  how.mode = CreateMode::kExclusive;
+  how.attributes.mode = 0444;
+  for (const char* name : {"created", "with verifier"}) {
+    const auto create = [&](const RequestContext& by, uint64_t verifier) {
+      how.verifier = CreateVerifier(verifier);
+      return Await(fs->Create(by, fs->Root(), name, how)).result;
+    };
+    EXPECT_EQ(suite::ErrorOf(create(bob, 2)), Error::kExist) << name << ": it is not his";
+    const Result<Node> made = create(alice, 1);
+    ASSERT_TRUE(made) << name << ": " << fs::ToString(made.error());
+    EXPECT_EQ(made->attributes.mode, 0444u) << name;
+    EXPECT_TRUE(create(alice, 1)) << name;
+    EXPECT_EQ(suite::ErrorOf(create(alice, 3)), Error::kExist) << name;
+  }
+}
+
+TEST_F(ClusterTest, OneOfManyCallersGetsAnUnfinishedFile) {
+  std::vector<std::shared_ptr<FileSystem>> servers{Serve(), Serve(), Serve(), Serve()};
+  for (int round = 0; round < 20; ++round) {
+    const std::string name = "file" + std::to_string(round);
+    LeaveUnfinished(location_, kAsRoot, name, std::nullopt);
+    size_t answers = 0, successes = 0;
+    const auto create = [&](FileSystem& fs, uint64_t verifier) -> Task<> {
+      CreateHow how;
+      how.mode = CreateMode::kExclusive;
+      how.verifier = CreateVerifier(verifier);
+      const auto made = co_await fs.Create(root_, fs.Root(), name, how);
+      ++answers;
+      if (made.result) ++successes;
+      if (!made.result) EXPECT_EQ(made.result.error(), Error::kExist);
+    };
+    for (size_t i = 0; i < 8; ++i) Spawn(create(*servers[i % 4], i));
+    while (answers < 8) loop_.context().run_one();
+    EXPECT_EQ(successes, 1u);
+  }
+}
+
+TEST_F(ClusterTest, AFileOfAnExclusiveCreateHasTheModeThatTheDirectorysDefaultListGives) {
+  const auto fs = Serve();
+  NewAcls acls;
+  acls.defaults = AclOfMode(0750);
+  ASSERT_TRUE(Await(fs->SetAcls(root_, fs->Root(), acls)).result);
+  CreateHow how;
+  how.attributes.mode = 0666;
+  how.attributes.umask = 077;
+  const auto plain = Create(*fs, "plain", how);
+  how.mode = CreateMode::kExclusive;
+  const auto exclusive = Create(*fs, "exclusive", how);
+  ASSERT_TRUE(plain.result && exclusive.result);
+  EXPECT_EQ(plain.result->attributes.mode, 0640u);
+  EXPECT_EQ(exclusive.result->attributes.mode, 0640u);
 }
 
 TEST_F(ClusterTest, AFileThatOneServerRemovesIsStaleAtTheOther) {

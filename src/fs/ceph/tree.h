@@ -147,7 +147,14 @@ class Tree {
   uint32_t FirstMode(const Call& call, const Reached& directory, uint32_t mode, uint32_t umask) const;
   // Sets what the creation itself cannot set. Removes the new object if that fails.
   Result<Node> FinishNew(const Call& call, const Credentials& caller, const Reached& directory, const std::string& name,
-                         Inode* inode, const Stat& stat, const NewAttributes& rest) const;
+                         const Reached& made, const NewAttributes& rest) const;
+  // The verifier of the exclusive Create that made the file.
+  Result<std::optional<CreateVerifier>> VerifierOf(const Call& call, const ObjectRef& file) const;
+  // Fails with kExist if the file has another verifier.
+  Result<void> TakeUnfinished(const Call& call, const ObjectRef& file, CreateVerifier verifier) const;
+  Result<NewAttributes> RestOfUnfinished(const Call& call, const Credentials& caller, const Reached& directory,
+                                         const Reached& file, const CreateHow& how) const;
+  NewAttributes RestOfExclusive(const Call& call, const Reached& directory, const CreateHow& how) const;
   // The common part of Remove and RemoveDirectory.
   Changed<void> TakeAway(const Credentials& caller, const Handle& directory, std::string_view name, Error dots,
                          int (Client::*remove)(const Credentials&, Inode*, const std::string&));

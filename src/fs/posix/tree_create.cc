@@ -12,7 +12,7 @@
 #include "fs/names.h"
 #include "fs/new_object.h"
 #include "fs/posix/tree.h"
-#include "fs/verifier_times.h"
+#include "fs/posix/verifier_times.h"
 
 namespace penstock::fs::posix {
 namespace {

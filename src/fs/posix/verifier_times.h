@@ -3,7 +3,7 @@
 
 #include "fs/types.h"
 
-namespace penstock::fs {
+namespace penstock::fs::posix {
 
 // The times in which an exclusive Create stores its verifier until the client sets the file's times (RFC 1813
 // §3.3.8): 31 bits in the seconds of each time, which every file system can store, and the remaining two in their
@@ -22,4 +22,4 @@ struct VerifierTimes {
   static Timestamp Half(uint32_t bits) { return {bits & 0x7fffffff, bits >> 31}; }
 };
 
-}  // namespace penstock::fs
+}  // namespace penstock::fs::posix
