@@ -126,29 +126,34 @@ SetupResult<std::vector<server::Export>> ServedExports::Open(std::vector<nfs::Ex
   std::ranges::move(mounted, std::back_inserter(specs));
 
   std::vector<fs::posix::DirectoryToServe> directories;
+  std::vector<fs::ceph::DirectoryToServe> cephfs;
   for (const nfs::ExportSpec& each : specs) {
     if (each.is_referral()) {
       hidden.push_back(each.directory);
-    } else if (!each.is_cephfs()) {
+    } else if (each.is_cephfs()) {
+      PENSTOCK_TRY(fs::ceph::Location location, fs::ceph::ParseLocation(each.directory));
+      cephfs.push_back({each.path, std::move(location)});
+    } else {
       directories.push_back({each.path, each.directory});
     }
   }
   PENSTOCK_TRY(auto file_systems, directories_.Open(directories, hidden));
+  auto file_systems_of_cephfs = cephfs_.Open(cephfs);
   std::vector<server::Export> exports;
-  size_t opened = 0;
+  size_t opened = 0, opened_of_cephfs = 0;
   for (nfs::ExportSpec& each : specs) {
     std::shared_ptr<fs::FileSystem> file_system;
     if (!each.is_referral()) {
       std::shared_ptr<fs::FileSystem> files;
       if (each.is_cephfs()) {
-        auto cephfs = OpenCephfs(each);
-        if (!cephfs && each.place.empty()) return std::unexpected(std::move(cephfs).error());
-        if (!cephfs) {
+        auto& one = file_systems_of_cephfs[opened_of_cephfs++];
+        if (!one && each.place.empty()) return std::unexpected(std::move(one).error());
+        if (!one) {
           findings.push_back(FindingAt(each, Severity::kWarning,
-                                       fmt::format("{} is not exported: {}", each.path, cephfs.error().message)));
+                                       fmt::format("{} is not exported: {}", each.path, one.error().message)));
           continue;
         }
-        files = *std::move(cephfs);
+        files = *std::move(one);
       } else {
         files = std::move(file_systems[opened++]);
       }
@@ -158,20 +163,6 @@ SetupResult<std::vector<server::Export>> ServedExports::Open(std::vector<nfs::Ex
     exports.push_back({std::move(each.path), std::move(each.admissions), std::move(file_system), each.is_root});
   }
   return exports;
-}
-
-SetupResult<std::shared_ptr<fs::FileSystem>> ServedExports::OpenCephfs(const nfs::ExportSpec& spec) {
-  PENSTOCK_TRY(const fs::ceph::Location location, fs::ceph::ParseLocation(spec.directory));
-  std::erase_if(cephfs_, [](const auto& each) { return each.expired(); });
-  for (const auto& each : cephfs_) {
-    auto known = each.lock();
-    if (known && known->location() == location && known->export_name() == spec.path) return known;
-  }
-  auto module = load_ceph_module_();
-  if (!module) return std::unexpected(SetupError{fmt::format("{}: {}", spec.directory, module.error().message)});
-  PENSTOCK_TRY(auto opened, fs::ceph::FileSystem::Open(location, **module, {.export_name = spec.path}));
-  cephfs_.push_back(opened);
-  return opened;
 }
 
 std::shared_ptr<fs::FileSystem> ServedExports::Audited(std::shared_ptr<fs::FileSystem> files, const std::string& path) {

@@ -10,8 +10,8 @@
 #include "base/result.h"
 #include "base/workers.h"
 #include "fs/audited/file_system.h"
-#include "fs/ceph/file_system.h"
 #include "fs/ceph/module.h"
+#include "fs/ceph/served_directories.h"
 #include "fs/posix/served_directories.h"
 #include "nfs/export_options.h"
 #include "server/parts.h"
@@ -21,18 +21,15 @@ namespace penstock::cli {
 // One thread at a time.
 class ServedExports {
  public:
-  // Loads the module for CephFS, which outlives this: fs::ceph::LoadModule(), but for tests.
-  using LoadCephModule = std::function<SetupResult<fs::ceph::Module*>()>;
-
   // `pool` outlives all file systems. `faults`: see fs::faulty::WithFaults(). `audit`: gets the records of all
-  // operations; may be null.
+  // operations; may be null. `load_ceph_module`: another function than fs::ceph::LoadModule() only in tests.
   ServedExports(Workers& pool, const fs::posix::ServedDirectoriesOptions& options, std::string faults,
                 std::shared_ptr<fs::audited::AuditLog> audit = nullptr,
-                LoadCephModule load_ceph_module = &fs::ceph::LoadModule)
+                fs::ceph::ServedDirectories::Load load_ceph_module = &fs::ceph::LoadModule)
       : directories_(pool, options),
+        cephfs_(std::move(load_ceph_module)),
         faults_(std::move(faults)),
-        audit_(std::move(audit)),
-        load_ceph_module_(std::move(load_ceph_module)) {}
+        audit_(std::move(audit)) {}
 
   // The exports for the server. Directories that are open already, with the same handles, stay so, and so do file
   // systems of CephFS.
@@ -51,15 +48,11 @@ class ServedExports {
   // Returns a file system in front of `files` that keeps the audit log: the one of before, if it still lives.
   std::shared_ptr<fs::FileSystem> Audited(std::shared_ptr<fs::FileSystem> files, const std::string& path);
 
-  // The file system of CephFS of this export: that of before, if it still lives.
-  SetupResult<std::shared_ptr<fs::FileSystem>> OpenCephfs(const nfs::ExportSpec& spec);
-
   fs::posix::ServedDirectories directories_;
+  fs::ceph::ServedDirectories cephfs_;
   const std::string faults_;
   const std::shared_ptr<fs::audited::AuditLog> audit_;
-  const LoadCephModule load_ceph_module_;
   std::vector<std::weak_ptr<fs::audited::FileSystem>> audited_;
-  std::vector<std::weak_ptr<fs::ceph::FileSystem>> cephfs_;
 };
 
 // What is wrong with the directories of these exports, without opening them: the findings of Open(), and errors. No

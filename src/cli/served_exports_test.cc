@@ -60,6 +60,29 @@ TEST_F(ServedCephfsTest, AReloadKeepsAnExportThatStays) {
   EXPECT_NE(last_.front().file_system, before);
 }
 
+TEST_F(ServedCephfsTest, AnExportLeavesOutTheDirectoryOfAnotherOneBelowIt) {
+  Loop loop;
+  const auto error_of_lookup = [&](const server::Export& each) {
+    std::optional<std::optional<fs::Error>> error;
+    const auto look_up = [&]() -> Task<> {
+      const fs::RequestContext root{fs::ceph::kAsRoot, &loop};
+      const auto found = co_await each.file_system->Lookup(root, each.file_system->Root(), "file");
+      error = found.result ? std::nullopt : std::optional(found.result.error());
+    };
+    const asio::executor_work_guard work(loop.context().get_executor());
+    Spawn(look_up());
+    while (!error) loop.context().run_one();
+    return *error;
+  };
+  ASSERT_TRUE(Open({Spec("/a", "ceph:/x"), Spec("/b", "ceph:/other")}));
+  EXPECT_EQ(error_of_lookup(last_[0]), std::nullopt);
+  const auto before = last_[0].file_system;
+  ASSERT_TRUE(Open({Spec("/a", "ceph:/x"), Spec("/b", "ceph:/x/file?user=other")}));
+  EXPECT_NE(last_[0].file_system, before);
+  EXPECT_EQ(error_of_lookup(last_[0]), fs::Error::kCovered);
+  EXPECT_EQ(error_of_lookup(last_[1]), std::nullopt);
+}
+
 TEST_F(ServedCephfsTest, AClusterThatIsGoneKeepsNoOtherExportOfATableFromBeingServed) {
   cluster_->mounts = false;
   const auto opened = Open({Spec("/a", directory_.path(), "exports:1"), Spec("/b", "ceph:/x", "exports:2")});

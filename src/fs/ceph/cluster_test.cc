@@ -314,6 +314,62 @@ TEST_F(ClusterTest, AParentOutsideTheExportIsNotShown) {
   EXPECT_EQ(suite::ErrorOf(Await(other->Lookup(root_, directory, "..")).result), Error::kStale);
 }
 
+TEST_F(ClusterTest, ADirectoryThatAnotherExportServesCannotBeReached) {
+  const auto alone = Serve();
+  const auto make = [&](const Handle& parent, std::string_view name) {
+    return Await(alone->MakeDirectory(root_, parent, name, {})).result.value().handle;
+  };
+  const Handle a = make(alone->Root(), "a"), b = make(a, "b"), below = make(b, "below"), other = make(a, "other");
+  const Handle file = Await(alone->Create(root_, b, "file", {})).result.value().handle;
+  auto opened = FileSystem::Open(location_, TheModule(), {.export_name = "/export", .others = {"a/b", "a/missing"}});
+  ASSERT_TRUE(opened) << opened.error().message;
+  FileSystem& fs = **opened;
+  for (const Handle& each : {a, b, below, file}) {
+    EXPECT_EQ(suite::ErrorOf(Await(fs.GetAttributes(root_, each))), Error::kStale) << "given before";
+  }
+  const Handle parent = Await(fs.Lookup(root_, fs.Root(), "a")).result.value().handle;
+  EXPECT_EQ(suite::ErrorOf(Await(fs.Lookup(root_, parent, "b")).result), Error::kCovered);
+  EXPECT_EQ(suite::ErrorOf(Await(fs.RemoveDirectory(root_, parent, "b")).result), Error::kCovered);
+  EXPECT_EQ(suite::ErrorOf(Await(fs.Rename(root_, parent, "b", parent, "mine")).result), Error::kCovered);
+  EXPECT_EQ(suite::ErrorOf(Await(fs.Rename(root_, parent, "other", parent, "b")).result), Error::kCovered);
+  EXPECT_EQ(suite::ErrorOf(Await(fs.Rename(root_, parent, "other", parent, "missing")).result), Error::kCovered);
+  for (const char* name : {"b", "missing"}) {
+    EXPECT_EQ(suite::ErrorOf(Await(fs.MakeDirectory(root_, parent, name, {})).result), Error::kCovered);
+    EXPECT_EQ(suite::ErrorOf(Await(fs.Create(root_, parent, name, {})).result), Error::kCovered);
+  }
+  suite::Collector collector(10);
+  ASSERT_TRUE(Await(fs.ReadDirectory(root_, parent, {.with_nodes = true}, collector)).result);
+  for (const auto& entry : collector.entries) {
+    if (entry.name == "b") EXPECT_FALSE(entry.handle);
+    if (entry.name == "other") EXPECT_TRUE(entry.handle);
+  }
+  // Wherever the cluster's other clients move it, and whatever they put in its place.
+  ASSERT_TRUE(Await(alone->Rename(root_, a, "b", alone->Root(), "moved")).result);
+  ASSERT_TRUE(Await(alone->Rename(root_, a, "other", a, "b")).result);
+  EXPECT_EQ(suite::ErrorOf(Await(fs.Lookup(root_, fs.Root(), "moved")).result), Error::kCovered);
+  EXPECT_EQ(suite::ErrorOf(Await(fs.Lookup(root_, parent, "b")).result), Error::kCovered);
+}
+
+TEST_F(ClusterTest, ADirectoryThatAnotherExportServesCannotBeReachedInASnapshot) {
+  const auto alone = Serve();
+  const Handle covered = Await(alone->MakeDirectory(root_, alone->Root(), "covered", {})).result.value().handle;
+  ASSERT_TRUE(Await(alone->MakeDirectory(root_, covered, "below", {})).result);
+  const auto native = MountClient(location_, std::chrono::seconds(30));
+  ASSERT_TRUE(native) << native.error().message;
+  Inode *root = nullptr, *snap = nullptr, *made = nullptr;
+  Stat stat;
+  ASSERT_GE((*native)->Root(root), 0);
+  ASSERT_GE((*native)->Lookup(kAsRoot, root, ".snap", snap, stat), 0);
+  ASSERT_GE((*native)->MakeDirectory(kAsRoot, snap, "s", 0755, made, stat), 0);
+  auto opened = FileSystem::Open(location_, TheModule(), {.export_name = "/export", .others = {"covered"}});
+  ASSERT_TRUE(opened) << opened.error().message;
+  FileSystem& fs = **opened;
+  const Handle snapshots = Await(fs.Lookup(root_, fs.Root(), ".snap")).result.value().handle;
+  const Handle snapshot = Await(fs.Lookup(root_, snapshots, "s")).result.value().handle;
+  EXPECT_EQ(suite::ErrorOf(Await(fs.Lookup(root_, snapshot, "covered")).result), Error::kCovered);
+  for (Inode* each : {root, snap, made}) (*native)->Put(each);
+}
+
 TEST_F(ClusterTest, AServerThatTheMdsEvictsMountsAgain) {
   const auto fs = Serve();
   const Handle file = Create(*fs, "file", {}).result->handle;

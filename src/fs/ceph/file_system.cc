@@ -101,8 +101,11 @@ auto FileSystem::OnThread(const RequestContext& context, WorkKind work, Function
 }
 
 SetupResult<std::shared_ptr<FileSystem>> FileSystem::Open(const Location& location, Module& module,
-                                                          const Options& options) {
-  PENSTOCK_TRY(std::shared_ptr<Client> client, module.Mount(location, options.patience));
+                                                          const Options& options, std::unique_ptr<Client> mounted) {
+  if (!mounted) {
+    PENSTOCK_TRY(mounted, module.Mount(location, options.patience));
+  }
+  const std::shared_ptr<Client> client = std::move(mounted);
   Inode* root = nullptr;
   Stat stat;
   int code = client->Root(root);
@@ -117,6 +120,8 @@ SetupResult<std::shared_ptr<FileSystem>> FileSystem::Open(const Location& locati
   }
   const SetupResult<SipKey> key = LoadHandleKey(*client, root);
   if (!key) return fail(key.error().message);
+  SetupResult<Covers> covers = Covers::Make(*client, root, options.others);
+  if (!covers) return fail(covers.error().message);
   client->Put(root);
   Properties properties;
   properties.max_file_size = client->max_file_size();
@@ -124,13 +129,14 @@ SetupResult<std::shared_ptr<FileSystem>> FileSystem::Open(const Location& locati
   properties.name_max = kNameMax;
   properties.xattrs = true;
   properties.acls = true;
-  Handles handles(*key, options.export_name, stat.number, client->fsid());
+  Handles handles(*key, options.export_name, stat.number, client->fsid(), covers->identity());
   auto pool = std::make_unique<Workers>(options.threads, Workers::AtEnd::kWait,
                                         Workers::ThreadSettings{.name = "penstock-ceph"});
-  auto mount = std::make_shared<Mount>(location, module, options.patience, *pool, std::move(client), stat.number);
+  auto mount = std::make_shared<Mount>(location, module, options.patience, *pool, client, stat.number);
   mount->Start();
-  Tree tree(std::move(mount), std::move(handles), stat.number, options.sync_metadata);
-  return std::shared_ptr<FileSystem>(new FileSystem(std::move(pool), std::move(tree), options, properties));
+  Tree tree(std::move(mount), std::move(handles), *std::move(covers), stat.number, options.sync_metadata);
+  return std::shared_ptr<FileSystem>(
+      new FileSystem(std::move(pool), std::move(tree), options, properties, client->fsid()));
 }
 
 FileSystem::~FileSystem() { tree_.mount().Stop(); }

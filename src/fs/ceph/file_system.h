@@ -4,6 +4,7 @@
 #include <chrono>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "base/result.h"
 #include "base/workers.h"
@@ -18,6 +19,8 @@ struct Options {
   // Handles are valid under this name only. Every server of the cluster that exports the directory under this name
   // understands them.
   std::string export_name;
+  // The directories that other exports serve, by their paths from this one: this export does not serve them (Covers).
+  std::vector<std::string> others{};
   // Whether changes of names and attributes are on stable storage before their reply, as RFC 1813 §4.8 requires.
   // Otherwise the MDS has them in its memory, and they are lost if it and this server fail within some seconds.
   bool sync_metadata = true;
@@ -32,14 +35,16 @@ struct Options {
 
 class FileSystem final : public fs::FileSystem {
  public:
-  // Mounts the directory. The module lives as long as the process. May block.
-  static SetupResult<std::shared_ptr<FileSystem>> Open(const Location& location, Module& module,
-                                                       const Options& options);
+  // Mounts the directory, unless `client` is its mount already. The module lives as long as the process. May block.
+  static SetupResult<std::shared_ptr<FileSystem>> Open(const Location& location, Module& module, const Options& options,
+                                                       std::unique_ptr<Client> mounted = nullptr);
   // Ends the mount. Waits for calls that the cluster has not answered.
   ~FileSystem() override;
 
   const Location& location() const { return tree_.mount().location(); }
-  const std::string& export_name() const { return options_.export_name; }
+  const Options& options() const { return options_; }
+  // The number of the file system, among all file systems of all clusters.
+  uint64_t fsid() const { return fsid_; }
 
   Handle Root() const override { return tree_.Root(); }
   const Properties& GetProperties() const override { return properties_; }
@@ -99,8 +104,9 @@ class FileSystem final : public fs::FileSystem {
   Task<Changed<void>> SetAcls(const RequestContext& context, const Handle& object, const NewAcls& acls) override;
 
  private:
-  FileSystem(std::unique_ptr<Workers> pool, Tree tree, const Options& options, const Properties& properties)
-      : pool_(std::move(pool)), tree_(std::move(tree)), options_(options), properties_(properties) {}
+  FileSystem(std::unique_ptr<Workers> pool, Tree tree, const Options& options, const Properties& properties,
+             uint64_t fsid)
+      : pool_(std::move(pool)), tree_(std::move(tree)), options_(options), properties_(properties), fsid_(fsid) {}
 
   // co_await OnThread(context, work, function) runs function() on a thread of the pool, and resumes with its result; or
   // with kDelay, without running it, if no thread was free in time.
@@ -111,6 +117,7 @@ class FileSystem final : public fs::FileSystem {
   Tree tree_;
   const Options options_;
   const Properties properties_;
+  const uint64_t fsid_;
 };
 
 }  // namespace penstock::fs::ceph

@@ -17,12 +17,13 @@ namespace {
 
 // The octets of a handle:
 //
-//   0      1            9             17           25
-//   +------+------------+-------------+------------+
-//   | kind | signature  | inode       | [snapshot] |
-//   +------+------------+-------------+------------+
+//   0      1            9                               13            21           29
+//   +------+------------+-------------------------------+-------------+------------+
+//   | kind | signature  | digest of covered directories | inode       | [snapshot] |
+//   +------+------------+-------------------------------+-------------+------------+
 constexpr std::byte kKind{1};
-constexpr size_t kInodeAt = kTagAt + 8;
+constexpr size_t kSignedAt = kTagAt + 8;
+constexpr size_t kInodeAt = kSignedAt + 4;
 constexpr size_t kSnapshotAt = kInodeAt + 8;
 constexpr size_t kWithSnapshot = kSnapshotAt + 8;
 
@@ -57,16 +58,20 @@ SetupResult<SipKey> LoadHandleKey(Client& client, Inode* root) {
   return SipKey{LoadBig<uint64_t>(kept.data()), LoadBig<uint64_t>(kept.data() + 8)};
 }
 
-Handles::Handles(const SipKey& kept, std::string_view export_name, const InodeNumber& root, uint64_t fsid)
-    : fsid_(fsid), key_(KeyOfExport(kept, export_name, OctetsOf(root))) {}
+Handles::Handles(const SipKey& kept, std::string_view export_name, const InodeNumber& root, uint64_t fsid,
+                 ConstBytes covered)
+    : fsid_(fsid),
+      key_(KeyOfExport(kept, export_name, OctetsOf(root))),
+      covered_(covered.empty() ? 0 : static_cast<uint32_t>(SipHash(key_, covered))) {}
 
 Handle Handles::Of(const InodeNumber& number) const {
   std::array<std::byte, kWithSnapshot> octets;
   octets[0] = kKind;
+  StoreBig<uint32_t>(octets.data() + kSignedAt, covered_);
   CopyBytes(Bytes(octets).subspan(kInodeAt), OctetsOf(number));
   const size_t size = number.snapshot == kNoSnapshot ? kSnapshotAt : kWithSnapshot;
   const ConstBytes whole = ConstBytes(octets).first(size);
-  StoreBig<uint64_t>(octets.data() + kTagAt, SipHash(key_, whole.subspan(kInodeAt)));
+  StoreBig<uint64_t>(octets.data() + kTagAt, SipHash(key_, whole.subspan(kSignedAt)));
   return *Handle::FromBytes(whole);
 }
 
@@ -74,9 +79,10 @@ Result<InodeNumber> Handles::NumberOf(const Handle& handle) const {
   const ConstBytes octets = handle.bytes();
   const bool has_size = octets.size() == kSnapshotAt || octets.size() == kWithSnapshot;
   if (!has_size || octets[0] != kKind ||
-      LoadBig<uint64_t>(octets.data() + kTagAt) != SipHash(key_, octets.subspan(kInodeAt))) {
+      LoadBig<uint64_t>(octets.data() + kTagAt) != SipHash(key_, octets.subspan(kSignedAt))) {
     return std::unexpected(Error::kBadHandle);
   }
+  if (LoadBig<uint32_t>(octets.data() + kSignedAt) != covered_) return std::unexpected(Error::kStale);
   InodeNumber number{LoadBig<uint64_t>(octets.data() + kInodeAt), kNoSnapshot};
   if (octets.size() == kWithSnapshot) number.snapshot = LoadBig<uint64_t>(octets.data() + kSnapshotAt);
   return number;

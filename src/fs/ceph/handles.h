@@ -20,17 +20,21 @@ SetupResult<SipKey> LoadHandleKey(Client& client, Inode* root);
 // Makes and checks handles. Any thread.
 class Handles {
  public:
-  // A handle is valid under one export name only. `fsid`: of the file system.
-  Handles(const SipKey& kept, std::string_view export_name, const InodeNumber& root, uint64_t fsid);
+  // A handle is valid under one export name only, and while the export covers the same directories (Covers::identity).
+  // `fsid`: of the file system.
+  Handles(const SipKey& kept, std::string_view export_name, const InodeNumber& root, uint64_t fsid,
+          ConstBytes covered = {});
 
   Handle Of(const InodeNumber& number) const;
-  // Fails with kBadHandle for a handle that no server of this export gave.
+  // Fails with kBadHandle for a handle that no server of this export gave, and with kStale if its object may be in a
+  // directory that is covered now.
   Result<InodeNumber> NumberOf(const Handle& handle) const;
   Result<Identity> Identify(const Handle& handle) const;
 
  private:
   const uint64_t fsid_;
   const SipKey key_;
+  const uint32_t covered_;  // a digest of the covered directories; zero if there are none
 };
 
 }  // namespace penstock::fs::ceph

@@ -31,6 +31,18 @@ TEST(CephHandlesTest, AnotherExportOrKeyOrRootRefusesTheHandle) {
   }
 }
 
+TEST(CephHandlesTest, AHandleIsStaleWhenOtherDirectoriesAreCovered) {
+  const std::vector<std::byte> some{std::byte{1}}, others{std::byte{2}};
+  const Handles none({1, 2}, "/export", kRoot, 7), one({1, 2}, "/export", kRoot, 7, some),
+      other({1, 2}, "/export", kRoot, 7, others);
+  EXPECT_EQ(one.NumberOf(one.Of(kLive)), kLive);
+  for (const Handles* each : {&none, &other}) {
+    EXPECT_EQ(suite::ErrorOf(one.NumberOf(each->Of(kLive))), Error::kStale);
+    EXPECT_EQ(suite::ErrorOf(each->NumberOf(one.Of(kLive))), Error::kStale);
+  }
+  EXPECT_EQ(*one.Identify(one.Of(kLive)), *none.Identify(none.Of(kLive)));
+}
+
 TEST(CephHandlesTest, EveryChangedOctetIsRefused) {
   const Handles handles({1, 2}, "/export", kRoot, 7);
   for (const InodeNumber& number : {kLive, kOld}) {

@@ -91,9 +91,9 @@ Result<Tree::Reached> Tree::Reach(const Call& call, const Handle& handle) const 
     // What is in a snapshot does not move.
     const bool may_move = number.snapshot == kNoSnapshot || number.snapshot == kSnapshotDirectory;
     if (code >= 0 && stat.attributes.type == FileType::kDirectory && may_move) {
-      if (const auto below = CheckBelowRoot(call, inode, number); !below) {
+      if (const auto served = CheckServed(call, inode, number); !served) {
         call.client().Put(inode);
-        return std::unexpected(below.error());
+        return std::unexpected(served.error());
       }
     }
     if (code < 0) {
@@ -126,11 +126,13 @@ int Tree::LookUpParent(const Call& call, const Credentials& caller, Inode* direc
 }
 
 // Somebody may have moved the directory out of the exported tree: its parents, which ".." leads to, are not exported.
-Result<void> Tree::CheckBelowRoot(const Call& call, Inode* directory, const InodeNumber& number) const {
+Result<void> Tree::CheckServed(const Call& call, Inode* directory, const InodeNumber& number) const {
   Inode* inode = nullptr;
   InodeNumber at = number;
   Result<void> result;
   for (int depth = 0; at.ino != root_.ino; ++depth) {
+    if (covers_.Has(at)) result = std::unexpected(Error::kStale);
+    if (!result) break;
     Inode* parent = nullptr;
     Stat stat;
     const int code = LookUpParent(call, kAsRoot, inode ? inode : directory, at, parent, stat);

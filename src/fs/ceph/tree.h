@@ -10,6 +10,7 @@
 #include <string>
 #include <string_view>
 
+#include "fs/ceph/covers.h"
 #include "fs/ceph/handles.h"
 #include "fs/ceph/mount.h"
 #include "fs/file_system.h"
@@ -24,8 +25,12 @@ inline constexpr size_t kNameMax = 255;
 class Tree {
  public:
   // `sync_metadata`: changes of names and attributes are on stable storage before the method returns (RFC 1813 §4.8).
-  Tree(std::shared_ptr<Mount> mount, Handles handles, const InodeNumber& root, bool sync_metadata)
-      : mount_(std::move(mount)), handles_(std::move(handles)), root_(root), sync_metadata_(sync_metadata) {}
+  Tree(std::shared_ptr<Mount> mount, Handles handles, Covers covers, const InodeNumber& root, bool sync_metadata)
+      : mount_(std::move(mount)),
+        handles_(std::move(handles)),
+        covers_(std::move(covers)),
+        root_(root),
+        sync_metadata_(sync_metadata) {}
 
   Mount& mount() const { return *mount_; }
   Handle Root() const { return handles_.Of(root_); }
@@ -106,7 +111,8 @@ class Tree {
   // The directory that ".." leads to; for a directory ".snap", the one that it belongs to. Returns a negative errno.
   int LookUpParent(const Call& call, const Credentials& caller, Inode* directory, const InodeNumber& number,
                    Inode*& parent, Stat& stat) const;
-  Result<void> CheckBelowRoot(const Call& call, Inode* directory, const InodeNumber& number) const;
+  // Fails with kStale for a directory that is not in the exported tree, or that another export serves.
+  Result<void> CheckServed(const Call& call, Inode* directory, const InodeNumber& number) const;
   // After a change by this client. With kCached, the reply to the change has told the attributes.
   std::optional<Attributes> After(const Call& call, const ObjectRef& object,
                                   Client::Freshness freshness = Client::Freshness::kCached) const;
@@ -136,6 +142,8 @@ class Tree {
   template <class T, class Function>
   Changed<T> ChangeEntry(const Handle& directory, std::string_view name, Error dots, Function change) const;
 
+  // Fails with kCovered for the place of a directory that another export serves.
+  Result<void> CheckPlace(const Reached& directory, std::string_view name) const;
   Result<Node> NodeOf(const Call& call, Inode* inode, const Stat& stat) const;
   Result<Node> FindEntry(const Call& call, const Credentials& caller, const Reached& directory,
                          const std::string& name) const;
@@ -160,10 +168,13 @@ class Tree {
                          int (Client::*remove)(const Credentials&, Inode*, const std::string&));
   // Forgets the object that the entry led to, if its last name is gone.
   void ForgetIfNameless(const Call& call, const std::optional<InodeNumber>& number) const;
-  std::optional<InodeNumber> NumberOfEntry(const Call& call, const Reached& directory, const std::string& name) const;
+  // The object that a change takes the entry from, if there is one. Fails with kCovered if another export serves it.
+  Result<std::optional<InodeNumber>> NumberOfEntry(const Call& call, const Reached& directory,
+                                                   const std::string& name) const;
 
   const std::shared_ptr<Mount> mount_;
   const Handles handles_;
+  const Covers covers_;
   const InodeNumber root_;
   const bool sync_metadata_;
 };
@@ -198,6 +209,7 @@ Changed<T> Tree::ChangeEntry(const Handle& directory, std::string_view name, Err
   return Change<T>(directory, [&](const Call& call, const Reached& reached) -> Result<T> {
     if (!reached.object->is_directory()) return std::unexpected(Error::kNotDir);
     PENSTOCK_CHECK(CheckOrdinaryName(name, kNameMax, dots));
+    PENSTOCK_CHECK(CheckPlace(reached, name));
     // In ".snap", names are those of snapshots, which only the cluster's own clients make and remove.
     if (!reached.object->is_live()) return std::unexpected(Error::kReadOnly);
     return change(call, reached, std::string(name));

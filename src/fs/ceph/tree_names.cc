@@ -29,6 +29,11 @@ bool IsPosition(uint64_t cookie) { return cookie <= 2 || cookie >> 52 == 0xff; }
 
 }  // namespace
 
+Result<void> Tree::CheckPlace(const Reached& directory, std::string_view name) const {
+  if (covers_.HasPlace(directory.object->number(), name)) return std::unexpected(Error::kCovered);
+  return {};
+}
+
 Result<Node> Tree::NodeOf(const Call& call, Inode* inode, const Stat& stat) const {
   Enter(call, inode, stat);
   return Node{handles_.Of(stat.number), stat.attributes};
@@ -36,10 +41,15 @@ Result<Node> Tree::NodeOf(const Call& call, Inode* inode, const Stat& stat) cons
 
 Result<Node> Tree::FindEntry(const Call& call, const Credentials& caller, const Reached& directory,
                              const std::string& name) const {
+  PENSTOCK_CHECK(CheckPlace(directory, name));
   Inode* inode = nullptr;
   Stat stat;
   const int code = call.client().Lookup(caller, directory.object->inode(), name, inode, stat);
   if (code < 0) return Failed(call, code);
+  if (covers_.Has(stat.number)) {
+    call.client().Put(inode);
+    return std::unexpected(Error::kCovered);
+  }
   return NodeOf(call, inode, stat);
 }
 
@@ -49,9 +59,9 @@ Result<Node> Tree::FindParent(const Call& call, const Credentials& caller, const
   Stat stat;
   const int code = LookUpParent(call, caller, directory.object->inode(), directory.object->number(), inode, stat);
   if (code < 0) return Failed(call, code);
-  if (const auto below = CheckBelowRoot(call, inode, stat.number); !below) {
+  if (const auto served = CheckServed(call, inode, stat.number); !served) {
     call.client().Put(inode);
-    return std::unexpected(below.error());
+    return std::unexpected(served.error());
   }
   return NodeOf(call, inode, stat);
 }
@@ -70,12 +80,16 @@ Observed<Node> Tree::Lookup(const Credentials& caller, const Handle& handle, std
   });
 }
 
-std::optional<InodeNumber> Tree::NumberOfEntry(const Call& call, const Reached& directory,
-                                               const std::string& name) const {
+Result<std::optional<InodeNumber>> Tree::NumberOfEntry(const Call& call, const Reached& directory,
+                                                       const std::string& name) const {
+  PENSTOCK_CHECK(CheckPlace(directory, name));
   Inode* inode = nullptr;
   Stat stat;
-  if (call.client().Lookup(kAsRoot, directory.object->inode(), name, inode, stat) < 0) return std::nullopt;
+  const int code = call.client().Lookup(kAsRoot, directory.object->inode(), name, inode, stat);
+  if (code == -ENOENT) return std::nullopt;
+  if (code < 0) return Failed(call, code);
   call.client().Put(inode);
+  if (covers_.Has(stat.number)) return std::unexpected(Error::kCovered);
   return stat.number;
 }
 
@@ -92,7 +106,7 @@ Changed<void> Tree::TakeAway(const Credentials& caller, const Handle& handle, st
                              int (Client::*remove)(const Credentials&, Inode*, const std::string&)) {
   return ChangeEntry<void>(
       handle, name, dots, [&](const Call& call, const Reached& directory, const std::string& entry) -> Result<void> {
-        const std::optional<InodeNumber> number = NumberOfEntry(call, directory, entry);
+        PENSTOCK_TRY(const std::optional<InodeNumber> number, NumberOfEntry(call, directory, entry));
         PENSTOCK_CHECK(ResultOf(call, (call.client().*remove)(caller, directory.object->inode(), entry)));
         ForgetIfNameless(call, number);
         return {};
@@ -123,7 +137,8 @@ Renamed Tree::Rename(const Credentials& caller, const Handle& from_handle, std::
     PENSTOCK_CHECK(CheckOrdinaryName(to_name, kNameMax, kDotsWhenRenaming));
     if (!from->object->is_live() || !to->object->is_live()) return std::unexpected(Error::kReadOnly);
     const std::string old_entry(from_name), new_entry(to_name);
-    const std::optional<InodeNumber> replaced = NumberOfEntry(*call, *to, new_entry);
+    if (!covers_.empty()) PENSTOCK_CHECK(NumberOfEntry(*call, *from, old_entry));
+    PENSTOCK_TRY(const std::optional<InodeNumber> replaced, NumberOfEntry(*call, *to, new_entry));
     const int code = call->client().Rename(caller, from->object->inode(), old_entry, to->object->inode(), new_entry);
     // RFC 1813 §3.3.14: the target is not compatible with the source.
     if (code == -EISDIR || code == -ENOTDIR || code == -ENOTEMPTY) return std::unexpected(Error::kExist);
@@ -154,6 +169,7 @@ Linked Tree::Link(const Credentials& caller, const Handle& file, const Handle& d
     if (!parent) return std::unexpected(parent.error());
     if (!parent->object->is_directory()) return std::unexpected(Error::kNotDir);
     PENSTOCK_CHECK(CheckOrdinaryName(name, kNameMax, kDotsWhenCreating));
+    PENSTOCK_CHECK(CheckPlace(*parent, name));
     if (object->object->is_directory()) return std::unexpected(Error::kIsDir);
     // A pinned file without a name.
     if (object->attributes.nlink == 0) return std::unexpected(Error::kStale);
@@ -194,7 +210,9 @@ Observed<ReadDirectoryReply> Tree::ReadDirectory(const Credentials& caller, cons
       DirectoryEntry given{.fileid = entry.stat.attributes.fileid,
                            .name = entry.name,
                            .cookie = Cookie(static_cast<uint64_t>(entry.position))};
-      if (with_nodes) {
+      const bool is_covered =
+          covers_.Has(entry.stat.number) || covers_.HasPlace(directory.object->number(), entry.name);
+      if (with_nodes && !is_covered) {
         given.attributes = entry.stat.attributes;
         given.handle = handles_.Of(entry.stat.number);
       } else if (arguments.with_nodes) {
