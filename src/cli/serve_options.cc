@@ -9,6 +9,7 @@
 #include <thread>
 #include <utility>
 
+#include "cli/served_exports.h"
 #include "fs/ceph/location.h"
 #include "nfs/exports_file.h"
 #include "rdma/provider.h"
@@ -507,9 +508,8 @@ SetupResult<std::vector<nfs::ExportSpec>> ExportsOf(const ServeOptions& options,
   tables.Finish();
   std::ranges::move(tables.findings(), std::back_inserter(findings));
   for (const nfs::ExportSpec& each : tables.exports()) {
-    if (const auto good = CheckLocation(each.directory); !good) {
-      return std::unexpected(SetupError{fmt::format("{}: {}", each.place, good.error().message)});
-    }
+    const auto good = CheckLocation(each.directory);
+    if (!good) findings.push_back(FindingAt(each, Severity::kError, good.error().message));
   }
   for (nfs::ExportSpec& each : tables.exports()) {
     const auto same = std::ranges::find(exports, each.path, &nfs::ExportSpec::path);

@@ -20,16 +20,6 @@ namespace {
 
 namespace stdfs = std::filesystem;
 
-Finding FindingAt(const nfs::ExportSpec& spec, Severity severity, std::string message) {
-  Finding finding{.file = {}, .line = 0, .severity = severity, .message = std::move(message)};
-  const size_t colon = spec.place.rfind(':');
-  if (colon == std::string::npos) return finding;
-  finding.file = spec.place.substr(0, colon);
-  const std::string_view line = std::string_view(spec.place).substr(colon + 1);
-  std::from_chars(line.data(), line.data() + line.size(), finding.line);
-  return finding;
-}
-
 // Why the export's directory cannot be served now, if that can be told without opening it.
 std::optional<std::string> WhyNotThere(const nfs::ExportSpec& spec) {
   std::error_code error;
@@ -93,6 +83,16 @@ const nfs::ExportSpec* DeepestOf(const std::vector<nfs::ExportSpec>& specs, std:
 }
 
 }  // namespace
+
+Finding FindingAt(const nfs::ExportSpec& spec, Severity severity, std::string message) {
+  Finding finding{.file = {}, .line = 0, .severity = severity, .message = std::move(message)};
+  const size_t colon = spec.place.rfind(':');
+  if (colon == std::string::npos) return finding;
+  finding.file = spec.place.substr(0, colon);
+  const std::string_view line = std::string_view(spec.place).substr(colon + 1);
+  std::from_chars(line.data(), line.data() + line.size(), finding.line);
+  return finding;
+}
 
 SetupResult<std::vector<server::Export>> ServedExports::Open(std::vector<nfs::ExportSpec> specs,
                                                              std::vector<Finding>& findings) {

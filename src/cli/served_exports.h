@@ -55,6 +55,9 @@ class ServedExports {
   std::vector<std::weak_ptr<fs::audited::FileSystem>> audited_;
 };
 
+// A finding about an export, at its place in a table.
+Finding FindingAt(const nfs::ExportSpec& spec, Severity severity, std::string message);
+
 // What is wrong with the directories of these exports, without opening them: the findings of Open(), and errors. No
 // cluster is asked.
 std::vector<Finding> CheckDirectories(const std::vector<nfs::ExportSpec>& specs);

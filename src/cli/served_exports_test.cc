@@ -3,6 +3,11 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <asio/executor_work_guard.hpp>
+#include <asio/io_context.hpp>
+#include <optional>
+
+#include "base/loop.h"
 #include "base/test_temporary_directory.h"
 #include "fs/ceph/test_client.h"
 
@@ -69,7 +74,7 @@ TEST_F(ServedCephfsTest, AnExportLeavesOutTheDirectoryOfAnotherOneBelowIt) {
       const auto found = co_await each.file_system->Lookup(root, each.file_system->Root(), "file");
       error = found.result ? std::nullopt : std::optional(found.result.error());
     };
-    const asio::executor_work_guard work(loop.context().get_executor());
+    const asio::executor_work_guard<asio::io_context::executor_type> work(loop.context().get_executor());
     Spawn(look_up());
     while (!error) loop.context().run_one();
     return *error;

@@ -171,7 +171,7 @@ void Refusals::HandleFailure(const Failed& failed) const {
         if (path.empty()) return std::string("is refused a change of the directories above the exports");
         return fmt::format("is refused a change in the export {}: {}", path,
                            failed.read_only ? "the export is read-only for it (option ro; rw would allow it)"
-                                            : "its file system on this host is read-only");
+                                            : "its file system, or this part of it, is read-only");
       });
     case kStale:
       if (failed.in && failed.in->is_referral()) {

@@ -79,6 +79,9 @@ struct Totals {
 class Client {
  public:
   virtual ~Client() = default;  // ends the mount; no other call may be running
+  // Ends the mount at once. Calls that wait for the cluster fail with -ENOTCONN or -ESHUTDOWN, and data that were not
+  // synced are lost.
+  virtual void Abort() = 0;
 
   // The number of the file system, among all file systems of all clusters.
   virtual uint64_t fsid() const = 0;

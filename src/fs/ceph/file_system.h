@@ -27,7 +27,7 @@ struct Options {
   // libcephfs has no asynchronous calls, so that each call takes a thread until the cluster has answered. The threads
   // are this export's own: a cluster that stalls holds up no other export.
   size_t threads = 64;
-  // How long a mount waits for the cluster.
+  // How long a mount waits for the cluster, and its end.
   std::chrono::seconds patience{10};
   // How long a call waits for a thread. Then it fails with kDelay, and has done nothing.
   std::chrono::milliseconds wait_for_thread{5000};
@@ -38,7 +38,7 @@ class FileSystem final : public fs::FileSystem {
   // Mounts the directory, unless `client` is its mount already. The module lives as long as the process. May block.
   static SetupResult<std::shared_ptr<FileSystem>> Open(const Location& location, Module& module, const Options& options,
                                                        std::unique_ptr<Client> mounted = nullptr);
-  // Ends the mount. Waits for calls that the cluster has not answered.
+  // Ends the mount (Mount::Stop).
   ~FileSystem() override;
 
   const Location& location() const { return tree_.mount().location(); }

@@ -19,9 +19,12 @@ using std::chrono::milliseconds;
 class CephFileSystemTest : public testing::Test {
  protected:
   std::shared_ptr<FileSystem> Serve(size_t threads = 8) {
-    auto opened = FileSystem::Open(
-        {.path = "/x"}, module_,
-        {.export_name = "/x", .sync_metadata = false, .threads = threads, .wait_for_thread = milliseconds(50)});
+    auto opened = FileSystem::Open({.path = "/x"}, module_,
+                                   {.export_name = "/x",
+                                    .sync_metadata = false,
+                                    .threads = threads,
+                                    .patience = std::chrono::seconds(1),
+                                    .wait_for_thread = milliseconds(50)});
     EXPECT_TRUE(opened) << opened.error().message;
     return *std::move(opened);
   }
@@ -169,6 +172,16 @@ TEST_F(CephFileSystemTest, ItsEndGivesBackFilesAndReferences) {
   EXPECT_EQ(cluster_->open_files, 0u);
   EXPECT_EQ(cluster_->references, 0u);
   EXPECT_EQ(cluster_->syncs, 1u);
+}
+
+TEST_F(CephFileSystemTest, TheEndOfAnExportDoesNotWaitForAClusterThatStalls) {
+  const CapturedLog log;
+  auto fs = Serve();
+  const Handle file = FileOf(*fs);
+  ASSERT_TRUE(Write(*fs, file, "text").result);
+  cluster_->Set([&] { cluster_->hangs = true; });
+  fs.reset();
+  EXPECT_NE(log.text().find("the cluster does not answer"), std::string::npos);
 }
 
 }  // namespace

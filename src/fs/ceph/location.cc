@@ -102,7 +102,7 @@ Parsed<void> TakeOption(std::string_view option, Location& location) {
 }
 
 Parsed<Location> Parse(std::string_view text) {
-  if (!IsLocation(text)) return std::unexpected(std::string("it does not begin with ceph:"));
+  if (!text.starts_with(kScheme)) return std::unexpected(std::string("it does not begin with ceph:"));
   text.remove_prefix(kScheme.size());
   const size_t question = text.find('?');
   Location location;
@@ -134,8 +134,6 @@ std::string Encode(std::string_view text) {
 }
 
 }  // namespace
-
-bool IsLocation(std::string_view text) { return text.starts_with(kScheme); }
 
 SetupResult<Location> ParseLocation(std::string_view text) {
   auto location = Parse(text);

@@ -17,8 +17,6 @@ struct Location {
   bool operator==(const Location&) const = default;
 };
 
-// Whether the directory of an export is one of CephFS: the text begins with "ceph:".
-bool IsLocation(std::string_view text);
 // In the path and in the values, %XX stands for an octet. Fails with a message for the operator.
 SetupResult<Location> ParseLocation(std::string_view text);
 // The text that ParseLocation() reads, with the options that are not empty.

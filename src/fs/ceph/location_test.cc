@@ -22,15 +22,6 @@ void ExpectMistake(std::string_view text, const char* why) {
   EXPECT_THAT(parsed.error().message, AllOf(StartsWith(text), HasSubstr(why)));
 }
 
-TEST(CephLocation, BeginsWithItsScheme) {
-  EXPECT_TRUE(IsLocation("ceph:/x"));
-  EXPECT_TRUE(IsLocation("ceph:"));
-  EXPECT_FALSE(IsLocation("/ceph:/x"));
-  EXPECT_FALSE(IsLocation("ceph"));
-  EXPECT_FALSE(IsLocation("CEPH:/x"));
-  EXPECT_FALSE(IsLocation(""));
-}
-
 TEST(CephLocation, HasAPathAndOptions) {
   ExpectLocation("ceph:/", {.path = "/"});
   ExpectLocation("ceph:/volumes/home", {.path = "/volumes/home"});

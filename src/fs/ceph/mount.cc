@@ -3,6 +3,7 @@
 #include <fcntl.h>
 
 #include <cerrno>
+#include <semaphore>
 #include <utility>
 
 #include "base/log.h"
@@ -48,7 +49,18 @@ void Mount::Stop() {
     wake_.notify_one();
   }
   keeper_.join();
-  if (const SessionRef session = Current()) CloseUnused(*session, TimePoint::max());
+  const SessionRef session = Current();
+  if (!session) return;
+  std::binary_semaphore closed(0);
+  std::thread closer = StartThread("penstock-ceph", [&] {
+    CloseUnused(*session, TimePoint::max());
+    closed.release();
+  });
+  if (!closed.try_acquire_for(patience_)) {
+    log::warn("{}: the cluster does not answer; data that clients have not committed are lost", ToString(location_));
+    session->client->Abort();
+  }
+  closer.join();
 }
 
 SessionRef Mount::Adopt(std::shared_ptr<Client> client) {

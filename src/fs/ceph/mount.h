@@ -30,7 +30,8 @@ class Mount : public std::enable_shared_from_this<Mount> {
   // `pool` runs what may block. Stop() comes before its end.
   Mount(Location location, Module& module, std::chrono::seconds patience, Workers& pool, std::shared_ptr<Client> client,
         const InodeNumber& root);
-  // Call both once.
+  // Call both once. Stop() syncs the data that clients have written. If the cluster does not answer within `patience`,
+  // these are lost, and calls that still run fail.
   void Start();
   void Stop();
 

@@ -4,9 +4,11 @@
 
 #include <optional>
 #include <string_view>
+#include <system_error>
+#include <thread>
 #include <utility>
 
-#include "base/workers.h"
+#include "base/thread.h"
 
 namespace penstock::fs::ceph {
 namespace {
@@ -19,11 +21,18 @@ std::optional<std::string> PathBetween(const Location& outer, const Location& in
   return std::string(path.substr(top.size() + 1));
 }
 
-// Runs function(i) for each i below `count`, at the same time.
+// Runs function(i) for each i below `count`, at the same time if the system has threads for that.
 template <class Function>
 void ForEach(size_t count, Function function) {
-  Workers pool(count, Workers::AtEnd::kWait, Workers::ThreadSettings{.name = "penstock-ceph"});
-  for (size_t i = 0; i < count; ++i) pool.Post([&function, i] { function(i); });
+  std::vector<std::thread> threads;
+  for (size_t i = 0; i < count; ++i) {
+    try {
+      threads.push_back(StartThread("penstock-ceph", [&function, i] { function(i); }));
+    } catch (const std::system_error&) {
+      function(i);
+    }
+  }
+  for (std::thread& each : threads) each.join();
 }
 
 // A directory that is being opened.

@@ -52,6 +52,9 @@ struct TestCluster {
 class TestClient final : public Client {
  public:
   explicit TestClient(std::shared_ptr<TestCluster> cluster) : cluster_(std::move(cluster)) {}
+  void Abort() override {
+    cluster_->Set([&] { cluster_->error = -ENOTCONN, cluster_->hangs = false; });
+  }
 
   uint64_t fsid() const override { return 7; }
   uint64_t max_file_size() const override { return uint64_t{1} << 40; }

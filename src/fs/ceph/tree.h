@@ -152,7 +152,8 @@ class Tree {
                           const std::string& name, const CreateHow& how) const;
   Result<Node> ReuseFile(const Call& call, const Credentials& caller, const Reached& directory, const std::string& name,
                          const CreateHow& how) const;
-  uint32_t FirstMode(const Call& call, const Reached& directory, uint32_t mode, uint32_t umask) const;
+  uint32_t FirstMode(const Call& call, const Credentials& caller, const Reached& directory, uint32_t mode,
+                     uint32_t umask) const;
   // Sets what the creation itself cannot set. Removes the new object if that fails.
   Result<Node> FinishNew(const Call& call, const Credentials& caller, const Reached& directory, const std::string& name,
                          const Reached& made, const NewAttributes& rest) const;
@@ -162,7 +163,8 @@ class Tree {
   Result<void> TakeUnfinished(const Call& call, const ObjectRef& file, CreateVerifier verifier) const;
   Result<NewAttributes> RestOfUnfinished(const Call& call, const Credentials& caller, const Reached& directory,
                                          const Reached& file, const CreateHow& how) const;
-  NewAttributes RestOfExclusive(const Call& call, const Reached& directory, const CreateHow& how) const;
+  NewAttributes RestOfExclusive(const Call& call, const Credentials& caller, const Reached& directory,
+                                const CreateHow& how) const;
   // The common part of Remove and RemoveDirectory.
   Changed<void> TakeAway(const Credentials& caller, const Handle& directory, std::string_view name, Error dots,
                          int (Client::*remove)(const Credentials&, Inode*, const std::string&));

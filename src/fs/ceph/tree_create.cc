@@ -26,17 +26,23 @@ constexpr const char* kCreateVerifier = "trusted.penstock.create-verifier";
 
 }  // namespace
 
-// RFC 8275 §4: libcephfs applies a default access control list instead of the client's umask.
-uint32_t Tree::FirstMode(const Call& call, const Reached& directory, uint32_t mode, uint32_t umask) const {
+// RFC 8275 §4: libcephfs applies a default access control list instead of the client's umask. As in Linux, a file that
+// gets the group of its directory does not run with this group for a caller who is not in it.
+uint32_t Tree::FirstMode(const Call& call, const Credentials& caller, const Reached& directory, uint32_t mode,
+                         uint32_t umask) const {
+  const Attributes& parent = directory.attributes;
+  const bool inherits_group = (parent.mode & S_ISGID) != 0;
+  if (inherits_group && caller.uid != 0 && !IsMember(caller, parent.gid)) mode &= ~uint32_t{S_ISGID};
   if (umask == 0) return mode;
   const Result<Acl> defaults = AclOf(call, directory.object, kDefaultAcl);
   return defaults && !defaults->empty() ? mode : mode & ~umask;
 }
 
 // The mode is that of a file that is created in one step.
-NewAttributes Tree::RestOfExclusive(const Call& call, const Reached& directory, const CreateHow& how) const {
+NewAttributes Tree::RestOfExclusive(const Call& call, const Credentials& caller, const Reached& directory,
+                                    const CreateHow& how) const {
   NewAttributes rest = how.attributes;
-  const uint32_t mode = FirstMode(call, directory, rest.mode.value_or(kFileMode) & 07777, rest.umask);
+  const uint32_t mode = FirstMode(call, caller, directory, rest.mode.value_or(kFileMode) & 07777, rest.umask);
   const Result<Acl> defaults = AclOf(call, directory.object, kDefaultAcl);
   rest.mode = defaults && !defaults->empty() ? (mode & 07000) | ModeOfAcl(Inherit(*defaults, mode)) : mode;
   return rest;
@@ -81,7 +87,7 @@ Result<Node> Tree::CreateFile(const Call& call, const Credentials& caller, const
   const bool is_exclusive = how.mode == CreateMode::kExclusive;
   if (is_exclusive && SetsTimes(how.attributes)) return std::unexpected(Error::kInvalid);
   const uint32_t mode =
-      FirstMode(call, directory, how.attributes.mode.value_or(kFileMode) & 07777, how.attributes.umask);
+      FirstMode(call, caller, directory, how.attributes.mode.value_or(kFileMode) & 07777, how.attributes.umask);
   Inode* inode = nullptr;
   OpenFile* file = nullptr;
   Stat stat;
@@ -93,7 +99,7 @@ Result<Node> Tree::CreateFile(const Call& call, const Credentials& caller, const
   if (!is_exclusive) return FinishNew(call, caller, directory, name, made, WithoutMode(how.attributes));
   // If this fails, the file may be another caller's by now.
   PENSTOCK_CHECK(TakeUnfinished(call, made.object, how.verifier));
-  return FinishNew(call, caller, directory, name, made, RestOfExclusive(call, directory, how));
+  return FinishNew(call, caller, directory, name, made, RestOfExclusive(call, caller, directory, how));
 }
 
 Result<std::optional<CreateVerifier>> Tree::VerifierOf(const Call& call, const ObjectRef& file) const {
@@ -148,7 +154,7 @@ Result<NewAttributes> Tree::RestOfUnfinished(const Call& call, const Credentials
     return std::unexpected(Error::kExist);
   }
   if (!is_unfinished) return NewAttributes();
-  return RestOfExclusive(call, directory, how);
+  return RestOfExclusive(call, caller, directory, how);
 }
 
 Changed<Node> Tree::MakeDirectory(const Credentials& caller, const Handle& handle, std::string_view name,
@@ -156,7 +162,7 @@ Changed<Node> Tree::MakeDirectory(const Credentials& caller, const Handle& handl
   const auto make = [&](const Call& call, const Reached& directory, const std::string& entry) -> Result<Node> {
     if (attributes.size) return std::unexpected(Error::kInvalid);
     const uint32_t wanted = attributes.mode.value_or(kDirectoryMode);
-    const uint32_t mode = FirstMode(call, directory, wanted & 01777, attributes.umask);
+    const uint32_t mode = FirstMode(call, caller, directory, wanted & 01777, attributes.umask);
     Inode* inode = nullptr;
     Stat stat;
     const int code = call.client().MakeDirectory(caller, directory.object->inode(), entry, mode, inode, stat);
@@ -194,7 +200,8 @@ Changed<Node> Tree::MakeNode(const Credentials& caller, const Handle& handle, st
     }
     // As mknod(): only root makes devices.
     if (is_device && caller.uid != 0) return std::unexpected(Error::kPerm);
-    const uint32_t mode = FirstMode(call, directory, attributes.mode.value_or(kFileMode) & 07777, attributes.umask);
+    const uint32_t mode =
+        FirstMode(call, caller, directory, attributes.mode.value_or(kFileMode) & 07777, attributes.umask);
     const Device device = is_device ? type.device : Device{};
     Inode* inode = nullptr;
     Stat stat;

@@ -161,7 +161,7 @@ TEST_F(RefusalsTest, BlamesNoOptionIfTheServerCannotActAsItsCallers) {
       {.call = call, .operation = "NFSPROC3_MKDIR", .status = 13, .in = place.found, .root_is_squashed = true});
   EXPECT_EQ(captured_.Take(), "");
   refusals.HandleFailure({.call = call, .operation = "NFSPROC3_MKDIR", .status = 30, .in = place.found});
-  EXPECT_THAT(captured_.TakeOne(), HasSubstr("/squashed: its file system on this host is read-only"));
+  EXPECT_THAT(captured_.TakeOne(), HasSubstr("/squashed: its file system, or this part of it, is read-only"));
 }
 
 TEST_F(RefusalsTest, AThousandRefusalsGiveOneLineAndACount) {

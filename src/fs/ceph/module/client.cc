@@ -89,6 +89,7 @@ class MountedClient final : public Client {
     if (::ceph_unmount(mount_) != 0) ::ceph_abort_conn(mount_);
     ::ceph_release(mount_);
   }
+  void Abort() override { ::ceph_abort_conn(mount_); }
 
   uint64_t fsid() const override { return facts_.fsid; }
   uint64_t max_file_size() const override { return facts_.max_file_size; }
@@ -394,6 +395,7 @@ SetupResult<std::unique_ptr<Cluster>> Connect(const Location& location, std::chr
       {"client_acl_type", "posix_acl"},
       // A directory's size is the number of its entries: the recursive sum changes without a new change attribute.
       {"client_dirsize_rbytes", "false"},
+      {"client_snapdir", ".snap"},
   };
   for (const auto& [name, value] : settings) {
     if (const int code = ::rados_conf_set(handle, name, value); code != 0) {
