@@ -44,7 +44,8 @@ SetupResult<Module*> LoadModuleFrom(std::span<const std::filesystem::path> folde
     // Also if it cannot be examined: dlopen tells why.
     if (std::filesystem::status(file, error).type() != std::filesystem::file_type::not_found) return Load(file);
   }
-  return Fail("this server has no CephFS: its module penstock-ceph.so is missing (see docs/cephfs.md)");
+  return Fail(
+      "this server has no module for CephFS (penstock-ceph.so): install penstock-ceph, or build it (docs/cephfs.md)");
 }
 
 SetupResult<Module*> LoadModule() {

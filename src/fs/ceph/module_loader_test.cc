@@ -31,8 +31,9 @@ TEST(CephModule, IsLoadedFromTheFirstFolderThatHasIt) {
 
 TEST(CephModule, IsToBeInstalledIfNoFolderHasIt) {
   const TemporaryDirectory empty;
-  EXPECT_EQ(WhyNot({empty.path(), "/nowhere/at/all"}),
-            "this server has no CephFS: its module penstock-ceph.so is missing (see docs/cephfs.md)");
+  EXPECT_EQ(
+      WhyNot({empty.path(), "/nowhere/at/all"}),
+      "this server has no module for CephFS (penstock-ceph.so): install penstock-ceph, or build it (docs/cephfs.md)");
 }
 
 TEST(CephModule, OfAnotherBuildIsRefused) {
