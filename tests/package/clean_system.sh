@@ -1,4 +1,5 @@
-# Runs in a clean system, as root, with the package in /test: installs it, uses it, removes it, purges it.
+# Runs in a clean system, as root, with the server's package and the one of its module for CephFS in /test: installs them, uses them, removes
+# them, purges them.
 . /test/serving.sh
 export DEBIAN_FRONTEND=noninteractive
 find / -xdev -not -path '/proc/*' -not -path '/sys/*' -not -path '/test*' -not -path '/var/cache/man/*' -name '*penstock*' | sort >/tmp/before
@@ -24,6 +25,23 @@ penstock ls -l 'nfs://127.0.0.1:32049/' | grep -q ' file$'
 kill $server
 wait $server
 test "$(stat -c %a /var/lib/penstock)" = 700
+
+# An export of CephFS is refused, with the words $1.
+refuses_cephfs() {
+  if timeout 60 penstock serve 'ceph:/x?conf=/nonexistent' --tcp-port 32049 --rdma-port 32050 --mount-port 32048 --rpcbind off >/tmp/refused 2>&1; then
+    exit 1
+  fi
+  cat /tmp/refused
+  grep -qF "$1" /tmp/refused
+}
+# The server's package brings none of Ceph's libraries.
+test -z "$(find / -xdev '(' -name 'libcephfs*' -o -name 'librados*' ')')"
+refuses_cephfs 'install penstock-ceph'
+apt-get install -y --no-install-recommends /test/penstock-ceph_*.deb
+dpkg --verify penstock-ceph
+refuses_cephfs "the cluster's configuration /nonexistent cannot be read"
+apt-get remove -y penstock-ceph
+refuses_cephfs 'install penstock-ceph'
 
 # Removing keeps the configuration and the state; purging removes both.
 apt-get remove -y penstock

@@ -11,6 +11,7 @@ from debian import cases, host_codename, make, only, run_in, sources_archive
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 ROOT = os.path.dirname(os.path.dirname(HERE))
+PACKAGES = ("penstock", "penstock-ceph", "libpenstock1", "libpenstock-dev", "python3-penstock")
 
 
 def output_of(*command):
@@ -82,6 +83,29 @@ def library_contents(scratch):
     assert "libpenstock" not in output_of("dpkg-deb", "--field", only("penstock_*.deb"), "Depends"), "the program is not linked statically"
 
 
+def ceph_contents(scratch):
+    """The module for CephFS is in a package of its own, which alone depends on Ceph's libraries."""
+    folder = f"/usr/lib/{output_of('dpkg-architecture', '-qDEB_HOST_MULTIARCH').strip()}/penstock"
+    found = {file for file in files_of("penstock-ceph") if not file.startswith("/usr/share/doc/penstock-ceph/")}
+    assert found == {f"{folder}/penstock-ceph.so"}, found
+    only("penstock-ceph-dbgsym_*.deb")
+    for package in ("penstock", "penstock-ceph"):
+        subprocess.run(["dpkg-deb", "--extract", only(f"{package}_*.deb"), scratch], check=True)
+    with open(f"{scratch}/usr/bin/penstock", "rb") as file:
+        assert f"{folder}\0".encode() in file.read(), "the program does not look for the module where it is installed"
+    linked = output_of("readelf", "--wide", "--dynamic", f"{scratch}{folder}/penstock-ceph.so")
+    assert "[libcephfs.so.2]" in linked and "BIND_NOW" in linked and "RUNPATH" not in linked, linked
+    names = output_of("nm", "--dynamic", "--defined-only", "--format=just-symbols", f"{scratch}{folder}/penstock-ceph.so").split()
+    assert names == ["penstock_ceph_module"], names
+    fields = {package: output_of("dpkg-deb", "--field", only(f"{package}_*.deb"), "Version", "Pre-Depends", "Depends", "Recommends")
+              for package in PACKAGES}
+    version = re.search("^Version: (.*)", fields["penstock"], re.M)[1]
+    depends = fields["penstock-ceph"]
+    assert f"penstock (= {version})" in depends and "libcephfs2" in depends and "librados2" in depends, depends
+    for package in set(PACKAGES) - {"penstock-ceph"}:
+        assert not re.search("ceph|rados", fields[package]), f"{package} needs Ceph: {fields[package]}"
+
+
 def install(scratch):
     """`cmake --install` of a build folder, into a folder of the caller, and a program that is built with what lies there."""
     build = os.path.dirname(os.path.dirname(os.path.dirname(os.environ["PENSTOCK"])))
@@ -90,7 +114,7 @@ def install(scratch):
     wanted = {"bin/penstock", "etc/penstock/penstock.toml", "share/man/man1/penstock.1", "share/man/man5/penstock-url.5",
               "share/bash-completion/completions/penstock", "share/zsh/site-functions/_penstock",
               "share/fish/vendor_completions.d/penstock.fish", "share/doc/penstock/README.md", "lib/systemd/system/penstock.service",
-              "lib/systemd/system/penstock-tcp.socket", "share/doc/penstock/docs/limits.md"}
+              "lib/systemd/system/penstock-tcp.socket", "share/doc/penstock/docs/limits.md", "lib/penstock/penstock-ceph.so"}
     assert wanted <= found, f"missing: {sorted(wanted - found)}"
     assert re.match(r"penstock \d+[.]\d+[.]\d+", output_of(f"{scratch}/prefix/bin/penstock", "--version"))
     config, = glob.glob(f"{scratch}/prefix/lib/**/penstock.pc", recursive=True)
@@ -100,8 +124,8 @@ def install(scratch):
 
 def reproducible(scratch):
     """A build in another folder makes the same packages, octet by octet."""
-    first = [only(f"{package}_*.deb") for package in ("penstock", "libpenstock1", "libpenstock-dev", "python3-penstock")]
-    first += [only(f"{package}-dbgsym_*.deb") for package in ("penstock", "libpenstock1", "python3-penstock")]
+    first = [only(f"{package}_*.deb") for package in PACKAGES]
+    first += [only(f"{package}-dbgsym_*.deb") for package in PACKAGES if package != "libpenstock-dev"]
     with open(f"{scratch}/log", "w") as log:
         subprocess.run([f"{ROOT}/scripts/make-deb"], env={**os.environ, "DEB_FOLDER": f"{scratch}/elsewhere"}, stdout=log, stderr=log,
                        check=True)
@@ -112,8 +136,8 @@ def reproducible(scratch):
 
 
 def clean_system(_):
-    """Installs the package in a clean system of this host's release, uses it, removes and purges it."""
-    run_in(host_codename(), f"{HERE}/clean_system.sh", [only("penstock_*.deb")], packages=["man-db"])
+    """Installs the package in a clean system of this host's release, uses it, also with the module for CephFS, removes and purges it."""
+    run_in(host_codename(), f"{HERE}/clean_system.sh", [only("penstock_*.deb"), only("penstock-ceph_*.deb")], packages=["man-db"])
 
 
 def library(_):
@@ -172,5 +196,5 @@ def container(scratch):
                         f"{HERE}:/test:ro", container, "sh", "/test/container.sh", served], check=True)
 
 
-cases.main({"lintian": lintian, "contents": contents, "library_contents": library_contents, "install": install, "reproducible": reproducible,
+cases.main({"lintian": lintian, "contents": contents, "library_contents": library_contents, "ceph_contents": ceph_contents, "install": install, "reproducible": reproducible,
             "clean_system": clean_system, "library": library, "fsspec_suite": fsspec_suite, "container": container})
