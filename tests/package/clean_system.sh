@@ -28,10 +28,11 @@ test "$(stat -c %a /var/lib/penstock)" = 700
 
 # An export of CephFS is refused, with the words $1.
 refuses_cephfs() {
-  if timeout 60 penstock serve 'ceph:/x?conf=/nonexistent' --tcp-port 32049 --rdma-port 32050 --mount-port 32048 --rpcbind off >/tmp/refused 2>&1; then
-    exit 1
-  fi
+  status=0
+  timeout 60 penstock serve 'ceph:/x?conf=/nonexistent' --tcp-port 32049 --rdma-port 32050 --mount-port 32048 --rpcbind off >/tmp/refused 2>&1 ||
+    status=$?
   cat /tmp/refused
+  test $status = 1
   grep -qF "$1" /tmp/refused
 }
 # The server's package brings none of Ceph's libraries.

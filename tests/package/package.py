@@ -196,5 +196,6 @@ def container(scratch):
                         f"{HERE}:/test:ro", container, "sh", "/test/container.sh", served], check=True)
 
 
-cases.main({"lintian": lintian, "contents": contents, "library_contents": library_contents, "ceph_contents": ceph_contents, "install": install, "reproducible": reproducible,
-            "clean_system": clean_system, "library": library, "fsspec_suite": fsspec_suite, "container": container})
+cases.main({"lintian": lintian, "contents": contents, "library_contents": library_contents, "ceph_contents": ceph_contents,
+            "install": install, "reproducible": reproducible, "clean_system": clean_system, "library": library, "fsspec_suite": fsspec_suite,
+            "container": container})
