@@ -44,6 +44,7 @@
 #include "idmap/domain.h"
 #include "server/listeners.h"
 #include "server/server.h"
+#include "server/server_id.h"
 
 namespace penstock::cli {
 namespace {
@@ -103,6 +104,7 @@ SetupResult<MadeServer> MakeServer(const ServeOptions& arguments, const server::
   if (!arguments.audit.empty()) {
     PENSTOCK_TRY(parts.audit, fs::audited::AuditLog::Open(arguments.audit));
   }
+  PENSTOCK_TRY(const std::string server_id, server::LoadServerId(parts.state_directory.path()));
   auto exports = std::make_unique<ServedExports>(
       *parts.pool,
       fs::posix::ServedDirectoriesOptions{
@@ -110,7 +112,7 @@ SetupResult<MadeServer> MakeServer(const ServeOptions& arguments, const server::
           .rights = arguments.as_owner ? fs::posix::CallerRights::kOfServer : fs::posix::CallerRights::kBest,
           .leases = options.nfs4.delegations,
           .other_descriptors = options.connections.connections + server::ListeningDescriptors(options, sockets)},
-      arguments.faults, parts.audit);
+      arguments.faults, parts.audit, server_id);
   PENSTOCK_TRY(parts.exports, exports->Open(std::move(specs), findings));
   PENSTOCK_CHECK(Tell(findings, writer));
   parts.open_files = exports->directories().open_files();

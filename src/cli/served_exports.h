@@ -22,12 +22,13 @@ namespace penstock::cli {
 class ServedExports {
  public:
   // `pool` outlives all file systems. `faults`: see fs::faulty::WithFaults(). `audit`: gets the records of all
-  // operations; may be null. `load_ceph_module`: another function than fs::ceph::LoadModule() only in tests.
+  // operations; may be null. `server`: see fs::ceph::ServedDirectories. `load_ceph_module`: another function than
+  // fs::ceph::LoadModule() only in tests.
   ServedExports(Workers& pool, const fs::posix::ServedDirectoriesOptions& options, std::string faults,
-                std::shared_ptr<fs::audited::AuditLog> audit = nullptr,
+                std::shared_ptr<fs::audited::AuditLog> audit = nullptr, std::string server = "",
                 fs::ceph::ServedDirectories::Load load_ceph_module = &fs::ceph::LoadModule)
       : directories_(pool, options),
-        cephfs_(std::move(load_ceph_module)),
+        cephfs_(std::move(load_ceph_module), std::move(server)),
         faults_(std::move(faults)),
         audit_(std::move(audit)) {}
 

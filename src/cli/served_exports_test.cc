@@ -40,7 +40,7 @@ class ServedCephfsTest : public testing::Test {
   bool has_module_ = true;
   Workers pool_{2};
   ServedExports exports_{
-      pool_, {.state_directory = state_.path()}, "", nullptr, [this]() -> SetupResult<fs::ceph::Module*> {
+      pool_, {.state_directory = state_.path()}, "", nullptr, "", [this]() -> SetupResult<fs::ceph::Module*> {
         if (!has_module_) return std::unexpected(SetupError{"no module"});
         return &module_;
       }};

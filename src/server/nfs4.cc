@@ -14,6 +14,7 @@
 #include "nfs/v4/operations/local_leases.h"
 #include "nfs/v4/state/random.h"
 #include "rpc/gss/kerberos_client.h"
+#include "server/server_id.h"
 
 namespace penstock::server {
 namespace {
@@ -38,27 +39,6 @@ nfs::v4::StateTables::Beginning BeginTables(const nfs::v4::Settings& settings,
           .bound_sessions = streams.Load(),
           .bound_dialect = &nfs::v4::DialectOfBoundSessions(),
           .now = now};
-}
-
-// The name that distinguishes this server from all others, regardless of its addresses (RFC 8881 §2.10.4). It is made
-// at the first start and kept in the state directory.
-SetupResult<std::string> LoadServerId(const stdfs::path& directory) {
-  constexpr std::string_view kPrefix = "penstock-";
-  constexpr size_t kDigits = 32;
-  constexpr const char* kLoss = "without it, NFSv4 clients take this for another server and must mount again";
-  const stdfs::path file = directory / "server-id";
-  PENSTOCK_TRY(const std::optional<std::string> kept, ReadStateFile(file, 4096, kLoss));
-  if (!kept) {
-    std::string id = fmt::format("{}{:016x}{:016x}", kPrefix, nfs::v4::SystemRandom(), nfs::v4::SystemRandom());
-    PENSTOCK_CHECK(WriteStateFile(file, id + '\n'));
-    return id;
-  }
-  std::string_view id = *kept;
-  if (id.ends_with('\n')) id.remove_suffix(1);
-  const bool ours = id.size() == kPrefix.size() + kDigits && id.starts_with(kPrefix) &&
-                    id.find_first_not_of("0123456789abcdef", kPrefix.size()) == std::string_view::npos;
-  if (!ours) return std::unexpected(DamagedStateFile(file, "not a server's name", kLoss));
-  return std::string(id);
 }
 
 }  // namespace

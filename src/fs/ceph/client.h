@@ -60,6 +60,10 @@ struct NewStat {
 
 inline constexpr Credentials kAsRoot{0, 0, {}};
 
+// The user that a caller is to the cluster. libcephfs takes the number -1 for "not given", and then uses the process's.
+inline uint32_t UidOf(const Credentials& caller) { return caller.uid == UINT32_MAX ? Credentials().uid : caller.uid; }
+inline uint32_t GidOf(const Credentials& caller) { return caller.gid == UINT32_MAX ? Credentials().gid : caller.gid; }
+
 struct Entry {
   std::string_view name;  // until the next call
   int64_t position = 0;   // continues after this entry
@@ -79,9 +83,6 @@ struct Totals {
 class Client {
  public:
   virtual ~Client() = default;  // ends the mount; no other call may be running
-  // Ends the mount at once. Calls that wait for the cluster fail with -ENOTCONN or -ESHUTDOWN, and data that were not
-  // synced are lost.
-  virtual void Abort() = 0;
 
   // The number of the file system, among all file systems of all clusters.
   virtual uint64_t fsid() const = 0;
@@ -160,8 +161,10 @@ class Module {
  public:
   virtual ~Module() = default;
   // Mounts the location's path as the root of a client. Fails with a message for the operator after `patience` if the
-  // cluster does not answer.
-  virtual SetupResult<std::unique_ptr<Client>> Mount(const Location& location, std::chrono::seconds patience) = 0;
+  // cluster does not answer. `name`: of the mount in the cluster; may be empty. It ends an earlier mount of this name,
+  // whose process was killed, so that nobody waits for it. Only one mount at a time has the name.
+  virtual SetupResult<std::unique_ptr<Client>> Mount(const Location& location, const std::string& name,
+                                                     std::chrono::seconds patience) = 0;
 };
 
 }  // namespace penstock::fs::ceph

@@ -8,6 +8,7 @@
 #include <asio/executor_work_guard.hpp>
 #include <asio/io_context.hpp>
 #include <cstdlib>
+#include <map>
 #include <memory>
 #include <string>
 
@@ -16,6 +17,7 @@
 #include "fs/ceph/file_system.h"
 #include "fs/ceph/module.h"
 #include "fs/ceph/module/client.h"
+#include "fs/ceph/served_directories.h"
 #include "fs/file_system_suite.h"
 
 extern "C" penstock::fs::ceph::Module* penstock_ceph_module(const char* build);
@@ -166,7 +168,7 @@ void LeaveUnfinished(const Location& location, const Credentials& caller, const 
   OpenFile* file = nullptr;
   Stat stat;
   ASSERT_GE((*client)->Root(root), 0);
-  ASSERT_GE((*client)->Create(caller, root, name, 01640, made, file, stat), 0);
+  ASSERT_GE((*client)->Create(caller, root, name, 01000, made, file, stat), 0);
   (*client)->Close(file);
   if (verifier) {
     std::array<std::byte, 8> octets;
@@ -199,6 +201,67 @@ TEST_F(ClusterTest, AnExclusiveCreateThatAKilledServerBeganIsFinishedByTheNextAt
   }
 }
 
+// libcephfs would wait for ever when it meets the new name.
+TEST_F(ClusterTest, AfterARenameThatAnotherServerWasFasterThanTheNewNameCanBeUsed) {
+  const auto one = Serve(), two = Serve();
+  for (const std::string name : {"new", "existing"}) {
+    ASSERT_TRUE(Create(*one, "source", {}).result);
+    if (name == "existing") ASSERT_TRUE(Create(*one, name, {}).result);
+    ASSERT_TRUE(Await(two->Lookup(root_, two->Root(), "source")).result);
+    (void)Await(two->Lookup(root_, two->Root(), name));
+    ASSERT_TRUE(Await(one->Remove(root_, one->Root(), "source")).result);
+    EXPECT_EQ(suite::ErrorOf(Await(two->Rename(root_, two->Root(), "source", two->Root(), name)).result),
+              Error::kNoEnt);
+    EXPECT_TRUE(Create(*two, name, {}).result);
+  }
+}
+
+TEST_F(ClusterTest, AfterARenameThatIsRefusedTheNamesCanBeUsed) {
+  const auto fs = Serve();
+  const Handle directory = Await(fs->MakeDirectory(root_, fs->Root(), "directory", {})).result.value().handle;
+  EXPECT_FALSE(Await(fs->Rename(root_, fs->Root(), "directory", directory, "inner")).result);
+  EXPECT_EQ(suite::ErrorOf(Await(fs->Lookup(root_, directory, "inner")).result), Error::kNoEnt);
+  EXPECT_TRUE(Await(fs->Create(root_, directory, "inner", {})).result);
+  EXPECT_FALSE(Await(fs->Rename(root_, directory, "inner", fs->Root(), "directory")).result);
+  EXPECT_TRUE(Await(fs->Lookup(root_, fs->Root(), "directory")).result);
+}
+
+// RFC 1813 §3.3.8: the client then sets the times.
+TEST_F(ClusterTest, AVerifierCountsUntilTheFileIsWrittenOrItsTimesAreSet) {
+  const auto one = Serve(), two = Serve();
+  CreateHow how;
+  how.mode = CreateMode::kExclusive;
+  how.verifier = CreateVerifier(7);
+  const Handle file = Create(*one, "times", how).result.value().handle;
+  ASSERT_TRUE(Create(*two, "times", how).result);
+  NewAttributes times;
+  times.mtime = {SetTime::How::kServerTime, {}};
+  ASSERT_TRUE(Await(one->SetAttributes(root_, file, times, std::nullopt)).result);
+  EXPECT_EQ(suite::ErrorOf(Create(*two, "times", how).result), Error::kExist);
+  const Handle written = Create(*one, "written", how).result.value().handle;
+  ASSERT_TRUE(Write(*one, written, 0, "x").result);
+  EXPECT_EQ(suite::ErrorOf(Create(*two, "written", how).result), Error::kExist);
+}
+
+TEST_F(ClusterTest, AnEmptyFileWithAStickyBitIsNoUnfinishedOne) {
+  const auto fs = Serve();
+  CreateHow how;
+  how.attributes.mode = 01600;
+  ASSERT_TRUE(Create(*fs, "file", how).result);
+  how.mode = CreateMode::kExclusive;
+  EXPECT_EQ(suite::ErrorOf(Create(*fs, "file", how).result), Error::kExist);
+}
+
+TEST_F(ClusterTest, AnyCreateFinishesAnUnfinishedFile) {
+  LeaveUnfinished(location_, kAsRoot, "file", std::nullopt);
+  const auto fs = Serve();
+  CreateHow how;
+  how.attributes.mode = 0640;
+  const auto made = Create(*fs, "file", how);
+  ASSERT_TRUE(made.result);
+  EXPECT_EQ(made.result->attributes.mode, 0640u);
+}
+
 TEST_F(ClusterTest, OneOfManyCallersGetsAnUnfinishedFile) {
   std::vector<std::shared_ptr<FileSystem>> servers{Serve(), Serve(), Serve(), Serve()};
   for (int round = 0; round < 20; ++round) {
@@ -217,6 +280,29 @@ TEST_F(ClusterTest, OneOfManyCallersGetsAnUnfinishedFile) {
     for (size_t i = 0; i < 8; ++i) Spawn(create(*servers[i % 4], i));
     while (answers < 8) loop_.context().run_one();
     EXPECT_EQ(successes, 1u);
+  }
+}
+
+TEST_F(ClusterTest, OneOfManyCallersCreatesAFileExclusively) {
+  std::vector<std::shared_ptr<FileSystem>> servers{Serve(), Serve(), Serve(), Serve()};
+  for (int round = 0; round < 20; ++round) {
+    const std::string name = "file" + std::to_string(round);
+    std::map<uint64_t, size_t> successes;  // by the verifier
+    size_t answers = 0;
+    const auto create = [&](FileSystem& fs, uint64_t verifier) -> Task<> {
+      CreateHow how;
+      how.mode = CreateMode::kExclusive;
+      how.verifier = CreateVerifier(verifier);
+      const auto made = co_await fs.Create(root_, fs.Root(), name, how);
+      ++answers;
+      if (made.result) ++successes[verifier];
+      if (!made.result) EXPECT_EQ(made.result.error(), Error::kExist);
+    };
+    // Each caller asks two servers, as one whose first reply is late.
+    for (size_t i = 0; i < 8; ++i) Spawn(create(*servers[i % 4], i / 2));
+    while (answers < 8) loop_.context().run_one();
+    ASSERT_EQ(successes.size(), 1u);
+    EXPECT_EQ(successes.begin()->second, 2u);
   }
 }
 
@@ -319,7 +405,8 @@ TEST_F(ClusterTest, ADirectoryThatAnotherExportServesCannotBeReached) {
   const auto make = [&](const Handle& parent, std::string_view name) {
     return Await(alone->MakeDirectory(root_, parent, name, {})).result.value().handle;
   };
-  const Handle a = make(alone->Root(), "a"), b = make(a, "b"), below = make(b, "below"), other = make(a, "other");
+  const Handle a = make(alone->Root(), "a"), b = make(a, "b"), below = make(b, "below");
+  make(a, "other");
   const Handle file = Await(alone->Create(root_, b, "file", {})).result.value().handle;
   auto opened = FileSystem::Open(location_, TheModule(), {.export_name = "/export", .others = {"a/b", "a/missing"}});
   ASSERT_TRUE(opened) << opened.error().message;
@@ -338,11 +425,14 @@ TEST_F(ClusterTest, ADirectoryThatAnotherExportServesCannotBeReached) {
     EXPECT_EQ(suite::ErrorOf(Await(fs.Create(root_, parent, name, {})).result), Error::kCovered);
   }
   suite::Collector collector(10);
-  ASSERT_TRUE(Await(fs.ReadDirectory(root_, parent, {.with_nodes = true}, collector)).result);
+  ASSERT_TRUE(
+      Await(fs.ReadDirectory(root_, parent, {.cookie = Cookie(0), .verifier = {}, .with_nodes = true}, collector))
+          .result);
   for (const auto& entry : collector.entries) {
     if (entry.name == "b") EXPECT_FALSE(entry.handle);
     if (entry.name == "other") EXPECT_TRUE(entry.handle);
   }
+  EXPECT_EQ(collector.entries.size(), 4u) << "with . and ..";
   // Wherever the cluster's other clients move it, and whatever they put in its place.
   ASSERT_TRUE(Await(alone->Rename(root_, a, "b", alone->Root(), "moved")).result);
   ASSERT_TRUE(Await(alone->Rename(root_, a, "other", a, "b")).result);
@@ -352,8 +442,7 @@ TEST_F(ClusterTest, ADirectoryThatAnotherExportServesCannotBeReached) {
 
 TEST_F(ClusterTest, ADirectoryThatAnotherExportServesCannotBeReachedInASnapshot) {
   const auto alone = Serve();
-  const Handle covered = Await(alone->MakeDirectory(root_, alone->Root(), "covered", {})).result.value().handle;
-  ASSERT_TRUE(Await(alone->MakeDirectory(root_, covered, "below", {})).result);
+  ASSERT_TRUE(Await(alone->MakeDirectory(root_, alone->Root(), "covered", {})).result);
   const auto native = MountClient(location_, std::chrono::seconds(30));
   ASSERT_TRUE(native) << native.error().message;
   Inode *root = nullptr, *snap = nullptr, *made = nullptr;
@@ -367,7 +456,40 @@ TEST_F(ClusterTest, ADirectoryThatAnotherExportServesCannotBeReachedInASnapshot)
   const Handle snapshots = Await(fs.Lookup(root_, fs.Root(), ".snap")).result.value().handle;
   const Handle snapshot = Await(fs.Lookup(root_, snapshots, "s")).result.value().handle;
   EXPECT_EQ(suite::ErrorOf(Await(fs.Lookup(root_, snapshot, "covered")).result), Error::kCovered);
+  const Handle old = Await(alone->Lookup(root_, alone->Root(), ".snap")).result.value().handle;
+  EXPECT_EQ(suite::ErrorOf(Await(fs.GetAttributes(root_, old))), Error::kStale) << "given before";
+  suite::Collector collector(10);
+  ASSERT_TRUE(
+      Await(fs.ReadDirectory(root_, snapshot, {.cookie = Cookie(0), .verifier = {}, .with_nodes = true}, collector))
+          .result);
+  ASSERT_EQ(collector.entries.size(), 3u);
+  EXPECT_FALSE(collector.entries[2].handle) << collector.entries[2].name;
   for (Inode* each : {root, snap, made}) (*native)->Put(each);
+}
+
+TEST_F(ClusterTest, AReloadCoversWhatWasMadeMeanwhile) {
+  ServedDirectories directories([]() -> SetupResult<Module*> { return &TheModule(); });
+  const Location inner{.path = location_.path + "/x/b", .conf = Conf(), .fs = "cephfs"};
+  const std::vector<DirectoryToServe> both{{"/a", location_}, {"/b", inner}};
+  const auto first = directories.Open(both);
+  ASSERT_TRUE(first[0]);
+  EXPECT_FALSE(first[1]) << "it is not there yet";
+  FileSystem& outer = **first[0];
+  EXPECT_EQ(suite::ErrorOf(Await(outer.MakeDirectory(root_, outer.Root(), "x", {})).result), Error::kCovered);
+  const auto native = Serve();
+  const Handle x = Await(native->MakeDirectory(root_, native->Root(), "x", {})).result.value().handle;
+  ASSERT_TRUE(Await(native->MakeDirectory(root_, x, "b", {})).result);
+  const auto second = directories.Open(both);
+  ASSERT_TRUE(second[0] && second[1]) << "the file system is known by two names";
+  EXPECT_NE(*second[0], *first[0]);
+  FileSystem& again = **second[0];
+  EXPECT_EQ(again.Root(), outer.Root()) << "the same paths are covered";
+  const Handle parent = Await(again.Lookup(root_, again.Root(), "x")).result.value().handle;
+  EXPECT_EQ(suite::ErrorOf(Await(again.Lookup(root_, parent, "b")).result), Error::kCovered);
+  EXPECT_EQ(suite::ErrorOf(Await(again.Rename(root_, again.Root(), "x", again.Root(), "y")).result), Error::kCovered);
+  const auto third = directories.Open(std::vector<DirectoryToServe>{both[1], both[0]});
+  EXPECT_EQ(*third[1], *second[0]);
+  EXPECT_EQ(*third[0], *second[1]);
 }
 
 TEST_F(ClusterTest, AServerThatTheMdsEvictsMountsAgain) {

@@ -7,7 +7,6 @@
 #include <filesystem>
 #include <memory>
 
-#include "base/bytes.h"
 #include "fs/errno.h"
 
 namespace penstock::fs::ceph {
@@ -23,23 +22,21 @@ struct PutBack {
 }  // namespace
 
 int Covers::Find(Client& client, Inode* root, const std::string& path, Covered& covered) {
-  const stdfs::path whole(path);
   std::unique_ptr<Inode, PutBack> at(nullptr, {&client});
   Stat stat;
-  const auto step = [&](const std::string& name) {
-    Inode* found = nullptr;
-    const int code = client.Lookup(kAsRoot, at ? at.get() : root, name, found, stat);
-    if (code >= 0) at.reset(found);
-    return code;
-  };
   if (const int code = client.GetAttributes(root, stat, Client::Freshness::kCurrent); code < 0) return code;
-  for (const stdfs::path& name : whole.parent_path()) {
-    if (const int code = step(name.string()); code < 0) return code;
+  for (const stdfs::path& name : stdfs::path(path)) {
+    covered.parent = stat.number.ino;
+    covered.above.push_back(stat.number.ino);
+    covered.name = name.string();
+    Inode* found = nullptr;
+    const int code = client.Lookup(kAsRoot, at ? at.get() : root, covered.name, found, stat);
+    if (code == -ENOENT || code == -ENOTDIR) return 0;
+    if (code < 0) return code;
+    at.reset(found);
   }
-  covered = {.parent = stat.number.ino, .name = whole.filename().string(), .ino = {}};
-  const int code = step(covered.name);
-  if (code >= 0) covered.ino = stat.number.ino;
-  return code == -ENOENT ? 0 : code;
+  covered.ino = stat.number.ino;
+  return 0;
 }
 
 SetupResult<Covers> Covers::Make(Client& client, Inode* root, std::span<const std::string> paths) {
@@ -47,14 +44,12 @@ SetupResult<Covers> Covers::Make(Client& client, Inode* root, std::span<const st
   for (const std::string& path : paths) {
     Covered covered;
     const int code = Find(client, root, path, covered);
-    if (code == -ENOENT || code == -ENOTDIR) continue;
     if (code < 0) {
       return std::unexpected(
           SetupError{fmt::format("the directory {} in it, of another export: {}", path, DescribeErrno(-code)), -code});
     }
     covers.covered_.push_back(std::move(covered));
   }
-  std::ranges::sort(covers.covered_, {}, &Covered::ino);
   return covers;
 }
 
@@ -63,18 +58,29 @@ bool Covers::Has(const InodeNumber& object) const {
 }
 
 bool Covers::HasPlace(const InodeNumber& directory, std::string_view name) const {
+  // The names there are those of snapshots.
+  if (directory.snapshot == kSnapshotDirectory) return false;
   return std::ranges::any_of(covered_,
                              [&](const Covered& each) { return each.parent == directory.ino && each.name == name; });
 }
 
-std::vector<std::byte> Covers::identity() const {
-  std::vector<std::byte> octets;
+bool Covers::IsAbove(const InodeNumber& directory) const {
+  return std::ranges::any_of(
+      covered_, [&](const Covered& each) { return std::ranges::find(each.above, directory.ino) != each.above.end(); });
+}
+
+int Covers::HasAtPlace(Client& client, Inode* directory, const InodeNumber& number, const InodeNumber& object) const {
   for (const Covered& each : covered_) {
-    if (!each.ino) continue;
-    octets.resize(octets.size() + 8);
-    StoreBig<uint64_t>(octets.data() + octets.size() - 8, *each.ino);
+    if (!HasPlace(number, each.name)) continue;
+    Inode* found = nullptr;
+    Stat stat;
+    const int code = client.Lookup(kAsRoot, directory, each.name, found, stat);
+    if (code == -ENOENT) continue;
+    if (code < 0) return code;
+    client.Put(found);
+    if (stat.number == object) return 1;
   }
-  return octets;
+  return 0;
 }
 
 }  // namespace penstock::fs::ceph

@@ -1,12 +1,12 @@
 // The directories below an export's root that other exports serve, each with its own options. Clients cannot reach
 // them, or objects below them, through this export, and neither through its snapshots. They behave as mount points do:
-// the name exists, but cannot be entered.
+// the name exists, but cannot be entered, and the directories that lead to it cannot be renamed.
 //
-// A directory is recognized by its inode, wherever it is moved, and by the place that it had when the export was
-// opened, so that another directory put there is covered as well. Files are not checked for their place: a client
-// cannot get a handle of a file in a covered directory, and an older handle contains a digest of the directories that
-// were covered then (Handles). A file that has, or had when its handle was given, a name outside the covered
-// directories is reached by that name.
+// A directory is recognized by its inode, wherever it is moved, and by its place, so that another directory put there
+// is covered as well. Files are not checked for their place: a client cannot get a handle of a file in a covered
+// directory, and an older handle contains a digest of the paths that were covered then (Handles). A file that has, or
+// had when its handle was given, a name outside the covered directories is reached by that name. A directory that other
+// clients of the cluster move into a covered one stays reachable until libcephfs learns of its new parent.
 #pragma once
 
 #include <cstddef>
@@ -23,8 +23,8 @@ namespace penstock::fs::ceph {
 
 class Covers {
  public:
-  // Covers each of the paths, which are relative to `root`. One whose parent does not exist is left out. Fails if the
-  // cluster does not tell. May block.
+  // Covers each of the paths, which are relative to `root`. Of one that does not exist, the first component that does
+  // not is covered. Fails if the cluster does not tell. May block.
   static SetupResult<Covers> Make(Client& client, Inode* root, std::span<const std::string> paths);
   Covers() = default;  // covers nothing
 
@@ -32,14 +32,21 @@ class Covers {
   // In every snapshot.
   bool Has(const InodeNumber& object) const;
   bool HasPlace(const InodeNumber& directory, std::string_view name) const;
-  // Octets that differ for each set of directories; empty if there is none.
-  std::vector<std::byte> identity() const;
+  // Whether a covered place is below this directory.
+  bool IsAbove(const InodeNumber& directory) const;
+  // Returns whether a covered place in `directory` has the object: the inode of a directory that was put there later is
+  // not known. Returns a negative errno, zero or one. May block.
+  int HasAtPlace(Client& client, Inode* directory, const InodeNumber& number, const InodeNumber& object) const;
+  // Whether both cover the same directories and places.
+  bool operator==(const Covers& other) const { return covered_ == other.covered_; }
 
  private:
   struct Covered {
     uint64_t parent = 0;
     std::string name;
     std::optional<uint64_t> ino;  // if the directory exists
+    std::vector<uint64_t> above;  // from the root to the parent
+    bool operator==(const Covered&) const = default;
   };
 
   // Returns a negative errno.

@@ -33,18 +33,27 @@ TEST_F(CephCoversTest, ADirectoryIsCoveredInEverySnapshotAndSoIsItsPlace) {
   EXPECT_EQ(cluster_->references, 0u);
 }
 
-TEST_F(CephCoversTest, ThePlaceOfADirectoryThatDoesNotExistIsCovered) {
-  const auto covers = Make({"missing"});
-  ASSERT_TRUE(covers);
-  EXPECT_TRUE(covers->HasPlace(TestCluster::kRoot, "missing"));
-  EXPECT_TRUE(covers->identity().empty()) << "handles stay valid";
+TEST_F(CephCoversTest, OfADirectoryThatDoesNotExistTheFirstMissingPlaceIsCovered) {
+  for (const char* path : {"missing", "missing/below"}) {
+    const auto covers = Make({path});
+    ASSERT_TRUE(covers);
+    EXPECT_TRUE(covers->HasPlace(TestCluster::kRoot, "missing"));
+    EXPECT_FALSE(*covers == *Make({"file"}));
+  }
+  EXPECT_EQ(cluster_->references, 0u);
 }
 
-TEST_F(CephCoversTest, APathWithoutAParentIsLeftOut) {
-  const auto covers = Make({"missing/below"});
+TEST_F(CephCoversTest, ASnapshotMayHaveTheNameOfACoveredDirectory) {
+  const auto covers = Make({"file"});
   ASSERT_TRUE(covers);
-  EXPECT_TRUE(covers->empty());
-  EXPECT_EQ(cluster_->references, 0u);
+  EXPECT_FALSE(covers->HasPlace({TestCluster::kRoot.ino, kSnapshotDirectory}, "file"));
+}
+
+TEST_F(CephCoversTest, KnowsTheDirectoriesAboveACoveredOne) {
+  const auto covers = Make({"file"});
+  ASSERT_TRUE(covers);
+  EXPECT_TRUE(covers->IsAbove(TestCluster::kRoot));
+  EXPECT_FALSE(covers->IsAbove(TestCluster::kFile));
 }
 
 TEST_F(CephCoversTest, AnErrorOfTheClusterIsAnError) {

@@ -3,6 +3,8 @@
 
 #include <chrono>
 #include <memory>
+#include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -20,7 +22,10 @@ struct Options {
   // understands them.
   std::string export_name;
   // The directories that other exports serve, by their paths from this one: this export does not serve them (Covers).
+  // Sorted, and none below another.
   std::vector<std::string> others{};
+  // See Module::Mount().
+  std::string mount_name{};
   // Whether changes of names and attributes are on stable storage before their reply, as RFC 1813 §4.8 requires.
   // Otherwise the MDS has them in its memory, and they are lost if it and this server fail within some seconds.
   bool sync_metadata = true;
@@ -38,17 +43,21 @@ class FileSystem final : public fs::FileSystem {
   // Mounts the directory, unless `client` is its mount already. The module lives as long as the process. May block.
   static SetupResult<std::shared_ptr<FileSystem>> Open(const Location& location, Module& module, const Options& options,
                                                        std::unique_ptr<Client> mounted = nullptr);
-  // Ends the mount (Mount::Stop).
+  // Ends the mount. If the cluster does not answer within Options::patience, threads go on with that
+  // (Workers::have_left_threads).
   ~FileSystem() override;
 
-  const Location& location() const { return tree_.mount().location(); }
+  const Location& location() const { return tree_->mount().location(); }
   const Options& options() const { return options_; }
+  // Whether Open() with these `others` would cover the same directories now. Returns nothing if the cluster does not
+  // tell. May block.
+  std::optional<bool> StillCovers(std::span<const std::string> others) const;
   // The number of the file system, among all file systems of all clusters.
   uint64_t fsid() const { return fsid_; }
 
-  Handle Root() const override { return tree_.Root(); }
+  Handle Root() const override { return tree_->Root(); }
   const Properties& GetProperties() const override { return properties_; }
-  Result<Identity> Identify(const Handle& object) const override { return tree_.Identify(object); }
+  Result<Identity> Identify(const Handle& object) const override { return tree_->Identify(object); }
 
   Task<Result<Attributes>> GetAttributes(const RequestContext& context, const Handle& object) override;
   Task<Changed<void>> SetAttributes(const RequestContext& context, const Handle& object, const NewAttributes& values,
@@ -106,15 +115,19 @@ class FileSystem final : public fs::FileSystem {
  private:
   FileSystem(std::unique_ptr<Workers> pool, Tree tree, const Options& options, const Properties& properties,
              uint64_t fsid)
-      : pool_(std::move(pool)), tree_(std::move(tree)), options_(options), properties_(properties), fsid_(fsid) {}
+      : pool_(std::move(pool)),
+        tree_(std::make_unique<Tree>(std::move(tree))),
+        options_(options),
+        properties_(properties),
+        fsid_(fsid) {}
 
   // co_await OnThread(context, work, function) runs function() on a thread of the pool, and resumes with its result; or
   // with kDelay, without running it, if no thread was free in time.
   template <class Function>
   auto OnThread(const RequestContext& context, WorkKind work, Function function);
 
-  const std::unique_ptr<Workers> pool_;  // ends after the tree
-  Tree tree_;
+  std::unique_ptr<Workers> pool_;
+  std::unique_ptr<Tree> tree_;
   const Options options_;
   const Properties properties_;
   const uint64_t fsid_;

@@ -182,6 +182,12 @@ TEST_F(CephFileSystemTest, TheEndOfAnExportDoesNotWaitForAClusterThatStalls) {
   cluster_->Set([&] { cluster_->hangs = true; });
   fs.reset();
   EXPECT_NE(log.text().find("the cluster does not answer"), std::string::npos);
+  EXPECT_TRUE(Workers::have_left_threads());
+  // It goes on.
+  cluster_->Set([&] { cluster_->hangs = false; });
+  while (cluster_->Get(&TestCluster::references) != 0 || cluster_->Get(&TestCluster::open_files) != 0) {
+    std::this_thread::yield();
+  }
 }
 
 }  // namespace

@@ -20,8 +20,8 @@ SetupResult<SipKey> LoadHandleKey(Client& client, Inode* root);
 // Makes and checks handles. Any thread.
 class Handles {
  public:
-  // A handle is valid under one export name only, and while the export covers the same directories (Covers::identity).
-  // `fsid`: of the file system.
+  // A handle is valid under one export name only, and while the export covers the same directories.
+  // `fsid`: of the file system. `covered`: octets that differ for each set of covered paths; empty if there is none.
   Handles(const SipKey& kept, std::string_view export_name, const InodeNumber& root, uint64_t fsid,
           ConstBytes covered = {});
 

@@ -63,6 +63,10 @@ Parsed<std::string> NormalPath(std::string_view path) {
     if (component == "." || component == "..") {
       return std::unexpected(fmt::format("the path has a component \"{}\"", component));
     }
+    if (component == ".snap") {
+      return std::unexpected(
+          std::string("snapshots are not exported: export the directory, whose clients find its snapshots in .snap"));
+    }
     normal += '/';
     normal += component;
   }

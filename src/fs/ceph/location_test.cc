@@ -50,6 +50,7 @@ TEST(CephLocation, RefusesPathsThatAreNotPlain) {
   ExpectMistake("ceph:?fs=a", "does not begin with a slash");
   ExpectMistake("ceph:/a/../b", "component \"..\"");
   ExpectMistake("ceph:/a/.", "component \".\"");
+  ExpectMistake("ceph:/a/.snap/s", "snapshots are not exported");
   ExpectMistake("ceph:/a/%2e%2E", "component \"..\"");
   ExpectMistake("ceph:/a%2F..", "component \"..\"");
   ExpectMistake("/x", "does not begin with ceph:");

@@ -24,7 +24,7 @@ TEST(CephModule, IsLoadedFromTheFirstFolderThatHasIt) {
   const std::vector<std::filesystem::path> folders{empty.path(), kModules / "good", kModules / "other_build"};
   const auto module = LoadModuleFrom(folders);
   ASSERT_TRUE(module) << module.error().message;
-  const auto mounted = (*module)->Mount({.path = "/x"}, std::chrono::seconds(1));
+  const auto mounted = (*module)->Mount({.path = "/x"}, "", std::chrono::seconds(1));
   ASSERT_FALSE(mounted);
   EXPECT_EQ(mounted.error().message, "the test module mounts nothing at /x");
 }

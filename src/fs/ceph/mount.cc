@@ -3,7 +3,6 @@
 #include <fcntl.h>
 
 #include <cerrno>
-#include <semaphore>
 #include <utility>
 
 #include "base/log.h"
@@ -33,9 +32,9 @@ Mount::Mount(Location location, Module& module, std::chrono::seconds patience, W
     : location_(std::move(location)),
       module_(module),
       patience_(patience),
-      pool_(pool),
       root_(root),
       verifier_(NewVerifier()),
+      pool_(&pool),
       session_(Adopt(std::move(client))) {}
 
 void Mount::Start() {
@@ -49,18 +48,9 @@ void Mount::Stop() {
     wake_.notify_one();
   }
   keeper_.join();
-  const SessionRef session = Current();
-  if (!session) return;
-  std::binary_semaphore closed(0);
-  std::thread closer = StartThread("penstock-ceph", [&] {
-    CloseUnused(*session, TimePoint::max());
-    closed.release();
-  });
-  if (!closed.try_acquire_for(patience_)) {
-    log::warn("{}: the cluster does not answer; data that clients have not committed are lost", ToString(location_));
-    session->client->Abort();
-  }
-  closer.join();
+  if (const SessionRef session = Current()) CloseUnused(*session, TimePoint::max());
+  const std::lock_guard lock(mutex_);
+  pool_ = nullptr;
 }
 
 SessionRef Mount::Adopt(std::shared_ptr<Client> client) {
@@ -78,7 +68,7 @@ SessionRef Mount::Current() const {
 
 void Mount::NoteEnded(const SessionRef& session) {
   const std::lock_guard lock(mutex_);
-  if (session_ != session) return;
+  if (session_ != session || !pool_) return;
   log::warn(
       "{}: the cluster has ended the mount of this server (it was evicted, or did not answer for too long); "
       "it mounts again",
@@ -87,10 +77,11 @@ void Mount::NoteEnded(const SessionRef& session) {
   for (auto& [number, kept] : pinned_) files.push_back({0, std::move(kept.file), std::move(kept.object)});
   verifier_.fetch_add(1);
   // The end of a mount takes time.
-  pool_.Post([self = shared_from_this(), ended = std::exchange(session_, nullptr), files = std::move(files)]() mutable {
-    files.clear();
-    ended.reset();
-  });
+  pool_->Post(
+      [self = shared_from_this(), ended = std::exchange(session_, nullptr), files = std::move(files)]() mutable {
+        files.clear();
+        ended.reset();
+      });
   wake_.notify_one();
 }
 
@@ -114,8 +105,8 @@ void Mount::Unpin(const InodeNumber& number) {
     if (--found->second.pins != 0) return;
     kept = std::move(found->second);
     pinned_.erase(found);
+    if (pool_) pool_->Post([self = shared_from_this(), kept = std::exchange(kept, {})]() mutable { kept = {}; });
   }
-  pool_.Post([self = shared_from_this(), kept = std::move(kept)]() mutable { kept = {}; });
 }
 
 bool Mount::is_pinned(const InodeNumber& number) const {
@@ -138,7 +129,7 @@ void Mount::Keep() {
       is_closing_ = true;
       const TimePoint before = steady_clock::now() - (std::exchange(wants_fewer_, false) ? Duration() : kUnused);
       // A cluster that stalls holds up the pool's thread, not this one.
-      pool_.Post([self = shared_from_this(), session = session_, before] {
+      pool_->Post([self = shared_from_this(), session = session_, before] {
         self->CloseUnused(*session, before);
         const std::lock_guard done(self->mutex_);
         self->is_closing_ = false;
@@ -155,7 +146,8 @@ void Mount::CloseUnused(Session& session, TimePoint before) {
 }
 
 SessionRef Mount::MountAgain() {
-  auto mounted = module_.Mount(location_, patience_);
+  // Without a name. Two servers that have one name by mistake would end each other's mounts without an end.
+  auto mounted = module_.Mount(location_, "", patience_);
   if (!mounted) {
     log::warn("{}", mounted.error().message);
     return nullptr;

@@ -30,8 +30,7 @@ class Mount : public std::enable_shared_from_this<Mount> {
   // `pool` runs what may block. Stop() comes before its end.
   Mount(Location location, Module& module, std::chrono::seconds patience, Workers& pool, std::shared_ptr<Client> client,
         const InodeNumber& root);
-  // Call both once. Stop() syncs the data that clients have written. If the cluster does not answer within `patience`,
-  // these are lost, and calls that still run fail.
+  // Call both once. Stop() syncs the data that clients have written. It waits for the cluster without a limit.
   void Start();
   void Stop();
 
@@ -64,11 +63,11 @@ class Mount : public std::enable_shared_from_this<Mount> {
   const Location location_;
   Module& module_;
   const std::chrono::seconds patience_;
-  Workers& pool_;
   const InodeNumber root_;
   std::atomic<uint64_t> verifier_;
   std::condition_variable wake_;
   mutable std::mutex mutex_;  // guards the following
+  Workers* pool_;             // null after Stop()
   SessionRef session_;
   std::unordered_map<InodeNumber, Kept> pinned_;
   bool ends_ = false;

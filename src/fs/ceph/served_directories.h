@@ -26,16 +26,21 @@ class ServedDirectories {
   using Load = std::function<SetupResult<Module*>()>;
 
   // `load` returns the module, which lives as long as the process. It is called when a directory is opened.
-  explicit ServedDirectories(Load load) : load_(std::move(load)) {}
+  // `server`: the name of the server, which its mounts have in the cluster (Module::Mount); may be empty.
+  explicit ServedDirectories(Load load, std::string server = "") : load_(std::move(load)), server_(std::move(server)) {}
 
   // The results have the order of the directories; the errors are for the operator. A file system of earlier calls that
   // still lives and would be the same now is used again. Waits for all clusters at the same time.
   std::vector<SetupResult<std::shared_ptr<FileSystem>>> Open(std::span<const DirectoryToServe> directories);
 
  private:
-  std::shared_ptr<FileSystem> Known(const DirectoryToServe& directory) const;
+  std::vector<std::shared_ptr<FileSystem>> Known(const DirectoryToServe& directory) const;
+
+  // A name that no living mount of this directory has.
+  std::string NameFor(const DirectoryToServe& directory, std::span<const std::shared_ptr<FileSystem>> known) const;
 
   const Load load_;
+  const std::string server_;
   // File systems that may still be served. They are not held: whoever serves them does.
   std::vector<std::weak_ptr<FileSystem>> opened_;
 };

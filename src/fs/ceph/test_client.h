@@ -52,9 +52,6 @@ struct TestCluster {
 class TestClient final : public Client {
  public:
   explicit TestClient(std::shared_ptr<TestCluster> cluster) : cluster_(std::move(cluster)) {}
-  void Abort() override {
-    cluster_->Set([&] { cluster_->error = -ENOTCONN, cluster_->hangs = false; });
-  }
 
   uint64_t fsid() const override { return 7; }
   uint64_t max_file_size() const override { return uint64_t{1} << 40; }
@@ -187,7 +184,7 @@ class TestClient final : public Client {
 class TestModule final : public Module {
  public:
   explicit TestModule(std::shared_ptr<TestCluster> cluster) : cluster_(std::move(cluster)) {}
-  SetupResult<std::unique_ptr<Client>> Mount(const Location&, std::chrono::seconds) override {
+  SetupResult<std::unique_ptr<Client>> Mount(const Location&, const std::string&, std::chrono::seconds) override {
     const std::lock_guard lock(cluster_->mutex);
     if (!cluster_->mounts) return std::unexpected(SetupError{"the cluster accepts nobody"});
     cluster_->error = 0;  // of the client before

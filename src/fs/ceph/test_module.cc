@@ -8,7 +8,8 @@ namespace {
 
 class TestModule final : public Module {
  public:
-  SetupResult<std::unique_ptr<Client>> Mount(const Location& location, std::chrono::seconds) override {
+  SetupResult<std::unique_ptr<Client>> Mount(const Location& location, const std::string&,
+                                             std::chrono::seconds) override {
     return std::unexpected(SetupError{"the test module mounts nothing at " + location.path});
   }
 };

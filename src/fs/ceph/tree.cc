@@ -135,10 +135,13 @@ Result<void> Tree::CheckServed(const Call& call, Inode* directory, const InodeNu
     if (!result) break;
     Inode* parent = nullptr;
     Stat stat;
-    const int code = LookUpParent(call, kAsRoot, inode ? inode : directory, at, parent, stat);
+    int code = LookUpParent(call, kAsRoot, inode ? inode : directory, at, parent, stat);
     if (inode) call.client().Put(inode);
     inode = code < 0 ? nullptr : parent;
-    if (code < 0) return Failed(call, code == -ENOENT ? -ESTALE : code);
+    if (code >= 0) code = covers_.HasAtPlace(call.client(), parent, stat.number, at);
+    if (code == 1) result = std::unexpected(Error::kStale);
+    if (code < 0) result = Failed(call, code == -ENOENT ? -ESTALE : code);
+    if (!result) break;
     // The root of the file system is its own parent.
     if (stat.number == at || depth == kDeepest) result = std::unexpected(Error::kStale);
     if (!result) break;

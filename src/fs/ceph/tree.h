@@ -33,6 +33,7 @@ class Tree {
         sync_metadata_(sync_metadata) {}
 
   Mount& mount() const { return *mount_; }
+  const Covers& covers() const { return covers_; }
   Handle Root() const { return handles_.Of(root_); }
   Result<Identity> Identify(const Handle& handle) const { return handles_.Identify(handle); }
 
@@ -152,19 +153,22 @@ class Tree {
                           const std::string& name, const CreateHow& how) const;
   Result<Node> ReuseFile(const Call& call, const Credentials& caller, const Reached& directory, const std::string& name,
                          const CreateHow& how) const;
-  uint32_t FirstMode(const Call& call, const Credentials& caller, const Reached& directory, uint32_t mode,
-                     uint32_t umask) const;
+  // The mode to create an object with.
+  Result<uint32_t> FirstMode(const Call& call, const Credentials& caller, const Reached& directory, uint32_t mode,
+                             uint32_t umask) const;
+  Result<uint32_t> ModeOfNew(const Call& call, const Credentials& caller, const Reached& directory,
+                             const NewAttributes& wanted) const;
+  // Removes an object that this call has made and cannot finish.
+  void TakeBack(const Call& call, const Reached& directory, const std::string& name, const ObjectRef& made) const;
   // Sets what the creation itself cannot set. Removes the new object if that fails.
   Result<Node> FinishNew(const Call& call, const Credentials& caller, const Reached& directory, const std::string& name,
                          const Reached& made, const NewAttributes& rest) const;
   // The verifier of the exclusive Create that made the file.
   Result<std::optional<CreateVerifier>> VerifierOf(const Call& call, const ObjectRef& file) const;
-  // Fails with kExist if the file has another verifier.
+  // Gives the file the verifier. Fails with kExist if it has another one.
   Result<void> TakeUnfinished(const Call& call, const ObjectRef& file, CreateVerifier verifier) const;
-  Result<NewAttributes> RestOfUnfinished(const Call& call, const Credentials& caller, const Reached& directory,
-                                         const Reached& file, const CreateHow& how) const;
-  NewAttributes RestOfExclusive(const Call& call, const Credentials& caller, const Reached& directory,
-                                const CreateHow& how) const;
+  Result<Node> FinishExclusive(const Call& call, const Credentials& caller, const Reached& directory,
+                               const std::string& name, const ObjectRef& object, const CreateHow& how) const;
   // The common part of Remove and RemoveDirectory.
   Changed<void> TakeAway(const Credentials& caller, const Handle& directory, std::string_view name, Error dots,
                          int (Client::*remove)(const Credentials&, Inode*, const std::string&));

@@ -16,55 +16,56 @@
 namespace penstock::fs::ceph {
 namespace {
 
-// An exclusive Create takes three steps: it creates the file with this bit in its mode, keeps its verifier in this
-// extended attribute, and sets the attributes, which removes the bit. The server may be killed after each of them. The
-// second step succeeds once for each file, so that of several callers, also of other servers, one gets the file. An
-// empty file with the bit and without a verifier was made for a caller that got no reply: the next exclusive Create by
-// its owner takes it.
+// An exclusive Create takes three steps: it creates the file with this mode, keeps its verifier in this extended
+// attribute, and sets the attributes. The server may be killed after each of them. The second step succeeds once for
+// each file, so that of several callers, also of other servers, one gets the file. An empty file that nobody has
+// changed since it was created with this mode was made for a caller that got no reply: the next Create by its owner
+// takes it.
 constexpr uint32_t kUnfinished = S_ISVTX;
 constexpr const char* kCreateVerifier = "trusted.penstock.create-verifier";
+
+bool IsUntouched(const Attributes& file) {
+  return file.mode == kUnfinished && file.size == 0 && file.nlink == 1 && file.ctime == file.born;
+}
 
 }  // namespace
 
 // RFC 8275 §4: libcephfs applies a default access control list instead of the client's umask. As in Linux, a file that
 // gets the group of its directory does not run with this group for a caller who is not in it.
-uint32_t Tree::FirstMode(const Call& call, const Credentials& caller, const Reached& directory, uint32_t mode,
-                         uint32_t umask) const {
+Result<uint32_t> Tree::FirstMode(const Call& call, const Credentials& caller, const Reached& directory, uint32_t mode,
+                                 uint32_t umask) const {
   const Attributes& parent = directory.attributes;
   const bool inherits_group = (parent.mode & S_ISGID) != 0;
   if (inherits_group && caller.uid != 0 && !IsMember(caller, parent.gid)) mode &= ~uint32_t{S_ISGID};
   if (umask == 0) return mode;
-  const Result<Acl> defaults = AclOf(call, directory.object, kDefaultAcl);
-  return defaults && !defaults->empty() ? mode : mode & ~umask;
+  PENSTOCK_TRY(const Acl defaults, AclOf(call, directory.object, kDefaultAcl));
+  return defaults.empty() ? mode & ~umask : mode;
 }
 
-// The mode is that of a file that is created in one step.
-NewAttributes Tree::RestOfExclusive(const Call& call, const Credentials& caller, const Reached& directory,
-                                    const CreateHow& how) const {
-  NewAttributes rest = how.attributes;
-  const uint32_t mode = FirstMode(call, caller, directory, rest.mode.value_or(kFileMode) & 07777, rest.umask);
-  const Result<Acl> defaults = AclOf(call, directory.object, kDefaultAcl);
-  rest.mode = defaults && !defaults->empty() ? (mode & 07000) | ModeOfAcl(Inherit(*defaults, mode)) : mode;
-  return rest;
+void Tree::TakeBack(const Call& call, const Reached& directory, const std::string& name, const ObjectRef& made) const {
+  // Another client may have removed it, and made an object of its own.
+  const auto number = NumberOfEntry(call, directory, name);
+  if (!number || *number != made->number()) return;
+  Inode* const parent = directory.object->inode();
+  made->is_directory() ? call.client().RemoveDirectory(kAsRoot, parent, name)
+                       : call.client().Unlink(kAsRoot, parent, name);
+  ForgetIfNameless(call, made->number());
 }
 
 Result<Node> Tree::FinishNew(const Call& call, const Credentials& caller, const Reached& directory,
                              const std::string& name, const Reached& made, const NewAttributes& rest) const {
   Node node{handles_.Of(made.object->number()), made.attributes};
-  const auto finish = [&]() -> Result<void> {
-    if (!SetsAnything(rest)) return {};
-    PENSTOCK_CHECK(Apply(call, caller, made, rest));
-    PENSTOCK_CHECK(SyncMetadata(call, made.object));
-    PENSTOCK_TRY(node.attributes, StatOf(call, made.object));
-    return {};
-  };
-  const Result<void> finished = finish();
-  if (finished) return node;
-  Inode* const parent = directory.object->inode();
-  made.object->is_directory() ? call.client().RemoveDirectory(kAsRoot, parent, name)
-                              : call.client().Unlink(kAsRoot, parent, name);
-  ForgetIfNameless(call, made.object->number());
-  return std::unexpected(finished.error());
+  if (!SetsAnything(rest)) return node;
+  Result<void> finished = Apply(call, caller, made, rest);
+  if (finished) finished = SyncMetadata(call, made.object);
+  if (!finished) {
+    TakeBack(call, directory, name, made.object);
+    return std::unexpected(finished.error());
+  }
+  const std::optional<Attributes> after = After(call, made.object, Client::Freshness::kCurrent);
+  if (!after) return std::unexpected(Error::kDelay);
+  node.attributes = *after;
+  return node;
 }
 
 Changed<Node> Tree::Create(const Credentials& caller, const Handle& handle, std::string_view name,
@@ -86,20 +87,21 @@ Result<Node> Tree::CreateFile(const Call& call, const Credentials& caller, const
                               const std::string& name, const CreateHow& how) const {
   const bool is_exclusive = how.mode == CreateMode::kExclusive;
   if (is_exclusive && SetsTimes(how.attributes)) return std::unexpected(Error::kInvalid);
-  const uint32_t mode =
-      FirstMode(call, caller, directory, how.attributes.mode.value_or(kFileMode) & 07777, how.attributes.umask);
+  uint32_t mode = kUnfinished;
+  if (!is_exclusive) {
+    const uint32_t wanted = how.attributes.mode.value_or(kFileMode) & 07777;
+    PENSTOCK_TRY(mode, FirstMode(call, caller, directory, wanted, how.attributes.umask));
+  }
   Inode* inode = nullptr;
   OpenFile* file = nullptr;
   Stat stat;
-  const int code = call.client().Create(caller, directory.object->inode(), name,
-                                        is_exclusive ? mode | kUnfinished : mode, inode, file, stat);
+  const int code = call.client().Create(caller, directory.object->inode(), name, mode, inode, file, stat);
   if (code < 0) return Failed(call, code);
   call.client().Close(file);
   const Reached made{Enter(call, inode, stat), stat.attributes};
   if (!is_exclusive) return FinishNew(call, caller, directory, name, made, WithoutMode(how.attributes));
-  // If this fails, the file may be another caller's by now.
   PENSTOCK_CHECK(TakeUnfinished(call, made.object, how.verifier));
-  return FinishNew(call, caller, directory, name, made, RestOfExclusive(call, caller, directory, how));
+  return FinishExclusive(call, caller, directory, name, made.object, how);
 }
 
 Result<std::optional<CreateVerifier>> Tree::VerifierOf(const Call& call, const ObjectRef& file) const {
@@ -121,40 +123,71 @@ Result<void> Tree::TakeUnfinished(const Call& call, const ObjectRef& file, Creat
   return {};
 }
 
+// The file has the verifier. An earlier attempt of the same caller, at another server, may have finished it.
+Result<Node> Tree::FinishExclusive(const Call& call, const Credentials& caller, const Reached& directory,
+                                   const std::string& name, const ObjectRef& object, const CreateHow& how) const {
+  const Result<Attributes> attributes = StatOf(call, object);
+  // Another client has removed it.
+  if (!attributes) return std::unexpected(attributes.error() == Error::kStale ? Error::kDelay : attributes.error());
+  if (attributes->mode == kUnfinished) {
+    NewAttributes rest = how.attributes;
+    // The file is empty, or has what the caller has written since.
+    if (rest.size == 0) rest.size.reset();
+    PENSTOCK_TRY(rest.mode, ModeOfNew(call, caller, directory, how.attributes));
+    if (const auto applied = Apply(call, caller, {object, *attributes}, rest); !applied) {
+      if (applied.error() != Error::kDelay && applied.error() != Error::kIo) TakeBack(call, directory, name, object);
+      return std::unexpected(applied.error());
+    }
+  }
+  PENSTOCK_CHECK(SyncMetadata(call, object));
+  PENSTOCK_TRY(const Attributes after, StatOf(call, object));
+  return Node{handles_.Of(object->number()), after};
+}
+
+// That of a file that is created in one step.
+Result<uint32_t> Tree::ModeOfNew(const Call& call, const Credentials& caller, const Reached& directory,
+                                 const NewAttributes& wanted) const {
+  PENSTOCK_TRY(const uint32_t mode,
+               FirstMode(call, caller, directory, wanted.mode.value_or(kFileMode) & 07777, wanted.umask));
+  PENSTOCK_TRY(const Acl defaults, AclOf(call, directory.object, kDefaultAcl));
+  return defaults.empty() ? mode : (mode & 07000) | ModeOfAcl(Inherit(defaults, mode));
+}
+
 // Handles a name that exists: two of the three modes may accept its file.
 Result<Node> Tree::ReuseFile(const Call& call, const Credentials& caller, const Reached& directory,
                              const std::string& name, const CreateHow& how) const {
   PENSTOCK_TRY(Node node, FindEntry(call, caller, directory, name));
   if (node.attributes.type != FileType::kRegular) return std::unexpected(Error::kExist);
   const bool is_exclusive = how.mode == CreateMode::kExclusive;
-  if (is_exclusive || how.attributes.size == 0) {
+  const bool may_be_unfinished = node.attributes.mode == kUnfinished;
+  if (is_exclusive || may_be_unfinished || how.attributes.size == 0) {
     PENSTOCK_TRY(const Reached file, Reach(call, node.handle));
-    NewAttributes rest;
-    if (is_exclusive) {
-      PENSTOCK_TRY(rest, RestOfUnfinished(call, caller, directory, file, how));
-    } else {
-      rest.size = 0;
+    std::optional<CreateVerifier> kept;
+    if (is_exclusive || may_be_unfinished) {
+      PENSTOCK_TRY(kept, VerifierOf(call, file.object));
     }
-    PENSTOCK_CHECK(Apply(call, caller, file, rest));
-    PENSTOCK_CHECK(SyncMetadata(call, file.object));
-    PENSTOCK_TRY(node.attributes, StatOf(call, file.object));
+    const bool is_free = !kept && IsUntouched(file.attributes) && file.attributes.uid == UidOf(caller);
+    if (is_exclusive) {
+      // The verifier counts until the caller writes, or sets the times (RFC 1813 §3.3.8).
+      const bool is_new = file.attributes.size == 0 && file.attributes.mtime == file.attributes.born;
+      if (!is_free && (!is_new || kept != how.verifier)) return std::unexpected(Error::kExist);
+      if (is_free) {
+        PENSTOCK_CHECK(TakeUnfinished(call, file.object, how.verifier));
+      }
+      PENSTOCK_TRY(node, FinishExclusive(call, caller, directory, name, file.object, how));
+    } else {
+      NewAttributes rest;
+      if (is_free) {
+        PENSTOCK_TRY(rest.mode, ModeOfNew(call, caller, directory, how.attributes));
+      }
+      if (how.attributes.size == 0) rest.size = 0;
+      PENSTOCK_CHECK(Apply(call, caller, file, rest));
+      PENSTOCK_CHECK(SyncMetadata(call, file.object));
+      PENSTOCK_TRY(node.attributes, StatOf(call, file.object));
+    }
   }
   node.existed = true;
   return node;
-}
-
-// Fails with kExist if the file is not that of this exclusive Create. Returns what is to be set in it.
-Result<NewAttributes> Tree::RestOfUnfinished(const Call& call, const Credentials& caller, const Reached& directory,
-                                             const Reached& file, const CreateHow& how) const {
-  const bool is_unfinished = (file.attributes.mode & kUnfinished) != 0;
-  PENSTOCK_TRY(const std::optional<CreateVerifier> kept, VerifierOf(call, file.object));
-  if (!kept && is_unfinished && file.attributes.size == 0 && file.attributes.uid == caller.uid) {
-    PENSTOCK_CHECK(TakeUnfinished(call, file.object, how.verifier));
-  } else if (kept != how.verifier) {
-    return std::unexpected(Error::kExist);
-  }
-  if (!is_unfinished) return NewAttributes();
-  return RestOfExclusive(call, caller, directory, how);
 }
 
 Changed<Node> Tree::MakeDirectory(const Credentials& caller, const Handle& handle, std::string_view name,
@@ -162,7 +195,7 @@ Changed<Node> Tree::MakeDirectory(const Credentials& caller, const Handle& handl
   const auto make = [&](const Call& call, const Reached& directory, const std::string& entry) -> Result<Node> {
     if (attributes.size) return std::unexpected(Error::kInvalid);
     const uint32_t wanted = attributes.mode.value_or(kDirectoryMode);
-    const uint32_t mode = FirstMode(call, caller, directory, wanted & 01777, attributes.umask);
+    PENSTOCK_TRY(const uint32_t mode, FirstMode(call, caller, directory, wanted & 01777, attributes.umask));
     Inode* inode = nullptr;
     Stat stat;
     const int code = call.client().MakeDirectory(caller, directory.object->inode(), entry, mode, inode, stat);
@@ -200,8 +233,8 @@ Changed<Node> Tree::MakeNode(const Credentials& caller, const Handle& handle, st
     }
     // As mknod(): only root makes devices.
     if (is_device && caller.uid != 0) return std::unexpected(Error::kPerm);
-    const uint32_t mode =
-        FirstMode(call, caller, directory, attributes.mode.value_or(kFileMode) & 07777, attributes.umask);
+    const uint32_t wanted = attributes.mode.value_or(kFileMode) & 07777;
+    PENSTOCK_TRY(const uint32_t mode, FirstMode(call, caller, directory, wanted, attributes.umask));
     const Device device = is_device ? type.device : Device{};
     Inode* inode = nullptr;
     Stat stat;

@@ -137,7 +137,10 @@ Renamed Tree::Rename(const Credentials& caller, const Handle& from_handle, std::
     PENSTOCK_CHECK(CheckOrdinaryName(to_name, kNameMax, kDotsWhenRenaming));
     if (!from->object->is_live() || !to->object->is_live()) return std::unexpected(Error::kReadOnly);
     const std::string old_entry(from_name), new_entry(to_name);
-    if (!covers_.empty()) PENSTOCK_CHECK(NumberOfEntry(*call, *from, old_entry));
+    if (!covers_.empty()) {
+      PENSTOCK_TRY(const std::optional<InodeNumber> moved, NumberOfEntry(*call, *from, old_entry));
+      if (moved && covers_.IsAbove(*moved)) return std::unexpected(Error::kCovered);
+    }
     PENSTOCK_TRY(const std::optional<InodeNumber> replaced, NumberOfEntry(*call, *to, new_entry));
     const int code = call->client().Rename(caller, from->object->inode(), old_entry, to->object->inode(), new_entry);
     // RFC 1813 §3.3.14: the target is not compatible with the source.

@@ -3,7 +3,6 @@
 #include <dirent.h>
 #include <fcntl.h>
 #include <fmt/format.h>
-#include <rados/librados.h>
 #include <sys/stat.h>
 #include <sys/statvfs.h>
 #include <sys/sysmacros.h>
@@ -12,12 +11,16 @@
 #include <cerrno>
 #include <cstring>
 #include <functional>
+#include <mutex>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
+#include <thread>
 #include <utility>
+#include <vector>
 
 #include "base/mix.h"
+#include "fs/ceph/module/cluster.h"
 #include "fs/ceph/module/libcephfs.h"
 #include "fs/file_mode.h"
 
@@ -45,11 +48,11 @@ uint64_t FileidOf(const InodeNumber& number) {
   return number.snapshot == kNoSnapshot ? number.ino : Mix(Mix(0, number.ino), number.snapshot);
 }
 
-// The user of a call. libcephfs takes the number -1 for "not given", and then uses the process's own.
+// The user of a call.
 class Perms {
  public:
   explicit Perms(const Credentials& caller)
-      : perms_(::ceph_userperm_new(Id(caller.uid), Id(caller.gid), static_cast<int>(caller.groups.size()),
+      : perms_(::ceph_userperm_new(UidOf(caller), GidOf(caller), static_cast<int>(caller.groups.size()),
                                    const_cast<gid_t*>(caller.groups.data()))) {
     if (!perms_) throw std::bad_alloc();
   }
@@ -59,21 +62,7 @@ class Perms {
   operator const ::UserPerm*() const { return perms_; }
 
  private:
-  static uint32_t Id(uint32_t id) { return id == UINT32_MAX ? Credentials().uid : id; }
   ::UserPerm* perms_;
-};
-
-// Ends the connection to the cluster.
-class Cluster {
- public:
-  explicit Cluster(rados_t handle) : handle_(handle) {}
-  Cluster(const Cluster&) = delete;
-  Cluster& operator=(const Cluster&) = delete;
-  ~Cluster() { ::rados_shutdown(handle_); }
-  rados_t get() const { return handle_; }
-
- private:
-  const rados_t handle_;
 };
 
 struct Facts {
@@ -89,7 +78,6 @@ class MountedClient final : public Client {
     if (::ceph_unmount(mount_) != 0) ::ceph_abort_conn(mount_);
     ::ceph_release(mount_);
   }
-  void Abort() override { ::ceph_abort_conn(mount_); }
 
   uint64_t fsid() const override { return facts_.fsid; }
   uint64_t max_file_size() const override { return facts_.max_file_size; }
@@ -162,7 +150,9 @@ class MountedClient final : public Client {
   }
   int Rename(const Credentials& caller, Inode* from, const std::string& from_name, Inode* to,
              const std::string& to_name) override {
-    return ::ceph_ll_rename(mount_, Raw(from), from_name.c_str(), Raw(to), to_name.c_str(), Perms(caller));
+    const int code = ::ceph_ll_rename(mount_, Raw(from), from_name.c_str(), Raw(to), to_name.c_str(), Perms(caller));
+    if (code == -ENOENT) ForgetNames();
+    return code;
   }
   int Link(const Credentials& caller, Inode* inode, Inode* directory, const std::string& name) override {
     return ::ceph_ll_link(mount_, Raw(inode), Raw(directory), name.c_str(), Perms(caller));
@@ -332,8 +322,30 @@ class MountedClient final : public Client {
     return code;
   }
 
+  // If another client was faster than a rename, libcephfs 16 marks the new name for ever, and each later call that
+  // meets the name waits for the mark to go. It forgets the name when it must make its cache smaller. It looks at that
+  // once in a second.
+  void ForgetNames() {
+    constexpr const char* kCacheSize = "client_cache_size";
+    {
+      const std::lock_guard lock(shrinking_);
+      if (shrinks_++ == 0) {
+        char size[32] = {};
+        ::ceph_conf_get(mount_, kCacheSize, size, sizeof size);
+        cache_size_ = size;
+        ::ceph_conf_set(mount_, kCacheSize, "1");
+      }
+    }
+    std::this_thread::sleep_for(std::chrono::seconds(3));
+    const std::lock_guard lock(shrinking_);
+    if (--shrinks_ == 0) ::ceph_conf_set(mount_, kCacheSize, cache_size_.c_str());
+  }
+
   const std::unique_ptr<Cluster> cluster_;
   ceph_mount_info* const mount_;
+  std::mutex shrinking_;  // guards the following
+  size_t shrinks_ = 0;
+  std::string cache_size_;
   const Facts facts_;
   std::function<void()> wants_fewer_;
 };
@@ -342,13 +354,25 @@ SetupError ErrorAt(const Location& location, const std::string& what) {
   return SetupError{fmt::format("{}: {}", ToString(location), what)};
 }
 
-std::string UserOf(const Location& location) {
-  return fmt::format("client.{}", location.user.empty() ? "admin" : location.user);
-}
+// A file system of the cluster, as the monitors describe it.
+struct FileSystemFacts {
+  int64_t id = 0;
+  std::string name;
+  uint64_t max_file_size = 0;
+};
+struct FileSystems {
+  std::vector<FileSystemFacts> all;
+  int64_t default_id = -1;
 
-// The monitors' description of the cluster's file systems: an array. Each has "id" and "mdsmap", and that has "fs_name"
-// and "max_file_size". Discarded (is_discarded()) if the user may not ask.
-nlohmann::json ListFileSystems(rados_t cluster) {
+  const FileSystemFacts* Find(const std::string& name) const {
+    const auto found = std::ranges::find_if(
+        all, [&](const FileSystemFacts& each) { return name.empty() ? each.id == default_id : each.name == name; });
+    return found == all.end() ? nullptr : &*found;
+  }
+};
+
+// Returns nothing if the user may not ask.
+std::optional<FileSystems> ListFileSystems(rados_t cluster) {
   const char* command[] = {R"({"prefix": "fs dump", "format": "json"})"};
   char* reply = nullptr;
   size_t size = 0;
@@ -356,79 +380,38 @@ nlohmann::json ListFileSystems(rados_t cluster) {
   if (::rados_mon_command(cluster, command, 1, "", 0, &reply, &size, nullptr, nullptr) == 0) text.assign(reply, size);
   if (reply) ::rados_buffer_free(reply);
   const nlohmann::json dump = nlohmann::json::parse(text, nullptr, false);
-  const bool is_list = dump.is_object() && dump.contains("filesystems") && dump["filesystems"].is_array();
-  return is_list ? dump["filesystems"] : nlohmann::json(nlohmann::json::value_t::discarded);
-}
-
-// The description of the file system for which `is_it(id, mdsmap)` is true, or null.
-template <class Function>
-const nlohmann::json* FindFileSystem(const nlohmann::json& all, Function is_it) {
-  for (const nlohmann::json& each : all) {
+  if (!dump.is_object() || !dump.contains("filesystems") || !dump["filesystems"].is_array()) return std::nullopt;
+  FileSystems systems{.all = {}, .default_id = dump.value("default_fscid", int64_t{-1})};
+  for (const nlohmann::json& each : dump["filesystems"]) {
     if (!each.is_object() || !each.contains("mdsmap") || !each["mdsmap"].is_object()) continue;
-    if (is_it(each.value("id", int64_t{-1}), each["mdsmap"])) return &each["mdsmap"];
+    const nlohmann::json& map = each["mdsmap"];
+    systems.all.push_back({.id = each.value("id", int64_t{-1}),
+                           .name = map.value("fs_name", ""),
+                           .max_file_size = map.value("max_file_size", uint64_t{INT64_MAX})});
   }
-  return nullptr;
+  return systems;
 }
 
-SetupResult<std::unique_ptr<Cluster>> Connect(const Location& location, std::chrono::seconds patience) {
-  rados_t handle = nullptr;
-  if (const int code = ::rados_create(&handle, location.user.empty() ? nullptr : location.user.c_str()); code != 0) {
-    return std::unexpected(ErrorAt(location, std::strerror(-code)));
-  }
-  // Not connected yet; the destructor needs no connection.
-  auto cluster = std::make_unique<Cluster>(handle);
-  const char* file = location.conf.empty() ? nullptr : location.conf.c_str();
-  if (const int code = ::rados_conf_read_file(handle, file); code != 0) {
-    const std::string which = file ? file : "ceph.conf";
-    return std::unexpected(ErrorAt(
-        location, fmt::format("the cluster's configuration {} cannot be read: {}", which, std::strerror(-code))));
-  }
-  const std::string limit = std::to_string(patience.count());
-  const std::pair<const char*, const char*> settings[] = {
-      // Nothing but one message of ours goes to the operator.
-      {"log_to_stderr", "false"},
-      {"err_to_stderr", "false"},
-      {"client_mount_timeout", limit.c_str()},
-      // libcephfs checks the rights of each caller.
-      {"client_permissions", "true"},
-      {"fuse_default_permissions", "false"},
-      {"client_acl_type", "posix_acl"},
-      // A directory's size is the number of its entries: the recursive sum changes without a new change attribute.
-      {"client_dirsize_rbytes", "false"},
-      {"client_snapdir", ".snap"},
-  };
-  for (const auto& [name, value] : settings) {
-    if (const int code = ::rados_conf_set(handle, name, value); code != 0) {
-      return std::unexpected(
-          ErrorAt(location, fmt::format("the setting {}={}: {}", name, value, std::strerror(-code))));
-    }
-  }
-  const int code = ::rados_connect(handle);
-  if (code == 0) return cluster;
-  switch (-code) {
-    case ETIMEDOUT:
-      return std::unexpected(ErrorAt(location, fmt::format("the cluster's monitors do not answer, or have no quorum "
-                                                           "(within {} s)",
-                                                           patience.count())));
-    case ENOENT:
-    case EACCES:
-    case EPERM:
-      return std::unexpected(ErrorAt(
-          location, fmt::format("the cluster does not accept {}: its key is missing or wrong", UserOf(location))));
-    default:
-      return std::unexpected(ErrorAt(location, fmt::format("no connection to the cluster: {}", std::strerror(-code))));
-  }
-}
+const Setting kSettings[] = {
+    // libcephfs checks the rights of each caller.
+    {"client_permissions", "true"},
+    {"fuse_default_permissions", "false"},
+    {"client_acl_type", "posix_acl"},
+    // A directory's size is the number of its entries: the recursive sum changes without a new change attribute.
+    {"client_dirsize_rbytes", "false"},
+    {"client_snapdir", ".snap"},
+};
 
 }  // namespace
 
-SetupResult<std::unique_ptr<Client>> MountClient(const Location& location, std::chrono::seconds patience) {
-  PENSTOCK_TRY(std::unique_ptr<Cluster> cluster, Connect(location, patience));
-  const nlohmann::json all = ListFileSystems(cluster->get());
-  const auto has_name = [&](int64_t, const nlohmann::json& mdsmap) {
-    return mdsmap.value("fs_name", "") == location.fs;
-  };
-  if (!location.fs.empty() && all.is_array() && !FindFileSystem(all, has_name)) {
+SetupResult<std::unique_ptr<Client>> MountClient(const Location& location, std::chrono::seconds patience,
+                                                 const std::string& name) {
+  auto connected = Connect(location.conf, location.user, patience, kSettings);
+  if (!connected) return std::unexpected(ErrorAt(location, connected.error().message));
+  std::unique_ptr<Cluster> cluster = *std::move(connected);
+  const std::optional<FileSystems> systems = ListFileSystems(cluster->get());
+  const FileSystemFacts* const described = systems ? systems->Find(location.fs) : nullptr;
+  if (!location.fs.empty() && systems && !described) {
     return std::unexpected(ErrorAt(location, fmt::format("the cluster has no file system {}", location.fs)));
   }
   ceph_mount_info* mount = nullptr;
@@ -442,6 +425,12 @@ SetupResult<std::unique_ptr<Client>> MountClient(const Location& location, std::
   if (!location.fs.empty()) {
     if (const int code = ::ceph_select_filesystem(mount, location.fs.c_str()); code != 0) return fail(code, "");
   }
+  if (!name.empty()) {
+    if (const int code = ::ceph_init(mount); code != 0) return fail(code, "");
+    // An MDS that does not know this operation lets the earlier mount expire.
+    if (::ceph_start_reclaim(mount, name.c_str(), CEPH_RECLAIM_RESET) == 0) ::ceph_finish_reclaim(mount);
+    ::ceph_set_uuid(mount, name.c_str());
+  }
   if (const int code = ::ceph_mount(mount, location.path.c_str()); code != 0) {
     switch (-code) {
       case ENOENT:
@@ -450,7 +439,7 @@ SetupResult<std::unique_ptr<Client>> MountClient(const Location& location, std::
         return fail(code, fmt::format("{} is not a directory", location.path));
       case EACCES:
       case EPERM:
-        return fail(code, fmt::format("{} may not use this directory", UserOf(location)));
+        return fail(code, fmt::format("{} may not use this directory", UserOf(location.user)));
       case ETIMEDOUT:
       case EHOSTUNREACH:
         return fail(code, fmt::format("no metadata server answers (within {} s)", patience.count()));
@@ -463,13 +452,12 @@ SetupResult<std::unique_ptr<Client>> MountClient(const Location& location, std::
   std::string cluster_id(64, '\0');
   const int length = ::rados_cluster_fsid(cluster->get(), cluster_id.data(), cluster_id.size());
   cluster_id.resize(static_cast<size_t>(std::max(length, 0)));
-  const int64_t number = ::ceph_get_fs_cid(mount);
-  const auto has_number = [&](int64_t id, const nlohmann::json&) { return id == number; };
-  const nlohmann::json* const mdsmap = all.is_array() ? FindFileSystem(all, has_number) : nullptr;
+  // libcephfs does not know the number of the default file system (Ceph 16).
+  const int64_t number = described ? described->id : ::ceph_get_fs_cid(mount);
   return std::make_unique<MountedClient>(
       std::move(cluster), mount,
       Facts{.fsid = Mix(Mix(0, AsBytes(cluster_id)), static_cast<uint64_t>(number)),
-            .max_file_size = mdsmap ? mdsmap->value("max_file_size", uint64_t{INT64_MAX}) : uint64_t{INT64_MAX}});
+            .max_file_size = described ? described->max_file_size : uint64_t{INT64_MAX}});
 }
 
 }  // namespace penstock::fs::ceph

@@ -8,6 +8,8 @@
 
 namespace penstock::fs::ceph {
 
-SetupResult<std::unique_ptr<Client>> MountClient(const Location& location, std::chrono::seconds patience);
+// See Module::Mount().
+SetupResult<std::unique_ptr<Client>> MountClient(const Location& location, std::chrono::seconds patience,
+                                                 const std::string& name = "");
 
 }  // namespace penstock::fs::ceph

@@ -9,8 +9,9 @@ namespace {
 
 class LibcephfsModule final : public Module {
  public:
-  SetupResult<std::unique_ptr<Client>> Mount(const Location& location, std::chrono::seconds patience) override {
-    return MountClient(location, patience);
+  SetupResult<std::unique_ptr<Client>> Mount(const Location& location, const std::string& name,
+                                             std::chrono::seconds patience) override {
+    return MountClient(location, patience, name);
   }
 };
 
