@@ -100,14 +100,17 @@ def bench(setting, url, operations, depths, seconds, server_pid, size="1MiB", ra
 
 class Server:
     """A server on loopback, until the with statement of `stack` ends. `setting` has the program, the folder for logs and
-    a scratch folder. `under`: the beginning of a command that runs the program in another one."""
+    a scratch folder. `under`: the beginning of a command that runs the program in another one. `export`: the directory that it serves, by
+    default a new one in the scratch folder."""
 
-    def __init__(self, stack, setting, name, log, program=None, options=(), under=(), seconds=START_SECONDS):
+    def __init__(self, stack, setting, name, log, program=None, options=(), under=(), seconds=START_SECONDS, export=None):
         self.setting = setting
         self.tcp, self.rdma, self.mount = free_ports(3)
-        export, state = setting.scratch / f"export-{name}", setting.scratch / f"state-{name}"
-        export.mkdir()
+        state = setting.scratch / f"state-{name}"
         state.mkdir()
+        if not export:
+            export = setting.scratch / f"export-{name}"
+            export.mkdir()
         self.process = stack.enter_context(running(
             [*under, program or setting.program, "serve", "--export", f"/={export}:no_root_squash", "--state-dir", state, "--listen", "127.0.0.1",
              "--tcp-port", self.tcp, "--rdma-port", self.rdma, "--mount-port", self.mount, *options], self.tcp, setting.out / log, seconds))

@@ -21,7 +21,7 @@ NFS_CORE_PARAM {{ NFS_Port = {tcp}; MNT_Port = {mount}; NLM_Port = {nlm}; Rquota
                  Protocols = 3, 4; Enable_NLM = false; Enable_RQUOTA = false; }}
 NFSV4 {{ Grace_Period = 1; RecoveryBackend = fs; }}
 EXPORT {{ Export_Id = 1; Path = {export}; Pseudo = /export; Access_Type = RW; Squash = No_Root_Squash; SecType = sys; Protocols = 3, 4;
-         {more} FSAL {{ Name = VFS; }} }}
+         {more} FSAL {{ Name = {fsal}; }} }}
 """
 
 
@@ -96,9 +96,9 @@ class Pread:
 class PenstockServer:
     """A Penstock with check values of iWARP or without, for every version and transport."""
 
-    def __init__(self, stack, setting, crc):
+    def __init__(self, stack, setting, crc, export=None):
         self.crc, name = crc, f"penstock-crc-{crc}"
-        self.server = Server(stack, setting, name, f"{name}.log", options=("--crc", crc))
+        self.server = Server(stack, setting, name, f"{name}.log", options=("--crc", crc), export=export)
         self.process = self.server.process
 
     def url(self, version, transport="tcp"):
@@ -109,19 +109,24 @@ class PenstockServer:
 
 
 class GaneshaServer:
-    """Debian's nfs-ganesha with its FSAL for local files. It needs rpcbind and folders below /run, and so namespaces of its own.
-    By default it remembers attributes for a minute, and does not see what programs of the host change meanwhile."""
+    """Debian's nfs-ganesha. It needs rpcbind and folders below /run, and so namespaces of its own. By default it remembers
+    attributes for a minute, and does not see what programs of the host change meanwhile. It serves a new directory of this
+    host, or the directory `export` of the CephFS with the configuration `ceph_conf`."""
 
-    def __init__(self, stack, setting, remembers=True):
+    def __init__(self, stack, setting, remembers=True, export=None, ceph_conf=None):
         name = "ganesha" if remembers else "ganesha-that-looks"
-        self.export = setting.scratch / f"export-{name}"
-        self.export.mkdir()
+        self.export = export or setting.scratch / f"export-{name}"
+        if not export:
+            self.export.mkdir()
         for folder in "/run/ganesha", "/run/dbus":
             os.makedirs(folder, exist_ok=True)
         self.tcp, self.mount, nlm, rquota = free_ports(4)
         configuration = setting.scratch / f"{name}.conf"
         configuration.write_text(GANESHA.format(tcp=self.tcp, mount=self.mount, nlm=nlm, rquota=rquota, export=self.export,
-                                                more="" if remembers else "Attr_Expiration_Time = 0;"))
+                                                fsal="CEPH" if ceph_conf else "VFS", more="" if remembers else "Attr_Expiration_Time = 0;"))
+        if ceph_conf:
+            with configuration.open("a") as file:
+                file.write(f'CEPH {{ Ceph_Conf = "{ceph_conf}"; }}\n')
         self.process = stack.enter_context(running(
             ["ganesha.nfsd", "-F", "-f", configuration, "-L", setting.out / f"{name}-own.log", "-p", setting.scratch / f"{name}.pid"],
             self.tcp, setting.out / f"{name}.log"))
