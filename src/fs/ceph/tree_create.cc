@@ -133,6 +133,8 @@ Result<Node> Tree::FinishExclusive(const Call& call, const Credentials& caller, 
     NewAttributes rest = how.attributes;
     // The file is empty, or has what the caller has written since.
     if (rest.size == 0) rest.size.reset();
+    // As for a file that nobody has written: see ReuseFile().
+    if (rest.size && attributes->born) rest.mtime = {SetTime::How::kGiven, *attributes->born};
     PENSTOCK_TRY(rest.mode, ModeOfNew(call, caller, directory, how.attributes));
     if (const auto applied = Apply(call, caller, {object, *attributes}, rest); !applied) {
       if (applied.error() != Error::kDelay && applied.error() != Error::kIo) TakeBack(call, directory, name, object);
@@ -169,7 +171,8 @@ Result<Node> Tree::ReuseFile(const Call& call, const Credentials& caller, const 
     const bool is_free = !kept && IsUntouched(file.attributes) && file.attributes.uid == UidOf(caller);
     if (is_exclusive) {
       // The verifier counts until the caller writes, or sets the times (RFC 1813 §3.3.8).
-      const bool is_new = file.attributes.size == 0 && file.attributes.mtime == file.attributes.born;
+      const bool is_new =
+          file.attributes.size == how.attributes.size.value_or(0) && file.attributes.mtime == file.attributes.born;
       if (!is_free && (!is_new || kept != how.verifier)) return std::unexpected(Error::kExist);
       if (is_free) {
         PENSTOCK_CHECK(TakeUnfinished(call, file.object, how.verifier));
