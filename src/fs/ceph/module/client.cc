@@ -150,7 +150,12 @@ class MountedClient final : public Client {
   }
   int Rename(const Credentials& caller, Inode* from, const std::string& from_name, Inode* to,
              const std::string& to_name) override {
-    const int code = ::ceph_ll_rename(mount_, Raw(from), from_name.c_str(), Raw(to), to_name.c_str(), Perms(caller));
+    Inode* moved = nullptr;
+    Stat stat;
+    int code = Lookup(caller, from, from_name, moved, stat);
+    if (code == -ENOENT) return code;
+    if (code >= 0) Put(moved);
+    code = ::ceph_ll_rename(mount_, Raw(from), from_name.c_str(), Raw(to), to_name.c_str(), Perms(caller));
     if (code == -ENOENT) ForgetNames();
     return code;
   }
