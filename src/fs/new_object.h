@@ -1,4 +1,4 @@
-// What the methods that create objects have in common.
+// Defaults and checks that the methods that create objects share.
 #pragma once
 
 #include "fs/types.h"

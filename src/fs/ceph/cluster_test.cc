@@ -159,7 +159,19 @@ TEST_F(ClusterTest, OneOfTwoServersCreatesAFileExclusively) {
   EXPECT_EQ(suite::ErrorOf(Create(*two, "file", how).result), Error::kExist);
 }
 
-// What a server leaves that is killed in an exclusive Create by `caller`.
+// Makes a snapshot of the directory, as another client of the cluster.
+void TakeSnapshot(const Location& location, const std::string& name) {
+  const auto native = MountClient(location, std::chrono::seconds(30));
+  ASSERT_TRUE(native) << native.error().message;
+  Inode *root = nullptr, *snap = nullptr, *made = nullptr;
+  Stat stat;
+  ASSERT_GE((*native)->Root(root), 0);
+  ASSERT_GE((*native)->Lookup(kAsRoot, root, ".snap", snap, stat), 0);
+  ASSERT_GE((*native)->MakeDirectory(kAsRoot, snap, name, 0755, made, stat), 0);
+  for (Inode* each : {root, snap, made}) (*native)->Put(each);
+}
+
+// Makes the file that a server leaves if it is killed in an exclusive Create for `caller`.
 void LeaveUnfinished(const Location& location, const Credentials& caller, const std::string& name,
                      std::optional<uint64_t> verifier) {
   const auto client = MountClient(location, std::chrono::seconds(30));
@@ -352,13 +364,7 @@ TEST_F(ClusterTest, SnapshotsCanBeReadAndNotChanged) {
   const Handle directory = snapshots.result->handle;
   EXPECT_EQ(suite::ErrorOf(Await(fs->MakeDirectory(root_, directory, "s", {})).result), Error::kReadOnly);
   ASSERT_TRUE(Await(fs->Commit(root_, file)).result);
-  const auto native = MountClient(location_, std::chrono::seconds(30));
-  ASSERT_TRUE(native) << native.error().message;
-  Inode *root = nullptr, *snap = nullptr, *made = nullptr;
-  Stat stat_of;
-  ASSERT_GE((*native)->Root(root), 0);
-  ASSERT_GE((*native)->Lookup(kAsRoot, root, ".snap", snap, stat_of), 0);
-  ASSERT_GE((*native)->MakeDirectory(kAsRoot, snap, "s", 0755, made, stat_of), 0);
+  TakeSnapshot(location_, "s");
   const auto snapshot = Await(fs->Lookup(root_, directory, "s"));
   ASSERT_TRUE(snapshot.result) << fs::ToString(snapshot.result.error());
   ASSERT_TRUE(Write(*fs, file, 0, "new").result);
@@ -381,7 +387,6 @@ TEST_F(ClusterTest, SnapshotsCanBeReadAndNotChanged) {
   EXPECT_EQ(Await(fs->Lookup(root_, directory, "..")).result->handle, fs->Root());
   EXPECT_EQ(Await(fs->Lookup(root_, snapshot.result->handle, "..")).result->handle, directory);
   EXPECT_EQ(suite::ErrorOf(Await(fs->RemoveDirectory(root_, directory, "s")).result), Error::kReadOnly);
-  for (Inode* each : {root, snap, made}) (*native)->Put(each);
 }
 
 TEST_F(ClusterTest, AParentOutsideTheExportIsNotShown) {
@@ -443,13 +448,7 @@ TEST_F(ClusterTest, ADirectoryThatAnotherExportServesCannotBeReached) {
 TEST_F(ClusterTest, ADirectoryThatAnotherExportServesCannotBeReachedInASnapshot) {
   const auto alone = Serve();
   ASSERT_TRUE(Await(alone->MakeDirectory(root_, alone->Root(), "covered", {})).result);
-  const auto native = MountClient(location_, std::chrono::seconds(30));
-  ASSERT_TRUE(native) << native.error().message;
-  Inode *root = nullptr, *snap = nullptr, *made = nullptr;
-  Stat stat;
-  ASSERT_GE((*native)->Root(root), 0);
-  ASSERT_GE((*native)->Lookup(kAsRoot, root, ".snap", snap, stat), 0);
-  ASSERT_GE((*native)->MakeDirectory(kAsRoot, snap, "s", 0755, made, stat), 0);
+  TakeSnapshot(location_, "s");
   auto opened = FileSystem::Open(location_, TheModule(), {.export_name = "/export", .others = {"covered"}});
   ASSERT_TRUE(opened) << opened.error().message;
   FileSystem& fs = **opened;
@@ -464,7 +463,6 @@ TEST_F(ClusterTest, ADirectoryThatAnotherExportServesCannotBeReachedInASnapshot)
           .result);
   ASSERT_EQ(collector.entries.size(), 3u);
   EXPECT_FALSE(collector.entries[2].handle) << collector.entries[2].name;
-  for (Inode* each : {root, snap, made}) (*native)->Put(each);
 }
 
 TEST_F(ClusterTest, AReloadCoversWhatWasMadeMeanwhile) {

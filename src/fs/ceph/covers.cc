@@ -58,10 +58,7 @@ bool Covers::Has(const InodeNumber& object) const {
 }
 
 bool Covers::HasPlace(const InodeNumber& directory, std::string_view name) const {
-  // The names there are those of snapshots.
-  if (directory.snapshot == kSnapshotDirectory) return false;
-  return std::ranges::any_of(covered_,
-                             [&](const Covered& each) { return each.parent == directory.ino && each.name == name; });
+  return std::ranges::any_of(covered_, [&](const Covered& each) { return each.name == name && each.IsIn(directory); });
 }
 
 bool Covers::IsAbove(const InodeNumber& directory) const {
@@ -69,16 +66,16 @@ bool Covers::IsAbove(const InodeNumber& directory) const {
       covered_, [&](const Covered& each) { return std::ranges::find(each.above, directory.ino) != each.above.end(); });
 }
 
-int Covers::HasAtPlace(Client& client, Inode* directory, const InodeNumber& number, const InodeNumber& object) const {
+int Covers::CheckPlaces(Client& client, Inode* directory, const InodeNumber& number, const InodeNumber& object) const {
   for (const Covered& each : covered_) {
-    if (!HasPlace(number, each.name)) continue;
+    if (!each.IsIn(number)) continue;
     Inode* found = nullptr;
     Stat stat;
     const int code = client.Lookup(kAsRoot, directory, each.name, found, stat);
     if (code == -ENOENT) continue;
     if (code < 0) return code;
     client.Put(found);
-    if (stat.number == object) return 1;
+    if (stat.number == object) return -ESTALE;
   }
   return 0;
 }

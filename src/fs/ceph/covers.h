@@ -34,9 +34,9 @@ class Covers {
   bool HasPlace(const InodeNumber& directory, std::string_view name) const;
   // Whether a covered place is below this directory.
   bool IsAbove(const InodeNumber& directory) const;
-  // Returns whether a covered place in `directory` has the object: the inode of a directory that was put there later is
-  // not known. Returns a negative errno, zero or one. May block.
-  int HasAtPlace(Client& client, Inode* directory, const InodeNumber& number, const InodeNumber& object) const;
+  // Returns -ESTALE if the object is at a covered place in `directory`, which has this number: the inode of a directory
+  // that was put there later is not known. Returns zero or another negative errno otherwise. May block.
+  int CheckPlaces(Client& client, Inode* directory, const InodeNumber& number, const InodeNumber& object) const;
   // Whether both cover the same directories and places.
   bool operator==(const Covers& other) const { return covered_ == other.covered_; }
 
@@ -47,6 +47,11 @@ class Covers {
     std::optional<uint64_t> ino;  // if the directory exists
     std::vector<uint64_t> above;  // from the root to the parent
     bool operator==(const Covered&) const = default;
+
+    bool IsIn(const InodeNumber& directory) const {
+      // The names in a directory ".snap" are those of snapshots.
+      return parent == directory.ino && directory.snapshot != kSnapshotDirectory;
+    }
   };
 
   // Returns a negative errno.

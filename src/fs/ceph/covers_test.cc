@@ -33,7 +33,7 @@ TEST_F(CephCoversTest, ADirectoryIsCoveredInEverySnapshotAndSoIsItsPlace) {
   EXPECT_EQ(cluster_->references, 0u);
 }
 
-TEST_F(CephCoversTest, OfADirectoryThatDoesNotExistTheFirstMissingPlaceIsCovered) {
+TEST_F(CephCoversTest, TheFirstMissingComponentOfAPathIsCovered) {
   for (const char* path : {"missing", "missing/below"}) {
     const auto covers = Make({path});
     ASSERT_TRUE(covers);

@@ -40,7 +40,7 @@ struct Options {
 
 class FileSystem final : public fs::FileSystem {
  public:
-  // Mounts the directory, unless `client` is its mount already. The module lives as long as the process. May block.
+  // Mounts the directory, unless `mounted` is its mount. The module lives as long as the process. May block.
   static SetupResult<std::shared_ptr<FileSystem>> Open(const Location& location, Module& module, const Options& options,
                                                        std::unique_ptr<Client> mounted = nullptr);
   // Ends the mount. If the cluster does not answer within Options::patience, threads go on with that

@@ -179,7 +179,7 @@ SessionRef Mount::MountAgain() {
     Kept again;
     again.object = session->objects.Insert(std::make_shared<Object>(client, number, inode, FileType::kRegular));
     if (again.object->OpenForReading(again.file) < 0) continue;
-    // What was unpinned meanwhile is released after the lock.
+    // A file that was unpinned meanwhile is closed after the lock is released.
     const std::lock_guard lock(mutex_);
     const auto kept = pinned_.find(number);
     if (kept == pinned_.end()) continue;

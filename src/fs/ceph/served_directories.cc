@@ -128,6 +128,7 @@ std::vector<SetupResult<std::shared_ptr<FileSystem>>> ServedDirectories::Open(
   }
   ForEach(openings.size(), [&](size_t i) {
     Opening& one = openings[i];
+    // If the cluster does not tell, an export with the same paths stays.
     const auto fits = [&](const auto& known) { return known->StillCovers(one.options.others).value_or(true); };
     const auto known = std::ranges::find_if(one.known, fits);
     if (known != one.known.end()) {

@@ -130,21 +130,16 @@ Result<void> Tree::CheckServed(const Call& call, Inode* directory, const InodeNu
   Inode* inode = nullptr;
   InodeNumber at = number;
   Result<void> result;
-  for (int depth = 0; at.ino != root_.ino; ++depth) {
-    if (covers_.Has(at)) result = std::unexpected(Error::kStale);
-    if (!result) break;
+  for (int depth = 0; result && at.ino != root_.ino; ++depth) {
     Inode* parent = nullptr;
     Stat stat;
-    int code = LookUpParent(call, kAsRoot, inode ? inode : directory, at, parent, stat);
+    int code = covers_.Has(at) ? -ESTALE : LookUpParent(call, kAsRoot, inode ? inode : directory, at, parent, stat);
     if (inode) call.client().Put(inode);
     inode = code < 0 ? nullptr : parent;
-    if (code >= 0) code = covers_.HasAtPlace(call.client(), parent, stat.number, at);
-    if (code == 1) result = std::unexpected(Error::kStale);
-    if (code < 0) result = Failed(call, code == -ENOENT ? -ESTALE : code);
-    if (!result) break;
+    if (code >= 0) code = covers_.CheckPlaces(call.client(), parent, stat.number, at);
     // The root of the file system is its own parent.
-    if (stat.number == at || depth == kDeepest) result = std::unexpected(Error::kStale);
-    if (!result) break;
+    if (code == -ENOENT || (code >= 0 && (stat.number == at || depth == kDeepest))) code = -ESTALE;
+    if (code < 0) result = Failed(call, code);
     at = stat.number;
   }
   if (inode) call.client().Put(inode);
