@@ -297,7 +297,9 @@ SetupResult<Json> ControlCommands::Grace(const Json& arguments) {
   }
   if (action != "end" || seconds) return Fail("\"action\" must be \"start\" with \"seconds\", or \"end\"");
   if (!administration_.GetStatus().in_grace) return Fail("there is no grace period");
-  administration_.EndGrace();
+  if (!administration_.EndGrace()) {
+    return Fail("the clients of another server of the cluster may reclaim: the grace period ends at that server");
+  }
   log::warn("an operator has ended the grace period");
   return Json::object();
 }

@@ -20,6 +20,9 @@ class TestFiles final : public faulty::FileSystem {
   using LocksReply = Result<std::shared_ptr<LocalLocks>>;
   void OfferLocks(std::function<LocksReply(bool exclusive)> open) { open_locks_ = std::move(open); }
 
+  // Calls `function` in each Pin, before the file is pinned.
+  void OnPin(std::function<void()> function) { on_pin_ = std::move(function); }
+
   // Replaces the results of GetQuota.
   using QuotaReply = Result<std::optional<Quota>>;
   void OfferQuotas(std::function<QuotaReply(QuotaKind, uint32_t id)> get) {
@@ -44,6 +47,10 @@ class TestFiles final : public faulty::FileSystem {
   Task<LocksReply> OpenLocks(const RequestContext& context, const Handle& file, bool exclusive) override {
     return open_locks_ ? Give(open_locks_(exclusive)) : faulty::FileSystem::OpenLocks(context, file, exclusive);
   }
+  Task<Result<Pinned>> Pin(const RequestContext& context, const Handle& file) override {
+    if (on_pin_) on_pin_();
+    return faulty::FileSystem::Pin(context, file);
+  }
 
  private:
   template <class Reply>
@@ -54,6 +61,7 @@ class TestFiles final : public faulty::FileSystem {
   std::function<QuotaReply(QuotaKind, uint32_t)> get_quota_;
   std::optional<Properties> properties_;
   std::function<LeaseReply()> open_lease_;
+  std::function<void()> on_pin_;
   std::function<LocksReply(bool)> open_locks_;
 };
 

@@ -114,8 +114,12 @@ void Administration::BeginGrace(Duration length) {
       [&](nfs::v4::StateTables& state) { state.clients.grace().Begin(home().Now() + length); });
 }
 
-void Administration::EndGrace() {
-  server_.nfs4_->services().state.Run([](nfs::v4::StateTables& state) { state.clients.grace().Hurry(); });
+bool Administration::EndGrace() {
+  return server_.nfs4_->services().state.Run([](nfs::v4::StateTables& state) {
+    nfs::v4::Grace& grace = state.clients.grace();
+    if (grace.is_own()) grace.Hurry();
+    return grace.is_own();
+  });
 }
 
 SetupResult<void> Administration::StartRecording(const std::filesystem::path& path, std::optional<IpAddress> only) {

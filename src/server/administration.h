@@ -73,8 +73,9 @@ class Administration {
   void SetDraining(bool draining) { server_.connections_->SetDraining(draining); }
   // No client gets new opens, locks or delegations for this time. A grace period that is on becomes no shorter.
   void BeginGrace(Duration length);
-  // The grace period ends within a second or two. Clients that have not reclaimed lose what they held.
-  void EndGrace();
+  // The grace period ends within a second or two. Clients that have not reclaimed lose what they held. Returns false,
+  // and changes nothing, if the server waits only for the clients of other servers of its cluster.
+  bool EndGrace();
 
   // Records new RDMA connections in a new file, or only those of one client, until StopRecording(). Fails if a trace is
   // being written, or the file cannot be made. Waits for the disk.

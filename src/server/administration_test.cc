@@ -133,9 +133,10 @@ TEST_P(AdministrationTest, AGracePeriodRefusesNewOpensUntilItIsEnded) {
   StartServer();
   const auto error = WithMount([this](client::Mount& mount, Workers&) -> Task<client::Result<void>> {
     PENSTOCK_CO_TRY(const client::Node top, co_await Find(mount, ""));
+    EXPECT_FALSE(Admin().EndGrace()) << "there is none";
     Admin().BeginGrace(std::chrono::hours(1));
     EXPECT_TRUE(Admin().GetStatus().in_grace);
-    Admin().EndGrace();
+    EXPECT_TRUE(Admin().EndGrace());
     // The client repeats the open until the period has ended.
     PENSTOCK_CO_TRY(const auto file, co_await mount.CreateFile(top.handle, "file", 0644));
     EXPECT_FALSE(Admin().GetStatus().in_grace);

@@ -63,7 +63,9 @@ void CollectShares(const StatisticsSources& sources, Families& to) {
 
 void CollectNfs4(Nfs4& nfs4, Families& to) {
   const Nfs4::Statistics now = nfs4.statistics();
-  AddGauge(to, "penstock_grace_period", "1 while clients may reclaim their state after a restart", now.in_grace);
+  AddGauge(to, "penstock_grace_period",
+           "1 while clients may reclaim their state after a restart of this server, or of another one of its cluster",
+           now.in_grace);
   AddFamily(to, "penstock_clients", Type::kGauge, "Clients with a lease (nfs4), and hosts that lock through NLM (nlm)",
             "kind", {Count("nfs4", now.clients), Count("nlm", now.hosts)});
   AddFamily(to, "penstock_sessions", Type::kGauge, "Sessions", "kind",

@@ -573,6 +573,18 @@ TEST_F(NlmGraceTest, AfterThePeriodNobodyReclaims) {
   EXPECT_EQ(Lock(bob, {.offset = 50}), NLM4_GRANTED);
 }
 
+// The hosts of another server reclaim there.
+TEST_F(NlmGraceTest, NobodyLocksOrReclaimsWhileTheClusterHoldsThePeriod) {
+  server.state.Run([](v4::StateTables& state) {
+    state.clients.grace().End();
+    state.clients.grace().Hold();
+  });
+  EXPECT_EQ(Lock(alice, {}, false, true), NLM4_DENIED_GRACE_PERIOD);
+  EXPECT_EQ(Lock(alice, {}), NLM4_DENIED_GRACE_PERIOD);
+  server.state.Run([](v4::StateTables& state) { state.clients.grace().Release(); });
+  EXPECT_EQ(Lock(alice, {}), NLM4_GRANTED);
+}
+
 // Otherwise all clients of version 3 would wait after each restart of a server on which one of them had a lock.
 TEST_F(NlmGraceTest, CallsWithoutAnOwnerNeedNotWait) {
   EXPECT_EQ(Run(v4::PutFh(file), v4::Reading(v4::kAnonymous)).status, NFS4_OK);

@@ -187,7 +187,7 @@ class TestRecoveryStore : public MemoryRecoveryStore {
  public:
   bool Record(const RecoveryRecord& client) override {
     if (before_record) before_record();
-    return !full && MemoryRecoveryStore::Record(client);
+    return !full && !refuses_records && MemoryRecoveryStore::Record(client);
   }
   bool Remove(const std::string& owner) override { return !full && MemoryRecoveryStore::Remove(owner); }
   bool EndGrace() override { return !full && MemoryRecoveryStore::EndGrace(); }
@@ -195,6 +195,7 @@ class TestRecoveryStore : public MemoryRecoveryStore {
   std::vector<std::string> Reclaimers();
 
   bool full = false;
+  bool refuses_records = false;
   std::function<void()> before_record;  // on the thread that writes
 };
 

@@ -67,7 +67,9 @@ Task<WANT_DELEGATION4res> GiveWanted(Compound& compound, Want want) {
       .file = file.name(),
       .dialect = compound.dialect,
       .by = Principal::Of(compound.call.credential),
-      .facts = {.want = want, .offered = compound.services.settings.delegations, .writable = rights.write},
+      .facts = {.want = want,
+                .offered = compound.services.settings.delegations,
+                .writable = rights.write && !file.file_system().GetProperties().has_other_servers},
       .asked_by = compound.request_name()};
   request.lease = co_await OpenLeaseFor(compound, request, file.object());
 
@@ -94,10 +96,13 @@ Task<WANT_DELEGATION4res> GiveBack(Compound& compound, open_delegation_type4 typ
   if (recorded != NFS4_OK) co_return WANT_DELEGATION4res(recorded);
 
   co_return compound.services.state.Run([&](StateTables& state) {
+    // The period may have ended meanwhile.
+    if (const nfsstat4 now = state.clients.CheckReclaim(client); now != NFS4_OK) return WANT_DELEGATION4res(now);
     if (!state.files.delegations.MayReclaimDelegation(client, file.name(), write)) {
       return WANT_DELEGATION4res(NFS4ERR_RECLAIM_CONFLICT);
     }
-    const bool may_stay = state.CanCall(client) && compound.services.settings.delegations;
+    const bool may_stay = state.CanCall(client) && compound.services.settings.delegations &&
+                          !file.file_system().GetProperties().has_other_servers;
     return WANT_DELEGATION4res(NFS4_OK, state.files.delegations.ReclaimDelegation(
                                             client, file.name(), {.write = write}, may_stay, compound.dialect,
                                             Principal::Of(compound.call.credential), compound.now()));

@@ -28,6 +28,22 @@ TEST_F(DelegationTest, GrantsNoneToAClientWithoutACallbackPath) {
   EXPECT_EQ(none.od_whynone().ond_why(), WND4_RESOURCE);
 }
 
+// Another server of the cluster is lost while this one calls the file system. Its clients reclaim.
+TEST_F(DelegationTest, GrantsNothingIfAGracePeriodBeginsDuringTheOpen) {
+  const auto hold = [&] { server.state.Run([](StateTables& state) { state.clients.grace().Hold(); }); };
+  const auto release = [&] { server.state.Run([](StateTables& state) { state.clients.grace().Release(); }); };
+  server.faults->OnPin(hold);
+  EXPECT_EQ(TryOpen(Client(), "file", kRead | kWantRead).status(), NFS4ERR_GRACE);
+  release();
+  // Nobody can reclaim a new file, and the client could not make it again.
+  const auto made = TryOpen(Client(), "new", kBoth | kWantWrite, 0, Creating(GUARDED4));
+  ASSERT_EQ(made.status(), NFS4_OK);
+  EXPECT_FALSE(made.resok4().delegation.is_write());
+  release();
+  server.faults->OnPin({});
+  EXPECT_EQ(Given(Client(), kRead | kWantRead).delegation_type(), OPEN_DELEGATE_READ);
+}
+
 class NoDelegationTest : public StatefulTest {
  protected:
   NoDelegationTest() : StatefulTest(Without()) {}
@@ -120,6 +136,21 @@ TEST_F(DelegationTest, HolderOpensUnderItsDelegation) {
   const auto by_handle = Opening(Client().client(), 0, "third owner", kRead, 0, open_claim4(CLAIM_DELEG_CUR_FH, id));
   EXPECT_EQ(Run(PutFh(file), by_handle).status, NFS4_OK);
   EXPECT_EQ(Return(id), NFS4_OK);
+}
+
+// The delegation is recalled meanwhile: the holder must not lose what it has opened and locked.
+TEST_F(DelegationTest, HolderOpensAndLocksUnderItsDelegationWhileTheClusterHoldsTheGracePeriod) {
+  const stateid4 id = WriteDelegation();
+  server.state.Run([](StateTables& state) { state.clients.grace().Hold(); });
+  auto reply =
+      Run(PutFh(file), Opening(Client().client(), 0, "another owner", kBoth, 0, open_claim4(CLAIM_DELEG_CUR_FH, id)));
+  const auto opened = reply.Skip().Next<OPEN4res>();
+  ASSERT_EQ(opened.status(), NFS4_OK);
+  const auto lock = Locking(WRITE_LT, 0, 10, NewLocker(Client().client(), opened.resok4().stateid, "locker"));
+  EXPECT_EQ(Run(PutFh(file), lock).status, NFS4_OK);
+  EXPECT_EQ(Return(id), NFS4_OK);
+  const auto later = Locking(WRITE_LT, 20, 10, NewLocker(Client().client(), opened.resok4().stateid, "other"));
+  EXPECT_EQ(Run(PutFh(file), later).status, NFS4ERR_GRACE);
 }
 
 TEST_F(DelegationTest, DelegreturnRequiresTheHolderAndTheFile) {

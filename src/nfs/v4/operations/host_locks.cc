@@ -57,7 +57,8 @@ void RemoveUnusedOpen(StateTables& state, OpenState& open, TimePoint now) {
 
 std::optional<HostLocks::Attempt> HostLocks::CheckNew(StateTables& state, const LockedFile& file,
                                                       const LockHostName& host, bool reclaim, bool exclusive) const {
-  if (state.clients.InGrace() != reclaim) return Attempt{.answer = {.status = Status::kGrace}};
+  const bool may_try = reclaim ? state.clients.grace().is_open() : !state.clients.InGrace();
+  if (!may_try) return Attempt{.answer = {.status = Status::kGrace}};
   // A host that the server did not know before its restart may have lost its locks to others since.
   if (reclaim && !state.clients.grace().Knew(LockHostKey(host), Principal())) {
     return Attempt{.answer = {.status = Status::kDenied}};

@@ -80,15 +80,22 @@ Task<bool> MakeRoomForState(const Services& services, Loop* loop) {
 }
 
 Task<void> EndGraceIfDue(const Services& services, Loop* loop) {
-  const bool due =
-      services.state.Run([&](StateTables& state) { return state.clients.grace().IsDue(services.clock.Now()); });
-  if (!due) co_return;
+  bool is_late = false;
+  const auto holders = services.state.Run([&](StateTables& state) -> std::optional<std::vector<ClientId>> {
+    const TimePoint now = services.clock.Now();
+    Grace& grace = state.clients.grace();
+    if (!grace.IsDue(now)) return std::nullopt;
+    grace.Close(now);
+    is_late = grace.IsClosedFor(services.settings.lease, now);
+    return state.Unrecorded();
+  });
+  if (!holders) co_return;
   // Records the clients with state whose RECLAIM_COMPLETE could not be recorded, because EndGrace() drops their old
-  // records.
-  const auto holders = services.state.Run([&](StateTables& state) { return state.Unrecorded(); });
-  for (const ClientId holder : holders) {
+  // records. Those that cannot be recorded for a lease may not reclaim after another restart: all other clients, also
+  // those of other servers of a cluster, wait for the end of the period.
+  for (const ClientId holder : *holders) {
     const nfs4::nfsstat4 recorded = co_await RecordClient(services, loop, holder);
-    if (recorded != nfs4::NFS4_OK) co_return;
+    if (recorded != nfs4::NFS4_OK && !is_late) co_return;
   }
   // RFC 8881 §8.4.3, the second edge condition: from now on other clients may get the state of clients that did not
   // reclaim. If the store cannot remove these, the grace period continues.

@@ -89,6 +89,8 @@ TEST_F(LeaseTest, GraceEndsInTimeButNotBeforeTheStoreIsUpdated) {
   full() = true;
   Spawn(KeepLeases(server.GetServices(), nullptr));
   EXPECT_TRUE(InGrace());
+  EXPECT_FALSE(server.state.Run([](StateTables& state) { return state.clients.grace().is_open(); }))
+      << "the store may have forgotten the client";
   full() = false;
   Spawn(KeepLeases(server.GetServices(), nullptr));
   EXPECT_FALSE(InGrace());
@@ -110,6 +112,26 @@ TEST_F(LeaseTest, RecordsAHolderBeforeGraceEndsIfItsReclaimWasNotRecorded) {
   Spawn(EndGraceIfDue(server.GetServices(), nullptr));
   EXPECT_FALSE(InGrace());
   EXPECT_THAT(server.recovery_store->Reclaimers(), testing::Contains(OwnerKey(DialectOf(1), "late")));
+}
+
+// All other clients wait for the end of the period, also those of other servers of a cluster.
+TEST_F(LeaseTest, AHolderThatCannotBeRecordedDelaysTheEndOfGraceForALeaseOnly) {
+  BeginGrace("late");
+  full() = true;
+  SessionClient late(server, "late");
+  full() = false;
+  server.recovery_store->refuses_records = true;
+  const NamedFile root = server.exports.table().all().front()->Name(tree.Root());
+  server.state.Run([&](StateTables& state) {
+    state.files.delegations.ReclaimDelegation(late.client(), root, {.write = false}, true, DialectOf(2), Principal(),
+                                              server.clock.Now());
+  });
+  Spawn(EndGraceIfDue(server.GetServices(), nullptr));
+  EXPECT_TRUE(InGrace());
+  server.clock.now += server.settings.lease;
+  Spawn(EndGraceIfDue(server.GetServices(), nullptr));
+  EXPECT_FALSE(InGrace());
+  EXPECT_THAT(server.recovery_store->Reclaimers(), testing::Not(testing::Contains(OwnerKey(DialectOf(1), "late"))));
 }
 
 TEST_F(LeaseTest, GraceEndsWhenTheLastClientHasReclaimed) {

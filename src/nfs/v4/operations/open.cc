@@ -31,7 +31,7 @@ class OpenRequest {
     bool pinned = false;
   };
 
-  nfsstat4 CheckTime() const;
+  nfsstat4 CheckTime(const StateTables& state) const;
   nfsstat4 CheckDelegation(const StateTables& state, const NamedFile& file) const;
   Attempt Try(StateTables& state, const OpenTarget& target, const fs::Pinned& pinned) const;
   Task<Attempt> Reserve(const OpenTarget& target);
@@ -79,10 +79,8 @@ class OpenRequest {
 };
 
 // RFC 8881 §8.4.2.1, §9.11
-nfsstat4 OpenRequest::CheckTime() const {
-  return compound_.services.state.Run([&](StateTables& state) {
-    return is_reclaim() ? state.clients.CheckReclaim(client_) : state.clients.CheckNew(client_);
-  });
+nfsstat4 OpenRequest::CheckTime(const StateTables& state) const {
+  return is_reclaim() ? state.clients.CheckReclaim(client_) : state.clients.CheckNew(client_, has_delegation());
 }
 
 // RFC 8881 §10.2.1: an open that was made under a delegation is claimed while the client holds the delegation, and
@@ -102,6 +100,8 @@ nfsstat4 OpenRequest::CheckDelegation(const StateTables& state, const NamedFile&
 OpenRequest::Attempt OpenRequest::Try(StateTables& state, const OpenTarget& target, const fs::Pinned& pinned) const {
   // The server may have removed the client during the call of the file system.
   if (!state.clients.Find(client_)) return {compound_.dialect.errors().client_is_gone};
+  // A grace period may have begun or ended meanwhile. Nobody can reclaim a file that did not exist before.
+  if (const nfsstat4 status = CheckTime(state); status != NFS4_OK && !target.is_new) return {status};
   const NamedFile file = NameOf(target);
   if (has_delegation()) {
     if (const nfsstat4 status = CheckDelegation(state, file); status != NFS4_OK) return {status};
@@ -191,7 +191,8 @@ Task<bool> OpenRequest::MayWrite(const OpenTarget& target) {
 open_delegation4 OpenRequest::Delegate(StateTables& state, Delegations::DelegationRequest request) const {
   request.facts.can_call_back = state.CanCall(client_);
   if (reclaimed()) {
-    const bool may_stay = request.facts.can_call_back && compound_.services.settings.delegations;
+    const bool may_stay = request.facts.can_call_back && compound_.services.settings.delegations &&
+                          !compound_.current->file_system().GetProperties().has_other_servers;
     return state.files.delegations.ReclaimDelegation(client_, request.file, *reclaimed(), may_stay, compound_.dialect,
                                                      request.by, now());
   }
@@ -221,6 +222,7 @@ bool OpenRequest::IsCoveredBy(const open_delegation4& delegation) const {
 // Collects the facts for granting a delegation, except for the state of clients and files.
 Task<Delegations::DelegationRequest> OpenRequest::PrepareDelegation(const OpenTarget& target, bool confirm,
                                                                     bool writable) {
+  const bool has_other_servers = compound_.current->file_system().GetProperties().has_other_servers;
   // RFC 7530 §9.1.11: no delegation for an unconfirmed open.
   const bool offered = compound_.services.settings.delegations && !confirm && !is_reclaim() && !has_delegation();
   Delegations::DelegationRequest request{
@@ -228,7 +230,7 @@ Task<Delegations::DelegationRequest> OpenRequest::PrepareDelegation(const OpenTa
       .file = NameOf(target),
       .dialect = compound_.dialect,
       .by = Principal::Of(compound_.call.credential),
-      .facts = {.want = want(), .share = share_, .offered = offered, .writable = writable},
+      .facts = {.want = want(), .share = share_, .offered = offered, .writable = writable && !has_other_servers},
       .asked_by = compound_.request_name()};
   request.wants_times = has_flag(OPEN4_SHARE_ACCESS_WANT_DELEG_TIMESTAMPS);
   co_await LoadVersion(target, request);
@@ -246,8 +248,9 @@ OPEN4res OpenRequest::Grant(const OpenTarget& target, const Attempt& attempt,
   compound_.services.state.Run([&](StateTables& state) {
     const bool may_notify = compound_.dialect.has_lock_notices() && state.CanCall(client_);
     if (may_notify) flags |= OPEN4_RESULT_MAY_NOTIFY_LOCK;
-    // A client that was removed meanwhile gets no delegation; its next request reports the loss.
-    if (state.clients.Find(client_)) delegation = Delegate(state, request);
+    // A client that was removed meanwhile gets no delegation; its next request reports the loss. Nor does one get a
+    // delegation whose open came just before a grace period began, or ended.
+    if (state.clients.Find(client_) && CheckTime(state) == NFS4_OK) delegation = Delegate(state, request);
     const bool only_one = has_flag(OPEN4_SHARE_ACCESS_WANT_OPEN_XOR_DELEGATION) && attempt.opened.is_new;
     if (!only_one || !IsCoveredBy(delegation)) return;
     state.files.opens.UndoOpen(attempt.opened, now());
@@ -269,7 +272,9 @@ Task<OPEN4res> OpenRequest::Run() {
   // the same export.
   if (const nfsstat4 status = compound_.RequireFlavor(*compound_.current); status != NFS4_OK)
     co_return OPEN4res(status);
-  if (const nfsstat4 status = CheckTime(); status != NFS4_OK) co_return OPEN4res(status);
+  // Before a file is made.
+  const nfsstat4 time = compound_.services.state.Run([&](StateTables& state) { return CheckTime(state); });
+  if (time != NFS4_OK) co_return OPEN4res(time);
   const auto target = co_await FindOpenTarget(compound_, arguments_, share_);
   if (!target) co_return OPEN4res(target.error());
   compound_.lasting |= target->is_own || target->truncate;

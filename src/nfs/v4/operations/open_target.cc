@@ -83,7 +83,11 @@ Task<Found> Make(Compound& compound, std::string_view name, const fs::CreateHow&
   // A file that the same verifier made (EXCLUSIVE4) counts as the caller's only if the caller owns it: every user can
   // read the verifier in the file's times.
   const bool is_own = !node.existed || node.attributes.uid == directory.context().credentials.uid;
-  co_return OpenTarget{.object = node.handle, .directory = ToChangeInfo(made.object), .is_own = is_own, .set = set};
+  co_return OpenTarget{.object = node.handle,
+                       .directory = ToChangeInfo(made.object),
+                       .is_new = !node.existed,
+                       .is_own = is_own,
+                       .set = set};
 }
 
 // The file exists now, with or without its access control list: attrset reports it.

@@ -15,7 +15,8 @@ namespace penstock::nfs::v4 {
 struct OpenTarget {
   fs::Handle object;
   nfs4::change_info4 directory{};
-  bool is_own = false;    // made by this OPEN: the opener has all rights, regardless of the mode
+  bool is_new = false;    // made by this OPEN
+  bool is_own = false;    // made by this OPEN or its earlier attempt: the opener has all rights, regardless of the mode
   bool truncate = false;  // an existing file that is truncated once the open is granted
   AttributeSet set{};     // attributes that were set at its creation
 };

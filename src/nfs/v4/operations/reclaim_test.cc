@@ -102,6 +102,13 @@ TEST_F(GraceTest, OwnerOfAFileReclaimsItRegardlessOfTheMode) {
   EXPECT_EQ(Reclaim(client, own, 1, kWrite).status(), NFS4_OK);
 }
 
+// In a cluster of servers, another one gives new state as soon as this one has ended the period.
+TEST_F(GraceTest, RejectsAReclaimThatIsUnderWayWhenThePeriodEnds) {
+  server.faults->OnPin([&] { server.state.Run([](StateTables& state) { state.clients.grace().Close({}); }); });
+  EXPECT_EQ(Reclaim(1, kBoth).status(), NFS4ERR_NO_GRACE);
+  EXPECT_EQ(another.TryOpen("owner", "file", kRead).status(), NFS4ERR_GRACE) << "the period is not over";
+}
+
 TEST_F(GraceTest, GrantsNoNewState) {
   EXPECT_EQ(client.TryOpen("owner", "file", kRead).status(), NFS4ERR_GRACE);
   EXPECT_EQ(Run0(PutFh(file), Reading(kAnonymous)).status, NFS4ERR_GRACE);

@@ -84,10 +84,11 @@ void Clients::Reprieve(ClientId id) {
 
 // ---- recovery ----
 
-nfs4::nfsstat4 Clients::CheckNew(ClientId id) const {
+nfs4::nfsstat4 Clients::CheckNew(ClientId id, bool is_delegated) const {
   const Client* client = Find(id);
   const bool reclaiming = client && client->dialect.has_reclaim_complete() && !client->reclaim_complete;
-  return grace_.on() || reclaiming ? nfs4::NFS4ERR_GRACE : nfs4::NFS4_OK;
+  const bool in_grace = is_delegated ? grace_.is_own() : grace_.on();
+  return in_grace || reclaiming ? nfs4::NFS4ERR_GRACE : nfs4::NFS4_OK;
 }
 
 nfs4::nfsstat4 Clients::CheckReclaim(ClientId id) const {

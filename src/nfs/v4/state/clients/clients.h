@@ -93,8 +93,9 @@ class Clients {
   // Whether clients may still reclaim delegations, and opens that deny access to others.
   bool MayBeReclaimed() const { return grace_.awaits_clients(); }
   // Checks whether a client may get an open, lock or delegation that it did not have: NFS4ERR_GRACE in the grace period
-  // and before the client's RECLAIM_COMPLETE (RFC 8881 §18.51.3).
-  nfs4::nfsstat4 CheckNew(ClientId id) const;
+  // and before the client's RECLAIM_COMPLETE (RFC 8881 §18.51.3). `is_delegated`: the client has it already under a
+  // delegation that it holds, so that no client of another server can reclaim what conflicts with it.
+  nfs4::nfsstat4 CheckNew(ClientId id, bool is_delegated = false) const;
   // Checks whether a client may reclaim: NFS4ERR_NO_GRACE outside the grace period, after the client's
   // RECLAIM_COMPLETE, and for a client that the server did not know before its restart or whose lease ended then (RFC
   // 8881 §8.4.3).

@@ -25,7 +25,11 @@ void Grace::Begin(TimePoint end) {
   on_ = commanded_ = true;
 }
 
-void Grace::End() { *this = Grace(); }
+void Grace::End() {
+  const bool held = held_;
+  *this = Grace();
+  held_ = held;
+}
 
 bool Grace::Knew(const std::string& owner, const Principal& principal) const {
   const auto found = known_.find(owner);
@@ -33,7 +37,7 @@ bool Grace::Knew(const std::string& owner, const Principal& principal) const {
 }
 
 bool Grace::MayReclaim(const std::string& owner, const Principal& principal) const {
-  return Knew(owner, principal) && waiting_for_.contains(owner);
+  return !closed_ && Knew(owner, principal) && waiting_for_.contains(owner);
 }
 
 }  // namespace penstock::nfs::v4

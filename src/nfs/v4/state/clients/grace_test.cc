@@ -68,6 +68,25 @@ TEST(Grace, AnOperatorMayEndAPeriodEarly) {
   EXPECT_TRUE(grace.IsDue(kBefore));
 }
 
+TEST(Grace, NoClientReclaimsOnceThePeriodIsClosedButItLastsUntilItsEnd) {
+  const RecoveryRecord client = Record(1, "a");
+  Grace grace({client}, kEnd);
+  EXPECT_TRUE(grace.is_open());
+  grace.Close(kBefore);
+  grace.Close(kEnd);
+  EXPECT_FALSE(grace.is_open());
+  EXPECT_FALSE(grace.awaits_clients());
+  EXPECT_FALSE(grace.MayReclaim(client.owner, client.principal));
+  EXPECT_TRUE(grace.Knew(client.owner, client.principal)) << "the store still has its record";
+  EXPECT_TRUE(grace.on());
+  EXPECT_TRUE(grace.IsDue(kEnd));
+  EXPECT_TRUE(grace.IsClosedFor(kEnd - kBefore, kEnd));
+  EXPECT_FALSE(grace.IsClosedFor(kEnd - kBefore, kBefore));
+  grace.End();
+  EXPECT_FALSE(grace.on());
+  EXPECT_FALSE(grace.IsClosedFor(Duration(), kEnd));
+}
+
 TEST(Grace, IgnoresReclaimCompleteOfAnotherPrincipal) {
   Grace grace({Record(1, "a", 5)}, kEnd);
   grace.Complete(OwnerKey(DialectOf(1), "a"), User(6));
@@ -90,6 +109,26 @@ TEST(Grace, LastsAtLeastAsLongAsTheLastLease) {
   EXPECT_FALSE(Grace(restart, std::chrono::seconds(10), kBefore).IsDue(kBefore + std::chrono::seconds(59)));
   EXPECT_TRUE(Grace(restart, std::chrono::seconds(10), kBefore).IsDue(kBefore + std::chrono::seconds(60)));
   EXPECT_FALSE(Grace(restart, std::chrono::seconds(90), kBefore).IsDue(kBefore + std::chrono::seconds(60)));
+}
+
+TEST(Grace, AClusterHoldsThePeriodBesideItsOwnEnd) {
+  Grace grace({Record(1, "owner")}, kEnd);
+  grace.Hold();
+  EXPECT_TRUE(grace.IsDue(kEnd)) << "the clients of this server have their time";
+  grace.End();
+  EXPECT_TRUE(grace.on());
+  EXPECT_FALSE(grace.MayReclaim(Record(1, "owner").owner, Record(1, "owner").principal));
+  EXPECT_FALSE(grace.IsDue(kEnd));
+  grace.Release();
+  EXPECT_FALSE(grace.on());
+}
+
+TEST(Grace, AClusterThatReleasesThePeriodDoesNotEndIt) {
+  Grace grace({Record(1, "owner")}, kEnd);
+  grace.Hold();
+  grace.Release();
+  EXPECT_TRUE(grace.on());
+  EXPECT_TRUE(grace.MayReclaim(Record(1, "owner").owner, Record(1, "owner").principal));
 }
 
 TEST(Grace, OnlyRecordedClientsMayReclaim) {

@@ -97,6 +97,13 @@ open_delegation4 Delegations::Delegate(const DelegationRequest& request, TimePoi
   return ToAnswer(records_.IdOf(given), {write, given.has_times}, false);
 }
 
+bool Delegations::HoldsForWriting(ClientId client, const NamedFile& file) const {
+  const FileState* const state = records_.FindFile(file);
+  if (!state) return false;
+  const auto own = state->delegations.find({client, file.handle.export_id});
+  return own != state->delegations.end() && own->second->write;
+}
+
 bool Delegations::MayReclaimDelegation(ClientId client, const NamedFile& file, bool write) const {
   const FileState* const state = records_.FindFile(file);
   if (!state) return true;

@@ -59,6 +59,8 @@ class Delegations {
   // Whether Delegate() would give a read delegation and the file has no lease of the file system yet. Then the caller
   // asks the file system for the lease first.
   bool NeedsLocalLease(const DelegationRequest& request, TimePoint now) const;
+  // Whether the client holds a write delegation of the file.
+  bool HoldsForWriting(ClientId client, const NamedFile& file) const;
   // Whether a delegation may be reclaimed (RFC 8881 §8.4.2.1.1). Opens and delegations of other clients conflict with
   // it as at any other time.
   bool MayReclaimDelegation(ClientId client, const NamedFile& file, bool write) const;

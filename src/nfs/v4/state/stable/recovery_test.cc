@@ -12,131 +12,33 @@
 #include <filesystem>
 #include <fstream>
 
+#include "base/test_temporary_directory.h"
 #include "nfs/v4/dialect/test_dialects.h"
 #include "nfs/v4/state/stable/recovery_queue.h"
+#include "nfs/v4/state/stable/recovery_suite.h"
 
-namespace penstock::nfs::v4 {
+namespace penstock::nfs::v4::suite {
 namespace {
 
-using testing::ElementsAre;
-using testing::IsEmpty;
-using testing::UnorderedElementsAre;
+class MemoryRecoveryHome : public RecoveryHome {
+ public:
+  std::shared_ptr<RecoveryStore> Open() override { return store_; }
 
-constexpr std::chrono::seconds kLease{90};
-const std::chrono::sys_seconds kNow{std::chrono::seconds(1'700'000'000)};
-
-const RecoveryRecord kOne{OwnerKey(DialectOf(1), std::string_view("o\0ne", 4)), {rpc::AuthFlavor::AUTH_SYS, 0}};
-const RecoveryRecord kTwo{OwnerKey(DialectOf(0), "two"), {rpc::AuthFlavor::AUTH_NONE, 4'000'000'000}};
-
-class RecoveryTest : public testing::TestWithParam<const char*> {
- protected:
-  RecoveryTest() {
-    if (in_memory()) return;
-    std::string name = testing::TempDir() + "/recovery.XXXXXX";
-    EXPECT_TRUE(::mkdtemp(name.data()));
-    path_ = name;
-  }
-  ~RecoveryTest() override {
-    store_.reset();
-    if (!in_memory()) std::filesystem::remove_all(path_);
-  }
-  bool in_memory() const { return std::string_view(GetParam()) == "memory"; }
-
-  // Starts or restarts the server.
-  RecoveryStore::Restart Start(Duration lease = kLease) {
-    if (in_memory()) {
-      if (!store_) store_ = std::make_unique<MemoryRecoveryStore>();
-    } else {
-      store_.reset();
-      auto opened = OpenRecoveryStore((path_ / "clients.sqlite").string());
-      EXPECT_TRUE(opened);
-      store_ = *std::move(opened);
-    }
-    const auto restart = store_->Begin(lease, kNow);
-    EXPECT_TRUE(restart);
-    return *restart;
-  }
-
-  std::filesystem::path path_;
-  std::unique_ptr<RecoveryStore> store_;
+ private:
+  const std::shared_ptr<RecoveryStore> store_ = std::make_shared<MemoryRecoveryStore>();
 };
 
-INSTANTIATE_TEST_SUITE_P(Stores, RecoveryTest, testing::Values("memory", "sqlite"),
-                         [](const auto& test) { return std::string(test.param); });
+class SqliteRecoveryHome : public RecoveryHome {
+ public:
+  std::shared_ptr<RecoveryStore> Open() override {
+    auto opened = OpenRecoveryStore(std::string(directory_.path()) + "/clients.sqlite");
+    EXPECT_TRUE(opened);
+    return *std::move(opened);
+  }
 
-TEST_P(RecoveryTest, HasNoClientsAtFirst) {
-  const auto restart = Start();
-  EXPECT_THAT(restart.clients, IsEmpty());
-  EXPECT_EQ(restart.last_lease, Duration::zero());
-}
-
-TEST_P(RecoveryTest, InstancesGrowEvenIfTheClockDoesNotAdvance) {
-  const uint32_t first = Start().instance;
-  EXPECT_GE(first, 1'700'000'000u);
-  EXPECT_GT(Start().instance, first);
-}
-
-TEST_P(RecoveryTest, RemembersTheLastLease) {
-  Start(std::chrono::seconds(30));
-  EXPECT_EQ(Start(kLease).last_lease, std::chrono::seconds(30));
-  EXPECT_EQ(Start().last_lease, kLease);
-}
-
-TEST_P(RecoveryTest, RemembersRecordedClients) {
-  Start();
-  EXPECT_TRUE(store_->Record(kOne));
-  EXPECT_TRUE(store_->Record(kTwo));
-  EXPECT_TRUE(store_->Record(kOne));
-  EXPECT_THAT(Start().clients, UnorderedElementsAre(kOne, kTwo));
-}
-
-TEST_P(RecoveryTest, ForgetsRemovedClients) {
-  Start();
-  store_->Record(kOne);
-  store_->Record(kTwo);
-  EXPECT_TRUE(store_->Remove(kOne.owner));
-  EXPECT_TRUE(store_->Remove("1unknown"));
-  EXPECT_THAT(Start().clients, ElementsAre(kTwo));
-}
-
-// RFC 8881 §8.4.3, the second edge condition.
-TEST_P(RecoveryTest, EndGraceForgetsClientsThatDidNotReturn) {
-  Start();
-  store_->Record(kOne);
-  store_->Record(kTwo);
-  Start();
-  store_->Record(kTwo);
-  EXPECT_TRUE(store_->EndGrace());
-  EXPECT_THAT(Start().clients, ElementsAre(kTwo));
-}
-
-TEST_P(RecoveryTest, RestartDuringGraceForgetsNoClient) {
-  Start();
-  store_->Record(kOne);
-  store_->Record(kTwo);
-  Start();
-  store_->Record(kTwo);
-  EXPECT_THAT(Start().clients, UnorderedElementsAre(kOne, kTwo));
-  EXPECT_THAT(Start().clients, UnorderedElementsAre(kOne, kTwo));
-}
-
-TEST_P(RecoveryTest, NewRecordReplacesThePrincipal) {
-  Start();
-  store_->Record(kOne);
-  RecoveryRecord other = kOne;
-  other.principal.uid = 7;
-  store_->Record(other);
-  EXPECT_THAT(Start().clients, ElementsAre(other));
-}
-
-TEST_P(RecoveryTest, RecordsTheNameOfAnInitiator) {
-  const RecoveryRecord machine{
-      OwnerKey(DialectOf(1), "machine"),
-      {.flavor = rpc::AuthFlavor::RPCSEC_GSS, .name = std::string("\x04\x01\0\x0b", 4) + "nfs/client@EXAMPLE.ORG"}};
-  Start();
-  store_->Record(machine);
-  EXPECT_THAT(Start().clients, ElementsAre(machine));
-}
+ private:
+  const TemporaryDirectory directory_;
+};
 
 // Tests databases that an earlier or a later version wrote, foreign databases, and damaged ones. The earlier version
 // had no names of initiators.
@@ -321,4 +223,9 @@ TEST(RecoveryQueue, WritesAtOnceWithoutALoop) {
 }
 
 }  // namespace
-}  // namespace penstock::nfs::v4
+
+PENSTOCK_RECOVERY_STORE_SUITE(
+    Stores, testing::Values(RecoveryParameter{"memory", [] { return std::make_unique<MemoryRecoveryHome>(); }},
+                            RecoveryParameter{"sqlite", [] { return std::make_unique<SqliteRecoveryHome>(); }}));
+
+}  // namespace penstock::nfs::v4::suite
