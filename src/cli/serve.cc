@@ -37,7 +37,10 @@
 #include "cli/served_exports.h"
 #include "cli/server_signals.h"
 #include "cli/service_manager.h"
+#include "cluster/cluster.h"
 #include "control/server.h"
+#include "fs/ceph/location.h"
+#include "fs/ceph/module.h"
 #include "fs/faulty/process.h"
 #include "fs/posix/identity.h"
 #include "fs/posix/served_directories.h"
@@ -57,6 +60,8 @@ struct MadeServer {
   std::unique_ptr<server::Server> server;
 };
 
+// How long a call to the objects of a cluster of servers waits. Less than the time after which others miss the server.
+constexpr std::chrono::seconds kClusterPatience{5};
 // How long the end of the server waits for the reader of stderr.
 constexpr auto kLogLimit = std::chrono::seconds(1);
 
@@ -81,8 +86,29 @@ SetupResult<void> Tell(const std::vector<Finding>& findings, LogWriter& writer) 
   return std::unexpected(SetupError{fmt::format("the exports have {} mistakes: the server does not start", errors)});
 }
 
+SetupResult<std::shared_ptr<cluster::Cluster>> JoinCluster(const ServeOptions& arguments,
+                                                           const server::Options& options, const std::string& server_id,
+                                                           asio::io_context& signals) {
+  PENSTOCK_TRY(const fs::ceph::ClusterLocation location, fs::ceph::ParseClusterLocation(arguments.cluster));
+  const auto module = fs::ceph::LoadModule();
+  if (!module) {
+    return std::unexpected(SetupError{fmt::format("--cluster {}: {}", arguments.cluster, module.error().message)});
+  }
+  PENSTOCK_TRY(std::shared_ptr<objects::Store> store, (*module)->OpenPool(location, kClusterPatience));
+  // A signal stops the context.
+  const auto wait = [&signals](Duration time) {
+    signals.run_for(time);
+    return !signals.stopped();
+  };
+  return std::make_shared<cluster::Cluster>(std::move(store), cluster::Cluster::Options{.name = location.name,
+                                                                                        .node = location.node,
+                                                                                        .server = server_id,
+                                                                                        .grace = options.nfs4.grace,
+                                                                                        .wait = wait});
+}
+
 SetupResult<MadeServer> MakeServer(const ServeOptions& arguments, const server::Options& options,
-                                   server::PassedSockets sockets, LogWriter& writer) {
+                                   server::PassedSockets sockets, LogWriter& writer, asio::io_context& signals) {
   if (arguments.as_owner && fs::posix::ServedDirectories::ActsAsCallers()) {
     return std::unexpected(
         SetupError{"--as-owner is for a server without root's rights: this one acts as each client's user. To map all "
@@ -113,6 +139,14 @@ SetupResult<MadeServer> MakeServer(const ServeOptions& arguments, const server::
           .leases = options.nfs4.delegations,
           .other_descriptors = options.connections.connections + server::ListeningDescriptors(options, sockets)},
       arguments.faults, parts.audit, server_id);
+  if (!arguments.cluster.empty()) {
+    PENSTOCK_TRY(parts.cluster, JoinCluster(arguments, options, server_id, signals));
+    parts.expelled = [&writer](const std::string& why) {
+      TellError(writer, fmt::format("it is no member of its cluster any more: {}: start it again", why));
+      writer.Flush(kLogLimit);
+      std::_Exit(1);
+    };
+  }
   PENSTOCK_TRY(parts.exports, exports->Open(std::move(specs), findings));
   PENSTOCK_CHECK(Tell(findings, writer));
   parts.open_files = exports->directories().open_files();
@@ -220,10 +254,12 @@ RunningServer Steer(const ServeOptions& arguments, const Surroundings& with, Mad
           .control = std::move(control)};
 }
 
-// Starts the server. LeaseSignals must block their signal already.
+// Starts the server. LeaseSignals must block their signal already. Fails with ECANCELED if one of StopSignals, whose
+// context is `signals`, ends a long start.
 SetupResult<RunningServer> StartServer(const ServeOptions& arguments, const server::Options& options,
-                                       server::PassedSockets sockets, const Surroundings& with) {
-  PENSTOCK_TRY(MadeServer made, MakeServer(arguments, options, std::move(sockets), with.writer));
+                                       server::PassedSockets sockets, const Surroundings& with,
+                                       asio::io_context& signals) {
+  PENSTOCK_TRY(MadeServer made, MakeServer(arguments, options, std::move(sockets), with.writer, signals));
   PENSTOCK_TRY(auto control, OpenControl(arguments));
   if (!fs::posix::ServedDirectories::ActsAsCallers()) WarnOfMissingRights(arguments.as_owner);
   made.server->Start();
@@ -302,7 +338,8 @@ int Serve(const ServeOptions& arguments, const Surroundings& with) {
   StopSignals signals(context);
   LeaseSignals lease_signals(context);
   if (!arguments.nfs4_domain) options->nfs4.domain = idmap::FindDomain().name;
-  auto running = StartServer(arguments, *options, *std::move(sockets), with);
+  auto running = StartServer(arguments, *options, *std::move(sockets), with, context);
+  if (!running && running.error().number == ECANCELED && context.stopped()) return 0;
   if (!running) return TellError(with.writer, running.error().message);
   server::Server& server = *running->made.server;
   lease_signals.TellTo(server);

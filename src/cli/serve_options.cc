@@ -47,6 +47,11 @@ SetupResult<void> CheckExport(const std::string& text) {
   return CheckLocation(spec.directory);
 }
 
+SetupResult<void> CheckCluster(const std::string& text) {
+  PENSTOCK_CHECK(fs::ceph::ParseClusterLocation(text));
+  return {};
+}
+
 SetupResult<void> CheckDomain(const std::string& text) {
   PENSTOCK_CHECK(ParseDomain(text));
   return {};
@@ -209,6 +214,14 @@ void AddThreadOptions(Settings& settings, ServeOptions& options) {
                  "Keep here what must survive a restart; the default is a directory below $XDG_STATE_HOME",
                  {.table = "server", .example = "/var/lib/penstock"})
       ->type_name("DIRECTORY");
+  settings
+      .AddOption(
+          "--cluster", options.cluster,
+          "Serve as one of several servers of the same files: NAME[?conf=FILE&pool=POOL&user=ID&node=NODE].\n"
+          "They keep their clients of NFSv4 in this pool of RADOS (the default is penstock), and have one grace\n"
+          "period. NODE is this server, by default the host's name",
+          {.table = "server", .example = "home?pool=nfs", .check = &CheckCluster})
+      ->type_name("NAME");
 }
 
 void AddLimitOptions(Settings& settings, ServeOptions& options) {

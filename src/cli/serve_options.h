@@ -27,6 +27,7 @@ struct ServeOptions {
   unsigned threads = 0;  // 0: one for each processor
   unsigned workers = 64;
   std::string state_directory;          // empty: DefaultStateDirectory()
+  std::string cluster;                  // see fs::ceph::ParseClusterLocation(); empty: none
   std::string metrics;                  // [ADDRESS:]PORT; empty: no port for monitors
   std::string log_format;               // text, json or journal; empty: FormatForStderr()
   std::vector<std::string> log_levels;  // LEVEL or MODULE=LEVEL

@@ -7,12 +7,12 @@
 
 #include "base/log.h"
 #include "base/state_directory.h"
+#include "cluster/reply_objects.h"
 #include "nfs/v4/engine/compound_head.h"
 #include "nfs/v4/engine/time_of_day.h"
 #include "nfs/v4/operations/copy.h"
 #include "nfs/v4/operations/lease.h"
 #include "nfs/v4/operations/local_leases.h"
-#include "nfs/v4/state/random.h"
 #include "rpc/gss/kerberos_client.h"
 #include "server/server_id.h"
 
@@ -27,14 +27,17 @@ constexpr Duration kLook = std::chrono::seconds(1);
 nfs::v4::StateTables::Beginning BeginTables(const nfs::v4::Settings& settings,
                                             const nfs::v4::RecoveryStore::Restart& restart,
                                             nfs::v4::ReplyStore& replies, nfs::v4::StreamStore& streams,
-                                            TimePoint now) {
+                                            const cluster::Cluster* cluster, TimePoint now) {
   // A session of the previous run is kept as long as its client could have kept it without the restart.
   const Duration patience = std::max(settings.lease, restart.last_lease);
+  nfs::v4::Grace grace(restart, settings.grace, now);
+  // Until the cluster says otherwise.
+  if (cluster) grace.Hold();
   return {.settings = settings,
           .instance = restart.instance,
           .secret = SipKey{nfs::v4::SystemRandom(), nfs::v4::SystemRandom()},
           .limits = {.delegations = settings.max_delegations, .lease = settings.lease},
-          .grace = nfs::v4::Grace(restart, settings.grace, now),
+          .grace = std::move(grace),
           .dead_sessions = nfs::v4::DeadSessions(replies.Load(), patience, now),
           .bound_sessions = streams.Load(),
           .bound_dialect = &nfs::v4::DialectOfBoundSessions(),
@@ -45,19 +48,45 @@ nfs::v4::StateTables::Beginning BeginTables(const nfs::v4::Settings& settings,
 
 SetupResult<std::unique_ptr<Nfs4>> Nfs4::Make(nfs::v4::Settings settings, const Surroundings& surroundings) {
   PENSTOCK_TRY(auto names, nfs::v4::Namespace::Make(surroundings.exports, nfs::v4::SystemTime()));
-  PENSTOCK_TRY(settings.server_owner, LoadServerId(surroundings.state_directory));
-  settings.server_scope = settings.server_owner;
-  PENSTOCK_TRY(Memory memory, OpenMemory(surroundings.state_directory, settings,
-                                         std::chrono::floor<std::chrono::seconds>(std::chrono::system_clock::now())));
+  const auto now = std::chrono::floor<std::chrono::seconds>(std::chrono::system_clock::now());
+  auto opened = OpenMemory(surroundings, settings, now);
+  if (!opened && surroundings.cluster) surroundings.cluster->Leave();
+  if (!opened) return std::unexpected(std::move(opened).error());
+  Memory memory = *std::move(opened);
+  if (surroundings.cluster) {
+    // File handles and client owners mean the same at all members, but each has clients of its own.
+    settings.server_scope = surroundings.cluster->scope();
+    settings.server_owner = settings.server_scope + "-" + surroundings.cluster->node();
+  } else {
+    PENSTOCK_TRY(settings.server_owner, LoadServerId(surroundings.state_directory));
+    settings.server_scope = settings.server_owner;
+  }
   return std::unique_ptr<Nfs4>(new Nfs4(std::move(settings), surroundings, std::move(names), std::move(memory)));
 }
 
-SetupResult<Nfs4::Memory> Nfs4::OpenMemory(const stdfs::path& directory, const nfs::v4::Settings& settings,
+SetupResult<void> Nfs4::OpenClusterMemory(cluster::Cluster& cluster, Memory& memory, const nfs::v4::Settings& settings,
+                                          std::chrono::sys_seconds now) {
+  if (settings.grace == Duration::zero()) {
+    return std::unexpected(SetupError{"a server of a cluster needs a grace period (--grace)"});
+  }
+  memory.clients = cluster.MakeRecoveryStore();
+  PENSTOCK_TRY(memory.restart, memory.clients->Begin(settings.lease, now));
+  PENSTOCK_TRY(memory.replies, cluster::OpenReplyObjects(cluster.store(), cluster.instance(), cluster.earlier_runs()));
+  return {};
+}
+
+SetupResult<Nfs4::Memory> Nfs4::OpenMemory(const Surroundings& surroundings, const nfs::v4::Settings& settings,
                                            std::chrono::sys_seconds now) {
+  const stdfs::path& directory = surroundings.state_directory;
   Memory memory;
   const stdfs::path clients = directory / "nfs4-clients.sqlite";
-  PENSTOCK_TRY(memory.clients, nfs::v4::OpenRecoveryStore(clients.string()));
-  PENSTOCK_TRY(memory.restart, memory.clients->Begin(settings.lease, now));
+  if (surroundings.cluster) {
+    PENSTOCK_CHECK(OpenClusterMemory(*surroundings.cluster, memory, settings, now));
+  } else {
+    PENSTOCK_TRY(memory.clients, nfs::v4::OpenRecoveryStore(clients.string()));
+    PENSTOCK_TRY(memory.restart, memory.clients->Begin(settings.lease, now));
+    PENSTOCK_TRY(memory.replies, nfs::v4::OpenReplyStore((directory / "nfs4-replies").string()));
+  }
   for (nfs::v4::RecoveryRecord& client : memory.restart.clients) {
     const auto host = nfs::v4::ParseLockHostRecord(client);
     if (!host) continue;
@@ -73,7 +102,6 @@ SetupResult<Nfs4::Memory> Nfs4::OpenMemory(const stdfs::path& directory, const n
     }
     memory.restart.clients.clear();
   }
-  PENSTOCK_TRY(memory.replies, nfs::v4::OpenReplyStore((directory / "nfs4-replies").string()));
   if (settings.bound_sessions) {
     PENSTOCK_TRY(memory.streams, nfs::v4::OpenStreamStore((directory / "nfs4-streams").string()));
   } else {
@@ -92,7 +120,9 @@ std::optional<std::string> Nfs4::KeytabForCallbacks(const Surroundings& surround
 
 Nfs4::Nfs4(nfs::v4::Settings settings, const Surroundings& surroundings,
            std::shared_ptr<const nfs::v4::Namespace> names, Memory memory)
-    : settings_(std::move(settings)),
+    : departure_{surroundings.cluster},
+      expelled_(surroundings.expelled),
+      settings_(std::move(settings)),
       instance_(memory.restart.instance),
       remembered_hosts_(std::move(memory.hosts)),
       home_(surroundings.home),
@@ -104,7 +134,9 @@ Nfs4::Nfs4(nfs::v4::Settings settings, const Surroundings& surroundings,
       reply_store_(std::move(memory.replies)),
       stream_store_(std::move(memory.streams)),
       replies_(*reply_store_, *stream_store_, &surroundings.pool),
-      state_(BeginTables(settings_, memory.restart, *reply_store_, *stream_store_, home_.Now()), surroundings.loops),
+      state_(BeginTables(settings_, memory.restart, *reply_store_, *stream_store_, surroundings.cluster.get(),
+                         home_.Now()),
+             surroundings.loops),
       recovery_(std::move(memory.clients)),
       connections_({.loop = home_,
                     .pool = surroundings.pool,
@@ -118,6 +150,19 @@ Nfs4::Nfs4(nfs::v4::Settings settings, const Surroundings& surroundings,
       claims_(MakeServices()),
       timer_(home_.MakeTimer([this] { Spawn(KeepLeases()); })) {
   state_.SendBy(caller_);
+}
+
+Nfs4::~Nfs4() {
+  if (departure_.from) departure_.from->Stop();
+}
+
+void Nfs4::FollowCluster() {
+  const auto with_grace = [this](auto change) {
+    state_.Run([&](nfs::v4::StateTables& state) { change(state.clients.grace()); });
+  };
+  departure_.from->Start({.hold = [=] { with_grace([](nfs::v4::Grace& grace) { grace.Hold(); }); },
+                          .release = [=] { with_grace([](nfs::v4::Grace& grace) { grace.Release(); }); },
+                          .expelled = expelled_});
 }
 
 nfs::v4::Services Nfs4::MakeServices() {
@@ -173,6 +218,7 @@ Nfs4::Statistics Nfs4::statistics() {
 }
 
 void Nfs4::Start() {
+  if (departure_.from) FollowCluster();
   if (!stopping_) timer_->ExpireAfter(kLook);
 }
 

@@ -13,6 +13,7 @@
 #include "base/task.h"
 #include "base/under_way.h"
 #include "base/workers.h"
+#include "cluster/cluster.h"
 #include "idmap/lookups.h"
 #include "idmap/mapper.h"
 #include "nfs/exports.h"
@@ -42,10 +43,15 @@ class Nfs4 {
     // The path of the keytab of Kerberos; empty: the host's.
     std::string keytab{};
     size_t loops = 1;  // that serve calls
+    // See Parts.
+    std::shared_ptr<cluster::Cluster> cluster{};
+    std::function<void(const std::string& why)> expelled{};
   };
   // Begins a run of the server: clients of the previous run may reclaim their state. The surroundings must outlive the
   // result.
   static SetupResult<std::unique_ptr<Nfs4>> Make(nfs::v4::Settings settings, const Surroundings& surroundings);
+
+  ~Nfs4();
 
   rpc::Program& program() { return program_; }
   // For operations outside of NFSv4 that use its state. The referred objects live as long as this.
@@ -109,8 +115,12 @@ class Nfs4 {
     std::unique_ptr<nfs::v4::ReplyStore> replies;
     std::unique_ptr<nfs::v4::StreamStore> streams;
   };
-  static SetupResult<Memory> OpenMemory(const std::filesystem::path& directory, const nfs::v4::Settings& settings,
+  static SetupResult<Memory> OpenMemory(const Surroundings& surroundings, const nfs::v4::Settings& settings,
                                         std::chrono::sys_seconds now);
+  // The replies of the runs that have ended are in `memory` afterwards.
+  static SetupResult<void> OpenClusterMemory(cluster::Cluster& cluster, Memory& memory,
+                                             const nfs::v4::Settings& settings, std::chrono::sys_seconds now);
+  void FollowCluster();
   Nfs4(nfs::v4::Settings settings, const Surroundings& surroundings, std::shared_ptr<const nfs::v4::Namespace> names,
        Memory memory);
   static std::optional<std::string> KeytabForCallbacks(const Surroundings& surroundings);
@@ -118,6 +128,16 @@ class Nfs4 {
   Task<> KeepLeases();
   Task<> LookAgain();
 
+  // Tells the cluster that this server ends, when all that uses the cluster has ended.
+  struct Departure {
+    std::shared_ptr<cluster::Cluster> from;
+    ~Departure() {
+      if (from) from->Leave();
+    }
+  };
+
+  const Departure departure_;
+  const std::function<void(const std::string& why)> expelled_;
   const nfs::v4::Settings settings_;
   const uint32_t instance_;
   std::vector<nfs::v4::RememberedHost> remembered_hosts_;

@@ -1,6 +1,7 @@
 // The parts that a host process makes for a server and hands to Server::Make().
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -8,6 +9,7 @@
 #include "base/data.h"
 #include "base/state_directory.h"
 #include "base/workers.h"
+#include "cluster/cluster.h"
 #include "fs/audited/audit_log.h"
 #include "fs/file_system.h"
 #include "fs/open_files.h"
@@ -50,6 +52,11 @@ struct Parts {
   // Gets a record for each MNT, and the addresses of connections, which the file systems' records name
   // (fs/audited/file_system.h). Null: there is no audit log.
   std::shared_ptr<fs::audited::AuditLog> audit{};
+  // The server's part in a cluster of servers, before Begin(). It then keeps the clients of version 4, and the replies
+  // of persistent sessions, instead of the state directory. Null: the server is alone.
+  std::shared_ptr<cluster::Cluster> cluster{};
+  // The cluster has taken this server for lost: the process must end at once, and serve nobody. On any thread.
+  std::function<void(const std::string& why)> expelled{};
 };
 
 }  // namespace penstock::server

@@ -96,6 +96,8 @@ Server::Server(const Options& options, Parts parts, size_t listening)
       open_files_(std::move(parts.open_files)),
       shortage_(std::make_shared<DescriptorShortage>([this] { MakeRoomForConnections(); })),
       audit_(std::move(parts.audit)),
+      cluster_(std::move(parts.cluster)),
+      expelled_(std::move(parts.expelled)),
       user_threads_(kUserThreads, Workers::AtEnd::kWait, {.name = "penstock-users"}),
       host_threads_(kUserThreads, Workers::AtEnd::kWait, {.name = "penstock-hosts"}),
       host_names_(options.host_database ? *options.host_database : nfs::SystemHosts(), &std::chrono::steady_clock::now,
@@ -341,7 +343,9 @@ SetupResult<void> Server::Listen(PassedSockets passed) {
                                                    .tcp = reachable.tcp,
                                                    .gss = acceptor_.get(),
                                                    .keytab = options_.keytab,
-                                                   .loops = loops_.size()}));
+                                                   .loops = loops_.size(),
+                                                   .cluster = std::move(cluster_),
+                                                   .expelled = std::move(expelled_)}));
     retired_.emplace(exports_, home, *pool_, [this](const std::function<bool(const nfs::FileHandle&)>& is_gone) {
       locking_->ForgetFiles(is_gone);
       nfs4_->RevokeState(is_gone);

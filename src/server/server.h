@@ -161,9 +161,12 @@ class Server {
   const std::shared_ptr<fs::OpenFiles> open_files_;  // null if the file systems keep none open
   const std::shared_ptr<DescriptorShortage> shortage_;
   const std::shared_ptr<fs::audited::AuditLog> audit_;  // null without one
-  std::unique_ptr<rpc::gss::Kerberos> kerberos_;        // null if RPCSEC_GSS is not offered
-  std::string no_kerberos_;                             // the reason why RPCSEC_GSS is not offered
-  std::shared_ptr<rpc::tls::Credentials> tls_;          // null if TLS is not offered
+  // Until the parts of version 4 take them.
+  std::shared_ptr<cluster::Cluster> cluster_;
+  std::function<void(const std::string& why)> expelled_;
+  std::unique_ptr<rpc::gss::Kerberos> kerberos_;  // null if RPCSEC_GSS is not offered
+  std::string no_kerberos_;                       // the reason why RPCSEC_GSS is not offered
+  std::shared_ptr<rpc::tls::Credentials> tls_;    // null if TLS is not offered
   Published<std::vector<nfs::Network>> ccm_from_;
   // Look up users and their groups, and the names of hosts, so that a directory service that hangs takes no thread from
   // disks or from the other one.

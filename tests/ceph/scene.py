@@ -13,11 +13,13 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 HARNESS = os.path.join(HERE, "..", "harness")
 sys.path.insert(0, HARNESS)
 import files  # noqa: E402, F401 (for the scripts: served.py takes the harness from the search path)
+import nfs4_callbacks  # noqa: E402, F401 (as files)
 import penstock as program  # noqa: E402
 from cases import Skip  # noqa: E402
 from ceph import Cluster, programs  # noqa: E402
 from cephfs import NativeClient  # noqa: E402
 from patience import SECONDS, wait_until  # noqa: E402
+import trees  # noqa: E402, F401 (as files)
 
 sys.path.insert(0, os.path.join(HERE, "..", "..", "python", "tests"))
 from served import penstock  # noqa: E402 (the Python module; without it this skips the test)

@@ -24,6 +24,7 @@
 #include "base/result.h"
 #include "fs/ceph/location.h"
 #include "fs/types.h"
+#include "objects/store.h"
 
 namespace penstock::fs::ceph {
 
@@ -165,6 +166,9 @@ class Module {
   // whose process was killed, so that nobody waits for it. Only one mount at a time has the name.
   virtual SetupResult<std::unique_ptr<Client>> Mount(const Location& location, const std::string& name,
                                                      std::chrono::seconds patience) = 0;
+  // Opens the objects of a cluster of servers. A call of the store waits for `patience` at most.
+  virtual SetupResult<std::unique_ptr<objects::Store>> OpenPool(const ClusterLocation& location,
+                                                                std::chrono::seconds patience) = 0;
 };
 
 }  // namespace penstock::fs::ceph

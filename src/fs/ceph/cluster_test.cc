@@ -17,8 +17,10 @@
 #include "fs/ceph/file_system.h"
 #include "fs/ceph/module.h"
 #include "fs/ceph/module/client.h"
+#include "fs/ceph/module/pool.h"
 #include "fs/ceph/served_directories.h"
 #include "fs/file_system_suite.h"
+#include "objects/store_suite.h"
 
 extern "C" penstock::fs::ceph::Module* penstock_ceph_module(const char* build);
 
@@ -567,3 +569,23 @@ const suite::Parameter kCeph{"Ceph", [] { return std::make_unique<CephBackend>()
 }  // namespace penstock::fs::ceph
 
 PENSTOCK_FILE_SYSTEM_SUITE(Cluster, testing::Values(penstock::fs::ceph::kCeph));
+
+namespace penstock::objects::suite {
+
+// A namespace of its own for each test, in a pool of the cluster.
+std::shared_ptr<Store> NewPool() {
+  static int count = 0;
+  const char* conf = std::getenv("CEPH_CONF");
+  static const int made = std::system("ceph osd pool create penstock 8 >/dev/null 2>&1");
+  EXPECT_EQ(made, 0);
+  auto opened = fs::ceph::OpenPool({.name = std::to_string(::getpid()) + "-" + std::to_string(++count),
+                                    .conf = conf ? conf : "",
+                                    .pool = "penstock"},
+                                   std::chrono::seconds(30));
+  EXPECT_TRUE(opened) << opened.error().message;
+  return *std::move(opened);
+}
+
+PENSTOCK_OBJECT_STORE_SUITE(Rados, testing::Values(Parameter{"Rados", &NewPool}));
+
+}  // namespace penstock::objects::suite

@@ -132,6 +132,7 @@ SetupResult<std::shared_ptr<FileSystem>> FileSystem::Open(const Location& locati
   properties.name_max = kNameMax;
   properties.xattrs = true;
   properties.acls = true;
+  properties.has_other_servers = true;
   std::string digested;
   for (const std::string& path : options.others) digested += path + '\0';
   Handles handles(*key, options.export_name, stat.number, client->fsid(), AsBytes(digested));
@@ -295,6 +296,10 @@ Task<Observed<Space>> FileSystem::GetSpace(const RequestContext& context, const 
 
 Task<Result<Pinned>> FileSystem::Pin(const RequestContext& context, const Handle& file) {
   co_return co_await OnThread(context, WorkKind::kMetadata, [&] { return tree_->Pin(file); });
+}
+
+Task<LeaseReply> FileSystem::OpenLease(const RequestContext& /*context*/, const Handle& /*file*/) {
+  co_return LeaseReply{.contended = true};
 }
 
 Task<Observed<SeekReply>> FileSystem::Seek(const RequestContext& context, const Handle& file, uint64_t offset,

@@ -89,6 +89,8 @@ class FileSystem final : public fs::FileSystem {
                                                    const ReadDirectoryArguments& arguments, EntrySink& sink) override;
   Task<Observed<Space>> GetSpace(const RequestContext& context, const Handle& object) override;
   Task<Result<Pinned>> Pin(const RequestContext& context, const Handle& file) override;
+  // Gives none: other servers change files as well, and do not tell this one before. So no delegations are given.
+  Task<LeaseReply> OpenLease(const RequestContext& context, const Handle& file) override;
 
   Task<Observed<SeekReply>> Seek(const RequestContext& context, const Handle& file, uint64_t offset,
                                  SeekWhat what) override;

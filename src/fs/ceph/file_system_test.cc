@@ -77,6 +77,14 @@ TEST_F(CephFileSystemTest, AStableWriteFailsIfItsDataAreLost) {
   EXPECT_EQ(suite::ErrorOf(Write(*fs, file, "text", Stability::kFileSync).result), Error::kNoSpace);
 }
 
+// Otherwise another server could change a file while a client has a delegation.
+TEST_F(CephFileSystemTest, NoFileHasALease) {
+  const auto fs = Serve();
+  const LeaseReply reply = Await(fs->OpenLease(root_, FileOf(*fs)));
+  EXPECT_TRUE(!reply.lease && reply.contended);
+  EXPECT_TRUE(fs->GetProperties().has_other_servers);
+}
+
 // The cluster tells a loss once: here, to the COMMIT.
 TEST_F(CephFileSystemTest, AStableWriteFailsIfAnotherCallIsToldOfTheLoss) {
   const auto fs = Serve();

@@ -1,9 +1,14 @@
 #include "fs/ceph/location.h"
 
 #include <fmt/core.h>
+#include <fmt/ranges.h>
+#include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <optional>
+#include <span>
+#include <string_view>
 #include <utility>
 
 namespace penstock::fs::ceph {
@@ -11,12 +16,18 @@ namespace {
 
 constexpr std::string_view kScheme = "ceph:";
 
+template <class T>
 struct OptionName {
   std::string_view name;
-  std::string Location::* member;
+  std::string T::* member;
 };
-constexpr std::array kOptions{OptionName{"conf", &Location::conf}, OptionName{"fs", &Location::fs},
-                              OptionName{"user", &Location::user}};
+constexpr std::array kOptions{OptionName<Location>{"conf", &Location::conf}, OptionName<Location>{"fs", &Location::fs},
+                              OptionName<Location>{"user", &Location::user}};
+constexpr std::array kClusterOptions{OptionName<ClusterLocation>{"conf", &ClusterLocation::conf},
+                                     OptionName<ClusterLocation>{"pool", &ClusterLocation::pool},
+                                     OptionName<ClusterLocation>{"user", &ClusterLocation::user},
+                                     OptionName<ClusterLocation>{"node", &ClusterLocation::node}};
+constexpr std::string_view kDefaultPool = "penstock";
 
 std::optional<unsigned> HexDigit(char c) {
   if (c >= '0' && c <= '9') return static_cast<unsigned>(c - '0');
@@ -85,10 +96,16 @@ Parsed<void> Check(std::string_view name, std::string_view value) {
   return {};
 }
 
-Parsed<void> TakeOption(std::string_view option, Location& location) {
+// "conf, fs and user"
+std::string ListOf(std::span<const std::string_view> names) {
+  return fmt::format("{} and {}", fmt::join(names.first(names.size() - 1), ", "), names.back());
+}
+
+template <class T, size_t size>
+Parsed<void> TakeOption(std::string_view option, const std::array<OptionName<T>, size>& options, T& location) {
   const size_t equals = option.find('=');
   const std::string_view name = option.substr(0, equals);
-  for (const OptionName& each : kOptions) {
+  for (const OptionName<T>& each : options) {
     if (each.name != name) continue;
     if (equals == std::string_view::npos) return std::unexpected(fmt::format("the option {} has no value", name));
     // Check() accepts no empty value.
@@ -98,27 +115,61 @@ Parsed<void> TakeOption(std::string_view option, Location& location) {
     location.*each.member = std::move(value);
     return {};
   }
+  std::array<std::string_view, size> names;
+  std::ranges::transform(options, names.begin(), &OptionName<T>::name);
   if (name.empty()) {
-    return std::unexpected(
-        std::string("an option is missing after \"?\" or \"&\": write conf=FILE, fs=NAME or user=ID"));
+    return std::unexpected(fmt::format("an option is missing after \"?\" or \"&\": the options are {}", ListOf(names)));
   }
-  return std::unexpected(fmt::format("unknown option \"{}\": the options are conf, fs and user", name));
+  return std::unexpected(fmt::format("unknown option \"{}\": the options are {}", name, ListOf(names)));
+}
+
+// Takes "?a=b&c=d", or nothing.
+template <class T, size_t size>
+Parsed<void> TakeOptions(std::string_view text, const std::array<OptionName<T>, size>& options, T& location) {
+  while (!text.empty()) {
+    text.remove_prefix(1);
+    const size_t end = std::min(text.find('&'), text.size());
+    PENSTOCK_CHECK(TakeOption(text.substr(0, end), options, location));
+    text.remove_prefix(end);
+  }
+  return {};
 }
 
 Parsed<Location> Parse(std::string_view text) {
   if (!text.starts_with(kScheme)) return std::unexpected(std::string("it does not begin with ceph:"));
   text.remove_prefix(kScheme.size());
-  const size_t question = text.find('?');
+  const size_t end = std::min(text.find('?'), text.size());
   Location location;
-  PENSTOCK_TRY(const std::string path, Decode(text.substr(0, question)));
+  PENSTOCK_TRY(const std::string path, Decode(text.substr(0, end)));
   PENSTOCK_TRY(location.path, NormalPath(path));
-  if (question == std::string_view::npos) return location;
-  for (std::string_view rest = text.substr(question + 1);;) {
-    const size_t end = rest.find('&');
-    PENSTOCK_CHECK(TakeOption(rest.substr(0, end), location));
-    if (end == std::string_view::npos) return location;
-    rest.remove_prefix(end + 1);
+  PENSTOCK_CHECK(TakeOptions(text.substr(end), kOptions, location));
+  return location;
+}
+
+// What may be part of the names of objects.
+bool IsPlainName(std::string_view name) {
+  constexpr std::string_view kPlain = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_.";
+  return !name.empty() && name.size() <= 64 && name.find_first_not_of(kPlain) == name.npos;
+}
+
+Parsed<ClusterLocation> ParseCluster(std::string_view text) {
+  const size_t end = std::min(text.find('?'), text.size());
+  ClusterLocation location;
+  PENSTOCK_TRY(location.name, Decode(text.substr(0, end)));
+  PENSTOCK_CHECK(TakeOptions(text.substr(end), kClusterOptions, location));
+  if (location.pool.empty()) location.pool = kDefaultPool;
+  if (location.node.empty()) {
+    char host[256] = {};
+    ::gethostname(host, sizeof host - 1);
+    location.node = host;
   }
+  for (const auto& [what, name] : {std::pair("the name of the cluster", &location.name), {"node=", &location.node}}) {
+    if (!IsPlainName(*name)) {
+      return std::unexpected(
+          fmt::format("{} may have up to 64 letters, digits, \"-\", \"_\" and \".\": \"{}\" has not", what, *name));
+    }
+  }
+  return location;
 }
 
 // Writes %XX for what ParseLocation() gives a meaning, for the colon and the backslash of --export, and for what a line
@@ -137,21 +188,24 @@ std::string Encode(std::string_view text) {
   return encoded;
 }
 
+// Completes the sentence of an error.
+template <class T>
+SetupResult<T> About(std::string_view text, Parsed<T> parsed) {
+  if (parsed) return *std::move(parsed);
+  const std::string shown = text.find('\0') == std::string_view::npos ? std::string(text) : Encode(text);
+  return std::unexpected(SetupError{fmt::format("{}: {}", shown, parsed.error())});
+}
+
 }  // namespace
 
-SetupResult<Location> ParseLocation(std::string_view text) {
-  auto location = Parse(text);
-  if (!location) {
-    const std::string shown = text.find('\0') == std::string_view::npos ? std::string(text) : Encode(text);
-    return std::unexpected(SetupError{fmt::format("{}: {}", shown, location.error())});
-  }
-  return *std::move(location);
-}
+SetupResult<Location> ParseLocation(std::string_view text) { return About(text, Parse(text)); }
+
+SetupResult<ClusterLocation> ParseClusterLocation(std::string_view text) { return About(text, ParseCluster(text)); }
 
 std::string ToString(const Location& location) {
   std::string text = std::string(kScheme) + Encode(location.path);
   char separator = '?';
-  for (const OptionName& each : kOptions) {
+  for (const OptionName<Location>& each : kOptions) {
     if ((location.*each.member).empty()) continue;
     text += fmt::format("{}{}={}", separator, each.name, Encode(location.*each.member));
     separator = '&';

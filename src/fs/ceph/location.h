@@ -22,4 +22,18 @@ SetupResult<Location> ParseLocation(std::string_view text);
 // The text that ParseLocation() reads, with the options that are not empty.
 std::string ToString(const Location& location);
 
+// Where the servers of a cluster keep what they share: "NAME[?conf=FILE&pool=POOL&user=ID&node=NODE]".
+struct ClusterLocation {
+  std::string name;    // of the cluster of servers: the namespace of its objects
+  std::string conf{};  // see Location
+  std::string pool{};  // of RADOS
+  std::string user{};  // see Location
+  std::string node{};  // the name of this server in the cluster
+
+  bool operator==(const ClusterLocation&) const = default;
+};
+
+// As ParseLocation(). Without pool=, the pool is "penstock"; without node=, the server has the name of its host.
+SetupResult<ClusterLocation> ParseClusterLocation(std::string_view text);
+
 }  // namespace penstock::fs::ceph

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "fs/ceph/client.h"
+#include "objects/memory_store.h"
 
 namespace penstock::fs::ceph {
 
@@ -52,7 +53,6 @@ struct TestCluster {
 class TestClient final : public Client {
  public:
   explicit TestClient(std::shared_ptr<TestCluster> cluster) : cluster_(std::move(cluster)) {}
-
   uint64_t fsid() const override { return 7; }
   uint64_t max_file_size() const override { return uint64_t{1} << 40; }
   int Root(Inode*& root) override { return Find(TestCluster::kRoot, root); }
@@ -189,6 +189,9 @@ class TestModule final : public Module {
     if (!cluster_->mounts) return std::unexpected(SetupError{"the cluster accepts nobody"});
     cluster_->error = 0;  // of the client before
     return std::make_unique<TestClient>(cluster_);
+  }
+  SetupResult<std::unique_ptr<objects::Store>> OpenPool(const ClusterLocation&, std::chrono::seconds) override {
+    return std::make_unique<objects::MemoryStore>();
   }
 
  private:

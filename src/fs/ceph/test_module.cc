@@ -12,6 +12,9 @@ class TestModule final : public Module {
                                              std::chrono::seconds) override {
     return std::unexpected(SetupError{"the test module mounts nothing at " + location.path});
   }
+  SetupResult<std::unique_ptr<objects::Store>> OpenPool(const ClusterLocation&, std::chrono::seconds) override {
+    return std::unexpected(SetupError{"it has no objects"});
+  }
 };
 
 }  // namespace

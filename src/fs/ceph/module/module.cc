@@ -3,6 +3,7 @@
 #include <string_view>
 
 #include "fs/ceph/module/client.h"
+#include "fs/ceph/module/pool.h"
 
 namespace penstock::fs::ceph {
 namespace {
@@ -12,6 +13,10 @@ class LibcephfsModule final : public Module {
   SetupResult<std::unique_ptr<Client>> Mount(const Location& location, const std::string& name,
                                              std::chrono::seconds patience) override {
     return MountClient(location, patience, name);
+  }
+  SetupResult<std::unique_ptr<objects::Store>> OpenPool(const ClusterLocation& location,
+                                                        std::chrono::seconds patience) override {
+    return ceph::OpenPool(location, patience);
   }
 };
 

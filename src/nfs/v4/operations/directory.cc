@@ -20,7 +20,7 @@ using namespace nfs4;  // NOLINT: the protocol's own names, RFC 8881
 namespace {
 
 // The octets of READDIR4resok besides entries: verifier, the end of the list, eof.
-constexpr size_t kOverhead = NFS4_VERIFIER_SIZE + 4 + 4;
+constexpr size_t kListOverhead = NFS4_VERIFIER_SIZE + 4 + 4;
 // More than the longest entry: a name of any file system, every attribute, owners with their domains. Access control
 // lists are an exception: a list with too many entries is left out.
 constexpr size_t kLongestEntry = 8192;
@@ -237,7 +237,7 @@ Task<fs::Observed<fs::ReadDirectoryReply>> ReadEntries(Compound& compound, const
 nfsstat4 CheckArguments(const READDIR4args& arguments, const AttributeSet& known) {
   if (arguments.cookie != 0 && arguments.cookie <= kReservedCookies) return NFS4ERR_BAD_COOKIE;
   if (!ReadableAttributes().Contains(known)) return NFS4ERR_INVAL;
-  return arguments.maxcount < kOverhead ? NFS4ERR_TOOSMALL : NFS4_OK;
+  return arguments.maxcount < kListOverhead ? NFS4ERR_TOOSMALL : NFS4_OK;
 }
 
 struct Outcome {
@@ -293,7 +293,7 @@ Task<nfsstat4> ReadDirectory(Compound& compound, const READDIR4args& arguments, 
   const rpc::ReplyRoom room(compound.call.peer,
                             std::min<size_t>(arguments.maxcount, compound.room - std::min(compound.room, size_t{4})));
   Entries entries(known, values, compound.owners, *entrances, compound.buffers(),
-                  room.octets() - std::min(room.octets(), kOverhead), arguments.dircount);
+                  room.octets() - std::min(room.octets(), kListOverhead), arguments.dircount);
   const Outcome outcome = co_await ReadInto(compound, directory, arguments, known, entries);
   xdr::Encode(results, outcome.status);
   if (outcome.status != NFS4_OK) co_return outcome.status;
