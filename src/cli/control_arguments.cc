@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "base/host.h"
+#include "base/texts.h"
 
 namespace penstock::cli {
 
@@ -50,15 +51,7 @@ std::optional<ClientId> ParseClientId(std::string_view text) {
 
 std::optional<nfs4::stateid4> ParseStateId(std::string_view text) {
   nfs4::stateid4 id{};
-  if (text.size() != 2 * id.other.size()) return std::nullopt;
-  for (auto& octet : id.other) {
-    unsigned value = 0;
-    const auto [end, error] = std::from_chars(text.data(), text.data() + 2, value, 16);
-    if (error != std::errc() || end != text.data() + 2) return std::nullopt;
-    octet = static_cast<std::byte>(value);
-    text.remove_prefix(2);
-  }
-  return id;
+  return FromHexadecimal(text, id.other) ? std::optional(id) : std::nullopt;
 }
 
 }  // namespace penstock::cli

@@ -6,7 +6,6 @@
 #include <atomic>
 #include <cassert>
 #include <cerrno>
-#include <charconv>
 #include <optional>
 #include <string>
 #include <utility>
@@ -29,9 +28,6 @@ using nfs::v4::SlotId;
 constexpr uint64_t kMagic = 0x706e'7372'6570'3100;  // "pnsrep1"
 constexpr std::string_view kRepliesPrefix = "replies-";
 constexpr size_t kHead = 16;
-// No session of this server exceeds these limits, so a larger value means that the object is damaged.
-constexpr uint32_t kMaxSlots = 64 << 10;
-constexpr uint32_t kMaxSlotOctets = 16 << 20;
 
 struct Head {
   uint32_t slots = 0;
@@ -49,7 +45,7 @@ struct Head {
   static std::optional<Head> Parse(ConstBytes octets) {
     if (octets.size() < kHead || LoadBig<uint64_t>(octets.data()) != kMagic) return std::nullopt;
     const Head head{.slots = LoadBig<uint32_t>(octets.data() + 8), .octets = LoadBig<uint32_t>(octets.data() + 12)};
-    if (head.slots > kMaxSlots || head.octets > kMaxSlotOctets) return std::nullopt;
+    if (head.slots > ReplyRecord::kMostSlots || head.octets > ReplyRecord::kMostOctets) return std::nullopt;
     return head;
   }
 };
@@ -135,9 +131,9 @@ class ObjectReplyStore final : public nfs::v4::ReplyStore {
                                     BufferPool& pool) const {
     const ConstBytes octets = AsBytes(content);
     const std::optional<Head> head = Head::Parse(octets);
-    const std::optional<SessionId> id = IdOf(digits);
-    if (!head || !id) return std::nullopt;
-    SavedSession saved{.id = *id, .slots = {}, .storage = std::make_shared<SessionObject>(store_, name, *head)};
+    SessionId id{};
+    if (!head || !FromHexadecimal(digits, id)) return std::nullopt;
+    SavedSession saved{.id = id, .slots = {}, .storage = std::make_shared<SessionObject>(store_, name, *head)};
     for (uint32_t i = 0; i < head->slots; ++i) {
       const size_t begin = std::min<size_t>(head->OffsetOf(i), octets.size());
       const size_t end = std::min<size_t>(head->OffsetOf(i + 1), octets.size());
@@ -145,25 +141,12 @@ class ObjectReplyStore final : public nfs::v4::ReplyStore {
     }
     return saved;
   }
-  static std::optional<SessionId> IdOf(std::string_view digits);
 
   const std::shared_ptr<objects::Store> store_;
   const uint32_t instance_;
   std::vector<SavedSession> saved_;  // until Load() takes it
   std::atomic<bool> is_failing_ = false;
 };
-
-std::optional<SessionId> ObjectReplyStore::IdOf(std::string_view digits) {
-  SessionId id{};
-  if (digits.size() != 2 * id.size()) return std::nullopt;
-  for (size_t i = 0; i < id.size(); ++i) {
-    uint8_t octet = 0;
-    const char* const end = digits.data() + 2 * i + 2;
-    if (std::from_chars(digits.data() + 2 * i, end, octet, 16).ptr != end) return std::nullopt;
-    id[i] = std::byte{octet};
-  }
-  return id;
-}
 
 }  // namespace
 

@@ -12,6 +12,7 @@
 #include <utility>
 
 #include "base/state_directory.h"
+#include "base/texts.h"
 
 namespace penstock::client::v3 {
 namespace {
@@ -28,9 +29,7 @@ constexpr size_t kMostLines = 1024;
 std::string HeadFor(std::string_view server) { return fmt::format("{}{}\n", kBeginning, server); }
 
 std::string LineOf(char sign, const LockRecord& record) {
-  std::string line = fmt::format("{} {} ", sign, record.owner);
-  for (const std::byte octet : record.file) line += fmt::format("{:02x}", static_cast<unsigned>(octet));
-  return line + '\n';
+  return fmt::format("{} {} {}\n", sign, record.owner, Hexadecimal(record.file));
 }
 
 std::optional<LockRecord> RecordIn(std::string_view line) {
@@ -39,12 +38,8 @@ std::optional<LockRecord> RecordIn(std::string_view line) {
   const auto [after, error] = std::from_chars(line.data(), end, record.owner);
   if (error != std::errc() || after == end || *after != ' ' || (end - after) % 2 == 0) return std::nullopt;
   if (static_cast<size_t>(end - after) / 2 > kLongestHandle) return std::nullopt;
-  for (const char* at = after + 1; at != end; at += 2) {
-    uint8_t octet = 0;
-    const auto [stop, mistake] = std::from_chars(at, at + 2, octet, 16);
-    if (mistake != std::errc() || stop != at + 2) return std::nullopt;
-    record.file.push_back(static_cast<std::byte>(octet));
-  }
+  record.file.resize(static_cast<size_t>(end - after) / 2);
+  if (!FromHexadecimal({after + 1, end}, record.file)) return std::nullopt;
   return record;
 }
 

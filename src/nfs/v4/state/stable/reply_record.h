@@ -11,6 +11,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <optional>
 #include <vector>
 
@@ -23,6 +24,9 @@ namespace penstock::nfs::v4 {
 class ReplyRecord {
  public:
   static constexpr size_t kHeader = 32;
+  // No session of this server has more slots, or larger records: a store that has is damaged.
+  static constexpr uint32_t kMostSlots = 64 << 10;
+  static constexpr uint32_t kMostOctets = 16 << 20;
 
   // Returns the largest size of a record of a session with this room.
   static size_t MaxSize(const ReplyRoom& room) { return kHeader + size_t{8} * room.items + room.reply; }

@@ -37,9 +37,6 @@ namespace stdfs = std::filesystem;
 constexpr size_t kHead = 40;
 constexpr size_t kHeadPage = 4096;
 constexpr uint64_t kReplyMagic = 0x706e'7374'7270'3100;  // "pnstrp1"
-// No session of this server exceeds these limits, so a larger value means that the file is damaged.
-constexpr uint32_t kMaxSlots = 64 << 10;
-constexpr uint32_t kMaxSlotOctets = 16 << 20;
 
 struct Head {
   SessionId id{};
@@ -65,7 +62,7 @@ struct Head {
     if (kind != Kind::kWhole) return kind;
     parsed = {.slots = LoadBig<uint32_t>(head.data() + 8), .octets = LoadBig<uint32_t>(head.data() + 12)};
     CopyBytes(parsed.id, head.subspan(16, parsed.id.size()));
-    if (parsed.slots > kMaxSlots || parsed.octets > kMaxSlotOctets) return Kind::kDamaged;
+    if (parsed.slots > ReplyRecord::kMostSlots || parsed.octets > ReplyRecord::kMostOctets) return Kind::kDamaged;
     return Kind::kWhole;
   }
 };
