@@ -168,9 +168,8 @@ struct Properties {
   // A file that a caller has opened for writing can be written only while it is pinned: a server without root's rights
   // may not open it again if its mode lets nobody write.
   bool writers_need_pin = false;
-  // Other servers have the same files, and their clients may read and change them at any time. Nobody can ask the holder
-  // of a write delegation for those clients what it has written, so that none is given. See OpenLease for read
-  // delegations.
+  // Other servers have the same files, and their clients may read and change them at any time, without a word to this
+  // server. So no delegations are given.
   bool has_other_servers = false;
   // A directory cookie of 2^31 or more is the position of the next entry among all numbers, as hashes of names are: the
   // entries come in the order of their positions, and ReadDirectory accepts any number of 2^31 or more, and continues

@@ -67,9 +67,7 @@ Task<WANT_DELEGATION4res> GiveWanted(Compound& compound, Want want) {
       .file = file.name(),
       .dialect = compound.dialect,
       .by = Principal::Of(compound.call.credential),
-      .facts = {.want = want,
-                .offered = compound.services.settings.delegations,
-                .writable = rights.write && !file.file_system().GetProperties().has_other_servers},
+      .facts = {.want = want, .offered = OffersDelegations(compound), .writable = rights.write},
       .asked_by = compound.request_name()};
   request.lease = co_await OpenLeaseFor(compound, request, file.object());
 
@@ -101,8 +99,7 @@ Task<WANT_DELEGATION4res> GiveBack(Compound& compound, open_delegation_type4 typ
     if (!state.files.delegations.MayReclaimDelegation(client, file.name(), write)) {
       return WANT_DELEGATION4res(NFS4ERR_RECLAIM_CONFLICT);
     }
-    const bool may_stay = state.CanCall(client) && compound.services.settings.delegations &&
-                          !file.file_system().GetProperties().has_other_servers;
+    const bool may_stay = state.CanCall(client) && OffersDelegations(compound);
     return WANT_DELEGATION4res(NFS4_OK, state.files.delegations.ReclaimDelegation(
                                             client, file.name(), {.write = write}, may_stay, compound.dialect,
                                             Principal::Of(compound.call.credential), compound.now()));

@@ -44,6 +44,17 @@ TEST_F(DelegationTest, GrantsNothingIfAGracePeriodBeginsDuringTheOpen) {
   EXPECT_EQ(Given(Client(), kRead | kWantRead).delegation_type(), OPEN_DELEGATE_READ);
 }
 
+// The server could not tell the holder that a client of another server changes the file.
+TEST_F(DelegationTest, GrantsNoneOnAFileSystemThatOtherServersHaveAsWell) {
+  server.faults->ChangedProperties().has_other_servers = true;
+  for (const uint32_t access : {kRead | kWantRead, kBoth | kWantWrite, kBoth}) {
+    const auto none = Given(Client(), access, "owner");
+    EXPECT_TRUE(!none.is_read() && !none.is_write()) << access;
+  }
+  auto reply = Run(PutFh(file), Wanting(kWantRead));
+  EXPECT_EQ(reply.Skip().Next<WANT_DELEGATION4res>().wdr_resok4().delegation_type(), OPEN_DELEGATE_NONE_EXT);
+}
+
 class NoDelegationTest : public StatefulTest {
  protected:
   NoDelegationTest() : StatefulTest(Without()) {}

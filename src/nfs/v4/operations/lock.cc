@@ -91,7 +91,8 @@ LOCK4res LockAttempt::Take(ClientId client, const StateRecord& record, const sta
   const auto range = LockRange::From(arguments_.offset, arguments_.length);
   if (!range) return LOCK4res(NFS4ERR_INVAL);
   if (const nfsstat4 status = state_.files.CheckSeqid(who_, record, id); status != NFS4_OK) return LOCK4res(status);
-  const bool is_delegated = state_.files.delegations.HoldsForWriting(client, compound_.current->name());
+  const bool is_delegated =
+      state_.clients.InGrace() && state_.files.delegations.HoldsForWriting(client, compound_.current->name());
   const nfsstat4 early =
       arguments_.reclaim ? state_.clients.CheckReclaim(client) : state_.clients.CheckNew(client, is_delegated);
   if (early != NFS4_OK) return LOCK4res(early);

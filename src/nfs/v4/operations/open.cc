@@ -191,8 +191,7 @@ Task<bool> OpenRequest::MayWrite(const OpenTarget& target) {
 open_delegation4 OpenRequest::Delegate(StateTables& state, Delegations::DelegationRequest request) const {
   request.facts.can_call_back = state.CanCall(client_);
   if (reclaimed()) {
-    const bool may_stay = request.facts.can_call_back && compound_.services.settings.delegations &&
-                          !compound_.current->file_system().GetProperties().has_other_servers;
+    const bool may_stay = request.facts.can_call_back && OffersDelegations(compound_);
     return state.files.delegations.ReclaimDelegation(client_, request.file, *reclaimed(), may_stay, compound_.dialect,
                                                      request.by, now());
   }
@@ -222,15 +221,14 @@ bool OpenRequest::IsCoveredBy(const open_delegation4& delegation) const {
 // Collects the facts for granting a delegation, except for the state of clients and files.
 Task<Delegations::DelegationRequest> OpenRequest::PrepareDelegation(const OpenTarget& target, bool confirm,
                                                                     bool writable) {
-  const bool has_other_servers = compound_.current->file_system().GetProperties().has_other_servers;
   // RFC 7530 §9.1.11: no delegation for an unconfirmed open.
-  const bool offered = compound_.services.settings.delegations && !confirm && !is_reclaim() && !has_delegation();
+  const bool offered = OffersDelegations(compound_) && !confirm && !is_reclaim() && !has_delegation();
   Delegations::DelegationRequest request{
       .client = client_,
       .file = NameOf(target),
       .dialect = compound_.dialect,
       .by = Principal::Of(compound_.call.credential),
-      .facts = {.want = want(), .share = share_, .offered = offered, .writable = writable && !has_other_servers},
+      .facts = {.want = want(), .share = share_, .offered = offered, .writable = writable},
       .asked_by = compound_.request_name()};
   request.wants_times = has_flag(OPEN4_SHARE_ACCESS_WANT_DELEG_TIMESTAMPS);
   co_await LoadVersion(target, request);

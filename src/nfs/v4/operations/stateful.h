@@ -13,6 +13,11 @@
 
 namespace penstock::nfs::v4 {
 
+// Whether clients may get delegations of files of the current object's file system.
+inline bool OffersDelegations(const Compound& compound) {
+  return compound.services.settings.delegations && !compound.current->file_system().GetProperties().has_other_servers;
+}
+
 // In dialects that count owners' seqids, returns the results of a request that must not be executed: the kept results
 // of a repeated request, or an error (RFC 7530 §9.1.7). Returns nullopt if the request must be executed.
 // NFS4ERR_RESOURCE tells the client to repeat the request, because the owner's last one is still being executed.
