@@ -6,7 +6,6 @@
 #include <array>
 #include <cerrno>
 #include <charconv>
-#include <iterator>
 #include <optional>
 #include <utility>
 
@@ -34,6 +33,8 @@ constexpr size_t kTidiesBetween = 150;
 
 std::string ClientsOf(uint32_t instance) { return fmt::format("{}{}", kClients, instance); }
 std::string BeatOf(uint32_t instance) { return fmt::format("{}", instance); }
+
+bool IsIn(const std::vector<uint32_t>& runs, uint32_t run) { return std::ranges::find(runs, run) != runs.end(); }
 
 std::string NewScope() {
   std::array<std::byte, 16> octets;
@@ -179,7 +180,6 @@ SetupResult<void> Cluster::CheckNoTwin(const Members::Member& earlier) {
 
 SetupResult<void> Cluster::Join(Duration lease, std::chrono::sys_seconds wall_clock, RecoveryStore::Restart& restart) {
   const auto now = static_cast<uint32_t>(wall_clock.time_since_epoch().count());
-  const auto is_attempt = [&](uint32_t instance) { return std::ranges::find(attempts_, instance) != attempts_.end(); };
   Members members;
   uint64_t version = 0;
   int code = ReadMembers(members, version);
@@ -188,7 +188,7 @@ SetupResult<void> Cluster::Join(Duration lease, std::chrono::sys_seconds wall_cl
   bool had_clients = false;
   if (const auto found = members.nodes.find(options_.node); found != members.nodes.end()) {
     earlier = found->second;
-    if (!is_attempt(earlier->instance)) {
+    if (!IsIn(attempts_, earlier->instance)) {
       PENSTOCK_CHECK(CheckNoTwin(*earlier));
       had_clients = HadClients(earlier->instance);
     }
@@ -198,10 +198,11 @@ SetupResult<void> Cluster::Join(Duration lease, std::chrono::sys_seconds wall_cl
     const auto found = joined.nodes.find(options_.node);
     const bool is_member = found != joined.nodes.end();
     // Another server has come with the same name.
-    if (is_member && !is_attempt(found->second.instance) && (!earlier || found->second.instance != earlier->instance)) {
+    if (is_member && !IsIn(attempts_, found->second.instance) &&
+        (!earlier || found->second.instance != earlier->instance)) {
       return false;
     }
-    if (!is_member || !is_attempt(found->second.instance)) {
+    if (!is_member || !IsIn(attempts_, found->second.instance)) {
       is_full = joined.last_instance == UINT32_MAX;
       if (is_full) return false;
       if (joined.scope.empty()) joined.scope = NewScope();
@@ -369,16 +370,13 @@ int Cluster::EndOldLosses(Members& members) {
     if (is_over && !run.over) over.push_back(run.instance);
   }
   if (ended.empty() && over.empty()) return 0;
-  const auto is_in = [](const std::vector<uint32_t>& runs, uint32_t run) {
-    return std::ranges::find(runs, run) != runs.end();
-  };
   // See MakeObjects(). If the object cannot be reached, its server does not reach it either.
   for (const uint32_t run : ended) store_->Remove(ClientsOf(run));
   return Change([&](Members& changed) {
     std::erase_if(changed.lost, [&](const Members::Lost& run) {
-      return is_in(ended, run.instance) && !changed.nodes.contains(run.node);
+      return IsIn(ended, run.instance) && !changed.nodes.contains(run.node);
     });
-    for (Members::Lost& run : changed.lost) run.over = run.over || is_in(over, run.instance);
+    for (Members::Lost& run : changed.lost) run.over = run.over || IsIn(over, run.instance);
     members = changed;
     return true;
   });
@@ -527,9 +525,7 @@ bool Cluster::EndGrace() {
   const std::lock_guard recording(recording_);
   const int code = Change([&](Members& members) {
     if (!members.Find(options_.node, instance_)) return false;
-    std::erase_if(members.lost, [&](const Members::Lost& run) {
-      return std::ranges::find(earlier_runs_, run.instance) != earlier_runs_.end();
-    });
+    std::erase_if(members.lost, [&](const Members::Lost& run) { return IsIn(earlier_runs_, run.instance); });
     return true;
   });
   if (code == -ECANCELED || !Report(records_, code)) return false;
@@ -566,15 +562,16 @@ void Cluster::Stop() {
 
 void Cluster::Leave() {
   Stop();
+  // It has never tried to become a member, or has left.
+  if (attempts_.empty()) return;
   const bool had_clients = has_begun_ && HadClients(instance_);
   const int code = Change([&](Members& members) {
     const auto mine = members.nodes.find(options_.node);
-    if (mine == members.nodes.end() || std::ranges::find(attempts_, mine->second.instance) == attempts_.end()) {
-      return false;
-    }
+    if (mine == members.nodes.end() || !IsIn(attempts_, mine->second.instance)) return false;
     members.Lose(options_.node, had_clients);
     return true;
   });
+  attempts_.clear();
   if (code == 0 && instance_ != 0) store_->RemoveEntry(kBeats, BeatOf(instance_));
 }
 
